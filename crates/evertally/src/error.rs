@@ -1,0 +1,91 @@
+//! The one error type of this library.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// A result whose error is [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What class of failure an [`Error`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A parameter or input value is outside its documented range.
+    Invalid,
+    /// An exact integer computation would not fit its type.
+    Overflow,
+    /// The stream has already released its last step.
+    HorizonExhausted,
+    /// Saved bytes are damaged, of an unknown version, or belong to another plan, stream or key.
+    State,
+    /// The operating system refused to give randomness.
+    Randomness,
+}
+
+/// An error of this library: a class to branch on and one sentence to show.
+///
+/// ```
+/// let error = evertally::Error::invalid("horizon must be at least 1 step, got 0");
+/// assert!(error.is_invalid());
+/// assert_eq!(error.to_string(), "horizon must be at least 1 step, got 0");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    kind: ErrorKind,
+    message: Cow<'static, str>,
+}
+
+impl Error {
+    /// A parameter or value outside its documented range.
+    pub fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Invalid, message)
+    }
+
+    /// An exact computation that does not fit.
+    pub fn overflow(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Overflow, message)
+    }
+
+    /// Saved bytes that cannot be accepted.
+    pub fn state(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::State, message)
+    }
+
+    /// An error of the given class.
+    pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// The class of this error.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// Is this [`ErrorKind::Invalid`]?
+    pub fn is_invalid(&self) -> bool {
+        self.kind == ErrorKind::Invalid
+    }
+
+    /// Is this [`ErrorKind::Overflow`]?
+    pub fn is_overflow(&self) -> bool {
+        self.kind == ErrorKind::Overflow
+    }
+
+    /// Is this [`ErrorKind::HorizonExhausted`]?
+    pub fn is_horizon_exhausted(&self) -> bool {
+        self.kind == ErrorKind::HorizonExhausted
+    }
+
+    /// Is this [`ErrorKind::State`]?
+    pub fn is_state(&self) -> bool {
+        self.kind == ErrorKind::State
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,13 @@
+//! The name of one noise variable inside one stream.
+
+/// Names one noise variable of a factorization: a row of `R`.
+///
+/// A mechanism gives every row of its `R` a distinct node; [`crate::noise`] maps each node to its own block of
+/// random bits, so that a variable has one value however often, and in whatever order, it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Node {
+    /// Level of the tree (0 = leaves); mechanisms without levels use 0.
+    pub level: u32,
+    /// Position inside the level.
+    pub index: u64,
+}

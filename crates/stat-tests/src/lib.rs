@@ -1,0 +1,1 @@
+//! Shared statistics for the tests in `tests/`.
