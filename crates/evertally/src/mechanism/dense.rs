@@ -1,0 +1,133 @@
+//! Dense twins: the matrices themselves, for tests and small horizons.
+
+use super::ColumnNorms;
+use crate::noise::Node;
+use std::collections::BTreeMap;
+
+/// A dense matrix, row by row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Matrix {
+    rows: usize,
+    columns: usize,
+    entries: Vec<f64>,
+}
+
+impl Matrix {
+    /// A matrix of zeros.
+    pub fn zeros(rows: usize, columns: usize) -> Self {
+        Self { rows, columns, entries: vec![0.0; rows * columns] }
+    }
+
+    /// Number of rows and of columns.
+    pub fn shape(&self) -> (usize, usize) {
+        (self.rows, self.columns)
+    }
+
+    /// One row.
+    ///
+    /// # Panics
+    /// If `row` is out of range.
+    pub fn row(&self, row: usize) -> &[f64] {
+        &self.entries[row * self.columns..(row + 1) * self.columns]
+    }
+
+    fn row_mut(&mut self, row: usize) -> &mut [f64] {
+        &mut self.entries[row * self.columns..(row + 1) * self.columns]
+    }
+
+    /// The matrix product `self · other`.
+    ///
+    /// # Panics
+    /// If the inner dimensions differ.
+    pub fn times(&self, other: &Matrix) -> Matrix {
+        assert_eq!(self.columns, other.rows, "inner dimensions differ");
+        let mut product = Matrix::zeros(self.rows, other.columns);
+        for i in 0..self.rows {
+            for (k, &a) in self.row(i).iter().enumerate().filter(|(_, a)| **a != 0.0) {
+                for (out, b) in product.row_mut(i).iter_mut().zip(other.row(k)) {
+                    *out += a * b;
+                }
+            }
+        }
+        product
+    }
+
+    /// The transpose.
+    pub fn transpose(&self) -> Matrix {
+        let mut out = Matrix::zeros(self.columns, self.rows);
+        for i in 0..self.rows {
+            for j in 0..self.columns {
+                out.entries[j * self.rows + i] = self.entries[i * self.columns + j];
+            }
+        }
+        out
+    }
+}
+
+/// `L` and `R` of a mechanism, with exactly the nodes that some step uses.
+#[derive(Clone, Debug)]
+pub struct DensePair {
+    /// `T × n`: how releases combine nodes.
+    pub l: Matrix,
+    /// `n × T`: which steps each node sums.
+    pub r: Matrix,
+    /// The node of each column of `L` and row of `R`.
+    pub nodes: Vec<Node>,
+}
+
+impl DensePair {
+    /// Collects the rows of `L`, then gives every node that occurs its row of `R`.
+    pub(super) fn of(
+        horizon: u64,
+        visit_row: &dyn Fn(u64, &mut dyn FnMut(Node, f64)),
+        node_span: &dyn Fn(Node) -> (u64, u64),
+    ) -> Self {
+        assert!(horizon <= 4096, "a dense twin of {horizon} steps is too large");
+        let mut column_of = BTreeMap::new();
+        for step in 1..=horizon {
+            visit_row(step, &mut |node, _| {
+                column_of.insert(node, 0);
+            });
+        }
+        let nodes: Vec<Node> = column_of.keys().copied().collect();
+        column_of.values_mut().enumerate().for_each(|(column, slot)| *slot = column);
+
+        let mut l = Matrix::zeros(horizon as usize, nodes.len());
+        for step in 1..=horizon {
+            let row = l.row_mut(step as usize - 1);
+            visit_row(step, &mut |node, weight| row[column_of[&node]] += weight);
+        }
+        let mut r = Matrix::zeros(nodes.len(), horizon as usize);
+        for (i, node) in nodes.iter().enumerate() {
+            let (first, last) = node_span(*node);
+            let last = last.min(horizon) as usize;
+            r.row_mut(i)[(first as usize - 1).min(last)..last].fill(1.0);
+        }
+        Self { l, r, nodes }
+    }
+
+    /// The largest deviation of an entry of `L R` from the prefix-sum matrix.
+    pub fn prefix_sum_error(&self) -> f64 {
+        let product = self.l.times(&self.r);
+        let (rows, columns) = product.shape();
+        let target = |i, j| if j <= i { 1.0 } else { 0.0 };
+        (0..rows)
+            .flat_map(|i| (0..columns).map(move |j| (i, j)))
+            .map(|(i, j)| (product.row(i)[j] - f64::from(target(i, j) as u8)).abs())
+            .fold(0.0, f64::max)
+    }
+
+    /// The largest column norms of `R`.
+    pub fn column_norms(&self) -> ColumnNorms {
+        let columns = self.r.transpose();
+        let largest = |norm: fn(&f64) -> f64| {
+            (0..columns.shape().0).map(|j| columns.row(j).iter().map(norm).sum::<f64>()).fold(0.0, f64::max)
+        };
+        ColumnNorms { l1: largest(|x| x.abs()), l2_squared: largest(|x| x * x) }
+    }
+
+    /// `‖L_t‖²` for `t = 1 ..= T`.
+    pub fn row_norms_squared(&self) -> Vec<f64> {
+        (0..self.l.shape().0).map(|i| self.l.row(i).iter().map(|x| x * x).sum()).collect()
+    }
+}

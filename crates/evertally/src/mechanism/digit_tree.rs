@@ -1,0 +1,244 @@
+//! Trees of arity `k`, with additions only or with subtraction: one digit system, three published mechanisms.
+//!
+//! Step `t` is written in base `k`; a positive digit `d` at level `l` adds the `d` blocks of `k^l` steps that follow
+//! the part of `t` above that level, a negative digit subtracts the `|d|` blocks before it.
+//!
+//! * `binary` (Chan, Shi, Song 2011, doi 10.1145/2043621.2043626; Dwork, Naor, Pitassi, Rothblum 2010,
+//!   doi 10.1145/1806689.1806787), left children only: base 2, digits 0 and 1;
+//! * `kary(k)`: base `k`, digits `0 ..= k-1`;
+//! * `subtract(k)` (Andersson, Pagh, Steinke, Torkamani 2024–25; `papers` S1/S4): digits
+//!   `-(k-1)/2 ..= (k-1)/2` for odd `k`, `-k/2+1 ..= k/2` for even `k`.
+//!
+//! **Sensitivity.** A step lies in at most one node per level, so no column of `R` has more than `h` ones, `h` the
+//! number of digits of `T`. Step 1 reaches `h`: its block at level `l < h` is first used at step
+//! `max_l + 1` where `max_l ≤ T - 1` is the largest number of `l` digits. Hence `s1 = s2² = h` exactly.
+
+use super::digits::DigitSystem;
+use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, check_horizon};
+use crate::noise::Node;
+use crate::{Error, Result};
+
+/// A k-ary tree mechanism: binary, k-ary, or k-ary with subtraction.
+#[derive(Clone, Debug)]
+pub struct DigitTree {
+    horizon: u64,
+    digits: DigitSystem,
+    variant: Variant,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Variant {
+    Binary,
+    Additive,
+    Subtractive,
+}
+
+/// The largest arity accepted.
+const MAX_ARITY: u64 = 65_536;
+
+impl DigitTree {
+    /// The binary tree with left children only, over `horizon` steps (1 ..= 2^62).
+    pub fn binary(horizon: u64) -> Result<Self> {
+        Self::new(horizon, 2, 0, Variant::Binary)
+    }
+
+    /// The k-ary tree with additions only, arity 2 ..= 65536.
+    pub fn additive(horizon: u64, arity: u64) -> Result<Self> {
+        Self::new(horizon, arity, 0, Variant::Additive)
+    }
+
+    /// The k-ary tree with subtraction, arity 3 ..= 65536 (2 would be the binary tree).
+    pub fn subtractive(horizon: u64, arity: u64) -> Result<Self> {
+        if arity < 3 {
+            return Err(Error::invalid(format!("`subtract` needs an arity k of at least 3, got {arity}")));
+        }
+        // Odd k: (k-1)/2 digits on either side. Even k: k/2 - 1 below and k/2 above.
+        Self::new(horizon, arity, (arity - 1) / 2, Variant::Subtractive)
+    }
+
+    fn new(horizon: u64, arity: u64, below: u64, variant: Variant) -> Result<Self> {
+        if !(2..=MAX_ARITY).contains(&arity) {
+            return Err(Error::invalid(format!("the arity k must be between 2 and {MAX_ARITY}, got {arity}")));
+        }
+        check_horizon(horizon, MAX_HORIZON, variant.stem())?;
+        Ok(Self { horizon, digits: DigitSystem::new(arity, below, horizon), variant })
+    }
+}
+
+impl Variant {
+    fn stem(self) -> &'static str {
+        match self {
+            Self::Binary => "binary",
+            Self::Additive => "kary",
+            Self::Subtractive => "subtract",
+        }
+    }
+}
+
+const UNIT_WEIGHT: &dyn Fn(u32) -> f64 = &|_| 1.0;
+
+impl Mechanism for DigitTree {
+    fn name(&self) -> String {
+        match self.variant {
+            Variant::Binary => "binary".into(),
+            variant => format!("{}(k={})", variant.stem(), self.digits.base),
+        }
+    }
+
+    fn horizon(&self) -> u64 {
+        self.horizon
+    }
+
+    fn column_norms(&self) -> ColumnNorms {
+        let levels = f64::from(self.digits.levels);
+        ColumnNorms { l1: levels, l2_squared: levels }
+    }
+
+    fn row_norm_squared(&self, step: u64) -> f64 {
+        self.digits.weighted_size(step, UNIT_WEIGHT)
+    }
+
+    fn max_row_norm_squared(&self) -> f64 {
+        self.digits.max_weighted_size(self.horizon, UNIT_WEIGHT)
+    }
+
+    fn mean_row_norm_squared(&self) -> f64 {
+        self.digits.total_weighted_size(self.horizon, UNIT_WEIGHT) / self.horizon as f64
+    }
+
+    fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        self.digits.for_each_digit(step, |level, digit, lead| {
+            for index in lead.saturating_sub_signed(digit.max(0))..lead {
+                visit(Node { level, index }, 1.0);
+            }
+            for index in lead..lead.saturating_add_signed((-digit).max(0)) {
+                visit(Node { level, index }, -1.0);
+            }
+        });
+    }
+
+    fn node_span(&self, node: Node) -> (u64, u64) {
+        // Saturation only touches the end of a block that lies beyond the horizon.
+        let width = self.digits.base.saturating_pow(node.level);
+        (node.index * width + 1, node.index.saturating_add(1).saturating_mul(width))
+    }
+
+    fn cursor(&self) -> Box<dyn Cursor> {
+        Box::new(TreeCursor::new(&self.digits))
+    }
+
+    fn draws_per_step(&self) -> f64 {
+        // Of every k consecutive blocks of a level k-1 are read: (k-1)/k + (k-1)/k² + … ≤ 1.
+        1.0
+    }
+
+    fn memory_words(&self) -> u64 {
+        let per_level = self.digits.below.max(self.digits.base - 1 - self.digits.below);
+        2 * u64::from(self.digits.levels) * (per_level + 2)
+    }
+}
+
+/// One stack per level: partial noise sums over the level's active blocks, and the sum over all levels above.
+struct TreeCursor {
+    step: u64,
+    base: u64,
+    below: i64,
+    above: i64,
+    levels: Vec<Level>,
+    /// `from[l]` = noise of levels `l` and up; one more entry, 0, at the top.
+    from: Vec<i128>,
+}
+
+struct Level {
+    digit: i64,
+    /// `Σ_{j ≥ l} d_j k^{j-l}`: the step, rounded to blocks of this level.
+    lead: u64,
+    /// Entry `i` is the signed noise of the `i+1` blocks nearest to the part of the step above this level, so a
+    /// growing digit pushes and a shrinking one pops.
+    sums: Vec<i128>,
+}
+
+impl TreeCursor {
+    fn new(digits: &DigitSystem) -> Self {
+        let level = || Level { digit: 0, lead: 0, sums: Vec::new() };
+        Self {
+            step: 0,
+            base: digits.base,
+            below: digits.below as i64,
+            above: (digits.base - 1 - digits.below) as i64,
+            levels: (0..digits.levels).map(|_| level()).collect(),
+            from: vec![0; digits.levels as usize + 1],
+        }
+    }
+
+    /// Gives a level a digit from scratch; `lead_above` is the lead of the level above.
+    fn enter(&mut self, level: usize, digit: i64, draw: &mut dyn FnMut(Node) -> i128) {
+        let start = self.levels.get(level + 1).map_or(0, |up| up.lead) * self.base;
+        let here = &mut self.levels[level];
+        here.digit = digit;
+        here.lead = start.wrapping_add_signed(digit); // not negative: see DigitSystem::for_each_digit
+        here.sums.clear();
+        for i in 0..digit.unsigned_abs() {
+            let index = if digit > 0 { start + i } else { start - 1 - i };
+            let value = draw(Node { level: level as u32, index });
+            let last = here.sums.last().copied().unwrap_or(0);
+            here.sums.push(if digit > 0 { last + value } else { last - value });
+        }
+        self.settle(level);
+    }
+
+    fn settle(&mut self, level: usize) {
+        let here = self.levels[level].sums.last().copied().unwrap_or(0);
+        self.from[level] = self.from[level + 1] + here;
+    }
+}
+
+impl Cursor for TreeCursor {
+    fn step(&self) -> u64 {
+        self.step
+    }
+
+    fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        self.step += 1;
+        let mut top = 0;
+        while self.levels[top].digit == self.above {
+            top += 1; // within the horizon the highest level never overflows
+        }
+        let level = &mut self.levels[top];
+        if level.digit < 0 {
+            level.sums.pop();
+        } else {
+            let last = level.sums.last().copied().unwrap_or(0);
+            level.sums.push(last + draw(Node { level: top as u32, index: level.lead }));
+        }
+        level.digit += 1;
+        level.lead += 1;
+        self.settle(top);
+        for lower in (0..top).rev() {
+            self.enter(lower, -self.below, draw);
+        }
+        self.from[0]
+    }
+
+    /// `O(k log T)` draws.
+    fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        self.step = step;
+        let offset_digits = digits_of(step, self.base, self.below as u64, self.levels.len());
+        for level in (0..self.levels.len()).rev() {
+            self.enter(level, offset_digits[level], draw);
+        }
+        self.from[0]
+    }
+}
+
+fn digits_of(step: u64, base: u64, below: u64, levels: usize) -> Vec<i64> {
+    let mut rest = i128::from(step);
+    let (base, below) = (i128::from(base), i128::from(below));
+    (0..levels)
+        .map(|_| {
+            let digit = (rest + below).rem_euclid(base) - below;
+            rest = (rest - digit) / base;
+            digit as i64
+        })
+        .collect()
+}

@@ -1,0 +1,150 @@
+//! The two trivial factorizations: noise on every input, noise on every output.
+
+use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, check_horizon};
+use crate::Result;
+use crate::noise::Node;
+
+/// `R = I`, `L = A`: every step total gets its own noise, the release sums them all. Best for the shortest horizons.
+#[derive(Clone, Debug)]
+pub struct InputNoise {
+    horizon: u64,
+}
+
+impl InputNoise {
+    /// Input noise over `horizon` steps, 1 ..= 2^62.
+    pub fn new(horizon: u64) -> Result<Self> {
+        Ok(Self { horizon: check_horizon(horizon, MAX_HORIZON, "input")? })
+    }
+}
+
+impl Mechanism for InputNoise {
+    fn name(&self) -> String {
+        "input".into()
+    }
+    fn horizon(&self) -> u64 {
+        self.horizon
+    }
+    fn column_norms(&self) -> ColumnNorms {
+        ColumnNorms { l1: 1.0, l2_squared: 1.0 }
+    }
+    fn row_norm_squared(&self, step: u64) -> f64 {
+        step as f64
+    }
+    fn max_row_norm_squared(&self) -> f64 {
+        self.horizon as f64
+    }
+    fn mean_row_norm_squared(&self) -> f64 {
+        (self.horizon as f64 + 1.0) / 2.0
+    }
+    fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        (0..step).for_each(|index| visit(Node { level: 0, index }, 1.0));
+    }
+    fn node_span(&self, node: Node) -> (u64, u64) {
+        (node.index + 1, node.index + 1)
+    }
+    fn cursor(&self) -> Box<dyn Cursor> {
+        Box::new(InputCursor { step: 0, sum: 0 })
+    }
+    fn draws_per_step(&self) -> f64 {
+        1.0
+    }
+    fn memory_words(&self) -> u64 {
+        2
+    }
+}
+
+struct InputCursor {
+    step: u64,
+    sum: i128,
+}
+
+impl Cursor for InputCursor {
+    fn step(&self) -> u64 {
+        self.step
+    }
+    fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        self.sum += draw(Node { level: 0, index: self.step });
+        self.step += 1;
+        self.sum
+    }
+    /// `O(step)` draws: input noise has no shorter description of a prefix.
+    fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        if step < self.step {
+            *self = Self { step: 0, sum: 0 };
+        }
+        while self.step < step {
+            self.advance(draw);
+        }
+        self.sum
+    }
+}
+
+/// `L = I`, `R = A`: fresh noise on every release, calibrated to a change that shifts all `T` of them.
+#[derive(Clone, Debug)]
+pub struct OutputNoise {
+    horizon: u64,
+}
+
+impl OutputNoise {
+    /// Output noise over `horizon` steps, 1 ..= 2^62.
+    pub fn new(horizon: u64) -> Result<Self> {
+        Ok(Self { horizon: check_horizon(horizon, MAX_HORIZON, "output")? })
+    }
+}
+
+impl Mechanism for OutputNoise {
+    fn name(&self) -> String {
+        "output".into()
+    }
+    fn horizon(&self) -> u64 {
+        self.horizon
+    }
+    fn column_norms(&self) -> ColumnNorms {
+        // Rounding to f64 above 2^53 must not lower the sensitivity.
+        let rounded = self.horizon as f64;
+        let l1 = if (rounded as u64) < self.horizon { rounded.next_up() } else { rounded };
+        ColumnNorms { l1, l2_squared: l1 }
+    }
+    fn row_norm_squared(&self, _step: u64) -> f64 {
+        1.0
+    }
+    fn max_row_norm_squared(&self) -> f64 {
+        1.0
+    }
+    fn mean_row_norm_squared(&self) -> f64 {
+        1.0
+    }
+    fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        visit(Node { level: 0, index: step - 1 }, 1.0);
+    }
+    fn node_span(&self, node: Node) -> (u64, u64) {
+        (1, node.index + 1)
+    }
+    fn cursor(&self) -> Box<dyn Cursor> {
+        Box::new(OutputCursor { step: 0 })
+    }
+    fn draws_per_step(&self) -> f64 {
+        1.0
+    }
+    fn memory_words(&self) -> u64 {
+        1
+    }
+}
+
+struct OutputCursor {
+    step: u64,
+}
+
+impl Cursor for OutputCursor {
+    fn step(&self) -> u64 {
+        self.step
+    }
+    fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        self.step += 1;
+        draw(Node { level: 0, index: self.step - 1 })
+    }
+    fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        self.step = step;
+        if step == 0 { 0 } else { draw(Node { level: 0, index: step - 1 }) }
+    }
+}

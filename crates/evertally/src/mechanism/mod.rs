@@ -1,0 +1,131 @@
+//! Factorizations of the prefix-sum matrix, one a file.
+//!
+//! Let `A` be the lower triangular matrix of ones. A mechanism is a pair `A = L R`: every row of `R` is a **node**,
+//! a sum of steps that is protected by one noise variable; row `t` of `L` says how the nodes (and their noise) are
+//! combined into the release of step `t`. The release is `A x + L z` with independent `z`, so
+//!
+//! * privacy depends on the columns of `R` only ([`ColumnNorms`]),
+//! * the variance at step `t` is `Var(z) · ‖L_t‖²` ([`Mechanism::row_norm_squared`]).
+//!
+//! Mechanisms know nothing of noise laws: a [`Cursor`] asks its caller for the value of a node.
+
+mod combinations;
+mod dense;
+mod digit_tree;
+mod digits;
+mod flat;
+mod honaker;
+mod name;
+mod smooth;
+
+pub use dense::{DensePair, Matrix};
+pub use digit_tree::DigitTree;
+pub use flat::{InputNoise, OutputNoise};
+pub use honaker::HonakerOnline;
+pub use name::{MechanismName, NamedShape};
+pub use smooth::Smooth;
+
+use crate::noise::Node;
+use crate::{Error, Result};
+
+/// The longest horizon any mechanism accepts, `2^62` steps.
+pub const MAX_HORIZON: u64 = 1 << 62;
+
+/// The largest column norms of `R` over the columns (steps) `1 ..= T`: how far one unit of change in one step can
+/// move the vector of node sums.
+///
+/// Only nodes that some step `≤ T` uses are counted: a node that nothing reads costs no privacy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ColumnNorms {
+    /// `s1`, the largest L1 norm of a column. Exact for 0/1 matrices below 2^53, never below the true value.
+    pub l1: f64,
+    /// `s2²`, the square of the largest L2 norm of a column. Exact for 0/1 matrices below 2^53, never below the
+    /// true value.
+    pub l2_squared: f64,
+}
+
+/// A factorization `A = L R` of the prefix sums over a horizon of `T` steps, with closed forms for its figures and
+/// a streaming sampler that never builds a matrix.
+///
+/// Steps are counted from 1.
+pub trait Mechanism: std::fmt::Debug + Send + Sync {
+    /// The name that selects this mechanism, with every parameter, as in `subtract(k=13)`.
+    fn name(&self) -> String;
+
+    /// Number of steps `T`.
+    fn horizon(&self) -> u64;
+
+    /// Largest column norms of `R`. `O(log T)`.
+    fn column_norms(&self) -> ColumnNorms;
+
+    /// `‖L_t‖²` of one step, `1 ≤ step ≤ T`. `O(log T)`.
+    fn row_norm_squared(&self, step: u64) -> f64;
+
+    /// The largest `‖L_t‖²` over all steps. `O(log T)`.
+    fn max_row_norm_squared(&self) -> f64;
+
+    /// The mean of `‖L_t‖²` over all steps. `O(log T)`.
+    fn mean_row_norm_squared(&self) -> f64;
+
+    /// Visits the entries of row `step` of `L`: the nodes the release of that step uses, with their weights, each
+    /// node once.
+    fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64));
+
+    /// The steps whose data a node sums (a row of `R` is 1 on them), first and last; the last may lie beyond `T`.
+    fn node_span(&self, node: Node) -> (u64, u64);
+
+    /// Noise values come in units of `2^-fraction_bits` of the noise grid: 0 where `L` is integral.
+    fn fraction_bits(&self) -> u32 {
+        0
+    }
+
+    /// Groups the entries of row `step` of `L` by magnitude, as (magnitude, how many), for interval computations.
+    fn row_magnitudes(&self, step: u64) -> Vec<(f64, u64)> {
+        vec![(1.0, self.row_norm_squared(step) as u64)]
+    }
+
+    /// A sampler standing before the first step.
+    fn cursor(&self) -> Box<dyn Cursor>;
+
+    /// Expected noise draws and other work per step, a figure for comparisons: amortized number of nodes touched.
+    fn draws_per_step(&self) -> f64;
+
+    /// Words of memory a [`Cursor`] holds at most, a figure for comparisons.
+    fn memory_words(&self) -> u64;
+
+    /// The dense twin: `L` and `R` with exactly the nodes that some step `≤ T` uses. For tests and small `T`.
+    ///
+    /// # Panics
+    /// If `T` exceeds 4096: the matrices would not fit a test's memory.
+    fn dense(&self) -> DensePair {
+        DensePair::of(self.horizon(), &|step, visit| self.visit_row(step, visit), &|node| self.node_span(node))
+    }
+}
+
+/// Streams `L z` step by step in `O(1)` amortized draws per step and logarithmic space.
+pub trait Cursor: Send {
+    /// The step last produced, 0 before the first.
+    fn step(&self) -> u64;
+
+    /// Moves to the next step and returns its noise `(L z)_t`, in units of `2^-fraction_bits`. `draw` gives the
+    /// value of a node and must give the same value every time it is asked for the same node.
+    ///
+    /// The caller keeps the step within the horizon.
+    fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128;
+
+    /// Moves to any step (0 ≤ `step` ≤ `T`), forwards or backwards, and returns its noise (0 for step 0).
+    fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128;
+}
+
+fn check_horizon(horizon: u64, max: u64, mechanism: &str) -> Result<u64> {
+    if horizon == 0 {
+        return Err(Error::invalid("the horizon must be at least 1 step, got 0"));
+    }
+    if horizon > max {
+        return Err(Error::invalid(format!("the horizon of `{mechanism}` must be at most {max} steps, got {horizon}")));
+    }
+    Ok(horizon)
+}
+
+#[cfg(test)]
+mod tests;

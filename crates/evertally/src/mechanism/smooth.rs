@@ -1,0 +1,219 @@
+//! The smooth binary mechanism: only the leaves whose number has a fixed count of zeros hold data.
+//!
+//! In a complete binary tree of height `h`, step `i` is stored at the leaf whose number `m(i)` is the `i`-th smallest
+//! `h`-bit number with `zeros` zeros. The prefix of `t` steps is everything to the left of `m(t+1)`: one left child
+//! per one bit, so every release is a sum of exactly `h - zeros` noise variables and all steps have the same error
+//! law. (Where the lowest ones of `m(t+1)` are contiguous down to bit 0 their left children hold no data; the published
+//! mechanism reads their noise all the same, which is what makes the law the same at every step.) (Andersson, Pagh 2023, "A smooth binary mechanism for efficient private continual observation",
+//! arXiv 2306.09666; any shape instead of the balanced one.)
+//!
+//! **Sensitivity.** Step `i` lies in one left child per zero of `m(i)`: at most `zeros`. When the tree is larger than
+//! the horizon needs, the topmost zeros are shared by all steps and their nodes are never read: the left child at
+//! the `j`-th top position is read first at step `C(h-j, zeros-j)`. Since all steps below that have a zero there, the
+//! exact sensitivity is `s1 = s2² = zeros - #{j ≥ 1 : C(h-j, zeros-j) > T}`, reached by step 1.
+
+use super::combinations::{Binomials, next_combination};
+use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, check_horizon};
+use crate::noise::Node;
+use crate::{Error, Result};
+
+/// The smooth binary mechanism of shape (`height`, `zeros`).
+#[derive(Clone, Debug)]
+pub struct Smooth {
+    horizon: u64,
+    height: u32,
+    zeros: u32,
+    binomials: Binomials,
+}
+
+/// Leaf numbers are held in u128.
+const MAX_HEIGHT: u32 = 127;
+
+impl Smooth {
+    /// A tree of `height` (2 ..= 127) whose used leaves have `zeros` zeros; it must have more than `horizon` of them.
+    pub fn new(horizon: u64, height: u32, zeros: u32) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "smooth")?;
+        if !(2..=MAX_HEIGHT).contains(&height) || zeros == 0 || zeros >= height {
+            return Err(Error::invalid(format!(
+                "`smooth` needs a height h of 2 to {MAX_HEIGHT} and 1 to h-1 zeros, got h={height}, zeros={zeros}"
+            )));
+        }
+        let binomials = Binomials::new(height);
+        let leaves = binomials.choose(height, zeros);
+        if leaves <= u128::from(horizon) {
+            return Err(Error::invalid(format!(
+                "`smooth(h={height},zeros={zeros})` serves at most {} steps, fewer than the horizon of {horizon}; \
+                 use a larger height or plain `smooth` for the best shape",
+                leaves - 1
+            )));
+        }
+        Ok(Self { horizon, height, zeros, binomials })
+    }
+
+    /// The published shape: the least even height with enough balanced leaves.
+    pub fn published(horizon: u64) -> Result<Self> {
+        let height = (2..=MAX_HEIGHT)
+            .step_by(2)
+            .find(|&h| Binomials::new(h).choose(h, h / 2) > u128::from(horizon))
+            .expect("C(126, 63) > 2^62");
+        Self::new(horizon, height, height / 2)
+    }
+
+    /// The shape that minimises `cost(zeros, ones)` among all shapes of height up to 127, smallest height,
+    /// then fewest zeros first.
+    ///
+    /// For each number of ones the fewest zeros that give enough leaves are tried: more only cost privacy.
+    /// `O(127²)`.
+    pub fn best(horizon: u64, cost: impl Fn(f64, f64) -> f64) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "smooth")?;
+        let binomials = Binomials::new(MAX_HEIGHT);
+        let enough = |zeros: &u32, ones: u32| binomials.choose(zeros + ones, ones) > u128::from(horizon);
+        let (zeros, ones) = (1..MAX_HEIGHT)
+            .filter_map(|ones| Some(((1..=MAX_HEIGHT - ones).find(|zeros| enough(zeros, ones))?, ones)))
+            .min_by(|&(z, o), &(y, p)| {
+                let (a, b) = (cost(f64::from(z), f64::from(o)), cost(f64::from(y), f64::from(p)));
+                a.total_cmp(&b).then((z + o).cmp(&(y + p))).then(z.cmp(&y))
+            })
+            .expect("C(126, 63) > 2^62");
+        Self::new(horizon, zeros + ones, zeros)
+    }
+
+    /// Height `h` of the tree and number of zeros of a used leaf.
+    pub fn shape(&self) -> (u32, u32) {
+        (self.height, self.zeros)
+    }
+
+    fn ones(&self) -> u32 {
+        self.height - self.zeros
+    }
+}
+
+impl Mechanism for Smooth {
+    fn name(&self) -> String {
+        format!("smooth(h={},zeros={})", self.height, self.zeros)
+    }
+
+    fn horizon(&self) -> u64 {
+        self.horizon
+    }
+
+    fn column_norms(&self) -> ColumnNorms {
+        let unread = (1..=self.zeros)
+            .filter(|j| self.binomials.choose(self.height - j, self.zeros - j) > u128::from(self.horizon))
+            .count();
+        let used = f64::from(self.zeros) - unread as f64;
+        ColumnNorms { l1: used, l2_squared: used }
+    }
+
+    fn row_norm_squared(&self, _step: u64) -> f64 {
+        f64::from(self.ones())
+    }
+
+    fn max_row_norm_squared(&self) -> f64 {
+        f64::from(self.ones())
+    }
+
+    fn mean_row_norm_squared(&self) -> f64 {
+        f64::from(self.ones())
+    }
+
+    fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        self.binomials.unrank(step, self.height, self.ones(), |level, _, index| visit(Node { level, index }, 1.0));
+    }
+
+    /// A node is named by its level (bit position) and the first step that reads it; it sums the `C(level, ones from
+    /// there down)` steps up to that one.
+    fn node_span(&self, node: Node) -> (u64, u64) {
+        let mut size = 0;
+        self.binomials.unrank(node.index, self.height, self.ones(), |position, count, _| {
+            if position == node.level {
+                size = self.binomials.choose(position, count) as u64;
+            }
+        });
+        (node.index + 1 - size, node.index)
+    }
+
+    fn cursor(&self) -> Box<dyn Cursor> {
+        let binomials = self.binomials.clone();
+        Box::new(SmoothCursor { step: 0, leaf: (1 << self.ones()) - 1, height: self.height, binomials, path: vec![] })
+    }
+
+    fn draws_per_step(&self) -> f64 {
+        // Each change of leaf replaces the lowest block of ones; summed over a full tree that is one node per pair
+        // (leaf, one bit that a smaller leaf does not share).
+        let full = self.binomials.choose(self.height, self.zeros) as f64;
+        let nodes: f64 = (0..self.height)
+            .flat_map(|p| (1..=self.ones()).map(move |count| (p, count)))
+            .filter(|&(p, count)| self.height - 1 - p >= self.ones() - count && count - 1 <= p)
+            .map(|(p, count)| self.binomials.choose(self.height - 1 - p, self.ones() - count) as f64)
+            .sum();
+        nodes / full
+    }
+
+    fn memory_words(&self) -> u64 {
+        4 * u64::from(self.ones()) + 4
+    }
+}
+
+struct SmoothCursor {
+    step: u64,
+    /// `m(step + 1)`.
+    leaf: u128,
+    height: u32,
+    binomials: Binomials,
+    /// The one bits of `leaf`, highest first: position, and noise of the nodes so far.
+    path: Vec<(u32, i128)>,
+}
+
+impl SmoothCursor {
+    fn total(&self) -> i128 {
+        self.path.last().map_or(0, |&(_, sum)| sum)
+    }
+
+    fn push(&mut self, level: u32, value: i128) {
+        let sum = self.total() + value;
+        self.path.push((level, sum));
+    }
+}
+
+impl Cursor for SmoothCursor {
+    fn step(&self) -> u64 {
+        self.step
+    }
+
+    fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        let next = next_combination(self.leaf);
+        let highest = 127 - (self.leaf ^ next).leading_zeros();
+        self.step += 1;
+        self.leaf = next;
+        while self.path.last().is_some_and(|&(level, _)| level <= highest) {
+            self.path.pop();
+        }
+        let mut ones = if self.path.is_empty() { next } else { next & ((2 << highest) - 1) };
+        while ones != 0 {
+            let level = 127 - ones.leading_zeros();
+            ones ^= 1 << level;
+            // A node that appears is read for the first time now: every lower one is as low as it can be.
+            self.push(level, draw(Node { level, index: self.step }));
+        }
+        self.total()
+    }
+
+    /// `O(h)` draws.
+    fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        let ones = self.leaf.count_ones();
+        let binomials = std::mem::replace(&mut self.binomials, Binomials::new(0));
+        self.step = step;
+        self.leaf = 0;
+        self.path.clear();
+        binomials.unrank(step, self.height, ones, |level, _, index| {
+            self.leaf |= 1 << level;
+            // Step 0 reads nothing; every node of a later step is first read at step 1 or after.
+            if index > 0 {
+                self.push(level, draw(Node { level, index }));
+            }
+        });
+        self.binomials = binomials;
+        self.total()
+    }
+}
