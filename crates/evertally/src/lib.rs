@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod budget;
 pub mod mechanism;
 pub mod noise;
 

@@ -1,0 +1,129 @@
+//! Budgets: refusals, and conversions against independent computation.
+
+use super::conversions::*;
+use super::*;
+
+fn epsilon(value: f64) -> Epsilon {
+    Epsilon::new_even_if_weak(value).unwrap()
+}
+
+fn delta(value: f64) -> Delta {
+    Delta::new(value).unwrap()
+}
+
+fn rho(value: f64) -> Rho {
+    Rho::new_even_if_weak(value).unwrap()
+}
+
+#[test]
+fn senseless_budgets_are_refused_with_a_reason() {
+    for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e-300, 1e300] {
+        assert!(Epsilon::new(bad).is_err() && Epsilon::new_even_if_weak(bad).is_err(), "{bad}");
+        assert!(Rho::new(bad).is_err() && Rho::new_even_if_weak(bad).is_err(), "{bad}");
+    }
+    for bad in [0.0, -0.1, 1.0, 1.5, f64::NAN, f64::INFINITY] {
+        assert!(Delta::new(bad).is_err(), "{bad}");
+    }
+    assert!(Epsilon::new(20.0).is_ok() && Epsilon::new(20.1).is_err());
+    assert!(Rho::new(10.0).is_ok() && Rho::new(10.1).is_err());
+    assert!(Epsilon::new(99.0).unwrap_err().to_string().contains("protects next to nothing"));
+    let refused = [
+        (None, None, None),
+        (Some(1.0), None, Some(1.0)),
+        (None, Some(1e-6), None),
+        (None, Some(1e-6), Some(1.0)),
+        (Some(1.0), Some(1.0), None),
+    ];
+    for (e, d, r) in refused {
+        assert!(Budget::from_numbers(e, d, r, false).is_err(), "{e:?} {d:?} {r:?}");
+    }
+}
+
+#[test]
+fn budgets_round_trip_through_files() {
+    for budget in [Budget::Pure(epsilon(0.1)), Budget::Zcdp(rho(2.0)), Budget::Approximate(epsilon(1.0), delta(1e-9))] {
+        let text = toml::to_string(&budget).unwrap();
+        assert_eq!(toml::from_str::<Budget>(&text).unwrap(), budget, "{text}");
+    }
+    assert!(toml::from_str::<Budget>("epsilon = -1.0").is_err());
+    assert!(toml::from_str::<Budget>("epsilon = 1.0\nrho = 1.0").is_err());
+    assert!(toml::from_str::<Budget>("epsilom = 1.0").is_err());
+}
+
+/// Brute force over the Rényi order.
+#[test]
+fn zcdp_conversion_is_the_minimum_over_orders() {
+    for r in [1e-6, 1e-3, 0.1, 0.5, 2.0, 10.0, 200.0] {
+        for d in [1e-300, 1e-100, 1e-9, 1e-6, 1e-2, 0.3] {
+            let orders = (0..200_000).map(|i| 1.0 + 1e-7f64 * 1e19f64.powf(f64::from(i) / 200_000.0));
+            let by_order = |a: f64| a * r + (-(d as f64).ln() - a.ln()) / (a - 1.0) + (1.0 - 1.0 / a).ln();
+            let brute = orders.map(by_order).fold(f64::INFINITY, f64::min).max(0.0);
+            let ours = epsilon_of_zcdp(rho(r), delta(d));
+            assert!(ours <= brute * (1.0 + 1e-11) + 1e-300, "rho {r} delta {d}: {ours} above {brute}");
+            assert!(ours >= brute * (1.0 - 1e-5), "rho {r} delta {d}: {ours} below {brute}");
+            let crude = r + 2.0 * (r * -(d as f64).ln()).sqrt();
+            assert!(ours < crude, "never worse than the closed-form bound");
+        }
+    }
+}
+
+#[test]
+fn zcdp_conversions_invert_each_other() {
+    for e in [1e-6, 1e-3, 0.1, 1.0, 5.0, 20.0, 50.0] {
+        for d in [1e-300, 1e-50, 1e-9, 1e-6, 1e-2] {
+            let r = rho_for(epsilon(e), delta(d));
+            let back = epsilon_of_zcdp(r, delta(d));
+            assert!(back <= e, "rho_for({e}, {d}) spends {back}");
+            assert!(back >= e * (1.0 - 1e-9), "rho_for({e}, {d}) wastes: {back}");
+            let spent = delta_of_zcdp(r, epsilon(e));
+            assert!((spent.ln() / d.ln() - 1.0).abs() < 1e-6, "delta_of_zcdp at {e}: {spent}, want {d}");
+        }
+    }
+}
+
+/// `δ(ε) = ∫ (p(x) - e^ε q(x))₊ dx` by the midpoint rule on a fine grid.
+fn hockey_stick(mu: f64, e: f64) -> f64 {
+    let start = e / mu + mu / 2.0; // p(x) = N(μ,1) beats e^ε N(0,1) from here on
+    let density = |x: f64| (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    let (cells, width) = (400_000, 14.0);
+    let h = width / f64::from(cells);
+    (0..cells)
+        .map(|i| start + (f64::from(i) + 0.5) * h)
+        .map(|x| (density(x - mu) - (e - x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt()).max(0.0) * h)
+        .sum()
+}
+
+#[test]
+fn gaussian_curve_is_the_hockey_stick_divergence() {
+    for mu in [0.05, 0.3, 1.0, 3.0, 8.0] {
+        for e in [1e-6, 0.1, 1.0, 3.0, 10.0] {
+            let (ours, brute) = (delta_of_gaussian(mu, epsilon(e)), hockey_stick(mu, e));
+            assert!((ours - brute).abs() <= 1e-7 * brute + 1e-300, "mu {mu}, epsilon {e}: {ours}, want {brute}");
+        }
+    }
+}
+
+#[test]
+fn gaussian_conversions_invert_each_other_at_the_extremes() {
+    for e in [1e-6, 1e-3, 0.5, 1.0, 10.0, 50.0] {
+        for d in [1e-300, 1e-100, 1e-12, 1e-6, 1e-2] {
+            let mu = mu_for(epsilon(e), delta(d));
+            let spent = delta_of_gaussian(mu, epsilon(e));
+            assert!(mu > 0.0 && spent <= d, "mu_for({e}, {d}) = {mu} spends {spent}");
+            assert!(spent > d * (1.0 - 1e-6), "mu_for({e}, {d}) = {mu} wastes: {spent}");
+            let back = epsilon_of_gaussian(mu, delta(d));
+            assert!((back - e).abs() < 1e-6 * e + 1e-9, "epsilon_of_gaussian({mu}, {d}) = {back}, want {e}");
+            // Exact Gaussian accounting never needs more noise than the route through zCDP.
+            assert!(mu * mu / 2.0 >= rho_for(epsilon(e), delta(d)).get() * (1.0 - 1e-9));
+        }
+    }
+}
+
+#[test]
+fn pure_and_concentrated_imply_each_other_on_the_safe_side() {
+    for r in [1e-9, 0.1, 0.3, 0.5, 7.7] {
+        let pure = Budget::Zcdp(rho(r)).pure_epsilon();
+        assert!(zcdp_of_pure(pure) <= r && zcdp_of_pure(pure) > r * (1.0 - 1e-12));
+    }
+    assert!(Budget::Pure(epsilon(1.0)).rho().is_none());
+}
