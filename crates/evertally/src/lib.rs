@@ -8,9 +8,11 @@
 //! * a [`stream`] is plan + key + data so far, and yields the same releases whoever computes them, whenever.
 #![forbid(unsafe_code)]
 
-mod error;
 pub mod budget;
+pub mod decimal;
+mod error;
 pub mod mechanism;
 pub mod noise;
+pub mod plan;
 
 pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,104 @@
+//! The search over mechanisms and laws: exact finite-T error decides.
+
+use super::{PlanRequest, Sensitivity, calibrated};
+use crate::budget::Budget;
+use crate::mechanism::{Mechanism, MechanismName, NamedShape};
+use crate::noise::DiscreteLaw;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The two noise laws.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoiseKind {
+    /// Discrete Laplace: pure ε-DP.
+    Laplace,
+    /// Discrete Gaussian: zCDP.
+    Gaussian,
+}
+
+/// Which error a plan minimises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Objective {
+    /// The largest variance of any step.
+    Max,
+    /// The mean variance over the steps.
+    Mean,
+}
+
+/// A mechanism with a calibrated law, and its error under a request.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The factorization.
+    pub mechanism: Arc<dyn Mechanism>,
+    /// Laplace or Gaussian.
+    pub kind: NoiseKind,
+    /// The calibrated law of one noise variable, in multiples of the grid.
+    pub law: DiscreteLaw,
+    /// Largest standard error of a step, in units of the data.
+    pub max_std: f64,
+    /// Root of the mean variance, in units of the data.
+    pub mean_std: f64,
+}
+
+pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
+    // Refuse senseless requests before any search hides them behind "no candidate".
+    Sensitivity::of(request.unit, request.neighbours, request.values)?;
+    let kinds = match (request.noise, &request.budget) {
+        (Some(kind), _) => vec![kind],
+        (None, Budget::Pure(_)) => vec![NoiseKind::Laplace],
+        (None, _) => vec![NoiseKind::Gaussian, NoiseKind::Laplace],
+    };
+    let mut found = Vec::new();
+    for kind in kinds {
+        let shape = kind.shape().by_mean(request.objective == Objective::Mean);
+        let names = request.mechanism.as_ref().map_or(&MechanismName::FAMILIES[..], std::slice::from_ref);
+        for name in names {
+            match name.build(request.horizon, &shape).and_then(|m| candidate(request, kind, m)) {
+                Ok(candidate) => found.push(candidate),
+                // In a search a family may not reach the horizon or the noise scale; a named mechanism must.
+                Err(error) if request.mechanism.is_some() || request.noise.is_some() => return Err(error),
+                Err(_) => {}
+            }
+        }
+    }
+    if found.is_empty() {
+        return Err(Error::invalid(format!(
+            "no mechanism can serve a horizon of {} steps under this budget",
+            request.horizon
+        )));
+    }
+    let error = |c: &Candidate| if request.objective == Objective::Max { c.max_std } else { c.mean_std };
+    let other = |c: &Candidate| c.max_std + c.mean_std;
+    found.sort_by(|a, b| error(a).total_cmp(&error(b)).then(other(a).total_cmp(&other(b))));
+    Ok(found)
+}
+
+fn candidate(request: &PlanRequest, kind: NoiseKind, mechanism: Arc<dyn Mechanism>) -> Result<Candidate> {
+    let law = calibrated(request, kind, &*mechanism)?;
+    let unit = law.variance().sqrt() * request.grid.to_f64(1);
+    let max_std = unit * mechanism.max_row_norm_squared().sqrt();
+    let mean_std = unit * mechanism.mean_row_norm_squared().sqrt();
+    Ok(Candidate { mechanism, kind, law, max_std, mean_std })
+}
+
+impl NoiseKind {
+    /// The figure that decides open parameters of a mechanism under this law.
+    pub fn shape(self) -> NamedShape {
+        match self {
+            Self::Laplace => NamedShape::laplace_max(),
+            Self::Gaussian => NamedShape::gaussian_max(),
+        }
+    }
+}
+
+impl std::fmt::Display for NoiseKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Laplace => "discrete Laplace",
+            Self::Gaussian => "discrete Gaussian",
+        })
+    }
+}

@@ -1,0 +1,104 @@
+//! Plans as readable files. Reading one goes through the constructor: the noise is calibrated again and must agree.
+
+use super::{Neighbours, NoiseKind, Objective, Plan, PlanRequest, Unit, Values};
+use crate::budget::Budget;
+use crate::decimal::Grid;
+use crate::mechanism::MechanismName;
+use crate::noise::DiscreteLaw;
+use crate::{Error, Result};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
+
+/// The version this library writes.
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlanFile {
+    version: u32,
+    horizon: u64,
+    mechanism: MechanismName,
+    objective: Objective,
+    neighbours: Neighbours,
+    grid: Grid,
+    unit: Unit,
+    values: Values,
+    budget: Budget,
+    noise: DiscreteLaw,
+    #[serde(default)]
+    meaning: BTreeMap<String, String>,
+}
+
+impl From<&Plan> for PlanFile {
+    fn from(plan: &Plan) -> Self {
+        let request = &plan.request;
+        Self {
+            version: VERSION,
+            horizon: request.horizon,
+            mechanism: request.mechanism.expect("a plan names its mechanism"),
+            objective: request.objective,
+            neighbours: request.neighbours,
+            grid: request.grid,
+            unit: request.unit,
+            values: request.values,
+            budget: request.budget,
+            noise: plan.law,
+            meaning: request.meaning.clone(),
+        }
+    }
+}
+
+impl TryFrom<PlanFile> for Plan {
+    type Error = Error;
+
+    fn try_from(file: PlanFile) -> Result<Self> {
+        if file.version != VERSION {
+            return Err(Error::invalid(format!(
+                "this plan has version {}, and this program reads version {VERSION}",
+                file.version
+            )));
+        }
+        let kind = match file.noise {
+            DiscreteLaw::Laplace(_) => NoiseKind::Laplace,
+            DiscreteLaw::Gaussian(_) => NoiseKind::Gaussian,
+        };
+        let plan = PlanRequest {
+            horizon: file.horizon,
+            budget: file.budget,
+            unit: file.unit,
+            neighbours: file.neighbours,
+            values: file.values,
+            grid: file.grid,
+            mechanism: Some(file.mechanism),
+            noise: Some(kind),
+            objective: file.objective,
+            meaning: file.meaning,
+        }
+        .plan()?;
+        if plan.law != file.noise {
+            return Err(Error::invalid(format!(
+                "the plan's noise ({}) is not what its budget needs ({}); the file was changed by hand or by another version",
+                file.noise, plan.law
+            )));
+        }
+        Ok(plan)
+    }
+}
+
+impl Serialize for Plan {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        PlanFile::from(self).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Plan {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        PlanFile::deserialize(deserializer)?.try_into().map_err(serde::de::Error::custom)
+    }
+}
+
+/// BLAKE3 of the plan in postcard form, in a context of its own.
+pub(super) fn digest(plan: &Plan) -> [u8; 32] {
+    let bytes = postcard::to_allocvec(&PlanFile::from(plan)).expect("a plan is plain data");
+    blake3::derive_key("evertally 1 plan digest", &bytes)
+}

@@ -1,0 +1,227 @@
+//! Plans: everything that is decided before the first datum, and the error it implies.
+//!
+//! A [`Plan`] holds no secret. It fixes the horizon, the budget, who counts as a neighbour, the factorization and the
+//! exact noise law, and it knows the standard error and an interval for every step before any data are seen.
+
+mod calibrate;
+mod choose;
+mod file;
+mod guarantee;
+mod interval;
+mod neighbours;
+
+pub use choose::{Candidate, NoiseKind, Objective};
+pub use guarantee::Guarantee;
+pub use neighbours::{Neighbours, Sensitivity, Unit, Values};
+
+use crate::budget::Budget;
+use crate::decimal::Grid;
+use crate::mechanism::{Mechanism, MechanismName};
+use crate::noise::DiscreteLaw;
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a plan is asked for. Start from [`PlanRequest::count`] and change what differs.
+///
+/// ```
+/// use evertally::budget::{Budget, Epsilon};
+/// use evertally::plan::{PlanRequest, Unit};
+/// let budget = Budget::Pure(Epsilon::new(1.0)?);
+/// let plan = PlanRequest { unit: Unit::Person { max_events: 4 }, ..PlanRequest::count(365, budget) }.plan()?;
+/// assert!(plan.std_error(1) > 0.0);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanRequest {
+    /// Number of steps `T`, 1 ..= 2^62.
+    pub horizon: u64,
+    /// What may be spent on the whole history.
+    pub budget: Budget,
+    /// Whose data are protected.
+    pub unit: Unit,
+    /// What one unit's change may be.
+    pub neighbours: Neighbours,
+    /// What one event contributes.
+    pub values: Values,
+    /// The distance between neighbouring values; noise lives on the same grid.
+    pub grid: Grid,
+    /// The factorization, or `None` for the one with the least error.
+    pub mechanism: Option<MechanismName>,
+    /// The noise law, or `None` for the one with the least error that the budget allows.
+    pub noise: Option<NoiseKind>,
+    /// Which error to minimise.
+    pub objective: Objective,
+    /// What steps, groups and values mean, in words of the caller's. Public, and part of the plan's digest: plans
+    /// that differ here have independent noise.
+    pub meaning: BTreeMap<String, String>,
+}
+
+impl PlanRequest {
+    /// Counts of events, one event protected, add-remove neighbours, least maximal error.
+    pub fn count(horizon: u64, budget: Budget) -> Self {
+        Self {
+            horizon,
+            budget,
+            unit: Unit::Event,
+            neighbours: Neighbours::AddRemove,
+            values: Values::Count,
+            grid: Grid::ONE,
+            mechanism: None,
+            noise: None,
+            objective: Objective::Max,
+            meaning: BTreeMap::new(),
+        }
+    }
+
+    /// Calibrates the noise, choosing mechanism and law where they are left open.
+    ///
+    /// # Errors
+    /// If a parameter is out of range, the step sensitivity is 0, or the budget cannot be met with the requested noise.
+    pub fn plan(self) -> Result<Plan> {
+        let best = self.candidates()?.into_iter().next().expect("some candidate fits every budget");
+        Plan::build(self, best)
+    }
+
+    /// Everything that fits the request, least error first.
+    ///
+    /// # Errors
+    /// As [`PlanRequest::plan`].
+    pub fn candidates(&self) -> Result<Vec<Candidate>> {
+        choose::candidates(self)
+    }
+}
+
+/// A decided plan; see the [module](self).
+#[derive(Clone, Debug)]
+pub struct Plan {
+    request: PlanRequest,
+    kind: NoiseKind,
+    law: DiscreteLaw,
+    mechanism: Arc<dyn Mechanism>,
+    digest: [u8; 32],
+}
+
+impl Plan {
+    fn build(mut request: PlanRequest, chosen: Candidate) -> Result<Self> {
+        request.mechanism = Some(chosen.mechanism.name().parse()?);
+        request.noise = Some(chosen.kind);
+        let mut plan =
+            Self { kind: chosen.kind, law: chosen.law, mechanism: chosen.mechanism, request, digest: [0; 32] };
+        plan.digest = file::digest(&plan);
+        Ok(plan)
+    }
+
+    /// The request, with mechanism and noise filled in.
+    pub fn request(&self) -> &PlanRequest {
+        &self.request
+    }
+
+    /// Number of steps `T`.
+    pub fn horizon(&self) -> u64 {
+        self.request.horizon
+    }
+
+    /// The factorization.
+    pub fn mechanism(&self) -> &Arc<dyn Mechanism> {
+        &self.mechanism
+    }
+
+    /// The exact law of every noise variable, in multiples of the grid.
+    pub fn law(&self) -> &DiscreteLaw {
+        &self.law
+    }
+
+    /// Laplace or Gaussian.
+    pub fn noise_kind(&self) -> NoiseKind {
+        self.kind
+    }
+
+    /// What is promised about the whole history of releases.
+    pub fn guarantee(&self) -> Guarantee {
+        Guarantee::of(&self.request.budget, self.kind)
+    }
+
+    /// BLAKE3 digest of everything in the plan. Noise is bound to it: another plan has independent noise.
+    pub fn digest(&self) -> [u8; 32] {
+        self.digest
+    }
+
+    /// Variance of the released value of a step (1 ..= T), in squared units of the data.
+    pub fn variance(&self, step: u64) -> f64 {
+        let grid = self.request.grid.to_f64(1);
+        self.law.variance() * self.mechanism.row_norm_squared(step) * grid * grid
+    }
+
+    /// Standard error of the released value of a step (1 ..= T), in units of the data.
+    pub fn std_error(&self, step: u64) -> f64 {
+        self.variance(step).sqrt()
+    }
+
+    /// The largest standard error of any step.
+    pub fn max_std_error(&self) -> f64 {
+        (self.law.variance() * self.mechanism.max_row_norm_squared()).sqrt() * self.request.grid.to_f64(1)
+    }
+
+    /// The root of the mean variance over the steps.
+    pub fn mean_std_error(&self) -> f64 {
+        (self.law.variance() * self.mechanism.mean_row_norm_squared()).sqrt() * self.request.grid.to_f64(1)
+    }
+
+    /// Two-sided intervals at a confidence strictly between 0 and 1, for any step.
+    ///
+    /// # Errors
+    /// If the confidence is out of range.
+    ///
+    /// ```
+    /// use evertally::budget::{Budget, Rho};
+    /// use evertally::plan::PlanRequest;
+    /// let plan = PlanRequest::count(1000, Budget::Zcdp(Rho::new(0.1)?)).plan()?;
+    /// let mut intervals = plan.intervals(0.95)?;
+    /// let half = intervals.half_width(500);
+    /// assert!((half as f64 - 1.96 * plan.std_error(500)).abs() <= 1.0);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn intervals(&self, confidence: f64) -> Result<Intervals> {
+        let table = interval::IntervalTable::new(self.kind, self.law.scale(), confidence)?;
+        Ok(Intervals { mechanism: self.mechanism.clone(), table })
+    }
+}
+
+/// Half-widths of two-sided intervals; see [`Plan::intervals`].
+#[derive(Debug)]
+pub struct Intervals {
+    mechanism: Arc<dyn Mechanism>,
+    table: interval::IntervalTable,
+}
+
+impl Intervals {
+    /// The least whole number `q` of grid steps so that the true running sum lies within `± q` of the release of this
+    /// step (1 ..= T) with the given confidence.
+    pub fn half_width(&mut self, step: u64) -> u128 {
+        self.table.half_width(&self.mechanism.row_magnitudes(step))
+    }
+}
+
+fn calibrated(request: &PlanRequest, kind: NoiseKind, mechanism: &dyn Mechanism) -> Result<DiscreteLaw> {
+    use crate::noise::{DiscreteGaussian, DiscreteLaplace};
+    let sensitivity = Sensitivity::of(request.unit, request.neighbours, request.values)?;
+    let norms = mechanism.column_norms();
+    match kind {
+        NoiseKind::Laplace => {
+            let epsilon = request.budget.pure_epsilon().get();
+            Ok(DiscreteLaplace::new(calibrate::laplace_scale(sensitivity, norms, epsilon)?)?.into())
+        }
+        NoiseKind::Gaussian => {
+            let Some(rho) = request.budget.rho() else {
+                return Err(Error::invalid(
+                    "Gaussian noise cannot give pure ε-differential privacy; use Laplace noise, or add a delta or use rho",
+                ));
+            };
+            Ok(DiscreteGaussian::new(calibrate::gaussian_variance(sensitivity, norms, rho.get())?)?.into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
