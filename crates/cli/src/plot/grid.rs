@@ -1,0 +1,118 @@
+//! Five to twelve groups: a small panel each, on one scale unless the sizes differ too much.
+
+use super::axis::ValueAxis;
+use super::canvas::{Anchor, Canvas, Type, ink};
+use super::chart::{self, Frame, SMALL, TIME_AXIS_HEIGHT, TimeAxis};
+use super::layout::{MARGIN, WIDTH, caption, last_value};
+use super::overlay::ticks_width;
+use super::text::fit;
+use super::{Plot, Series, spread};
+
+/// Room above the panels for their caption and legend.
+const CAPTION: f64 = 34.0;
+/// Room above a panel for its group's name and last release.
+const HEAD: f64 = 36.0;
+const HEIGHT: f64 = 104.0;
+/// Between rows.
+const GAP: f64 = 14.0;
+/// Groups whose ranges differ by more than this factor do not share a scale.
+const UNLIKE: f64 = 8.0;
+
+fn columns(groups: usize) -> usize {
+    match groups {
+        5 | 6 | 9 => 3,
+        _ => 4,
+    }
+}
+
+/// How high the panels are together.
+pub(super) fn height(shown: &[&Series]) -> f64 {
+    let rows = shown.len().div_ceil(columns(shown.len())) as f64;
+    let slim = if spread::wanted(shown) { spread::CAPTION + spread::HEIGHT + TIME_AXIS_HEIGHT } else { 0.0 };
+    CAPTION + rows * (HEAD + HEIGHT) + (rows - 1.0) * GAP + TIME_AXIS_HEIGHT + slim
+}
+
+/// Draws the panels from `top` on.
+pub(super) fn draw(canvas: &mut Canvas, top: f64, plot: &Plot, shown: &[&Series]) {
+    let grid = Grid::new(plot, shown);
+    let note = if grid.shared { grid.axes[0].unit() } else { "each panel on a scale of its own".into() };
+    caption(canvas, top + 16.0, plot, shown, &note);
+    for (index, series) in shown.iter().enumerate() {
+        grid.panel(canvas, top + CAPTION, plot, index, series);
+    }
+    if spread::wanted(shown) {
+        let rows = shown.len().div_ceil(grid.columns) as f64;
+        let panels = rows * (HEAD + HEIGHT) + (rows - 1.0) * GAP + TIME_AXIS_HEIGHT;
+        let slim = Frame {
+            left: MARGIN + grid.gutter,
+            top: top + CAPTION + panels + spread::CAPTION - 10.0,
+            width: WIDTH - 2.0 * MARGIN - grid.gutter - 100.0,
+            height: spread::HEIGHT,
+            times: chart::times(shown),
+            values: (0.0, 1.0),
+        };
+        let (slim, axis) = spread::frame(plot, shown, slim);
+        spread::draw(canvas, &slim, &axis, plot, shown, MARGIN);
+    }
+}
+
+struct Grid {
+    columns: usize,
+    groups: usize,
+    shared: bool,
+    /// One a group; all alike if shared.
+    ranges: Vec<(f64, f64)>,
+    axes: Vec<ValueAxis>,
+    /// Room for tick labels left of a panel.
+    gutter: f64,
+    times: (f64, f64),
+}
+
+impl Grid {
+    fn new(plot: &Plot, shown: &[&Series]) -> Self {
+        let own: Vec<(f64, f64)> = shown.iter().map(|series| chart::values([*series], plot.unsafe_truth)).collect();
+        let spans = own.iter().map(|(low, high)| high - low);
+        let shared = spans.clone().fold(0.0, f64::max) <= UNLIKE * spans.fold(f64::INFINITY, f64::min);
+        let ranges = match shared {
+            true => vec![chart::values(shown.iter().copied(), plot.unsafe_truth); shown.len()],
+            false => own,
+        };
+        let axes: Vec<ValueAxis> = ranges.iter().map(|(low, high)| ValueAxis::new(*low, *high, 4, false)).collect();
+        let gutter = axes.iter().map(ticks_width).fold(0.0, f64::max) + 10.0;
+        let groups = shown.len();
+        Self { columns: columns(groups), groups, shared, ranges, axes, gutter, times: chart::times(shown) }
+    }
+
+    /// Where a group's panel stands: labels left of each, or, on a shared scale, left of the first only.
+    fn frame(&self, top: f64, index: usize) -> Frame {
+        let (row, column) = ((index / self.columns) as f64, (index % self.columns) as f64);
+        let count = self.columns as f64;
+        let between = if self.shared { 22.0 } else { self.gutter + 16.0 };
+        let width = (WIDTH - 2.0 * MARGIN - self.gutter - (count - 1.0) * between) / count;
+        Frame {
+            left: MARGIN + self.gutter + column * (width + between),
+            top: top + HEAD + row * (HEAD + HEIGHT + GAP),
+            width,
+            height: HEIGHT,
+            times: self.times,
+            values: self.ranges[index],
+        }
+    }
+
+    fn panel(&self, canvas: &mut Canvas, top: f64, plot: &Plot, index: usize, series: &Series) {
+        let frame = self.frame(top, index);
+        // Only the lowest panel of a column has the labels of time.
+        let lowest = index + self.columns >= self.groups;
+        let time = if lowest { TimeAxis::Labels } else { TimeAxis::Grid };
+        chart::time_axis(canvas, &frame, &plot.time_labels, time);
+        chart::value_axis(canvas, &frame, &self.axes[index], !self.shared || index.is_multiple_of(self.columns));
+        chart::group(canvas, &frame, series, ink::GROUPS[0].0, plot.unsafe_truth);
+        let name = fit(&series.name, frame.width, 12.0, true);
+        canvas.text(frame.left, frame.top - 22.0, &name, Type::new(12.0, ink::TEXT).bold());
+        canvas.text(frame.left, frame.top - 8.0, &last_value(series), Type::new(SMALL, ink::MUTED));
+        if !self.shared {
+            let quiet = Type::new(SMALL, ink::MUTED).anchor(Anchor::End);
+            canvas.text(frame.right(), frame.top - 8.0, &self.axes[index].unit(), quiet);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Text that fits: widths, truncation, wrapping, escaping, and numbers as people write them.
+
+/// Advance widths of the printable ASCII characters in DejaVu Sans, in hundredths of the font size.
+const WIDTHS: [u8; 95] = [
+    32, 40, 46, 84, 64, 95, 78, 27, 39, 39, 50, 84, 32, 36, 32, 34, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 34, 34, 84,
+    84, 84, 53, 100, 68, 69, 70, 77, 63, 58, 77, 75, 29, 29, 66, 56, 86, 75, 79, 60, 79, 69, 63, 61, 73, 68, 99, 69,
+    61, 69, 39, 34, 39, 84, 50, 50, 61, 63, 55, 63, 62, 35, 63, 63, 28, 28, 58, 28, 97, 63, 61, 63, 63, 41, 52, 39, 63,
+    59, 82, 59, 59, 52, 64, 34, 64, 84,
+];
+
+/// Width of one character as a share of the font size; a guess outside ASCII, on the wide side.
+fn advance(c: char) -> f64 {
+    match c {
+        ' '..='~' => f64::from(WIDTHS[c as usize - 32]) / 100.0,
+        '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200f}' | '\u{fe00}'..='\u{fe0f}' => 0.0,
+        '×' | '±' | '−' => 0.84,
+        '\u{a0}'..='\u{10ff}' | '\u{2000}'..='\u{206f}' => 0.68,
+        _ => 1.05,
+    }
+}
+
+/// Width of a text in pixels; bold letters are about a tenth wider.
+pub(super) fn width(text: &str, size: f64, bold: bool) -> f64 {
+    text.chars().map(advance).sum::<f64>() * size * if bold { 1.11 } else { 1.0 }
+}
+
+/// Replaces what XML forbids or what would reorder the text around it: control characters, explicit directions.
+pub(super) fn clean(text: &str) -> String {
+    let bad = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
+            || matches!(c, '\u{fffe}' | '\u{ffff}')
+    };
+    text.chars()
+        .map(|c| {
+            if c.is_whitespace() && c != '\u{a0}' {
+                ' '
+            } else if bad(c) {
+                '\u{fffd}'
+            } else {
+                c
+            }
+        })
+        .collect()
+}
+
+/// The text, cut with an ellipsis where it would be wider than `room`.
+pub(super) fn fit(text: &str, room: f64, size: f64, bold: bool) -> String {
+    // No text needs more characters than this, however narrow they are: names may be megabytes long.
+    let head: String = text.chars().take(2_000).collect();
+    let text = clean(head.trim());
+    if text.is_empty() {
+        return "(no name)".into();
+    }
+    if width(&text, size, bold) <= room {
+        return text;
+    }
+    let mut kept = String::new();
+    let mut used = width("…", size, bold);
+    for c in text.chars() {
+        used += width(c.encode_utf8(&mut [0; 4]), size, bold);
+        if used > room {
+            break;
+        }
+        kept.push(c);
+    }
+    // A joiner or an accent without its neighbour would hang on the ellipsis.
+    let kept = kept.trim_end_matches(|c: char| c.is_whitespace() || advance(c) == 0.0);
+    format!("{kept}…")
+}
+
+/// Breaks a text into at most `lines` lines at spaces; the last one is cut if there is more.
+pub(super) fn wrap(text: &str, room: f64, size: f64, lines: usize) -> Vec<String> {
+    let head: String = text.chars().take(4_000).collect();
+    let text = clean(head.trim());
+    let mut out: Vec<String> = Vec::new();
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        let more = out.len() < lines;
+        match out.last_mut() {
+            Some(line) if more && out_of_room(line, word, room, size) => out.push(word.into()),
+            Some(line) => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            None => out.push(word.into()),
+        }
+    }
+    out.iter().map(|line| fit(line, room, size, false)).collect()
+}
+
+fn out_of_room(line: &str, word: &str, room: f64, size: f64) -> bool {
+    width(line, size, false) + width(" ", size, false) + width(word, size, false) > room
+}
+
+/// Escapes a text for XML, in an element or in a quoted attribute.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in clean(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A number with thousands separators, a true minus sign and `decimals` decimals.
+pub(super) fn grouped(value: f64, decimals: usize) -> String {
+    let digits = format!("{:.decimals$}", value.abs());
+    let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
+    let mut out = String::new();
+    if value < 0.0 && digits.bytes().any(|b| b.is_ascii_digit() && b != b'0') {
+        out.push('−');
+    }
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    if !fraction.is_empty() {
+        out.push('.');
+        out.push_str(fraction);
+    }
+    out
+}
+
+/// A number for reading: whole when large or whole anyway, three significant digits when small, a power of ten when
+/// huge or tiny.
+pub(super) fn number(value: f64) -> String {
+    let size = value.abs();
+    if size >= 1e12 || (size > 0.0 && size < 1e-3) {
+        let exponent = size.log10().floor();
+        return format!("{} × 10{}", grouped(value / 10f64.powf(exponent), 2), superscript(exponent as i32));
+    }
+    if size >= 100.0 || value == value.round() {
+        return grouped(value, 0);
+    }
+    grouped(
+        value,
+        if size >= 10.0 {
+            1
+        } else if size >= 1.0 {
+            2
+        } else {
+            3
+        },
+    )
+}
+
+/// A half-width for reading: rounded up, to whole numbers from ten on.
+pub(super) fn half_width(value: f64) -> String {
+    let rounded = if value >= 10.0 { value.ceil() } else { (value * 100.0).ceil() / 100.0 };
+    // Rounding a tiny one up would multiply it.
+    number(if value < 0.1 { value } else { rounded })
+}
+
+/// A release and its half-width. A large count keeps all its digits as long as its half-width gives them a meaning.
+pub(super) fn release(value: f64, half: f64) -> String {
+    let digits = (1e12..1e16).contains(&value.abs()) && half < 1e6;
+    format!("{} ± {}", if digits { grouped(value, 0) } else { number(value) }, half_width(half))
+}
+
+/// A whole number in superscript digits.
+pub(super) fn superscript(number: i32) -> String {
+    const DIGITS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+    let raise = |c: char| c.to_digit(10).map_or('⁻', |digit| DIGITS[digit as usize]);
+    number.to_string().chars().map(raise).collect()
+}
+
+/// A share as a percentage without needless digits: 95 %, 99.9 %.
+pub(super) fn percent(share: f64) -> String {
+    let percent = (share * 1e6).round() / 1e4;
+    format!("{percent} %")
+}
