@@ -1,0 +1,162 @@
+//! One running sum per declared group.
+
+use super::Release;
+use super::series::{Series, check_step, check_value};
+use crate::noise::{Purpose, SecretKey, StreamName};
+use crate::plan::Plan;
+use crate::state::{Layout, Saved, StateId};
+use crate::{Error, Result};
+
+/// The declared groups of a stream: distinct, not empty, in a fixed order.
+///
+/// Groups are declared before the data are seen. A group that existed only because some event has it would tell that
+/// the event exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Groups {
+    names: Vec<Vec<u8>>,
+}
+
+impl Groups {
+    /// Groups with the given names; for groups over several columns, any injective encoding of the tuple.
+    ///
+    /// # Errors
+    /// If there are none, or two are equal.
+    ///
+    /// ```
+    /// use evertally::stream::Groups;
+    /// assert_eq!(Groups::new(["EWR", "JFK", "LGA"])?.len(), 3);
+    /// assert!(Groups::new(["JFK", "JFK"]).is_err());
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn new<N: Into<Vec<u8>>>(names: impl IntoIterator<Item = N>) -> Result<Self> {
+        let names: Vec<Vec<u8>> = names.into_iter().map(Into::into).collect();
+        if names.is_empty() {
+            return Err(Error::invalid("at least one group must be declared"));
+        }
+        let mut seen = std::collections::HashSet::new();
+        if let Some(twice) = names.iter().find(|name| !seen.insert(name.as_slice())) {
+            return Err(Error::invalid(format!("group `{}` is declared twice", String::from_utf8_lossy(twice))));
+        }
+        Ok(Self { names })
+    }
+
+    /// Number of groups.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Never true: at least one group is declared.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    fn layout(&self) -> Layout {
+        let mut hasher = blake3::Hasher::new_derive_key("evertally 1 groups");
+        for name in &self.names {
+            hasher.update(&(name.len() as u64).to_le_bytes()).update(name);
+        }
+        Layout::Groups(*hasher.finalize().as_bytes())
+    }
+}
+
+/// Private running counts or sums of many groups, where every event belongs to exactly one.
+///
+/// Each group has noise of its own, and one event moves one group's sums only, so the guarantee of the plan holds for
+/// all groups together (parallel composition).
+///
+/// ```
+/// use evertally::{budget::{Budget, Epsilon}, noise::SecretKey, plan::PlanRequest};
+/// use evertally::stream::{GroupedSums, Groups};
+/// let plan = PlanRequest::count(24, Budget::Pure(Epsilon::new(1.0)?)).plan()?;
+/// let groups = Groups::new(["EWR", "JFK", "LGA"])?;
+/// let mut flights = GroupedSums::new(plan, &SecretKey::generate()?, "flights".parse()?, groups)?;
+/// flights.add(1, 1)?; // one event at JFK
+/// let releases = flights.tick()?;
+/// assert_eq!(releases.len(), 3);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+pub struct GroupedSums {
+    plan: Plan,
+    id: StateId,
+    series: Vec<Series>,
+    releases: Vec<Release>,
+    step: u64,
+}
+
+impl GroupedSums {
+    /// Streams of all groups before their first step.
+    ///
+    /// # Errors
+    /// None at present; see [`RunningSum::new`](super::RunningSum::new).
+    pub fn new(plan: Plan, key: &SecretKey, name: StreamName, groups: Groups) -> Result<Self> {
+        let series = groups.names.iter().map(|group| Series::new(&plan, key, &name, Purpose::Group(group))).collect();
+        let id = StateId::new(&plan, key, name, groups.layout());
+        Ok(Self { plan, id, series, releases: Vec::with_capacity(groups.len()), step: 0 })
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The last closed step, 0 before the first.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// Adds one event to the open step of a group, by its place in the declared list. `O(1)`.
+    ///
+    /// # Errors
+    /// If there is no such group, and as [`RunningSum::add`](super::RunningSum::add).
+    pub fn add(&mut self, group: usize, value: i64) -> Result<()> {
+        check_step(&self.plan, self.step)?;
+        check_value(&self.plan, value)?;
+        let count = self.series.len();
+        let series = self.series.get_mut(group);
+        series.ok_or_else(|| Error::invalid(format!("group {group} is not among the {count} declared")))?.add(value)
+    }
+
+    /// Closes the open step and releases every group's running sum, in declared order.
+    ///
+    /// # Errors
+    /// After the last step of the horizon.
+    pub fn tick(&mut self) -> Result<&[Release]> {
+        check_step(&self.plan, self.step)?;
+        self.step += 1;
+        self.releases.clear();
+        self.releases.extend(self.series.iter_mut().map(|series| series.close(&self.plan)));
+        Ok(&self.releases)
+    }
+
+    /// The releases of the last closed step once more, or `None` before the first.
+    pub fn releases(&self) -> Option<Vec<Release>> {
+        (self.step > 0).then(|| self.series.iter().map(|series| series.release(&self.plan)).collect())
+    }
+
+    /// The [state](crate::state) of all groups. It holds exact sums: keep it as safe as the data.
+    pub fn save(&self) -> Vec<u8> {
+        self.id.seal(&Saved { step: self.step, sums: self.series.iter().map(Series::sums).collect() })
+    }
+
+    /// Continues saved streams.
+    ///
+    /// # Errors
+    /// If the bytes are damaged, of an unknown version, or belong to another plan, stream, key or list of groups.
+    pub fn restore(plan: Plan, key: &SecretKey, name: StreamName, groups: Groups, state: &[u8]) -> Result<Self> {
+        let mut stream = Self::new(plan, key, name, groups)?;
+        let saved = stream.id.open(state, stream.plan.horizon(), stream.series.len())?;
+        for (series, sums) in stream.series.iter_mut().zip(saved.sums) {
+            series.restore(&stream.plan, saved.step, sums)?;
+        }
+        stream.step = saved.step;
+        Ok(stream)
+    }
+}
+
+impl std::fmt::Debug for GroupedSums {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut out = f.debug_struct("GroupedSums");
+        out.field("plan", &self.plan).field("step", &self.step).field("groups", &self.series.len());
+        out.finish_non_exhaustive()
+    }
+}

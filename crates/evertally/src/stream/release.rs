@@ -1,0 +1,77 @@
+//! One released value.
+
+use crate::decimal::Grid;
+use std::fmt;
+
+/// The released running sum of one step: an exact multiple of the grid, or of a binary fraction of it.
+///
+/// Displayed as exact decimal text where the mechanism is integral, and with four more digits than the grid where it
+/// is not.
+///
+/// ```
+/// use evertally::{budget::{Budget, Rho}, noise::{SecretKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
+/// let plan = PlanRequest::count(100, Budget::Zcdp(Rho::new(0.5)?)).plan()?;
+/// let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+/// let mut visits = RunningSum::new(plan, &key, "visits".parse()?)?;
+/// visits.add(1)?;
+/// let release = visits.tick()?;
+/// assert_eq!(release.step(), 1);
+/// assert_eq!(release.to_string().parse::<f64>().unwrap(), release.value());
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release {
+    pub(super) step: u64,
+    /// In units of `grid · 2^-fraction_bits`.
+    pub(super) multiple: i128,
+    pub(super) fraction_bits: u32,
+    pub(super) grid: Grid,
+}
+
+/// Decimal digits shown of a fraction of the grid.
+const EXTRA_DIGITS: u8 = 4;
+
+impl Release {
+    /// The step, from 1.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// The released value in multiples of the grid, rounded to the nearest (halves up) where it is finer.
+    pub fn multiple(&self) -> i128 {
+        shift_rounding(self.multiple, self.fraction_bits)
+    }
+
+    /// The released value in units of the data, correctly rounded where it is a multiple of the grid.
+    pub fn value(&self) -> f64 {
+        let (grid, multiple) = self.decimal();
+        grid.to_f64(multiple)
+    }
+
+    /// The value moved by a whole number of grid steps: an end of an interval.
+    pub fn shifted(&self, grid_steps: i128) -> Release {
+        Release { multiple: self.multiple.saturating_add(grid_steps << self.fraction_bits), ..*self }
+    }
+
+    /// The grid of [`Display`](fmt::Display), and the value in its multiples.
+    pub fn decimal(&self) -> (Grid, i128) {
+        match self.grid.finer(EXTRA_DIGITS) {
+            Some(finer) if self.fraction_bits > 0 => {
+                // fits: a multiple with a fraction stays below 2^110.
+                (finer, shift_rounding(self.multiple * 10i128.pow(EXTRA_DIGITS.into()), self.fraction_bits))
+            }
+            _ => (self.grid, self.multiple()),
+        }
+    }
+}
+
+fn shift_rounding(x: i128, bits: u32) -> i128 {
+    if bits == 0 { x } else { (x + (1 << (bits - 1))) >> bits }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (grid, multiple) = self.decimal();
+        f.write_str(&grid.format(multiple))
+    }
+}

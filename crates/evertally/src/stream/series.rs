@@ -1,0 +1,96 @@
+//! The part every stream shares: one running sum and its noise.
+
+use super::Release;
+use crate::mechanism::Cursor;
+use crate::noise::{DiscreteLaw, KeyedNoise, Purpose, SecretKey, StreamName};
+use crate::plan::Plan;
+use crate::{Error, ErrorKind, Result};
+
+/// One running sum in multiples of the grid, with the cursor of its noise.
+pub(super) struct Series {
+    noise: KeyedNoise,
+    cursor: Box<dyn Cursor>,
+    /// Sum of the closed steps.
+    closed: i64,
+    /// Sum of the open step.
+    open: i64,
+    last: i128,
+}
+
+impl Series {
+    pub(super) fn new(plan: &Plan, key: &SecretKey, name: &StreamName, purpose: Purpose<'_>) -> Self {
+        let noise = KeyedNoise::new(key, name, &plan.digest(), purpose);
+        Self { noise, cursor: plan.mechanism().cursor(), closed: 0, open: 0, last: 0 }
+    }
+
+    /// Adds to the open step; the total including the open step must fit 64 bits, so that closing it cannot fail.
+    pub(super) fn add(&mut self, value: i64) -> Result<()> {
+        let open = self.open.checked_add(value);
+        match open.filter(|open| self.closed.checked_add(*open).is_some()) {
+            Some(open) => {
+                self.open = open;
+                Ok(())
+            }
+            None => Err(Error::overflow(
+                "the running sum leaves the range of 64-bit multiples of the grid; use a coarser grid",
+            )),
+        }
+    }
+
+    /// Closes the open step and returns its release. The caller has checked the horizon.
+    pub(super) fn close(&mut self, plan: &Plan) -> Release {
+        let law: &DiscreteLaw = plan.law();
+        let noise = &self.noise;
+        self.closed += self.open; // fits: checked by every `add`
+        self.open = 0;
+        self.last = self.cursor.advance(&mut |node| law.sample(&mut noise.bits(node)));
+        self.release(plan)
+    }
+
+    /// The release of the last closed step.
+    pub(super) fn release(&self, plan: &Plan) -> Release {
+        let fraction_bits = plan.mechanism().fraction_bits();
+        // fits: |closed| ≤ 2^63, at most 16 fraction bits, and |noise| below 2^110.
+        let multiple = (i128::from(self.closed) << fraction_bits) + self.last;
+        Release { step: self.cursor.step(), multiple, fraction_bits, grid: plan.request().grid }
+    }
+
+    /// Sums of the closed steps and of the open one.
+    pub(super) fn sums(&self) -> (i64, i64) {
+        (self.closed, self.open)
+    }
+
+    /// Puts back saved sums and moves the noise to `step`.
+    pub(super) fn restore(&mut self, plan: &Plan, step: u64, sums: (i64, i64)) -> Result<()> {
+        let (closed, open) = sums;
+        if closed.checked_add(open).is_none() {
+            return Err(Error::state("the saved sums overflow"));
+        }
+        let noise = &self.noise;
+        (self.closed, self.open) = (closed, open);
+        self.last = self.cursor.seek(step, &mut |node| plan.law().sample(&mut noise.bits(node)));
+        Ok(())
+    }
+}
+
+/// Refuses a value that the plan does not allow for one event.
+pub(super) fn check_value(plan: &Plan, value: i64) -> Result<()> {
+    let (lower, upper) = plan.request().values.bounds();
+    if (lower..=upper).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "an event of {value} is outside the declared bounds {lower} to {upper} (in multiples of the grid)"
+    )))
+}
+
+/// Refuses to go beyond the last step.
+pub(super) fn check_step(plan: &Plan, step: u64) -> Result<()> {
+    if step < plan.horizon() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::HorizonExhausted,
+        format!("the horizon of {} steps is used up; a longer stream needs a new plan", plan.horizon()),
+    ))
+}

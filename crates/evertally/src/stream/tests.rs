@@ -1,0 +1,175 @@
+//! Streams: releases are prefix sums plus the named noise, states continue them, and everything else is refused.
+
+use super::*;
+use crate::budget::{Budget, Epsilon, Rho};
+use crate::noise::{KeyedNoise, Purpose, SecretKey, StreamName, TestSeed};
+use crate::plan::{Plan, PlanRequest, Values};
+use proptest::prelude::*;
+
+fn key(seed: u64) -> SecretKey {
+    SecretKey::insecure_from_test_seed(TestSeed(seed))
+}
+
+fn name(text: &str) -> StreamName {
+    text.parse().unwrap()
+}
+
+const MECHANISMS: [&str; 7] = ["input", "output", "binary", "honaker-online", "kary(k=3)", "subtract(k=4)", "smooth"];
+
+fn plan(horizon: u64, mechanism: &str) -> Plan {
+    let budget = Budget::Zcdp(Rho::new(0.5).unwrap());
+    let values = Values::Sum { lower: -3, upper: 9 };
+    PlanRequest { mechanism: mechanism.parse().ok(), values, ..PlanRequest::count(horizon, budget) }.plan().unwrap()
+}
+
+/// Every release is the exact prefix sum plus `Σ L_tn z_n` with `z_n` drawn from the node's own bits.
+#[test]
+fn releases_are_prefix_sums_plus_the_noise_of_their_nodes() {
+    for mechanism in MECHANISMS {
+        let plan = plan(40, mechanism);
+        let noise = KeyedNoise::new(&key(7), &name("s"), &plan.digest(), Purpose::Total);
+        let mut stream = RunningSum::new(plan.clone(), &key(7), name("s")).unwrap();
+        let mut prefix = 0;
+        for step in 1..=40 {
+            for value in [step % 10, -1, 9] {
+                stream.add(value as i64).unwrap();
+                prefix += value as i64;
+            }
+            let release = stream.tick().unwrap();
+            let mut expected = prefix as f64;
+            plan.mechanism().visit_row(step as u64, &mut |node, weight| {
+                expected += weight * plan.law().sample(&mut noise.bits(node)) as f64;
+            });
+            let slack = if plan.mechanism().fraction_bits() > 0 { 1e-4 } else { 0.0 };
+            assert!((release.value() - expected).abs() <= slack, "{mechanism}, step {step}");
+            assert_eq!(stream.release(), Some(release));
+        }
+        assert!(stream.tick().unwrap_err().is_horizon_exhausted());
+        assert!(stream.add(1).unwrap_err().is_horizon_exhausted());
+    }
+}
+
+#[test]
+fn groups_are_streams_of_their_own() {
+    let plan = plan(20, "subtract(k=4)");
+    let make = |names: &[&str]| {
+        GroupedSums::new(plan.clone(), &key(1), name("g"), Groups::new(names.to_vec()).unwrap()).unwrap()
+    };
+    let (mut ab, mut ba) = (make(&["a", "b"]), make(&["b", "a"]));
+    let mut differ = 0;
+    for _ in 0..20 {
+        ab.add(0, 2).unwrap();
+        ba.add(1, 2).unwrap();
+        let (x, y) = (ab.tick().unwrap().to_vec(), ba.tick().unwrap().to_vec());
+        // A group's release depends on its name, not on its place or on the other groups.
+        assert_eq!((x[0], x[1]), (y[1], y[0]));
+        differ += usize::from(x[0].multiple() - 2 * i128::from(x[0].step() as i64) != x[1].multiple());
+    }
+    assert!(differ > 10, "groups share their noise");
+    assert!(ab.add(2, 1).is_err());
+    assert!(Groups::new(Vec::<String>::new()).is_err());
+}
+
+#[test]
+fn values_outside_the_bounds_and_overflow_change_nothing() {
+    let mut stream = RunningSum::new(plan(3, "binary"), &key(1), name("s")).unwrap();
+    let before = stream.save();
+    assert!(stream.add(10).unwrap_err().is_invalid() && stream.add(-4).unwrap_err().is_invalid());
+    assert_eq!(stream.save(), before);
+
+    let values = Values::Sum { lower: 0, upper: i64::MAX };
+    let budget = Budget::Pure(Epsilon::new(1.0).unwrap());
+    let huge = PlanRequest { values, ..PlanRequest::count(3, budget) }.plan().unwrap();
+    let mut stream = RunningSum::new(huge, &key(1), name("s")).unwrap();
+    stream.add(i64::MAX).unwrap();
+    assert!(stream.add(1).unwrap_err().is_overflow());
+    stream.tick().unwrap();
+    assert!(stream.add(1).unwrap_err().is_overflow());
+    stream.tick().unwrap();
+}
+
+#[test]
+fn foreign_and_damaged_states_are_refused() {
+    let stream = {
+        let mut stream = RunningSum::new(plan(30, "smooth"), &key(1), name("s")).unwrap();
+        stream.add(5).unwrap();
+        stream.tick().unwrap();
+        stream
+    };
+    let state = stream.save();
+    let restore = |plan, seed, text: &str, bytes: &[u8]| RunningSum::restore(plan, &key(seed), name(text), bytes);
+    assert!(restore(plan(30, "smooth"), 1, "s", &state).is_ok());
+    let message = |result: crate::Result<RunningSum>| {
+        let error = result.unwrap_err();
+        assert!(error.is_state());
+        error.to_string()
+    };
+    assert!(message(restore(plan(31, "smooth"), 1, "s", &state)).contains("another plan"));
+    assert!(message(restore(plan(30, "smooth"), 2, "s", &state)).contains("another key"));
+    assert!(message(restore(plan(30, "smooth"), 1, "t", &state)).contains("stream \"s\""));
+    let groups = Groups::new(["x"]).unwrap();
+    let grouped = GroupedSums::restore(plan(30, "smooth"), &key(1), name("s"), groups, &state);
+    assert!(grouped.unwrap_err().to_string().contains("groups"));
+    // Every single damaged byte, every truncation, and an appended byte are noticed.
+    for i in 0..state.len() {
+        let mut damaged = state.clone();
+        damaged[i] ^= 0x40;
+        assert!(restore(plan(30, "smooth"), 1, "s", &damaged).unwrap_err().is_state(), "byte {i}");
+        assert!(restore(plan(30, "smooth"), 1, "s", &state[..i]).unwrap_err().is_state(), "cut at {i}");
+    }
+    let longer = [&state[..], &[0]].concat();
+    assert!(restore(plan(30, "smooth"), 1, "s", &longer).is_err());
+}
+
+/// The bytes of a state are a format: they must not change within version 1.
+#[test]
+fn the_state_format_is_frozen() {
+    let mut stream = RunningSum::new(plan(30, "binary"), &key(1), name("s")).unwrap();
+    stream.add(5).unwrap();
+    stream.tick().unwrap();
+    stream.add(-2).unwrap();
+    let digest = blake3::hash(&stream.save()).to_hex();
+    assert_eq!(&digest[..16], "FROZEN_STATE");
+}
+
+#[test]
+fn the_releases_of_a_key_are_frozen() {
+    let released: Vec<String> = MECHANISMS
+        .iter()
+        .map(|mechanism| {
+            let mut stream = RunningSum::new(plan(9, mechanism), &key(3), name("frozen")).unwrap();
+            (0..9).map(|_| stream.tick().unwrap().to_string()).collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    assert_eq!(released, FROZEN_RELEASES);
+}
+
+const FROZEN_RELEASES: [&str; 7] = ["", "", "", "", "", "", ""];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Saving and restoring anywhere, any number of times, gives the releases of the uninterrupted stream.
+    #[test]
+    fn restored_streams_continue_bit_for_bit(
+        steps in prop::collection::vec(prop::collection::vec(-3i64..=9, 0..4), 1..60),
+        stops in prop::collection::vec(any::<bool>(), 60),
+        mechanism in 0..MECHANISMS.len(),
+    ) {
+        let plan = plan(steps.len() as u64, MECHANISMS[mechanism]);
+        let mut whole = RunningSum::new(plan.clone(), &key(5), name("s")).unwrap();
+        let mut cut = RunningSum::new(plan.clone(), &key(5), name("s")).unwrap();
+        for (events, stop) in steps.iter().zip(&stops) {
+            for value in events {
+                whole.add(*value).unwrap();
+                cut.add(*value).unwrap();
+                if *stop {
+                    cut = RunningSum::restore(plan.clone(), &key(5), name("s"), &cut.save()).unwrap();
+                }
+            }
+            prop_assert_eq!(whole.tick().unwrap(), cut.tick().unwrap());
+            prop_assert_eq!(whole.release(), cut.release());
+            prop_assert_eq!(whole.save(), cut.save());
+        }
+    }
+}
