@@ -1,1 +1,17 @@
-fn main() {}
+//! The `evertally` program: see `evertally --help`.
+
+use clap::Parser;
+use evertally_cli::commands::Program;
+use evertally_cli::failure::{exit_status, is_broken_pipe};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match Program::parse().run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(exit_status(&error))
+        }
+    }
+}

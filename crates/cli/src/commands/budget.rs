@@ -1,0 +1,35 @@
+//! The budget flags that several subcommands share.
+
+use clap::Args;
+use evertally::budget::Budget;
+use serde::Deserialize;
+
+/// A privacy budget: ε, or ε and δ, or ρ.
+#[derive(Args, Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct BudgetFlags {
+    /// ε of ε-differential privacy (with --delta: of (ε, δ)-differential privacy).
+    #[arg(long, value_name = "E", help_heading = "Privacy budget")]
+    pub epsilon: Option<f64>,
+    /// δ of (ε, δ)-differential privacy.
+    #[arg(long, value_name = "D", help_heading = "Privacy budget")]
+    pub delta: Option<f64>,
+    /// ρ of zero-concentrated differential privacy.
+    #[arg(long, value_name = "R", help_heading = "Privacy budget")]
+    pub rho: Option<f64>,
+    /// Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
+    #[arg(long, help_heading = "Privacy budget", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub allow_weak_budget: Option<bool>,
+}
+
+impl BudgetFlags {
+    /// The validated budget.
+    pub fn budget(&self) -> evertally::Result<Budget> {
+        Budget::from_numbers(self.epsilon, self.delta, self.rho, self.allow_weak_budget.unwrap_or(false))
+    }
+
+    /// Whether no number is given.
+    pub fn is_empty(&self) -> bool {
+        self.epsilon.is_none() && self.delta.is_none() && self.rho.is_none()
+    }
+}

@@ -1,0 +1,159 @@
+//! `evertally mechanisms`: exact figures of every mechanism at a horizon.
+
+use crate::failure::usage;
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use comfy_table::{CellAlignment, Table, presets};
+use evertally::mechanism::{Mechanism, MechanismName, NamedShape};
+use evertally::plan::NoiseKind;
+use serde::Serialize;
+use std::io::Write;
+
+/// Flags of `evertally mechanisms`.
+#[derive(Args, Debug)]
+pub struct MechanismsArgs {
+    /// Number of steps.
+    #[arg(long, value_name = "T")]
+    horizon: u64,
+    /// Only this mechanism, such as `binary`, `subtract(k=13)` or `smooth(h=14,zeros=6)`; may be repeated.
+    #[arg(long = "mechanism", value_name = "NAME")]
+    mechanisms: Vec<MechanismName>,
+    /// The noise law for which parameters left out of a name are chosen.
+    #[arg(long, value_enum, default_value_t = Law::Gaussian)]
+    law: Law,
+    /// Choose open parameters by the mean instead of the maximal error.
+    #[arg(long)]
+    by_mean: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A noise law, as a flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Law {
+    /// Laplace noise, for pure ε.
+    Laplace,
+    /// Gaussian noise, for zCDP and (ε, δ).
+    Gaussian,
+}
+
+impl From<Law> for NoiseKind {
+    fn from(law: Law) -> Self {
+        match law {
+            Law::Laplace => Self::Laplace,
+            Law::Gaussian => Self::Gaussian,
+        }
+    }
+}
+
+/// The figures of one mechanism, for step sensitivity 1: `zcdp_*` are 2ρ·variance, `pure_*` are ε²·variance.
+#[derive(Debug, Serialize)]
+struct Figures {
+    mechanism: String,
+    /// The same with every parameter.
+    resolved: String,
+    s1: f64,
+    s2: f64,
+    zcdp_max: f64,
+    zcdp_mean: f64,
+    pure_max: f64,
+    pure_mean: f64,
+    /// Exact Gaussian accounting of the release's covariance.
+    s2_exact: Option<f64>,
+    zcdp_max_exact: Option<f64>,
+    zcdp_mean_exact: Option<f64>,
+    /// Amortized noise draws a step.
+    time_per_step: f64,
+    memory_words: u64,
+    /// Whether counts are released in exact integer arithmetic.
+    exact: bool,
+    /// Whether single steps can be read without drawing all before them.
+    lazy: bool,
+}
+
+impl MechanismsArgs {
+    /// Prints the figures.
+    pub fn run(self) -> Result<()> {
+        let shape = NoiseKind::from(self.law).shape().by_mean(self.by_mean);
+        let rows = if self.mechanisms.is_empty() { everything(self.horizon, self.by_mean)? } else { self.named(&shape)? };
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            serde_json::to_writer_pretty(&mut out, &rows).map_err(std::io::Error::from)?;
+            writeln!(out)?;
+        } else {
+            writeln!(out, "{}", table(&rows))?;
+            writeln!(out, "T = {}; variances times 2ρ (zCDP) or ε² (pure), for step sensitivity 1", self.horizon)?;
+        }
+        Ok(())
+    }
+
+    fn named(&self, shape: &NamedShape) -> Result<Vec<Figures>> {
+        let figures = |name: &MechanismName| Ok(Figures::of(name.to_string(), &*name.build(self.horizon, shape)?));
+        self.mechanisms.iter().map(figures).collect()
+    }
+}
+
+/// Every family, with open parameters chosen for either law.
+fn everything(horizon: u64, by_mean: bool) -> Result<Vec<Figures>> {
+    let mut rows: Vec<Figures> = Vec::new();
+    for family in MechanismName::FAMILIES {
+        for law in [NoiseKind::Gaussian, NoiseKind::Laplace] {
+            let Ok(mechanism) = family.build(horizon, &law.shape().by_mean(by_mean)) else { continue };
+            let resolved = mechanism.name();
+            if rows.iter().any(|row| row.resolved == resolved) {
+                continue;
+            }
+            // `smooth` by itself is the best shape for Gaussian noise, its published setting.
+            let plain = family == MechanismName::Smooth(None) && law == NoiseKind::Gaussian;
+            let name = if plain { family.to_string() } else { resolved };
+            rows.push(Figures::of(name, &*mechanism));
+        }
+    }
+    if rows.is_empty() {
+        return Err(usage(format!("--horizon {horizon}: no mechanism serves it; it must be at least 1 and at most 2^62")));
+    }
+    Ok(rows)
+}
+
+impl Figures {
+    fn of(mechanism: String, m: &dyn Mechanism) -> Self {
+        let norms = m.column_norms();
+        let (max, mean) = (m.max_row_norm_squared(), m.mean_row_norm_squared());
+        let exact = m.exact_l2_squared();
+        Self {
+            mechanism,
+            resolved: m.name(),
+            s1: norms.l1,
+            s2: norms.l2_squared.sqrt(),
+            zcdp_max: norms.l2_squared * max,
+            zcdp_mean: norms.l2_squared * mean,
+            pure_max: 2.0 * norms.l1 * norms.l1 * max,
+            pure_mean: 2.0 * norms.l1 * norms.l1 * mean,
+            s2_exact: exact.map(f64::sqrt),
+            zcdp_max_exact: exact.map(|s| s * max),
+            zcdp_mean_exact: exact.map(|s| s * mean),
+            time_per_step: m.draws_per_step(),
+            memory_words: m.memory_words(),
+            exact: true,
+            lazy: m.random_access(),
+        }
+    }
+}
+
+fn table(rows: &[Figures]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header(["mechanism", "s1", "s2", "zCDP max", "zCDP mean", "pure max", "pure mean", "draws/step", "words"]);
+    for row in rows {
+        let shape = if row.mechanism == row.resolved { String::new() } else { format!(" = {}", row.resolved) };
+        let figure = |x: f64| if x < 1e5 { format!("{x:.2}") } else { format!("{x:.3e}") };
+        let mut cells = vec![format!("{}{shape}", row.mechanism)];
+        cells.extend([row.s1, row.s2, row.zcdp_max, row.zcdp_mean, row.pure_max, row.pure_mean].map(figure));
+        cells.extend([format!("{:.2}", row.time_per_step), row.memory_words.to_string()]);
+        table.add_row(cells);
+    }
+    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    table
+}

@@ -1,0 +1,44 @@
+//! The subcommands.
+
+mod budget;
+mod key;
+mod mechanisms;
+mod simulate;
+
+pub use budget::BudgetFlags;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Differentially private continual release: running counts and sums of a sensitive event stream, published step after
+/// step with one guarantee for the whole history.
+#[derive(Parser, Debug)]
+#[command(name = "evertally", version, max_term_width = 110)]
+pub struct Program {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Release private running counts or sums from event files: a table, a picture and a privacy report.
+    Release(Box<crate::release::ReleaseArgs>),
+    /// Make and inspect secret keys.
+    Key(key::KeyArgs),
+    /// List mechanisms with their exact sensitivity and error at a horizon.
+    Mechanisms(mechanisms::MechanismsArgs),
+    /// Draw the noise of a mechanism many times, for research and for checking covariances.
+    Simulate(simulate::SimulateArgs),
+}
+
+impl Program {
+    /// Runs the chosen subcommand.
+    pub fn run(self) -> Result<()> {
+        match self.command {
+            Command::Release(args) => crate::release::run(*args),
+            Command::Key(args) => args.run(),
+            Command::Mechanisms(args) => args.run(),
+            Command::Simulate(args) => args.run(),
+        }
+    }
+}

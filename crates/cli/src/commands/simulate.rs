@@ -1,0 +1,134 @@
+//! `evertally simulate`: the noise of a mechanism, many times over.
+
+use super::BudgetFlags;
+use super::mechanisms::Law;
+use crate::failure::usage;
+use crate::output::Publication;
+use anyhow::{Context, Result};
+use clap::Args;
+use evertally::decimal::Grid;
+use evertally::mechanism::MechanismName;
+use evertally::noise::{SecretKey, TestSeed};
+use evertally::plan::{NoiseKind, Plan, PlanRequest, Values};
+use evertally::stream::RunningSum;
+use npyz::WriterBuilder;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Flags of `evertally simulate`.
+#[derive(Args, Debug)]
+pub struct SimulateArgs {
+    /// The mechanism.
+    #[arg(long, value_name = "NAME")]
+    mechanism: MechanismName,
+    /// Number of steps.
+    #[arg(long, value_name = "T")]
+    horizon: u64,
+    #[command(flatten)]
+    budget: BudgetFlags,
+    /// The noise law; Laplace for ε alone, Gaussian otherwise, where left out.
+    #[arg(long, value_enum)]
+    noise: Option<Law>,
+    /// Number of independent releases: rows of the matrix.
+    #[arg(long, value_name = "N")]
+    paths: u64,
+    /// Only these steps, in rising order, separated by commas; all steps where left out.
+    #[arg(long, value_name = "T1,T2,…", value_delimiter = ',')]
+    at: Vec<u64>,
+    /// Seed of the test keys. Noise from a seed is for tests: it protects nobody.
+    #[arg(long, value_name = "S")]
+    test_seed: u64,
+    /// The grid that values and noise live on: 1 for the noise of counts, fine for that of real-valued sums.
+    #[arg(long, value_name = "G", default_value = "0.000001")]
+    grid: Grid,
+    /// Where the matrix goes, as a NumPy file of doubles, one row a path and one column a step.
+    #[arg(long, value_name = "FILE.npy")]
+    out: PathBuf,
+    /// Describe the plan and the matrix as JSON on standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+impl SimulateArgs {
+    /// Writes the matrix of releases of an all-zero stream.
+    pub fn run(self) -> Result<()> {
+        let plan = self.plan()?;
+        let steps = self.steps()?;
+        if self.paths == 0 {
+            return Err(usage("--paths must be at least 1"));
+        }
+        let mut publication = Publication::new(&[], true);
+        let mut file = publication.add(&self.out)?;
+        let mut writer = npyz::WriteOptions::new()
+            .default_dtype()
+            .shape(&[self.paths, steps.len() as u64])
+            .writer(&mut file)
+            .begin_nd()?;
+        let key = SecretKey::insecure_from_test_seed(TestSeed(self.test_seed));
+        for path in 0..self.paths {
+            let mut stream = RunningSum::new(plan.clone(), &key, format!("path {path}").parse()?)?;
+            for &step in &steps {
+                while stream.step() + 1 < step {
+                    stream.tick()?;
+                }
+                writer.push(&stream.tick()?.value()).context("cannot write the matrix")?;
+            }
+        }
+        writer.finish()?;
+        file.finish()?;
+        publication.commit()?;
+        self.describe(&plan, steps.len());
+        Ok(())
+    }
+
+    /// One event changes one step by at most 1, whatever the grid: its value lies between 0 and 1.
+    fn plan(&self) -> Result<Plan> {
+        let mut request = PlanRequest::count(self.horizon, self.budget.budget()?);
+        let laplace = self.budget.delta.is_none() && self.budget.rho.is_none();
+        let fallback = if laplace { NoiseKind::Laplace } else { NoiseKind::Gaussian };
+        request.noise = Some(self.noise.map_or(fallback, NoiseKind::from));
+        request.mechanism = Some(self.mechanism);
+        request.grid = self.grid;
+        let unit = 10u64.pow(u32::from(self.grid.scale()));
+        if !unit.is_multiple_of(self.grid.coefficient()) || unit > 1 << 62 {
+            return Err(usage(format!("--grid {} does not divide 1", self.grid)));
+        }
+        request.values = Values::Sum { lower: 0, upper: (unit / self.grid.coefficient()) as i64 };
+        Ok(request.plan()?)
+    }
+
+    fn steps(&self) -> Result<Vec<u64>> {
+        if self.at.is_empty() {
+            return Ok((1..=self.horizon).collect());
+        }
+        let rising = self.at.windows(2).all(|pair| pair[0] < pair[1]);
+        if !rising || self.at[0] == 0 || self.at.last() > Some(&self.horizon) {
+            return Err(usage(format!("--at needs rising steps between 1 and the horizon of {}", self.horizon)));
+        }
+        Ok(self.at.clone())
+    }
+
+    fn describe(&self, plan: &Plan, columns: usize) {
+        let unit = self.grid.to_f64(1);
+        let variance = plan.law().variance() * unit * unit;
+        if self.json {
+            let description = json!({
+                "mechanism": plan.mechanism().name(),
+                "noise": plan.noise_kind(),
+                "noise_variance": variance,
+                "paths": self.paths,
+                "steps": columns,
+                "out": self.out,
+            });
+            println!("{description}");
+        } else {
+            eprintln!(
+                "wrote {} × {columns} releases of {} with {} noise of variance {variance} to {}",
+                self.paths,
+                plan.mechanism().name(),
+                plan.noise_kind(),
+                self.out.display()
+            );
+        }
+    }
+}

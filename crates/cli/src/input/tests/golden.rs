@@ -1,0 +1,167 @@
+//! The same events in every format and wrapping.
+
+use std::sync::Arc;
+
+use arrow_array::*;
+use arrow_schema::{DataType, TimeUnit};
+
+use super::*;
+
+const CSV: &str = "\
+time,airport,carrier,tail,delay,note
+2013-01-01T05:00:00Z,JFK,UA,N1,2.50,x
+2013-01-01T06:00:00Z,LGA,\"A, A\",,-4,\"two
+lines\"
+2013-01-02,Zürich,ß,N3,NA,
+";
+
+const ROWS: [&str; 3] = [
+    "line 2|2013-01-01T05:00:00Z|JFK|UA|N1|2.50",
+    "line 3|2013-01-01T06:00:00Z|LGA|A, A||-4",
+    "line 5|2013-01-02|Zürich|ß|N3|",
+];
+
+const JSON: &str = r#"{"time":"2013-01-01T05:00:00Z","airport":"JFK","carrier":"UA","tail":"N1","delay":2.50,"note":{"a":[1]}}
+
+ { "delay" : "-4", "carrier":"A, A","tail":null, "time":"2013-01-01T06:00:00Z" , "airport":"\u004cGA"}
+{"time":"2013-01-02","airport":"Zürich","carrier":"ß","tail":"N3","delay":"NA"}"#;
+
+const JSON_ROWS: [&str; 3] = [
+    "line 1|2013-01-01T05:00:00Z|JFK|UA|N1|2.50",
+    "line 3|2013-01-01T06:00:00Z|LGA|A, A||-4",
+    "line 4|2013-01-02|Zürich|ß|N3|",
+];
+
+fn na() -> ReadOptions {
+    ReadOptions { missing: vec!["NA".into()], ..ReadOptions::default() }
+}
+
+fn wrappings(data: &[u8]) -> Vec<Vec<u8>> {
+    let middle = data.len() / 2;
+    let twice = [gzip(&data[..middle]), gzip(&data[middle..])].concat();
+    let frames = [zst(&data[..middle]), zst(&data[middle..])].concat();
+    let marked = [b"\xef\xbb\xbf", data].concat();
+    vec![data.to_vec(), gzip(data), twice, zst(data), frames, marked.clone(), gzip(&marked)]
+}
+
+#[test]
+fn csv_in_every_wrapping() {
+    let fixture = Fixture::new().options(na());
+    for data in wrappings(CSV.as_bytes()) {
+        assert_eq!(fixture.read_bytes(&data).unwrap(), ROWS);
+    }
+}
+
+#[test]
+fn csv_with_windows_line_ends() {
+    let data = CSV.replace('\n', "\r\n");
+    let fixture = Fixture::new().options(na());
+    assert_eq!(fixture.read_bytes(data.as_bytes()).unwrap(), ROWS);
+    assert_eq!(fixture.read_bytes(data.trim_end().as_bytes()).unwrap(), ROWS);
+}
+
+#[test]
+fn csv_with_another_delimiter() {
+    let options = ReadOptions { delimiter: b';', ..na() };
+    let fixture = Fixture::new().options(options);
+    let data = "time;airport;carrier;tail;delay\n2013-01-01;A,B;C;;1\n";
+    assert_eq!(fixture.read_bytes(data.as_bytes()).unwrap(), ["line 2|2013-01-01|A,B|C||1"]);
+}
+
+#[test]
+fn json_lines_in_every_wrapping() {
+    let fixture = Fixture::new().options(na());
+    for data in wrappings(JSON.as_bytes()) {
+        assert_eq!(fixture.read_bytes(&data).unwrap(), JSON_ROWS);
+    }
+    assert_eq!(fixture.read_bytes(JSON.replace('\n', "\r\n").as_bytes()).unwrap(), JSON_ROWS);
+}
+
+#[test]
+fn several_files_of_different_formats_in_order() {
+    let fixture = Fixture::new().options(na());
+    let sources = [
+        fixture.file("a", CSV.as_bytes()),
+        fixture.file("b", &zst(JSON.as_bytes())),
+        fixture.file("c", &parquet_file()),
+    ];
+    let rows = fixture.read(&sources).unwrap();
+    assert_eq!(rows[..3], ROWS);
+    assert_eq!(rows[3..6], JSON_ROWS);
+    assert_eq!(rows[6..], PARQUET_ROWS);
+}
+
+#[test]
+fn one_column_may_have_two_roles() {
+    let fixture = Fixture::new().columns("time", &["tail"], Some("tail"), None);
+    assert_eq!(fixture.read_bytes(b"tail,time\nN1,2013\n").unwrap(), ["line 2|2013|N1|N1|"]);
+}
+
+const PARQUET_ROWS: [&str; 2] = ["row 1|2013-01-01T05:00:00Z|JFK|UA|N1|2.5", "row 2|2013-01-01T06:00:00Z|LGA|A, A||"];
+
+fn parquet_file() -> Vec<u8> {
+    let time = TimestampMillisecondArray::from(vec![1_357_016_400_000, 1_357_020_000_000]).with_timezone("UTC");
+    let carrier: DictionaryArray<types::Int32Type> = ["UA", "A, A"].into_iter().collect();
+    parquet_of(vec![
+        ("unused", Arc::new(Int32Array::from(vec![1, 2])) as ArrayRef),
+        ("delay", Arc::new(Float64Array::from(vec![Some(2.5), None]))),
+        ("time", Arc::new(time)),
+        ("airport", Arc::new(LargeStringArray::from(vec!["JFK", "LGA"]))),
+        ("carrier", Arc::new(carrier)),
+        ("tail", Arc::new(StringArray::from(vec![Some("N1"), Some("")]))),
+    ])
+}
+
+pub(super) fn parquet_of(columns: Vec<(&str, ArrayRef)>) -> Vec<u8> {
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true))).unwrap();
+    let mut writer = ::parquet::arrow::ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.into_inner().unwrap()
+}
+
+#[test]
+fn parquet_in_place_and_compressed() {
+    let fixture = Fixture::new();
+    for data in [parquet_file(), gzip(&parquet_file()), zst(&parquet_file())] {
+        assert_eq!(fixture.read_bytes(&data).unwrap(), PARQUET_ROWS);
+    }
+}
+
+#[test]
+fn parquet_columns_of_every_type() {
+    let second = 1_357_016_400i64;
+    let times: Vec<(ArrayRef, &str)> = vec![
+        (Arc::new(TimestampSecondArray::from(vec![second]).with_timezone("UTC")), "2013-01-01T05:00:00Z"),
+        (Arc::new(TimestampMicrosecondArray::from(vec![second * 1_000_000])), "2013-01-01T05:00:00"),
+        (Arc::new(TimestampNanosecondArray::from(vec![second * 1_000_000_000 + 1999])), "2013-01-01T05:00:00.000001"),
+        (Arc::new(TimestampNanosecondArray::from(vec![-1]).with_timezone("+02:00")), "1969-12-31T23:59:59.999999Z"),
+        (Arc::new(Date32Array::from(vec![15_706])), "2013-01-01"),
+        (Arc::new(Date64Array::from(vec![15_706 * 86_400_000])), "2013-01-01T00:00:00"),
+        (Arc::new(Int64Array::from(vec![second])), "1357016400"),
+        (Arc::new(Int32Array::from(vec![1_357_016_400])), "1357016400"),
+        (Arc::new(StringViewArray::from(vec!["2013-01-01"])), "2013-01-01"),
+        (Arc::new(BinaryArray::from(vec![b"2013-01-01".as_slice()])), "2013-01-01"),
+        (Arc::new(Float32Array::from(vec![0.1])), "0.1"),
+        (Arc::new(Decimal128Array::from(vec![1234]).with_precision_and_scale(10, 2).unwrap()), "12.34"),
+        (Arc::new(BooleanArray::from(vec![true])), "true"),
+        (Arc::new(UInt8Array::from(vec![200])), "200"),
+    ];
+    for (array, text) in times {
+        let kind = array.data_type().clone();
+        let fixture = Fixture::new().columns("t", &[], None, None);
+        let rows = fixture.read_bytes(&parquet_of(vec![("t", array)])).unwrap();
+        assert_eq!(rows, [format!("row 1|{text}||")], "{kind}");
+    }
+    assert_eq!(DataType::Timestamp(TimeUnit::Second, None).to_string(), "Timestamp(s)");
+}
+
+#[test]
+fn text_of_fields_is_borrowed_where_it_can_be() {
+    let mut scratch = String::new();
+    assert_eq!(Field::Text("a").text(&mut scratch), Some("a"));
+    assert_eq!(Field::Missing.text(&mut scratch), None);
+    assert_eq!(Field::Integer(-3).text(&mut scratch), Some("-3"));
+    assert_eq!(Field::Float(0.1).text(&mut scratch), Some("0.1"));
+    assert_eq!(Field::Date(0).text(&mut scratch), Some("1970-01-01"));
+    assert_eq!(Field::Instant(i64::MAX).text(&mut scratch), Some("9223372036854775807 µs"));
+}

@@ -1,0 +1,11 @@
+//! The parts of the `evertally` program.
+
+pub mod commands;
+pub mod failure;
+pub mod input;
+pub mod keyfile;
+pub mod ledger;
+pub mod output;
+pub mod plot;
+pub mod release;
+pub mod steps;

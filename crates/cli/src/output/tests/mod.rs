@@ -1,0 +1,2 @@
+mod publication;
+mod table;

@@ -1,0 +1,184 @@
+//! The declared groups of a release, and which of them an event belongs to.
+
+use crate::failure::usage;
+use crate::input::{Event, Field, Role, quoted};
+use anyhow::Result;
+use evertally::stream::Groups;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// Declared groups: tuples of texts, one text a column, and perhaps a rest.
+#[derive(Clone)]
+pub(super) struct GroupTable {
+    columns: Vec<String>,
+    tuples: Vec<Vec<String>>,
+    /// From the injective encoding of a tuple to its place.
+    places: HashMap<Vec<u8>, usize>,
+    rest: Option<usize>,
+    scratch: Vec<u8>,
+    text: String,
+}
+
+impl GroupTable {
+    /// From a list of names for one column.
+    pub(super) fn of_names(columns: Vec<String>, names: Vec<String>, rest: Option<String>) -> Result<Self> {
+        if columns.len() != 1 {
+            return Err(usage(format!(
+                "--groups lists names for one --group-by column, and there are {}; use --groups-file",
+                columns.len()
+            )));
+        }
+        Self::new(columns, names.into_iter().map(|name| vec![name]).collect(), rest)
+    }
+
+    /// From a CSV file with the group columns.
+    pub(super) fn of_file(columns: Vec<String>, path: &Path, rest: Option<String>) -> Result<Self> {
+        let shown = path.display();
+        let problem = |e: csv::Error| usage(format!("cannot read --groups-file {shown}: {e}"));
+        let mut reader = csv::Reader::from_path(path).map_err(problem)?;
+        let header = reader.headers().map_err(problem)?.clone();
+        let place = |column: &String| {
+            // A byte order mark belongs to the file, not to the first name.
+            header.iter().position(|h| h.trim_start_matches('\u{feff}') == column).ok_or_else(|| {
+                usage(format!("{shown} has no column {}; it has {}", quoted(column), header.iter().collect::<Vec<_>>().join(", ")))
+            })
+        };
+        let places = columns.iter().map(place).collect::<Result<Vec<_>>>()?;
+        let mut tuples = Vec::new();
+        for record in reader.records() {
+            let record = record.map_err(problem)?;
+            tuples.push(places.iter().map(|&i| record[i].to_owned()).collect());
+        }
+        Self::new(columns, tuples, rest)
+    }
+
+    fn new(columns: Vec<String>, mut tuples: Vec<Vec<String>>, rest: Option<String>) -> Result<Self> {
+        if tuples.is_empty() {
+            return Err(usage("no group is declared; groups are never made from the data"));
+        }
+        let mut places = HashMap::new();
+        for (place, tuple) in tuples.iter().enumerate() {
+            if tuple.iter().any(String::is_empty) {
+                return Err(usage("a declared group has an empty name"));
+            }
+            if places.insert(encode(tuple), place).is_some() {
+                return Err(usage(format!("group {} is declared twice", quoted(&tuple.join(", ")))));
+            }
+        }
+        let rest_tuple = rest.map(|name| vec![name; columns.len()]);
+        if let Some(tuple) = &rest_tuple
+            && (places.contains_key(&encode(tuple)) || tuple[0].is_empty())
+        {
+            return Err(usage(format!("--rest {} is empty or the name of a declared group", quoted(&tuple[0]))));
+        }
+        let rest = rest_tuple.map(|tuple| {
+            tuples.push(tuple);
+            tuples.len() - 1
+        });
+        Ok(Self { columns, tuples, places, rest, scratch: Vec::new(), text: String::new() })
+    }
+
+    pub(super) fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// The texts of every group, declared order, the rest last.
+    pub(super) fn tuples(&self) -> &[Vec<String>] {
+        &self.tuples
+    }
+
+    pub(super) fn rest_name(&self) -> Option<&str> {
+        self.rest.map(|place| self.tuples[place][0].as_str())
+    }
+
+    /// The library's groups: the rest is marked, so that it cannot meet a declared tuple.
+    pub(super) fn to_library(&self) -> Result<Groups> {
+        let name = |(place, tuple): (usize, &Vec<String>)| {
+            let mark = u8::from(self.rest == Some(place));
+            [vec![mark], encode(tuple)].concat()
+        };
+        Ok(Groups::new(self.tuples.iter().enumerate().map(name))?)
+    }
+
+    /// A short text that stands for all declared groups in the plan.
+    pub(super) fn digest(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        for tuple in &self.tuples {
+            let code = encode(tuple);
+            hasher.update(&(code.len() as u64).to_le_bytes()).update(&code);
+        }
+        hasher.finalize().to_hex()[..16].to_owned()
+    }
+
+    /// Where an event belongs.
+    pub(super) fn place_of(&mut self, event: &Event<'_>) -> Result<usize> {
+        self.scratch.clear();
+        let mut missing = false;
+        for field in event.groups() {
+            missing |= matches!(field, Field::Missing);
+            push_encoded(&mut self.scratch, field.text(&mut self.text).unwrap_or(""));
+        }
+        match self.places.get(self.scratch.as_slice()).copied().or(self.rest) {
+            Some(place) => Ok(place),
+            None => Err(self.unknown(event, missing)),
+        }
+    }
+
+    fn unknown(&self, event: &Event<'_>, missing: bool) -> anyhow::Error {
+        let remedy = "declare it with --groups or --groups-file, or give --rest a name for all undeclared groups";
+        let role = Role::Group(0);
+        if missing {
+            return event.error(role, format_args!("the event has no group; {remedy}")).into();
+        }
+        let names: Vec<String> = event.groups().map(|field| field.to_string()).collect();
+        event.error(role, format_args!("{} is not a declared group; {remedy}", quoted(&names.join(", ")))).into()
+    }
+}
+
+/// Every text behind its length: no two tuples have the same encoding.
+fn encode(tuple: &[String]) -> Vec<u8> {
+    let mut code = Vec::new();
+    tuple.iter().for_each(|text| push_encoded(&mut code, text));
+    code
+}
+
+fn push_encoded(code: &mut Vec<u8>, text: &str) {
+    code.extend((text.len() as u64).to_le_bytes());
+    code.extend(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(names: &[&str]) -> Vec<String> {
+        names.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn ambiguous_declarations_are_refused() {
+        let one = |names: &[&str], rest: Option<&str>| {
+            GroupTable::of_names(texts(&["g"]), texts(names), rest.map(str::to_owned)).err().map(|e| e.to_string())
+        };
+        assert_eq!(one(&["a", "b"], Some("other")), None);
+        assert!(one(&["a", "a"], None).unwrap().contains("twice"));
+        assert!(one(&[], None).unwrap().contains("no group"));
+        assert!(one(&["a", ""], None).unwrap().contains("empty"));
+        assert!(one(&["a"], Some("a")).unwrap().contains("--rest"));
+        assert!(GroupTable::of_names(texts(&["g", "h"]), texts(&["a"]), None).is_err());
+    }
+
+    #[test]
+    fn tuples_never_meet() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&file, "\u{feff}h,g,x\r\nb,a,1\r\n\"\",ab,2\r\n").unwrap();
+        let empty = GroupTable::of_file(texts(&["g", "h"]), file.path(), None).err().unwrap();
+        assert!(empty.to_string().contains("empty"));
+        std::fs::write(&file, "\u{feff}h,g,x\r\nb,a,1\r\nab,a,2\r\nb,aa,3\r\n").unwrap();
+        let table = GroupTable::of_file(texts(&["g", "h"]), file.path(), Some("a".into())).unwrap();
+        assert_eq!(table.tuples()[0], texts(&["a", "b"]));
+        assert_eq!(table.to_library().unwrap().len(), 4);
+        let missing = GroupTable::of_file(texts(&["g", "y"]), file.path(), None).err().unwrap();
+        assert!(missing.to_string().contains("has no column `y`"), "{missing}");
+    }
+}

@@ -1,0 +1,306 @@
+//! The privacy report: what was promised, to whom, and what a reader may conclude.
+
+use super::setup::Setup;
+use anyhow::Result;
+use evertally::budget::{Delta, Epsilon};
+use evertally::noise::SecretKey;
+use evertally::plan::{Neighbours, Unit, Values};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// δ for which the report states ε.
+const DELTAS: [f64; 4] = [1e-3, 1e-6, 1e-9, 1e-12];
+
+/// The facts of a release that may be published with it: all of them follow from the plan, none from the data.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    version: u32,
+    title: String,
+    stream: String,
+    quantity: String,
+    horizon: HorizonFacts,
+    groups: Option<GroupFacts>,
+    unit: UnitFacts,
+    budget: evertally::budget::Budget,
+    mechanism: String,
+    noise: NoiseFacts,
+    guarantee: GuaranteeFacts,
+    error: ErrorFacts,
+    key_id: String,
+    plan_digest: String,
+}
+
+#[derive(Debug, Serialize)]
+struct HorizonFacts {
+    start: String,
+    end: String,
+    every: String,
+    time_zone: String,
+    steps: u64,
+    released_steps: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct GroupFacts {
+    columns: Vec<String>,
+    declared: usize,
+    rest: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct UnitFacts {
+    unit: String,
+    neighbours: Neighbours,
+    /// Largest number of events of one unit that are kept.
+    max_events: u64,
+    /// Bounds of one event's value; 1 and 1 for counts.
+    lower: String,
+    upper: String,
+    grid: String,
+}
+
+#[derive(Debug, Serialize)]
+struct NoiseFacts {
+    law: String,
+    /// Exact parameter in multiples of the grid: the scale of the Laplace law, the variance of the Gaussian.
+    parameter: String,
+    /// Standard deviation of one noise variable, in units of the data.
+    std: f64,
+    /// Most noise variables one event can touch.
+    nodes_per_event: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct GuaranteeFacts {
+    pure_epsilon: Option<f64>,
+    rho: f64,
+    epsilon_at_delta: Vec<EpsilonAtDelta>,
+}
+
+#[derive(Debug, Serialize)]
+struct EpsilonAtDelta {
+    delta: f64,
+    epsilon: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct ErrorFacts {
+    max_std_error: f64,
+    mean_std_error: f64,
+    confidence: f64,
+    last_step_half_width: f64,
+}
+
+impl Report {
+    pub(super) fn new(setup: &Setup, key: &SecretKey) -> Self {
+        let (plan, calendar) = (&setup.plan, &setup.calendar);
+        let request = plan.request();
+        let (lower, upper) = request.values.bounds();
+        let bound = |multiple: i64| match request.values {
+            Values::Count => "1".to_owned(),
+            Values::Sum { .. } => request.grid.format(multiple.into()),
+        };
+        let max_events = match request.unit {
+            Unit::Event => 1,
+            Unit::Person { max_events } => max_events,
+        };
+        Self {
+            version: 1,
+            title: setup.title.clone(),
+            stream: setup.stream.to_string(),
+            quantity: setup.quantity(),
+            horizon: HorizonFacts {
+                start: calendar.format(calendar.start()),
+                end: calendar.format(calendar.end()),
+                every: calendar.every().to_string(),
+                time_zone: calendar.zone().to_string(),
+                steps: calendar.steps(),
+                released_steps: setup.last_step,
+            },
+            groups: setup.groups.as_ref().map(|table| GroupFacts {
+                columns: table.columns().to_vec(),
+                declared: table.tuples().len() - usize::from(table.rest_name().is_some()),
+                rest: table.rest_name().map(str::to_owned),
+            }),
+            unit: UnitFacts {
+                unit: setup.unit(),
+                neighbours: request.neighbours,
+                max_events,
+                lower: bound(lower),
+                upper: bound(upper),
+                grid: request.grid.to_string(),
+            },
+            budget: request.budget,
+            mechanism: plan.mechanism().name(),
+            noise: NoiseFacts {
+                law: plan.noise_kind().to_string(),
+                parameter: plan.law().parameter().to_string(),
+                std: plan.law().variance().sqrt() * request.grid.to_f64(1),
+                nodes_per_event: plan.mechanism().column_norms().l1,
+            },
+            guarantee: guarantee(setup),
+            error: ErrorFacts {
+                max_std_error: plan.max_std_error(),
+                mean_std_error: plan.mean_std_error(),
+                confidence: setup.confidence,
+                last_step_half_width: last_half_width(setup),
+            },
+            key_id: key.id().to_string(),
+            plan_digest: blake3::Hash::from_bytes(plan.digest()).to_hex().to_string(),
+        }
+    }
+
+    /// Budget, unit and mechanism in one line.
+    pub(super) fn headline(&self) -> String {
+        format!("{} for {} · {} · {}", self.budget, self.unit.unit, self.mechanism, self.noise.law)
+    }
+
+    /// The guarantee in one sentence.
+    pub(super) fn promise(&self) -> String {
+        let at = &self.guarantee.epsilon_at_delta[1];
+        let strength = match self.guarantee.pure_epsilon {
+            Some(epsilon) => format!("{}-differentially private", short(epsilon)),
+            None => format!("({}, {:e})-differentially private", short(at.epsilon), at.delta),
+        };
+        format!("The whole history shown is {strength} with respect to {}.", self.unit.unit)
+    }
+
+    /// The report for people.
+    pub(super) fn markdown(&self) -> String {
+        let mut out = String::new();
+        self.write_markdown(&mut out).expect("a String accepts every write");
+        out
+    }
+
+    fn write_markdown(&self, out: &mut String) -> std::fmt::Result {
+        writeln!(out, "# Privacy report: {}\n", self.title)?;
+        writeln!(out, "{}\n", self.promise())?;
+        self.write_facts(out)?;
+        self.write_guarantee(out)?;
+        self.write_conclusions(out)
+    }
+
+    fn write_facts(&self, out: &mut String) -> std::fmt::Result {
+        let h = &self.horizon;
+        writeln!(out, "| | |\n|---|---|")?;
+        writeln!(out, "| released | {}, {} of {} steps |", self.quantity, h.released_steps, h.steps)?;
+        writeln!(out, "| horizon | {} to {}, every {} ({}) |", h.start, h.end, h.every, h.time_zone)?;
+        if let Some(groups) = &self.groups {
+            let rest = groups.rest.as_ref().map_or("undeclared groups refused".into(), |r| format!("all others as `{r}`"));
+            writeln!(out, "| groups | {} declared by {}, {rest} |", groups.declared, groups.columns.join(", "))?;
+        }
+        writeln!(out, "| privacy unit | {} |", self.unit.unit)?;
+        let neighbours = match self.unit.neighbours {
+            Neighbours::AddRemove => "the unit's events added or removed",
+            Neighbours::ReplaceOne => "the unit's events replaced by as many others, in any step and group",
+        };
+        writeln!(out, "| neighbouring data | {neighbours} |")?;
+        if self.quantity.starts_with("running sum") {
+            writeln!(out, "| one event | between {} and {}, on a grid of {} |", self.unit.lower, self.unit.upper, self.unit.grid)?;
+        }
+        writeln!(out, "| budget | {} |", self.budget)?;
+        writeln!(out, "| mechanism | {}: one event touches at most {} noise variables |", self.mechanism, self.noise.nodes_per_event)?;
+        let n = &self.noise;
+        writeln!(out, "| noise | {} with exact parameter {}, standard deviation {} each |", n.law, n.parameter, short(n.std))?;
+        writeln!(out, "| standard error | at most {}, {} in root mean square |", short(self.error.max_std_error), short(self.error.mean_std_error))?;
+        let e = &self.error;
+        writeln!(out, "| interval at the last step | ± {} at {} % confidence |", e.last_step_half_width, e.confidence * 100.0)?;
+        writeln!(out, "| stream | `{}`, key {}, plan {} |\n", self.stream, self.key_id, &self.plan_digest[..16])
+    }
+
+    fn write_guarantee(&self, out: &mut String) -> std::fmt::Result {
+        let g = &self.guarantee;
+        writeln!(out, "## Guarantee\n\nFor the whole history of releases together, whoever sees all of them:\n")?;
+        if let Some(epsilon) = g.pure_epsilon {
+            writeln!(out, "- ε-differential privacy with ε = {};", short(epsilon))?;
+        }
+        writeln!(out, "- ρ-zero-concentrated differential privacy with ρ = {};", short(g.rho))?;
+        writeln!(out, "- (ε, δ)-differential privacy with any of\n\n| δ | ε |\n|---|---|")?;
+        for row in &g.epsilon_at_delta {
+            writeln!(out, "| {:e} | {} |", row.delta, short(row.epsilon))?;
+        }
+        writeln!(out)
+    }
+
+    fn write_conclusions(&self, out: &mut String) -> std::fmt::Result {
+        let confidence = self.error.confidence * 100.0;
+        let unit = &self.unit.unit;
+        writeln!(
+            out,
+            "## What you may conclude\n\n\
+             - Each single interval contains the true running value of the kept data with {confidence} % confidence; over \
+             many steps some will miss. Errors of nearby steps are correlated.\n\
+             - Whatever is computed from the released table alone is covered by the same guarantee.\n\
+             - The numbers in this report follow from the plan and say nothing about the data.\n\n\
+             ## What you may not conclude\n\n\
+             - That a released value is exact, or that it cannot be negative or decrease: it carries noise.\n\
+             - Anything about {unit} in particular: that is what the noise protects.\n\
+             - That facts about larger collections than {unit} are hidden: a guarantee for a collection of k units is k \
+             times weaker in ε.\n\
+             - That other releases from the same data are covered: their budgets add to this one.\n"
+        )?;
+        if self.unit.max_events > 1 || unit.contains("kept") {
+            writeln!(
+                out,
+                "Only the first {} events of each unit are counted, so values describe the kept data; how many were left \
+                 out is not published, because that would depend on the data.\n",
+                self.unit.max_events
+            )?;
+        }
+        writeln!(out, "Made with evertally {}.", env!("CARGO_PKG_VERSION"))
+    }
+}
+
+fn guarantee(setup: &Setup) -> GuaranteeFacts {
+    let guarantee = setup.plan.guarantee();
+    let at = |delta: f64| EpsilonAtDelta { delta, epsilon: guarantee.epsilon_at(Delta::new(delta).expect("a constant")) };
+    GuaranteeFacts {
+        pure_epsilon: guarantee.pure_epsilon.map(Epsilon::get),
+        rho: guarantee.rho.get(),
+        epsilon_at_delta: DELTAS.map(at).into(),
+    }
+}
+
+fn last_half_width(setup: &Setup) -> f64 {
+    let mut intervals = setup.plan.intervals(setup.confidence).expect("checked by the setup");
+    setup.plan.request().grid.to_f64(intervals.half_width(setup.last_step) as i128)
+}
+
+/// Four significant digits, without an exponent where that reads well.
+fn short(x: f64) -> String {
+    if x == 0.0 || !(1e-3..1e7).contains(&x.abs()) {
+        return if x == 0.0 { "0".into() } else { format!("{x:.3e}") };
+    }
+    let digits = (3 - x.abs().log10().floor() as i32).max(0) as usize;
+    let text = format!("{x:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// Prints the plan and its error; nothing is read or written.
+pub(super) fn print_plan(setup: &Setup) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    use std::io::Write;
+    write!(out, "{}", toml::to_string_pretty(&setup.plan)?)?;
+    let plan = &setup.plan;
+    writeln!(out, "\n# standard error: at most {}, {} in root mean square", short(plan.max_std_error()), short(plan.mean_std_error()))?;
+    writeln!(out, "# interval at the last step: ± {} at {} %", last_half_width(setup), setup.confidence * 100.0)?;
+    Ok(())
+}
+
+/// Says on standard error what was done.
+pub(super) fn print_summary(setup: &Setup) {
+    let plan = &setup.plan;
+    eprintln!(
+        "released {} steps{} with {} ({} noise), {}; standard error at most {}",
+        setup.last_step,
+        setup.groups.as_ref().map_or(String::new(), |table| format!(" × {} groups", table.tuples().len())),
+        plan.mechanism().name(),
+        plan.noise_kind(),
+        plan.request().budget,
+        short(plan.max_std_error()),
+    );
+    if setup.out.as_os_str() != "-" {
+        let picture = if setup.plot { format!(", {}", setup.beside("png").display()) } else { String::new() };
+        eprintln!("wrote {}{picture}, {}", setup.out.display(), setup.beside("report.md").display());
+    }
+}

@@ -1,0 +1,44 @@
+//! A point in time.
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+/// Microseconds since 1970-01-01T00:00Z, leap seconds not counted.
+///
+/// Finer times are rounded down, which never moves an event to another step: steps begin at whole microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(i64);
+
+impl Instant {
+    /// From microseconds since 1970 UTC.
+    pub const fn from_micros(micros: i64) -> Self {
+        Instant(micros)
+    }
+
+    /// Microseconds since 1970 UTC.
+    pub const fn micros(self) -> i64 {
+        self.0
+    }
+
+    /// The calendar library's own type; `None` outside the years -9999 to 9999.
+    pub fn timestamp(self) -> Option<Timestamp> {
+        Timestamp::from_microsecond(self.0).ok()
+    }
+}
+
+impl From<Timestamp> for Instant {
+    fn from(time: Timestamp) -> Self {
+        // Rounded towards zero by `as_microsecond`, hence from the nanoseconds.
+        Instant(time.as_nanosecond().div_euclid(1000) as i64)
+    }
+}
+
+impl fmt::Display for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.timestamp() {
+            Some(time) => write!(f, "{time}"),
+            None => write!(f, "{} µs after 1970", self.0),
+        }
+    }
+}
