@@ -220,14 +220,14 @@ pub fn scale_float(value: f64, grid: Grid, rounding: Rounding) -> Result<i64, De
     if !value.is_finite() {
         return Err(DecimalError::NotFinite);
     }
-    let mut text = ShortText { bytes: [0; 40], len: 0 };
+    let mut text = ShortText { bytes: [0; 32], len: 0 };
     fmt::Write::write_fmt(&mut text, format_args!("{value:e}")).expect("a double has at most 24 characters");
     parse_rounded(text.as_str(), grid, rounding)
 }
 
 /// A number on the stack: floats are read back from their text without an allocation per row.
 struct ShortText {
-    bytes: [u8; 40],
+    bytes: [u8; 32],
     len: usize,
 }
 

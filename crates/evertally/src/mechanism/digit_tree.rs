@@ -94,6 +94,9 @@ impl Mechanism for DigitTree {
         ColumnNorms { l1: levels, l2_squared: levels }
     }
 
+    fn exact_l2_squared(&self) -> Option<f64> {
+        Some(self.column_norms().l2_squared)
+    }
     fn row_norm_squared(&self, step: u64) -> f64 {
         self.digits.weighted_size(step, UNIT_WEIGHT)
     }

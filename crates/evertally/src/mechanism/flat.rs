@@ -27,6 +27,9 @@ impl Mechanism for InputNoise {
     fn column_norms(&self) -> ColumnNorms {
         ColumnNorms { l1: 1.0, l2_squared: 1.0 }
     }
+    fn exact_l2_squared(&self) -> Option<f64> {
+        Some(self.column_norms().l2_squared)
+    }
     fn row_norm_squared(&self, step: u64) -> f64 {
         step as f64
     }
@@ -41,6 +44,9 @@ impl Mechanism for InputNoise {
     }
     fn node_span(&self, node: Node) -> (u64, u64) {
         (node.index + 1, node.index + 1)
+    }
+    fn random_access(&self) -> bool {
+        false
     }
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(InputCursor { step: 0, sum: 0 })
@@ -104,6 +110,9 @@ impl Mechanism for OutputNoise {
         let rounded = self.horizon as f64;
         let l1 = if (rounded as u64) < self.horizon { rounded.next_up() } else { rounded };
         ColumnNorms { l1, l2_squared: l1 }
+    }
+    fn exact_l2_squared(&self) -> Option<f64> {
+        Some(self.column_norms().l2_squared)
     }
     fn row_norm_squared(&self, _step: u64) -> f64 {
         1.0

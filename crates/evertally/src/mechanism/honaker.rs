@@ -107,6 +107,10 @@ impl Mechanism for HonakerOnline {
         magnitudes
     }
 
+    fn random_access(&self) -> bool {
+        false
+    }
+
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(HonakerCursor { step: 0, blocks: Vec::new() })
     }

@@ -58,6 +58,18 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// Largest column norms of `R`. `O(log T)`.
     fn column_norms(&self) -> ColumnNorms;
 
+    /// The exact squared sensitivity under Gaussian noise, `max_i a_iᵀ (L Lᵀ)⁻¹ a_i` with `a_i` = ones from step `i`
+    /// on: what the covariance of the releases reveals, never more than the column norm. `None` where no closed
+    /// form is implemented. Where `L` is square it is the column norm.
+    fn exact_l2_squared(&self) -> Option<f64> {
+        None
+    }
+
+    /// Whether the noise of any single step is reached in `O(log T)` draws.
+    fn random_access(&self) -> bool {
+        true
+    }
+
     /// `‖L_t‖²` of one step, `1 ≤ step ≤ T`. `O(log T)`.
     fn row_norm_squared(&self, step: u64) -> f64;
 

@@ -1,5 +1,61 @@
 //! Keyed noise: secret keys, seekable bits, and exact discrete laws (one law a file).
+//!
+//! A noise variable is a **pure function** of a [`SecretKey`], a [`StreamName`], the digest of a plan, a [`Purpose`]
+//! and a [`Node`]. Asking twice gives the same value; nothing is stored; any worker computes any variable.
+//!
+//! ```text
+//! SecretKey ─┐
+//! StreamName ├─ BLAKE3 keyed hash ─▶ subkey ─┐
+//! plan digest│                               ├─ ChaCha20 ─▶ NodeBits ─▶ law ─▶ i128
+//! Purpose ───┘                         Node ─┘
+//! ```
+//!
+//! The laws are exact: no floating-point number takes part in sampling, and the probability of every outcome is the
+//! stated one, without rounding (see [`DiscreteLaplace`] and [`DiscreteGaussian`] for the algorithms and their proofs).
+//!
+//! ```
+//! use evertally::noise::{DiscreteGaussian, KeyedNoise, Node, Purpose, Ratio, SecretKey, StreamName};
+//!
+//! # fn main() -> evertally::Result<()> {
+//! let key = SecretKey::generate()?;
+//! let name: StreamName = "visits 2026".parse()?;
+//! let noise = KeyedNoise::new(&key, &name, &[7; 32], Purpose::Total);
+//! let law = DiscreteGaussian::new(Ratio::new(200, 1)?)?;
+//! let node = Node { level: 0, index: 42 };
+//! let once = law.sample(&mut noise.bits(node));
+//! let again = law.sample(&mut noise.bits(node));
+//! assert_eq!(once, again);
+//! # Ok(())
+//! # }
+//! ```
 
+mod bernoulli;
+mod bits;
+mod chacha;
+mod gaussian;
+mod geometric;
+mod key;
+mod keyed;
+mod laplace;
+mod law;
+mod lazy;
+mod name;
 mod node;
+mod ratio;
+mod uniform;
 
+#[cfg(test)]
+mod tests;
+
+pub use bernoulli::BernoulliExp;
+pub use bits::{RandomBits, ScriptedBits};
+pub use gaussian::DiscreteGaussian;
+pub use geometric::Geometric;
+pub use key::{KeyId, SecretKey, TestSeed};
+pub use keyed::{KeyedNoise, NodeBits, Purpose, mac_key};
+pub use laplace::DiscreteLaplace;
+pub use law::DiscreteLaw;
+pub use name::StreamName;
 pub use node::Node;
+pub use ratio::Ratio;
+pub use uniform::uniform_below;

@@ -4,6 +4,13 @@
 ///
 /// A mechanism gives every row of its `R` a distinct node; [`crate::noise`] maps each node to its own block of
 /// random bits, so that a variable has one value however often, and in whatever order, it is asked for.
+///
+/// ```
+/// use evertally::noise::Node;
+///
+/// let leaf = Node { level: 0, index: 41 };
+/// assert!(leaf < Node { level: 1, index: 0 });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Node {
     /// Level of the tree (0 = leaves); mechanisms without levels use 0.

@@ -1,0 +1,215 @@
+//! Uniform real numbers whose digits are drawn only when something depends on them.
+//!
+//! Every exact law here is a function of such numbers, and every decision ("is U less than this?", "which integer part
+//! has a·U?") is a statement about real numbers. It is taken from the digits drawn so far when these suffice, and from
+//! more digits otherwise; so it does not matter *how* it is computed, and the 64-bit arithmetic of the usual case and
+//! the big integers of the rare one give the same value from the same bits.
+//!
+//! Digits: 16 bits first, then words of 64 bits. Two numbers differ in the first digit with probability 1 − 2⁻¹⁶.
+
+use num_bigint::BigUint;
+
+use super::RandomBits;
+
+/// A uniform number U in [0, 1), as far as it is known.
+#[derive(Clone, Debug)]
+pub(super) struct Lazy {
+    first: u16,
+    second: Option<u64>,
+    /// Further digits: drawn with a probability of about 2⁻⁸⁰ times the scale.
+    more: Vec<u64>,
+}
+
+impl Lazy {
+    #[inline]
+    pub(super) fn draw(bits: &mut impl RandomBits) -> Self {
+        Self::from_first(bits.next_u16())
+    }
+
+    #[inline]
+    pub(super) fn from_first(first: u16) -> Self {
+        Self { first, second: None, more: Vec::new() }
+    }
+
+    /// The first digit.
+    #[inline]
+    pub(super) fn first(&self) -> u16 {
+        self.first
+    }
+
+    /// Digit `i` after the first.
+    fn digit(&mut self, i: usize, bits: &mut impl RandomBits) -> u64 {
+        let second = *self.second.get_or_insert_with(|| bits.next_u64());
+        match i.checked_sub(1) {
+            None => second,
+            Some(i) => {
+                while self.more.len() <= i {
+                    self.more.push(bits.next_u64());
+                }
+                self.more[i]
+            }
+        }
+    }
+
+    /// Is this number less than `other`?
+    fn less_than(&mut self, other: &mut Self, bits: &mut impl RandomBits) -> bool {
+        if self.first != other.first {
+            return self.first < other.first;
+        }
+        // Equal with probability 0, so this ends.
+        let mut i = 0;
+        loop {
+            let (theirs, ours) = (other.digit(i, bits), self.digit(i, bits));
+            if ours != theirs {
+                return ours < theirs;
+            }
+            i += 1;
+        }
+    }
+
+    /// Is this number less than `numerator / denominator`, which is in [0, 1)?
+    #[cold]
+    #[inline(never)]
+    pub(super) fn less_than_ratio(
+        &mut self,
+        numerator: &BigUint,
+        denominator: &BigUint,
+        bits: &mut impl RandomBits,
+    ) -> bool {
+        let shifted = numerator << 16u32;
+        let mut theirs = &shifted / denominator;
+        let mut rest = shifted % denominator;
+        let mut ours = u64::from(self.first);
+        let mut i = 0;
+        loop {
+            match BigUint::from(ours).cmp(&theirs) {
+                std::cmp::Ordering::Less => return true,
+                std::cmp::Ordering::Greater => return false,
+                // The ratio ends here, and U is at least its digits so far.
+                std::cmp::Ordering::Equal if rest == BigUint::ZERO => return false,
+                std::cmp::Ordering::Equal => {
+                    let shifted = rest << 64u32;
+                    theirs = &shifted / denominator;
+                    rest = shifted % denominator;
+                    ours = self.digit(i, bits);
+                    i += 1;
+                }
+            }
+        }
+    }
+
+    /// ⌊factor · U⌋, from as few digits as make it certain.
+    #[inline]
+    pub(super) fn floor_of_product(&mut self, factor: u64, bits: &mut impl RandomBits) -> u64 {
+        // With n digits' bits known, factor · U is in [product, product + factor) / 2^n: certain unless that range goes
+        // beyond the next whole number.
+        if factor <= 1 << 16 && self.second.is_none() {
+            // Less than 2^16 · 2^16.
+            let product = u64::from(self.first) * factor;
+            if (product & 0xffff) + factor <= 1 << 16 {
+                return product >> 16;
+            }
+        }
+        // 64 of the 80 bits; if they are not enough, the general method uses all.
+        let prefix = u64::from(self.first) << 48 | self.digit(0, bits) >> 16;
+        let product = u128::from(prefix) * u128::from(factor);
+        match (product as u64).checked_add(factor) {
+            Some(_) => (product >> 64) as u64,
+            // ⌊factor · U⌋ < factor < 2^64.
+            None => u64::try_from(self.floor_of_big_product(&factor.into(), bits)).expect("less than the factor"),
+        }
+    }
+
+    /// ⌊factor · U⌋ for a factor of any size.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn floor_of_big_product(&mut self, factor: &BigUint, bits: &mut impl RandomBits) -> BigUint {
+        loop {
+            let mut digits = BigUint::from(self.first);
+            let mut length = 16u64;
+            for &word in self.second.iter().chain(&self.more) {
+                digits = (digits << 64u32) + word;
+                length += 64;
+            }
+            let product = digits * factor;
+            let whole = &product >> length;
+            // The greatest whole number that is less than (product + factor) / 2^length.
+            let last = (product + factor - 1u32) >> length;
+            if whole == last {
+                return whole;
+            }
+            // The next digit.
+            let next = self.second.map_or(0, |_| self.more.len() + 1);
+            self.digit(next, bits);
+        }
+    }
+
+    /// A coin that is true with probability exp(−U), given U.
+    ///
+    /// Von Neumann's run (Forsythe 1972): draw U₁, U₂, … while U > U₁ > U₂ > …; true if the run has even length.
+    /// P(length ≥ n) = Uⁿ/n!, hence P(even) = Σ (−U)ⁿ/n! = exp(−U). On average exp(U) ≤ e numbers are drawn.
+    #[inline]
+    pub(super) fn bernoulli_exp(&mut self, bits: &mut impl RandomBits) -> bool {
+        let mut last = self.first;
+        let mut even = true;
+        loop {
+            let next = bits.next_u16();
+            if next > last {
+                return even;
+            }
+            if next == last {
+                let next = Self::from_first(next);
+                // The run decreases strictly, so `last` is U itself exactly if they have the same first digit. U keeps
+                // the digits drawn for it; the other numbers are not asked for again.
+                return if last == self.first {
+                    self.finish_run(next, even, bits)
+                } else {
+                    Self::from_first(last).finish_run(next, even, bits)
+                };
+            }
+            last = next;
+            even = !even;
+        }
+    }
+
+    /// Goes on with the run of [`bernoulli_exp`](Self::bernoulli_exp) after `next` was drawn to follow `self`.
+    #[cold]
+    #[inline(never)]
+    fn finish_run(&mut self, mut next: Self, mut even: bool, bits: &mut impl RandomBits) -> bool {
+        if !next.less_than(self, bits) {
+            return even;
+        }
+        loop {
+            even = !even;
+            let mut after = Self::draw(bits);
+            if !after.less_than(&mut next, bits) {
+                return even;
+            }
+            next = after;
+        }
+    }
+}
+
+/// A coin that is true with probability exp(−1): the run of [`Lazy::bernoulli_exp`] that starts from U = 1, which every
+/// number is less than.
+#[inline]
+pub(super) fn bernoulli_exp_one(bits: &mut impl RandomBits) -> bool {
+    !Lazy::draw(bits).bernoulli_exp(bits)
+}
+
+/// A number E with the standard exponential law, as (⌊E⌋, E − ⌊E⌋).
+///
+/// Von Neumann: draw U and accept it with probability exp(−U); the result is U plus the number of rejections.
+/// Accepted numbers have density exp(−u)/(1 − 1/e), rejections have probability 1/e: together density exp(−(n + u)).
+#[inline]
+pub(super) fn exponential(bits: &mut impl RandomBits) -> (u64, Lazy) {
+    // A count of 2^64 is out of reach: it has probability exp(−2^64).
+    let mut whole = 0;
+    loop {
+        let mut fraction = Lazy::draw(bits);
+        if fraction.bernoulli_exp(bits) {
+            return (whole, fraction);
+        }
+        whole += 1;
+    }
+}

@@ -1,0 +1,35 @@
+//! Unit tests of the noise module. The statistical tests of the laws are in the crate `evertally-stat-tests`.
+
+mod golden;
+mod keyed;
+mod laws;
+mod paths;
+mod values;
+
+use super::{KeyedNoise, Node, Purpose, RandomBits, Ratio, SecretKey, StreamName, TestSeed};
+
+/// Each byte replaced by one of three, as `CoarseBits` in `golden.py`: equal digits, the rare case, become common.
+struct Coarse<B>(B);
+
+impl<B: RandomBits> RandomBits for Coarse<B> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        self.0.take::<N>().map(|byte| [0x00, 0x80, 0xff][usize::from(byte % 3)])
+    }
+}
+
+fn ratio(text: &str) -> Ratio {
+    text.parse().expect("a valid ratio")
+}
+
+fn name(text: &str) -> StreamName {
+    text.parse().expect("a valid name")
+}
+
+fn noise(seed: u64) -> KeyedNoise {
+    let key = SecretKey::insecure_from_test_seed(TestSeed(seed));
+    KeyedNoise::new(&key, &name("unit test"), &[0; 32], Purpose::Total)
+}
+
+fn node(index: u64) -> Node {
+    Node { level: 0, index }
+}
