@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// Flags of `evertally key`.
 #[derive(Args, Debug)]
-pub struct KeyArgs {
+pub(super) struct KeyArgs {
     #[command(subcommand)]
     command: KeyCommand,
 }
@@ -28,7 +28,7 @@ enum KeyCommand {
 
 impl KeyArgs {
     /// Runs the chosen subcommand.
-    pub fn run(self) -> Result<()> {
+    pub(super) fn run(self) -> Result<()> {
         match self.command {
             KeyCommand::New { file } => {
                 let key = keyfile::create(&file)?;

@@ -11,7 +11,7 @@ use std::io::Write;
 
 /// Flags of `evertally mechanisms`.
 #[derive(Args, Debug)]
-pub struct MechanismsArgs {
+pub(super) struct MechanismsArgs {
     /// Number of steps.
     #[arg(long, value_name = "T")]
     horizon: u64,
@@ -75,7 +75,7 @@ struct Figures {
 
 impl MechanismsArgs {
     /// Prints the figures.
-    pub fn run(self) -> Result<()> {
+    pub(super) fn run(self) -> Result<()> {
         let shape = NoiseKind::from(self.law).shape().by_mean(self.by_mean);
         let rows = if self.mechanisms.is_empty() { everything(self.horizon, self.by_mean)? } else { self.named(&shape)? };
         let mut out = std::io::stdout().lock();

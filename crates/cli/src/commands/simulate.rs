@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 /// Flags of `evertally simulate`.
 #[derive(Args, Debug)]
-pub struct SimulateArgs {
+pub(super) struct SimulateArgs {
     /// The mechanism.
     #[arg(long, value_name = "NAME")]
     mechanism: MechanismName,
@@ -51,7 +51,7 @@ pub struct SimulateArgs {
 
 impl SimulateArgs {
     /// Writes the matrix of releases of an all-zero stream.
-    pub fn run(self) -> Result<()> {
+    pub(super) fn run(self) -> Result<()> {
         let plan = self.plan()?;
         let steps = self.steps()?;
         if self.paths == 0 {
@@ -109,8 +109,7 @@ impl SimulateArgs {
     }
 
     fn describe(&self, plan: &Plan, columns: usize) {
-        let unit = self.grid.to_f64(1);
-        let variance = plan.law().variance() * unit * unit;
+        let variance = plan.node_variance();
         if self.json {
             let description = json!({
                 "mechanism": plan.mechanism().name(),

@@ -143,7 +143,7 @@ struct Pass<'p> {
 impl Pass<'_> {
     #[inline]
     fn emit(&mut self, file: &str, place: Place, cells: &dyn Cells) -> anyhow::Result<()> {
-        if self.rows % ROWS_PER_CHECK == 0 {
+        if self.rows.is_multiple_of(ROWS_PER_CHECK) {
             self.check_cancelled()?;
         }
         self.rows += 1;

@@ -85,7 +85,7 @@ pub struct ReleaseRow<'a> {
 pub struct TableWriter<W: Write + Send>(Writer<W>);
 
 enum Writer<W: Write + Send> {
-    Csv(CsvTable<W>),
+    Csv(Box<CsvTable<W>>),
     JsonLines(JsonTable<W>),
     Parquet(Box<ParquetTable<W>>),
 }
@@ -94,7 +94,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// Begins a table; what is written goes to `out`.
     pub fn new(format: OutputFormat, spec: &TableSpec, out: W) -> anyhow::Result<Self> {
         Ok(TableWriter(match format {
-            OutputFormat::Csv => Writer::Csv(CsvTable::new(spec, out)?),
+            OutputFormat::Csv => Writer::Csv(Box::new(CsvTable::new(spec, out)?)),
             OutputFormat::JsonLines => Writer::JsonLines(JsonTable::new(spec, out)),
             OutputFormat::Parquet => Writer::Parquet(Box::new(ParquetTable::new(spec, out)?)),
         }))

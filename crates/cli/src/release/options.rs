@@ -99,6 +99,7 @@ pub struct ReleaseArgs {
     #[arg(long, value_enum, help_heading = "Values")]
     pub out_of_bounds: Option<OutOfBounds>,
 
+    /// The privacy budget.
     #[command(flatten)]
     #[serde(skip)]
     pub budget: BudgetFlags,

@@ -135,7 +135,7 @@ impl Report {
             noise: NoiseFacts {
                 law: plan.noise_kind().to_string(),
                 parameter: plan.law().parameter().to_string(),
-                std: plan.law().variance().sqrt() * request.grid.to_f64(1),
+                std: plan.node_variance().sqrt(),
                 nodes_per_event: plan.mechanism().column_norms().l1,
             },
             guarantee: guarantee(setup),
@@ -225,6 +225,7 @@ impl Report {
     fn write_conclusions(&self, out: &mut String) -> std::fmt::Result {
         let confidence = self.error.confidence * 100.0;
         let unit = &self.unit.unit;
+        let single = unit.split(" (").next().unwrap_or(unit);
         writeln!(
             out,
             "## What you may conclude\n\n\
@@ -234,12 +235,12 @@ impl Report {
              - The numbers in this report follow from the plan and say nothing about the data.\n\n\
              ## What you may not conclude\n\n\
              - That a released value is exact, or that it cannot be negative or decrease: it carries noise.\n\
-             - Anything about {unit} in particular: that is what the noise protects.\n\
-             - That facts about larger collections than {unit} are hidden: a guarantee for a collection of k units is k \
-             times weaker in ε.\n\
+             - Anything about {single} in particular: that is what the noise protects.\n\
+             - That facts about more than {single} are hidden: a guarantee for k of them together is k times weaker in \
+             ε.\n\
              - That other releases from the same data are covered: their budgets add to this one.\n"
         )?;
-        if self.unit.max_events > 1 || unit.contains("kept") {
+        if unit.contains("kept") {
             writeln!(
                 out,
                 "Only the first {} events of each unit are counted, so values describe the kept data; how many were left \

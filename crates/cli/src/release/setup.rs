@@ -113,7 +113,7 @@ impl Setup {
     pub(super) fn unit(&self) -> String {
         match (self.plan.request().unit, &self.columns.person) {
             (Unit::Person { max_events }, Some(column)) => {
-                format!("one {column}, of whom at most {max_events} events are kept")
+                format!("one {column} (at most {max_events} events kept)")
             }
             _ => "one event".into(),
         }

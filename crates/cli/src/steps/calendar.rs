@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
 
 use super::civil::MICROS_PER_SECOND;
@@ -187,14 +188,23 @@ impl StepCalendar {
     pub fn write_time(&self, instant: Instant, out: &mut String) {
         use fmt::Write;
         let zone = self.zone.time_zone();
-        let written = match instant.timestamp() {
-            Some(time) if self.date_only => write!(out, "{}", zone.to_datetime(time).date()),
-            Some(time) if self.zone.name() == "UTC" => write!(out, "{time}"),
-            Some(time) => write!(out, "{}", time.display_with_offset(zone.to_offset(time))),
-            None => write!(out, "{instant}"),
-        };
-        written.expect("a String accepts every write");
+        match instant.timestamp() {
+            Some(time) if self.date_only => {
+                write!(out, "{}", zone.to_datetime(time).date()).expect("a String accepts every write");
+            }
+            _ => write_local(zone, instant, out),
+        }
     }
+}
+
+/// Appends an instant with the zone's offset; `Z` for UTC itself.
+fn write_local(zone: &TimeZone, instant: Instant, out: &mut String) {
+    use fmt::Write;
+    let written = match instant.timestamp() {
+        Some(time) if *zone != TimeZone::UTC => write!(out, "{}", time.display_with_offset(zone.to_offset(time))),
+        _ => write!(out, "{instant}"),
+    };
+    written.expect("a String accepts every write");
 }
 
 /// The endless row of step ends behind a start.
@@ -285,7 +295,7 @@ pub enum CalendarError {
         /// First end of a step after it.
         after: Instant,
         /// Zone in which to say so.
-        zone: jiff::tz::TimeZone,
+        zone: TimeZone,
     },
     /// Zero steps.
     NoSteps,
@@ -302,9 +312,10 @@ impl fmt::Display for CalendarError {
                 write!(f, "the horizon ends at {end}, which is not after its start {start}; give a later --end")
             }
             CalendarError::EndInsideStep { end, before, after, zone } => {
-                let local = |i: &Instant| match i.timestamp() {
-                    Some(t) => t.display_with_offset(zone.to_offset(t)).to_string(),
-                    None => i.to_string(),
+                let local = |instant: &Instant| {
+                    let mut text = String::new();
+                    write_local(zone, *instant, &mut text);
+                    text
                 };
                 write!(
                     f,

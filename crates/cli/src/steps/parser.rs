@@ -124,7 +124,7 @@ impl TimeParser {
             Field::Text(text) => self.parse_text(text),
             Field::Instant(micros) => Ok(Instant::from_micros(micros)),
             Field::Civil(micros) => Ok(self.clock.instant(micros)),
-            Field::Date(days) => Ok(self.clock.instant(i64::from(days) * MICROS_PER_DAY)),
+            Field::Date(days) => Ok(self.clock.instant(i64::from(days).saturating_mul(MICROS_PER_DAY))),
             Field::Integer(count) => self.parse_count(count),
             Field::Float(count) => {
                 let grid = self.micro_grid.ok_or(TimeError::BareNumber)?;

@@ -126,8 +126,47 @@ impl DensePair {
         ColumnNorms { l1: largest(|x| x.abs()), l2_squared: largest(|x| x * x) }
     }
 
+    /// The exact squared sensitivity under Gaussian noise, `max_i a_iᵀ (L Lᵀ)⁻¹ a_i` with `a_i` = ones from step `i` on,
+    /// by a Cholesky factorization. `O(T³)`; `None` if the covariance is singular.
+    pub fn exact_l2_squared(&self) -> Option<f64> {
+        let factor = cholesky(&self.l.times(&self.l.transpose()))?;
+        let steps = factor.shape().0;
+        let reveals = |cut: usize| {
+            // Forward substitution K y = a; then aᵀ C⁻¹ a = ‖y‖². Entries before the cut are 0.
+            let mut y = vec![0.0; steps];
+            for i in cut..steps {
+                let row = factor.row(i);
+                let known: f64 = row[cut..i].iter().zip(&y[cut..i]).map(|(k, y)| k * y).sum();
+                y[i] = (1.0 - known) / row[i];
+            }
+            y.iter().map(|y| y * y).sum::<f64>()
+        };
+        Some((0..steps).map(reveals).fold(0.0, f64::max))
+    }
+
     /// `‖L_t‖²` for `t = 1 ..= T`.
     pub fn row_norms_squared(&self) -> Vec<f64> {
         (0..self.l.shape().0).map(|i| self.l.row(i).iter().map(|x| x * x).sum()).collect()
     }
+}
+
+/// The lower triangular `K` with `K Kᵀ` = `matrix`; `None` unless that is positive definite.
+fn cholesky(matrix: &Matrix) -> Option<Matrix> {
+    let n = matrix.rows;
+    let mut factor = Matrix::zeros(n, n);
+    for i in 0..n {
+        for j in 0..=i {
+            let known: f64 = factor.row(i)[..j].iter().zip(&factor.row(j)[..j]).map(|(a, b)| a * b).sum();
+            let rest = matrix.row(i)[j] - known;
+            let entry = if i > j {
+                rest / factor.row(j)[j]
+            } else if rest > 1e-12 * matrix.row(i)[i] {
+                rest.sqrt()
+            } else {
+                return None;
+            };
+            factor.row_mut(i)[j] = entry;
+        }
+    }
+    Some(factor)
 }

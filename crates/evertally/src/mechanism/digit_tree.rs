@@ -94,9 +94,16 @@ impl Mechanism for DigitTree {
         ColumnNorms { l1: levels, l2_squared: levels }
     }
 
+    /// Without subtraction exactly one node appears at each step, so `L` is square and the column norm is exact.
+    /// Subtracted blocks near the end of the horizon can make it wider.
     fn exact_l2_squared(&self) -> Option<f64> {
-        Some(self.column_norms().l2_squared)
+        match self.variant {
+            Variant::Binary | Variant::Additive => Some(self.column_norms().l2_squared),
+            Variant::Subtractive if self.horizon > 512 => None,
+            Variant::Subtractive => self.dense().exact_l2_squared(),
+        }
     }
+
     fn row_norm_squared(&self, step: u64) -> f64 {
         self.digits.weighted_size(step, UNIT_WEIGHT)
     }

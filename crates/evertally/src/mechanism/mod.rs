@@ -17,6 +17,7 @@ mod flat;
 mod honaker;
 mod name;
 mod smooth;
+mod trie;
 
 pub use dense::{DensePair, Matrix};
 pub use digit_tree::DigitTree;
@@ -59,10 +60,10 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     fn column_norms(&self) -> ColumnNorms;
 
     /// The exact squared sensitivity under Gaussian noise, `max_i a_iᵀ (L Lᵀ)⁻¹ a_i` with `a_i` = ones from step `i`
-    /// on: what the covariance of the releases reveals, never more than the column norm. `None` where no closed
-    /// form is implemented. Where `L` is square it is the column norm.
+    /// on: what the covariance of the releases reveals, never more than the column norm, and equal to it where `L`
+    /// is square. `None` where there is no closed form and the horizon is too long (over 512) for the dense twin.
     fn exact_l2_squared(&self) -> Option<f64> {
-        None
+        if self.horizon() > 512 { None } else { self.dense().exact_l2_squared() }
     }
 
     /// Whether the noise of any single step is reached in `O(log T)` draws.

@@ -98,6 +98,8 @@ pub struct Plan {
     request: PlanRequest,
     kind: NoiseKind,
     law: DiscreteLaw,
+    /// Variance of one noise variable in squared units of the data.
+    node_variance: f64,
     mechanism: Arc<dyn Mechanism>,
     digest: [u8; 32],
 }
@@ -106,8 +108,10 @@ impl Plan {
     fn build(mut request: PlanRequest, chosen: Candidate) -> Result<Self> {
         request.mechanism = Some(chosen.mechanism.name().parse()?);
         request.noise = Some(chosen.kind);
-        let mut plan =
-            Self { kind: chosen.kind, law: chosen.law, mechanism: chosen.mechanism, request, digest: [0; 32] };
+        let Candidate { mechanism, kind, law, .. } = chosen;
+        let grid = request.grid.to_f64(1);
+        let node_variance = law.variance() * grid * grid;
+        let mut plan = Self { request, kind, law, node_variance, mechanism, digest: [0; 32] };
         plan.digest = file::digest(&plan);
         Ok(plan)
     }
@@ -147,10 +151,14 @@ impl Plan {
         self.digest
     }
 
+    /// Variance of one noise variable, in squared units of the data.
+    pub fn node_variance(&self) -> f64 {
+        self.node_variance
+    }
+
     /// Variance of the released value of a step (1 ..= T), in squared units of the data.
     pub fn variance(&self, step: u64) -> f64 {
-        let grid = self.request.grid.to_f64(1);
-        self.law.variance() * self.mechanism.row_norm_squared(step) * grid * grid
+        self.node_variance * self.mechanism.row_norm_squared(step)
     }
 
     /// Standard error of the released value of a step (1 ..= T), in units of the data.
@@ -160,12 +168,12 @@ impl Plan {
 
     /// The largest standard error of any step.
     pub fn max_std_error(&self) -> f64 {
-        (self.law.variance() * self.mechanism.max_row_norm_squared()).sqrt() * self.request.grid.to_f64(1)
+        (self.node_variance * self.mechanism.max_row_norm_squared()).sqrt()
     }
 
     /// The root of the mean variance over the steps.
     pub fn mean_std_error(&self) -> f64 {
-        (self.law.variance() * self.mechanism.mean_row_norm_squared()).sqrt() * self.request.grid.to_f64(1)
+        (self.node_variance * self.mechanism.mean_row_norm_squared()).sqrt()
     }
 
     /// Two-sided intervals at a confidence strictly between 0 and 1, for any step.
