@@ -9,13 +9,13 @@ use serde::Deserialize;
 #[serde(rename_all = "kebab-case", default)]
 pub struct BudgetFlags {
     /// ε of ε-differential privacy (with --delta: of (ε, δ)-differential privacy).
-    #[arg(long, value_name = "E", help_heading = "Privacy budget")]
+    #[arg(long, value_name = "E", allow_negative_numbers = true, help_heading = "Privacy budget")]
     pub epsilon: Option<f64>,
     /// δ of (ε, δ)-differential privacy.
-    #[arg(long, value_name = "D", help_heading = "Privacy budget")]
+    #[arg(long, value_name = "D", allow_negative_numbers = true, help_heading = "Privacy budget")]
     pub delta: Option<f64>,
     /// ρ of zero-concentrated differential privacy.
-    #[arg(long, value_name = "R", help_heading = "Privacy budget")]
+    #[arg(long, value_name = "R", allow_negative_numbers = true, help_heading = "Privacy budget")]
     pub rho: Option<f64>,
     /// Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
     #[arg(long, help_heading = "Privacy budget", num_args = 0..=1, require_equals = true, default_missing_value = "true")]

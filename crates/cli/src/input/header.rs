@@ -34,7 +34,7 @@ pub(super) fn missing_column(file: &str, wanted: &str, present: &[&str]) -> Inpu
         None => String::new(),
     };
     let hint = match other_delimiter(present) {
-        Some((name, flag)) => format!("; the line looks {name}-separated: try --delimiter '{flag}'"),
+        Some(name) => format!("; its cells look {name}-separated, but another delimiter was expected"),
         None => String::new(),
     };
     InputError::of_file(
@@ -63,10 +63,10 @@ fn nearest<'n>(wanted: &str, present: &[&'n str]) -> Option<&'n str> {
 }
 
 /// A single "column" that holds another separator suggests that the delimiter is wrong.
-fn other_delimiter(present: &[&str]) -> Option<(&'static str, &'static str)> {
+fn other_delimiter(present: &[&str]) -> Option<&'static str> {
     let [only] = present else { return None };
     [("semicolon", ";"), ("tab", "\t"), ("bar", "|"), ("comma", ",")]
         .into_iter()
         .find(|(_, separator)| only.contains(separator))
-        .map(|(name, separator)| (name, if separator == "\t" { "\\t" } else { separator }))
+        .map(|(name, _)| name)
 }

@@ -97,8 +97,7 @@ fn open_text<'o>(
         InputFormat::Csv => Ok(Opened::Csv(reader)),
         InputFormat::JsonLines => Ok(Opened::JsonLines(reader)),
         InputFormat::Parquet => {
-            let problem =
-                "this is not a Parquet file (it does not begin with PAR1); leave --format out to have it recognised";
+            let problem = "this is not a Parquet file (it does not begin with PAR1); leave --input-format out to have it recognised";
             Err(InputError::of_file(name, problem).into())
         }
     }
@@ -126,7 +125,9 @@ fn expect_format(name: &str, declared: Option<InputFormat>, found: InputFormat) 
     match declared {
         Some(declared) if declared != found => Err(InputError::of_file(
             name,
-            format!("this is a {found} file, but {declared} was declared; leave --format out to have it recognised"),
+            format!(
+                "this is a {found} file, but {declared} was declared; leave --input-format out to have it recognised"
+            ),
         )),
         _ => Ok(()),
     }

@@ -52,7 +52,7 @@ impl OutputError {
 }
 
 const IS_DIRECTORY: &str = "this is a directory; give the name of a file in it";
-const EXISTS: &str = "the file exists already; give another name, or --overwrite to replace it";
+const EXISTS: &str = "the file exists already and is not replaced; move it away or give another name";
 
 impl fmt::Display for OutputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

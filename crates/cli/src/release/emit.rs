@@ -114,12 +114,22 @@ fn picture(setup: &Setup, report: &report::Report, series: Vec<Series>, total_gr
     Plot {
         title: setup.title.clone(),
         subtitle: report.headline(),
-        y_label: format!("{} since {}", setup.quantity(), setup.calendar.format(setup.calendar.start())),
+        y_label: format!("{} since {}", setup.quantity(), start_in_words(setup)),
         footer: report.promise(),
         time_labels: TimeLabels::Calendar(setup.calendar.zone().time_zone().clone()),
         confidence: setup.confidence,
         series,
         total_groups,
         unsafe_truth: false,
+    }
+}
+
+/// The beginning of the horizon: a date alone where it begins at midnight.
+fn start_in_words(setup: &Setup) -> String {
+    let start = setup.calendar.start();
+    let civil = start.timestamp().map(|time| setup.calendar.zone().time_zone().to_datetime(time));
+    match civil {
+        Some(civil) if civil.time() == jiff::civil::Time::midnight() => civil.strftime("%-d %B %Y").to_string(),
+        _ => setup.calendar.format(start),
     }
 }

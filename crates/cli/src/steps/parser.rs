@@ -77,7 +77,7 @@ impl fmt::Display for TimeError {
             }
             TimeError::NoOffset => {
                 "has no offset from UTC, as RFC 3339 requires; write it as 2024-05-01T12:30:00Z, \
-                 or declare --time-format auto and the --zone it is in"
+                 or declare --time-format auto and the --time-zone it is in"
             }
             TimeError::NotADate => "is not a plain date such as 2024-05-01, though --time-format date was declared",
             TimeError::NotEpoch => {

@@ -24,7 +24,7 @@ pub(super) fn pure_epsilon_for(rho: Rho) -> Epsilon {
     while epsilon * epsilon / 2.0 > rho.get() {
         epsilon = epsilon.next_down();
     }
-    Epsilon::new_even_if_weak(epsilon).expect("the root of a valid ρ is in range")
+    Epsilon::derived(epsilon)
 }
 
 /// The least ε for which every ρ-zCDP mechanism is (ε, δ)-DP, to 12 digits, rounded up:
@@ -83,7 +83,7 @@ pub fn rho_for(epsilon: Epsilon, delta: Delta) -> Rho {
         high *= 2.0;
     }
     let rho = largest(fits, high);
-    Rho::new_even_if_weak(rho).expect("ε ≥ 1e-12 and δ > 0 allow at least ρ = 1e-28")
+    Rho::derived(rho)
 }
 
 /// `δ(ε)` of Gaussian noise whose standard deviation is the L2 sensitivity over `mu` (μ-GDP), by the exact curve of

@@ -24,6 +24,12 @@ pub struct Rho(f64);
 pub struct Delta(f64);
 
 impl Epsilon {
+    /// A value that a conversion has found from a valid budget; it may lie outside the range of stated budgets.
+    pub(crate) fn derived(value: f64) -> Self {
+        debug_assert!(value > 0.0 && value.is_finite());
+        Self(value)
+    }
+
     /// Above this ε a likelihood ratio of `e^20`, half a billion, is allowed: no protection to speak of.
     pub const WEAK: f64 = 20.0;
 
@@ -48,6 +54,12 @@ impl Epsilon {
 }
 
 impl Rho {
+    /// A value that a conversion has found from a valid budget; it may lie outside the range of stated budgets.
+    pub(crate) fn derived(value: f64) -> Self {
+        debug_assert!(value > 0.0 && value.is_finite());
+        Self(value)
+    }
+
     /// Above this ρ even δ = 10⁻⁶ only gives ε ≈ 30.
     pub const WEAK: f64 = 10.0;
 

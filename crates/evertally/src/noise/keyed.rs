@@ -47,7 +47,9 @@ pub(super) fn derive(key: &SecretKey, fields: &[&[u8]]) -> Zeroizing<[u8; 32]> {
     for field in fields {
         hasher.update(&(field.len() as u64).to_le_bytes()).update(field);
     }
-    Zeroizing::new(*hasher.finalize().as_bytes())
+    let derived = Zeroizing::new(*hasher.finalize().as_bytes());
+    hasher.zeroize(); // it holds the key
+    derived
 }
 
 fn derive_for(

@@ -23,7 +23,7 @@ impl Guarantee {
         match kind {
             NoiseKind::Laplace => {
                 let epsilon = budget.pure_epsilon();
-                let rho = Rho::new_even_if_weak(conversions::zcdp_of_pure(epsilon)).expect("ε²/2 of a valid ε");
+                let rho = Rho::derived(conversions::zcdp_of_pure(epsilon));
                 Self { pure_epsilon: Some(epsilon), rho, stated }
             }
             NoiseKind::Gaussian => {

@@ -68,7 +68,7 @@ fn existing_files_are_replaced_only_on_request() {
     let path = folder.path().join("a");
     fs::write(&path, "old").unwrap();
     let error = refused(&mut Publication::new(&[], false), &path);
-    assert!(error.contains("exists already") && error.contains("--overwrite"), "{error}");
+    assert!(error.contains("exists already") && error.contains("another name"), "{error}");
     let mut publication = Publication::new(&[], true);
     write(&mut publication, &path, "new").unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "old");

@@ -1,0 +1,182 @@
+//! Everything a run must stand up to: refused with one clear message, and nothing left behind.
+
+mod common;
+
+use common::{Bench, EVENTS, RELEASE, table};
+
+#[test]
+fn unreadable_events_are_named_by_file_line_and_column() {
+    let bench = Bench::new();
+    let sum = ["--value", "amount", "--bounds", "0,10"];
+    let person = ["--person", "who", "--max-events", "2"];
+    let groups = ["--group-by", "group", "--groups", "a,b"];
+    let none: [&str; 0] = [];
+    let row = |cells: &str| format!("time,group,who,amount\n2024-01-01,a,ann,1\n{cells}\n");
+    for (content, flags, says) in [
+        (String::new(), &none[..], &["events.csv", "empty"][..]),
+        ("when,group\n2024-01-01,a\n".into(), &none, &["time", "`when`, `group`"]),
+        (row("2024-01-02,a,ann,abc"), &sum, &["events.csv", "line 3", "amount", "abc"]),
+        (row("2024-01-02,a,ann,NaN"), &sum, &["line 3", "amount", "NaN"]),
+        (row("2024-01-02,a,ann,inf"), &sum, &["line 3", "inf"]),
+        (row("2024-01-02,a,ann,"), &sum, &["line 3", "amount", "--missing skip"]),
+        (row("2024-01-02,a,,1"), &person, &["line 3", "who", "--missing skip"]),
+        (row("2024-01-02,z,ann,1"), &groups, &["line 3", "group", "`z`", "--rest"]),
+        (row("2024-01-02,,ann,1"), &groups, &["line 3", "no group"]),
+        (row("yesterday,a,ann,1"), &none, &["line 3", "time", "yesterday"]),
+        (row("1704153600,a,ann,1"), &none, &["line 3", "--time-format epoch-seconds"]),
+        (row("2024-13-01,a,ann,1"), &none, &["line 3", "month"]),
+        (row("2025-01-01,a,ann,1"), &none, &["line 3", "outside the horizon", "--outside skip"]),
+        (row("2023-12-31T23:59:59Z,a,ann,1"), &none, &["line 3", "outside the horizon"]),
+        (row("2024-01-03,a,ann,1\n2024-01-02,a,ann,1"), &none, &["line 4", "--sort-buffer"]),
+        (row("2024-01-02,a,ann"), &none, &["line 3", "3", "4"]),
+        (row("2024-01-02,a,ann,99999999999999999999"), &sum, &["line 3", "too large"]),
+        (row("2024-01-02,a,ann,11"), &[&sum[..], &["--out-of-bounds", "refuse"]].concat(), &["line 3", "outside the bounds"]),
+    ] {
+        bench.write("events.csv", &content);
+        let message = bench.refused(flags);
+        says.iter().for_each(|part| assert!(message.contains(part), "{content:?}: {message:?} lacks {part:?}"));
+        assert_eq!(message.trim_end().lines().count(), 1, "{message}");
+    }
+}
+
+#[test]
+fn senseless_flags_are_refused() {
+    let bench = Bench::new();
+    bench.write("events.csv", EVENTS);
+    for (flags, says) in [
+        (&["--value", "amount"][..], "--bounds"),
+        (&["--value", "amount", "--bounds", "0,0"], "sensitivity is 0"),
+        (&["--value", "amount", "--bounds", "3,1"], "above the upper"),
+        (&["--value", "amount", "--bounds", "0,1.5"], "not a multiple of the grid"),
+        (&["--value", "amount", "--bounds", "0,1", "--grid", "0"], "grid"),
+        (&["--bounds", "0,1"], "--value"),
+        (&["--person", "who"], "--max-events"),
+        (&["--person", "who", "--max-events", "0"], "max_events"),
+        (&["--max-events", "3"], "--person"),
+        (&["--group-by", "group"], "--groups"),
+        (&["--groups", "a"], "--group-by"),
+        (&["--group-by", "group", "--groups", "a,a"], "twice"),
+        (&["--group-by", "step", "--groups", "a"], "column"),
+        (&["--mechanism", "magic"], "unknown mechanism"),
+        (&["--mechanism", "smooth(h=3,zeros=1)"], "serves at most 2 steps"),
+        (&["--noise", "gaussian"], "pure"),
+        (&["--confidence", "1"], "confidence"),
+        (&["--stream", ""], "name"),
+        (&["--time-zone", "Mars/Olympus"], "Mars"),
+        (&["--steps", "3"], "not both"),
+        (&["--delta", "1"], "delta"),
+        (&["--rho", "1"], "not both"),
+    ] {
+        let message = bench.refused(flags);
+        assert!(message.contains(says), "{flags:?}: {message:?} lacks {says:?}");
+    }
+    let replaced = |at: usize, value: &str| {
+        let mut args = RELEASE.to_vec();
+        args[at] = value;
+        let run = bench.run(&args);
+        assert_eq!(run.code, 2, "{value}: {}", run.stderr);
+        run.stderr
+    };
+    assert!(replaced(1, "none.csv").contains("no such file"));
+    assert!(replaced(3, "none.key").contains("key new"));
+    assert!(replaced(5, "soon").contains("--start"));
+    assert!(replaced(7, "2024-01-01").contains("after"));
+    assert!(replaced(7, "2024-01-03T12:00:00Z").contains("boundary") || replaced(7, "2024-01-03T12:00:00Z").contains("end"));
+    assert!(replaced(9, "0d").contains("0d"));
+    for epsilon in ["0", "-1", "NaN", "inf", "50"] {
+        assert!(replaced(11, epsilon).contains("epsilon"), "{epsilon}");
+    }
+    assert!(bench.files().iter().all(|name| ["events.csv", "my.key"].contains(&name.as_str())));
+}
+
+#[test]
+fn outputs_that_cannot_be_written_leave_nothing() {
+    let bench = Bench::new();
+    bench.write("events.csv", EVENTS);
+    std::fs::create_dir(bench.path("folder.csv")).unwrap();
+    let before = bench.files();
+    let to = |out: &str| bench.run(&[&RELEASE[..12], &["--out", out]].concat());
+    for (out, says) in [
+        ("nowhere/counts.csv", "nowhere"),
+        ("folder.csv", "directory"),
+        ("events.csv", "input"),
+        ("counts.xyz", ".csv"),
+    ] {
+        let run = to(out);
+        assert!(run.code == 1 || run.code == 2, "{out}: {}", run.code);
+        assert!(run.stderr.contains(says), "{out}: {}", run.stderr);
+        assert_eq!(bench.files(), before, "{out} left something behind");
+    }
+    assert_eq!(bench.read("events.csv"), EVENTS);
+    // /dev/full takes no byte: the table goes there last of all.
+    #[cfg(target_os = "linux")]
+    {
+        let run = bench.run(&[&RELEASE[..12], &["--out", "/dev/full", "--output-format", "csv", "--no-plot"]].concat());
+        assert_eq!(run.code, 1, "{}", run.stderr);
+        assert!(run.stderr.contains("/dev/full"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_release_of_nothing_is_all_noise() {
+    let bench = Bench::new();
+    bench.write("events.csv", "time,group,who,amount\n");
+    assert_eq!(bench.release(&[]).code, 0);
+    assert_eq!(table(&bench.read("counts.csv")).len(), 4);
+}
+
+#[test]
+fn one_step_and_ten_thousand_groups() {
+    let bench = Bench::new();
+    bench.write("events.csv", EVENTS);
+    let one = [&RELEASE[..6], &["--steps", "1", "--every", "1mo", "--epsilon", "1", "--out", "one.csv"]].concat();
+    let run = bench.run(&one);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(table(&bench.read("one.csv")).len(), 2);
+
+    let names: String = (0..10_000).map(|i| format!("Gruppe №{i} – „ü“\n")).collect();
+    bench.write("groups.csv", format!("group\n{names}"));
+    let run = bench.release(&["--group-by", "group", "--groups-file", "groups.csv", "--rest", "übrige", "--stream", "many"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(bench.read("counts.csv").lines().count(), 1 + 3 * 10_001);
+    assert!(bench.read("counts.svg").contains("10,001 groups"));
+}
+
+#[test]
+fn duplicate_rows_are_events_of_their_own() {
+    let bench = Bench::new();
+    bench.write("events.csv", "time\n2024-01-01\n2024-01-01\n2024-01-01\n");
+    let base = [&RELEASE[..10], &["--epsilon", "100000", "--allow-weak-budget", "--out", "counts.csv", "--no-plot"]].concat();
+    assert_eq!(bench.run(&base).code, 0);
+    assert_eq!(table(&bench.read("counts.csv"))[1][2], "3");
+}
+
+/// Ctrl-C in the middle of a run: status 130, and neither output nor ledger nor temporary file.
+#[cfg(unix)]
+#[test]
+fn interrupted_runs_leave_nothing() {
+    use std::io::Write;
+    let bench = Bench::new();
+    let before = bench.files();
+    let mut args = RELEASE.to_vec();
+    args[1] = "-";
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_evertally"))
+        .current_dir(bench.folder())
+        .args(&args)
+        .stdin(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"time\n").unwrap();
+    let row = b"2024-01-01T00:00:00Z\n".repeat(1000);
+    (0..20).for_each(|_| stdin.write_all(&row).unwrap());
+    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    // The program looks at the flag every few thousand rows; it ends, and the pipe breaks, before a million come.
+    let unread = (0..1000).any(|_| stdin.write_all(&row).is_err());
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(unread, "it read on");
+    assert_eq!(bench.files(), before);
+}
