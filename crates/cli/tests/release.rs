@@ -193,3 +193,18 @@ fn a_sort_buffer_puts_events_in_order() {
     assert_eq!(bench.release(&["--no-plot", "--sort-buffer", "3"]).code, 0);
     assert_eq!(bench.read("counts.csv"), wanted);
 }
+
+#[test]
+fn a_key_is_made_on_demand_and_kept_only_if_used() {
+    let bench = ready();
+    let with_key = |start: &'static str| {
+        bench.run(&["release", "events.csv", "--key", "new.key", "--create-key", "--start", start, "--steps", "3", "--every", "1d",
+            "--rho", "1", "--out", "new.csv"])
+    };
+    assert_eq!(with_key("2025-01-01").code, 2);
+    assert!(!bench.files().contains("new.key"), "a refused run left its key");
+    assert_eq!(with_key("2024-01-01").code, 0);
+    let key = bench.read("new.key");
+    assert_eq!(with_key("2024-01-01").code, 0);
+    assert_eq!(bench.read("new.key"), key);
+}

@@ -31,6 +31,7 @@ pub fn run(args: ReleaseArgs) -> Result<()> {
         return report::print_plan(&setup);
     }
     let cancelled = interruptible()?;
+    let new_key = keyfile::create_if_absent(&setup.key_path, setup.create_key)?;
     let key = keyfile::read(&setup.key_path)?;
     let ledger = Ledger::open(&setup.key_path, &key)?;
     let digest = ledger.stream(&key, &setup.stream, setup.plan.digest())?;
@@ -50,6 +51,7 @@ pub fn run(args: ReleaseArgs) -> Result<()> {
     // Commit, then publish: once the ledger has the digest, a crash before the files appear loses nothing, since the
     // same data give the same bytes again.
     ledger.record(digest)?;
+    new_key.keep();
     publication.commit()?;
     if !setup.quiet {
         report::print_summary(&setup);

@@ -126,6 +126,9 @@ pub struct ReleaseArgs {
     /// Secret key, made by `evertally key new`.
     #[arg(long, value_name = "FILE", help_heading = "Key")]
     pub key: Option<PathBuf>,
+    /// Make the key file if there is none yet.
+    #[arg(long, help_heading = "Key", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub create_key: Option<bool>,
     /// Name of this stream: one name serves one data set [default: main].
     #[arg(long, value_name = "NAME", help_heading = "Key")]
     pub stream: Option<String>,
@@ -249,6 +252,7 @@ impl ReleaseArgs {
             noise: self.noise.or(file.noise),
             objective: self.objective.or(file.objective),
             key: self.key.or(file.key),
+            create_key: self.create_key.or(file.create_key),
             stream: self.stream.or(file.stream),
             out: self.out.or(file.out),
             output_format: self.output_format.or(file.output_format),
