@@ -26,9 +26,8 @@ pub fn exit_status(error: &anyhow::Error) -> u8 {
     let library = |e: &evertally::Error| e.is_invalid() || e.is_overflow();
     if is_cancelled(error) {
         130
-    } else if error.downcast_ref::<OutputError>().is_some() {
-        1
-    } else if error.downcast_ref::<UsageError>().is_some()
+    } else if error.downcast_ref::<OutputError>().is_some_and(OutputError::is_usage)
+        || error.downcast_ref::<UsageError>().is_some()
         || error.downcast_ref::<InputError>().is_some()
         || error.downcast_ref::<evertally::Error>().is_some_and(library)
     {
@@ -40,5 +39,9 @@ pub fn exit_status(error: &anyhow::Error) -> u8 {
 
 /// Whether a write failed only because the reader of a pipe went away, as `| head` does.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().filter_map(|e| e.downcast_ref::<std::io::Error>()).any(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    error.downcast_ref::<OutputError>().is_some_and(OutputError::is_broken_pipe)
+        || error
+            .chain()
+            .filter_map(|e| e.downcast_ref::<std::io::Error>())
+            .any(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
 }

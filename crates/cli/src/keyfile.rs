@@ -57,20 +57,23 @@ impl Drop for NewKey {
     }
 }
 
-/// Makes a key file where there is none, if `wanted`.
-pub fn create_if_absent(path: &Path, wanted: bool) -> Result<NewKey> {
+/// Makes a key file where there is none, if `wanted`, and says so: a new key knows nothing of what another has spent.
+pub fn create_if_absent(path: &Path, wanted: bool) -> Result<Option<NewKey>> {
     if !wanted || path.exists() {
-        return Ok(NewKey(None));
+        return Ok(None);
     }
-    create(path)?;
-    Ok(NewKey(Some(path.to_owned())))
+    let key = create(path)?;
+    eprintln!("there was no key {}; made a new one, {}", path.display(), key.id());
+    Ok(Some(NewKey(Some(path.to_owned()))))
 }
 
 /// Reads a key file.
 pub fn read(path: &Path) -> Result<SecretKey> {
     let shown = path.display();
     let file = File::open(path).map_err(|e| match e.kind() {
-        ErrorKind::NotFound => usage(format!("there is no key file {shown}; make one with `evertally key new {shown}`")),
+        ErrorKind::NotFound => {
+            usage(format!("there is no key file {shown}; make one with `evertally key new {shown}`"))
+        }
         _ => usage(format!("the key file {shown} cannot be read: {e}")),
     })?;
     check_mode(&file, path)?;
@@ -83,12 +86,19 @@ pub fn read(path: &Path) -> Result<SecretKey> {
 /// A key that others can read protects nothing.
 #[cfg(unix)]
 fn check_mode(file: &File, path: &Path) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let mode = file.metadata()?.permissions().mode();
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let shown = path.display();
+    let meta = file.metadata()?;
+    if meta.nlink() > 1 {
+        // Each name would have a ledger of its own beside it.
+        return Err(usage(format!(
+            "the key file {shown} has several names (hard links); keep one and remove the others"
+        )));
+    }
+    let mode = meta.permissions().mode();
     if mode & 0o077 == 0 {
         return Ok(());
     }
-    let shown = path.display();
     Err(usage(format!("the key file {shown} can be read by others (mode {:o}); run `chmod 600 {shown}`", mode & 0o777)))
 }
 

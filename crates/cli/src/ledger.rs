@@ -5,6 +5,7 @@
 //! data extend it; anything else is refused, because the difference of two releases with equal noise is exact.
 
 use crate::failure::usage;
+use crate::keyfile::{self, NewKey};
 use anyhow::{Context, Result};
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use zeroize::Zeroize;
 
 const VERSION: u32 = 1;
 
@@ -35,14 +37,23 @@ struct Entry {
 pub struct Ledger {
     path: PathBuf,
     contents: Contents,
+    /// Taken away again, while the lock is still held, unless something is recorded.
+    new_key: Option<NewKey>,
     _lock: File,
 }
 
 impl Ledger {
-    /// Opens the ledger beside a key file; there need not be one yet.
-    pub fn open(key_path: &Path, key: &SecretKey) -> Result<Self> {
-        let lock = File::open(key_path).with_context(|| format!("cannot open {}", key_path.display()))?;
+    /// Opens the ledger beside a key file; there need not be one yet. A key that this run has made goes with it.
+    pub fn open(key_path: &Path, key: &SecretKey, new_key: Option<NewKey>) -> Result<Self> {
+        // One key, one ledger: links to the key lead to the same place.
+        let key_path =
+            std::fs::canonicalize(key_path).with_context(|| format!("cannot find {}", key_path.display()))?;
+        let lock = File::open(&key_path).with_context(|| format!("cannot open {}", key_path.display()))?;
         lock.lock().with_context(|| format!("cannot lock {}", key_path.display()))?;
+        // While this run waited for the lock, another may have taken its new key away.
+        if keyfile::read(&key_path)?.id() != key.id() {
+            return Err(usage(format!("the key file {} was replaced; run again", key_path.display())));
+        }
         let mut path = key_path.as_os_str().to_owned();
         path.push(".ledger");
         let path = PathBuf::from(path);
@@ -62,13 +73,20 @@ impl Ledger {
                 path.display()
             )));
         }
-        Ok(Self { path, contents, _lock: lock })
+        Ok(Self { path, contents, new_key, _lock: lock })
     }
 
     /// Begins the digest of a stream's closed steps.
     ///
-    /// Fails if the name has been used under another plan.
-    pub fn stream(&self, key: &SecretKey, name: &StreamName, plan_digest: [u8; 32]) -> Result<StreamDigest> {
+    /// Fails if the name has been used under another plan, or if `last_step`, where this run ends, cannot be held against
+    /// what was published.
+    pub fn stream(
+        &self,
+        key: &SecretKey,
+        name: &StreamName,
+        plan_digest: [u8; 32],
+        last_step: u64,
+    ) -> Result<StreamDigest> {
         let plan = blake3::Hash::from_bytes(plan_digest).to_hex().to_string();
         let published = match self.contents.streams.get(name.as_str()) {
             Some(entry) if entry.plan != plan => {
@@ -80,20 +98,27 @@ impl Ledger {
             Some(entry) => entry.published.clone(),
             None => BTreeMap::new(),
         };
+        check_covers_the_past(name, &published, last_step)?;
         let hasher = blake3::Hasher::new_keyed(&mac_key(key, name, &plan_digest, Purpose::Ledger));
         Ok(StreamDigest { name: name.clone(), plan, hasher, steps: 0, published })
     }
 
     /// Records what is about to be published, durably. Call this before anyone can see a release.
-    pub fn record(mut self, stream: StreamDigest) -> Result<()> {
-        stream.check_covers_the_past()?;
+    ///
+    /// The lock is held until the returned value is dropped.
+    pub fn record(mut self, stream: &StreamDigest) -> Result<Self> {
+        check_covers_the_past(&stream.name, &stream.published, stream.steps)?;
         let digest = stream.digest();
-        let entry = Entry { plan: stream.plan, published: stream.published };
+        let entry = Entry { plan: stream.plan.clone(), published: stream.published.clone() };
         let entry = self.contents.streams.entry(stream.name.to_string()).or_insert(entry);
         if entry.published.insert(stream.steps, digest.clone()) == Some(digest) {
-            return Ok(()); // nothing new
+            return Ok(self); // nothing new
         }
-        self.write().with_context(|| format!("cannot write the ledger {}", self.path.display()))
+        self.write().with_context(|| format!("cannot write the ledger {}", self.path.display()))?;
+        if let Some(key) = self.new_key.take() {
+            key.keep();
+        }
+        Ok(self)
     }
 
     fn write(&self) -> Result<()> {
@@ -137,20 +162,25 @@ impl StreamDigest {
         }
     }
 
-    /// A shorter release can only be held against the past where the past has a digest of that length.
-    fn check_covers_the_past(&self) -> Result<()> {
-        match self.published.keys().next_back() {
-            Some(&last) if last > self.steps && !self.published.contains_key(&self.steps) => Err(usage(format!(
-                "stream `{}` has already been released up to step {last}; this run ends at step {}, where nothing can \
-                 be compared. Release at least {last} steps, or give another --stream name",
-                self.name, self.steps
-            ))),
-            _ => Ok(()),
-        }
-    }
-
     fn digest(&self) -> String {
         self.hasher.finalize().to_hex().to_string()
+    }
+}
+
+impl Drop for StreamDigest {
+    fn drop(&mut self) {
+        self.hasher.zeroize(); // it holds a key
+    }
+}
+
+/// A shorter release can only be held against the past where the past has a digest of that length.
+fn check_covers_the_past(name: &StreamName, published: &BTreeMap<u64, String>, steps: u64) -> Result<()> {
+    match published.keys().next_back() {
+        Some(&last) if last > steps && !published.contains_key(&steps) => Err(usage(format!(
+            "stream `{name}` has already been released up to step {last}; this run ends at step {steps}, where nothing can \
+             be compared. Release at least {last} steps, or give another --stream name"
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -160,10 +190,10 @@ mod tests {
 
     fn run(key_path: &Path, name: &str, plan: u8, steps: &[i64]) -> Result<()> {
         let key = crate::keyfile::read(key_path)?;
-        let ledger = Ledger::open(key_path, &key)?;
-        let mut stream = ledger.stream(&key, &name.parse()?, [plan; 32])?;
+        let ledger = Ledger::open(key_path, &key, None)?;
+        let mut stream = ledger.stream(&key, &name.parse()?, [plan; 32], steps.len() as u64)?;
         steps.iter().try_for_each(|sum| stream.close_step(&[*sum]))?;
-        ledger.record(stream)
+        ledger.record(&stream).map(drop)
     }
 
     #[test]
@@ -184,6 +214,20 @@ mod tests {
         run(&key, "t", 2, &[7]).unwrap();
         // The refused runs have changed nothing.
         run(&key, "s", 1, &[1, 2, 3, 4, 5, 6]).unwrap();
+    }
+
+    /// A symbolic link to the key leads to the same ledger; a second name of the same file is refused.
+    #[cfg(unix)]
+    #[test]
+    fn links_to_a_key_do_not_get_around_its_ledger() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        crate::keyfile::create(&path("k.key")).unwrap();
+        run(&path("k.key"), "s", 1, &[1, 2]).unwrap();
+        std::os::unix::fs::symlink(path("k.key"), path("link.key")).unwrap();
+        assert!(run(&path("link.key"), "s", 1, &[1, 3]).unwrap_err().to_string().contains("different data"));
+        std::fs::hard_link(path("k.key"), path("hard.key")).unwrap();
+        assert!(run(&path("hard.key"), "s", 1, &[1, 3]).unwrap_err().to_string().contains("several names"));
     }
 
     #[test]

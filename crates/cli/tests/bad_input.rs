@@ -30,7 +30,11 @@ fn unreadable_events_are_named_by_file_line_and_column() {
         (row("2024-01-03,a,ann,1\n2024-01-02,a,ann,1"), &none, &["line 4", "--sort-buffer"]),
         (row("2024-01-02,a,ann"), &none, &["line 3", "3", "4"]),
         (row("2024-01-02,a,ann,99999999999999999999"), &sum, &["line 3", "too large"]),
-        (row("2024-01-02,a,ann,11"), &[&sum[..], &["--out-of-bounds", "refuse"]].concat(), &["line 3", "outside the bounds"]),
+        (
+            row("2024-01-02,a,ann,11"),
+            &[&sum[..], &["--out-of-bounds", "refuse"]].concat(),
+            &["line 3", "outside the bounds"],
+        ),
     ] {
         bench.write("events.csv", &content);
         let message = bench.refused(flags);
@@ -81,7 +85,9 @@ fn senseless_flags_are_refused() {
     assert!(replaced(3, "none.key").contains("key new"));
     assert!(replaced(5, "soon").contains("--start"));
     assert!(replaced(7, "2024-01-01").contains("after"));
-    assert!(replaced(7, "2024-01-03T12:00:00Z").contains("boundary") || replaced(7, "2024-01-03T12:00:00Z").contains("end"));
+    assert!(
+        replaced(7, "2024-01-03T12:00:00Z").contains("boundary") || replaced(7, "2024-01-03T12:00:00Z").contains("end")
+    );
     assert!(replaced(9, "0d").contains("0d"));
     for epsilon in ["0", "-1", "NaN", "inf", "50"] {
         assert!(replaced(11, epsilon).contains("epsilon"), "{epsilon}");
@@ -136,7 +142,8 @@ fn one_step_and_ten_thousand_groups() {
 
     let names: String = (0..10_000).map(|i| format!("Gruppe №{i} – „ü“\n")).collect();
     bench.write("groups.csv", format!("group\n{names}"));
-    let run = bench.release(&["--group-by", "group", "--groups-file", "groups.csv", "--rest", "übrige", "--stream", "many"]);
+    let run =
+        bench.release(&["--group-by", "group", "--groups-file", "groups.csv", "--rest", "übrige", "--stream", "many"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(bench.read("counts.csv").lines().count(), 1 + 3 * 10_001);
     assert!(bench.read("counts.svg").contains("10,001 groups"));
@@ -146,7 +153,8 @@ fn one_step_and_ten_thousand_groups() {
 fn duplicate_rows_are_events_of_their_own() {
     let bench = Bench::new();
     bench.write("events.csv", "time\n2024-01-01\n2024-01-01\n2024-01-01\n");
-    let base = [&RELEASE[..10], &["--epsilon", "100000", "--allow-weak-budget", "--out", "counts.csv", "--no-plot"]].concat();
+    let base =
+        [&RELEASE[..10], &["--epsilon", "100000", "--allow-weak-budget", "--out", "counts.csv", "--no-plot"]].concat();
     assert_eq!(bench.run(&base).code, 0);
     assert_eq!(table(&bench.read("counts.csv"))[1][2], "3");
 }

@@ -24,7 +24,10 @@ fn a_release_has_a_table_a_picture_a_report_and_a_plan() {
         assert!(lower <= value && value <= upper && error > 0.0 && value - lower == upper - value);
     }
     let markdown = bench.read("counts.report.md");
-    assert!(markdown.contains("# Privacy report: Visits") && markdown.contains("1-differentially private"), "{markdown}");
+    assert!(
+        markdown.contains("# Privacy report: Visits") && markdown.contains("1-differentially private"),
+        "{markdown}"
+    );
     let report: serde_json::Value = serde_json::from_str(&bench.read("counts.report.json")).unwrap();
     assert_eq!(report["guarantee"]["pure_epsilon"], 1.0);
     assert_eq!(report["budget"]["epsilon"], 1.0);
@@ -39,7 +42,8 @@ fn a_release_has_a_table_a_picture_a_report_and_a_plan() {
 fn the_same_data_give_the_same_bytes_and_other_data_are_refused() {
     let bench = ready();
     assert_eq!(bench.release(&[]).code, 0);
-    let names = ["counts.csv", "counts.svg", "counts.png", "counts.report.md", "counts.report.json", "counts.plan.toml"];
+    let names =
+        ["counts.csv", "counts.svg", "counts.png", "counts.report.md", "counts.report.json", "counts.plan.toml"];
     let bytes = || names.map(|name| std::fs::read(bench.path(name)).unwrap());
     let first = bytes();
     assert_eq!(bench.release(&[]).code, 0);
@@ -75,7 +79,18 @@ fn a_release_can_be_continued() {
 fn without_noise_the_counts_are_exact() {
     let bench = ready();
     let exact = |out: &str, more: &[&str]| {
-        let base = ["release", "events.csv", "--key", "my.key", "--start", "2024-01-01", "--end", "2024-01-04", "--every", "1d"];
+        let base = [
+            "release",
+            "events.csv",
+            "--key",
+            "my.key",
+            "--start",
+            "2024-01-01",
+            "--end",
+            "2024-01-04",
+            "--every",
+            "1d",
+        ];
         let budget = ["--epsilon", "100000", "--allow-weak-budget", "--no-plot", "--stream", out, "--out", out];
         let run = bench.run(&[&base[..], &budget, more].concat());
         assert_eq!(run.code, 0, "{}", run.stderr);
@@ -98,7 +113,8 @@ fn formats_and_pipes_agree() {
     let bench = ready();
     assert_eq!(bench.release(&["--no-plot"]).code, 0);
     let wanted = bench.read("counts.csv");
-    let lines: Vec<String> = table(EVENTS)[1..].iter().map(|r| format!("{{\"who\":\"{}\",\"time\":\"{}\"}}\r\n", r[2], r[0])).collect();
+    let lines: Vec<String> =
+        table(EVENTS)[1..].iter().map(|r| format!("{{\"who\":\"{}\",\"time\":\"{}\"}}\r\n", r[2], r[0])).collect();
     let windows = format!("\u{feff}{}", EVENTS.replace('\n', "\r\n"));
     let gzip = {
         use std::io::Write;
@@ -152,7 +168,8 @@ fn a_configuration_file_stands_for_flags() {
         ("group-by = 3\n", "group-by"),
     ] {
         bench.write("conf/release.toml", wrong);
-        let run = bench.run(&[&["release", "--config", "conf/release.toml"], &RELEASE[1..10], &["--out", "x.csv"]].concat());
+        let run =
+            bench.run(&[&["release", "--config", "conf/release.toml"], &RELEASE[1..10], &["--out", "x.csv"]].concat());
         assert!(run.code == 2 && run.stderr.contains(says), "{wrong}: {}", run.stderr);
     }
 }
@@ -172,7 +189,18 @@ fn true_counts_are_shown_only_on_demand_and_stamped() {
 #[test]
 fn a_plan_can_be_seen_before_any_event_is_read() {
     let bench = Bench::new();
-    let run = bench.run(&["release", "--plan-only", "--start", "2024-01-01", "--steps", "365", "--every", "1d", "--rho", "0.1"]);
+    let run = bench.run(&[
+        "release",
+        "--plan-only",
+        "--start",
+        "2024-01-01",
+        "--steps",
+        "365",
+        "--every",
+        "1d",
+        "--rho",
+        "0.1",
+    ]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     let plan: evertally::plan::Plan = toml::from_str(&run.stdout).unwrap();
     assert_eq!(plan.horizon(), 365);
@@ -198,8 +226,23 @@ fn a_sort_buffer_puts_events_in_order() {
 fn a_key_is_made_on_demand_and_kept_only_if_used() {
     let bench = ready();
     let with_key = |start: &'static str| {
-        bench.run(&["release", "events.csv", "--key", "new.key", "--create-key", "--start", start, "--steps", "3", "--every", "1d",
-            "--rho", "1", "--out", "new.csv"])
+        bench.run(&[
+            "release",
+            "events.csv",
+            "--key",
+            "new.key",
+            "--create-key",
+            "--start",
+            start,
+            "--steps",
+            "3",
+            "--every",
+            "1d",
+            "--rho",
+            "1",
+            "--out",
+            "new.csv",
+        ])
     };
     assert_eq!(with_key("2025-01-01").code, 2);
     assert!(!bench.files().contains("new.key"), "a refused run left its key");
@@ -207,4 +250,54 @@ fn a_key_is_made_on_demand_and_kept_only_if_used() {
     let key = bench.read("new.key");
     assert_eq!(with_key("2024-01-01").code, 0);
     assert_eq!(bench.read("new.key"), key);
+}
+
+/// Bounds on a person's events, in all and in a step, are enforced in order of time.
+#[test]
+fn a_persons_events_are_bounded_in_a_step_and_in_all() {
+    let bench = Bench::new();
+    let rows = |day: u32, who: &str, times: usize| format!("2024-01-0{day},{who}\n").repeat(times);
+    bench.write(
+        "events.csv",
+        ["time,who\n".into(), rows(1, "a", 3), rows(1, "b", 1), rows(2, "a", 3), rows(3, "a", 3)].concat(),
+    );
+    let exact = |stream: &str, more: &[&str]| {
+        let base =
+            ["release", "events.csv", "--key", "my.key", "--start", "2024-01-01", "--steps", "3", "--every", "1d"];
+        let budget = [
+            "--rho",
+            "1000000",
+            "--allow-weak-budget",
+            "--no-plot",
+            "--out",
+            "x.csv",
+            "--person",
+            "who",
+            "--stream",
+            stream,
+        ];
+        let run = bench.run(&[&base[..], &budget, more].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        table(&bench.read("x.csv"))[1..].iter().map(|row| row[2].parse::<i64>().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(exact("a", &["--max-events", "5"]), [4, 6, 6]);
+    assert_eq!(exact("b", &["--max-events", "5", "--max-events-per-step", "2"]), [3, 5, 6]);
+    assert_eq!(exact("c", &["--max-events", "9", "--max-events-per-step", "1"]), [2, 3, 4]);
+    assert!(bench.read("x.report.md").contains("at most 9 events kept, 1 a step"));
+}
+
+/// Files that were read are never replaced, and a refusal says whose fault it is.
+#[test]
+fn what_was_read_is_never_overwritten() {
+    let bench = ready();
+    bench.write("groups.csv", "group\na\nb\nc\n");
+    let groups = ["--group-by", "group", "--groups-file", "groups.csv"];
+    for out in ["groups.csv", "events.csv"] {
+        let run = bench.run(&[&RELEASE[..12], &groups, &["--out", out]].concat());
+        assert_eq!(run.code, 2, "{out}: {}", run.stderr);
+        assert!(run.stderr.contains("input"), "{}", run.stderr);
+    }
+    assert_eq!(bench.read("groups.csv"), "group\na\nb\nc\n");
+    let run = bench.run(&[&RELEASE[..12], &["--out", "my.key"]].concat());
+    assert_eq!(run.code, 2, "{}", run.stderr);
 }

@@ -4,6 +4,8 @@
 //! fail when the seed was chosen. [`LEVEL`] is for one comparison; with fewer than 1000 comparisons in this crate, all
 //! of them together had a chance below 10⁻⁶.
 
+pub mod covariance;
+
 use std::collections::BTreeMap;
 
 use evertally::noise::{KeyedNoise, Node, Purpose, SecretKey, StreamName, TestSeed};

@@ -33,7 +33,9 @@ impl KeyArgs {
             KeyCommand::New { file } => {
                 let key = keyfile::create(&file)?;
                 eprintln!("wrote key {} to {}", key.id(), file.display());
-                eprintln!("Keep it secret and keep a copy: whoever has it can remove the noise of everything released with it,");
+                eprintln!(
+                    "Keep it secret and keep a copy: whoever has it can remove the noise of everything released with it,"
+                );
                 eprintln!("and without it a stream cannot be continued.");
             }
             KeyCommand::Id { file } => println!("{}", keyfile::read(&file)?.id()),

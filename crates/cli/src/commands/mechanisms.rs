@@ -77,7 +77,8 @@ impl MechanismsArgs {
     /// Prints the figures.
     pub(super) fn run(self) -> Result<()> {
         let shape = NoiseKind::from(self.law).shape().by_mean(self.by_mean);
-        let rows = if self.mechanisms.is_empty() { everything(self.horizon, self.by_mean)? } else { self.named(&shape)? };
+        let rows =
+            if self.mechanisms.is_empty() { everything(self.horizon, self.by_mean)? } else { self.named(&shape)? };
         let mut out = std::io::stdout().lock();
         if self.json {
             serde_json::to_writer_pretty(&mut out, &rows).map_err(std::io::Error::from)?;
@@ -112,7 +113,9 @@ fn everything(horizon: u64, by_mean: bool) -> Result<Vec<Figures>> {
         }
     }
     if rows.is_empty() {
-        return Err(usage(format!("--horizon {horizon}: no mechanism serves it; it must be at least 1 and at most 2^62")));
+        return Err(usage(format!(
+            "--horizon {horizon}: no mechanism serves it; it must be at least 1 and at most 2^62"
+        )));
     }
     Ok(rows)
 }
@@ -145,7 +148,17 @@ impl Figures {
 fn table(rows: &[Figures]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(["mechanism", "s1", "s2", "zCDP max", "zCDP mean", "pure max", "pure mean", "draws/step", "words"]);
+    table.set_header([
+        "mechanism",
+        "s1",
+        "s2",
+        "zCDP max",
+        "zCDP mean",
+        "pure max",
+        "pure mean",
+        "draws/step",
+        "words",
+    ]);
     for row in rows {
         let shape = if row.mechanism == row.resolved { String::new() } else { format!(" = {}", row.resolved) };
         let figure = |x: f64| if x < 1e5 { format!("{x:.2}") } else { format!("{x:.3e}") };

@@ -1,7 +1,8 @@
 //! All outputs of a run appear together, whole, or not at all.
 //!
-//! Each is written under a temporary name in the folder of its target. [`Publication::commit`] brings all of them safely
-//! to disk and only then gives them their names; a publication that is dropped instead removes what it wrote.
+//! Until [`Publication::commit`] every output is an unnamed file, which nobody can open and which vanishes with the
+//! program, however that ends. The commit copies each beside its target, brings all of them safely to disk and only then
+//! gives them their names; a publication that is dropped instead leaves nothing.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -18,12 +19,24 @@ use tempfile::NamedTempFile;
 pub struct OutputError {
     path: PathBuf,
     problem: String,
+    /// What the system said, where it said something.
+    kind: Option<io::ErrorKind>,
 }
 
 impl OutputError {
     /// A problem with an output.
     pub fn new(path: &Path, problem: impl fmt::Display) -> Self {
-        OutputError { path: path.to_owned(), problem: problem.to_string() }
+        OutputError { path: path.to_owned(), problem: problem.to_string(), kind: None }
+    }
+
+    /// Whether the name itself is at fault, and not the system: the user gave a path that cannot be an output.
+    pub fn is_usage(&self) -> bool {
+        self.kind.is_none()
+    }
+
+    /// Whether the reader of a pipe went away.
+    pub fn is_broken_pipe(&self) -> bool {
+        self.kind == Some(io::ErrorKind::BrokenPipe)
     }
 
     /// The output's path as it was given.
@@ -37,7 +50,7 @@ impl OutputError {
                 "permission to write there is denied; choose a folder you may write to".into()
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                "the disk is full; make room or choose another folder (nothing was left behind)".into()
+                "the disk is full; make room or choose another folder".into()
             }
             io::ErrorKind::ReadOnlyFilesystem => "the file system is read-only; choose another folder".into(),
             io::ErrorKind::NotFound => "its folder does not exist; create it first".into(),
@@ -47,7 +60,7 @@ impl OutputError {
             io::ErrorKind::BrokenPipe => "its reader went away before everything was written".into(),
             _ => format!("it cannot be written ({error})"),
         };
-        OutputError::new(path, problem)
+        OutputError { kind: Some(error.kind()), ..OutputError::new(path, problem) }
     }
 }
 
@@ -91,15 +104,28 @@ struct Output {
     /// The path as it was given.
     path: PathBuf,
     target: Target,
+    /// Where it is kept until the commit: a file without a name.
+    spool: File,
     finished: Arc<AtomicBool>,
+}
+
+/// Who may read an output.
+#[derive(Clone, Debug)]
+enum Mode {
+    /// As the file that it replaces.
+    Kept(fs::Permissions),
+    /// As the user's mask says.
+    Usual,
+    /// The user alone.
+    Private,
 }
 
 #[derive(Debug)]
 enum Target {
-    /// A file that gets its name at the end; the name with links resolved.
-    File { target: PathBuf, temp: NamedTempFile },
-    /// Standard output or a device: copied there at the end, from an unnamed temporary file.
-    Stream { spool: File },
+    /// A file, by its name with links resolved.
+    File { target: PathBuf, mode: Mode },
+    /// Standard output or a device: copied there at the end.
+    Stream,
 }
 
 impl Publication {
@@ -110,24 +136,36 @@ impl Publication {
 
     /// Begins an output: a file, or standard output when `path` is `-`.
     pub fn add(&mut self, path: &Path) -> Result<OutputFile, OutputError> {
-        let target = self.prepare(path)?;
-        let handle = match &target {
-            Target::File { temp, .. } => temp.as_file().try_clone(),
-            Target::Stream { spool } => spool.try_clone(),
+        self.begin(path, Mode::Usual)
+    }
+
+    /// Begins an output that only the user may read.
+    pub fn add_private(&mut self, path: &Path) -> Result<OutputFile, OutputError> {
+        self.begin(path, Mode::Private)
+    }
+
+    fn begin(&mut self, path: &Path, mode: Mode) -> Result<OutputFile, OutputError> {
+        let target = self.prepare(path, mode)?;
+        let spool = match &target {
+            Target::File { target, .. } => {
+                // In the target's own folder: a folder that cannot be written to shows now, and not after hours.
+                tempfile::tempfile_in(folder_of(target)).map_err(|e| OutputError::from_io(path, &e))?
+            }
+            Target::Stream => spool(path)?,
         };
-        let handle = handle.map_err(|e| OutputError::from_io(path, &e))?;
+        let handle = spool.try_clone().map_err(|e| OutputError::from_io(path, &e))?;
         let finished = Arc::new(AtomicBool::new(false));
-        self.outputs.push(Output { path: path.to_owned(), target, finished: finished.clone() });
+        self.outputs.push(Output { path: path.to_owned(), target, spool, finished: finished.clone() });
         Ok(OutputFile { path: path.to_owned(), writer: BufWriter::with_capacity(64 * 1024, handle), finished })
     }
 
-    fn prepare(&self, path: &Path) -> Result<Target, OutputError> {
+    fn prepare(&self, path: &Path, mode: Mode) -> Result<Target, OutputError> {
         let io_error = |e: io::Error| OutputError::from_io(path, &e);
         if is_stdout(path) {
             if self.outputs.iter().any(|o| is_stdout(&o.path)) {
                 return Err(OutputError::new(path, "two outputs go there; give one of them a file name"));
             }
-            return Ok(Target::Stream { spool: spool(path)? });
+            return Ok(Target::Stream);
         }
         let existing = match fs::metadata(path) {
             Ok(meta) => Some(meta),
@@ -138,15 +176,18 @@ impl Publication {
             return Err(OutputError::new(path, IS_DIRECTORY));
         }
         if existing.as_ref().is_some_and(|meta| !meta.is_file()) {
-            return Ok(Target::Stream { spool: spool(path)? });
+            return Ok(Target::Stream);
         }
         let target = resolve(path, existing.is_some())?;
         self.refuse_clash(path, &target)?;
         if existing.is_some() && !self.overwrite {
             return Err(OutputError::new(path, EXISTS));
         }
-        let temp = temp_beside(&target, existing.as_ref()).map_err(io_error)?;
-        Ok(Target::File { target, temp })
+        let mode = match (mode, existing) {
+            (Mode::Usual, Some(meta)) => Mode::Kept(meta.permissions()),
+            (mode, _) => mode,
+        };
+        Ok(Target::File { target, mode })
     }
 
     fn refuse_clash(&self, path: &Path, target: &Path) -> Result<(), OutputError> {
@@ -164,7 +205,10 @@ impl Publication {
         Ok(())
     }
 
-    /// Brings everything to disk, then gives every file its name. On an error nothing new stays behind.
+    /// Brings everything to disk, then gives every file its name.
+    ///
+    /// On an error before the first name nothing new stays behind; when a later name cannot be given, files that were
+    /// not there before are removed again, and files that were replaced keep their new content.
     pub fn commit(self) -> Result<(), OutputError> {
         let mut files = Vec::new();
         let mut streams = Vec::new();
@@ -173,11 +217,12 @@ impl Publication {
                 return Err(OutputError::new(&output.path, "it was not written to its end; nothing is published"));
             }
             match output.target {
-                Target::File { target, temp } => {
-                    temp.as_file().sync_all().map_err(|e| OutputError::from_io(&output.path, &e))?;
+                Target::File { target, mode } => {
+                    let temp = copy_beside(&target, &mode, output.spool);
+                    let temp = temp.map_err(|e| OutputError::from_io(&output.path, &e))?;
                     files.push((output.path, target, temp));
                 }
-                Target::Stream { spool } => streams.push((output.path, spool)),
+                Target::Stream => streams.push((output.path, output.spool)),
             }
         }
         // Streams first: they fail more easily, and then no file has its name yet.
@@ -188,7 +233,7 @@ impl Publication {
     }
 }
 
-/// Renames one after the other; takes new names back when a later one fails.
+/// Renames one after the other; when a later one fails, removes those that are new.
 fn name_all(files: Vec<(PathBuf, PathBuf, NamedTempFile)>, overwrite: bool) -> Result<(), OutputError> {
     let mut created: Vec<PathBuf> = Vec::new();
     for (path, target, temp) in files {
@@ -270,24 +315,30 @@ fn is_same_inode(_: &Path, _: &Path) -> bool {
     false
 }
 
-/// A temporary file in the target's folder, with the mode that the target has or would have got.
-fn temp_beside(target: &Path, existing: Option<&fs::Metadata>) -> io::Result<NamedTempFile> {
-    let folder = target.parent().unwrap_or(Path::new("/"));
+fn folder_of(target: &Path) -> &Path {
+    target.parent().unwrap_or(Path::new("/"))
+}
+
+/// Copies a finished output into a temporary file in its target's folder, with the mode it shall have, and to disk.
+fn copy_beside(target: &Path, mode: &Mode, mut spool: File) -> io::Result<NamedTempFile> {
     let mut prefix = OsString::from(".");
     prefix.push(target.file_name().unwrap_or_default());
     prefix.push(".");
     let mut builder = tempfile::Builder::new();
     builder.prefix(&prefix).suffix(".tmp");
     #[cfg(unix)]
-    {
+    if matches!(mode, Mode::Usual) {
         use std::os::unix::fs::PermissionsExt;
-        // A new file gets what the user's mask leaves of this; the library's default would be private to the user.
+        // A new file gets what the user's mask leaves of this; the library's default is private to the user.
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
-    let temp = builder.tempfile_in(folder)?;
-    if let Some(meta) = existing {
-        temp.as_file().set_permissions(meta.permissions())?;
+    let mut temp = builder.tempfile_in(folder_of(target))?;
+    if let Mode::Kept(permissions) = mode {
+        temp.as_file().set_permissions(permissions.clone())?;
     }
+    spool.rewind()?;
+    io::copy(&mut spool, temp.as_file_mut())?;
+    temp.as_file().sync_all()?;
     Ok(temp)
 }
 

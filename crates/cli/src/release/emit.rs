@@ -53,7 +53,8 @@ impl Emitter {
         let step = releases[0].step();
         let (plan, calendar) = (&setup.plan, &setup.calendar);
         let std_error = plan.std_error(step);
-        let half_width = i128::try_from(self.intervals.half_width(step)).context("the interval is too wide to write")?;
+        let half_width =
+            i128::try_from(self.intervals.half_width(step)).context("the interval is too wide to write")?;
         self.time.clear();
         calendar.write_time(calendar.start_of(step), &mut self.time);
         if let Some(truth) = &mut self.truth {
@@ -68,7 +69,15 @@ impl Emitter {
             let (value, lower, upper) =
                 (release.value(), release.shifted(-half_width).value(), release.shifted(half_width).value());
             let amount = Amount { text: &self.value, number: value };
-            self.table.write(&ReleaseRow { time: &self.time, groups: &texts, step, value: amount, std_error, lower, upper })?;
+            self.table.write(&ReleaseRow {
+                time: &self.time,
+                groups: &texts,
+                step,
+                value: amount,
+                std_error,
+                lower,
+                upper,
+            })?;
             if drawn && let Some(series) = self.picture.get_mut(group) {
                 let truth = self.truth.as_ref().map(|t| plan.request().grid.to_f64(t[group].into()));
                 let at = calendar.end_of(step).micros() as f64 / 1e6;
@@ -85,7 +94,9 @@ impl Emitter {
             return Ok(());
         }
         let mut put = |ending: &str, bytes: &[u8]| -> Result<()> {
-            let mut file = publication.add(&setup.beside(ending))?;
+            let path = setup.beside(ending);
+            let private = ending.starts_with("NOT-PRIVATE");
+            let mut file = if private { publication.add_private(&path) } else { publication.add(&path) }?;
             file.write_all(bytes)?;
             Ok(file.finish()?)
         };

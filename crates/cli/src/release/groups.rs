@@ -40,7 +40,11 @@ impl GroupTable {
         let place = |column: &String| {
             // A byte order mark belongs to the file, not to the first name.
             header.iter().position(|h| h.trim_start_matches('\u{feff}') == column).ok_or_else(|| {
-                usage(format!("{shown} has no column {}; it has {}", quoted(column), header.iter().collect::<Vec<_>>().join(", ")))
+                usage(format!(
+                    "{shown} has no column {}; it has {}",
+                    quoted(column),
+                    header.iter().collect::<Vec<_>>().join(", ")
+                ))
             })
         };
         let places = columns.iter().map(place).collect::<Result<Vec<_>>>()?;

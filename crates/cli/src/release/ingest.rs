@@ -1,13 +1,14 @@
 //! From rows to closed steps: placing, bounding and ordering events, and adding them to the streams.
 
 use super::emit::Emitter;
+use super::groups::GroupTable;
 use super::options::{OutOfBounds, Refusable};
 use super::setup::Setup;
-use super::groups::GroupTable;
 use crate::input::{Cancelled, Event, InputError, Role};
 use crate::ledger::StreamDigest;
 use crate::steps::TimeParser;
 use anyhow::Result;
+use evertally::mechanism::Spread;
 use evertally::noise::SecretKey;
 use evertally::plan::Unit;
 use evertally::stream::{GroupedSums, RunningSum};
@@ -44,9 +45,18 @@ struct Placed {
 /// How many events of every person were kept so far. Memory grows with the number of persons, not of events.
 struct Persons {
     ids: HashMap<Box<str>, u32>,
-    kept: Vec<u64>,
-    max_events: u64,
+    kept: Vec<Kept>,
+    spread: Spread,
     text: String,
+}
+
+/// The kept events of one person.
+#[derive(Clone, Copy, Default)]
+struct Kept {
+    total: u64,
+    /// The step of the last one, and how many there were in it.
+    step: u64,
+    in_step: u64,
 }
 
 enum Streams {
@@ -68,8 +78,8 @@ impl<'a> Ingest<'a> {
             Some(table) => Streams::Groups(Box::new(GroupedSums::new(plan, key, name, table.to_library()?)?)),
         };
         let persons = match setup.plan.request().unit {
-            Unit::Person { max_events } => Some(Persons::new(max_events)),
             Unit::Event => None,
+            unit => Some(Persons::new(unit.spread()?)),
         };
         Ok(Self {
             cancelled,
@@ -137,7 +147,8 @@ impl<'a> Ingest<'a> {
                 Some(id) => Some(id),
                 None => {
                     let missing = || {
-                        event.error(Role::Person, "the event names no person; leave such events out with --missing skip")
+                        event
+                            .error(Role::Person, "the event names no person; leave such events out with --missing skip")
                     };
                     return self.skip_or(self.setup.missing, missing);
                 }
@@ -157,7 +168,8 @@ impl<'a> Ingest<'a> {
         }
         let request = self.setup.plan.request();
         let Some(value) = event.multiple_of(request.grid)? else {
-            let missing = || event.error(Role::Value, "the event has no value; leave such events out with --missing skip");
+            let missing =
+                || event.error(Role::Value, "the event has no value; leave such events out with --missing skip");
             return self.skip_or(self.setup.missing, missing);
         };
         let (lower, upper) = request.values.bounds();
@@ -183,7 +195,7 @@ impl<'a> Ingest<'a> {
             return Ok(()); // published later, from the same data
         }
         if let (Some(persons), Some(id)) = (&mut self.persons, placed.person)
-            && !persons.keep(id)
+            && !persons.keep(id, placed.step)
         {
             return self.close_through(placed.step - 1);
         }
@@ -229,8 +241,8 @@ impl Streams {
 }
 
 impl Persons {
-    fn new(max_events: u64) -> Self {
-        Self { ids: HashMap::new(), kept: Vec::new(), max_events, text: String::new() }
+    fn new(spread: Spread) -> Self {
+        Self { ids: HashMap::new(), kept: Vec::new(), spread, text: String::new() }
     }
 
     fn id(&mut self, event: &Event<'_>) -> Option<u32> {
@@ -241,15 +253,19 @@ impl Persons {
         }
         let id = u32::try_from(self.kept.len()).expect("memory ends before four billion persons");
         self.ids.insert(name.into(), id);
-        self.kept.push(0);
+        self.kept.push(Kept::default());
         Some(id)
     }
 
-    /// Counts one more event of a person; false once enough are kept.
-    fn keep(&mut self, id: u32) -> bool {
+    /// Counts one more event of a person; false once enough are kept, in this step or in all. Steps never go back.
+    fn keep(&mut self, id: u32, step: u64) -> bool {
         let kept = &mut self.kept[id as usize];
-        let room = *kept < self.max_events;
-        *kept += u64::from(room);
+        if kept.step != step {
+            (kept.step, kept.in_step) = (step, 0);
+        }
+        let room = kept.total < self.spread.total && kept.in_step < self.spread.per_step;
+        kept.total += u64::from(room);
+        kept.in_step += u64::from(room);
         room
     }
 }

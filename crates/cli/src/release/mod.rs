@@ -33,8 +33,8 @@ pub fn run(args: ReleaseArgs) -> Result<()> {
     let cancelled = interruptible()?;
     let new_key = keyfile::create_if_absent(&setup.key_path, setup.create_key)?;
     let key = keyfile::read(&setup.key_path)?;
-    let ledger = Ledger::open(&setup.key_path, &key)?;
-    let digest = ledger.stream(&key, &setup.stream, setup.plan.digest())?;
+    let ledger = Ledger::open(&setup.key_path, &key, new_key)?;
+    let digest = ledger.stream(&key, &setup.stream, setup.plan.digest(), setup.last_step)?;
 
     let mut publication = Publication::new(&setup.protected_paths(), true);
     let emitter = Emitter::new(&setup, &mut publication)?;
@@ -48,10 +48,9 @@ pub fn run(args: ReleaseArgs) -> Result<()> {
     if cancelled.load(Ordering::Relaxed) {
         return Err(Cancelled.into());
     }
-    // Commit, then publish: once the ledger has the digest, a crash before the files appear loses nothing, since the
-    // same data give the same bytes again.
-    ledger.record(digest)?;
-    new_key.keep();
+    // Commit, then publish: until here the releases are in files without a name. Once the ledger has the digest, a crash
+    // before they appear loses nothing, since the same data give the same bytes again.
+    let _locked = ledger.record(&digest)?;
     publication.commit()?;
     if !setup.quiet {
         report::print_summary(&setup);

@@ -109,6 +109,10 @@ pub struct ReleaseArgs {
     /// Keep the first so many events of a person, over all steps and groups.
     #[arg(long, value_name = "M", help_heading = "Privacy unit")]
     pub max_events: Option<u64>,
+    /// Keep the first so many of them in one step (over all groups); Gaussian noise shrinks with it [default: as many as in
+    /// all].
+    #[arg(long, value_name = "C", help_heading = "Privacy unit")]
+    pub max_events_per_step: Option<u64>,
     /// Whether the unit's events are added or removed, or replaced by others [default: add-remove].
     #[arg(long, value_parser = kebab::<Neighbours>, value_name = "add-remove|replace-one", help_heading = "Privacy unit")]
     pub neighbours: Option<Neighbours>,
@@ -247,6 +251,7 @@ impl ReleaseArgs {
             budget,
             person: self.person.or(file.person),
             max_events: self.max_events.or(file.max_events),
+            max_events_per_step: self.max_events_per_step.or(file.max_events_per_step),
             neighbours: self.neighbours.or(file.neighbours),
             mechanism: self.mechanism.or(file.mechanism),
             noise: self.noise.or(file.noise),
@@ -275,7 +280,8 @@ fn kebab<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, String> {
 fn from_value_enum<'de, T: ValueEnum, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     let text = String::deserialize(deserializer)?;
     T::from_str(&text, true).map(Some).map_err(|_| {
-        let known: Vec<_> = T::value_variants().iter().filter_map(|v| Some(v.to_possible_value()?.get_name().to_owned())).collect();
+        let known: Vec<_> =
+            T::value_variants().iter().filter_map(|v| Some(v.to_possible_value()?.get_name().to_owned())).collect();
         serde::de::Error::custom(format!("`{text}` is none of {}", known.join(", ")))
     })
 }

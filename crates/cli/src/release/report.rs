@@ -2,9 +2,9 @@
 
 use super::setup::Setup;
 use anyhow::Result;
-use evertally::budget::{Delta, Epsilon};
+use evertally::budget::{Budget, Delta, Epsilon};
 use evertally::noise::SecretKey;
-use evertally::plan::{Neighbours, Unit, Values};
+use evertally::plan::{Neighbours, Values};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -21,7 +21,7 @@ pub(super) struct Report {
     horizon: HorizonFacts,
     groups: Option<GroupFacts>,
     unit: UnitFacts,
-    budget: evertally::budget::Budget,
+    budget: Budget,
     mechanism: String,
     noise: NoiseFacts,
     guarantee: GuaranteeFacts,
@@ -53,6 +53,8 @@ struct UnitFacts {
     neighbours: Neighbours,
     /// Largest number of events of one unit that are kept.
     max_events: u64,
+    /// Largest number of them in one step.
+    max_events_per_step: u64,
     /// Bounds of one event's value; 1 and 1 for counts.
     lower: String,
     upper: String,
@@ -100,10 +102,7 @@ impl Report {
             Values::Count => "1".to_owned(),
             Values::Sum { .. } => request.grid.format(multiple.into()),
         };
-        let max_events = match request.unit {
-            Unit::Event => 1,
-            Unit::Person { max_events } => max_events,
-        };
+        let spread = request.unit.spread().expect("the plan has checked it");
         Self {
             version: 1,
             title: setup.title.clone(),
@@ -125,7 +124,8 @@ impl Report {
             unit: UnitFacts {
                 unit: setup.unit(),
                 neighbours: request.neighbours,
-                max_events,
+                max_events: spread.total,
+                max_events_per_step: spread.per_step,
                 lower: bound(lower),
                 upper: bound(upper),
                 grid: request.grid.to_string(),
@@ -158,9 +158,12 @@ impl Report {
     /// The guarantee in one sentence.
     pub(super) fn promise(&self) -> String {
         let at = &self.guarantee.epsilon_at_delta[1];
-        let strength = match self.guarantee.pure_epsilon {
-            Some(epsilon) => format!("{}-differentially private", short(epsilon)),
-            None => format!("({}, {:e})-differentially private", short(at.epsilon), at.delta),
+        let approximate =
+            |epsilon: f64, delta: f64| format!("({}, {delta:e})-differentially private", at_most(epsilon));
+        let strength = match (self.budget, self.guarantee.pure_epsilon) {
+            (_, Some(epsilon)) => format!("{}-differentially private", at_most(epsilon)),
+            (Budget::Approximate(epsilon, delta), None) => approximate(epsilon.get(), delta.get()),
+            _ => approximate(at.epsilon, at.delta),
         };
         format!("The whole history shown is {strength} with respect to {}.", self.unit.unit)
     }
@@ -186,7 +189,8 @@ impl Report {
         writeln!(out, "| released | {}, {} of {} steps |", self.quantity, h.released_steps, h.steps)?;
         writeln!(out, "| horizon | {} to {}, every {} ({}) |", h.start, h.end, h.every, h.time_zone)?;
         if let Some(groups) = &self.groups {
-            let rest = groups.rest.as_ref().map_or("undeclared groups refused".into(), |r| format!("all others as `{r}`"));
+            let rest =
+                groups.rest.as_ref().map_or("undeclared groups refused".into(), |r| format!("all others as `{r}`"));
             writeln!(out, "| groups | {} declared by {}, {rest} |", groups.declared, groups.columns.join(", "))?;
         }
         writeln!(out, "| privacy unit | {} |", self.unit.unit)?;
@@ -196,15 +200,39 @@ impl Report {
         };
         writeln!(out, "| neighbouring data | {neighbours} |")?;
         if self.quantity.starts_with("running sum") {
-            writeln!(out, "| one event | between {} and {}, on a grid of {} |", self.unit.lower, self.unit.upper, self.unit.grid)?;
+            writeln!(
+                out,
+                "| one event | between {} and {}, on a grid of {} |",
+                self.unit.lower, self.unit.upper, self.unit.grid
+            )?;
         }
         writeln!(out, "| budget | {} |", self.budget)?;
-        writeln!(out, "| mechanism | {}: one event touches at most {} noise variables |", self.mechanism, self.noise.nodes_per_event)?;
+        writeln!(
+            out,
+            "| mechanism | {}: one event touches at most {} noise variables |",
+            self.mechanism, self.noise.nodes_per_event
+        )?;
         let n = &self.noise;
-        writeln!(out, "| noise | {} with exact parameter {}, standard deviation {} each |", n.law, n.parameter, short(n.std))?;
-        writeln!(out, "| standard error | at most {}, {} in root mean square |", short(self.error.max_std_error), short(self.error.mean_std_error))?;
+        writeln!(
+            out,
+            "| noise | {} with exact parameter {}, standard deviation {} each |",
+            n.law,
+            n.parameter,
+            short(n.std)
+        )?;
+        writeln!(
+            out,
+            "| standard error | at most {}, {} in root mean square |",
+            short(self.error.max_std_error),
+            short(self.error.mean_std_error)
+        )?;
         let e = &self.error;
-        writeln!(out, "| interval at the last step | ± {} at {} % confidence |", e.last_step_half_width, e.confidence * 100.0)?;
+        writeln!(
+            out,
+            "| interval at the last step | ± {} at {} % confidence |",
+            e.last_step_half_width,
+            e.confidence * 100.0
+        )?;
         writeln!(out, "| stream | `{}`, key {}, plan {} |\n", self.stream, self.key_id, &self.plan_digest[..16])
     }
 
@@ -212,12 +240,12 @@ impl Report {
         let g = &self.guarantee;
         writeln!(out, "## Guarantee\n\nFor the whole history of releases together, whoever sees all of them:\n")?;
         if let Some(epsilon) = g.pure_epsilon {
-            writeln!(out, "- ε-differential privacy with ε = {};", short(epsilon))?;
+            writeln!(out, "- ε-differential privacy with ε = {};", at_most(epsilon))?;
         }
-        writeln!(out, "- ρ-zero-concentrated differential privacy with ρ = {};", short(g.rho))?;
+        writeln!(out, "- ρ-zero-concentrated differential privacy with ρ = {};", at_most(g.rho))?;
         writeln!(out, "- (ε, δ)-differential privacy with any of\n\n| δ | ε |\n|---|---|")?;
         for row in &g.epsilon_at_delta {
-            writeln!(out, "| {:e} | {} |", row.delta, short(row.epsilon))?;
+            writeln!(out, "| {:e} | {} |", row.delta, at_most(row.epsilon))?;
         }
         writeln!(out)
     }
@@ -225,6 +253,10 @@ impl Report {
     fn write_conclusions(&self, out: &mut String) -> std::fmt::Result {
         let confidence = self.error.confidence * 100.0;
         let unit = &self.unit.unit;
+        let weaker = match self.guarantee.pure_epsilon {
+            Some(_) => "ε is k times as large",
+            None => "ρ is k² times as large",
+        };
         let single = unit.split(" (").next().unwrap_or(unit);
         writeln!(
             out,
@@ -236,8 +268,7 @@ impl Report {
              ## What you may not conclude\n\n\
              - That a released value is exact, or that it cannot be negative or decrease: it carries noise.\n\
              - Anything about {single} in particular: that is what the noise protects.\n\
-             - That facts about more than {single} are hidden: a guarantee for k of them together is k times weaker in \
-             ε.\n\
+             - That facts about more than {single} are hidden: for k of them together {weaker}.\n\
              - That other releases from the same data are covered: their budgets add to this one.\n"
         )?;
         if unit.contains("kept") {
@@ -254,7 +285,8 @@ impl Report {
 
 fn guarantee(setup: &Setup) -> GuaranteeFacts {
     let guarantee = setup.plan.guarantee();
-    let at = |delta: f64| EpsilonAtDelta { delta, epsilon: guarantee.epsilon_at(Delta::new(delta).expect("a constant")) };
+    let at =
+        |delta: f64| EpsilonAtDelta { delta, epsilon: guarantee.epsilon_at(Delta::new(delta).expect("a constant")) };
     GuaranteeFacts {
         pure_epsilon: guarantee.pure_epsilon.map(Epsilon::get),
         rho: guarantee.rho.get(),
@@ -277,13 +309,51 @@ fn short(x: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// Four digits or a little more, never below the number: a promise must not look stronger than it is. Numbers that are
+/// short already stay as they are.
+fn at_most(x: f64) -> String {
+    let exact = x.to_string();
+    if exact.len() <= 5 {
+        return exact;
+    }
+    let scale = 10f64.powi(3 - x.abs().log10().floor() as i32);
+    short((x * scale).ceil() / scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promises_are_rounded_up() {
+        for (x, text) in [
+            (1.0, "1"),
+            (0.1, "0.1"),
+            (3.92006, "3.921"),
+            (5.2211, "5.222"),
+            (1e-7, "1e-7"),
+            (0.0123451, "0.01235"),
+            (12345.678, "12350"),
+        ] {
+            assert_eq!(at_most(x), text.replace("1e-7", "1.000e-7"), "{x}");
+            assert!(at_most(x).parse::<f64>().unwrap() >= x * (1.0 - 1e-15));
+        }
+        assert_eq!(short(2381.176), "2381");
+    }
+}
+
 /// Prints the plan and its error; nothing is read or written.
 pub(super) fn print_plan(setup: &Setup) -> Result<()> {
     let mut out = std::io::stdout().lock();
     use std::io::Write;
     write!(out, "{}", toml::to_string_pretty(&setup.plan)?)?;
     let plan = &setup.plan;
-    writeln!(out, "\n# standard error: at most {}, {} in root mean square", short(plan.max_std_error()), short(plan.mean_std_error()))?;
+    writeln!(
+        out,
+        "\n# standard error: at most {}, {} in root mean square",
+        short(plan.max_std_error()),
+        short(plan.mean_std_error())
+    )?;
     writeln!(out, "# interval at the last step: ± {} at {} %", last_half_width(setup), setup.confidence * 100.0)?;
     Ok(())
 }

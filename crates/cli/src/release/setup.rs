@@ -39,6 +39,8 @@ pub(super) struct Setup {
     pub(super) title: String,
     pub(super) plot: bool,
     pub(super) show_truth: bool,
+    /// Files that were read besides the inputs.
+    pub(super) side_inputs: Vec<PathBuf>,
     pub(super) plan_only: bool,
     pub(super) quiet: bool,
 }
@@ -56,11 +58,17 @@ impl Setup {
         plan.intervals(confidence)?;
         let integral = plan.request().grid.is_integral() && plan.mechanism().fraction_bits() == 0;
         let group_columns = args.group_by.clone().unwrap_or_default();
-        let out = if plan_only { args.out.unwrap_or("-".into()) } else { needed(args.out, "--out", "where the table goes")? };
+        let out =
+            if plan_only { args.out.unwrap_or("-".into()) } else { needed(args.out, "--out", "where the table goes")? };
         Ok(Self {
             output_format: args.output_format.map_or_else(|| OutputFormat::of_path(&out), Ok)?,
-            inputs: if plan_only || !args.inputs.is_empty() { args.inputs } else { return Err(usage("no input file is named")) },
+            inputs: if plan_only || !args.inputs.is_empty() {
+                args.inputs
+            } else {
+                return Err(usage("no input file is named"));
+            },
             input_format: args.input_format,
+            side_inputs: args.groups_file.into_iter().chain(args.config).collect(),
             missing_texts: args.missing_text.unwrap_or_default(),
             columns: Columns {
                 time: args.time.unwrap_or("time".into()),
@@ -70,7 +78,11 @@ impl Setup {
             },
             time_format: args.time_format.unwrap_or_default(),
             table: TableSpec::new(group_columns, integral).map_err(usage)?,
-            key_path: if plan_only { PathBuf::new() } else { needed(args.key, "--key", "make one with `evertally key new FILE`")? },
+            key_path: if plan_only {
+                PathBuf::new()
+            } else {
+                needed(args.key, "--key", "make one with `evertally key new FILE`")?
+            },
             create_key: args.create_key == Some(true),
             title: args.title.unwrap_or_else(|| stream.to_string()),
             calendar,
@@ -100,7 +112,8 @@ impl Setup {
     pub(super) fn protected_paths(&self) -> Vec<PathBuf> {
         let mut ledger = self.key_path.as_os_str().to_owned();
         ledger.push(".ledger");
-        self.inputs.iter().cloned().chain([self.key_path.clone(), ledger.into()]).collect()
+        let inputs = self.inputs.iter().chain(&self.side_inputs).cloned();
+        inputs.chain([self.key_path.clone(), ledger.into()]).collect()
     }
 
     /// What is counted or summed, in words.
@@ -114,8 +127,9 @@ impl Setup {
     /// The privacy unit in words.
     pub(super) fn unit(&self) -> String {
         match (self.plan.request().unit, &self.columns.person) {
-            (Unit::Person { max_events }, Some(column)) => {
-                format!("one {column} (at most {max_events} events kept)")
+            (Unit::Person { max_events, max_events_per_step }, Some(column)) => {
+                let per_step = max_events_per_step.map_or(String::new(), |n| format!(", {n} a step"));
+                format!("one {column} (at most {max_events} events kept{per_step})")
             }
             _ => "one event".into(),
         }
@@ -136,7 +150,8 @@ fn time_parser(args: &ReleaseArgs) -> TimeParser {
 
 fn calendar(args: &ReleaseArgs) -> Result<StepCalendar> {
     let mut parser = time_parser(args);
-    let start = needed(args.start.as_ref(), "--start", "the beginning of the first step, decided before seeing the data")?;
+    let start =
+        needed(args.start.as_ref(), "--start", "the beginning of the first step, decided before seeing the data")?;
     let start = parse_time("--start", start, &mut parser)?;
     let horizon = match (&args.end, args.steps) {
         (Some(end), None) => Horizon::Until(parse_time("--end", end, &mut parser)?),
@@ -186,8 +201,11 @@ fn groups(args: &ReleaseArgs) -> Result<Option<GroupTable>> {
 
 fn plan(args: &ReleaseArgs, calendar: &StepCalendar, groups: Option<&GroupTable>) -> Result<Plan> {
     let grid = args.grid.unwrap_or(Grid::ONE);
+    if args.max_events_per_step.is_some() && args.max_events.is_none() {
+        return Err(usage("--max-events-per-step needs --person and --max-events beside it"));
+    }
     let unit = match (&args.person, args.max_events) {
-        (Some(_), Some(max_events)) => Unit::Person { max_events },
+        (Some(_), Some(max_events)) => Unit::Person { max_events, max_events_per_step: args.max_events_per_step },
         (None, None) => Unit::Event,
         (Some(_), None) => return Err(usage("--person needs --max-events: how many events of a person are kept")),
         (None, Some(_)) => return Err(usage("--max-events needs --person: the column that names the person")),
@@ -224,10 +242,15 @@ fn values(args: &ReleaseArgs, grid: Grid) -> Result<Values> {
         return Err(usage(format!("--bounds needs two numbers, LOW,HIGH, and got {}", bounds.len())));
     };
     let multiple = |text: &String| {
-        let multiple = parse_scaled(text, grid).map_err(|problem| usage(format!("--bounds: {} {problem}", quoted(text))))?;
+        let multiple =
+            parse_scaled(text, grid).map_err(|problem| usage(format!("--bounds: {} {problem}", quoted(text))))?;
         // A bound between two grid values would be rounded: say so instead.
         let exact = parse_scaled(&grid.format(multiple.into()), grid) == Ok(multiple) && on_grid(text, grid);
-        if exact { Ok(multiple) } else { Err(usage(format!("--bounds: {} is not a multiple of the grid {grid}", quoted(text)))) }
+        if exact {
+            Ok(multiple)
+        } else {
+            Err(usage(format!("--bounds: {} is not a multiple of the grid {grid}", quoted(text))))
+        }
     };
     Ok(Values::Sum { lower: multiple(lower)?, upper: multiple(upper)? })
 }

@@ -82,8 +82,20 @@ impl Bench {
 
 /// Three days of daily counts.
 pub const RELEASE: [&str; 14] = [
-    "release", "events.csv", "--key", "my.key", "--start", "2024-01-01", "--end", "2024-01-04", "--every", "1d",
-    "--epsilon", "1", "--out", "counts.csv",
+    "release",
+    "events.csv",
+    "--key",
+    "my.key",
+    "--start",
+    "2024-01-01",
+    "--end",
+    "2024-01-04",
+    "--every",
+    "1d",
+    "--epsilon",
+    "1",
+    "--out",
+    "counts.csv",
 ];
 
 /// Four events on two of the three days.

@@ -20,11 +20,8 @@ pub fn zcdp_of_pure(epsilon: Epsilon) -> f64 {
 
 /// The largest ε whose ε-DP is within ρ-zCDP: `√(2ρ)`.
 pub(super) fn pure_epsilon_for(rho: Rho) -> Epsilon {
-    let mut epsilon = (2.0 * rho.get()).sqrt();
-    while epsilon * epsilon / 2.0 > rho.get() {
-        epsilon = epsilon.next_down();
-    }
-    Epsilon::derived(epsilon)
+    // The head room covers the rounding of the root and of reading the result as a decimal number.
+    Epsilon::derived((2.0 * rho.get()).sqrt() * (1.0 - 1e-15))
 }
 
 /// The least ε for which every ρ-zCDP mechanism is (ε, δ)-DP, to 12 digits, rounded up:

@@ -122,7 +122,9 @@ fn gaussian_conversions_invert_each_other_at_the_extremes() {
 /// Budgets at the ends of their ranges convert without a panic.
 #[test]
 fn extreme_budgets_convert() {
-    for budget in [Budget::Pure(epsilon(1e6)), Budget::Pure(epsilon(1e-12)), Budget::Zcdp(rho(1e-30)), Budget::Zcdp(rho(1e6))] {
+    for budget in
+        [Budget::Pure(epsilon(1e6)), Budget::Pure(epsilon(1e-12)), Budget::Zcdp(rho(1e-30)), Budget::Zcdp(rho(1e6))]
+    {
         assert!(budget.pure_epsilon().get() > 0.0);
     }
     for (e, d) in [(1e6, 5e-324), (1e-12, 5e-324), (1e6, 0.999_999), (1e-12, 0.999_999)] {

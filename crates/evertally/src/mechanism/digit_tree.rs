@@ -6,7 +6,7 @@
 //! * `binary` (Chan, Shi, Song 2011, doi 10.1145/2043621.2043626; Dwork, Naor, Pitassi, Rothblum 2010,
 //!   doi 10.1145/1806689.1806787), left children only: base 2, digits 0 and 1;
 //! * `kary(k)`: base `k`, digits `0 ..= k-1`;
-//! * `subtract(k)` (Andersson, Pagh, Steinke, Torkamani 2024–25; `papers` S1/S4): digits
+//! * `subtract(k)` (k-ary trees with subtraction, Andersson, Pagh, Steiner, Torkamani, "Count on your elders: Laplace vs Gaussian noise"): digits
 //!   `-(k-1)/2 ..= (k-1)/2` for odd `k`, `-k/2+1 ..= k/2` for even `k`.
 //!
 //! **Sensitivity.** A step lies in at most one node per level, so no column of `R` has more than `h` ones, `h` the
@@ -14,7 +14,7 @@
 //! `max_l + 1` where `max_l ≤ T - 1` is the largest number of `l` digits. Hence `s1 = s2² = h` exactly.
 
 use super::digits::DigitSystem;
-use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, check_horizon};
+use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Spread, check_horizon};
 use crate::noise::Node;
 use crate::{Error, Result};
 
@@ -92,6 +92,12 @@ impl Mechanism for DigitTree {
     fn column_norms(&self) -> ColumnNorms {
         let levels = f64::from(self.digits.levels);
         ColumnNorms { l1: levels, l2_squared: levels }
+    }
+
+    /// No step lies in more than one node a level, and step 1 lies in one at every level.
+    fn capped_column_sum(&self, spread: Spread) -> u128 {
+        let width = |level| u128::from(self.digits.base).pow(level).min(self.horizon.into());
+        (0..self.digits.levels).map(|level| spread.within(width(level))).sum()
     }
 
     /// Without subtraction exactly one node appears at each step, so `L` is square and the column norm is exact.

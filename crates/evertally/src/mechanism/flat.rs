@@ -1,6 +1,6 @@
 //! The two trivial factorizations: noise on every input, noise on every output.
 
-use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, check_horizon};
+use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Spread, check_horizon};
 use crate::Result;
 use crate::noise::Node;
 
@@ -26,6 +26,9 @@ impl Mechanism for InputNoise {
     }
     fn column_norms(&self) -> ColumnNorms {
         ColumnNorms { l1: 1.0, l2_squared: 1.0 }
+    }
+    fn capped_column_sum(&self, spread: Spread) -> u128 {
+        spread.within(1)
     }
     fn exact_l2_squared(&self) -> Option<f64> {
         Some(self.column_norms().l2_squared)
@@ -106,10 +109,18 @@ impl Mechanism for OutputNoise {
         self.horizon
     }
     fn column_norms(&self) -> ColumnNorms {
-        // Rounding to f64 above 2^53 must not lower the sensitivity.
+        // Above 2^53 a double, and the decimal number it is read as, may each be half a unit below the horizon.
         let rounded = self.horizon as f64;
-        let l1 = if (rounded as u64) < self.horizon { rounded.next_up() } else { rounded };
+        let l1 = if self.horizon > 1 << 53 { rounded.next_up() } else { rounded };
         ColumnNorms { l1, l2_squared: l1 }
+    }
+    /// Step 1 is in the nodes of every width 1 ..= T.
+    fn capped_column_sum(&self, spread: Spread) -> u128 {
+        let (steps, total, per_step) =
+            (u128::from(self.horizon), u128::from(spread.total), u128::from(spread.per_step));
+        let growing = steps.min(total / per_step.max(1));
+        // fits: per_step · growing ≤ total < 2^64 and growing, steps ≤ 2^62.
+        per_step * growing * (growing + 1) / 2 + (steps - growing) * total
     }
     fn exact_l2_squared(&self) -> Option<f64> {
         Some(self.column_norms().l2_squared)

@@ -15,7 +15,7 @@
 //! **Sensitivity.** A step lies in one complete block per height; step 1 lies in all of them: `s1 = s2² = ⌊log T⌋+1`.
 
 use super::digits::DigitSystem;
-use super::{ColumnNorms, Cursor, Mechanism, check_horizon};
+use super::{ColumnNorms, Cursor, Mechanism, Spread, check_horizon};
 use crate::Result;
 use crate::noise::Node;
 use num_bigint::BigInt;
@@ -27,7 +27,7 @@ pub struct HonakerOnline {
     digits: DigitSystem,
 }
 
-/// Longest horizon: numerators reach `2^j · Σ|z|`, and `2^41 · 2^85` still fits i128.
+/// Longest horizon: numerators stay below `41 · 2^40 · max|z|`, which fits i128 for every |z| < 2^80.
 const MAX_HORIZON: u64 = 1 << 40;
 /// Releases are rounded to `2^-16` of the noise grid.
 const FRACTION_BITS: u32 = 16;
@@ -60,6 +60,11 @@ impl Mechanism for HonakerOnline {
     fn column_norms(&self) -> ColumnNorms {
         let levels = f64::from(self.digits.levels);
         ColumnNorms { l1: levels, l2_squared: levels }
+    }
+
+    /// Step 1 lies in one block of every height.
+    fn capped_column_sum(&self, spread: Spread) -> u128 {
+        (0..self.digits.levels).map(|height| spread.within(1 << height)).sum()
     }
 
     fn row_norm_squared(&self, step: u64) -> f64 {

@@ -45,6 +45,25 @@ pub struct ColumnNorms {
     pub l2_squared: f64,
 }
 
+/// How a privacy unit's events may be spread: at most `total` in all and `per_step` in one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// Most events in all.
+    pub total: u64,
+    /// Most events in one step; as large as `total` where nothing limits it.
+    pub per_step: u64,
+}
+
+impl Spread {
+    /// A single event.
+    pub const ONE: Spread = Spread { total: 1, per_step: 1 };
+
+    /// Most events that can fall into a node of so many steps: `min(total, per_step · width)`.
+    pub(crate) fn within(self, width: u128) -> u128 {
+        u128::from(self.per_step).saturating_mul(width).min(self.total.into())
+    }
+}
+
 /// A factorization `A = L R` of the prefix sums over a horizon of `T` steps, with closed forms for its figures and
 /// a streaming sampler that never builds a matrix.
 ///
@@ -58,6 +77,14 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
 
     /// Largest column norms of `R`. `O(log T)`.
     fn column_norms(&self) -> ColumnNorms;
+
+    /// `max_i Σ min(total, per_step · width)` over the nodes that sum step `i`, width = number of steps a node sums; never
+    /// below the true value. For one event this is `s2²`.
+    ///
+    /// It bounds how far a unit's events `u` (`u_t ≤ per_step`, `Σ u_t ≤ total`) move the node sums `s = R u`: as no
+    /// `s_n` exceeds `min(total, per_step · width_n)`,
+    /// `‖R u‖² = Σ_n s_n² ≤ Σ_i u_i Σ_{n ∋ i} min(total, per_step · width_n) ≤ total · capped_column_sum`.
+    fn capped_column_sum(&self, spread: Spread) -> u128;
 
     /// The exact squared sensitivity under Gaussian noise, `max_i a_iᵀ (L Lᵀ)⁻¹ a_i` with `a_i` = ones from step `i`
     /// on: what the covariance of the releases reveals, never more than the column norm, and equal to it where `L`

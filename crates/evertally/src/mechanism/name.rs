@@ -1,6 +1,6 @@
 //! The names by which mechanisms are chosen: `binary`, `kary(k=5)`, `subtract(k=19)`, `smooth(h=6,zeros=3)`, …
 
-use super::{DigitTree, HonakerOnline, InputNoise, Mechanism, OutputNoise, Smooth};
+use super::{DigitTree, HonakerOnline, InputNoise, Mechanism, OutputNoise, Smooth, Spread};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -37,23 +37,23 @@ pub enum MechanismName {
     Smooth(Option<(u32, u32)>),
 }
 
-/// What "best" means where a name leaves a parameter out: a figure to minimise.
+/// What "best" means where a name leaves a parameter out: the figure to minimise.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NamedShape {
-    /// Cost of (column norms, row norm squared); the row norm is the maximum or the mean as `mean` says.
-    pub cost: fn(super::ColumnNorms, f64) -> f64,
-    /// Judge by the mean instead of the maximum over the steps.
-    pub mean: bool,
+    laplace: bool,
+    mean: bool,
+    spread: Spread,
 }
 
 impl NamedShape {
-    /// Least maximal variance under Gaussian noise.
+    /// Least maximal variance under Gaussian noise, one event protected.
     pub fn gaussian_max() -> Self {
-        Self { cost: |norms, row| norms.l2_squared * row, mean: false }
+        Self { laplace: false, mean: false, spread: Spread::ONE }
     }
 
-    /// Least maximal variance under Laplace noise.
+    /// Least maximal variance under Laplace noise, one event protected.
     pub fn laplace_max() -> Self {
-        Self { cost: |norms, row| 2.0 * norms.l1 * norms.l1 * row, mean: false }
+        Self { laplace: true, ..Self::gaussian_max() }
     }
 
     /// The same figure, judged by the mean over the steps.
@@ -61,10 +61,20 @@ impl NamedShape {
         Self { mean, ..self }
     }
 
-    /// The figure of one mechanism.
+    /// The same figure for a unit of several events.
+    pub fn with_spread(self, spread: Spread) -> Self {
+        Self { spread, ..self }
+    }
+
+    /// The figure of one mechanism: 2ρ·variance or ε²·variance, up to a factor that all mechanisms share.
     pub fn of(&self, mechanism: &dyn Mechanism) -> f64 {
         let row = if self.mean { mechanism.mean_row_norm_squared() } else { mechanism.max_row_norm_squared() };
-        (self.cost)(mechanism.column_norms(), row)
+        let amplified = if self.laplace {
+            2.0 * mechanism.column_norms().l1.powi(2)
+        } else {
+            mechanism.capped_column_sum(self.spread) as f64
+        };
+        amplified * row
     }
 }
 
@@ -98,10 +108,7 @@ impl MechanismName {
             Self::Subtract(Some(k)) => Arc::new(DigitTree::subtractive(horizon, k)?),
             Self::Subtract(None) => best_arity(shape, |k| DigitTree::subtractive(horizon, k.max(3)))?,
             Self::Smooth(Some((height, zeros))) => Arc::new(Smooth::new(horizon, height, zeros)?),
-            // All steps are alike, so the mean is the maximum; zeros are s1 and s2², ones are ‖L_t‖².
-            Self::Smooth(None) => Arc::new(Smooth::best(horizon, |zeros, ones| {
-                (shape.cost)(super::ColumnNorms { l1: zeros, l2_squared: zeros }, ones)
-            })?),
+            Self::Smooth(None) => Arc::new(Smooth::best(horizon, shape)?),
         })
     }
 }

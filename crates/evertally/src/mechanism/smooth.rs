@@ -14,7 +14,7 @@
 
 use super::combinations::{Binomials, next_combination};
 use super::trie::Subtree;
-use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, check_horizon};
+use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, NamedShape, Spread, check_horizon};
 use crate::noise::Node;
 use crate::{Error, Result};
 use std::collections::HashMap;
@@ -61,28 +61,31 @@ impl Smooth {
         Self::new(horizon, height, height / 2)
     }
 
-    /// The shape that minimises `cost(zeros, ones)` among all shapes of height up to 127, smallest height,
-    /// then fewest zeros first.
+    /// The shape with the least figure among all shapes of height up to 127; smallest height, then fewest zeros where
+    /// several are equal.
     ///
-    /// For each number of ones the fewest zeros that give enough leaves are tried: more only cost privacy.
-    /// `O(127²)`.
-    pub fn best(horizon: u64, cost: impl Fn(f64, f64) -> f64) -> Result<Self> {
+    /// For each number of ones the fewest zeros that give enough leaves are tried: more would leave the topmost zeros
+    /// unread, which is the same mechanism. `O(127³)`.
+    pub fn best(horizon: u64, shape: &NamedShape) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "smooth")?;
         let binomials = Binomials::new(MAX_HEIGHT);
         let enough = |zeros: &u32, ones: u32| binomials.choose(zeros + ones, ones) > u128::from(horizon);
-        let (zeros, ones) = (1..MAX_HEIGHT)
-            .filter_map(|ones| Some(((1..=MAX_HEIGHT - ones).find(|zeros| enough(zeros, ones))?, ones)))
-            .min_by(|&(z, o), &(y, p)| {
-                let (a, b) = (cost(f64::from(z), f64::from(o)), cost(f64::from(y), f64::from(p)));
-                a.total_cmp(&b).then((z + o).cmp(&(y + p))).then(z.cmp(&y))
-            })
-            .expect("C(126, 63) > 2^62");
-        Self::new(horizon, zeros + ones, zeros)
+        (1..MAX_HEIGHT)
+            .filter_map(|ones| Some((ones, (1..=MAX_HEIGHT - ones).find(|zeros| enough(zeros, ones))?)))
+            .map(|(ones, zeros)| Self::new(horizon, ones + zeros, zeros).expect("it has enough leaves"))
+            .min_by(|a, b| shape.of(a).total_cmp(&shape.of(b)).then((a.height, a.zeros).cmp(&(b.height, b.zeros))))
+            .ok_or_else(|| unreachable!("C(126, 63) > 2^62"))
     }
 
     /// Height `h` of the tree and number of zeros of a used leaf.
     pub fn shape(&self) -> (u32, u32) {
         (self.height, self.zeros)
+    }
+
+    /// How many of the topmost zeros are shared by all steps, so that their nodes are never read.
+    fn unread(&self) -> u32 {
+        let first_read = |j: &u32| self.binomials.choose(self.height - j, self.zeros - j);
+        (1..=self.zeros).filter(|j| first_read(j) > u128::from(self.horizon)).count() as u32
     }
 
     fn ones(&self) -> u32 {
@@ -100,11 +103,26 @@ impl Mechanism for Smooth {
     }
 
     fn column_norms(&self) -> ColumnNorms {
-        let unread = (1..=self.zeros)
-            .filter(|j| self.binomials.choose(self.height - j, self.zeros - j) > u128::from(self.horizon))
-            .count();
-        let used = f64::from(self.zeros) - unread as f64;
+        let used = f64::from(self.zeros - self.unread());
         ColumnNorms { l1: used, l2_squared: used }
+    }
+
+    /// The left child at a zero of bit `p`, with `o` ones below it, sums `C(p, o)` steps. The largest sum over the
+    /// zeros of a leaf number follows bit by bit from the lowest; the topmost zeros that nothing reads are left out.
+    fn capped_column_sum(&self, spread: Spread) -> u128 {
+        let width = self.height - self.unread();
+        // best[o] = largest sum over numbers of the bits so far with o ones.
+        let mut best: Vec<Option<u128>> = vec![None; self.ones() as usize + 1];
+        best[0] = Some(0);
+        for bit in 0..width {
+            for ones in (0..best.len()).rev() {
+                let node = self.binomials.choose(bit, ones as u32).min(self.horizon.into());
+                let zero = best[ones].map(|sum| sum + spread.within(node));
+                let one = if ones > 0 { best[ones - 1] } else { None };
+                best[ones] = zero.max(one);
+            }
+        }
+        best[self.ones() as usize].expect("the width holds all ones")
     }
 
     /// By the trie of leaf numbers: variance 1 on the edge of every one bit. `O(h²)` shapes, each with its frontier.

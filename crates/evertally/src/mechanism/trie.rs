@@ -133,12 +133,12 @@ mod tests {
                 assert!(!square.contains(&name) || (want / norm - 1.0).abs() < 1e-9, "{name} at {horizon}");
             }
         }
-        // mechanisms.md, section 4b: Honaker online at T = 250, 8 → 6.87.
+        // Known from independent dense algebra: Honaker online at T = 250, 8 → 6.87.
         let honaker = super::super::HonakerOnline::new(250).unwrap().exact_l2_squared().unwrap();
         assert!((honaker - 6.87).abs() < 0.005, "{honaker}");
     }
 
-    /// mechanisms.md, section 4b: 2ρ·max variance of smooth under exact accounting.
+    /// Known from independent computation: 2ρ·max variance of smooth under exact accounting.
     #[test]
     fn published_figures_of_exact_accounting() {
         let figure = |s: Smooth| s.exact_l2_squared().unwrap() * s.max_row_norm_squared();

@@ -21,9 +21,11 @@ pub(super) fn laplace_scale(sensitivity: Sensitivity, norms: ColumnNorms, epsilo
     amplified.over(&Exact::decimal(epsilon)).rounded_up()
 }
 
-/// Variance parameter of the Gaussian noise on every node: `Δ2² · s2² / (2ρ)`, in squared multiples of the grid.
-pub(super) fn gaussian_variance(sensitivity: Sensitivity, norms: ColumnNorms, rho: f64) -> Result<Ratio> {
-    let amplified = Exact::from(sensitivity.l2_squared).times(&Exact::decimal(norms.l2_squared));
+/// Variance parameter of the Gaussian noise on every node, in squared multiples of the grid: the squared L2 sensitivity
+/// of the node sums, `event² · total · capped column sum` (see [`Sensitivity`]), over `2ρ`.
+pub(super) fn gaussian_variance(sensitivity: Sensitivity, capped_column_sum: u128, rho: f64) -> Result<Ratio> {
+    let total = Exact::from(u128::from(sensitivity.spread.total));
+    let amplified = Exact::from(sensitivity.event_squared).times(&total).times(&Exact::from(capped_column_sum));
     amplified.over(&Exact::decimal(rho).times(&Exact::from(2))).rounded_up()
 }
 
@@ -93,29 +95,33 @@ fn gcd(mut a: BigUint, mut b: BigUint) -> BigUint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mechanism::Spread;
 
     fn ratio(numerator: u128, denominator: u128) -> Ratio {
         Ratio::new(numerator, denominator).unwrap()
     }
 
+    fn one_event_of(size: u128) -> Sensitivity {
+        Sensitivity { l1: size, event_squared: size * size, spread: Spread::ONE }
+    }
+
     #[test]
     fn simple_numbers_stay_exact() {
-        let one = Sensitivity { l1: 1, l2_squared: 1 };
         let three = ColumnNorms { l1: 3.0, l2_squared: 3.0 };
-        assert_eq!(laplace_scale(one, three, 0.1).unwrap(), ratio(30, 1));
-        assert_eq!(gaussian_variance(one, three, 0.3).unwrap(), ratio(5, 1));
-        let wide = Sensitivity { l1: 200, l2_squared: 40_000 };
-        assert_eq!(gaussian_variance(wide, three, 0.5).unwrap(), ratio(120_000, 1));
+        assert_eq!(laplace_scale(one_event_of(1), three, 0.1).unwrap(), ratio(30, 1));
+        assert_eq!(gaussian_variance(one_event_of(1), 3, 0.3).unwrap(), ratio(5, 1));
+        assert_eq!(gaussian_variance(one_event_of(200), 3, 0.5).unwrap(), ratio(120_000, 1));
+        let person = Sensitivity { spread: Spread { total: 10, per_step: 2 }, ..one_event_of(2) };
+        assert_eq!(gaussian_variance(person, 25, 0.5).unwrap(), ratio(4 * 10 * 25, 1));
     }
 
     /// Long rationals are rounded up, never down, and by less than one part in 2^24.
     #[test]
     fn rounding_only_adds_noise() {
-        let norms = ColumnNorms { l1: 7.0, l2_squared: 7.0 };
         for exponent in -20..20 {
             let rho = 0.123_456_789_123_456_78 * 10f64.powi(exponent);
             let exact = Exact::from(7).over(&Exact::decimal(rho).times(&Exact::from(2)));
-            let rounded = gaussian_variance(Sensitivity { l1: 1, l2_squared: 1 }, norms, rho).unwrap();
+            let rounded = gaussian_variance(one_event_of(1), 7, rho).unwrap();
             let (n, d) = (BigUint::from(rounded.numerator()), BigUint::from(rounded.denominator()));
             assert!(&n * &exact.denominator >= &exact.numerator * &d, "rho {rho}: too little noise");
             assert!((rounded.to_f64() * 2.0 * rho / 7.0 - 1.0).abs() < 1.0 / f64::from(1 << 24), "rho {rho}");

@@ -45,7 +45,7 @@ pub struct Candidate {
 
 pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     // Refuse senseless requests before any search hides them behind "no candidate".
-    Sensitivity::of(request.unit, request.neighbours, request.values)?;
+    let sensitivity = Sensitivity::of(request.unit, request.neighbours, request.values)?;
     let kinds = match (request.noise, &request.budget) {
         (Some(kind), _) => vec![kind],
         (None, Budget::Pure(_)) => vec![NoiseKind::Laplace],
@@ -53,7 +53,7 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     };
     let mut found = Vec::new();
     for kind in kinds {
-        let shape = kind.shape().by_mean(request.objective == Objective::Mean);
+        let shape = kind.shape().by_mean(request.objective == Objective::Mean).with_spread(sensitivity.spread);
         let names = request.mechanism.as_ref().map_or(&MechanismName::FAMILIES[..], std::slice::from_ref);
         for name in names {
             match name.build(request.horizon, &shape).and_then(|m| candidate(request, kind, m)) {

@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// use evertally::budget::{Budget, Epsilon};
 /// use evertally::plan::{PlanRequest, Unit};
 /// let budget = Budget::Pure(Epsilon::new(1.0)?);
-/// let plan = PlanRequest { unit: Unit::Person { max_events: 4 }, ..PlanRequest::count(365, budget) }.plan()?;
+/// let plan = PlanRequest { unit: Unit::person(4), ..PlanRequest::count(365, budget) }.plan()?;
 /// assert!(plan.std_error(1) > 0.0);
 /// # Ok::<(), evertally::Error>(())
 /// ```
@@ -211,7 +211,23 @@ impl Intervals {
     }
 }
 
+/// The largest scale of one noise variable, in multiples of the grid. A variable is larger than 2^20 scales with
+/// probability below e^-1000000, so sums of them stay far inside 128 bits.
+const MAX_SCALE: f64 = (1u64 << 60) as f64;
+
 fn calibrated(request: &PlanRequest, kind: NoiseKind, mechanism: &dyn Mechanism) -> Result<DiscreteLaw> {
+    let law = uncapped_law(request, kind, mechanism)?;
+    if law.scale() > MAX_SCALE {
+        return Err(Error::invalid(format!(
+            "{} would need noise of {:e} multiples of the grid; raise the budget, coarsen the grid or take another mechanism",
+            mechanism.name(),
+            law.scale()
+        )));
+    }
+    Ok(law)
+}
+
+fn uncapped_law(request: &PlanRequest, kind: NoiseKind, mechanism: &dyn Mechanism) -> Result<DiscreteLaw> {
     use crate::noise::{DiscreteGaussian, DiscreteLaplace};
     let sensitivity = Sensitivity::of(request.unit, request.neighbours, request.values)?;
     let norms = mechanism.column_norms();
@@ -226,7 +242,8 @@ fn calibrated(request: &PlanRequest, kind: NoiseKind, mechanism: &dyn Mechanism)
                     "Gaussian noise cannot give pure ε-differential privacy; use Laplace noise, or add a delta or use rho",
                 ));
             };
-            Ok(DiscreteGaussian::new(calibrate::gaussian_variance(sensitivity, norms, rho.get())?)?.into())
+            let capped = mechanism.capped_column_sum(sensitivity.spread);
+            Ok(DiscreteGaussian::new(calibrate::gaussian_variance(sensitivity, capped, rho.get())?)?.into())
         }
     }
 }

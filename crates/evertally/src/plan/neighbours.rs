@@ -1,5 +1,6 @@
 //! Who is protected: the privacy unit, the neighbouring relation, and the sensitivity that follows.
 
+use crate::mechanism::Spread;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +10,38 @@ use serde::{Deserialize, Serialize};
 pub enum Unit {
     /// One event.
     Event,
-    /// One person, of whom at most `max_events` events are kept in all (over every step and group). Whoever feeds
-    /// the stream must enforce that bound.
+    /// One person, of whom at most `max_events` events are kept in all (over every step and group), and at most
+    /// `max_events_per_step` in one step (over every group). Whoever feeds the stream must enforce these bounds.
     Person {
         /// How many events of one person are kept, at least 1.
         max_events: u64,
+        /// How many of them in one step, at least 1; `None` = as many as in all. Gaussian noise shrinks with it.
+        #[serde(default)]
+        max_events_per_step: Option<u64>,
     },
+}
+
+impl Unit {
+    /// One person with at most `max_events` events in all.
+    pub fn person(max_events: u64) -> Self {
+        Self::Person { max_events, max_events_per_step: None }
+    }
+
+    /// How the unit's events may be spread.
+    ///
+    /// # Errors
+    /// If a bound is 0.
+    pub fn spread(self) -> Result<Spread> {
+        match self {
+            Self::Event => Ok(Spread::ONE),
+            Self::Person { max_events: 0, .. } | Self::Person { max_events_per_step: Some(0), .. } => {
+                Err(Error::invalid("max_events must be at least 1, in all and in a step: with 0 nothing is kept"))
+            }
+            Self::Person { max_events: total, max_events_per_step } => {
+                Ok(Spread { total, per_step: max_events_per_step.unwrap_or(total).min(total) })
+            }
+        }
+    }
 }
 
 /// What one unit's change may be.
@@ -66,66 +93,66 @@ impl Values {
     }
 }
 
-/// How far one unit's change can move the step totals, in multiples of the grid: the norms of the largest
-/// difference `x - x'`, all steps and groups together, before the factorization amplifies it.
+/// How far one unit's change can move the data, in multiples of the grid, before the factorization amplifies it.
 ///
-/// For any matrix `R` without negative entries (all of ours) the node sums then differ by at most `l1 · s1` in L1 norm
-/// and `√l2_squared · s2` in L2 norm:
+/// For any matrix `R` without negative entries (all of ours) the node sums of neighbouring data differ by at most
+/// `l1 · s1` in L1 norm, and in squared L2 norm by at most `event_squared · total · capped_column_sum` (the latter from
+/// [`Mechanism::capped_column_sum`](crate::mechanism::Mechanism::capped_column_sum)); for a single event, and where
+/// nothing limits the events in a step, that is `event_squared · total² · s2²`.
 ///
-/// * **add-remove**, `m` events of size at most `v`: `R(x-x')` is a sum of `m` columns with weights at most `v`, so
-///   both norms are at most `m v` (reached when all fall into one step);
-/// * **replace-one**: the difference is (mass added) - (mass removed). In L1 the norms add: `2 m v`. In L2, as `R ≥ 0`,
-///   `‖R p - R n‖² ≤ ‖R p‖² + ‖R n‖²` for the positive part `p` and the negative part `n`; the masses are convex in
-///   how many events have which sign, so only the corners count: `2 (m v)²` for values of one sign, and
-///   `m² (upper - lower)²` where values of opposite sign can be swapped.
+/// * **add-remove**, events of size at most `v`: the events `x - x'` lie between `-v u` and `v u` for counts `u` within the
+///   spread, so `event_squared = v²`, and `l1 = total · v`;
+/// * **replace-one**: the difference is (added) - (removed). In L1 the norms add: `l1 = 2 · total · v`. In L2, as
+///   `R ≥ 0`, `‖R p - R n‖² ≤ ‖R p‖² + ‖R n‖²` for the positive part `p` and the negative part `n`: `2 v²` for values of
+///   one sign. Where values of opposite sign can be swapped, let `total = m`: the masses of `p` and `n` are convex in
+///   how many events have which sign, so only the corners count: `m² (upper - lower)²` or `2 (m v)²`; there the bound
+///   on the events in a step is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sensitivity {
     /// Bound of the L1 norm.
     pub l1: u128,
-    /// Bound of the squared L2 norm.
-    pub l2_squared: u128,
+    /// What one event contributes to the squared L2 norm.
+    pub event_squared: u128,
+    /// How the unit's events may be spread.
+    pub spread: Spread,
 }
 
 impl Sensitivity {
     /// The sensitivity of a unit's change.
     ///
     /// # Errors
-    /// If the bounds are out of order or both 0, `max_events` is 0, or the numbers do not fit 128 bits.
+    /// If the bounds are out of order or both 0, a bound on events is 0, or the numbers do not fit 128 bits.
     ///
     /// ```
     /// use evertally::plan::{Neighbours, Sensitivity, Unit, Values};
     /// let one = Sensitivity::of(Unit::Event, Neighbours::AddRemove, Values::Count)?;
-    /// assert_eq!((one.l1, one.l2_squared), (1, 1));
-    /// let moved = Sensitivity::of(Unit::Person { max_events: 3 }, Neighbours::ReplaceOne, Values::Count)?;
-    /// assert_eq!((moved.l1, moved.l2_squared), (6, 18));
+    /// assert_eq!((one.l1, one.event_squared, one.spread.total), (1, 1, 1));
+    /// let moved = Sensitivity::of(Unit::person(3), Neighbours::ReplaceOne, Values::Count)?;
+    /// assert_eq!((moved.l1, moved.event_squared, moved.spread.total), (6, 2, 3));
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn of(unit: Unit, neighbours: Neighbours, values: Values) -> Result<Self> {
         values.validate()?;
-        let events = match unit {
-            Unit::Event => 1,
-            Unit::Person { max_events: 0 } => {
-                return Err(Error::invalid("max_events must be at least 1: with 0 nothing is kept"));
-            }
-            Unit::Person { max_events } => u128::from(max_events),
-        };
+        let spread = unit.spread()?;
         let (lower, upper) = values.bounds();
         let largest = u128::from(lower.unsigned_abs().max(upper.unsigned_abs()));
-        let span = upper.abs_diff(lower);
-        let too_large = || {
-            Error::overflow(
-                "the sensitivity does not fit exact arithmetic; use a coarser grid or fewer events per person",
-            )
-        };
-        let square = |x: u128| x.checked_mul(x).ok_or_else(too_large);
-        let mass = events.checked_mul(largest).ok_or_else(too_large)?;
+        let span = u128::from(upper.abs_diff(lower));
+        let too_large =
+            || Error::overflow("the sensitivity does not fit exact arithmetic; use a coarser grid or tighter bounds");
+        // fits: total < 2^64 and values at most 2^63 in size; the square of a span of 2^64 - 1 is below 2^128.
+        let mass = u128::from(spread.total) * largest;
+        let square = largest * largest;
         Ok(match neighbours {
-            Neighbours::AddRemove => Self { l1: mass, l2_squared: square(mass)? },
+            Neighbours::AddRemove => Self { l1: mass, event_squared: square, spread },
             Neighbours::ReplaceOne => {
-                let apart = square(mass)?.checked_mul(2).ok_or_else(too_large)?;
-                let swap = events.checked_mul(u128::from(span)).ok_or_else(too_large)?;
-                let swapped = if lower < 0 && upper > 0 { square(swap)? } else { 0 };
-                Self { l1: mass.checked_mul(2).ok_or_else(too_large)?, l2_squared: apart.max(swapped) }
+                let apart = square.checked_mul(2).ok_or_else(too_large)?;
+                let l1 = mass.checked_mul(2).ok_or_else(too_large)?;
+                if lower < 0 && upper > 0 {
+                    let spread = Spread { per_step: spread.total, ..spread };
+                    Self { l1, event_squared: apart.max(span * span), spread }
+                } else {
+                    Self { l1, event_squared: apart, spread }
+                }
             }
         })
     }
@@ -139,13 +166,11 @@ mod tests {
     #[test]
     fn senseless_declarations_are_refused() {
         let of = |unit, values| Sensitivity::of(unit, Neighbours::AddRemove, values);
-        assert!(of(Unit::Person { max_events: 0 }, Values::Count).is_err());
+        assert!(of(Unit::person(0), Values::Count).is_err());
         assert!(
             of(Unit::Event, Values::Sum { lower: 0, upper: 0 }).unwrap_err().to_string().contains("sensitivity is 0")
         );
         assert!(of(Unit::Event, Values::Sum { lower: 2, upper: 1 }).is_err());
-        let huge = Values::Sum { lower: i64::MIN, upper: i64::MAX };
-        assert!(of(Unit::Person { max_events: u64::MAX }, huge).unwrap_err().is_overflow());
     }
 
     /// Brute force over every pair of neighbouring data sets of up to two events on a short horizon: the node sums
@@ -162,14 +187,17 @@ mod tests {
                 let shape = NamedShape::gaussian_max();
                 let mechanism = name.parse::<MechanismName>().unwrap().build(STEPS as u64, &shape).unwrap();
                 let (norms, r) = (mechanism.column_norms(), mechanism.dense().r);
-                for unit in [Unit::Event, Unit::Person { max_events: 2 }] {
+                for unit in [Unit::Event, Unit::person(2), Unit::Person { max_events: 2, max_events_per_step: Some(1) }]
+                {
                     let size = if unit == Unit::Event { 1 } else { 2 };
-                    let data = multisets(&events, size);
+                    let mut data = multisets(&events, size);
+                    data.retain(|set| fits(set, unit.spread().unwrap()));
                     for neighbours in [Neighbours::AddRemove, Neighbours::ReplaceOne] {
                         let bound = Sensitivity::of(unit, neighbours, Values::Sum { lower, upper }).unwrap();
                         let (l1, l2) = largest_change(&r, &data, neighbours);
-                        let (l1_bound, l2_bound) =
-                            (bound.l1 as f64 * norms.l1, bound.l2_squared as f64 * norms.l2_squared);
+                        let l1_bound = bound.l1 as f64 * norms.l1;
+                        let capped = mechanism.capped_column_sum(bound.spread) * u128::from(bound.spread.total);
+                        let l2_bound = (bound.event_squared * capped) as f64;
                         let place = format!("{name} {unit:?} {neighbours:?} [{lower}, {upper}]");
                         assert!(l1 <= l1_bound && l2 <= l2_bound, "{place}: {l1} > {l1_bound} or {l2} > {l2_bound}");
                         // Half the sensitivity would be refuted by this very enumeration. (Replacing within a short
@@ -186,6 +214,11 @@ mod tests {
     }
 
     type Data = Vec<(usize, i64)>;
+
+    /// No step holds more events than the unit may have there.
+    fn fits(set: &Data, spread: Spread) -> bool {
+        set.iter().all(|(step, _)| set.iter().filter(|(other, _)| other == step).count() as u64 <= spread.per_step)
+    }
 
     fn multisets(events: &[(usize, i64)], size: usize) -> Vec<Data> {
         let mut all: Vec<Data> = vec![vec![]];

@@ -17,7 +17,7 @@ fn the_least_error_is_chosen_for_each_law_and_objective() {
     assert_eq!(name(PlanRequest::count(1024, zcdp(0.5))), "smooth(h=13,zeros=5)");
     assert_eq!(name(PlanRequest::count(1, pure(1.0))), "input");
     let mean = |budget| PlanRequest { objective: Objective::Mean, ..PlanRequest::count(1024, budget) };
-    // mechanisms.md: 171 at k = 13 where k = 19 has 199.
+    // The asymptotically best arity 19 has 199 here.
     let plan = mean(pure(1.0)).plan().unwrap();
     assert_eq!(plan.mechanism().name(), "subtract(k=13)");
     assert!((plan.mean_std_error().powi(2) / 170.5 - 1.0).abs() < 0.01);
@@ -46,7 +46,7 @@ fn laplace_and_gaussian_compete_under_approximate_privacy() {
 fn calibrated_noise_keeps_the_budget() {
     for horizon in [1, 7, 40] {
         for mechanism in ["input", "output", "binary", "honaker-online", "kary(k=3)", "subtract(k=5)", "smooth"] {
-            for (unit, m) in [(Unit::Event, 1.0), (Unit::Person { max_events: 3 }, 3.0)] {
+            for (unit, m) in [(Unit::Event, 1.0), (Unit::person(3), 3.0)] {
                 let request = |budget| PlanRequest {
                     unit,
                     mechanism: Some(mechanism.parse().unwrap()),
@@ -73,7 +73,7 @@ fn calibrated_noise_keeps_the_budget() {
 fn plans_round_trip_and_tampering_is_noticed() {
     let mut request =
         PlanRequest::count(8760, Budget::Approximate(Epsilon::new(1.0).unwrap(), Delta::new(1e-9).unwrap()));
-    request.unit = Unit::Person { max_events: 10 };
+    request.unit = Unit::person(10);
     request.values = Values::Sum { lower: -100, upper: 250 };
     request.noise = Some(NoiseKind::Gaussian);
     request.grid = "0.5".parse().unwrap();
@@ -105,7 +105,8 @@ fn every_field_of_a_plan_is_in_its_digest() {
         base(),
         PlanRequest { horizon: 101, ..base() },
         PlanRequest { budget: pure(1.5), ..base() },
-        PlanRequest { unit: Unit::Person { max_events: 1 }, ..base() },
+        PlanRequest { unit: Unit::person(1), ..base() },
+        PlanRequest { unit: Unit::Person { max_events: 1, max_events_per_step: Some(1) }, ..base() },
         PlanRequest { neighbours: Neighbours::ReplaceOne, ..base() },
         PlanRequest { values: sum, ..base() },
         PlanRequest { grid: "0.1".parse().unwrap(), ..base() },
@@ -115,6 +116,19 @@ fn every_field_of_a_plan_is_in_its_digest() {
     ];
     let digests: std::collections::BTreeSet<_> = variants.iter().map(|v| v.clone().plan().unwrap().digest()).collect();
     assert_eq!(digests.len(), variants.len());
+}
+
+/// A bound on a person's events in one step lowers Gaussian noise, and never raises it.
+#[test]
+fn events_spread_over_steps_need_less_noise() {
+    let plan = |per_step| {
+        let unit = Unit::Person { max_events: 300, max_events_per_step: per_step };
+        PlanRequest { unit, ..PlanRequest::count(8760, zcdp(0.5)) }.plan().unwrap()
+    };
+    assert_eq!(plan(None).law().parameter().to_f64(), 300.0 * 300.0 * 7.0);
+    assert_eq!(plan(None).max_std_error(), plan(Some(300)).max_std_error());
+    let ratio = plan(Some(3)).max_std_error() / plan(None).max_std_error();
+    assert!((ratio.powi(2) - 41.94 / 63.0).abs() < 0.001, "{ratio}");
 }
 
 #[test]

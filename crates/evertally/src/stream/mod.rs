@@ -8,7 +8,8 @@
 //! caller's:
 //!
 //! * one stream name serves **one** data set per key: the difference of two releases with equal noise is exact;
-//! * with [`Unit::Person`](crate::plan::Unit::Person), at most `max_events` events of a person may be added.
+//! * with [`Unit::Person`](crate::plan::Unit::Person), at most `max_events` events of a person may be
+//!   added, and at most `max_events_per_step` of them to one step.
 
 mod groups;
 mod release;
