@@ -18,3 +18,8 @@ mod state;
 pub mod stream;
 
 pub use error::{Error, ErrorKind, Result};
+
+/// The README's Rust example is compiled and run with the other examples.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
