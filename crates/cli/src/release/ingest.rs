@@ -207,7 +207,7 @@ impl<'a> Ingest<'a> {
 
     fn close_through(&mut self, step: u64) -> Result<()> {
         while self.streams.step() < step {
-            if self.streams.step() % 1024 == 0 && self.cancelled.load(Ordering::Relaxed) {
+            if self.streams.step().is_multiple_of(1024) && self.cancelled.load(Ordering::Relaxed) {
                 return Err(Cancelled.into());
             }
             self.digest.close_step(&self.open)?;

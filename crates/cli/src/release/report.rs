@@ -320,28 +320,6 @@ fn at_most(x: f64) -> String {
     short((x * scale).ceil() / scale)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn promises_are_rounded_up() {
-        for (x, text) in [
-            (1.0, "1"),
-            (0.1, "0.1"),
-            (3.92006, "3.921"),
-            (5.2211, "5.222"),
-            (1e-7, "1e-7"),
-            (0.0123451, "0.01235"),
-            (12345.678, "12350"),
-        ] {
-            assert_eq!(at_most(x), text.replace("1e-7", "1.000e-7"), "{x}");
-            assert!(at_most(x).parse::<f64>().unwrap() >= x * (1.0 - 1e-15));
-        }
-        assert_eq!(short(2381.176), "2381");
-    }
-}
-
 /// Prints the plan and its error; nothing is read or written.
 pub(super) fn print_plan(setup: &Setup) -> Result<()> {
     let mut out = std::io::stdout().lock();
@@ -373,5 +351,27 @@ pub(super) fn print_summary(setup: &Setup) {
     if setup.out.as_os_str() != "-" {
         let picture = if setup.plot { format!(", {}", setup.beside("png").display()) } else { String::new() };
         eprintln!("wrote {}{picture}, {}", setup.out.display(), setup.beside("report.md").display());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promises_are_rounded_up() {
+        for (x, text) in [
+            (1.0, "1"),
+            (0.1, "0.1"),
+            (3.92006, "3.921"),
+            (5.2211, "5.222"),
+            (1e-7, "1e-7"),
+            (0.0123451, "0.01235"),
+            (12345.678, "12350"),
+        ] {
+            assert_eq!(at_most(x), text.replace("1e-7", "1.000e-7"), "{x}");
+            assert!(at_most(x).parse::<f64>().unwrap() >= x * (1.0 - 1e-15));
+        }
+        assert_eq!(short(2381.176), "2381");
     }
 }

@@ -54,14 +54,14 @@ fn budgets_round_trip_through_files() {
 #[test]
 fn zcdp_conversion_is_the_minimum_over_orders() {
     for r in [1e-6, 1e-3, 0.1, 0.5, 2.0, 10.0, 200.0] {
-        for d in [1e-300, 1e-100, 1e-9, 1e-6, 1e-2, 0.3] {
+        for d in [1e-300f64, 1e-100, 1e-9, 1e-6, 1e-2, 0.3] {
             let orders = (0..200_000).map(|i| 1.0 + 1e-7f64 * 1e19f64.powf(f64::from(i) / 200_000.0));
-            let by_order = |a: f64| a * r + (-(d as f64).ln() - a.ln()) / (a - 1.0) + (1.0 - 1.0 / a).ln();
+            let by_order = |a: f64| a * r + (-d.ln() - a.ln()) / (a - 1.0) + (1.0 - 1.0 / a).ln();
             let brute = orders.map(by_order).fold(f64::INFINITY, f64::min).max(0.0);
             let ours = epsilon_of_zcdp(rho(r), delta(d));
             assert!(ours <= brute * (1.0 + 1e-11) + 1e-300, "rho {r} delta {d}: {ours} above {brute}");
             assert!(ours >= brute * (1.0 - 1e-5), "rho {r} delta {d}: {ours} below {brute}");
-            let crude = r + 2.0 * (r * -(d as f64).ln()).sqrt();
+            let crude = r + 2.0 * (r * -d.ln()).sqrt();
             assert!(ours < crude, "never worse than the closed-form bound");
         }
     }

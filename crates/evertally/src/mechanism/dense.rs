@@ -1,6 +1,6 @@
 //! Dense twins: the matrices themselves, for tests and small horizons.
 
-use super::ColumnNorms;
+use super::{ColumnNorms, Mechanism};
 use crate::noise::Node;
 use std::collections::BTreeMap;
 
@@ -77,15 +77,12 @@ pub struct DensePair {
 
 impl DensePair {
     /// Collects the rows of `L`, then gives every node that occurs its row of `R`.
-    pub(super) fn of(
-        horizon: u64,
-        visit_row: &dyn Fn(u64, &mut dyn FnMut(Node, f64)),
-        node_span: &dyn Fn(Node) -> (u64, u64),
-    ) -> Self {
+    pub(super) fn of<M: Mechanism + ?Sized>(mechanism: &M) -> Self {
+        let horizon = mechanism.horizon();
         assert!(horizon <= 4096, "a dense twin of {horizon} steps is too large");
         let mut column_of = BTreeMap::new();
         for step in 1..=horizon {
-            visit_row(step, &mut |node, _| {
+            mechanism.visit_row(step, &mut |node, _| {
                 column_of.insert(node, 0);
             });
         }
@@ -95,11 +92,11 @@ impl DensePair {
         let mut l = Matrix::zeros(horizon as usize, nodes.len());
         for step in 1..=horizon {
             let row = l.row_mut(step as usize - 1);
-            visit_row(step, &mut |node, weight| row[column_of[&node]] += weight);
+            mechanism.visit_row(step, &mut |node, weight| row[column_of[&node]] += weight);
         }
         let mut r = Matrix::zeros(nodes.len(), horizon as usize);
         for (i, node) in nodes.iter().enumerate() {
-            let (first, last) = node_span(*node);
+            let (first, last) = mechanism.node_span(*node);
             let last = last.min(horizon) as usize;
             r.row_mut(i)[(first as usize - 1).min(last)..last].fill(1.0);
         }

@@ -138,7 +138,7 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// # Panics
     /// If `T` exceeds 4096: the matrices would not fit a test's memory.
     fn dense(&self) -> DensePair {
-        DensePair::of(self.horizon(), &|step, visit| self.visit_row(step, visit), &|node| self.node_span(node))
+        DensePair::of(self)
     }
 }
 
