@@ -64,12 +64,15 @@ struct UnitFacts {
 #[derive(Debug, Serialize)]
 struct NoiseFacts {
     law: String,
-    /// Exact parameter in multiples of the grid: the scale of the Laplace law, the variance of the Gaussian.
+    /// Exact parameter in units of the noise grid: the scale of the Laplace law, the variance of the Gaussian.
     parameter: String,
+    /// The noise grid is the data's grid over this power of two.
+    noise_bits: u32,
     /// Standard deviation of one noise variable, in units of the data.
     std: f64,
-    /// Most noise variables one event can touch.
-    nodes_per_event: f64,
+    /// Largest column norms of the factorization: how far one unit of change moves the protected sums.
+    s1: f64,
+    s2: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -135,8 +138,10 @@ impl Report {
             noise: NoiseFacts {
                 law: plan.noise_kind().to_string(),
                 parameter: plan.law().parameter().to_string(),
+                noise_bits: plan.mechanism().noise_bits(),
                 std: plan.node_variance().sqrt(),
-                nodes_per_event: plan.mechanism().column_norms().l1,
+                s1: plan.mechanism().column_norms().l1,
+                s2: plan.mechanism().column_norms().l2_squared.sqrt(),
             },
             guarantee: guarantee(setup),
             error: ErrorFacts {
@@ -207,19 +212,14 @@ impl Report {
             )?;
         }
         writeln!(out, "| budget | {} |", self.budget)?;
-        writeln!(
-            out,
-            "| mechanism | {}: one event touches at most {} noise variables |",
-            self.mechanism, self.noise.nodes_per_event
-        )?;
+        let moved = format!(
+            "moves the protected sums by at most {} (L1) or {} (L2)",
+            short(self.noise.s1),
+            short(self.noise.s2)
+        );
+        writeln!(out, "| mechanism | {}: one unit of change {moved} |", self.mechanism)?;
         let n = &self.noise;
-        writeln!(
-            out,
-            "| noise | {} with exact parameter {}, standard deviation {} each |",
-            n.law,
-            n.parameter,
-            short(n.std)
-        )?;
+        writeln!(out, "| noise | {} of standard deviation {} on every protected sum |", n.law, short(n.std))?;
         writeln!(
             out,
             "| standard error | at most {}, {} in root mean square |",

@@ -13,6 +13,10 @@ use evertally::plan::{Neighbours, Objective, Plan, PlanRequest, Unit, Values};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+/// Steps² × groups up to which mechanisms whose steps cost time proportional to the horizon are considered: about half a
+/// minute of work.
+const HEAVIEST: f64 = 4e10;
+
 /// Everything a run needs to know, checked.
 pub(super) struct Setup {
     pub(super) inputs: Vec<PathBuf>,
@@ -220,6 +224,7 @@ fn plan(args: &ReleaseArgs, calendar: &StepCalendar, groups: Option<&GroupTable>
         mechanism: args.mechanism,
         noise: args.noise,
         objective: args.objective.unwrap_or(Objective::Max),
+        light_steps: (calendar.steps() as f64).powi(2) * groups.map_or(1, |g| g.tuples().len()) as f64 > HEAVIEST,
         meaning: meaning(args, calendar, groups),
     };
     Ok(request.plan()?)

@@ -31,6 +31,14 @@ impl Matrix {
         &self.entries[row * self.columns..(row + 1) * self.columns]
     }
 
+    /// Sets one entry.
+    ///
+    /// # Panics
+    /// If the place is out of range.
+    pub fn set(&mut self, row: usize, column: usize, value: f64) {
+        self.row_mut(row)[column] = value;
+    }
+
     fn row_mut(&mut self, row: usize) -> &mut [f64] {
         &mut self.entries[row * self.columns..(row + 1) * self.columns]
     }

@@ -17,6 +17,7 @@ mod flat;
 mod honaker;
 mod name;
 mod smooth;
+mod square_root;
 mod trie;
 
 pub use dense::{DensePair, Matrix};
@@ -25,6 +26,7 @@ pub use flat::{InputNoise, OutputNoise};
 pub use honaker::HonakerOnline;
 pub use name::{MechanismName, NamedShape};
 pub use smooth::Smooth;
+pub use square_root::SquareRoot;
 
 use crate::noise::Node;
 use crate::{Error, Result};
@@ -78,8 +80,18 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// Largest column norms of `R`. `O(log T)`.
     fn column_norms(&self) -> ColumnNorms;
 
+    /// The noise lives on a grid `2^noise_bits` times finer than the data: 0 where `R` is 0/1.
+    fn noise_bits(&self) -> u32 {
+        0
+    }
+
+    /// The largest L1 norm of a column of the integer matrix `2^noise_bits R` that is protected: exact. `s1` where `R` is 0/1.
+    fn l1_column_sum(&self) -> u128 {
+        self.column_norms().l1 as u128
+    }
+
     /// `max_i Σ min(total, per_step · width)` over the nodes that sum step `i`, width = number of steps a node sums; never
-    /// below the true value. For one event this is `s2²`.
+    /// below the true value, in squared units of `2^-noise_bits`. For one event this is `s2²`, exactly.
     ///
     /// It bounds how far a unit's events `u` (`u_t ≤ per_step`, `Σ u_t ≤ total`) move the node sums `s = R u`: as no
     /// `s_n` exceeds `min(total, per_step · width_n)`,

@@ -1,6 +1,6 @@
 //! The names by which mechanisms are chosen: `binary`, `kary(k=5)`, `subtract(k=19)`, `smooth(h=6,zeros=3)`, …
 
-use super::{DigitTree, HonakerOnline, InputNoise, Mechanism, OutputNoise, Smooth, Spread};
+use super::{DigitTree, HonakerOnline, InputNoise, Mechanism, OutputNoise, Smooth, Spread, SquareRoot};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -35,6 +35,10 @@ pub enum MechanismName {
     Subtract(Option<u64>),
     /// Smooth binary tree, (height, zeros); `None` = best shape.
     Smooth(Option<(u32, u32)>),
+    /// Square root of the prefix-sum matrix.
+    Sqrt,
+    /// The same with columns of one length.
+    NormalizedSqrt,
 }
 
 /// What "best" means where a name leaves a parameter out: the figure to minimise.
@@ -69,10 +73,11 @@ impl NamedShape {
     /// The figure of one mechanism: 2ρ·variance or ε²·variance, up to a factor that all mechanisms share.
     pub fn of(&self, mechanism: &dyn Mechanism) -> f64 {
         let row = if self.mean { mechanism.mean_row_norm_squared() } else { mechanism.max_row_norm_squared() };
+        let unit = libm::exp2(-2.0 * f64::from(mechanism.noise_bits()));
         let amplified = if self.laplace {
             2.0 * mechanism.column_norms().l1.powi(2)
         } else {
-            mechanism.capped_column_sum(self.spread) as f64
+            mechanism.capped_column_sum(self.spread) as f64 * unit
         };
         amplified * row
     }
@@ -83,7 +88,7 @@ const SEARCHED_ARITIES: std::ops::RangeInclusive<u64> = 2..=64;
 
 impl MechanismName {
     /// Every family, with parameters left open.
-    pub const FAMILIES: [MechanismName; 7] = [
+    pub const FAMILIES: [MechanismName; 9] = [
         Self::Input,
         Self::Output,
         Self::Binary,
@@ -91,7 +96,14 @@ impl MechanismName {
         Self::Kary(None),
         Self::Subtract(None),
         Self::Smooth(None),
+        Self::Sqrt,
+        Self::NormalizedSqrt,
     ];
+
+    /// Whether a step costs more than logarithmic time.
+    pub fn has_heavy_steps(self) -> bool {
+        matches!(self, Self::Sqrt | Self::NormalizedSqrt)
+    }
 
     /// The mechanism for a horizon; parameters left out are searched for the least `shape` figure.
     ///
@@ -109,6 +121,8 @@ impl MechanismName {
             Self::Subtract(None) => best_arity(shape, |k| DigitTree::subtractive(horizon, k.max(3)))?,
             Self::Smooth(Some((height, zeros))) => Arc::new(Smooth::new(horizon, height, zeros)?),
             Self::Smooth(None) => Arc::new(Smooth::best(horizon, shape)?),
+            Self::Sqrt => Arc::new(SquareRoot::new(horizon)?),
+            Self::NormalizedSqrt => Arc::new(SquareRoot::normalized(horizon)?),
         })
     }
 }
@@ -130,6 +144,8 @@ impl fmt::Display for MechanismName {
             Self::Kary(Some(k)) => write!(f, "kary(k={k})"),
             Self::Subtract(None) => f.write_str("subtract"),
             Self::Subtract(Some(k)) => write!(f, "subtract(k={k})"),
+            Self::Sqrt => f.write_str("sqrt"),
+            Self::NormalizedSqrt => f.write_str("normalized-sqrt"),
             Self::Smooth(None) => f.write_str("smooth"),
             Self::Smooth(Some((height, zeros))) => write!(f, "smooth(h={height},zeros={zeros})"),
         }
@@ -148,11 +164,13 @@ impl FromStr for MechanismName {
             "honaker-online" => Self::HonakerOnline,
             "kary" => Self::Kary(take_one(text, &parameters, "k")?),
             "subtract" => Self::Subtract(take_one(text, &parameters, "k")?),
+            "sqrt" => Self::Sqrt,
+            "normalized-sqrt" => Self::NormalizedSqrt,
             "smooth" => Self::Smooth(take_shape(text, &parameters)?),
             _ => {
                 return Err(Error::invalid(format!(
                     "unknown mechanism `{text}`; known: input, output, binary, honaker-online, kary(k=5), \
-                     subtract(k=19), smooth, smooth(h=6,zeros=3)"
+                     subtract(k=19), smooth, smooth(h=6,zeros=3), sqrt, normalized-sqrt"
                 )));
             }
         };

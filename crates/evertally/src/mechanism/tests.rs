@@ -245,7 +245,7 @@ fn golden_values() {
             }
         }
     }
-    assert_eq!(checked, 5 * 15 * 6, "every golden mechanism of these families was compared");
+    assert_eq!(checked, 5 * 17 * 6, "every golden mechanism of these families was compared");
 }
 
 #[test]
@@ -257,6 +257,7 @@ fn names_round_trip_and_bad_ones_are_refused() {
     let build = |name: &str| name.parse::<MechanismName>().and_then(|n| n.build(100, &NamedShape::gaussian_max()));
     for bad in [
         "",
+        "sqrt(k=2)",
         "tree",
         "binary(k=2)",
         "kary(k=)",

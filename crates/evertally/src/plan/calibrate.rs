@@ -5,7 +5,6 @@
 //! less.
 
 use super::neighbours::Sensitivity;
-use crate::mechanism::ColumnNorms;
 use crate::noise::Ratio;
 use crate::{Error, Result};
 use num_bigint::BigUint;
@@ -15,13 +14,13 @@ const SHORT: u64 = 1 << 32;
 /// Significant bits of a rounded parameter.
 const BITS: i64 = 25;
 
-/// Scale of the Laplace noise on every node: `Δ1 · s1 / ε`, in multiples of the grid.
-pub(super) fn laplace_scale(sensitivity: Sensitivity, norms: ColumnNorms, epsilon: f64) -> Result<Ratio> {
-    let amplified = Exact::from(sensitivity.l1).times(&Exact::decimal(norms.l1));
+/// Scale of the Laplace noise on every node, in units of the noise grid: `Δ1 · s1 / ε`.
+pub(super) fn laplace_scale(sensitivity: Sensitivity, l1_column_sum: u128, epsilon: f64) -> Result<Ratio> {
+    let amplified = Exact::from(sensitivity.l1).times(&Exact::from(l1_column_sum));
     amplified.over(&Exact::decimal(epsilon)).rounded_up()
 }
 
-/// Variance parameter of the Gaussian noise on every node, in squared multiples of the grid: the squared L2 sensitivity
+/// Variance parameter of the Gaussian noise on every node, in squared units of the noise grid: the squared L2 sensitivity
 /// of the node sums, `event² · total · capped column sum` (see [`Sensitivity`]), over `2ρ`.
 pub(super) fn gaussian_variance(sensitivity: Sensitivity, capped_column_sum: u128, rho: f64) -> Result<Ratio> {
     let total = Exact::from(u128::from(sensitivity.spread.total));
@@ -107,8 +106,7 @@ mod tests {
 
     #[test]
     fn simple_numbers_stay_exact() {
-        let three = ColumnNorms { l1: 3.0, l2_squared: 3.0 };
-        assert_eq!(laplace_scale(one_event_of(1), three, 0.1).unwrap(), ratio(30, 1));
+        assert_eq!(laplace_scale(one_event_of(1), 3, 0.1).unwrap(), ratio(30, 1));
         assert_eq!(gaussian_variance(one_event_of(1), 3, 0.3).unwrap(), ratio(5, 1));
         assert_eq!(gaussian_variance(one_event_of(200), 3, 0.5).unwrap(), ratio(120_000, 1));
         let person = Sensitivity { spread: Spread { total: 10, per_step: 2 }, ..one_event_of(2) };

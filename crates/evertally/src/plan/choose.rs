@@ -1,6 +1,6 @@
 //! The search over mechanisms and laws: exact finite-T error decides.
 
-use super::{PlanRequest, Sensitivity, calibrated};
+use super::{PlanRequest, Sensitivity, calibrated, node_variance};
 use crate::budget::Budget;
 use crate::mechanism::{Mechanism, MechanismName, NamedShape};
 use crate::noise::DiscreteLaw;
@@ -35,13 +35,16 @@ pub struct Candidate {
     pub mechanism: Arc<dyn Mechanism>,
     /// Laplace or Gaussian.
     pub kind: NoiseKind,
-    /// The calibrated law of one noise variable, in multiples of the grid.
+    /// The calibrated law of one noise variable, in units of the mechanism's noise grid.
     pub law: DiscreteLaw,
     /// Largest standard error of a step, in units of the data.
     pub max_std: f64,
     /// Root of the mean variance, in units of the data.
     pub mean_std: f64,
 }
+
+/// Longest horizon for which a search considers mechanisms whose steps cost time proportional to it.
+const LONGEST_HEAVY: u64 = 1 << 14;
 
 pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     // Refuse senseless requests before any search hides them behind "no candidate".
@@ -51,24 +54,25 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
         (None, Budget::Pure(_)) => vec![NoiseKind::Laplace],
         (None, _) => vec![NoiseKind::Gaussian, NoiseKind::Laplace],
     };
-    let mut found = Vec::new();
+    let (mut found, mut refusal) = (Vec::new(), None);
     for kind in kinds {
         let shape = kind.shape().by_mean(request.objective == Objective::Mean).with_spread(sensitivity.spread);
         let names = request.mechanism.as_ref().map_or(&MechanismName::FAMILIES[..], std::slice::from_ref);
-        for name in names {
+        // The square roots are heavy, and for Gaussian noise only.
+        let light = request.light_steps || kind == NoiseKind::Laplace || request.horizon > LONGEST_HEAVY;
+        let without_heavy = request.mechanism.is_none() && light;
+        for name in names.iter().filter(|name| !(without_heavy && name.has_heavy_steps())) {
             match name.build(request.horizon, &shape).and_then(|m| candidate(request, kind, m)) {
                 Ok(candidate) => found.push(candidate),
-                // In a search a family may not reach the horizon or the noise scale; a named mechanism must.
-                Err(error) if request.mechanism.is_some() || request.noise.is_some() => return Err(error),
-                Err(_) => {}
+                // A family may not reach the horizon, the law or the noise scale; that matters if nothing else does.
+                Err(error) => {
+                    refusal.get_or_insert(error);
+                }
             }
         }
     }
     if found.is_empty() {
-        return Err(Error::invalid(format!(
-            "no mechanism can serve a horizon of {} steps under this budget",
-            request.horizon
-        )));
+        return Err(refusal.expect("a search that finds nothing was refused by the first it tried"));
     }
     let error = |c: &Candidate| if request.objective == Objective::Max { c.max_std } else { c.mean_std };
     let other = |c: &Candidate| c.max_std + c.mean_std;
@@ -78,7 +82,7 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
 
 fn candidate(request: &PlanRequest, kind: NoiseKind, mechanism: Arc<dyn Mechanism>) -> Result<Candidate> {
     let law = calibrated(request, kind, &*mechanism)?;
-    let unit = law.variance().sqrt() * request.grid.to_f64(1);
+    let unit = node_variance(request, &*mechanism, &law).sqrt();
     let max_std = unit * mechanism.max_row_norm_squared().sqrt();
     let mean_std = unit * mechanism.mean_row_norm_squared().sqrt();
     Ok(Candidate { mechanism, kind, law, max_std, mean_std })

@@ -72,6 +72,7 @@ impl TryFrom<PlanFile> for Plan {
             mechanism: Some(file.mechanism),
             noise: Some(kind),
             objective: file.objective,
+            light_steps: false,
             meaning: file.meaning,
         }
         .plan()?;

@@ -52,6 +52,8 @@ pub struct PlanRequest {
     pub noise: Option<NoiseKind>,
     /// Which error to minimise.
     pub objective: Objective,
+    /// Search only mechanisms whose steps cost logarithmic time and memory. A named mechanism is taken as it is.
+    pub light_steps: bool,
     /// What steps, groups and values mean, in words of the caller's. Public, and part of the plan's digest: plans
     /// that differ here have independent noise.
     pub meaning: BTreeMap<String, String>,
@@ -70,6 +72,7 @@ impl PlanRequest {
             mechanism: None,
             noise: None,
             objective: Objective::Max,
+            light_steps: false,
             meaning: BTreeMap::new(),
         }
     }
@@ -108,9 +111,9 @@ impl Plan {
     fn build(mut request: PlanRequest, chosen: Candidate) -> Result<Self> {
         request.mechanism = Some(chosen.mechanism.name().parse()?);
         request.noise = Some(chosen.kind);
+        request.light_steps = false; // it has done its work, and is no part of the plan
         let Candidate { mechanism, kind, law, .. } = chosen;
-        let grid = request.grid.to_f64(1);
-        let node_variance = law.variance() * grid * grid;
+        let node_variance = node_variance(&request, &*mechanism, &law);
         let mut plan = Self { request, kind, law, node_variance, mechanism, digest: [0; 32] };
         plan.digest = file::digest(&plan);
         Ok(plan)
@@ -131,7 +134,8 @@ impl Plan {
         &self.mechanism
     }
 
-    /// The exact law of every noise variable, in multiples of the grid.
+    /// The exact law of every noise variable, in units of `2^-noise_bits` of the grid
+    /// ([`Mechanism::noise_bits`]; 0 for the trees).
     pub fn law(&self) -> &DiscreteLaw {
         &self.law
     }
@@ -191,7 +195,8 @@ impl Plan {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn intervals(&self, confidence: f64) -> Result<Intervals> {
-        let table = interval::IntervalTable::new(self.kind, self.law.scale(), confidence)?;
+        let unit = libm::exp2(-f64::from(self.mechanism.noise_bits()));
+        let table = interval::IntervalTable::new(self.kind, self.law.scale() * unit, confidence)?;
         Ok(Intervals { mechanism: self.mechanism.clone(), table })
     }
 }
@@ -211,7 +216,13 @@ impl Intervals {
     }
 }
 
-/// The largest scale of one noise variable, in multiples of the grid. A variable is larger than 2^20 scales with
+/// Variance of one noise variable in squared units of the data.
+fn node_variance(request: &PlanRequest, mechanism: &dyn Mechanism, law: &DiscreteLaw) -> f64 {
+    let unit = request.grid.to_f64(1) * libm::exp2(-f64::from(mechanism.noise_bits()));
+    law.variance() * unit * unit
+}
+
+/// The largest scale of one noise variable, in units of the noise grid. A variable is larger than 2^20 scales with
 /// probability below e^-1000000, so sums of them stay far inside 128 bits.
 const MAX_SCALE: f64 = (1u64 << 60) as f64;
 
@@ -219,9 +230,9 @@ fn calibrated(request: &PlanRequest, kind: NoiseKind, mechanism: &dyn Mechanism)
     let law = uncapped_law(request, kind, mechanism)?;
     if law.scale() > MAX_SCALE {
         return Err(Error::invalid(format!(
-            "{} would need noise of {:e} multiples of the grid; raise the budget, coarsen the grid or take another mechanism",
+            "{} would need noise of {:e} grid steps; raise the budget, coarsen the grid or take another mechanism",
             mechanism.name(),
-            law.scale()
+            law.scale() * libm::exp2(-f64::from(mechanism.noise_bits()))
         )));
     }
     Ok(law)
@@ -230,11 +241,14 @@ fn calibrated(request: &PlanRequest, kind: NoiseKind, mechanism: &dyn Mechanism)
 fn uncapped_law(request: &PlanRequest, kind: NoiseKind, mechanism: &dyn Mechanism) -> Result<DiscreteLaw> {
     use crate::noise::{DiscreteGaussian, DiscreteLaplace};
     let sensitivity = Sensitivity::of(request.unit, request.neighbours, request.values)?;
-    let norms = mechanism.column_norms();
     match kind {
+        NoiseKind::Laplace if mechanism.noise_bits() > 0 => Err(Error::invalid(format!(
+            "`{}` is for Gaussian noise only: its L1 sensitivity grows with the square root of the horizon",
+            mechanism.name()
+        ))),
         NoiseKind::Laplace => {
             let epsilon = request.budget.pure_epsilon().get();
-            Ok(DiscreteLaplace::new(calibrate::laplace_scale(sensitivity, norms, epsilon)?)?.into())
+            Ok(DiscreteLaplace::new(calibrate::laplace_scale(sensitivity, mechanism.l1_column_sum(), epsilon)?)?.into())
         }
         NoiseKind::Gaussian => {
             let Some(rho) = request.budget.rho() else {

@@ -14,7 +14,12 @@ fn zcdp(rho: f64) -> Budget {
 #[test]
 fn the_least_error_is_chosen_for_each_law_and_objective() {
     let name = |request: PlanRequest| request.plan().unwrap().mechanism().name();
-    assert_eq!(name(PlanRequest::count(1024, zcdp(0.5))), "smooth(h=13,zeros=5)");
+    assert_eq!(name(PlanRequest::count(1024, zcdp(0.5))), "normalized-sqrt");
+    // Beyond the reach of the square roots a tree is the best.
+    assert_eq!(name(PlanRequest::count(1 << 30, zcdp(0.5))), "smooth(h=33,zeros=16)");
+    // So it is where a step may not cost more than logarithmic time.
+    let light = PlanRequest { light_steps: true, ..PlanRequest::count(1024, zcdp(0.5)) };
+    assert_eq!(name(light), "smooth(h=13,zeros=5)");
     assert_eq!(name(PlanRequest::count(1, pure(1.0))), "input");
     let mean = |budget| PlanRequest { objective: Objective::Mean, ..PlanRequest::count(1024, budget) };
     // The asymptotically best arity 19 has 199 here.
@@ -123,7 +128,8 @@ fn every_field_of_a_plan_is_in_its_digest() {
 fn events_spread_over_steps_need_less_noise() {
     let plan = |per_step| {
         let unit = Unit::Person { max_events: 300, max_events_per_step: per_step };
-        PlanRequest { unit, ..PlanRequest::count(8760, zcdp(0.5)) }.plan().unwrap()
+        let mechanism = "smooth".parse().ok();
+        PlanRequest { unit, mechanism, ..PlanRequest::count(8760, zcdp(0.5)) }.plan().unwrap()
     };
     assert_eq!(plan(None).law().parameter().to_f64(), 300.0 * 300.0 * 7.0);
     assert_eq!(plan(None).max_std_error(), plan(Some(300)).max_std_error());
@@ -135,6 +141,8 @@ fn events_spread_over_steps_need_less_noise() {
 fn impossible_requests_are_refused() {
     let gaussian_for_pure = PlanRequest { noise: Some(NoiseKind::Gaussian), ..PlanRequest::count(10, pure(1.0)) };
     assert!(gaussian_for_pure.plan().unwrap_err().to_string().contains("pure"));
+    let square_root = PlanRequest { mechanism: Some(MechanismName::Sqrt), ..PlanRequest::count(10, pure(1.0)) };
+    assert!(square_root.plan().unwrap_err().to_string().contains("Gaussian noise only"));
     assert!(PlanRequest::count(0, pure(1.0)).plan().is_err());
     let zero = PlanRequest { values: Values::Sum { lower: 0, upper: 0 }, ..PlanRequest::count(10, pure(1.0)) };
     assert!(zero.plan().unwrap_err().to_string().contains("sensitivity is 0"));

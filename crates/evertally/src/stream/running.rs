@@ -80,7 +80,8 @@ impl RunningSum {
         self.id.seal(&Saved { step: self.step, sums: vec![self.series.sums()] })
     }
 
-    /// Continues a saved stream. `O(log T)` draws (`O(step)` for `input` and `honaker-online`).
+    /// Continues a saved stream. `O(log T)` draws (`O(step)` for `input`, `honaker-online` and the
+    /// square roots, which take `O(step²)` time).
     ///
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, stream or key.

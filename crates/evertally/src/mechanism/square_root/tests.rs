@@ -1,0 +1,195 @@
+//! The square root against dense algebra, its integer form, and its correctly rounded release.
+
+use super::super::{MechanismName, NamedShape};
+use super::*;
+use num_bigint::BigInt;
+
+fn both(horizon: u64) -> [SquareRoot; 2] {
+    [SquareRoot::new(horizon).unwrap(), SquareRoot::normalized(horizon).unwrap()]
+}
+
+#[test]
+fn closed_forms_are_those_of_the_dense_twin() {
+    for horizon in [1, 2, 3, 7, 40, 100] {
+        for mechanism in both(horizon) {
+            let (name, dense) = (mechanism.name(), mechanism.dense());
+            assert!(dense.prefix_sum_error() < 1e-12, "{name} at {horizon}: L R is not A");
+            let (ours, want) = (mechanism.column_norms(), dense.column_norms());
+            assert!((ours.l1 - want.l1).abs() < 1e-12 * want.l1, "{name} at {horizon}");
+            assert!((ours.l2_squared - want.l2_squared).abs() < 1e-12 * want.l2_squared, "{name} at {horizon}");
+            for (row, step) in dense.row_norms_squared().iter().zip(1..) {
+                assert!(
+                    (row - mechanism.row_norm_squared(step)).abs() < 1e-12 * row,
+                    "{name} at {horizon}, step {step}"
+                );
+            }
+            let exact = dense.exact_l2_squared().unwrap();
+            assert!((mechanism.exact_l2_squared().unwrap() - exact).abs() < 1e-9 * exact, "{name} at {horizon}");
+        }
+    }
+}
+
+/// The integer matrix that is protected.
+fn integer_matrix(mechanism: &SquareRoot) -> Vec<Vec<u128>> {
+    let (f, w) = (&mechanism.rounded, &mechanism.weights);
+    (0..f.len()).map(|t| (0..=t).map(|j| u128::from(f[t - j]) * u128::from(w[j])).collect()).collect()
+}
+
+/// The sensitivities are those of the integer matrix, by brute force over its columns, and close to the ideal ones.
+#[test]
+fn sensitivities_are_exact_for_the_integer_matrix() {
+    for horizon in [1, 2, 5, 33, 80] {
+        for mechanism in both(horizon) {
+            let matrix = integer_matrix(&mechanism);
+            let column = |j: usize| matrix.iter().filter_map(move |row| row.get(j).copied());
+            let l1 = (0..matrix.len()).map(|j| column(j).sum::<u128>()).max().unwrap();
+            let l2 = (0..matrix.len()).map(|j| column(j).map(|x| x * x).sum::<u128>()).max().unwrap();
+            assert_eq!(mechanism.l1_column_sum(), l1);
+            assert_eq!(mechanism.capped_column_sum(Spread::ONE), l2);
+            let unit = libm::exp2(f64::from(mechanism.noise_bits()));
+            let ideal = mechanism.column_norms();
+            assert!((l1 as f64 / unit / ideal.l1 - 1.0).abs() < 2e-3, "{} at {horizon}", mechanism.name());
+            assert!(
+                (l2 as f64 / unit / unit / ideal.l2_squared - 1.0).abs() < 2e-3,
+                "{} at {horizon}",
+                mechanism.name()
+            );
+        }
+    }
+}
+
+/// Every placement of a unit's events stays below the bound, by enumeration on a short horizon.
+#[test]
+fn spread_events_stay_below_the_bound() {
+    for mechanism in both(7) {
+        let matrix = integer_matrix(&mechanism);
+        for spread in
+            [Spread { total: 4, per_step: 1 }, Spread { total: 4, per_step: 2 }, Spread { total: 3, per_step: 3 }]
+        {
+            let bound = u128::from(spread.total) * mechanism.capped_column_sum(spread);
+            let base = spread.per_step as u32 + 1;
+            let mut reached = 0u128;
+            for code in 0..base.pow(7) {
+                let u: Vec<u128> = (0..7).map(|t| u128::from(code / base.pow(t) % base)).collect();
+                if u.iter().sum::<u128>() <= spread.total.into() {
+                    let norm =
+                        matrix.iter().map(|row| row.iter().zip(&u).map(|(r, u)| r * u).sum::<u128>().pow(2)).sum();
+                    reached = reached.max(norm);
+                }
+            }
+            assert!(reached <= bound && reached * 3 > bound, "{} {spread:?}: {reached} of {bound}", mechanism.name());
+        }
+    }
+}
+
+/// The bound behind the filter's error analysis.
+#[test]
+fn the_inverse_of_the_rounded_coefficients_is_summable() {
+    for horizon in [2u64, 100, 4000, 1 << 14] {
+        let f = SquareRoot::new(horizon).unwrap().rounded;
+        let mut inverse: Vec<f64> = vec![];
+        for t in 0..f.len() {
+            let known: f64 = inverse.iter().zip(f[1..=t].iter().rev()).map(|(r, f)| r * f64::from(*f)).sum();
+            inverse.push((f64::from(u8::from(t == 0)) * f64::from(f[0]) - known) / f64::from(f[0]));
+        }
+        let sum: f64 = inverse.iter().map(|r| r.abs()).sum();
+        assert!(sum < 2.5, "{horizon}: {sum}");
+    }
+}
+
+fn noise(node: Node) -> i128 {
+    let x = (node.index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    i128::from((x ^ (x >> 29)) as i64 >> 20)
+}
+
+/// The exact rational running sum of `R̃⁻¹ z`, floored after adding √2 - 1 in output units: the definition.
+fn by_rationals(mechanism: &SquareRoot, steps: usize) -> Vec<i128> {
+    use num_rational::BigRational;
+    let whole = |x: i128| BigRational::from_integer(BigInt::from(x));
+    let matrix = integer_matrix(mechanism);
+    let (mut solved, mut sum): (Vec<BigRational>, _) = (vec![], whole(0));
+    // √2 - 1 to 60 digits.
+    let offset = BigRational::new(
+        "414213562373095048801688724209698078569671875376948073176679".parse().unwrap(),
+        BigInt::from(10).pow(60),
+    );
+    (0..steps)
+        .map(|t| {
+            let known: BigRational = solved.iter().enumerate().map(|(j, w)| w * whole(matrix[t][j] as i128)).sum();
+            let w = (whole(noise(Node { level: 0, index: t as u64 })) - known) / whole(matrix[t][t] as i128);
+            sum += &w;
+            solved.push(w);
+            let shifted = &sum * whole(1 << FRACTION_BITS) + &offset;
+            i128::try_from(shifted.floor().to_integer()).unwrap()
+        })
+        .collect()
+}
+
+/// The release is the definition's, whichever precision decides it.
+#[test]
+fn releases_are_correctly_rounded() {
+    for mechanism in both(60) {
+        let want = by_rationals(&mechanism, 60);
+        let weights = || mechanism.normalized.then(|| mechanism.weights.clone());
+        let mut usual = mechanism.cursor();
+        // So few guard bits that the big integers decide nearly always.
+        let mut coarse = Filter::with_guard(mechanism.rounded.clone(), weights(), FRACTION_BITS, 10);
+        for (step, want) in want.into_iter().enumerate() {
+            assert_eq!(usual.advance(&mut noise), want, "{} step {step}", mechanism.name());
+            assert_eq!(coarse.advance(&mut noise), want, "{} step {step}, coarse", mechanism.name());
+        }
+        for start in [0, 1, 30, 60] {
+            let mut other = mechanism.cursor();
+            let there = other.seek(start, &mut noise);
+            assert_eq!(there, usual.seek(start, &mut noise), "{} seek {start}", mechanism.name());
+        }
+    }
+}
+
+/// The noise of a release is `L z` of the ideal matrices, up to the rounding of `R`.
+#[test]
+fn the_filter_applies_the_ideal_matrix() {
+    for mechanism in both(200) {
+        let mut cursor = mechanism.cursor();
+        let unit = libm::exp2(-f64::from(mechanism.noise_bits()));
+        for step in 1..=200 {
+            let released = cursor.advance(&mut noise) as f64 / f64::from(1 << FRACTION_BITS);
+            let (mut ideal, mut size) = (0.0, 0.0f64);
+            mechanism.visit_row(step, &mut |node, weight| {
+                ideal += weight * noise(node) as f64 * unit;
+                size += (weight * noise(node) as f64 * unit).powi(2);
+            });
+            assert!(
+                (released - ideal).abs() < 2e-3 * size.sqrt() + 0.01,
+                "{} step {step}: {released} {ideal}",
+                mechanism.name()
+            );
+        }
+    }
+}
+
+#[test]
+fn golden_figures_and_limits() {
+    let golden: serde_json::Value = serde_json::from_str(include_str!("../golden.json")).unwrap();
+    for (horizon, table) in golden["horizons"].as_object().unwrap() {
+        for mechanism in both(horizon.parse().unwrap()) {
+            let want = &table[&mechanism.name()];
+            let norms = mechanism.column_norms();
+            let (max, mean) = (mechanism.max_row_norm_squared(), mechanism.mean_row_norm_squared());
+            for (key, ours) in [
+                ("s1", norms.l1),
+                ("s2", norms.l2_squared.sqrt()),
+                ("zcdp_max", norms.l2_squared * max),
+                ("zcdp_mean", norms.l2_squared * mean),
+                ("pure_max", 2.0 * norms.l1 * norms.l1 * max),
+                ("pure_mean", 2.0 * norms.l1 * norms.l1 * mean),
+            ] {
+                let want = want[key].as_f64().unwrap();
+                assert!((ours - want).abs() < 1e-9 * want.max(1.0), "{} {key}: {ours}, want {want}", mechanism.name());
+            }
+        }
+    }
+    assert!(SquareRoot::new(MAX_HORIZON + 1).is_err() && SquareRoot::normalized(MAX_NORMALIZED + 1).is_err());
+    let shape = NamedShape::gaussian_max();
+    assert_eq!("normalized-sqrt".parse::<MechanismName>().unwrap().build(9, &shape).unwrap().name(), "normalized-sqrt");
+}
