@@ -4,7 +4,7 @@ use super::{PlanRequest, Sensitivity, calibrated, node_variance};
 use crate::budget::Budget;
 use crate::mechanism::{Mechanism, MechanismName, NamedShape};
 use crate::noise::DiscreteLaw;
-use crate::{Error, Result};
+use crate::Result;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
