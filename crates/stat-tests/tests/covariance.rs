@@ -24,12 +24,18 @@ fn request(mechanism: &str, horizon: u64, kind: NoiseKind, budget: f64) -> PlanR
 
 const KINDS: [NoiseKind; 2] = [NoiseKind::Laplace, NoiseKind::Gaussian];
 
-/// Horizon, budget (ε or ρ) and paths: noise of less than one event to noise of hundreds.
-const CASES: [(u64, f64, usize); 4] = [(1, 1.0, 80_000), (7, 1.0, 140_000), (24, 0.1, 50_000), (40, 3.0, 35_000)];
+/// Horizon, budget (ε or ρ) and paths: noise of about one event to noise of hundreds. The paths over 24 and 40 steps
+/// are enough to see 2 % of the variance of every mechanism.
+const CASES: [(u64, f64, usize); 4] = [(1, 1.0, 40_000), (7, 1.0, 50_000), (24, 0.1, 45_000), (40, 3.0, 30_000)];
+
+/// The laws a mechanism can be planned with.
+fn kinds(mechanism: &str) -> &'static [NoiseKind] {
+    if mechanism.ends_with("sqrt") { &[NoiseKind::Gaussian] } else { &KINDS }
+}
 
 fn has_its_covariance(mechanism: &str) {
     for (seed, (horizon, budget, paths)) in (1..).zip(CASES) {
-        for kind in KINDS {
+        for &kind in kinds(mechanism) {
             let plan = plan(mechanism, horizon, kind, budget);
             let verdict = Promise::of(&plan).judge(&releases(&plan, seed, paths));
             assert!(verdict.passes(LEVEL), "{mechanism} over {horizon} steps, {kind}: {verdict:?}");
@@ -56,6 +62,8 @@ covariances! {
     subtract_5: "subtract(k=5)",
     smooth_best: "smooth",
     smooth_uneven: "smooth(h=9,zeros=6)",
+    square_root: "sqrt",
+    normalized_square_root: "normalized-sqrt",
 }
 
 /// The draws of all nodes of the dense twin, one path a row and one node a column, under the names that [`releases`] uses.
@@ -82,7 +90,7 @@ fn contribution(values: &DMatrix<f64>, node: usize, weights: &[f64]) -> DMatrix<
 /// steps are all rejected; the same computation without tampering gives the releases themselves.
 #[test]
 fn wrong_releases_are_rejected() {
-    const PATHS: usize = 20_000;
+    const PATHS: usize = 16_000;
     const T: u64 = 24;
     for mechanism in ["binary", "honaker-online", "kary(k=3)", "subtract(k=5)", "smooth"] {
         for kind in KINDS {
@@ -124,29 +132,31 @@ fn wrong_releases_are_rejected() {
     }
 }
 
-/// 2 % more or less are seen at every horizon; at the shortest only with many more paths, here one group each.
+/// With more paths, 2 % more or less are seen at the shorter horizons too; over a single step every group is a path.
 #[test]
 fn two_percent_are_seen_at_every_horizon() {
     let key = SecretKey::insecure_from_test_seed(TestSeed(12));
     for kind in KINDS {
         let plan = plan("subtract(k=4)", 1, kind, 1.0);
-        let groups = Groups::new((0..1_000_000u32).map(|group| group.to_le_bytes())).expect("distinct groups");
+        let groups = Groups::new((0..1_200_000u32).map(|group| group.to_le_bytes())).expect("distinct groups");
         let mut streams = GroupedSums::new(plan.clone(), &key, "groups".parse().expect("a valid name"), groups)
             .expect("every plan has streams");
         let values = streams.tick().expect("within the horizon").iter().map(|release| release.value());
-        let values = DMatrix::from_iterator(1_000_000, 1, values);
+        let values = DMatrix::from_iterator(1_200_000, 1, values);
         let promise = Promise::of(&plan);
         assert!(promise.judge(&values).passes(LEVEL), "{kind}: {:?}", promise.judge(&values));
         for factor in [0.98f64, 1.02] {
             assert!(promise.judge(&(&values * factor.sqrt())).scale < LEVEL, "one step, {kind}, {factor}");
         }
     }
-    for (seed, (horizon, budget, paths)) in (1..).zip(CASES).skip(1) {
+    for (horizon, paths) in [(2, 500_000), (7, 140_000), (40, 30_000)] {
         for kind in KINDS {
-            let plan = plan("subtract(k=4)", horizon, kind, budget);
+            let plan = plan("subtract(k=4)", horizon, kind, 1.0);
             let promise = Promise::of(&plan);
+            let drawn = releases(&plan, 12, paths);
+            assert!(promise.judge(&drawn).passes(LEVEL), "{horizon} steps, {kind}: {:?}", promise.judge(&drawn));
             for factor in [0.98f64, 1.02] {
-                let verdict = promise.judge(&(releases(&plan, seed, paths) * factor.sqrt()));
+                let verdict = promise.judge(&(&drawn * factor.sqrt()));
                 assert!(verdict.scale < LEVEL, "{horizon} steps, {kind}, {factor}: {verdict:?}");
             }
         }
@@ -236,7 +246,7 @@ fn other_streams_plans_and_keys_are_independent() {
 fn restored_streams_release_the_same_values() {
     let key = SecretKey::insecure_from_test_seed(TestSeed(41));
     for mechanism in MECHANISMS {
-        for kind in KINDS {
+        for &kind in kinds(mechanism) {
             for (horizon, budget, _) in CASES {
                 let plan = plan(mechanism, horizon, kind, budget);
                 let drawn = releases(&plan, 41, 3);

@@ -152,7 +152,7 @@ fn greatest_loss(without: &Histogram, with: &Histogram) -> (f64, f64) {
 
 /// Measured with and without one event, over streams of many names.
 fn is_as_private_as_promised(mechanism: &str, horizon: u64) {
-    const PATHS: usize = 200_000;
+    const PATHS: usize = 150_000;
     const EPSILON: f64 = 1.0;
     let measured = |epsilon: f64, seed: u64| {
         let experiment = Experiment::new(plan(mechanism, horizon, epsilon));

@@ -3,6 +3,7 @@
 mod budget;
 mod key;
 mod mechanisms;
+mod plan;
 mod simulate;
 
 pub use budget::BudgetFlags;
@@ -25,6 +26,8 @@ enum Command {
     Release(Box<crate::release::ReleaseArgs>),
     /// Make and inspect secret keys.
     Key(key::KeyArgs),
+    /// Rank every mechanism under a budget by its exact error, beside the proven lower bound.
+    Plan(plan::PlanArgs),
     /// List mechanisms with their exact sensitivity and error at a horizon.
     Mechanisms(mechanisms::MechanismsArgs),
     /// Draw the noise of a mechanism many times, for research and for checking covariances.
@@ -37,6 +40,7 @@ impl Program {
         match self.command {
             Command::Release(args) => crate::release::run(*args),
             Command::Key(args) => args.run(),
+            Command::Plan(args) => args.run(),
             Command::Mechanisms(args) => args.run(),
             Command::Simulate(args) => args.run(),
         }

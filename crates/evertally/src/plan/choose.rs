@@ -1,10 +1,10 @@
 //! The search over mechanisms and laws: exact finite-T error decides.
 
 use super::{PlanRequest, Sensitivity, calibrated, node_variance};
+use crate::Result;
 use crate::budget::Budget;
 use crate::mechanism::{Mechanism, MechanismName, NamedShape};
 use crate::noise::DiscreteLaw;
-use crate::Result;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

@@ -15,7 +15,11 @@ pub struct Guarantee {
 }
 
 impl Guarantee {
-    pub(super) fn of(budget: &Budget, kind: NoiseKind) -> Self {
+    /// What noise of this kind gives when it is calibrated to a budget.
+    ///
+    /// # Panics
+    /// For Gaussian noise under a pure budget, which no plan has.
+    pub fn of(budget: &Budget, kind: NoiseKind) -> Self {
         let stated = match *budget {
             Budget::Approximate(epsilon, delta) => Some((epsilon, delta)),
             _ => None,

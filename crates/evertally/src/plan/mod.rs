@@ -8,10 +8,12 @@ mod choose;
 mod file;
 mod guarantee;
 mod interval;
+mod lower_bound;
 mod neighbours;
 
 pub use choose::{Candidate, NoiseKind, Objective};
 pub use guarantee::Guarantee;
+pub use lower_bound::gaussian_lower_bound;
 pub use neighbours::{Neighbours, Sensitivity, Unit, Values};
 
 use crate::budget::Budget;
