@@ -153,7 +153,7 @@ fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row 
             delta: stated.map(|(_, delta)| delta.get()).or(guarantee.pure_epsilon.map(|_| 0.0)),
             rho: guarantee.rho.get(),
         },
-        time_per_step: if MechanismName::has_heavy_steps(m.name().parse().expect("a mechanism's own name")) {
+        time_per_step: if m.name().parse::<MechanismName>().expect("a mechanism names itself").is_heavy() {
             m.horizon() as f64 / 2.0
         } else {
             m.draws_per_step()

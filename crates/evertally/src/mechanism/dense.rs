@@ -106,7 +106,7 @@ impl DensePair {
         for (i, node) in nodes.iter().enumerate() {
             let (first, last) = mechanism.node_span(*node);
             let last = last.min(horizon) as usize;
-            r.row_mut(i)[(first as usize - 1).min(last)..last].fill(1.0);
+            r.row_mut(i)[(first as usize - 1).min(last)..last].fill(mechanism.node_weight(*node));
         }
         Self { l, r, nodes }
     }

@@ -10,6 +10,7 @@
 //! Mechanisms know nothing of noise laws: a [`Cursor`] asks its caller for the value of a node.
 
 mod combinations;
+mod consistent;
 mod dense;
 mod digit_tree;
 mod digits;
@@ -20,11 +21,12 @@ mod smooth;
 mod square_root;
 mod trie;
 
+pub use consistent::{ConsistentTree, Levels};
 pub use dense::{DensePair, Matrix};
 pub use digit_tree::DigitTree;
 pub use flat::{InputNoise, OutputNoise};
 pub use honaker::HonakerOnline;
-pub use name::{MechanismName, NamedShape};
+pub use name::{LevelChoice, MechanismName, NamedShape};
 pub use smooth::Smooth;
 pub use square_root::SquareRoot;
 
@@ -125,6 +127,11 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
 
     /// The steps whose data a node sums (a row of `R` is 1 on them), first and last; the last may lie beyond `T`.
     fn node_span(&self, node: Node) -> (u64, u64);
+
+    /// The value of a node's row of `R` on the steps it sums.
+    fn node_weight(&self, _node: Node) -> f64 {
+        1.0
+    }
 
     /// Noise values come in units of `2^-fraction_bits` of the noise grid: 0 where `L` is integral.
     fn fraction_bits(&self) -> u32 {

@@ -1,6 +1,8 @@
 //! The names by which mechanisms are chosen: `binary`, `kary(k=5)`, `subtract(k=19)`, `smooth(h=6,zeros=3)`, …
 
-use super::{DigitTree, HonakerOnline, InputNoise, Mechanism, OutputNoise, Smooth, Spread, SquareRoot};
+use super::{
+    ConsistentTree, DigitTree, HonakerOnline, InputNoise, Levels, Mechanism, OutputNoise, Smooth, Spread, SquareRoot,
+};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -35,10 +37,26 @@ pub enum MechanismName {
     Subtract(Option<u64>),
     /// Smooth binary tree, (height, zeros); `None` = best shape.
     Smooth(Option<(u32, u32)>),
+    /// Consistent tree: arity, or the best; level weights, or the best.
+    Consistent(Option<u64>, LevelChoice),
     /// Square root of the prefix-sum matrix.
     Sqrt,
     /// The same with columns of one length.
     NormalizedSqrt,
+}
+
+/// How the level weights of a consistent tree are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LevelChoice {
+    /// Optimised for Laplace noise.
+    Best,
+    /// All equal, with or without the root.
+    Uniform {
+        /// Whether the root is measured.
+        root: bool,
+    },
+    /// The given ones.
+    Given(Levels),
 }
 
 /// What "best" means where a name leaves a parameter out: the figure to minimise.
@@ -88,7 +106,7 @@ const SEARCHED_ARITIES: std::ops::RangeInclusive<u64> = 2..=64;
 
 impl MechanismName {
     /// Every family, with parameters left open.
-    pub const FAMILIES: [MechanismName; 9] = [
+    pub const FAMILIES: [MechanismName; 10] = [
         Self::Input,
         Self::Output,
         Self::Binary,
@@ -96,13 +114,23 @@ impl MechanismName {
         Self::Kary(None),
         Self::Subtract(None),
         Self::Smooth(None),
+        Self::Consistent(None, LevelChoice::Best),
         Self::Sqrt,
         Self::NormalizedSqrt,
     ];
 
-    /// Whether a step costs more than logarithmic time.
-    pub fn has_heavy_steps(self) -> bool {
-        matches!(self, Self::Sqrt | Self::NormalizedSqrt)
+    /// Whether time and memory grow with the horizon instead of its logarithm.
+    pub fn is_heavy(self) -> bool {
+        self.longest_searched() < super::MAX_HORIZON
+    }
+
+    /// Longest horizon for which a search considers this family: building or running it takes about a second there.
+    pub(crate) fn longest_searched(self) -> u64 {
+        match self {
+            Self::Sqrt => 1 << 17,
+            Self::NormalizedSqrt | Self::Consistent(..) => 1 << 14,
+            _ => super::MAX_HORIZON,
+        }
     }
 
     /// The mechanism for a horizon; parameters left out are searched for the least `shape` figure.
@@ -121,9 +149,22 @@ impl MechanismName {
             Self::Subtract(None) => best_arity(shape, |k| DigitTree::subtractive(horizon, k.max(3)))?,
             Self::Smooth(Some((height, zeros))) => Arc::new(Smooth::new(horizon, height, zeros)?),
             Self::Smooth(None) => Arc::new(Smooth::best(horizon, shape)?),
+            Self::Consistent(arity, levels) => Arc::new(consistent(horizon, arity, levels, shape.mean)?),
             Self::Sqrt => Arc::new(SquareRoot::new(horizon)?),
             Self::NormalizedSqrt => Arc::new(SquareRoot::normalized(horizon)?),
         })
+    }
+}
+
+fn consistent(horizon: u64, arity: Option<u64>, levels: LevelChoice, mean: bool) -> Result<ConsistentTree> {
+    match (arity, levels) {
+        (None, LevelChoice::Best) => ConsistentTree::best(horizon, mean),
+        (Some(k), LevelChoice::Best) => ConsistentTree::optimised(horizon, k, mean),
+        (Some(k), LevelChoice::Uniform { root }) => ConsistentTree::uniform(horizon, k, root),
+        (Some(k), LevelChoice::Given(weights)) => ConsistentTree::new(horizon, k, weights),
+        (None, _) => {
+            Err(Error::invalid("`consistent` with level weights needs an arity: consistent(k=12,levels=uniform)"))
+        }
     }
 }
 
@@ -144,6 +185,15 @@ impl fmt::Display for MechanismName {
             Self::Kary(Some(k)) => write!(f, "kary(k={k})"),
             Self::Subtract(None) => f.write_str("subtract"),
             Self::Subtract(Some(k)) => write!(f, "subtract(k={k})"),
+            Self::Consistent(None, _) => f.write_str("consistent"),
+            Self::Consistent(Some(k), LevelChoice::Best) => write!(f, "consistent(k={k})"),
+            Self::Consistent(Some(k), LevelChoice::Uniform { root: true }) => {
+                write!(f, "consistent(k={k},levels=uniform)")
+            }
+            Self::Consistent(Some(k), LevelChoice::Uniform { root: false }) => {
+                write!(f, "consistent(k={k},levels=uniform,root=false)")
+            }
+            Self::Consistent(Some(k), LevelChoice::Given(levels)) => write!(f, "consistent(k={k},levels={levels})"),
             Self::Sqrt => f.write_str("sqrt"),
             Self::NormalizedSqrt => f.write_str("normalized-sqrt"),
             Self::Smooth(None) => f.write_str("smooth"),
@@ -156,61 +206,91 @@ impl FromStr for MechanismName {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (stem, parameters) = split(text)?;
-        let name = match stem {
+        let mut parameters = Parameters::split(text)?;
+        let name = match parameters.stem {
             "input" => Self::Input,
             "output" => Self::Output,
             "binary" => Self::Binary,
             "honaker-online" => Self::HonakerOnline,
-            "kary" => Self::Kary(take_one(text, &parameters, "k")?),
-            "subtract" => Self::Subtract(take_one(text, &parameters, "k")?),
+            "kary" => Self::Kary(parameters.number("k")?),
+            "subtract" => Self::Subtract(parameters.number("k")?),
+            "smooth" => match (parameters.number("h")?, parameters.number("zeros")?) {
+                (None, None) => Self::Smooth(None),
+                (Some(height), Some(zeros)) => Self::Smooth(Some((height, zeros))),
+                _ => {
+                    return Err(Error::invalid(format!(
+                        "`{text}` should have both parameters `h` and `zeros`, or neither"
+                    )));
+                }
+            },
+            "consistent" => Self::Consistent(parameters.number("k")?, parameters.levels()?),
             "sqrt" => Self::Sqrt,
             "normalized-sqrt" => Self::NormalizedSqrt,
-            "smooth" => Self::Smooth(take_shape(text, &parameters)?),
             _ => {
                 return Err(Error::invalid(format!(
                     "unknown mechanism `{text}`; known: input, output, binary, honaker-online, kary(k=5), \
-                     subtract(k=19), smooth, smooth(h=6,zeros=3), sqrt, normalized-sqrt"
+                     subtract(k=19), smooth, smooth(h=6,zeros=3), consistent, consistent(k=12), sqrt, normalized-sqrt"
                 )));
             }
         };
-        match name {
-            Self::Kary(_) | Self::Subtract(_) | Self::Smooth(_) => Ok(name),
-            _ if parameters.is_empty() => Ok(name),
-            _ => Err(Error::invalid(format!("mechanism `{stem}` takes no parameters, got `{text}`"))),
+        parameters.none_left()?;
+        Ok(name)
+    }
+}
+
+/// The parts of `stem(key=value,…)`; parameters are taken out one by one.
+struct Parameters<'a> {
+    text: &'a str,
+    stem: &'a str,
+    rest: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Parameters<'a> {
+    fn split(text: &'a str) -> Result<Self> {
+        let malformed = || Error::invalid(format!("malformed mechanism `{text}`; write it like `smooth(h=6,zeros=3)`"));
+        let Some((stem, rest)) = text.trim().split_once('(') else {
+            return Ok(Self { text, stem: text.trim(), rest: vec![] });
+        };
+        let inner = rest.strip_suffix(')').ok_or_else(malformed)?;
+        let pair = |part: &'a str| part.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
+        let rest = inner.split(',').map(|part| pair(part).ok_or_else(malformed)).collect::<Result<Vec<_>>>()?;
+        Ok(Self { text, stem: stem.trim(), rest })
+    }
+
+    fn take(&mut self, key: &str) -> Option<&'a str> {
+        let place = self.rest.iter().position(|(name, _)| *name == key)?;
+        Some(self.rest.remove(place).1)
+    }
+
+    fn number<N: FromStr>(&mut self, key: &str) -> Result<Option<N>> {
+        let Some(value) = self.take(key) else { return Ok(None) };
+        let refuse = |_| Error::invalid(format!("`{key}` of `{}` should be a whole number, got `{value}`", self.text));
+        value.parse().map(Some).map_err(refuse)
+    }
+
+    fn levels(&mut self) -> Result<LevelChoice> {
+        let root = match self.take("root") {
+            None | Some("true") => true,
+            Some("false") => false,
+            Some(other) => return Err(Error::invalid(format!("`root` should be true or false, got `{other}`"))),
+        };
+        match self.take("levels") {
+            Some("uniform") => Ok(LevelChoice::Uniform { root }),
+            _ if !root => {
+                Err(Error::invalid("`root=false` goes with `levels=uniform`; fewer given weights leave it out too"))
+            }
+            Some(weights) => Ok(LevelChoice::Given(weights.parse()?)),
+            None => Ok(LevelChoice::Best),
         }
     }
-}
 
-fn split(text: &str) -> Result<(&str, Vec<(&str, u64)>)> {
-    let malformed = || Error::invalid(format!("malformed mechanism `{text}`; write it like `smooth(h=6,zeros=3)`"));
-    let Some((stem, rest)) = text.trim().split_once('(') else { return Ok((text.trim(), vec![])) };
-    let inner = rest.strip_suffix(')').ok_or_else(malformed)?;
-    let parameters =
-        inner.split(',').map(|part| parse_parameter(part).ok_or_else(malformed)).collect::<Result<Vec<_>>>()?;
-    Ok((stem.trim(), parameters))
-}
-
-fn parse_parameter(part: &str) -> Option<(&str, u64)> {
-    let (key, value) = part.split_once('=')?;
-    Some((key.trim(), value.trim().parse().ok()?))
-}
-
-fn take_one(text: &str, parameters: &[(&str, u64)], key: &str) -> Result<Option<u64>> {
-    match parameters {
-        [] => Ok(None),
-        [(name, value)] if *name == key => Ok(Some(*value)),
-        _ => Err(Error::invalid(format!("`{text}` should have the one parameter `{key}`"))),
-    }
-}
-
-fn take_shape(text: &str, parameters: &[(&str, u64)]) -> Result<Option<(u32, u32)>> {
-    let find = |key| parameters.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
-    let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-    match (parameters.len(), find("h"), find("zeros")) {
-        (0, _, _) => Ok(None),
-        (2, Some(height), Some(zeros)) => Ok(Some((small(height), small(zeros)))),
-        _ => Err(Error::invalid(format!("`{text}` should have the two parameters `h` and `zeros`"))),
+    fn none_left(&self) -> Result<()> {
+        match self.rest.first() {
+            None => Ok(()),
+            Some((key, _)) => {
+                Err(Error::invalid(format!("`{}` has no parameter `{key}`, in `{}`", self.stem, self.text)))
+            }
+        }
     }
 }
 

@@ -250,7 +250,19 @@ fn golden_values() {
 
 #[test]
 fn names_round_trip_and_bad_ones_are_refused() {
-    for name in ["input", "binary", "kary(k=5)", "subtract(k=19)", "subtract", "smooth", "smooth(h=6,zeros=3)"] {
+    for name in [
+        "input",
+        "binary",
+        "kary(k=5)",
+        "subtract(k=19)",
+        "subtract",
+        "smooth",
+        "smooth(h=6,zeros=3)",
+        "consistent",
+        "consistent(k=12)",
+        "consistent(k=12,levels=uniform,root=false)",
+        "consistent(k=2,levels=3:2:1)",
+    ] {
         assert_eq!(name.parse::<MechanismName>().unwrap().to_string(), name);
     }
     assert_eq!(" smooth( h = 6 , zeros=3 )".parse::<MechanismName>().unwrap().to_string(), "smooth(h=6,zeros=3)");

@@ -43,8 +43,12 @@ pub struct Candidate {
     pub mean_std: f64,
 }
 
-/// Longest horizon for which a search considers mechanisms whose steps cost time proportional to it.
-const LONGEST_HEAVY: u64 = 1 << 14;
+/// Whether a search considers a family: heavy ones only up to their horizon, and the square roots for Gaussian noise.
+fn is_searched(request: &PlanRequest, kind: NoiseKind, name: MechanismName) -> bool {
+    let square_root = matches!(name, MechanismName::Sqrt | MechanismName::NormalizedSqrt);
+    let short_enough = request.horizon <= name.longest_searched() && !(request.light_steps && name.is_heavy());
+    short_enough && !(square_root && kind == NoiseKind::Laplace)
+}
 
 pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     // Refuse senseless requests before any search hides them behind "no candidate".
@@ -58,10 +62,7 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     for kind in kinds {
         let shape = kind.shape().by_mean(request.objective == Objective::Mean).with_spread(sensitivity.spread);
         let names = request.mechanism.as_ref().map_or(&MechanismName::FAMILIES[..], std::slice::from_ref);
-        // The square roots are heavy, and for Gaussian noise only.
-        let light = request.light_steps || kind == NoiseKind::Laplace || request.horizon > LONGEST_HEAVY;
-        let without_heavy = request.mechanism.is_none() && light;
-        for name in names.iter().filter(|name| !(without_heavy && name.has_heavy_steps())) {
+        for name in names.iter().filter(|name| request.mechanism.is_some() || is_searched(request, kind, **name)) {
             match name.build(request.horizon, &shape).and_then(|m| candidate(request, kind, m)) {
                 Ok(candidate) => found.push(candidate),
                 // A family may not reach the horizon, the law or the noise scale; that matters if nothing else does.

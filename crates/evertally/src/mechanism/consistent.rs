@@ -1,0 +1,283 @@
+//! The consistent tree: every block of a k-ary tree is measured, and every prefix is estimated from all of them.
+//!
+//! Level `l` has the blocks of `k^l` steps, the last one cut at `T`; levels go up to the first with a single block, the
+//! root, which may be left out. A block of level `l` is measured with weight `W_l` (a row of `R` is `W_l` on its steps), so a
+//! step costs `s1 = Σ W_l` whatever it is. The release is the best linear unbiased estimate of the prefix from all
+//! measurements, `L = A R⁺` (Hay, Rastogi, Miklau, Suciu 2010, arXiv 0904.0942; Honaker 2015, "full" estimation): it needs
+//! noise of blocks that are still open, and no data from the future.
+//!
+//! **Estimation in two passes.** Let `1/W²` be the variance of a measurement (`z/W`). Upwards, a block with children of total
+//! variance `V` and total estimate `S` has the estimate `u = (V W² · z/W + S) / (1 + V W²)` of variance `V / (1 + V W²)`.
+//! Downwards, a child's estimate moves by its share `var/V` of what its parent's final estimate differs from `S`.
+//!
+//! **Variance of a prefix.** Inside a block let `β` be the regression of the prefix on the block's total and `c` its variance
+//! given the total; both follow from the child that holds the end of the prefix. At the top the variance is
+//! `c + β² · var(total)`.
+//!
+//! **Exact release.** `W` are integers, noise is integer, and `L` is rational: the noise of a release is computed with so
+//! many digits that its rounding to `2^-8` of the grid is certain (as for the square roots, `⌊x + √2 - 1⌋`). `A x` is a whole
+//! number, so rounding the noise rounds the release.
+
+mod estimate;
+mod levels;
+
+pub use levels::Levels;
+
+use super::{ColumnNorms, Cursor, Mechanism, Spread, check_horizon};
+use crate::noise::Node;
+use crate::{Error, Result};
+use std::sync::Arc;
+
+/// A consistent k-ary tree with integer level weights.
+#[derive(Clone, Debug)]
+pub struct ConsistentTree {
+    shape: Arc<Shape>,
+    row_norms: Arc<[f64]>,
+}
+
+/// Arity, horizon and weights.
+#[derive(Clone, Debug)]
+struct Shape {
+    horizon: u64,
+    arity: u64,
+    /// `W_l`, leaves first.
+    weights: Levels,
+}
+
+/// Longest horizon: a cursor holds all releases.
+const MAX_HORIZON: u64 = 1 << 20;
+/// Releases are rounded to `2^-8` of the grid.
+const FRACTION_BITS: u32 = 8;
+
+impl ConsistentTree {
+    /// A tree of `arity` (2 and more) over `horizon` steps (1 ..= 2^20) with the given weights of its levels, leaves first:
+    /// one for every level, or one fewer to leave out the root. `O(T h)`.
+    ///
+    /// # Errors
+    /// If the number of weights does not fit the horizon.
+    pub fn new(horizon: u64, arity: u64, weights: Levels) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "consistent")?;
+        if !(2..=MAX_HORIZON).contains(&arity) {
+            return Err(Error::invalid(format!("`consistent` needs an arity k from 2 to {MAX_HORIZON}, got {arity}")));
+        }
+        let levels = Self::level_count(horizon, arity);
+        let given = weights.as_slice().len();
+        if given != levels && (given + 1 != levels || given == 0) {
+            return Err(Error::invalid(format!(
+                "`consistent(k={arity})` over {horizon} steps has {levels} levels with its root, and {given} weights are given"
+            )));
+        }
+        let shape = Arc::new(Shape { horizon, arity, weights });
+        let row_norms = shape.prefix_variances().into();
+        Ok(Self { shape, row_norms })
+    }
+
+    /// The same with equal weights, with or without the root.
+    pub fn uniform(horizon: u64, arity: u64, root: bool) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "consistent")?;
+        let levels = Self::level_count(horizon, arity.max(2));
+        let kept = if root || levels == 1 { levels } else { levels - 1 };
+        Self::new(horizon, arity, Levels::new(&vec![1; kept])?)
+    }
+
+    /// The best weights for an arity, by the largest or the mean variance under Laplace noise: a deterministic descent on
+    /// the logarithms of the weights, started from equal ones, with and without the root.
+    pub fn optimised(horizon: u64, arity: u64, mean: bool) -> Result<Self> {
+        let start = [Self::uniform(horizon, arity, true)?, Self::uniform(horizon, arity, false)?];
+        let figure = |tree: &Self| tree.laplace_figure(mean);
+        let best = start.into_iter().map(|tree| tree.descend(mean)).min_by(|a, b| figure(a).total_cmp(&figure(b)));
+        Ok(best.expect("two starts"))
+    }
+
+    /// The best arity from 2 to 64 with optimised weights: the six best with equal weights are tried. `O(T h)` a trial.
+    pub fn best(horizon: u64, mean: bool) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "consistent")?;
+        let figure = |tree: &Self| tree.laplace_figure(mean);
+        let mut uniform = Vec::new();
+        for k in 2..=64 {
+            uniform.extend([Self::uniform(horizon, k, true)?, Self::uniform(horizon, k, false)?]);
+        }
+        uniform.sort_by(|a, b| figure(a).total_cmp(&figure(b)));
+        uniform.dedup_by(|a, b| figure(a) == figure(b));
+        let best = uniform.into_iter().take(6).map(|tree| tree.descend(mean));
+        Ok(best.min_by(|a, b| figure(a).total_cmp(&figure(b))).expect("some arity fits"))
+    }
+
+    /// ε²·variance.
+    fn laplace_figure(&self, mean: bool) -> f64 {
+        let row = if mean { self.mean_row_norm_squared() } else { self.max_row_norm_squared() };
+        2.0 * (self.l1_column_sum() as f64).powi(2) * row
+    }
+
+    /// Coordinate descent with shrinking steps; ends on integer weights with about 8 bits.
+    fn descend(self, mean: bool) -> Self {
+        let count = self.shape.weights.as_slice().len();
+        let build = |logs: &[f64]| {
+            let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let weights: Vec<u16> = logs.iter().map(|x| (256.0 * libm::exp(x - top)).round().max(1.0) as u16).collect();
+            let levels = Levels::new(&weights).expect("as many as before");
+            Self::new(self.shape.horizon, self.shape.arity, levels).expect("as many as before")
+        };
+        let mut logs = vec![0.0; count];
+        let mut best = build(&logs);
+        let mut step = 0.4;
+        while step > 0.01 && count > 1 {
+            let before = best.laplace_figure(mean);
+            for level in 0..count {
+                for change in [step, -step] {
+                    let mut tried = logs.clone();
+                    tried[level] += change;
+                    let candidate = build(&tried);
+                    if candidate.laplace_figure(mean) < best.laplace_figure(mean) {
+                        (best, logs) = (candidate, tried);
+                    }
+                }
+            }
+            if best.laplace_figure(mean) >= before * (1.0 - 1e-4) {
+                step /= 2.0;
+            }
+        }
+        best
+    }
+
+    /// Number of levels with the root.
+    fn level_count(horizon: u64, arity: u64) -> usize {
+        let (mut levels, mut blocks) = (1, horizon);
+        while blocks > 1 {
+            blocks = blocks.div_ceil(arity);
+            levels += 1;
+        }
+        levels
+    }
+}
+
+impl Shape {
+    /// `W_l`, and `None` for a root that is left out.
+    fn weight(&self, level: usize) -> Option<u16> {
+        self.weights.as_slice().get(level).copied()
+    }
+
+    /// Number of levels with the root, measured or not.
+    fn levels(&self) -> usize {
+        ConsistentTree::level_count(self.horizon, self.arity)
+    }
+
+    fn blocks(&self, level: usize) -> u64 {
+        (0..level).fold(self.horizon, |blocks, _| blocks.div_ceil(self.arity))
+    }
+
+    /// The children of a block: their indices one level down.
+    fn children(&self, level: usize, index: u64) -> std::ops::Range<u64> {
+        let below = self.blocks(level - 1);
+        (index * self.arity).min(below)..((index + 1) * self.arity).min(below)
+    }
+
+    /// `‖L_t‖²` for all steps, from the leaves up: for every prefix inside a block its (c, β), one level at a time.
+    fn prefix_variances(&self) -> Vec<f64> {
+        let precision = |level: usize| self.weight(level).map_or(0.0, |w| f64::from(w).powi(2));
+        let mut variances = vec![1.0 / precision(0); self.horizon as usize];
+        let mut prefixes = vec![(0.0, 1.0); self.horizon as usize];
+        let mut width = 1usize;
+        for level in 1..self.levels() {
+            let parents = variances.len().div_ceil(self.arity as usize);
+            let mut above = Vec::with_capacity(parents);
+            for parent in 0..parents {
+                let children = parent * self.arity as usize..variances.len().min((parent + 1) * self.arity as usize);
+                let total: f64 = variances[children.clone()].iter().sum();
+                let mut before = 0.0;
+                for child in children {
+                    let end = prefixes.len().min((child + 1) * width);
+                    for (c, beta) in &mut prefixes[child * width..end] {
+                        let with_total = before + *beta * variances[child];
+                        let alone = before + *c + *beta * *beta * variances[child];
+                        (*c, *beta) = (alone - with_total * with_total / total, with_total / total);
+                    }
+                    before += variances[child];
+                }
+                above.push(total / (1.0 + total * precision(level)));
+            }
+            variances = above;
+            width *= self.arity as usize;
+        }
+        prefixes.into_iter().map(|(c, beta)| c + beta * beta * variances[0]).collect()
+    }
+}
+
+impl Mechanism for ConsistentTree {
+    fn name(&self) -> String {
+        format!("consistent(k={},levels={})", self.shape.arity, self.shape.weights)
+    }
+
+    fn horizon(&self) -> u64 {
+        self.shape.horizon
+    }
+
+    /// Every step lies in one block of each level.
+    fn column_norms(&self) -> ColumnNorms {
+        let weights = self.shape.weights.as_slice().iter().map(|w| f64::from(*w));
+        ColumnNorms { l1: weights.clone().sum(), l2_squared: weights.map(|w| w * w).sum() }
+    }
+
+    fn capped_column_sum(&self, spread: Spread) -> u128 {
+        let width = |level: usize| u128::from(self.shape.arity).saturating_pow(level as u32).min(self.horizon().into());
+        let weights = self.shape.weights.as_slice().iter().enumerate();
+        weights.map(|(level, w)| u128::from(*w).pow(2) * spread.within(width(level))).sum()
+    }
+
+    fn random_access(&self) -> bool {
+        false
+    }
+
+    fn row_norm_squared(&self, step: u64) -> f64 {
+        self.row_norms[step as usize - 1]
+    }
+
+    fn max_row_norm_squared(&self) -> f64 {
+        self.row_norms.iter().copied().fold(0.0, f64::max)
+    }
+
+    fn mean_row_norm_squared(&self) -> f64 {
+        self.row_norms.iter().sum::<f64>() / self.row_norms.len() as f64
+    }
+
+    /// All entries of the row, by magnitude. `O(T h)`.
+    fn row_magnitudes(&self, step: u64) -> Vec<(f64, u64)> {
+        let mut magnitudes = Vec::new();
+        self.visit_row(step, &mut |_, weight| magnitudes.push((weight.abs(), 1)));
+        magnitudes
+    }
+
+    /// `O(T h)`: the estimate of one prefix reads every block.
+    fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        self.shape.visit_row(step, visit);
+    }
+
+    fn node_span(&self, node: Node) -> (u64, u64) {
+        let width = self.shape.arity.saturating_pow(node.level);
+        (node.index * width + 1, (node.index + 1).saturating_mul(width))
+    }
+
+    fn node_weight(&self, node: Node) -> f64 {
+        f64::from(self.shape.weight(node.level as usize).expect("a measured level"))
+    }
+
+    fn fraction_bits(&self) -> u32 {
+        FRACTION_BITS
+    }
+
+    fn cursor(&self) -> Box<dyn Cursor> {
+        Box::new(estimate::Estimate::new(self.shape.clone(), FRACTION_BITS))
+    }
+
+    fn draws_per_step(&self) -> f64 {
+        let k = self.shape.arity as f64;
+        k / (k - 1.0)
+    }
+
+    fn memory_words(&self) -> u64 {
+        6 * self.horizon()
+    }
+}
+
+#[cfg(test)]
+mod tests;
