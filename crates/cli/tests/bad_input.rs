@@ -29,7 +29,11 @@ fn unreadable_events_are_named_by_file_line_and_column() {
         (row("2023-12-31T23:59:59Z,a,ann,1"), &none, &["line 3", "outside the horizon"]),
         (row("2024-01-03,a,ann,1\n2024-01-02,a,ann,1"), &none, &["line 4", "--sort-buffer"]),
         (row("2024-01-02,a,ann"), &none, &["line 3", "3", "4"]),
-        (row("2024-01-02,a,ann,99999999999999999999"), &sum, &["line 3", "too large"]),
+        (
+            row("2024-01-02,a,ann,99999999999999999999"),
+            &[&sum[..], &["--out-of-bounds", "refuse"]].concat(),
+            &["line 3", "too large"],
+        ),
         (
             row("2024-01-02,a,ann,11"),
             &[&sum[..], &["--out-of-bounds", "refuse"]].concat(),
@@ -53,6 +57,7 @@ fn senseless_flags_are_refused() {
         (&["--value", "amount", "--bounds", "3,1"], "above the upper"),
         (&["--value", "amount", "--bounds", "0,1.5"], "not a multiple of the grid"),
         (&["--value", "amount", "--bounds", "0,1", "--grid", "0"], "grid"),
+        (&["--value", "amount", "--bounds", "nan,1"], "not a number"),
         (&["--bounds", "0,1"], "--value"),
         (&["--person", "who"], "--max-events"),
         (&["--person", "who", "--max-events", "0"], "max_events"),

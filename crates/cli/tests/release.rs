@@ -102,6 +102,9 @@ fn without_noise_the_counts_are_exact() {
     assert_eq!(exact("c.csv", &["--person", "who", "--max-events", "1"]), ["1 2", "2 2", "3 3"]);
     let sum = exact("d.csv", &["--value", "amount", "--bounds=-1,5", "--grid", "0.25"]);
     assert_eq!(sum, ["1 0.50", "2 0.50", "3 5.75"]);
+    bench.write("events.csv", "time,amount\n2024-01-01,1e30\n2024-01-02,-1e30\n2024-01-03,1e18\n");
+    assert_eq!(exact("f.csv", &["--value", "amount", "--bounds=-1,5"]), ["1 5", "2 4", "3 9"]);
+    bench.write("events.csv", EVENTS);
     bench.write("groups.csv", "who,group\nann,a\nbob,b\nann,b\n");
     let pairs = exact("e.csv", &["--group-by", "group,who", "--groups-file", "groups.csv", "--rest", "-"]);
     assert_eq!(pairs[8..], ["a ann 3 2", "b bob 3 1", "b ann 3 0", "- - 3 1"]);

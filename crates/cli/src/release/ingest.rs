@@ -8,6 +8,7 @@ use crate::input::{Cancelled, Event, InputError, Role};
 use crate::ledger::StreamDigest;
 use crate::steps::TimeParser;
 use anyhow::Result;
+use evertally::decimal::{DecimalError, Grid};
 use evertally::mechanism::Spread;
 use evertally::noise::SecretKey;
 use evertally::plan::Unit;
@@ -167,13 +168,14 @@ impl<'a> Ingest<'a> {
             return Ok(Some(1));
         }
         let request = self.setup.plan.request();
-        let Some(value) = event.multiple_of(request.grid)? else {
+        let (lower, upper) = request.values.bounds();
+        let clamps = self.setup.out_of_bounds == OutOfBounds::Clamp;
+        let Some(value) = multiple(event, request.grid, clamps)? else {
             let missing =
                 || event.error(Role::Value, "the event has no value; leave such events out with --missing skip");
             return self.skip_or(self.setup.missing, missing);
         };
-        let (lower, upper) = request.values.bounds();
-        if self.setup.out_of_bounds == OutOfBounds::Refuse && !(lower..=upper).contains(&value) {
+        if !clamps && !(lower..=upper).contains(&value) {
             let (lower, upper) = (request.grid.format(lower.into()), request.grid.format(upper.into()));
             let problem = format!("is outside the bounds {lower} to {upper}; widen them, or use --out-of-bounds clamp");
             return Err(event.bad_cell(Role::Value, problem).into());
@@ -221,6 +223,18 @@ impl<'a> Ingest<'a> {
             self.open.fill(0);
         }
         Ok(())
+    }
+}
+
+/// The value in multiples of the grid. One too large for 64 bits is as good as any beyond the bounds, where it is clamped.
+fn multiple(event: &Event<'_>, grid: Grid, clamps: bool) -> Result<Option<i64>, InputError> {
+    let value = event.value();
+    match value.multiple_of(grid) {
+        Err(DecimalError::Overflow) if clamps => {
+            let negative = value.to_string().trim_start().starts_with('-');
+            Ok(Some(if negative { i64::MIN } else { i64::MAX }))
+        }
+        _ => event.multiple_of(grid),
     }
 }
 

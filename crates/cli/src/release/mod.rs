@@ -62,6 +62,9 @@ pub fn run(args: ReleaseArgs) -> Result<()> {
 fn interruptible() -> Result<Arc<AtomicBool>> {
     let cancelled = Arc::new(AtomicBool::new(false));
     let flag = cancelled.clone();
-    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))?;
-    Ok(cancelled)
+    match ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed)) {
+        // A program that runs several releases keeps the handler of the first.
+        Ok(()) | Err(ctrlc::Error::MultipleHandlers) => Ok(cancelled),
+        Err(error) => Err(error.into()),
+    }
 }

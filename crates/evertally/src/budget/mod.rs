@@ -66,6 +66,11 @@ impl Budget {
         let rho_of = |r| if allow_weak { Rho::new_even_if_weak(r) } else { Rho::new(r) };
         match (epsilon, delta, rho) {
             (Some(e), None, None) => Ok(Self::Pure(epsilon_of(e)?)),
+            (Some(_), Some(d), None) if d > Delta::WEAK && d < 1.0 && !allow_weak => Err(Error::invalid(format!(
+                "delta = {d} protects next to nothing (the limit is {}): with that probability anything may come out; \
+                 lower it, or allow a weak budget explicitly",
+                Delta::WEAK
+            ))),
             (Some(e), Some(d), None) => Ok(Self::Approximate(epsilon_of(e)?, Delta::new(d)?)),
             (None, None, Some(r)) => Ok(Self::Zcdp(rho_of(r)?)),
             (None, None, None) => Err(Error::invalid("a privacy budget is needed: epsilon, epsilon and delta, or rho")),

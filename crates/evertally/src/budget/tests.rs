@@ -33,6 +33,7 @@ fn senseless_budgets_are_refused_with_a_reason() {
         (None, Some(1e-6), None),
         (None, Some(1e-6), Some(1.0)),
         (Some(1.0), Some(1.0), None),
+        (Some(1.0), Some(0.5), None),
     ];
     for (e, d, r) in refused {
         assert!(Budget::from_numbers(e, d, r, false).is_err(), "{e:?} {d:?} {r:?}");

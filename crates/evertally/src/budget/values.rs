@@ -84,6 +84,9 @@ impl Rho {
 }
 
 impl Delta {
+    /// Above this δ one person in ten may be exposed outright.
+    pub const WEAK: f64 = 0.1;
+
     /// A δ strictly between 0 and 1.
     pub fn new(value: f64) -> Result<Self> {
         if value > 0.0 && value < 1.0 {

@@ -240,11 +240,13 @@ impl Mechanism for ConsistentTree {
         self.row_norms.iter().sum::<f64>() / self.row_norms.len() as f64
     }
 
-    /// All entries of the row, by magnitude. `O(T h)`.
+    /// An equal-weight sum with the row's variance and no lighter tails: no weight exceeds `1 / min W`, so the fourth moment
+    /// is at most that of `variance · min W²` equal terms.
     fn row_magnitudes(&self, step: u64) -> Vec<(f64, u64)> {
-        let mut magnitudes = Vec::new();
-        self.visit_row(step, &mut |_, weight| magnitudes.push((weight.abs(), 1)));
-        magnitudes
+        let least = self.shape.weights.as_slice().iter().copied().min().map_or(1.0, f64::from);
+        let variance = self.row_norm_squared(step);
+        let terms = (variance * least * least).floor().max(1.0);
+        vec![((variance / terms).sqrt(), terms as u64)]
     }
 
     /// `O(T h)`: the estimate of one prefix reads every block.

@@ -146,7 +146,8 @@ impl DensePair {
             }
             y.iter().map(|y| y * y).sum::<f64>()
         };
-        Some((0..steps).map(reveals).fold(0.0, f64::max))
+        // Never more than the column norm, which rounding could exceed in the last digit.
+        Some((0..steps).map(reveals).fold(0.0, f64::max).min(self.column_norms().l2_squared))
     }
 
     /// `‖L_t‖²` for `t = 1 ..= T`.

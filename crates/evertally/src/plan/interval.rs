@@ -16,14 +16,15 @@
 use super::NoiseKind;
 use crate::{Error, Result};
 
-/// Computes half-widths; remembers those of equal-weight sums.
+/// Computes half-widths; remembers the quantiles of equal-weight sums.
 #[derive(Debug)]
 pub(super) struct IntervalTable {
     kind: NoiseKind,
     /// Continuous scale: σ, or the Laplace scale, in multiples of the grid.
     scale: f64,
     confidence: f64,
-    equal: std::collections::HashMap<u64, u128>,
+    /// Quantiles of sums of so many variables of unit scale.
+    equal: std::collections::HashMap<u64, f64>,
 }
 
 /// Above this many Laplace terms the normal law is within 10⁻⁴ of the quantile; a fourth-cumulant correction is added.
@@ -39,13 +40,14 @@ impl IntervalTable {
 
     /// Least `q` with `P(|Σ w z| ≤ q) ≥ confidence`, in multiples of the grid. `magnitudes` are (|weight|, count).
     pub(super) fn half_width(&mut self, magnitudes: &[(f64, u64)]) -> u128 {
-        match *magnitudes {
-            [(1.0, n)] => {
-                let (kind, scale, confidence) = (self.kind, self.scale, self.confidence);
-                *self.equal.entry(n).or_insert_with(|| round_up(scale * equal_quantile(kind, n, confidence)))
+        let unrounded = match *magnitudes {
+            [(weight, n)] => {
+                let (kind, confidence) = (self.kind, self.confidence);
+                weight * *self.equal.entry(n).or_insert_with(|| equal_quantile(kind, n, confidence))
             }
-            _ => round_up(self.scale * weighted_quantile(self.kind, magnitudes, self.confidence)),
-        }
+            _ => weighted_quantile(self.kind, magnitudes, self.confidence),
+        };
+        round_up(self.scale * unrounded)
     }
 }
 

@@ -42,10 +42,14 @@ fn figures_rows_and_sensitivity_match_dense_linear_algebra() {
                 let row = l.row(step as usize - 1);
                 let want = row.norm_squared();
                 assert!((tree.row_norm_squared(step) / want - 1.0).abs() < 1e-9, "{name} at {horizon}, step {step}");
+                let (terms, mut fourth) = (tree.row_magnitudes(step), 0.0);
                 tree.visit_row(step, &mut |node, weight| {
+                    fourth += weight.powi(4);
                     let column = nodes.iter().position(|n| *n == node).unwrap();
                     assert!((weight - row[column]).abs() < 1e-9, "{name} at {horizon}, step {step}, {node:?}");
                 });
+                let allowed: f64 = terms.iter().map(|(w, n)| w.powi(4) * *n as f64).sum();
+                assert!(fourth <= allowed * (1.0 + 1e-9), "{name} at {horizon}, step {step}: heavier tails");
             }
             let columns = |norm: fn(f64) -> f64| {
                 (0..horizon as usize).map(|j| r.column(j).iter().map(|x| norm(*x)).sum::<f64>()).fold(0.0, f64::max)
