@@ -62,6 +62,8 @@ covariances! {
     subtract_5: "subtract(k=5)",
     smooth_best: "smooth",
     smooth_uneven: "smooth(h=9,zeros=6)",
+    consistent_best: "consistent",
+    consistent_uniform: "consistent(k=3,levels=uniform,root=false)",
     square_root: "sqrt",
     normalized_square_root: "normalized-sqrt",
 }

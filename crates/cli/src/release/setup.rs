@@ -247,8 +247,8 @@ fn values(args: &ReleaseArgs, grid: Grid) -> Result<Values> {
         return Err(usage(format!("--bounds needs two numbers, LOW,HIGH, and got {}", bounds.len())));
     };
     let multiple = |text: &String| {
-        let multiple =
-            parse_scaled(text, grid).map_err(|problem| usage(format!("--bounds: {} {problem}", quoted(text))))?;
+        let refuse = |_| usage(format!("--bounds: {} is not a number that fits the grid {grid}", quoted(text)));
+        let multiple = parse_scaled(text, grid).map_err(refuse)?;
         // A bound between two grid values would be rounded: say so instead.
         let exact = parse_scaled(&grid.format(multiple.into()), grid) == Ok(multiple) && on_grid(text, grid);
         if exact {
