@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use evertally::noise::SecretKey;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use zeroize::Zeroizing;
 
 const HEADER: &str = "evertally key 1 - SECRET: whoever reads this can remove the noise of its releases";
@@ -36,35 +36,6 @@ pub fn create(path: &Path) -> Result<SecretKey> {
         return Err(error).with_context(|| format!("cannot write the key file {}", path.display()));
     }
     Ok(key)
-}
-
-/// A key file that a run has made, and takes away again unless it publishes something.
-#[must_use]
-pub struct NewKey(Option<PathBuf>);
-
-impl NewKey {
-    /// The key has been used: it stays.
-    pub fn keep(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for NewKey {
-    fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            let _ = std::fs::remove_file(path);
-        }
-    }
-}
-
-/// Makes a key file where there is none, if `wanted`, and says so: a new key knows nothing of what another has spent.
-pub fn create_if_absent(path: &Path, wanted: bool) -> Result<Option<NewKey>> {
-    if !wanted || path.exists() {
-        return Ok(None);
-    }
-    let key = create(path)?;
-    eprintln!("there was no key {}; made a new one, {}", path.display(), key.id());
-    Ok(Some(NewKey(Some(path.to_owned()))))
 }
 
 /// Reads a key file.

@@ -2,17 +2,22 @@
 //!
 //! For every stream the ledger holds the plan's digest and, for every number of steps that was ever published, a keyed
 //! digest of the closed steps. The same data again gives the same digest and the same release; more steps of the same
-//! data extend it; anything else is refused, because the difference of two releases with equal noise is exact.
+//! data extend it; anything else is refused, because the difference of two releases with equal noise is exact. A key is
+//! made together with its ledger, and a key without one is refused: it may have published anything.
 
 use crate::failure::usage;
-use crate::keyfile::{self, NewKey};
+use crate::input::Cancelled;
+use crate::keyfile;
 use anyhow::{Context, Result};
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
+use evertally::plan::Plan;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use zeroize::Zeroize;
 
 const VERSION: u32 = 1;
@@ -29,8 +34,65 @@ struct Contents {
 #[serde(deny_unknown_fields)]
 struct Entry {
     plan: String,
+    /// The plan itself, so that a later run can say what differs.
+    #[serde(default)]
+    plan_text: String,
     /// Keyed digest of the first `n` closed steps, for every `n` that was published.
     published: BTreeMap<u64, String>,
+}
+
+/// Makes a key file and its empty ledger.
+pub fn new_key(path: &Path) -> Result<SecretKey> {
+    let ledger = ledger_path(path);
+    if ledger.exists() {
+        return Err(usage(format!(
+            "{} exists already; it belongs to a key that was here: restore that key, or give another name",
+            ledger.display()
+        )));
+    }
+    let key = keyfile::create(path)?;
+    let contents = Contents { version: VERSION, key_id: key.id().to_string(), streams: BTreeMap::new() };
+    if let Err(error) = write(&ledger, &contents) {
+        let _ = std::fs::remove_file(path); // a key without its ledger is of no use
+        return Err(error.context(format!("cannot write the ledger {}", ledger.display())));
+    }
+    Ok(key)
+}
+
+/// A key that a run has made, and takes away again unless it publishes something.
+#[must_use]
+pub struct NewKey(Option<PathBuf>);
+
+impl NewKey {
+    /// The key has been used: it stays.
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for NewKey {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(ledger_path(path));
+        }
+    }
+}
+
+/// Makes a key where there is none, if `wanted`.
+pub fn new_key_if_absent(path: &Path, wanted: bool) -> Result<Option<NewKey>> {
+    if !wanted || path.exists() {
+        return Ok(None);
+    }
+    new_key(path)?;
+    Ok(Some(NewKey(Some(path.to_owned()))))
+}
+
+/// Where the ledger of a key is.
+pub fn ledger_path(key_path: &Path) -> PathBuf {
+    let mut path = key_path.as_os_str().to_owned();
+    path.push(".ledger");
+    path.into()
 }
 
 /// The ledger of a key, locked against other runs with the same key while this value lives.
@@ -43,56 +105,56 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Opens the ledger beside a key file; there need not be one yet. A key that this run has made goes with it.
-    pub fn open(key_path: &Path, key: &SecretKey, new_key: Option<NewKey>) -> Result<Self> {
+    /// Opens the ledger beside a key file, waiting for other runs with the key until `cancelled`. A key that this run has
+    /// made goes with it.
+    pub fn open(key_path: &Path, key: &SecretKey, new_key: Option<NewKey>, cancelled: &AtomicBool) -> Result<Self> {
         // One key, one ledger: links to the key lead to the same place.
         let key_path =
             std::fs::canonicalize(key_path).with_context(|| format!("cannot find {}", key_path.display()))?;
-        let lock = File::open(&key_path).with_context(|| format!("cannot open {}", key_path.display()))?;
-        lock.lock().with_context(|| format!("cannot lock {}", key_path.display()))?;
+        let lock = lock(&key_path, cancelled)?;
         // While this run waited for the lock, another may have taken its new key away.
         if keyfile::read(&key_path)?.id() != key.id() {
             return Err(usage(format!("the key file {} was replaced; run again", key_path.display())));
         }
-        let mut path = key_path.as_os_str().to_owned();
-        path.push(".ledger");
-        let path = PathBuf::from(path);
-        let key_id = key.id().to_string();
-        let contents = match std::fs::read_to_string(&path) {
-            Ok(text) => serde_json::from_str::<Contents>(&text).map_err(|e| {
-                usage(format!("the ledger {} is damaged ({e}); restore it from a copy", path.display()))
-            })?,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                Contents { version: VERSION, key_id: key_id.clone(), streams: BTreeMap::new() }
-            }
-            Err(e) => return Err(usage(format!("the ledger {} cannot be read: {e}", path.display()))),
-        };
-        if contents.version != VERSION || contents.key_id != key_id {
+        let path = ledger_path(&key_path);
+        let shown = path.display();
+        let text = std::fs::read_to_string(&path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => usage(format!(
+                "the key {} has no ledger {shown} beside it, which says what was published with it; put it back. If it is \
+                 lost, make a new key: the old one could repeat its noise over other data",
+                key_path.display()
+            )),
+            _ => usage(format!("the ledger {shown} cannot be read: {e}")),
+        })?;
+        let contents = serde_json::from_str::<Contents>(&text)
+            .map_err(|e| usage(format!("the ledger {shown} is damaged ({e}); restore it from a copy")))?;
+        if contents.version != VERSION || contents.key_id != key.id().to_string() {
             return Err(usage(format!(
-                "the ledger {} belongs to another key or another version of this program; it must stay with its key",
-                path.display()
+                "the ledger {shown} belongs to another key or another version of this program; it must stay with its key"
             )));
         }
         Ok(Self { path, contents, new_key, _lock: lock })
+    }
+
+    /// How many streams have been published with this key.
+    pub fn stream_count(&self) -> usize {
+        self.contents.streams.len()
     }
 
     /// Begins the digest of a stream's closed steps.
     ///
     /// Fails if the name has been used under another plan, or if `last_step`, where this run ends, cannot be held against
     /// what was published.
-    pub fn stream(
-        &self,
-        key: &SecretKey,
-        name: &StreamName,
-        plan_digest: [u8; 32],
-        last_step: u64,
-    ) -> Result<StreamDigest> {
+    pub fn stream(&self, key: &SecretKey, name: &StreamName, plan: &Plan, last_step: u64) -> Result<StreamDigest> {
+        let plan_digest = plan.digest();
+        let plan_text = toml::to_string(plan)?;
         let plan = blake3::Hash::from_bytes(plan_digest).to_hex().to_string();
         let published = match self.contents.streams.get(name.as_str()) {
             Some(entry) if entry.plan != plan => {
                 return Err(usage(format!(
-                    "stream `{name}` has been released under another plan; a changed plan is a new stream: \
-                     give another --stream name (its budget then adds to what is already spent)"
+                    "stream `{name}` has been released under another plan ({}); a changed plan is a new stream: go back to \
+                     the old one, or give another --stream name (its budget then adds to what is already spent)",
+                    differences(&entry.plan_text, &plan_text)
                 )));
             }
             Some(entry) => entry.published.clone(),
@@ -100,7 +162,7 @@ impl Ledger {
         };
         check_covers_the_past(name, &published, last_step)?;
         let hasher = blake3::Hasher::new_keyed(&mac_key(key, name, &plan_digest, Purpose::Ledger));
-        Ok(StreamDigest { name: name.clone(), plan, hasher, steps: 0, published })
+        Ok(StreamDigest { name: name.clone(), plan, plan_text, hasher, steps: 0, published })
     }
 
     /// Records what is about to be published, durably. Call this before anyone can see a release.
@@ -109,35 +171,70 @@ impl Ledger {
     pub fn record(mut self, stream: &StreamDigest) -> Result<Self> {
         check_covers_the_past(&stream.name, &stream.published, stream.steps)?;
         let digest = stream.digest();
-        let entry = Entry { plan: stream.plan.clone(), published: stream.published.clone() };
+        let (plan, plan_text) = (stream.plan.clone(), stream.plan_text.clone());
+        let entry = Entry { plan, plan_text, published: stream.published.clone() };
         let entry = self.contents.streams.entry(stream.name.to_string()).or_insert(entry);
         if entry.published.insert(stream.steps, digest.clone()) == Some(digest) {
             return Ok(self); // nothing new
         }
-        self.write().with_context(|| format!("cannot write the ledger {}", self.path.display()))?;
+        let failed = || format!("cannot write the ledger {}; nothing was published", self.path.display());
+        write(&self.path, &self.contents).with_context(failed)?;
         if let Some(key) = self.new_key.take() {
             key.keep();
         }
         Ok(self)
     }
+}
 
-    fn write(&self) -> Result<()> {
-        let folder = self.path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        serde_json::to_writer_pretty(&mut file, &self.contents)?;
-        file.write_all(b"\n")?;
-        file.as_file().sync_all()?;
-        file.persist(&self.path)?;
-        #[cfg(unix)]
-        File::open(folder)?.sync_all()?;
-        Ok(())
+/// Locks the key file; says so if that takes a while.
+fn lock(key_path: &Path, cancelled: &AtomicBool) -> Result<File> {
+    let shown = key_path.display();
+    let file = File::open(key_path).with_context(|| format!("cannot open {shown}"))?;
+    let mut waiting = false;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(e)) => return Err(anyhow::Error::new(e).context(format!("cannot lock {shown}"))),
+        }
+        if !std::mem::replace(&mut waiting, true) {
+            eprintln!("waiting for another run with {shown} …");
+        }
+        if cancelled.load(Ordering::Relaxed) {
+            return Err(Cancelled.into());
+        }
+        std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Replaces the ledger, durably.
+fn write(path: &Path, contents: &Contents) -> Result<()> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    serde_json::to_writer_pretty(&mut file, contents)?;
+    file.write_all(b"\n")?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    #[cfg(unix)]
+    File::open(folder)?.sync_all()?;
+    Ok(())
+}
+
+/// What two plans differ in, line by line of their text: `grid = "1"`, now `grid = "0.01"`; …
+fn differences(before: &str, now: &str) -> String {
+    let only = |a: &str, b: &str| -> Vec<String> {
+        let entry = |line: &&str| !line.is_empty() && !line.starts_with('[') && !b.lines().any(|other| other == *line);
+        a.lines().filter(entry).map(str::to_owned).collect()
+    };
+    let (old, new) = (only(before, now), only(now, before));
+    format!("it had {}; this run has {}", old.join(", "), new.join(", "))
 }
 
 /// The digest of a stream's closed steps, growing with them.
 pub struct StreamDigest {
     name: StreamName,
     plan: String,
+    plan_text: String,
     hasher: blake3::Hasher,
     steps: u64,
     published: BTreeMap<u64, String>,
@@ -188,10 +285,13 @@ fn check_covers_the_past(name: &StreamName, published: &BTreeMap<u64, String>, s
 mod tests {
     use super::*;
 
-    fn run(key_path: &Path, name: &str, plan: u8, steps: &[i64]) -> Result<()> {
-        let key = crate::keyfile::read(key_path)?;
-        let ledger = Ledger::open(key_path, &key, None)?;
-        let mut stream = ledger.stream(&key, &name.parse()?, [plan; 32], steps.len() as u64)?;
+    /// A release of daily sums under one of many plans.
+    fn run(key_path: &Path, name: &str, plan: u64, steps: &[i64]) -> Result<()> {
+        let budget = evertally::budget::Budget::Pure(evertally::budget::Epsilon::new(1.0)?);
+        let plan = evertally::plan::PlanRequest::count(100 + plan, budget).plan()?;
+        let key = keyfile::read(key_path)?;
+        let ledger = Ledger::open(key_path, &key, None, &AtomicBool::new(false))?;
+        let mut stream = ledger.stream(&key, &name.parse()?, &plan, steps.len() as u64)?;
         steps.iter().try_for_each(|sum| stream.close_step(&[*sum]))?;
         ledger.record(&stream).map(drop)
     }
@@ -200,7 +300,7 @@ mod tests {
     fn the_same_data_may_be_repeated_and_extended_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let key = folder.path().join("k.key");
-        crate::keyfile::create(&key).unwrap();
+        new_key(&key).unwrap();
         let refused = |name, plan, steps: &[i64]| run(&key, name, plan, steps).unwrap_err().to_string();
         run(&key, "s", 1, &[1, 2, 3]).unwrap();
         run(&key, "s", 1, &[1, 2, 3]).unwrap();
@@ -210,7 +310,9 @@ mod tests {
         assert!(refused("s", 1, &[1, 2, 3, 4, 6]).contains("up to step 5 from different data"));
         assert!(refused("s", 1, &[0, 2, 3, 4, 5, 6]).contains("step 3"));
         assert!(refused("s", 1, &[1, 2, 3, 4]).contains("nothing can be compared"));
-        assert!(refused("s", 2, &[1, 2, 3]).contains("another plan"));
+        let message = refused("s", 2, &[1, 2, 3]);
+        assert!(message.contains("another plan (it had horizon = 101"), "{message}");
+        assert!(message.contains("this run has horizon = 102"), "{message}");
         run(&key, "t", 2, &[7]).unwrap();
         // The refused runs have changed nothing.
         run(&key, "s", 1, &[1, 2, 3, 4, 5, 6]).unwrap();
@@ -222,7 +324,7 @@ mod tests {
     fn links_to_a_key_do_not_get_around_its_ledger() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        crate::keyfile::create(&path("k.key")).unwrap();
+        new_key(&path("k.key")).unwrap();
         run(&path("k.key"), "s", 1, &[1, 2]).unwrap();
         std::os::unix::fs::symlink(path("k.key"), path("link.key")).unwrap();
         assert!(run(&path("link.key"), "s", 1, &[1, 3]).unwrap_err().to_string().contains("different data"));
@@ -234,12 +336,17 @@ mod tests {
     fn damaged_and_foreign_ledgers_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let (a, b) = (folder.path().join("a.key"), folder.path().join("b.key"));
-        crate::keyfile::create(&a).unwrap();
-        crate::keyfile::create(&b).unwrap();
+        new_key(&a).unwrap();
+        new_key(&b).unwrap();
         run(&a, "s", 1, &[1]).unwrap();
         std::fs::copy(folder.path().join("a.key.ledger"), folder.path().join("b.key.ledger")).unwrap();
         assert!(run(&b, "s", 1, &[1]).unwrap_err().to_string().contains("another key"));
         std::fs::write(folder.path().join("a.key.ledger"), "{").unwrap();
         assert!(run(&a, "s", 1, &[1]).unwrap_err().to_string().contains("damaged"));
+        // A key that lost its ledger could repeat its noise, and a ledger that lost its key is not taken over.
+        std::fs::remove_file(folder.path().join("a.key.ledger")).unwrap();
+        assert!(run(&a, "s", 1, &[1]).unwrap_err().to_string().contains("no ledger"));
+        std::fs::remove_file(&b).unwrap();
+        assert!(new_key(&b).unwrap_err().to_string().contains("a key that was here"));
     }
 }

@@ -60,7 +60,10 @@ fn senseless_flags_are_refused() {
         (&["--value", "amount", "--bounds", "nan,1"], "not a number"),
         (&["--bounds", "0,1"], "--value"),
         (&["--person", "who"], "--max-events"),
-        (&["--person", "who", "--max-events", "0"], "max_events"),
+        (&["--person", "who", "--max-events", "0"], "at least 1"),
+        (&["--through", "2025-01-01"], "after the end of the horizon"),
+        (&["--group-by", "group", "--groups", "a, b"], "blank"),
+        (&["--delimiter", "\""], "delimiter"),
         (&["--max-events", "3"], "--person"),
         (&["--group-by", "group"], "--groups"),
         (&["--groups", "a"], "--group-by"),
@@ -97,7 +100,7 @@ fn senseless_flags_are_refused() {
     for epsilon in ["0", "-1", "NaN", "inf", "50"] {
         assert!(replaced(11, epsilon).contains("epsilon"), "{epsilon}");
     }
-    assert!(bench.files().iter().all(|name| ["events.csv", "my.key"].contains(&name.as_str())));
+    assert!(bench.files().iter().all(|name| ["events.csv", "my.key", "my.key.ledger"].contains(&name.as_str())));
 }
 
 #[test]

@@ -14,7 +14,7 @@ mod error;
 pub mod mechanism;
 pub mod noise;
 pub mod plan;
-mod state;
+pub mod state;
 pub mod stream;
 
 pub use error::{Error, ErrorKind, Result};

@@ -1,6 +1,6 @@
 //! `evertally key`: make and inspect secret keys.
 
-use crate::keyfile;
+use crate::{keyfile, ledger};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -31,10 +31,10 @@ impl KeyArgs {
     pub(super) fn run(self) -> Result<()> {
         match self.command {
             KeyCommand::New { file } => {
-                let key = keyfile::create(&file)?;
-                eprintln!("wrote key {} to {}", key.id(), file.display());
+                let key = ledger::new_key(&file)?;
+                eprintln!("wrote key {} to {} and its ledger beside it", key.id(), file.display());
                 eprintln!(
-                    "Keep it secret and keep a copy: whoever has it can remove the noise of everything released with it,"
+                    "Keep both together, secret, with a copy: whoever has the key can remove the noise of everything released with it,"
                 );
                 eprintln!("and without it a stream cannot be continued.");
             }

@@ -85,7 +85,15 @@ impl MechanismsArgs {
             writeln!(out)?;
         } else {
             writeln!(out, "{}", table(&rows))?;
-            writeln!(out, "T = {}; variances times 2ρ (zCDP) or ε² (pure), for step sensitivity 1", self.horizon)?;
+            writeln!(
+                out,
+                "T = {} steps, one unit of change in one step. s1, s2: how far that moves the protected sums (L1, L2).",
+                self.horizon
+            )?;
+            writeln!(
+                out,
+                "zCDP, pure: largest and mean variance of a release, times 2ρ and times ε². words: memory of a stream."
+            )?;
         }
         Ok(())
     }
@@ -99,7 +107,7 @@ impl MechanismsArgs {
 /// Every family, with open parameters chosen for either law.
 fn everything(horizon: u64, by_mean: bool) -> Result<Vec<Figures>> {
     let mut rows: Vec<Figures> = Vec::new();
-    for family in MechanismName::FAMILIES {
+    for family in MechanismName::FAMILIES.into_iter().filter(|family| horizon <= family.longest_searched()) {
         for law in [NoiseKind::Gaussian, NoiseKind::Laplace] {
             let Ok(mechanism) = family.build(horizon, &law.shape().by_mean(by_mean)) else { continue };
             let resolved = mechanism.name();

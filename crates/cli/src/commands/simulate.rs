@@ -11,9 +11,13 @@ use evertally::mechanism::MechanismName;
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::plan::{NoiseKind, Plan, PlanRequest, Values};
 use evertally::stream::RunningSum;
+use indicatif::ProgressBar;
 use npyz::WriterBuilder;
 use serde_json::json;
 use std::path::PathBuf;
+
+/// Largest matrix: half a terabyte.
+const MOST_ENTRIES: u128 = 1 << 36;
 
 /// Flags of `evertally simulate`.
 #[derive(Args, Debug)]
@@ -53,31 +57,34 @@ impl SimulateArgs {
     /// Writes the matrix of releases of an all-zero stream.
     pub(super) fn run(self) -> Result<()> {
         let plan = self.plan()?;
-        let steps = self.steps()?;
-        if self.paths == 0 {
-            return Err(usage("--paths must be at least 1"));
+        let columns = self.columns()?;
+        let entries = u128::from(self.paths) * u128::from(columns);
+        if self.paths == 0 || entries > MOST_ENTRIES {
+            return Err(usage(format!(
+                "--paths must be at least 1, and the matrix at most {MOST_ENTRIES} numbers; {} × {columns} is asked for",
+                self.paths
+            )));
         }
         let mut publication = Publication::new(&[], true);
         let mut file = publication.add(&self.out)?;
-        let mut writer = npyz::WriteOptions::new()
-            .default_dtype()
-            .shape(&[self.paths, steps.len() as u64])
-            .writer(&mut file)
-            .begin_nd()?;
+        let shape = [self.paths, columns];
+        let mut writer = npyz::WriteOptions::new().default_dtype().shape(&shape).writer(&mut file).begin_nd()?;
         let key = SecretKey::insecure_from_test_seed(TestSeed(self.test_seed));
+        let bar = ProgressBar::new(self.paths); // shown on a terminal only
         for path in 0..self.paths {
             let mut stream = RunningSum::new(plan.clone(), &key, format!("path {path}").parse()?)?;
-            for &step in &steps {
-                while stream.step() + 1 < step {
-                    stream.tick()?;
-                }
-                writer.push(&stream.tick()?.value()).context("cannot write the matrix")?;
+            for column in 0..columns as usize {
+                let step = self.at.get(column).copied().unwrap_or(column as u64 + 1);
+                let release = stream.tick_through(step)?;
+                writer.push(&release.value()).context("cannot write the matrix")?;
             }
+            bar.inc(1);
         }
+        bar.finish_and_clear();
         writer.finish()?;
         file.finish()?;
         publication.commit()?;
-        self.describe(&plan, steps.len());
+        self.describe(&plan, columns);
         Ok(())
     }
 
@@ -97,18 +104,19 @@ impl SimulateArgs {
         Ok(request.plan()?)
     }
 
-    fn steps(&self) -> Result<Vec<u64>> {
-        if self.at.is_empty() {
-            return Ok((1..=self.horizon).collect());
-        }
+    /// Number of columns; `--at` must be in order.
+    fn columns(&self) -> Result<u64> {
         let rising = self.at.windows(2).all(|pair| pair[0] < pair[1]);
-        if !rising || self.at[0] == 0 || self.at.last() > Some(&self.horizon) {
-            return Err(usage(format!("--at needs rising steps between 1 and the horizon of {}", self.horizon)));
+        match (self.at.first(), self.at.last()) {
+            (Some(&first), Some(&last)) if !rising || first == 0 || last > self.horizon => {
+                Err(usage(format!("--at needs rising steps between 1 and the horizon of {}", self.horizon)))
+            }
+            (None, _) => Ok(self.horizon),
+            _ => Ok(self.at.len() as u64),
         }
-        Ok(self.at.clone())
     }
 
-    fn describe(&self, plan: &Plan, columns: usize) {
+    fn describe(&self, plan: &Plan, columns: u64) {
         let variance = plan.node_variance();
         if self.json {
             let description = json!({

@@ -31,7 +31,8 @@ impl OutputError {
 
     /// Whether the name itself is at fault, and not the system: the user gave a path that cannot be an output.
     pub fn is_usage(&self) -> bool {
-        self.kind.is_none()
+        use io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
+        matches!(self.kind, None | Some(IsADirectory | NotADirectory | NotFound))
     }
 
     /// Whether the reader of a pipe went away.

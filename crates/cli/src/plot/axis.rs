@@ -4,6 +4,7 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan, Zoned};
 
+use super::chart::SMALL;
 use super::text::{grouped, number, superscript, width};
 
 /// How the horizontal axis is labelled.
@@ -64,6 +65,13 @@ const UNITS: [(f64, Unit); 25] = [
     (31_556_952_000.0, Unit::Year(1_000)),
 ];
 
+/// A panel should show that many labels of time.
+const ENOUGH: usize = 3;
+/// Of ticks that stand too close, every so many may be kept.
+const STRIDES: [usize; 9] = [1, 2, 3, 4, 5, 10, 15, 20, 50];
+/// Ticks that stand closer than that are not thinned.
+const MOST_TICKS: f64 = 300.0;
+
 impl TimeLabels {
     /// As many ticks from `low` to `high` as have room on `width` pixels; at least one.
     pub(super) fn ticks(&self, low: f64, high: f64, width: f64) -> Vec<TimeTick> {
@@ -77,9 +85,27 @@ impl TimeLabels {
     pub(super) fn caption(&self) -> String {
         match self {
             Self::Calendar(zone) if *zone == TimeZone::UTC => "UTC".into(),
-            Self::Calendar(zone) => zone.iana_name().unwrap_or("local time").replace('_', " "),
+            Self::Calendar(zone) => match (zone.iana_name(), zone.to_fixed_offset()) {
+                (Some(name), _) => name.into(),
+                (None, Ok(offset)) => format!("UTC{offset}"),
+                (None, Err(_)) => "local time".into(),
+            },
             Self::Steps => "step".into(),
         }
+    }
+
+    /// As long before `first` as `second` is after it: a month before, if it is a month after.
+    pub(super) fn before(&self, first: f64, second: f64) -> f64 {
+        let civil = |zone: &TimeZone| {
+            let (first, second) = (zoned(first, zone)?, zoned(second, zone)?);
+            let step = first.until((jiff::Unit::Year, &second)).ok()?;
+            Some(first.checked_sub(step).ok()?.timestamp().as_second() as f64)
+        };
+        match self {
+            Self::Calendar(zone) if first.fract() == 0.0 && second.fract() == 0.0 => civil(zone),
+            _ => None,
+        }
+        .unwrap_or(first - (second - first))
     }
 
     /// One instant in words.
@@ -108,8 +134,33 @@ fn calendar(low: f64, high: f64, width: f64, zone: &TimeZone) -> Option<Vec<Time
     if span <= 0.0 {
         return Some(vec![TimeTick { at: low, label: full(&first), context: String::new() }]);
     }
-    let fits = |(length, unit): &&(f64, Unit)| span / length * room(*unit) <= width;
-    let unit = UNITS.iter().find(fits).map_or(Unit::Year(1_000), |unit| unit.1);
+    let fits = |(length, unit): &(f64, Unit)| span / length * room(*unit) <= width;
+    let chosen = UNITS.iter().position(fits).unwrap_or(UNITS.len() - 1);
+    let mut ticks = every(UNITS[chosen].1, low, high, zone)?;
+    if labels_inside(&ticks, low, high, width) < ENOUGH {
+        // Every second week or every tenth day rather than months.
+        let finer = UNITS[..chosen].iter().rev().take_while(|(length, _)| span / length <= MOST_TICKS);
+        for (_, unit) in finer {
+            let all = every(*unit, low, high, zone)?;
+            let thinned = STRIDES.map(|stride| all.iter().step_by(stride).cloned().collect::<Vec<TimeTick>>());
+            let better = |ticks: &Vec<TimeTick>| {
+                apart(ticks, low, high, width) && labels_inside(ticks, low, high, width) >= ENOUGH
+            };
+            if let Some(better) = thinned.into_iter().find(better) {
+                return Some(better);
+            }
+        }
+    }
+    if ticks.is_empty() {
+        let label = full(&first);
+        ticks.push(TimeTick { at: low, label, context: String::new() });
+    }
+    Some(ticks)
+}
+
+/// Ticks at all round civil times of a unit.
+fn every(unit: Unit, low: f64, high: f64, zone: &TimeZone) -> Option<Vec<TimeTick>> {
+    let (first, last) = (zoned(low, zone)?, zoned(high, zone)?);
     let mut ticks = Vec::new();
     let mut civil = floor(first.datetime(), unit)?;
     while civil <= last.datetime() {
@@ -123,11 +174,25 @@ fn calendar(low: f64, high: f64, width: f64, zone: &TimeZone) -> Option<Vec<Time
             Err(_) => break,
         }
     }
-    if ticks.is_empty() {
-        let label = full(&first);
-        ticks.push(TimeTick { at: low, label, context: String::new() });
-    }
     Some(ticks)
+}
+
+/// Where a tick's label ends, from the left of a panel `room` wide.
+pub(super) fn label_end(tick: &TimeTick, times: (f64, f64), room: f64) -> f64 {
+    let (low, high) = times;
+    let share = if high > low { (tick.at - low) / (high - low) } else { 0.5 };
+    share * room + width(&tick.label, SMALL, false) / 2.0
+}
+
+/// How many labels do not jut out at the end.
+fn labels_inside(ticks: &[TimeTick], low: f64, high: f64, room: f64) -> usize {
+    ticks.iter().filter(|tick| label_end(tick, (low, high), room) <= room).count()
+}
+
+/// Whether the labels leave gaps between them.
+fn apart(ticks: &[TimeTick], low: f64, high: f64, room: f64) -> bool {
+    let end = |tick: &TimeTick| label_end(tick, (low, high), room);
+    ticks.windows(2).all(|pair| end(&pair[0]) + 8.0 <= end(&pair[1]) - width(&pair[1].label, SMALL, false))
 }
 
 /// Pixels from one label to the next, so that they do not touch.
@@ -182,9 +247,15 @@ fn tick(at: f64, when: &Zoned, unit: Unit) -> TimeTick {
 }
 
 fn steps(low: f64, high: f64, width: f64) -> Vec<TimeTick> {
-    let scale = ValueAxis::new(low, high, (width / 80.0) as usize, true);
-    let tick = |&at: &f64| TimeTick { at, label: scale.label(at), context: String::new() };
-    let ticks: Vec<TimeTick> = scale.ticks.iter().map(tick).collect();
+    let ticks = |count: usize| -> Vec<TimeTick> {
+        let scale = ValueAxis::new(low, high, count, true);
+        let tick = |&at: &f64| TimeTick { at, label: scale.label(at), context: String::new() };
+        scale.ticks.iter().map(tick).collect()
+    };
+    let count = (width / 80.0) as usize;
+    let enough =
+        |ticks: &Vec<TimeTick>| labels_inside(ticks, low, high, width) >= ENOUGH && apart(ticks, low, high, width);
+    let ticks = (count..=2 * count + 2).map(ticks).find(enough).unwrap_or_else(|| ticks(count));
     if ticks.is_empty() { vec![TimeTick { at: low, label: number(low), context: String::new() }] } else { ticks }
 }
 

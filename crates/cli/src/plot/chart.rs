@@ -1,9 +1,10 @@
 //! What every panel is made of: a frame with scales, axes, and the drawing of one group.
 
 use super::Series;
-use super::axis::{TimeLabels, TimeTick, ValueAxis, contexts};
+use super::axis::{TimeLabels, TimeTick, ValueAxis, contexts, label_end};
 use super::canvas::{Anchor, Canvas, Stroke, Type, ink};
 use super::decimate;
+use super::layout::{MARGIN, WIDTH};
 use super::text::width;
 
 /// Size of tick labels.
@@ -44,10 +45,13 @@ impl Frame {
 }
 
 /// From one step before the first release, where the count began, to the last; one instant if there is but one.
-pub(super) fn times(shown: &[&Series]) -> (f64, f64) {
+pub(super) fn times(labels: &TimeLabels, shown: &[&Series]) -> (f64, f64) {
     let (low, high) =
         range(shown.iter().flat_map(|series| [series.points[0].at, series.points[series.points.len() - 1].at]));
-    let step = shown.iter().filter_map(|series| Some(series.points.get(1)?.at - series.points[0].at));
+    let step = shown.iter().filter_map(|series| {
+        let first = series.points[0].at;
+        Some(first - labels.before(first, series.points.get(1)?.at))
+    });
     let step = step.filter(|step| *step > 0.0).fold(f64::INFINITY, f64::min);
     // A gap after the first release would leave half of the picture empty.
     if step <= (high - low) / 4.0 { (low - step, high) } else { (low, high) }
@@ -114,6 +118,20 @@ pub(super) enum TimeAxis {
 /// Room below a frame for the labels of its time axis.
 pub(super) const TIME_AXIS_HEIGHT: f64 = 40.0;
 
+/// Between the last label of a time axis and its caption.
+const CAPTION_GAP: f64 = 12.0;
+
+/// Room right of a panel that begins at `left` and shows the full time axis: `least`, or more if the caption needs it.
+pub(super) fn gutter(labels: &TimeLabels, times: (f64, f64), left: f64, least: f64) -> f64 {
+    let caption = CAPTION_GAP + width(&labels.caption(), SMALL, false);
+    // A narrower panel may have other ticks, whose labels jut out further.
+    (0..3).fold(least, |gutter, _| {
+        let room = WIDTH - MARGIN - gutter - left;
+        let ends = labels.ticks(times.0, times.1, room).into_iter().map(|tick| label_end(&tick, times, room));
+        gutter.max(ends.fold(room, f64::max) - room + caption)
+    })
+}
+
 /// Vertical grid lines, and labels below.
 pub(super) fn time_axis(canvas: &mut Canvas, frame: &Frame, labels: &TimeLabels, style: TimeAxis) {
     let ticks = labels.ticks(frame.times.0, frame.times.1, frame.width);
@@ -127,8 +145,9 @@ pub(super) fn time_axis(canvas: &mut Canvas, frame: &Frame, labels: &TimeLabels,
     let base = crisp(frame.bottom());
     canvas.line((frame.left, base), (frame.right(), base), Stroke::new(ink::AXIS, 1.0));
     let quiet = Type::new(SMALL, ink::MUTED).anchor(Anchor::Middle);
-    // A label at the very end would run into the next panel's first.
-    let room = |tick: &TimeTick| style == TimeAxis::Full || ticks.len() == 1 || frame.x(tick.at) < frame.right() - 12.0;
+    // A label that juts out at the end would run into the next panel's first.
+    let inside = |tick: &TimeTick| label_end(tick, frame.times, frame.width) <= frame.width;
+    let room = |tick: &TimeTick| style == TimeAxis::Full || ticks.len() == 1 || inside(tick);
     let labelled: Vec<TimeTick> = ticks.iter().filter(|tick| room(tick)).cloned().collect();
     for tick in &labelled {
         let x = crisp(frame.x(tick.at));
@@ -139,9 +158,10 @@ pub(super) fn time_axis(canvas: &mut Canvas, frame: &Frame, labels: &TimeLabels,
         canvas.text(x, frame.bottom() + 31.0, &context, quiet);
     }
     if style == TimeAxis::Full {
-        let end = |tick: &TimeTick| frame.x(tick.at) + width(&tick.label, SMALL, false) / 2.0;
-        let x = ticks.iter().map(end).fold(frame.right(), f64::max) + 12.0;
-        canvas.text(x, frame.bottom() + 17.0, &labels.caption(), Type::new(SMALL, ink::MUTED));
+        let end = ticks.iter().map(|tick| label_end(tick, frame.times, frame.width)).fold(frame.width, f64::max);
+        let caption = labels.caption();
+        let x = (frame.left + end + CAPTION_GAP).min(WIDTH - MARGIN - width(&caption, SMALL, false));
+        canvas.text(x, frame.bottom() + 17.0, &caption, Type::new(SMALL, ink::MUTED));
     }
 }
 

@@ -5,7 +5,7 @@ use super::canvas::{Anchor, Canvas, Type, ink};
 use super::chart::{self, Frame, SMALL, TIME_AXIS_HEIGHT, TimeAxis};
 use super::layout::{MARGIN, WIDTH, caption, last_value};
 use super::overlay::ticks_width;
-use super::text::fit;
+use super::text::{fit, width};
 use super::{Plot, Series, spread};
 
 /// Room above the panels for their caption and legend.
@@ -44,14 +44,17 @@ pub(super) fn draw(canvas: &mut Canvas, top: f64, plot: &Plot, shown: &[&Series]
         let rows = shown.len().div_ceil(grid.columns) as f64;
         let panels = rows * (HEAD + HEIGHT) + (rows - 1.0) * GAP + TIME_AXIS_HEIGHT;
         let slim = Frame {
-            left: MARGIN + grid.gutter,
+            left: 0.0,
             top: top + CAPTION + panels + spread::CAPTION - 10.0,
-            width: WIDTH - 2.0 * MARGIN - grid.gutter - 100.0,
+            width: 1.0,
             height: spread::HEIGHT,
-            times: chart::times(shown),
+            times: grid.times,
             values: (0.0, 1.0),
         };
         let (slim, axis) = spread::frame(plot, shown, slim);
+        let left = MARGIN + grid.gutter.max(ticks_width(&axis) + 10.0);
+        let aside = chart::gutter(&plot.time_labels, grid.times, left, spread::aside(plot, shown));
+        let slim = Frame { left, width: WIDTH - MARGIN - aside - left, ..slim };
         spread::draw(canvas, &slim, &axis, plot, shown, MARGIN);
     }
 }
@@ -80,7 +83,15 @@ impl Grid {
         let axes: Vec<ValueAxis> = ranges.iter().map(|(low, high)| ValueAxis::new(*low, *high, 4, false)).collect();
         let gutter = axes.iter().map(ticks_width).fold(0.0, f64::max) + 10.0;
         let groups = shown.len();
-        Self { columns: columns(groups), groups, shared, ranges, axes, gutter, times: chart::times(shown) }
+        Self {
+            columns: columns(groups),
+            groups,
+            shared,
+            ranges,
+            axes,
+            gutter,
+            times: chart::times(&plot.time_labels, shown),
+        }
     }
 
     /// Where a group's panel stands: labels left of each, or, on a shared scale, left of the first only.
@@ -107,12 +118,23 @@ impl Grid {
         chart::time_axis(canvas, &frame, &plot.time_labels, time);
         chart::value_axis(canvas, &frame, &self.axes[index], !self.shared || index.is_multiple_of(self.columns));
         chart::group(canvas, &frame, series, ink::GROUPS[0].0, plot.unsafe_truth);
-        let name = fit(&series.name, frame.width, 12.0, true);
+        // Numbers are not to be cut: what is too wide is made smaller.
+        let unit = if self.shared { String::new() } else { self.axes[index].unit() };
+        let unit_size = shrunk(&unit, frame.width * 0.6);
+        let room = frame.width - if unit.is_empty() { 0.0 } else { width(&unit, unit_size, false) + 8.0 };
+        let name = fit(&series.name, room, 12.0, true);
         canvas.text(frame.left, frame.top - 22.0, &name, Type::new(12.0, ink::TEXT).bold());
-        canvas.text(frame.left, frame.top - 8.0, &last_value(series), Type::new(SMALL, ink::MUTED));
-        if !self.shared {
-            let quiet = Type::new(SMALL, ink::MUTED).anchor(Anchor::End);
-            canvas.text(frame.right(), frame.top - 8.0, &self.axes[index].unit(), quiet);
+        if !unit.is_empty() {
+            let quiet = Type::new(unit_size, ink::MUTED).anchor(Anchor::End);
+            canvas.text(frame.right(), frame.top - 22.0, &unit, quiet);
         }
+        let value = last_value(series);
+        canvas.text(frame.left, frame.top - 8.0, &value, Type::new(shrunk(&value, frame.width), ink::MUTED));
     }
+}
+
+/// The size of small text, or less if that would be wider than `room`.
+fn shrunk(text: &str, room: f64) -> f64 {
+    let scale = room / width(text, SMALL, false).max(1.0);
+    if scale < 1.0 { (SMALL * scale * 10.0).floor() / 10.0 } else { SMALL }
 }

@@ -2,28 +2,31 @@
 
 use super::canvas::{Anchor, Canvas, Stroke, Type, ink};
 use super::text::{fit, grouped, percent, release, width, wrap};
-use super::{Plot, STAMP, Series, chart, grid, overlay};
+use super::{Plot, STAMP, Series, WARNING, chart, grid, overlay};
 
 /// Width of every picture.
 pub(super) const WIDTH: f64 = 960.0;
 /// Free on either side.
 pub(super) const MARGIN: f64 = 28.0;
 const BANNER: f64 = 40.0;
+/// Height of a line of the headline, and of one below it.
+const HEADLINE: f64 = 26.0;
 const LINE: f64 = 17.0;
 
 /// Draws all of it.
 pub(super) fn draw(plot: &Plot, shown: &[&Series]) -> String {
     let room = WIDTH - 2.0 * MARGIN;
-    let subtitle = wrap(&plot.subtitle, room, 12.5, 3);
-    let footer = wrap(&plot.footer, room, 11.0, 3);
+    let headline = wrap(&plot.title, room, 20.0, true, 2);
+    let subtitle = wrap(&plot.subtitle, room, 12.5, false, 3);
+    let footer = wrap(promise(plot), room, 11.0, false, 3);
     let one_panel = shown.len() <= ink::GROUPS.len();
     let body = if one_panel { overlay::height(shown) } else { grid::height(shown) };
     let banner = if plot.unsafe_truth { BANNER } else { 0.0 };
-    let head = banner + 50.0 + LINE * subtitle.len() as f64 + 10.0;
+    let head = banner + 24.0 + HEADLINE * headline.len() as f64 + LINE * subtitle.len() as f64 + 10.0;
     let height = head + body + 26.0 + 15.0 * footer.len() as f64 + 6.0;
 
     let mut canvas = Canvas::new(WIDTH, height, &title(plot), &description(plot, shown));
-    header(&mut canvas, banner, plot, &subtitle);
+    header(&mut canvas, banner, &headline, &subtitle);
     if one_panel {
         overlay::draw(&mut canvas, head, plot, shown);
     } else {
@@ -36,11 +39,13 @@ pub(super) fn draw(plot: &Plot, shown: &[&Series]) -> String {
     canvas.finish()
 }
 
-fn header(canvas: &mut Canvas, top: f64, plot: &Plot, subtitle: &[String]) {
-    let headline = fit(&plot.title, WIDTH - 2.0 * MARGIN, 20.0, true);
-    canvas.text(MARGIN, top + 42.0, &headline, Type::new(20.0, ink::TEXT).bold());
+fn header(canvas: &mut Canvas, top: f64, headline: &[String], subtitle: &[String]) {
+    for (index, line) in headline.iter().enumerate() {
+        canvas.text(MARGIN, top + 42.0 + HEADLINE * index as f64, line, Type::new(20.0, ink::TEXT).bold());
+    }
+    let top = top + 38.0 + HEADLINE * headline.len() as f64;
     for (index, line) in subtitle.iter().enumerate() {
-        canvas.text(MARGIN, top + 64.0 + LINE * index as f64, line, Type::new(12.5, ink::MUTED));
+        canvas.text(MARGIN, top + LINE * index as f64, line, Type::new(12.5, ink::MUTED));
     }
 }
 
@@ -103,32 +108,47 @@ pub(super) fn last_value(series: &Series) -> String {
     release(last.value, last.half_width())
 }
 
+/// Whether the one series is of everything and not of a group.
+pub(super) fn ungrouped(plot: &Plot, shown: &[&Series]) -> bool {
+    shown.len() == 1 && plot.total_groups <= 1 && shown[0].name.is_empty()
+}
+
+/// What the picture promises: nothing if it shows true counts, whatever the release promises.
+fn promise(plot: &Plot) -> &str {
+    if plot.unsafe_truth { WARNING } else { &plot.footer }
+}
+
 fn title(plot: &Plot) -> String {
     if plot.unsafe_truth { format!("{STAMP}: {}", plot.title) } else { plot.title.clone() }
 }
 
 /// The picture in words.
 fn description(plot: &Plot, shown: &[&Series]) -> String {
-    let (first, last) = chart::times(shown);
+    let (first, last) = chart::times(&plot.time_labels, shown);
     let steps = shown.iter().map(|series| series.points.len()).max().unwrap_or(0);
+    let steps = grouped(steps as f64, 0);
     let last_values: Vec<String> = shown
         .iter()
-        .map(|series| format!("{} {}", fit(&series.name, 300.0, 12.0, false), last_value(series)))
+        .map(|series| match ungrouped(plot, shown) {
+            true => last_value(series),
+            false => format!("{} {}", fit(&series.name, 300.0, 12.0, false), last_value(series)),
+        })
         .collect();
     let groups = match plot.total_groups.max(shown.len()) {
         1 => "1 group".into(),
         total if total > shown.len() => format!("{} of {} groups", shown.len(), grouped(total as f64, 0)),
         total => format!("{total} groups"),
     };
+    let releases =
+        if ungrouped(plot, shown) { format!("{steps} releases") } else { format!("{groups}, {steps} releases each") };
     let warning = if plot.unsafe_truth { format!("{STAMP}. ") } else { String::new() };
     format!(
-        "{warning}{}. {groups}, {} releases each, from {} to {}. Last values with {} half-widths: {}. {}",
+        "{warning}{}. {releases}, from {} to {}. Last values with {} half-widths: {}. {}",
         plot.y_label,
-        grouped(steps as f64, 0),
         plot.time_labels.instant(first),
         plot.time_labels.instant(last),
         percent(plot.confidence),
         last_values.join("; "),
-        plot.footer
+        promise(plot)
     )
 }

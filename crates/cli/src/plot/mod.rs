@@ -13,6 +13,7 @@ mod axis;
 mod canvas;
 mod chart;
 mod decimate;
+mod font;
 mod grid;
 mod layout;
 mod overlay;
@@ -32,6 +33,9 @@ pub const MAX_SHOWN: usize = 12;
 
 /// The stamp of a picture that shows true counts.
 pub const STAMP: &str = "NOT PRIVATE – contains true counts";
+
+/// What such a picture says instead of its guarantee.
+const WARNING: &str = "Contains exact counts: no privacy guarantee. Do not publish.";
 
 /// One release of one group.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,7 +61,7 @@ impl Point {
 /// The releases of one group, in order of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
-    /// The group's name, as it stands in the data; any characters are safe.
+    /// The group's name, as it stands in the data; any characters are safe. Empty if there are no groups.
     pub name: String,
     /// Its releases.
     pub points: Vec<Point>,
@@ -72,7 +76,7 @@ pub struct Plot {
     pub subtitle: String,
     /// What the values are, above the panels: "flights since 1 January 2013".
     pub y_label: String,
-    /// The guarantee in one sentence, under the picture.
+    /// The guarantee in one sentence, under the picture; not shown beside true counts, which have none.
     pub footer: String,
     /// How the horizontal axis is labelled.
     pub time_labels: TimeLabels,

@@ -3,7 +3,7 @@
 use super::axis::ValueAxis;
 use super::canvas::{Canvas, Stroke, Type, ink};
 use super::chart::{self, Frame, SMALL, TIME_AXIS_HEIGHT, TimeAxis};
-use super::layout::{MARGIN, WIDTH, caption, last_value};
+use super::layout::{MARGIN, WIDTH, caption, last_value, ungrouped};
 use super::text::{fit, width};
 use super::{Plot, Series, spread};
 
@@ -22,14 +22,22 @@ pub(super) fn height(shown: &[&Series]) -> f64 {
 
 /// Draws the panels from `top` on.
 pub(super) fn draw(canvas: &mut Canvas, top: f64, plot: &Plot, shown: &[&Series]) {
-    let labels: Vec<Label> = shown.iter().map(|series| Label::new(series)).collect();
-    let gutter = labels.iter().map(Label::width).fold(96.0, f64::max) + ASIDE;
+    let labels: Vec<Label> = shown.iter().map(|series| Label::new(series, !ungrouped(plot, shown))).collect();
+    let aside = labels.iter().map(Label::width).fold(96.0, f64::max) + ASIDE;
     let values = chart::values(shown.iter().copied(), plot.unsafe_truth);
     let axis = ValueAxis::new(values.0, values.1, 6, false);
-    let place = Frame { left: 0.0, top: top + CAPTION, width: 1.0, height: HEIGHT, times: chart::times(shown), values };
+    let place = Frame {
+        left: 0.0,
+        top: top + CAPTION,
+        width: 1.0,
+        height: HEIGHT,
+        times: chart::times(&plot.time_labels, shown),
+        values,
+    };
     let slim = Frame { top: place.bottom() + spread::CAPTION, height: spread::HEIGHT, ..place };
     let (slim, slim_axis) = spread::frame(plot, shown, slim);
     let left = MARGIN + ticks_width(&axis).max(ticks_width(&slim_axis)) + 8.0;
+    let gutter = chart::gutter(&plot.time_labels, place.times, left, aside.max(spread::aside(plot, shown)));
     let width = WIDTH - MARGIN - gutter - left;
     let (frame, slim) = (Frame { left, width, ..place }, Frame { left, width, ..slim });
 
@@ -52,19 +60,33 @@ pub(super) fn ticks_width(axis: &ValueAxis) -> f64 {
     axis.ticks.iter().map(|&tick| width(&axis.label(tick), SMALL, false)).fold(0.0, f64::max)
 }
 
-/// A group's name, and below it its last release.
+/// A group's name, and below it its last release; the release alone if there are no groups.
 struct Label {
-    name: String,
+    name: Option<String>,
     value: String,
 }
 
 impl Label {
-    fn new(series: &Series) -> Self {
-        Self { name: fit(&series.name, 170.0, 13.0, true), value: last_value(series) }
+    fn new(series: &Series, named: bool) -> Self {
+        Self { name: named.then(|| fit(&series.name, 170.0, 13.0, true)), value: last_value(series) }
     }
 
     fn width(&self) -> f64 {
-        width(&self.name, 13.0, true).max(width(&self.value, SMALL, false))
+        match &self.name {
+            Some(name) => width(name, 13.0, true).max(width(&self.value, SMALL, false)),
+            None => width(&self.value, 13.0, true),
+        }
+    }
+
+    /// Draws it beside a height.
+    fn draw(&self, canvas: &mut Canvas, left: f64, middle: f64, colour: &'static str) {
+        let strong = Type::new(13.0, colour).bold();
+        if let Some(name) = &self.name {
+            canvas.text(left, middle - 1.0, name, strong);
+            canvas.text(left, middle + 13.0, &self.value, Type::new(SMALL, ink::MUTED));
+        } else {
+            canvas.text(left, middle + 4.5, &self.value, strong);
+        }
     }
 }
 
@@ -90,8 +112,7 @@ fn end_labels(canvas: &mut Canvas, frame: &Frame, shown: &[&Series], labels: &[L
         if moved(index) {
             canvas.line((x + 4.0, y), (left - 4.0, place), Stroke::new(colour, 1.0));
         }
-        canvas.text(left, place - 1.0, &label.name, Type::new(13.0, dark).bold());
-        canvas.text(left, place + 13.0, &label.value, Type::new(SMALL, ink::MUTED));
+        label.draw(canvas, left, place, dark);
     }
 }
 

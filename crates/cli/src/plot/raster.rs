@@ -6,18 +6,16 @@ use anyhow::{Context, Result, bail};
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb::Database};
 
-/// DejaVu Sans, cut down to what labels need; see `assets/subset.sh`.
-const REGULAR: &[u8] = include_bytes!("../../assets/DejaVuSans.ttf");
-const BOLD: &[u8] = include_bytes!("../../assets/DejaVuSans-Bold.ttf");
+use super::font::{self, BOLD, REGULAR};
 
 /// More pixels than any paper shows; a slip in `scale` must not take the machine's memory.
 const MAX_SIDE: f32 = 20_000.0;
 
 /// Rasterises an SVG made by [`super::svg`], `scale` pixels to the unit: 2 for screens, 3 or 4 for print.
 ///
-/// Characters that DejaVu Sans lacks, such as Chinese or emoji, become boxes here; the SVG has them in full.
+/// Characters that DejaVu Sans lacks, such as Chinese or emoji, become question marks here; the SVG has them in full.
 pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>> {
-    let tree = parse(svg)?;
+    let tree = parse(&legible(svg))?;
     let size = tree.size();
     let (width, height) = ((size.width() * scale).ceil(), (size.height() * scale).ceil());
     if !(width >= 1.0 && height >= 1.0 && width <= MAX_SIDE && height <= MAX_SIDE) {
@@ -28,6 +26,16 @@ pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>> {
     let mut pixels = Pixmap::new(width as u32, height as u32).context("no room for the picture")?;
     resvg::render(&tree, Transform::from_scale(scale, scale), &mut pixels.as_mut());
     pixels.encode_png().context("cannot encode the picture")
+}
+
+/// Replaces the characters that the fonts lack. The markup has none of these.
+fn legible(svg: &str) -> String {
+    let shown = |c: char| match c {
+        c if c.is_control() || font::has(c) => Some(c),
+        c if font::invisible(c) => None,
+        _ => Some('?'),
+    };
+    svg.chars().filter_map(shown).collect()
 }
 
 /// Reads an SVG with the embedded fonts.

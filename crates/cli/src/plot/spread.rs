@@ -3,13 +3,15 @@
 use super::axis::ValueAxis;
 use super::canvas::{Canvas, Stroke, Type, ink};
 use super::chart::{self, Frame, TimeAxis};
-use super::text::{half_width, percent};
+use super::text::{half_width, percent, width};
 use super::{Plot, Series, decimate};
 
 /// Height of the panel.
 pub(super) const HEIGHT: f64 = 84.0;
 /// Room above it for its caption.
 pub(super) const CAPTION: f64 = 40.0;
+/// Between the panel and what stands to its right.
+const ASIDE: f64 = 14.0;
 
 /// Whether there is anything to see over time.
 pub(super) fn wanted(shown: &[&Series]) -> bool {
@@ -18,13 +20,26 @@ pub(super) fn wanted(shown: &[&Series]) -> bool {
 
 /// The axis of the panel and the frame for it; the caller gives where it stands.
 pub(super) fn frame(plot: &Plot, shown: &[&Series], place: Frame) -> (Frame, ValueAxis) {
-    let points = || shown.iter().flat_map(|series| &series.points);
-    let widest = points().map(super::Point::half_width).fold(0.0, f64::max);
-    let off = points().filter_map(|point| Some((point.value - point.truth?).abs())).fold(0.0, f64::max);
+    let widest = widest(shown);
+    let points = shown.iter().flat_map(|series| &series.points);
+    let off = points.filter_map(|point| Some((point.value - point.truth?).abs())).fold(0.0, f64::max);
     let most = if errors(plot, shown) { widest.max(off) } else { widest };
     let most = if most > 0.0 { most * 1.08 } else { 1.0 };
     let values = if errors(plot, shown) { (-most, most) } else { (0.0, most) };
     (Frame { values, ..place }, ValueAxis::new(values.0, values.1, 3, false))
+}
+
+/// Room right of the panel for what it says there.
+pub(super) fn aside(plot: &Plot, shown: &[&Series]) -> f64 {
+    if wanted(shown) && !errors(plot, shown) { ASIDE + width(&at_most(widest(shown)), 12.0, false) } else { 0.0 }
+}
+
+fn widest(shown: &[&Series]) -> f64 {
+    shown.iter().flat_map(|series| &series.points).map(super::Point::half_width).fold(0.0, f64::max)
+}
+
+fn at_most(half: f64) -> String {
+    format!("at most ±{}", half_width(half))
 }
 
 /// True counts are compared where groups can be told apart by colour.
@@ -74,14 +89,9 @@ fn draw_widths(canvas: &mut Canvas, frame: &Frame, shown: &[&Series], shared: bo
         let top: Vec<(f64, f64)> = columns.iter().map(|&(x, top, _)| (x, top)).collect();
         canvas.polyline(&top, Stroke::new(colour, width));
     }
-    let widest = shown.iter().flat_map(|series| &series.points).map(super::Point::half_width).fold(0.0, f64::max);
-    let label = format!("at most ±{}", half_width(widest));
-    canvas.text(
-        frame.right() + 14.0,
-        (frame.y(widest) + 4.0).min(frame.bottom() - 6.0),
-        &label,
-        Type::new(12.0, ink::TEXT),
-    );
+    let widest = widest(shown);
+    let y = (frame.y(widest) + 4.0).min(frame.bottom() - 6.0);
+    canvas.text(frame.right() + ASIDE, y, &at_most(widest), Type::new(12.0, ink::TEXT));
 }
 
 fn draw_errors(canvas: &mut Canvas, frame: &Frame, shown: &[&Series], shared: bool) {

@@ -1,27 +1,10 @@
 //! Text that fits: widths, truncation, wrapping, escaping, and numbers as people write them.
 
-/// Advance widths of the printable ASCII characters in DejaVu Sans, in hundredths of the font size.
-const WIDTHS: [u8; 95] = [
-    32, 40, 46, 84, 64, 95, 78, 27, 39, 39, 50, 84, 32, 36, 32, 34, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 34, 34, 84,
-    84, 84, 53, 100, 68, 69, 70, 77, 63, 58, 77, 75, 29, 29, 66, 56, 86, 75, 79, 60, 79, 69, 63, 61, 73, 68, 99, 69,
-    61, 69, 39, 34, 39, 84, 50, 50, 61, 63, 55, 63, 62, 35, 63, 63, 28, 28, 58, 28, 97, 63, 61, 63, 63, 41, 52, 39, 63,
-    59, 82, 59, 59, 52, 64, 34, 64, 84,
-];
+use super::font::advance;
 
-/// Width of one character as a share of the font size; a guess outside ASCII, on the wide side.
-fn advance(c: char) -> f64 {
-    match c {
-        ' '..='~' => f64::from(WIDTHS[c as usize - 32]) / 100.0,
-        '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200f}' | '\u{fe00}'..='\u{fe0f}' => 0.0,
-        '×' | '±' | '−' => 0.84,
-        '\u{a0}'..='\u{10ff}' | '\u{2000}'..='\u{206f}' => 0.68,
-        _ => 1.05,
-    }
-}
-
-/// Width of a text in pixels; bold letters are about a tenth wider.
+/// Width of a text in pixels.
 pub(super) fn width(text: &str, size: f64, bold: bool) -> f64 {
-    text.chars().map(advance).sum::<f64>() * size * if bold { 1.11 } else { 1.0 }
+    text.chars().map(|c| advance(c, bold)).sum::<f64>() * size
 }
 
 /// Replaces what XML forbids or what would reorder the text around it: control characters, explicit directions.
@@ -65,19 +48,20 @@ pub(super) fn fit(text: &str, room: f64, size: f64, bold: bool) -> String {
         kept.push(c);
     }
     // A joiner or an accent without its neighbour would hang on the ellipsis.
-    let kept = kept.trim_end_matches(|c: char| c.is_whitespace() || advance(c) == 0.0);
+    let kept = kept.trim_end_matches(|c: char| c.is_whitespace() || advance(c, bold) == 0.0);
     format!("{kept}…")
 }
 
 /// Breaks a text into at most `lines` lines at spaces; the last one is cut if there is more.
-pub(super) fn wrap(text: &str, room: f64, size: f64, lines: usize) -> Vec<String> {
+pub(super) fn wrap(text: &str, room: f64, size: f64, bold: bool, lines: usize) -> Vec<String> {
     let head: String = text.chars().take(4_000).collect();
     let text = clean(head.trim());
     let mut out: Vec<String> = Vec::new();
+    let full = |line: &str, word: &str| width(line, size, bold) + width(&format!(" {word}"), size, bold) > room;
     for word in text.split(' ').filter(|word| !word.is_empty()) {
         let more = out.len() < lines;
         match out.last_mut() {
-            Some(line) if more && out_of_room(line, word, room, size) => out.push(word.into()),
+            Some(line) if more && full(line, word) => out.push(word.into()),
             Some(line) => {
                 line.push(' ');
                 line.push_str(word);
@@ -85,11 +69,7 @@ pub(super) fn wrap(text: &str, room: f64, size: f64, lines: usize) -> Vec<String
             None => out.push(word.into()),
         }
     }
-    out.iter().map(|line| fit(line, room, size, false)).collect()
-}
-
-fn out_of_room(line: &str, word: &str, room: f64, size: f64) -> bool {
-    width(line, size, false) + width(" ", size, false) + width(word, size, false) > room
+    out.iter().map(|line| fit(line, room, size, bold)).collect()
 }
 
 /// Escapes a text for XML, in an element or in a quoted attribute.

@@ -35,7 +35,7 @@ impl Emitter {
         let out = publication.add(&setup.out)?;
         let tuples = setup.groups.as_ref().map_or(vec![vec![]], |table| table.tuples().to_vec());
         let drawn = if setup.plot { tuples.len().min(MAX_SHOWN) } else { 0 };
-        let name = |tuple: &Vec<String>| if tuple.is_empty() { setup.quantity() } else { tuple.join(", ") };
+        let name = |tuple: &Vec<String>| tuple.join(", ");
         Ok(Self {
             table: TableWriter::new(setup.output_format, &setup.table, out)?,
             intervals: setup.plan.intervals(setup.confidence)?,

@@ -62,6 +62,12 @@ impl GroupTable {
         }
         let mut places = HashMap::new();
         for (place, tuple) in tuples.iter().enumerate() {
+            if let Some(name) = tuple.iter().find(|name| name.trim() != *name) {
+                return Err(usage(format!(
+                    "group {} begins or ends with a blank; separate names by commas alone, and put names that hold a comma into a --groups-file",
+                    quoted(name)
+                )));
+            }
             if tuple.iter().any(String::is_empty) {
                 return Err(usage("a declared group has an empty name"));
             }
@@ -167,6 +173,7 @@ mod tests {
         assert_eq!(one(&["a", "b"], Some("other")), None);
         assert!(one(&["a", "a"], None).unwrap().contains("twice"));
         assert!(one(&[], None).unwrap().contains("no group"));
+        assert!(one(&["a", " b"], None).unwrap().contains("blank"));
         assert!(one(&["a", ""], None).unwrap().contains("empty"));
         assert!(one(&["a"], Some("a")).unwrap().contains("--rest"));
         assert!(GroupTable::of_names(texts(&["g", "h"]), texts(&["a"]), None).is_err());

@@ -15,9 +15,9 @@ pub use options::ReleaseArgs;
 
 use crate::input::{Cancelled, Progress, ReadOptions, for_each_event};
 use crate::keyfile;
-use crate::ledger::Ledger;
+use crate::ledger::{self, Ledger};
 use crate::output::Publication;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use emit::Emitter;
 use ingest::Ingest;
 use setup::Setup;
@@ -31,17 +31,19 @@ pub fn run(args: ReleaseArgs) -> Result<()> {
         return report::print_plan(&setup);
     }
     let cancelled = interruptible()?;
-    let new_key = keyfile::create_if_absent(&setup.key_path, setup.create_key)?;
+    let made_key = setup.create_key && !setup.key_path.exists();
+    let new_key = ledger::new_key_if_absent(&setup.key_path, setup.create_key)?;
     let key = keyfile::read(&setup.key_path)?;
-    let ledger = Ledger::open(&setup.key_path, &key, new_key)?;
-    let digest = ledger.stream(&key, &setup.stream, setup.plan.digest(), setup.last_step)?;
+    let ledger = Ledger::open(&setup.key_path, &key, new_key, &cancelled)?;
+    let digest = ledger.stream(&key, &setup.stream, &setup.plan, setup.last_step)?;
 
     let mut publication = Publication::new(&setup.protected_paths(), true);
     let emitter = Emitter::new(&setup, &mut publication)?;
     let mut ingest = Ingest::new(&setup, &key, digest, emitter, &cancelled)?;
 
     let progress = if setup.quiet { Progress::hidden() } else { Progress::on_terminal() };
-    let options = ReadOptions { format: setup.input_format, delimiter: b',', missing: setup.missing_texts.clone() };
+    let options =
+        ReadOptions { format: setup.input_format, delimiter: setup.delimiter, missing: setup.missing_texts.clone() };
     for_each_event(&setup.inputs, &setup.columns, &options, &progress, &cancelled, &mut |event| ingest.event(event))?;
     let (digest, emitter) = ingest.finish()?;
     emitter.finish(&setup, &key, &mut publication)?;
@@ -50,10 +52,15 @@ pub fn run(args: ReleaseArgs) -> Result<()> {
     }
     // Commit, then publish: until here the releases are in files without a name. Once the ledger has the digest, a crash
     // before they appear loses nothing, since the same data give the same bytes again.
-    let _locked = ledger.record(&digest)?;
-    publication.commit()?;
+    let ledger = ledger.record(&digest)?;
+    publication
+        .commit()
+        .context("the release is recorded, but not written: mend this and run again with the same data")?;
+    if made_key {
+        eprintln!("there was no key {}; made a new one, {}", setup.key_path.display(), key.id());
+    }
     if !setup.quiet {
-        report::print_summary(&setup);
+        report::print_summary(&setup, ledger.stream_count());
     }
     Ok(())
 }

@@ -42,7 +42,10 @@ pub struct ReleaseArgs {
     #[arg(long, value_enum, help_heading = "Events")]
     #[serde(deserialize_with = "from_value_enum")]
     pub input_format: Option<InputFormat>,
-    /// Texts that stand for a missing cell, such as NA.
+    /// What separates the cells of a CSV line, such as ';' [default: ','].
+    #[arg(long, value_name = "CHARACTER", help_heading = "Events")]
+    pub delimiter: Option<char>,
+    /// Texts that stand for a missing cell, such as NA; separated by commas.
     #[arg(long, value_name = "TEXT", value_delimiter = ',', help_heading = "Events")]
     pub missing_text: Option<Vec<String>>,
     /// What to do with an event whose person or value is missing [default: refuse].
@@ -61,7 +64,7 @@ pub struct ReleaseArgs {
     /// Beginning of the first step.
     #[arg(long, value_name = "TIME", help_heading = "Steps")]
     pub start: Option<String>,
-    /// End of the last step.
+    /// End of the last step; the time itself no longer belongs to it: 2025-01-01 for all of 2024.
     #[arg(long, value_name = "TIME", help_heading = "Steps")]
     pub end: Option<String>,
     /// Number of steps, instead of --end.
@@ -71,10 +74,11 @@ pub struct ReleaseArgs {
     #[arg(long, value_name = "TIME", help_heading = "Steps")]
     pub through: Option<String>,
 
-    /// Columns that together name the group of an event.
+    /// Column that names the group of an event, or several, separated by commas.
     #[arg(long, value_name = "COLUMN", value_delimiter = ',', help_heading = "Groups")]
     pub group_by: Option<Vec<String>>,
-    /// The groups to release, for one --group-by column.
+    /// The groups to release, for one --group-by column: names separated by commas, without blanks around them. For names
+    /// that hold a comma use --groups-file.
     #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = "Groups")]
     pub groups: Option<Vec<String>>,
     /// CSV file with one column for each --group-by column and one row for each group to release.
@@ -103,7 +107,7 @@ pub struct ReleaseArgs {
     #[command(flatten)]
     #[serde(skip)]
     pub budget: BudgetFlags,
-    /// Protect all events of a person, named by this column, instead of single events.
+    /// Protect all events of a person, named by this column, together. Without it only single events are protected.
     #[arg(long, value_name = "COLUMN", help_heading = "Privacy unit")]
     pub person: Option<String>,
     /// Keep the first so many events of a person, over all steps and groups.
@@ -231,6 +235,7 @@ impl ReleaseArgs {
             time_format: self.time_format.or(file.time_format),
             time_zone: self.time_zone.or(file.time_zone),
             input_format: self.input_format.or(file.input_format),
+            delimiter: self.delimiter.or(file.delimiter),
             missing_text: self.missing_text.or(file.missing_text),
             missing: self.missing.or(file.missing),
             outside: self.outside.or(file.outside),

@@ -181,7 +181,7 @@ impl Report {
     }
 
     fn write_markdown(&self, out: &mut String) -> std::fmt::Result {
-        writeln!(out, "# Privacy report: {}\n", self.title)?;
+        writeln!(out, "# Privacy report: {}\n", plain(&self.title))?;
         writeln!(out, "{}\n", self.promise())?;
         self.write_facts(out)?;
         self.write_guarantee(out)?;
@@ -233,7 +233,7 @@ impl Report {
             e.last_step_half_width,
             e.confidence * 100.0
         )?;
-        writeln!(out, "| stream | `{}`, key {}, plan {} |\n", self.stream, self.key_id, &self.plan_digest[..16])
+        writeln!(out, "| stream | {}, key {}, plan {} |\n", plain(&self.stream), self.key_id, &self.plan_digest[..16])
     }
 
     fn write_guarantee(&self, out: &mut String) -> std::fmt::Result {
@@ -243,11 +243,18 @@ impl Report {
             writeln!(out, "- ε-differential privacy with ε = {};", at_most(epsilon))?;
         }
         writeln!(out, "- ρ-zero-concentrated differential privacy with ρ = {};", at_most(g.rho))?;
-        writeln!(out, "- (ε, δ)-differential privacy with any of\n\n| δ | ε |\n|---|---|")?;
-        for row in &g.epsilon_at_delta {
-            writeln!(out, "| {:e} | {} |", row.delta, at_most(row.epsilon))?;
+        if g.pure_epsilon.is_none() {
+            writeln!(out, "- (ε, δ)-differential privacy with any of\n\n| δ | ε |\n|---|---|")?;
+            for row in &g.epsilon_at_delta {
+                writeln!(out, "| {:e} | {} |", row.delta, at_most(row.epsilon))?;
+            }
         }
-        writeln!(out)
+        writeln!(
+            out,
+            "\nIn words: whether {} is in the data or not changes the probability of anything one can see in these releases by \
+             a factor of at most e^ε (apart from a probability δ).\n",
+            self.unit.unit
+        )
     }
 
     fn write_conclusions(&self, out: &mut String) -> std::fmt::Result {
@@ -274,7 +281,7 @@ impl Report {
         if unit.contains("kept") {
             writeln!(
                 out,
-                "Only the first {} events of each unit are counted, so values describe the kept data; how many were left \
+                "Only the first {} events of each unit are used, so values describe the kept data; how many were left \
                  out is not published, because that would depend on the data.\n",
                 self.unit.max_events
             )?;
@@ -309,6 +316,18 @@ fn short(x: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// A name that cannot break a Markdown table or inject markup.
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        if "|`<>*_[]\\#&".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
 /// Four digits or a little more, never below the number: a promise must not look stronger than it is. Numbers that are
 /// short already stay as they are.
 fn at_most(x: f64) -> String {
@@ -337,20 +356,44 @@ pub(super) fn print_plan(setup: &Setup) -> Result<()> {
 }
 
 /// Says on standard error what was done.
-pub(super) fn print_summary(setup: &Setup) {
+pub(super) fn print_summary(setup: &Setup, streams: usize) {
     let plan = &setup.plan;
+    let groups = setup.groups.as_ref().map_or(String::new(), |table| format!(" × {} groups", table.tuples().len()));
     eprintln!(
-        "released {} steps{} with {} ({} noise), {}; standard error at most {}",
+        "released {} of {} steps{groups} with {} and {} noise",
         setup.last_step,
-        setup.groups.as_ref().map_or(String::new(), |table| format!(" × {} groups", table.tuples().len())),
+        setup.calendar.steps(),
         plan.mechanism().name(),
-        plan.noise_kind(),
+        plan.noise_kind()
+    );
+    eprintln!(
+        "guarantee: {} for {}; standard error at most {}",
         plan.request().budget,
-        short(plan.max_std_error()),
+        setup.unit(),
+        short(plan.max_std_error())
     );
     if setup.out.as_os_str() != "-" {
-        let picture = if setup.plot { format!(", {}", setup.beside("png").display()) } else { String::new() };
-        eprintln!("wrote {}{picture}, {}", setup.out.display(), setup.beside("report.md").display());
+        let mut endings = vec!["report.md", "report.json", "plan.toml"];
+        if setup.plot {
+            endings.extend(["svg", "png"]);
+        }
+        eprintln!("wrote {} and beside it .{}", setup.out.display(), endings.join(", ."));
+        if setup.plot && setup.show_truth {
+            eprintln!(
+                "WARNING: {} and .png show exact counts and are not private",
+                setup.beside("NOT-PRIVATE.svg").display()
+            );
+        }
+    }
+    if streams > 1 {
+        eprintln!("{streams} streams have been published with this key; over the same data their budgets add up");
+    }
+    let end = setup.calendar.end_of(setup.last_step);
+    if end.timestamp().is_some_and(|end| end > jiff::Timestamp::now()) {
+        eprintln!(
+            "note: steps up to {} are published and final, though that is still to come; --through TIME holds them back",
+            setup.calendar.format(end)
+        );
     }
 }
 

@@ -4,6 +4,7 @@ use super::groups::GroupTable;
 use super::options::{OutOfBounds, Refusable, ReleaseArgs};
 use crate::failure::usage;
 use crate::input::{Columns, InputFormat, quoted};
+use crate::ledger::ledger_path;
 use crate::output::{OutputFormat, TableSpec};
 use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
 use anyhow::Result;
@@ -21,6 +22,7 @@ const HEAVIEST: f64 = 4e10;
 pub(super) struct Setup {
     pub(super) inputs: Vec<PathBuf>,
     pub(super) input_format: Option<InputFormat>,
+    pub(super) delimiter: u8,
     pub(super) missing_texts: Vec<String>,
     pub(super) columns: Columns,
     pub(super) time_format: TimeFormat,
@@ -72,6 +74,7 @@ impl Setup {
                 return Err(usage("no input file is named"));
             },
             input_format: args.input_format,
+            delimiter: delimiter(args.delimiter)?,
             side_inputs: args.groups_file.into_iter().chain(args.config).collect(),
             missing_texts: args.missing_text.unwrap_or_default(),
             columns: Columns {
@@ -114,10 +117,8 @@ impl Setup {
 
     /// Files that no output may replace.
     pub(super) fn protected_paths(&self) -> Vec<PathBuf> {
-        let mut ledger = self.key_path.as_os_str().to_owned();
-        ledger.push(".ledger");
         let inputs = self.inputs.iter().chain(&self.side_inputs).cloned();
-        inputs.chain([self.key_path.clone(), ledger.into()]).collect()
+        inputs.chain([self.key_path.clone(), ledger_path(&self.key_path)]).collect()
     }
 
     /// What is counted or summed, in words.
@@ -137,6 +138,17 @@ impl Setup {
             }
             _ => "one event".into(),
         }
+    }
+}
+
+fn delimiter(given: Option<char>) -> Result<u8> {
+    match given {
+        None => Ok(b','),
+        Some(c) if c.is_ascii() && c != '"' && c != '\n' && c != '\r' => Ok(c as u8),
+        Some(c) => Err(usage(format!(
+            "--delimiter {} is not an ASCII character that can separate cells",
+            quoted(&c.to_string())
+        ))),
     }
 }
 
@@ -172,8 +184,15 @@ fn calendar(args: &ReleaseArgs) -> Result<StepCalendar> {
 fn last_step(args: &ReleaseArgs, calendar: &StepCalendar) -> Result<u64> {
     let Some(text) = &args.through else { return Ok(calendar.steps()) };
     let through = parse_time("--through", text, &mut time_parser(args))?;
-    if through >= calendar.end() {
+    if through == calendar.end() {
         return Ok(calendar.steps());
+    }
+    if through > calendar.end() {
+        let end = calendar.format(calendar.end());
+        return Err(usage(format!(
+            "--through {} is after the end of the horizon, {end}; leave it out to publish all",
+            quoted(text)
+        )));
     }
     match calendar.step_of(through) {
         Some(open) if open > 1 => Ok(open - 1),
@@ -216,7 +235,7 @@ fn plan(args: &ReleaseArgs, calendar: &StepCalendar, groups: Option<&GroupTable>
     };
     let request = PlanRequest {
         horizon: calendar.steps(),
-        budget: args.budget.budget().map_err(|e| usage(format!("--epsilon/--delta/--rho: {e}")))?,
+        budget: args.budget.budget()?,
         unit,
         neighbours: args.neighbours.unwrap_or(Neighbours::AddRemove),
         values: values(args, grid)?,

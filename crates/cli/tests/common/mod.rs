@@ -81,6 +81,7 @@ impl Bench {
 }
 
 /// Three days of daily counts.
+#[allow(dead_code)]
 pub const RELEASE: [&str; 14] = [
     "release",
     "events.csv",
@@ -99,6 +100,7 @@ pub const RELEASE: [&str; 14] = [
 ];
 
 /// Four events on two of the three days.
+#[allow(dead_code)]
 pub const EVENTS: &str = "time,group,who,amount\n\
     2024-01-01T08:00:00Z,a,ann,1.5\n\
     2024-01-01T09:00:00Z,b,bob,-2\n\

@@ -68,7 +68,7 @@ impl Budget {
             (Some(e), None, None) => Ok(Self::Pure(epsilon_of(e)?)),
             (Some(_), Some(d), None) if d > Delta::WEAK && d < 1.0 && !allow_weak => Err(Error::invalid(format!(
                 "delta = {d} protects next to nothing (the limit is {}): with that probability anything may come out; \
-                 lower it, or allow a weak budget explicitly",
+                 lower it, or allow a weak budget explicitly (--allow-weak-budget)",
                 Delta::WEAK
             ))),
             (Some(e), Some(d), None) => Ok(Self::Approximate(epsilon_of(e)?, Delta::new(d)?)),

@@ -116,6 +116,6 @@ fn in_range(what: &str, value: f64, least: f64) -> Result<f64> {
 
 fn too_weak(what: &str, value: f64, limit: f64) -> Error {
     Error::invalid(format!(
-        "{what} = {value} protects next to nothing (the limit is {limit}); lower it, or allow a weak budget explicitly"
+        "{what} = {value} protects next to nothing (the limit is {limit}); lower it, or allow a weak budget explicitly (--allow-weak-budget)"
     ))
 }

@@ -3,6 +3,7 @@
 //! Sums are counted in integers: a value such as `0.1` on a grid of `0.01` is ten multiples, found from its decimal
 //! text and never through binary floating point, where neither number exists.
 
+use crate::Error;
 use std::fmt;
 use std::str::FromStr;
 
@@ -102,10 +103,15 @@ impl fmt::Display for Grid {
 }
 
 impl FromStr for Grid {
-    type Err = GridError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, GridError> {
-        let refuse = || GridError { text: shorten(text) };
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let refuse = || {
+            Error::invalid(format!(
+                "`{}` is not a grid: give a positive decimal number such as 1, 0.01 or 0.25, with at most {GRID_DIGITS} digits",
+                shorten(text)
+            ))
+        };
         let digits = Digits::parse(text.trim()).map_err(|_| refuse())?;
         if digits.negative || digits.kept == 0 || digits.sticky {
             return Err(refuse());
@@ -141,25 +147,7 @@ impl<'de> serde::Deserialize<'de> for Grid {
     }
 }
 
-/// Text that does not name a grid.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GridError {
-    text: String,
-}
-
-impl fmt::Display for GridError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` is not a grid: give a positive decimal number such as 1, 0.01 or 0.25, with at most {GRID_DIGITS} digits",
-            self.text
-        )
-    }
-}
-
-impl std::error::Error for GridError {}
-
-/// Why a text is not a value on a grid.
+/// Why a text is not a value on a grid: small enough for the hot path of a reader, and worded to follow the text itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecimalError {
     /// Not a decimal number.
@@ -185,6 +173,12 @@ impl fmt::Display for DecimalError {
 }
 
 impl std::error::Error for DecimalError {}
+
+impl From<DecimalError> for Error {
+    fn from(problem: DecimalError) -> Self {
+        Error::invalid(format!("the number {problem}"))
+    }
+}
 
 /// Which neighbour on the grid a finer value goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -125,7 +125,7 @@ impl MechanismName {
     }
 
     /// Longest horizon for which a search considers this family: building or running it takes about a second there.
-    pub(crate) fn longest_searched(self) -> u64 {
+    pub fn longest_searched(self) -> u64 {
         match self {
             Self::Sqrt => 1 << 17,
             Self::NormalizedSqrt | Self::Consistent(..) => 1 << 14,

@@ -163,7 +163,11 @@ impl Plan {
     }
 
     /// Variance of the released value of a step (1 ..= T), in squared units of the data.
+    ///
+    /// # Panics
+    /// If the step is 0 or beyond the horizon, here and in the two below.
     pub fn variance(&self, step: u64) -> f64 {
+        assert!((1..=self.horizon()).contains(&step), "step {step} is outside the horizon of {}", self.horizon());
         self.node_variance * self.mechanism.row_norm_squared(step)
     }
 
@@ -213,7 +217,12 @@ pub struct Intervals {
 impl Intervals {
     /// The least whole number `q` of grid steps so that the true running sum lies within `± q` of the release of this
     /// step (1 ..= T) with the given confidence.
+    ///
+    /// # Panics
+    /// If the step is 0 or beyond the horizon.
     pub fn half_width(&mut self, step: u64) -> u128 {
+        let horizon = self.mechanism.horizon();
+        assert!((1..=horizon).contains(&step), "step {step} is outside the horizon of {horizon}");
         self.table.half_width(&self.mechanism.row_magnitudes(step))
     }
 }

@@ -35,7 +35,9 @@ impl Unit {
         match self {
             Self::Event => Ok(Spread::ONE),
             Self::Person { max_events: 0, .. } | Self::Person { max_events_per_step: Some(0), .. } => {
-                Err(Error::invalid("max_events must be at least 1, in all and in a step: with 0 nothing is kept"))
+                Err(Error::invalid(
+                    "the events kept of a person must be at least 1, in all and in a step: with 0 nothing is kept",
+                ))
             }
             Self::Person { max_events: total, max_events_per_step } => {
                 Ok(Spread { total, per_step: max_events_per_step.unwrap_or(total).min(total) })

@@ -118,10 +118,10 @@ impl StateId {
             return foreign("another plan; a changed plan is a new stream".to_owned());
         }
         if body.key_id != *self.key_id.as_bytes() {
-            return foreign("another key".to_owned());
+            return foreign("another key, or is damaged".to_owned());
         }
         if body.layout != self.layout {
-            return foreign("another list of groups".to_owned());
+            return foreign("a stream with other groups".to_owned());
         }
         Ok(())
     }

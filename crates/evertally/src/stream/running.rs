@@ -2,10 +2,10 @@
 
 use super::Release;
 use super::series::{Series, check_step, check_value};
-use crate::Result;
 use crate::noise::{Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
 use crate::state::{Layout, Saved, StateId};
+use crate::{Error, Result};
 
 /// A private running count or sum.
 ///
@@ -68,6 +68,34 @@ impl RunningSum {
         check_step(&self.plan, self.step)?;
         self.step += 1;
         Ok(self.series.close(&self.plan))
+    }
+
+    /// Closes the open step and the empty ones after it through `step`, and releases the last of them only: the same value
+    /// as that of the last of so many [`tick`](Self::tick)s. `O(log T)` draws for mechanisms with
+    /// [random access](crate::mechanism::Mechanism::random_access), else one tick after the other.
+    ///
+    /// # Errors
+    /// If `step` is not after the last closed one or is beyond the horizon.
+    ///
+    /// ```
+    /// # use evertally::{budget::{Budget, Rho}, noise::{SecretKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
+    /// let request = PlanRequest { light_steps: true, ..PlanRequest::count(1 << 40, Budget::Zcdp(Rho::new(0.5)?)) };
+    /// let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    /// let mut visits = RunningSum::new(request.plan()?, &key, "visits".parse()?)?;
+    /// visits.add(1)?;
+    /// assert_eq!(visits.tick_through(1 << 39)?.step(), 1 << 39);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn tick_through(&mut self, step: u64) -> Result<Release> {
+        check_step(&self.plan, step.saturating_sub(1))?;
+        if step <= self.step {
+            return Err(Error::invalid(format!(
+                "step {step} is closed already; the last closed step is {}",
+                self.step
+            )));
+        }
+        self.step = step;
+        Ok(self.series.close_through(&self.plan, step))
     }
 
     /// The release of the last closed step once more, or `None` before the first.

@@ -47,6 +47,21 @@ impl Series {
         self.release(plan)
     }
 
+    /// Closes all steps through `step` at once. The caller has checked the horizon and the direction.
+    pub(super) fn close_through(&mut self, plan: &Plan, step: u64) -> Release {
+        let noise = &self.noise;
+        let draw = &mut |node| plan.law().sample(&mut noise.bits(node));
+        self.closed += self.open; // fits: checked by every `add`
+        self.open = 0;
+        if plan.mechanism().random_access() {
+            self.last = self.cursor.seek(step, draw);
+        }
+        while self.cursor.step() < step {
+            self.last = self.cursor.advance(draw);
+        }
+        self.release(plan)
+    }
+
     /// The release of the last closed step.
     pub(super) fn release(&self, plan: &Plan) -> Release {
         let fraction_bits = plan.mechanism().fraction_bits();

@@ -87,6 +87,25 @@ fn groups_are_streams_of_their_own() {
     assert!(Groups::new(Vec::<String>::new()).is_err());
 }
 
+/// Skipping to a step gives what ticking to it gives.
+#[test]
+fn skipped_steps_do_not_change_the_last() {
+    for mechanism in MECHANISMS {
+        let make = || RunningSum::new(plan(60, mechanism), &key(2), name("s")).unwrap();
+        let (mut ticked, mut skipped) = (make(), make());
+        for target in [1, 2, 9, 10, 33, 60] {
+            ticked.add(3).unwrap();
+            skipped.add(3).unwrap();
+            while ticked.step() < target {
+                ticked.tick().unwrap();
+            }
+            assert_eq!(Some(skipped.tick_through(target).unwrap()), ticked.release(), "{mechanism} to {target}");
+            assert_eq!(skipped.save(), ticked.save());
+        }
+        assert!(skipped.tick_through(60).is_err() && skipped.tick_through(61).unwrap_err().is_horizon_exhausted());
+    }
+}
+
 #[test]
 fn values_outside_the_bounds_and_overflow_change_nothing() {
     let mut stream = RunningSum::new(plan(3, "binary"), &key(1), name("s")).unwrap();

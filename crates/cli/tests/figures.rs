@@ -1,0 +1,139 @@
+//! `mechanisms`, `plan` and `simulate`: the interfaces other programs rely on.
+
+mod common;
+
+use common::Bench;
+use serde_json::Value;
+
+fn json(bench: &Bench, args: &[&str]) -> Value {
+    let run = bench.run(args);
+    assert_eq!(run.code, 0, "{args:?}: {}", run.stderr);
+    serde_json::from_str(&run.stdout).unwrap()
+}
+
+#[test]
+fn mechanisms_prints_every_key_for_every_horizon() {
+    let bench = Bench::new();
+    let keys = [
+        "mechanism",
+        "s1",
+        "s2",
+        "zcdp_max",
+        "zcdp_mean",
+        "pure_max",
+        "pure_mean",
+        "s2_exact",
+        "zcdp_max_exact",
+        "zcdp_mean_exact",
+        "time_per_step",
+        "memory_words",
+        "exact",
+        "lazy",
+    ];
+    for horizon in ["1", "7", "1000", "1048576", "1099511627776"] {
+        let rows = json(&bench, &["mechanisms", "--horizon", horizon, "--json"]);
+        let rows = rows.as_array().unwrap();
+        assert!(rows.len() >= 7, "{horizon}");
+        for row in rows {
+            keys.iter().for_each(|key| assert!(row.get(key).is_some(), "{key} is missing in {row}"));
+            assert!(row["s1"].as_f64().unwrap() >= row["s2"].as_f64().unwrap() * (1.0 - 1e-12));
+            if let Some(exact) = row["s2_exact"].as_f64() {
+                assert!(exact <= row["s2"].as_f64().unwrap() * (1.0 + 1e-12), "{row}");
+            }
+        }
+    }
+    let named = json(
+        &bench,
+        &["mechanisms", "--horizon", "1000", "--json", "--mechanism", "subtract(k=13)", "--mechanism", "smooth"],
+    );
+    assert_eq!((&named[0]["zcdp_max"], &named[1]["resolved"]), (&54.0.into(), &"smooth(h=13,zeros=5)".into()));
+    for bad in [
+        &["--horizon", "0"][..],
+        &["--horizon", "9", "--mechanism", "magic"],
+        &["--horizon", "9", "--mechanism", "kary(k=1)"],
+    ] {
+        assert_eq!(bench.run(&[&["mechanisms"], bad].concat()).code, 2, "{bad:?}");
+    }
+}
+
+#[test]
+fn plan_ranks_by_error_and_stays_above_the_bound() {
+    let bench = Bench::new();
+    for budget in [&["--rho", "0.5"][..], &["--epsilon", "1"], &["--epsilon", "1", "--delta", "1e-9"]] {
+        for objective in ["max", "mean"] {
+            let answer =
+                json(&bench, &[&["plan", "--horizon", "500", "--objective", objective, "--json"], budget].concat());
+            let figure = |row: &Value| row[&format!("{objective}_std")].as_f64().unwrap();
+            let ranking = answer["ranking"].as_array().unwrap();
+            assert!(ranking.windows(2).all(|pair| figure(&pair[0]) <= figure(&pair[1])));
+            assert_eq!(answer["chosen"], ranking[0]);
+            for row in ranking.iter().filter(|row| row["noise"]["law"] == "gaussian") {
+                assert!(row["max_std"].as_f64().unwrap() >= answer["lower_bound_max_std"].as_f64().unwrap());
+            }
+        }
+    }
+    let twice = json(&bench, &["plan", "--horizon", "64", "--rho", "1", "--sensitivity", "2.5", "--json"]);
+    let once = json(&bench, &["plan", "--horizon", "64", "--rho", "1", "--json"]);
+    let std = |answer: &Value| {
+        answer["ranking"].as_array().unwrap().iter().map(|r| r["max_std"].as_f64().unwrap()).sum::<f64>()
+    };
+    assert!((std(&twice) / std(&once) - 2.5).abs() < 1e-6);
+    let lazy = json(&bench, &["plan", "--horizon", "500", "--rho", "1", "--lazy", "--json"]);
+    assert!(lazy["ranking"].as_array().unwrap().iter().all(|row| row["lazy"] == true));
+}
+
+/// Rows of doubles behind the header of a NumPy file.
+fn matrix(bench: &Bench, name: &str, columns: usize) -> Vec<Vec<f64>> {
+    let bytes = std::fs::read(bench.path(name)).unwrap();
+    assert_eq!(&bytes[..6], b"\x93NUMPY");
+    let start = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    let numbers: Vec<f64> = bytes[start..].chunks(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect();
+    numbers.chunks(columns).map(<[f64]>::to_vec).collect()
+}
+
+#[test]
+fn simulate_repeats_itself_and_reaches_single_steps() {
+    let bench = Bench::new();
+    let simulate = |out: &str, seed: &str, more: &[&str]| {
+        let base = ["simulate", "--mechanism", "subtract(k=4)", "--rho", "0.5", "--paths", "50"];
+        let run = bench.run(&[&base[..], &["--out", out, "--test-seed", seed], more].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        std::fs::read(bench.path(out)).unwrap()
+    };
+    let all = simulate("a.npy", "1", &["--horizon", "30"]);
+    assert!(all == simulate("b.npy", "1", &["--horizon", "30"]) && all != simulate("b.npy", "2", &["--horizon", "30"]));
+    simulate("c.npy", "1", &["--horizon", "30", "--at", "3,17,30"]);
+    let picked: Vec<Vec<f64>> = matrix(&bench, "a.npy", 30).iter().map(|row| vec![row[2], row[16], row[29]]).collect();
+    assert_eq!(matrix(&bench, "c.npy", 3), picked);
+    assert_eq!(picked.len(), 50);
+    simulate("d.npy", "1", &["--horizon", "1099511627776", "--at", "1,549755813888,1099511627776"]);
+    simulate("e.npy", "1", &["--horizon", "30", "--grid", "1"]);
+    assert!(matrix(&bench, "e.npy", 30).iter().flatten().all(|x| x.fract() == 0.0));
+    for bad in [
+        &["--horizon", "30", "--at", "3,2"][..],
+        &["--horizon", "30", "--at", "31"],
+        &["--horizon", "30", "--grid", "3"],
+    ] {
+        let base =
+            ["simulate", "--mechanism", "binary", "--rho", "1", "--paths", "1", "--out", "x.npy", "--test-seed", "1"];
+        assert_eq!(bench.run(&[&base[..], bad].concat()).code, 2, "{bad:?}");
+    }
+    let huge = [
+        "simulate",
+        "--mechanism",
+        "input",
+        "--rho",
+        "1",
+        "--paths",
+        "1",
+        "--out",
+        "x.npy",
+        "--test-seed",
+        "1",
+        "--horizon",
+        "1099511627776",
+    ];
+    let run = bench.run(&huge);
+    assert!(run.code == 2 && run.stderr.contains("at most"), "{}", run.stderr);
+    assert!(!bench.files().contains("x.npy"));
+}
