@@ -93,6 +93,30 @@ fn cursors(c: &mut Criterion) {
     }
 }
 
+/// A whole release of a year of hours, for the mechanisms whose cost grows with the horizon.
+fn years_of_hours(c: &mut Criterion) {
+    const STEPS: u64 = 8760;
+    let mut group = c.benchmark_group("year of hours");
+    group.throughput(Throughput::Elements(STEPS)).sample_size(10);
+    for (mechanism, kind) in [
+        ("sqrt", NoiseKind::Gaussian),
+        ("normalized-sqrt", NoiseKind::Gaussian),
+        ("consistent", NoiseKind::Laplace),
+        ("smooth", NoiseKind::Gaussian),
+    ] {
+        let plan = plan(mechanism, STEPS, kind);
+        group.bench_function(mechanism, |b| {
+            b.iter(|| {
+                let name = "bench".parse().expect("a valid name");
+                let mut stream = RunningSum::new(plan.clone(), &key(), name).expect("every plan has a stream");
+                (0..STEPS).for_each(|_| {
+                    black_box(stream.tick().expect("within the horizon"));
+                });
+            });
+        });
+    }
+}
+
 /// Any step of 2^40 from any other, for the mechanisms that need not read every node before it.
 fn seeks(c: &mut Criterion) {
     let mut group = group(c, "seek", NoiseKind::Gaussian);
@@ -140,5 +164,5 @@ fn config() -> Criterion {
     Criterion::default().warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_millis(700))
 }
 
-criterion_group! { name = benches; config = config(); targets = ticks, cursors, seeks, plans }
+criterion_group! { name = benches; config = config(); targets = ticks, cursors, seeks, years_of_hours, plans }
 criterion_main!(benches);

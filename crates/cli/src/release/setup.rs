@@ -14,9 +14,12 @@ use evertally::plan::{Neighbours, Objective, Plan, PlanRequest, Unit, Values};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Steps² × groups up to which mechanisms whose steps cost time proportional to the horizon are considered: about half a
-/// minute of work.
-const HEAVIEST: f64 = 4e10;
+/// Whether mechanisms whose time and memory grow with the horizon would take more than about half a minute (steps² × groups)
+/// or a gigabyte (steps × groups).
+fn is_heavy(steps: u64, groups: usize) -> bool {
+    let (steps, groups) = (steps as f64, groups as f64);
+    steps * steps * groups > 4e10 || steps * groups > 3e7
+}
 
 /// Everything a run needs to know, checked.
 pub(super) struct Setup {
@@ -243,7 +246,7 @@ fn plan(args: &ReleaseArgs, calendar: &StepCalendar, groups: Option<&GroupTable>
         mechanism: args.mechanism,
         noise: args.noise,
         objective: args.objective.unwrap_or(Objective::Max),
-        light_steps: (calendar.steps() as f64).powi(2) * groups.map_or(1, |g| g.tuples().len()) as f64 > HEAVIEST,
+        light_steps: is_heavy(calendar.steps(), groups.map_or(1, |table| table.tuples().len())),
         meaning: meaning(args, calendar, groups),
     };
     Ok(request.plan()?)

@@ -17,10 +17,14 @@ use std::sync::Arc;
 
 /// Bits of the column weights `W` of the normalized factorization.
 pub(super) const WEIGHT_BITS: u32 = 14;
-/// Fixed-point bits behind the grid in the 128-bit path. fits: noise below 2^74 (2^14 times the largest scale a plan may
-/// give it; it is larger with probability below e^-100000000) makes `v` below 3 · 2^(74-16+40) < 2^100, and the sum of its
-/// products with 2^20 coefficients that add up to less than 2^27 stays below 2^127.
-const GUARD: u32 = 40;
+/// Fixed-point bits behind the grid at first: enough that one rounding in 2^40 needs more.
+const GUARD: u32 = 72;
+/// Noise below `2^(REACH - guard)` fits the 128-bit path: then `v` stays below `3 · 2^(REACH - 16) < 2^100`, and the sum of its
+/// products with 2^20 coefficients that add up to less than 2^27 below 2^127. Larger noise lowers the guard; the largest
+/// that a plan can mean, 2^74 (2^14 times its largest scale), leaves 40 bits.
+const REACH: u32 = 114;
+/// `⌊(√2 - 1) · 2^120⌋`.
+pub(super) const ROOT: i128 = 550584263340119373541769287201101181;
 
 /// The cursor of a square-root factorization.
 pub(super) struct Filter {
@@ -62,13 +66,34 @@ impl Filter {
 
     fn rounded(&self) -> i128 {
         let shift = self.output_shift(self.guard);
-        // √2 - 1 in units of the sum, to 30 bits; what it is off by is part of the slack.
-        let root = (libm::exp2(30.0) * (std::f64::consts::SQRT_2 - 1.0)) as i128;
-        let offset = if shift >= 30 { root << (shift - 30) } else { root >> (30 - shift) };
-        let slack = self.slack() + (1 << shift.saturating_sub(30));
+        let offset = ROOT >> (120 - shift); // fits: shift ≤ GUARD + WEIGHT_BITS
+        let slack = self.slack() + 1;
         let least = (self.sum + offset - slack) >> shift;
         let most = (self.sum + offset + slack) >> shift;
         if least == most { least } else { self.rounded_precisely() }
+    }
+
+    /// Solves for one more step.
+    fn push(&mut self, z: i128) {
+        let t = self.solved.len();
+        let first = i128::from(self.coefficients[0]);
+        let products = self.solved.iter().zip(self.coefficients[1..=t].iter().rev());
+        let known: i128 = products.map(|(v, f)| v * i128::from(*f)).sum();
+        let v = ((z << self.guard) - known + first / 2).div_euclid(first);
+        self.sum += match &self.weights {
+            None => v,
+            Some(weights) => (v << WEIGHT_BITS).div_euclid(weights[t].into()),
+        };
+        self.noise.push(z);
+        self.solved.push(v);
+    }
+
+    /// Starts over with fewer guard bits; what is released does not depend on them.
+    #[cold]
+    fn lower_guard(&mut self, guard: u32) {
+        let noise = std::mem::take(&mut self.noise);
+        (self.guard, self.solved, self.sum) = (guard, vec![], 0);
+        noise.into_iter().for_each(|z| self.push(z));
     }
 
     /// The same in big integers, with ever more guard bits.
@@ -112,18 +137,13 @@ impl Cursor for Filter {
 
     /// `O(step)`.
     fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
-        let t = self.solved.len();
-        let z = draw(Node { level: 0, index: t as u64 });
-        let first = i128::from(self.coefficients[0]);
-        let products = self.solved.iter().zip(self.coefficients[1..=t].iter().rev());
-        let known: i128 = products.map(|(v, f)| v * i128::from(*f)).sum();
-        let v = ((z << self.guard) - known + first / 2).div_euclid(first);
-        self.sum += match &self.weights {
-            None => v,
-            Some(weights) => (v << WEIGHT_BITS).div_euclid(weights[t].into()),
-        };
-        self.noise.push(z);
-        self.solved.push(v);
+        let z = draw(Node { level: 0, index: self.step() });
+        let bits = i128::BITS - z.unsigned_abs().leading_zeros();
+        if bits + self.guard > REACH {
+            let guard = REACH.checked_sub(bits).filter(|guard| *guard > self.fraction_bits);
+            self.lower_guard(guard.expect("noise is within 2^14 of the largest scale of a plan"));
+        }
+        self.push(z);
         self.rounded()
     }
 
