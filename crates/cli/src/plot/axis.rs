@@ -129,7 +129,7 @@ fn full(when: &Zoned) -> String {
 
 /// Ticks at round civil times; nothing if a time is outside the calendar.
 fn calendar(low: f64, high: f64, width: f64, zone: &TimeZone) -> Option<Vec<TimeTick>> {
-    let (first, last) = (zoned(low, zone)?, zoned(high, zone)?);
+    let first = zoned(low, zone)?;
     let span = high - low;
     if span <= 0.0 {
         return Some(vec![TimeTick { at: low, label: full(&first), context: String::new() }]);
@@ -192,7 +192,7 @@ fn labels_inside(ticks: &[TimeTick], low: f64, high: f64, room: f64) -> usize {
 /// Whether the labels leave gaps between them.
 fn apart(ticks: &[TimeTick], low: f64, high: f64, room: f64) -> bool {
     let end = |tick: &TimeTick| label_end(tick, (low, high), room);
-    ticks.windows(2).all(|pair| end(&pair[0]) + 8.0 <= end(&pair[1]) - width(&pair[1].label, SMALL, false))
+    ticks.windows(2).all(|pair| end(&pair[0]) + 10.0 <= end(&pair[1]) - width(&pair[1].label, SMALL, false))
 }
 
 /// Pixels from one label to the next, so that they do not touch.

@@ -154,8 +154,14 @@ pub(super) fn time_axis(canvas: &mut Canvas, frame: &Frame, labels: &TimeLabels,
         canvas.line((x, frame.bottom()), (x, frame.bottom() + 4.0), Stroke::new(ink::AXIS, 1.0));
         canvas.text(x, frame.bottom() + 17.0, &tick.label, quiet);
     }
-    for (x, context) in contexts(&labelled, |at| frame.x(at), SMALL) {
-        canvas.text(x, frame.bottom() + 31.0, &context, quiet);
+    let contexts = contexts(&labelled, |at| frame.x(at), SMALL);
+    for (x, context) in &contexts {
+        let most = frame.right() - width(context, SMALL, false) / 2.0;
+        if style == TimeAxis::Full || *x <= most {
+            canvas.text(*x, frame.bottom() + 31.0, context, quiet);
+        } else if contexts.len() == 1 {
+            canvas.text(most, frame.bottom() + 31.0, context, quiet);
+        }
     }
     if style == TimeAxis::Full {
         let end = ticks.iter().map(|tick| label_end(tick, frame.times, frame.width)).fold(frame.width, f64::max);

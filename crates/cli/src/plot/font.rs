@@ -56,7 +56,7 @@ impl Widths {
         for segment in (0..twice).step_by(2) {
             let part = |index: usize| u16_at(map, 14 + index * twice + segment + if index > 0 { 2 } else { 0 });
             let (end, start, delta, offset) = (part(0)?, part(1)?, part(2)?, part(3)?);
-            for code in start..=end.min(0xfffe) {
+            for (code, width) in (start..).zip(widths.get_mut(start..=end)?) {
                 let glyph = if offset == 0 {
                     code + delta
                 } else {
@@ -67,8 +67,8 @@ impl Widths {
                 };
                 let glyph = glyph & 0xffff;
                 if glyph > 0 {
-                    let width = u16_at(glyphs, 4 * glyph.min(counted.checked_sub(1)?))?;
-                    widths[code] = Some(width as f64 / units as f64);
+                    let advance = u16_at(glyphs, 4 * glyph.min(counted.checked_sub(1)?))?;
+                    *width = Some(advance as f64 / units as f64);
                 }
             }
         }

@@ -157,6 +157,92 @@ fn stamped_if_and_only_if_not_private() {
 }
 
 #[test]
+fn a_picture_with_true_counts_promises_nothing() {
+    for groups in [1, 3, 7] {
+        let mut plot = plot((0..groups).map(|group| climbing(&format!("g{group}"), 30, 2.0)).collect());
+        plot.footer = "everything here is private".into();
+        let public = drawn(&plot);
+        // Under the picture and in its description.
+        assert_eq!((public.matches(&plot.footer).count(), public.matches(WARNING).count()), (2, 0));
+        plot.unsafe_truth = true;
+        let unsafe_svg = drawn(&plot);
+        assert_eq!((unsafe_svg.matches(&plot.footer).count(), unsafe_svg.matches(WARNING).count()), (0, 2));
+        let description = &unsafe_svg[unsafe_svg.find("<desc").unwrap()..unsafe_svg.find("</desc>").unwrap()];
+        assert!(description.ends_with(WARNING));
+    }
+}
+
+#[test]
+fn a_series_without_a_name_is_labelled_by_its_number() {
+    let mut plot = plot(vec![climbing("", 30, 2.0)]);
+    let svg = drawn(&plot);
+    assert!(svg.contains(">62 ± 20</text>") && !svg.contains("(no name)") && !svg.contains("1 group"));
+    // The caption says what is counted, and nothing repeats it; the description has it too.
+    assert_eq!(svg.matches("flights").count(), 2);
+    // Among groups an empty name is one that the data has.
+    plot.total_groups = 2;
+    assert!(drawn(&plot).contains(">(no name)</text>"));
+}
+
+/// The left and right ends of every upright text, as it is rasterised.
+fn text_extents(svg: &str) -> Vec<(String, f32, f32)> {
+    use resvg::usvg::Node;
+    let tree = raster::parse(svg).unwrap();
+    let mut nodes: Vec<&Node> = tree.root().children().iter().collect();
+    let mut extents = Vec::new();
+    while let Some(node) = nodes.pop() {
+        match node {
+            Node::Group(group) => nodes.extend(group.children()),
+            Node::Text(text) if text.abs_transform().is_identity() => {
+                let words = text.chunks().iter().map(|chunk| chunk.text()).collect();
+                extents.push((words, text.abs_bounding_box().left(), text.abs_bounding_box().right()));
+            }
+            _ => {}
+        }
+    }
+    extents
+}
+
+#[test]
+fn texts_end_before_the_right_margin() {
+    let zones = ["UTC", "Europe/Copenhagen", "America/Argentina/ComodRivadavia"].map(TimeZone::get);
+    let zones = zones.into_iter().map(|zone| TimeLabels::Calendar(zone.unwrap_or(TimeZone::UTC)));
+    let names = ["g", "All the other groups together", "WWWWWWWWWWWWWWWWWWWWWWWW", "Щупальцеобразный мощный шёлк", ""];
+    for labels in zones.chain([TimeLabels::Steps]) {
+        for (name, rate) in names.into_iter().zip([2.0, 1e3, 1e6, 1e11, -1e4]) {
+            for groups in 1..=12 {
+                // Twelve months and a hundred hours.
+                for (steps, stretch) in [(12, 730.5), (100, 1.0), (1, 1.0)] {
+                    let mut plot = plot((0..groups).map(|g| climbing(name, steps, rate * f64::from(g + 1))).collect());
+                    for point in plot.series.iter_mut().flat_map(|series| &mut series.points) {
+                        point.at = 1_356_998_400.0 + (point.at - 1_356_998_400.0) * stretch;
+                        (point.lower, point.upper) = (point.value - rate.abs() * 2.0, point.value + rate.abs() * 2.0);
+                    }
+                    (plot.title, plot.time_labels) = (format!("{name} ").repeat(30), labels.clone());
+                    plot.unsafe_truth = groups % 3 == 0;
+                    for (text, left, right) in text_extents(&drawn(&plot)) {
+                        assert!(left >= 0.0 && right <= 932.5, "{text:?} from {left} to {right}, {groups} groups");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn foreign_characters_are_question_marks_in_a_png() {
+    let named = |name: &str| png(&drawn(&plot(vec![climbing(name, 3, 1.0)])), 1.0).unwrap();
+    assert_eq!(text::fit("北京 🛫", 100.0, 13.0, true), "北京 🛫");
+    let image = |title: &str| {
+        let mut canvas = canvas::Canvas::new(100.0, 20.0, "", "");
+        canvas.text(5.0, 15.0, title, canvas::Type::new(12.0, "#000000"));
+        png(&canvas.finish(), 1.0).unwrap()
+    };
+    assert_eq!(image("北京 🛫\u{fe0f}é"), image("?? ?é"));
+    assert_ne!(named("北京"), named("京"));
+}
+
+#[test]
 fn long_series_give_small_pictures() {
     let mut plot = plot((0..4).map(|group| climbing(&format!("g{group}"), 1 << 20, group as f64)).collect());
     plot.unsafe_truth = true;
@@ -219,7 +305,22 @@ fn calendar_ticks_fit_the_span() {
     assert_eq!(labels(&utc, year, 10.0 * 86_400.0)[..3], ["1 Jan", "2 Jan", "3 Jan"]);
     assert_eq!(labels(&utc, year, 30.0 * 86_400.0)[..2], ["7 Jan", "14 Jan"], "weeks begin on Monday");
     assert_eq!(labels(&utc, year, 0.0), ["1 Jan 2013 00:00"]);
-    assert_eq!(labels(&TimeLabels::Steps, 0.0, 8_760.0)[..3], ["0", "1,000", "2,000"]);
+    assert_eq!(TimeLabels::Calendar(zone.clone()).caption(), "America/New_York");
+    let february = year + 31.0 * 86_400.0;
+    assert_eq!(utc.before(february, february + 28.0 * 86_400.0), year, "a month, whatever its days");
+    assert_eq!(TimeLabels::Steps.before(10.0, 20.0), 0.0);
+    // A small panel.
+    let small = |labels: &TimeLabels, days: f64| labels.ticks(year, year + days * 86_400.0, 190.0);
+    assert_eq!(small(&utc, 31.0)[1].label, "11 Jan");
+    for length in 2..1_500 {
+        let days = (year, year + f64::from(length) * 86_400.0);
+        for (labels, times) in [(&utc, days), (&TimeLabels::Steps, (0.0, f64::from(length)))] {
+            let ticks = labels.ticks(times.0, times.1, 190.0);
+            let inside = ticks.iter().filter(|tick| axis::label_end(tick, times, 190.0) <= 190.0).count();
+            let least = if length > 2 { 3 } else { 2 };
+            assert!((least..=6).contains(&inside), "{length}: {ticks:?}");
+        }
+    }
     for exponent in 0..15 {
         for low in [year, 0.0, -3e9, 1e20] {
             let ticks = TimeLabels::Calendar(zone.clone()).ticks(low, low + 10f64.powi(exponent), 740.0);
@@ -277,6 +378,20 @@ fn makes_png_of_any_sensible_size() {
         assert!(png(&svg, scale).is_err());
     }
     assert!(png("no picture", 1.0).is_err());
+}
+
+#[test]
+fn widths_are_those_of_the_fonts() {
+    for text in ["Running count", "WWW iii", "Щука Ωμέγα", "12,345 ± 67"] {
+        for bold in [false, true] {
+            let mut svg = canvas::Canvas::new(400.0, 40.0, "", "");
+            let style = canvas::Type::new(20.0, "#000000");
+            svg.text(0.0, 30.0, text, if bold { style.bold() } else { style });
+            let drawn = f64::from(text_extents(&svg.finish())[0].2);
+            let ours = text::width(text, 20.0, bold);
+            assert!((-0.1..4.0).contains(&(ours - drawn)), "{text:?}: {ours} instead of {drawn}");
+        }
+    }
 }
 
 #[test]
