@@ -7,6 +7,8 @@
 //! * Laplace, equal weights: from the exact law. A sum of `n` Laplace variables is a difference of two gamma variables,
 //!   and its upper tail a mixture of gamma tails, `P(S > x) = Σ_i C(2n-i-1, n-i) 2^{-(2n-i)} Q_i(x)` with
 //!   `Q_i(x) = e^{-x} Σ_{j<i} x^j/j!`, in units of the scale;
+//! * a mechanism with very many unequal weights names equal ones of the same variance and no lighter tails; between that law
+//!   and the normal one the wider quantile is taken (the heavier tail is the narrower one at low confidence);
 //! * Laplace, unequal weights (Honaker): by inverting the characteristic function (Gil-Pelaez 1951,
 //!   doi 10.1093/biomet/38.3-4.481).
 //!
@@ -23,8 +25,20 @@ pub(super) struct IntervalTable {
     /// Continuous scale: σ, or the Laplace scale, in multiples of the grid.
     scale: f64,
     confidence: f64,
+    /// The standard normal quantile.
+    normal: f64,
     /// Quantiles of sums of so many variables of unit scale.
     equal: std::collections::HashMap<u64, f64>,
+}
+
+impl NoiseKind {
+    /// Variance of a variable of scale 1.
+    fn unit_variance(self) -> f64 {
+        match self {
+            Self::Laplace => 2.0,
+            Self::Gaussian => 1.0,
+        }
+    }
 }
 
 /// Above this many Laplace terms the normal law is within 10⁻⁴ of the quantile; a fourth-cumulant correction is added.
@@ -35,7 +49,7 @@ impl IntervalTable {
         if !(confidence > 0.0 && confidence < 1.0) {
             return Err(Error::invalid(format!("the confidence must be strictly between 0 and 1, got {confidence}")));
         }
-        Ok(Self { kind, scale, confidence, equal: Default::default() })
+        Ok(Self { kind, scale, confidence, normal: normal_quantile(confidence), equal: Default::default() })
     }
 
     /// Least `q` with `P(|Σ w z| ≤ q) ≥ confidence`, in multiples of the grid. `magnitudes` are (|weight|, count).
@@ -43,7 +57,12 @@ impl IntervalTable {
         let unrounded = match *magnitudes {
             [(weight, n)] => {
                 let (kind, confidence) = (self.kind, self.confidence);
-                weight * *self.equal.entry(n).or_insert_with(|| equal_quantile(kind, n, confidence))
+                let equal = *self.equal.entry(n).or_insert_with(|| equal_quantile(kind, n, confidence));
+                if weight == 1.0 {
+                    equal
+                } else {
+                    weight * equal.max(self.normal * (kind.unit_variance() * n as f64).sqrt())
+                }
             }
             _ => weighted_quantile(self.kind, magnitudes, self.confidence),
         };
