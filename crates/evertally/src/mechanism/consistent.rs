@@ -23,7 +23,7 @@ mod levels;
 
 pub use levels::Levels;
 
-use super::{ColumnNorms, Cursor, Mechanism, Spread, check_horizon};
+use super::{ColumnNorms, Cursor, Mechanism, RowLaw, Spread, check_horizon};
 use crate::noise::Node;
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -106,7 +106,8 @@ impl ConsistentTree {
     /// ε²·variance.
     fn laplace_figure(&self, mean: bool) -> f64 {
         let row = if mean { self.mean_row_norm_squared() } else { self.max_row_norm_squared() };
-        2.0 * (self.l1_column_sum() as f64).powi(2) * row
+        let s1 = self.l1_column_sum() as f64;
+        2.0 * s1 * s1 * row
     }
 
     /// Coordinate descent with shrinking steps; ends on integer weights with about 8 bits.
@@ -157,6 +158,11 @@ impl Shape {
         self.weights.as_slice().get(level).copied()
     }
 
+    /// `W_l²`, 0 for a root that is left out.
+    fn precision(&self, level: usize) -> f64 {
+        self.weight(level).map_or(0.0, |w| f64::from(u32::from(w) * u32::from(w)))
+    }
+
     /// Number of levels with the root, measured or not.
     fn levels(&self) -> usize {
         ConsistentTree::level_count(self.horizon, self.arity)
@@ -174,7 +180,7 @@ impl Shape {
 
     /// `‖L_t‖²` for all steps, from the leaves up: for every prefix inside a block its (c, β), one level at a time.
     fn prefix_variances(&self) -> Vec<f64> {
-        let precision = |level: usize| self.weight(level).map_or(0.0, |w| f64::from(w).powi(2));
+        let precision = |level| self.precision(level);
         let mut variances = vec![1.0 / precision(0); self.horizon as usize];
         let mut prefixes = vec![(0.0, 1.0); self.horizon as usize];
         let mut width = 1usize;
@@ -240,13 +246,14 @@ impl Mechanism for ConsistentTree {
         self.row_norms.iter().sum::<f64>() / self.row_norms.len() as f64
     }
 
-    /// An equal-weight sum with the row's variance and no lighter tails: no weight exceeds `1 / min W`, so the fourth moment
-    /// is at most that of `variance · min W²` equal terms.
-    fn row_magnitudes(&self, step: u64) -> Vec<(f64, u64)> {
+    /// No weight of the row exceeds `1 / min W`, so its fourth moment is at most that of `variance · min W²` equal terms.
+    fn row_law(&self, step: u64) -> RowLaw {
         let least = self.shape.weights.as_slice().iter().copied().min().map_or(1.0, f64::from);
-        let variance = self.row_norm_squared(step);
-        let terms = (variance * least * least).floor().max(1.0);
-        vec![((variance / terms).sqrt(), terms as u64)]
+        let norm_squared = self.row_norm_squared(step);
+        if self.horizon() == 1 && self.shape.weights.as_slice().len() == 1 {
+            return RowLaw::Sum(vec![(1.0 / least, 1)]); // one measurement
+        }
+        RowLaw::Like { norm_squared, terms: (norm_squared * least * least).floor().max(1.0) as u64 }
     }
 
     /// `O(T h)`: the estimate of one prefix reads every block.

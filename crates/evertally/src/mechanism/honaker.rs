@@ -15,7 +15,7 @@
 //! **Sensitivity.** A step lies in one complete block per height; step 1 lies in all of them: `s1 = s2² = ⌊log T⌋+1`.
 
 use super::digits::DigitSystem;
-use super::{ColumnNorms, Cursor, Mechanism, Spread, check_horizon};
+use super::{ColumnNorms, Cursor, Mechanism, RowLaw, Spread, check_horizon};
 use crate::Result;
 use crate::noise::Node;
 use num_bigint::BigInt;
@@ -100,7 +100,7 @@ impl Mechanism for HonakerOnline {
         FRACTION_BITS
     }
 
-    fn row_magnitudes(&self, step: u64) -> Vec<(f64, u64)> {
+    fn row_law(&self, step: u64) -> RowLaw {
         let mut magnitudes = Vec::new();
         self.digits.for_each_digit(step, |height, digit, _| {
             if digit == 1 {
@@ -109,7 +109,7 @@ impl Mechanism for HonakerOnline {
                 magnitudes.extend((0..=height).map(|level| (weight(level), 1u64 << (height - level))));
             }
         });
-        magnitudes
+        RowLaw::Sum(magnitudes)
     }
 
     fn random_access(&self) -> bool {

@@ -138,9 +138,9 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
         0
     }
 
-    /// Groups the entries of row `step` of `L` by magnitude, as (magnitude, how many), for interval computations.
-    fn row_magnitudes(&self, step: u64) -> Vec<(f64, u64)> {
-        vec![(1.0, self.row_norm_squared(step) as u64)]
+    /// The law of the noise of row `step` of `L`, for intervals.
+    fn row_law(&self, step: u64) -> RowLaw {
+        RowLaw::Sum(vec![(1.0, self.row_norm_squared(step) as u64)])
     }
 
     /// A sampler standing before the first step.
@@ -159,6 +159,20 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     fn dense(&self) -> DensePair {
         DensePair::of(self)
     }
+}
+
+/// What an interval needs to know of one row of `L`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RowLaw {
+    /// The noise is a sum of independent variables: (|weight|, how many of it).
+    Sum(Vec<(f64, u64)>),
+    /// Very many unequal terms: this `‖L_t‖²`, and tails no heavier than those of so many equal terms of that variance.
+    Like {
+        /// `‖L_t‖²`.
+        norm_squared: f64,
+        /// Number of equal terms whose fourth moment is not smaller.
+        terms: u64,
+    },
 }
 
 /// Streams `L z` step by step in `O(1)` amortized draws per step and logarithmic space.

@@ -93,7 +93,8 @@ impl NamedShape {
         let row = if self.mean { mechanism.mean_row_norm_squared() } else { mechanism.max_row_norm_squared() };
         let unit = libm::exp2(-2.0 * f64::from(mechanism.noise_bits()));
         let amplified = if self.laplace {
-            2.0 * mechanism.column_norms().l1.powi(2)
+            let s1 = mechanism.column_norms().l1;
+            2.0 * s1 * s1
         } else {
             mechanism.capped_column_sum(self.spread) as f64 * unit
         };
@@ -124,10 +125,10 @@ impl MechanismName {
         self.longest_searched() < super::MAX_HORIZON
     }
 
-    /// Longest horizon for which a search considers this family: building or running it takes about a second there.
+    /// Longest horizon for which a search considers this family: building or running it takes a few seconds there.
     pub fn longest_searched(self) -> u64 {
         match self {
-            Self::Sqrt => 1 << 17,
+            Self::Sqrt => 1 << 16,
             Self::NormalizedSqrt | Self::Consistent(..) => 1 << 14,
             _ => super::MAX_HORIZON,
         }
@@ -270,17 +271,18 @@ impl<'a> Parameters<'a> {
 
     fn levels(&mut self) -> Result<LevelChoice> {
         let root = match self.take("root") {
-            None | Some("true") => true,
-            Some("false") => false,
+            None => None,
+            Some("true") => Some(true),
+            Some("false") => Some(false),
             Some(other) => return Err(Error::invalid(format!("`root` should be true or false, got `{other}`"))),
         };
-        match self.take("levels") {
-            Some("uniform") => Ok(LevelChoice::Uniform { root }),
-            _ if !root => {
-                Err(Error::invalid("`root=false` goes with `levels=uniform`; fewer given weights leave it out too"))
+        match (self.take("levels"), root) {
+            (Some("uniform"), _) => Ok(LevelChoice::Uniform { root: root.unwrap_or(true) }),
+            (_, Some(_)) => {
+                Err(Error::invalid("`root` goes with `levels=uniform`; one weight fewer leaves the root out, too"))
             }
-            Some(weights) => Ok(LevelChoice::Given(weights.parse()?)),
-            None => Ok(LevelChoice::Best),
+            (Some(weights), None) => Ok(LevelChoice::Given(weights.parse()?)),
+            (None, None) => Ok(LevelChoice::Best),
         }
     }
 

@@ -17,7 +17,7 @@
 
 mod filter;
 
-use super::{ColumnNorms, Cursor, DensePair, Matrix, Mechanism, Spread, check_horizon};
+use super::{ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, Spread, check_horizon};
 use crate::Result;
 use crate::noise::Node;
 use filter::{Filter, WEIGHT_BITS};
@@ -177,12 +177,12 @@ impl Mechanism for SquareRoot {
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         let total = u128::from(spread.total);
         let together = total * self.largest_column(2, |f| f * f);
-        let reach = (spread.total.div_ceil(spread.per_step) / 2) as usize;
+        let reach = ((spread.total.div_ceil(spread.per_step) / 2) as usize).min(self.rounded.len() - 1);
         let cheap = reach.saturating_mul(self.rounded.len()) < 1 << 28;
         if self.normalized || spread.per_step == spread.total || !cheap {
             return together;
         }
-        let apart: u128 = (1..=reach.min(self.rounded.len() - 1)).map(|lag| 2 * self.correlation(lag)).sum();
+        let apart: u128 = (1..=reach).map(|lag| 2 * self.correlation(lag)).sum();
         together.min(u128::from(spread.per_step) * (self.correlation(0) + apart))
     }
 
@@ -206,9 +206,9 @@ impl Mechanism for SquareRoot {
         self.row_norms.iter().sum::<f64>() / self.row_norms.len() as f64
     }
 
-    fn row_magnitudes(&self, step: u64) -> Vec<(f64, u64)> {
-        // Many small independent terms: one Gaussian of the same variance.
-        vec![(self.row_norm_squared(step).sqrt(), 1)]
+    /// Under Gaussian noise, the only one, the number of terms does not matter.
+    fn row_law(&self, step: u64) -> RowLaw {
+        RowLaw::Like { norm_squared: self.row_norm_squared(step), terms: 1 }
     }
 
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {

@@ -52,7 +52,7 @@ fn is_searched(request: &PlanRequest, kind: NoiseKind, name: MechanismName) -> b
 
 pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     // Refuse senseless requests before any search hides them behind "no candidate".
-    let sensitivity = Sensitivity::of(request.unit, request.neighbours, request.values)?;
+    let sensitivity = Sensitivity::of(request.unit, request.neighbours, request.values, request.horizon)?;
     let kinds = match (request.noise, &request.budget) {
         (Some(kind), _) => vec![kind],
         (None, Budget::Pure(_)) => vec![NoiseKind::Laplace],

@@ -16,6 +16,7 @@
 //! against exact convolutions.
 
 use super::NoiseKind;
+use crate::mechanism::RowLaw;
 use crate::{Error, Result};
 
 /// Computes half-widths; remembers the quantiles of equal-weight sums.
@@ -52,19 +53,19 @@ impl IntervalTable {
         Ok(Self { kind, scale, confidence, normal: normal_quantile(confidence), equal: Default::default() })
     }
 
-    /// Least `q` with `P(|Σ w z| ≤ q) ≥ confidence`, in multiples of the grid. `magnitudes` are (|weight|, count).
-    pub(super) fn half_width(&mut self, magnitudes: &[(f64, u64)]) -> u128 {
-        let unrounded = match *magnitudes {
-            [(weight, n)] => {
-                let (kind, confidence) = (self.kind, self.confidence);
-                let equal = *self.equal.entry(n).or_insert_with(|| equal_quantile(kind, n, confidence));
-                if weight == 1.0 {
-                    equal
-                } else {
-                    weight * equal.max(self.normal * (kind.unit_variance() * n as f64).sqrt())
-                }
+    /// Least `q` with `P(|Σ w z| ≤ q) ≥ confidence`, in multiples of the grid.
+    pub(super) fn half_width(&mut self, law: &RowLaw) -> u128 {
+        let (kind, confidence) = (self.kind, self.confidence);
+        let mut equal = |n| *self.equal.entry(n).or_insert_with(|| equal_quantile(kind, n, confidence));
+        let unrounded = match law {
+            RowLaw::Sum(terms) => match terms[..] {
+                [(weight, n)] => weight * equal(n),
+                _ => weighted_quantile(kind, terms, confidence),
+            },
+            RowLaw::Like { norm_squared, terms } => {
+                let deviation = (kind.unit_variance() * norm_squared).sqrt();
+                (equal(*terms) * (norm_squared / *terms as f64).sqrt()).max(self.normal * deviation)
             }
-            _ => weighted_quantile(self.kind, magnitudes, self.confidence),
         };
         round_up(self.scale * unrounded)
     }
@@ -236,7 +237,9 @@ mod tests {
                 let mut sum = law.clone();
                 for n in 1..=6u64 {
                     for confidence in [0.5, 0.8, 0.95, 0.99, 0.999] {
-                        let q = IntervalTable::new(kind, scale, confidence).unwrap().half_width(&[(1.0, n)]) as i64;
+                        let q = IntervalTable::new(kind, scale, confidence)
+                            .unwrap()
+                            .half_width(&RowLaw::Sum(vec![(1.0, n)])) as i64;
                         let middle = (sum.len() / 2) as i64;
                         let inside = |q: i64| sum[(middle - q) as usize..=(middle + q) as usize].iter().sum::<f64>();
                         assert!(inside(q) >= confidence - 1e-9, "{kind:?} {scale} n {n} {confidence}: {}", inside(q));
@@ -258,6 +261,19 @@ mod tests {
             b.iter().enumerate().for_each(|(j, y)| out[i + j] += x * y);
         }
         out
+    }
+
+    /// A law that is only bounded is covered at any confidence: by the wider of equal terms and the normal limit.
+    #[test]
+    fn bounded_laws_take_the_wider_quantile() {
+        for (confidence, terms) in [(0.5, 1), (0.8, 3), (0.99, 3)] {
+            let half_width =
+                |law| IntervalTable::new(NoiseKind::Laplace, 1e6, confidence).unwrap().half_width(&law) as f64;
+            let like = half_width(RowLaw::Like { norm_squared: 1.0, terms });
+            let equal = half_width(RowLaw::Sum(vec![((1.0 / terms as f64).sqrt(), terms)]));
+            let normal = 1e6 * 2f64.sqrt() * normal_quantile(confidence);
+            assert!((like - equal.max(normal)).abs() <= 1.0, "{confidence} {terms}: {like} {equal} {normal}");
+        }
     }
 
     #[test]

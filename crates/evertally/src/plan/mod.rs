@@ -223,7 +223,7 @@ impl Intervals {
     pub fn half_width(&mut self, step: u64) -> u128 {
         let horizon = self.mechanism.horizon();
         assert!((1..=horizon).contains(&step), "step {step} is outside the horizon of {horizon}");
-        self.table.half_width(&self.mechanism.row_magnitudes(step))
+        self.table.half_width(&self.mechanism.row_law(step))
     }
 }
 
@@ -251,7 +251,7 @@ fn calibrated(request: &PlanRequest, kind: NoiseKind, mechanism: &dyn Mechanism)
 
 fn uncapped_law(request: &PlanRequest, kind: NoiseKind, mechanism: &dyn Mechanism) -> Result<DiscreteLaw> {
     use crate::noise::{DiscreteGaussian, DiscreteLaplace};
-    let sensitivity = Sensitivity::of(request.unit, request.neighbours, request.values)?;
+    let sensitivity = Sensitivity::of(request.unit, request.neighbours, request.values, request.horizon)?;
     match kind {
         NoiseKind::Laplace if mechanism.noise_bits() > 0 => Err(Error::invalid(format!(
             "`{}` is for Gaussian noise only: its L1 sensitivity grows with the square root of the horizon",

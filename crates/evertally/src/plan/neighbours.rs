@@ -120,22 +120,24 @@ pub struct Sensitivity {
 }
 
 impl Sensitivity {
-    /// The sensitivity of a unit's change.
+    /// The sensitivity of a unit's change over a horizon.
     ///
     /// # Errors
     /// If the bounds are out of order or both 0, a bound on events is 0, or the numbers do not fit 128 bits.
     ///
     /// ```
     /// use evertally::plan::{Neighbours, Sensitivity, Unit, Values};
-    /// let one = Sensitivity::of(Unit::Event, Neighbours::AddRemove, Values::Count)?;
+    /// let one = Sensitivity::of(Unit::Event, Neighbours::AddRemove, Values::Count, 100)?;
     /// assert_eq!((one.l1, one.event_squared, one.spread.total), (1, 1, 1));
-    /// let moved = Sensitivity::of(Unit::person(3), Neighbours::ReplaceOne, Values::Count)?;
+    /// let moved = Sensitivity::of(Unit::person(3), Neighbours::ReplaceOne, Values::Count, 100)?;
     /// assert_eq!((moved.l1, moved.event_squared, moved.spread.total), (6, 2, 3));
     /// # Ok::<(), evertally::Error>(())
     /// ```
-    pub fn of(unit: Unit, neighbours: Neighbours, values: Values) -> Result<Self> {
+    pub fn of(unit: Unit, neighbours: Neighbours, values: Values, horizon: u64) -> Result<Self> {
         values.validate()?;
-        let spread = unit.spread()?;
+        let declared = unit.spread()?;
+        // A unit cannot have more events than fit into the steps.
+        let spread = Spread { total: declared.total.min(declared.per_step.saturating_mul(horizon)), ..declared };
         let (lower, upper) = values.bounds();
         let largest = u128::from(lower.unsigned_abs().max(upper.unsigned_abs()));
         let span = u128::from(upper.abs_diff(lower));
@@ -167,12 +169,23 @@ mod tests {
 
     #[test]
     fn senseless_declarations_are_refused() {
-        let of = |unit, values| Sensitivity::of(unit, Neighbours::AddRemove, values);
+        let of = |unit, values| Sensitivity::of(unit, Neighbours::AddRemove, values, 9);
         assert!(of(Unit::person(0), Values::Count).is_err());
         assert!(
             of(Unit::Event, Values::Sum { lower: 0, upper: 0 }).unwrap_err().to_string().contains("sensitivity is 0")
         );
         assert!(of(Unit::Event, Values::Sum { lower: 2, upper: 1 }).is_err());
+    }
+
+    /// More events than fit into the horizon are no larger unit.
+    #[test]
+    fn events_are_limited_by_the_steps() {
+        let of = |max_events| {
+            let unit = Unit::Person { max_events, max_events_per_step: Some(2) };
+            Sensitivity::of(unit, Neighbours::AddRemove, Values::Count, 10).unwrap()
+        };
+        assert_eq!(of(20), of(1_000_000));
+        assert_ne!(of(20), of(19));
     }
 
     /// Brute force over every pair of neighbouring data sets of up to two events on a short horizon: the node sums
@@ -195,7 +208,8 @@ mod tests {
                     let mut data = multisets(&events, size);
                     data.retain(|set| fits(set, unit.spread().unwrap()));
                     for neighbours in [Neighbours::AddRemove, Neighbours::ReplaceOne] {
-                        let bound = Sensitivity::of(unit, neighbours, Values::Sum { lower, upper }).unwrap();
+                        let bound =
+                            Sensitivity::of(unit, neighbours, Values::Sum { lower, upper }, STEPS as u64).unwrap();
                         let (l1, l2) = largest_change(&r, &data, neighbours);
                         let l1_bound = bound.l1 as f64 * norms.l1;
                         let capped = mechanism.capped_column_sum(bound.spread) * u128::from(bound.spread.total);

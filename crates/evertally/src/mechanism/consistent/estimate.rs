@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 /// All releases of a consistent tree, computed at the first step.
 ///
-/// Fixed point with `digits` bits behind the grid; coefficients (shares of variances) are rounded to as many bits. Values
-/// stay below `2^20 · 2^75` in size (noise below 2^74, of which a prefix sums at most 2^21 terms with weights of at most 1),
-/// so one operation errs by less than `2^97` units of `2^-digits`, and as coefficients are at most 1, a prefix, which
-/// passes through at most `2 · 21` operations for each of at most 2^21 blocks, errs by less than `2^(97 + 6 + 21)`.
+/// Fixed point with `digits` bits behind the grid, coefficients too. A coefficient is off by at most 2^33 units: a share of an
+/// own measurement is a variance, off by one, times a squared weight below 2^32. Values stay below 2^96 (noise below 2^74,
+/// of which a sum has at most 2^21 terms of weight at most 1), so one operation errs by less than 2^130 units, and a
+/// prefix, which passes through at most 42 operations for each of at most 2^21 blocks, by less than 2^(130 + 6 + 21).
 pub(super) struct Estimate {
     shape: Arc<Shape>,
     fraction_bits: u32,
@@ -20,10 +20,10 @@ pub(super) struct Estimate {
     releases: Vec<i128>,
 }
 
-/// Bits behind the grid at the first attempt: 2^-256 of it is off by at most 2^-132.
+/// Bits behind the grid at the first attempt: the error is then below 2^-96 of the grid.
 const DIGITS: u32 = 256;
 /// Bound of the error of a prefix, as a power of two of units.
-const ERROR_BITS: u32 = 124;
+const ERROR_BITS: u32 = 160;
 
 impl Estimate {
     pub(super) fn new(shape: Arc<Shape>, fraction_bits: u32) -> Self {
@@ -173,7 +173,7 @@ impl Shape {
     /// Downwards the weight of a final estimate is handed on to the block's own inside estimate and to its parent's; upwards
     /// (here from the top) that of an inside estimate to the own measurement and the children's.
     pub(super) fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
-        let precision = |level: usize| self.weight(level).map_or(0.0, |w| f64::from(w).powi(2));
+        let precision = |level| self.precision(level);
         let levels = self.levels();
         let mut variances: Vec<Vec<f64>> = vec![vec![1.0 / precision(0); self.horizon as usize]];
         for level in 1..levels {
