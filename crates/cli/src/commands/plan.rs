@@ -9,7 +9,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use evertally::decimal::Grid;
 use evertally::mechanism::MechanismName;
 use evertally::noise::DiscreteLaw;
-use evertally::plan::{Candidate, Guarantee, NoiseKind, Objective, PlanRequest, Values, gaussian_lower_bound};
+use evertally::plan::{Candidate, NoiseKind, Objective, PlanRequest, Values, gaussian_lower_bound};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 
@@ -141,7 +141,7 @@ fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row 
         DiscreteLaw::Laplace(law) => law.scale().to_f64(),
         DiscreteLaw::Gaussian(law) => law.parameter().to_f64().sqrt(),
     };
-    let guarantee = Guarantee::of(&request.budget, candidate.kind);
+    let guarantee = candidate.guarantee;
     let stated = guarantee.stated.filter(|_| guarantee.pure_epsilon.is_none());
     Row {
         mechanism: m.name(),

@@ -1,6 +1,6 @@
 //! The search over mechanisms and laws: exact finite-T error decides.
 
-use super::{PlanRequest, Sensitivity, calibrated, node_variance};
+use super::{Guarantee, PlanRequest, Sensitivity, calibrated, node_variance};
 use crate::Result;
 use crate::budget::Budget;
 use crate::mechanism::{Mechanism, MechanismName, NamedShape};
@@ -37,6 +37,8 @@ pub struct Candidate {
     pub kind: NoiseKind,
     /// The calibrated law of one noise variable, in units of the mechanism's noise grid.
     pub law: DiscreteLaw,
+    /// What the noise gives.
+    pub guarantee: Guarantee,
     /// Largest standard error of a step, in units of the data.
     pub max_std: f64,
     /// Root of the mean variance, in units of the data.
@@ -86,7 +88,9 @@ fn candidate(request: &PlanRequest, kind: NoiseKind, mechanism: Arc<dyn Mechanis
     let unit = node_variance(request, &*mechanism, &law).sqrt();
     let max_std = unit * mechanism.max_row_norm_squared().sqrt();
     let mean_std = unit * mechanism.mean_row_norm_squared().sqrt();
-    Ok(Candidate { mechanism, kind, law, max_std, mean_std })
+    let sensitivity = Sensitivity::of(request.unit, request.neighbours, request.values, request.horizon)?;
+    let guarantee = Guarantee::of(&request.budget, &law, sensitivity, &*mechanism);
+    Ok(Candidate { mechanism, kind, law, guarantee, max_std, mean_std })
 }
 
 impl NoiseKind {

@@ -1,7 +1,9 @@
 //! What a plan promises, in every currency.
 
-use super::NoiseKind;
+use super::Sensitivity;
 use crate::budget::{Budget, Delta, Epsilon, Rho, conversions};
+use crate::mechanism::Mechanism;
+use crate::noise::DiscreteLaw;
 
 /// A guarantee for the whole release history, in zCDP and, for Laplace noise, pure ε.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,22 +17,26 @@ pub struct Guarantee {
 }
 
 impl Guarantee {
-    /// What noise of this kind gives when it is calibrated to a budget.
+    /// What calibrated noise gives on the node sums of a mechanism.
     ///
-    /// # Panics
-    /// For Gaussian noise under a pure budget, which no plan has.
-    pub fn of(budget: &Budget, kind: NoiseKind) -> Self {
+    /// Laplace noise of scale λ on a node whose sum can change by `d` is `|d|/λ`-DP, hence `d²/(2λ²)`-zCDP, and independent
+    /// nodes add: `Δ2² s2² / (2λ²)`, which is less than `ε²/2` as soon as a change touches more than one node.
+    pub(super) fn of(budget: &Budget, law: &DiscreteLaw, sensitivity: Sensitivity, mechanism: &dyn Mechanism) -> Self {
         let stated = match *budget {
             Budget::Approximate(epsilon, delta) => Some((epsilon, delta)),
             _ => None,
         };
-        match kind {
-            NoiseKind::Laplace => {
+        match law {
+            DiscreteLaw::Laplace(law) => {
                 let epsilon = budget.pure_epsilon();
-                let rho = Rho::derived(conversions::zcdp_of_pure(epsilon));
+                let capped = mechanism.capped_column_sum(sensitivity.spread) as f64 * sensitivity.spread.total as f64;
+                let scale = law.scale().to_f64();
+                // Rounded up: the products are right to a few units in the last place.
+                let by_nodes = sensitivity.event_squared as f64 * capped / (2.0 * scale * scale) * (1.0 + 1e-12);
+                let rho = Rho::derived(conversions::zcdp_of_pure(epsilon).min(by_nodes));
                 Self { pure_epsilon: Some(epsilon), rho, stated }
             }
-            NoiseKind::Gaussian => {
+            DiscreteLaw::Gaussian(_) => {
                 let rho = budget.rho().expect("a Gaussian plan has a ρ");
                 Self { pure_epsilon: None, rho, stated }
             }

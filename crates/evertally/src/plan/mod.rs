@@ -105,6 +105,7 @@ pub struct Plan {
     law: DiscreteLaw,
     /// Variance of one noise variable in squared units of the data.
     node_variance: f64,
+    guarantee: Guarantee,
     mechanism: Arc<dyn Mechanism>,
     digest: [u8; 32],
 }
@@ -114,9 +115,9 @@ impl Plan {
         request.mechanism = Some(chosen.mechanism.name().parse()?);
         request.noise = Some(chosen.kind);
         request.light_steps = false; // it has done its work, and is no part of the plan
-        let Candidate { mechanism, kind, law, .. } = chosen;
+        let Candidate { mechanism, kind, law, guarantee, .. } = chosen;
         let node_variance = node_variance(&request, &*mechanism, &law);
-        let mut plan = Self { request, kind, law, node_variance, mechanism, digest: [0; 32] };
+        let mut plan = Self { request, kind, law, node_variance, guarantee, mechanism, digest: [0; 32] };
         plan.digest = file::digest(&plan);
         Ok(plan)
     }
@@ -149,7 +150,7 @@ impl Plan {
 
     /// What is promised about the whole history of releases.
     pub fn guarantee(&self) -> Guarantee {
-        Guarantee::of(&self.request.budget, self.kind)
+        self.guarantee
     }
 
     /// BLAKE3 digest of everything in the plan. Noise is bound to it: another plan has independent noise.

@@ -76,6 +76,23 @@ fn calibrated_noise_keeps_the_budget() {
     }
 }
 
+/// The concentrated guarantee of Laplace noise is that of its worst column, by brute force, and never more than ε²/2.
+#[test]
+fn laplace_noise_is_better_concentrated_than_its_epsilon_says() {
+    for mechanism in ["input", "binary", "subtract(k=4)", "smooth", "consistent(k=4)"] {
+        let plan =
+            PlanRequest { mechanism: mechanism.parse().ok(), ..PlanRequest::count(40, pure(0.7)) }.plan().unwrap();
+        let (columns, scale) = (plan.mechanism().dense().r.transpose(), plan.law().parameter().to_f64());
+        let spent = |j| columns.row(j).iter().map(|d| (d / scale).powi(2) / 2.0).sum::<f64>();
+        let worst = (0..40).map(spent).fold(0.0, f64::max);
+        let rho = plan.guarantee().rho.get();
+        assert!(
+            (rho / worst - 1.0).abs() < 1e-9 && rho >= worst && rho <= 0.245 * (1.0 + 1e-9),
+            "{mechanism}: {rho} {worst}"
+        );
+    }
+}
+
 #[test]
 fn plans_round_trip_and_tampering_is_noticed() {
     let mut request =
