@@ -1,8 +1,9 @@
 //! `evertally mechanisms`: exact figures of every mechanism at a horizon.
 
+use super::kebab;
 use crate::failure::usage;
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::mechanism::{Mechanism, MechanismName, NamedShape};
 use evertally::plan::NoiseKind;
@@ -19,33 +20,14 @@ pub(super) struct MechanismsArgs {
     #[arg(long = "mechanism", value_name = "NAME")]
     mechanisms: Vec<MechanismName>,
     /// The noise law for which parameters left out of a name are chosen.
-    #[arg(long, value_enum, default_value_t = Law::Gaussian)]
-    law: Law,
+    #[arg(long, value_parser = kebab::<NoiseKind>, value_name = "laplace|gaussian", default_value = "gaussian")]
+    law: NoiseKind,
     /// Choose open parameters by the mean instead of the maximal error.
     #[arg(long)]
     by_mean: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
-}
-
-/// A noise law, as a flag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Law {
-    /// Laplace noise, for pure ε.
-    Laplace,
-    /// Gaussian noise, for zCDP and (ε, δ).
-    Gaussian,
-}
-
-impl From<Law> for NoiseKind {
-    fn from(law: Law) -> Self {
-        match law {
-            Law::Laplace => Self::Laplace,
-            Law::Gaussian => Self::Gaussian,
-        }
-    }
 }
 
 /// The figures of one mechanism, for step sensitivity 1: `zcdp_*` are 2ρ·variance, `pure_*` are ε²·variance.
@@ -76,7 +58,7 @@ struct Figures {
 impl MechanismsArgs {
     /// Prints the figures.
     pub(super) fn run(self) -> Result<()> {
-        let shape = NoiseKind::from(self.law).shape().by_mean(self.by_mean);
+        let shape = self.law.shape().by_mean(self.by_mean);
         let rows =
             if self.mechanisms.is_empty() { everything(self.horizon, self.by_mean)? } else { self.named(&shape)? };
         let mut out = std::io::stdout().lock();

@@ -1,16 +1,14 @@
 //! `evertally plan`: every mechanism under a budget, ranked by exact error.
 
-use super::BudgetFlags;
-use super::mechanisms::Law;
+use super::{BudgetFlags, kebab};
 use crate::failure::usage;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::decimal::Grid;
 use evertally::mechanism::MechanismName;
-use evertally::noise::DiscreteLaw;
 use evertally::plan::{Candidate, NoiseKind, Objective, PlanRequest, Values, gaussian_lower_bound};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::io::Write;
 
 /// Flags of `evertally plan`.
@@ -22,14 +20,14 @@ pub(super) struct PlanArgs {
     #[command(flatten)]
     budget: BudgetFlags,
     /// Minimise the maximal or the mean error over the steps.
-    #[arg(long, value_enum, default_value_t = Judged::Max)]
-    objective: Judged,
+    #[arg(long, value_parser = kebab::<Objective>, value_name = "max|mean", default_value = "max")]
+    objective: Objective,
     /// By how much one unit's change can move one step, in units of the data.
     #[arg(long, value_name = "S", default_value = "1")]
     sensitivity: Grid,
     /// Only this noise law.
-    #[arg(long, value_enum)]
-    noise: Option<Law>,
+    #[arg(long, value_parser = kebab::<NoiseKind>, value_name = "laplace|gaussian")]
+    noise: Option<NoiseKind>,
     /// Only mechanisms that reach any single step without drawing all before it.
     #[arg(long)]
     lazy: bool,
@@ -38,20 +36,10 @@ pub(super) struct PlanArgs {
     json: bool,
 }
 
-/// An error to minimise, as a flag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Judged {
-    /// The largest standard error of any step.
-    Max,
-    /// The root of the mean variance.
-    Mean,
-}
-
 #[derive(Serialize)]
 struct Answer {
     horizon: u64,
-    objective: Judged,
+    objective: Objective,
     chosen: Row,
     ranking: Vec<Row>,
     /// Proven for Gaussian noise and every factorization; null under pure ε, where only its order is known.
@@ -118,8 +106,8 @@ impl PlanArgs {
     /// One event is a value between 0 and the sensitivity, which is one step of the grid for a count.
     fn request(&self) -> Result<PlanRequest> {
         let mut request = PlanRequest::count(self.horizon, self.budget.budget()?);
-        request.objective = if self.objective == Judged::Max { Objective::Max } else { Objective::Mean };
-        request.noise = self.noise.map(NoiseKind::from);
+        request.objective = self.objective;
+        request.noise = self.noise;
         if self.sensitivity != Grid::ONE {
             request.grid = self.sensitivity;
             request.values = Values::Sum { lower: 0, upper: 1 };
@@ -136,16 +124,12 @@ impl PlanArgs {
 
 fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row {
     let m = &candidate.mechanism;
-    let unit = request.grid.to_f64(1) * 2f64.powi(-(m.noise_bits() as i32));
-    let scale = match candidate.law {
-        DiscreteLaw::Laplace(law) => law.scale().to_f64(),
-        DiscreteLaw::Gaussian(law) => law.parameter().to_f64().sqrt(),
-    };
+    let scale = candidate.law.scale() * m.noise_unit() * request.grid.to_f64(1);
     let guarantee = candidate.guarantee;
     let stated = guarantee.stated.filter(|_| guarantee.pure_epsilon.is_none());
     Row {
         mechanism: m.name(),
-        noise: NoiseRow { law: candidate.kind, scale: scale * unit },
+        noise: NoiseRow { law: candidate.kind, scale },
         max_std: candidate.max_std,
         mean_std: candidate.mean_std,
         guarantee: GuaranteeRow {

@@ -1,7 +1,6 @@
 //! `evertally simulate`: the noise of a mechanism, many times over.
 
-use super::BudgetFlags;
-use super::mechanisms::Law;
+use super::{BudgetFlags, kebab};
 use crate::failure::usage;
 use crate::output::Publication;
 use anyhow::{Context, Result};
@@ -31,8 +30,8 @@ pub(super) struct SimulateArgs {
     #[command(flatten)]
     budget: BudgetFlags,
     /// The noise law; Laplace for ε alone, Gaussian otherwise, where left out.
-    #[arg(long, value_enum)]
-    noise: Option<Law>,
+    #[arg(long, value_parser = kebab::<NoiseKind>, value_name = "laplace|gaussian")]
+    noise: Option<NoiseKind>,
     /// Number of independent releases: rows of the matrix.
     #[arg(long, value_name = "N")]
     paths: u64,
@@ -93,7 +92,7 @@ impl SimulateArgs {
         let mut request = PlanRequest::count(self.horizon, self.budget.budget()?);
         let laplace = self.budget.delta.is_none() && self.budget.rho.is_none();
         let fallback = if laplace { NoiseKind::Laplace } else { NoiseKind::Gaussian };
-        request.noise = Some(self.noise.map_or(fallback, NoiseKind::from));
+        request.noise = Some(self.noise.unwrap_or(fallback));
         request.mechanism = Some(self.mechanism);
         request.grid = self.grid;
         let unit = 10u64.pow(u32::from(self.grid.scale()));

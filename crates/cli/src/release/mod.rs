@@ -31,8 +31,8 @@ pub fn run(args: ReleaseArgs) -> Result<()> {
         return report::print_plan(&setup);
     }
     let cancelled = interruptible()?;
-    let made_key = setup.create_key && !setup.key_path.exists();
     let new_key = ledger::new_key_if_absent(&setup.key_path, setup.create_key)?;
+    let made_key = new_key.is_some();
     let key = keyfile::read(&setup.key_path)?;
     let ledger = Ledger::open(&setup.key_path, &key, new_key, &cancelled)?;
     let digest = ledger.stream(&key, &setup.stream, &setup.plan, setup.last_step)?;

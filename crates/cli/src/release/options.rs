@@ -1,6 +1,6 @@
 //! Flags of `evertally release`, and the same names in a TOML file.
 
-use crate::commands::BudgetFlags;
+use crate::commands::{BudgetFlags, kebab};
 use crate::failure::usage;
 use crate::input::InputFormat;
 use crate::output::OutputFormat;
@@ -274,12 +274,6 @@ impl ReleaseArgs {
             quiet: self.quiet.or(file.quiet),
         }
     }
-}
-
-/// Parses a kebab-case word through the type's own deserialisation.
-fn kebab<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, String> {
-    let word = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(text);
-    T::deserialize(word).map_err(|e| e.to_string())
 }
 
 fn from_value_enum<'de, T: ValueEnum, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {

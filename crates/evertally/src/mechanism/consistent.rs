@@ -23,6 +23,8 @@ mod levels;
 
 pub use levels::Levels;
 
+use super::rounding::FRACTION_BITS;
+use super::row_norms::RowNorms;
 use super::{ColumnNorms, Cursor, Mechanism, RowLaw, Spread, check_horizon};
 use crate::noise::Node;
 use crate::{Error, Result};
@@ -32,7 +34,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct ConsistentTree {
     shape: Arc<Shape>,
-    row_norms: Arc<[f64]>,
+    row_norms: RowNorms,
 }
 
 /// Arity, horizon and weights.
@@ -42,12 +44,12 @@ struct Shape {
     arity: u64,
     /// `W_l`, leaves first.
     weights: Levels,
+    /// Number of blocks of every level, the root's included whether it is measured or not.
+    blocks: Vec<u64>,
 }
 
 /// Longest horizon: a cursor holds all releases.
 const MAX_HORIZON: u64 = 1 << 20;
-/// Releases are rounded to `2^-8` of the grid.
-const FRACTION_BITS: u32 = 8;
 
 impl ConsistentTree {
     /// A tree of `arity` (2 and more) over `horizon` steps (1 ..= 2^20) with the given weights of its levels, leaves first:
@@ -60,22 +62,23 @@ impl ConsistentTree {
         if !(2..=MAX_HORIZON).contains(&arity) {
             return Err(Error::invalid(format!("`consistent` needs an arity k from 2 to {MAX_HORIZON}, got {arity}")));
         }
-        let levels = Self::level_count(horizon, arity);
+        let blocks = block_counts(horizon, arity);
+        let levels = blocks.len();
         let given = weights.as_slice().len();
         if given != levels && (given + 1 != levels || given == 0) {
             return Err(Error::invalid(format!(
                 "`consistent(k={arity})` over {horizon} steps has {levels} levels with its root, and {given} weights are given"
             )));
         }
-        let shape = Arc::new(Shape { horizon, arity, weights });
-        let row_norms = shape.prefix_variances().into();
+        let shape = Arc::new(Shape { horizon, arity, weights, blocks });
+        let row_norms = RowNorms::new(shape.prefix_variances());
         Ok(Self { shape, row_norms })
     }
 
     /// The same with equal weights, with or without the root.
     pub fn uniform(horizon: u64, arity: u64, root: bool) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "consistent")?;
-        let levels = Self::level_count(horizon, arity.max(2));
+        let levels = block_counts(horizon, arity.max(2)).len();
         let kept = if root || levels == 1 { levels } else { levels - 1 };
         Self::new(horizon, arity, Levels::new(&vec![1; kept])?)
     }
@@ -140,16 +143,11 @@ impl ConsistentTree {
         }
         best
     }
+}
 
-    /// Number of levels with the root.
-    fn level_count(horizon: u64, arity: u64) -> usize {
-        let (mut levels, mut blocks) = (1, horizon);
-        while blocks > 1 {
-            blocks = blocks.div_ceil(arity);
-            levels += 1;
-        }
-        levels
-    }
+/// Number of blocks of every level, from the steps to the root.
+fn block_counts(horizon: u64, arity: u64) -> Vec<u64> {
+    std::iter::successors(Some(horizon), |blocks| (*blocks > 1).then(|| blocks.div_ceil(arity))).collect()
 }
 
 impl Shape {
@@ -158,29 +156,25 @@ impl Shape {
         self.weights.as_slice().get(level).copied()
     }
 
-    /// `W_l²`, 0 for a root that is left out.
-    fn precision(&self, level: usize) -> f64 {
-        self.weight(level).map_or(0.0, |w| f64::from(u32::from(w) * u32::from(w)))
+    /// `W_l²`, 0 for a root that is left out. fits: 65535² < 2^32
+    fn weight_squared(&self, level: usize) -> u32 {
+        self.weight(level).map_or(0, |w| u32::from(w).pow(2))
     }
 
     /// Number of levels with the root, measured or not.
     fn levels(&self) -> usize {
-        ConsistentTree::level_count(self.horizon, self.arity)
-    }
-
-    fn blocks(&self, level: usize) -> u64 {
-        (0..level).fold(self.horizon, |blocks, _| blocks.div_ceil(self.arity))
+        self.blocks.len()
     }
 
     /// The children of a block: their indices one level down.
     fn children(&self, level: usize, index: u64) -> std::ops::Range<u64> {
-        let below = self.blocks(level - 1);
+        let below = self.blocks[level - 1];
         (index * self.arity).min(below)..((index + 1) * self.arity).min(below)
     }
 
     /// `‖L_t‖²` for all steps, from the leaves up: for every prefix inside a block its (c, β), one level at a time.
     fn prefix_variances(&self) -> Vec<f64> {
-        let precision = |level| self.precision(level);
+        let precision = |level| f64::from(self.weight_squared(level));
         let mut variances = vec![1.0 / precision(0); self.horizon as usize];
         let mut prefixes = vec![(0.0, 1.0); self.horizon as usize];
         let mut width = 1usize;
@@ -226,8 +220,8 @@ impl Mechanism for ConsistentTree {
 
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         let width = |level: usize| u128::from(self.shape.arity).saturating_pow(level as u32).min(self.horizon().into());
-        let weights = self.shape.weights.as_slice().iter().enumerate();
-        weights.map(|(level, w)| u128::from(*w).pow(2) * spread.within(width(level))).sum()
+        let bound = |level| u128::from(self.shape.weight_squared(level)) * spread.within(width(level));
+        (0..self.shape.levels()).map(bound).sum()
     }
 
     fn random_access(&self) -> bool {
@@ -235,15 +229,15 @@ impl Mechanism for ConsistentTree {
     }
 
     fn row_norm_squared(&self, step: u64) -> f64 {
-        self.row_norms[step as usize - 1]
+        self.row_norms.at(step)
     }
 
     fn max_row_norm_squared(&self) -> f64 {
-        self.row_norms.iter().copied().fold(0.0, f64::max)
+        self.row_norms.max()
     }
 
     fn mean_row_norm_squared(&self) -> f64 {
-        self.row_norms.iter().sum::<f64>() / self.row_norms.len() as f64
+        self.row_norms.mean()
     }
 
     /// No weight of the row exceeds `1 / min W`, so its fourth moment is at most that of `variance · min W²` equal terms.
@@ -275,7 +269,7 @@ impl Mechanism for ConsistentTree {
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
-        Box::new(estimate::Estimate::new(self.shape.clone(), FRACTION_BITS))
+        Box::new(estimate::Estimate::new(self.shape.clone()))
     }
 
     fn draws_per_step(&self) -> f64 {

@@ -14,7 +14,7 @@
 //! `max_l + 1` where `max_l ≤ T - 1` is the largest number of `l` digits. Hence `s1 = s2² = h` exactly.
 
 use super::digits::DigitSystem;
-use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Spread, check_horizon};
+use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Spread, check_horizon, exact_by_dense_twin};
 use crate::noise::Node;
 use crate::{Error, Result};
 
@@ -105,8 +105,7 @@ impl Mechanism for DigitTree {
     fn exact_l2_squared(&self) -> Option<f64> {
         match self.variant {
             Variant::Binary | Variant::Additive => Some(self.column_norms().l2_squared),
-            Variant::Subtractive if self.horizon > 512 => None,
-            Variant::Subtractive => self.dense().exact_l2_squared(),
+            Variant::Subtractive => exact_by_dense_twin(self),
         }
     }
 
@@ -157,9 +156,7 @@ impl Mechanism for DigitTree {
 /// One stack per level: partial noise sums over the level's active blocks, and the sum over all levels above.
 struct TreeCursor {
     step: u64,
-    base: u64,
-    below: i64,
-    above: i64,
+    digits: DigitSystem,
     levels: Vec<Level>,
     /// `from[l]` = noise of levels `l` and up; one more entry, 0, at the top.
     from: Vec<i128>,
@@ -179,9 +176,7 @@ impl TreeCursor {
         let level = || Level { digit: 0, lead: 0, sums: Vec::new() };
         Self {
             step: 0,
-            base: digits.base,
-            below: digits.below as i64,
-            above: (digits.base - 1 - digits.below) as i64,
+            digits: digits.clone(),
             levels: (0..digits.levels).map(|_| level()).collect(),
             from: vec![0; digits.levels as usize + 1],
         }
@@ -189,7 +184,7 @@ impl TreeCursor {
 
     /// Gives a level a digit from scratch; `lead_above` is the lead of the level above.
     fn enter(&mut self, level: usize, digit: i64, draw: &mut dyn FnMut(Node) -> i128) {
-        let start = self.levels.get(level + 1).map_or(0, |up| up.lead) * self.base;
+        let start = self.levels.get(level + 1).map_or(0, |up| up.lead) * self.digits.base;
         let here = &mut self.levels[level];
         here.digit = digit;
         here.lead = start.wrapping_add_signed(digit); // not negative: see DigitSystem::for_each_digit
@@ -216,8 +211,10 @@ impl Cursor for TreeCursor {
 
     fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         self.step += 1;
+        let below = self.digits.below as i64;
+        let above = self.digits.base as i64 - 1 - below;
         let mut top = 0;
-        while self.levels[top].digit == self.above {
+        while self.levels[top].digit == above {
             top += 1; // within the horizon the highest level never overflows
         }
         let level = &mut self.levels[top];
@@ -231,7 +228,7 @@ impl Cursor for TreeCursor {
         level.lead += 1;
         self.settle(top);
         for lower in (0..top).rev() {
-            self.enter(lower, -self.below, draw);
+            self.enter(lower, -below, draw);
         }
         self.from[0]
     }
@@ -239,22 +236,11 @@ impl Cursor for TreeCursor {
     /// `O(k log T)` draws.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         self.step = step;
-        let offset_digits = digits_of(step, self.base, self.below as u64, self.levels.len());
-        for level in (0..self.levels.len()).rev() {
-            self.enter(level, offset_digits[level], draw);
+        let mut digits = Vec::with_capacity(self.levels.len());
+        self.digits.for_each_digit(step, |_, digit, _| digits.push(digit));
+        for (level, digit) in digits.into_iter().enumerate().rev() {
+            self.enter(level, digit, draw);
         }
         self.from[0]
     }
-}
-
-fn digits_of(step: u64, base: u64, below: u64, levels: usize) -> Vec<i64> {
-    let mut rest = i128::from(step);
-    let (base, below) = (i128::from(base), i128::from(below));
-    (0..levels)
-        .map(|_| {
-            let digit = (rest + below).rem_euclid(base) - below;
-            rest = (rest - digit) / base;
-            digit as i64
-        })
-        .collect()
 }

@@ -17,6 +17,8 @@ mod digits;
 mod flat;
 mod honaker;
 mod name;
+mod rounding;
+mod row_norms;
 mod smooth;
 mod square_root;
 mod trie;
@@ -87,6 +89,11 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
         0
     }
 
+    /// The step of the noise grid in multiples of the data's grid: `2^-noise_bits`.
+    fn noise_unit(&self) -> f64 {
+        libm::exp2(-f64::from(self.noise_bits()))
+    }
+
     /// The largest L1 norm of a column of the integer matrix `2^noise_bits R` that is protected: exact. `s1` where `R` is 0/1.
     fn l1_column_sum(&self) -> u128 {
         self.column_norms().l1 as u128
@@ -104,7 +111,7 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// on: what the covariance of the releases reveals, never more than the column norm, and equal to it where `L`
     /// is square. `None` where there is no closed form and the horizon is too long (over 512) for the dense twin.
     fn exact_l2_squared(&self) -> Option<f64> {
-        if self.horizon() > 512 { None } else { self.dense().exact_l2_squared() }
+        exact_by_dense_twin(self)
     }
 
     /// Whether the noise of any single step is reached in `O(log T)` draws.
@@ -188,6 +195,11 @@ pub trait Cursor: Send {
 
     /// Moves to any step (0 ≤ `step` ≤ `T`), forwards or backwards, and returns its noise (0 for step 0).
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128;
+}
+
+/// The exact Gaussian sensitivity from the dense twin, where that is small.
+fn exact_by_dense_twin<M: Mechanism + ?Sized>(mechanism: &M) -> Option<f64> {
+    if mechanism.horizon() > 512 { None } else { mechanism.dense().exact_l2_squared() }
 }
 
 fn check_horizon(horizon: u64, max: u64, mechanism: &str) -> Result<u64> {

@@ -91,12 +91,11 @@ impl NamedShape {
     /// The figure of one mechanism: 2ρ·variance or ε²·variance, up to a factor that all mechanisms share.
     pub fn of(&self, mechanism: &dyn Mechanism) -> f64 {
         let row = if self.mean { mechanism.mean_row_norm_squared() } else { mechanism.max_row_norm_squared() };
-        let unit = libm::exp2(-2.0 * f64::from(mechanism.noise_bits()));
         let amplified = if self.laplace {
             let s1 = mechanism.column_norms().l1;
             2.0 * s1 * s1
         } else {
-            mechanism.capped_column_sum(self.spread) as f64 * unit
+            mechanism.capped_column_sum(self.spread) as f64 * mechanism.noise_unit() * mechanism.noise_unit()
         };
         amplified * row
     }

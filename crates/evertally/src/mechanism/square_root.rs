@@ -17,6 +17,8 @@
 
 mod filter;
 
+use super::rounding::FRACTION_BITS;
+use super::row_norms::RowNorms;
 use super::{ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, Spread, check_horizon};
 use crate::Result;
 use crate::noise::Node;
@@ -32,7 +34,7 @@ pub struct SquareRoot {
     /// `D_j`, the column norms of `√A` (all 1 for the plain factorization, which does not use them).
     scales: Arc<[f64]>,
     /// `‖L_t‖²`.
-    row_norms: Arc<[f64]>,
+    row_norms: RowNorms,
     /// `F_j`.
     rounded: Arc<[u32]>,
     /// `W_j`.
@@ -45,8 +47,6 @@ const MAX_HORIZON: u64 = 1 << 20;
 const MAX_NORMALIZED: u64 = 1 << 14;
 /// Bits of the integer coefficients `F`.
 const COEFFICIENT_BITS: u32 = 16;
-/// Releases are rounded to `2^-8` of the grid.
-const FRACTION_BITS: u32 = 8;
 
 impl SquareRoot {
     /// `L = R = √A` over `horizon` steps, 1 ..= 2^20. `O(T)` time and memory, and `O(T)` for each step released.
@@ -78,7 +78,7 @@ impl SquareRoot {
             normalized,
             coefficients: coefficients.into(),
             scales: scales.into(),
-            row_norms: row_norms.into(),
+            row_norms: RowNorms::new(row_norms),
             rounded,
             weights,
         }
@@ -195,15 +195,15 @@ impl Mechanism for SquareRoot {
     }
 
     fn row_norm_squared(&self, step: u64) -> f64 {
-        self.row_norms[step as usize - 1]
+        self.row_norms.at(step)
     }
 
     fn max_row_norm_squared(&self) -> f64 {
-        self.row_norms.iter().copied().fold(0.0, f64::max)
+        self.row_norms.max()
     }
 
     fn mean_row_norm_squared(&self) -> f64 {
-        self.row_norms.iter().sum::<f64>() / self.row_norms.len() as f64
+        self.row_norms.mean()
     }
 
     /// Under Gaussian noise, the only one, the number of terms does not matter.
@@ -232,7 +232,7 @@ impl Mechanism for SquareRoot {
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
-        Box::new(Filter::new(self.rounded.clone(), self.normalized.then(|| self.weights.clone()), FRACTION_BITS))
+        Box::new(Filter::new(self.rounded.clone(), self.normalized.then(|| self.weights.clone())))
     }
 
     fn draws_per_step(&self) -> f64 {

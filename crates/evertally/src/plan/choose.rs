@@ -65,7 +65,7 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
         let shape = kind.shape().by_mean(request.objective == Objective::Mean).with_spread(sensitivity.spread);
         let names = request.mechanism.as_ref().map_or(&MechanismName::FAMILIES[..], std::slice::from_ref);
         for name in names.iter().filter(|name| request.mechanism.is_some() || is_searched(request, kind, **name)) {
-            match name.build(request.horizon, &shape).and_then(|m| candidate(request, kind, m)) {
+            match name.build(request.horizon, &shape).and_then(|m| candidate(request, sensitivity, kind, m)) {
                 Ok(candidate) => found.push(candidate),
                 // A family may not reach the horizon, the law or the noise scale; that matters if nothing else does.
                 Err(error) => {
@@ -83,12 +83,16 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     Ok(found)
 }
 
-fn candidate(request: &PlanRequest, kind: NoiseKind, mechanism: Arc<dyn Mechanism>) -> Result<Candidate> {
-    let law = calibrated(request, kind, &*mechanism)?;
+fn candidate(
+    request: &PlanRequest,
+    sensitivity: Sensitivity,
+    kind: NoiseKind,
+    mechanism: Arc<dyn Mechanism>,
+) -> Result<Candidate> {
+    let law = calibrated(request, sensitivity, kind, &*mechanism)?;
     let unit = node_variance(request, &*mechanism, &law).sqrt();
     let max_std = unit * mechanism.max_row_norm_squared().sqrt();
     let mean_std = unit * mechanism.mean_row_norm_squared().sqrt();
-    let sensitivity = Sensitivity::of(request.unit, request.neighbours, request.values, request.horizon)?;
     let guarantee = Guarantee::of(&request.budget, &law, sensitivity, &*mechanism);
     Ok(Candidate { mechanism, kind, law, guarantee, max_std, mean_std })
 }

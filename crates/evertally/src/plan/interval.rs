@@ -55,16 +55,16 @@ impl IntervalTable {
 
     /// Least `q` with `P(|Σ w z| ≤ q) ≥ confidence`, in multiples of the grid.
     pub(super) fn half_width(&mut self, law: &RowLaw) -> u128 {
-        let (kind, confidence) = (self.kind, self.confidence);
-        let mut equal = |n| *self.equal.entry(n).or_insert_with(|| equal_quantile(kind, n, confidence));
+        let (kind, confidence, normal) = (self.kind, self.confidence, self.normal);
+        let mut equal = |n| *self.equal.entry(n).or_insert_with(|| equal_quantile(kind, n, confidence, normal));
         let unrounded = match law {
             RowLaw::Sum(terms) => match terms[..] {
                 [(weight, n)] => weight * equal(n),
-                _ => weighted_quantile(kind, terms, confidence),
+                _ => weighted_quantile(kind, terms, confidence, normal),
             },
             RowLaw::Like { norm_squared, terms } => {
                 let deviation = (kind.unit_variance() * norm_squared).sqrt();
-                (equal(*terms) * (norm_squared / *terms as f64).sqrt()).max(self.normal * deviation)
+                (equal(*terms) * (norm_squared / *terms as f64).sqrt()).max(normal * deviation)
             }
         };
         round_up(self.scale * unrounded)
@@ -76,10 +76,10 @@ fn round_up(x: f64) -> u128 {
     (x * (1.0 + 1e-12)).ceil() as u128
 }
 
-fn equal_quantile(kind: NoiseKind, n: u64, confidence: f64) -> f64 {
+fn equal_quantile(kind: NoiseKind, n: u64, confidence: f64, normal: f64) -> f64 {
     match kind {
-        NoiseKind::Gaussian => normal_quantile(confidence) * (n as f64).sqrt(),
-        NoiseKind::Laplace if n > MANY => corrected_normal(2.0 * n as f64, 12.0 * n as f64, confidence),
+        NoiseKind::Gaussian => normal * (n as f64).sqrt(),
+        NoiseKind::Laplace if n > MANY => corrected_normal(2.0 * n as f64, 12.0 * n as f64, normal),
         NoiseKind::Laplace => {
             let log_weights = laplace_mixture(n);
             let tail = (1.0 - confidence) / 2.0;
@@ -88,20 +88,18 @@ fn equal_quantile(kind: NoiseKind, n: u64, confidence: f64) -> f64 {
     }
 }
 
-fn weighted_quantile(kind: NoiseKind, magnitudes: &[(f64, u64)], confidence: f64) -> f64 {
+/// A sum of unequal terms; `normal` is the standard normal quantile of the confidence.
+fn weighted_quantile(kind: NoiseKind, magnitudes: &[(f64, u64)], confidence: f64, normal: f64) -> f64 {
     let moment = |power| magnitudes.iter().map(|(w, n)| w.powi(power) * *n as f64).sum::<f64>();
     let variance = moment(2);
-    match (kind, magnitudes) {
-        (_, []) => 0.0,
-        (NoiseKind::Gaussian, _) => normal_quantile(confidence) * variance.sqrt(),
-        (NoiseKind::Laplace, [(weight, n)]) => weight * equal_quantile(kind, *n, confidence),
-        // One or two terms have closed forms or decay too slowly to invert; unequal sums have at least three.
-        (NoiseKind::Laplace, _)
-            if moment(0) > MANY as f64 && magnitudes.iter().all(|(w, _)| w * w < variance / 50.0) =>
-        {
-            corrected_normal(2.0 * variance, 12.0 * moment(4), confidence)
+    match kind {
+        _ if magnitudes.is_empty() => 0.0,
+        NoiseKind::Gaussian => normal * variance.sqrt(),
+        NoiseKind::Laplace if moment(0) > MANY as f64 && magnitudes.iter().all(|(w, _)| w * w < variance / 50.0) => {
+            corrected_normal(2.0 * variance, 12.0 * moment(4), normal)
         }
-        (NoiseKind::Laplace, _) => {
+        // One or two terms would decay too slowly to invert; unequal sums have at least three.
+        NoiseKind::Laplace => {
             let inversion = Inversion::new(magnitudes, variance);
             root(|x| inversion.central_probability(x) >= confidence, (2.0 * variance).sqrt())
         }
@@ -113,9 +111,8 @@ pub(super) fn normal_quantile(confidence: f64) -> f64 {
     root(|z| libm::erfc(z / std::f64::consts::SQRT_2) <= 1.0 - confidence, 1.0)
 }
 
-/// First Cornish–Fisher correction of a symmetric law with the given second and fourth cumulants.
-fn corrected_normal(variance: f64, fourth: f64, confidence: f64) -> f64 {
-    let z = normal_quantile(confidence);
+/// First Cornish–Fisher correction of the normal quantile `z` for a symmetric law with the given second and fourth cumulants.
+fn corrected_normal(variance: f64, fourth: f64, z: f64) -> f64 {
     variance.sqrt() * (z + (z * z * z - 3.0 * z) * fourth / (variance * variance) / 24.0)
 }
 
@@ -197,13 +194,17 @@ impl Inversion {
 mod tests {
     use super::*;
 
+    fn equal(n: u64, confidence: f64) -> f64 {
+        equal_quantile(NoiseKind::Laplace, n, confidence, normal_quantile(confidence))
+    }
+
     #[test]
     fn known_quantiles() {
         assert!((normal_quantile(0.95) - 1.959_963_984_540_054).abs() < 1e-12);
         // One Laplace variable: P(|X| > x) = e^{-x}.
-        assert!((equal_quantile(NoiseKind::Laplace, 1, 0.95) - 20f64.ln()).abs() < 1e-12);
+        assert!((equal(1, 0.95) - 20f64.ln()).abs() < 1e-12);
         // Two: P(S > x) = e^{-x}(2 + x)/4.
-        let x = equal_quantile(NoiseKind::Laplace, 2, 0.9);
+        let x = equal(2, 0.9);
         assert!(((-x).exp() * (2.0 + x) / 4.0 - 0.05).abs() < 1e-12);
     }
 
@@ -213,12 +214,12 @@ mod tests {
         for n in [3, 5, 40] {
             let weights = [(1.0, n - 1), (1.0, 1)]; // same law, but two entries take the inversion
             for confidence in [0.5, 0.9, 0.95, 0.999] {
-                let inverted = weighted_quantile(NoiseKind::Laplace, &weights, confidence);
-                let mixed = equal_quantile(NoiseKind::Laplace, n, confidence);
+                let inverted = weighted_quantile(NoiseKind::Laplace, &weights, confidence, normal_quantile(confidence));
+                let mixed = equal(n, confidence);
                 assert!((inverted / mixed - 1.0).abs() < 1e-9, "{n} {confidence}: {inverted} {mixed}");
             }
         }
-        let (exact, limit) = (equal_quantile(NoiseKind::Laplace, MANY, 0.99), corrected_normal(4000.0, 24000.0, 0.99));
+        let (exact, limit) = (equal(MANY, 0.99), corrected_normal(4000.0, 24000.0, normal_quantile(0.99)));
         assert!((exact / limit - 1.0).abs() < 1e-5, "{exact} {limit}");
     }
 

@@ -202,8 +202,8 @@ impl Plan {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn intervals(&self, confidence: f64) -> Result<Intervals> {
-        let unit = libm::exp2(-f64::from(self.mechanism.noise_bits()));
-        let table = interval::IntervalTable::new(self.kind, self.law.scale() * unit, confidence)?;
+        let scale = self.law.scale() * self.mechanism.noise_unit();
+        let table = interval::IntervalTable::new(self.kind, scale, confidence)?;
         Ok(Intervals { mechanism: self.mechanism.clone(), table })
     }
 }
@@ -230,7 +230,7 @@ impl Intervals {
 
 /// Variance of one noise variable in squared units of the data.
 fn node_variance(request: &PlanRequest, mechanism: &dyn Mechanism, law: &DiscreteLaw) -> f64 {
-    let unit = request.grid.to_f64(1) * libm::exp2(-f64::from(mechanism.noise_bits()));
+    let unit = request.grid.to_f64(1) * mechanism.noise_unit();
     law.variance() * unit * unit
 }
 
@@ -238,32 +238,41 @@ fn node_variance(request: &PlanRequest, mechanism: &dyn Mechanism, law: &Discret
 /// probability below e^-1000000, so sums of them stay far inside 128 bits.
 const MAX_SCALE: f64 = (1u64 << 60) as f64;
 
-fn calibrated(request: &PlanRequest, kind: NoiseKind, mechanism: &dyn Mechanism) -> Result<DiscreteLaw> {
-    let law = uncapped_law(request, kind, mechanism)?;
+fn calibrated(
+    request: &PlanRequest,
+    sensitivity: Sensitivity,
+    kind: NoiseKind,
+    mechanism: &dyn Mechanism,
+) -> Result<DiscreteLaw> {
+    let law = uncapped_law(&request.budget, sensitivity, kind, mechanism)?;
     if law.scale() > MAX_SCALE {
         return Err(Error::invalid(format!(
             "{} would need noise of {:e} grid steps; raise the budget, coarsen the grid or take another mechanism",
             mechanism.name(),
-            law.scale() * libm::exp2(-f64::from(mechanism.noise_bits()))
+            law.scale() * mechanism.noise_unit()
         )));
     }
     Ok(law)
 }
 
-fn uncapped_law(request: &PlanRequest, kind: NoiseKind, mechanism: &dyn Mechanism) -> Result<DiscreteLaw> {
+fn uncapped_law(
+    budget: &Budget,
+    sensitivity: Sensitivity,
+    kind: NoiseKind,
+    mechanism: &dyn Mechanism,
+) -> Result<DiscreteLaw> {
     use crate::noise::{DiscreteGaussian, DiscreteLaplace};
-    let sensitivity = Sensitivity::of(request.unit, request.neighbours, request.values, request.horizon)?;
     match kind {
         NoiseKind::Laplace if mechanism.noise_bits() > 0 => Err(Error::invalid(format!(
             "`{}` is for Gaussian noise only: its L1 sensitivity grows with the square root of the horizon",
             mechanism.name()
         ))),
         NoiseKind::Laplace => {
-            let epsilon = request.budget.pure_epsilon().get();
+            let epsilon = budget.pure_epsilon().get();
             Ok(DiscreteLaplace::new(calibrate::laplace_scale(sensitivity, mechanism.l1_column_sum(), epsilon)?)?.into())
         }
         NoiseKind::Gaussian => {
-            let Some(rho) = request.budget.rho() else {
+            let Some(rho) = budget.rho() else {
                 return Err(Error::invalid(
                     "Gaussian noise cannot give pure ε-differential privacy; use Laplace noise, or add a delta or use rho",
                 ));

@@ -124,7 +124,7 @@ impl GroupedSums {
         check_step(&self.plan, self.step)?;
         self.step += 1;
         self.releases.clear();
-        self.releases.extend(self.series.iter_mut().map(|series| series.close(&self.plan)));
+        self.releases.extend(self.series.iter_mut().map(|series| series.close_through(&self.plan, self.step)));
         Ok(&self.releases)
     }
 

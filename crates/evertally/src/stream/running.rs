@@ -67,7 +67,7 @@ impl RunningSum {
     pub fn tick(&mut self) -> Result<Release> {
         check_step(&self.plan, self.step)?;
         self.step += 1;
-        Ok(self.series.close(&self.plan))
+        Ok(self.series.close_through(&self.plan, self.step))
     }
 
     /// Closes the open step and the empty ones after it through `step`, and releases the last of them only: the same value

@@ -2,7 +2,7 @@
 
 use super::Release;
 use crate::mechanism::Cursor;
-use crate::noise::{DiscreteLaw, KeyedNoise, Purpose, SecretKey, StreamName};
+use crate::noise::{KeyedNoise, Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
 use crate::{Error, ErrorKind, Result};
 
@@ -37,23 +37,14 @@ impl Series {
         }
     }
 
-    /// Closes the open step and returns its release. The caller has checked the horizon.
-    pub(super) fn close(&mut self, plan: &Plan) -> Release {
-        let law: &DiscreteLaw = plan.law();
-        let noise = &self.noise;
-        self.closed += self.open; // fits: checked by every `add`
-        self.open = 0;
-        self.last = self.cursor.advance(&mut |node| law.sample(&mut noise.bits(node)));
-        self.release(plan)
-    }
-
-    /// Closes all steps through `step` at once. The caller has checked the horizon and the direction.
+    /// Closes the open step and the empty ones after it through `step`, and returns the release of the last. The caller has
+    /// checked the horizon and the direction.
     pub(super) fn close_through(&mut self, plan: &Plan, step: u64) -> Release {
         let noise = &self.noise;
         let draw = &mut |node| plan.law().sample(&mut noise.bits(node));
         self.closed += self.open; // fits: checked by every `add`
         self.open = 0;
-        if plan.mechanism().random_access() {
+        if step > self.cursor.step() + 1 && plan.mechanism().random_access() {
             self.last = self.cursor.seek(step, draw);
         }
         while self.cursor.step() < step {

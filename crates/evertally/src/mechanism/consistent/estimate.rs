@@ -2,6 +2,7 @@
 
 use super::Shape;
 use crate::mechanism::Cursor;
+use crate::mechanism::rounding::{FRACTION_BITS, Rounding};
 use crate::noise::Node;
 use num_bigint::BigInt;
 use std::sync::Arc;
@@ -14,7 +15,6 @@ use std::sync::Arc;
 /// prefix, which passes through at most 42 operations for each of at most 2^21 blocks, by less than 2^(130 + 6 + 21).
 pub(super) struct Estimate {
     shape: Arc<Shape>,
-    fraction_bits: u32,
     step: u64,
     /// Releases of all steps, once drawn.
     releases: Vec<i128>,
@@ -26,8 +26,8 @@ const DIGITS: u32 = 256;
 const ERROR_BITS: u32 = 160;
 
 impl Estimate {
-    pub(super) fn new(shape: Arc<Shape>, fraction_bits: u32) -> Self {
-        Self { shape, fraction_bits, step: 0, releases: Vec::new() }
+    pub(super) fn new(shape: Arc<Shape>) -> Self {
+        Self { shape, step: 0, releases: Vec::new() }
     }
 
     fn prepare(&mut self, draw: &mut dyn FnMut(Node) -> i128) {
@@ -38,7 +38,7 @@ impl Estimate {
         let noise: Vec<Vec<i128>> = (0..shape.weights.as_slice().len())
             .map(|level| {
                 let node = |index| Node { level: level as u32, index };
-                (0..shape.blocks(level)).map(|index| draw(node(index))).collect()
+                (0..shape.blocks[level]).map(|index| draw(node(index))).collect()
             })
             .collect();
         let mut digits = DIGITS;
@@ -50,24 +50,16 @@ impl Estimate {
         };
     }
 
-    /// `⌊x + √2 - 1⌋` of every prefix in output units, or `None` if so many digits do not decide one of them.
+    /// Every prefix, rounded, or `None` if so many digits do not decide one of them.
     fn round_all(&self, noise: &[Vec<i128>], digits: u32) -> Option<Vec<i128>> {
-        let shift = digits - self.fraction_bits;
-        let offset = (BigInt::from(1) << (2 * shift + 1)).sqrt() - (BigInt::from(1) << shift);
-        let slack = BigInt::from(1) << ERROR_BITS;
+        let rounding = Rounding::new(BigInt::from(1) << ERROR_BITS, digits - FRACTION_BITS);
         let mut prefix = BigInt::ZERO;
         let leaves = Passes { shape: &self.shape, digits }.leaves(noise);
-        let mut releases = Vec::with_capacity(leaves.len());
-        for leaf in leaves {
+        let round = |leaf| {
             prefix += leaf;
-            let least: BigInt = (&prefix + &offset - &slack) >> shift;
-            let most: BigInt = (&prefix + &offset + &slack) >> shift;
-            if least != most {
-                return None;
-            }
-            releases.push(i128::try_from(least).expect("fits: below 2^103"));
-        }
-        Some(releases)
+            rounding.rounded(&prefix)
+        };
+        leaves.into_iter().map(round).collect()
     }
 }
 
@@ -81,7 +73,7 @@ impl Passes<'_> {
     /// Variances and their shares are the same for all complete blocks of a level; only the last block of a level differs.
     fn variance_levels(&self) -> Vec<[BigInt; 2]> {
         let one = BigInt::from(1) << self.digits;
-        let precision = |level| BigInt::from(u32::from(self.shape.weight(level).unwrap_or(0)).pow(2));
+        let precision = |level| BigInt::from(self.shape.weight_squared(level));
         let first = &one / precision(0);
         let mut levels = vec![[first.clone(), first]];
         for level in 1..self.shape.levels() {
@@ -92,7 +84,7 @@ impl Passes<'_> {
                 // V / (1 + V W²)
                 (&total << self.digits) / (&one + &total * precision(level))
             };
-            let last = self.shape.children(level, self.shape.blocks(level) - 1);
+            let last = self.shape.children(level, self.shape.blocks[level] - 1);
             let complete = of(self.shape.arity, false);
             let cut = of(last.end - last.start, true);
             levels.push([complete, cut]);
@@ -101,7 +93,7 @@ impl Passes<'_> {
     }
 
     fn is_last(&self, level: usize, index: u64) -> usize {
-        usize::from(index + 1 == self.shape.blocks(level))
+        usize::from(index + 1 == self.shape.blocks[level])
     }
 
     /// Final estimates of the leaves' noise, in units of `2^-digits`.
@@ -115,14 +107,16 @@ impl Passes<'_> {
         let mut inside: Vec<Vec<BigInt>> = vec![(0..noise[0].len()).map(|i| measured(0, i)).collect()];
         let mut sums: Vec<Vec<BigInt>> = vec![vec![]];
         for level in 1..shape.levels() {
-            let count = shape.blocks(level);
+            let count = shape.blocks[level];
             let sum = |index| shape.children(level, index).map(|c| &inside[level - 1][c as usize]).sum::<BigInt>();
             let level_sums: Vec<BigInt> = (0..count).map(sum).collect();
             let combine = |index: u64| {
                 let sum = &level_sums[index as usize];
-                let Some(weight) = shape.weight(level) else { return sum.clone() };
+                if shape.weight(level).is_none() {
+                    return sum.clone();
+                }
                 // The share of the own measurement is its precision times the variance that results.
-                let share = &variances[level][self.is_last(level, index)] * u32::from(weight).pow(2);
+                let share = &variances[level][self.is_last(level, index)] * shape.weight_squared(level);
                 sum + (((measured(level, index as usize) - sum) * share) >> self.digits)
             };
             inside.push((0..count).map(combine).collect());
@@ -173,13 +167,13 @@ impl Shape {
     /// Downwards the weight of a final estimate is handed on to the block's own inside estimate and to its parent's; upwards
     /// (here from the top) that of an inside estimate to the own measurement and the children's.
     pub(super) fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
-        let precision = |level| self.precision(level);
+        let precision = |level| f64::from(self.weight_squared(level));
         let levels = self.levels();
         let mut variances: Vec<Vec<f64>> = vec![vec![1.0 / precision(0); self.horizon as usize]];
         for level in 1..levels {
             let total = |index| self.children(level, index).map(|c| variances[level - 1][c as usize]).sum::<f64>();
             let of = |index| total(index) / (1.0 + total(index) * precision(level));
-            let next = (0..self.blocks(level)).map(of).collect();
+            let next = (0..self.blocks[level]).map(of).collect();
             variances.push(next);
         }
         // `outer[l][i]`: weight of the final estimate of a block; `inner[l][i]`: weight of its inside estimate.
@@ -187,7 +181,7 @@ impl Shape {
         let mut inner: Vec<Vec<f64>> = vec![outer.clone()];
         for level in 1..levels {
             let mut next = Vec::new();
-            for index in 0..self.blocks(level) {
+            for index in 0..self.blocks[level] {
                 let children = self.children(level, index);
                 let total: f64 = children.clone().map(|c| variances[level - 1][c as usize]).sum();
                 let share: f64 =
@@ -199,7 +193,7 @@ impl Shape {
             outer = next;
         }
         for level in (0..levels).rev() {
-            for index in 0..self.blocks(level) {
+            for index in 0..self.blocks[level] {
                 let weight = inner[level][index as usize];
                 let own = if level == 0 { 1.0 } else { precision(level) * variances[level][index as usize] };
                 if let Some(measured) = self.weight(level) {

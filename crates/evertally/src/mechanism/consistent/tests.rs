@@ -137,7 +137,7 @@ fn releases_are_correctly_rounded() {
         };
         for level in 1..shape.levels() {
             let (mut v, mut u) = (vec![], vec![]);
-            for index in 0..shape.blocks(level) {
+            for index in 0..shape.blocks[level] {
                 let total = sum(&variances[level - 1], shape.children(level, index));
                 let s = sum(&inside[level - 1], shape.children(level, index));
                 let gain = &total * precision(level);
@@ -150,7 +150,7 @@ fn releases_are_correctly_rounded() {
         let mut last = inside.last().unwrap().clone();
         for level in (1..shape.levels()).rev() {
             let mut below = inside[level - 1].clone();
-            for index in 0..shape.blocks(level) {
+            for index in 0..shape.blocks[level] {
                 let children = shape.children(level, index);
                 let (s, all) =
                     (sum(&inside[level - 1], children.clone()), sum(&variances[level - 1], children.clone()));

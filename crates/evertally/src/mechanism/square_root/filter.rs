@@ -5,12 +5,11 @@
 //! to less than 3 (below 2 before rounding; checked in tests), so an error of one unit a step makes at most 3 units in any
 //! `v`, at most `3 · 2^14 / W_j < 7` in a term of the running sum, and with that term's own rounding at most `8 t` in all.
 //!
-//! The release is `⌊x + √2 - 1⌋` for the exact running sum `x` in units of the output. As `x` is rational, `x + √2 - 1` is
-//! never a whole number, so enough digits always decide; when the working precision does not, the sum is computed again
-//! with more, in big integers. (The mean offset of `√2 - 3/2` output units, -0.0003 of the grid, is far below any noise, and
-//! independent of the data.)
+//! The running sum is rounded as [`rounding`](crate::mechanism::rounding) says. Where the working precision does not decide,
+//! it is computed again with more, in big integers.
 
-use super::super::Cursor;
+use crate::mechanism::Cursor;
+use crate::mechanism::rounding::{FRACTION_BITS, Rounding, rounded};
 use crate::noise::Node;
 use num_bigint::BigInt;
 use std::sync::Arc;
@@ -23,15 +22,11 @@ const GUARD: u32 = 72;
 /// products with 2^20 coefficients that add up to less than 2^27 below 2^127. Larger noise lowers the guard; the largest
 /// that a plan can mean, 2^74 (2^14 times its largest scale), leaves 40 bits.
 const REACH: u32 = 114;
-/// `⌊(√2 - 1) · 2^120⌋`.
-pub(super) const ROOT: i128 = 550584263340119373541769287201101181;
-
 /// The cursor of a square-root factorization.
 pub(super) struct Filter {
     coefficients: Arc<[u32]>,
     /// `W_j`; `None` = all 1.
     weights: Option<Arc<[u32]>>,
-    fraction_bits: u32,
     guard: u32,
     noise: Vec<i128>,
     /// `v_j` in units of `2^-guard`.
@@ -41,22 +36,17 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    pub(super) fn new(coefficients: Arc<[u32]>, weights: Option<Arc<[u32]>>, fraction_bits: u32) -> Self {
-        Self::with_guard(coefficients, weights, fraction_bits, GUARD)
+    pub(super) fn new(coefficients: Arc<[u32]>, weights: Option<Arc<[u32]>>) -> Self {
+        Self::with_guard(coefficients, weights, GUARD)
     }
 
-    pub(super) fn with_guard(
-        coefficients: Arc<[u32]>,
-        weights: Option<Arc<[u32]>>,
-        fraction_bits: u32,
-        guard: u32,
-    ) -> Self {
-        Self { coefficients, weights, fraction_bits, guard, noise: vec![], solved: vec![], sum: 0 }
+    pub(super) fn with_guard(coefficients: Arc<[u32]>, weights: Option<Arc<[u32]>>, guard: u32) -> Self {
+        Self { coefficients, weights, guard, noise: vec![], solved: vec![], sum: 0 }
     }
 
     /// One output unit is this many bits above the units of the sum.
     fn output_shift(&self, guard: u32) -> u32 {
-        guard - self.fraction_bits + self.weights.as_ref().map_or(0, |_| WEIGHT_BITS)
+        guard - FRACTION_BITS + self.weights.as_ref().map_or(0, |_| WEIGHT_BITS)
     }
 
     /// Most units by which the running sum can be off.
@@ -65,12 +55,8 @@ impl Filter {
     }
 
     fn rounded(&self) -> i128 {
-        let shift = self.output_shift(self.guard);
-        let offset = ROOT >> (120 - shift); // fits: shift ≤ GUARD + WEIGHT_BITS
-        let slack = self.slack() + 1;
-        let least = (self.sum + offset - slack) >> shift;
-        let most = (self.sum + offset + slack) >> shift;
-        if least == most { least } else { self.rounded_precisely() }
+        // fits: shift ≤ GUARD + WEIGHT_BITS < 120
+        rounded(self.sum, self.slack(), self.output_shift(self.guard)).unwrap_or_else(|| self.rounded_precisely())
     }
 
     /// Solves for one more step.
@@ -101,16 +87,11 @@ impl Filter {
     fn rounded_precisely(&self) -> i128 {
         let mut guard = 192u32;
         loop {
-            let sum = self.sum_with(guard);
-            let shift = self.output_shift(guard);
-            // ⌊√2 · 2^shift⌋ - 2^shift, by the integer square root of 2^(2 shift + 1).
-            let offset = (BigInt::from(1) << (2 * shift + 1)).sqrt() - (BigInt::from(1) << shift);
-            let slack = BigInt::from(self.slack() + 1);
-            let (least, most) = ((&sum + &offset - &slack) >> shift, (&sum + &offset + &slack) >> shift);
-            if least == most {
-                return i128::try_from(least).expect("fits: the 128-bit sum is within one unit of it");
+            let rounding = Rounding::new(self.slack().into(), self.output_shift(guard));
+            match rounding.rounded(&self.sum_with(guard)) {
+                Some(release) => return release,
+                None => guard *= 2,
             }
-            guard *= 2;
         }
     }
 
@@ -140,7 +121,7 @@ impl Cursor for Filter {
         let z = draw(Node { level: 0, index: self.step() });
         let bits = i128::BITS - z.unsigned_abs().leading_zeros();
         if bits + self.guard > REACH {
-            let guard = REACH.checked_sub(bits).filter(|guard| *guard > self.fraction_bits);
+            let guard = REACH.checked_sub(bits).filter(|guard| *guard > FRACTION_BITS);
             self.lower_guard(guard.expect("noise is within 2^14 of the largest scale of a plan"));
         }
         self.push(z);

@@ -1,0 +1,33 @@
+//! Squared row norms of a mechanism without a closed form, one a step.
+
+use std::sync::Arc;
+
+/// `‖L_t‖²` for `t = 1 ..= T`, with the largest and the mean.
+#[derive(Clone, Debug)]
+pub(super) struct RowNorms {
+    squared: Arc<[f64]>,
+    max: f64,
+    mean: f64,
+}
+
+impl RowNorms {
+    /// From the norms in order of steps; at least one.
+    pub(super) fn new(squared: Vec<f64>) -> Self {
+        let max = squared.iter().copied().fold(0.0, f64::max);
+        let mean = squared.iter().sum::<f64>() / squared.len() as f64;
+        Self { squared: squared.into(), max, mean }
+    }
+
+    /// Of one step, from 1.
+    pub(super) fn at(&self, step: u64) -> f64 {
+        self.squared[step as usize - 1]
+    }
+
+    pub(super) fn max(&self) -> f64 {
+        self.max
+    }
+
+    pub(super) fn mean(&self) -> f64 {
+        self.mean
+    }
+}
