@@ -15,6 +15,7 @@
 //!
 //! The figures are those of the unrounded matrices; the rounding moves them by less than one part in 10³.
 
+mod convolution;
 mod filter;
 
 use super::rounding::FRACTION_BITS;
@@ -22,6 +23,7 @@ use super::row_norms::RowNorms;
 use super::{ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, Spread, check_horizon};
 use crate::Result;
 use crate::noise::Node;
+use convolution::Kernel;
 use filter::{Filter, WEIGHT_BITS};
 use std::sync::Arc;
 
@@ -36,12 +38,12 @@ pub struct SquareRoot {
     /// `‖L_t‖²`.
     row_norms: RowNorms,
     /// `F_j`.
-    rounded: Arc<[u32]>,
+    rounded: Arc<Kernel>,
     /// `W_j`.
     weights: Arc<[u32]>,
 }
 
-/// Longest horizon of the plain square root: a step costs `O(T)`.
+/// Longest horizon of the plain square root: a stream holds `O(T)`.
 const MAX_HORIZON: u64 = 1 << 20;
 /// Longest horizon of the normalized one, whose figures cost `O(T²)`.
 const MAX_NORMALIZED: u64 = 1 << 14;
@@ -49,7 +51,7 @@ const MAX_NORMALIZED: u64 = 1 << 14;
 const COEFFICIENT_BITS: u32 = 16;
 
 impl SquareRoot {
-    /// `L = R = √A` over `horizon` steps, 1 ..= 2^20. `O(T)` time and memory, and `O(T)` for each step released.
+    /// `L = R = √A` over `horizon` steps, 1 ..= 2^20. `O(T)` time and memory, and `O(log² T)` for each step released.
     pub fn new(horizon: u64) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "sqrt")?;
         let coefficients = coefficients(horizon);
@@ -70,7 +72,7 @@ impl SquareRoot {
 
     fn assemble(normalized: bool, coefficients: Vec<f64>, scales: Vec<f64>, row_norms: Vec<f64>) -> Self {
         let unit = f64::from(1 << COEFFICIENT_BITS);
-        let rounded = coefficients.iter().map(|f| (f * unit).round() as u32).collect();
+        let rounded = Kernel::new(coefficients.iter().map(|f| (f * unit).round() as u32).collect());
         let last = scales.last().copied().unwrap_or(1.0);
         let weight = |d: &f64| if normalized { (f64::from(1 << WEIGHT_BITS) * last / d).round() as u32 } else { 1 };
         let weights = scales.iter().map(weight).collect();
@@ -79,21 +81,26 @@ impl SquareRoot {
             coefficients: coefficients.into(),
             scales: scales.into(),
             row_norms: RowNorms::new(row_norms),
-            rounded,
+            rounded: Arc::new(rounded),
             weights,
         }
     }
 
+    /// `F_j`.
+    fn integers(&self) -> &[u32] {
+        self.rounded.coefficients()
+    }
+
     /// `Σ_{k<n} F_k F_{k+lag}` for `n = T - lag`: the inner product of two columns of the Toeplitz part.
     fn correlation(&self, lag: usize) -> u128 {
-        let products = self.rounded.iter().zip(&self.rounded[lag..]).map(|(a, b)| u64::from(*a) * u64::from(*b));
+        let products = self.integers().iter().zip(&self.integers()[lag..]).map(|(a, b)| u64::from(*a) * u64::from(*b));
         products.map(u128::from).sum()
     }
 
     /// The largest of some sum over the columns, where column `j` has the first `T - j` coefficients, times `W_j^power`.
     fn largest_column(&self, power: u32, term: impl Fn(u128) -> u128) -> u128 {
         let (mut sum, mut largest) = (0, 0);
-        for (f, w) in self.rounded.iter().zip(self.weights.iter().rev()) {
+        for (f, w) in self.integers().iter().zip(self.weights.iter().rev()) {
             sum += term(u128::from(*f));
             largest = largest.max(sum * u128::from(*w).pow(power));
         }
@@ -177,8 +184,8 @@ impl Mechanism for SquareRoot {
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         let total = u128::from(spread.total);
         let together = total * self.largest_column(2, |f| f * f);
-        let reach = ((spread.total.div_ceil(spread.per_step) / 2) as usize).min(self.rounded.len() - 1);
-        let cheap = reach.saturating_mul(self.rounded.len()) < 1 << 28;
+        let reach = ((spread.total.div_ceil(spread.per_step) / 2) as usize).min(self.integers().len() - 1);
+        let cheap = reach.saturating_mul(self.integers().len()) < 1 << 28;
         if self.normalized || spread.per_step == spread.total || !cheap {
             return together;
         }

@@ -8,6 +8,7 @@
 //! The running sum is rounded as [`rounding`](crate::mechanism::rounding) says. Where the working precision does not decide,
 //! it is computed again with more, in big integers.
 
+use super::convolution::{Kernel, Past};
 use crate::mechanism::Cursor;
 use crate::mechanism::rounding::{FRACTION_BITS, Rounding, rounded};
 use crate::noise::Node;
@@ -24,24 +25,30 @@ const GUARD: u32 = 72;
 const REACH: u32 = 114;
 /// The cursor of a square-root factorization.
 pub(super) struct Filter {
-    coefficients: Arc<[u32]>,
+    kernel: Arc<Kernel>,
     /// `W_j`; `None` = all 1.
     weights: Option<Arc<[u32]>>,
     guard: u32,
     noise: Vec<i128>,
-    /// `v_j` in units of `2^-guard`.
-    solved: Vec<i128>,
+    /// `v_j` in units of `2^-guard`, and their sums against the coefficients.
+    solved: Past,
     /// `Σ v_j / W_j` in units of `2^-guard`, or of `2^-(guard + WEIGHT_BITS)` where there are weights.
     sum: i128,
 }
 
 impl Filter {
-    pub(super) fn new(coefficients: Arc<[u32]>, weights: Option<Arc<[u32]>>) -> Self {
-        Self::with_guard(coefficients, weights, GUARD)
+    pub(super) fn new(kernel: Arc<Kernel>, weights: Option<Arc<[u32]>>) -> Self {
+        Self::with_guard(kernel, weights, GUARD)
     }
 
-    pub(super) fn with_guard(coefficients: Arc<[u32]>, weights: Option<Arc<[u32]>>, guard: u32) -> Self {
-        Self { coefficients, weights, guard, noise: vec![], solved: vec![], sum: 0 }
+    pub(super) fn with_guard(kernel: Arc<Kernel>, weights: Option<Arc<[u32]>>, guard: u32) -> Self {
+        let solved = Past::new(kernel.clone());
+        Self { kernel, weights, guard, noise: vec![], solved, sum: 0 }
+    }
+
+    /// Forgets every step.
+    fn reset(&mut self, guard: u32) {
+        *self = Self::with_guard(self.kernel.clone(), self.weights.take(), guard);
     }
 
     /// One output unit is this many bits above the units of the sum.
@@ -51,7 +58,7 @@ impl Filter {
 
     /// Most units by which the running sum can be off.
     fn slack(&self) -> i128 {
-        8 * self.solved.len() as i128 + 1
+        8 * self.noise.len() as i128 + 1
     }
 
     fn rounded(&self) -> i128 {
@@ -61,14 +68,11 @@ impl Filter {
 
     /// Solves for one more step.
     fn push(&mut self, z: i128) {
-        let t = self.solved.len();
-        let first = i128::from(self.coefficients[0]);
-        let products = self.solved.iter().zip(self.coefficients[1..=t].iter().rev());
-        let known: i128 = products.map(|(v, f)| v * i128::from(*f)).sum();
-        let v = ((z << self.guard) - known + first / 2).div_euclid(first);
+        let first = i128::from(self.kernel.coefficients()[0]);
+        let v = ((z << self.guard) - self.solved.sum() + first / 2).div_euclid(first);
         self.sum += match &self.weights {
             None => v,
-            Some(weights) => (v << WEIGHT_BITS).div_euclid(weights[t].into()),
+            Some(weights) => (v << WEIGHT_BITS).div_euclid(weights[self.noise.len()].into()),
         };
         self.noise.push(z);
         self.solved.push(v);
@@ -78,7 +82,7 @@ impl Filter {
     #[cold]
     fn lower_guard(&mut self, guard: u32) {
         let noise = std::mem::take(&mut self.noise);
-        (self.guard, self.solved, self.sum) = (guard, vec![], 0);
+        self.reset(guard);
         noise.into_iter().for_each(|z| self.push(z));
     }
 
@@ -97,10 +101,11 @@ impl Filter {
 
     /// The running sum with so many guard bits.
     fn sum_with(&self, guard: u32) -> BigInt {
+        let coefficients = self.kernel.coefficients();
         let (mut solved, mut sum): (Vec<BigInt>, BigInt) = (Vec::new(), BigInt::ZERO);
         for (t, z) in self.noise.iter().enumerate() {
-            let known: BigInt = solved.iter().enumerate().map(|(j, v)| v * self.coefficients[t - j]).sum();
-            let v = ((BigInt::from(*z) << guard) - known) / BigInt::from(self.coefficients[0]);
+            let known: BigInt = solved.iter().enumerate().map(|(j, v)| v * coefficients[t - j]).sum();
+            let v = ((BigInt::from(*z) << guard) - known) / BigInt::from(coefficients[0]);
             sum += match &self.weights {
                 None => v.clone(),
                 Some(weights) => (&v << WEIGHT_BITS) / BigInt::from(weights[t]),
@@ -113,10 +118,10 @@ impl Filter {
 
 impl Cursor for Filter {
     fn step(&self) -> u64 {
-        self.solved.len() as u64
+        self.noise.len() as u64
     }
 
-    /// `O(step)`.
+    /// `O(log² T)` amortized.
     fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         let z = draw(Node { level: 0, index: self.step() });
         let bits = i128::BITS - z.unsigned_abs().leading_zeros();
@@ -128,10 +133,10 @@ impl Cursor for Filter {
         self.rounded()
     }
 
-    /// `O(step²)`: a step depends on all before it.
+    /// `O(step log² T)`: a step depends on all before it.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         if step < self.step() {
-            (self.noise, self.solved, self.sum) = (vec![], vec![], 0);
+            self.reset(self.guard);
         }
         while self.step() < step {
             self.advance(draw);

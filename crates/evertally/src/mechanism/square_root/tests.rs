@@ -31,7 +31,7 @@ fn closed_forms_are_those_of_the_dense_twin() {
 
 /// The integer matrix that is protected.
 fn integer_matrix(mechanism: &SquareRoot) -> Vec<Vec<u128>> {
-    let (f, w) = (&mechanism.rounded, &mechanism.weights);
+    let (f, w) = (mechanism.integers(), &mechanism.weights);
     (0..f.len()).map(|t| (0..=t).map(|j| u128::from(f[t - j]) * u128::from(w[j])).collect()).collect()
 }
 
@@ -86,7 +86,8 @@ fn spread_events_stay_below_the_bound() {
 #[test]
 fn the_inverse_of_the_rounded_coefficients_is_summable() {
     for horizon in [2u64, 100, 4000, 1 << 14] {
-        let f = SquareRoot::new(horizon).unwrap().rounded;
+        let mechanism = SquareRoot::new(horizon).unwrap();
+        let f = mechanism.integers();
         let mut inverse: Vec<f64> = vec![];
         for t in 0..f.len() {
             let known: f64 = inverse.iter().zip(f[1..=t].iter().rev()).map(|(r, f)| r * f64::from(*f)).sum();
