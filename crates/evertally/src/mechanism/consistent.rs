@@ -1,7 +1,7 @@
 //! The consistent tree: every block of a k-ary tree is measured, and every prefix is estimated from all of them.
 //!
 //! Level `l` has the blocks of `k^l` steps, the last one cut at `T`; levels go up to the first with a single block, the
-//! root, which may be left out. A block of level `l` is measured with weight `W_l` (a row of `R` is `W_l` on its steps), so a
+//! root. The root, and more levels below it, may be left out. A block of level `l` is measured with weight `W_l` (a row of `R` is `W_l` on its steps), so a
 //! step costs `s1 = Σ W_l` whatever it is. The release is the best linear unbiased estimate of the prefix from all
 //! measurements, `L = A R⁺` (Hay, Rastogi, Miklau, Suciu 2010, arXiv 0904.0942; Honaker 2015, "full" estimation): it needs
 //! noise of blocks that are still open, and no data from the future.
@@ -25,7 +25,7 @@ pub use levels::Levels;
 
 use super::rounding::FRACTION_BITS;
 use super::row_norms::RowNorms;
-use super::{ColumnNorms, Cursor, Mechanism, RowLaw, Spread, check_horizon};
+use super::{ColumnNorms, Cursor, Mechanism, NamedShape, RowLaw, Spread, check_horizon};
 use crate::noise::Node;
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -53,10 +53,10 @@ const MAX_HORIZON: u64 = 1 << 20;
 
 impl ConsistentTree {
     /// A tree of `arity` (2 and more) over `horizon` steps (1 ..= 2^20) with the given weights of its levels, leaves first:
-    /// one for every level, or one fewer to leave out the root. `O(T h)`.
+    /// one for every level, or fewer to leave out the topmost. `O(T h)`.
     ///
     /// # Errors
-    /// If the number of weights does not fit the horizon.
+    /// If there are more weights than levels.
     pub fn new(horizon: u64, arity: u64, weights: Levels) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "consistent")?;
         if !(2..=MAX_HORIZON).contains(&arity) {
@@ -65,7 +65,7 @@ impl ConsistentTree {
         let blocks = block_counts(horizon, arity);
         let levels = blocks.len();
         let given = weights.as_slice().len();
-        if given != levels && (given + 1 != levels || given == 0) {
+        if given > levels {
             return Err(Error::invalid(format!(
                 "`consistent(k={arity})` over {horizon} steps has {levels} levels with its root, and {given} weights are given"
             )));
@@ -83,38 +83,39 @@ impl ConsistentTree {
         Self::new(horizon, arity, Levels::new(&vec![1; kept])?)
     }
 
-    /// The best weights for an arity, by the largest or the mean variance under Laplace noise: a deterministic descent on
-    /// the logarithms of the weights, started from equal ones, with and without the root.
-    pub fn optimised(horizon: u64, arity: u64, mean: bool) -> Result<Self> {
-        let start = [Self::uniform(horizon, arity, true)?, Self::uniform(horizon, arity, false)?];
-        let figure = |tree: &Self| tree.laplace_figure(mean);
-        let best = start.into_iter().map(|tree| tree.descend(mean)).min_by(|a, b| figure(a).total_cmp(&figure(b)));
-        Ok(best.expect("two starts"))
+    /// The best weights for an arity by some figure: a deterministic descent on the logarithms of the weights, started from
+    /// equal ones, with the root, without it, and without the level below it.
+    pub fn optimised(horizon: u64, arity: u64, shape: &NamedShape) -> Result<Self> {
+        let figure = |tree: &Self| shape.of(tree);
+        let start = Self::starts(horizon, arity)?.into_iter();
+        let best = start.map(|tree| tree.descend(shape)).min_by(|a, b| figure(a).total_cmp(&figure(b)));
+        Ok(best.expect("a start keeps every level"))
     }
 
     /// The best arity from 2 to 64 with optimised weights: the six best with equal weights are tried. `O(T h)` a trial.
-    pub fn best(horizon: u64, mean: bool) -> Result<Self> {
+    pub fn best(horizon: u64, shape: &NamedShape) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "consistent")?;
-        let figure = |tree: &Self| tree.laplace_figure(mean);
+        let figure = |tree: &Self| shape.of(tree);
         let mut uniform = Vec::new();
         for k in 2..=64 {
-            uniform.extend([Self::uniform(horizon, k, true)?, Self::uniform(horizon, k, false)?]);
+            uniform.extend(Self::starts(horizon, k)?);
         }
         uniform.sort_by(|a, b| figure(a).total_cmp(&figure(b)));
         uniform.dedup_by(|a, b| figure(a) == figure(b));
-        let best = uniform.into_iter().take(6).map(|tree| tree.descend(mean));
+        let best = uniform.into_iter().take(6).map(|tree| tree.descend(shape));
         Ok(best.min_by(|a, b| figure(a).total_cmp(&figure(b))).expect("some arity fits"))
     }
 
-    /// ε²·variance.
-    fn laplace_figure(&self, mean: bool) -> f64 {
-        let row = if mean { self.mean_row_norm_squared() } else { self.max_row_norm_squared() };
-        let s1 = self.l1_column_sum() as f64;
-        2.0 * s1 * s1 * row
+    /// Equal weights on all levels, all but the root, and all but the two topmost.
+    fn starts(horizon: u64, arity: u64) -> Result<Vec<Self>> {
+        check_horizon(horizon, MAX_HORIZON, "consistent")?;
+        let levels = block_counts(horizon, arity.max(2)).len();
+        let kept = (levels.saturating_sub(2).max(1)..=levels).rev();
+        kept.map(|count| Self::new(horizon, arity, Levels::new(&vec![1; count])?)).collect()
     }
 
     /// Coordinate descent with shrinking steps; ends on integer weights with about 8 bits.
-    fn descend(self, mean: bool) -> Self {
+    fn descend(self, shape: &NamedShape) -> Self {
         let count = self.shape.weights.as_slice().len();
         let build = |logs: &[f64]| {
             let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -126,18 +127,18 @@ impl ConsistentTree {
         let mut best = build(&logs);
         let mut step = 0.4;
         while step > 0.01 && count > 1 {
-            let before = best.laplace_figure(mean);
+            let before = shape.of(&best);
             for level in 0..count {
                 for change in [step, -step] {
                     let mut tried = logs.clone();
                     tried[level] += change;
                     let candidate = build(&tried);
-                    if candidate.laplace_figure(mean) < best.laplace_figure(mean) {
+                    if shape.of(&candidate) < shape.of(&best) {
                         (best, logs) = (candidate, tried);
                     }
                 }
             }
-            if best.laplace_figure(mean) >= before * (1.0 - 1e-4) {
+            if shape.of(&best) >= before * (1.0 - 1e-4) {
                 step /= 2.0;
             }
         }
@@ -151,12 +152,12 @@ fn block_counts(horizon: u64, arity: u64) -> Vec<u64> {
 }
 
 impl Shape {
-    /// `W_l`, and `None` for a root that is left out.
+    /// `W_l`, and `None` for a level that is left out.
     fn weight(&self, level: usize) -> Option<u16> {
         self.weights.as_slice().get(level).copied()
     }
 
-    /// `W_l²`, 0 for a root that is left out. fits: 65535² < 2^32
+    /// `W_l²`, 0 for a level that is left out. fits: 65535² < 2^32
     fn weight_squared(&self, level: usize) -> u32 {
         self.weight(level).map_or(0, |w| u32::from(w).pow(2))
     }

@@ -48,7 +48,7 @@ pub enum MechanismName {
 /// How the level weights of a consistent tree are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LevelChoice {
-    /// Optimised for Laplace noise.
+    /// Optimised for the figure at hand.
     Best,
     /// All equal, with or without the root.
     Uniform {
@@ -149,17 +149,17 @@ impl MechanismName {
             Self::Subtract(None) => best_arity(shape, |k| DigitTree::subtractive(horizon, k.max(3)))?,
             Self::Smooth(Some((height, zeros))) => Arc::new(Smooth::new(horizon, height, zeros)?),
             Self::Smooth(None) => Arc::new(Smooth::best(horizon, shape)?),
-            Self::Consistent(arity, levels) => Arc::new(consistent(horizon, arity, levels, shape.mean)?),
+            Self::Consistent(arity, levels) => Arc::new(consistent(horizon, arity, levels, shape)?),
             Self::Sqrt => Arc::new(SquareRoot::new(horizon)?),
             Self::NormalizedSqrt => Arc::new(SquareRoot::normalized(horizon)?),
         })
     }
 }
 
-fn consistent(horizon: u64, arity: Option<u64>, levels: LevelChoice, mean: bool) -> Result<ConsistentTree> {
+fn consistent(horizon: u64, arity: Option<u64>, levels: LevelChoice, shape: &NamedShape) -> Result<ConsistentTree> {
     match (arity, levels) {
-        (None, LevelChoice::Best) => ConsistentTree::best(horizon, mean),
-        (Some(k), LevelChoice::Best) => ConsistentTree::optimised(horizon, k, mean),
+        (None, LevelChoice::Best) => ConsistentTree::best(horizon, shape),
+        (Some(k), LevelChoice::Best) => ConsistentTree::optimised(horizon, k, shape),
         (Some(k), LevelChoice::Uniform { root }) => ConsistentTree::uniform(horizon, k, root),
         (Some(k), LevelChoice::Given(weights)) => ConsistentTree::new(horizon, k, weights),
         (None, _) => {

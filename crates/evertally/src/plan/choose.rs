@@ -45,11 +45,18 @@ pub struct Candidate {
     pub mean_std: f64,
 }
 
+/// The longest horizon at which weights of a consistent tree are searched for Gaussian noise, where others are far better.
+const CONSISTENT_GAUSSIAN: u64 = 1 << 12;
+
 /// Whether a search considers a family: heavy ones only up to their horizon, and the square roots for Gaussian noise.
 fn is_searched(request: &PlanRequest, kind: NoiseKind, name: MechanismName) -> bool {
-    let square_root = matches!(name, MechanismName::Sqrt | MechanismName::NormalizedSqrt);
     let short_enough = request.horizon <= name.longest_searched() && !(request.light_steps && name.is_heavy());
-    short_enough && !(square_root && kind == NoiseKind::Laplace)
+    short_enough
+        && match name {
+            MechanismName::Sqrt | MechanismName::NormalizedSqrt => kind == NoiseKind::Gaussian,
+            MechanismName::Consistent(..) => kind == NoiseKind::Laplace || request.horizon <= CONSISTENT_GAUSSIAN,
+            _ => true,
+        }
 }
 
 pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {

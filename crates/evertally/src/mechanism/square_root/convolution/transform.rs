@@ -151,7 +151,8 @@ pub(super) fn combine(residues: [u64; 3]) -> i128 {
     let reduce = |x: u64, p: u64| if x >= p { x - p } else { x };
     let minus = |a: u64, b: u64, p: u64| if a >= b { a - b } else { a + p - b };
     let digit1 = PRIMES[1].times(minus(r1, reduce(r0, p1), p1), INVERSES[0]);
-    let first_two = (u128::from(reduce(r0, p2)) + u128::from(PRIMES[2].times(reduce(digit1, p2), p0 % p2))) % u128::from(p2);
+    let first_two =
+        (u128::from(reduce(r0, p2)) + u128::from(PRIMES[2].times(reduce(digit1, p2), p0 % p2))) % u128::from(p2);
     let digit2 = PRIMES[2].times(minus(r2, first_two as u64, p2), INVERSES[1]);
     // Modulo 2^128 from here on.
     let pair = u128::from(p0) * u128::from(p1);
