@@ -127,7 +127,7 @@ impl MechanismName {
     /// Longest horizon for which a search considers this family: building or running it takes a few seconds there.
     pub fn longest_searched(self) -> u64 {
         match self {
-            Self::Sqrt => 1 << 16,
+            Self::Sqrt => 1 << 20,
             Self::NormalizedSqrt | Self::Consistent(..) => 1 << 14,
             _ => super::MAX_HORIZON,
         }

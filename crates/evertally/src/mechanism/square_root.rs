@@ -46,7 +46,7 @@ pub struct SquareRoot {
 /// Longest horizon of the plain square root: a stream holds `O(T)`.
 const MAX_HORIZON: u64 = 1 << 20;
 /// Longest horizon of the normalized one, whose figures cost `O(T²)`.
-const MAX_NORMALIZED: u64 = 1 << 14;
+const MAX_NORMALIZED: u64 = 1 << 16;
 /// Bits of the integer coefficients `F`.
 const COEFFICIENT_BITS: u32 = 16;
 
@@ -60,7 +60,7 @@ impl SquareRoot {
         Ok(Self::assemble(false, coefficients, scales, row_norms))
     }
 
-    /// The normalized factorization over `horizon` steps, 1 ..= 2^14. `O(T²)` to build.
+    /// The normalized factorization over `horizon` steps, 1 ..= 2^16. `O(T²)` to build, a few seconds at the longest.
     pub fn normalized(horizon: u64) -> Result<Self> {
         check_horizon(horizon, MAX_NORMALIZED, "normalized-sqrt")?;
         let coefficients = coefficients(horizon);
@@ -247,7 +247,7 @@ impl Mechanism for SquareRoot {
     }
 
     fn memory_words(&self) -> u64 {
-        5 * self.horizon()
+        7 * self.horizon()
     }
 
     fn dense(&self) -> DensePair {

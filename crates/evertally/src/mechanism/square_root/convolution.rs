@@ -66,11 +66,6 @@ impl Past {
         Self { kernel, values: vec![], ahead: vec![] }
     }
 
-    /// The values so far.
-    pub(super) fn values(&self) -> &[i128] {
-        &self.values
-    }
-
     /// `Σ_{j<t} v_j F_{t-j}` for the next step `t`. The caller keeps it, and every part of it, within 128 bits.
     pub(super) fn sum(&self) -> i128 {
         let t = self.values.len();
@@ -123,7 +118,7 @@ mod tests {
             let kernel = Arc::new(Kernel::new(coefficients.clone()));
             let mut past = Past::new(kernel);
             for t in 0..horizon {
-                let want: i128 = (0..t).map(|j| past.values()[j] * i128::from(coefficients[t - j])).sum();
+                let want: i128 = (0..t).map(|j| past.values[j] * i128::from(coefficients[t - j])).sum();
                 assert_eq!(past.sum(), want, "horizon {horizon}, step {t}");
                 let mixed = (t as i128 + 1).wrapping_mul(0x5e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
                 past.push(mixed >> 29); // 99 bits, any sign
