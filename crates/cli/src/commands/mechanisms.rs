@@ -5,7 +5,7 @@ use crate::failure::usage;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use evertally::mechanism::{Mechanism, MechanismName, NamedShape};
+use evertally::mechanism::{Mechanism, MechanismName};
 use evertally::plan::NoiseKind;
 use serde::Serialize;
 use std::io::Write;
@@ -19,9 +19,10 @@ pub(super) struct MechanismsArgs {
     /// Only this mechanism, such as `binary`, `subtract(k=13)` or `smooth(h=14,zeros=6)`; may be repeated.
     #[arg(long = "mechanism", value_name = "NAME")]
     mechanisms: Vec<MechanismName>,
-    /// The noise law for which parameters left out of a name are chosen.
-    #[arg(long, value_parser = kebab::<NoiseKind>, value_name = "laplace|gaussian", default_value = "gaussian")]
-    law: NoiseKind,
+    /// The noise law for which parameters left out of a name are chosen; Laplace for `consistent` and Gaussian for the
+    /// others where left out.
+    #[arg(long, value_parser = kebab::<NoiseKind>, value_name = "laplace|gaussian")]
+    law: Option<NoiseKind>,
     /// Choose open parameters by the mean instead of the maximal error.
     #[arg(long)]
     by_mean: bool,
@@ -58,9 +59,7 @@ struct Figures {
 impl MechanismsArgs {
     /// Prints the figures.
     pub(super) fn run(self) -> Result<()> {
-        let shape = self.law.shape().by_mean(self.by_mean);
-        let rows =
-            if self.mechanisms.is_empty() { everything(self.horizon, self.by_mean)? } else { self.named(&shape)? };
+        let rows = if self.mechanisms.is_empty() { everything(self.horizon, self.by_mean)? } else { self.named()? };
         let mut out = std::io::stdout().lock();
         if self.json {
             serde_json::to_writer_pretty(&mut out, &rows).map_err(std::io::Error::from)?;
@@ -80,9 +79,21 @@ impl MechanismsArgs {
         Ok(())
     }
 
-    fn named(&self, shape: &NamedShape) -> Result<Vec<Figures>> {
-        let figures = |name: &MechanismName| Ok(Figures::of(name.to_string(), &*name.build(self.horizon, shape)?));
+    fn named(&self) -> Result<Vec<Figures>> {
+        let figures = |name: &MechanismName| {
+            let law = self.law.unwrap_or(usual_law(*name));
+            let mechanism = name.build(self.horizon, &law.shape().by_mean(self.by_mean))?;
+            Ok(Figures::of(name.to_string(), &*mechanism))
+        };
         self.mechanisms.iter().map(figures).collect()
+    }
+}
+
+/// The law a mechanism is mostly used with.
+fn usual_law(name: MechanismName) -> NoiseKind {
+    match name {
+        MechanismName::Consistent(..) => NoiseKind::Laplace,
+        _ => NoiseKind::Gaussian,
     }
 }
 
