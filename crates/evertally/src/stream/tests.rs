@@ -14,7 +14,7 @@ fn name(text: &str) -> StreamName {
     text.parse().unwrap()
 }
 
-const MECHANISMS: [&str; 10] = [
+const MECHANISMS: [&str; 11] = [
     "input",
     "output",
     "binary",
@@ -25,6 +25,7 @@ const MECHANISMS: [&str; 10] = [
     "sqrt",
     "normalized-sqrt",
     "consistent(k=3)",
+    "path-sum",
 ];
 
 fn plan(horizon: u64, mechanism: &str) -> Plan {
@@ -40,7 +41,7 @@ fn releases_are_prefix_sums_plus_the_noise_of_their_nodes() {
         let plan = plan(40, mechanism);
         let noise = KeyedNoise::new(&key(7), &name("s"), &plan.digest(), Purpose::Total);
         let mut stream = RunningSum::new(plan.clone(), &key(7), name("s")).unwrap();
-        let unit = 2f64.powi(-(plan.mechanism().noise_bits() as i32));
+        let unit = 1.0 / plan.noise_divisor() as f64;
         let mut prefix = 0;
         for step in 1..=40 {
             for value in [step % 10, -1, 9] {
@@ -53,8 +54,10 @@ fn releases_are_prefix_sums_plus_the_noise_of_their_nodes() {
                 expected += weight * plan.law().sample(&mut noise.bits(node)) as f64 * unit;
             });
             // Square roots release with a rounded `R`, which differs a little from the ideal one.
-            let slack = match (plan.mechanism().noise_bits(), plan.mechanism().fraction_bits()) {
+            let slack = match (plan.mechanism().noise_bits(), plan.fraction_bits()) {
                 (0, 0) => 0.0,
+                // Rounded to the nearest multiple.
+                (0, bits) if plan.mechanism().fraction_bits() == 0 => 2f64.powi(-(bits as i32) - 1) + 1e-9,
                 (0, bits) => 2f64.powi(-(bits as i32)) + 1e-4,
                 _ => 2e-3 * plan.std_error(step as u64) + 0.01,
             };
