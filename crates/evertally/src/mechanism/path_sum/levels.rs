@@ -1,8 +1,8 @@
 //! The search for the best level weights.
 //!
-//! The figure `Σ λ_l² · s²` of the best real weights is flat around its minimum, and the divisors of 10080 between 24 and
+//! The figure `Σ λ_l² · s²` of the best real weights is flat around its minimum, and the divisors of 10080 between 16 and
 //! 160 lie close enough to come within one part in 10³ of it, while their least common multiple stays small. Weights
-//! of the middle levels hardly differ: only the lowest and the highest levels of a tree of at most 2^14 leaves with the same
+//! of the middle levels hardly differ: only the lowest and the highest levels of a tree of at most 2^12 leaves with the same
 //! leading bits of the horizon are searched one by one, and a higher tree repeats the middle.
 
 use super::{Levels, height, trie};
@@ -13,9 +13,9 @@ const MULTIPLE: u16 = 10080;
 const LOWEST: usize = 6;
 const HIGHEST: usize = 5;
 /// Height of the tree that is searched.
-const SEARCHED: u32 = 14;
+const SEARCHED: u32 = 12;
 
-/// The best weights found for a horizon, by coordinate descent from two starts. Deterministic.
+/// The best weights found for a horizon, by coordinate descent from three starts. Deterministic.
 pub(super) fn best(horizon: u64) -> Levels {
     let cut = height(horizon).saturating_sub(SEARCHED);
     let search = Search::new(((horizon - 1) >> cut) + 1);
@@ -24,7 +24,7 @@ pub(super) fn best(horizon: u64) -> Levels {
         .map(|start| search.descend(start))
         .into_iter()
         .min_by(|a, b| a.0.total_cmp(&b.0))
-        .expect("two starts");
+        .expect("three starts");
     if cut > 0 {
         weights.splice(LOWEST..LOWEST, vec![weights[LOWEST]; cut as usize]);
     }
@@ -46,20 +46,24 @@ impl Search {
             _ if levels > LOWEST + HIGHEST => level.min(LOWEST),
             _ => level,
         };
-        let divisors = (24..=160).filter(|d| MULTIPLE.is_multiple_of(*d)).collect();
+        let divisors = (16..=160).filter(|d| MULTIPLE.is_multiple_of(*d)).collect();
         Self { horizon, divisors, coordinates: (0..levels).map(coordinate).collect() }
     }
 
-    /// Places of divisors: equal weights, and the pattern of long horizons at several sizes.
-    fn starts(&self) -> [Vec<usize>; 4] {
+    /// Places of divisors: the pattern of long horizons, in several sizes.
+    fn starts(&self) -> [Vec<usize>; 3] {
         let count = self.coordinates.iter().max().map_or(0, |c| c + 1);
-        let place = |weight: u16| self.divisors.partition_point(|d| *d < weight);
-        let mut pattern = vec![place(80); count];
-        let ends = [(0, 126), (1, 45), (2, 90), (3, 70)].into_iter().filter(|(at, _)| *at < count);
-        ends.for_each(|(at, weight)| pattern[at] = place(weight));
-        let tops = [(1, 96), (2, 56)].into_iter().filter(|(at, _)| at + 4 < count);
-        tops.for_each(|(at, weight)| pattern[count - at] = place(weight));
-        [vec![place(80); count], pattern]
+        [50.0, 60.0, 80.0].map(|size| {
+            let place = |weight: f64| self.divisors.partition_point(|d| f64::from(*d) < weight * size);
+            let mut pattern = vec![place(1.0); count];
+            for (at, weight) in [(0, 1.6), (1, 0.56), (2, 1.12), (3, 0.88)].into_iter().filter(|(at, _)| *at < count) {
+                pattern[at] = place(weight);
+            }
+            for (from_top, weight) in [(1, 1.2), (2, 0.7)].into_iter().filter(|(from_top, _)| from_top + 4 < count) {
+                pattern[count - from_top] = place(weight);
+            }
+            pattern
+        })
     }
 
     fn weights(&self, places: &[usize]) -> Vec<u16> {

