@@ -30,9 +30,6 @@ pub struct Smooth {
 
 /// Leaf numbers are held in u128.
 const MAX_HEIGHT: u32 = 127;
-/// The best shape by exact accounting is searched among so many that are the best by column norm. (Up to 2^40 steps it
-/// has never been seen beyond the first dozen.)
-const TRIED_EXACTLY: usize = 24;
 
 impl Smooth {
     /// A tree of `height` (2 ..= 127) whose used leaves have `zeros` zeros; it must have more than `horizon` of them.
@@ -68,7 +65,8 @@ impl Smooth {
     /// several are equal.
     ///
     /// For each number of ones the fewest zeros that give enough leaves are tried: more would leave the topmost zeros
-    /// unread, which is the same mechanism. `O(127³)`.
+    /// unread, which is the same mechanism. `O(127³)`; by exact accounting a few hundredths of a second up to 2^30 steps, a
+    /// second for the longest horizon.
     pub fn best(horizon: u64, shape: &NamedShape) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "smooth")?;
         let binomials = Binomials::new(MAX_HEIGHT);
@@ -79,8 +77,6 @@ impl Smooth {
             .map(|smooth| (shape.by_column_norm(&smooth), smooth))
             .collect();
         if let Some(events) = shape.exactly_counted() {
-            shapes.sort_by(|(x, _), (y, _)| x.total_cmp(y));
-            shapes.truncate(TRIED_EXACTLY);
             let mut tries = Tries { binomials: &binomials, complete: HashMap::new() };
             for (figure, smooth) in &mut shapes {
                 *figure = figure.min(events * smooth.exactly(&mut tries) * f64::from(smooth.ones()));
@@ -308,33 +304,5 @@ impl Cursor for SmoothCursor {
         });
         self.binomials = binomials;
         self.total()
-    }
-}
-#[cfg(test)]
-mod timing {
-    #[test]
-    fn timing() {
-        for t in [2u64, 7, 30, 100, 1000u64, 5000, 20000, 1_000_000, 1 << 25, 1 << 30, 1 << 35, 1 << 40, 1 << 62] {
-            for shape in [super::NamedShape::gaussian_max(), super::NamedShape::gaussian_max().exact()] {
-                let s = std::time::Instant::now();
-                let b = super::Smooth::best(t, &shape).unwrap();
-                let e = s.elapsed();
-                println!("TIMING {t} {:?} {e:?} {}", b.shape(), shape.of(&b));
-                if shape == super::NamedShape::gaussian_max().exact() {
-                    let binomials = super::Binomials::new(127);
-                    let mut all: Vec<_> = (1..127)
-                        .filter_map(|ones| {
-                            Some((ones, (1..=127 - ones).find(|z| binomials.choose(z + ones, ones) > u128::from(t))?))
-                        })
-                        .map(|(o, z)| (o * z, o + z, z))
-                        .collect();
-                    all.sort();
-                    println!("RANK {:?} of {}", all.iter().position(|x| (x.1, x.2) == b.shape()), all.len());
-                }
-            }
-            let s = std::time::Instant::now();
-            let p = super::super::PathSum::best(t).unwrap();
-            println!("TIMING path {t} {:?} {}", s.elapsed(), super::NamedShape::gaussian_max().exact().of(&p));
-        }
     }
 }

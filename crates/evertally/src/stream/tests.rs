@@ -56,8 +56,8 @@ fn releases_are_prefix_sums_plus_the_noise_of_their_nodes() {
             // Square roots release with a rounded `R`, which differs a little from the ideal one.
             let slack = match (plan.mechanism().noise_bits(), plan.fraction_bits()) {
                 (0, 0) => 0.0,
-                // Rounded to the nearest multiple.
-                (0, bits) if plan.mechanism().fraction_bits() == 0 => 2f64.powi(-(bits as i32) - 1) + 1e-9,
+                // Rounded to the nearest multiple, and shown with four digits.
+                (0, bits) if plan.mechanism().fraction_bits() == 0 => 2f64.powi(-(bits as i32) - 1) + 0.51e-4,
                 (0, bits) => 2f64.powi(-(bits as i32)) + 1e-4,
                 _ => 2e-3 * plan.std_error(step as u64) + 0.01,
             };
