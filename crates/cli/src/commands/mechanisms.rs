@@ -5,7 +5,7 @@ use crate::failure::usage;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use evertally::mechanism::{Mechanism, MechanismName};
+use evertally::mechanism::{LevelChoice, Mechanism, MechanismName};
 use evertally::plan::NoiseKind;
 use serde::Serialize;
 use std::io::Write;
@@ -37,6 +37,7 @@ struct Figures {
     mechanism: String,
     /// The same with every parameter.
     resolved: String,
+    /// Infinite, and null in JSON, where Laplace noise is refused; so are `pure_*`.
     s1: f64,
     s2: f64,
     zcdp_max: f64,
@@ -107,8 +108,9 @@ fn everything(horizon: u64, by_mean: bool) -> Result<Vec<Figures>> {
             if rows.iter().any(|row| row.resolved == resolved) {
                 continue;
             }
-            // `smooth` by itself is the best shape for Gaussian noise, its published setting.
-            let plain = family == MechanismName::Smooth(None) && law == NoiseKind::Gaussian;
+            // These by themselves are best for Gaussian noise: the published setting of the one, the only law of the other.
+            let of_gaussian = [MechanismName::Smooth(None), MechanismName::PathSum(LevelChoice::Best)];
+            let plain = of_gaussian.contains(&family) && law == NoiseKind::Gaussian;
             let name = if plain { family.to_string() } else { resolved };
             rows.push(Figures::of(name, &*mechanism));
         }
@@ -162,7 +164,11 @@ fn table(rows: &[Figures]) -> Table {
     ]);
     for row in rows {
         let shape = if row.mechanism == row.resolved { String::new() } else { format!(" = {}", row.resolved) };
-        let figure = |x: f64| if x < 1e5 { format!("{x:.2}") } else { format!("{x:.3e}") };
+        let figure = |x: f64| match x {
+            _ if x < 1e5 => format!("{x:.2}"),
+            f64::INFINITY => "–".into(),
+            _ => format!("{x:.3e}"),
+        };
         let mut cells = vec![format!("{}{shape}", row.mechanism)];
         cells.extend([row.s1, row.s2, row.zcdp_max, row.zcdp_mean, row.pure_max, row.pure_mean].map(figure));
         cells.extend([format!("{:.2}", row.time_per_step), row.memory_words.to_string()]);

@@ -124,7 +124,7 @@ impl PlanArgs {
 
 fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row {
     let m = &candidate.mechanism;
-    let scale = candidate.law.scale() * m.noise_unit() * request.grid.to_f64(1);
+    let scale = candidate.law.scale() / candidate.noise_divisor as f64 * request.grid.to_f64(1);
     let guarantee = candidate.guarantee;
     let stated = guarantee.stated.filter(|_| guarantee.pure_epsilon.is_none());
     Row {

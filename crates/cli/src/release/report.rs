@@ -66,8 +66,8 @@ struct NoiseFacts {
     law: String,
     /// Exact parameter in units of the noise grid: the scale of the Laplace law, the variance of the Gaussian.
     parameter: String,
-    /// The noise grid is the data's grid over this power of two.
-    noise_bits: u32,
+    /// The noise grid is the data's grid over this number.
+    noise_divisor: u64,
     /// Standard deviation of one noise variable, in units of the data.
     std: f64,
     /// Largest column norms of the factorization: how far one unit of change moves the protected sums.
@@ -138,7 +138,7 @@ impl Report {
             noise: NoiseFacts {
                 law: plan.noise_kind().to_string(),
                 parameter: plan.law().parameter().to_string(),
-                noise_bits: plan.mechanism().noise_bits(),
+                noise_divisor: plan.noise_divisor(),
                 std: plan.node_variance().sqrt(),
                 s1: plan.mechanism().column_norms().l1,
                 s2: plan.mechanism().column_norms().l2_squared.sqrt(),

@@ -65,7 +65,7 @@ impl Setup {
         let stream: StreamName = args.stream.clone().unwrap_or("main".into()).parse()?;
         let confidence = args.confidence.unwrap_or(0.95);
         plan.intervals(confidence)?;
-        let integral = plan.request().grid.is_integral() && plan.mechanism().fraction_bits() == 0;
+        let integral = plan.request().grid.is_integral() && plan.fraction_bits() == 0;
         let group_columns = args.group_by.clone().unwrap_or_default();
         let out =
             if plan_only { args.out.unwrap_or("-".into()) } else { needed(args.out, "--out", "where the table goes")? };

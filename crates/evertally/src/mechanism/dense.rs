@@ -111,6 +111,31 @@ impl DensePair {
         Self { l, r, nodes }
     }
 
+    /// The same `L` with the right factor of least norm, `R = Lᵀ (L Lᵀ)⁻¹ A`. `O(T³)`.
+    ///
+    /// # Panics
+    /// If `L Lᵀ` is singular.
+    pub(super) fn with_least_right_factor(mut self) -> Self {
+        let factor = cholesky(&self.l.times(&self.l.transpose())).expect("releases are linearly independent");
+        let steps = factor.shape().0;
+        // Column i of A is a_i; solve K Kᵀ x = a_i.
+        let mut solved = Matrix::zeros(steps, steps);
+        for cut in 0..steps {
+            let mut x = vec![0.0; steps];
+            for i in cut..steps {
+                let known: f64 = factor.row(i)[..i].iter().zip(&x).map(|(k, x)| k * x).sum();
+                x[i] = (1.0 - known) / factor.row(i)[i];
+            }
+            for i in (0..steps).rev() {
+                let known: f64 = (i + 1..steps).map(|j| factor.row(j)[i] * x[j]).sum();
+                x[i] = (x[i] - known) / factor.row(i)[i];
+            }
+            (0..steps).for_each(|i| solved.set(i, cut, x[i]));
+        }
+        self.r = self.l.transpose().times(&solved);
+        self
+    }
+
     /// The largest deviation of an entry of `L R` from the prefix-sum matrix.
     pub fn prefix_sum_error(&self) -> f64 {
         let product = self.l.times(&self.r);

@@ -17,8 +17,10 @@ mod digits;
 mod flat;
 mod honaker;
 mod name;
+mod path_sum;
 mod rounding;
 mod row_norms;
+mod shift;
 mod smooth;
 mod square_root;
 mod trie;
@@ -29,6 +31,8 @@ pub use digit_tree::DigitTree;
 pub use flat::{InputNoise, OutputNoise};
 pub use honaker::HonakerOnline;
 pub use name::{LevelChoice, MechanismName, NamedShape};
+pub use path_sum::PathSum;
+pub use shift::GaussianShift;
 pub use smooth::Smooth;
 pub use square_root::SquareRoot;
 
@@ -112,6 +116,17 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// is square. `None` where there is no closed form and the horizon is too long (over 512) for the dense twin.
     fn exact_l2_squared(&self) -> Option<f64> {
         exact_by_dense_twin(self)
+    }
+
+    /// How exact accounting carries over to discrete Gaussian noise on a fine grid, for an integral `L`; `None` where that
+    /// is not known, or where it is no better than the column norm.
+    fn gaussian_shift(&self) -> Option<GaussianShift> {
+        None
+    }
+
+    /// Why Laplace noise does not go with this mechanism, in words that follow its name; `None` where it does.
+    fn laplace_refusal(&self) -> Option<&'static str> {
+        None
     }
 
     /// Whether the noise of any single step is reached in `O(log T)` draws.

@@ -1,7 +1,8 @@
 //! The names by which mechanisms are chosen: `binary`, `kary(k=5)`, `subtract(k=19)`, `smooth(h=6,zeros=3)`, …
 
 use super::{
-    ConsistentTree, DigitTree, HonakerOnline, InputNoise, Levels, Mechanism, OutputNoise, Smooth, Spread, SquareRoot,
+    ConsistentTree, DigitTree, HonakerOnline, InputNoise, Levels, Mechanism, OutputNoise, PathSum, Smooth, Spread,
+    SquareRoot,
 };
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -39,20 +40,22 @@ pub enum MechanismName {
     Smooth(Option<(u32, u32)>),
     /// Consistent tree: arity, or the best; level weights, or the best.
     Consistent(Option<u64>, LevelChoice),
+    /// Path sums of a binary tree: level weights, or the best.
+    PathSum(LevelChoice),
     /// Square root of the prefix-sum matrix.
     Sqrt,
     /// The same with columns of one length.
     NormalizedSqrt,
 }
 
-/// How the level weights of a consistent tree are named.
+/// How the level weights of a tree are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LevelChoice {
-    /// Optimised for the figure at hand.
+    /// Optimised for the figure at hand; for Gaussian noise in a path-sum tree.
     Best,
     /// All equal, with or without the root.
     Uniform {
-        /// Whether the root is measured.
+        /// Whether the root has noise.
         root: bool,
     },
     /// The given ones.
@@ -64,13 +67,14 @@ pub enum LevelChoice {
 pub struct NamedShape {
     laplace: bool,
     mean: bool,
+    exact: bool,
     spread: Spread,
 }
 
 impl NamedShape {
     /// Least maximal variance under Gaussian noise, one event protected.
     pub fn gaussian_max() -> Self {
-        Self { laplace: false, mean: false, spread: Spread::ONE }
+        Self { laplace: false, mean: false, exact: false, spread: Spread::ONE }
     }
 
     /// Least maximal variance under Laplace noise, one event protected.
@@ -88,16 +92,40 @@ impl NamedShape {
         Self { spread, ..self }
     }
 
+    /// The same figure by exact Gaussian accounting where a mechanism has it for discrete noise
+    /// ([`Mechanism::gaussian_shift`]) and it is the better one. Changes nothing under Laplace noise.
+    pub fn exact(self) -> Self {
+        Self { exact: true, ..self }
+    }
+
     /// The figure of one mechanism: 2ρ·variance or ε²·variance, up to a factor that all mechanisms share.
     pub fn of(&self, mechanism: &dyn Mechanism) -> f64 {
-        let row = if self.mean { mechanism.mean_row_norm_squared() } else { mechanism.max_row_norm_squared() };
+        let by_column = self.by_column_norm(mechanism);
+        match self.exactly_counted().zip(mechanism.gaussian_shift()) {
+            Some((events, shift)) => by_column.min(events * shift.squared() * self.row(mechanism)),
+            None => by_column,
+        }
+    }
+
+    /// The figure by column norms alone.
+    pub(super) fn by_column_norm(&self, mechanism: &dyn Mechanism) -> f64 {
         let amplified = if self.laplace {
             let s1 = mechanism.column_norms().l1;
             2.0 * s1 * s1
         } else {
             mechanism.capped_column_sum(self.spread) as f64 * mechanism.noise_unit() * mechanism.noise_unit()
         };
-        amplified * row
+        amplified * self.row(mechanism)
+    }
+
+    /// The number of events that multiplies an exact squared sensitivity, where exact accounting is asked for. (The figures
+    /// share the other factor of the squared number of events.)
+    pub(super) fn exactly_counted(&self) -> Option<f64> {
+        (self.exact && !self.laplace).then_some(self.spread.total as f64)
+    }
+
+    fn row(&self, mechanism: &dyn Mechanism) -> f64 {
+        if self.mean { mechanism.mean_row_norm_squared() } else { mechanism.max_row_norm_squared() }
     }
 }
 
@@ -106,7 +134,7 @@ const SEARCHED_ARITIES: std::ops::RangeInclusive<u64> = 2..=64;
 
 impl MechanismName {
     /// Every family, with parameters left open.
-    pub const FAMILIES: [MechanismName; 10] = [
+    pub const FAMILIES: [MechanismName; 11] = [
         Self::Input,
         Self::Output,
         Self::Binary,
@@ -115,6 +143,7 @@ impl MechanismName {
         Self::Subtract(None),
         Self::Smooth(None),
         Self::Consistent(None, LevelChoice::Best),
+        Self::PathSum(LevelChoice::Best),
         Self::Sqrt,
         Self::NormalizedSqrt,
     ];
@@ -150,6 +179,9 @@ impl MechanismName {
             Self::Smooth(Some((height, zeros))) => Arc::new(Smooth::new(horizon, height, zeros)?),
             Self::Smooth(None) => Arc::new(Smooth::best(horizon, shape)?),
             Self::Consistent(arity, levels) => Arc::new(consistent(horizon, arity, levels, shape)?),
+            Self::PathSum(LevelChoice::Best) => Arc::new(PathSum::best(horizon)?),
+            Self::PathSum(LevelChoice::Uniform { root }) => Arc::new(PathSum::uniform(horizon, root)?),
+            Self::PathSum(LevelChoice::Given(weights)) => Arc::new(PathSum::new(horizon, weights)?),
             Self::Sqrt => Arc::new(SquareRoot::new(horizon)?),
             Self::NormalizedSqrt => Arc::new(SquareRoot::normalized(horizon)?),
         })
@@ -194,6 +226,10 @@ impl fmt::Display for MechanismName {
                 write!(f, "consistent(k={k},levels=uniform,root=false)")
             }
             Self::Consistent(Some(k), LevelChoice::Given(levels)) => write!(f, "consistent(k={k},levels={levels})"),
+            Self::PathSum(LevelChoice::Best) => f.write_str("path-sum"),
+            Self::PathSum(LevelChoice::Uniform { root: true }) => f.write_str("path-sum(levels=unit)"),
+            Self::PathSum(LevelChoice::Uniform { root: false }) => f.write_str("path-sum(levels=unit,root=false)"),
+            Self::PathSum(LevelChoice::Given(levels)) => write!(f, "path-sum(levels={levels})"),
             Self::Sqrt => f.write_str("sqrt"),
             Self::NormalizedSqrt => f.write_str("normalized-sqrt"),
             Self::Smooth(None) => f.write_str("smooth"),
@@ -223,13 +259,15 @@ impl FromStr for MechanismName {
                     )));
                 }
             },
-            "consistent" => Self::Consistent(parameters.number("k")?, parameters.levels()?),
+            "consistent" => Self::Consistent(parameters.number("k")?, parameters.levels("uniform")?),
+            "path-sum" => Self::PathSum(parameters.levels("unit")?),
             "sqrt" => Self::Sqrt,
             "normalized-sqrt" => Self::NormalizedSqrt,
             _ => {
                 return Err(Error::invalid(format!(
                     "unknown mechanism `{text}`; known: input, output, binary, honaker-online, kary(k=5), \
-                     subtract(k=19), smooth, smooth(h=6,zeros=3), consistent, consistent(k=12), sqrt, normalized-sqrt"
+                     subtract(k=19), smooth, smooth(h=6,zeros=3), consistent, consistent(k=12), path-sum, sqrt, \
+                     normalized-sqrt"
                 )));
             }
         };
@@ -268,7 +306,8 @@ impl<'a> Parameters<'a> {
         value.parse().map(Some).map_err(refuse)
     }
 
-    fn levels(&mut self) -> Result<LevelChoice> {
+    /// `levels` and `root`, where `equal` is the word for equal weights.
+    fn levels(&mut self, equal: &str) -> Result<LevelChoice> {
         let root = match self.take("root") {
             None => None,
             Some("true") => Some(true),
@@ -276,10 +315,10 @@ impl<'a> Parameters<'a> {
             Some(other) => return Err(Error::invalid(format!("`root` should be true or false, got `{other}`"))),
         };
         match (self.take("levels"), root) {
-            (Some("uniform"), _) => Ok(LevelChoice::Uniform { root: root.unwrap_or(true) }),
-            (_, Some(_)) => {
-                Err(Error::invalid("`root` goes with `levels=uniform`; one weight fewer leaves the root out, too"))
-            }
+            (Some(word), _) if word == equal => Ok(LevelChoice::Uniform { root: root.unwrap_or(true) }),
+            (_, Some(_)) => Err(Error::invalid(format!(
+                "`root` goes with `levels={equal}`; one weight fewer leaves the root out, too"
+            ))),
             (Some(weights), None) => Ok(LevelChoice::Given(weights.parse()?)),
             (None, None) => Ok(LevelChoice::Best),
         }

@@ -3,11 +3,96 @@
 //! Budgets and norms are read as the exact decimal numbers they print as, the parameter is computed as an exact
 //! rational and, where that rational is long, rounded **up** to 25 significant bits: at most 6·10⁻⁸ more noise, never
 //! less.
+//!
+//! **Gaussian noise has two routes.** The node sums `R x` of an integral `R` are protected on the mechanism's own grid, by
+//! the norms of its columns; a bound on the events in one step helps here. Or the releases themselves are
+//! protected by exact accounting of their covariance ([`GaussianShift`](crate::mechanism::GaussianShift)), which needs a
+//! finer grid. The route with the smaller variance is taken.
 
 use super::neighbours::Sensitivity;
-use crate::noise::Ratio;
+use super::{NoiseKind, PlanRequest};
+use crate::mechanism::Mechanism;
+use crate::noise::{DiscreteGaussian, DiscreteLaplace, DiscreteLaw, Ratio};
 use crate::{Error, Result};
 use num_bigint::BigUint;
+
+/// The largest scale of one noise variable, in units of the noise grid. A variable is larger than 2^20 scales with
+/// probability below e^-1000000, so sums of them stay far inside 128 bits.
+const MAX_SCALE: f64 = (1u64 << 60) as f64;
+
+/// The noise of every node: its law in units of the noise grid, and how many steps of that grid make one of the data's.
+pub(super) struct Calibration {
+    pub(super) law: DiscreteLaw,
+    pub(super) noise_divisor: u64,
+}
+
+/// Noise of this kind that spends the budget of the request.
+pub(super) fn calibrated(
+    request: &PlanRequest,
+    sensitivity: Sensitivity,
+    kind: NoiseKind,
+    mechanism: &dyn Mechanism,
+) -> Result<Calibration> {
+    match kind {
+        NoiseKind::Laplace => laplace(request, sensitivity, mechanism),
+        NoiseKind::Gaussian => gaussian(request, sensitivity, mechanism),
+    }
+}
+
+fn laplace(request: &PlanRequest, sensitivity: Sensitivity, mechanism: &dyn Mechanism) -> Result<Calibration> {
+    if let Some(reason) = mechanism.laplace_refusal() {
+        return Err(Error::invalid(format!("`{}` is for Gaussian noise only: {reason}", mechanism.name())));
+    }
+    let epsilon = request.budget.pure_epsilon().get();
+    let scale = laplace_scale(sensitivity, mechanism.l1_column_sum(), epsilon)?;
+    Calibration { law: DiscreteLaplace::new(scale)?.into(), noise_divisor: 1 << mechanism.noise_bits() }
+        .capped(mechanism)
+}
+
+fn gaussian(request: &PlanRequest, sensitivity: Sensitivity, mechanism: &dyn Mechanism) -> Result<Calibration> {
+    let Some(rho) = request.budget.rho() else {
+        return Err(Error::invalid(
+            "Gaussian noise cannot give pure ε-differential privacy; use Laplace noise, or add a delta or use rho",
+        ));
+    };
+    let rho = rho.get();
+    let of = |variance: Ratio, noise_divisor: u64| {
+        Calibration { law: DiscreteGaussian::new(variance)?.into(), noise_divisor }.capped(mechanism)
+    };
+    let by_columns = || {
+        let capped = mechanism.capped_column_sum(sensitivity.spread);
+        of(gaussian_variance(sensitivity, capped, rho)?, 1 << mechanism.noise_bits())
+    };
+    let Some(shift) = mechanism.gaussian_shift() else { return by_columns() };
+    let (divisor, squared) = shift.on_fine_grid(sensitivity.event_size());
+    let exact = fine_gaussian_variance(sensitivity, squared, divisor, rho).and_then(|variance| of(variance, divisor));
+    if mechanism.capped_column_sum(sensitivity.spread) == u128::MAX {
+        return exact; // there are no integral node sums
+    }
+    match (by_columns(), exact) {
+        (Ok(columns), Ok(exact)) => Ok(if exact.variance() < columns.variance() { exact } else { columns }),
+        (columns, exact) => columns.or(exact),
+    }
+}
+
+impl Calibration {
+    /// In squared steps of the data's grid.
+    fn variance(&self) -> f64 {
+        let unit = 1.0 / self.noise_divisor as f64;
+        self.law.variance() * unit * unit
+    }
+
+    fn capped(self, mechanism: &dyn Mechanism) -> Result<Self> {
+        if self.law.scale() > MAX_SCALE {
+            return Err(Error::invalid(format!(
+                "{} would need noise of {:e} grid steps; raise the budget, coarsen the grid or take another mechanism",
+                mechanism.name(),
+                self.law.scale() / self.noise_divisor as f64
+            )));
+        }
+        Ok(self)
+    }
+}
 
 /// Numerators and denominators up to this size are kept as they are.
 const SHORT: u64 = 1 << 32;
@@ -15,16 +100,26 @@ const SHORT: u64 = 1 << 32;
 const BITS: i64 = 25;
 
 /// Scale of the Laplace noise on every node, in units of the noise grid: `Δ1 · s1 / ε`.
-pub(super) fn laplace_scale(sensitivity: Sensitivity, l1_column_sum: u128, epsilon: f64) -> Result<Ratio> {
+fn laplace_scale(sensitivity: Sensitivity, l1_column_sum: u128, epsilon: f64) -> Result<Ratio> {
     let amplified = Exact::from(sensitivity.l1).times(&Exact::from(l1_column_sum));
     amplified.over(&Exact::decimal(epsilon)).rounded_up()
 }
 
 /// Variance parameter of the Gaussian noise on every node, in squared units of the noise grid: the squared L2 sensitivity
 /// of the node sums, `event² · total · capped column sum` (see [`Sensitivity`]), over `2ρ`.
-pub(super) fn gaussian_variance(sensitivity: Sensitivity, capped_column_sum: u128, rho: f64) -> Result<Ratio> {
+fn gaussian_variance(sensitivity: Sensitivity, capped_column_sum: u128, rho: f64) -> Result<Ratio> {
     let total = Exact::from(u128::from(sensitivity.spread.total));
     let amplified = Exact::from(sensitivity.event_squared).times(&total).times(&Exact::from(capped_column_sum));
+    amplified.over(&Exact::decimal(rho).times(&Exact::from(2))).rounded_up()
+}
+
+/// The same by exact accounting, in squared steps of a grid that is `divisor` times finer than the data's: `event² · total² ·
+/// squared · divisor²` over `2ρ`, `squared` for one event of size 1.
+fn fine_gaussian_variance(sensitivity: Sensitivity, squared: f64, divisor: u64, rho: f64) -> Result<Ratio> {
+    // fits: the total is below 2^64, the divisor below 2^60.
+    let (total, divisor) = (u128::from(sensitivity.spread.total), u128::from(divisor));
+    let events = Exact::from(sensitivity.event_squared).times(&Exact::from(total * total));
+    let amplified = events.times(&Exact::decimal(squared)).times(&Exact::from(divisor * divisor));
     amplified.over(&Exact::decimal(rho).times(&Exact::from(2))).rounded_up()
 }
 

@@ -1,6 +1,7 @@
 //! The search over mechanisms and laws: exact finite-T error decides.
 
-use super::{Guarantee, PlanRequest, Sensitivity, calibrated, node_variance};
+use super::calibrate::{Calibration, calibrated};
+use super::{Guarantee, PlanRequest, Sensitivity, node_variance};
 use crate::Result;
 use crate::budget::Budget;
 use crate::mechanism::{Mechanism, MechanismName, NamedShape};
@@ -35,8 +36,10 @@ pub struct Candidate {
     pub mechanism: Arc<dyn Mechanism>,
     /// Laplace or Gaussian.
     pub kind: NoiseKind,
-    /// The calibrated law of one noise variable, in units of the mechanism's noise grid.
+    /// The calibrated law of one noise variable, in units of the noise grid.
     pub law: DiscreteLaw,
+    /// How many steps of the noise grid make one step of the data's grid.
+    pub noise_divisor: u64,
     /// What the noise gives.
     pub guarantee: Guarantee,
     /// Largest standard error of a step, in units of the data.
@@ -48,12 +51,12 @@ pub struct Candidate {
 /// The longest horizon at which weights of a consistent tree are searched for Gaussian noise, where others are far better.
 const CONSISTENT_GAUSSIAN: u64 = 1 << 12;
 
-/// Whether a search considers a family: heavy ones only up to their horizon, and the square roots for Gaussian noise.
+/// Whether a search considers a family: heavy ones only up to their horizon, and some for one law only.
 fn is_searched(request: &PlanRequest, kind: NoiseKind, name: MechanismName) -> bool {
     let short_enough = request.horizon <= name.longest_searched() && !(request.light_steps && name.is_heavy());
     short_enough
         && match name {
-            MechanismName::Sqrt | MechanismName::NormalizedSqrt => kind == NoiseKind::Gaussian,
+            MechanismName::Sqrt | MechanismName::NormalizedSqrt | MechanismName::PathSum(_) => kind == NoiseKind::Gaussian,
             MechanismName::Consistent(..) => kind == NoiseKind::Laplace || request.horizon <= CONSISTENT_GAUSSIAN,
             _ => true,
         }
@@ -69,7 +72,7 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     };
     let (mut found, mut refusal) = (Vec::new(), None);
     for kind in kinds {
-        let shape = kind.shape().by_mean(request.objective == Objective::Mean).with_spread(sensitivity.spread);
+        let shape = kind.shape().exact().by_mean(request.objective == Objective::Mean).with_spread(sensitivity.spread);
         let names = request.mechanism.as_ref().map_or(&MechanismName::FAMILIES[..], std::slice::from_ref);
         for name in names.iter().filter(|name| request.mechanism.is_some() || is_searched(request, kind, **name)) {
             match name.build(request.horizon, &shape).and_then(|m| candidate(request, sensitivity, kind, m)) {
@@ -96,12 +99,12 @@ fn candidate(
     kind: NoiseKind,
     mechanism: Arc<dyn Mechanism>,
 ) -> Result<Candidate> {
-    let law = calibrated(request, sensitivity, kind, &*mechanism)?;
-    let unit = node_variance(request, &*mechanism, &law).sqrt();
+    let Calibration { law, noise_divisor } = calibrated(request, sensitivity, kind, &*mechanism)?;
+    let unit = node_variance(request, noise_divisor, &law).sqrt();
     let max_std = unit * mechanism.max_row_norm_squared().sqrt();
     let mean_std = unit * mechanism.mean_row_norm_squared().sqrt();
     let guarantee = Guarantee::of(&request.budget, &law, sensitivity, &*mechanism);
-    Ok(Candidate { mechanism, kind, law, guarantee, max_std, mean_std })
+    Ok(Candidate { mechanism, kind, law, noise_divisor, guarantee, max_std, mean_std })
 }
 
 impl NoiseKind {

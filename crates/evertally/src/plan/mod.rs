@@ -16,11 +16,11 @@ pub use guarantee::Guarantee;
 pub use lower_bound::gaussian_lower_bound;
 pub use neighbours::{Neighbours, Sensitivity, Unit, Values};
 
+use crate::Result;
 use crate::budget::Budget;
 use crate::decimal::Grid;
 use crate::mechanism::{Mechanism, MechanismName};
 use crate::noise::DiscreteLaw;
-use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -103,6 +103,8 @@ pub struct Plan {
     request: PlanRequest,
     kind: NoiseKind,
     law: DiscreteLaw,
+    /// How many steps of the noise grid make one of the data's.
+    noise_divisor: u64,
     /// Variance of one noise variable in squared units of the data.
     node_variance: f64,
     guarantee: Guarantee,
@@ -115,9 +117,9 @@ impl Plan {
         request.mechanism = Some(chosen.mechanism.name().parse()?);
         request.noise = Some(chosen.kind);
         request.light_steps = false; // it has done its work, and is no part of the plan
-        let Candidate { mechanism, kind, law, guarantee, .. } = chosen;
-        let node_variance = node_variance(&request, &*mechanism, &law);
-        let mut plan = Self { request, kind, law, node_variance, guarantee, mechanism, digest: [0; 32] };
+        let Candidate { mechanism, kind, law, noise_divisor, guarantee, .. } = chosen;
+        let node_variance = node_variance(&request, noise_divisor, &law);
+        let mut plan = Self { request, kind, law, noise_divisor, node_variance, guarantee, mechanism, digest: [0; 32] };
         plan.digest = file::digest(&plan);
         Ok(plan)
     }
@@ -137,10 +139,37 @@ impl Plan {
         &self.mechanism
     }
 
-    /// The exact law of every noise variable, in units of `2^-noise_bits` of the grid
-    /// ([`Mechanism::noise_bits`]; 0 for the trees).
+    /// The exact law of every noise variable, in units of the noise grid: the data's over
+    /// [`noise_divisor`](Self::noise_divisor).
     pub fn law(&self) -> &DiscreteLaw {
         &self.law
+    }
+
+    /// How many steps of the noise grid make one step of the data's grid. 1 for trees under Laplace noise; a large number
+    /// for real-valued factorizations, and where Gaussian noise is calibrated by exact accounting, which needs a fine grid.
+    pub fn noise_divisor(&self) -> u64 {
+        self.noise_divisor
+    }
+
+    /// Releases are multiples of `2^-fraction_bits` of the grid.
+    pub fn fraction_bits(&self) -> u32 {
+        if self.has_fine_noise() { FRACTION_BITS } else { self.mechanism.fraction_bits() }
+    }
+
+    /// Whether integral combinations of fine noise are still to be rounded.
+    fn has_fine_noise(&self) -> bool {
+        self.noise_divisor > 1 << self.mechanism.noise_bits()
+    }
+
+    /// What a cursor returns, in units of `2^-fraction_bits` of the grid. Noise on a finer grid than the mechanism's own is
+    /// rounded to the nearest, halves up: as the exact sum is a whole number, this rounds the release, after the fact.
+    pub(crate) fn rounded_noise(&self, noise: i128) -> i128 {
+        if !self.has_fine_noise() {
+            return noise;
+        }
+        // fits: the noise of a step is below 2^102, see the cursors.
+        let divisor = i128::from(self.noise_divisor);
+        ((noise << (FRACTION_BITS + 1)) + divisor).div_euclid(2 * divisor)
     }
 
     /// Laplace or Gaussian.
@@ -202,7 +231,7 @@ impl Plan {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn intervals(&self, confidence: f64) -> Result<Intervals> {
-        let scale = self.law.scale() * self.mechanism.noise_unit();
+        let scale = self.law.scale() / self.noise_divisor as f64;
         let table = interval::IntervalTable::new(self.kind, scale, confidence)?;
         Ok(Intervals { mechanism: self.mechanism.clone(), table })
     }
@@ -228,59 +257,13 @@ impl Intervals {
     }
 }
 
+/// Releases with fine noise are rounded to `2^-8` of the grid.
+const FRACTION_BITS: u32 = 8;
+
 /// Variance of one noise variable in squared units of the data.
-fn node_variance(request: &PlanRequest, mechanism: &dyn Mechanism, law: &DiscreteLaw) -> f64 {
-    let unit = request.grid.to_f64(1) * mechanism.noise_unit();
+fn node_variance(request: &PlanRequest, noise_divisor: u64, law: &DiscreteLaw) -> f64 {
+    let unit = request.grid.to_f64(1) / noise_divisor as f64;
     law.variance() * unit * unit
-}
-
-/// The largest scale of one noise variable, in units of the noise grid. A variable is larger than 2^20 scales with
-/// probability below e^-1000000, so sums of them stay far inside 128 bits.
-const MAX_SCALE: f64 = (1u64 << 60) as f64;
-
-fn calibrated(
-    request: &PlanRequest,
-    sensitivity: Sensitivity,
-    kind: NoiseKind,
-    mechanism: &dyn Mechanism,
-) -> Result<DiscreteLaw> {
-    let law = uncapped_law(&request.budget, sensitivity, kind, mechanism)?;
-    if law.scale() > MAX_SCALE {
-        return Err(Error::invalid(format!(
-            "{} would need noise of {:e} grid steps; raise the budget, coarsen the grid or take another mechanism",
-            mechanism.name(),
-            law.scale() * mechanism.noise_unit()
-        )));
-    }
-    Ok(law)
-}
-
-fn uncapped_law(
-    budget: &Budget,
-    sensitivity: Sensitivity,
-    kind: NoiseKind,
-    mechanism: &dyn Mechanism,
-) -> Result<DiscreteLaw> {
-    use crate::noise::{DiscreteGaussian, DiscreteLaplace};
-    match kind {
-        NoiseKind::Laplace if mechanism.noise_bits() > 0 => Err(Error::invalid(format!(
-            "`{}` is for Gaussian noise only: its L1 sensitivity grows with the square root of the horizon",
-            mechanism.name()
-        ))),
-        NoiseKind::Laplace => {
-            let epsilon = budget.pure_epsilon().get();
-            Ok(DiscreteLaplace::new(calibrate::laplace_scale(sensitivity, mechanism.l1_column_sum(), epsilon)?)?.into())
-        }
-        NoiseKind::Gaussian => {
-            let Some(rho) = budget.rho() else {
-                return Err(Error::invalid(
-                    "Gaussian noise cannot give pure ε-differential privacy; use Laplace noise, or add a delta or use rho",
-                ));
-            };
-            let capped = mechanism.capped_column_sum(sensitivity.spread);
-            Ok(DiscreteGaussian::new(calibrate::gaussian_variance(sensitivity, capped, rho.get())?)?.into())
-        }
-    }
 }
 
 #[cfg(test)]

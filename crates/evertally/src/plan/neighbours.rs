@@ -162,6 +162,14 @@ impl Sensitivity {
     }
 }
 
+impl Sensitivity {
+    /// The largest size of one event, or half of it.
+    pub(super) fn event_size(&self) -> f64 {
+        // `l1` is the total times that size, or twice as much.
+        self.l1 as f64 / (2.0 * self.spread.total as f64)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -55,9 +55,9 @@ impl Series {
 
     /// The release of the last closed step.
     pub(super) fn release(&self, plan: &Plan) -> Release {
-        let fraction_bits = plan.mechanism().fraction_bits();
+        let fraction_bits = plan.fraction_bits();
         // fits: |closed| ≤ 2^63 with at most 16 fraction bits, and noise that is a sum of fewer than 2^40 values below 2^80.
-        let multiple = (i128::from(self.closed) << fraction_bits) + self.last;
+        let multiple = (i128::from(self.closed) << fraction_bits) + plan.rounded_noise(self.last);
         Release { step: self.cursor.step(), multiple, fraction_bits, grid: plan.request().grid }
     }
 

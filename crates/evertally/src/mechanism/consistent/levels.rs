@@ -3,10 +3,10 @@
 use crate::{Error, Result};
 use std::fmt;
 
-/// Most levels a tree may have: 2^20 steps in binary, with the root.
-const MOST: usize = 21;
+/// Most levels a tree may have: 2^62 steps in binary, with the root.
+const MOST: usize = 63;
 
-/// Weights of the levels of a tree, leaves first: 1 to 21 numbers from 1 to 65535. Written `3:2:1`.
+/// Weights of the levels of a tree, leaves first: 1 to 63 numbers from 1 to 65535. Written `3:2:1`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Levels {
     weights: [u16; MOST],
@@ -17,7 +17,7 @@ impl Levels {
     /// The given weights.
     ///
     /// # Errors
-    /// If there are none or more than 21, or one is 0.
+    /// If there are none or more than 63, or one is 0.
     pub fn new(given: &[u16]) -> Result<Self> {
         if given.is_empty() || given.len() > MOST || given.contains(&0) {
             return Err(Error::invalid(format!(
