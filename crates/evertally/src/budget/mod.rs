@@ -7,6 +7,7 @@
 pub mod conversions;
 mod erfcx;
 mod gaussian;
+pub mod loss;
 mod values;
 
 pub use values::{Delta, Epsilon, Rho};
