@@ -142,7 +142,7 @@ fn descend(
 fn rounded_up(value: f64) -> Result<Ratio> {
     let out_of_range =
         || Error::invalid(format!("noise of parameter {value:e} cannot be drawn; change the budget or the grid"));
-    if !(1e-30..1e30).contains(&value) {
+    if !(1e-30..1e38).contains(&value) {
         return Err(out_of_range());
     }
     // value = m 2^e with 2^24 ≤ m < 2^25.
