@@ -119,6 +119,44 @@ pub fn epsilon_of_gaussian(mu: f64, delta: Delta) -> f64 {
     largest(fails, high) * (1.0 + 2.0 * TOLERANCE)
 }
 
+/// The ε at this δ of Laplace noise of this scale on a vector whose L1 sensitivity is `delta1` and whose L2 sensitivity
+/// is `delta2`, rounded up: `min(Δ1/λ, Δ2²/(2λ²) + (Δ2/λ) √(2 ln 1/δ))` (Andersson, Pagh, Steinke and Torkamani, k-ary
+/// trees with subtraction, theorem 1.3).
+///
+/// The theorem asks for `λ > Δ1`; that is not needed, because `x (eˣ-1)/(eˣ+1) ≤ x²/2` for all `x ≥ 0`. A closed form:
+/// [`epsilon_of_laplace`](super::loss::epsilon_of_laplace) is tighter. Also for discrete Laplace noise.
+///
+/// ```
+/// use evertally::budget::{Delta, conversions::laplace_epsilon};
+/// let delta = Delta::new(1e-6)?;
+/// assert!((laplace_epsilon(4.0, 2.0, 10.0, delta) - 0.4).abs() < 1e-12);
+/// assert!(laplace_epsilon(100.0, 10.0, 100.0, delta) < 0.54);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+pub fn laplace_epsilon(delta1: f64, delta2: f64, scale: f64, delta: Delta) -> f64 {
+    let a = delta2 / scale;
+    let concentrated = a * (a / 2.0 + (-2.0 * libm::log(delta.get())).sqrt());
+    (delta1 / scale).min(concentrated) * (1.0 + ROUNDING)
+}
+
+/// The least scale of Laplace noise that is (ε, δ)-DP by [`laplace_epsilon`], rounded up: `min(Δ1/ε, Δ2/a)` with
+/// `a = √(2 ln 1/δ) (√(1 + ε/ln(1/δ)) - 1)`.
+///
+/// ```
+/// use evertally::budget::{Delta, Epsilon, conversions::{laplace_epsilon, laplace_scale}};
+/// let (epsilon, delta) = (Epsilon::new(1.0)?, Delta::new(1e-6)?);
+/// let scale = laplace_scale(100.0, 10.0, epsilon, delta);
+/// assert!(scale < 56.0 && laplace_epsilon(100.0, 10.0, scale, delta) <= 1.0);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+pub fn laplace_scale(delta1: f64, delta2: f64, epsilon: Epsilon, delta: Delta) -> f64 {
+    let (epsilon, log) = (epsilon.get(), -libm::log(delta.get()));
+    // √(1+w) - 1 = w/(√(1+w) + 1) does not cancel.
+    let w = epsilon / log;
+    let a = (2.0 * log).sqrt() * (w / ((1.0 + w).sqrt() + 1.0));
+    (delta1 / epsilon).min(delta2 / a) * (1.0 + 4.0 * ROUNDING)
+}
+
 /// The largest argument in `(0, high]` at which a condition that holds near 0 still holds, from below.
 fn largest(holds: impl Fn(f64) -> bool, mut high: f64) -> f64 {
     let mut low = high;

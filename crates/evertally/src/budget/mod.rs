@@ -2,13 +2,19 @@
 //!
 //! A budget is a promise about the **whole history** of releases. Three currencies are spoken:
 //! pure ε-DP ([`Epsilon`]), ρ-zCDP ([`Rho`]; Bun and Steinke 2016, arXiv 1605.02065) and (ε, δ)-DP.
-//! [`conversions`] turns one into another, always rounding towards the weaker statement.
+//! [`conversions`] turns one into another, always rounding towards the weaker statement. [`loss`] has the tight (ε, δ)
+//! curves of discrete noise, [`ledger`] what several plans spend together.
 
 pub mod conversions;
+mod crossover;
 mod erfcx;
+mod exact;
 mod gaussian;
+pub mod ledger;
+pub mod loss;
 mod values;
 
+pub use crossover::crossover_delta;
 pub use values::{Delta, Epsilon, Rho};
 
 use crate::{Error, Result};
