@@ -1,0 +1,144 @@
+//! The parameters of a mechanism of hats, small enough to be copied.
+
+use crate::{Error, Result};
+use std::fmt;
+
+/// Most levels of hats.
+pub(super) const MOST: usize = 6;
+/// Shares are in thousandths.
+pub(super) const WHOLE: u16 = 1000;
+
+/// Spacings of the levels of hats, finest first, and how much of the budget each takes.
+///
+/// A level takes a **share** of what the coarser levels leave, in thousandths (1 to 999): one share at the first step and one
+/// at the last, and in between along the straight line. What all levels leave is the weight of the single steps.
+///
+/// Written `spacing=12/150,first=480/417,last=516/257`, and `spacing=none` without hats.
+///
+/// ```
+/// use evertally::mechanism::HatLevels;
+/// let levels: HatLevels = "spacing=12/150,first=480/417,last=516/257".parse()?;
+/// assert_eq!(levels, HatLevels::new(&[12, 150], &[480, 417], &[516, 257])?);
+/// assert_eq!(levels.spacings(), [12, 150]);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct HatLevels {
+    spacings: [u32; MOST],
+    first: [u16; MOST],
+    last: [u16; MOST],
+    count: u8,
+}
+
+impl HatLevels {
+    /// No hats: every step alone.
+    pub const NONE: HatLevels = HatLevels { spacings: [0; MOST], first: [0; MOST], last: [0; MOST], count: 0 };
+
+    /// At most 6 levels, finest first: spacings (steps, 2 and more, growing), and the shares at the first and the last step
+    /// (thousandths, 1 to 999).
+    ///
+    /// # Errors
+    /// If the three lists have different lengths or a number is out of range.
+    pub fn new(spacings: &[u32], first: &[u16], last: &[u16]) -> Result<Self> {
+        check_spacings(spacings)?;
+        let count = spacings.len();
+        let wrong = |shares: &[u16]| shares.len() != count || shares.iter().any(|s| !(1..WHOLE).contains(s));
+        if wrong(first) || wrong(last) {
+            return Err(Error::invalid(format!(
+                "the shares of {count} levels of hats are {count} numbers from 1 to 999 for the first step and as many for \
+                 the last, got {first:?} and {last:?}"
+            )));
+        }
+        let mut levels = Self { count: count as u8, ..Self::NONE };
+        levels.spacings[..count].copy_from_slice(spacings);
+        levels.first[..count].copy_from_slice(first);
+        levels.last[..count].copy_from_slice(last);
+        Ok(levels)
+    }
+
+    /// Spacings, finest level first.
+    pub fn spacings(&self) -> &[u32] {
+        &self.spacings[..self.len()]
+    }
+
+    /// Shares at the first and at the last step, in thousandths of what coarser levels leave.
+    pub fn shares(&self) -> [&[u16]; 2] {
+        [&self.first[..self.len()], &self.last[..self.len()]]
+    }
+
+    /// Number of levels of hats.
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.count)
+    }
+
+    /// The same with one share moved by a factor, kept within 1 to 999: `place` counts those at the first step, then those at
+    /// the last.
+    pub(super) fn moved(mut self, place: usize, factor: f64) -> Self {
+        let shares = if place < self.len() { &mut self.first } else { &mut self.last };
+        let share = &mut shares[place % usize::from(self.count)];
+        *share = (f64::from(*share) * factor).round().clamp(1.0, f64::from(WHOLE - 1)) as u16;
+        self
+    }
+}
+
+/// The rules every list of spacings obeys.
+pub(super) fn check_spacings(spacings: &[u32]) -> Result<()> {
+    let grow = spacings.windows(2).all(|pair| pair[0] < pair[1]);
+    if spacings.len() > MOST || !grow || spacings.first().is_some_and(|w| *w < 2) {
+        return Err(Error::invalid(format!(
+            "spacings of hats are at most {MOST} growing numbers of steps from 2, like 12/150, got {spacings:?}"
+        )));
+    }
+    Ok(())
+}
+
+fn write_list<N: fmt::Display>(f: &mut fmt::Formatter<'_>, key: &str, list: &[N]) -> fmt::Result {
+    for (i, number) in list.iter().enumerate() {
+        write!(f, "{}{number}", if i > 0 { "/" } else { key })?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for HatLevels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.count == 0 {
+            return f.write_str("spacing=none");
+        }
+        let [first, last] = self.shares();
+        write_list(f, "spacing=", self.spacings())?;
+        write_list(f, ",first=", first)?;
+        write_list(f, ",last=", last)
+    }
+}
+
+impl fmt::Debug for HatLevels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HatLevels({self})")
+    }
+}
+
+/// Numbers separated by slashes.
+fn list<N: std::str::FromStr>(text: &str) -> Option<Vec<N>> {
+    text.split('/').map(|number| number.trim().parse().ok()).collect()
+}
+
+impl std::str::FromStr for HatLevels {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text.trim() == "spacing=none" {
+            return Ok(Self::NONE);
+        }
+        let value = |part: Option<&'_ str>, key: &str| Some(part?.trim().strip_prefix(key)?.to_owned());
+        let mut parts = text.split(',');
+        let read = [value(parts.next(), "spacing="), value(parts.next(), "first="), value(parts.next(), "last=")];
+        if let ([Some(spacings), Some(first), Some(last)], None) = (read, parts.next())
+            && let (Some(spacings), Some(first), Some(last)) = (list(&spacings), list(&first), list(&last))
+        {
+            return Self::new(&spacings, &first, &last);
+        }
+        Err(Error::invalid(format!(
+            "levels of hats are written spacing=12/150,first=480/417,last=516/257, got {text:?}"
+        )))
+    }
+}

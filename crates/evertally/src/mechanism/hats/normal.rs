@@ -1,0 +1,244 @@
+//! The normal equations of the hats: elimination in the order in which hats end, solutions, and variances of all prefixes.
+//!
+//! With `D` = diag(`1/W_j²`), the least-squares correction needs `M = I + H D Hᵀ` (see the mechanism's documentation). Order
+//! the hats by their last step. A hat that ends later and shares a step with hat `c` covers the last step of `c`, so the
+//! later neighbours of `c` overlap each other already: eliminating `c` fills no empty place, and at any step only the hats over
+//! it, two a level, are at work. Along a straight piece sums over steps are combinations of the moments `Σ D_k`, `Σ k D_k` and
+//! `Σ k² D_k`.
+
+use super::shape::{Piece, SLOTS, Shape};
+
+type Row = [f64; SLOTS];
+type Square = [Row; SLOTS];
+
+/// `M = K Δ Kᵀ` with unit lower triangular `K`, one column for every hat.
+pub(super) struct Elimination<'a> {
+    shape: &'a Shape,
+    /// In the order of elimination.
+    columns: Vec<Column>,
+}
+
+/// What eliminating one hat leaves.
+struct Column {
+    slot: usize,
+    pivot: f64,
+    /// Entries of `K` in the slots of later hats.
+    multipliers: Row,
+}
+
+/// The straight line of every slot: value at the first step of a piece, and slope.
+struct Lines {
+    values: Row,
+    slopes: Row,
+}
+
+impl Lines {
+    /// Entries are below 2^32: exact.
+    fn of(piece: &Piece) -> Self {
+        Self { values: piece.hats.map(|line| line.0 as f64), slopes: piece.hats.map(|line| line.1 as f64) }
+    }
+}
+
+/// `D_k` of the `k`-th step of a piece.
+fn variance(piece: &Piece, k: u64) -> f64 {
+    let weight = (piece.identity.0 + k as i64 * piece.identity.1) as f64;
+    1.0 / (weight * weight)
+}
+
+/// `Σ D_k`, `Σ k D_k`, `Σ k² D_k` over the first steps of a piece.
+fn moments(piece: &Piece, steps: u64) -> [f64; 3] {
+    (0..steps).fold([0.0; 3], |[zeroth, first, second], k| {
+        let (d, k) = (variance(piece, k), k as f64);
+        [zeroth + d, first + k * d, second + k * k * d]
+    })
+}
+
+fn dot(a: &Row, b: &Row) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// What is known at the start of a piece, on the way forward: the variance of the prefix given everything that has ended, and
+/// its covariance with what is measured of the hats over it.
+#[derive(Clone, Copy)]
+struct Prefix {
+    variance: f64,
+    open: Row,
+}
+
+impl<'a> Elimination<'a> {
+    /// `O(T + n l²)` for `n` hats on `l` levels.
+    pub(super) fn new(shape: &'a Shape) -> Self {
+        let slots = shape.slots();
+        let mut columns = Vec::with_capacity(shape.hat_count());
+        // What eliminations have left of M on the open hats; a slot without a hat has a row of the unit matrix.
+        let mut front: Square = std::array::from_fn(unit);
+        for index in 0..shape.pieces() {
+            let piece = shape.piece(index);
+            let (lines, [m0, m1, m2]) = (Lines::of(&piece), moments(&piece, piece.length));
+            for i in 0..slots {
+                let (value, slope) = (lines.values[i], lines.slopes[i]);
+                let (per_value, per_slope) = (m0 * value + m1 * slope, m1 * value + m2 * slope);
+                for k in 0..slots {
+                    front[i][k] += per_value * lines.values[k] + per_slope * lines.slopes[k];
+                }
+            }
+            for (level, hat) in shape.closing(index) {
+                columns.push(eliminate(&mut front, 2 * level + hat % 2, slots));
+            }
+        }
+        Self { shape, columns }
+    }
+
+    /// The columns that are eliminated after each piece, last piece first.
+    fn backwards(&self) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + '_ {
+        let mut end = self.columns.len();
+        (0..self.shape.pieces()).rev().map(move |piece| {
+            let first = end - self.shape.closing(piece).count();
+            (piece, first..std::mem::replace(&mut end, first))
+        })
+    }
+
+    /// Solves `M μ = right` for a right side in the order of elimination. Returns `μ` and, for every piece, the line
+    /// `k ↦ (Hᵀ μ)_k` as value and slope.
+    pub(super) fn solve(&self, right: &[f64]) -> (Vec<f64>, Vec<(f64, f64)>) {
+        let mut carried = [0.0; SLOTS];
+        let mut solution: Vec<f64> = Vec::with_capacity(right.len());
+        for (column, right) in self.columns.iter().zip(right) {
+            let value = right + carried[column.slot];
+            for (carried, multiplier) in carried.iter_mut().zip(&column.multipliers) {
+                *carried -= multiplier * value;
+            }
+            carried[column.slot] = 0.0;
+            solution.push(value / column.pivot);
+        }
+        let mut open = [0.0; SLOTS];
+        let mut lines = vec![(0.0, 0.0); self.shape.pieces()];
+        for (index, closing) in self.backwards() {
+            for column in closing.rev() {
+                solution[column] -= dot(&self.columns[column].multipliers, &open);
+                open[self.columns[column].slot] = solution[column];
+            }
+            let hats = Lines::of(&self.shape.piece(index));
+            lines[index] = (dot(&hats.values, &open), dot(&hats.slopes, &open));
+        }
+        (solution, lines)
+    }
+
+    /// `H D a_t`: how much of every hat lies in the first `step` steps, in the order of elimination.
+    pub(super) fn covered(&self, step: u64) -> Vec<f64> {
+        let (mut open, mut covered) = ([0.0; SLOTS], Vec::with_capacity(self.columns.len()));
+        for index in 0..self.shape.pieces() {
+            let piece = self.shape.piece(index);
+            let steps = (step + 1).saturating_sub(piece.first).min(piece.length);
+            let (lines, [m0, m1, _]) = (Lines::of(&piece), moments(&piece, steps));
+            for slot in 0..SLOTS {
+                open[slot] += m0 * lines.values[slot] + m1 * lines.slopes[slot];
+            }
+            for (level, hat) in self.shape.closing(index) {
+                covered.push(std::mem::take(&mut open[2 * level + hat % 2]));
+            }
+        }
+        covered
+    }
+
+    /// `‖L_t‖²` of all steps, the variance of the prefix: that given all hats that have ended, less what the others tell.
+    ///
+    /// With `f` the covariance of the prefix with the open hats, given those that have ended, the rest is `fᵀ Z f`, where `Z` is
+    /// the block of `M⁻¹` on the open hats: the inverse of what eliminating all hats *but* these leaves. Along a piece `f` is a
+    /// combination of three vectors, so a step costs a quadratic form of three variables. `O(T + n l²)`.
+    pub(super) fn prefix_variances(&self) -> Vec<f64> {
+        let prefixes = self.prefixes();
+        let slots = self.shape.slots();
+        let mut inverse: Square = [[0.0; SLOTS]; SLOTS];
+        let mut variances = vec![0.0; self.shape.horizon as usize];
+        for (index, closing) in self.backwards() {
+            for column in closing.rev() {
+                self.columns[column].reopen(&mut inverse, slots);
+            }
+            let piece = self.shape.piece(index);
+            let (lines, prefix) = (Lines::of(&piece), &prefixes[index]);
+            let vectors = [&prefix.open, &lines.values, &lines.slopes];
+            let images = vectors.map(|vector| std::array::from_fn(|i| dot(&inverse[i], vector)));
+            let gram = images.map(|image: Row| vectors.map(|vector| dot(&image, vector)));
+            let (mut m0, mut m1) = (0.0, 0.0);
+            for k in 0..piece.length {
+                let d = variance(&piece, k);
+                m0 += d;
+                m1 += k as f64 * d;
+                let told = gram[0][0]
+                    + 2.0 * (m0 * gram[0][1] + m1 * gram[0][2])
+                    + m0 * (m0 * gram[1][1] + 2.0 * m1 * gram[1][2])
+                    + m1 * m1 * gram[2][2];
+                variances[(piece.first + k) as usize - 1] = prefix.variance + m0 - told;
+            }
+        }
+        variances
+    }
+
+    /// The state at the start of every piece.
+    fn prefixes(&self) -> Vec<Prefix> {
+        let mut now = Prefix { variance: 0.0, open: [0.0; SLOTS] };
+        let mut columns = self.columns.iter();
+        let after = |index: usize| {
+            let before = now;
+            let piece = self.shape.piece(index);
+            let (lines, [m0, m1, _]) = (Lines::of(&piece), moments(&piece, piece.length));
+            for slot in 0..SLOTS {
+                now.open[slot] += m0 * lines.values[slot] + m1 * lines.slopes[slot];
+            }
+            now.variance += m0;
+            for column in columns.by_ref().take(self.shape.closing(index).count()) {
+                let covariance = now.open[column.slot];
+                now.variance -= covariance * covariance / column.pivot;
+                for (open, multiplier) in now.open.iter_mut().zip(&column.multipliers) {
+                    *open -= multiplier * covariance;
+                }
+                now.open[column.slot] = 0.0;
+            }
+            before
+        };
+        (0..self.shape.pieces()).map(after).collect()
+    }
+}
+
+/// Row `i` of the unit matrix.
+fn unit(i: usize) -> Row {
+    let mut row = [0.0; SLOTS];
+    row[i] = 1.0;
+    row
+}
+
+/// Eliminates a slot and leaves it empty.
+fn eliminate(front: &mut Square, slot: usize, slots: usize) -> Column {
+    let row = std::mem::replace(&mut front[slot], unit(slot));
+    let pivot = row[slot];
+    let mut multipliers = row.map(|entry| entry / pivot);
+    multipliers[slot] = 0.0;
+    for i in (0..slots).filter(|i| *i != slot) {
+        for k in 0..slots {
+            front[i][k] -= multipliers[i] * row[k];
+        }
+        front[i][slot] = 0.0;
+    }
+    Column { slot, pivot, multipliers }
+}
+
+impl Column {
+    /// One step of Takahashi's recursion: gives the inverse on the open hats the row and column of this hat, from those of
+    /// the later hats it has multipliers for. `Kᵀ M⁻¹ = Δ⁻¹ K⁻¹` is lower triangular, hence
+    /// `Z_cb = -Σ_m K_mc Z_mb` and `Z_cc = 1/Δ_c - Σ_m K_mc Z_mc`.
+    fn reopen(&self, inverse: &mut Square, slots: usize) {
+        let mut row: Row = [0.0; SLOTS];
+        for (later, multiplier) in inverse.iter().zip(&self.multipliers).filter(|(_, m)| **m != 0.0) {
+            for k in 0..slots {
+                row[k] -= multiplier * later[k];
+            }
+        }
+        row[self.slot] = 0.0;
+        row[self.slot] = 1.0 / self.pivot - dot(&self.multipliers, &row);
+        for k in 0..slots {
+            inverse[k][self.slot] = row[k];
+        }
+        inverse[self.slot] = row;
+    }
+}
