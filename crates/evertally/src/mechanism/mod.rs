@@ -17,6 +17,7 @@ mod digits;
 mod flat;
 mod honaker;
 mod name;
+mod pure_optimal;
 mod rounding;
 mod row_norms;
 mod smooth;
@@ -29,6 +30,7 @@ pub use digit_tree::DigitTree;
 pub use flat::{InputNoise, OutputNoise};
 pub use honaker::HonakerOnline;
 pub use name::{LevelChoice, MechanismName, NamedShape};
+pub use pure_optimal::PureOptimum;
 pub use smooth::Smooth;
 pub use square_root::SquareRoot;
 
