@@ -24,12 +24,7 @@ struct Pair {
 
 /// Moves `x` downhill for at most so many steps, until ten of them gain less than `tolerance` (relative), or no step goes down;
 /// returns the value reached.
-pub(super) fn minimise(
-    x: &mut Vec<f64>,
-    steps: usize,
-    tolerance: f64,
-    objective: &mut Objective,
-) -> f64 {
+pub(super) fn minimise(x: &mut Vec<f64>, steps: usize, tolerance: f64, objective: &mut Objective) -> f64 {
     let mut gradient = vec![0.0; x.len()];
     let mut value = objective(x, &mut gradient);
     let mut memory: VecDeque<Pair> = VecDeque::new();
@@ -104,16 +99,15 @@ fn line_search(
         let point: Vec<f64> = x.iter().zip(direction).map(|(x, d)| x + length * d).collect();
         let mut there = vec![0.0; x.len()];
         let found = objective(&point, &mut there);
-        // Not a number counts as too far.
-        if !(found <= value + DECREASE * length * slope) {
-            high = length;
-        } else {
+        if found <= value + DECREASE * length * slope {
             let steep = dot(&there, direction) < CURVATURE * slope;
             best = Some((length, point, found, there));
             if !steep {
                 break;
             }
             low = length;
+        } else {
+            high = length; // too far, or not a number
         }
         length = if high.is_finite() { 0.5 * (low + high) } else { 2.0 * low };
     }

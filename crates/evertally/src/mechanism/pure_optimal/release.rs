@@ -42,7 +42,7 @@ impl Shape {
     }
 
     /// `G_t(δ)` for all steps, in units of `2^-8`: any deterministic function would keep the privacy, this one is the best.
-    fn corrections(&self, discrepancies: &[i128]) -> Vec<i128> {
+    pub(super) fn corrections(&self, discrepancies: &[i128]) -> Vec<i128> {
         let unit = f64::from(1u32 << 31) * 2.0; // 2^32
         let delta: Vec<f64> = discrepancies.iter().map(|d| *d as f64 / unit).collect();
         let moved = self.solved.spread(&self.solved.solve(&delta));

@@ -7,8 +7,11 @@
 
 use super::candidate::{Aim, Candidate};
 
-/// How many of the starts are refined.
-const FINALISTS: usize = 6;
+/// How many of the starts are refined, and how many of those have their bumps rearranged.
+const REFINED: usize = 6;
+const REARRANGED: usize = 2;
+/// Most sweeps over the bumps of one of them.
+const SWEEPS: usize = 4;
 /// Steps of a descent that ranks, and of one that finishes.
 const SHORT: usize = 150;
 const LONG: usize = 500;
@@ -29,49 +32,69 @@ impl Report<'_> {
     }
 }
 
+/// A candidate with the value of the aim it has reached.
+type Ranked = (f64, Candidate);
+
 /// The best factorization found over `horizon` steps.
 pub(super) fn search(horizon: usize, mean: bool, progress: &mut dyn FnMut(f64, f64)) -> Candidate {
     let mut report = Report { mean, best: f64::INFINITY, progress };
     let aim = if mean { Aim::Mean } else { Aim::PowerMean { log_power: 6 } };
-    let starts = starts(horizon);
-    let count = starts.len() as f64;
-    let mut ranked = Vec::new();
-    for (index, levels) in starts.into_iter().enumerate() {
-        let mut candidate = Candidate::hats(horizon, &levels);
-        if !mean {
-            candidate.descend(Aim::PowerMean { log_power: 2 }, SHORT);
-        }
-        candidate.tidy(MARGIN);
-        let value = candidate.descend(aim, SHORT);
-        report.tell(&candidate, 0.2 * (index + 1) as f64 / count);
-        ranked.push((value, candidate));
-    }
-    ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
-    ranked.truncate(FINALISTS);
+    let mut ranked = rank_starts(horizon, aim, &mut report);
+    ranked.truncate(REFINED);
+    let count = ranked.len() as f64;
     for (index, (value, candidate)) in ranked.iter_mut().enumerate() {
         for _ in 0..2 {
             candidate.tidy(MARGIN);
             *value = candidate.descend(aim, LONG);
         }
-        report.tell(candidate, 0.2 + 0.2 * (index + 1) as f64 / FINALISTS as f64);
+        report.tell(candidate, 0.1 + 0.1 * (index + 1) as f64 / count);
     }
-    let (value, best) = ranked.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).expect("some start fits");
-    let mut best = rearrange(best, value, aim, &mut report);
+    sort(&mut ranked);
+    ranked.truncate(REARRANGED);
+    let count = ranked.len() as f64;
+    let rearranged = ranked.into_iter().enumerate().map(|(index, start)| {
+        let mut tell = |best: &Candidate, share| report.tell(best, 0.2 + 0.7 * (index as f64 + share) / count);
+        rearrange(start, aim, &mut tell)
+    });
+    let mut last: Vec<Ranked> = rearranged.collect();
+    sort(&mut last);
+    let (_, mut best) = last.swap_remove(0);
     best.tidy(MARGIN);
     best.descend(aim, LONG);
     if !mean {
         for log_power in [8, 10, 12, 14] {
             best.descend(Aim::PowerMean { log_power }, LONG);
-            report.tell(&best, 0.9 + 0.1 * f64::from(log_power - 6) / 8.0);
         }
     }
     report.tell(&best, 1.0);
     best
 }
 
-/// Removes and splits bumps as long as a sweep over all of them gains something, three sweeps at most.
-fn rearrange(mut best: Candidate, mut value: f64, aim: Aim, report: &mut Report) -> Candidate {
-    const SWEEPS: usize = 3;
+/// By value; equal ones stay in order.
+fn sort(ranked: &mut [Ranked]) {
+    ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+}
+
+/// All starts after a short descent, best first.
+fn rank_starts(horizon: usize, aim: Aim, report: &mut Report) -> Vec<Ranked> {
+    let starts = starts(horizon);
+    let count = starts.len() as f64;
+    let mut ranked = Vec::new();
+    for (index, levels) in starts.into_iter().enumerate() {
+        let mut candidate = Candidate::hats(horizon, &levels);
+        if aim != Aim::Mean {
+            candidate.descend(Aim::PowerMean { log_power: 2 }, SHORT);
+            candidate.tidy(MARGIN);
+        }
+        ranked.push((candidate.descend(aim, SHORT), candidate));
+        report.tell(&ranked[index].1, 0.1 * (index + 1) as f64 / count);
+    }
+    sort(&mut ranked);
+    ranked
+}
+
+/// Removes and splits bumps as long as a sweep over all of them gains something. `tell` hears the share of the sweeps done.
+fn rearrange((mut value, mut best): Ranked, aim: Aim, tell: &mut dyn FnMut(&Candidate, f64)) -> Ranked {
     for sweep in 0..SWEEPS {
         let before = value;
         let mut bump = 0;
@@ -84,18 +107,18 @@ fn rearrange(mut best: Candidate, mut value: f64, aim: Aim, report: &mut Report)
                 tried.tidy(MARGIN);
                 let reached = tried.descend(aim, SHORT);
                 if reached < value * (1.0 - 1e-6) {
-                    (best, value) = (tried, reached);
+                    (value, best) = (reached, tried);
                 }
             }
             bump += 1;
-            let share = (sweep as f64 + bump as f64 / best.bumps().max(1) as f64) / SWEEPS as f64;
-            report.tell(&best, 0.4 + 0.5 * share.min(1.0));
+            let share = (sweep as f64 + bump as f64 / best.bumps().max(bump) as f64) / SWEEPS as f64;
+            tell(&best, share);
         }
         if value > before * (1.0 - 1e-4) {
             break;
         }
     }
-    best
+    (value, best)
 }
 
 /// Spacings and budgets of the starts: fine hats alone, with coarse ones, and with a level between.
@@ -103,7 +126,7 @@ fn starts(horizon: usize) -> Vec<Vec<(f64, f64)>> {
     let steps = horizon as f64;
     let mut starts = vec![];
     for fine in [4.0, 7.0, 10.0, 12.0, 14.0, 17.0, 20.0, 24.0] {
-        if fine >= steps {
+        if fine >= steps || fine * 60.0 < steps {
             continue;
         }
         if fine * 16.0 > steps {
