@@ -182,7 +182,7 @@ impl DensePair {
 }
 
 /// The lower triangular `K` with `K Kᵀ` = `matrix`; `None` unless that is positive definite.
-fn cholesky(matrix: &Matrix) -> Option<Matrix> {
+pub(super) fn cholesky(matrix: &Matrix) -> Option<Matrix> {
     let n = matrix.rows;
     let mut factor = Matrix::zeros(n, n);
     for i in 0..n {

@@ -19,6 +19,7 @@ mod hats;
 mod honaker;
 mod name;
 mod path_sum;
+mod pure_optimal;
 mod rounding;
 mod row_norms;
 mod shift;
@@ -35,6 +36,7 @@ pub use honaker::HonakerOnline;
 pub use name::{LevelChoice, MechanismName, NamedShape};
 pub use path_sum::PathSum;
 pub use shift::GaussianShift;
+pub use pure_optimal::PureOptimum;
 pub use smooth::Smooth;
 pub use square_root::SquareRoot;
 
