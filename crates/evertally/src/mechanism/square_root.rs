@@ -15,14 +15,12 @@
 //!
 //! The figures are those of the unrounded matrices; the rounding moves them by less than one part in 10³.
 
-mod filter;
-
+use super::filter::{Filter, Rows, WEIGHT_BITS};
 use super::rounding::FRACTION_BITS;
 use super::row_norms::RowNorms;
 use super::{ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, Spread, check_horizon};
 use crate::Result;
 use crate::noise::Node;
-use filter::{Filter, WEIGHT_BITS};
 use std::sync::Arc;
 
 /// The square-root factorization, plain or with normalized columns.
@@ -37,6 +35,8 @@ pub struct SquareRoot {
     row_norms: RowNorms,
     /// `F_j`.
     rounded: Arc<[u32]>,
+    /// The same for the filter.
+    rows: Rows,
     /// `W_j`.
     weights: Arc<[u32]>,
 }
@@ -70,7 +70,7 @@ impl SquareRoot {
 
     fn assemble(normalized: bool, coefficients: Vec<f64>, scales: Vec<f64>, row_norms: Vec<f64>) -> Self {
         let unit = f64::from(1 << COEFFICIENT_BITS);
-        let rounded = coefficients.iter().map(|f| (f * unit).round() as u32).collect();
+        let rounded: Arc<[u32]> = coefficients.iter().map(|f| (f * unit).round() as u32).collect();
         let last = scales.last().copied().unwrap_or(1.0);
         let weight = |d: &f64| if normalized { (f64::from(1 << WEIGHT_BITS) * last / d).round() as u32 } else { 1 };
         let weights = scales.iter().map(weight).collect();
@@ -79,6 +79,7 @@ impl SquareRoot {
             coefficients: coefficients.into(),
             scales: scales.into(),
             row_norms: RowNorms::new(row_norms),
+            rows: Rows::toeplitz(&rounded),
             rounded,
             weights,
         }
@@ -232,7 +233,7 @@ impl Mechanism for SquareRoot {
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
-        Box::new(Filter::new(self.rounded.clone(), self.normalized.then(|| self.weights.clone())))
+        Box::new(Filter::new(self.rows.clone(), self.normalized.then(|| self.weights.clone())))
     }
 
     fn draws_per_step(&self) -> f64 {

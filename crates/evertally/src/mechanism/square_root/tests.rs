@@ -133,14 +133,14 @@ fn releases_are_correctly_rounded() {
         let weights = || mechanism.normalized.then(|| mechanism.weights.clone());
         let mut usual = mechanism.cursor();
         // So few guard bits that the big integers decide nearly always.
-        let mut coarse = Filter::with_guard(mechanism.rounded.clone(), weights(), 10);
+        let mut coarse = Filter::with_guard(mechanism.rows.clone(), weights(), 10);
         for (step, want) in want.into_iter().enumerate() {
             assert_eq!(usual.advance(&mut noise), want, "{} step {step}", mechanism.name());
             assert_eq!(coarse.advance(&mut noise), want, "{} step {step}, coarse", mechanism.name());
         }
         // A large value in the middle lowers the guard on the way.
         let mut loud = |node: Node| if node.index == 30 { 1 << 70 } else { noise(node) };
-        let (mut fast, mut slow) = (mechanism.cursor(), Filter::with_guard(mechanism.rounded.clone(), weights(), 10));
+        let (mut fast, mut slow) = (mechanism.cursor(), Filter::with_guard(mechanism.rows.clone(), weights(), 10));
         for step in 0..60 {
             assert_eq!(fast.advance(&mut loud), slow.advance(&mut loud), "{} step {step}, loud", mechanism.name());
         }

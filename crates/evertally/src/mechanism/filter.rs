@@ -1,0 +1,193 @@
+//! Solves the integer system `R̃ w = z` step by step, for a lower triangular `R̃`, and releases the rounded running sum of `w`,
+//! correctly rounded.
+//!
+//! `R̃_tj = F_tj W_j`, and the products `v_j = W_j w_j` are kept in fixed point with `GUARD` bits behind the grid, each rounded
+//! once: `Σ_{j≤t} F_tj v_j = z_t`. An error of one unit a step makes at most 8 units a step in the running sum:
+//!
+//! * Toeplitz `F_tj = F_{t-j}`: the inverse of the matrix with coefficients `F_j / F_0` has absolute coefficients summing
+//!   to less than 3 (below 2 before rounding; checked in tests), so there are at most 3 units in any `v`, at most
+//!   `3 · 2^14 / W_j < 7` in a term of the running sum, and with that term's own rounding at most `8 t` in all;
+//! * any other matrix: the running sum is off by `A F⁻¹ D δ` with the diagonal `D` of `F` and errors `δ` of at most one unit, so
+//!   that row `t` of `A F⁻¹ D` may have an L1 norm of `8 t`; whoever builds the matrix checks that.
+//!
+//! The running sum is rounded as [`rounding`](crate::mechanism::rounding) says. Where the working precision does not decide,
+//! it is computed again with more, in big integers.
+
+use crate::mechanism::Cursor;
+use crate::mechanism::rounding::{FRACTION_BITS, Rounding, rounded};
+use crate::noise::Node;
+use num_bigint::BigInt;
+use std::sync::Arc;
+
+/// Bits of the column weights `W` of the normalized factorization.
+pub(super) const WEIGHT_BITS: u32 = 14;
+/// Fixed-point bits behind the grid at first: enough that one rounding in 2^40 needs more.
+const GUARD: u32 = 72;
+/// Noise below `2^(REACH - guard)` fits the 128-bit path for Toeplitz coefficients: then `v` stays below
+/// `3 · 2^(REACH - 16) < 2^100`, and the sum of its products with 2^20 coefficients that add up to less than 2^27 below 2^127.
+/// Larger noise lowers the guard; the largest that a plan can mean, 2^74 (2^14 times its largest scale), leaves 40 bits.
+const REACH: u32 = 114;
+/// The same for other matrices, see [`Rows::Packed`]; it leaves 32 bits.
+const PACKED_REACH: u32 = 106;
+
+/// `F`, up to and including the diagonal.
+#[derive(Clone, Debug)]
+pub(super) enum Rows {
+    /// `F_tj = F_{t-j}`, the coefficients from last to first; those after the last are 0.
+    Toeplitz(Arc<[u32]>),
+    /// Row by row. With the L1 norm `‖A F⁻¹‖` of the longest row, and `‖F‖` that of the longest row of `F`, their product must stay
+    /// below 2^18: `v`, at most `2 ‖A F⁻¹‖ · 2^PACKED_REACH` in size, times a row of `F` is then below 2^126.
+    Packed(Arc<[u32]>),
+}
+
+impl Rows {
+    /// From `F_0, F_1, …`.
+    pub(super) fn toeplitz(coefficients: &[u32]) -> Self {
+        Self::Toeplitz(coefficients.iter().rev().copied().collect())
+    }
+
+    /// The last entries of row `t` (from 0), ending with the diagonal; those before are 0.
+    fn row(&self, t: usize) -> &[u32] {
+        match self {
+            Self::Toeplitz(reversed) => &reversed[reversed.len().saturating_sub(t + 1)..],
+            Self::Packed(entries) => &entries[packed(t)..packed(t + 1)],
+        }
+    }
+
+    fn reach(&self) -> u32 {
+        match self {
+            Self::Toeplitz(_) => REACH,
+            Self::Packed(_) => PACKED_REACH,
+        }
+    }
+}
+
+/// Number of entries of a packed triangle of so many rows.
+pub(super) fn packed(rows: usize) -> usize {
+    rows * (rows + 1) / 2
+}
+
+/// The part of row `t` before the diagonal, beside the values it multiplies, and the diagonal entry.
+fn split<'a, V>(row: &'a [u32], solved: &'a [V]) -> (impl Iterator<Item = (&'a V, u32)>, u32) {
+    let (diagonal, before) = row.split_last().expect("a row ends with its diagonal");
+    let values = &solved[solved.len() - before.len()..];
+    (values.iter().zip(before.iter().copied()), *diagonal)
+}
+
+/// The cursor of a factorization with a lower triangular `R`.
+pub(super) struct Filter {
+    rows: Rows,
+    /// `W_j`; `None` = all 1.
+    weights: Option<Arc<[u32]>>,
+    guard: u32,
+    noise: Vec<i128>,
+    /// `v_j` in units of `2^-guard`.
+    solved: Vec<i128>,
+    /// `Σ v_j / W_j` in units of `2^-guard`, or of `2^-(guard + WEIGHT_BITS)` where there are weights.
+    sum: i128,
+}
+
+impl Filter {
+    pub(super) fn new(rows: Rows, weights: Option<Arc<[u32]>>) -> Self {
+        Self::with_guard(rows, weights, GUARD)
+    }
+
+    pub(super) fn with_guard(rows: Rows, weights: Option<Arc<[u32]>>, guard: u32) -> Self {
+        Self { rows, weights, guard, noise: vec![], solved: vec![], sum: 0 }
+    }
+
+    /// One output unit is this many bits above the units of the sum.
+    fn output_shift(&self, guard: u32) -> u32 {
+        guard - FRACTION_BITS + self.weights.as_ref().map_or(0, |_| WEIGHT_BITS)
+    }
+
+    /// Most units by which the running sum can be off.
+    fn slack(&self) -> i128 {
+        8 * self.solved.len() as i128 + 1
+    }
+
+    fn rounded(&self) -> i128 {
+        // fits: shift ≤ GUARD + WEIGHT_BITS < 120
+        rounded(self.sum, self.slack(), self.output_shift(self.guard)).unwrap_or_else(|| self.rounded_precisely())
+    }
+
+    /// Solves for one more step.
+    fn push(&mut self, z: i128) {
+        let t = self.solved.len();
+        let (products, diagonal) = split(self.rows.row(t), &self.solved);
+        let (known, diagonal) = (products.map(|(v, f)| v * i128::from(f)).sum::<i128>(), i128::from(diagonal));
+        let v = ((z << self.guard) - known + diagonal / 2).div_euclid(diagonal);
+        self.sum += match &self.weights {
+            None => v,
+            Some(weights) => (v << WEIGHT_BITS).div_euclid(weights[t].into()),
+        };
+        self.noise.push(z);
+        self.solved.push(v);
+    }
+
+    /// Starts over with fewer guard bits; what is released does not depend on them.
+    #[cold]
+    fn lower_guard(&mut self, guard: u32) {
+        let noise = std::mem::take(&mut self.noise);
+        (self.guard, self.solved, self.sum) = (guard, vec![], 0);
+        noise.into_iter().for_each(|z| self.push(z));
+    }
+
+    /// The same in big integers, with ever more guard bits.
+    #[cold]
+    fn rounded_precisely(&self) -> i128 {
+        let mut guard = 192u32;
+        loop {
+            let rounding = Rounding::new(self.slack().into(), self.output_shift(guard));
+            match rounding.rounded(&self.sum_with(guard)) {
+                Some(release) => return release,
+                None => guard *= 2,
+            }
+        }
+    }
+
+    /// The running sum with so many guard bits.
+    fn sum_with(&self, guard: u32) -> BigInt {
+        let (mut solved, mut sum): (Vec<BigInt>, BigInt) = (Vec::new(), BigInt::ZERO);
+        for (t, z) in self.noise.iter().enumerate() {
+            let (products, diagonal) = split(self.rows.row(t), &solved);
+            let known: BigInt = products.map(|(v, f)| v * f).sum();
+            let v = ((BigInt::from(*z) << guard) - known) / diagonal;
+            sum += match &self.weights {
+                None => v.clone(),
+                Some(weights) => (&v << WEIGHT_BITS) / BigInt::from(weights[t]),
+            };
+            solved.push(v);
+        }
+        sum
+    }
+}
+
+impl Cursor for Filter {
+    fn step(&self) -> u64 {
+        self.solved.len() as u64
+    }
+
+    /// `O(step)`.
+    fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        let z = draw(Node { level: 0, index: self.step() });
+        let bits = i128::BITS - z.unsigned_abs().leading_zeros();
+        if bits + self.guard > self.rows.reach() {
+            let guard = self.rows.reach().checked_sub(bits).filter(|guard| *guard > FRACTION_BITS);
+            self.lower_guard(guard.expect("noise is within 2^14 of the largest scale of a plan"));
+        }
+        self.push(z);
+        self.rounded()
+    }
+
+    /// `O(step²)`: a step depends on all before it.
+    fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        if step < self.step() {
+            (self.noise, self.solved, self.sum) = (vec![], vec![], 0);
+        }
+        while self.step() < step {
+            self.advance(draw);
+        }
+        if step == 0 { 0 } else { self.rounded() }
+    }
+}
