@@ -33,7 +33,7 @@ const PACKED_REACH: u32 = 106;
 /// `F`, up to and including the diagonal.
 #[derive(Clone, Debug)]
 pub(super) enum Rows {
-    /// `F_tj = F_{t-j}`, the coefficients from last to first; those after the last are 0.
+    /// `F_tj = F_{t-j}`, the coefficients from last to first; those after the last that is not 0 are left out.
     Toeplitz(Arc<[u32]>),
     /// Row by row. With the L1 norm `‖A F⁻¹‖` of the longest row, and `‖F‖` that of the longest row of `F`, their product must stay
     /// below 2^18: `v`, at most `2 ‖A F⁻¹‖ · 2^PACKED_REACH` in size, times a row of `F` is then below 2^126.
@@ -43,7 +43,8 @@ pub(super) enum Rows {
 impl Rows {
     /// From `F_0, F_1, …`.
     pub(super) fn toeplitz(coefficients: &[u32]) -> Self {
-        Self::Toeplitz(coefficients.iter().rev().copied().collect())
+        let used = coefficients.iter().rposition(|f| *f != 0).map_or(0, |last| last + 1);
+        Self::Toeplitz(coefficients[..used].iter().rev().copied().collect())
     }
 
     /// The last entries of row `t` (from 0), ending with the diagonal; those before are 0.
@@ -191,3 +192,6 @@ impl Cursor for Filter {
         if step == 0 { 0 } else { self.rounded() }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -38,8 +38,8 @@ use super::filter::{Filter, Rows, packed};
 use super::rounding::FRACTION_BITS;
 use super::row_norms::RowNorms;
 use super::{ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, Spread, check_horizon};
-use crate::Result;
 use crate::noise::Node;
+use crate::{Error, Result};
 use factor::Factor;
 use integer::Integer;
 use std::sync::Arc;
@@ -47,8 +47,14 @@ use weights::Weights;
 
 /// Longest horizon of the dense optimum: its matrix has `T²/2` entries.
 const MAX_HORIZON: u64 = 4096;
+/// Longest horizon of the lower bound alone.
+const MAX_BOUND_HORIZON: u64 = 1 << 17;
+/// Where the iteration stops: the gap of the certificate is at most about twice that.
+const SLACK: f64 = 1e-10;
 /// Longest horizon at which inner products of all columns are computed.
 const MAX_PRODUCTS: u64 = 2048;
+/// The nuclear norm is the sum of a few thousand positive numbers with a relative error below 10⁻¹² each (`poles.rs`).
+const BOUND_ERROR: f64 = 4e-12;
 /// Bits of the integer matrix behind the grid.
 const MATRIX_BITS: u32 = 30;
 
@@ -103,7 +109,7 @@ impl DenseOptimum {
     /// ```
     pub fn solve(horizon: u64, mean: bool) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "dense")?;
-        let weights = Weights::optimal(horizon as usize, mean);
+        let weights = Weights::optimal(horizon as usize, mean, SLACK);
         let factor = Factor::of(&weights);
         let built = Integer::new(&factor)?;
         let row_norms = RowNorms::new(built.row_norms);
@@ -112,7 +118,7 @@ impl DenseOptimum {
         Ok(Self {
             mean,
             factor: Arc::new(factor),
-            certificate: Certificate { reached, bound: weights.nuclear * weights.nuclear },
+            certificate: Certificate { reached, bound: bound_by(&weights) },
             column_norms: built.column_norms,
             row_norms,
             l1: largest_column(&built.matrix, |r| r),
@@ -120,6 +126,39 @@ impl DenseOptimum {
             digest: digest(horizon, mean, &built.matrix),
             matrix: built.matrix.into(),
         })
+    }
+
+    /// The factorization with this digest.
+    ///
+    /// # Errors
+    /// If the horizon is out of range, or this version of the library finds a factorization with another digest.
+    pub fn with_digest(horizon: u64, mean: bool, digest: u32) -> Result<Self> {
+        let optimum = Self::solve(horizon, mean)?;
+        if optimum.digest != digest {
+            return Err(Error::invalid(format!(
+                "the dense optimum of this version has the digest {:08x}, not {digest:08x}; use the version that made the plan",
+                optimum.digest
+            )));
+        }
+        Ok(optimum)
+    }
+
+    /// A number that the mean or the largest variance of no factorization falls short of (`s2² ‖L_t‖²`, as in
+    /// [`Certificate::bound`]), within 10⁻⁵ of the least one, over 1 ..= 2^17 steps. `O(T log T)`: without the matrices.
+    ///
+    /// # Errors
+    /// If the horizon is out of range.
+    ///
+    /// ```
+    /// use evertally::mechanism::DenseOptimum;
+    /// let bound = DenseOptimum::lower_bound(1024, false)?;
+    /// assert!(bound > 8.7702 && bound < 8.7703);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn lower_bound(horizon: u64, mean: bool) -> Result<f64> {
+        check_horizon(horizon, MAX_BOUND_HORIZON, "dense")?;
+        // The nuclear norm is stationary at the optimum: its error is of the order of the square of the slack.
+        Ok(bound_by(&Weights::optimal(horizon as usize, mean, 1e-3)))
     }
 
     /// How close this is to the best possible.
@@ -131,6 +170,11 @@ impl DenseOptimum {
     pub fn digest(&self) -> u32 {
         self.digest
     }
+}
+
+/// The lower bound that weights prove.
+fn bound_by(weights: &Weights) -> f64 {
+    weights.nuclear * weights.nuclear * (1.0 - BOUND_ERROR)
 }
 
 /// `R̃_ij` with its column, row by row.

@@ -81,7 +81,7 @@ mod tests {
     fn they_sum_to_the_inverse_square_root() {
         for (least, most) in [(1.0, 1.0), (0.3, 2.0), (1.0, 1e4), (2.5, 1e7), (1e-3, 1e9)] {
             let poles = Poles::new(least, most);
-            assert!(poles.len() % LANES == 0 && poles.len() <= 64, "{}", poles.len());
+            assert!(poles.len().is_multiple_of(LANES) && poles.len() <= 64, "{}", poles.len());
             for i in 0..=400 {
                 let lambda = least * libm::pow(most / least, f64::from(i) / 400.0);
                 let sum: f64 = poles.shifts.iter().zip(&poles.weights).map(|(s, w)| w / (lambda + s)).sum();

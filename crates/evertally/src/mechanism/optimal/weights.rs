@@ -31,20 +31,19 @@ pub(super) struct Weights {
     pub(super) poles: Poles,
 }
 
-/// Where the iteration stops: largest diagonal entry over weighted mean, less 1.
-const TARGET: f64 = 1e-10;
 /// Rounding is reached long before.
 const MAX_ROUNDS: usize = 2000;
 
 impl Weights {
-    /// The optimal weights: for the mean, `p` is uniform and `v` free; for the maximum, `v` is `p` backwards. `O(T)` memory,
-    /// `O(T log T)` for each of some 200 rounds.
-    pub(super) fn optimal(horizon: usize, mean: bool) -> Self {
+    /// The optimal weights: for the mean, `p` is uniform and `v` free; for the maximum, `v` is `p` backwards. They are found
+    /// when the largest `X_ii` exceeds the weighted mean of all by a factor of at most `1 + slack`. `O(T log T)` for each of some
+    /// 20 rounds per digit.
+    pub(super) fn optimal(horizon: usize, mean: bool, slack: f64) -> Self {
         let uniform = vec![1.0 / horizon as f64; horizon];
         let mut weights = Self::evaluate(uniform.clone(), uniform);
         for _ in 0..MAX_ROUNDS {
             let largest = weights.diagonal.iter().copied().fold(0.0, f64::max);
-            if largest <= weights.nuclear * (1.0 + TARGET) {
+            if largest <= weights.nuclear * (1.0 + slack) {
                 break;
             }
             let columns = weights.raised();
@@ -101,12 +100,17 @@ pub(super) struct Ladder<'a> {
 impl<'a> Ladder<'a> {
     pub(super) fn new(rows: &'a [f64], columns: &'a [f64], poles: &'a Poles) -> Self {
         let n = poles.len();
-        let mut before = Vec::with_capacity(n * rows.len());
-        before.extend(poles.shifts.iter().map(|s| s * columns[0]));
-        for i in 1..rows.len() {
-            for (j, s) in poles.shifts.iter().enumerate() {
-                let f = before[(i - 1) * n + j];
-                before.push(s * columns[i] + f / (1.0 + f * rows[i - 1]));
+        let mut before = vec![0.0; n * rows.len()];
+        for i in 0..rows.len() {
+            let (done, here) = before.split_at_mut(i * n);
+            let own = here.iter_mut().zip(&poles.shifts);
+            if i == 0 {
+                own.for_each(|(f, s)| *f = s * columns[0]);
+                continue;
+            }
+            let (resistance, conductance) = (rows[i - 1], columns[i]);
+            for ((f, s), previous) in own.zip(&done[(i - 1) * n..]) {
+                *f = s * conductance + previous / (1.0 + previous * resistance);
             }
         }
         Self { rows, columns, poles, before }
@@ -122,15 +126,15 @@ impl<'a> Ladder<'a> {
     pub(super) fn each_diagonal(&self, mut visit: impl FnMut(usize, &[f64])) {
         let n = self.poles.len();
         // Conductance to the ground through everything after the node.
-        let mut after = vec![0.0; n];
+        let mut after = vec![1.0 / self.rows[self.rows.len() - 1]; n];
         let mut entries = vec![0.0; n];
         for i in (0..self.rows.len()).rev() {
-            let next = self.columns.get(i + 1);
-            for (b, s) in after.iter_mut().zip(&self.poles.shifts) {
-                *b = next.map_or(1.0 / self.rows[i], |v| {
-                    let beyond = *b + s * v;
-                    beyond / (1.0 + beyond * self.rows[i])
-                });
+            if let Some(conductance) = self.columns.get(i + 1) {
+                let resistance = self.rows[i];
+                for (b, s) in after.iter_mut().zip(&self.poles.shifts) {
+                    let beyond = *b + s * conductance;
+                    *b = beyond / (1.0 + beyond * resistance);
+                }
             }
             let seen = self.before[i * n..(i + 1) * n].iter().zip(&after);
             for ((entry, w), (f, b)) in entries.iter_mut().zip(&self.poles.weights).zip(seen) {
