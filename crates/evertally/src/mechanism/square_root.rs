@@ -7,46 +7,66 @@
 //! * `normalized-sqrt`: `R = √A D⁻¹` with `D` the column norms of `√A`, so that every step is equally protected, and
 //!   `L = A D √A⁻¹`.
 //!
-//! **Exact release.** `R` is rounded to integers: `R̃_tj = F_{t-j} W_j` with `F_j ≈ 2^16 f_j` and `W_j ≈ 2^14 D_T / D_j` (1
-//! for `sqrt`). The node sums `R̃ x` are integers, protected by integer noise `z`, and the columns of `R̃` give their exact
+//! * `banded-sqrt(bands=b)`: `R` is the lower triangular Toeplitz matrix with the coefficients `f_0 … f_{b-1}` and no more: events
+//!   of one unit that are `b` or more steps apart touch different nodes (Kalinin, Lampert 2024, arXiv 2405.13763);
+//! * `banded-inverse-sqrt(bands=b)`: `R⁻¹` is the inverse of `√A` with its coefficients from the `b`-th on left out (Kalinin,
+//!   McKenna, Upadhyay, Lampert 2025, arXiv 2505.12128). `L = A R⁻¹` then has the coefficients
+//!   `f_0, …, f_{b-1}, f_{b-1}, f_{b-1}, …`, because those of the inverse sum up to `f_j`.
+//!
+//! **Exact release.** `R` is rounded to integers: `R̃_tj = F_{t-j} W_j` with `F_j ≈ 2^16 c_j`, `c` the coefficients of the
+//! Toeplitz matrix, and `W_j ≈ 2^14 D_T / D_j` (1 but for `normalized-sqrt`). The node sums `R̃ x` are integers, protected by integer noise `z`, and the columns of `R̃` give their exact
 //! sensitivity. The release is `L̃ (R̃ x + z)` with `L̃ = A R̃⁻¹` exactly, hence `A x + L̃ z`: the exact prefix sum plus a
 //! number that depends on the noise alone. That number is rounded to `2^-8` of the grid **correctly** (see [`Filter`]),
 //! and as `A x` is a whole number, rounding the noise is rounding the release: post-processing of `R̃ x + z`.
 //!
 //! The figures are those of the unrounded matrices; the rounding moves them by less than one part in 10³.
 
-mod convolution;
-mod filter;
+mod series;
 
+use super::filter::{Filter, Rows, WEIGHT_BITS};
 use super::rounding::FRACTION_BITS;
 use super::row_norms::RowNorms;
 use super::{ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, Spread, check_horizon};
-use crate::Result;
 use crate::noise::Node;
-use convolution::Kernel;
-use filter::{Filter, WEIGHT_BITS};
+use crate::{Error, Result};
+use series::{coefficients, cut_off, inverse_coefficient, normalized_row_norms, prefix_sums, reciprocal, summed};
 use std::sync::Arc;
 
-/// The square-root factorization, plain or with normalized columns.
+/// The square-root factorization: plain, with normalized columns, or banded.
 #[derive(Clone, Debug)]
 pub struct SquareRoot {
-    normalized: bool,
-    /// `f_j` for `j < T`.
+    kind: Kind,
+    /// `c_j` for `j < T`, the Toeplitz part of `R`.
     coefficients: Arc<[f64]>,
-    /// `D_j`, the column norms of `√A` (all 1 for the plain factorization, which does not use them).
+    /// The coefficients of `A` times the inverse of the Toeplitz part: `L`, but for the normalized factorization.
+    left: Arc<[f64]>,
+    /// `D_j`, the column norms of `√A` (all 1 but for the normalized factorization).
     scales: Arc<[f64]>,
     /// `‖L_t‖²`.
     row_norms: RowNorms,
     /// `F_j`.
-    rounded: Arc<Kernel>,
+    rounded: Arc<[u32]>,
+    /// The same for the filter.
+    rows: Rows,
     /// `W_j`.
     weights: Arc<[u32]>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Normalized,
+    Banded(u64),
+    BandedInverse(u64),
 }
 
 /// Longest horizon of the plain square root: a stream holds `O(T)`.
 const MAX_HORIZON: u64 = 1 << 20;
 /// Longest horizon of the normalized one, whose figures cost `O(T²)`.
 const MAX_NORMALIZED: u64 = 1 << 16;
+/// Longest horizon of the banded ones, which cost `O(T · bands)` to build. Up to there the rounding of a coefficient, 2^-17,
+/// changes the inverse series too little for the filter to notice.
+const MAX_BANDED: u64 = 1 << 14;
 /// Bits of the integer coefficients `F`.
 const COEFFICIENT_BITS: u32 = 16;
 
@@ -55,52 +75,94 @@ impl SquareRoot {
     pub fn new(horizon: u64) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "sqrt")?;
         let coefficients = coefficients(horizon);
-        let row_norms = prefix_sums(&coefficients);
-        let scales = vec![1.0; coefficients.len()];
-        Ok(Self::assemble(false, coefficients, scales, row_norms))
+        Ok(Self::toeplitz(Kind::Plain, coefficients.clone(), coefficients))
     }
 
-    /// The normalized factorization over `horizon` steps, 1 ..= 2^16. `O(T²)` to build, a few seconds at the longest.
+    /// The normalized factorization over `horizon` steps, 1 ..= 2^16. `O(T²)` to build, a second at the longest.
     pub fn normalized(horizon: u64) -> Result<Self> {
         check_horizon(horizon, MAX_NORMALIZED, "normalized-sqrt")?;
         let coefficients = coefficients(horizon);
         let mut scales: Vec<f64> = prefix_sums(&coefficients).into_iter().map(f64::sqrt).collect();
         scales.reverse();
         let row_norms = normalized_row_norms(&coefficients, &scales);
-        Ok(Self::assemble(true, coefficients, scales, row_norms))
+        Ok(Self::assemble(Kind::Normalized, coefficients.clone(), coefficients, scales, row_norms))
     }
 
-    fn assemble(normalized: bool, coefficients: Vec<f64>, scales: Vec<f64>, row_norms: Vec<f64>) -> Self {
+    /// `R` = the first `bands` diagonals of `√A`, 1 ..= T, over `horizon` steps, 1 ..= 2^14. `O(T · bands)` to build, `O(bands)` for
+    /// each step released. One band is noise on every input, `T` bands are the plain square root.
+    ///
+    /// ```
+    /// use evertally::mechanism::{Mechanism, SquareRoot};
+    /// let banded = SquareRoot::banded(100, 2)?;
+    /// assert_eq!(banded.column_norms().l2_squared, 1.25);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn banded(horizon: u64, bands: u64) -> Result<Self> {
+        let right = cut_off(&banded_coefficients(horizon, bands, "banded-sqrt")?, bands as usize);
+        let left = summed(&reciprocal(&right[..bands as usize], right.len()));
+        Ok(Self::toeplitz(Kind::Banded(bands), right, left))
+    }
+
+    /// `R⁻¹` = the first `bands` diagonals of the inverse of `√A`, 1 ..= T, over `horizon` steps, 1 ..= 2^14. `O(T · bands)` to
+    /// build, `O(log² T)` for each step released. One band is noise on every input, `T` bands are the plain square root.
+    ///
+    /// ```
+    /// use evertally::mechanism::{Mechanism, SquareRoot};
+    /// let banded = SquareRoot::banded_inverse(100, 2)?;
+    /// assert_eq!(banded.row_norm_squared(3), 1.0 + 0.25 + 0.25);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn banded_inverse(horizon: u64, bands: u64) -> Result<Self> {
+        let f = banded_coefficients(horizon, bands, "banded-inverse-sqrt")?;
+        let inverse: Vec<f64> = (0..bands as usize).map(|j| inverse_coefficient(&f, j)).collect();
+        let left = (0..f.len()).map(|j| f[j.min(inverse.len() - 1)]).collect();
+        Ok(Self::toeplitz(Kind::BandedInverse(bands), reciprocal(&inverse, f.len()), left))
+    }
+
+    fn toeplitz(kind: Kind, coefficients: Vec<f64>, left: Vec<f64>) -> Self {
+        let (scales, row_norms) = (vec![1.0; left.len()], prefix_sums(&left));
+        Self::assemble(kind, coefficients, left, scales, row_norms)
+    }
+
+    fn assemble(kind: Kind, coefficients: Vec<f64>, left: Vec<f64>, scales: Vec<f64>, row_norms: Vec<f64>) -> Self {
         let unit = f64::from(1 << COEFFICIENT_BITS);
-        let rounded = Kernel::new(coefficients.iter().map(|f| (f * unit).round() as u32).collect());
+        // The coefficients fall; the minimum only guards against the last bit of a float at the edge of a rounding.
+        let mut least = u32::MAX;
+        let mut round = |f: &f64| {
+            least = least.min((f * unit).round() as u32);
+            least
+        };
+        let rounded: Arc<[u32]> = coefficients.iter().map(&mut round).collect();
         let last = scales.last().copied().unwrap_or(1.0);
-        let weight = |d: &f64| if normalized { (f64::from(1 << WEIGHT_BITS) * last / d).round() as u32 } else { 1 };
+        let fine = f64::from(1 << WEIGHT_BITS) * last;
+        let weight = |d: &f64| if kind == Kind::Normalized { (fine / d).round() as u32 } else { 1 };
         let weights = scales.iter().map(weight).collect();
         Self {
-            normalized,
+            kind,
             coefficients: coefficients.into(),
+            left: left.into(),
             scales: scales.into(),
             row_norms: RowNorms::new(row_norms),
-            rounded: Arc::new(rounded),
+            rows: Rows::toeplitz(&rounded),
+            rounded,
             weights,
         }
     }
 
-    /// `F_j`.
-    fn integers(&self) -> &[u32] {
-        self.rounded.coefficients()
+    fn is_normalized(&self) -> bool {
+        self.kind == Kind::Normalized
     }
 
     /// `Σ_{k<n} F_k F_{k+lag}` for `n = T - lag`: the inner product of two columns of the Toeplitz part.
     fn correlation(&self, lag: usize) -> u128 {
-        let products = self.integers().iter().zip(&self.integers()[lag..]).map(|(a, b)| u64::from(*a) * u64::from(*b));
+        let products = self.rounded.iter().zip(&self.rounded[lag..]).map(|(a, b)| u64::from(*a) * u64::from(*b));
         products.map(u128::from).sum()
     }
 
     /// The largest of some sum over the columns, where column `j` has the first `T - j` coefficients, times `W_j^power`.
     fn largest_column(&self, power: u32, term: impl Fn(u128) -> u128) -> u128 {
         let (mut sum, mut largest) = (0, 0);
-        for (f, w) in self.integers().iter().zip(self.weights.iter().rev()) {
+        for (f, w) in self.rounded.iter().zip(self.weights.iter().rev()) {
             sum += term(u128::from(*f));
             largest = largest.max(sum * u128::from(*w).pow(power));
         }
@@ -108,50 +170,25 @@ impl SquareRoot {
     }
 }
 
-/// `f_0 … f_{T-1}`.
-fn coefficients(horizon: u64) -> Vec<f64> {
-    let mut f = 1.0;
-    (0..horizon)
-        .map(|j| {
-            if j > 0 {
-                f *= (2 * j - 1) as f64 / (2 * j) as f64;
-            }
-            f
-        })
-        .collect()
-}
-
-/// `Σ_{j ≤ t} f_j²`.
-fn prefix_sums(coefficients: &[f64]) -> Vec<f64> {
-    let add = |sum: &mut f64, f: &f64| {
-        *sum += f * f;
-        Some(*sum)
-    };
-    coefficients.iter().scan(0.0, add).collect()
-}
-
-/// The inverse of `√A`: Toeplitz with coefficients 1 and `-f_j / (2j-1)`.
-fn inverse_coefficient(coefficients: &[f64], j: usize) -> f64 {
-    if j == 0 { 1.0 } else { -coefficients[j] / (2 * j - 1) as f64 }
-}
-
-/// `‖L_t‖²` of `L = A D √A⁻¹`: `L_tj = Σ_{k=j..t} D_k r_{k-j}`.
-fn normalized_row_norms(coefficients: &[f64], scales: &[f64]) -> Vec<f64> {
-    let inverse: Vec<f64> = (0..coefficients.len()).map(|j| inverse_coefficient(coefficients, j)).collect();
-    let mut norms = vec![0.0; scales.len()];
-    for j in 0..scales.len() {
-        let mut entry = 0.0;
-        for ((norm, d), r) in norms[j..].iter_mut().zip(&scales[j..]).zip(&inverse) {
-            entry += d * r;
-            *norm += entry * entry;
-        }
+/// `f_j` for a banded factorization.
+fn banded_coefficients(horizon: u64, bands: u64, mechanism: &str) -> Result<Vec<f64>> {
+    check_horizon(horizon, MAX_BANDED, mechanism)?;
+    if !(1..=horizon).contains(&bands) {
+        return Err(Error::invalid(format!(
+            "`{mechanism}` takes 1 to {horizon} bands, one for each step at most; got {bands}"
+        )));
     }
-    norms
+    Ok(coefficients(horizon))
 }
 
 impl Mechanism for SquareRoot {
     fn name(&self) -> String {
-        if self.normalized { "normalized-sqrt" } else { "sqrt" }.into()
+        match self.kind {
+            Kind::Plain => "sqrt".into(),
+            Kind::Normalized => "normalized-sqrt".into(),
+            Kind::Banded(bands) => format!("banded-sqrt(bands={bands})"),
+            Kind::BandedInverse(bands) => format!("banded-inverse-sqrt(bands={bands})"),
+        }
     }
 
     fn horizon(&self) -> u64 {
@@ -170,23 +207,25 @@ impl Mechanism for SquareRoot {
     }
 
     fn noise_bits(&self) -> u32 {
-        COEFFICIENT_BITS + if self.normalized { WEIGHT_BITS } else { 0 }
+        COEFFICIENT_BITS + if self.is_normalized() { WEIGHT_BITS } else { 0 }
     }
 
     fn l1_column_sum(&self) -> u128 {
         self.largest_column(1, |f| f)
     }
 
-    /// In squared units of `2^-noise_bits`, exactly. Where a step holds fewer events than all, the plain factorization
-    /// uses that two columns `d` steps apart have an inner product of at most `G_d` (that of the first and the `d+1`-st):
+    /// In squared units of `2^-noise_bits`, exactly. Where a step holds fewer events than all, all but the normalized
+    /// factorization use that two columns `d` steps apart have an inner product of at most `G_d` (that of the first and the `d+1`-st):
     /// `‖R̃ u‖² = Σ u_i u_j G_ij ≤ total · per_step · (G_0 + 2 Σ_{0<d≤n} G_d)` with `2n + 1 ≥ total / per_step`, since `G_d`
-    /// falls with `d`.
+    /// falls with `d`, as the coefficients do. (Those of `banded-inverse-sqrt`: the series `1/(1-x)` over them has the
+    /// coefficients of `L`, which are log-convex, so that by Kaluza's theorem its reciprocal, their difference series,
+    /// has no positive coefficient after the first.)
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         let total = u128::from(spread.total);
         let together = total * self.largest_column(2, |f| f * f);
-        let reach = ((spread.total.div_ceil(spread.per_step) / 2) as usize).min(self.integers().len() - 1);
-        let cheap = reach.saturating_mul(self.integers().len()) < 1 << 28;
-        if self.normalized || spread.per_step == spread.total || !cheap {
+        let reach = ((spread.total.div_ceil(spread.per_step) / 2) as usize).min(self.rounded.len() - 1);
+        let cheap = reach.saturating_mul(self.rounded.len()) < 1 << 28;
+        if self.is_normalized() || spread.per_step == spread.total || !cheap {
             return together;
         }
         let apart: u128 = (1..=reach).map(|lag| 2 * self.correlation(lag)).sum();
@@ -195,10 +234,6 @@ impl Mechanism for SquareRoot {
 
     fn exact_l2_squared(&self) -> Option<f64> {
         Some(self.column_norms().l2_squared) // L is square
-    }
-
-    fn laplace_refusal(&self) -> Option<&'static str> {
-        Some("its L1 sensitivity grows with the square root of the horizon")
     }
 
     fn random_access(&self) -> bool {
@@ -225,10 +260,10 @@ impl Mechanism for SquareRoot {
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
         let t = step as usize - 1;
         for j in 0..=t {
-            let entry = if self.normalized {
+            let entry = if self.is_normalized() {
                 (j..=t).map(|k| self.scales[k] * inverse_coefficient(&self.coefficients, k - j)).sum()
             } else {
-                self.coefficients[t - j]
+                self.left[t - j]
             };
             visit(Node { level: 0, index: j as u64 }, entry);
         }
@@ -243,7 +278,7 @@ impl Mechanism for SquareRoot {
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
-        Box::new(Filter::new(self.rounded.clone(), self.normalized.then(|| self.weights.clone())))
+        Box::new(Filter::new(self.rows.clone(), self.is_normalized().then(|| self.weights.clone())))
     }
 
     fn draws_per_step(&self) -> f64 {

@@ -72,7 +72,11 @@ fn figures_rows_and_sensitivity_match_dense_linear_algebra() {
             };
             assert_eq!(hats.column_norms(), ColumnNorms { l1: columns(f64::abs), l2_squared: columns(|x| x * x) });
             for j in 0..horizon as usize {
-                assert_eq!(r.column(j).sum() as u64, hats.shape.total, "{name} at {horizon}: every column has the sum s1");
+                assert_eq!(
+                    r.column(j).sum() as u64,
+                    hats.shape.total,
+                    "{name} at {horizon}: every column has the sum s1"
+                );
             }
             let twin = hats.dense();
             assert!(twin.prefix_sum_error() < 1e-9, "{name} at {horizon}");

@@ -1,17 +1,26 @@
 //! The square root against dense algebra, its integer form, and its correctly rounded release.
 
-use super::super::{MechanismName, NamedShape};
+use super::super::filter::tests::{by_rationals, every_placement_stays_below_the_bound, noise};
+use super::super::{InputNoise, MechanismName, NamedShape};
 use super::*;
-use num_bigint::BigInt;
 
 fn both(horizon: u64) -> [SquareRoot; 2] {
     [SquareRoot::new(horizon).unwrap(), SquareRoot::normalized(horizon).unwrap()]
 }
 
+fn all(horizon: u64) -> Vec<SquareRoot> {
+    let mut all = both(horizon).to_vec();
+    for bands in [1, 2, 3, 10, 37, horizon] {
+        all.extend(SquareRoot::banded(horizon, bands).ok());
+        all.extend(SquareRoot::banded_inverse(horizon, bands).ok());
+    }
+    all
+}
+
 #[test]
 fn closed_forms_are_those_of_the_dense_twin() {
     for horizon in [1, 2, 3, 7, 40, 100] {
-        for mechanism in both(horizon) {
+        for mechanism in all(horizon) {
             let (name, dense) = (mechanism.name(), mechanism.dense());
             assert!(dense.prefix_sum_error() < 1e-12, "{name} at {horizon}: L R is not A");
             let (ours, want) = (mechanism.column_norms(), dense.column_norms());
@@ -31,7 +40,7 @@ fn closed_forms_are_those_of_the_dense_twin() {
 
 /// The integer matrix that is protected.
 fn integer_matrix(mechanism: &SquareRoot) -> Vec<Vec<u128>> {
-    let (f, w) = (mechanism.integers(), &mechanism.weights);
+    let (f, w) = (&mechanism.rounded, &mechanism.weights);
     (0..f.len()).map(|t| (0..=t).map(|j| u128::from(f[t - j]) * u128::from(w[j])).collect()).collect()
 }
 
@@ -39,7 +48,7 @@ fn integer_matrix(mechanism: &SquareRoot) -> Vec<Vec<u128>> {
 #[test]
 fn sensitivities_are_exact_for_the_integer_matrix() {
     for horizon in [1, 2, 5, 33, 80] {
-        for mechanism in both(horizon) {
+        for mechanism in all(horizon) {
             let matrix = integer_matrix(&mechanism);
             let column = |j: usize| matrix.iter().filter_map(move |row| row.get(j).copied());
             let l1 = (0..matrix.len()).map(|j| column(j).sum::<u128>()).max().unwrap();
@@ -61,87 +70,49 @@ fn sensitivities_are_exact_for_the_integer_matrix() {
 /// Every placement of a unit's events stays below the bound, by enumeration on a short horizon.
 #[test]
 fn spread_events_stay_below_the_bound() {
-    for mechanism in both(7) {
-        let matrix = integer_matrix(&mechanism);
-        for spread in
-            [Spread { total: 4, per_step: 1 }, Spread { total: 4, per_step: 2 }, Spread { total: 3, per_step: 3 }]
-        {
-            let bound = u128::from(spread.total) * mechanism.capped_column_sum(spread);
-            let base = spread.per_step as u32 + 1;
-            let mut reached = 0u128;
-            for code in 0..base.pow(7) {
-                let u: Vec<u128> = (0..7).map(|t| u128::from(code / base.pow(t) % base)).collect();
-                if u.iter().sum::<u128>() <= spread.total.into() {
-                    let norm =
-                        matrix.iter().map(|row| row.iter().zip(&u).map(|(r, u)| r * u).sum::<u128>().pow(2)).sum();
-                    reached = reached.max(norm);
-                }
-            }
-            assert!(reached <= bound && reached * 3 > bound, "{} {spread:?}: {reached} of {bound}", mechanism.name());
-        }
+    for mechanism in all(7) {
+        every_placement_stays_below_the_bound(&mechanism, &integer_matrix(&mechanism));
     }
 }
 
 /// The bound behind the filter's error analysis.
 #[test]
 fn the_inverse_of_the_rounded_coefficients_is_summable() {
-    for horizon in [2u64, 100, 4000, 1 << 14] {
-        let mechanism = SquareRoot::new(horizon).unwrap();
-        let f = mechanism.integers();
+    let mut mechanisms = all(100);
+    mechanisms.extend([2u64, 4000, 1 << 14].map(|horizon| SquareRoot::new(horizon).unwrap()));
+    mechanisms.extend((1..=40).map(|bands| SquareRoot::banded(1000, bands).unwrap()));
+    for bands in [1, 6, 100, 3000] {
+        mechanisms.push(SquareRoot::banded(5000, bands).unwrap());
+        mechanisms.push(SquareRoot::banded_inverse(5000, bands).unwrap());
+    }
+    for mechanism in mechanisms {
+        let f = &mechanism.rounded;
         let mut inverse: Vec<f64> = vec![];
         for t in 0..f.len() {
             let known: f64 = inverse.iter().zip(f[1..=t].iter().rev()).map(|(r, f)| r * f64::from(*f)).sum();
             inverse.push((f64::from(u8::from(t == 0)) * f64::from(f[0]) - known) / f64::from(f[0]));
         }
         let sum: f64 = inverse.iter().map(|r| r.abs()).sum();
-        assert!(sum < 2.5, "{horizon}: {sum}");
+        assert!(sum < 2.5, "{} at {}: {sum}", mechanism.name(), f.len());
     }
-}
-
-fn noise(node: Node) -> i128 {
-    let x = (node.index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    i128::from((x ^ (x >> 29)) as i64 >> 20)
-}
-
-/// The exact rational running sum of `R̃⁻¹ z`, floored after adding √2 - 1 in output units: the definition.
-fn by_rationals(mechanism: &SquareRoot, steps: usize) -> Vec<i128> {
-    use num_rational::BigRational;
-    let whole = |x: i128| BigRational::from_integer(BigInt::from(x));
-    let matrix = integer_matrix(mechanism);
-    let (mut solved, mut sum): (Vec<BigRational>, _) = (vec![], whole(0));
-    // √2 - 1 to 60 digits.
-    let offset = BigRational::new(
-        "414213562373095048801688724209698078569671875376948073176679".parse().unwrap(),
-        BigInt::from(10).pow(60),
-    );
-    (0..steps)
-        .map(|t| {
-            let known: BigRational = solved.iter().enumerate().map(|(j, w)| w * whole(matrix[t][j] as i128)).sum();
-            let w = (whole(noise(Node { level: 0, index: t as u64 })) - known) / whole(matrix[t][t] as i128);
-            sum += &w;
-            solved.push(w);
-            let shifted = &sum * whole(1 << FRACTION_BITS) + &offset;
-            i128::try_from(shifted.floor().to_integer()).unwrap()
-        })
-        .collect()
 }
 
 /// The release is the definition's, whichever precision decides it.
 #[test]
 fn releases_are_correctly_rounded() {
-    for mechanism in both(60) {
-        let want = by_rationals(&mechanism, 60);
-        let weights = || mechanism.normalized.then(|| mechanism.weights.clone());
+    for mechanism in all(60) {
+        let want = by_rationals(&integer_matrix(&mechanism));
+        let weights = || mechanism.is_normalized().then(|| mechanism.weights.clone());
         let mut usual = mechanism.cursor();
         // So few guard bits that the big integers decide nearly always.
-        let mut coarse = Filter::with_guard(mechanism.rounded.clone(), weights(), 10);
+        let mut coarse = Filter::with_guard(mechanism.rows.clone(), weights(), 10);
         for (step, want) in want.into_iter().enumerate() {
             assert_eq!(usual.advance(&mut noise), want, "{} step {step}", mechanism.name());
             assert_eq!(coarse.advance(&mut noise), want, "{} step {step}, coarse", mechanism.name());
         }
         // A large value in the middle lowers the guard on the way.
         let mut loud = |node: Node| if node.index == 30 { 1 << 70 } else { noise(node) };
-        let (mut fast, mut slow) = (mechanism.cursor(), Filter::with_guard(mechanism.rounded.clone(), weights(), 10));
+        let (mut fast, mut slow) = (mechanism.cursor(), Filter::with_guard(mechanism.rows.clone(), weights(), 10));
         for step in 0..60 {
             assert_eq!(fast.advance(&mut loud), slow.advance(&mut loud), "{} step {step}, loud", mechanism.name());
         }
@@ -156,7 +127,7 @@ fn releases_are_correctly_rounded() {
 /// The noise of a release is `L z` of the ideal matrices, up to the rounding of `R`.
 #[test]
 fn the_filter_applies_the_ideal_matrix() {
-    for mechanism in both(200) {
+    for mechanism in all(200) {
         let mut cursor = mechanism.cursor();
         let unit = libm::exp2(-f64::from(mechanism.noise_bits()));
         for step in 1..=200 {
@@ -199,4 +170,28 @@ fn golden_figures_and_limits() {
     assert!(SquareRoot::new(MAX_HORIZON + 1).is_err() && SquareRoot::normalized(MAX_NORMALIZED + 1).is_err());
     let shape = NamedShape::gaussian_max();
     assert_eq!("normalized-sqrt".parse::<MechanismName>().unwrap().build(9, &shape).unwrap().name(), "normalized-sqrt");
+}
+
+/// One band is noise on every input, all bands are the square root; more or none are refused.
+#[test]
+fn bands_lead_from_input_noise_to_the_square_root() {
+    let (input, whole) = (InputNoise::new(50).unwrap(), SquareRoot::new(50).unwrap());
+    for build in [SquareRoot::banded, SquareRoot::banded_inverse] {
+        let (least, most) = (build(50, 1).unwrap(), build(50, 50).unwrap());
+        assert_eq!(least.column_norms(), input.column_norms());
+        assert!((most.column_norms().l2_squared / whole.column_norms().l2_squared - 1.0).abs() < 1e-12);
+        for step in [1, 7, 50] {
+            assert_eq!(least.row_norm_squared(step), input.row_norm_squared(step));
+            assert!((most.row_norm_squared(step) / whole.row_norm_squared(step) - 1.0).abs() < 1e-12);
+        }
+        assert!(build(50, 0).is_err() && build(50, 51).is_err() && build(MAX_BANDED + 1, 2).is_err());
+        assert_ne!(build(50, 7).unwrap().name(), build(50, 8).unwrap().name());
+    }
+}
+
+/// The filter of a banded matrix multiplies no more than its bands.
+#[test]
+fn bands_are_all_that_the_filter_keeps() {
+    let Rows::Toeplitz(kept) = SquareRoot::banded(1000, 6).unwrap().rows else { panic!("a Toeplitz matrix") };
+    assert_eq!(kept.row(999).len(), 6);
 }

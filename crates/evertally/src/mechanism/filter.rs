@@ -1,54 +1,59 @@
-//! Solves the integer system `R̃ w = z` step by step and releases the rounded running sum of `w`, correctly rounded.
+//! Solves the integer system `R̃ w = z` step by step, for a lower triangular `R̃`, and releases the rounded running sum of `w`,
+//! correctly rounded.
 //!
-//! `Σ_{j≤t} F_{t-j} W_j w_j = z_t`. The products `v_j = W_j w_j` are kept in fixed point with `GUARD` bits behind the grid,
-//! each rounded once. The inverse of the Toeplitz matrix with coefficients `F_j / F_0` has absolute coefficients summing
-//! to less than 3 (below 2 before rounding; checked in tests), so an error of one unit a step makes at most 3 units in any
-//! `v`, at most `3 · 2^14 / W_j < 7` in a term of the running sum, and with that term's own rounding at most `8 t` in all.
+//! `R̃_tj = F_tj W_j`, and the products `v_j = W_j w_j` are kept in fixed point with `GUARD` bits behind the grid, each rounded
+//! once: `Σ_{j≤t} F_tj v_j = z_t`. An error of one unit a step makes at most 8 units a step in the running sum:
+//!
+//! * Toeplitz `F_tj = F_{t-j}`: the inverse of the matrix with coefficients `F_j / F_0` has absolute coefficients summing
+//!   to less than 3 (below 2 before rounding; checked in tests), so there are at most 3 units in any `v`, at most
+//!   `3 · 2^14 / W_j < 7` in a term of the running sum, and with that term's own rounding at most `8 t` in all;
+//! * any other matrix: the running sum is off by `A F⁻¹ D δ` with the diagonal `D` of `F` and errors `δ` of at most one unit, so
+//!   that row `t` of `A F⁻¹ D` may have an L1 norm of `8 t`; whoever builds the matrix checks that.
 //!
 //! The running sum is rounded as [`rounding`](crate::mechanism::rounding) says. Where the working precision does not decide,
 //! it is computed again with more, in big integers.
 
-use super::convolution::{Kernel, Past};
+mod past;
+mod rows;
+
+pub(super) use rows::{Rows, packed};
+
 use crate::mechanism::Cursor;
 use crate::mechanism::rounding::{FRACTION_BITS, Rounding, rounded};
 use crate::noise::Node;
 use num_bigint::BigInt;
+use past::Past;
 use std::sync::Arc;
 
 /// Bits of the column weights `W` of the normalized factorization.
 pub(super) const WEIGHT_BITS: u32 = 14;
 /// Fixed-point bits behind the grid at first: enough that one rounding in 2^40 needs more.
 const GUARD: u32 = 72;
-/// Noise below `2^(REACH - guard)` fits the 128-bit path: then `v` stays below `3 · 2^(REACH - 16) < 2^100`, and the sum of its
-/// products with 2^20 coefficients that add up to less than 2^27 below 2^127. Larger noise lowers the guard; the largest
-/// that a plan can mean, 2^74 (2^14 times its largest scale), leaves 40 bits.
-const REACH: u32 = 114;
-/// The cursor of a square-root factorization.
+/// The cursor of a factorization with a lower triangular `R`.
 pub(super) struct Filter {
-    kernel: Arc<Kernel>,
+    rows: Rows,
     /// `W_j`; `None` = all 1.
     weights: Option<Arc<[u32]>>,
     guard: u32,
     noise: Vec<i128>,
-    /// `v_j` in units of `2^-guard`, and their sums against the coefficients.
+    /// `v_j` in units of `2^-guard`.
     solved: Past,
     /// `Σ v_j / W_j` in units of `2^-guard`, or of `2^-(guard + WEIGHT_BITS)` where there are weights.
     sum: i128,
 }
 
 impl Filter {
-    pub(super) fn new(kernel: Arc<Kernel>, weights: Option<Arc<[u32]>>) -> Self {
-        Self::with_guard(kernel, weights, GUARD)
+    pub(super) fn new(rows: Rows, weights: Option<Arc<[u32]>>) -> Self {
+        Self::with_guard(rows, weights, GUARD)
     }
 
-    pub(super) fn with_guard(kernel: Arc<Kernel>, weights: Option<Arc<[u32]>>, guard: u32) -> Self {
-        let solved = Past::new(kernel.clone());
-        Self { kernel, weights, guard, noise: vec![], solved, sum: 0 }
+    pub(super) fn with_guard(rows: Rows, weights: Option<Arc<[u32]>>, guard: u32) -> Self {
+        Self { solved: Past::new(rows.clone()), rows, weights, guard, noise: vec![], sum: 0 }
     }
 
     /// Forgets every step.
     fn reset(&mut self, guard: u32) {
-        *self = Self::with_guard(self.kernel.clone(), self.weights.take(), guard);
+        *self = Self::with_guard(self.rows.clone(), self.weights.take(), guard);
     }
 
     /// One output unit is this many bits above the units of the sum.
@@ -68,8 +73,8 @@ impl Filter {
 
     /// Solves for one more step.
     fn push(&mut self, z: i128) {
-        let first = i128::from(self.kernel.coefficients()[0]);
-        let v = ((z << self.guard) - self.solved.sum() + first / 2).div_euclid(first);
+        let diagonal = i128::from(self.rows.diagonal(self.noise.len()));
+        let v = ((z << self.guard) - self.solved.sum() + diagonal / 2).div_euclid(diagonal);
         self.sum += match &self.weights {
             None => v,
             Some(weights) => (v << WEIGHT_BITS).div_euclid(weights[self.noise.len()].into()),
@@ -101,11 +106,10 @@ impl Filter {
 
     /// The running sum with so many guard bits.
     fn sum_with(&self, guard: u32) -> BigInt {
-        let coefficients = self.kernel.coefficients();
         let (mut solved, mut sum): (Vec<BigInt>, BigInt) = (Vec::new(), BigInt::ZERO);
         for (t, z) in self.noise.iter().enumerate() {
-            let known: BigInt = solved.iter().enumerate().map(|(j, v)| v * coefficients[t - j]).sum();
-            let v = ((BigInt::from(*z) << guard) - known) / BigInt::from(coefficients[0]);
+            let known: BigInt = self.rows.before(t).iter().rev().zip(solved.iter().rev()).map(|(f, v)| v * f).sum();
+            let v = ((BigInt::from(*z) << guard) - known) / self.rows.diagonal(t);
             sum += match &self.weights {
                 None => v.clone(),
                 Some(weights) => (&v << WEIGHT_BITS) / BigInt::from(weights[t]),
@@ -121,19 +125,19 @@ impl Cursor for Filter {
         self.noise.len() as u64
     }
 
-    /// `O(log² T)` amortized.
+    /// `O(log² T)` amortized for Toeplitz matrices, `O(step)` for others.
     fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         let z = draw(Node { level: 0, index: self.step() });
         let bits = i128::BITS - z.unsigned_abs().leading_zeros();
-        if bits + self.guard > REACH {
-            let guard = REACH.checked_sub(bits).filter(|guard| *guard > FRACTION_BITS);
+        if bits + self.guard > self.rows.reach() {
+            let guard = self.rows.reach().checked_sub(bits).filter(|guard| *guard > FRACTION_BITS);
             self.lower_guard(guard.expect("noise is within 2^14 of the largest scale of a plan"));
         }
         self.push(z);
         self.rounded()
     }
 
-    /// `O(step log² T)`: a step depends on all before it.
+    /// One step after the other: each depends on all before it.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         if step < self.step() {
             self.reset(self.guard);
@@ -144,3 +148,6 @@ impl Cursor for Filter {
         if step == 0 { 0 } else { self.rounded() }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -11,40 +11,49 @@
 
 mod transform;
 
+use super::Rows;
 use std::sync::{Arc, OnceLock};
 use transform::{PRIMES, Transform};
 
 /// Blocks below this length are summed directly.
 const DIRECT: usize = 128;
 
-/// The coefficients, with their transforms at every block length once one is needed.
+/// Toeplitz coefficients, with their transforms at every block length once one is needed.
 #[derive(Debug)]
-pub(super) struct Kernel {
-    coefficients: Vec<u32>,
+pub(in super::super) struct Kernel {
+    /// From last to first; those after the last that is not 0 are left out.
+    reversed: Vec<u32>,
+    horizon: usize,
     /// For block length `DIRECT << level`: the tables and the transformed coefficients, for each prime.
     levels: Vec<OnceLock<[(Transform, Vec<u64>); 3]>>,
 }
 
 impl Kernel {
-    pub(super) fn new(coefficients: Vec<u32>) -> Self {
-        let blocks = coefficients.len().div_ceil(DIRECT);
-        let levels = (usize::BITS - blocks.leading_zeros()) as usize;
-        Self { coefficients, levels: (0..levels).map(|_| OnceLock::new()).collect() }
+    /// From `F_0, F_1, …`, one for each step.
+    pub(super) fn new(coefficients: &[u32]) -> Self {
+        let used = coefficients.iter().rposition(|f| *f != 0).map_or(0, |last| last + 1);
+        let reversed = coefficients[..used].iter().rev().copied().collect();
+        let levels = usize::BITS - coefficients.len().div_ceil(DIRECT).leading_zeros();
+        Self { reversed, horizon: coefficients.len(), levels: (0..levels).map(|_| OnceLock::new()).collect() }
     }
 
-    /// `F_0, F_1, …`
-    pub(super) fn coefficients(&self) -> &[u32] {
-        &self.coefficients
+    /// The last entries of row `t`, ending with the diagonal; those before are 0.
+    pub(in super::super) fn row(&self, t: usize) -> &[u32] {
+        &self.reversed[self.reversed.len().saturating_sub(t + 1)..]
+    }
+
+    /// Whether a few bands are all there is.
+    fn is_narrow(&self) -> bool {
+        self.reversed.len() <= 2 * DIRECT
     }
 
     /// What the transforms need for blocks of length `DIRECT << level`.
     fn level(&self, level: usize) -> &[(Transform, Vec<u64>); 3] {
         self.levels[level].get_or_init(|| {
             let length = 2 * DIRECT << level;
-            let known = &self.coefficients[..length.min(self.coefficients.len())];
             PRIMES.map(|prime| {
                 let transform = Transform::new(prime, length);
-                let mut values: Vec<u64> = known.iter().map(|f| u64::from(*f)).collect();
+                let mut values: Vec<u64> = self.reversed.iter().rev().take(length).map(|f| u64::from(*f)).collect();
                 values.resize(length, 0);
                 transform.forward(&mut values);
                 (transform, values)
@@ -55,40 +64,53 @@ impl Kernel {
 
 /// The values so far and what they add to later steps.
 pub(super) struct Past {
-    kernel: Arc<Kernel>,
+    rows: Rows,
     values: Vec<i128>,
-    /// Contributions of finished blocks to the steps ahead, from step `values.len()` rounded down to `DIRECT`.
+    /// Contributions of finished blocks to the steps ahead.
     ahead: Vec<i128>,
 }
 
 impl Past {
-    pub(super) fn new(kernel: Arc<Kernel>) -> Self {
-        Self { kernel, values: vec![], ahead: vec![] }
+    pub(super) fn new(rows: Rows) -> Self {
+        Self { rows, values: vec![], ahead: vec![] }
     }
 
-    /// `Σ_{j<t} v_j F_{t-j}` for the next step `t`. The caller keeps it, and every part of it, within 128 bits.
+    /// `Σ_{j<t} F_tj v_j` for the next step `t`. The caller keeps it, and every part of it, within 128 bits.
     pub(super) fn sum(&self) -> i128 {
         let t = self.values.len();
-        let recent = &self.values[t - t % DIRECT..];
-        let direct = recent.iter().zip(self.kernel.coefficients[1..=recent.len()].iter().rev());
-        let known: i128 = direct.map(|(v, f)| v * i128::from(*f)).sum();
-        known + self.ahead.get(t).copied().unwrap_or(0)
+        let before = self.rows.before(t);
+        let direct = match self.kernel() {
+            Some(_) => t % DIRECT,
+            None => before.len(),
+        };
+        let products = before.iter().rev().zip(self.values.iter().rev()).take(direct);
+        products.map(|(f, v)| v * i128::from(*f)).sum::<i128>() + self.ahead.get(t).copied().unwrap_or(0)
+    }
+
+    /// The coefficients, where blocks are carried ahead.
+    fn kernel(&self) -> Option<&Arc<Kernel>> {
+        match &self.rows {
+            Rows::Toeplitz(kernel) if !kernel.is_narrow() => Some(kernel),
+            _ => None,
+        }
     }
 
     /// Appends the value of the next step.
     pub(super) fn push(&mut self, value: i128) {
         self.values.push(value);
         let steps = self.values.len();
-        if steps.is_multiple_of(DIRECT) && steps < self.kernel.coefficients.len() {
-            let block = 1 << steps.trailing_zeros();
-            self.carry(block);
+        if let Some(kernel) = self.kernel()
+            && steps.is_multiple_of(DIRECT)
+            && steps < kernel.horizon
+        {
+            self.carry(kernel.clone(), 1 << steps.trailing_zeros());
         }
     }
 
     /// Adds what the last `block` values contribute to the next `block` steps.
-    fn carry(&mut self, block: usize) {
-        let (steps, horizon) = (self.values.len(), self.kernel.coefficients.len());
-        let products = self.kernel.level((block / DIRECT).trailing_zeros() as usize);
+    fn carry(&mut self, kernel: Arc<Kernel>, block: usize) {
+        let (steps, horizon) = (self.values.len(), kernel.horizon);
+        let products = kernel.level((block / DIRECT).trailing_zeros() as usize);
         let recent = &self.values[steps - block..];
         let residues = std::array::from_fn(|i| {
             let (transform, coefficients) = &products[i];
@@ -115,8 +137,7 @@ mod tests {
     fn sums_are_those_of_the_definition() {
         for horizon in [1usize, 2, DIRECT, DIRECT + 1, 2 * DIRECT - 1, 7 * DIRECT + 5, 16 * DIRECT, 3000] {
             let coefficients: Vec<u32> = (0..horizon as u32).map(|j| 65536 - (j * 7919) % 65000).collect();
-            let kernel = Arc::new(Kernel::new(coefficients.clone()));
-            let mut past = Past::new(kernel);
+            let mut past = Past::new(Rows::toeplitz(&coefficients));
             for t in 0..horizon {
                 let want: i128 = (0..t).map(|j| past.values[j] * i128::from(coefficients[t - j])).sum();
                 assert_eq!(past.sum(), want, "horizon {horizon}, step {t}");

@@ -1,0 +1,67 @@
+//! The power series behind the square roots: `(1-x)^(-1/2)`, its inverse, and both cut off after some terms.
+
+/// `f_0 … f_{T-1}`.
+pub(super) fn coefficients(horizon: u64) -> Vec<f64> {
+    let mut f = 1.0;
+    (0..horizon)
+        .map(|j| {
+            if j > 0 {
+                f *= (2 * j - 1) as f64 / (2 * j) as f64;
+            }
+            f
+        })
+        .collect()
+}
+
+/// `Σ_{j ≤ t} f_j²`.
+pub(super) fn prefix_sums(coefficients: &[f64]) -> Vec<f64> {
+    let add = |sum: &mut f64, f: &f64| {
+        *sum += f * f;
+        Some(*sum)
+    };
+    coefficients.iter().scan(0.0, add).collect()
+}
+
+/// The inverse of `√A`: Toeplitz with coefficients 1 and `-f_j / (2j-1)`.
+pub(super) fn inverse_coefficient(coefficients: &[f64], j: usize) -> f64 {
+    if j == 0 { 1.0 } else { -coefficients[j] / (2 * j - 1) as f64 }
+}
+
+/// `‖L_t‖²` of `L = A D √A⁻¹`: `L_tj = Σ_{k=j..t} D_k r_{k-j}`.
+pub(super) fn normalized_row_norms(coefficients: &[f64], scales: &[f64]) -> Vec<f64> {
+    let inverse: Vec<f64> = (0..coefficients.len()).map(|j| inverse_coefficient(coefficients, j)).collect();
+    let mut norms = vec![0.0; scales.len()];
+    for j in 0..scales.len() {
+        let mut entry = 0.0;
+        for ((norm, d), r) in norms[j..].iter_mut().zip(&scales[j..]).zip(&inverse) {
+            entry += d * r;
+            *norm += entry * entry;
+        }
+    }
+    norms
+}
+
+/// The first `length` coefficients of `1 / Σ c_j x^j`, `c_0 = 1`. `O(length · c.len())`.
+pub(super) fn reciprocal(c: &[f64], length: usize) -> Vec<f64> {
+    let mut inverse = Vec::with_capacity(length);
+    for t in 0..length {
+        let known: f64 = inverse.iter().rev().zip(&c[1..]).map(|(r, c): (&f64, &f64)| r * c).sum();
+        inverse.push(if t == 0 { 1.0 } else { -known });
+    }
+    inverse
+}
+
+/// `Σ_{j ≤ t} c_j`: multiplication by `1 / (1-x)`.
+pub(super) fn summed(coefficients: &[f64]) -> Vec<f64> {
+    let add = |sum: &mut f64, c: &f64| {
+        *sum += c;
+        Some(*sum)
+    };
+    coefficients.iter().scan(0.0, add).collect()
+}
+
+/// The series with every coefficient from the one with this number on replaced by 0.
+pub(super) fn cut_off(coefficients: &[f64], bands: usize) -> Vec<f64> {
+    let keep = |(j, c): (usize, &f64)| if j < bands { *c } else { 0.0 };
+    coefficients.iter().enumerate().map(keep).collect()
+}
