@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// Bits of the column weights `W` of the normalized factorization.
 pub(super) const WEIGHT_BITS: u32 = 14;
-/// Fixed-point bits behind the grid at first: enough that one rounding in 2^40 needs more.
+/// Fixed-point bits behind the grid at first, less where the reach is: enough that one rounding in 2^40 needs more.
 const GUARD: u32 = 72;
 /// Noise below `2^(REACH - guard)` fits the 128-bit path for Toeplitz coefficients: then `v` stays below
 /// `3 · 2^(REACH - 16) < 2^100`, and the sum of its products with 2^20 coefficients that add up to less than 2^27 below 2^127.
@@ -90,7 +90,8 @@ pub(super) struct Filter {
 
 impl Filter {
     pub(super) fn new(rows: Rows, weights: Option<Arc<[u32]>>) -> Self {
-        Self::with_guard(rows, weights, GUARD)
+        let guard = GUARD - (REACH - rows.reach());
+        Self::with_guard(rows, weights, guard)
     }
 
     pub(super) fn with_guard(rows: Rows, weights: Option<Arc<[u32]>>, guard: u32) -> Self {
