@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 /// Bits of the column weights `W` of the normalized factorization.
 pub(super) const WEIGHT_BITS: u32 = 14;
-/// Fixed-point bits behind the grid at first: enough that one rounding in 2^40 needs more.
+/// Fixed-point bits behind the grid at first, less where the reach is: enough that one rounding in 2^40 needs more.
 const GUARD: u32 = 72;
 /// The cursor of a factorization with a lower triangular `R`.
 pub(super) struct Filter {
@@ -44,7 +44,8 @@ pub(super) struct Filter {
 
 impl Filter {
     pub(super) fn new(rows: Rows, weights: Option<Arc<[u32]>>) -> Self {
-        Self::with_guard(rows, weights, GUARD)
+        let guard = GUARD - (REACH - rows.reach());
+        Self::with_guard(rows, weights, guard)
     }
 
     pub(super) fn with_guard(rows: Rows, weights: Option<Arc<[u32]>>, guard: u32) -> Self {

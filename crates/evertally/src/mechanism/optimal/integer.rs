@@ -82,3 +82,39 @@ impl Bounds {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::weights::Weights;
+    use super::*;
+
+    #[test]
+    fn ill_conditioned_matrices_are_refused() {
+        let fine = || Bounds { residual: 1e-4, row: 40.0, diagonal: 1.0, inverse: 100.0, inverse_per_step: 1.0 };
+        assert!(fine().check().is_ok());
+        for bad in [
+            Bounds { residual: 0.3, ..fine() },
+            Bounds { diagonal: 5.0, ..fine() },
+            Bounds { inverse_per_step: 5.0, ..fine() },
+            Bounds { inverse: 1e4, ..fine() },
+            Bounds { row: f64::INFINITY, ..fine() },
+            Bounds { residual: f64::NAN, ..fine() },
+        ] {
+            assert!(bad.check().is_err());
+        }
+    }
+
+    /// The inverse in states is the inverse of the rows in states.
+    #[test]
+    fn rows_times_the_inverse_are_unit_vectors() {
+        for mean in [false, true] {
+            let factor = Factor::of(&Weights::optimal(300, mean, 1e-6));
+            for t in [0, 1, 77, 299] {
+                let unit = factor.times_inverse(&factor.row(t));
+                let error = |(j, x): (usize, &f64)| (x - f64::from(u8::from(j == t))).abs();
+                let worst = unit.iter().enumerate().map(error).fold(0.0, f64::max);
+                assert!(worst < 1e-11, "row {t}: {worst}");
+            }
+        }
+    }
+}

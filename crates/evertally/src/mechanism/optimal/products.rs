@@ -38,7 +38,8 @@ pub(super) fn largest_sum(matrix: &[u32], steps: usize, spread: Spread) -> u128 
         }
         sum
     });
-    largest.max().unwrap_or(0) << (2 * COARSE)
+    // saturates only where the caller's simpler bound is smaller: totals near 2^64
+    largest.max().unwrap_or(0).saturating_mul(1 << (2 * COARSE))
 }
 
 /// Row `t` in multiples of `2^COARSE`, filled up with zeros.

@@ -221,6 +221,8 @@ fn spread_events_stay_below_the_bound() {
         let bound = 60 * optimum.capped_column_sum(Spread { total: 60, per_step: 1 });
         assert!(everywhere <= bound && bound < 2 * everywhere, "{everywhere} {bound}");
         assert!(bound < 60 * 60 * optimum.l2_squared);
+        let huge = Spread { total: u64::MAX, per_step: u64::MAX / 60 };
+        assert!(optimum.capped_column_sum(huge) >= bound / 60 * u128::from(huge.per_step), "nothing wraps around");
     }
 }
 
