@@ -33,7 +33,7 @@ use crate::noise::Node;
 use crate::{Error, Result};
 use figures::RowFigures;
 use recurrence::{Constants, Recurrence, rounding_slack};
-use response::Response;
+use response::{Modes, Pole, Response};
 use segments::WEIGHT_BITS;
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ const MAX_HORIZON: u64 = 1 << 40;
 /// Head room for rounding in the closed forms of norms, whose relative error is below 10⁻¹²: they add positive terms.
 const ROUNDING: f64 = 1e-9;
 /// `best` takes another buffer if that lowers the figure by this share.
-const WORTHWHILE: f64 = 2e-4;
+const WORTHWHILE: f64 = 5e-4;
 
 /// A buffered linear Toeplitz factorization, plain or with normalized columns.
 #[derive(Clone, Debug)]
@@ -89,13 +89,12 @@ impl Blt {
         if buffers == 0 || buffers > MAX_BUFFERS {
             return Err(Error::invalid(format!("a BLT has 1 to {MAX_BUFFERS} buffers, got {buffers}")));
         }
-        let found = optimise::buffers(horizon, buffers, normalized, mean).map_err(|_| {
-            Error::invalid(format!("{buffers} buffers are too many for {horizon} steps; take fewer"))
-        })?;
+        let found = optimise::buffers(horizon, buffers, normalized, mean)
+            .map_err(|_| Error::invalid(format!("{buffers} buffers are too many for {horizon} steps; take fewer")))?;
         Self::new(horizon, normalized, found)
     }
 
-    /// With as many buffers as are worth their time: one more lowers the figure by less than 0.02 %.
+    /// With as many buffers as are worth their time: one more lowers the figure by less than 0.05 %.
     ///
     /// # Errors
     /// If the horizon is out of range.
@@ -124,10 +123,10 @@ impl Blt {
 
     /// By how much more than the matrix says the protected integers of two streams can differ, in L2 norm: `E √T`.
     fn slack(&self) -> f64 {
-        let response = self.figures.response();
-        let echo_sum: f64 = response.echoes.iter().zip(&response.poles).map(|(echo, pole)| echo / pole.q).sum();
+        let Modes { weights, poles, .. } = &self.figures.response().direct;
+        let echo_sum: f64 = poles.iter().zip(weights).map(|(pole, echo)| echo / pole.q).sum();
         let bits = self.noise_bits() - if self.normalized { WEIGHT_BITS } else { 0 };
-        rounding_slack(bits, response.poles.len(), echo_sum) * libm::sqrt(self.horizon as f64) * (1.0 + ROUNDING)
+        rounding_slack(bits, poles.len(), echo_sum) * libm::sqrt(self.horizon as f64) * (1.0 + ROUNDING)
     }
 
     /// Events that a step limits to `spread.per_step`: as for the square root, the inner product of two columns `d` steps apart
@@ -135,17 +134,12 @@ impl Blt {
     /// (G_0 + 2 Σ_{0<d≤n} G_d)` as soon as `2n + 1 ≥ total / per_step`. Here `G_d` is taken of columns without end:
     /// `G_d ≤ Σ_k ω_k θ_k^(d-1) + Σ_ik ω_i ω_k θ_k^d Σ_j (θ_i θ_k)^j`.
     fn apart(&self, spread: Spread) -> f64 {
-        let Response { poles, echoes, .. } = self.figures.response();
+        let direct = &self.figures.response().direct;
         let reach = (spread.total.div_ceil(spread.per_step) / 2).min(self.horizon) as f64;
-        let mut apart = 0.0;
-        for (pole, echo) in poles.iter().zip(echoes) {
-            let partner = |(other, loud): (&response::Pole, &f64)| {
-                let n = self.horizon as f64 - 1.0;
-                loud * response::joined(other.decayed(n), pole.decayed(n)) / response::joined(other.q, pole.q)
-            };
-            let partners: f64 = poles.iter().zip(echoes).map(partner).sum();
-            apart += echo * pole.sum(reach) * (1.0 + (1.0 - pole.q) * partners);
-        }
+        let partners = direct.couplings(&direct.decayed(self.horizon as f64 - 1.0));
+        let apart =
+            |(i, pole): (usize, &Pole)| direct.weights[i] * pole.sum(reach) * (1.0 + (1.0 - pole.q) * partners[i]);
+        let apart: f64 = direct.poles.iter().enumerate().map(apart).sum();
         spread.per_step as f64 * (self.columns.l2_squared + 2.0 * apart)
     }
 
@@ -241,13 +235,13 @@ impl Mechanism for Blt {
 
     /// From the last node back: `L_tj = D_j - Σ_i λ_i q̂_i a_i(j)` with `a_i(j) = Σ_{j<k≤t} D_k θ̂_i^(k-j-1)`.
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
-        let Response { inverse, lambda, .. } = self.figures.response();
+        let Modes { weights, poles, .. } = &self.figures.response().inverse;
         let mut ahead = [0.0; MAX_BUFFERS];
         for j in (1..=step).rev() {
             let scale = self.figures.scale(j);
-            let known = lambda.iter().zip(inverse).zip(&ahead).map(|((lambda, pole), ahead)| lambda * pole.q * ahead);
+            let known = poles.iter().zip(weights).zip(&ahead).map(|((pole, lambda), ahead)| lambda * pole.q * ahead);
             visit(Node { level: 0, index: j - 1 }, scale - known.sum::<f64>());
-            for (ahead, pole) in ahead.iter_mut().zip(inverse) {
+            for (ahead, pole) in ahead.iter_mut().zip(poles) {
                 *ahead += scale - pole.q * *ahead;
             }
         }
@@ -275,11 +269,13 @@ impl Mechanism for Blt {
 
     fn dense(&self) -> DensePair {
         let mut pair = DensePair::of(self);
-        let Response { poles, echoes, .. } = self.figures.response();
+        let Modes { weights, poles, .. } = &self.figures.response().direct;
         let steps = self.horizon as usize;
         let coefficient = |j: usize| match j {
             0 => 1.0,
-            _ => poles.iter().zip(echoes).map(|(pole, echo)| echo * libm::exp(-((j - 1) as f64) * pole.a)).sum::<f64>(),
+            _ => {
+                poles.iter().zip(weights).map(|(pole, echo)| echo * libm::exp(-((j - 1) as f64) * pole.a)).sum::<f64>()
+            }
         };
         let coefficients: Vec<f64> = (0..steps).map(coefficient).collect();
         pair.r = Matrix::zeros(steps, steps);

@@ -14,8 +14,7 @@
 //! All terms are positive. Inside a segment all of them grow with `m` but `θ̂_i^m K_i`, which falls: so the values at both ends
 //! of a range of steps bound the norms inside it, and bisection proves the maximum. Sums over `m` are geometric.
 
-use super::MAX_BUFFERS;
-use super::response::{Pole, Response, joined, sum_of_sums};
+use super::response::{Modes, Response, Row, joined, sum_of_sums};
 use super::segments::Segment;
 
 /// The largest row norm is known to this relative error.
@@ -33,7 +32,7 @@ struct Stage {
     /// `v`.
     variance: f64,
     /// `K`.
-    covariances: [f64; MAX_BUFFERS],
+    covariances: Row,
 }
 
 /// `‖L_t‖²` of every step in `O(d² + log T)`, with the largest and the mean.
@@ -50,7 +49,8 @@ impl RowFigures {
     pub(super) fn new(response: Response, segments: &[Segment], weight_bits: u32) -> Self {
         let mut figures = Self { response, stages: Vec::with_capacity(segments.len()), max: 0.0, mean: 0.0 };
         let scale = |segment: &Segment| libm::exp2(f64::from(weight_bits)) / f64::from(segment.weight);
-        let first = Stage { before: 0, last: 0, scale: scale(&segments[0]), variance: 0.0, covariances: [0.0; MAX_BUFFERS] };
+        let first =
+            Stage { before: 0, last: 0, scale: scale(&segments[0]), variance: 0.0, covariances: Row::default() };
         for segment in segments {
             let stage = figures.stages.last().map_or(first, |stage| figures.after(stage, scale(segment)));
             figures.stages.push(Stage { last: segment.last, ..stage });
@@ -84,63 +84,34 @@ impl RowFigures {
         self.stages[self.stages.partition_point(|stage| stage.last < step)].scale
     }
 
-    /// `1 - θ̂_i^n`.
-    fn decayed(&self, n: u64) -> [f64; MAX_BUFFERS] {
-        let mut out = [0.0; MAX_BUFFERS];
-        out.iter_mut().zip(&self.response.inverse).for_each(|(out, pole)| *out = pole.decayed(n as f64));
-        out
-    }
-
-    /// `Σ_j λ_j V_ij` for every `i`, after `step` steps.
-    fn couplings(&self, step: u64) -> [f64; MAX_BUFFERS] {
-        let Response { inverse, lambda, .. } = &self.response;
-        let decayed = self.decayed(step);
-        let mut out = [0.0; MAX_BUFFERS];
-        for i in 0..inverse.len() {
-            for j in 0..=i {
-                let covariance = joined(decayed[i], decayed[j]) / joined(inverse[i].q, inverse[j].q);
-                out[i] += lambda[j] * covariance;
-                if i != j {
-                    out[j] += lambda[i] * covariance;
-                }
-            }
-        }
-        out
-    }
-
-    /// `Σ λ_i w_i`.
-    fn weighted(&self, values: &[f64; MAX_BUFFERS]) -> f64 {
-        self.response.lambda.iter().zip(values).map(|(lambda, value)| lambda * value).sum()
-    }
-
     /// `‖L_t‖²` as a part that grows with the step inside its segment, and one that falls.
     fn parts(&self, stage: &Stage, step: u64) -> (f64, f64) {
-        let Stage { scale, .. } = *stage;
-        let Response { inverse, lambda, floor, .. } = &self.response;
+        let Response { inverse, floor, .. } = &self.response;
         let m = (step - stage.before) as f64;
-        let decayed = self.decayed(step - stage.before);
+        let decayed = inverse.decayed(m);
         let (mut gained, mut kept) = (0.0, 0.0);
-        for i in 0..inverse.len() {
-            gained += lambda[i] * decayed[i] / inverse[i].q;
-            kept += lambda[i] * (1.0 - decayed[i]) * stage.covariances[i];
+        for (i, pole) in inverse.poles.iter().enumerate() {
+            gained += inverse.weights[i] * decayed[i] / pole.q;
+            kept += inverse.weights[i] * (1.0 - decayed[i]) * stage.covariances[i];
         }
-        let walk = stage.variance + scale * scale * floor * (floor * m + 2.0 * gained);
-        (walk + scale * scale * self.weighted(&self.couplings(step)), 2.0 * scale * kept)
+        let coupled = inverse.weighted(&inverse.couplings(&inverse.decayed(step as f64)));
+        let squared = stage.scale * stage.scale;
+        (stage.variance + squared * (floor * (floor * m + 2.0 * gained) + coupled), 2.0 * stage.scale * kept)
     }
 
     /// The beginning of the next segment, which has this scale.
     fn after(&self, stage: &Stage, scale: f64) -> Stage {
         let Response { inverse, floor, .. } = &self.response;
-        let m = stage.last - stage.before;
-        let decayed = self.decayed(m);
-        let fall = stage.scale - scale;
-        let couplings = self.couplings(stage.last);
+        let m = (stage.last - stage.before) as f64;
+        let decayed = inverse.decayed(m);
+        let (fall, squared) = (stage.scale - scale, stage.scale * stage.scale);
+        let couplings = inverse.couplings(&inverse.decayed(stage.last as f64));
         let mut covariances = stage.covariances;
-        for (i, pole) in inverse.iter().enumerate() {
+        for (i, pole) in inverse.poles.iter().enumerate() {
             covariances[i] += decayed[i] * (stage.scale * floor / pole.q - covariances[i]);
         }
-        let walk = stage.variance + (stage.scale * floor).powi(2) * m as f64;
-        let variance = walk + fall * (2.0 * self.weighted(&covariances) + fall * self.weighted(&couplings));
+        let walk = stage.variance + squared * floor * floor * m;
+        let variance = walk + fall * (2.0 * inverse.weighted(&covariances) + fall * inverse.weighted(&couplings));
         covariances.iter_mut().zip(couplings).for_each(|(covariance, coupling)| *covariance += fall * coupling);
         Stage { before: stage.last, last: 0, scale, variance, covariances }
     }
@@ -167,37 +138,35 @@ impl RowFigures {
 
     /// `Σ_t ‖L_t‖²`.
     fn total(&self) -> f64 {
-        let Response { inverse, lambda, floor, .. } = &self.response;
-        let mut total = 0.0;
-        let mut coupled = 0.0; // Σ_{s≤t} Σ λ_i λ_j V_ij(s) at the last step of the stage before
+        let Response { inverse, floor, .. } = &self.response;
+        let (mut total, mut coupled) = (0.0, 0.0);
         for stage in &self.stages {
             let m = (stage.last - stage.before) as f64;
-            let decayed = self.decayed(stage.last - stage.before);
+            let decayed = inverse.decayed(m);
             let squared = stage.scale * stage.scale;
             let mut sum = stage.variance * m + squared * floor * floor * m * (m + 1.0) / 2.0;
-            for i in 0..inverse.len() {
-                let Pole { q, .. } = inverse[i];
-                let kept = stage.covariances[i] * (1.0 - q) * decayed[i] / q;
-                sum += 2.0 * stage.scale * lambda[i] * (kept + stage.scale * floor * sum_of_sums(m, q, decayed[i]));
+            for (i, pole) in inverse.poles.iter().enumerate() {
+                let kept = stage.covariances[i] * (1.0 - pole.q) * decayed[i] / pole.q;
+                let gained = stage.scale * floor * sum_of_sums(m, pole.q, decayed[i]);
+                sum += 2.0 * stage.scale * inverse.weights[i] * (kept + gained);
             }
-            let so_far = self.coupled_total(stage.last);
-            total += sum + squared * (so_far - coupled);
-            coupled = so_far;
+            let coupled_now = coupled_total(inverse, stage.last as f64);
+            total += sum + squared * (coupled_now - coupled);
+            coupled = coupled_now;
         }
         total
     }
+}
 
-    /// `Σ_{s≤t} Σ λ_i λ_j V_ij(s)`.
-    fn coupled_total(&self, step: u64) -> f64 {
-        let Response { inverse, lambda, .. } = &self.response;
-        let decayed = self.decayed(step);
-        let mut total = 0.0;
-        for i in 0..inverse.len() {
-            for j in 0..inverse.len() {
-                let gap = joined(inverse[i].q, inverse[j].q);
-                total += lambda[i] * lambda[j] * sum_of_sums(step as f64, gap, joined(decayed[i], decayed[j]));
-            }
+/// `Σ_{s≤t} Σ λ_i λ_j V_ij(s)`.
+fn coupled_total(inverse: &Modes, step: f64) -> f64 {
+    let decayed = inverse.decayed(step);
+    let mut total = 0.0;
+    for (i, own) in inverse.poles.iter().enumerate() {
+        for (j, other) in inverse.poles.iter().enumerate() {
+            let sum = sum_of_sums(step, joined(own.q, other.q), joined(decayed[i], decayed[j]));
+            total += inverse.weights[i] * inverse.weights[j] * sum;
         }
-        total
     }
+    total
 }

@@ -8,7 +8,7 @@
 //! result are computed from the result. The plain BLT has a single column scale, and its largest row is the last.
 
 use super::adjoint::Adjoint;
-use super::response::{Pole, Response, joined};
+use super::response::{Pole, Response, Row, row};
 
 /// Ratio of neighbouring grid steps.
 const RATIO: f64 = 1.2;
@@ -54,17 +54,17 @@ impl Objective {
         let rates = rates(y);
         let (poles, inverse) = interlaced(&rates);
         let response = Response::of_poles(poles, inverse);
-        let mut adjoint = Adjoint::new(&response);
+        let mut adjoint = Adjoint::default();
         let horizon = self.steps[self.steps.len() - 1];
 
         let scales = self.scales(&response);
         let walk = Walk::forward(&response, &self.steps, &scales);
         let (aggregate, shares) = self.aggregate(&walk.norms);
-        let mut scale_adjoints = walk.backward(&response, &self.steps, &scales, &shares, &mut adjoint);
+        let by_scale = walk.backward(&response, &shares, &mut adjoint);
         let mut value = aggregate;
         if self.normalized {
-            for ((adjoint_of, scale), step) in scale_adjoints.iter_mut().zip(&scales).zip(&self.steps) {
-                adjoint.add_column(&response, horizon - step, *adjoint_of / (2.0 * scale));
+            for ((by_scale, scale), step) in by_scale.iter().zip(&scales).zip(&self.steps) {
+                adjoint.add_column(&response, horizon - step, by_scale / (2.0 * scale));
             }
         } else {
             let norm = response.column_norm_squared(horizon);
@@ -149,107 +149,99 @@ fn chain_to_coordinates(y: &[f64], rates: &[f64], gradient: &mut [f64]) {
 
 /// The states of [`RowFigures`](super::figures::RowFigures) at the grid steps, kept for the way back.
 struct Walk {
-    /// `v` and `K` before each range of steps.
-    before: Vec<(f64, Vec<f64>)>,
+    ranges: Vec<Range>,
     norms: Vec<f64>,
 }
 
-/// What the state is at the end of a range, before the scale falls.
-struct Arrival {
-    /// `θ̂^m`.
-    kept: Vec<f64>,
-    variance: f64,
-    covariances: Vec<f64>,
-    couplings: Vec<f64>,
-    /// `Σ λ K` and `Σ λ λ V`.
+/// What is known of the steps from one grid step to the next, which have one scale.
+struct Range {
+    /// Number of steps, and their last.
+    length: f64,
+    last: f64,
+    scale: f64,
+    /// By how much the scale falls at the end.
+    fall: f64,
+    /// `K` before the range.
+    before: Row,
+    /// `1 - θ̂^m`.
+    decayed: Row,
+    /// At the end, before the scale falls: `K`, `Σ_j λ_j V_ij`, `Σ λ K` and `Σ λ λ V`.
+    covariances: Row,
+    couplings: Row,
     crossed: f64,
     coupled: f64,
 }
 
-impl Arrival {
-    fn new(response: &Response, before: &(f64, Vec<f64>), steps: (f64, f64), scale: f64) -> Self {
-        let Response { inverse, lambda, floor, .. } = response;
-        let m = steps.1 - steps.0;
-        let kept: Vec<f64> = inverse.iter().map(|pole| libm::exp(-m * pole.a)).collect();
-        let gained = |i: usize| scale * floor * inverse[i].sum(m);
-        let covariances: Vec<f64> = (0..lambda.len()).map(|i| kept[i] * before.1[i] + gained(i)).collect();
-        let decayed: Vec<f64> = inverse.iter().map(|pole| pole.decayed(steps.1)).collect();
-        let covariance = |i: usize, j: usize| joined(decayed[i], decayed[j]) / joined(inverse[i].q, inverse[j].q);
-        let coupling = |i: usize| (0..lambda.len()).map(|j| lambda[j] * covariance(i, j)).sum();
-        let couplings: Vec<f64> = (0..lambda.len()).map(coupling).collect();
-        let (crossed, coupled) = (dot(lambda, &covariances), dot(lambda, &couplings));
-        let variance = before.0 + (scale * floor).powi(2) * m;
-        Self { kept, variance, covariances, couplings, crossed, coupled }
-    }
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
-
 impl Walk {
     fn forward(response: &Response, steps: &[f64], scales: &[f64]) -> Self {
-        let mut state = (0.0, vec![0.0; response.lambda.len()]);
-        let mut walk = Self { before: vec![], norms: vec![] };
-        for (p, scale) in scales.iter().enumerate() {
-            let at = Arrival::new(response, &state, range(steps, p), *scale);
-            walk.norms.push(at.variance + scale * (2.0 * at.crossed + scale * at.coupled));
-            let fall = scale - scales.get(p + 1).unwrap_or(scale);
-            let variance = at.variance + fall * (2.0 * at.crossed + fall * at.coupled);
-            let covariances = at.covariances.iter().zip(&at.couplings).map(|(k, y)| k + fall * y).collect();
-            walk.before.push(std::mem::replace(&mut state, (variance, covariances)));
+        let Response { inverse, floor, .. } = response;
+        let (mut variance, mut before, mut start) = (0.0, Row::default(), 0.0);
+        let mut walk = Self { ranges: Vec::with_capacity(steps.len()), norms: Vec::with_capacity(steps.len()) };
+        for (p, (last, scale)) in steps.iter().copied().zip(scales.iter().copied()).enumerate() {
+            let (length, fall) = (last - start, scale - scales.get(p + 1).unwrap_or(&scale));
+            let decayed = inverse.decayed(length);
+            let gained = |i: usize| decayed[i] * (scale * floor / inverse.poles[i].q - before[i]);
+            let covariances = row((0..inverse.poles.len()).map(|i| before[i] + gained(i)));
+            let couplings = inverse.couplings(&inverse.decayed(last));
+            let (crossed, coupled) = (inverse.weighted(&covariances), inverse.weighted(&couplings));
+            variance += scale * scale * floor * floor * length;
+            walk.norms.push(variance + scale * (2.0 * crossed + scale * coupled));
+            walk.ranges.push(Range {
+                length,
+                last,
+                scale,
+                fall,
+                before,
+                decayed,
+                covariances,
+                couplings,
+                crossed,
+                coupled,
+            });
+            variance += fall * (2.0 * crossed + fall * coupled);
+            before = row(covariances.iter().zip(couplings).map(|(k, y)| k + fall * y));
+            start = last;
         }
         walk
     }
 
     /// Adds the derivatives of `Σ shares · norms` by poles and residues to `adjoint`; returns those by the scales.
-    fn backward(
-        &self,
-        response: &Response,
-        steps: &[f64],
-        scales: &[f64],
-        shares: &[f64],
-        adjoint: &mut Adjoint,
-    ) -> Vec<f64> {
-        let Response { inverse, lambda, floor, .. } = response;
-        let count = lambda.len();
-        let mut by_scale = vec![0.0; scales.len()];
-        let (mut variance, mut covariances) = (0.0, vec![0.0; count]); // derivatives by the state after the range
-        for p in (0..scales.len()).rev() {
-            let (scale, share, m) = (scales[p], shares[p], range(steps, p).1 - range(steps, p).0);
-            let fall = scale - scales.get(p + 1).unwrap_or(&scale);
-            let at = Arrival::new(response, &self.before[p], range(steps, p), scale);
+    fn backward(&self, response: &Response, shares: &[f64], adjoint: &mut Adjoint) -> Vec<f64> {
+        let Response { inverse, floor, .. } = response;
+        let mut by_scale = vec![0.0; shares.len()];
+        let (mut variance, mut covariances) = (0.0, Row::default()); // derivatives by the state after the range
+        for (p, (range, share)) in self.ranges.iter().zip(shares.iter().copied()).enumerate().rev() {
+            let Range { length: m, scale, fall, crossed, coupled, .. } = *range;
             // The fall of the scale, and the norm at the end of the range.
-            let by_fall = 2.0 * variance * (at.crossed + fall * at.coupled) + dot(&covariances, &at.couplings);
-            let crossed = 2.0 * (fall * variance + scale * share);
-            let coupled = fall * fall * variance + scale * scale * share;
-            let couplings: Vec<f64> = covariances.iter().map(|k| fall * k).collect();
-            adjoint.add_couplings(response, range(steps, p).1, coupled, &couplings);
-            by_scale[p] += 2.0 * share * (at.crossed + scale * at.coupled) + by_fall;
-            if p + 1 < scales.len() {
-                by_scale[p + 1] -= by_fall;
+            let product: f64 = covariances.iter().zip(range.couplings).map(|(k, y)| k * y).sum();
+            let by_fall = 2.0 * variance * (crossed + fall * coupled) + product;
+            let by_crossed = 2.0 * (fall * variance + scale * share);
+            let by_coupled = fall * fall * variance + scale * scale * share;
+            adjoint.add_couplings(response, range.last, by_coupled, &covariances.map(|k| fall * k));
+            by_scale[p] += 2.0 * share * (crossed + scale * coupled) + by_fall;
+            if let Some(next) = by_scale.get_mut(p + 1) {
+                *next -= by_fall;
             }
             variance += share;
             // The range itself.
-            for i in 0..count {
-                adjoint.lambda[i] += crossed * at.covariances[i];
-                let by_arrival = covariances[i] + crossed * lambda[i];
-                let sum = inverse[i].sum(m);
+            for (i, pole) in inverse.poles.iter().enumerate() {
+                adjoint.lambda[i] += by_crossed * range.covariances[i];
+                let by_arrival = covariances[i] + by_crossed * inverse.weights[i];
+                let sum = range.decayed[i] / pole.q;
                 by_scale[p] += by_arrival * floor * sum;
                 adjoint.floor += by_arrival * scale * sum;
-                let by_kept = by_arrival * (self.before[p].1[i] - scale * floor / inverse[i].q);
-                let by_gap = -by_arrival * scale * floor * sum / inverse[i].q;
-                adjoint.add_decay(i, by_kept, m, at.kept[i], by_gap);
-                covariances[i] = by_arrival * at.kept[i];
+                let by_decay = by_arrival * (scale * floor / pole.q - range.before[i]);
+                adjoint.add_decay(
+                    i,
+                    by_decay,
+                    m * (1.0 - range.decayed[i]),
+                    -by_arrival * scale * floor * sum / pole.q,
+                );
+                covariances[i] = by_arrival * (1.0 - range.decayed[i]);
             }
             by_scale[p] += variance * 2.0 * scale * floor * floor * m;
             adjoint.floor += variance * 2.0 * scale * scale * floor * m;
         }
         by_scale
     }
-}
-
-/// First and last step of a range of the grid: after the one, up to the other.
-fn range(steps: &[f64], p: usize) -> (f64, f64) {
-    (if p == 0 { 0.0 } else { steps[p - 1] }, steps[p])
 }

@@ -33,9 +33,9 @@ pub(super) fn buffers(horizon: u64, count: usize, normalized: bool, mean: bool) 
     frozen(&point)
 }
 
-/// Rates in equal ratios, from a fraction of `1 / T` to a few.
+/// Rates in equal ratios. They begin above `1 / T`: a pole and its inverse far below it would cancel, and stay there.
 fn start(horizon: u64, count: usize) -> Vec<f64> {
-    let (low, high) = (libm::log(0.3 / horizon as f64), libm::log(3.0));
+    let (low, high) = (libm::log((10.0 / horizon as f64).min(0.3)), libm::log(3.0));
     let points = 2 * count;
     let rate = |m: usize| libm::exp(low + (high - low) * m as f64 / (points - 1) as f64);
     coordinates(&(0..points).map(rate).collect::<Vec<_>>())
@@ -46,7 +46,9 @@ fn frozen(point: &[f64]) -> Result<Buffers> {
     let (poles, inverse) = interlaced(&rates(point));
     let response = Response::of_poles(poles, inverse);
     let one = (1u64 << FRACTION_BITS) as f64;
-    let decays: Vec<u64> = response.poles.iter().map(|pole| (1 << FRACTION_BITS) - (pole.q * one).round() as u64).collect();
-    let echoes: Vec<u64> = response.echoes.iter().map(|echo| (echo * one).round() as u64).collect();
+    let decays: Vec<u64> =
+        response.direct.poles.iter().map(|pole| (1 << FRACTION_BITS) - (pole.q * one).round() as u64).collect();
+    let echoes: Vec<u64> =
+        response.direct.weights[..decays.len()].iter().map(|echo| (echo * one).round() as u64).collect();
     Buffers::new(&decays, &echoes)
 }

@@ -177,7 +177,8 @@ impl Cursor for Recurrence {
     /// Buffers, sums and the last noise: `64 d + 64` bytes.
     fn memory(&self) -> Option<Vec<u8>> {
         let buffers = self.buffers.iter().take(self.constants.fractions.len());
-        let mut bytes: Vec<u8> = buffers.flat_map(|(data, noisy)| [data.to_bytes(), noisy.to_bytes()]).flatten().collect();
+        let mut bytes: Vec<u8> =
+            buffers.flat_map(|(data, noisy)| [data.to_bytes(), noisy.to_bytes()]).flatten().collect();
         bytes.extend(self.run.to_bytes());
         bytes.extend(self.settled.to_le_bytes());
         bytes.extend(self.last.to_le_bytes());
@@ -192,7 +193,8 @@ impl Cursor for Recurrence {
         }
         let mut fresh = Self { step, segment, ..Self::new(self.constants.clone()) };
         let (parts, sums) = memory.split_at(wides * Wide::BYTES);
-        let mut parts = parts.chunks_exact(Wide::BYTES).map(|part| Wide::from_bytes(part.try_into().expect("32 bytes")));
+        let mut parts =
+            parts.chunks_exact(Wide::BYTES).map(|part| Wide::from_bytes(part.try_into().expect("32 bytes")));
         let mut next = || parts.next().expect("counted above");
         for (data, noisy) in fresh.buffers.iter_mut().take(self.constants.fractions.len()) {
             (*data, *noisy) = (next(), next());

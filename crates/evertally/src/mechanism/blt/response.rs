@@ -10,6 +10,7 @@
 //! The poles interlace, so every `ω` and `λ` is positive: all sums below add positive terms and keep their relative
 //! precision. `ℓ_0 = 1` gives `λ_0 + Σ λ_i = 1`.
 
+use super::MAX_BUFFERS;
 use super::buffers::{Buffers, FRACTION_BITS};
 
 /// A pole `θ` between 0 and 1, held by what is small when it is near 1.
@@ -56,42 +57,83 @@ pub(super) fn sum_of_sums(n: f64, q: f64, decayed: f64) -> f64 {
     0.5 * n * (n + 1.0) * series
 }
 
-/// `Σ_ik w_i w_k Σ_{j<n} (θ_i θ_k)^j`.
-pub(super) fn energy(weights: &[f64], poles: &[Pole], n: f64) -> f64 {
-    let decayed: Vec<f64> = poles.iter().map(|pole| pole.decayed(n)).collect();
-    let mut total = 0.0;
-    for i in 0..poles.len() {
-        for k in 0..=i {
-            let term = weights[i] * weights[k] * joined(decayed[i], decayed[k]) / joined(poles[i].q, poles[k].q);
-            total += if i == k { term } else { 2.0 * term };
+/// One number a buffer; those beyond the number of buffers are 0 and stay so.
+pub(super) type Row = [f64; MAX_BUFFERS];
+
+/// A weighted sum of exponentials, `Σ_i w_i θ_i^j`.
+#[derive(Clone, Debug)]
+pub(super) struct Modes {
+    pub(super) weights: Row,
+    pub(super) poles: Vec<Pole>,
+    /// `1 / (1 - θ_i θ_j)`.
+    pub(super) pairs: [Row; MAX_BUFFERS],
+}
+
+impl Modes {
+    fn new(weights: impl Iterator<Item = f64>, poles: Vec<Pole>) -> Self {
+        let mut modes = Self { weights: row(weights), poles, pairs: [[0.0; MAX_BUFFERS]; MAX_BUFFERS] };
+        for (pairs, own) in modes.pairs.iter_mut().zip(&modes.poles) {
+            *pairs = row(modes.poles.iter().map(|other| 1.0 / joined(own.q, other.q)));
         }
+        modes
     }
-    total
+
+    /// `1 - θ_i^n`.
+    pub(super) fn decayed(&self, n: f64) -> Row {
+        row(self.poles.iter().map(|pole| pole.decayed(n)))
+    }
+
+    /// `Σ_j w_j V_ij` with `V_ij = Σ_{s<n} (θ_i θ_j)^s`, from `1 - θ_i^n`.
+    pub(super) fn couplings(&self, decayed: &Row) -> Row {
+        let coupling = |i: usize| {
+            let term = |j: usize| self.weights[j] * joined(decayed[i], decayed[j]) * self.pairs[i][j];
+            (0..self.poles.len()).map(term).sum()
+        };
+        row((0..self.poles.len()).map(coupling))
+    }
+
+    /// `Σ_i w_i x_i`.
+    pub(super) fn weighted(&self, values: &Row) -> f64 {
+        self.weights.iter().zip(values).map(|(weight, value)| weight * value).sum()
+    }
+
+    /// `Σ_{j<n} (Σ_i w_i θ_i^j)²`.
+    fn energy(&self, n: f64) -> f64 {
+        self.weighted(&self.couplings(&self.decayed(n)))
+    }
+}
+
+/// The first numbers of a row.
+pub(super) fn row(values: impl Iterator<Item = f64>) -> Row {
+    let mut out = [0.0; MAX_BUFFERS];
+    out.iter_mut().zip(values).for_each(|(out, value)| *out = value);
+    out
 }
 
 /// Poles and residues.
 #[derive(Clone, Debug)]
 pub(super) struct Response {
-    /// `θ`, longest first.
-    pub(super) poles: Vec<Pole>,
-    /// `ω`.
-    pub(super) echoes: Vec<f64>,
-    /// `θ̂`.
-    pub(super) inverse: Vec<Pole>,
+    /// `ω` and `θ`, longest first.
+    pub(super) direct: Modes,
+    /// `λ` and `θ̂`.
+    pub(super) inverse: Modes,
     /// `λ_0`.
     pub(super) floor: f64,
-    /// `λ`.
-    pub(super) lambda: Vec<f64>,
 }
 
 impl Response {
     /// From interlacing poles.
     pub(super) fn of_poles(poles: Vec<Pole>, inverse: Vec<Pole>) -> Self {
-        let echoes = (0..poles.len()).map(|i| echo(&poles, &inverse, i)).collect();
-        let floor = poles.iter().zip(&inverse).map(|(p, r)| p.q / r.q).product();
-        // λ_i is the residue of the reciprocal over q̂_i, with the roles of the poles exchanged (the signs cancel).
-        let lambda = (0..inverse.len()).map(|i| -echo(&inverse, &poles, i) / inverse[i].q).collect();
-        Self { poles, echoes, inverse, floor, lambda }
+        let echoes: Vec<f64> = (0..poles.len()).map(|i| echo(&poles, &inverse, i)).collect();
+        Self::assemble(poles, &echoes, inverse)
+    }
+
+    fn assemble(poles: Vec<Pole>, echoes: &[f64], inverse: Vec<Pole>) -> Self {
+        let floor = poles.iter().zip(&inverse).map(|(pole, other)| pole.q / other.q).product();
+        // The residues of the reciprocal are those of `C` with the roles of the poles exchanged, and negative.
+        let lambda = row((0..inverse.len()).map(|i| -echo(&inverse, &poles, i) / inverse[i].q));
+        let direct = Modes::new(echoes.iter().copied(), poles);
+        Self { direct, inverse: Modes::new(lambda.into_iter(), inverse), floor }
     }
 
     /// Of frozen parameters: the poles of the inverse are the roots of `1 + Σ ω_i / (q_i - q̂)`, one between any two
@@ -105,18 +147,24 @@ impl Response {
         let ends = poles[1..].iter().map(|pole| pole.q).chain([1.0]);
         let inverse = poles.iter().zip(ends).map(|(pole, end)| Pole::from_gap(root(&poles, &echoes, pole.q, end)));
         let inverse = inverse.collect();
-        Self { echoes, ..Self::of_poles(poles, inverse) }
+        Self::assemble(poles, &echoes, inverse)
     }
 
     /// `Σ_{j<n} c_j²`: the squared norm of a column of `C` with `n ≥ 1` entries. Relative error below 10⁻¹²: see
     /// [`Response`]'s module; `expm1` of a negative number does not amplify relative errors.
     pub(super) fn column_norm_squared(&self, n: f64) -> f64 {
-        1.0 + energy(&self.echoes, &self.poles, n - 1.0)
+        1.0 + self.direct.energy(n - 1.0)
     }
 
     /// `Σ_{j<n} c_j`.
     pub(super) fn column_sum(&self, n: f64) -> f64 {
-        1.0 + self.echoes.iter().zip(&self.poles).map(|(echo, pole)| echo * pole.sum(n - 1.0)).sum::<f64>()
+        1.0 + self
+            .direct
+            .poles
+            .iter()
+            .zip(self.direct.weights)
+            .map(|(pole, echo)| echo * pole.sum(n - 1.0))
+            .sum::<f64>()
     }
 }
 

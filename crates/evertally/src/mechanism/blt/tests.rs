@@ -10,7 +10,14 @@ fn show() {
                 for d in counts.clone() {
                     let start = Instant::now();
                     match Blt::optimised(t, d, normalized, mean) {
-                        Ok(b) => println!("{t} {normalized} mean {mean} d {d}: max {:.5} mean {:.5} {:?} segs {} {}", b.figure(false), b.figure(true), start.elapsed(), b.constants.segments().len(), b.columns.l2_squared),
+                        Ok(b) => println!(
+                            "{t} {normalized} mean {mean} d {d}: max {:.5} mean {:.5} {:?} segs {} {}",
+                            b.figure(false),
+                            b.figure(true),
+                            start.elapsed(),
+                            b.constants.segments().len(),
+                            b.columns.l2_squared
+                        ),
                         Err(e) => println!("{t} {normalized} {mean} {d}: {e}"),
                     }
                 }
