@@ -26,7 +26,7 @@ mod response;
 mod segments;
 mod wide;
 
-pub use buffers::Buffers;
+pub use buffers::{BufferChoice, Buffers};
 
 use super::{ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, Spread, check_horizon, rounding};
 use crate::noise::Node;
@@ -43,7 +43,7 @@ pub(super) const MAX_BUFFERS: usize = 8;
 const MAX_HORIZON: u64 = 1 << 40;
 /// Head room for rounding in the closed forms of norms, whose relative error is below 10⁻¹²: they add positive terms.
 const ROUNDING: f64 = 1e-9;
-/// `best` takes another buffer if that lowers the figure by this share.
+/// `best` takes another buffer if that lowers the figure by so much.
 const WORTHWHILE: f64 = 5e-4;
 
 /// A buffered linear Toeplitz factorization, plain or with normalized columns.
@@ -94,20 +94,39 @@ impl Blt {
         Self::new(horizon, normalized, found)
     }
 
-    /// With as many buffers as are worth their time: one more lowers the figure by less than 0.05 %.
+    /// With as many buffers as are worth their time: until one more can be expected to lower the figure by less than 0.05 %,
+    /// if the gains go on falling in the last ratio.
     ///
     /// # Errors
     /// If the horizon is out of range.
     pub fn best(horizon: u64, normalized: bool, mean: bool) -> Result<Self> {
         let mut best = Self::optimised(horizon, 1, normalized, mean)?;
+        let mut last_gain = 1.0;
         for count in 2..=MAX_BUFFERS {
             let Ok(next) = Self::optimised(horizon, count, normalized, mean) else { break };
-            if next.figure(mean) > best.figure(mean) * (1.0 - WORTHWHILE) {
+            let gain = 1.0 - next.figure(mean) / best.figure(mean);
+            if gain < WORTHWHILE {
                 break;
             }
             best = next;
+            if gain * gain / last_gain < WORTHWHILE {
+                break;
+            }
+            last_gain = gain;
         }
         Ok(best)
+    }
+
+    /// With the buffers of a name; what it leaves open is optimised for the largest or the mean variance.
+    ///
+    /// # Errors
+    /// As [`Blt::new`] and [`Blt::optimised`].
+    pub fn chosen(horizon: u64, choice: BufferChoice, normalized: bool, mean: bool) -> Result<Self> {
+        match choice {
+            BufferChoice::Best => Self::best(horizon, normalized, mean),
+            BufferChoice::Count(count) => Self::optimised(horizon, count, normalized, mean),
+            BufferChoice::Given(buffers) => Self::new(horizon, normalized, buffers),
+        }
     }
 
     /// 2ρ·variance.

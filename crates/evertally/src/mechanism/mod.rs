@@ -24,7 +24,7 @@ mod smooth;
 mod square_root;
 mod trie;
 
-pub use blt::{Blt, Buffers};
+pub use blt::{Blt, BufferChoice, Buffers};
 pub use consistent::{ConsistentTree, Levels};
 pub use dense::{DensePair, Matrix};
 pub use digit_tree::DigitTree;

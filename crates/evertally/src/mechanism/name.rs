@@ -1,7 +1,8 @@
 //! The names by which mechanisms are chosen: `binary`, `kary(k=5)`, `subtract(k=19)`, `smooth(h=6,zeros=3)`, …
 
 use super::{
-    ConsistentTree, DigitTree, HonakerOnline, InputNoise, Levels, Mechanism, OutputNoise, Smooth, Spread, SquareRoot,
+    Blt, BufferChoice, ConsistentTree, DigitTree, HonakerOnline, InputNoise, Levels, Mechanism, OutputNoise, Smooth,
+    Spread, SquareRoot,
 };
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,10 @@ pub enum MechanismName {
     Sqrt,
     /// The same with columns of one length.
     NormalizedSqrt,
+    /// Buffered linear Toeplitz matrix.
+    Blt(BufferChoice),
+    /// The same with columns of one length.
+    NormalizedBlt(BufferChoice),
 }
 
 /// How the level weights of a consistent tree are named.
@@ -152,6 +157,8 @@ impl MechanismName {
             Self::Consistent(arity, levels) => Arc::new(consistent(horizon, arity, levels, shape.mean)?),
             Self::Sqrt => Arc::new(SquareRoot::new(horizon)?),
             Self::NormalizedSqrt => Arc::new(SquareRoot::normalized(horizon)?),
+            Self::Blt(choice) => Arc::new(Blt::chosen(horizon, choice, false, shape.mean)?),
+            Self::NormalizedBlt(choice) => Arc::new(Blt::chosen(horizon, choice, true, shape.mean)?),
         })
     }
 }
@@ -196,6 +203,10 @@ impl fmt::Display for MechanismName {
             Self::Consistent(Some(k), LevelChoice::Given(levels)) => write!(f, "consistent(k={k},levels={levels})"),
             Self::Sqrt => f.write_str("sqrt"),
             Self::NormalizedSqrt => f.write_str("normalized-sqrt"),
+            Self::Blt(BufferChoice::Best) => f.write_str("blt"),
+            Self::Blt(BufferChoice::Count(count)) => write!(f, "blt(buffers={count})"),
+            Self::Blt(BufferChoice::Given(buffers)) => write!(f, "blt({buffers})"),
+            Self::NormalizedBlt(choice) => write!(f, "normalized-{}", Self::Blt(*choice)),
             Self::Smooth(None) => f.write_str("smooth"),
             Self::Smooth(Some((height, zeros))) => write!(f, "smooth(h={height},zeros={zeros})"),
         }
@@ -226,10 +237,13 @@ impl FromStr for MechanismName {
             "consistent" => Self::Consistent(parameters.number("k")?, parameters.levels()?),
             "sqrt" => Self::Sqrt,
             "normalized-sqrt" => Self::NormalizedSqrt,
+            "blt" => Self::Blt(parameters.buffers()?),
+            "normalized-blt" => Self::NormalizedBlt(parameters.buffers()?),
             _ => {
                 return Err(Error::invalid(format!(
                     "unknown mechanism `{text}`; known: input, output, binary, honaker-online, kary(k=5), \
-                     subtract(k=19), smooth, smooth(h=6,zeros=3), consistent, consistent(k=12), sqrt, normalized-sqrt"
+                     subtract(k=19), smooth, smooth(h=6,zeros=3), consistent, consistent(k=12), sqrt, normalized-sqrt, \
+                     blt, blt(buffers=4), normalized-blt"
                 )));
             }
         };
@@ -282,6 +296,18 @@ impl<'a> Parameters<'a> {
             }
             (Some(weights), None) => Ok(LevelChoice::Given(weights.parse()?)),
             (None, None) => Ok(LevelChoice::Best),
+        }
+    }
+
+    fn buffers(&mut self) -> Result<BufferChoice> {
+        match (self.number("buffers")?, self.take("decay"), self.take("echo")) {
+            (None, None, None) => Ok(BufferChoice::Best),
+            (Some(count), None, None) => Ok(BufferChoice::Count(count)),
+            (None, Some(decay), Some(echo)) => Ok(BufferChoice::Given(format!("decay={decay},echo={echo}").parse()?)),
+            _ => Err(Error::invalid(format!(
+                "`{}` should have the parameter `buffers`, both of `decay` and `echo`, or none of them",
+                self.text
+            ))),
         }
     }
 

@@ -2,6 +2,13 @@
 
 use super::response::{Modes, Pole, Response, Row, joined};
 
+/// The number of terms of a geometric sum, with `1 - θ_i^n`.
+#[derive(Clone, Copy)]
+pub(super) struct Terms {
+    pub(super) n: f64,
+    pub(super) decayed: Row,
+}
+
 /// Derivatives by everything a [`Response`] holds, and by `1 - θ` and `-ln θ` of the poles as if they were independent.
 #[derive(Default)]
 pub(super) struct Adjoint {
@@ -22,9 +29,9 @@ struct ByPoles {
 impl ByPoles {
     /// Adds the derivatives of `square Σ w_i w_j V_ij + Σ linear_i w_j V_ij` with `V_ij = Σ_{s<n} (θ_i θ_j)^s`, by the
     /// poles here and by the weights `w` to `by_weight`.
-    fn add_quadratic(&mut self, modes: &Modes, n: f64, square: f64, linear: &Row, by_weight: &mut Row) {
+    fn add_quadratic(&mut self, modes: &Modes, terms: Terms, square: f64, linear: &Row, by_weight: &mut Row) {
         let Modes { weights, poles, pairs } = modes;
-        let decayed = modes.decayed(n);
+        let Terms { n, decayed } = terms;
         for i in 0..poles.len() {
             let mut by_decay = 0.0;
             for (j, other) in poles.iter().enumerate() {
@@ -41,14 +48,14 @@ impl ByPoles {
 }
 
 impl Adjoint {
-    /// Adds `factor` times the derivatives of the squared column norm of `entries + 1` entries.
-    pub(super) fn add_column(&mut self, response: &Response, entries: f64, factor: f64) {
+    /// Adds `factor` times the derivatives of the squared column norm of `entries.n + 1` entries.
+    pub(super) fn add_column(&mut self, response: &Response, entries: Terms, factor: f64) {
         self.direct.add_quadratic(&response.direct, entries, factor, &Row::default(), &mut self.echoes);
     }
 
-    /// Adds the derivatives of `square Σ λ_i λ_j V_ij + Σ linear_i λ_j V_ij` after `step` steps.
-    pub(super) fn add_couplings(&mut self, response: &Response, step: f64, square: f64, linear: &Row) {
-        self.inverse.add_quadratic(&response.inverse, step, square, linear, &mut self.lambda);
+    /// Adds the derivatives of `square Σ λ_i λ_j V_ij + Σ linear_i λ_j V_ij` after `steps.n` steps.
+    pub(super) fn add_couplings(&mut self, response: &Response, steps: Terms, square: f64, linear: &Row) {
+        self.inverse.add_quadratic(&response.inverse, steps, square, linear, &mut self.lambda);
     }
 
     /// Adds the derivative by `1 - θ̂_i^m`, whose own derivative by `-ln θ̂_i` is `by_rate`, and one by `1 - θ̂_i` where that

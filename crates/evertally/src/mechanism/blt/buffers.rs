@@ -27,6 +27,17 @@ pub struct Buffers {
     count: u8,
 }
 
+/// How the buffers of a BLT are named: `blt`, `blt(buffers=4)` or `blt(decay=…,echo=…)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BufferChoice {
+    /// As many as are worth their time, optimised.
+    Best,
+    /// So many, optimised.
+    Count(usize),
+    /// The given ones.
+    Given(Buffers),
+}
+
 impl Buffers {
     /// The given integers.
     ///

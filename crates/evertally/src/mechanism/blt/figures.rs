@@ -94,7 +94,7 @@ impl RowFigures {
             gained += inverse.weights[i] * decayed[i] / pole.q;
             kept += inverse.weights[i] * (1.0 - decayed[i]) * stage.covariances[i];
         }
-        let coupled = inverse.weighted(&inverse.couplings(&inverse.decayed(step as f64)));
+        let coupled = inverse.energy(&inverse.decayed(step as f64));
         let squared = stage.scale * stage.scale;
         (stage.variance + squared * (floor * (floor * m + 2.0 * gained) + coupled), 2.0 * stage.scale * kept)
     }

@@ -7,7 +7,7 @@
 //! and the maximum is softened to a power mean: it decides only where the optimiser stops, the figures of the
 //! result are computed from the result. The plain BLT has a single column scale, and its largest row is the last.
 
-use super::adjoint::Adjoint;
+use super::adjoint::{Adjoint, Terms};
 use super::response::{Pole, Response, Row, row};
 
 /// Ratio of neighbouring grid steps.
@@ -55,34 +55,35 @@ impl Objective {
         let (poles, inverse) = interlaced(&rates);
         let response = Response::of_poles(poles, inverse);
         let mut adjoint = Adjoint::default();
-        let horizon = self.steps[self.steps.len() - 1];
-
-        let scales = self.scales(&response);
+        let columns = self.columns(&response);
+        let norms: Vec<f64> = columns.iter().map(|column| 1.0 + response.direct.energy(&column.decayed)).collect();
+        let scales: Vec<f64> = if self.normalized {
+            norms.iter().map(|norm| libm::sqrt(*norm)).collect()
+        } else {
+            vec![1.0; self.steps.len()]
+        };
         let walk = Walk::forward(&response, &self.steps, &scales);
-        let (aggregate, shares) = self.aggregate(&walk.norms);
+        let (mut value, shares) = self.aggregate(&walk.norms);
         let by_scale = walk.backward(&response, &shares, &mut adjoint);
-        let mut value = aggregate;
         if self.normalized {
-            for ((by_scale, scale), step) in by_scale.iter().zip(&scales).zip(&self.steps) {
-                adjoint.add_column(&response, horizon - step, by_scale / (2.0 * scale));
+            for ((column, by_scale), scale) in columns.into_iter().zip(by_scale).zip(scales) {
+                adjoint.add_column(&response, column, by_scale / (2.0 * scale));
             }
         } else {
-            let norm = response.column_norm_squared(horizon);
-            value += libm::log(norm);
-            adjoint.add_column(&response, horizon - 1.0, 1.0 / norm);
+            value += libm::log(norms[0]);
+            adjoint.add_column(&response, columns[0], 1.0 / norms[0]);
         }
         let mut gradient = adjoint.of_rates(&response);
         chain_to_coordinates(y, &rates, &mut gradient);
         (value, gradient)
     }
 
-    /// `D` up to each grid step: the norm of the column that begins there, which is the shortest of its range.
-    fn scales(&self, response: &Response) -> Vec<f64> {
+    /// The columns, less their first entry, whose norms matter: the longest; or, for a normalized BLT, the one that begins at
+    /// each grid step, whose norm is the scale of the steps before.
+    fn columns(&self, response: &Response) -> Vec<Terms> {
         let horizon = self.steps[self.steps.len() - 1];
-        let scale = |step: &f64| {
-            if self.normalized { libm::sqrt(response.column_norm_squared(horizon - step + 1.0)) } else { 1.0 }
-        };
-        self.steps.iter().map(scale).collect()
+        let first = if self.normalized { &self.steps[..] } else { &[1.0] };
+        first.iter().map(|step| horizon - step).map(|n| Terms { n, decayed: response.direct.decayed(n) }).collect()
     }
 
     /// The logarithm of the aggregate, and its derivatives by the norms.
@@ -155,9 +156,10 @@ struct Walk {
 
 /// What is known of the steps from one grid step to the next, which have one scale.
 struct Range {
-    /// Number of steps, and their last.
+    /// Number of steps.
     length: f64,
-    last: f64,
+    /// All steps up to the last of them.
+    so_far: Terms,
     scale: f64,
     /// By how much the scale falls at the end.
     fall: f64,
@@ -182,13 +184,14 @@ impl Walk {
             let decayed = inverse.decayed(length);
             let gained = |i: usize| decayed[i] * (scale * floor / inverse.poles[i].q - before[i]);
             let covariances = row((0..inverse.poles.len()).map(|i| before[i] + gained(i)));
-            let couplings = inverse.couplings(&inverse.decayed(last));
+            let so_far = Terms { n: last, decayed: inverse.decayed(last) };
+            let couplings = inverse.couplings(&so_far.decayed);
             let (crossed, coupled) = (inverse.weighted(&covariances), inverse.weighted(&couplings));
             variance += scale * scale * floor * floor * length;
             walk.norms.push(variance + scale * (2.0 * crossed + scale * coupled));
             walk.ranges.push(Range {
                 length,
-                last,
+                so_far,
                 scale,
                 fall,
                 before,
@@ -217,7 +220,7 @@ impl Walk {
             let by_fall = 2.0 * variance * (crossed + fall * coupled) + product;
             let by_crossed = 2.0 * (fall * variance + scale * share);
             let by_coupled = fall * fall * variance + scale * scale * share;
-            adjoint.add_couplings(response, range.last, by_coupled, &covariances.map(|k| fall * k));
+            adjoint.add_couplings(response, range.so_far, by_coupled, &covariances.map(|k| fall * k));
             by_scale[p] += 2.0 * share * (crossed + scale * coupled) + by_fall;
             if let Some(next) = by_scale.get_mut(p + 1) {
                 *next -= by_fall;

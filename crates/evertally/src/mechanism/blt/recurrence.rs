@@ -103,9 +103,9 @@ impl Recurrence {
         if weight == 1 { sum } else { sum.div_euclid(weight) }
     }
 
-    /// The number `y_t` that is protected, in noise steps.
+    /// `n_t` of the value `v_t`, in noise steps: what noise must protect.
     #[inline]
-    fn protected(&mut self, value: i128, noise: i128) -> Wide {
+    pub(super) fn protected(&mut self, value: i128) -> Wide {
         let bits = self.constants.bits;
         let data = Wide::shifted_up(Wide::from(value));
         let mut echo = Wide::default();
@@ -114,13 +114,13 @@ impl Recurrence {
             *buffer = buffer.times_fraction(*decay).plus(data);
         }
         // fits: value < 2^78, b ≤ 36
-        Wide::from(value << bits).plus(echo.shifted_down(GUARD - bits)).plus(Wide::from(noise))
+        Wide::from(value << bits).plus(echo.shifted_down(GUARD - bits))
     }
 
-    /// `w_t` in units of `2^-64` noise steps.
+    /// `w_t` of `y_t`, in units of `2^-64` noise steps.
     #[inline]
-    fn solved(&mut self, protected: Wide) -> Wide {
-        let mut solved = Wide::shifted_up(protected);
+    fn solved(&mut self, noisy: Wide) -> Wide {
+        let mut solved = Wide::shifted_up(noisy);
         let mut decayed = [Wide::default(); MAX_BUFFERS];
         for (((_, buffer), (decay, loudness)), decayed) in
             self.buffers.iter().zip(&self.constants.fractions).zip(&mut decayed)
@@ -154,8 +154,8 @@ impl Cursor for Recurrence {
             (self.run, self.segment) = (Wide::default(), self.segment + 1);
         }
         let weight = self.constants.segments[self.segment].weight;
-        let protected = self.protected(i128::from(total) * i128::from(weight), noise);
-        let solved = self.solved(protected);
+        let protected = self.protected(i128::from(total) * i128::from(weight));
+        let solved = self.solved(protected.plus(Wide::from(noise)));
         self.run = self.run.plus(solved);
         let sum = self.settled + self.unsettled();
         let release = (sum + (1 << (SUM_BITS - 1))) >> SUM_BITS;

@@ -97,9 +97,9 @@ impl Modes {
         self.weights.iter().zip(values).map(|(weight, value)| weight * value).sum()
     }
 
-    /// `Σ_{j<n} (Σ_i w_i θ_i^j)²`.
-    fn energy(&self, n: f64) -> f64 {
-        self.weighted(&self.couplings(&self.decayed(n)))
+    /// `Σ_{j<n} (Σ_i w_i θ_i^j)²`, from `1 - θ_i^n`.
+    pub(super) fn energy(&self, decayed: &Row) -> f64 {
+        self.weighted(&self.couplings(decayed))
     }
 }
 
@@ -153,7 +153,7 @@ impl Response {
     /// `Σ_{j<n} c_j²`: the squared norm of a column of `C` with `n ≥ 1` entries. Relative error below 10⁻¹²: see
     /// [`Response`]'s module; `expm1` of a negative number does not amplify relative errors.
     pub(super) fn column_norm_squared(&self, n: f64) -> f64 {
-        1.0 + self.direct.energy(n - 1.0)
+        1.0 + self.direct.energy(&self.direct.decayed(n - 1.0))
     }
 
     /// `Σ_{j<n} c_j`.
