@@ -29,6 +29,7 @@ use std::sync::Arc;
 pub(super) const WEIGHT_BITS: u32 = 14;
 /// Fixed-point bits behind the grid at first, less where the reach is: enough that one rounding in 2^40 needs more.
 const GUARD: u32 = 72;
+
 /// The cursor of a factorization with a lower triangular `R`.
 pub(super) struct Filter {
     rows: Rows,
@@ -44,7 +45,7 @@ pub(super) struct Filter {
 
 impl Filter {
     pub(super) fn new(rows: Rows, weights: Option<Arc<[u32]>>) -> Self {
-        let guard = GUARD - (REACH - rows.reach());
+        let guard = GUARD - (rows::REACH - rows.reach());
         Self::with_guard(rows, weights, guard)
     }
 

@@ -9,6 +9,7 @@
 //!
 //! Mechanisms know nothing of noise laws: a [`Cursor`] asks its caller for the value of a node.
 
+mod blt;
 mod combinations;
 mod consistent;
 mod dense;
@@ -29,13 +30,14 @@ mod smooth;
 mod square_root;
 mod trie;
 
+pub use blt::{Blt, BufferChoice, Buffers};
 pub use consistent::{ConsistentTree, Levels};
 pub use dense::{DensePair, Matrix};
 pub use digit_tree::DigitTree;
 pub use flat::{InputNoise, OutputNoise};
 pub use hats::{HatLevels, Hats};
 pub use honaker::HonakerOnline;
-pub use name::{LevelChoice, MechanismName, NamedShape};
+pub use name::{HatChoice, LevelChoice, MechanismName, NamedShape, Optimum};
 pub use optimal::{Certificate, DenseOptimum};
 pub use path_sum::PathSum;
 pub use pure_optimal::PureOptimum;
@@ -215,7 +217,32 @@ pub trait Cursor: Send {
     /// The caller keeps the step within the horizon.
     fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128;
 
-    /// Moves to any step (0 ≤ `step` ≤ `T`), forwards or backwards, and returns its noise (0 for step 0).
+    /// Moves to the next step, whose data sum to `total` grid units and bring the exact running sum to `closed`, and returns
+    /// the release less that sum, in units of `2^-fraction_bits`.
+    ///
+    /// For most mechanisms that is `(L z)_t` whatever the data. One that rounds the sums it protects has to see them: its
+    /// release is computed from the protected sums alone, and the rounding shows here.
+    fn advance_with(&mut self, _total: i64, _closed: i64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        self.advance(draw)
+    }
+
+    /// What a cursor must [recall](Self::recall) to stand where this one does, or `None` where [`seek`](Self::seek) is
+    /// enough: where no noise depends on the data. It holds data: keep it as safe as them.
+    fn memory(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Moves to `step` (0 ≤ `step` ≤ `T`) with the [memory](Self::memory) of a cursor that stood there, and returns what that
+    /// one returned last (0 for step 0).
+    ///
+    /// # Errors
+    /// If this is not the memory of a cursor of the same mechanism.
+    fn recall(&mut self, _step: u64, _memory: &[u8]) -> Result<i128> {
+        Err(Error::state("the saved state holds a memory that its mechanism does not have"))
+    }
+
+    /// Moves to any step (0 ≤ `step` ≤ `T`), forwards or backwards, and returns its noise (0 for step 0): that of a stream of
+    /// zeros where it depends on the data.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128;
 }
 

@@ -1,14 +1,14 @@
 //! The names by which mechanisms are chosen: `binary`, `kary(k=5)`, `subtract(k=19)`, `smooth(h=6,zeros=3)`, …
 
 use super::{
-    ConsistentTree, DigitTree, HonakerOnline, InputNoise, Levels, Mechanism, OutputNoise, PathSum, Smooth, Spread,
-    SquareRoot,
+    Blt, BufferChoice, ConsistentTree, DenseOptimum, DigitTree, HatLevels, Hats, HonakerOnline, InputNoise, Levels,
+    Mechanism, OutputNoise, PathSum, PureOptimum, Smooth, Spread, SquareRoot,
 };
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
+
+mod text;
 
 /// A mechanism as a user names it; parameters left out are chosen when it is built for a horizon.
 ///
@@ -46,6 +46,40 @@ pub enum MechanismName {
     Sqrt,
     /// The same with columns of one length.
     NormalizedSqrt,
+    /// Buffered linear Toeplitz matrix.
+    Blt(BufferChoice),
+    /// The same with columns of one length.
+    NormalizedBlt(BufferChoice),
+    /// The first so many diagonals of the square root.
+    BandedSqrt(u64),
+    /// The inverse of the first so many diagonals of the inverse square root.
+    BandedInverseSqrt(u64),
+    /// The optimum for Gaussian noise.
+    Dense(Optimum),
+    /// The best that a numeric search finds for Laplace noise.
+    DensePure(Optimum),
+    /// Single steps and overlapping hats.
+    Hats(HatChoice),
+}
+
+/// How a numerically optimised factorization is named.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Optimum {
+    /// Whether the mean variance is minimised, or the largest; `None` = as the figure at hand.
+    pub mean: Option<bool>,
+    /// Digest of the matrix; `None` = whatever is found.
+    pub digest: Option<u32>,
+}
+
+/// How the levels of hats are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HatChoice {
+    /// The best.
+    Best,
+    /// These spacings (up to the first 0) with the best shares.
+    Spaced([u32; MOST_LEVELS]),
+    /// The given ones.
+    Given(HatLevels),
 }
 
 /// How the level weights of a tree are named.
@@ -129,12 +163,18 @@ impl NamedShape {
     }
 }
 
+/// Most levels of hats.
+const MOST_LEVELS: usize = 6;
+
 /// Arities the search tries.
 const SEARCHED_ARITIES: std::ops::RangeInclusive<u64> = 2..=64;
 
 impl MechanismName {
     /// Every family, with parameters left open.
-    pub const FAMILIES: [MechanismName; 11] = [
+    ///
+    /// `dense-pure`, whose search takes minutes, and the banded square roots, which need a number of bands, are built where
+    /// they are asked for.
+    pub const FAMILIES: [MechanismName; 15] = [
         Self::Input,
         Self::Output,
         Self::Binary,
@@ -144,8 +184,12 @@ impl MechanismName {
         Self::Smooth(None),
         Self::Consistent(None, LevelChoice::Best),
         Self::PathSum(LevelChoice::Best),
+        Self::Hats(HatChoice::Best),
         Self::Sqrt,
         Self::NormalizedSqrt,
+        Self::Blt(BufferChoice::Best),
+        Self::NormalizedBlt(BufferChoice::Best),
+        Self::Dense(Optimum { mean: None, digest: None }),
     ];
 
     /// Whether time and memory grow with the horizon instead of its logarithm.
@@ -156,8 +200,11 @@ impl MechanismName {
     /// Longest horizon for which a search considers this family: building or running it takes a few seconds there.
     pub fn longest_searched(self) -> u64 {
         match self {
+            Self::DensePure(_) => 1 << 6,
+            Self::Dense(_) => 1 << 11,
+            Self::NormalizedSqrt | Self::Consistent(..) | Self::BandedSqrt(_) | Self::BandedInverseSqrt(_) => 1 << 14,
             Self::Sqrt => 1 << 20,
-            Self::NormalizedSqrt | Self::Consistent(..) => 1 << 14,
+            Self::Hats(_) => 1 << 22,
             _ => super::MAX_HORIZON,
         }
     }
@@ -184,7 +231,38 @@ impl MechanismName {
             Self::PathSum(LevelChoice::Given(weights)) => Arc::new(PathSum::new(horizon, weights)?),
             Self::Sqrt => Arc::new(SquareRoot::new(horizon)?),
             Self::NormalizedSqrt => Arc::new(SquareRoot::normalized(horizon)?),
+            Self::BandedSqrt(bands) => Arc::new(SquareRoot::banded(horizon, bands)?),
+            Self::BandedInverseSqrt(bands) => Arc::new(SquareRoot::banded_inverse(horizon, bands)?),
+            Self::Dense(optimum) => Arc::new(dense(horizon, optimum, shape.mean)?),
+            Self::DensePure(optimum) => Arc::new(dense_pure(horizon, optimum, shape.mean)?),
+            Self::Hats(HatChoice::Best) => Arc::new(Hats::best(horizon, shape.mean)?),
+            Self::Hats(HatChoice::Spaced(spacings)) => {
+                let count = spacings.iter().position(|w| *w == 0).unwrap_or(MOST_LEVELS);
+                Arc::new(Hats::with_spacings(horizon, &spacings[..count], shape.mean)?)
+            }
+            Self::Hats(HatChoice::Given(levels)) => Arc::new(Hats::new(horizon, &levels)?),
+            Self::Blt(choice) => Arc::new(Blt::chosen(horizon, choice, false, shape.mean)?),
+            Self::NormalizedBlt(choice) => Arc::new(Blt::chosen(horizon, choice, true, shape.mean)?),
         })
+    }
+}
+
+fn dense(horizon: u64, optimum: Optimum, mean: bool) -> Result<DenseOptimum> {
+    let mean = optimum.mean.unwrap_or(mean);
+    match optimum.digest {
+        Some(digest) => DenseOptimum::with_digest(horizon, mean, digest),
+        None => DenseOptimum::solve(horizon, mean),
+    }
+}
+
+fn dense_pure(horizon: u64, optimum: Optimum, mean: bool) -> Result<PureOptimum> {
+    let found = PureOptimum::search(horizon, optimum.mean.unwrap_or(mean), &mut |_, _| ())?;
+    match optimum.digest {
+        Some(digest) if digest != found.digest() => Err(Error::invalid(format!(
+            "`dense-pure` with digest {digest:08x} was found by another version of this program; this one finds {}",
+            found.name()
+        ))),
+        _ => Ok(found),
     }
 }
 
@@ -204,145 +282,4 @@ fn best_arity(shape: &NamedShape, build: impl Fn(u64) -> Result<DigitTree>) -> R
     let candidates = SEARCHED_ARITIES.map(build).collect::<Result<Vec<_>>>()?;
     let best = candidates.into_iter().min_by(|a, b| shape.of(a).total_cmp(&shape.of(b)));
     Ok(Arc::new(best.expect("the range of arities is not empty")))
-}
-
-impl fmt::Display for MechanismName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Input => f.write_str("input"),
-            Self::Output => f.write_str("output"),
-            Self::Binary => f.write_str("binary"),
-            Self::HonakerOnline => f.write_str("honaker-online"),
-            Self::Kary(None) => f.write_str("kary"),
-            Self::Kary(Some(k)) => write!(f, "kary(k={k})"),
-            Self::Subtract(None) => f.write_str("subtract"),
-            Self::Subtract(Some(k)) => write!(f, "subtract(k={k})"),
-            Self::Consistent(None, _) => f.write_str("consistent"),
-            Self::Consistent(Some(k), LevelChoice::Best) => write!(f, "consistent(k={k})"),
-            Self::Consistent(Some(k), LevelChoice::Uniform { root: true }) => {
-                write!(f, "consistent(k={k},levels=uniform)")
-            }
-            Self::Consistent(Some(k), LevelChoice::Uniform { root: false }) => {
-                write!(f, "consistent(k={k},levels=uniform,root=false)")
-            }
-            Self::Consistent(Some(k), LevelChoice::Given(levels)) => write!(f, "consistent(k={k},levels={levels})"),
-            Self::PathSum(LevelChoice::Best) => f.write_str("path-sum"),
-            Self::PathSum(LevelChoice::Uniform { root: true }) => f.write_str("path-sum(levels=unit)"),
-            Self::PathSum(LevelChoice::Uniform { root: false }) => f.write_str("path-sum(levels=unit,root=false)"),
-            Self::PathSum(LevelChoice::Given(levels)) => write!(f, "path-sum(levels={levels})"),
-            Self::Sqrt => f.write_str("sqrt"),
-            Self::NormalizedSqrt => f.write_str("normalized-sqrt"),
-            Self::Smooth(None) => f.write_str("smooth"),
-            Self::Smooth(Some((height, zeros))) => write!(f, "smooth(h={height},zeros={zeros})"),
-        }
-    }
-}
-
-impl FromStr for MechanismName {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let mut parameters = Parameters::split(text)?;
-        let name = match parameters.stem {
-            "input" => Self::Input,
-            "output" => Self::Output,
-            "binary" => Self::Binary,
-            "honaker-online" => Self::HonakerOnline,
-            "kary" => Self::Kary(parameters.number("k")?),
-            "subtract" => Self::Subtract(parameters.number("k")?),
-            "smooth" => match (parameters.number("h")?, parameters.number("zeros")?) {
-                (None, None) => Self::Smooth(None),
-                (Some(height), Some(zeros)) => Self::Smooth(Some((height, zeros))),
-                _ => {
-                    return Err(Error::invalid(format!(
-                        "`{text}` should have both parameters `h` and `zeros`, or neither"
-                    )));
-                }
-            },
-            "consistent" => Self::Consistent(parameters.number("k")?, parameters.levels("uniform")?),
-            "path-sum" => Self::PathSum(parameters.levels("unit")?),
-            "sqrt" => Self::Sqrt,
-            "normalized-sqrt" => Self::NormalizedSqrt,
-            _ => {
-                return Err(Error::invalid(format!(
-                    "unknown mechanism `{text}`; known: input, output, binary, honaker-online, kary(k=5), \
-                     subtract(k=19), smooth, smooth(h=6,zeros=3), consistent, consistent(k=12), path-sum, sqrt, \
-                     normalized-sqrt"
-                )));
-            }
-        };
-        parameters.none_left()?;
-        Ok(name)
-    }
-}
-
-/// The parts of `stem(key=value,…)`; parameters are taken out one by one.
-struct Parameters<'a> {
-    text: &'a str,
-    stem: &'a str,
-    rest: Vec<(&'a str, &'a str)>,
-}
-
-impl<'a> Parameters<'a> {
-    fn split(text: &'a str) -> Result<Self> {
-        let malformed = || Error::invalid(format!("malformed mechanism `{text}`; write it like `smooth(h=6,zeros=3)`"));
-        let Some((stem, rest)) = text.trim().split_once('(') else {
-            return Ok(Self { text, stem: text.trim(), rest: vec![] });
-        };
-        let inner = rest.strip_suffix(')').ok_or_else(malformed)?;
-        let pair = |part: &'a str| part.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
-        let rest = inner.split(',').map(|part| pair(part).ok_or_else(malformed)).collect::<Result<Vec<_>>>()?;
-        Ok(Self { text, stem: stem.trim(), rest })
-    }
-
-    fn take(&mut self, key: &str) -> Option<&'a str> {
-        let place = self.rest.iter().position(|(name, _)| *name == key)?;
-        Some(self.rest.remove(place).1)
-    }
-
-    fn number<N: FromStr>(&mut self, key: &str) -> Result<Option<N>> {
-        let Some(value) = self.take(key) else { return Ok(None) };
-        let refuse = |_| Error::invalid(format!("`{key}` of `{}` should be a whole number, got `{value}`", self.text));
-        value.parse().map(Some).map_err(refuse)
-    }
-
-    /// `levels` and `root`, where `equal` is the word for equal weights.
-    fn levels(&mut self, equal: &str) -> Result<LevelChoice> {
-        let root = match self.take("root") {
-            None => None,
-            Some("true") => Some(true),
-            Some("false") => Some(false),
-            Some(other) => return Err(Error::invalid(format!("`root` should be true or false, got `{other}`"))),
-        };
-        match (self.take("levels"), root) {
-            (Some(word), _) if word == equal => Ok(LevelChoice::Uniform { root: root.unwrap_or(true) }),
-            (_, Some(_)) => Err(Error::invalid(format!(
-                "`root` goes with `levels={equal}`; one weight fewer leaves the root out, too"
-            ))),
-            (Some(weights), None) => Ok(LevelChoice::Given(weights.parse()?)),
-            (None, None) => Ok(LevelChoice::Best),
-        }
-    }
-
-    fn none_left(&self) -> Result<()> {
-        match self.rest.first() {
-            None => Ok(()),
-            Some((key, _)) => {
-                Err(Error::invalid(format!("`{}` has no parameter `{key}`, in `{}`", self.stem, self.text)))
-            }
-        }
-    }
-}
-
-impl TryFrom<String> for MechanismName {
-    type Error = Error;
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<MechanismName> for String {
-    fn from(name: MechanismName) -> Self {
-        name.to_string()
-    }
 }

@@ -1,13 +1,15 @@
 //! Versioned bytes of a stream's state.
 //!
 //! A state holds the exact sums of the data so far (keep it as safe as the data) and no noise: noise is recomputed from
-//! the key. Layout, all integers little endian:
+//! the key. Where the noise of a release depends on the data (a BLT rounds the sums it protects), a state of version 2
+//! holds the [memory](crate::mechanism::Cursor::memory) of the mechanism for every stream, too. Layout, all integers little
+//! endian:
 //!
 //! | bytes | content |
 //! |---|---|
 //! | 16 | magic `evertally state\n` |
-//! | 4 | version, 1 |
-//! | … | body in postcard form: plan digest, key id, stream name, layout, step, sums |
+//! | 4 | version, 1 or 2 |
+//! | … | body in postcard form: plan digest, key id, stream name, layout, step, sums; in version 2 then the memories |
 //! | 32 | BLAKE3 keyed hash of everything before, key = the stream's `State` key |
 //!
 //! The keyed hash refuses damaged bytes, and bytes that someone without the key has changed. It cannot refuse an older
@@ -21,7 +23,9 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 const MAGIC: &[u8; 16] = b"evertally state\n";
-const VERSION: u32 = 1;
+/// Version of a state without memories, and of one with them.
+const PLAIN: u32 = 1;
+const WITH_MEMORY: u32 = 2;
 const HEADER: usize = MAGIC.len() + 4;
 const CHECK: usize = 32;
 
@@ -35,11 +39,21 @@ pub(crate) enum Layout {
 }
 
 /// The changing part of a state.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Saved {
     pub(crate) step: u64,
     /// Sum of the closed steps and of the open one, for every group.
     pub(crate) sums: Vec<(i64, i64)>,
+    /// The memory of the mechanism for every group, or empty where it has none. Written after the body, in version 2 only.
+    #[serde(skip)]
+    pub(crate) memories: Vec<Vec<u8>>,
+}
+
+impl Saved {
+    /// The memory of the mechanism for the group at this place.
+    pub(crate) fn memory(&self, place: usize) -> Option<&[u8]> {
+        self.memories.get(place).map(Vec::as_slice)
+    }
 }
 
 /// What a state must belong to, and the key that proves it.
@@ -74,11 +88,15 @@ impl StateId {
             key_id: *self.key_id.as_bytes(),
             name: self.name.as_str().to_owned(),
             layout: self.layout,
-            saved: Saved { step: saved.step, sums: saved.sums.clone() },
+            saved: saved.clone(),
         };
+        let version = if saved.memories.is_empty() { PLAIN } else { WITH_MEMORY };
         let mut bytes = MAGIC.to_vec();
-        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend(version.to_le_bytes());
         bytes.extend(postcard::to_allocvec(&body).expect("a state is plain data"));
+        if version == WITH_MEMORY {
+            bytes.extend(postcard::to_allocvec(&saved.memories).expect("a state is plain data"));
+        }
         let check = blake3::keyed_hash(&self.check_key, &bytes);
         bytes.extend(check.as_bytes());
         bytes
@@ -91,19 +109,23 @@ impl StateId {
             return Err(Error::state("these bytes are not a saved evertally state"));
         }
         let version = u32::from_le_bytes(bytes[MAGIC.len()..HEADER].try_into().expect("4 bytes"));
-        if version != VERSION {
+        if version != PLAIN && version != WITH_MEMORY {
             return Err(Error::state(format!(
-                "the saved state has version {version}, and this program reads version {VERSION}"
+                "the saved state has version {version}, and this program reads versions {PLAIN} and {WITH_MEMORY}"
             )));
         }
         let (content, check) = bytes.split_at(bytes.len() - CHECK);
-        let (body, rest): (Body, _) = postcard::take_from_bytes(&content[HEADER..]).map_err(|_| damaged())?;
+        let (mut body, mut rest): (Body, _) = postcard::take_from_bytes(&content[HEADER..]).map_err(|_| damaged())?;
         self.check_owner(&body)?;
+        if version == WITH_MEMORY {
+            (body.saved.memories, rest) = postcard::take_from_bytes(rest).map_err(|_| damaged())?;
+        }
         // The hash comes after the owner: bytes of another stream fail both, and the owner says why.
         if !bool::from(blake3::keyed_hash(&self.check_key, content).as_bytes().ct_eq(check)) || !rest.is_empty() {
             return Err(damaged());
         }
-        if body.saved.step > horizon || body.saved.sums.len() != streams {
+        let memories = if version == PLAIN { 0 } else { streams };
+        if body.saved.step > horizon || body.saved.sums.len() != streams || body.saved.memories.len() != memories {
             return Err(damaged());
         }
         Ok(body.saved)

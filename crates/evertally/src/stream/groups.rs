@@ -135,7 +135,11 @@ impl GroupedSums {
 
     /// The [state](crate::state) of all groups. It holds exact sums: keep it as safe as the data.
     pub fn save(&self) -> Vec<u8> {
-        self.id.seal(&Saved { step: self.step, sums: self.series.iter().map(Series::sums).collect() })
+        self.id.seal(&Saved {
+            step: self.step,
+            sums: self.series.iter().map(Series::sums).collect(),
+            memories: self.series.iter().filter_map(Series::memory).collect(),
+        })
     }
 
     /// Continues saved streams.
@@ -145,8 +149,8 @@ impl GroupedSums {
     pub fn restore(plan: Plan, key: &SecretKey, name: StreamName, groups: Groups, state: &[u8]) -> Result<Self> {
         let mut stream = Self::new(plan, key, name, groups)?;
         let saved = stream.id.open(state, stream.plan.horizon(), stream.series.len())?;
-        for (series, sums) in stream.series.iter_mut().zip(saved.sums) {
-            series.restore(&stream.plan, saved.step, sums)?;
+        for (place, (series, sums)) in stream.series.iter_mut().zip(&saved.sums).enumerate() {
+            series.restore(&stream.plan, saved.step, *sums, saved.memory(place))?;
         }
         stream.step = saved.step;
         Ok(stream)

@@ -105,18 +105,22 @@ impl RunningSum {
 
     /// The stream's [state](crate::state). It holds exact sums: keep it as safe as the data.
     pub fn save(&self) -> Vec<u8> {
-        self.id.seal(&Saved { step: self.step, sums: vec![self.series.sums()] })
+        self.id.seal(&Saved {
+            step: self.step,
+            sums: vec![self.series.sums()],
+            memories: self.series.memory().into_iter().collect(),
+        })
     }
 
     /// Continues a saved stream. `O(log T)` draws (`O(step)` for `input`, `honaker-online` and the
-    /// square roots, which take `O(step²)` time).
+    /// square roots, which take `O(step²)` time); none where the state holds a memory of the mechanism.
     ///
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, stream or key.
     pub fn restore(plan: Plan, key: &SecretKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let mut stream = Self::new(plan, key, name)?;
         let saved = stream.id.open(state, stream.plan.horizon(), 1)?;
-        stream.series.restore(&stream.plan, saved.step, saved.sums[0])?;
+        stream.series.restore(&stream.plan, saved.step, saved.sums[0], saved.memory(0))?;
         stream.step = saved.step;
         Ok(stream)
     }

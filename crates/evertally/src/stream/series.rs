@@ -37,18 +37,19 @@ impl Series {
         }
     }
 
-    /// Closes the open step and the empty ones after it through `step`, and returns the release of the last. The caller has
+    /// Closes the open step and the empty ones after it through `step`, and returns the release of the last: at once where
+    /// the mechanism has random access (its noise is then independent of the data), else step by step. The caller has
     /// checked the horizon and the direction.
     pub(super) fn close_through(&mut self, plan: &Plan, step: u64) -> Release {
         let noise = &self.noise;
         let draw = &mut |node| plan.law().sample(&mut noise.bits(node));
         self.closed += self.open; // fits: checked by every `add`
-        self.open = 0;
+        let mut total = std::mem::take(&mut self.open);
         if step > self.cursor.step() + 1 && plan.mechanism().random_access() {
             self.last = self.cursor.seek(step, draw);
         }
         while self.cursor.step() < step {
-            self.last = self.cursor.advance(draw);
+            self.last = self.cursor.advance_with(std::mem::take(&mut total), self.closed, draw);
         }
         self.release(plan)
     }
@@ -66,15 +67,26 @@ impl Series {
         (self.closed, self.open)
     }
 
-    /// Puts back saved sums and moves the noise to `step`.
-    pub(super) fn restore(&mut self, plan: &Plan, step: u64, sums: (i64, i64)) -> Result<()> {
+    /// The memory of the cursor, where noise depends on the data.
+    pub(super) fn memory(&self) -> Option<Vec<u8>> {
+        self.cursor.memory()
+    }
+
+    /// Puts back saved sums, and the cursor with its memory, if it has one, at `step`.
+    pub(super) fn restore(&mut self, plan: &Plan, step: u64, sums: (i64, i64), memory: Option<&[u8]>) -> Result<()> {
         let (closed, open) = sums;
         if closed.checked_add(open).is_none() {
             return Err(Error::state("the saved sums overflow"));
         }
-        let noise = &self.noise;
         (self.closed, self.open) = (closed, open);
-        self.last = self.cursor.seek(step, &mut |node| plan.law().sample(&mut noise.bits(node)));
+        let noise = &self.noise;
+        self.last = match memory {
+            Some(memory) => self.cursor.recall(step, memory)?,
+            None if self.cursor.memory().is_some() => {
+                return Err(Error::state("the saved state lacks the memory of its mechanism"));
+            }
+            None => self.cursor.seek(step, &mut |node| plan.law().sample(&mut noise.bits(node))),
+        };
         Ok(())
     }
 }

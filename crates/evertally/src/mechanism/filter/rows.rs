@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// Noise below `2^(REACH - guard)` fits the 128-bit path for Toeplitz coefficients: then `v` stays below
 /// `3 · 2^(REACH - 16) < 2^100`, and the sum of its products with 2^20 coefficients that add up to less than 2^27 below 2^127.
 /// Larger noise lowers the guard; the largest that a plan can mean, 2^74 (2^14 times its largest scale), leaves 40 bits.
-const REACH: u32 = 114;
+pub(super) const REACH: u32 = 114;
 /// The same for other matrices, see [`Rows::Packed`]; it leaves 32 bits.
 const PACKED_REACH: u32 = 106;
 

@@ -1,0 +1,51 @@
+//! Column weights that are constant on segments of steps.
+//!
+//! Column `j` of `C` has `n = T - j + 1` entries, so its norm `D` falls with `j`. Instead of `1 / D` it gets an integer weight
+//! `W` near `2^14 / D`, the same for a segment of columns whose lengths differ by a fiftieth at most (single ones below 50):
+//! `O(log T)` integers. A weight is rounded down from the longest column of its segment, so that no column is longer than
+//! the last one, whose norm is exactly `2^14`.
+
+use super::response::Response;
+
+/// Bits of the weights of a normalized BLT.
+pub(super) const WEIGHT_BITS: u32 = 14;
+/// Lengths of the columns of one segment differ by less than one part in so many.
+const FINENESS: u64 = 50;
+
+/// Consecutive steps with one weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    /// The last of them, from 1.
+    pub(super) last: u64,
+    /// `W`.
+    pub(super) weight: u32,
+}
+
+/// A single segment of weight 1.
+pub(super) fn plain(horizon: u64) -> Vec<Segment> {
+    vec![Segment { last: horizon, weight: 1 }]
+}
+
+/// The segments of a normalized BLT, in order of steps.
+pub(super) fn normalized(response: &Response, horizon: u64) -> Vec<Segment> {
+    let mut segments: Vec<Segment> = vec![];
+    let mut shortest = 1;
+    while shortest <= horizon {
+        let longest = (shortest + shortest / FINENESS).min(horizon);
+        let weight = weight(response.column_norm_squared(longest as f64));
+        match segments.last_mut() {
+            Some(later) if later.weight == weight => {} // the later segment begins earlier
+            _ => segments.push(Segment { last: horizon - shortest + 1, weight }),
+        }
+        shortest = longest + 1;
+    }
+    segments.reverse();
+    segments
+}
+
+/// `⌊2^14 / D⌋`, and no more where the float is off.
+fn weight(norm_squared: f64) -> u32 {
+    let exact = f64::from(1 << WEIGHT_BITS) / libm::sqrt(norm_squared);
+    // The column of one entry has norm 1 without any error.
+    if norm_squared == 1.0 { 1 << WEIGHT_BITS } else { (exact * (1.0 - 1e-12)) as u32 }
+}
