@@ -1,10 +1,16 @@
 //! The dense optimum for pure ε: a numeric search over rectangular factorizations `A = L R` for Laplace noise.
 //!
 //! Laplace noise of scale `s1/ε` has ε²·variance `2 s1² ‖L_t‖²` at step `t`, `s1` = largest column L1 norm of `R`. Unlike the
-//! Gaussian problem this one is not convex, and its best `R` has more rows than columns. The search (`search.rs`, `candidate.rs`) minimises the
-//! mean or the maximum over `R ≥ 0` with equal column sums, made of a diagonal (every step measured alone, with its own weight)
-//! and a few smooth overlapping **bumps**; `L = A R⁺` is weighted least squares (`bumps.rs`). Searches over all `R ≥ 0` of any
-//! shape, from random starts, end in this form too.
+//! Gaussian problem this one is not convex, and its best `R` has more rows than columns. The search (`search.rs`,
+//! `candidate.rs`) minimises the mean or the maximum over `R ≥ 0` with equal column sums, made of a diagonal (every step
+//! measured alone, with its own weight) and a few smooth overlapping **bumps**; `L = A R⁺` is weighted least squares
+//! (`bumps.rs`). Searches over all `R ≥ 0` of any shape from random starts, T = 3 to 64, never came more than one part in 10⁴
+//! below it.
+//!
+//! **What is found.** At T = 512 three levels with a third of every column each: the diagonal, about thirty bumps, and two wide
+//! ones. Fine bumps stand 10 steps apart where a wide one is at its peak, 17 to 20 in between; towards the end the wide level
+//! fades to nothing and leaves its share to the other two. The largest variance can be brought
+//! within a few percent of the mean.
 //!
 //! **What is protected.** `R̃` has the integer diagonal `w_j` and the integer rows `H_b`, and every column of it sums to `2^16`
 //! exactly, so that the L1 sensitivity is known to the last digit; all figures are those of `R̃`. Protected by integer noise are
@@ -23,7 +29,7 @@
 //!
 //! is one too (the sum `A x` of the first `t` steps is a whole number). The best `G_t` is the least-squares correction: minimising
 //! `Σ_j w_j² e_j² + ‖δ - H e‖²` gives `e = D Hᵀ (I + H D Hᵀ)⁻¹ δ` with `D = diag(1/w_j²)`, and `G_t = Σ_{j≤t} e_j`. The
-//! two roundings move a release by at most `2^-8`, with a bias below `2^-23`.
+//! two roundings move a release by hardly more than `2^-8`, and only ties are not symmetric.
 
 mod bumps;
 mod bytes;
@@ -273,7 +279,7 @@ impl Mechanism for PureOptimum {
     }
 
     fn memory_words(&self) -> u64 {
-        5 * self.horizon() + 3 * self.shape.bumps.len() as u64
+        6 * self.horizon() + 4 * self.shape.bumps.len() as u64
     }
 
     fn dense(&self) -> DensePair {

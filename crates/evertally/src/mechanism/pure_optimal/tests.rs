@@ -196,11 +196,11 @@ fn tidying_does_no_harm() {
     assert_eq!(split.without(1).bumps(), 1);
 }
 
-/// What another optimiser reached from a hundred random starts over all `R ≥ 0` of any shape (dense algebra, no structure
-/// assumed): the search finds the same figures.
+/// The best that another optimiser reached from forty random starts (twelve at T = 32) over all `R ≥ 0` of any shape (dense
+/// algebra, no structure assumed): the search finds the same figures.
 #[test]
 fn small_horizons_reach_the_best_of_many_random_starts() {
-    for (horizon, mean, max) in [(3, 4.0, 5.7394), (8, 9.0, 10.1989), (16, 13.2261, 15.2864), (32, 19.6519, 21.8191)] {
+    for (horizon, mean, max) in [(8, 9.0, 10.1989), (16, 13.2261, 15.2864), (32, 19.6519, 21.8191)] {
         let (by_mean, by_max) = (figures(&found(horizon, true)).0, figures(&found(horizon, false)).1);
         assert!((by_mean / mean - 1.0).abs() < 1e-4, "{horizon}: mean {by_mean}, known {mean}");
         assert!((by_max / max - 1.0).abs() < 3e-4, "{horizon}: max {by_max}, known {max}");
