@@ -198,7 +198,7 @@ impl Bump {
 impl Mechanism for PureOptimum {
     fn name(&self) -> String {
         let objective = if self.shape.mean { "mean" } else { "max" };
-        format!("dense-pure(objective={objective},digest={})", self.digest())
+        format!("dense-pure(objective={objective},digest={:08x})", self.digest())
     }
 
     fn horizon(&self) -> u64 {

@@ -57,9 +57,10 @@ impl PureOptimum {
         Self::assemble(body.horizon, body.mean, body.bumps).map_err(|_| damaged())
     }
 
-    /// The first eight hexadecimal digits of the hash in the bytes.
-    pub(super) fn digest(&self) -> String {
-        blake3::hash(&self.content()).to_hex()[..8].to_owned()
+    /// The first 32 bits of the hash in the bytes: names the factorization.
+    pub fn digest(&self) -> u32 {
+        let hash = blake3::hash(&self.content());
+        hash.as_bytes()[..4].iter().fold(0, |digest, byte| digest << 8 | u32::from(*byte))
     }
 
     fn content(&self) -> Vec<u8> {
