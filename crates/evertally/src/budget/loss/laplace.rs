@@ -32,9 +32,7 @@ const WIDEST: f64 = 300.0;
 /// ```
 pub fn delta_of_laplace(scale: Ratio, profile: &ShiftProfile, epsilon: Epsilon) -> f64 {
     let by_zcdp = rho(scale, profile).map_or(1.0, |rho| conversions::delta_of_zcdp(rho, epsilon));
-    // The tails must be cut far below the answer, of which zCDP tells the size: it is seldom 10⁴ times too large.
-    let least = Delta::new((by_zcdp * 1e-4).clamp(1e-290, 0.5)).expect("between 0 and 1");
-    PrivacyLoss::of_laplace(scale, profile, Resolution::for_delta(least)).delta(epsilon).min(by_zcdp)
+    PrivacyLoss::delta_by(|fine| PrivacyLoss::of_laplace(scale, profile, fine), by_zcdp * 1e-4, epsilon).min(by_zcdp)
 }
 
 /// The ε at this δ of discrete Laplace noise of this scale on every shifted variable, rounded up: the best of the
