@@ -133,6 +133,12 @@ fn extreme_budgets_convert() {
     for (e, d) in [(1e6, 5e-324), (1e-12, 5e-324), (1e6, 0.999_999), (1e-12, 0.999_999)] {
         let r = Budget::Approximate(epsilon(e), delta(d)).rho().unwrap();
         assert!(r.get() > 0.0 && epsilon_of_zcdp(r, delta(d)) <= e, "{e} {d}");
+        // Below the normal numbers too, exact Gaussian accounting is close to zCDP, and no worse.
+        let mu = mu_for(epsilon(e), delta(d));
+        assert!(
+            mu * mu / 2.0 >= r.get() * (1.0 - 1e-9) && epsilon_of_gaussian(mu, delta(d)) <= e * (1.0 + 1e-6),
+            "{e} {d}"
+        );
     }
 }
 

@@ -33,7 +33,7 @@
 //! ## Small σ
 //! There the loss of one variable, `d(d - 2x)/(2σ²)` with the probability of `x`, is composed numerically.
 
-use super::compose::Bins;
+use super::compose::{Bins, WIDEST};
 use super::{PrivacyLoss, Resolution, ShiftProfile};
 use crate::budget::{Delta, Epsilon, Rho, conversions, gaussian};
 use crate::noise::Ratio;
@@ -43,12 +43,12 @@ use crate::{Error, Result};
 const LARGEST_COMPOSED: f64 = 16384.0;
 /// And up to shifts of this size.
 const LARGEST_SHIFT: u64 = 1 << 20;
-/// Beyond half distances of this between losses everything is taken to be revealed.
-const WIDEST: f64 = 100.0;
 /// The variances `s²` that the comparison may give to the rounding; the best one is taken.
 pub(super) const ROUNDING_VARIANCES: [f64; 8] = [0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 16.0];
 /// Covers what the formulas themselves round.
 const ROUNDING: f64 = 1e-11;
+/// And what they lose below the normal numbers.
+const UNDERFLOW: f64 = 1e-320;
 
 /// δ of discrete Gaussian noise of parameter σ² on every shifted variable, rounded up: the best of the comparison with
 /// continuous noise, zCDP and, up to σ² = 2¹⁴, the privacy-loss distribution.
@@ -108,7 +108,8 @@ pub(super) fn compared_delta(variance: f64, squared_norm: f64, variables: f64, e
     let compared = ROUNDING_VARIANCES.iter().filter_map(|&s2| {
         let (rest, factor, less) = comparison(variance, s2, variables)?;
         let mu = (squared_norm / rest).sqrt() * (1.0 + 1e-14);
-        (epsilon > less).then(|| gaussian::delta(mu, (epsilon - less) * (1.0 - 1e-14)) * factor * (1.0 + ROUNDING))
+        (epsilon > less)
+            .then(|| gaussian::delta(mu, (epsilon - less) * (1.0 - 1e-14)) * factor * (1.0 + ROUNDING) + UNDERFLOW)
     });
     compared.fold(by_zcdp, f64::min)
 }
@@ -174,7 +175,7 @@ fn composed(variance: Ratio, profile: &ShiftProfile, resolution: Resolution) -> 
         let one = one_variable(parameter, shift, divisor, coarseness, half, resolution.tail(count));
         one.repeated(count, resolution)
     };
-    profile.shifts().iter().map(of).reduce(|all, next| all.and(&next, resolution, 1)).expect("a profile is not empty")
+    profile.shifts().iter().map(of).reduce(|all, next| all.and(&next, resolution)).expect("a profile is not empty")
 }
 
 /// The loss of one variable, whose positions are losses in units of `divisor/(2σ²)`: value `x` at `d(d-2x)/divisor`.

@@ -27,7 +27,7 @@
 //! `d`), coordinate by coordinate. So the curves of (P, Q) and (Q, P) are one, and a shift by `-d` has the curve of `d`.
 //!
 //! **Adaptive streams.** A pair of laws whose curve is at least that of a mechanism *dominates* it, and a product of
-//! dominating pairs dominates the adaptive composition (Zhu, Dong and Wang 2022, arXiv 2106.08567, theorem 10).
+//! dominating pairs dominates the adaptive composition (Zhu, Dong and Wang 2022, arXiv 2106.08567).
 
 mod compose;
 mod gaussian;
@@ -166,7 +166,8 @@ impl PrivacyLoss {
         if first.infinity <= 1e-4 * delta { delta } else { delta.min(kept(1e-290).delta(epsilon)) }
     }
 
-    /// The least ε with δ(ε) at most this δ, to 12 digits, rounded up; infinite if the cut tails alone exceed δ.
+    /// The least ε with δ(ε) at most this δ, to 12 digits, rounded up; the pure ε, or infinity, if the cut tails alone
+    /// exceed δ.
     ///
     /// ```
     /// # use evertally::budget::{Delta, Epsilon, loss::{PrivacyLoss, Resolution, ShiftProfile}};

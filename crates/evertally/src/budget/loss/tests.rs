@@ -78,6 +78,29 @@ fn laplace_lattice_is_exact() {
     }
 }
 
+/// Laplace and Gaussian noise on one data set, whose loss lattices have nothing in common.
+#[test]
+fn different_laws_compose() {
+    let (scale, variance) = (7.0, 30.0);
+    for points in [256, 4096] {
+        let fine = Resolution::new(points, delta(1e-12)).unwrap();
+        let first = PrivacyLoss::of_laplace(Ratio::new(7, 1).unwrap(), &profile(&[(3, 1), (1, 2)]), fine);
+        let second = PrivacyLoss::of_discrete_gaussian(Ratio::new(30, 1).unwrap(), &profile(&[(2, 1)]), fine).unwrap();
+        // One fixed release of the Gaussian after the other: δ(ε) = E δ_first(ε - loss_second).
+        let laplace = [laplace_law(scale, 3), laplace_law(scale, 1), laplace_law(scale, 1)];
+        for e in [0.2, 0.5, 1.0, 1.8] {
+            let gaussian = gaussian_law(variance, 2);
+            let rest = |(loss, p): (&i64, &f64)| p * brute(&laplace, 1.0 / scale, e - *loss as f64 * 0.5 / variance);
+            let want: f64 = gaussian.iter().map(rest).sum();
+            for both in [first.and(&second, fine), second.and(&first, fine)] {
+                let ours = both.delta(epsilon(e));
+                let tolerance = if points > 1000 { 1e-4 } else { 2e-2 };
+                assert!(ours >= want * (1.0 - 1e-11) && ours <= want * (1.0 + tolerance), "ε {e}: {ours}, want {want}");
+            }
+        }
+    }
+}
+
 /// Splits keep the total mass under both laws: `Σ p = Σ p e^{-loss} = 1`, on every grid.
 #[test]
 fn splitting_keeps_both_laws_normalised() {
@@ -317,6 +340,10 @@ fn extremes_are_certified() {
         assert!(epsilon_of_laplace(vast, &profile, delta(1e-6)) >= 0.0);
         assert!(epsilon_of_discrete_gaussian(vast, &profile, delta(1e-6)) >= 0.0);
     }
+    let many = profile(&[(1 << 20, 1 << 20), (3, 9)]);
+    let wide = Ratio::new(1 << 14, 1).unwrap();
+    let loss = PrivacyLoss::of_discrete_gaussian(wide, &many, Resolution::for_delta(delta(1e-6))).unwrap();
+    assert_eq!((loss.delta(epsilon(1e6)), loss.epsilon(delta(1e-6))), (1.0, f64::INFINITY));
     assert!(ShiftProfile::new(&[((1 << 60) + 1, 1)]).is_err());
     assert!(ShiftProfile::new(&[(1 << 60, 1 << 60)]).unwrap_err().is_overflow());
     assert_eq!(profile(&[(2, 1), (0, 7), (3, 1), (2, 4)]).shifts(), [(3, 1), (2, 5)]);
