@@ -78,8 +78,8 @@ impl PrivacyLoss {
         while b.half < 0.75 * a.half {
             b = b.coarser();
         }
-        if (a.half / b.half - 1.0).abs() > 1e-14 {
-            // The grids have nothing in common: both move to one on which the product fills the points.
+        if a.half != b.half {
+            // Not powers of two apart: both grids move to one on which the product fills the points.
             let reach = |loss: &Self| loss.half * loss.masses.len() as f64;
             let half = (reach(self) + reach(other)) / resolution.points as f64;
             (a, b) = (self.on_grid(half), other.on_grid(half));
@@ -150,7 +150,7 @@ impl PrivacyLoss {
     }
 
     /// The same loss on another grid. Losses are rounded up by a few units first, which covers all positions.
-    fn on_grid(&self, half: f64) -> Self {
+    pub(super) fn on_grid(&self, half: f64) -> Self {
         let point = |i: usize| {
             let loss = (self.first + 2 * i as i64) as f64 * self.half;
             (loss + 2.0 * LOSS_ROUNDING * loss.abs()) / (2.0 * half)
@@ -168,7 +168,7 @@ impl PrivacyLoss {
 
     /// The same loss on a grid twice as wide: every second point stays, or, where the grid points are odd, all points
     /// move by a quarter of the new distance.
-    fn coarser(&self) -> Self {
+    pub(super) fn coarser(&self) -> Self {
         let wide = 2.0 * self.half;
         if wide > WIDEST {
             return Self::everything(self.pure);

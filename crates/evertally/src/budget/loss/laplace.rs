@@ -50,7 +50,8 @@ impl PrivacyLoss {
     /// The loss of discrete Laplace noise of one scale on every variable that the profile shifts.
     ///
     /// Exact up to rounding where [`ShiftProfile::l1`] is at most the number of points; otherwise ε is too large by about
-    /// one part in 10⁵ at 2048 points. `O(points² log(variables))` at most, for every different shift.
+    /// one part in 10⁵ at 2048 points. `O(points² log(variables))` at most, for every different shift. The bound of the
+    /// rounding grows with the number of variables: below 10⁻³ of δ up to 2³⁰ of them, useless from 2⁴⁰ on.
     pub fn of_laplace(scale: Ratio, profile: &ShiftProfile, resolution: Resolution) -> Self {
         let grid = Grid::of(profile, resolution);
         let scale = scale.to_f64();

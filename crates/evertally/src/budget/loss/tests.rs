@@ -101,15 +101,34 @@ fn different_laws_compose() {
     }
 }
 
+/// `Σ p` and `Σ p e^{-loss}`.
+fn sums(loss: &PrivacyLoss) -> (f64, f64) {
+    let losses = (0..loss.masses.len()).map(|i| (loss.first + 2 * i as i64) as f64 * loss.half);
+    let p: f64 = loss.masses.iter().sum();
+    let q: f64 = losses.zip(&loss.masses).map(|(l, p)| p * (-l).exp()).sum();
+    (p, q)
+}
+
+/// Wider grids keep both laws normalised, whatever the parity of the lattice, and only raise the curve.
+#[test]
+fn wider_grids_only_raise_the_curve() {
+    for shift in [4, 5, 6, 7] {
+        let fine = Resolution::new(1024, delta(1e-200)).unwrap();
+        let loss = PrivacyLoss::of_laplace(Ratio::new(3, 1).unwrap(), &profile(&[(shift, 1)]), fine);
+        let coarser = loss.coarser();
+        for wide in [loss.coarser(), coarser.coarser(), loss.on_grid(0.77 * loss.half), loss.on_grid(1.3 * loss.half)] {
+            let (p, q) = sums(&wide);
+            assert!((p - 1.0).abs() < 1e-13 && (q - 1.0).abs() < 1e-13, "shift {shift}: {p} {q}");
+            for e in [0.01, 0.4, 0.9, 1.2] {
+                assert!(wide.delta(epsilon(e)) >= loss.delta(epsilon(e)) * (1.0 - 1e-12), "shift {shift} ε {e}");
+            }
+        }
+    }
+}
+
 /// Splits keep the total mass under both laws: `Σ p = Σ p e^{-loss} = 1`, on every grid.
 #[test]
 fn splitting_keeps_both_laws_normalised() {
-    let sums = |loss: &PrivacyLoss| {
-        let losses = (0..loss.masses.len()).map(|i| (loss.first + 2 * i as i64) as f64 * loss.half);
-        let p: f64 = loss.masses.iter().sum();
-        let q: f64 = losses.zip(&loss.masses).map(|(l, p)| p * (-l).exp()).sum();
-        (p, q)
-    };
     for (scale, shifts) in
         [(300u128, vec![(700u64, 3u64)]), (50, vec![(97, 2), (101, 1)]), (1 << 40, vec![(1 << 40, 4), (1 << 30, 2)])]
     {
