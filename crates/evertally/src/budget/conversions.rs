@@ -98,7 +98,8 @@ pub fn delta_of_gaussian(mu: f64, epsilon: Epsilon) -> f64 {
 
 /// The largest μ for which μ-GDP Gaussian noise is (ε, δ)-DP (analytic Gaussian mechanism), rounded down.
 pub fn mu_for(epsilon: Epsilon, delta: Delta) -> f64 {
-    let fits = |mu: f64| gaussian::delta(mu, epsilon.get()) * (1.0 + ROUNDING) <= delta.get();
+    let most = libm::log(delta.get()) - 2.0 * ROUNDING;
+    let fits = |mu: f64| gaussian::log_delta(mu, epsilon.get()) <= most;
     let mut high = epsilon.get().max(1e-9);
     while fits(high) {
         high *= 2.0;
@@ -108,7 +109,8 @@ pub fn mu_for(epsilon: Epsilon, delta: Delta) -> f64 {
 
 /// The least ε for which μ-GDP Gaussian noise is (ε, δ)-DP, rounded up; 0 where even ε = 0 holds.
 pub fn epsilon_of_gaussian(mu: f64, delta: Delta) -> f64 {
-    let fails = |epsilon: f64| gaussian::delta(mu, epsilon) * (1.0 + ROUNDING) > delta.get();
+    let most = libm::log(delta.get()) - 2.0 * ROUNDING;
+    let fails = |epsilon: f64| gaussian::log_delta(mu, epsilon) > most;
     if !fails(0.0) {
         return 0.0;
     }

@@ -15,7 +15,7 @@ use super::Delta;
 /// let laplace = |delta| laplace_scale_for(epsilon, delta, &profile).map_or(f64::INFINITY, |s| 2.0 * s.to_f64().powi(2));
 /// let gaussian = |delta| 10.0 / mu_for(epsilon, delta).powi(2);
 /// let delta = crossover_delta(Delta::new(1e-30)?, Delta::new(0.1)?, laplace, gaussian).unwrap();
-/// assert!(delta.get() > 1e-6 && delta.get() < 1e-4);
+/// assert!(delta.get() > 1e-7 && delta.get() < 1e-6);
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub fn crossover_delta(

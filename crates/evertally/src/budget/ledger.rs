@@ -343,3 +343,6 @@ impl From<Filter> for RawFilter {
         Self { total: filter.total, basic: filter.basic, spent: filter.spent }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! Budgets: refusals, and conversions against independent computation.
 
+mod golden;
+
 use super::conversions::*;
 use super::*;
 
@@ -131,6 +133,12 @@ fn extreme_budgets_convert() {
     for (e, d) in [(1e6, 5e-324), (1e-12, 5e-324), (1e6, 0.999_999), (1e-12, 0.999_999)] {
         let r = Budget::Approximate(epsilon(e), delta(d)).rho().unwrap();
         assert!(r.get() > 0.0 && epsilon_of_zcdp(r, delta(d)) <= e, "{e} {d}");
+        // Below the normal numbers too, exact Gaussian accounting is close to zCDP, and no worse.
+        let mu = mu_for(epsilon(e), delta(d));
+        assert!(
+            mu * mu / 2.0 >= r.get() * (1.0 - 1e-9) && epsilon_of_gaussian(mu, delta(d)) <= e * (1.0 + 1e-6),
+            "{e} {d}"
+        );
     }
 }
 
@@ -141,4 +149,31 @@ fn pure_and_concentrated_imply_each_other_on_the_safe_side() {
         assert!(zcdp_of_pure(pure) <= r && zcdp_of_pure(pure) > r * (1.0 - 1e-12));
     }
     assert!(Budget::Pure(epsilon(1.0)).rho().is_none());
+}
+
+/// Theorem 1.3 against the search it closes, and its inverse; never tighter than zCDP or looser than pure ε.
+#[test]
+fn laplace_closed_form_and_its_inverse() {
+    for e in [1e-6, 1e-3, 0.3, 1.0, 7.0, 50.0] {
+        for d in [1e-300, 1e-30, 1e-6, 1e-2] {
+            for (l1, l2) in [(1.0, 1.0), (9.0, 3.0), (1e6, 1e3), (3.0, 2.9)] {
+                let scale = laplace_scale(l1, l2, epsilon(e), delta(d));
+                let spent = laplace_epsilon(l1, l2, scale, delta(d));
+                assert!(spent <= e && spent > e * (1.0 - 1e-10), "ε {e} δ {d}: scale {scale} spends {spent}");
+                assert!(scale <= l1 / e * (1.0 + 1e-11));
+                let r = l2 * l2 / (2.0 * scale * scale);
+                let tight = epsilon_of_zcdp(Rho::derived(r), delta(d)).min(l1 / scale);
+                assert!(tight <= spent * (1.0 + 1e-11), "ε {e} δ {d}: {tight} above {spent}");
+            }
+        }
+    }
+}
+
+#[test]
+fn crossover_is_where_the_variances_meet() {
+    // Laplace: 2/ε² whatever δ; Gaussian: 2 ln(1/δ)/(9 ε²). Equal at δ = e^-9.
+    let at = |low, high| crossover_delta(delta(low), delta(high), |_| 2.0, |d| -2.0 * d.get().ln() / 9.0);
+    let found = at(1e-300, 0.5).unwrap().get();
+    assert!((found.ln() + 9.0).abs() < 2e-6, "{found}");
+    assert!(at(1e-3, 0.5).is_none() && at(1e-300, 1e-9).is_none());
 }

@@ -1,9 +1,12 @@
 //! Composition of privacy losses: convolution, coarser grids, cut tails.
 
-use super::{PrivacyLoss, Resolution};
+use super::{LOSS_ROUNDING, PrivacyLoss, Resolution};
 
 /// The least positive number; what is lost when a product underflows is at most half of it.
 const UNDERFLOW: f64 = f64::from_bits(1);
+
+/// Half distances between losses beyond this would overflow `sinh`: everything is taken to be revealed.
+pub(super) const WIDEST: f64 = 300.0;
 
 /// Probabilities on a grid of losses while they are being filled: `bins[i]` at loss `(first + 2i) half`.
 pub(super) struct Bins {
@@ -45,9 +48,29 @@ impl Bins {
 }
 
 impl PrivacyLoss {
-    /// The loss of both releases together, on a grid of at most `resolution`'s points; the result will itself serve
-    /// `copies` times. Their grids must be powers of two apart.
-    pub(super) fn and(&self, other: &Self, resolution: Resolution, copies: u64) -> Self {
+    /// The loss of both releases together: independent noise on the same data, the second possibly chosen in view of
+    /// the first. Both need a symmetric loss, as all losses of this module are.
+    ///
+    /// ```
+    /// use evertally::budget::{Delta, Epsilon, loss::{PrivacyLoss, Resolution, ShiftProfile}};
+    /// use evertally::noise::Ratio;
+    /// let (delta, fine) = (Delta::new(1e-6)?, Resolution::for_delta(Delta::new(1e-6)?));
+    /// let first = PrivacyLoss::of_laplace(Ratio::new(20, 1)?, &ShiftProfile::ones(10)?, fine);
+    /// let second = PrivacyLoss::of_discrete_gaussian(Ratio::new(300, 1)?, &ShiftProfile::ones(10)?, fine)?;
+    /// let both = first.and(&second, fine);
+    /// assert!(both.epsilon(delta) < first.epsilon(delta) + second.epsilon(delta));
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn and(&self, other: &Self, resolution: Resolution) -> Self {
+        self.product(other, resolution, 1)
+    }
+
+    /// As [`and`](Self::and), where the result will itself serve `copies` times.
+    fn product(&self, other: &Self, resolution: Resolution, copies: u64) -> Self {
+        let everything = || Self::everything((self.pure + other.pure) * (1.0 + 1e-15));
+        if self.infinity >= 1.0 || other.infinity >= 1.0 {
+            return everything();
+        }
         let (mut a, mut b) = (self.clone(), other.clone());
         while a.half < 0.75 * b.half {
             a = a.coarser();
@@ -55,8 +78,17 @@ impl PrivacyLoss {
         while b.half < 0.75 * a.half {
             b = b.coarser();
         }
+        if a.half != b.half {
+            // Not powers of two apart: both grids move to one on which the product fills the points.
+            let reach = |loss: &Self| loss.half * loss.masses.len() as f64;
+            let half = (reach(self) + reach(other)) / resolution.points as f64;
+            (a, b) = (self.on_grid(half), other.on_grid(half));
+        }
         // The product is usually much narrower than the sum of the ranges, once its tails are cut.
         while a.masses.len() + b.masses.len() > 2 * resolution.points {
+            if 2.0 * a.half > WIDEST {
+                return everything();
+            }
             (a, b) = (a.coarser(), b.coarser());
         }
         let (n, m) = (a.masses.len() as f64, b.masses.len() as f64);
@@ -81,13 +113,13 @@ impl PrivacyLoss {
         let (mut result, mut square, mut left) = (None::<Self>, self.clone(), count);
         loop {
             if left & 1 == 1 {
-                result = Some(result.map_or(square.clone(), |so_far| so_far.and(&square, resolution, 1)));
+                result = Some(result.map_or(square.clone(), |so_far| so_far.and(&square, resolution)));
             }
             left >>= 1;
             match result {
                 Some(done) if left == 0 => return done,
                 // The square serves `left` times in the end.
-                _ => square = square.and(&square, resolution, left),
+                _ => square = square.product(&square, resolution, left),
             }
         }
     }
@@ -117,10 +149,30 @@ impl PrivacyLoss {
         self.infinity = (self.infinity + (low_sum + high_sum) * (1.0 + self.error + 1e-12)) * (1.0 + 1e-15);
     }
 
+    /// The same loss on another grid. Losses are rounded up by a few units first, which covers all positions.
+    pub(super) fn on_grid(&self, half: f64) -> Self {
+        let point = |i: usize| {
+            let loss = (self.first + 2 * i as i64) as f64 * self.half;
+            (loss + 2.0 * LOSS_ROUNDING * loss.abs()) / (2.0 * half)
+        };
+        // Point `place` of the new grid is the loss `2 half place`.
+        let (lowest, highest) = (libm::floor(point(0)), libm::floor(point(self.masses.len() - 1)));
+        let mut bins = Bins::new(half, 2 * lowest as i64, (highest - lowest) as usize + 2);
+        for (i, mass) in self.masses.iter().enumerate() {
+            let (place, cell) = (point(i), libm::floor(point(i)));
+            bins.split((cell - lowest) as usize, (place - cell) * half, *mass);
+        }
+        let error = (self.error + 1e-14 * (1.0 + half)) * (1.0 + 1e-9);
+        bins.finish(error, self.infinity * (1.0 + 1e-15), self.pure)
+    }
+
     /// The same loss on a grid twice as wide: every second point stays, or, where the grid points are odd, all points
     /// move by a quarter of the new distance.
-    fn coarser(&self) -> Self {
+    pub(super) fn coarser(&self) -> Self {
         let wide = 2.0 * self.half;
+        if wide > WIDEST {
+            return Self::everything(self.pure);
+        }
         let points = self.masses.len() / 2 + 2;
         // New points are the losses ≡ start (mod 4) in units of the old half.
         let odd = self.first.rem_euclid(2);

@@ -33,7 +33,7 @@
 //! ## Small σ
 //! There the loss of one variable, `d(d - 2x)/(2σ²)` with the probability of `x`, is composed numerically.
 
-use super::compose::Bins;
+use super::compose::{Bins, WIDEST};
 use super::{PrivacyLoss, Resolution, ShiftProfile};
 use crate::budget::{Delta, Epsilon, Rho, conversions, gaussian};
 use crate::noise::Ratio;
@@ -41,10 +41,14 @@ use crate::{Error, Result};
 
 /// The privacy-loss distribution is computed up to this σ²; above, the comparison loses less than 10⁻⁴ of σ².
 const LARGEST_COMPOSED: f64 = 16384.0;
+/// And up to shifts of this size.
+const LARGEST_SHIFT: u64 = 1 << 20;
 /// The variances `s²` that the comparison may give to the rounding; the best one is taken.
 pub(super) const ROUNDING_VARIANCES: [f64; 8] = [0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 16.0];
 /// Covers what the formulas themselves round.
 const ROUNDING: f64 = 1e-11;
+/// And what they lose below the normal numbers.
+const UNDERFLOW: f64 = 1e-320;
 
 /// δ of discrete Gaussian noise of parameter σ² on every shifted variable, rounded up: the best of the comparison with
 /// continuous noise, zCDP and, up to σ² = 2¹⁴, the privacy-loss distribution.
@@ -61,9 +65,10 @@ const ROUNDING: f64 = 1e-11;
 pub fn delta_of_discrete_gaussian(variance: Ratio, profile: &ShiftProfile, epsilon: Epsilon) -> f64 {
     let (squared, variables) = (profile.l2_squared() as f64, profile.variables() as f64);
     let simple = compared_delta(variance.to_f64(), squared, variables, epsilon.get());
-    let least = Delta::new((simple * 1e-2).clamp(1e-290, 0.5)).expect("between 0 and 1");
-    PrivacyLoss::of_discrete_gaussian(variance, profile, Resolution::for_delta(least))
-        .map_or(simple, |loss| loss.delta(epsilon).min(simple))
+    if !composable(variance, profile) {
+        return simple;
+    }
+    PrivacyLoss::delta_by(|fine| composed(variance, profile, fine), simple * 1e-2, epsilon).min(simple)
 }
 
 /// δ of discrete Gaussian noise of parameter σ² when of the integer shifts only the sum of squares is known, rounded up:
@@ -103,7 +108,8 @@ pub(super) fn compared_delta(variance: f64, squared_norm: f64, variables: f64, e
     let compared = ROUNDING_VARIANCES.iter().filter_map(|&s2| {
         let (rest, factor, less) = comparison(variance, s2, variables)?;
         let mu = (squared_norm / rest).sqrt() * (1.0 + 1e-14);
-        (epsilon > less).then(|| gaussian::delta(mu, (epsilon - less) * (1.0 - 1e-14)) * factor * (1.0 + ROUNDING))
+        (epsilon > less)
+            .then(|| gaussian::delta(mu, (epsilon - less) * (1.0 - 1e-14)) * factor * (1.0 + ROUNDING) + UNDERFLOW)
     });
     compared.fold(by_zcdp, f64::min)
 }
@@ -141,28 +147,35 @@ impl PrivacyLoss {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn of_discrete_gaussian(variance: Ratio, profile: &ShiftProfile, resolution: Resolution) -> Result<Self> {
-        let parameter = variance.to_f64();
-        let largest = profile.shifts()[0].0;
-        if parameter > LARGEST_COMPOSED || largest > 1 << 20 {
+        if !composable(variance, profile) {
             return Err(Error::invalid(
                 "a loss distribution needs σ² up to 2^14 and shifts up to 2^20; compare with continuous noise instead",
             ));
         }
-        let divisor = profile.common_divisor();
-        // Losses are multiples of divisor/(2σ²). The range of the greatest shift is about 2·6σ of its steps.
-        let lattice = divisor as f64 / (2.0 * parameter);
-        let wanted = 16.0 * parameter.sqrt() * (largest / divisor) as f64 / resolution.points as f64;
-        let coarseness = (wanted.max(1.0) as u64).next_power_of_two();
-        let half = lattice * coarseness as f64;
-        if half > 1.0 {
-            return Ok(Self::everything(f64::INFINITY));
-        }
-        let of = |&(shift, count): &(u64, u64)| {
-            let one = one_variable(parameter, shift, divisor, coarseness, half, resolution.tail(count));
-            one.repeated(count, resolution)
-        };
-        Ok(profile.shifts().iter().map(of).reduce(|all, next| all.and(&next, resolution, 1)).expect("not empty"))
+        Ok(composed(variance, profile, resolution))
     }
+}
+
+fn composable(variance: Ratio, profile: &ShiftProfile) -> bool {
+    variance.to_f64() <= LARGEST_COMPOSED && profile.shifts()[0].0 <= LARGEST_SHIFT
+}
+
+fn composed(variance: Ratio, profile: &ShiftProfile, resolution: Resolution) -> PrivacyLoss {
+    let (parameter, divisor) = (variance.to_f64(), profile.common_divisor());
+    let largest = profile.shifts()[0].0;
+    // Losses are multiples of divisor/(2σ²). The range of the greatest shift is about 2·8σ of its steps.
+    let lattice = divisor as f64 / (2.0 * parameter);
+    let wanted = 16.0 * parameter.sqrt() * (largest / divisor) as f64 / resolution.points as f64;
+    let coarseness = (wanted.max(1.0) as u64).next_power_of_two();
+    let half = lattice * coarseness as f64;
+    if half > WIDEST {
+        return PrivacyLoss::everything(f64::INFINITY);
+    }
+    let of = |&(shift, count): &(u64, u64)| {
+        let one = one_variable(parameter, shift, divisor, coarseness, half, resolution.tail(count));
+        one.repeated(count, resolution)
+    };
+    profile.shifts().iter().map(of).reduce(|all, next| all.and(&next, resolution)).expect("a profile is not empty")
 }
 
 /// The loss of one variable, whose positions are losses in units of `divisor/(2σ²)`: value `x` at `d(d-2x)/divisor`.

@@ -9,15 +9,13 @@
 //! form `p e^{-loss/2}` they all weigh the same, so the shares are sums of `sinh` in arithmetic progression,
 //! `Σ_{j<n} sinh(α + jβ) = sinh(α + (n-1)β/2) sinh(nβ/2) / sinh(β/2)`, without any cancellation.
 
-use super::compose::Bins;
+use super::compose::{Bins, WIDEST};
 use super::{PrivacyLoss, Resolution, ShiftProfile};
 use crate::budget::{Delta, Epsilon, Rho, conversions};
 use crate::noise::Ratio;
 
 /// Beyond a pure ε of this nothing is computed: everything is taken to be revealed.
 const LARGEST_LOSS: f64 = 1e4;
-/// Nor where neighbouring losses are further apart than twice this (`sinh` would overflow).
-const WIDEST: f64 = 300.0;
 
 /// δ of discrete Laplace noise of this scale on every shifted variable, rounded up: the best of the privacy-loss
 /// distribution at 2048 points, pure ε and zCDP.
@@ -27,14 +25,12 @@ const WIDEST: f64 = 300.0;
 /// use evertally::noise::Ratio;
 /// let profile = ShiftProfile::ones(20)?;
 /// let delta = delta_of_laplace(Ratio::new(20, 1)?, &profile, Epsilon::new(0.5)?);
-/// assert!(delta > 0.0006 && delta < 0.0008); // though pure ε is 1
+/// assert!(delta > 0.0009 && delta < 0.001); // though pure ε is 1
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub fn delta_of_laplace(scale: Ratio, profile: &ShiftProfile, epsilon: Epsilon) -> f64 {
     let by_zcdp = rho(scale, profile).map_or(1.0, |rho| conversions::delta_of_zcdp(rho, epsilon));
-    // The tails must be cut far below the answer, of which zCDP tells the size: it is seldom 10⁴ times too large.
-    let least = Delta::new((by_zcdp * 1e-4).clamp(1e-290, 0.5)).expect("between 0 and 1");
-    PrivacyLoss::of_laplace(scale, profile, Resolution::for_delta(least)).delta(epsilon).min(by_zcdp)
+    PrivacyLoss::delta_by(|fine| PrivacyLoss::of_laplace(scale, profile, fine), by_zcdp * 1e-4, epsilon).min(by_zcdp)
 }
 
 /// The ε at this δ of discrete Laplace noise of this scale on every shifted variable, rounded up: the best of the
@@ -54,7 +50,8 @@ impl PrivacyLoss {
     /// The loss of discrete Laplace noise of one scale on every variable that the profile shifts.
     ///
     /// Exact up to rounding where [`ShiftProfile::l1`] is at most the number of points; otherwise ε is too large by about
-    /// one part in 10⁵ at 2048 points. `O(points² log(variables))` at most, for every different shift.
+    /// one part in 10⁵ at 2048 points. `O(points² log(variables))` at most, for every different shift. The bound of the
+    /// rounding grows with the number of variables: below 10⁻³ of δ up to 2³⁰ of them, useless from 2⁴⁰ on.
     pub fn of_laplace(scale: Ratio, profile: &ShiftProfile, resolution: Resolution) -> Self {
         let grid = Grid::of(profile, resolution);
         let scale = scale.to_f64();
@@ -68,7 +65,7 @@ impl PrivacyLoss {
             one.repeated(count, resolution)
         };
         let parts = profile.shifts().iter().map(of);
-        parts.reduce(|all, next| all.and(&next, resolution, 1)).expect("a profile is not empty")
+        parts.reduce(|all, next| all.and(&next, resolution)).expect("a profile is not empty")
     }
 }
 

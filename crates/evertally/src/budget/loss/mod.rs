@@ -27,7 +27,7 @@
 //! `d`), coordinate by coordinate. So the curves of (P, Q) and (Q, P) are one, and a shift by `-d` has the curve of `d`.
 //!
 //! **Adaptive streams.** A pair of laws whose curve is at least that of a mechanism *dominates* it, and a product of
-//! dominating pairs dominates the adaptive composition (Zhu, Dong and Wang 2022, arXiv 2106.08567, theorem 10).
+//! dominating pairs dominates the adaptive composition (Zhu, Dong and Wang 2022, arXiv 2106.08567).
 
 mod compose;
 mod gaussian;
@@ -156,7 +156,18 @@ impl PrivacyLoss {
         (sum * (1.0 + self.error + rounding * f64::EPSILON) * (1.0 + 4.0 * f64::EPSILON) + self.infinity).min(1.0)
     }
 
-    /// The least ε with δ(ε) at most this δ, to 12 digits, rounded up; infinite if the cut tails alone exceed δ.
+    /// δ at this ε where it is not known in advance how small it is: `guess` is tried first, then everything down to
+    /// 10⁻²⁹⁰ is kept.
+    fn delta_by(of: impl Fn(Resolution) -> Self, guess: f64, epsilon: Epsilon) -> f64 {
+        let kept =
+            |least: f64| of(Resolution::for_delta(Delta::new(least.clamp(1e-290, 0.5)).expect("between 0 and 1")));
+        let first = kept(guess);
+        let delta = first.delta(epsilon);
+        if first.infinity <= 1e-4 * delta { delta } else { delta.min(kept(1e-290).delta(epsilon)) }
+    }
+
+    /// The least ε with δ(ε) at most this δ, to 12 digits, rounded up; the pure ε, or infinity, if the cut tails alone
+    /// exceed δ.
     ///
     /// ```
     /// # use evertally::budget::{Delta, Epsilon, loss::{PrivacyLoss, Resolution, ShiftProfile}};
