@@ -28,6 +28,8 @@ const SHORT: u64 = 64;
 const BUDGET: u64 = 1 << 22;
 /// Evaluations that a descent should have; with fewer, there are fewer descents.
 const PATIENCE: u64 = 300;
+/// Fewer evaluations than these would find nothing: the best start is taken as it is.
+const LEAST_TURNS: u64 = 16;
 
 /// What to minimise.
 #[derive(Clone, Copy)]
@@ -158,7 +160,7 @@ fn best_of(mut starts: Vec<Hats>, mean: bool, free: Free) -> Hats {
         |figure: Figure| move |a: &Hats, b: &Hats| a.laplace_figure(figure).total_cmp(&b.laplace_figure(figure));
     starts.sort_by(order(path[0]));
     starts.truncate(kept as usize);
-    let turns = (evaluations / kept).min(PATIENCE);
+    let turns = Some((evaluations / kept).min(PATIENCE)).filter(|turns| *turns >= LEAST_TURNS).unwrap_or(0);
     let descend = |start: Hats| path.iter().fold(start, |hats, figure| hats.descend(*figure, free, turns));
     starts.into_iter().map(descend).min_by(order(path[path.len() - 1])).expect("at least one start")
 }

@@ -147,11 +147,6 @@ impl Shape {
         }
     }
 
-    /// Number of slots in use.
-    pub(super) fn slots(&self) -> usize {
-        2 * self.hats.len()
-    }
-
     /// Number of straight pieces.
     pub(super) fn pieces(&self) -> usize {
         self.starts.len()

@@ -106,18 +106,26 @@ fn tails_are_not_heavier_than_promised() {
     assert!(matches!(long.row_law(1 << 15), RowLaw::Like { terms: 2.., .. }), "more than one term where it matters");
 }
 
-/// The recursion keeps its digits over many steps: against the sum of squares of single rows.
+/// The recursions keep their digits over many steps: figures against the sum of squares of single rows, releases against these
+/// rows.
 #[test]
-fn figures_of_long_horizons_are_those_of_their_rows() {
+fn long_horizons_keep_their_digits() {
     for text in
         ["spacing=13/164/2092/26749,first=485/323/243/236,last=485/323/243/138", "spacing=9000,first=500,last=300"]
     {
         let hats = Hats::new(1 << 16, &text.parse().unwrap()).unwrap();
+        let mut cursor = hats.cursor();
         for step in [1, 77, 12_345, 39_999, 65_535, 65_536] {
-            let mut squares = 0.0;
-            hats.visit_row(step, &mut |_, weight| squares += weight * weight);
+            let (mut squares, mut exact) = (0.0, 0.0);
+            hats.visit_row(step, &mut |node, weight| {
+                squares += weight * weight;
+                exact += weight * noise(node, 40) as f64;
+            });
             let ours = hats.row_norm_squared(step);
             assert!((ours / squares - 1.0).abs() < 1e-9, "{text}, step {step}: {ours} {squares}");
+            let release = cursor.seek(step, &mut |node| noise(node, 40)) as f64 / 256.0;
+            let deviation = squares.sqrt() * libm::exp2(40.0);
+            assert!((release - exact).abs() < 0.01 + 1e-9 * deviation, "{text}, step {step}: {release} {exact}");
         }
     }
 }
