@@ -158,9 +158,10 @@ fn best_of(mut starts: Vec<Hats>, mean: bool, free: Free) -> Hats {
     let kept = (evaluations / PATIENCE).clamp(1, starts.len() as u64);
     let order =
         |figure: Figure| move |a: &Hats, b: &Hats| a.laplace_figure(figure).total_cmp(&b.laplace_figure(figure));
-    starts.sort_by(order(path[0]));
-    starts.truncate(kept as usize);
     let turns = Some((evaluations / kept).min(PATIENCE)).filter(|turns| *turns >= LEAST_TURNS).unwrap_or(0);
+    let last = path[path.len() - 1];
+    starts.sort_by(order(if turns > 0 { path[0] } else { last }));
+    starts.truncate(kept as usize);
     let descend = |start: Hats| path.iter().fold(start, |hats, figure| hats.descend(*figure, free, turns));
-    starts.into_iter().map(descend).min_by(order(path[path.len() - 1])).expect("at least one start")
+    starts.into_iter().map(descend).min_by(order(last)).expect("at least one start")
 }
