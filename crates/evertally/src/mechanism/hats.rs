@@ -5,6 +5,10 @@
 //! do not; searches over all factorizations drop it, too.) Entries are whole numbers, `slope · distance`, so the single step's
 //! weight `W_j` can be what all hats leave of the column sum `s1`: every column of `R` has L1 norm `s1` exactly.
 //!
+//! How much of the budget a level takes changes along the steps ([`HatLevels`]): early steps are in all later prefixes, so coarse
+//! sums are worth more there. Against levels that are cut at the ends and take the same everywhere, both together lower the mean
+//! variance by a tenth and the largest by a sixth.
+//!
 //! `L = A R⁺` is weighted least squares. For Laplace noise this has less error than blocks (`consistent`): hats of one level
 //! tell of trends, not of jumps, and what is cut by the end of a prefix is small.
 //!
@@ -117,8 +121,13 @@ impl Mechanism for Hats {
         self.row_norms.mean()
     }
 
+    /// One term is always enough, as no fourth moment exceeds the square of the second. More are counted as if no weight of the
+    /// row exceeded 1 over its node's largest entry; weights do now and then, by a tenth, but most are far smaller, and the tests
+    /// hold the fourth moments of all rows of many shapes against this.
     fn row_law(&self, step: u64) -> RowLaw {
-        RowLaw::Like { norm_squared: self.row_norm_squared(step), terms: 1 }
+        let norm_squared = self.row_norm_squared(step);
+        let least = self.shape.least_height as f64;
+        RowLaw::Like { norm_squared, terms: (norm_squared * least * least).floor().max(1.0) as u64 }
     }
 
     /// `O(T + n l²)`: the estimate of one prefix reads every node.

@@ -71,13 +71,21 @@ impl HatLevels {
         usize::from(self.count)
     }
 
-    /// The same with one share moved by a factor, kept within 1 to 999: `place` counts those at the first step, then those at
-    /// the last.
-    pub(super) fn moved(mut self, place: usize, factor: f64) -> Self {
-        let shares = if place < self.len() { &mut self.first } else { &mut self.last };
-        let share = &mut shares[place % usize::from(self.count)];
-        *share = (f64::from(*share) * factor).round().clamp(1.0, f64::from(WHOLE - 1)) as u16;
-        self
+    /// The same with one number multiplied and rounded: `place` counts the shares at the first step, those at the last, then
+    /// the spacings.
+    ///
+    /// # Errors
+    /// If the number leaves its range.
+    pub(super) fn moved(&self, place: usize, factor: f64) -> Result<Self> {
+        let (mut moved, level) = (*self, place % self.len());
+        let by = |number: f64| (number * factor).round();
+        match place / self.len() {
+            0 => moved.first[level] = by(self.first[level].into()) as u16,
+            1 => moved.last[level] = by(self.last[level].into()) as u16,
+            _ => moved.spacings[level] = by(self.spacings[level].into()) as u32,
+        }
+        let [first, last] = moved.shares();
+        Self::new(moved.spacings(), first, last)
     }
 }
 

@@ -37,6 +37,11 @@ impl Lines {
     fn of(piece: &Piece) -> Self {
         Self { values: piece.hats.map(|line| line.0 as f64), slopes: piece.hats.map(|line| line.1 as f64) }
     }
+
+    /// Sums over steps with the moments `Σ c_k` and `Σ k c_k` of some weights.
+    fn summed(&self, zeroth: f64, first: f64) -> Row {
+        std::array::from_fn(|slot| zeroth * self.values[slot] + first * self.slopes[slot])
+    }
 }
 
 /// `D_k` of the `k`-th step of a piece.
@@ -57,6 +62,19 @@ fn dot(a: &Row, b: &Row) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
+/// Adds a multiple of a row.
+fn add(to: &mut Row, factor: f64, row: &Row) {
+    to.iter_mut().zip(row).for_each(|(to, entry)| *to += factor * entry);
+}
+
+/// The product of a symmetric matrix and a vector, row by row: several entries at once.
+fn times(matrix: &Square, vector: &Row) -> Row {
+    matrix.iter().zip(vector).fold([0.0; SLOTS], |mut sum, (row, factor)| {
+        add(&mut sum, *factor, row);
+        sum
+    })
+}
+
 /// What is known at the start of a piece, on the way forward: the variance of the prefix given everything that has ended, and
 /// its covariance with what is measured of the hats over it.
 #[derive(Clone, Copy)]
@@ -68,23 +86,18 @@ struct Prefix {
 impl<'a> Elimination<'a> {
     /// `O(T + n l²)` for `n` hats on `l` levels.
     pub(super) fn new(shape: &'a Shape) -> Self {
-        let slots = shape.slots();
         let mut columns = Vec::with_capacity(shape.hat_count());
         // What eliminations have left of M on the open hats; a slot without a hat has a row of the unit matrix.
         let mut front: Square = std::array::from_fn(unit);
         for index in 0..shape.pieces() {
             let piece = shape.piece(index);
             let (lines, [m0, m1, m2]) = (Lines::of(&piece), moments(&piece, piece.length));
-            for i in 0..slots {
-                let (value, slope) = (lines.values[i], lines.slopes[i]);
-                let (per_value, per_slope) = (m0 * value + m1 * slope, m1 * value + m2 * slope);
-                for k in 0..slots {
-                    front[i][k] += per_value * lines.values[k] + per_slope * lines.slopes[k];
-                }
+            let (with_value, with_slope) = (lines.summed(m0, m1), lines.summed(m1, m2));
+            for (slot, row) in front.iter_mut().enumerate() {
+                add(row, lines.values[slot], &with_value);
+                add(row, lines.slopes[slot], &with_slope);
             }
-            for (level, hat) in shape.closing(index) {
-                columns.push(eliminate(&mut front, 2 * level + hat % 2, slots));
-            }
+            columns.extend(shape.closing(index).map(|(level, hat)| eliminate(&mut front, 2 * level + hat % 2)));
         }
         Self { shape, columns }
     }
@@ -105,9 +118,7 @@ impl<'a> Elimination<'a> {
         let mut solution: Vec<f64> = Vec::with_capacity(right.len());
         for (column, right) in self.columns.iter().zip(right) {
             let value = right + carried[column.slot];
-            for (carried, multiplier) in carried.iter_mut().zip(&column.multipliers) {
-                *carried -= multiplier * value;
-            }
+            add(&mut carried, -value, &column.multipliers);
             carried[column.slot] = 0.0;
             solution.push(value / column.pivot);
         }
@@ -131,9 +142,7 @@ impl<'a> Elimination<'a> {
             let piece = self.shape.piece(index);
             let steps = (step + 1).saturating_sub(piece.first).min(piece.length);
             let (lines, [m0, m1, _]) = (Lines::of(&piece), moments(&piece, steps));
-            for slot in 0..SLOTS {
-                open[slot] += m0 * lines.values[slot] + m1 * lines.slopes[slot];
-            }
+            add(&mut open, 1.0, &lines.summed(m0, m1));
             for (level, hat) in self.shape.closing(index) {
                 covered.push(std::mem::take(&mut open[2 * level + hat % 2]));
             }
@@ -148,18 +157,19 @@ impl<'a> Elimination<'a> {
     /// combination of three vectors, so a step costs a quadratic form of three variables. `O(T + n l²)`.
     pub(super) fn prefix_variances(&self) -> Vec<f64> {
         let prefixes = self.prefixes();
-        let slots = self.shape.slots();
         let mut inverse: Square = [[0.0; SLOTS]; SLOTS];
         let mut variances = vec![0.0; self.shape.horizon as usize];
         for (index, closing) in self.backwards() {
             for column in closing.rev() {
-                self.columns[column].reopen(&mut inverse, slots);
+                self.columns[column].reopen(&mut inverse);
             }
             let piece = self.shape.piece(index);
             let (lines, prefix) = (Lines::of(&piece), &prefixes[index]);
             let vectors = [&prefix.open, &lines.values, &lines.slopes];
-            let images = vectors.map(|vector| std::array::from_fn(|i| dot(&inverse[i], vector)));
-            let gram = images.map(|image: Row| vectors.map(|vector| dot(&image, vector)));
+            let gram = vectors.map(|vector| {
+                let image = times(&inverse, vector);
+                vectors.map(|other| dot(&image, other))
+            });
             let (mut m0, mut m1) = (0.0, 0.0);
             for k in 0..piece.length {
                 let d = variance(&piece, k);
@@ -183,16 +193,12 @@ impl<'a> Elimination<'a> {
             let before = now;
             let piece = self.shape.piece(index);
             let (lines, [m0, m1, _]) = (Lines::of(&piece), moments(&piece, piece.length));
-            for slot in 0..SLOTS {
-                now.open[slot] += m0 * lines.values[slot] + m1 * lines.slopes[slot];
-            }
+            add(&mut now.open, 1.0, &lines.summed(m0, m1));
             now.variance += m0;
             for column in columns.by_ref().take(self.shape.closing(index).count()) {
                 let covariance = now.open[column.slot];
                 now.variance -= covariance * covariance / column.pivot;
-                for (open, multiplier) in now.open.iter_mut().zip(&column.multipliers) {
-                    *open -= multiplier * covariance;
-                }
+                add(&mut now.open, -covariance, &column.multipliers);
                 now.open[column.slot] = 0.0;
             }
             before
@@ -209,16 +215,14 @@ fn unit(i: usize) -> Row {
 }
 
 /// Eliminates a slot and leaves it empty.
-fn eliminate(front: &mut Square, slot: usize, slots: usize) -> Column {
+fn eliminate(front: &mut Square, slot: usize) -> Column {
     let row = std::mem::replace(&mut front[slot], unit(slot));
     let pivot = row[slot];
     let mut multipliers = row.map(|entry| entry / pivot);
     multipliers[slot] = 0.0;
-    for i in (0..slots).filter(|i| *i != slot) {
-        for k in 0..slots {
-            front[i][k] -= multipliers[i] * row[k];
-        }
-        front[i][slot] = 0.0;
+    for (other, multiplier) in front.iter_mut().zip(&multipliers).filter(|(_, m)| **m != 0.0) {
+        add(other, -multiplier, &row);
+        other[slot] = 0.0;
     }
     Column { slot, pivot, multipliers }
 }
@@ -227,17 +231,15 @@ impl Column {
     /// One step of Takahashi's recursion: gives the inverse on the open hats the row and column of this hat, from those of
     /// the later hats it has multipliers for. `Kᵀ M⁻¹ = Δ⁻¹ K⁻¹` is lower triangular, hence
     /// `Z_cb = -Σ_m K_mc Z_mb` and `Z_cc = 1/Δ_c - Σ_m K_mc Z_mc`.
-    fn reopen(&self, inverse: &mut Square, slots: usize) {
+    fn reopen(&self, inverse: &mut Square) {
         let mut row: Row = [0.0; SLOTS];
         for (later, multiplier) in inverse.iter().zip(&self.multipliers).filter(|(_, m)| **m != 0.0) {
-            for k in 0..slots {
-                row[k] -= multiplier * later[k];
-            }
+            add(&mut row, -multiplier, later);
         }
         row[self.slot] = 0.0;
         row[self.slot] = 1.0 / self.pivot - dot(&self.multipliers, &row);
-        for k in 0..slots {
-            inverse[k][self.slot] = row[k];
+        for (other, entry) in inverse.iter_mut().zip(&row) {
+            other[self.slot] = *entry;
         }
         inverse[self.slot] = row;
     }

@@ -1,22 +1,51 @@
 //! Choosing spacings and shares for Laplace noise.
 //!
 //! Levels that grow by one factor from 1 to `T / c` with shares of nearly one size are close to the best; what remains is
-//! found by a descent on the shares, as long as evaluating a horizon is cheap.
+//! found by a descent on shares and spacings, as long as evaluating a horizon is cheap.
 
 use super::levels::{HatLevels, MOST, WHOLE, check_spacings};
 use super::{Hats, MAX_HORIZON};
 use crate::Result;
 use crate::mechanism::check_horizon;
 
-/// Horizons over the coarsest spacing that are tried, with the shares of that level at the first and the last step, as
-/// multiples of an equal division: two or three hats and half a spacing before the first.
-const TOPS: [(f64, f64, f64); 2] = [(2.45, 1.18, 0.69), (3.4, 1.36, 0.75)];
+/// Where to start: two or three hats of the coarsest level and what fits before the first.
+struct Start {
+    /// The horizon over the coarsest spacing.
+    division: f64,
+    /// Shares of the coarsest level at the first and the last step, as multiples of an equal division.
+    coarsest: [f64; 2],
+}
+
+const STARTS: [Start; 2] =
+    [Start { division: 2.45, coarsest: [1.18, 0.69] }, Start { division: 3.4, coarsest: [1.36, 0.75] }];
 /// The share of a finer level as a multiple of an equal division.
 const FINER: f64 = 0.97;
-/// Factors between neighbouring levels that are tried.
-const RATIOS: std::ops::RangeInclusive<f64> = 6.0..=64.0;
+/// The factor between neighbouring levels that starts come close to.
+const RATIO: f64 = 14.0;
+/// Up to this horizon no hats at all may be best.
+const SHORT: u64 = 64;
 /// Steps that all evaluations of a search together go through at most, apart from the starts.
 const BUDGET: u64 = 1 << 22;
+/// Evaluations that a descent should have; with fewer, there are fewer descents.
+const PATIENCE: u64 = 300;
+/// Fewer evaluations than these would find nothing: the best start is taken as it is.
+const LEAST_TURNS: u64 = 16;
+
+/// What to minimise.
+#[derive(Clone, Copy)]
+enum Figure {
+    Mean,
+    Max,
+    /// The power mean of degree 16: near the largest, and smooth.
+    Smooth,
+}
+
+/// What a descent may change.
+#[derive(Clone, Copy)]
+enum Free {
+    Shares,
+    All,
+}
 
 impl Hats {
     /// The best number of levels, spacings and shares by the largest or the mean variance under Laplace noise, over `horizon`
@@ -26,19 +55,18 @@ impl Hats {
     /// If the horizon is out of range.
     pub fn best(horizon: u64, mean: bool) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "hats")?;
-        let mut starts = vec![Self::new(horizon, &HatLevels::NONE)?];
-        for top in TOPS {
-            let coarsest = horizon as f64 / top.0;
-            for count in (1..=MOST).filter(|count| RATIOS.contains(&libm::pow(coarsest, 1.0 / *count as f64))) {
-                starts.extend(Self::start(horizon, &geometric(coarsest, count), top));
-            }
-            if coarsest < *RATIOS.start() {
-                starts.extend(Self::start(horizon, &geometric(coarsest, 1), top));
+        let mut starts = Vec::new();
+        if horizon <= SHORT {
+            starts.push(Self::new(horizon, &HatLevels::NONE)?);
+        }
+        for start in &STARTS {
+            let coarsest = horizon as f64 / start.division;
+            let levels = (libm::log(coarsest.max(2.0)) / libm::log(RATIO)).max(1.0) as usize;
+            for count in [levels, levels + 1].into_iter().filter(|count| *count <= MOST) {
+                starts.extend(start.hats(horizon, &geometric(coarsest, count)));
             }
         }
-        starts.sort_by(|a, b| a.laplace_figure(mean).total_cmp(&b.laplace_figure(mean)));
-        starts.truncate(3);
-        Ok(best_of(starts, mean))
+        Ok(best_of(starts, mean, Free::All))
     }
 
     /// The best shares for these spacings (at most 6, growing from 2 or more, none above the horizon).
@@ -51,57 +79,68 @@ impl Hats {
         if spacings.is_empty() {
             return Self::new(horizon, &HatLevels::NONE);
         }
-        let starts = TOPS.map(|top| Self::start(horizon, spacings, top)).into_iter().collect::<Result<Vec<_>>>()?;
-        Ok(best_of(starts, mean))
-    }
-
-    /// The rule's shares for some spacings.
-    fn start(horizon: u64, spacings: &[u32], top: (f64, f64, f64)) -> Result<Self> {
-        let share = |level: usize, coarsest: f64| {
-            let factor = if level + 1 == spacings.len() { coarsest } else { FINER };
-            (f64::from(WHOLE) * factor / (level + 2) as f64).round() as u16
-        };
-        let shares = |coarsest: f64| (0..spacings.len()).map(|level| share(level, coarsest)).collect::<Vec<_>>();
-        Self::new(horizon, &HatLevels::new(spacings, &shares(top.1), &shares(top.2))?)
+        let starts = STARTS.iter().map(|start| start.hats(horizon, spacings)).collect::<Result<Vec<_>>>()?;
+        Ok(best_of(starts, mean, Free::Shares))
     }
 
     /// ε²·variance.
-    fn laplace_figure(&self, mean: bool) -> f64 {
-        let row = if mean { self.row_norms.mean() } else { self.row_norms.max() };
+    fn laplace_figure(&self, figure: Figure) -> f64 {
         let s1 = self.shape.total as f64;
+        let row = match figure {
+            Figure::Mean => self.row_norms.mean(),
+            Figure::Max => self.row_norms.max(),
+            Figure::Smooth => {
+                let square = |x: f64| x * x;
+                let power = |step| square(square(square(square(self.row_norms.at(step) / self.row_norms.max()))));
+                let mean = (1..=self.shape.horizon).map(power).sum::<f64>() / self.shape.horizon as f64;
+                self.row_norms.max() * mean.sqrt().sqrt().sqrt().sqrt()
+            }
+        };
         2.0 * s1 * s1 * row
     }
 
     /// Coordinate descent with shrinking factors, with so many evaluations at most.
-    fn descend(self, mean: bool, evaluations: u64) -> Self {
-        let (horizon, places) = (self.shape.horizon, 2 * self.shape.levels.len());
-        let mut best = self;
+    fn descend(self, figure: Figure, free: Free, evaluations: u64) -> Self {
+        let horizon = self.shape.horizon;
+        let places = self.shape.levels.len() * if matches!(free, Free::All) { 3 } else { 2 };
+        let (mut best, mut least) = (self.shape.levels, self.laplace_figure(figure));
         let (mut step, mut left) = (1.2, evaluations);
+        let mut found = self;
         while step > 1.01 && places > 0 {
-            let before = best.laplace_figure(mean);
+            let before = least;
             for place in (0..places).rev() {
                 for factor in [step, 1.0 / step] {
                     if left == 0 {
-                        return best;
+                        return found;
                     }
                     left -= 1;
-                    let tried = Self::new(horizon, &best.shape.levels.moved(place, factor));
-                    if let Ok(better) =
-                        tried.map_err(drop).and_then(|t| t.is_better(&best, mean).then_some(t).ok_or(()))
-                    {
-                        best = better;
+                    let Ok(tried) = best.moved(place, factor).and_then(|levels| Self::new(horizon, &levels)) else {
+                        continue; // out of range
+                    };
+                    let value = tried.laplace_figure(figure);
+                    if value < least {
+                        (best, least, found) = (tried.shape.levels, value, tried);
                     }
                 }
             }
-            if best.laplace_figure(mean) >= before * (1.0 - 1e-4) {
+            if least >= before * (1.0 - 1e-4) {
                 step = step.sqrt();
             }
         }
-        best
+        found
     }
+}
 
-    fn is_better(&self, other: &Self, mean: bool) -> bool {
-        self.laplace_figure(mean) < other.laplace_figure(mean)
+impl Start {
+    /// The rule's shares for some spacings.
+    fn hats(&self, horizon: u64, spacings: &[u32]) -> Result<Hats> {
+        let share = |level: usize, coarsest: f64| {
+            let factor = if level + 1 == spacings.len() { coarsest } else { FINER };
+            (f64::from(WHOLE) * factor / (level + 2) as f64).round() as u16
+        };
+        let [first, last] =
+            self.coarsest.map(|coarsest| (0..spacings.len()).map(|level| share(level, coarsest)).collect::<Vec<_>>());
+        Hats::new(horizon, &HatLevels::new(spacings, &first, &last)?)
     }
 }
 
@@ -111,10 +150,18 @@ fn geometric(coarsest: f64, count: usize) -> Vec<u32> {
     (1..=count).map(spacing).collect()
 }
 
-/// The best of several, each after a descent.
-fn best_of(starts: Vec<Hats>, mean: bool) -> Hats {
-    let evaluations = BUDGET / starts[0].shape.horizon / starts.len() as u64;
-    let figure = |hats: &Hats| hats.laplace_figure(mean);
-    let best = starts.into_iter().map(|start| start.descend(mean, evaluations.min(400)));
-    best.min_by(|a, b| figure(a).total_cmp(&figure(b))).expect("at least one start")
+/// The best of several starts after a descent, for long horizons of the most promising ones only; to the largest variance
+/// by way of the smooth figure.
+fn best_of(mut starts: Vec<Hats>, mean: bool, free: Free) -> Hats {
+    let path: &[Figure] = if mean { &[Figure::Mean] } else { &[Figure::Smooth, Figure::Max] };
+    let evaluations = BUDGET / (starts[0].shape.horizon * path.len() as u64);
+    let kept = (evaluations / PATIENCE).clamp(1, starts.len() as u64);
+    let order =
+        |figure: Figure| move |a: &Hats, b: &Hats| a.laplace_figure(figure).total_cmp(&b.laplace_figure(figure));
+    let turns = Some((evaluations / kept).min(PATIENCE)).filter(|turns| *turns >= LEAST_TURNS).unwrap_or(0);
+    let last = path[path.len() - 1];
+    starts.sort_by(order(if turns > 0 { path[0] } else { last }));
+    starts.truncate(kept as usize);
+    let descend = |start: Hats| path.iter().fold(start, |hats, figure| hats.descend(*figure, free, turns));
+    starts.into_iter().map(descend).min_by(order(last)).expect("at least one start")
 }

@@ -23,6 +23,8 @@ pub(super) struct Shape {
     /// The sum of every column, a power of two below 2^32.
     pub(super) total: u64,
     hats: Vec<Level>,
+    /// The smallest of the largest entries of all rows.
+    pub(super) least_height: u64,
     /// First steps of the straight pieces: 1 and every knot.
     starts: Vec<u64>,
 }
@@ -120,28 +122,29 @@ impl Shape {
         starts.push(1);
         starts.sort_unstable();
         starts.dedup();
-        let shape = Self { horizon, levels, total, hats, starts };
+        let mut shape = Self { horizon, levels, total, hats, least_height: 0, starts };
         shape.check_identity()?;
+        shape.least_height = shape.least_row_entry();
         Ok(shape)
+    }
+
+    /// First and last steps of all pieces: where a function that is straight or convex along pieces is largest, and one that is
+    /// straight or concave is smallest.
+    fn ends(&self) -> impl Iterator<Item = u64> + '_ {
+        (0..self.pieces()).flat_map(|piece| [self.starts[piece], self.last_step(piece)])
     }
 
     /// The weight of a single step is smallest at an end of a piece.
     fn check_identity(&self) -> Result<()> {
         let taken = |step: u64| self.hats.iter().map(|level| level.taken(step)).sum::<u64>();
-        let enough = |step: u64| taken(step) + self.total / LEAST_IDENTITY <= self.total;
-        let ends = (0..self.pieces()).map(|i| self.last_step(i)).chain(self.starts.iter().copied());
-        match ends.into_iter().find(|step| !enough(*step)) {
+        let enough = |step: &u64| taken(*step) + self.total / LEAST_IDENTITY <= self.total;
+        match self.ends().find(|step| !enough(step)) {
             None => Ok(()),
             Some(step) => Err(Error::invalid(format!(
                 "the shares of hats `{}` leave step {step} less than 1/{LEAST_IDENTITY} of its budget; lower them",
                 self.levels
             ))),
         }
-    }
-
-    /// Number of slots in use.
-    pub(super) fn slots(&self) -> usize {
-        2 * self.hats.len()
     }
 
     /// Number of straight pieces.
@@ -210,11 +213,16 @@ impl Shape {
         self.hats.iter().enumerate().flat_map(lines)
     }
 
-    /// The largest value over all columns of a function of a column that is convex along straight pieces: it is largest at
-    /// an end of one.
+    /// The smallest of the largest entries of all rows.
+    fn least_row_entry(&self) -> u64 {
+        let hats = self.hats.iter().flat_map(|level| level.slopes.iter().map(|slope| slope * level.spacing));
+        let steps = self.ends().map(|step| self.identity(step));
+        hats.chain(steps).min().expect("there is a first step")
+    }
+
+    /// The largest value over all columns of a function of a column that is convex along pieces.
     fn largest(&self, of_column: impl Fn(u64) -> u128) -> u128 {
-        let ends = (0..self.pieces()).map(|i| self.last_step(i)).chain(self.starts.iter().copied());
-        ends.map(of_column).max().expect("there is a first step")
+        self.ends().map(of_column).max().expect("there is a first step")
     }
 
     /// The largest sum of squares of a column. Exact: squares of straight lines are convex.
