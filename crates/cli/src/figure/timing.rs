@@ -1,0 +1,60 @@
+//! How long a release takes: streams that really run, with a test key.
+
+use evertally::budget::{Budget, Epsilon, Rho};
+use evertally::mechanism::{Mechanism, MechanismName};
+use evertally::noise::{SecretKey, TestSeed};
+use evertally::plan::{NoiseKind, Plan, PlanRequest};
+use evertally::stream::RunningSum;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// Steps of a mechanism whose later steps cost more that are run, however long they take.
+const WHOLE: u64 = 1 << 14;
+/// Releases between two looks at the clock.
+const BATCH: u64 = 64;
+
+/// A measured time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timing {
+    pub(crate) ns_per_step: f64,
+    /// How many releases were timed.
+    pub(crate) steps: u64,
+    /// Whether later steps cost more and were not reached: the time of a whole stream is longer.
+    pub(crate) at_least: bool,
+}
+
+/// Runs streams of a mechanism for about `limit`: discrete Gaussian noise at ρ = 0.5, or Laplace noise at ε = 1 where
+/// the mechanism is for that alone. Making a stream is not timed, only its releases.
+pub(crate) fn time_per_step(mechanism: &dyn Mechanism, limit: Duration) -> evertally::Result<Timing> {
+    let plan = plan(mechanism)?;
+    let name: MechanismName = mechanism.name().parse()?;
+    let heavy = name.is_heavy();
+    let last = if heavy { mechanism.horizon().min(WHOLE) } else { mechanism.horizon() };
+    let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    let (mut spent, mut steps, mut number) = (Duration::ZERO, 0, 0u64);
+    while spent < limit || steps == 0 {
+        let mut stream = RunningSum::new(plan.clone(), &key, format!("timed {number}").parse()?)?;
+        number += 1;
+        while stream.step() < last && (heavy || spent < limit) {
+            let batch = BATCH.min(last - stream.step());
+            let start = Instant::now();
+            for _ in 0..batch {
+                black_box(stream.tick()?);
+            }
+            spent += start.elapsed();
+            steps += batch;
+        }
+    }
+    let ns_per_step = spent.as_nanos() as f64 / steps as f64;
+    Ok(Timing { ns_per_step, steps, at_least: last < mechanism.horizon() })
+}
+
+fn plan(mechanism: &dyn Mechanism) -> evertally::Result<Plan> {
+    let named = mechanism.name().parse()?;
+    let with = |noise, budget| {
+        let request = PlanRequest::count(mechanism.horizon(), budget);
+        PlanRequest { mechanism: Some(named), noise: Some(noise), ..request }.plan()
+    };
+    with(NoiseKind::Gaussian, Budget::Zcdp(Rho::new(0.5)?))
+        .or_else(|_| with(NoiseKind::Laplace, Budget::Pure(Epsilon::new(1.0)?)))
+}
