@@ -14,6 +14,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Flags of `evertally compare`.
@@ -120,8 +121,8 @@ impl CompareArgs {
         let lower_bound = gaussian_lower_bound(horizon).powi(2);
         let bar = ProgressBar::new(found.len() as u64); // shown on a terminal only
         let mut rows = Vec::new();
-        for (mechanism, laws) in &found {
-            rows.push(self.row(&**mechanism, laws, lower_bound)?);
+        for found in &found {
+            rows.push(self.row(found, lower_bound)?);
             bar.inc(1);
         }
         bar.finish_and_clear();
@@ -138,10 +139,12 @@ impl CompareArgs {
             let mut refusal = None;
             for law in [NoiseKind::Gaussian, NoiseKind::Laplace] {
                 match as_planned(name, law, Objective::Max, horizon) {
-                    Ok(mechanism) => match found[before..].iter_mut().find(|(m, _)| m.name() == mechanism.name()) {
-                        Some((_, laws)) => laws.push(law),
-                        None => found.push((mechanism, vec![law])),
-                    },
+                    Ok(mechanism) => {
+                        match found[before..].iter_mut().find(|f| f.mechanism.name() == mechanism.name()) {
+                            Some(same) => same.laws.push(law),
+                            None => found.push(Found { name, mechanism, laws: vec![law] }),
+                        }
+                    }
                     Err(error) => {
                         refusal.get_or_insert(error);
                     }
@@ -159,8 +162,11 @@ impl CompareArgs {
         Ok(found)
     }
 
-    fn row(&self, m: &dyn Mechanism, laws: &[NoiseKind], lower_bound: f64) -> Result<Row> {
+    fn row(&self, found: &Found, lower_bound: f64) -> Result<Row> {
+        let (m, laws) = (&*found.mechanism, &found.laws);
         let name: MechanismName = m.name().parse()?;
+        // An open shape of `smooth` has a limit of its own under the law that the limit is for.
+        let open_shape = found.name == MechanismName::Smooth(None) && laws.contains(&NoiseKind::Gaussian);
         let norms = m.column_norms();
         let (max, mean) = (m.max_row_norm_squared(), m.mean_row_norm_squared());
         let pure = |row: f64| 2.0 * norms.l1 * norms.l1 * row;
@@ -172,7 +178,7 @@ impl CompareArgs {
             horizon: m.horizon(),
             mechanism: m.name(),
             best_for: laws.iter().map(|law| kind(*law)).collect::<Vec<_>>().join(" "),
-            zcdp_leading_constant: zcdp_constant(name),
+            zcdp_leading_constant: zcdp_constant(if open_shape { found.name } else { name }),
             pure_leading_constant: pure_constant(name),
             zcdp_max: norms.l2_squared * max,
             zcdp_mean: norms.l2_squared * mean,
@@ -190,7 +196,14 @@ impl CompareArgs {
     }
 }
 
-type Found = (std::sync::Arc<dyn Mechanism>, Vec<NoiseKind>);
+/// A mechanism to compare.
+struct Found {
+    /// As it was asked for, perhaps with open parameters.
+    name: MechanismName,
+    mechanism: Arc<dyn Mechanism>,
+    /// The laws for which its parameters are the best.
+    laws: Vec<NoiseKind>,
+}
 
 fn kind(law: NoiseKind) -> &'static str {
     match law {

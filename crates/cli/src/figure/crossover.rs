@@ -54,7 +54,7 @@ pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
     let words = Words {
         title: "Laplace or Gaussian noise?".into(),
         subtitle: format!("Largest standard error of the best mechanism with Laplace noise over that with Gaussian noise, under (ε, δ) with ε = {e}."),
-        footer: "By this program's planner: exact finite-horizon errors of all mechanisms it searches at the horizon, except the numeric optima; one event changes one step by 1. Mechanisms with long searches end at their longest horizon, which shows as a step. Dashes: δ = T^−0.92, the order at which the literature sees the two laws equal for long horizons.".into(),
+        footer: "By this program's planner: exact finite-horizon errors of all mechanisms it searches at the horizon, except the numeric optima; one event changes one step by 1. Mechanisms with long searches end at their longest horizon, which shows as a step. Dashes: δ = T⁻⁰·⁹², the order at which the literature sees the two laws equal for long horizons.".into(),
     };
     let svg = sheet::sheet(&words, 26.0 + HEIGHT + 46.0, |canvas, top| map(canvas, top, &columns));
     let header =
@@ -129,8 +129,11 @@ fn map(canvas: &mut Canvas, top: f64, columns: &[Vec<Cell>]) {
         caption: "horizon T (steps)".into(),
     };
     let half = 10f64.sqrt();
-    let y =
-        Axis { spacing: Spacing::Decades, range: (10f64.powi(-LEAST_DELTA) / half, 0.1 * half), caption: "δ".into() };
+    let y = Axis {
+        spacing: Spacing::Decades,
+        range: (10f64.powi(-LEAST_DELTA) / half, 0.1 * half),
+        caption: "δ of (ε, δ)-differential privacy".into(),
+    };
     sheet::axes(canvas, &frame, &x, &y, &y.ticks(13));
     for (column, ends) in columns.iter().zip(edges.windows(2)) {
         for cell in column {
@@ -215,7 +218,10 @@ fn regions(canvas: &mut Canvas, frame: &Frame, x: &Axis, y: &Axis, columns: &[Ve
         let middle = |of: fn(&(f64, f64)) -> f64| places.iter().map(of).sum::<f64>() / count;
         let reach = width(name, 14.0, true) / 2.0 + 6.0;
         let at = middle(|place| place.0).clamp(frame.left + reach, frame.right() - reach);
-        canvas.text(at, middle(|place| place.1), name, Type::new(14.0, ink::TEXT).bold().anchor(Anchor::Middle));
+        let y = middle(|place| place.1);
+        // Readable wherever lines pass below.
+        canvas.area(&[(at - reach, y - 15.0, y + 6.0), (at + reach, y - 15.0, y + 6.0)], "#ffffff", 0.8);
+        canvas.text(at, y, name, Type::new(14.0, ink::TEXT).bold().anchor(Anchor::Middle));
     }
 }
 
@@ -237,7 +243,7 @@ fn legend(canvas: &mut Canvas, frame: &Frame) {
     let lines = [
         ("equal", Stroke::new(ink::TEXT, 2.0)),
         ("½ and 2", Stroke { dash: Some("2 3"), ..Stroke::new(ink::TEXT, 1.0) }),
-        ("T^−0.92", Stroke { dash: Some("7 4"), ..Stroke::new(ink::MUTED, 1.25) }),
+        ("T⁻⁰·⁹²", Stroke { dash: Some("7 4"), ..Stroke::new(ink::MUTED, 1.25) }),
     ];
     for (row, (label, stroke)) in lines.into_iter().enumerate() {
         let y = top + 204.0 + 20.0 * row as f64;

@@ -12,7 +12,7 @@ use evertally::plan::{NoiseKind, Objective, gaussian_lower_bound};
 const HEIGHT: f64 = 400.0;
 const HORIZON: &str = "horizon T (steps)";
 pub(super) const EXACT: &str = "“exact” judges the same noise by what the covariance of all releases reveals, instead of by the column norms of the factorization; it is drawn where that is at least 1 % less.";
-pub(super) const LEFT_OUT: &str = "`input` and `output` noise, whose variance is T, are in the CSV only.";
+pub(super) const LEFT_OUT: &str = "“input” and “output” noise, whose error grows with T itself, are in the CSV only.";
 
 /// The figures of one family at one horizon.
 struct Record {

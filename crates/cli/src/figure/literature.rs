@@ -5,12 +5,14 @@ use evertally::mechanism::MechanismName;
 /// Limit of 2ρ · largest variance / log₂²T under ρ-zCDP.
 ///
 /// The tree mechanisms: Andersson, Pagh 2023 (arXiv 2306.09666, table 1), the k-ary ones by the same count of nodes and
-/// levels; the square roots: (ln 2/π)² (Henzinger, Upadhyay, Upadhyay 2023, arXiv 2202.11205).
+/// levels; the square roots: (ln 2/π)² (Fichtenberger, Henzinger, Upadhyay 2023, arXiv 2202.11205).
 pub(crate) fn zcdp_constant(name: MechanismName) -> Option<f64> {
     Some(match name {
         MechanismName::Binary => 1.0,
         MechanismName::HonakerOnline => 0.5,
-        MechanismName::Smooth(_) => 0.25,
+        // The balanced shape, to which the best shape for the largest variance tends.
+        MechanismName::Smooth(None) => 0.25,
+        MechanismName::Smooth(Some((height, zeros))) if 2 * zeros == height => 0.25,
         // Levels log T/log k twice: as squared sensitivity, and as levels with this many nodes at most.
         MechanismName::Kary(Some(k)) => (k - 1) as f64 / (k as f64).log2().powi(2),
         MechanismName::Subtract(Some(k)) => (k / 2) as f64 / (k as f64).log2().powi(2),
@@ -19,7 +21,8 @@ pub(crate) fn zcdp_constant(name: MechanismName) -> Option<f64> {
     })
 }
 
-/// Limit of ε² · mean variance / log₂³T under pure ε (Andersson, Pagh, Steinke, Torkamani, arXiv 2404.14334).
+/// Limit of ε² · mean variance / log₂³T under pure ε (Andersson, Pagh, Steiner, Torkamani, "Count on Your
+/// Elders: Laplace vs Gaussian Noise").
 pub(crate) fn pure_constant(name: MechanismName) -> Option<f64> {
     let cube = |k: u64| (k as f64).log2().powi(3);
     Some(match name {

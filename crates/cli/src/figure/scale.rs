@@ -76,7 +76,7 @@ fn powers(base: f64, low: f64, high: f64, room: usize) -> Vec<(f64, String)> {
     let (first, last) = ((low.log(base) - 1e-9).ceil() as i32, (high.log(base) + 1e-9).floor() as i32);
     let count = (last - first + 1).max(0) as usize;
     let stride = count.div_ceil(room.max(1)).max(1) as i32;
-    let plainly = base == 10.0 && first >= -2 && last <= 4;
+    let plainly = base == 10.0 && first >= -2 && last <= 6;
     let label = |power| if plainly { plain(base.powi(power)) } else { format!("{base}{}", superscript(power)) };
     (first..=last).filter(|power| power % stride == 0).map(|power| (base.powi(power), label(power))).collect()
 }

@@ -137,18 +137,9 @@ impl Panel {
     fn draw(&self, canvas: &mut Canvas, frame: &Frame) {
         axes(canvas, frame, &self.x, &self.y, &self.y_ticks());
         for line in &self.lines {
-            self.line(canvas, frame, line);
+            draw_line(canvas, frame, &self.x, &self.y, line);
         }
         self.labels(canvas, frame);
-    }
-
-    fn line(&self, canvas: &mut Canvas, frame: &Frame, line: &Line) {
-        let places: Vec<(f64, f64)> =
-            line.points.iter().map(|&(x, y)| (frame.x(&self.x, x), frame.y(&self.y, y))).collect();
-        canvas.polyline(&decimate::line(places.iter().copied(), frame.width), line.look.stroke());
-        if places.len() <= MARKS {
-            places.iter().for_each(|&(x, y)| line.look.mark(canvas, x, y));
-        }
     }
 
     /// The names of the lines in the order of their ends, each with a sample; a leader joins it to an end at the edge.
@@ -177,22 +168,86 @@ impl Panel {
 /// Grid, ticks and names of both axes.
 pub(super) fn axes(canvas: &mut Canvas, frame: &Frame, x: &Axis, y: &Axis, y_ticks: &[(f64, String)]) {
     canvas.text(MARGIN, frame.top - 12.0, &y.caption, Type::new(12.0, ink::TEXT));
-    for (tick, label) in y_ticks {
+    value_axis(canvas, frame, y, y_ticks, true);
+    step_axis(canvas, frame, x, true);
+    let middle = frame.left + frame.width / 2.0;
+    let caption = Type::new(12.0, ink::TEXT).anchor(Anchor::Middle);
+    canvas.text(middle, frame.bottom() + 35.0, &x.caption, caption);
+}
+
+fn value_axis(canvas: &mut Canvas, frame: &Frame, y: &Axis, ticks: &[(f64, String)], labels: bool) {
+    for (tick, label) in ticks {
         let place = crisp(frame.y(y, *tick));
         canvas.line((frame.left, place), (frame.right(), place), Stroke::new(ink::GRID, 1.0));
-        canvas.text(frame.left - 8.0, place + 4.0, label, Type::new(SMALL, ink::MUTED).anchor(Anchor::End));
+        if labels {
+            canvas.text(frame.left - 8.0, place + 4.0, label, Type::new(SMALL, ink::MUTED).anchor(Anchor::End));
+        }
     }
+}
+
+fn step_axis(canvas: &mut Canvas, frame: &Frame, x: &Axis, labels: bool) {
     let base = crisp(frame.bottom());
-    let spare = if x.spacing == Spacing::Linear { 70.0 } else { 44.0 };
+    let spare = if x.spacing == Spacing::Linear { 60.0 } else { 44.0 };
     for (tick, label) in x.ticks((frame.width / spare) as usize) {
         let place = crisp(frame.x(x, tick));
         canvas.line((place, frame.top), (place, base), Stroke::new(ink::GRID, 1.0));
-        canvas.line((place, base), (place, base + 4.0), Stroke::new(ink::AXIS, 1.0));
-        canvas.text(place, base + 17.0, &label, Type::new(SMALL, ink::MUTED).anchor(Anchor::Middle));
+        if labels {
+            canvas.line((place, base), (place, base + 4.0), Stroke::new(ink::AXIS, 1.0));
+            canvas.text(place, base + 17.0, &label, Type::new(SMALL, ink::MUTED).anchor(Anchor::Middle));
+        }
     }
     canvas.line((frame.left, base), (frame.right(), base), Stroke::new(ink::AXIS, 1.0));
-    let middle = frame.left + frame.width / 2.0;
-    canvas.text(middle, base + 35.0, &x.caption, Type::new(12.0, ink::TEXT).anchor(Anchor::Middle));
+}
+
+/// A small panel among others on the same axes.
+#[derive(Clone, Debug)]
+pub(super) struct Small {
+    pub(super) name: String,
+    pub(super) note: String,
+    /// The last one is on top, and gives the name its colour.
+    pub(super) lines: Vec<Line>,
+}
+
+/// Draws small panels in three columns.
+pub(super) fn small_panels(words: &Words, x: &Axis, y: &Axis, panels: &[Small]) -> String {
+    const COLUMNS: usize = 3;
+    const BETWEEN: f64 = 26.0;
+    const CAPTION_LINE: f64 = 14.0;
+    const HEAD: f64 = 54.0;
+    const HEIGHT: f64 = 124.0;
+    let ticks = y.ticks(5);
+    let gutter = ticks.iter().map(|tick| width(&tick.1, SMALL, false)).fold(0.0, f64::max) + 10.0;
+    let wide = (WIDTH - 2.0 * MARGIN - gutter - (COLUMNS as f64 - 1.0) * BETWEEN) / COLUMNS as f64;
+    let rows = panels.len().div_ceil(COLUMNS) as f64;
+    let height = CAPTION_LINE + rows * (HEAD + HEIGHT) + TICKS - 20.0;
+    sheet(words, height, |canvas, top| {
+        canvas.text(MARGIN, top + 14.0, &format!("{}, by {}", y.caption, x.caption), Type::new(12.0, ink::TEXT));
+        for (index, panel) in panels.iter().enumerate() {
+            let (row, column) = (index / COLUMNS, index % COLUMNS);
+            let frame = Frame {
+                left: MARGIN + gutter + column as f64 * (wide + BETWEEN),
+                top: top + CAPTION_LINE + HEAD + row as f64 * (HEAD + HEIGHT),
+                width: wide,
+                height: HEIGHT,
+            };
+            value_axis(canvas, &frame, y, &ticks, column == 0);
+            step_axis(canvas, &frame, x, index + COLUMNS >= panels.len());
+            for line in &panel.lines {
+                draw_line(canvas, &frame, x, y, line);
+            }
+            let shade = panel.lines.last().map_or(ink::TEXT, |line| line.look.ink);
+            canvas.text(frame.left, frame.top - 23.0, &panel.name, Type::new(LABEL, shade).bold());
+            canvas.text(frame.left, frame.top - 8.0, &panel.note, Type::new(SMALL, ink::MUTED));
+        }
+    })
+}
+
+fn draw_line(canvas: &mut Canvas, frame: &Frame, x: &Axis, y: &Axis, line: &Line) {
+    let places: Vec<(f64, f64)> = line.points.iter().map(|&(at, value)| (frame.x(x, at), frame.y(y, value))).collect();
+    canvas.polyline(&decimate::line(places.iter().copied(), frame.width), line.look.stroke());
+    if places.len() <= MARKS {
+        places.iter().for_each(|&(x, y)| line.look.mark(canvas, x, y));
+    }
 }
 
 /// The middle of a pixel, where a thin line is sharp.

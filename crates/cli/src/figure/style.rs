@@ -25,6 +25,7 @@ pub(super) struct Look {
     pub(super) width: f64,
     /// Whether points are outlines only.
     pub(super) hollow: bool,
+    pub(super) opacity: f64,
 }
 
 type Shade = (&'static str, &'static str);
@@ -71,7 +72,7 @@ pub(super) fn look(name: &str) -> Look {
     let known = FAMILIES.iter().find(|(known, ..)| *known == family);
     let (shade, dash, marker) =
         known.map_or_else(|| unknown(family), |&(_, shade, dash, marker)| (shade, dash, marker));
-    Look { colour: shade.0, ink: shade.1, dash, marker, width: 1.75, hollow: false }
+    Look { colour: shade.0, ink: shade.1, dash, marker, width: 1.75, hollow: false, opacity: 1.0 }
 }
 
 /// A look that depends on the letters of the name alone, so that it stays when other mechanisms come and go.
@@ -90,7 +91,7 @@ impl Look {
     }
 
     pub(super) fn stroke(self) -> Stroke {
-        Stroke { dash: self.dash, ..Stroke::new(self.colour, self.width) }
+        Stroke { dash: self.dash, opacity: self.opacity, ..Stroke::new(self.colour, self.width) }
     }
 
     /// Draws one point.
