@@ -54,7 +54,7 @@ pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
     let words = Words {
         title: "Laplace or Gaussian noise?".into(),
         subtitle: format!("Largest standard error of the best mechanism with Laplace noise over that with Gaussian noise, under (ε, δ) with ε = {e}."),
-        footer: "By this program's planner: exact finite-horizon errors of all mechanisms it searches at the horizon, except the numeric optima; one event changes one step by 1. Mechanisms with long searches end at their longest horizon, which shows as a step. Dashes: δ = T⁻⁰·⁹², the order at which the literature sees the two laws equal for long horizons.".into(),
+        footer: "By this program's planner: exact finite-horizon errors of all mechanisms it searches at the horizon, but for the dense numeric optima; one event changes one step by 1. Mechanisms with long searches end at their longest horizon, which shows as a step. Dashes: δ = T⁻⁰·⁹², the order at which the literature sees the two laws equal for long horizons.".into(),
     };
     let svg = sheet::sheet(&words, 26.0 + HEIGHT + 46.0, |canvas, top| map(canvas, top, &columns));
     let header =
@@ -207,21 +207,25 @@ fn reference(canvas: &mut Canvas, frame: &Frame, x: &Axis, y: &Axis) {
 
 /// Says in the middle of either region which law has the smaller error there.
 fn regions(canvas: &mut Canvas, frame: &Frame, x: &Axis, y: &Axis, columns: &[Vec<Cell>]) {
+    let place = |cell: &Cell| (frame.x(x, cell.horizon as f64), frame.y(y, 10f64.powi(-cell.exponent)));
     for (sign, name) in [(-1.0, "Laplace has the smaller error"), (1.0, "Gaussian has the smaller error")] {
-        let inside = columns.iter().flatten().filter(|cell| cell.log_ratio() * sign > 0.0);
-        let places: Vec<(f64, f64)> =
-            inside.map(|cell| (frame.x(x, cell.horizon as f64), frame.y(y, 10f64.powi(-cell.exponent)))).collect();
-        if places.len() * 12 < columns.len() * LEAST_DELTA as usize {
-            continue;
-        }
-        let count = places.len() as f64;
-        let middle = |of: fn(&(f64, f64)) -> f64| places.iter().map(of).sum::<f64>() / count;
+        let inside: Vec<(f64, f64)> =
+            columns.iter().flatten().filter(|cell| cell.log_ratio() * sign > 0.0).map(place).collect();
+        let outside: Vec<(f64, f64)> =
+            columns.iter().flatten().filter(|cell| cell.log_ratio() * sign <= 0.0).map(place).collect();
+        let middle = |of: fn(&(f64, f64)) -> f64| inside.iter().map(of).sum::<f64>() / inside.len() as f64;
+        let centre = (middle(|place| place.0), middle(|place| place.1));
         let reach = width(name, 14.0, true) / 2.0 + 6.0;
-        let at = middle(|place| place.0).clamp(frame.left + reach, frame.right() - reach);
-        let y = middle(|place| place.1);
-        // Readable wherever lines pass below.
-        canvas.area(&[(at - reach, y - 15.0, y + 6.0), (at + reach, y - 15.0, y + 6.0)], "#ffffff", 0.8);
-        canvas.text(at, y, name, Type::new(14.0, ink::TEXT).bold().anchor(Anchor::Middle));
+        // Nearest to the middle, where nothing of the other region is under the words.
+        let far = |at: &(f64, f64)| (at.0 - centre.0).abs() + (at.1 - centre.1).abs();
+        let free = |at: &&(f64, f64)| {
+            let clear = |other: &(f64, f64)| (other.0 - at.0).abs() > reach + 16.0 || (other.1 - at.1).abs() > 24.0;
+            at.0 - reach >= frame.left && at.0 + reach <= frame.right() && outside.iter().all(clear)
+        };
+        let Some(&(at, y)) = inside.iter().filter(free).min_by(|a, b| far(a).total_cmp(&far(b))) else { continue };
+        // Readable whatever lines pass below.
+        canvas.area(&[(at - reach, y - 11.0, y + 10.0), (at + reach, y - 11.0, y + 10.0)], "#ffffff", 0.8);
+        canvas.text(at, y + 4.0, name, Type::new(14.0, ink::TEXT).bold().anchor(Anchor::Middle));
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
         title: "Time and space by horizon".into(),
         subtitle: "One release of a running count with exact discrete Gaussian noise, on one core of this machine; memory of its noise.".into(),
         footer: format!(
-            "Each mechanism ran with a test key for about {} ms at each horizon, in five rounds of which the fastest counts; those whose later steps cost more ran whole streams. A word has 8 or 16 bytes.",
+            "Each mechanism ran with a test key for about {} ms at each horizon, in short rounds of which the fastest counts; those whose later steps cost more ran whole streams. A word has 8 or 16 bytes.",
             studio.settings.timing.as_millis()
         ),
     };

@@ -1,7 +1,7 @@
 //! The sheet of a figure: headline, panels of lines below each other, footnote.
 
 use super::scale::{Axis, Spacing};
-use super::style::{Look, Marker};
+use super::style::Look;
 use crate::plot::canvas::{Anchor, Canvas, Stroke, Type, ink};
 use crate::plot::decimate;
 use crate::plot::layout::{HEADLINE, LINE, MARGIN, WIDTH, bottom, header};
@@ -21,8 +21,9 @@ const CAPTION: f64 = 26.0;
 const TICKS: f64 = 46.0;
 /// Between panels.
 const GAP: f64 = 16.0;
-/// Points of a line that get a marker at most.
-const MARKS: usize = 24;
+/// Lines of more points have no markers; of fewer, about so many points have one.
+const MOST_MARKED: usize = 64;
+const MARKS: usize = 21;
 
 /// What a figure says around its panels.
 #[derive(Clone, Debug)]
@@ -157,7 +158,7 @@ impl Panel {
                 canvas.line((x + 6.0, y), (left - 4.0, place), Stroke::new(ink::AXIS, 0.75));
             }
             canvas.line((left, place), (left + SAMPLE - 8.0, place), line.look.stroke());
-            if line.points.len() <= MARKS && line.look.marker != Marker::None {
+            if line.points.len() <= MOST_MARKED {
                 line.look.mark(canvas, left + (SAMPLE - 8.0) / 2.0, place);
             }
             canvas.text(left + SAMPLE, place + 4.0, &line.label, Type::new(LABEL, line.look.ink).bold());
@@ -245,8 +246,9 @@ pub(super) fn small_panels(words: &Words, x: &Axis, y: &Axis, panels: &[Small]) 
 fn draw_line(canvas: &mut Canvas, frame: &Frame, x: &Axis, y: &Axis, line: &Line) {
     let places: Vec<(f64, f64)> = line.points.iter().map(|&(at, value)| (frame.x(x, at), frame.y(y, value))).collect();
     canvas.polyline(&decimate::line(places.iter().copied(), frame.width), line.look.stroke());
-    if places.len() <= MARKS {
-        places.iter().for_each(|&(x, y)| line.look.mark(canvas, x, y));
+    if places.len() <= MOST_MARKED {
+        let stride = places.len().div_ceil(MARKS).max(1);
+        places.iter().step_by(stride).for_each(|&(x, y)| line.look.mark(canvas, x, y));
     }
 }
 

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Steps of a mechanism whose later steps cost more that are run, however long they take.
 const WHOLE: u64 = 1 << 14;
-/// Rounds of a measurement, at most.
-const ROUNDS: u32 = 5;
+/// How long a round of a measurement is: shorter than the slices in which a busy machine shares out its cores.
+const ROUND: Duration = Duration::from_millis(2);
 /// Releases between two looks at the clock.
 const BATCH: u64 = 64;
 
@@ -26,24 +26,20 @@ pub(crate) struct Timing {
 }
 
 /// Runs streams of a mechanism for about `limit`: discrete Gaussian noise at ρ = 0.5, or Laplace noise at ε = 1 where
-/// the mechanism is for that alone. Making a stream is not timed, only its releases. Of some rounds the fastest counts:
-/// whatever else the machine does only adds time.
+/// the mechanism is for that alone. Making a stream is not timed, only its releases. Of short rounds the fastest counts:
+/// whatever else the machine does only adds time. A round of a mechanism whose later steps cost more is a whole stream.
 pub(crate) fn time_per_step(mechanism: &dyn Mechanism, limit: Duration) -> evertally::Result<Timing> {
     let plan = plan(mechanism)?;
     let heavy = mechanism.name().parse::<MechanismName>()?.is_heavy();
     let last = if heavy { mechanism.horizon().min(WHOLE) } else { mechanism.horizon() };
-    // A round of a heavy mechanism is a whole stream.
-    let (least_steps, least_time) = if heavy { (last, Duration::ZERO) } else { (1, limit / ROUNDS) };
+    let (least_steps, least_time) = if heavy { (last, Duration::ZERO) } else { (BATCH, ROUND.min(limit)) };
     let mut best = Timing { ns_per_step: f64::INFINITY, steps: 0, at_least: last < mechanism.horizon() };
     let mut spent = Duration::ZERO;
-    for _ in 0..ROUNDS {
+    while best.steps == 0 || spent < limit {
         let round = round(&plan, last, least_steps, least_time)?;
         best.ns_per_step = best.ns_per_step.min(round.0.as_nanos() as f64 / round.1 as f64);
         best.steps += round.1;
         spent += round.0;
-        if spent >= limit {
-            break;
-        }
     }
     Ok(best)
 }
