@@ -6,10 +6,13 @@ use evertally::plan::{NoiseKind, Objective, PlanRequest};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Family, law, objective, horizon.
+type Wanted = (MechanismName, NoiseKind, Objective, u64);
+
 /// Families as they are found, so that several figures share them.
 #[derive(Default)]
 pub(super) struct Survey {
-    found: HashMap<(MechanismName, NoiseKind, Objective, u64), Option<Arc<dyn Mechanism>>>,
+    found: HashMap<Wanted, Option<Arc<dyn Mechanism>>>,
     exact: HashMap<(String, u64), Option<f64>>,
 }
 

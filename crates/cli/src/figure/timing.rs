@@ -34,8 +34,10 @@ pub(crate) fn time_per_step(mechanism: &dyn Mechanism, limit: Duration) -> evert
     let last = if heavy { mechanism.horizon().min(WHOLE) } else { mechanism.horizon() };
     let (least_steps, least_time) = if heavy { (last, Duration::ZERO) } else { (BATCH, ROUND.min(limit)) };
     let mut best = Timing { ns_per_step: f64::INFINITY, steps: 0, at_least: last < mechanism.horizon() };
-    let mut spent = Duration::ZERO;
-    while best.steps == 0 || spent < limit {
+    let (mut spent, mut rounds) = (Duration::ZERO, 0);
+    // On a busy machine a single round may take all the time there is.
+    while rounds < if heavy { 2 } else { 5 } || spent < limit {
+        rounds += 1;
         let round = round(&plan, last, least_steps, least_time)?;
         best.ns_per_step = best.ns_per_step.min(round.0.as_nanos() as f64 / round.1 as f64);
         best.steps += round.1;
