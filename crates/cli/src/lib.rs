@@ -2,6 +2,7 @@
 
 pub mod commands;
 pub mod failure;
+mod figure;
 pub mod input;
 pub mod keyfile;
 pub mod ledger;

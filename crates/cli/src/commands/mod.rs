@@ -1,6 +1,8 @@
 //! The subcommands.
 
 mod budget;
+mod compare;
+mod figure;
 mod key;
 mod mechanisms;
 mod plan;
@@ -30,6 +32,10 @@ enum Command {
     Plan(plan::PlanArgs),
     /// List mechanisms with their exact sensitivity and error at a horizon.
     Mechanisms(mechanisms::MechanismsArgs),
+    /// Compare mechanisms at given horizons: exact error, distance to the lower bound, measured time, memory.
+    Compare(compare::CompareArgs),
+    /// Draw a figure that compares mechanisms, as SVG and PNG, with its data as CSV.
+    Figure(figure::FigureArgs),
     /// Draw the noise of a mechanism many times, for research and for checking covariances.
     Simulate(simulate::SimulateArgs),
 }
@@ -42,6 +48,8 @@ impl Program {
             Command::Key(args) => args.run(),
             Command::Plan(args) => args.run(),
             Command::Mechanisms(args) => args.run(),
+            Command::Compare(args) => args.run(),
+            Command::Figure(args) => args.run(),
             Command::Simulate(args) => args.run(),
         }
     }

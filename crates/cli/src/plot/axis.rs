@@ -279,8 +279,8 @@ pub(super) fn contexts(ticks: &[TimeTick], place: impl Fn(f64) -> f64, size: f64
 /// Large values are counted in millions or powers of ten, said once above the axis. Where the range is a sliver far
 /// from zero, labels count from a round value, said there too.
 #[derive(Clone, Debug)]
-pub(super) struct ValueAxis {
-    pub(super) ticks: Vec<f64>,
+pub(crate) struct ValueAxis {
+    pub(crate) ticks: Vec<f64>,
     origin: f64,
     exponent: i32,
     decimals: usize,
@@ -288,7 +288,7 @@ pub(super) struct ValueAxis {
 
 impl ValueAxis {
     /// About `room` ticks from `low` to `high`; only whole numbers if `whole`.
-    pub(super) fn new(low: f64, high: f64, room: usize, whole: bool) -> Self {
+    pub(crate) fn new(low: f64, high: f64, room: usize, whole: bool) -> Self {
         let step = nice_step((high - low) / room.max(1) as f64);
         let step = if whole { step.max(1.0).ceil() } else { step };
         let (first, last) = ((low / step - 1e-9).ceil(), (high / step + 1e-9).floor());
@@ -306,13 +306,13 @@ impl ValueAxis {
         Self { ticks, origin, exponent, decimals }
     }
 
-    pub(super) fn label(&self, value: f64) -> String {
+    pub(crate) fn label(&self, value: f64) -> String {
         let label = grouped((value - self.origin) / 10f64.powi(self.exponent), self.decimals);
         if self.origin != 0.0 && value > self.origin { format!("+{label}") } else { label }
     }
 
     /// What the labels count in, for the caption; empty if they are plain.
-    pub(super) fn unit(&self) -> String {
+    pub(crate) fn unit(&self) -> String {
         let mut parts = Vec::new();
         match self.exponent {
             0 => {}

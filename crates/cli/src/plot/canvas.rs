@@ -6,29 +6,29 @@ use std::fmt::Write;
 use super::text::escape;
 
 /// Colours: a palette told apart by colour-blind readers (Okabe and Ito) and quiet greys.
-pub(super) mod ink {
+pub(crate) mod ink {
     /// Headlines.
-    pub(in super::super) const TEXT: &str = "#1b1f24";
+    pub(crate) const TEXT: &str = "#1b1f24";
     /// Labels.
-    pub(in super::super) const MUTED: &str = "#59636e";
+    pub(crate) const MUTED: &str = "#59636e";
     /// Axis lines.
-    pub(in super::super) const AXIS: &str = "#8b949e";
+    pub(crate) const AXIS: &str = "#8b949e";
     /// Grid lines.
-    pub(in super::super) const GRID: &str = "#e4e7eb";
+    pub(crate) const GRID: &str = "#e4e7eb";
     /// The true counts.
-    pub(in super::super) const TRUTH: &str = "#1b1f24";
+    pub(crate) const TRUTH: &str = "#1b1f24";
     /// Bands that belong to every group.
-    pub(in super::super) const BAND: &str = "#aab4c0";
+    pub(crate) const BAND: &str = "#aab4c0";
     /// The stamp.
-    pub(in super::super) const ALARM: &str = "#b3001b";
+    pub(crate) const ALARM: &str = "#b3001b";
     /// One a group: the line, and a darker shade of it for text.
-    pub(in super::super) const GROUPS: [(&str, &str); 4] =
+    pub(crate) const GROUPS: [(&str, &str); 4] =
         [("#0072b2", "#005a8e"), ("#d55e00", "#a84a00"), ("#009e73", "#00704f"), ("#b5649a", "#8f4678")];
 }
 
 /// Where a text stands relative to its point.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Anchor {
+pub(crate) enum Anchor {
     Start,
     Middle,
     End,
@@ -36,44 +36,44 @@ pub(super) enum Anchor {
 
 /// How a text looks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Type {
-    pub(super) size: f64,
-    pub(super) fill: &'static str,
-    pub(super) anchor: Anchor,
-    pub(super) bold: bool,
+pub(crate) struct Type {
+    pub(crate) size: f64,
+    pub(crate) fill: &'static str,
+    pub(crate) anchor: Anchor,
+    pub(crate) bold: bool,
 }
 
 impl Type {
-    pub(super) fn new(size: f64, fill: &'static str) -> Self {
+    pub(crate) fn new(size: f64, fill: &'static str) -> Self {
         Self { size, fill, anchor: Anchor::Start, bold: false }
     }
 
-    pub(super) fn bold(self) -> Self {
+    pub(crate) fn bold(self) -> Self {
         Self { bold: true, ..self }
     }
 
-    pub(super) fn anchor(self, anchor: Anchor) -> Self {
+    pub(crate) fn anchor(self, anchor: Anchor) -> Self {
         Self { anchor, ..self }
     }
 }
 
 /// How a line looks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stroke {
-    pub(super) colour: &'static str,
-    pub(super) width: f64,
-    pub(super) dash: Option<&'static str>,
-    pub(super) opacity: f64,
+pub(crate) struct Stroke {
+    pub(crate) colour: &'static str,
+    pub(crate) width: f64,
+    pub(crate) dash: Option<&'static str>,
+    pub(crate) opacity: f64,
 }
 
 impl Stroke {
-    pub(super) fn new(colour: &'static str, width: f64) -> Self {
+    pub(crate) fn new(colour: &'static str, width: f64) -> Self {
         Self { colour, width, dash: None, opacity: 1.0 }
     }
 }
 
 /// An SVG document under construction.
-pub(super) struct Canvas {
+pub(crate) struct Canvas {
     out: String,
 }
 
@@ -86,7 +86,7 @@ macro_rules! put {
 
 impl Canvas {
     /// A white sheet of the given size. `title` and `description` are for readers who do not see it.
-    pub(super) fn new(width: f64, height: f64, title: &str, description: &str) -> Self {
+    pub(crate) fn new(width: f64, height: f64, title: &str, description: &str) -> Self {
         let mut canvas = Self { out: String::new() };
         put!(
             canvas,
@@ -101,12 +101,12 @@ impl Canvas {
         canvas
     }
 
-    pub(super) fn finish(mut self) -> String {
+    pub(crate) fn finish(mut self) -> String {
         self.out.push_str("</svg>\n");
         self.out
     }
 
-    pub(super) fn rect(&mut self, x: f64, y: f64, width: f64, height: f64, fill: &str) {
+    pub(crate) fn rect(&mut self, x: f64, y: f64, width: f64, height: f64, fill: &str) {
         put!(
             self,
             "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{fill}\"/>\n",
@@ -117,18 +117,18 @@ impl Canvas {
         );
     }
 
-    pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: Stroke) {
+    pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: Stroke) {
         put!(self, "<path d=\"M{},{}L{},{}\"{}/>\n", n(from.0), n(from.1), n(to.0), n(to.1), attributes(stroke));
     }
 
-    pub(super) fn polyline(&mut self, points: &[(f64, f64)], stroke: Stroke) {
+    pub(crate) fn polyline(&mut self, points: &[(f64, f64)], stroke: Stroke) {
         if points.len() > 1 {
             put!(self, "<path d=\"{}\"{}/>\n", path(points.iter().copied()), attributes(stroke));
         }
     }
 
     /// The area between a lower and an upper line: (x, top, bottom) from left to right.
-    pub(super) fn area(&mut self, columns: &[(f64, f64, f64)], fill: &str, opacity: f64) {
+    pub(crate) fn area(&mut self, columns: &[(f64, f64, f64)], fill: &str, opacity: f64) {
         if columns.len() > 1 {
             let top = columns.iter().map(|&(x, top, _)| (x, top));
             let bottom = columns.iter().rev().map(|&(x, _, bottom)| (x, bottom));
@@ -136,7 +136,16 @@ impl Canvas {
         }
     }
 
-    pub(super) fn dot(&mut self, x: f64, y: f64, radius: f64, fill: &str) {
+    /// A filled outline with straight sides, edged in `edge`.
+    pub(crate) fn polygon(&mut self, corners: &[(f64, f64)], fill: &str, edge: &str) {
+        put!(
+            self,
+            "<path d=\"{}Z\" fill=\"{fill}\" stroke=\"{edge}\" stroke-width=\"1\" stroke-linejoin=\"round\"/>\n",
+            path(corners.iter().copied())
+        );
+    }
+
+    pub(crate) fn dot(&mut self, x: f64, y: f64, radius: f64, fill: &str) {
         put!(
             self,
             "<circle cx=\"{}\" cy=\"{}\" r=\"{radius}\" fill=\"{fill}\" stroke=\"#ffffff\" stroke-width=\"1\"/>\n",
@@ -145,7 +154,7 @@ impl Canvas {
         );
     }
 
-    pub(super) fn text(&mut self, x: f64, y: f64, text: &str, style: Type) {
+    pub(crate) fn text(&mut self, x: f64, y: f64, text: &str, style: Type) {
         let anchor = match style.anchor {
             Anchor::Start => "",
             Anchor::Middle => " text-anchor=\"middle\"",
@@ -164,7 +173,7 @@ impl Canvas {
     }
 
     /// A text across the sheet, pale enough to read through, turned about its middle.
-    pub(super) fn watermark(&mut self, x: f64, y: f64, angle: f64, size: f64, text: &str) {
+    pub(crate) fn watermark(&mut self, x: f64, y: f64, angle: f64, size: f64, text: &str) {
         put!(
             self,
             "<text transform=\"translate({} {}) rotate({angle})\" font-size=\"{size}\" font-weight=\"700\" \

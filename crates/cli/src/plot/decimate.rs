@@ -2,7 +2,7 @@
 
 /// Points on the sheet, from left to right, thinned for drawing as a line: of each column the first, the lowest, the
 /// highest and the last point, in their order. A line through these covers the same pixels as one through all.
-pub(super) fn line(points: impl ExactSizeIterator<Item = (f64, f64)>, columns: f64) -> Vec<(f64, f64)> {
+pub(crate) fn line(points: impl ExactSizeIterator<Item = (f64, f64)>, columns: f64) -> Vec<(f64, f64)> {
     if points.len() as f64 <= 2.0 * columns {
         return points.collect();
     }

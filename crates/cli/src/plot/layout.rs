@@ -5,13 +5,13 @@ use super::text::{fit, grouped, percent, release, width, wrap};
 use super::{Plot, STAMP, Series, WARNING, chart, grid, overlay};
 
 /// Width of every picture.
-pub(super) const WIDTH: f64 = 960.0;
+pub(crate) const WIDTH: f64 = 960.0;
 /// Free on either side.
-pub(super) const MARGIN: f64 = 28.0;
+pub(crate) const MARGIN: f64 = 28.0;
 const BANNER: f64 = 40.0;
 /// Height of a line of the headline, and of one below it.
-const HEADLINE: f64 = 26.0;
-const LINE: f64 = 17.0;
+pub(crate) const HEADLINE: f64 = 26.0;
+pub(crate) const LINE: f64 = 17.0;
 
 /// Draws all of it.
 pub(super) fn draw(plot: &Plot, shown: &[&Series]) -> String {
@@ -39,7 +39,8 @@ pub(super) fn draw(plot: &Plot, shown: &[&Series]) -> String {
     canvas.finish()
 }
 
-fn header(canvas: &mut Canvas, top: f64, headline: &[String], subtitle: &[String]) {
+/// The headline and the lines below it, from `top` on.
+pub(crate) fn header(canvas: &mut Canvas, top: f64, headline: &[String], subtitle: &[String]) {
     for (index, line) in headline.iter().enumerate() {
         canvas.text(MARGIN, top + 42.0 + HEADLINE * index as f64, line, Type::new(20.0, ink::TEXT).bold());
     }
@@ -49,7 +50,8 @@ fn header(canvas: &mut Canvas, top: f64, headline: &[String], subtitle: &[String
     }
 }
 
-fn bottom(canvas: &mut Canvas, top: f64, footer: &[String]) {
+/// The footnote under a thin line at `top`.
+pub(crate) fn bottom(canvas: &mut Canvas, top: f64, footer: &[String]) {
     if footer.is_empty() {
         return;
     }

@@ -9,19 +9,19 @@
 //! On a count of a hundred thousand an interval of ±40 is thinner than the line, so a slim second panel shows how wide
 //! the intervals are over time, or, beside true counts, how far the release is off.
 
-mod axis;
-mod canvas;
+pub(crate) mod axis;
+pub(crate) mod canvas;
 mod chart;
-mod decimate;
+pub(crate) mod decimate;
 mod font;
 mod grid;
-mod layout;
-mod overlay;
+pub(crate) mod layout;
+pub(crate) mod overlay;
 mod raster;
 mod spread;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(crate) mod text;
 
 use anyhow::{Result, bail};
 

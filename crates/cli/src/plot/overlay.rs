@@ -98,7 +98,7 @@ fn end_labels(canvas: &mut Canvas, frame: &Frame, shown: &[&Series], labels: &[L
         .map(|point| (frame.x(point.at), frame.y(point.value)))
         .collect();
     let wished: Vec<f64> = ends.iter().map(|end| end.1).collect();
-    let places = apart(&wished, frame.top + LABEL / 2.0 - 6.0, frame.bottom() - LABEL / 2.0 + 6.0);
+    let places = apart(&wished, LABEL, frame.top + LABEL / 2.0 - 6.0, frame.bottom() - LABEL / 2.0 + 6.0);
     // A single instant stands in the middle of the panel, and so do its labels.
     let edge = if frame.times.0 == frame.times.1 { ends[0].0 } else { frame.right() };
     let moved = |index: usize| (places[index] - ends[index].1).abs() > 3.0 || edge - ends[index].0 > 16.0;
@@ -116,19 +116,19 @@ fn end_labels(canvas: &mut Canvas, frame: &Frame, shown: &[&Series], labels: &[L
     }
 }
 
-/// Moves heights apart until labels fit, in their order, between `low` and `high`.
-fn apart(wished: &[f64], low: f64, high: f64) -> Vec<f64> {
+/// Moves heights apart until labels `label` high fit, in their order, between `low` and `high`.
+pub(crate) fn apart(wished: &[f64], label: f64, low: f64, high: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wished.len()).collect();
     order.sort_by(|&a, &b| wished[a].total_cmp(&wished[b]));
     let mut places = wished.to_vec();
-    let mut above = low - LABEL;
+    let mut above = low - label;
     for &index in &order {
-        places[index] = places[index].max(above + LABEL);
+        places[index] = places[index].max(above + label);
         above = places[index];
     }
-    let mut below = high + LABEL;
+    let mut below = high + label;
     for &index in order.iter().rev() {
-        places[index] = places[index].min(below - LABEL);
+        places[index] = places[index].min(below - label);
         below = places[index];
     }
     places

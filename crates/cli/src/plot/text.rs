@@ -3,7 +3,7 @@
 use super::font::advance;
 
 /// Width of a text in pixels.
-pub(super) fn width(text: &str, size: f64, bold: bool) -> f64 {
+pub(crate) fn width(text: &str, size: f64, bold: bool) -> f64 {
     text.chars().map(|c| advance(c, bold)).sum::<f64>() * size
 }
 
@@ -28,7 +28,7 @@ pub(super) fn clean(text: &str) -> String {
 }
 
 /// The text, cut with an ellipsis where it would be wider than `room`.
-pub(super) fn fit(text: &str, room: f64, size: f64, bold: bool) -> String {
+pub(crate) fn fit(text: &str, room: f64, size: f64, bold: bool) -> String {
     // No text needs more characters than this, however narrow they are: names may be megabytes long.
     let head: String = text.chars().take(2_000).collect();
     let text = clean(head.trim());
@@ -53,7 +53,7 @@ pub(super) fn fit(text: &str, room: f64, size: f64, bold: bool) -> String {
 }
 
 /// Breaks a text into at most `lines` lines at spaces; the last one is cut if there is more.
-pub(super) fn wrap(text: &str, room: f64, size: f64, bold: bool, lines: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, room: f64, size: f64, bold: bool, lines: usize) -> Vec<String> {
     let head: String = text.chars().take(4_000).collect();
     let text = clean(head.trim());
     let mut out: Vec<String> = Vec::new();
@@ -89,7 +89,7 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 /// A number with thousands separators, a true minus sign and `decimals` decimals.
-pub(super) fn grouped(value: f64, decimals: usize) -> String {
+pub(crate) fn grouped(value: f64, decimals: usize) -> String {
     let digits = format!("{:.decimals$}", value.abs());
     let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
     let mut out = String::new();
@@ -111,7 +111,7 @@ pub(super) fn grouped(value: f64, decimals: usize) -> String {
 
 /// A number for reading: whole when large or whole anyway, three significant digits when small, a power of ten when
 /// huge or tiny.
-pub(super) fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     if size >= 1e12 || (size > 0.0 && size < 1e-3) {
         let exponent = size.log10().floor();
@@ -146,7 +146,7 @@ pub(super) fn release(value: f64, half: f64) -> String {
 }
 
 /// A whole number in superscript digits.
-pub(super) fn superscript(number: i32) -> String {
+pub(crate) fn superscript(number: i32) -> String {
     const DIGITS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
     let raise = |c: char| c.to_digit(10).map_or('⁻', |digit| DIGITS[digit as usize]);
     number.to_string().chars().map(raise).collect()

@@ -1,0 +1,161 @@
+//! Error by horizon: largest variance under zCDP, its ratio to the proven lower bound, and mean variance under pure ε.
+
+use super::scale::{Axis, Spacing};
+use super::sheet::{self, Line, Panel, Words};
+use super::style::look;
+use super::survey::{families, horizons, is_plain_noise};
+use super::{Drawn, Studio, cell, csv};
+use anyhow::Result;
+use evertally::mechanism::MechanismName;
+use evertally::plan::{NoiseKind, Objective, gaussian_lower_bound};
+
+const HEIGHT: f64 = 400.0;
+const HORIZON: &str = "horizon T (steps)";
+pub(super) const EXACT: &str = "“exact” judges the same noise by what the covariance of all releases reveals, instead of by the column norms of the factorization; it is drawn where that is at least 1 % less.";
+pub(super) const LEFT_OUT: &str = "“input” and “output” noise, whose error grows with T itself, are in the CSV only.";
+
+/// The figures of one family at one horizon.
+struct Record {
+    horizon: u64,
+    family: MechanismName,
+    resolved: String,
+    /// Largest or mean variance, times 2ρ or ε²; by column norms.
+    value: f64,
+    /// The same by the exact sensitivity.
+    exact: Option<f64>,
+}
+
+/// Largest variance by horizon, beside the lower bound.
+pub(super) fn max_variance(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
+    let horizons = horizons(horizon);
+    let records = zcdp_records(studio, &horizons);
+    let mut lines = family_lines(&records, |_, value| value);
+    let bound: Vec<(f64, f64)> = horizons.iter().map(|&t| (t as f64, gaussian_lower_bound(t).powi(2))).collect();
+    lines.push(Line { label: "lower bound".into(), look: look("lower bound"), points: bound.clone() });
+    let words = Words {
+        title: "Largest variance by horizon".into(),
+        subtitle: "Under ρ-zero-concentrated differential privacy; open parameters are the best ones for each horizon."
+            .into(),
+        footer: format!(
+            "Exact finite-horizon figures for step sensitivity 1 and the continuous Gaussian law. {EXACT} The lower bound is proven for every factorization. {LEFT_OUT}"
+        ),
+    };
+    let svg = chart(&words, "2ρ · largest variance of a step", lines);
+    let header = ["horizon", "mechanism", "resolved", "two_rho_max_variance", "two_rho_max_variance_exact"];
+    let of_bound = bound.iter().zip(&horizons).map(|(&(_, value), &t)| {
+        [t.to_string(), "lower-bound".into(), String::new(), value.to_string(), String::new()]
+    });
+    Ok(Drawn { svg, csv: csv(header, records.iter().map(|record| record.row(1.0)).chain(of_bound))? })
+}
+
+/// How far the largest variance is above the lower bound.
+pub(super) fn ratio_to_bound(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
+    let records = zcdp_records(studio, &horizons(horizon));
+    let bound = |t: u64| gaussian_lower_bound(t).powi(2);
+    let lines = family_lines(&records, |t, value| value / bound(t));
+    let words = Words {
+        title: "How far above the lower bound".into(),
+        subtitle: "Largest variance under ρ-zCDP over γ², below which no factorization with Gaussian noise comes; 1 would be optimal.".into(),
+        footer: format!("γ = (1/T) Σ 1/(2 sin((2j − 1)π/(4T + 2))), j = 1 … T. Exact finite-horizon figures; open parameters are the best ones for each horizon. {EXACT} {LEFT_OUT}"),
+    };
+    let svg = chart(&words, "2ρ · largest variance over γ²", lines);
+    let header = ["horizon", "mechanism", "resolved", "ratio", "ratio_exact"];
+    Ok(Drawn { svg, csv: csv(header, records.iter().map(|record| record.row(bound(record.horizon))))? })
+}
+
+/// Mean variance under pure ε.
+pub(super) fn pure_error(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
+    let horizons = horizons(horizon);
+    // The asymptotic optimum beside the best arity of each horizon.
+    let published = MechanismName::Subtract(Some(19));
+    let families = move |t| families(t).chain([published]);
+    let records = records(studio, &horizons, families, NoiseKind::Laplace);
+    let mut lines = family_lines(&records, |_, value| value);
+    for line in lines.iter_mut().filter(|line| line.label == published.to_string()) {
+        line.look = line.look.variant();
+    }
+    let words = Words {
+        title: "Mean error under pure ε-differential privacy".into(),
+        subtitle: "Laplace noise; open parameters are the best ones for each horizon, k = 19 is the asymptotic optimum of subtraction.".into(),
+        footer: format!("Exact finite-horizon figures, ε² times the mean over all steps of the variance, for step sensitivity 1 and the continuous Laplace law. {LEFT_OUT}"),
+    };
+    let svg = chart(&words, "ε² · mean variance of a step", lines);
+    let header = ["horizon", "mechanism", "resolved", "epsilon_squared_mean_variance"];
+    let rows =
+        records.iter().map(|r| [r.horizon.to_string(), r.family.to_string(), r.resolved.clone(), r.value.to_string()]);
+    Ok(Drawn { svg, csv: csv(header, rows)? })
+}
+
+fn zcdp_records(studio: &mut Studio, horizons: &[u64]) -> Vec<Record> {
+    records(studio, horizons, families, NoiseKind::Gaussian)
+}
+
+/// Largest variance under Gaussian noise, mean variance under Laplace noise, of all families at all horizons.
+fn records<F: Iterator<Item = MechanismName>>(
+    studio: &mut Studio,
+    horizons: &[u64],
+    families: impl Fn(u64) -> F,
+    law: NoiseKind,
+) -> Vec<Record> {
+    studio.bar.inc_length(horizons.len() as u64);
+    let mut records = Vec::new();
+    for &horizon in horizons {
+        for family in families(horizon) {
+            let objective = if law == NoiseKind::Gaussian { Objective::Max } else { Objective::Mean };
+            let Some(m) = studio.survey.mechanism(family, law, objective, horizon) else { continue };
+            let norms = m.column_norms();
+            let (value, exact) = match law {
+                NoiseKind::Gaussian => {
+                    let max = m.max_row_norm_squared();
+                    (norms.l2_squared * max, studio.survey.exact(&*m).map(|exact| exact * max))
+                }
+                NoiseKind::Laplace => (2.0 * norms.l1 * norms.l1 * m.mean_row_norm_squared(), None),
+            };
+            records.push(Record { horizon, family, resolved: m.name(), value, exact });
+        }
+        studio.bar.inc(1);
+    }
+    records
+}
+
+impl Record {
+    fn row(&self, over: f64) -> [String; 5] {
+        let family = self.family.to_string();
+        let exact = cell(self.exact.map(|exact| exact / over));
+        [self.horizon.to_string(), family, self.resolved.clone(), (self.value / over).to_string(), exact]
+    }
+
+    /// Whether the exact figure is less by as much as an eye can see.
+    fn gains(&self) -> bool {
+        self.exact.is_some_and(|exact| exact < 0.99 * self.value)
+    }
+}
+
+/// A line a family, and another one where the exact sensitivity is visibly less.
+fn family_lines(records: &[Record], of: impl Fn(u64, f64) -> f64) -> Vec<Line> {
+    let mut names: Vec<MechanismName> = Vec::new();
+    for record in records.iter().filter(|record| !is_plain_noise(record.family)) {
+        if !names.contains(&record.family) {
+            names.push(record.family);
+        }
+    }
+    let mut lines = Vec::new();
+    for family in names {
+        let own: Vec<&Record> = records.iter().filter(|record| record.family == family).collect();
+        let (label, look) = (family.to_string(), look(&family.to_string()));
+        if own.iter().any(|record| record.gains()) {
+            let known = own.iter().filter_map(|r| Some((r.horizon as f64, of(r.horizon, r.exact?))));
+            lines.push(Line { label: format!("{label}, exact"), look: look.variant(), points: known.collect() });
+        }
+        let points = own.iter().map(|r| (r.horizon as f64, of(r.horizon, r.value))).collect();
+        lines.push(Line { label, look, points });
+    }
+    lines
+}
+
+fn chart(words: &Words, caption: &str, lines: Vec<Line>) -> String {
+    let all = || lines.iter().flat_map(|line| line.points.iter().copied());
+    let x = Axis::over(Spacing::PowersOfTwo, all().map(|point| point.0), HORIZON);
+    let y = Axis::over(Spacing::Decades, all().map(|point| point.1), caption).padded();
+    sheet::panels(words, &[Panel { x, y, lines, height: HEIGHT }])
+}

@@ -1,0 +1,144 @@
+//! Figures that compare mechanisms: data by the library, drawn as SVG and PNG and kept as CSV.
+//!
+//! They redraw the comparisons of the papers from our own computation: variance over time and largest variance by horizon
+//! (Andersson, Pagh 2023, arXiv 2306.09666, figure 4), time and space (figure 5), the pure-ε error of trees with
+//! subtraction and the map of where Laplace noise beats Gaussian noise, whose asymptotic shape is known (Andersson, Pagh,
+//! Steiner, Torkamani, "Count on Your Elders: Laplace vs Gaussian Noise").
+//!
+//! Families come from the library's list, so that a new mechanism appears by itself.
+
+mod crossover;
+mod curves;
+mod efficiency;
+pub(crate) mod literature;
+mod over_time;
+mod scale;
+mod sheet;
+mod style;
+pub(crate) mod survey;
+pub(crate) mod timing;
+
+use anyhow::Result;
+use evertally::budget::Epsilon;
+use indicatif::ProgressBar;
+use std::time::Duration;
+
+use survey::Survey;
+
+/// The figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Figure {
+    /// Variance of the release of each step, under ρ-zCDP.
+    VarianceOverTime,
+    /// Largest variance of any step by horizon, under ρ-zCDP.
+    MaxVarianceByHorizon,
+    /// Measured time of a release, and memory, by horizon.
+    TimeAndSpace,
+    /// Mean variance by horizon, under pure ε.
+    PureErrorByHorizon,
+    /// Where Laplace and where Gaussian noise has the smaller error, by horizon and δ.
+    Crossover,
+    /// Largest variance over the proven lower bound by horizon, under ρ-zCDP.
+    RatioToLowerBound,
+}
+
+/// What the figures depend on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// Number of steps, or the largest; each figure has its own where left out.
+    pub(crate) horizon: Option<u64>,
+    /// ε of the crossover.
+    pub(crate) epsilon: Epsilon,
+    /// How long each mechanism runs for its measured time.
+    pub(crate) timing: Duration,
+}
+
+/// A finished figure.
+#[derive(Debug)]
+pub(crate) struct Drawn {
+    pub(crate) svg: String,
+    pub(crate) csv: Vec<u8>,
+}
+
+/// Shared by the figures of one run.
+pub(crate) struct Studio<'a> {
+    survey: Survey,
+    settings: Settings,
+    /// Counts pieces of work.
+    bar: &'a ProgressBar,
+}
+
+impl Figure {
+    /// All of them, in the order of the help text.
+    pub(crate) const ALL: [Figure; 6] = [
+        Self::VarianceOverTime,
+        Self::MaxVarianceByHorizon,
+        Self::TimeAndSpace,
+        Self::PureErrorByHorizon,
+        Self::Crossover,
+        Self::RatioToLowerBound,
+    ];
+
+    /// The name, which is that of the files too.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::VarianceOverTime => "variance-over-time",
+            Self::MaxVarianceByHorizon => "max-variance-by-horizon",
+            Self::TimeAndSpace => "time-and-space",
+            Self::PureErrorByHorizon => "pure-error-by-horizon",
+            Self::Crossover => "crossover",
+            Self::RatioToLowerBound => "ratio-to-lower-bound",
+        }
+    }
+
+    /// The horizon where none is asked for.
+    fn usual_horizon(self) -> u64 {
+        match self {
+            Self::VarianceOverTime => 250, // as in the paper
+            Self::Crossover => 1 << 30,
+            _ => 1 << 20,
+        }
+    }
+
+    /// The longest horizon that is drawn in reasonable time.
+    pub(crate) fn longest_horizon(self) -> u64 {
+        match self {
+            Self::VarianceOverTime => 1 << 14, // every step is a row of the CSV
+            _ => 1 << 40,
+        }
+    }
+}
+
+impl<'a> Studio<'a> {
+    pub(crate) fn new(settings: Settings, bar: &'a ProgressBar) -> Self {
+        Self { survey: Survey::default(), settings, bar }
+    }
+
+    /// Draws a figure. The caller has checked the horizon.
+    pub(crate) fn draw(&mut self, figure: Figure) -> Result<Drawn> {
+        let horizon = self.settings.horizon.unwrap_or(figure.usual_horizon());
+        match figure {
+            Figure::VarianceOverTime => over_time::draw(self, horizon),
+            Figure::MaxVarianceByHorizon => curves::max_variance(self, horizon),
+            Figure::TimeAndSpace => efficiency::draw(self, horizon),
+            Figure::PureErrorByHorizon => curves::pure_error(self, horizon),
+            Figure::Crossover => crossover::draw(self, horizon),
+            Figure::RatioToLowerBound => curves::ratio_to_bound(self, horizon),
+        }
+    }
+}
+
+/// A table of text cells as CSV.
+fn csv<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> Result<Vec<u8>> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(header)?;
+    for row in rows {
+        writer.write_record(row)?;
+    }
+    Ok(writer.into_inner()?)
+}
+
+/// A number for a cell, empty where there is none.
+fn cell(value: Option<f64>) -> String {
+    value.map_or(String::new(), |value| value.to_string())
+}

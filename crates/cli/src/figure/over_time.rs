@@ -1,0 +1,106 @@
+//! Variance of the release of each step.
+
+use super::curves::{EXACT, LEFT_OUT};
+use super::scale::{Axis, Spacing};
+use super::sheet::{self, Line, Small, Words};
+use super::style::{Look, look};
+use super::survey::{families, is_plain_noise};
+use super::{Drawn, Studio, cell, csv};
+use crate::plot::text::number;
+use anyhow::Result;
+use evertally::mechanism::MechanismName;
+use evertally::plan::{NoiseKind, Objective};
+
+/// One family.
+struct Record {
+    family: MechanismName,
+    resolved: String,
+    /// ‖L_t‖² of the steps 1 … T.
+    squares: Vec<f64>,
+    /// Squared sensitivity by column norms.
+    norm: f64,
+    /// By the covariance of the releases.
+    exact: Option<f64>,
+}
+
+impl Record {
+    fn points(&self, factor: f64) -> Vec<(f64, f64)> {
+        self.squares.iter().zip(1u64..).map(|(square, step)| (step as f64, factor * square)).collect()
+    }
+
+    fn largest(&self) -> f64 {
+        self.norm * self.squares.iter().copied().fold(0.0, f64::max)
+    }
+
+    fn mean(&self) -> f64 {
+        self.norm * self.squares.iter().sum::<f64>() / self.squares.len() as f64
+    }
+
+    /// The exact sensitivity where an eye can see the difference.
+    fn gain(&self) -> Option<f64> {
+        self.exact.filter(|exact| *exact < 0.99 * self.norm)
+    }
+}
+
+/// Variance at every step of a horizon, under zCDP.
+pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
+    let records = records(studio, horizon);
+    let shown: Vec<&Record> = records.iter().filter(|record| !is_plain_noise(record.family)).collect();
+    let best = shown.iter().min_by(|a, b| a.largest().total_cmp(&b.largest())).expect("trees serve every horizon");
+    let panels: Vec<Small> = shown.iter().map(|record| panel(record, best)).collect();
+    let words = Words {
+        title: format!("Variance over time, T = {}", number(horizon as f64)),
+        subtitle: format!(
+            "Under ρ-zero-concentrated differential privacy; open parameters are the best ones for the largest variance. Pale: the same noise by exact accounting. Grey in every panel: {}, whose largest variance is the least.",
+            best.family
+        ),
+        footer: format!("Figures for step sensitivity 1 and the continuous Gaussian law. {EXACT} {LEFT_OUT}"),
+    };
+    let largest = shown.iter().map(|record| record.largest()).fold(0.0, f64::max);
+    let y = Axis::over(Spacing::Linear, [0.0, 1.04 * largest].into_iter(), "2ρ · variance of the release");
+    let x = Axis::over(Spacing::Linear, [0.0, horizon as f64].into_iter(), "step t");
+    Ok(Drawn { svg: sheet::small_panels(&words, &x, &y, &panels), csv: table(&records)? })
+}
+
+fn records(studio: &mut Studio, horizon: u64) -> Vec<Record> {
+    let families: Vec<MechanismName> = families(horizon).collect();
+    studio.bar.inc_length(families.len() as u64);
+    let mut records = Vec::new();
+    for family in families {
+        studio.bar.inc(1);
+        let Some(m) = studio.survey.mechanism(family, NoiseKind::Gaussian, Objective::Max, horizon) else { continue };
+        let squares = (1..=horizon).map(|step| m.row_norm_squared(step)).collect();
+        let (norm, exact) = (m.column_norms().l2_squared, studio.survey.exact(&*m));
+        records.push(Record { family, resolved: m.name(), squares, norm, exact });
+    }
+    records
+}
+
+/// The best of all behind, the exact figures dotted, the mechanism itself on top.
+fn panel(record: &Record, best: &Record) -> Small {
+    let name = record.family.to_string();
+    let mut lines = Vec::new();
+    let mut add = |look, points| lines.push(Line { label: String::new(), look, points });
+    if record.family != best.family {
+        add(Look { width: 3.0, ..look("lower bound") }, best.points(best.norm));
+    }
+    if let Some(exact) = record.gain() {
+        add(Look { dash: None, opacity: 0.45, ..look(&name) }, record.points(exact));
+    }
+    add(Look { dash: None, width: 1.25, ..look(&name) }, record.points(record.norm));
+    let exact = record.gain().map(|exact| format!(" (exact {})", number(record.largest() * exact / record.norm)));
+    let note = format!("max {}{}, mean {}", number(record.largest()), exact.unwrap_or_default(), number(record.mean()));
+    Small { name, note, lines }
+}
+
+fn table(records: &[Record]) -> Result<Vec<u8>> {
+    let row = |record: &Record, step: usize, square: f64| {
+        let exact = cell(record.exact.map(|exact| exact * square));
+        let by_norm = (record.norm * square).to_string();
+        [record.family.to_string(), record.resolved.clone(), step.to_string(), by_norm, exact]
+    };
+    let rows = records.iter().flat_map(|record| {
+        record.squares.iter().enumerate().map(move |(index, square)| row(record, index + 1, *square))
+    });
+    csv(["mechanism", "resolved", "step", "two_rho_variance", "two_rho_variance_exact"], rows)
+}

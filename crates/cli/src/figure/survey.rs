@@ -1,0 +1,72 @@
+//! The mechanisms of the figures: each family at each horizon as the planner would use it, built once.
+
+use evertally::budget::{Budget, Epsilon, Rho};
+use evertally::mechanism::{Mechanism, MechanismName};
+use evertally::plan::{NoiseKind, Objective, PlanRequest};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Family, law, objective, horizon.
+type Wanted = (MechanismName, NoiseKind, Objective, u64);
+
+/// Families as they are found, so that several figures share them.
+#[derive(Default)]
+pub(super) struct Survey {
+    found: HashMap<Wanted, Option<Arc<dyn Mechanism>>>,
+    exact: HashMap<(String, u64), Option<f64>>,
+}
+
+/// The families that a search considers at a horizon.
+pub(crate) fn families(horizon: u64) -> impl Iterator<Item = MechanismName> {
+    MechanismName::FAMILIES.into_iter().filter(move |family| horizon <= family.longest_searched())
+}
+
+/// Whether the error grows with the horizon itself, not with its logarithm: such lines would flatten all others.
+pub(super) fn is_plain_noise(family: MechanismName) -> bool {
+    matches!(family, MechanismName::Input | MechanismName::Output)
+}
+
+/// A family at a horizon with its open parameters as the planner chooses them for one event, if it serves both.
+pub(crate) fn as_planned(
+    family: MechanismName,
+    law: NoiseKind,
+    objective: Objective,
+    horizon: u64,
+) -> evertally::Result<Arc<dyn Mechanism>> {
+    let budget = match law {
+        NoiseKind::Laplace => Budget::Pure(Epsilon::new(1.0)?),
+        NoiseKind::Gaussian => Budget::Zcdp(Rho::new(0.5)?),
+    };
+    let request =
+        PlanRequest { mechanism: Some(family), noise: Some(law), objective, ..PlanRequest::count(horizon, budget) };
+    Ok(request.candidates()?.swap_remove(0).mechanism)
+}
+
+impl Survey {
+    /// [`as_planned`], remembered.
+    pub(super) fn mechanism(
+        &mut self,
+        family: MechanismName,
+        law: NoiseKind,
+        objective: Objective,
+        horizon: u64,
+    ) -> Option<Arc<dyn Mechanism>> {
+        let entry = self.found.entry((family, law, objective, horizon));
+        entry.or_insert_with(|| as_planned(family, law, objective, horizon).ok()).clone()
+    }
+
+    /// The exact squared sensitivity under Gaussian noise where it is known, remembered.
+    pub(super) fn exact(&mut self, mechanism: &dyn Mechanism) -> Option<f64> {
+        let entry = self.exact.entry((mechanism.name(), mechanism.horizon()));
+        *entry.or_insert_with(|| mechanism.exact_l2_squared())
+    }
+}
+
+/// Powers of two up to a horizon, and the horizon itself.
+pub(super) fn horizons(longest: u64) -> Vec<u64> {
+    let mut all: Vec<u64> = (1..64).map(|power| 1 << power).take_while(|&t| t <= longest).collect();
+    if all.last() != Some(&longest) {
+        all.push(longest);
+    }
+    all
+}
