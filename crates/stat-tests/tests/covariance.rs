@@ -96,7 +96,7 @@ fn contribution(values: &DMatrix<f64>, node: usize, weights: &[f64]) -> DMatrix<
 fn wrong_releases_are_rejected() {
     const PATHS: usize = 16_000;
     const T: u64 = 24;
-    for mechanism in ["binary", "honaker-online", "kary(k=3)", "subtract(k=5)", "smooth"] {
+    for mechanism in ["binary", "honaker-online", "kary(k=3)", "subtract(k=5)", "smooth(h=7,zeros=3)"] {
         for kind in KINDS {
             let plan = plan(mechanism, T, kind, 1.0);
             let promise = Promise::of(&plan);
@@ -112,7 +112,8 @@ fn wrong_releases_are_rejected() {
             let values = node_values(&plan, 11, PATHS, Purpose::Total);
             let fair = &values * l.transpose();
             let rounding = (&fair - drawn.rows(0, PATHS)).amax();
-            let unit = if plan.mechanism().fraction_bits() == 0 { 0.5 / f64::from(plan.fraction_bits()).exp2() } else { 0.0 };
+            let unit =
+                if plan.mechanism().fraction_bits() == 0 { 0.5 / f64::from(plan.fraction_bits()).exp2() } else { 0.0 };
             assert!(rounding < unit + 1e-4, "{mechanism}: {rounding}");
 
             // Of the nodes that some release shows: the one with the fewest readers, and one with several.
