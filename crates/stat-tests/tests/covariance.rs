@@ -96,7 +96,7 @@ fn contribution(values: &DMatrix<f64>, node: usize, weights: &[f64]) -> DMatrix<
 fn wrong_releases_are_rejected() {
     const PATHS: usize = 16_000;
     const T: u64 = 24;
-    for mechanism in ["binary", "honaker-online", "kary(k=3)", "subtract(k=5)", "smooth"] {
+    for mechanism in ["binary", "honaker-online", "kary(k=3)", "subtract(k=5)", "smooth(h=7,zeros=3)"] {
         for kind in KINDS {
             let plan = plan(mechanism, T, kind, 1.0);
             let promise = Promise::of(&plan);

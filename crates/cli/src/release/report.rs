@@ -70,8 +70,11 @@ struct NoiseFacts {
     noise_divisor: u64,
     /// Standard deviation of one noise variable, in units of the data.
     std: f64,
-    /// Largest column norms of the factorization: how far one unit of change moves the protected sums.
-    s1: f64,
+    /// Whether the covariance of the releases was counted, and not column norms.
+    exact_accounting: bool,
+    /// Largest column norms of the factorization: how far one unit of change moves the protected sums. Under exact accounting
+    /// `s2` is how far it moves the noise, and `s1` does not matter.
+    s1: Option<f64>,
     s2: f64,
 }
 
@@ -106,6 +109,8 @@ impl Report {
             Values::Sum { .. } => request.grid.format(multiple.into()),
         };
         let spread = request.unit.spread().expect("the plan has checked it");
+        let norms = plan.mechanism().column_norms();
+        let exact = plan.mechanism().exact_l2_squared().filter(|_| plan.exact_accounting());
         Self {
             version: 1,
             title: setup.title.clone(),
@@ -140,8 +145,9 @@ impl Report {
                 parameter: plan.law().parameter().to_string(),
                 noise_divisor: plan.noise_divisor(),
                 std: plan.node_variance().sqrt(),
-                s1: plan.mechanism().column_norms().l1,
-                s2: plan.mechanism().column_norms().l2_squared.sqrt(),
+                exact_accounting: plan.exact_accounting(),
+                s1: Some(norms.l1).filter(|_| !plan.exact_accounting()),
+                s2: exact.unwrap_or(norms.l2_squared).sqrt(),
             },
             guarantee: guarantee(setup),
             error: ErrorFacts {
@@ -212,11 +218,11 @@ impl Report {
             )?;
         }
         writeln!(out, "| budget | {} |", self.budget)?;
-        let moved = format!(
-            "moves the protected sums by at most {} (L1) or {} (L2)",
-            short(self.noise.s1),
-            short(self.noise.s2)
-        );
+        let (l2, by) = (short(self.noise.s2), "by at most");
+        let moved = match self.noise.s1 {
+            Some(s1) => format!("moves the protected sums {by} {} (L1) or {l2} (L2)", short(s1)),
+            None => format!("is hidden by noise that moves {by} {l2} (L2, by the covariance of the releases)"),
+        };
         writeln!(out, "| mechanism | {}: one unit of change {moved} |", self.mechanism)?;
         let n = &self.noise;
         writeln!(out, "| noise | {} of standard deviation {} on every protected sum |", n.law, short(n.std))?;

@@ -37,28 +37,30 @@
 //! Together `E ≤ δ q s² (2H + 4M/λ²) + H q²/λ²`, and as `s² ≥ 1/M` and `δ ≥ 1`, with `M' = M/λ²` and `K = 2H + 4M' + H M' q`,
 //!
 //! ```text
-//! ‖v‖² ≤ s² (δ² + δ q K),      ⟨v_i, v_j⟩ ≥ -s² δ_i δ_j q K,
+//! ‖v‖² ≤ s² (δ² + δ q K),      ⟨v, v'⟩ ≥ -s² max(δ, δ') q K   for any two events,
 //! ```
 //!
 //! the second by `d d' - d* d'* ≥ -q(|d| + |d'*|)` and the same sums. None of this depends on the horizon.
 //!
-//! **Neighbours.** Let `δ` be the largest size of an event and `κ = qK/δ`. Shifts of several events add up.
-//! * At most `m` events added or removed: `‖v‖ ≤ m δ s √(1+κ)`.
-//! * `m` events replaced by others of the same sign: positive and negative parts have inner product at least `-m² δ² s² κ`,
-//!   so that `‖v‖² ≤ 2 m² δ² s² (1 + 2κ)`.
-//! * Of opposite signs, sizes `y` and `y'` with `y + y'` at most the span of the values: `‖v(y)‖ ≤ s (y + δκ/2)`, so
-//!   that `‖v‖ ≤ m s · span · (1+κ)`.
+//! **Neighbours.** Let `δ` be the largest size of an event and `κ = qK/δ`. Shifts of several events add up, so that `m`
+//! events, or `m` pairs of a removed and an added one, cost `m` times the norm of one.
+//! * An event added or removed: `‖v‖² ≤ δ² s² (1+κ)`.
+//! * A pair of one sign: `‖v - v'‖² = ‖v‖² + ‖v'‖² - 2⟨v, v'⟩ ≤ 2 δ² s² (1+2κ)`.
+//! * A pair of opposite signs and sizes `y`, `y'`, `y + y'` at most the `span` of the values, which is at least `δ`: `‖v‖ ≤ s (y + δκ/2)`, so
+//!   that `‖v‖ + ‖v'‖ ≤ s · span · (1+κ)`.
 //!
 //! In all cases the squared sensitivity is that of the real shift, times at most `(1+κ)²`.
 //!
-//! **What is proven, and for whom.** The above holds for any data that depend on the releases, around an event whose step is
-//! fixed beforehand. An adversary who chooses step and size of the event while watching is covered for continuous noise,
-//! where the releases are those of the square causal factor of `C`, and an event's shift there is 0 before its step. For
-//! discrete noise the same is only argued: given the releases so far, the noise is a discrete Gaussian on a coset of the
-//! lattice of those `z` that the releases so far do not show. That lattice has a basis's worth of vectors (a node minus
-//! its children among the nodes seen, over their weights) whose length is about `2^-20 √ρ` of `σ` on the grids used here, so
-//! that its smoothing parameter is far below `σ`, and the next release is a discrete Gaussian of the continuous law's
-//! conditional mean and variance up to a factor `1 ± exp(-2^39/ρ)`.
+//! **What is proven, and for whom.** The above holds for any data that depend on the releases, around events whose steps and
+//! sizes are fixed beforehand. An adversary who chooses them while watching is covered for continuous noise: `C` has a square
+//! causal factor, and the shift of an event there is 0 before its step. For discrete noise that case is argued, not
+//! proven to the last constant. The probability of a noise `y = L z` is a sum over a coset of the lattice of those `z` that
+//! `L` maps to 0, a Gaussian in `y` of covariance `C` times the mass of that coset. The lattice contains, as many as
+//! its dimension, the vectors "a node minus its children, over their weights", whose length is about `2^-20 √ρ` of `σ` on
+//! the grids used here; so `σ` is far above its smoothing parameter, and all cosets have the same mass up to a factor
+//! `1 ± ε`, `ε < exp(-2^39/ρ)` (Micciancio, Regev 2007, doi 10.1137/S0097539705447360). The same argument makes the law of a
+//! release given those before it a discrete Gaussian of the continuous law's conditional mean and variance, up to such a
+//! factor. Step by step the divergences are then those of the continuous case, off by less than about `T ε` in all.
 
 /// The least shift of the noise that hides one event; see the [module](self).
 #[derive(Clone, Copy, Debug, PartialEq)]

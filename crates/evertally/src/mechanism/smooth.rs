@@ -30,6 +30,9 @@ pub struct Smooth {
 
 /// Leaf numbers are held in u128.
 const MAX_HEIGHT: u32 = 127;
+/// The best shape by exact accounting is searched among those whose figure by column norm is at most so many times the best
+/// one's. Beyond lie shapes with one zero and very many ones, good for up to a hundred steps, that draw as many nodes a step.
+const TRIED_EXACTLY: f64 = 2.0;
 
 impl Smooth {
     /// A tree of `height` (2 ..= 127) whose used leaves have `zeros` zeros; it must have more than `horizon` of them.
@@ -77,6 +80,8 @@ impl Smooth {
             .map(|smooth| (shape.by_column_norm(&smooth), smooth))
             .collect();
         if let Some(events) = shape.exactly_counted() {
+            let most = TRIED_EXACTLY * shapes.iter().map(|(figure, _)| *figure).fold(f64::INFINITY, f64::min);
+            shapes.retain(|(figure, _)| *figure <= most);
             let mut tries = Tries { binomials: &binomials, complete: HashMap::new() };
             for (figure, smooth) in &mut shapes {
                 *figure = figure.min(events * smooth.exactly(&mut tries) * f64::from(smooth.ones()));

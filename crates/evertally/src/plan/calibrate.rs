@@ -24,6 +24,8 @@ const MAX_SCALE: f64 = (1u64 << 60) as f64;
 pub(super) struct Calibration {
     pub(super) law: DiscreteLaw,
     pub(super) noise_divisor: u64,
+    /// Whether the covariance of the releases was counted instead of the norms of columns.
+    pub(super) exact_accounting: bool,
 }
 
 /// Noise of this kind that spends the budget of the request.
@@ -45,8 +47,8 @@ fn laplace(request: &PlanRequest, sensitivity: Sensitivity, mechanism: &dyn Mech
     }
     let epsilon = request.budget.pure_epsilon().get();
     let scale = laplace_scale(sensitivity, mechanism.l1_column_sum(), epsilon)?;
-    Calibration { law: DiscreteLaplace::new(scale)?.into(), noise_divisor: 1 << mechanism.noise_bits() }
-        .capped(mechanism)
+    let noise_divisor = 1 << mechanism.noise_bits();
+    Calibration { law: DiscreteLaplace::new(scale)?.into(), noise_divisor, exact_accounting: false }.capped(mechanism)
 }
 
 fn gaussian(request: &PlanRequest, sensitivity: Sensitivity, mechanism: &dyn Mechanism) -> Result<Calibration> {
@@ -56,16 +58,17 @@ fn gaussian(request: &PlanRequest, sensitivity: Sensitivity, mechanism: &dyn Mec
         ));
     };
     let rho = rho.get();
-    let of = |variance: Ratio, noise_divisor: u64| {
-        Calibration { law: DiscreteGaussian::new(variance)?.into(), noise_divisor }.capped(mechanism)
+    let of = |variance: Ratio, noise_divisor: u64, exact_accounting: bool| {
+        Calibration { law: DiscreteGaussian::new(variance)?.into(), noise_divisor, exact_accounting }.capped(mechanism)
     };
     let by_columns = || {
         let capped = mechanism.capped_column_sum(sensitivity.spread);
-        of(gaussian_variance(sensitivity, capped, rho)?, 1 << mechanism.noise_bits())
+        of(gaussian_variance(sensitivity, capped, rho)?, 1 << mechanism.noise_bits(), false)
     };
     let Some(shift) = mechanism.gaussian_shift() else { return by_columns() };
     let (divisor, squared) = shift.on_fine_grid(sensitivity.event_size());
-    let exact = fine_gaussian_variance(sensitivity, squared, divisor, rho).and_then(|variance| of(variance, divisor));
+    let exact =
+        fine_gaussian_variance(sensitivity, squared, divisor, rho).and_then(|variance| of(variance, divisor, true));
     if mechanism.capped_column_sum(sensitivity.spread) == u128::MAX {
         return exact; // there are no integral node sums
     }

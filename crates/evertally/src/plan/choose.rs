@@ -40,6 +40,8 @@ pub struct Candidate {
     pub law: DiscreteLaw,
     /// How many steps of the noise grid make one step of the data's grid.
     pub noise_divisor: u64,
+    /// Whether the noise is that of exact accounting, see [`Plan::exact_accounting`](super::Plan::exact_accounting).
+    pub exact_accounting: bool,
     /// What the noise gives.
     pub guarantee: Guarantee,
     /// Largest standard error of a step, in units of the data.
@@ -101,12 +103,12 @@ fn candidate(
     kind: NoiseKind,
     mechanism: Arc<dyn Mechanism>,
 ) -> Result<Candidate> {
-    let Calibration { law, noise_divisor } = calibrated(request, sensitivity, kind, &*mechanism)?;
+    let Calibration { law, noise_divisor, exact_accounting } = calibrated(request, sensitivity, kind, &*mechanism)?;
     let unit = node_variance(request, noise_divisor, &law).sqrt();
     let max_std = unit * mechanism.max_row_norm_squared().sqrt();
     let mean_std = unit * mechanism.mean_row_norm_squared().sqrt();
     let guarantee = Guarantee::of(&request.budget, &law, sensitivity, &*mechanism);
-    Ok(Candidate { mechanism, kind, law, noise_divisor, guarantee, max_std, mean_std })
+    Ok(Candidate { mechanism, kind, law, noise_divisor, exact_accounting, guarantee, max_std, mean_std })
 }
 
 impl NoiseKind {

@@ -105,6 +105,7 @@ pub struct Plan {
     law: DiscreteLaw,
     /// How many steps of the noise grid make one of the data's.
     noise_divisor: u64,
+    exact_accounting: bool,
     /// Variance of one noise variable in squared units of the data.
     node_variance: f64,
     guarantee: Guarantee,
@@ -117,9 +118,11 @@ impl Plan {
         request.mechanism = Some(chosen.mechanism.name().parse()?);
         request.noise = Some(chosen.kind);
         request.light_steps = false; // it has done its work, and is no part of the plan
-        let Candidate { mechanism, kind, law, noise_divisor, guarantee, .. } = chosen;
+        let Candidate { mechanism, kind, law, noise_divisor, exact_accounting, guarantee, .. } = chosen;
         let node_variance = node_variance(&request, noise_divisor, &law);
-        let mut plan = Self { request, kind, law, noise_divisor, node_variance, guarantee, mechanism, digest: [0; 32] };
+        let digest = [0; 32];
+        let mut plan =
+            Self { request, kind, law, noise_divisor, exact_accounting, node_variance, guarantee, mechanism, digest };
         plan.digest = file::digest(&plan);
         Ok(plan)
     }
@@ -149,6 +152,12 @@ impl Plan {
     /// for real-valued factorizations, and where Gaussian noise is calibrated by exact accounting, which needs a fine grid.
     pub fn noise_divisor(&self) -> u64 {
         self.noise_divisor
+    }
+
+    /// Whether the noise was calibrated by the exact covariance of the releases
+    /// ([`GaussianShift`](crate::mechanism::GaussianShift)) and not by the column norms of `R`.
+    pub fn exact_accounting(&self) -> bool {
+        self.exact_accounting
     }
 
     /// Releases are multiples of `2^-fraction_bits` of the grid.

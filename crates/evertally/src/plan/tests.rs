@@ -20,7 +20,7 @@ fn the_least_error_is_chosen_for_each_law_and_objective() {
     assert!(name(PlanRequest::count(1 << 30, zcdp(0.5))).starts_with("path-sum(levels="));
     // So it is where a step may not cost more than logarithmic time.
     let light = PlanRequest { light_steps: true, ..PlanRequest::count(1024, zcdp(0.5)) };
-    assert_eq!(name(light), "path-sum(levels=80:28:56:45:48:48:48:48:48:36:60)");
+    assert_eq!(name(light), "path-sum(levels=80:28:56:45:48*5:36:60)");
     // The shape is the best by exact accounting.
     let smooth = PlanRequest { mechanism: "smooth".parse().ok(), ..PlanRequest::count(1000, zcdp(0.5)) };
     assert_eq!(name(smooth), "smooth(h=14,zeros=4)");

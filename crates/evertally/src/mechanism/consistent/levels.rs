@@ -6,7 +6,8 @@ use std::fmt;
 /// Most levels a tree may have: 2^62 steps in binary, with the root.
 const MOST: usize = 63;
 
-/// Weights of the levels of a tree, leaves first: 1 to 63 numbers from 1 to 65535. Written `3:2:1`.
+/// Weights of the levels of a tree, leaves first: 1 to 63 numbers from 1 to 65535. Written `3:2:1`,
+/// or with runs, `3:2*4:1` for `3:2:2:2:2:1`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Levels {
     weights: [u16; MOST],
@@ -33,6 +34,16 @@ impl Levels {
     pub fn as_slice(&self) -> &[u16] {
         &self.weights[..usize::from(self.count)]
     }
+
+    /// As text where three equal weights and more are written as a run.
+    pub(crate) fn in_runs(&self) -> String {
+        let runs = self.as_slice().chunk_by(|a, b| a == b);
+        let text = |run: &[u16]| match run.len() {
+            long @ 3.. => format!("{}*{long}", run[0]),
+            short => vec![run[0].to_string(); short].join(":"),
+        };
+        runs.map(text).collect::<Vec<_>>().join(":")
+    }
 }
 
 impl fmt::Display for Levels {
@@ -54,7 +65,17 @@ impl std::str::FromStr for Levels {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let weights: std::result::Result<Vec<u16>, _> = text.split(':').map(|w| w.trim().parse()).collect();
-        Self::new(&weights.map_err(|_| Error::invalid(format!("level weights are written 3:2:1, got {text:?}")))?)
+        let malformed =
+            || Error::invalid(format!("level weights are written 3:2:1, or 3:2*4:1 with a run, got {text:?}"));
+        let mut weights = Vec::new();
+        for part in text.split(':') {
+            let (weight, times) = part.split_once('*').unwrap_or((part, "1"));
+            let times: usize = times.trim().parse().map_err(|_| malformed())?;
+            if times == 0 || times > MOST {
+                return Err(malformed());
+            }
+            weights.extend(vec![weight.trim().parse::<u16>().map_err(|_| malformed())?; times]);
+        }
+        Self::new(&weights)
     }
 }

@@ -29,7 +29,7 @@ impl fmt::Display for MechanismName {
             Self::PathSum(LevelChoice::Best) => f.write_str("path-sum"),
             Self::PathSum(LevelChoice::Uniform { root: true }) => f.write_str("path-sum(levels=unit)"),
             Self::PathSum(LevelChoice::Uniform { root: false }) => f.write_str("path-sum(levels=unit,root=false)"),
-            Self::PathSum(LevelChoice::Given(levels)) => write!(f, "path-sum(levels={levels})"),
+            Self::PathSum(LevelChoice::Given(levels)) => write!(f, "path-sum(levels={})", levels.in_runs()),
             Self::Sqrt => f.write_str("sqrt"),
             Self::NormalizedSqrt => f.write_str("normalized-sqrt"),
             Self::Blt(BufferChoice::Best) => f.write_str("blt"),

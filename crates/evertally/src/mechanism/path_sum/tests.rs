@@ -99,14 +99,26 @@ fn best_weights_beat_equal_ones() {
 
 #[test]
 fn names_and_refusals() {
-    for name in ["path-sum", "path-sum(levels=unit)", "path-sum(levels=unit,root=false)", "path-sum(levels=4:2:3)"] {
+    for name in ["path-sum", "path-sum(levels=unit)", "path-sum(levels=unit,root=false)", "path-sum(levels=4:2:2:3*3)"]
+    {
         assert_eq!(name.parse::<MechanismName>().unwrap().to_string(), name);
     }
     assert_eq!(tree(4, "4:2:3").name(), "path-sum(levels=4:2:3)");
+    assert_eq!(tree(16, "4:2:2:2:3").name(), "path-sum(levels=4:2*3:3)");
+    let longest = PathSum::best(MAX_HORIZON).unwrap().name();
+    assert!(longest.len() < 60 && longest == build(&longest, MAX_HORIZON).name(), "{longest}");
     for (horizon, weights) in [(4, "1"), (4, "1:1:1:1"), (3, "65521:65519"), (5, "1:1")] {
         assert!(PathSum::new(horizon, weights.parse().unwrap()).is_err(), "{horizon} {weights}");
     }
-    for bad in ["path-sum(levels=uniform)", "path-sum(root=false)", "path-sum(k=2)", "path-sum(levels=0:1)"] {
+    for bad in [
+        "path-sum(levels=uniform)",
+        "path-sum(root=false)",
+        "path-sum(k=2)",
+        "path-sum(levels=0:1)",
+        "path-sum(levels=1*0)",
+        "path-sum(levels=1*64)",
+        "path-sum(levels=1*)",
+    ] {
         assert!(bad.parse::<MechanismName>().is_err(), "{bad}");
     }
     assert!(PathSum::best(0).is_err() && PathSum::best(MAX_HORIZON + 1).is_err());
