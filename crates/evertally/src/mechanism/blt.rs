@@ -13,7 +13,8 @@
 //!
 //! The parameters are frozen to multiples of `2^-62` ([`Buffers`]), and the figures are those of the frozen matrices: closed
 //! forms ([response], [figures]). The exact release and the cost of its rounding are in [recurrence]; unlike other cursors,
-//! this one sees the data: what it protects are the integers `n` that it computes from them.
+//! this one sees the data: what it protects are the integers `n` that it computes from them. So a step depends on all before
+//! it, empty ones too, and a gap is crossed one step at a time.
 
 mod adjoint;
 mod buffers;
@@ -215,8 +216,10 @@ impl Mechanism for Blt {
         self.in_noise_steps(self.columns.l1, 1, slack)
     }
 
-    /// An upper bound, which includes the rounding of the protected integers: `(√capped + E √T)²`, as the squared sensitivity
-    /// `event² · total · capped` has factors of at least 1 before `capped`.
+    /// An upper bound, which includes the rounding of the protected integers: `(√capped + E √T)²`. Multiplied by
+    /// `event² · total` it bounds the square of `√(event² total capped) + E √(event² total T)`. The second term is the rounding
+    /// of as many groups as a unit's change can touch: `total` of them, or twice as many where events are replaced, and then
+    /// `event² ≥ 2`.
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         let together = spread.total as f64 * self.columns.l2_squared;
         let capped = if self.normalized || spread.per_step >= spread.total {

