@@ -9,4 +9,5 @@ pub mod ledger;
 pub mod output;
 pub mod plot;
 pub mod release;
+pub mod searched;
 pub mod steps;

@@ -2,6 +2,7 @@
 
 use super::kebab;
 use crate::failure::usage;
+use crate::searched;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
@@ -19,8 +20,8 @@ pub(super) struct MechanismsArgs {
     /// Only this mechanism, such as `binary`, `subtract(k=13)` or `smooth(h=14,zeros=6)`; may be repeated.
     #[arg(long = "mechanism", value_name = "NAME")]
     mechanisms: Vec<MechanismName>,
-    /// The noise law for which parameters left out of a name are chosen; Laplace for `consistent` and Gaussian for the
-    /// others where left out.
+    /// The noise law for which parameters left out of a name are chosen; where left out, Laplace for `consistent`,
+    /// `hats` and `dense-pure`, Gaussian for the others.
     #[arg(long, value_parser = kebab::<NoiseKind>, value_name = "laplace|gaussian")]
     law: Option<NoiseKind>,
     /// Choose open parameters by the mean instead of the maximal error.
@@ -48,7 +49,7 @@ struct Figures {
     s2_exact: Option<f64>,
     zcdp_max_exact: Option<f64>,
     zcdp_mean_exact: Option<f64>,
-    /// Amortized noise draws a step.
+    /// Amortized noise draws a step, or multiplications where there are far more of them.
     time_per_step: f64,
     memory_words: u64,
     /// Whether counts are released in exact integer arithmetic.
@@ -83,6 +84,13 @@ impl MechanismsArgs {
     fn named(&self) -> Result<Vec<Figures>> {
         let figures = |name: &MechanismName| {
             let law = self.law.unwrap_or(usual_law(*name));
+            if let MechanismName::DensePure(optimum) = name
+                && optimum.digest.is_none()
+                && self.horizon <= searched::LONGEST
+            {
+                let found = searched::pure_optimum(self.horizon, optimum.mean.unwrap_or(self.by_mean))?;
+                return Ok(Figures::of(name.to_string(), &found));
+            }
             let mechanism = name.build(self.horizon, &law.shape().by_mean(self.by_mean))?;
             Ok(Figures::of(name.to_string(), &*mechanism))
         };
@@ -93,7 +101,7 @@ impl MechanismsArgs {
 /// The law a mechanism is mostly used with.
 fn usual_law(name: MechanismName) -> NoiseKind {
     match name {
-        MechanismName::Consistent(..) => NoiseKind::Laplace,
+        MechanismName::Consistent(..) | MechanismName::Hats(_) | MechanismName::DensePure(_) => NoiseKind::Laplace,
         _ => NoiseKind::Gaussian,
     }
 }
@@ -140,11 +148,24 @@ impl Figures {
             s2_exact: exact.map(f64::sqrt),
             zcdp_max_exact: exact.map(|s| s * max),
             zcdp_mean_exact: exact.map(|s| s * mean),
-            time_per_step: m.draws_per_step(),
+            time_per_step: work_per_step(m),
             memory_words: m.memory_words(),
             exact: true,
             lazy: m.random_access(),
         }
+    }
+}
+
+/// Amortized noise draws a step, or multiplications where there are far more of them, as a figure for comparisons.
+pub(super) fn work_per_step(m: &dyn Mechanism) -> f64 {
+    let steps = m.horizon() as f64;
+    match m.name().parse().expect("a mechanism names itself") {
+        MechanismName::Dense(_) => steps / 2.0,
+        MechanismName::Sqrt | MechanismName::NormalizedSqrt | MechanismName::BandedInverseSqrt(_) => {
+            (steps / 2.0).min(64.0 + steps.log2() * steps.log2())
+        }
+        MechanismName::BandedSqrt(bands) => bands as f64,
+        _ => m.draws_per_step(),
     }
 }
 

@@ -1,15 +1,22 @@
 //! `evertally plan`: every mechanism under a budget, ranked by exact error.
 
+use super::mechanisms::work_per_step;
 use super::{BudgetFlags, kebab};
 use crate::failure::usage;
+use crate::searched;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
+use evertally::budget::conversions::mu_for;
+use evertally::budget::{Budget, Delta};
 use evertally::decimal::Grid;
-use evertally::mechanism::MechanismName;
+use evertally::mechanism::DenseOptimum;
 use evertally::plan::{Candidate, NoiseKind, Objective, PlanRequest, Values, gaussian_lower_bound};
 use serde::Serialize;
 use std::io::Write;
+
+/// The longest horizon for which the bound by the optimal factorization is computed: less than a tenth of a second.
+const LONGEST_CERTIFIED: u64 = 2048;
 
 /// Flags of `evertally plan`.
 #[derive(Args, Debug)]
@@ -31,6 +38,9 @@ pub(super) struct PlanArgs {
     /// Only mechanisms that reach any single step without drawing all before it.
     #[arg(long)]
     lazy: bool,
+    /// Consider `dense-pure`, too: minutes of search at 512 steps, its longest horizon, the first time.
+    #[arg(long)]
+    search: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -42,8 +52,13 @@ struct Answer {
     objective: Objective,
     chosen: Row,
     ranking: Vec<Row>,
-    /// Proven for Gaussian noise and every factorization; null under pure ε, where only its order is known.
+    /// Proven for Gaussian noise and every factorization by the nuclear norm; null under pure ε, where only its order is known.
     lower_bound_max_std: Option<f64>,
+    /// The same by the certificate of the optimal factorization, to a few parts in 10⁵; null for horizons above 2048.
+    optimum_max_std: Option<f64>,
+    /// Under (ε, δ): below this δ the best Laplace noise is better than the best Gaussian, above it worse; null where one is better
+    /// at every δ.
+    crossover_delta: Option<f64>,
 }
 
 #[derive(Clone, Serialize)]
@@ -80,9 +95,9 @@ impl PlanArgs {
     pub(super) fn run(self) -> Result<()> {
         let request = self.request()?;
         let bound = self.lower_bound(&request);
-        let candidates = request.candidates()?;
-        let rows = candidates.iter().filter(|c| !self.lazy || c.mechanism.random_access());
-        let rows: Vec<Row> = rows.map(|c| row(&request, c, bound)).collect();
+        let mut candidates = request.candidates()?;
+        candidates.retain(|c| !self.lazy || c.mechanism.random_access());
+        let rows: Vec<Row> = candidates.iter().map(|c| row(&request, c, bound)).collect();
         let Some(chosen) = rows.first().cloned() else {
             return Err(usage("--lazy: no mechanism of this horizon reaches single steps"));
         };
@@ -92,6 +107,8 @@ impl PlanArgs {
             chosen,
             ranking: rows,
             lower_bound_max_std: bound,
+            optimum_max_std: self.optimum(&request),
+            crossover_delta: request.crossover(&candidates).map(Delta::get),
         };
         let mut out = std::io::stdout().lock();
         if self.json {
@@ -112,13 +129,33 @@ impl PlanArgs {
             request.grid = self.sensitivity;
             request.values = Values::Sum { lower: 0, upper: 1 };
         }
+        if self.search {
+            if self.horizon > searched::LONGEST {
+                return Err(usage(format!("--search reaches {} steps, not {}", searched::LONGEST, self.horizon)));
+            }
+            request = searched::prepare(request, self.objective == Objective::Mean)?;
+        }
         Ok(request)
     }
 
     fn lower_bound(&self, request: &PlanRequest) -> Option<f64> {
-        let rho = request.budget.rho()?;
-        let gamma = gaussian_lower_bound(self.horizon);
-        Some(gamma * self.sensitivity.to_f64(1) / (2.0 * rho.get()).sqrt())
+        Some(gaussian_lower_bound(self.horizon) * self.least_node_std(request)?)
+    }
+
+    fn optimum(&self, request: &PlanRequest) -> Option<f64> {
+        let bound =
+            (self.horizon <= LONGEST_CERTIFIED).then(|| DenseOptimum::lower_bound(self.horizon, false))?.ok()?;
+        Some(bound.sqrt() * self.least_node_std(request)?)
+    }
+
+    /// The least standard deviation of Gaussian noise on one node, for a sensitivity of 1, under any accounting.
+    fn least_node_std(&self, request: &PlanRequest) -> Option<f64> {
+        let of_event = self.sensitivity.to_f64(1);
+        match request.budget {
+            Budget::Pure(_) => None,
+            Budget::Zcdp(rho) => Some(of_event / (2.0 * rho.get()).sqrt()),
+            Budget::Approximate(epsilon, delta) => Some(of_event / mu_for(epsilon, delta)),
+        }
     }
 }
 
@@ -126,22 +163,20 @@ fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row 
     let m = &candidate.mechanism;
     let scale = candidate.law.scale() / candidate.noise_divisor as f64 * request.grid.to_f64(1);
     let guarantee = candidate.guarantee;
-    let stated = guarantee.stated.filter(|_| guarantee.pure_epsilon.is_none());
+    // Pure ε where it is at least as good as the stated pair.
+    let pure = guarantee.pure_epsilon.filter(|pure| guarantee.stated.is_none_or(|(epsilon, _)| *pure <= epsilon));
+    let stated = guarantee.stated.filter(|_| pure.is_none());
     Row {
         mechanism: m.name(),
         noise: NoiseRow { law: candidate.kind, scale },
         max_std: candidate.max_std,
         mean_std: candidate.mean_std,
         guarantee: GuaranteeRow {
-            epsilon: guarantee.pure_epsilon.or(stated.map(|(epsilon, _)| epsilon)).map(|e| e.get()),
-            delta: stated.map(|(_, delta)| delta.get()).or(guarantee.pure_epsilon.map(|_| 0.0)),
+            epsilon: pure.or(stated.map(|(epsilon, _)| epsilon)).map(|e| e.get()),
+            delta: stated.map(|(_, delta)| delta.get()).or(pure.map(|_| 0.0)),
             rho: guarantee.rho.get(),
         },
-        time_per_step: if m.name().parse::<MechanismName>().expect("a mechanism names itself").is_heavy() {
-            m.horizon() as f64 / 2.0
-        } else {
-            m.draws_per_step()
-        },
+        time_per_step: work_per_step(&**m),
         memory_words: m.memory_words(),
         exact: true,
         lazy: m.random_access(),
@@ -173,8 +208,11 @@ fn print_table(out: &mut impl Write, answer: &Answer) -> Result<()> {
         "T = {}: {} with {} noise of scale {:.6}; standard error at most {:.4}",
         answer.horizon, chosen.mechanism, chosen.noise.law, chosen.noise.scale, chosen.max_std
     )?;
-    if let Some(bound) = answer.lower_bound_max_std {
-        writeln!(out, "no Gaussian mechanism has a maximal standard error below {bound:.4}")?;
+    if let Some(bound) = answer.optimum_max_std.or(answer.lower_bound_max_std) {
+        writeln!(out, "no mechanism with Gaussian noise has a maximal standard error below {bound:.4}")?;
+    }
+    if let Some(delta) = answer.crossover_delta {
+        writeln!(out, "at this ε and horizon Laplace noise is better for δ below {delta:.2e}, Gaussian noise above")?;
     }
     Ok(())
 }

@@ -100,7 +100,7 @@ impl SimulateArgs {
             return Err(usage(format!("--grid {} does not divide 1", self.grid)));
         }
         request.values = Values::Sum { lower: 0, upper: (unit / self.grid.coefficient()) as i64 };
-        Ok(request.plan()?)
+        Ok(crate::searched::with_searched(request)?.plan()?)
     }
 
     /// Number of columns; `--at` must be in order.

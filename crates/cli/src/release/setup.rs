@@ -6,11 +6,12 @@ use crate::failure::usage;
 use crate::input::{Columns, InputFormat, quoted};
 use crate::ledger::ledger_path;
 use crate::output::{OutputFormat, TableSpec};
+use crate::searched;
 use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
 use anyhow::Result;
 use evertally::decimal::{Grid, parse_scaled};
 use evertally::noise::StreamName;
-use evertally::plan::{Neighbours, Objective, Plan, PlanRequest, Unit, Values};
+use evertally::plan::{Neighbours, Objective, Plan, PlanRequest, Prepared, Unit, Values};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -247,9 +248,10 @@ fn plan(args: &ReleaseArgs, calendar: &StepCalendar, groups: Option<&GroupTable>
         noise: args.noise,
         objective: args.objective.unwrap_or(Objective::Max),
         light_steps: is_heavy(calendar.steps(), groups.map_or(1, |table| table.tuples().len())),
+        prepared: Prepared::default(),
         meaning: meaning(args, calendar, groups),
     };
-    Ok(request.plan()?)
+    Ok(searched::with_searched(request)?.plan()?)
 }
 
 fn values(args: &ReleaseArgs, grid: Grid) -> Result<Values> {

@@ -234,6 +234,10 @@ impl Mechanism for Blt {
         Some(self.columns.l2_squared) // L is square
     }
 
+    fn laplace_refusal(&self) -> Option<&'static str> {
+        Some("its L1 sensitivity grows with the square root of the horizon")
+    }
+
     fn random_access(&self) -> bool {
         false
     }

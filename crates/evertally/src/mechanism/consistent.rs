@@ -219,6 +219,11 @@ impl Mechanism for ConsistentTree {
         ColumnNorms { l1: weights.clone().sum(), l2_squared: weights.map(|w| w * w).sum() }
     }
 
+    /// The blocks of one level do not overlap.
+    fn shift_classes(&self) -> Vec<(u64, u64)> {
+        self.shape.weights.as_slice().iter().map(|weight| (u64::from(*weight), 1)).collect()
+    }
+
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         let width = |level: usize| u128::from(self.shape.arity).saturating_pow(level as u32).min(self.horizon().into());
         let bound = |level| u128::from(self.shape.weight_squared(level)) * spread.within(width(level));

@@ -94,6 +94,11 @@ impl Mechanism for DigitTree {
         ColumnNorms { l1: levels, l2_squared: levels }
     }
 
+    /// The blocks of one level do not overlap.
+    fn shift_classes(&self) -> Vec<(u64, u64)> {
+        vec![(1, self.l1_column_sum() as u64)]
+    }
+
     /// No step lies in more than one node a level, and step 1 lies in one at every level.
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         let width = |level| u128::from(self.digits.base).pow(level).min(self.horizon.into());

@@ -27,6 +27,11 @@ impl Mechanism for InputNoise {
     fn column_norms(&self) -> ColumnNorms {
         ColumnNorms { l1: 1.0, l2_squared: 1.0 }
     }
+    /// Every node is a class of its own.
+    fn shift_classes(&self) -> Vec<(u64, u64)> {
+        vec![(1, self.l1_column_sum() as u64)]
+    }
+
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         spread.within(1)
     }
@@ -114,6 +119,11 @@ impl Mechanism for OutputNoise {
         let l1 = if self.horizon > 1 << 53 { rounded.next_up() } else { rounded };
         ColumnNorms { l1, l2_squared: l1 }
     }
+    /// Every node is a class of its own.
+    fn shift_classes(&self) -> Vec<(u64, u64)> {
+        vec![(1, self.l1_column_sum() as u64)]
+    }
+
     /// Step 1 is in the nodes of every width 1 ..= T.
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         let (steps, total, per_step) =

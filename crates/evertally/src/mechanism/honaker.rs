@@ -62,6 +62,11 @@ impl Mechanism for HonakerOnline {
         ColumnNorms { l1: levels, l2_squared: levels }
     }
 
+    /// The blocks of one height do not overlap.
+    fn shift_classes(&self) -> Vec<(u64, u64)> {
+        vec![(1, self.l1_column_sum() as u64)]
+    }
+
     /// Step 1 lies in one block of every height.
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         (0..self.digits.levels).map(|height| spread.within(1 << height)).sum()

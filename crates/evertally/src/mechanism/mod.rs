@@ -112,6 +112,13 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
         self.column_norms().l1 as u128
     }
 
+    /// The nodes in classes, such that the entries of one column of the integer matrix that lie in one class sum to at most a
+    /// weight: that weight, and how many classes have it. Finer classes say more; all nodes in one class, of weight
+    /// [`l1_column_sum`](Self::l1_column_sum), is always right.
+    fn shift_classes(&self) -> Vec<(u64, u64)> {
+        vec![(u64::try_from(self.l1_column_sum()).unwrap_or(u64::MAX), 1)]
+    }
+
     /// `max_i Σ min(total, per_step · width)` over the nodes that sum step `i`, width = number of steps a node sums; never
     /// below the true value, in squared units of `2^-noise_bits`. For one event this is `s2²`, exactly.
     ///

@@ -130,6 +130,11 @@ impl Mechanism for Smooth {
         ColumnNorms { l1: used, l2_squared: used }
     }
 
+    /// Of the nodes at the j-th zero from the top a step is in one at most.
+    fn shift_classes(&self) -> Vec<(u64, u64)> {
+        vec![(1, self.l1_column_sum() as u64)]
+    }
+
     /// The left child at a zero of bit `p`, with `o` ones below it, sums `C(p, o)` steps. The largest sum over the
     /// zeros of a leaf number follows bit by bit from the lowest; the topmost zeros that nothing reads are left out.
     fn capped_column_sum(&self, spread: Spread) -> u128 {

@@ -56,14 +56,19 @@ const CONSISTENT_GAUSSIAN: u64 = 1 << 12;
 /// Whether a search considers a family: heavy ones only up to their horizon, and some for one law only.
 fn is_searched(request: &PlanRequest, kind: NoiseKind, name: MechanismName) -> bool {
     let short_enough = request.horizon <= name.longest_searched() && !(request.light_steps && name.is_heavy());
-    short_enough
-        && match name {
-            MechanismName::Sqrt | MechanismName::NormalizedSqrt | MechanismName::PathSum(_) => {
-                kind == NoiseKind::Gaussian
-            }
-            MechanismName::Consistent(..) => kind == NoiseKind::Laplace || request.horizon <= CONSISTENT_GAUSSIAN,
-            _ => true,
-        }
+    short_enough && serves(name, kind, request.horizon)
+}
+
+/// Whether a family is worth considering under a law.
+fn serves(name: MechanismName, kind: NoiseKind, horizon: u64) -> bool {
+    use MechanismName::*;
+    match name {
+        Sqrt | NormalizedSqrt | BandedSqrt(_) | BandedInverseSqrt(_) | PathSum(_) | Blt(_) | NormalizedBlt(_)
+        | Dense(_) => kind == NoiseKind::Gaussian,
+        Hats(_) | DensePure(_) => kind == NoiseKind::Laplace,
+        Consistent(..) => kind == NoiseKind::Laplace || horizon <= CONSISTENT_GAUSSIAN,
+        _ => true,
+    }
 }
 
 pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
@@ -77,9 +82,8 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     let (mut found, mut refusal) = (Vec::new(), None);
     for kind in kinds {
         let shape = kind.shape().exact().by_mean(request.objective == Objective::Mean).with_spread(sensitivity.spread);
-        let names = request.mechanism.as_ref().map_or(&MechanismName::FAMILIES[..], std::slice::from_ref);
-        for name in names.iter().filter(|name| request.mechanism.is_some() || is_searched(request, kind, **name)) {
-            match name.build(request.horizon, &shape).and_then(|m| candidate(request, sensitivity, kind, m)) {
+        for built in built(request, kind, &shape) {
+            match built.and_then(|m| candidate(request, sensitivity, kind, m)) {
                 Ok(candidate) => found.push(candidate),
                 // A family may not reach the horizon, the law or the noise scale; that matters if nothing else does.
                 Err(error) => {
@@ -97,17 +101,36 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     Ok(found)
 }
 
+/// The mechanisms that compete under a law: the one that is asked for, or the searched families and the prepared ones.
+fn built(request: &PlanRequest, kind: NoiseKind, shape: &NamedShape) -> Vec<Result<Arc<dyn Mechanism>>> {
+    let horizon = request.horizon;
+    if let Some(name) = request.mechanism {
+        let prepared = request.prepared.named(name, horizon, request.objective == Objective::Mean);
+        return vec![prepared.map_or_else(|| name.build(horizon, shape), Ok)];
+    }
+    let families = MechanismName::FAMILIES.iter().filter(|name| is_searched(request, kind, **name));
+    let prepared = request.prepared.of_horizon(horizon).filter(|(name, _)| serves(*name, kind, horizon));
+    families.map(|name| name.build(horizon, shape)).chain(prepared.map(|(_, m)| Ok(m.clone()))).collect()
+}
+
+/// The same mechanism and law under the budget of another request.
+pub(super) fn recalibrated(request: &PlanRequest, found: &Candidate) -> Result<Candidate> {
+    let sensitivity = Sensitivity::of(request.unit, request.neighbours, request.values, request.horizon)?;
+    candidate(request, sensitivity, found.kind, found.mechanism.clone())
+}
+
 fn candidate(
     request: &PlanRequest,
     sensitivity: Sensitivity,
     kind: NoiseKind,
     mechanism: Arc<dyn Mechanism>,
 ) -> Result<Candidate> {
-    let Calibration { law, noise_divisor, exact_accounting } = calibrated(request, sensitivity, kind, &*mechanism)?;
+    let calibration = calibrated(request, sensitivity, kind, &*mechanism)?;
+    let guarantee = Guarantee::of(&request.budget, &calibration);
+    let Calibration { law, noise_divisor, exact_accounting, .. } = calibration;
     let unit = node_variance(request, noise_divisor, &law).sqrt();
     let max_std = unit * mechanism.max_row_norm_squared().sqrt();
     let mean_std = unit * mechanism.mean_row_norm_squared().sqrt();
-    let guarantee = Guarantee::of(&request.budget, &law, sensitivity, &*mechanism);
     Ok(Candidate { mechanism, kind, law, noise_divisor, exact_accounting, guarantee, max_std, mean_std })
 }
 

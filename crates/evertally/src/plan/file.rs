@@ -1,6 +1,6 @@
 //! Plans as readable files. Reading one goes through the constructor: the noise is calibrated again and must agree.
 
-use super::{Neighbours, NoiseKind, Objective, Plan, PlanRequest, Unit, Values};
+use super::{Neighbours, NoiseKind, Objective, Plan, PlanRequest, Prepared, Unit, Values};
 use crate::budget::Budget;
 use crate::decimal::Grid;
 use crate::mechanism::MechanismName;
@@ -73,6 +73,7 @@ impl TryFrom<PlanFile> for Plan {
             noise: Some(kind),
             objective: file.objective,
             light_steps: false,
+            prepared: Prepared::default(),
             meaning: file.meaning,
         }
         .plan()?;

@@ -1,8 +1,7 @@
 //! What a plan promises, in every currency.
 
-use super::Sensitivity;
+use super::calibrate::Calibration;
 use crate::budget::{Budget, Delta, Epsilon, Rho, conversions};
-use crate::mechanism::Mechanism;
 use crate::noise::DiscreteLaw;
 
 /// A guarantee for the whole release history, in zCDP and, for Laplace noise, pure ε.
@@ -17,27 +16,34 @@ pub struct Guarantee {
 }
 
 impl Guarantee {
-    /// What calibrated noise gives on the node sums of a mechanism.
+    /// What calibrated noise gives.
     ///
     /// Laplace noise of scale λ on a node whose sum can change by `d` is `|d|/λ`-DP, hence `d²/(2λ²)`-zCDP, and independent
-    /// nodes add: `Δ2² s2² / (2λ²)`, which is less than `ε²/2` as soon as a change touches more than one node.
-    pub(super) fn of(budget: &Budget, law: &DiscreteLaw, sensitivity: Sensitivity, mechanism: &dyn Mechanism) -> Self {
+    /// nodes add: less than `ε²/2` as soon as a change touches more than one node.
+    pub(super) fn of(budget: &Budget, calibration: &Calibration) -> Self {
         let stated = match *budget {
             Budget::Approximate(epsilon, delta) => Some((epsilon, delta)),
             _ => None,
         };
-        match law {
+        // Rounded up: the products are right to a few units in the last place.
+        let concentrated = |variance: f64| calibration.l2_squared / (2.0 * variance) * (1.0 + 1e-12);
+        match calibration.law {
             DiscreteLaw::Laplace(law) => {
-                let epsilon = budget.pure_epsilon();
-                let capped = mechanism.capped_column_sum(sensitivity.spread) as f64 * sensitivity.spread.total as f64;
                 let scale = law.scale().to_f64();
-                // Rounded up: the products are right to a few units in the last place.
-                let by_nodes = sensitivity.event_squared as f64 * capped / (2.0 * scale * scale) * (1.0 + 1e-12);
-                let rho = Rho::derived(conversions::zcdp_of_pure(epsilon).min(by_nodes));
+                let spent = calibration.l1 / scale * (1.0 + 1e-12);
+                // What rounding up to 25 bits leaves over is not worth another number than the budget's.
+                let planned = budget.pure_epsilon();
+                let near = (spent / planned.get() - 1.0).abs() < 1e-6;
+                let epsilon =
+                    if near && !matches!(budget, Budget::Zcdp(_)) { planned } else { Epsilon::derived(spent) };
+                let rho = Rho::derived(conversions::zcdp_of_pure(epsilon).min(concentrated(scale * scale)));
                 Self { pure_epsilon: Some(epsilon), rho, stated }
             }
-            DiscreteLaw::Gaussian(_) => {
-                let rho = budget.rho().expect("a Gaussian plan has a ρ");
+            DiscreteLaw::Gaussian(law) => {
+                let rho = match *budget {
+                    Budget::Zcdp(rho) => rho,
+                    _ => Rho::derived(concentrated(law.parameter().to_f64())),
+                };
                 Self { pure_epsilon: None, rho, stated }
             }
         }

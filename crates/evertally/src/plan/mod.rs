@@ -5,16 +5,20 @@
 
 mod calibrate;
 mod choose;
+mod crossover;
 mod file;
 mod guarantee;
 mod interval;
 mod lower_bound;
 mod neighbours;
+mod prepared;
+mod rational;
 
 pub use choose::{Candidate, NoiseKind, Objective};
 pub use guarantee::Guarantee;
 pub use lower_bound::gaussian_lower_bound;
 pub use neighbours::{Neighbours, Sensitivity, Unit, Values};
+pub use prepared::Prepared;
 
 use crate::Result;
 use crate::budget::Budget;
@@ -56,6 +60,8 @@ pub struct PlanRequest {
     pub objective: Objective,
     /// Search only mechanisms whose steps cost logarithmic time and memory. A named mechanism is taken as it is.
     pub light_steps: bool,
+    /// Mechanisms that are built already and compete with the families, or stand for their name where it is asked for.
+    pub prepared: Prepared,
     /// What steps, groups and values mean, in words of the caller's. Public, and part of the plan's digest: plans
     /// that differ here have independent noise.
     pub meaning: BTreeMap<String, String>,
@@ -75,6 +81,7 @@ impl PlanRequest {
             noise: None,
             objective: Objective::Max,
             light_steps: false,
+            prepared: Prepared::default(),
             meaning: BTreeMap::new(),
         }
     }
@@ -117,7 +124,8 @@ impl Plan {
     fn build(mut request: PlanRequest, chosen: Candidate) -> Result<Self> {
         request.mechanism = Some(chosen.mechanism.name().parse()?);
         request.noise = Some(chosen.kind);
-        request.light_steps = false; // it has done its work, and is no part of the plan
+        // These have done their work, and are no part of the plan.
+        (request.light_steps, request.prepared) = (false, Prepared::default());
         let Candidate { mechanism, kind, law, noise_divisor, exact_accounting, guarantee, .. } = chosen;
         let node_variance = node_variance(&request, noise_divisor, &law);
         let digest = [0; 32];

@@ -38,6 +38,7 @@ mod search;
 pub use gaussian::{delta_of_discrete_gaussian, delta_of_discrete_gaussian_by_norm, epsilon_of_discrete_gaussian};
 pub use laplace::{delta_of_laplace, epsilon_of_laplace};
 pub use profile::ShiftProfile;
+pub(crate) use search::continuous_comparisons;
 pub use search::{gaussian_variance_for, laplace_scale_for};
 
 use super::{Delta, Epsilon};

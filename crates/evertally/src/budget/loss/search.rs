@@ -58,12 +58,8 @@ pub fn laplace_scale_for(epsilon: Epsilon, delta: Delta, profile: &ShiftProfile)
 pub fn gaussian_variance_for(epsilon: Epsilon, delta: Delta, profile: &ShiftProfile) -> Result<Ratio> {
     let (squared, variables) = (profile.l2_squared() as f64, profile.variables() as f64);
     let by_zcdp = squared / (2.0 * conversions::rho_for(epsilon, delta).get());
-    let compared = ROUNDING_VARIANCES.iter().filter_map(|&s2| {
-        let (_, factor, less) = comparison(f64::MAX, s2, variables)?;
-        let epsilon = Epsilon::new_even_if_weak(epsilon.get() - less).ok()?;
-        let mu = conversions::mu_for(epsilon, Delta::new(delta.get() / factor * (1.0 - 1e-11)).ok()?);
-        Some((squared / (mu * mu) + s2) * (1.0 + 1e-11))
-    });
+    let compared = continuous_comparisons(epsilon, delta, variables);
+    let compared = compared.into_iter().map(|(mu, s2)| (squared / (mu * mu) + s2) * (1.0 + 1e-11));
     let enough = compared.fold(by_zcdp * (1.0 + 1e-11), f64::min);
     let spent = |variance: f64, resolution| {
         let ratio = rounded_up(variance).ok()?;
@@ -72,6 +68,19 @@ pub fn gaussian_variance_for(epsilon: Epsilon, delta: Delta, profile: &ShiftProf
         Some((ratio, loss.map_or(compared, |loss| loss.delta(epsilon).min(compared))))
     };
     least(enough, delta, spent)
+}
+
+/// The comparison of discrete with continuous Gaussian noise, solved for the noise: pairs `(μ, s²)` such that the parameter
+/// `‖d‖²/μ² + s²` is (ε, δ)-DP for integer shifts `d` of at most so many variables (at most `‖d‖²`). Small `s²` serve small
+/// parameters; those that too many variables exclude are left out.
+pub(crate) fn continuous_comparisons(epsilon: Epsilon, delta: Delta, variables: f64) -> Vec<(f64, f64)> {
+    let pair = |&s2: &f64| {
+        let (_, factor, less) = comparison(f64::MAX, s2, variables)?;
+        let epsilon = Epsilon::new_even_if_weak(epsilon.get() - less).ok()?;
+        let mu = conversions::mu_for(epsilon, Delta::new(delta.get() / factor * (1.0 - 1e-11)).ok()?);
+        Some((mu * (1.0 - 1e-12), s2))
+    };
+    ROUNDING_VARIANCES.iter().filter_map(pair).collect()
 }
 
 /// The least parameter at or below `enough` at which `spent` certifies at most δ. `spent` gives the rounded parameter

@@ -55,7 +55,8 @@ impl fmt::Display for MechanismName {
 impl fmt::Display for Optimum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let objective = self.mean.map(|mean| format!("objective={}", if mean { "mean" } else { "max" }));
-        let parts: Vec<_> = objective.into_iter().chain(self.digest.map(|digest| format!("digest={digest:08x}"))).collect();
+        let parts: Vec<_> =
+            objective.into_iter().chain(self.digest.map(|digest| format!("digest={digest:08x}"))).collect();
         if parts.is_empty() { Ok(()) } else { write!(f, "({})", parts.join(",")) }
     }
 }
@@ -198,7 +199,8 @@ impl<'a> Parameters<'a> {
                         self.text
                     ))
                 };
-                let list: Option<Vec<u32>> = spacing.split('/').map(|w| w.trim().parse().ok().filter(|w| *w > 1)).collect();
+                let list: Option<Vec<u32>> =
+                    spacing.split('/').map(|w| w.trim().parse().ok().filter(|w| *w > 1)).collect();
                 let list = list.filter(|list| list.len() <= MOST_LEVELS).ok_or_else(wrong)?;
                 let mut spacings = [0; MOST_LEVELS];
                 spacings[..list.len()].copy_from_slice(&list);

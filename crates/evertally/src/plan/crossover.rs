@@ -1,0 +1,41 @@
+//! Where Laplace and Gaussian noise change places.
+
+use super::choose::recalibrated;
+use super::{Candidate, NoiseKind, Objective, PlanRequest};
+use crate::budget::{Budget, Delta, crossover_delta};
+
+/// The least δ that is looked at.
+const LEAST_DELTA: f64 = 1e-290;
+/// The greatest.
+const GREATEST_DELTA: f64 = 0.1;
+
+impl PlanRequest {
+    /// Under (ε, δ): the δ at which the best Laplace and the best Gaussian candidate have the same error, by tight accounting of
+    /// both. Below it Laplace noise is better, above it Gaussian. `None` under another budget, if one law is missing from the
+    /// candidates, or if one is better at every δ from 10⁻²⁹⁰ to 0.1.
+    ///
+    /// ```
+    /// use evertally::budget::{Budget, Delta, Epsilon};
+    /// use evertally::plan::{NoiseKind, PlanRequest};
+    /// let budget = Budget::Approximate(Epsilon::new(1.0)?, Delta::new(1e-6)?);
+    /// let request = PlanRequest::count(64, budget);
+    /// let candidates = request.candidates()?;
+    /// let crossover = request.crossover(&candidates).expect("both laws serve");
+    /// assert_eq!(crossover.get() < 1e-6, candidates[0].kind == NoiseKind::Gaussian);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn crossover(&self, candidates: &[Candidate]) -> Option<Delta> {
+        let Budget::Approximate(epsilon, _) = self.budget else { return None };
+        let best = |kind| candidates.iter().find(|candidate| candidate.kind == kind);
+        let (laplace, gaussian) = (best(NoiseKind::Laplace)?, best(NoiseKind::Gaussian)?);
+        let error = |candidate: &Candidate, delta: Delta| {
+            let request = PlanRequest { budget: Budget::Approximate(epsilon, delta), ..self.clone() };
+            recalibrated(&request, candidate).map_or(f64::INFINITY, |found| match self.objective {
+                Objective::Max => found.max_std,
+                Objective::Mean => found.mean_std,
+            })
+        };
+        let ends = [LEAST_DELTA, GREATEST_DELTA].map(|delta| Delta::new(delta).expect("between 0 and 1"));
+        crossover_delta(ends[0], ends[1], |delta| error(laplace, delta), |delta| error(gaussian, delta))
+    }
+}
