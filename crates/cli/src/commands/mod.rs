@@ -1,5 +1,6 @@
 //! The subcommands.
 
+mod audit;
 mod budget;
 mod key;
 mod mechanisms;
@@ -32,6 +33,8 @@ enum Command {
     Mechanisms(mechanisms::MechanismsArgs),
     /// Draw the noise of a mechanism many times, for research and for checking covariances.
     Simulate(simulate::SimulateArgs),
+    /// Try to refute what a mechanism or plan promises: draw many releases and test them as a black box.
+    Audit(Box<audit::AuditArgs>),
 }
 
 impl Program {
@@ -43,6 +46,7 @@ impl Program {
             Command::Plan(args) => args.run(),
             Command::Mechanisms(args) => args.run(),
             Command::Simulate(args) => args.run(),
+            Command::Audit(args) => args.run(),
         }
     }
 }
