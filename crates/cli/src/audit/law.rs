@@ -20,14 +20,25 @@ pub(super) struct NodeLaw {
     law: DiscreteLaw,
     /// s or σ².
     parameter: f64,
+    /// `1 - q` with `q = exp(-1/s)`.
+    laplace_gap: f64,
+    /// P(0), 2 P(1), 2 P(2), … of a Gaussian law with σ² < 1/2; terms fall faster than e^(-k²).
+    gaussian_weights: [f64; 7],
 }
 
 /// Above this deviation the discrete laws and the continuous ones differ by less than 10⁻⁷ of any probability used here.
 const COARSE: f64 = 2e3;
+/// Longest series of a [`SumLaw`].
+const MOST_TERMS: f64 = 2e4;
 
 impl NodeLaw {
     pub(super) fn new(law: DiscreteLaw) -> Self {
-        Self { law, parameter: law.parameter().to_f64() }
+        let parameter = law.parameter().to_f64();
+        let weight = |k: usize| if k == 0 { 1.0 } else { 2.0 * libm::exp(-((k * k) as f64) / (2.0 * parameter)) };
+        let weights: [f64; 7] = std::array::from_fn(weight);
+        let mass: f64 = weights.iter().sum();
+        let laplace_gap = -libm::expm1(-1.0 / parameter);
+        Self { law, parameter, laplace_gap, gaussian_weights: weights.map(|w| w / mass) }
     }
 
     pub(super) fn deviation(&self) -> f64 {
@@ -48,26 +59,30 @@ impl NodeLaw {
         match self.law {
             DiscreteLaw::Laplace(_) => {
                 // (1-q)² / (1 - 2 q cos t + q²), and 1 - cos t = 2 sin²(t/2).
-                let gap = -libm::expm1(-1.0 / self.parameter);
+                let gap = self.laplace_gap;
                 let sine = libm::sin(t / 2.0);
                 gap * gap / (gap * gap + 4.0 * (1.0 - gap) * sine * sine)
             }
             DiscreteLaw::Gaussian(_) if self.parameter < 0.5 => {
-                let (mut mass, mut sum) = (1.0, 1.0);
-                for k in (1..9).map(f64::from) {
-                    let weight = 2.0 * libm::exp(-k * k / (2.0 * self.parameter));
-                    mass += weight;
-                    sum += weight * libm::cos(k * t);
+                // The definition, with cos((k+1) t) = 2 cos t cos(k t) - cos((k-1) t).
+                let cosine = libm::cos(t);
+                let (mut before, mut now) = (1.0, cosine);
+                let mut sum = self.gaussian_weights[0];
+                for weight in &self.gaussian_weights[1..] {
+                    sum += weight * now;
+                    (before, now) = (now, 2.0 * cosine * now - before);
                 }
-                sum / mass
+                sum
             }
             DiscreteLaw::Gaussian(_) => {
-                // Poisson summation: proportional to Σ_m exp(-σ² (t - 2πm)²/2).
+                // Poisson summation: proportional to Σ_m exp(-σ² (t - 2πm)²/2), m = 0 alone where σ² is large.
                 let t = t - 2.0 * PI * (t / (2.0 * PI)).round();
+                let most = if self.parameter > 20.0 { 0 } else { 3 };
                 let at = |t: f64| -> f64 {
-                    (-3..=3).map(|m| libm::exp(-self.parameter * (t - 2.0 * PI * f64::from(m)).powi(2) / 2.0)).sum()
+                    let term = |m| libm::exp(-self.parameter * (t - 2.0 * PI * f64::from(m)).powi(2) / 2.0);
+                    (-most..=most).map(term).sum()
                 };
-                at(t) / at(0.0)
+                if most == 0 { at(t) } else { at(t) / at(0.0) }
             }
         }
     }
@@ -141,19 +156,20 @@ impl NodeLaw {
 pub(super) struct SumLaw {
     /// `X`.
     reach: f64,
+    dither: f64,
     /// `ψ(k π / X) / (k π)` from `k = 1` on.
     coefficients: Vec<f64>,
 }
 
 impl SumLaw {
-    /// `weights` may hold zeros; `dither` is the standard deviation of the added noise, in units of the statistic, and must
-    /// not be much smaller than 1/1000 of the deviation of the sum.
+    /// `weights` may hold zeros; `dither` is the standard deviation of the added noise, in units of the statistic. It is raised
+    /// where the noise is so sparse (nearly always 0) that the series would be longer than [`MOST_TERMS`].
     pub(super) fn new(law: &NodeLaw, weights: &[f64], dither: f64) -> Self {
         let grouped = grouped(weights);
         let largest = grouped.iter().map(|(w, _)| *w).fold(0.0, f64::max);
         let norm = weights.iter().map(|w| w * w).sum::<f64>().sqrt();
-        let deviation = (norm * law.deviation()).hypot(dither);
-        let reach = 12.0 * deviation + largest * law.reach(40.0);
+        let reach = 12.0 * (norm * law.deviation()).hypot(dither) + largest * law.reach(40.0);
+        let dither = dither.max(9.0 * reach / (PI * MOST_TERMS));
         let terms = (9.0 * reach / (PI * dither)).ceil() as u32;
         let coefficient = |k: u32| {
             let t = f64::from(k) * PI / reach;
@@ -166,7 +182,12 @@ impl SumLaw {
             }
             product / (f64::from(k) * PI)
         };
-        Self { reach, coefficients: (1..=terms).map(coefficient).collect() }
+        Self { reach, dither, coefficients: (1..=terms).map(coefficient).collect() }
+    }
+
+    /// The standard deviation of the added noise.
+    pub(super) fn dither(&self) -> f64 {
+        self.dither
     }
 
     /// P(statistic ≤ x).
@@ -254,7 +275,7 @@ mod tests {
                     .map(|(p1, a)| {
                         let inner = p.iter().zip(-reach..).filter(|(p, _)| **p > 1e-17);
                         p1 * inner
-                            .map(|(p2, b)| p2 * normal_cdf((x - 0.75 * a as f64 + 0.4 * b as f64) / dither))
+                            .map(|(p2, b)| p2 * normal_cdf((x - 0.75 * a as f64 + 0.4 * b as f64) / sum.dither()))
                             .sum::<f64>()
                     })
                     .sum();

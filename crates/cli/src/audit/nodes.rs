@@ -1,8 +1,7 @@
-//! The node variables themselves, where the releases determine them: a χ² test of their law, and of their being whole.
+//! The node variables themselves, where the releases determine them: a χ² test of their law.
 //!
 //! With `L` square, `z = L⁻¹ r` is a sum of few releases for every node. All nodes of all paths are independent draws of one
-//! law, so one table of frequencies holds them all. A value off the noise grid cannot occur: it is the mark of noise that was
-//! drawn in floating point, whose low digits give the data away.
+//! law, so one table of frequencies holds them all.
 
 use super::law::NodeLaw;
 use super::linear::column;
@@ -12,8 +11,6 @@ use super::special::chi_square_tail;
 
 /// Least expected frequency of a cell.
 const LEAST_EXPECTED: f64 = 50.0;
-/// Farther than this from a whole number is off the grid; rounding of the sums stays far below.
-const OFF_GRID: f64 = 1e-3;
 
 /// Frequencies of recovered node variables.
 #[derive(Debug)]
@@ -23,7 +20,6 @@ pub(super) struct NodeTable {
     /// Lower ends of the cells after the first, which has none.
     edges: Vec<i64>,
     counts: Vec<u64>,
-    off_grid: u64,
 }
 
 impl NodeTable {
@@ -35,22 +31,15 @@ impl NodeTable {
             let width = (promise.law.deviation() / 16.0).floor().max(1.0) as i64;
             let edges: Vec<i64> = (-128..128).map(|i| i * width).collect();
             let counts = vec![0; edges.len() + 1];
-            Self { law: promise.law, nodes, edges, counts, off_grid: 0 }
+            Self { law: promise.law, nodes, edges, counts }
         })
     }
 
     pub(super) fn observe(&mut self, residual: &[f64]) {
         for node in &self.nodes {
             let z: f64 = node.iter().map(|&(t, v)| v * residual[t]).sum();
-            let whole = z.round();
-            self.off_grid += u64::from((z - whole).abs() > OFF_GRID);
-            self.counts[self.edges.partition_point(|&edge| edge as f64 <= whole)] += 1;
+            self.counts[self.edges.partition_point(|&edge| edge as f64 <= z.round())] += 1;
         }
-    }
-
-    /// How many values were no multiple of the noise grid.
-    pub(super) fn off_grid(&self) -> u64 {
-        self.off_grid
     }
 
     /// The p-value of χ², and the number of cells.

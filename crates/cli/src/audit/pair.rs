@@ -117,7 +117,11 @@ pub fn worst_change(plan: &Plan, promise: &Promise, event: Option<u64>) -> Resul
             }
         }
     }
-    Ok(search.best(candidates))
+    search.best(candidates).ok_or_else(|| {
+        Error::invalid(
+            "an event cannot be replaced by another here: it has one value and one step to be in; audit more steps",
+        )
+    })
 }
 
 struct Search<'a> {
@@ -127,7 +131,9 @@ struct Search<'a> {
     horizon: usize,
     events: u64,
     per_step: u64,
-    /// First steps of the unit's events.
+    /// Where the unit's events can start.
+    places: Vec<usize>,
+    /// Those that the caller allows.
     starts: Vec<usize>,
 }
 
@@ -142,8 +148,9 @@ impl<'a> Search<'a> {
             )));
         }
         let last = horizon + 1 - events.div_ceil(spread.per_step);
+        let places: Vec<usize> = (1..=last as usize).collect();
         let starts = match event {
-            None => (1..=last as usize).collect(),
+            None => places.clone(),
             Some(step) if (1..=last).contains(&step) => vec![step as usize],
             Some(step) => {
                 return Err(Error::invalid(format!(
@@ -152,7 +159,7 @@ impl<'a> Search<'a> {
             }
         };
         let nodes = (plan.noise_kind() == NoiseKind::Laplace).then(|| plan.mechanism().dense().r);
-        Ok(Self { promise, nodes, horizon: horizon as usize, events, per_step: spread.per_step, starts })
+        Ok(Self { promise, nodes, horizon: horizon as usize, events, per_step: spread.per_step, places, starts })
     }
 
     /// The unit's events from a step on, as tight as allowed.
@@ -167,28 +174,24 @@ impl<'a> Search<'a> {
         Change { first: batches(first), second: batches(second) }
     }
 
-    /// Events that move: from the worst place to the one that is worst then, and once more from there.
+    /// Events that move: from the place that is worst alone to the one that is worst then, and from the one that is worst for
+    /// that.
     fn moves(&self, value: i64) -> Vec<Change> {
-        let everywhere =
-            1..=self.horizon - self.starts.last().map_or(0, |_| self.events.div_ceil(self.per_step) as usize - 1);
-        let worst = |from: usize, among: &mut dyn Iterator<Item = usize>| {
-            among.filter(|to| *to != from).map(|to| (to, self.change(Some((from, value)), Some((to, value))))).max_by(
-                |a, b| {
-                    let (a, b) = (self.score(&a.1), self.score(&b.1));
-                    a.partial_cmp(&b).expect("scores are numbers")
-                },
-            )
+        let to = |from: usize, places: &[usize]| {
+            let others = places.iter().filter(|&&place| place != from);
+            self.best(others.map(|&place| self.change(Some((from, value)), Some((place, value)))).collect())
         };
-        let alone = self.starts.iter().map(|&s| self.change(None, Some((s, value)))).collect();
-        let Some(Batch { step: start, .. }) = self.best(alone).second.first().copied() else { return Vec::new() };
-        let Some((to, there)) = worst(start, &mut everywhere.clone()) else { return Vec::new() };
-        let back = worst(to, &mut self.starts.iter().copied()).map(|(_, change)| change);
-        std::iter::once(there).chain(back).collect()
+        let start = |change: &Change| change.second.first().map(|batch| batch.step);
+        let alone = self.best(self.starts.iter().map(|&s| self.change(None, Some((s, value)))).collect());
+        let there = alone.as_ref().and_then(start).and_then(|from| to(from, &self.places));
+        let back = there.as_ref().and_then(start).and_then(|from| to(from, &self.starts));
+        there.into_iter().chain(back).collect()
     }
 
-    fn best(&self, candidates: Vec<Change>) -> Change {
+    /// The first of the worst.
+    fn best(&self, candidates: Vec<Change>) -> Option<Change> {
         let scored = candidates.into_iter().map(|c| (self.score(&c), c));
-        scored.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, c)| c).unwrap_or_default()
+        scored.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, c)| c)
     }
 
     /// How visible a change is: rounded, so that the first of equally bad places is taken.

@@ -61,10 +61,10 @@ impl Promise {
         let bits = mechanism.fraction_bits();
         let rounding = if bits == 0 { 0.0 } else { grid * (0.6 * libm::exp2(-f64::from(bits)) + 0.5e-4) };
         let unit = grid * mechanism.noise_unit();
-        Self::new(mechanism.dense().l, *plan.law(), unit, revealed).map(|promise| Self { grid, rounding, ..promise })
+        Ok(Self { grid, ..Self::new(mechanism.dense().l, *plan.law(), unit, revealed)?.rounded(rounding) })
     }
 
-    /// Of any mechanism with releases `A x + unit · L z`; values are counted in units of 1.
+    /// Of any mechanism with releases `A x + unit · L z`, exactly; values are counted in units of 1.
     ///
     /// # Errors
     /// If the covariance `L Lᵀ` is singular.
@@ -73,6 +73,16 @@ impl Promise {
             Error::invalid("the releases' covariance is singular: some release carries no noise of its own")
         })?;
         Ok(Self { law: NodeLaw::new(law), l, unit, grid: 1.0, rounding: 0.0, guarantee, factor })
+    }
+
+    /// The same where a release may be off `A x + unit · L z` by so much, in units of the data.
+    pub fn rounded(self, rounding: f64) -> Self {
+        Self { rounding, ..self }
+    }
+
+    /// Whether all releases are whole multiples of the noise grid.
+    pub(super) fn is_whole(&self) -> bool {
+        self.rounding == 0.0 && (0..self.horizon()).all(|t| self.l.row(t).iter().all(|l| l.fract() == 0.0))
     }
 
     /// Number of steps.
@@ -94,7 +104,7 @@ impl Promise {
     /// Whether the node variables can be computed from the releases, as whole numbers.
     pub(super) fn reveals_nodes(&self) -> bool {
         let (steps, nodes) = self.l.shape();
-        steps == nodes && self.rounding == 0.0
+        steps == nodes && self.is_whole()
     }
 
     /// The node variables that `v` weighs: `Lᵀ v`.

@@ -34,7 +34,7 @@ fn bisect(mut low: f64, mut high: f64, below: impl Fn(f64) -> bool) -> f64 {
 /// Terms after which a series or fraction is given up; they need about the root of their largest argument.
 const MOST_TERMS: u32 = 1_000_000;
 /// Relative accuracy of series and fractions.
-const ACCURACY: f64 = 1e-15;
+const ACCURACY: f64 = 1e-14;
 
 /// P(χ² ≥ `x`) with `freedom` degrees of freedom, which need not be whole.
 pub(super) fn chi_square_tail(x: f64, freedom: f64) -> f64 {

@@ -35,7 +35,7 @@ impl LinearStatistic {
 
     /// Its value; `normal` is a standard normal number that has nothing to do with the releases.
     pub(super) fn value(&self, residual: &[f64], normal: f64) -> f64 {
-        dot(&self.v, residual) + DITHER * normal
+        dot(&self.v, residual) + self.law.dither() * normal
     }
 
     /// By how much a difference of the streams moves it.

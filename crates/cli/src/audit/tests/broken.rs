@@ -143,14 +143,16 @@ fn wrong_shape() {
 /// Continuous noise in floating point, of the right law.
 #[test]
 fn noise_off_its_grid() {
-    let plan = plan("binary", T, Laplace, 0.01);
-    let scale = plan.law().scale();
-    let continuous = |_: &mut Vec<f64>, z: &mut Vec<f64>, path| {
-        let mut floats = Floats::of(path);
-        z.iter_mut().for_each(|z| *z = floats.laplace(scale));
-    };
-    let report = against(&plan, &mut tampered(&plan, continuous), PATHS);
-    assert_eq!(failed(&report), ["grid"], "{report:#?}");
+    for mechanism in ["binary", "smooth"] {
+        let plan = plan(mechanism, T, Laplace, 0.01);
+        let scale = plan.law().scale();
+        let continuous = |_: &mut Vec<f64>, z: &mut Vec<f64>, path| {
+            let mut floats = Floats::of(path);
+            z.iter_mut().for_each(|z| *z = floats.laplace(scale));
+        };
+        let report = against(&plan, &mut tampered(&plan, continuous), PATHS);
+        assert_eq!(failed(&report), ["grid"], "{report:#?}");
+    }
 }
 
 #[test]

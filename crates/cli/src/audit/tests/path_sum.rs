@@ -53,7 +53,7 @@ fn promise() -> Promise {
     }
     // Normal noise: a discrete law a million variances wide, on a grid of 1/1000.
     let law = DiscreteGaussian::new(Ratio::new(1_000_000, 1).unwrap()).unwrap();
-    Promise::new(l, law.into(), 1e-3, Revealed::default()).unwrap()
+    Promise::new(l, law.into(), 1e-3, Revealed::default()).unwrap().rounded(1e-3)
 }
 
 fn audited(remember: bool) -> Report {
