@@ -1,5 +1,6 @@
 //! The parts of the `evertally` program.
 
+pub mod audit;
 pub mod commands;
 pub mod failure;
 mod figure;

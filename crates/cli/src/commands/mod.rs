@@ -1,5 +1,6 @@
 //! The subcommands.
 
+mod audit;
 mod budget;
 mod compare;
 mod figure;
@@ -38,6 +39,8 @@ enum Command {
     Figure(figure::FigureArgs),
     /// Draw the noise of a mechanism many times, for research and for checking covariances.
     Simulate(simulate::SimulateArgs),
+    /// Try to refute what a mechanism or plan promises: draw many releases and test them as a black box.
+    Audit(Box<audit::AuditArgs>),
 }
 
 impl Program {
@@ -51,6 +54,7 @@ impl Program {
             Command::Compare(args) => args.run(),
             Command::Figure(args) => args.run(),
             Command::Simulate(args) => args.run(),
+            Command::Audit(args) => args.run(),
         }
     }
 }

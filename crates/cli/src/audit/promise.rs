@@ -1,0 +1,114 @@
+//! What a mechanism promises, in the form in which it can be held against releases.
+
+use super::law::NodeLaw;
+use super::linear::{Cholesky, transpose_times};
+use evertally::mechanism::Matrix;
+use evertally::noise::DiscreteLaw;
+use evertally::plan::Plan;
+use evertally::{Error, Result};
+
+/// Longest horizon: matrices of `T × T` are factorized.
+pub const MAX_HORIZON: u64 = 1024;
+
+/// Releases are `A x + unit · L z` with independent `z` of one discrete law, and reveal no more than stated.
+#[derive(Debug)]
+pub struct Promise {
+    /// `T × n`: how releases combine node variables.
+    pub(super) l: Matrix,
+    /// The law of a node variable.
+    pub(super) law: NodeLaw,
+    /// The step of the noise grid, in units of the data.
+    pub(super) unit: f64,
+    /// The step of the grid of values, in units of the data.
+    pub(super) grid: f64,
+    /// How far a release may be off `A x + unit · L z`, in units of the data.
+    pub(super) rounding: f64,
+    pub(super) guarantee: Revealed,
+    /// Of `L Lᵀ`.
+    pub(super) factor: Cholesky,
+}
+
+/// How much may be revealed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Revealed {
+    /// (ε, δ)-differential privacy; δ = 0 for pure ε.
+    pub epsilon_delta: Option<(f64, f64)>,
+    /// ρ of a Gaussian mechanism: no test between neighbours does better than between normal laws `√(2ρ)` deviations
+    /// apart, but for what the steps of a coarse discrete law add.
+    pub rho: Option<f64>,
+}
+
+impl Promise {
+    /// The promise of a plan of the library, from its dense twin and its exact law.
+    ///
+    /// # Errors
+    /// If the horizon exceeds [`MAX_HORIZON`].
+    pub fn of(plan: &Plan) -> Result<Self> {
+        if plan.horizon() > MAX_HORIZON {
+            return Err(Error::invalid(format!(
+                "an audit solves systems of as many equations as there are steps: at most {MAX_HORIZON} steps, got {}; \
+                 audit the same mechanism over a shorter horizon",
+                plan.horizon()
+            )));
+        }
+        let mechanism = plan.mechanism();
+        let grid = plan.request().grid.to_f64(1);
+        let guarantee = plan.guarantee();
+        let pure = guarantee.pure_epsilon.map(|epsilon| (epsilon.get(), 0.0));
+        let stated = guarantee.stated.map(|(epsilon, delta)| (epsilon.get(), delta.get()));
+        let revealed = Revealed { epsilon_delta: pure.or(stated), rho: pure.is_none().then_some(guarantee.rho.get()) };
+        // To 2^-fraction_bits and, where that is no whole number, to the four more digits that are shown.
+        let bits = mechanism.fraction_bits();
+        let rounding = if bits == 0 { 0.0 } else { grid * (0.6 * libm::exp2(-f64::from(bits)) + 0.5e-4) };
+        let unit = grid * mechanism.noise_unit();
+        Ok(Self { grid, ..Self::new(mechanism.dense().l, *plan.law(), unit, revealed)?.rounded(rounding) })
+    }
+
+    /// Of any mechanism with releases `A x + unit · L z`, exactly; values are counted in units of 1.
+    ///
+    /// # Errors
+    /// If the covariance `L Lᵀ` is singular.
+    pub fn new(l: Matrix, law: DiscreteLaw, unit: f64, guarantee: Revealed) -> Result<Self> {
+        let factor = Cholesky::of(&l.times(&l.transpose())).ok_or_else(|| {
+            Error::invalid("the releases' covariance is singular: some release carries no noise of its own")
+        })?;
+        Ok(Self { law: NodeLaw::new(law), l, unit, grid: 1.0, rounding: 0.0, guarantee, factor })
+    }
+
+    /// The same where a release may be off `A x + unit · L z` by so much, in units of the data.
+    pub fn rounded(self, rounding: f64) -> Self {
+        Self { rounding, ..self }
+    }
+
+    /// Whether all releases are whole multiples of the noise grid.
+    pub(super) fn is_whole(&self) -> bool {
+        self.rounding == 0.0 && (0..self.horizon()).all(|t| self.l.row(t).iter().all(|l| l.fract() == 0.0))
+    }
+
+    /// Number of steps.
+    pub fn horizon(&self) -> usize {
+        self.l.shape().0
+    }
+
+    /// Standard deviation of a node variable, in units of the data.
+    pub(super) fn node_deviation(&self) -> f64 {
+        self.unit * self.law.deviation()
+    }
+
+    /// `√(Δᵀ C⁻¹ Δ)`: how many deviations apart two streams are whose exact running sums differ by `Δ` (units of the data).
+    pub fn separation(&self, difference: &[f64]) -> f64 {
+        let white = self.factor.whiten(difference);
+        white.iter().map(|y| y * y).sum::<f64>().sqrt() / self.node_deviation()
+    }
+
+    /// Whether the node variables can be computed from the releases, as whole numbers.
+    pub(super) fn reveals_nodes(&self) -> bool {
+        let (steps, nodes) = self.l.shape();
+        steps == nodes && self.is_whole()
+    }
+
+    /// The node variables that `v` weighs: `Lᵀ v`.
+    pub(super) fn node_weights(&self, v: &[f64]) -> Vec<f64> {
+        transpose_times(&self.l, v)
+    }
+}

@@ -1,0 +1,188 @@
+//! `evertally audit`: an empirical check of a mechanism or plan, as a black box.
+
+use super::{BudgetFlags, kebab};
+use crate::audit::{Change, Check, Finding, PlanBox, Promise, Report, Settings, audit, worst_change};
+use crate::failure::usage;
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use evertally::mechanism::MechanismName;
+use evertally::noise::TestSeed;
+use evertally::plan::{Neighbours, NoiseKind, Plan, PlanRequest};
+use indicatif::ProgressBar;
+use serde::Serialize;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Flags of `evertally audit`.
+#[derive(Args, Debug)]
+pub(super) struct AuditArgs {
+    /// The mechanism.
+    #[arg(long, value_name = "NAME", required_unless_present = "plan")]
+    mechanism: Option<MechanismName>,
+    /// Number of steps.
+    #[arg(long, value_name = "T", required_unless_present = "plan")]
+    horizon: Option<u64>,
+    #[command(flatten)]
+    budget: BudgetFlags,
+    /// The noise law; Laplace for ε alone, Gaussian otherwise, where left out.
+    #[arg(long, value_parser = kebab::<NoiseKind>, value_name = "laplace|gaussian")]
+    noise: Option<NoiseKind>,
+    /// Whether one event is added, or replaced by another.
+    #[arg(long, value_parser = kebab::<Neighbours>, value_name = "add-remove|replace-one")]
+    neighbours: Option<Neighbours>,
+    /// A saved plan instead, as `evertally release` writes it beside its releases.
+    #[arg(long, value_name = "FILE.plan.toml", conflicts_with_all = ["mechanism", "horizon", "noise", "neighbours", "epsilon", "delta", "rho"])]
+    plan: Option<PathBuf>,
+    /// Releases drawn of each of four streams.
+    #[arg(long, value_name = "N", default_value_t = Settings::default().paths)]
+    paths: u64,
+    /// The step of the event that neighbouring streams differ in; the worst where left out.
+    #[arg(long, value_name = "STEP")]
+    event: Option<u64>,
+    /// One minus the chance of refuting a mechanism that keeps its promise, over all checks.
+    #[arg(long, value_name = "P", default_value_t = Settings::default().confidence)]
+    confidence: f64,
+    /// Seed of the test keys.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    test_seed: u64,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Answer {
+    mechanism: String,
+    noise: NoiseKind,
+    horizon: u64,
+    neighbours: Neighbours,
+    change: String,
+    test_seed: u64,
+    promise: Promised,
+    /// Lower confidence bounds, the largest of both surroundings.
+    bounds: Bounds,
+    #[serde(flatten)]
+    report: Report,
+}
+
+#[derive(Serialize)]
+struct Promised {
+    epsilon: Option<f64>,
+    delta: Option<f64>,
+    rho: f64,
+}
+
+#[derive(Serialize)]
+struct Bounds {
+    epsilon: Option<f64>,
+    mu: Option<f64>,
+}
+
+impl AuditArgs {
+    /// Audits, prints, and fails if the promise is refuted.
+    pub(super) fn run(self) -> Result<()> {
+        let plan = self.plan()?;
+        let promise = Promise::of(&plan)?;
+        let change = worst_change(&plan, &promise, self.event)?;
+        let pairs = change.pairs(&plan);
+        let settings = Settings { paths: self.paths, confidence: self.confidence };
+        let mut subject = PlanBox::new(plan.clone(), TestSeed(self.test_seed));
+        let bar = ProgressBar::new(2 * pairs.len() as u64 * self.paths); // shown on a terminal only
+        let report = audit(&mut subject, &promise, &pairs, settings, &mut || bar.inc(1))?;
+        bar.finish_and_clear();
+        let refuted = report.refuted;
+        self.print(&plan, &change, report)?;
+        if refuted { Err(anyhow!("the promise is refuted")) } else { Ok(()) }
+    }
+
+    fn plan(&self) -> Result<Plan> {
+        if let Some(path) = &self.plan {
+            let text = std::fs::read_to_string(path).map_err(|e| usage(format!("--plan {}: {e}", path.display())))?;
+            return toml::from_str(&text).map_err(|e| usage(format!("--plan {}: {e}", path.display())));
+        }
+        let horizon = self.horizon.context("clap requires a horizon")?;
+        let mut request = PlanRequest::count(horizon, self.budget.budget()?);
+        let laplace = self.budget.delta.is_none() && self.budget.rho.is_none();
+        let fallback = if laplace { NoiseKind::Laplace } else { NoiseKind::Gaussian };
+        request.noise = Some(self.noise.unwrap_or(fallback));
+        request.mechanism = self.mechanism;
+        request.neighbours = self.neighbours.unwrap_or(request.neighbours);
+        Ok(request.plan()?)
+    }
+
+    fn print(&self, plan: &Plan, change: &Change, report: Report) -> Result<()> {
+        let mut out = std::io::stdout().lock();
+        let guarantee = plan.guarantee();
+        let epsilon = guarantee.pure_epsilon.or(guarantee.stated.map(|(epsilon, _)| epsilon));
+        let answer = Answer {
+            mechanism: plan.mechanism().name(),
+            noise: plan.noise_kind(),
+            horizon: plan.horizon(),
+            neighbours: plan.request().neighbours,
+            change: change.to_string(),
+            test_seed: self.test_seed,
+            promise: Promised {
+                epsilon: epsilon.map(|epsilon| epsilon.get()),
+                delta: guarantee.stated.filter(|_| guarantee.pure_epsilon.is_none()).map(|(_, delta)| delta.get()),
+                rho: guarantee.rho.get(),
+            },
+            bounds: Bounds { epsilon: report.bound("epsilon"), mu: report.bound("mu") },
+            report,
+        };
+        if self.json {
+            serde_json::to_writer_pretty(&mut out, &answer).map_err(std::io::Error::from)?;
+            writeln!(out)?;
+        } else {
+            print_table(&mut out, plan, &answer)?;
+        }
+        Ok(())
+    }
+}
+
+fn print_table(out: &mut impl Write, plan: &Plan, answer: &Answer) -> Result<()> {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header(["check", "of", "found", "refutes if", "verdict"]);
+    for check in &answer.report.checks {
+        let (found, limit) = describe(check);
+        let verdict = if check.refuted { "REFUTED" } else { "not refuted" };
+        let tested = !matches!(check.finding, Finding::NotTested { .. });
+        table.add_row([check.test, &check.about, &found, &limit, if tested { verdict } else { "not tested" }]);
+    }
+    table.column_iter_mut().skip(2).take(2).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    writeln!(out, "{table}")?;
+    writeln!(
+        out,
+        "{} with {} noise over {} steps, {}: {} releases, test seed {}.",
+        answer.mechanism,
+        answer.noise,
+        answer.horizon,
+        plan.request().budget,
+        answer.report.paths,
+        answer.test_seed
+    )?;
+    writeln!(out, "Neighbours: {}.", answer.change)?;
+    writeln!(
+        out,
+        "{}. A mechanism that keeps its promise is refuted with chance at most {:.1e}, {:.1e} for each check.",
+        if answer.report.refuted { "REFUTED" } else { "Not refuted, which is no proof" },
+        1.0 - answer.report.confidence,
+        answer.report.level
+    )?;
+    Ok(())
+}
+
+/// What was found, and what would refute.
+fn describe(check: &Check) -> (String, String) {
+    match &check.finding {
+        Finding::LowerBound { quantity, bound, promise } => {
+            let symbol = if *quantity == "epsilon" { "ε" } else { "μ" };
+            (format!("{symbol} ≥ {bound:.4}"), format!("> {promise:.4}"))
+        }
+        Finding::PValue { p, level } => (format!("p = {p:.2e}"), format!("< {level:.1e}")),
+        Finding::Exact { holds } => (if *holds { "yes" } else { "no" }.into(), "no".into()),
+        Finding::NotTested { reason } => (reason.clone(), String::new()),
+    }
+}
