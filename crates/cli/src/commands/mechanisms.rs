@@ -169,6 +169,11 @@ pub(super) fn work_per_step(m: &dyn Mechanism) -> f64 {
     }
 }
 
+/// A name as tables show it.
+pub(super) fn brief(name: &str) -> String {
+    name.parse::<MechanismName>().map_or_else(|_| name.to_owned(), |name| name.brief().to_string())
+}
+
 fn table(rows: &[Figures]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
@@ -184,13 +189,13 @@ fn table(rows: &[Figures]) -> Table {
         "words",
     ]);
     for row in rows {
-        let shape = if row.mechanism == row.resolved { String::new() } else { format!(" = {}", row.resolved) };
+        let shape = if row.mechanism == row.resolved { String::new() } else { format!(" = {}", brief(&row.resolved)) };
         let figure = |x: f64| match x {
             _ if x < 1e5 => format!("{x:.2}"),
             f64::INFINITY => "–".into(),
             _ => format!("{x:.3e}"),
         };
-        let mut cells = vec![format!("{}{shape}", row.mechanism)];
+        let mut cells = vec![format!("{}{shape}", brief(&row.mechanism))];
         cells.extend([row.s1, row.s2, row.zcdp_max, row.zcdp_mean, row.pure_max, row.pure_mean].map(figure));
         cells.extend([format!("{:.2}", row.time_per_step), row.memory_words.to_string()]);
         table.add_row(cells);

@@ -1,6 +1,6 @@
 //! `evertally plan`: every mechanism under a budget, ranked by exact error.
 
-use super::mechanisms::work_per_step;
+use super::mechanisms::{brief, work_per_step};
 use super::{BudgetFlags, kebab};
 use crate::failure::usage;
 use crate::searched;
@@ -190,7 +190,7 @@ fn print_table(out: &mut impl Write, answer: &Answer) -> Result<()> {
     table.set_header(["mechanism", "noise", "max error", "mean error", "× bound", "work/step", "words", "lazy"]);
     for row in &answer.ranking {
         table.add_row([
-            row.mechanism.clone(),
+            brief(&row.mechanism),
             row.noise.law.to_string(),
             format!("{:.4}", row.max_std),
             format!("{:.4}", row.mean_std),

@@ -192,6 +192,34 @@ impl MechanismName {
         Self::Dense(Optimum { mean: None, digest: None }),
     ];
 
+    /// A shorter name for tables and pictures: without numbers that only a program can use.
+    ///
+    /// ```
+    /// # use evertally::mechanism::MechanismName;
+    /// let name: MechanismName = "hats(spacing=12/150,first=480/417,last=516/257)".parse()?;
+    /// assert_eq!(name.brief().to_string(), "hats(spacing=12/150)");
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn brief(self) -> Self {
+        let buffers = |choice| match choice {
+            BufferChoice::Given(buffers) => BufferChoice::Count(buffers.decays().len()),
+            other => other,
+        };
+        match self {
+            Self::Blt(choice) => Self::Blt(buffers(choice)),
+            Self::NormalizedBlt(choice) => Self::NormalizedBlt(buffers(choice)),
+            Self::Hats(HatChoice::Given(levels)) if !levels.spacings().is_empty() => {
+                let mut spacings = [0; MOST_LEVELS];
+                spacings[..levels.spacings().len()].copy_from_slice(levels.spacings());
+                Self::Hats(HatChoice::Spaced(spacings))
+            }
+            Self::PathSum(_) => Self::PathSum(LevelChoice::Best),
+            Self::Dense(optimum) => Self::Dense(Optimum { digest: None, ..optimum }),
+            Self::DensePure(optimum) => Self::DensePure(Optimum { digest: None, ..optimum }),
+            other => other,
+        }
+    }
+
     /// Whether time and memory grow with the horizon instead of its logarithm.
     pub fn is_heavy(self) -> bool {
         self.longest_searched() < super::MAX_HORIZON
