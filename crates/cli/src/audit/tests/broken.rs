@@ -16,7 +16,7 @@ fn tampered(
     let dense = plan.mechanism().dense();
     let law = *plan.law();
     Made(move |stream: &Stream, path| {
-        let mut z: Vec<f64> = dense.nodes.iter().map(|&node| draw(&law, path, Purpose::Total, node)).collect();
+        let mut z = draws(&law, path, Purpose::Total, &dense.nodes);
         let mut sums = stream.running_sums();
         tamper(&mut sums, &mut z, path);
         let noise = |t: usize| dense.l.row(t).iter().zip(&z).map(|(l, z)| l * z).sum::<f64>();
@@ -61,8 +61,10 @@ fn noise_drawn_anew_at_every_read() {
         let anew = |stream: &Stream, path: u64| {
             let noise = |t: usize| {
                 let step = (t as u64).to_le_bytes();
-                let used = dense.nodes.iter().zip(dense.l.row(t)).filter(|(_, l)| **l != 0.0);
-                used.map(|(&node, l)| l * draw(&law, path, Purpose::Group(&step), node)).sum::<f64>()
+                let used = (0..dense.nodes.len()).filter(|&n| dense.l.row(t)[n] != 0.0);
+                let (nodes, weights): (Vec<_>, Vec<_>) = used.map(|n| (dense.nodes[n], dense.l.row(t)[n])).unzip();
+                let z = draws(&law, path, Purpose::Group(&step), &nodes);
+                weights.iter().zip(z).map(|(l, z)| l * z).sum::<f64>()
             };
             stream.running_sums().iter().enumerate().map(|(t, sum)| sum + noise(t)).collect()
         };
@@ -114,7 +116,7 @@ fn wrong_variance() {
             };
             let nodes = plan.mechanism().dense().nodes;
             let wrong = |_: &mut Vec<f64>, z: &mut Vec<f64>, path| {
-                z.iter_mut().zip(&nodes).for_each(|(z, &node)| *z = draw(&law, path, Purpose::Total, node));
+                *z = draws(&law, path, Purpose::Total, &nodes);
             };
             is_refuted(&plan, &mut tampered(&plan, wrong), "scale");
         }
@@ -130,7 +132,7 @@ fn wrong_shape() {
         DiscreteLaplace::new(Ratio::new((variance / 2.0).sqrt().round() as u128, 1).unwrap()).unwrap().into();
     let nodes = plan.mechanism().dense().nodes;
     let laplace = |_: &mut Vec<f64>, z: &mut Vec<f64>, path| {
-        z.iter_mut().zip(&nodes).for_each(|(z, &node)| *z = draw(&law, path, Purpose::Total, node));
+        *z = draws(&law, path, Purpose::Total, &nodes);
     };
     is_refuted(&plan, &mut tampered(&plan, laplace), "histogram");
     is_refuted(&plan, &mut tampered(&plan, laplace), "statistics");

@@ -54,11 +54,11 @@ fn failed(report: &Report) -> Vec<&'static str> {
     report.checks.iter().filter(|check| check.refuted).map(|check| check.test).collect()
 }
 
-/// Keyed draws of a law, as the library makes them.
-fn draw(law: &DiscreteLaw, path: u64, purpose: Purpose<'_>, node: Node) -> f64 {
+/// Keyed draws of a law for nodes, as the library makes them.
+fn draws(law: &DiscreteLaw, path: u64, purpose: Purpose<'_>, nodes: &[Node]) -> Vec<f64> {
     let key = SecretKey::insecure_from_test_seed(TestSeed(path));
     let noise = KeyedNoise::new(&key, &"broken".parse().unwrap(), &[0; 32], purpose);
-    law.sample(&mut noise.bits(node)) as f64
+    nodes.iter().map(|&node| law.sample(&mut noise.bits(node)) as f64).collect()
 }
 
 /// Uniform and normal numbers for noise in floating point.

@@ -1,0 +1,64 @@
+//! `evertally audit`: keys of its answer, exit statuses, saved plans. What it can and cannot refute is tested in `src/audit`.
+
+mod common;
+
+use common::{Bench, EVENTS};
+use serde_json::Value;
+
+/// The shortest audit: quick, and enough for every check under Gaussian noise.
+const SHORT: [&str; 8] = ["audit", "--mechanism", "binary", "--horizon", "4", "--paths", "1500", "--rho=1"];
+
+#[test]
+fn an_audit_prints_every_key_and_ends_with_success() {
+    let bench = Bench::new();
+    let run = bench.run(&[&SHORT[..], &["--json"]].concat());
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    let answer: Value = serde_json::from_str(&run.stdout).unwrap();
+    let keys = ["mechanism", "noise", "horizon", "neighbours", "change", "test_seed", "promise", "bounds", "paths"];
+    for key in keys.iter().chain(&["confidence", "level", "checks", "refuted", "privacy_refuted"]) {
+        assert!(answer.get(key).is_some(), "{key} is missing in {answer}");
+    }
+    let checks = answer["checks"].as_array().unwrap();
+    let tests: Vec<&str> = checks.iter().map(|check| check["test"].as_str().unwrap()).collect();
+    let all =
+        ["mu", "mu", "statistics", "histogram", "grid", "means", "entries", "nodes", "scale", "whole", "same-key"];
+    assert_eq!(tests, [&all[..], &["other-key", "restored"]].concat());
+    assert!(checks.iter().all(|check| check["refuted"] == false && check["kind"] != "not-tested"));
+    assert!(answer["bounds"]["mu"].as_f64().unwrap() < 2f64.sqrt());
+
+    let table = bench.run(&SHORT).stdout;
+    assert!(table.contains("Not refuted, which is no proof") && !table.contains("REFUTED"), "{table}");
+}
+
+/// At no confidence to speak of, some correct mechanisms are refuted: with this seed, this one. Status 1, one message.
+#[test]
+fn a_refutation_ends_with_status_1() {
+    let run = Bench::new().run(&[&SHORT[..], &["--confidence", "0.000000001", "--test-seed", "4"]].concat());
+    assert_eq!((run.code, run.stderr.as_str()), (1, "error: the promise is refuted\n"));
+    assert!(run.stdout.contains("REFUTED"), "{}", run.stdout);
+}
+
+#[test]
+fn a_saved_plan_is_audited() {
+    let bench = Bench::new();
+    bench.write("events.csv", EVENTS);
+    assert_eq!(bench.release(&[]).code, 0);
+    let run = bench.run(&["audit", "--plan", "counts.plan.toml", "--paths", "7000"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    let run = bench.run(&["audit", "--plan", "counts.plan.toml", "--rho", "1"]);
+    assert_eq!(run.code, 2, "{}", run.stderr);
+}
+
+#[test]
+fn senseless_audits_are_refused() {
+    let bench = Bench::new();
+    for (flags, says) in [
+        (&["--confidence", "1"][..], "confidence"),
+        (&["--event", "5"], "from 1 to 4"),
+        (&["--noise", "laplace", "--plan", "counts.plan.toml"], "cannot be used with"),
+    ] {
+        let run = bench.run(&[&SHORT[..], flags].concat());
+        assert_eq!(run.code, 2, "{flags:?}");
+        assert!(run.stderr.contains(says) && run.stdout.is_empty(), "{flags:?}: {}", run.stderr);
+    }
+}
