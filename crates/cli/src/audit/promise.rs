@@ -2,9 +2,10 @@
 
 use super::law::NodeLaw;
 use super::linear::{Cholesky, transpose_times};
+use evertally::budget::Delta;
 use evertally::mechanism::Matrix;
 use evertally::noise::DiscreteLaw;
-use evertally::plan::Plan;
+use evertally::plan::{NoiseKind, Plan};
 use evertally::{Error, Result};
 
 /// Longest horizon: matrices of `T × T` are factorized.
@@ -54,13 +55,13 @@ impl Promise {
         let mechanism = plan.mechanism();
         let grid = plan.request().grid.to_f64(1);
         let guarantee = plan.guarantee();
-        let pure = guarantee.pure_epsilon.map(|epsilon| (epsilon.get(), 0.0));
-        let stated = guarantee.stated.map(|(epsilon, delta)| (epsilon.get(), delta.get()));
-        let revealed = Revealed { epsilon_delta: pure.or(stated), rho: pure.is_none().then_some(guarantee.rho.get()) };
+        let pair = guarantee.epsilon_delta().map(|(epsilon, delta)| (epsilon.get(), delta.map_or(0.0, Delta::get)));
+        let gaussian = plan.noise_kind() == NoiseKind::Gaussian;
+        let revealed = Revealed { epsilon_delta: pair, rho: gaussian.then_some(guarantee.rho.get()) };
         // To 2^-fraction_bits and, where that is no whole number, to the four more digits that are shown.
-        let bits = mechanism.fraction_bits();
+        let bits = plan.fraction_bits();
         let rounding = if bits == 0 { 0.0 } else { grid * (0.6 * libm::exp2(-f64::from(bits)) + 0.5e-4) };
-        let unit = grid * mechanism.noise_unit();
+        let unit = grid / plan.noise_divisor() as f64;
         Ok(Self { grid, ..Self::new(mechanism.dense().l, *plan.law(), unit, revealed)?.rounded(rounding) })
     }
 

@@ -109,13 +109,13 @@ impl AuditArgs {
         request.noise = Some(self.noise.unwrap_or(fallback));
         request.mechanism = self.mechanism;
         request.neighbours = self.neighbours.unwrap_or(request.neighbours);
-        Ok(request.plan()?)
+        Ok(crate::searched::with_searched(request)?.plan()?)
     }
 
     fn print(&self, plan: &Plan, change: &Change, report: Report) -> Result<()> {
         let mut out = std::io::stdout().lock();
         let guarantee = plan.guarantee();
-        let epsilon = guarantee.pure_epsilon.or(guarantee.stated.map(|(epsilon, _)| epsilon));
+        let promise = guarantee.epsilon_delta();
         let answer = Answer {
             mechanism: plan.mechanism().name(),
             noise: plan.noise_kind(),
@@ -124,8 +124,8 @@ impl AuditArgs {
             change: change.to_string(),
             test_seed: self.test_seed,
             promise: Promised {
-                epsilon: epsilon.map(|epsilon| epsilon.get()),
-                delta: guarantee.stated.filter(|_| guarantee.pure_epsilon.is_none()).map(|(_, delta)| delta.get()),
+                epsilon: promise.map(|(epsilon, _)| epsilon.get()),
+                delta: promise.and_then(|(_, delta)| delta).map(|delta| delta.get()),
                 rho: guarantee.rho.get(),
             },
             bounds: Bounds { epsilon: report.bound("epsilon"), mu: report.bound("mu") },

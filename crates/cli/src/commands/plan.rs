@@ -162,18 +162,15 @@ impl PlanArgs {
 fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row {
     let m = &candidate.mechanism;
     let scale = candidate.law.scale() / candidate.noise_divisor as f64 * request.grid.to_f64(1);
-    let guarantee = candidate.guarantee;
-    // Pure ε where it is at least as good as the stated pair.
-    let pure = guarantee.pure_epsilon.filter(|pure| guarantee.stated.is_none_or(|(epsilon, _)| *pure <= epsilon));
-    let stated = guarantee.stated.filter(|_| pure.is_none());
+    let (guarantee, promise) = (candidate.guarantee, candidate.guarantee.epsilon_delta());
     Row {
         mechanism: m.name(),
         noise: NoiseRow { law: candidate.kind, scale },
         max_std: candidate.max_std,
         mean_std: candidate.mean_std,
         guarantee: GuaranteeRow {
-            epsilon: pure.or(stated.map(|(epsilon, _)| epsilon)).map(|e| e.get()),
-            delta: stated.map(|(_, delta)| delta.get()).or(pure.map(|_| 0.0)),
+            epsilon: promise.map(|(epsilon, _)| epsilon.get()),
+            delta: promise.map(|(_, delta)| delta.map_or(0.0, Delta::get)),
             rho: guarantee.rho.get(),
         },
         time_per_step: work_per_step(&**m),

@@ -172,8 +172,10 @@ impl Report {
         let approximate =
             |epsilon: f64, delta: f64| format!("({}, {delta:e})-differentially private", at_most(epsilon));
         let strength = match (self.budget, self.guarantee.pure_epsilon) {
+            (Budget::Approximate(stated, delta), pure) if pure.is_none_or(|pure| pure > stated.get()) => {
+                approximate(stated.get(), delta.get())
+            }
             (_, Some(epsilon)) => format!("{}-differentially private", at_most(epsilon)),
-            (Budget::Approximate(epsilon, delta), None) => approximate(epsilon.get(), delta.get()),
             _ => approximate(at.epsilon, at.delta),
         };
         format!("The whole history shown is {strength} with respect to {}.", self.unit.unit)
@@ -249,7 +251,7 @@ impl Report {
             writeln!(out, "- ε-differential privacy with ε = {};", at_most(epsilon))?;
         }
         writeln!(out, "- ρ-zero-concentrated differential privacy with ρ = {};", at_most(g.rho))?;
-        if g.pure_epsilon.is_none() {
+        if g.pure_epsilon.is_none() || matches!(self.budget, Budget::Approximate(..)) {
             writeln!(out, "- (ε, δ)-differential privacy with any of\n\n| δ | ε |\n|---|---|")?;
             for row in &g.epsilon_at_delta {
                 writeln!(out, "| {:e} | {} |", row.delta, at_most(row.epsilon))?;

@@ -1,7 +1,7 @@
 //! What a plan promises, in every currency.
 
 use super::calibrate::Calibration;
-use crate::budget::{Budget, Delta, Epsilon, Rho, conversions};
+use crate::budget::{Budget, Delta, Epsilon, Rho, conversions, loss};
 use crate::noise::DiscreteLaw;
 
 /// A guarantee for the whole release history, in zCDP and, for Laplace noise, pure ε.
@@ -13,6 +13,8 @@ pub struct Guarantee {
     pub rho: Rho,
     /// The pair the budget was stated in, if it was (ε, δ).
     pub stated: Option<(Epsilon, Delta)>,
+    /// Of Gaussian noise: its parameter σ² and the squared norm it hides.
+    gaussian: Option<(f64, f64)>,
 }
 
 impl Guarantee {
@@ -37,19 +39,28 @@ impl Guarantee {
                 let epsilon =
                     if near && !matches!(budget, Budget::Zcdp(_)) { planned } else { Epsilon::derived(spent) };
                 let rho = Rho::derived(conversions::zcdp_of_pure(epsilon).min(concentrated(scale * scale)));
-                Self { pure_epsilon: Some(epsilon), rho, stated }
+                Self { pure_epsilon: Some(epsilon), rho, stated, gaussian: None }
             }
             DiscreteLaw::Gaussian(law) => {
                 let rho = match *budget {
                     Budget::Zcdp(rho) => rho,
                     _ => Rho::derived(concentrated(law.parameter().to_f64())),
                 };
-                Self { pure_epsilon: None, rho, stated }
+                let gaussian = Some((law.parameter().to_f64(), calibration.l2_squared));
+                Self { pure_epsilon: None, rho, stated, gaussian }
             }
         }
     }
 
-    /// The ε of (ε, δ)-differential privacy at this δ: the better of pure ε and the optimal conversion from zCDP.
+    /// The promise as one would say it in ε: pure where that is all there is or no more than the stated ε, else the stated pair;
+    /// `None` for Gaussian noise under zCDP.
+    pub fn epsilon_delta(&self) -> Option<(Epsilon, Option<Delta>)> {
+        let pure = self.pure_epsilon.filter(|pure| self.stated.is_none_or(|(epsilon, _)| *pure <= epsilon));
+        pure.map(|pure| (pure, None)).or(self.stated.map(|(epsilon, delta)| (epsilon, Some(delta))))
+    }
+
+    /// The ε of (ε, δ)-differential privacy at this δ: the best of pure ε, the optimal conversion from zCDP and, for Gaussian
+    /// noise, the comparison with continuous noise.
     ///
     /// ```
     /// use evertally::budget::{Budget, Delta, Epsilon};
@@ -64,6 +75,9 @@ impl Guarantee {
         let pure = self.pure_epsilon.map_or(f64::INFINITY, Epsilon::get);
         // The stated pair holds at its own δ and above by definition; the inverse conversion only adds rounding.
         let stated = self.stated.filter(|(_, at)| at.get() <= delta.get()).map_or(f64::INFINITY, |(e, _)| e.get());
-        concentrated.min(pure).min(stated)
+        let gaussian = self.gaussian.map_or(f64::INFINITY, |(variance, squared)| {
+            loss::epsilon_of_discrete_gaussian_by_norm(variance, squared, delta)
+        });
+        concentrated.min(gaussian).min(pure).min(stated)
     }
 }

@@ -90,15 +90,37 @@ pub fn delta_of_discrete_gaussian_by_norm(variance: Ratio, squared_norm: u128, e
 /// [`delta_of_discrete_gaussian`].
 pub fn epsilon_of_discrete_gaussian(variance: Ratio, profile: &ShiftProfile, delta: Delta) -> f64 {
     let (parameter, squared, variables) = (variance.to_f64(), profile.l2_squared() as f64, profile.variables() as f64);
-    let by_zcdp = rho(parameter, squared).map_or(f64::INFINITY, |rho| conversions::epsilon_of_zcdp(rho, delta));
-    let compared = ROUNDING_VARIANCES.iter().filter_map(|&s2| {
-        let (rest, factor, less) = comparison(parameter, s2, variables)?;
-        let delta = Delta::new(delta.get() / factor * (1.0 - ROUNDING)).ok()?;
-        Some(conversions::epsilon_of_gaussian((squared / rest).sqrt() * (1.0 + 1e-14), delta) * (1.0 + 1e-14) + less)
-    });
-    let simple = compared.fold(by_zcdp, f64::min);
+    let simple = compared_epsilon(parameter, squared, variables, delta);
     PrivacyLoss::of_discrete_gaussian(variance, profile, Resolution::for_delta(delta))
         .map_or(simple, |loss| loss.epsilon(delta).min(simple))
+}
+
+/// The ε at this δ of discrete Gaussian noise of parameter σ² when of the integer shifts only the sum of squares is known (both in
+/// squared steps of the noise grid), rounded up: the better of the comparison with continuous noise and zCDP. `O(1)`.
+///
+/// ```
+/// use evertally::budget::{Delta, conversions::epsilon_of_gaussian, loss::epsilon_of_discrete_gaussian_by_norm};
+/// let delta = Delta::new(1e-6)?;
+/// let epsilon = epsilon_of_discrete_gaussian_by_norm(1e12, 1e10, delta);
+/// assert!((epsilon / epsilon_of_gaussian(0.1, delta) - 1.0).abs() < 1e-9);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+pub fn epsilon_of_discrete_gaussian_by_norm(variance: f64, squared_norm: f64, delta: Delta) -> f64 {
+    compared_epsilon(variance, squared_norm, squared_norm, delta)
+}
+
+/// As [`compared_delta`], for ε.
+fn compared_epsilon(variance: f64, squared_norm: f64, variables: f64, delta: Delta) -> f64 {
+    let by_zcdp = rho(variance, squared_norm).map_or(f64::INFINITY, |rho| conversions::epsilon_of_zcdp(rho, delta));
+    let compared = ROUNDING_VARIANCES.iter().filter_map(|&s2| {
+        let (rest, factor, less) = comparison(variance, s2, variables)?;
+        let delta = Delta::new(delta.get() / factor * (1.0 - ROUNDING)).ok()?;
+        Some(
+            conversions::epsilon_of_gaussian((squared_norm / rest).sqrt() * (1.0 + 1e-14), delta) * (1.0 + 1e-14)
+                + less,
+        )
+    });
+    compared.fold(by_zcdp, f64::min)
 }
 
 /// The better of comparison and zCDP, for shifts of this squared norm on so many variables.

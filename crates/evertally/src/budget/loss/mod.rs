@@ -35,7 +35,10 @@ mod laplace;
 mod profile;
 mod search;
 
-pub use gaussian::{delta_of_discrete_gaussian, delta_of_discrete_gaussian_by_norm, epsilon_of_discrete_gaussian};
+pub use gaussian::{
+    delta_of_discrete_gaussian, delta_of_discrete_gaussian_by_norm, epsilon_of_discrete_gaussian,
+    epsilon_of_discrete_gaussian_by_norm,
+};
 pub use laplace::{delta_of_laplace, epsilon_of_laplace};
 pub use profile::ShiftProfile;
 pub(crate) use search::continuous_comparisons;
