@@ -9,6 +9,7 @@ use crate::failure::usage;
 use crate::input::Cancelled;
 use crate::keyfile;
 use anyhow::{Context, Result};
+use evertally::budget::Budget;
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
 use evertally::plan::Plan;
 use serde::{Deserialize, Serialize};
@@ -139,6 +140,20 @@ impl Ledger {
     /// How many streams have been published with this key.
     pub fn stream_count(&self) -> usize {
         self.contents.streams.len()
+    }
+
+    /// Every published stream: its name, the budget of its plan, and for how many steps it was published.
+    pub fn spent(&self) -> Result<Vec<(String, Budget, u64)>> {
+        #[derive(Deserialize)]
+        struct Plan {
+            budget: Budget,
+        }
+        let of = |(name, entry): (&String, &Entry)| {
+            let plan: Plan = toml::from_str(&entry.plan_text)
+                .map_err(|e| usage(format!("the ledger's plan of stream `{name}` cannot be read: {e}")))?;
+            Ok((name.clone(), plan.budget, entry.published.keys().last().copied().unwrap_or(0)))
+        };
+        self.contents.streams.iter().map(of).collect()
     }
 
     /// Begins the digest of a stream's closed steps.

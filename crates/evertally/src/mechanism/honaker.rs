@@ -9,7 +9,7 @@
 //! E_j = 2^j · own + E_left + E_right,      estimate = E_j / (2^{j+1} - 1)
 //! ```
 //!
-//! is an integer, and the release is a sum of at most 62 exact fractions, one per 1-bit of the step. It is rounded
+//! is an integer, and the release is a sum of at most 41 exact fractions, one per 1-bit of the step. It is rounded
 //! once, exactly, to `2^-16` of the grid. (Honaker 2015, "Efficient use of differentially private binary trees".)
 //!
 //! **Sensitivity.** A step lies in one complete block per height; step 1 lies in all of them: `s1 = s2² = ⌊log T⌋+1`.
