@@ -14,12 +14,12 @@ fn tampered(
     mut tamper: impl FnMut(&mut Vec<f64>, &mut Vec<f64>, u64),
 ) -> Made<impl FnMut(&Stream, u64) -> Vec<f64>> {
     let dense = plan.mechanism().dense();
-    let law = *plan.law();
+    let (law, unit) = (*plan.law(), 1.0 / plan.noise_divisor() as f64);
     Made(move |stream: &Stream, path| {
         let mut z = draws(&law, path, Purpose::Total, &dense.nodes);
         let mut sums = stream.running_sums();
         tamper(&mut sums, &mut z, path);
-        let noise = |t: usize| dense.l.row(t).iter().zip(&z).map(|(l, z)| l * z).sum::<f64>();
+        let noise = |t: usize| dense.l.row(t).iter().zip(&z).map(|(l, z)| unit * l * z).sum::<f64>();
         sums.iter().enumerate().map(|(t, sum)| sum + noise(t)).collect()
     })
 }
@@ -57,14 +57,14 @@ fn halved_sensitivity() {
 fn noise_drawn_anew_at_every_read() {
     for (mechanism, kind) in [("binary", Gaussian), ("honaker-online", Laplace), ("smooth", Gaussian)] {
         let plan = plan(mechanism, T, kind, 1.0);
-        let (dense, law) = (plan.mechanism().dense(), *plan.law());
+        let (dense, law, unit) = (plan.mechanism().dense(), *plan.law(), 1.0 / plan.noise_divisor() as f64);
         let anew = |stream: &Stream, path: u64| {
             let noise = |t: usize| {
                 let step = (t as u64).to_le_bytes();
                 let used = (0..dense.nodes.len()).filter(|&n| dense.l.row(t)[n] != 0.0);
                 let (nodes, weights): (Vec<_>, Vec<_>) = used.map(|n| (dense.nodes[n], dense.l.row(t)[n])).unzip();
                 let z = draws(&law, path, Purpose::Group(&step), &nodes);
-                weights.iter().zip(z).map(|(l, z)| l * z).sum::<f64>()
+                weights.iter().zip(z).map(|(l, z)| unit * l * z).sum::<f64>()
             };
             stream.running_sums().iter().enumerate().map(|(t, sum)| sum + noise(t)).collect()
         };
