@@ -1,5 +1,5 @@
 //! Releases against `node_variance · L Lᵀ`, and streams against one another. Levels: [`LEVEL`] = 10⁻⁹ for each family of
-//! comparisons in a [`Verdict`] (Bonferroni inside a family), five families for each of 72 plans.
+//! comparisons in a [`Verdict`] (Bonferroni inside a family), five families for each of 100 plans.
 
 use evertally::budget::{Budget, Epsilon, Rho};
 use evertally::noise::{KeyedNoise, Purpose, SecretKey, TestSeed};
@@ -30,7 +30,8 @@ const CASES: [(u64, f64, usize); 4] = [(1, 1.0, 40_000), (7, 1.0, 50_000), (24, 
 
 /// The laws a mechanism can be planned with.
 fn kinds(mechanism: &str) -> &'static [NoiseKind] {
-    if mechanism.ends_with("sqrt") || mechanism.starts_with("path-sum") { &[NoiseKind::Gaussian] } else { &KINDS }
+    let gaussian_only = ["sqrt", "blt", "dense"].iter().any(|end| mechanism.ends_with(end));
+    if gaussian_only || mechanism.starts_with("path-sum") { &[NoiseKind::Gaussian] } else { &KINDS }
 }
 
 fn has_its_covariance(mechanism: &str) {
@@ -66,6 +67,11 @@ covariances! {
     consistent_uniform: "consistent(k=3,levels=uniform,root=false)",
     path_sum_best: "path-sum",
     path_sum_unit: "path-sum(levels=unit,root=false)",
+    overlapping_hats: "hats",
+    searched_for_laplace: "dense-pure",
+    buffers: "blt",
+    normalized_buffers: "normalized-blt",
+    optimum: "dense",
     square_root: "sqrt",
     normalized_square_root: "normalized-sqrt",
 }

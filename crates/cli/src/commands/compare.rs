@@ -1,5 +1,6 @@
 //! `evertally compare`: mechanisms side by side, by exact error, measured time and space.
 
+use super::mechanisms::brief;
 use crate::failure::usage;
 use crate::figure::literature::{pure_constant, zcdp_constant};
 use crate::figure::survey::{as_planned, families};
@@ -235,7 +236,7 @@ fn print(out: &mut impl Write, comparison: &Comparison) -> Result<()> {
     for row in &comparison.mechanisms {
         let least = if row.time_is_at_least == Some(true) { "≥ " } else { "" };
         table.add_row([
-            row.mechanism.clone(),
+            brief(&row.mechanism),
             row.zcdp_leading_constant.map_or(String::new(), |c| format!("{c:.4}")),
             figure(row.zcdp_max),
             figure(row.zcdp_mean),
@@ -258,7 +259,7 @@ fn print(out: &mut impl Write, comparison: &Comparison) -> Result<()> {
         out,
         "no factorization has 2ρ · max below {:.3}; {} is {:.1} % above (its standard error {:.1} %)\n",
         comparison.lower_bound,
-        best.mechanism,
+        brief(&best.mechanism),
         100.0 * (best.above_lower_bound - 1.0),
         100.0 * (best.above_lower_bound.sqrt() - 1.0)
     )?;

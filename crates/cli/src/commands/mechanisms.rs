@@ -189,13 +189,14 @@ fn table(rows: &[Figures]) -> Table {
         "words",
     ]);
     for row in rows {
-        let shape = if row.mechanism == row.resolved { String::new() } else { format!(" = {}", brief(&row.resolved)) };
+        let (name, resolved) = (brief(&row.mechanism), brief(&row.resolved));
+        let shape = if name == resolved { String::new() } else { format!(" = {resolved}") };
         let figure = |x: f64| match x {
             _ if x < 1e5 => format!("{x:.2}"),
             f64::INFINITY => "–".into(),
             _ => format!("{x:.3e}"),
         };
-        let mut cells = vec![format!("{}{shape}", brief(&row.mechanism))];
+        let mut cells = vec![format!("{name}{shape}")];
         cells.extend([row.s1, row.s2, row.zcdp_max, row.zcdp_mean, row.pure_max, row.pure_mean].map(figure));
         cells.extend([format!("{:.2}", row.time_per_step), row.memory_words.to_string()]);
         table.add_row(cells);

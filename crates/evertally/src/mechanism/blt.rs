@@ -62,13 +62,18 @@ impl Blt {
     /// With the given parameters, over 1 ..= 2^40 steps. `O(d² log T)`.
     ///
     /// # Errors
-    /// If the horizon is out of range.
+    /// If the horizon is out of range, or the floating-point figures are no numbers.
     pub fn new(horizon: u64, normalized: bool, buffers: Buffers) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, if normalized { "normalized-blt" } else { "blt" })?;
         let response = Response::of_buffers(&buffers);
         let segments = if normalized { segments::normalized(&response, horizon) } else { segments::plain(horizon) };
         let weight_bits = if normalized { WEIGHT_BITS } else { 0 };
         let columns = column_norms(&response, &segments, horizon, weight_bits);
+        // The first column has an entry 1 times a weight; comparisons with a number that is none fail.
+        let sensible = columns.l1 >= 0.5 && columns.l2_squared >= 0.25 && segments.iter().all(|s| s.weight > 0);
+        if !sensible || !columns.l1.is_finite() || !columns.l2_squared.is_finite() {
+            return Err(Error::invalid(format!("the sensitivity of a BLT with {buffers} cannot be computed")));
+        }
         let constants = Constants::new(&buffers, segments, noise_bits(horizon) - weight_bits);
         let figures = RowFigures::new(response, constants.segments(), weight_bits);
         Ok(Self { normalized, horizon, buffers, constants: constants.into(), figures: figures.into(), columns })
@@ -118,14 +123,25 @@ impl Blt {
         Ok(best)
     }
 
-    /// With the buffers of a name; what it leaves open is optimised for the largest or the mean variance.
+    /// With the buffers of a name; what it leaves open is optimised for the largest or the mean variance. Fewer buffers than a
+    /// name says where the horizon is too short for so many.
     ///
     /// # Errors
     /// As [`Blt::new`] and [`Blt::optimised`].
     pub fn chosen(horizon: u64, choice: BufferChoice, normalized: bool, mean: bool) -> Result<Self> {
         match choice {
             BufferChoice::Best => Self::best(horizon, normalized, mean),
-            BufferChoice::Count(count) => Self::optimised(horizon, count, normalized, mean),
+            BufferChoice::Count(count) => {
+                let mut found = Self::optimised(horizon, count, normalized, mean);
+                // Over a few steps many buffers cannot be told apart; then as many as can.
+                for fewer in (1..count).rev().filter(|_| count <= MAX_BUFFERS) {
+                    if found.is_ok() {
+                        break;
+                    }
+                    found = Self::optimised(horizon, fewer, normalized, mean);
+                }
+                found
+            }
             BufferChoice::Given(buffers) => Self::new(horizon, normalized, buffers),
         }
     }
@@ -214,6 +230,10 @@ impl Mechanism for Blt {
     fn l1_column_sum(&self) -> u128 {
         let slack = self.slack() * libm::sqrt(self.horizon as f64);
         self.in_noise_steps(self.columns.l1, 1, slack)
+    }
+
+    fn is_causal(&self) -> bool {
+        true
     }
 
     /// An upper bound, which includes the rounding of the protected integers: `(√capped + E √T)²`. Multiplied by

@@ -99,6 +99,10 @@ impl Mechanism for DigitTree {
         vec![(1, self.l1_column_sum() as u64)]
     }
 
+    fn is_causal(&self) -> bool {
+        self.digits.below == 0 // a subtracted block ends after the step that reads it
+    }
+
     /// No step lies in more than one node a level, and step 1 lies in one at every level.
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         let width = |level| u128::from(self.digits.base).pow(level).min(self.horizon.into());

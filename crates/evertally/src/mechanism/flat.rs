@@ -27,6 +27,10 @@ impl Mechanism for InputNoise {
     fn column_norms(&self) -> ColumnNorms {
         ColumnNorms { l1: 1.0, l2_squared: 1.0 }
     }
+    fn is_causal(&self) -> bool {
+        true
+    }
+
     /// Every node is a class of its own.
     fn shift_classes(&self) -> Vec<(u64, u64)> {
         vec![(1, self.l1_column_sum() as u64)]
@@ -119,6 +123,10 @@ impl Mechanism for OutputNoise {
         let l1 = if self.horizon > 1 << 53 { rounded.next_up() } else { rounded };
         ColumnNorms { l1, l2_squared: l1 }
     }
+    fn is_causal(&self) -> bool {
+        true
+    }
+
     /// Every node is a class of its own.
     fn shift_classes(&self) -> Vec<(u64, u64)> {
         vec![(1, self.l1_column_sum() as u64)]

@@ -67,6 +67,10 @@ impl Mechanism for HonakerOnline {
         vec![(1, self.l1_column_sum() as u64)]
     }
 
+    fn is_causal(&self) -> bool {
+        true
+    }
+
     /// Step 1 lies in one block of every height.
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         (0..self.digits.levels).map(|height| spread.within(1 << height)).sum()

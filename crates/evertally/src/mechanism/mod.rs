@@ -145,6 +145,13 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
         None
     }
 
+    /// Whether every node is read only once all of its steps are over. Then node after node is protected whatever the data
+    /// do in answer to releases, and what is known of single nodes adds up also against one who chooses the event while
+    /// watching.
+    fn is_causal(&self) -> bool {
+        false
+    }
+
     /// Whether the noise of any single step is reached in `O(log T)` draws.
     fn random_access(&self) -> bool {
         true

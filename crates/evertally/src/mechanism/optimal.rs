@@ -229,6 +229,10 @@ impl Mechanism for DenseOptimum {
         self.l1
     }
 
+    fn is_causal(&self) -> bool {
+        true
+    }
+
     /// In squared units of `2^-30`, exact for one event. With the inner products `G_ij` of the columns of `R̃`,
     /// `‖R̃ u‖² = Σ u_i u_j G_ij ≤ total · max_i Σ_j u_j G_ij`, where the sum is largest if the events are in the steps of the
     /// largest `G_ij`; and `G_ij ≤ max_i G_ii`. `O(T³)` where a step is limited, up to 2048 steps; above, that is not used.

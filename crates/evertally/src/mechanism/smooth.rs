@@ -135,6 +135,10 @@ impl Mechanism for Smooth {
         vec![(1, self.l1_column_sum() as u64)]
     }
 
+    fn is_causal(&self) -> bool {
+        true
+    }
+
     /// The left child at a zero of bit `p`, with `o` ones below it, sums `C(p, o)` steps. The largest sum over the
     /// zeros of a leaf number follows bit by bit from the lowest; the topmost zeros that nothing reads are left out.
     fn capped_column_sum(&self, spread: Spread) -> u128 {

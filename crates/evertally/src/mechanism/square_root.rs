@@ -214,6 +214,10 @@ impl Mechanism for SquareRoot {
         self.largest_column(1, |f| f)
     }
 
+    fn is_causal(&self) -> bool {
+        true
+    }
+
     /// In squared units of `2^-noise_bits`, exactly. Where a step holds fewer events than all, all but the normalized
     /// factorization use that two columns `d` steps apart have an inner product of at most `G_d` (that of the first and the `d+1`-st):
     /// `‖R̃ u‖² = Σ u_i u_j G_ij ≤ total · per_step · (G_0 + 2 Σ_{0<d≤n} G_d)` with `2n + 1 ≥ total / per_step`, since `G_d`

@@ -21,7 +21,8 @@ impl Guarantee {
     /// What calibrated noise gives.
     ///
     /// Laplace noise of scale λ on a node whose sum can change by `d` is `|d|/λ`-DP, hence `d²/(2λ²)`-zCDP, and independent
-    /// nodes add: less than `ε²/2` as soon as a change touches more than one node.
+    /// nodes add: less than `ε²/2` as soon as a change touches more than one node. (Only where nodes are read after their last
+    /// step, see [`Mechanism::is_causal`](crate::mechanism::Mechanism::is_causal).)
     pub(super) fn of(budget: &Budget, calibration: &Calibration) -> Self {
         let stated = match *budget {
             Budget::Approximate(epsilon, delta) => Some((epsilon, delta)),

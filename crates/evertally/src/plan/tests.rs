@@ -132,7 +132,7 @@ fn exact_accounting_follows_the_sensitivity() {
 /// The concentrated guarantee of Laplace noise is that of its worst column, by brute force, and never more than ε²/2.
 #[test]
 fn laplace_noise_is_better_concentrated_than_its_epsilon_says() {
-    for mechanism in ["input", "binary", "subtract(k=4)", "smooth", "consistent(k=4)"] {
+    for mechanism in ["input", "binary", "kary(k=4)", "smooth", "honaker-online"] {
         let plan =
             PlanRequest { mechanism: mechanism.parse().ok(), ..PlanRequest::count(40, pure(0.7)) }.plan().unwrap();
         let (columns, scale) = (plan.mechanism().dense().r.transpose(), plan.law().parameter().to_f64());
@@ -231,6 +231,21 @@ fn impossible_requests_are_refused() {
     assert!(zero.plan().unwrap_err().to_string().contains("sensitivity is 0"));
     let small = PlanRequest { mechanism: "smooth(h=4,zeros=2)".parse().ok(), ..PlanRequest::count(10, pure(1.0)) };
     assert!(small.plan().unwrap_err().to_string().contains("serves at most 5 steps"));
+}
+
+/// Where noise is read before its node's data are over, nodes do not add up against one who chooses the event while watching.
+#[test]
+fn open_nodes_count_by_pure_epsilon_alone() {
+    for mechanism in ["subtract(k=4)", "consistent(k=4)", "hats", "dense-pure"] {
+        let plan = |budget| {
+            let request = PlanRequest { noise: Some(NoiseKind::Laplace), ..PlanRequest::count(40, budget) };
+            PlanRequest { mechanism: mechanism.parse().ok(), ..request }.plan().unwrap()
+        };
+        assert!((plan(pure(0.7)).guarantee().rho.get() / 0.245 - 1.0).abs() < 1e-9, "{mechanism}");
+        let loose = Budget::Approximate(Epsilon::new(0.7).unwrap(), Delta::new(1e-2).unwrap());
+        assert_eq!(plan(loose).law(), plan(pure(0.7)).law(), "{mechanism}");
+        assert_eq!(plan(loose).guarantee().pure_epsilon, plan(pure(0.7)).guarantee().pure_epsilon);
+    }
 }
 
 /// Under (ε, δ) the noise is certified for the worst column, and not much more than that needs.

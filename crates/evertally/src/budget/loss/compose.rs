@@ -146,7 +146,7 @@ impl PrivacyLoss {
         self.masses.truncate(kept);
         self.masses.drain(..low);
         self.first += 2 * low as i64;
-        self.infinity = (self.infinity + (low_sum + high_sum) * (1.0 + self.error + 1e-12)) * (1.0 + 1e-15);
+        self.infinity = (self.infinity + (low_sum + high_sum) * (1.0 + self.error + 1e-10)) * (1.0 + 1e-15);
     }
 
     /// The same loss on another grid. Losses are rounded up by a few units first, which covers all positions.

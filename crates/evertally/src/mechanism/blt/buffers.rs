@@ -9,6 +9,8 @@ use std::str::FromStr;
 pub(super) const FRACTION_BITS: u32 = 62;
 /// Decays are at most `1 - 2^-44`.
 const LONGEST: u64 = (1 << FRACTION_BITS) - (1 << (FRACTION_BITS - 44));
+/// And at least `2^-40`: far above the least number by which `1 - θ` differs from 1 in floating point.
+const SHORTEST: u64 = 1 << (FRACTION_BITS - 40);
 
 /// The buffers of a BLT: `c_0 = 1`, `c_j = Σ_i ω_i θ_i^(j-1)` with `θ_i = decay_i / 2^62` and `ω_i = echo_i / 2^62`, longest
 /// first. Written `decay=Θ1/Θ2,echo=Ω1/Ω2`, in hexadecimal.

@@ -33,7 +33,8 @@ impl Pole {
 
     /// `1 - θ^n`.
     pub(super) fn decayed(self, n: f64) -> f64 {
-        -libm::expm1(-n * self.a)
+        // A rate may be infinite; nothing decays over no steps.
+        if n == 0.0 { 0.0 } else { -libm::expm1(-n * self.a) }
     }
 
     /// `Σ_{j<n} θ^j`.

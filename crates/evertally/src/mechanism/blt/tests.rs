@@ -288,3 +288,35 @@ fn parameters_and_names_round_trip_and_bad_ones_are_refused() {
     assert!(Blt::new(0, true, rough()).is_err() && Blt::new((1 << 40) + 1, false, rough()).is_err());
     assert!(Blt::optimised(9, 0, true, false).is_err() && Blt::optimised(1 << 20, 9, true, false).is_err());
 }
+
+/// A number of buffers that a short horizon cannot bear is lowered; one that no horizon can is refused.
+#[test]
+fn short_horizons_take_fewer_buffers() {
+    for horizon in [1, 2, 3, 7, 64] {
+        for normalized in [false, true] {
+            let blt = Blt::chosen(horizon, BufferChoice::Count(8), normalized, false).unwrap();
+            assert!((1..=8).contains(&blt.buffers().decays().len()), "{horizon}");
+            let figure = blt.column_norms().l2_squared * blt.max_row_norm_squared();
+            let one = Blt::optimised(horizon, 1, normalized, false).unwrap();
+            assert!(figure <= one.column_norms().l2_squared * one.max_row_norm_squared() * (1.0 + 1e-6), "{horizon}");
+        }
+    }
+    assert!(Blt::chosen(1000, BufferChoice::Count(9), false, false).is_err());
+    assert!(Blt::chosen(1000, BufferChoice::Count(0), false, false).is_err());
+}
+
+/// Columns of one entry have norm 1 whatever the buffers, and decays that floating point cannot tell from 0 are refused.
+#[test]
+fn tiny_decays_do_not_hide_a_sensitivity() {
+    for text in ["decay=2,echo=1", "decay=3c00000000000000/2,echo=1000000000000000/1", "decay=3fffff,echo=1"] {
+        assert!(text.parse::<Buffers>().is_err(), "{text}");
+    }
+    for text in ["decay=400000,echo=1", "decay=3000000000000000/400000,echo=1000000000000000/1"] {
+        for (horizon, normalized) in [(1, false), (1, true), (4, false), (4, true)] {
+            let blt = Blt::new(horizon, normalized, text.parse().unwrap()).unwrap();
+            let unit = (1u128 << blt.noise_bits()) as f64;
+            let norm = blt.capped_column_sum(Spread::ONE) as f64 / unit / unit;
+            assert!(norm >= 0.999 && blt.column_norms().l2_squared >= 0.999, "{text} over {horizon}: {norm}");
+        }
+    }
+}
