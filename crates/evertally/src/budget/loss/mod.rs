@@ -27,7 +27,8 @@
 //! `d`), coordinate by coordinate. So the curves of (P, Q) and (Q, P) are one, and a shift by `-d` has the curve of `d`.
 //!
 //! **Adaptive streams.** A pair of laws whose curve is at least that of a mechanism *dominates* it, and a product of
-//! dominating pairs dominates the adaptive composition (Zhu, Dong and Wang 2022, arXiv 2106.08567).
+//! dominating pairs dominates the adaptive composition (Zhu, Dong and Wang 2022, arXiv 2106.08567). That is about variables read
+//! one after the other, each after its data are over: it does not hold for trees that subtract blocks still open.
 
 mod compose;
 mod gaussian;
