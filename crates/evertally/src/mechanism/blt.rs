@@ -132,15 +132,13 @@ impl Blt {
         match choice {
             BufferChoice::Best => Self::best(horizon, normalized, mean),
             BufferChoice::Count(count) => {
-                let mut found = Self::optimised(horizon, count, normalized, mean);
-                // Over a few steps many buffers cannot be told apart; then as many as can.
-                for fewer in (1..count).rev().filter(|_| count <= MAX_BUFFERS) {
-                    if found.is_ok() {
-                        break;
-                    }
-                    found = Self::optimised(horizon, fewer, normalized, mean);
+                let all = Self::optimised(horizon, count, normalized, mean);
+                if all.is_ok() || !(1..=MAX_BUFFERS).contains(&count) {
+                    return all;
                 }
-                found
+                // Over a few steps many buffers cannot be told apart; then the best number of those that can.
+                let fewer = (1..count).filter_map(|count| Self::optimised(horizon, count, normalized, mean).ok());
+                fewer.min_by(|a, b| a.figure(mean).total_cmp(&b.figure(mean))).map_or(all, Ok)
             }
             BufferChoice::Given(buffers) => Self::new(horizon, normalized, buffers),
         }

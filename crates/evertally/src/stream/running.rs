@@ -79,7 +79,8 @@ impl RunningSum {
     ///
     /// ```
     /// # use evertally::{budget::{Budget, Rho}, noise::{SecretKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
-    /// let request = PlanRequest { light_steps: true, ..PlanRequest::count(1 << 40, Budget::Zcdp(Rho::new(0.5)?)) };
+    /// let request = PlanRequest::count(1 << 40, Budget::Zcdp(Rho::new(0.5)?));
+    /// let request = PlanRequest { mechanism: Some("path-sum".parse()?), ..request }; // it has random access
     /// let key = SecretKey::insecure_from_test_seed(TestSeed(1));
     /// let mut visits = RunningSum::new(request.plan()?, &key, "visits".parse()?)?;
     /// visits.add(1)?;

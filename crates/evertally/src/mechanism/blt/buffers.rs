@@ -44,7 +44,7 @@ impl Buffers {
     /// The given integers.
     ///
     /// # Errors
-    /// Unless there are 1 to 8 of each, the decays lie between 1 and `2^62 - 2^18` and fall, `1 - θ` growing each time by at
+    /// Unless there are 1 to 8 of each, the decays lie between `2^22` and `2^62 - 2^18` and fall, `1 - θ` growing each time by at
     /// least one part in 2^20, the echoes are at least 1, and `Σ ω_i / θ_i < 1`: then the coefficients `c_j` are positive
     /// and fall, those of the inverse are summable, and the closed forms of both keep their digits.
     pub fn new(decays: &[u64], echoes: &[u64]) -> Result<Self> {
@@ -57,9 +57,9 @@ impl Buffers {
         }
         let gap = |decay: u64| (1 << FRACTION_BITS) - decay;
         let apart = |pair: &[u64]| pair[0] > pair[1] && pair[0] - pair[1] > gap(pair[1]) >> 20;
-        if decays[0] > LONGEST || decays.contains(&0) || !decays.windows(2).all(apart) {
+        if decays[0] > LONGEST || decays[count - 1] < SHORTEST || !decays.windows(2).all(apart) {
             return Err(Error::invalid(
-                "the decays of a BLT must lie between 1 and 2^62 - 2^18 and fall, with 2^62 - decay growing by one part in 2^20 at least",
+                "the decays of a BLT must lie between 2^22 and 2^62 - 2^18 and fall, with 2^62 - decay growing by one part in 2^20 at least",
             ));
         }
         // Rounded up, so that a sum below 1 is certain.
