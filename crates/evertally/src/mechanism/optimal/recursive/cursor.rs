@@ -33,8 +33,8 @@
 //! noise is below `2^191 √(T V)` (Cauchy-Schwarz) with the largest variance `V` of [`figures`](super::figures), which the
 //! constructor keeps below `2^20`: below `2^211`, and the dividend of `w` below `2^244`.
 
-use super::frozen::{Frozen, Number, OUTPUT_BITS};
 use super::MAX_STATES;
+use super::frozen::{Frozen, Number, OUTPUT_BITS};
 use crate::mechanism::Cursor;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::wide::Wide;
@@ -141,7 +141,8 @@ impl Cursor for FilterCursor {
         let protected = self.protected(step, total);
         let solved = self.solved(step, protected.plus(Wide::from(noise)));
         self.sum = self.sum.plus(solved);
-        // fits: the sum is below 2^211, less 40 + b bits with T ≤ 2^(2b - 32)
+        // fits: the data are below 2^(63 + 24), and noise below 2^100 is at most multiplied by √(T V) ≤ 2^20: with 24 bits behind
+        // them and b fewer, below 2^128 as b ≥ 16
         let sum = self.sum.shifted_down(GUARD - FRACTION_BITS - SUM_BITS).shifted_down(self.bits).low();
         self.last = ((sum + (1 << (SUM_BITS - 1))) >> SUM_BITS) - (i128::from(closed) << FRACTION_BITS);
         self.last

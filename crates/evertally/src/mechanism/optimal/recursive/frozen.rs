@@ -61,7 +61,8 @@ impl Frozen {
         ladder.each_diagonal(|k, entries| {
             let numbers = &mut frozen.numbers[k * states..(k + 1) * states];
             let mut total = 0.0;
-            for ((left, entry), row) in columns.left.iter_mut().zip(entries).zip(columns.products.chunks_exact(states)) {
+            for ((left, entry), row) in columns.left.iter_mut().zip(entries).zip(columns.products.chunks_exact(states))
+            {
                 *left = entry / scale - row.iter().sum::<f64>();
                 total += *left;
             }
