@@ -176,7 +176,7 @@ impl MechanismName {
     ///
     /// `dense-pure`, whose search takes minutes, and the banded square roots, which need a number of bands, are built where
     /// they are asked for.
-    pub const FAMILIES: [MechanismName; 15] = [
+    pub const FAMILIES: [MechanismName; 16] = [
         Self::Input,
         Self::Output,
         Self::Binary,
@@ -192,6 +192,7 @@ impl MechanismName {
         Self::Blt(BufferChoice::Best),
         Self::NormalizedBlt(BufferChoice::Best),
         Self::Dense(Optimum { mean: None, digest: None }),
+        Self::Optimal(None, Optimum { mean: None, digest: None }),
     ];
 
     /// Whether time and memory grow with the horizon instead of its logarithm.

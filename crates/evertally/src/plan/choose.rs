@@ -58,9 +58,10 @@ fn is_searched(request: &PlanRequest, kind: NoiseKind, name: MechanismName) -> b
     let short_enough = request.horizon <= name.longest_searched() && !(request.light_steps && name.is_heavy());
     short_enough
         && match name {
-            MechanismName::Sqrt | MechanismName::NormalizedSqrt | MechanismName::PathSum(_) => {
-                kind == NoiseKind::Gaussian
-            }
+            MechanismName::Sqrt
+            | MechanismName::NormalizedSqrt
+            | MechanismName::PathSum(_)
+            | MechanismName::Optimal(..) => kind == NoiseKind::Gaussian,
             MechanismName::Consistent(..) => kind == NoiseKind::Laplace || request.horizon <= CONSISTENT_GAUSSIAN,
             _ => true,
         }

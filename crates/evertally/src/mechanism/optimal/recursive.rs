@@ -74,8 +74,7 @@ impl OptimalFilter {
         let weights = Weights::with_few_poles(horizon as usize, mean, SLACK, states);
         let (frozen, columns) = Frozen::new(&weights)?;
         let rows = figures::row_pass(&frozen);
-        // Written so that a NaN is refused.
-        if !(rows.largest < MAX_VARIANCE) {
+        if rows.largest.is_nan() || rows.largest >= MAX_VARIANCE {
             return Err(Error::invalid("the optimal filter is not well conditioned at this horizon; take more states"));
         }
         let bound = cursor::truncation_bound(&frozen, noise_bits(horizon));

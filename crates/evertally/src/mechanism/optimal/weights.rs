@@ -78,7 +78,7 @@ impl Weights {
                 break;
             }
             let next = weights.raised_with_momentum(&previous);
-            previous = std::mem::replace(&mut weights.columns, vec![]);
+            previous = std::mem::take(&mut weights.columns);
             weights = evaluate(next);
         }
         weights

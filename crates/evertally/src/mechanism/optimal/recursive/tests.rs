@@ -181,3 +181,17 @@ fn names_round_trip_and_bad_ones_are_refused() {
     assert!(build("optimal", 0).is_err() && build("optimal", MAX_HORIZON + 1).is_err());
     assert!(build(&filter.name(), 301).is_err());
 }
+
+/// Every machine finds the same filters: plans of one are read by others.
+#[test]
+fn the_filters_are_frozen() {
+    for (horizon, states, mean, digest) in [
+        (100, 8, false, 0xfcf2_34d0u32),
+        (300, 8, true, 0xd819_01b8),
+        (1024, 8, false, 0x8edc_aac6),
+        (5000, 8, true, 0xaa1c_bb2c),
+        (1 << 14, 12, false, 0x065c_3927),
+    ] {
+        assert_eq!(solve(horizon, states, mean).digest(), digest, "{horizon} {states}");
+    }
+}
