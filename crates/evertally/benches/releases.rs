@@ -26,7 +26,7 @@ const MECHANISMS: [&str; 9] = [
 ];
 
 /// These have no pure budget.
-const GAUSSIAN_ONLY: [&str; 2] = ["blt", "normalized-blt"];
+const GAUSSIAN_ONLY: [&str; 3] = ["blt", "normalized-blt", "optimal"];
 
 fn mechanisms(kind: NoiseKind) -> impl Iterator<Item = &'static str> {
     let more = if kind == NoiseKind::Gaussian { &GAUSSIAN_ONLY[..] } else { &[] };

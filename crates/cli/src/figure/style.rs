@@ -46,7 +46,7 @@ const MIXED: Option<&str> = Some("8 2.5 2 2.5");
 const DOTTED: Option<&str> = Some("1.5 3");
 
 /// Relatives share a colour and differ in dashes and marker.
-const FAMILIES: [(&str, Shade, Option<&str>, Marker); 17] = [
+const FAMILIES: [(&str, Shade, Option<&str>, Marker); 18] = [
     ("input", GREY, DASHED, Marker::Up),
     ("output", GREY, MIXED, Marker::Down),
     ("binary", BLACK, SOLID, Marker::Square),
@@ -62,6 +62,7 @@ const FAMILIES: [(&str, Shade, Option<&str>, Marker); 17] = [
     ("blt", PURPLE, DASHED, Marker::Diamond),
     ("normalized-blt", PURPLE, SOLID, Marker::Circle),
     ("dense", ORANGE, SOLID, Marker::Up),
+    ("optimal", ORANGE, MIXED, Marker::Square),
     ("dense-pure", ORANGE, DASHED, Marker::Circle),
     ("lower bound", GREY, SOLID, Marker::None),
 ];

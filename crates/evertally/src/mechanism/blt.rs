@@ -25,10 +25,10 @@ mod optimise;
 mod recurrence;
 mod response;
 mod segments;
-mod wide;
 
 pub use buffers::{BufferChoice, Buffers};
 
+use super::truncation::{ROUNDING, in_noise_steps, noise_bits};
 use super::{ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, Spread, check_horizon, rounding};
 use crate::noise::Node;
 use crate::{Error, Result};
@@ -42,8 +42,6 @@ use std::sync::Arc;
 pub(super) const MAX_BUFFERS: usize = 8;
 /// Longest horizon.
 const MAX_HORIZON: u64 = 1 << 40;
-/// Head room for rounding in the closed forms of norms, whose relative error is below 10⁻¹²: they add positive terms.
-const ROUNDING: f64 = 1e-9;
 /// `best` takes another buffer if that lowers the figure by so much.
 const WORTHWHILE: f64 = 5e-4;
 
@@ -176,21 +174,6 @@ impl Blt {
         let apart: f64 = direct.poles.iter().enumerate().map(apart).sum();
         spread.per_step as f64 * (self.columns.l2_squared + 2.0 * apart)
     }
-
-    /// A real number of noise steps, or of their squares (`power` 2), rounded up. Where 128 bits do not hold it, the total
-    /// is at least 2^16 and no budget below `ρ = 10^6` can mean the noise it asks for: every plan refuses it.
-    fn in_noise_steps(&self, value: f64, power: u32, slack: f64) -> u128 {
-        let unit = libm::exp2(f64::from(self.noise_bits()));
-        let root = if power == 2 { libm::sqrt(value) } else { value };
-        let steps = (root * unit * (1.0 + ROUNDING) + slack) * (1.0 + ROUNDING);
-        libm::ceil(if power == 2 { steps * steps } else { steps }) as u128
-    }
-}
-
-/// Bits of the noise grid: rounding each of `T` protected integers adds less than `2 √T` noise steps to a sensitivity of at
-/// least `2^noise_bits`, one part in 2^15. At least the 14 bits of the weights, and so few that sums keep coarse grids.
-fn noise_bits(horizon: u64) -> u32 {
-    16 + horizon.next_power_of_two().ilog2().div_ceil(2)
 }
 
 /// The largest column norms of `C W / 2^weight_bits`, rounded up. The longest column of a segment is its first.
@@ -227,7 +210,7 @@ impl Mechanism for Blt {
     /// An upper bound, which includes the rounding of the integers.
     fn l1_column_sum(&self) -> u128 {
         let slack = self.slack() * libm::sqrt(self.horizon as f64);
-        self.in_noise_steps(self.columns.l1, 1, slack)
+        in_noise_steps(self.columns.l1, 1, self.noise_bits(), slack)
     }
 
     fn is_causal(&self) -> bool {
@@ -245,7 +228,7 @@ impl Mechanism for Blt {
         } else {
             together.min(self.apart(spread))
         };
-        self.in_noise_steps(capped, 2, self.slack())
+        in_noise_steps(capped, 2, self.noise_bits(), self.slack())
     }
 
     fn exact_l2_squared(&self) -> Option<f64> {

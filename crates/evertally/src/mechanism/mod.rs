@@ -29,6 +29,8 @@ mod shift;
 mod smooth;
 mod square_root;
 mod trie;
+mod truncation;
+mod wide;
 
 pub use blt::{Blt, BufferChoice, Buffers};
 pub use consistent::{ConsistentTree, Levels};
@@ -38,7 +40,7 @@ pub use flat::{InputNoise, OutputNoise};
 pub use hats::{HatLevels, Hats};
 pub use honaker::HonakerOnline;
 pub use name::{HatChoice, LevelChoice, MechanismName, NamedShape, Optimum};
-pub use optimal::{Certificate, DenseOptimum};
+pub use optimal::{Certificate, DenseOptimum, OptimalFilter};
 pub use path_sum::PathSum;
 pub use pure_optimal::PureOptimum;
 pub use shift::GaussianShift;

@@ -2,7 +2,7 @@
 
 use super::{
     Blt, BufferChoice, ConsistentTree, DenseOptimum, DigitTree, HatLevels, Hats, HonakerOnline, InputNoise, Levels,
-    Mechanism, OutputNoise, PathSum, PureOptimum, Smooth, Spread, SquareRoot,
+    Mechanism, OptimalFilter, OutputNoise, PathSum, PureOptimum, Smooth, Spread, SquareRoot,
 };
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -56,6 +56,8 @@ pub enum MechanismName {
     BandedInverseSqrt(u64),
     /// The optimum for Gaussian noise.
     Dense(Optimum),
+    /// A filter close to the optimum for Gaussian noise: its number of states, or a good one.
+    Optimal(Option<usize>, Optimum),
     /// The best that a numeric search finds for Laplace noise.
     DensePure(Optimum),
     /// Single steps and overlapping hats.
@@ -174,7 +176,7 @@ impl MechanismName {
     ///
     /// `dense-pure`, whose search takes minutes, and the banded square roots, which need a number of bands, are built where
     /// they are asked for.
-    pub const FAMILIES: [MechanismName; 15] = [
+    pub const FAMILIES: [MechanismName; 16] = [
         Self::Input,
         Self::Output,
         Self::Binary,
@@ -190,6 +192,7 @@ impl MechanismName {
         Self::Blt(BufferChoice::Best),
         Self::NormalizedBlt(BufferChoice::Best),
         Self::Dense(Optimum { mean: None, digest: None }),
+        Self::Optimal(None, Optimum { mean: None, digest: None }),
     ];
 
     /// A shorter name for tables and pictures: without numbers that only a program can use.
@@ -216,6 +219,7 @@ impl MechanismName {
             Self::PathSum(_) => Self::PathSum(LevelChoice::Best),
             Self::Dense(optimum) => Self::Dense(Optimum { digest: None, ..optimum }),
             Self::DensePure(optimum) => Self::DensePure(Optimum { digest: None, ..optimum }),
+            Self::Optimal(states, _) => Self::Optimal(states, Optimum::default()),
             other => other,
         }
     }
@@ -231,6 +235,7 @@ impl MechanismName {
             Self::DensePure(_) => 1 << 6,
             Self::Dense(_) => 1 << 11,
             Self::NormalizedSqrt | Self::Consistent(..) | Self::BandedSqrt(_) | Self::BandedInverseSqrt(_) => 1 << 14,
+            Self::Optimal(..) => 1 << 17,
             Self::Sqrt => 1 << 20,
             Self::Hats(_) => 1 << 22,
             _ => super::MAX_HORIZON,
@@ -262,6 +267,7 @@ impl MechanismName {
             Self::BandedSqrt(bands) => Arc::new(SquareRoot::banded(horizon, bands)?),
             Self::BandedInverseSqrt(bands) => Arc::new(SquareRoot::banded_inverse(horizon, bands)?),
             Self::Dense(optimum) => Arc::new(dense(horizon, optimum, shape.mean)?),
+            Self::Optimal(states, optimum) => Arc::new(optimal(horizon, states, optimum, shape.mean)?),
             Self::DensePure(optimum) => Arc::new(dense_pure(horizon, optimum, shape.mean)?),
             Self::Hats(HatChoice::Best) => Arc::new(Hats::best(horizon, shape.mean)?),
             Self::Hats(HatChoice::Spaced(spacings)) => {
@@ -280,6 +286,14 @@ fn dense(horizon: u64, optimum: Optimum, mean: bool) -> Result<DenseOptimum> {
     match optimum.digest {
         Some(digest) => DenseOptimum::with_digest(horizon, mean, digest),
         None => DenseOptimum::solve(horizon, mean),
+    }
+}
+
+fn optimal(horizon: u64, states: Option<usize>, optimum: Optimum, mean: bool) -> Result<OptimalFilter> {
+    let mean = optimum.mean.unwrap_or(mean);
+    match optimum.digest {
+        Some(digest) => OptimalFilter::with_digest(horizon, states, mean, digest),
+        None => OptimalFilter::solve(horizon, states, mean),
     }
 }
 

@@ -32,7 +32,10 @@ mod factor;
 mod integer;
 mod poles;
 mod products;
+mod recursive;
 mod weights;
+
+pub use recursive::OptimalFilter;
 
 use super::filter::{Filter, Rows, packed};
 use super::rounding::FRACTION_BITS;

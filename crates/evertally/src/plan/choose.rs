@@ -64,7 +64,7 @@ fn serves(name: MechanismName, kind: NoiseKind, horizon: u64) -> bool {
     use MechanismName::*;
     match name {
         Sqrt | NormalizedSqrt | BandedSqrt(_) | BandedInverseSqrt(_) | PathSum(_) | Blt(_) | NormalizedBlt(_)
-        | Dense(_) => kind == NoiseKind::Gaussian,
+        | Dense(_) | Optimal(..) => kind == NoiseKind::Gaussian,
         Hats(_) | DensePure(_) => kind == NoiseKind::Laplace,
         Consistent(..) => kind == NoiseKind::Laplace || horizon <= CONSISTENT_GAUSSIAN,
         _ => true,

@@ -32,9 +32,9 @@
 use super::MAX_BUFFERS;
 use super::buffers::Buffers;
 use super::segments::Segment;
-use super::wide::Wide;
 use crate::mechanism::Cursor;
 use crate::mechanism::rounding::FRACTION_BITS;
+use crate::mechanism::wide::Wide;
 use crate::noise::Node;
 use crate::{Error, Result};
 use std::sync::Arc;

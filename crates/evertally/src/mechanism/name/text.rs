@@ -39,6 +39,11 @@ impl fmt::Display for MechanismName {
             Self::BandedSqrt(bands) => write!(f, "banded-sqrt(bands={bands})"),
             Self::BandedInverseSqrt(bands) => write!(f, "banded-inverse-sqrt(bands={bands})"),
             Self::Dense(optimum) => write!(f, "dense{optimum}"),
+            Self::Optimal(None, optimum) => write!(f, "optimal{optimum}"),
+            Self::Optimal(Some(states), Optimum { mean: None, digest: None }) => write!(f, "optimal(states={states})"),
+            Self::Optimal(Some(states), optimum) => {
+                write!(f, "optimal(states={states},{}", optimum.to_string().trim_start_matches('('))
+            }
             Self::DensePure(optimum) => write!(f, "dense-pure{optimum}"),
             Self::Hats(HatChoice::Best) => f.write_str("hats"),
             Self::Hats(HatChoice::Spaced(spacings)) => {
@@ -90,6 +95,7 @@ impl FromStr for MechanismName {
             "banded-sqrt" => Self::BandedSqrt(parameters.bands()?),
             "banded-inverse-sqrt" => Self::BandedInverseSqrt(parameters.bands()?),
             "dense" => Self::Dense(parameters.optimum()?),
+            "optimal" => Self::Optimal(parameters.number("states")?, parameters.optimum()?),
             "dense-pure" => Self::DensePure(parameters.optimum()?),
             "hats" => Self::Hats(parameters.hats()?),
             "normalized-blt" => Self::NormalizedBlt(parameters.buffers()?),
@@ -98,7 +104,7 @@ impl FromStr for MechanismName {
                     "unknown mechanism `{text}`; known: input, output, binary, honaker-online, kary(k=5), \
                      subtract(k=19), smooth, smooth(h=6,zeros=3), consistent, consistent(k=12), path-sum, hats, \
                      hats(spacing=12/150), sqrt, normalized-sqrt, banded-sqrt(bands=8), banded-inverse-sqrt(bands=8), blt, \
-                     blt(buffers=4), normalized-blt, dense, dense-pure"
+                     blt(buffers=4), normalized-blt, dense, optimal, optimal(states=8), dense-pure"
                 )));
             }
         };

@@ -24,6 +24,12 @@ impl Poles {
         let k = (least / most).sqrt().min(0.5);
         // Measured: the error is about exp(-2π² n / (ln 1/k² + 3)); 1.5 poles a unit leave it below 10⁻¹².
         let half = libm::ceil(0.75 * (3.0 - 2.0 * libm::log(k)) / LANES as f64) as usize * LANES;
+        Self::with_count(least, most, 2 * half)
+    }
+
+    /// So many poles, an even number: the relative error is what it is.
+    pub(super) fn with_count(least: f64, most: f64, count: usize) -> Self {
+        let (half, k) = (count / 2, (least / most).sqrt().min(0.5));
         let period = quarter_period(k);
         let scale = period * least.sqrt() / (PI * half as f64);
         let mut poles = Self { shifts: vec![0.0; 2 * half], weights: vec![0.0; 2 * half] };

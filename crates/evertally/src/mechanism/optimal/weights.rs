@@ -31,6 +31,9 @@ pub(super) struct Weights {
     pub(super) poles: Poles,
 }
 
+/// Horizons up to this one start from uniform weights.
+const SHORT: usize = 64;
+
 /// Rounding is reached long before.
 const MAX_ROUNDS: usize = 2000;
 
@@ -53,9 +56,41 @@ impl Weights {
         weights
     }
 
+    /// Weights for a root of so many poles only (a multiple of [`LANES`](super::poles::LANES)): the `X_ii` of that root are equal up
+    /// to `slack`. Long horizons start from the weights of shorter ones, and the iteration keeps half of its last step as
+    /// momentum, so that some 15 rounds of `O(T n)` are enough.
+    pub(super) fn with_few_poles(horizon: usize, mean: bool, slack: f64, count: usize) -> Self {
+        let start = if horizon <= SHORT {
+            vec![1.0 / horizon as f64; horizon]
+        } else {
+            stretched(&Self::with_few_poles(horizon.div_ceil(4), mean, slack, count).columns, horizon)
+        };
+        let evaluate = |columns: Vec<f64>| {
+            let rows = if mean { vec![1.0 / horizon as f64; horizon] } else { columns.iter().rev().copied().collect() };
+            let poles = poles(&rows, &columns, Some(count));
+            Self::with_poles(rows, columns, poles)
+        };
+        let mut previous = start.clone();
+        let mut weights = evaluate(start);
+        for _ in 0..MAX_ROUNDS {
+            let largest = weights.diagonal.iter().copied().fold(0.0, f64::max);
+            if largest <= weights.nuclear * (1.0 + slack) {
+                break;
+            }
+            let next = weights.raised_with_momentum(&previous);
+            previous = std::mem::take(&mut weights.columns);
+            weights = evaluate(next);
+        }
+        weights
+    }
+
     /// The dual value of given weights that sum to 1.
     pub(super) fn evaluate(rows: Vec<f64>, columns: Vec<f64>) -> Self {
-        let poles = poles(&rows, &columns);
+        let poles = poles(&rows, &columns, None);
+        Self::with_poles(rows, columns, poles)
+    }
+
+    fn with_poles(rows: Vec<f64>, columns: Vec<f64>, poles: Poles) -> Self {
         let diagonal = Ladder::new(&rows, &columns, &poles).diagonal();
         // tr X V = tr (V^½ Aᵀ P A V^½)^½.
         let nuclear = diagonal.iter().zip(&columns).map(|(x, v)| x * v).sum();
@@ -70,15 +105,42 @@ impl Weights {
             let ratio = x / self.nuclear;
             v * ratio * ratio.sqrt() * ratio.sqrt().sqrt()
         };
-        let raised: Vec<f64> = self.columns.iter().zip(&self.diagonal).map(raise).collect();
-        let sum: f64 = raised.iter().sum();
-        raised.iter().map(|v| v / sum).collect()
+        normalised(self.columns.iter().zip(&self.diagonal).map(raise).collect())
     }
+
+    /// The next column weights, with momentum: `v_i (X_ii / Σ v X)^2.5 (v_i / previous v_i)^½`. In logarithms this is Polyak's heavy
+    /// ball, which is stable for exponents below `2 (1 + ½)` where the fixed point iteration shrinks errors monotonically.
+    fn raised_with_momentum(&self, previous: &[f64]) -> Vec<f64> {
+        let raise = |((v, x), before): ((&f64, &f64), &f64)| {
+            let ratio = x / self.nuclear;
+            v * ratio * ratio * (ratio * v / before).sqrt()
+        };
+        normalised(self.columns.iter().zip(&self.diagonal).zip(previous).map(raise).collect())
+    }
+}
+
+fn normalised(mut weights: Vec<f64>) -> Vec<f64> {
+    let sum: f64 = weights.iter().sum();
+    weights.iter_mut().for_each(|v| *v /= sum);
+    weights
+}
+
+/// Weights over `horizon` steps with the profile of those over fewer, by geometric interpolation.
+fn stretched(weights: &[f64], horizon: usize) -> Vec<f64> {
+    let last = weights.len() - 1;
+    let logs: Vec<f64> = weights.iter().map(|v| libm::log(*v)).collect();
+    let at = |i: usize| {
+        let place = ((i as f64 + 0.5) * weights.len() as f64 / horizon as f64 - 0.5).clamp(0.0, last as f64);
+        let before = place as usize;
+        let after = (before + 1).min(last);
+        libm::exp(logs[before] + (place - before as f64) * (logs[after] - logs[before]))
+    };
+    normalised((0..horizon).map(at).collect())
 }
 
 /// Poles for the spectrum of `K`: it is at least `1 / tr K⁻¹`, `K⁻¹ = V^½ Aᵀ P A V^½`, and at most the largest absolute row sum of the
 /// similar matrix `V⁻¹ D P⁻¹ Dᵀ`.
-fn poles(rows: &[f64], columns: &[f64]) -> Poles {
+fn poles(rows: &[f64], columns: &[f64], count: Option<usize>) -> Poles {
     let (mut tail, mut trace, mut largest) = (0.0, 0.0, 0.0f64);
     for (i, (p, v)) in rows.iter().zip(columns).enumerate().rev() {
         tail += p;
@@ -86,7 +148,10 @@ fn poles(rows: &[f64], columns: &[f64]) -> Poles {
         let before = if i > 0 { 1.0 / rows[i - 1] } else { 0.0 };
         largest = largest.max(2.0 * (1.0 / p + before) / v);
     }
-    Poles::new(1.0 / trace, largest)
+    match count {
+        None => Poles::new(1.0 / trace, largest),
+        Some(count) => Poles::with_count(1.0 / trace, largest, count),
+    }
 }
 
 /// The ladders of all poles, node by node, the poles of a node side by side.
@@ -119,8 +184,13 @@ impl<'a> Ladder<'a> {
 
     /// How the potential falls from node `i+1` to node `i` when a current enters beyond: `1 / (1 + f_i p_i)`, pole by pole.
     pub(super) fn ratios(&self) -> Vec<f64> {
+        (0..self.rows.len()).flat_map(|node| self.ratios_of(node)).collect()
+    }
+
+    /// Those of one node.
+    pub(super) fn ratios_of(&self, node: usize) -> impl Iterator<Item = f64> {
         let n = self.poles.len();
-        self.before.iter().enumerate().map(|(place, f)| 1.0 / (1.0 + f * self.rows[place / n])).collect()
+        self.before[node * n..(node + 1) * n].iter().map(move |f| 1.0 / (1.0 + f * self.rows[node]))
     }
 
     /// `w_j (D P⁻¹ Dᵀ + s_j V)⁻¹_ii`, pole by pole, for the nodes from the last to the first.

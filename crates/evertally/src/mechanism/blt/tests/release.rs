@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::mechanism::rounding::FRACTION_BITS;
+use crate::mechanism::wide::Wide;
 use num_bigint::BigInt;
 use proptest::prelude::*;
 
@@ -15,7 +16,7 @@ fn noise(blt: &Blt) -> impl Fn(Node) -> i128 + Copy {
     }
 }
 
-fn big(wide: wide::Wide) -> BigInt {
+fn big(wide: Wide) -> BigInt {
     BigInt::from_signed_bytes_le(&wide.to_bytes())
 }
 

@@ -1,4 +1,4 @@
-//! Signed integers of 256 bits: just what the recurrences of a BLT need, and fast.
+//! Signed integers of 256 bits: just what the recurrences of streaming filters need, and fast.
 
 /// A number modulo `2^256` in two's complement, least significant limb first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +62,30 @@ impl Wide {
         Wide([join(a, b), join(b, c), join(c, d), ((d as i64) >> bits) as u64])
     }
 
+    /// `⌊self · 2^32 / divisor⌋` for `self` between `-2^223` and `2^223` and a positive divisor, by long division in 32-bit digits.
+    #[inline]
+    pub(super) fn shared_out(self, divisor: u32) -> Wide {
+        let Wide([a, b, c, d]) = self;
+        // ⌊x / y⌋ = !⌊!x / y⌋ makes the dividend nonnegative.
+        let sign = ((d as i64) >> 63) as u64;
+        let limbs = [a << 32, (b << 32) | (a >> 32), (c << 32) | (b >> 32), (d << 32) | (c >> 32)];
+        let divisor = u64::from(divisor);
+        let mut rest = 0;
+        let mut quotient = [0; 4];
+        for (out, limb) in quotient.iter_mut().zip(limbs).rev() {
+            let limb = limb ^ sign;
+            if rest | limb == 0 {
+                continue;
+            }
+            // fits: rest < divisor ≤ 2^32 - 1, so that both digits of the quotient are below 2^32
+            let high = (rest << 32) | (limb >> 32);
+            let low = ((high % divisor) << 32) | (limb & 0xffff_ffff);
+            *out = (high / divisor) << 32 | (low / divisor);
+            rest = low % divisor;
+        }
+        Wide(quotient.map(|limb| limb ^ sign))
+    }
+
     /// The lowest 128 bits.
     #[inline]
     pub(super) fn low(self) -> i128 {
@@ -115,6 +139,15 @@ mod tests {
     }
 
     proptest! {
+        /// Division is that of big integers, where the product fits.
+        #[test]
+        fn division_is_that_of_big_integers(a in wide(), divisor in 1u32.., cut in 33u32..256) {
+            let a = (0..cut / 63).fold(a, |a, _| a.shifted_down(63)).shifted_down(cut % 63);
+            let product = big(a) << 32u32;
+            let floor = (&product - (((&product % divisor) + divisor) % divisor)) / divisor;
+            prop_assert_eq!(big(a.shared_out(divisor)), floor);
+        }
+
         /// Every operation is that of big integers.
         #[test]
         fn operations_are_those_of_big_integers(a in wide(), b in wide(), f in any::<u64>(), v in any::<i128>(), s in 0u32..64) {
