@@ -1,5 +1,5 @@
 //! Releases against `node_variance · L Lᵀ`, and streams against one another. Levels: [`LEVEL`] = 10⁻⁹ for each family of
-//! comparisons in a [`Verdict`] (Bonferroni inside a family), five families for each of 100 plans.
+//! comparisons in a [`Verdict`] (Bonferroni inside a family), five families for each of 104 plans.
 
 use evertally::budget::{Budget, Epsilon, Rho};
 use evertally::noise::{KeyedNoise, Purpose, SecretKey, TestSeed};
@@ -30,7 +30,7 @@ const CASES: [(u64, f64, usize); 4] = [(1, 1.0, 40_000), (7, 1.0, 50_000), (24, 
 
 /// The laws a mechanism can be planned with.
 fn kinds(mechanism: &str) -> &'static [NoiseKind] {
-    let gaussian_only = ["sqrt", "blt", "dense"].iter().any(|end| mechanism.ends_with(end));
+    let gaussian_only = ["sqrt", "blt", "dense", "optimal"].iter().any(|end| mechanism.ends_with(end));
     if gaussian_only || mechanism.starts_with("path-sum") { &[NoiseKind::Gaussian] } else { &KINDS }
 }
 
@@ -72,6 +72,7 @@ covariances! {
     buffers: "blt",
     normalized_buffers: "normalized-blt",
     optimum: "dense",
+    near_optimum: "optimal",
     square_root: "sqrt",
     normalized_square_root: "normalized-sqrt",
 }

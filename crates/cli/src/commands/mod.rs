@@ -38,7 +38,7 @@ enum Command {
     /// Draw a figure that compares mechanisms, as SVG and PNG, with its data as CSV.
     Figure(figure::FigureArgs),
     /// Draw the noise of a mechanism many times, for research and for checking covariances.
-    Simulate(simulate::SimulateArgs),
+    Simulate(Box<simulate::SimulateArgs>),
     /// Try to refute what a mechanism or plan promises: draw many releases and test them as a black box.
     Audit(Box<audit::AuditArgs>),
 }

@@ -25,8 +25,11 @@ pub(in super::super) struct Kernel {
     reversed: Vec<u32>,
     horizon: usize,
     /// For block length `DIRECT << level`: the tables and the transformed coefficients, for each prime.
-    levels: Vec<OnceLock<[(Transform, Vec<u64>); 3]>>,
+    levels: Vec<OnceLock<Products>>,
 }
+
+/// For each prime the tables of a transform, and the transformed coefficients.
+type Products = [(Transform, Vec<u64>); 3];
 
 impl Kernel {
     /// From `F_0, F_1, …`, one for each step.
@@ -48,9 +51,9 @@ impl Kernel {
     }
 
     /// What the transforms need for blocks of length `DIRECT << level`.
-    fn level(&self, level: usize) -> &[(Transform, Vec<u64>); 3] {
+    fn level(&self, level: usize) -> &Products {
         self.levels[level].get_or_init(|| {
-            let length = 2 * DIRECT << level;
+            let length = (2 * DIRECT) << level;
             PRIMES.map(|prime| {
                 let transform = Transform::new(prime, length);
                 let mut values: Vec<u64> = self.reversed.iter().rev().take(length).map(|f| u64::from(*f)).collect();
