@@ -1,5 +1,6 @@
 //! The mechanisms of the figures: each family at each horizon as the planner would use it, built once.
 
+use evertally::Error;
 use evertally::budget::{Budget, Epsilon, Rho};
 use evertally::mechanism::{Mechanism, MechanismName};
 use evertally::plan::{NoiseKind, Objective, PlanRequest};
@@ -33,6 +34,9 @@ pub(crate) fn as_planned(
     objective: Objective,
     horizon: u64,
 ) -> evertally::Result<Arc<dyn Mechanism>> {
+    if law == NoiseKind::Gaussian && matches!(family, MechanismName::Hats(_) | MechanismName::DensePure(_)) {
+        return Err(Error::invalid(format!("the planner has `{family}` for Laplace noise only")));
+    }
     let budget = match law {
         NoiseKind::Laplace => Budget::Pure(Epsilon::new(1.0)?),
         NoiseKind::Gaussian => Budget::Zcdp(Rho::new(0.5)?),

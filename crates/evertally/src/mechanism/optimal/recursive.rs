@@ -74,7 +74,8 @@ impl OptimalFilter {
         let weights = Weights::with_few_poles(horizon as usize, mean, SLACK, states);
         let (frozen, columns) = Frozen::new(&weights)?;
         let rows = figures::row_pass(&frozen);
-        if rows.largest.is_nan() || rows.largest >= MAX_VARIANCE {
+        let sound = rows.squared.iter().all(|variance| variance.is_finite() && *variance > 0.0);
+        if !sound || rows.largest >= MAX_VARIANCE {
             return Err(Error::invalid("the optimal filter is not well conditioned at this horizon; take more states"));
         }
         let bound = cursor::truncation_bound(&frozen, noise_bits(horizon));
@@ -134,7 +135,8 @@ impl Mechanism for OptimalFilter {
     }
 
     /// An upper bound, which includes the rounding of the protected integers, as for a [`Blt`](crate::mechanism::Blt):
-    /// `(√(total s2²) + E √T)²`, `total` times which bounds the rounding of all groups that a unit's change can touch.
+    /// `(√(total s2²) + E √T)²`, `total` times which bounds the rounding of all groups that a unit's change can touch: `total` of
+    /// them, or twice as many where events are replaced, and then one event counts at least twice.
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         in_noise_steps(spread.total as f64 * self.columns.l2_squared, 2, self.noise_bits(), self.slack)
     }

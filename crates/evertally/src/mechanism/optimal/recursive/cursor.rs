@@ -28,7 +28,7 @@
 //! below `T (3 ‖L_t‖ s2 + 1) + 4n √T ‖L_t‖` units: less than `2^-30` noise steps for `T ≤ 2^20`, where releases are rounded to
 //! `2^(b-8)` of them.
 //!
-//! **Sizes.** `|x_t| ≤ 2^63` and `T ≤ 2^20` give `S < 2^147`, in units of `2^-64`, and `n < 2^26 · 2^84`. The part of `S'`, `w` and
+//! **Sizes.** `|x_t| ≤ 2^63` and `T ≤ 2^20` give `S < 2^147`, in units of `2^-64`, and `n < 2^26 · 2^85`. The part of `S'`, `w` and
 //! the sum that comes from the data is `2^b` times as large: below `2^174`. For draws below `2^127` the part that comes from
 //! noise is below `2^191 √(T V)` (Cauchy-Schwarz) with the largest variance `V` of [`figures`](super::figures), which the
 //! constructor keeps below `2^20`: below `2^211`, and the dividend of `w` below `2^244`.
