@@ -24,7 +24,8 @@ pub(super) struct MechanismsArgs {
     /// `hats` and `dense-pure`, Gaussian for the others.
     #[arg(long, value_parser = kebab::<NoiseKind>, value_name = "laplace|gaussian")]
     law: Option<NoiseKind>,
-    /// Choose open parameters by the mean instead of the maximal error.
+    /// Choose open parameters by the mean instead of the maximal error (`dense-pure` always, unless its name says
+    /// `objective=max`).
     #[arg(long)]
     by_mean: bool,
     /// Print JSON.
@@ -88,7 +89,8 @@ impl MechanismsArgs {
                 && optimum.digest.is_none()
                 && self.horizon <= searched::LONGEST
             {
-                let found = searched::pure_optimum(self.horizon, optimum.mean.unwrap_or(self.by_mean))?;
+                // The published figures of such searches are means.
+                let found = searched::pure_optimum(self.horizon, optimum.mean.unwrap_or(true))?;
                 return Ok(Figures::of(name.to_string(), &found));
             }
             let mechanism = name.build(self.horizon, &law.shape().by_mean(self.by_mean))?;

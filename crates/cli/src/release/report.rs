@@ -251,7 +251,11 @@ impl Report {
             writeln!(out, "- ε-differential privacy with ε = {};", at_most(epsilon))?;
         }
         writeln!(out, "- ρ-zero-concentrated differential privacy with ρ = {};", at_most(g.rho))?;
-        if g.pure_epsilon.is_none() || matches!(self.budget, Budget::Approximate(..)) {
+        let stated = match self.budget {
+            Budget::Approximate(epsilon, _) => epsilon.get(),
+            _ => f64::INFINITY,
+        };
+        if g.pure_epsilon.is_none_or(|pure| pure > stated) {
             writeln!(out, "- (ε, δ)-differential privacy with any of\n\n| δ | ε |\n|---|---|")?;
             for row in &g.epsilon_at_delta {
                 writeln!(out, "| {:e} | {} |", row.delta, at_most(row.epsilon))?;
