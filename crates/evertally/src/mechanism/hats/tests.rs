@@ -296,3 +296,16 @@ fn names_round_trip_and_bad_ones_are_refused() {
     assert!(Hats::best(0, true).is_err() && Hats::with_spacings(9, &[10], true).is_err());
     assert!(Hats::with_spacings(9, &[3, 3], true).is_err());
 }
+
+/// A name means the same integer matrix for ever: the noise is bound to the name, and two matrices must never share it.
+#[test]
+fn the_matrix_of_a_name_is_frozen() {
+    let hats = Hats::new(200, &"spacing=7/41,first=480/417,last=516/257".parse().unwrap()).unwrap();
+    let r = hats.dense().r;
+    let mut hasher = blake3::Hasher::new();
+    (0..r.shape().0).flat_map(|row| r.row(row)).for_each(|entry| {
+        assert_eq!(entry.fract(), 0.0);
+        hasher.update(&(*entry as i64).to_le_bytes());
+    });
+    assert_eq!(&hasher.finalize().to_hex()[..16], "2761a3ca5baefc5b");
+}
