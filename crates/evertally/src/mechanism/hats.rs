@@ -105,6 +105,11 @@ impl Mechanism for Hats {
         self.shape.capped_column(spread).min(u128::from(spread.total) * self.shape.column_squares())
     }
 
+    /// `L = A R⁺`, so that `C⁻¹ = A⁻ᵀ RᵀR A⁻¹` and `a_iᵀ C⁻¹ a_i` is the column norm: there is nothing to gain.
+    fn exact_l2_squared(&self) -> Option<f64> {
+        Some(self.column_norms().l2_squared)
+    }
+
     fn random_access(&self) -> bool {
         false
     }

@@ -13,6 +13,20 @@
 //! once, exactly, to `2^-16` of the grid. (Honaker 2015, "Efficient use of differentially private binary trees".)
 //!
 //! **Sensitivity.** A step lies in one complete block per height; step 1 lies in all of them: `s1 = s2² = ⌊log T⌋+1`.
+//!
+//! **Exact Gaussian sensitivity**, the least `‖v‖²` of node values `v` with `L v = a_i`. Read are the complete blocks with an even
+//! number, and the condition is `E_b = 2^(j+1) - 1` for those that hold step `i`, `E_b = 0` for the others. An odd block without
+//! `i` has `E = e` at the cost `3e²/(4^(j+1) - 1)`: only its right children are free. Let the path from a read block of height
+//! `j` to `i` turn right until a block of height `m`, whose left child, a read block, holds `i`: the nodes on the path and the free
+//! block to the right of `i` make up `2^(j+1) - 2^m` between them, with one node of weight `2^l` for each `l ≤ j`. So the least
+//! norm for the worst `i` below a read block is
+//!
+//! ```text
+//! F_0 = 1,   F_j = max{ 3 (2^(j+1) - 1)²/(4^(j+1) - 1),  max_{1≤m≤j} 3 (2^(j+1) - 2^m)²/(4^(j+1) - 1) + F_{m-1} },
+//! ```
+//!
+//! the first where `i` is the last step. It grows with `j`: for a horizon `T` it is `F_⌊log T⌋`. Plans spend the column norm all the
+//! same: it holds against one who chooses the event while watching, for discrete noise too.
 
 use super::digits::DigitSystem;
 use super::{ColumnNorms, Cursor, Mechanism, RowLaw, Spread, check_horizon};
@@ -69,6 +83,18 @@ impl Mechanism for HonakerOnline {
 
     fn is_causal(&self) -> bool {
         true
+    }
+    /// `O(log² T)`, see the [module](self).
+    fn exact_l2_squared(&self) -> Option<f64> {
+        let mut least = vec![1.0f64];
+        for height in 1..self.digits.levels {
+            let power = |bits: u32| libm::exp2(f64::from(bits));
+            let share = |rest: f64| 3.0 * rest * rest / (power(2 * height + 2) - 1.0);
+            let ends = share(power(height + 1) - 1.0);
+            let turn = |m: u32| share(power(height + 1) - power(m)) + least[m as usize - 1];
+            least.push((1..=height).map(turn).fold(ends, f64::max));
+        }
+        least.last().copied()
     }
 
     /// Step 1 lies in one block of every height.

@@ -157,6 +157,19 @@ mod tests {
                 assert!(!square.contains(&name) || (want / norm - 1.0).abs() < 1e-9, "{name} at {horizon}");
             }
         }
+        for horizon in 1..40 {
+            let honaker = super::super::HonakerOnline::new(horizon).unwrap();
+            let (ours, want) = (honaker.exact_l2_squared().unwrap(), dense(&honaker));
+            assert!((ours / want - 1.0).abs() < 1e-9, "honaker-online at {horizon}: {ours}, want {want}");
+        }
+        for name in ["consistent", "hats", "dense-pure"] {
+            let name: super::super::MechanismName = name.parse().unwrap();
+            for horizon in [1, 5, 24] {
+                let mechanism = name.build(horizon, &super::super::NamedShape::laplace_max()).unwrap();
+                let (ours, want) = (mechanism.exact_l2_squared().unwrap(), dense(&*mechanism));
+                assert!((ours / want - 1.0).abs() < 1e-9, "{name} at {horizon}: {ours}, want {want}");
+            }
+        }
         // Known from independent dense algebra: Honaker online at T = 250, 8 → 6.87.
         let honaker = super::super::HonakerOnline::new(250).unwrap().exact_l2_squared().unwrap();
         assert!((honaker - 6.87).abs() < 0.005, "{honaker}");
