@@ -51,18 +51,10 @@ pub(super) fn calibrated(
     kind: NoiseKind,
     mechanism: &dyn Mechanism,
 ) -> Result<Calibration> {
-    let calibration = match kind {
-        NoiseKind::Laplace => laplace(&request.budget, sensitivity, mechanism),
+    match kind {
+        NoiseKind::Laplace => laplace(&request.budget, sensitivity, mechanism)?.capped(mechanism),
         NoiseKind::Gaussian => gaussian(&request.budget, sensitivity, mechanism),
-    }?;
-    if calibration.law.scale() > MAX_SCALE {
-        return Err(Error::invalid(format!(
-            "{} would need noise of {:e} grid steps; raise the budget, coarsen the grid or take another mechanism",
-            mechanism.name(),
-            calibration.law.scale() / calibration.noise_divisor as f64
-        )));
     }
-    Ok(calibration)
 }
 
 fn laplace(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism) -> Result<Calibration> {
@@ -131,7 +123,7 @@ fn gaussian(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism
     }
     let (mut best, mut refusal): (Option<Calibration>, _) = (None, None);
     for protected in routes(budget, sensitivity, mechanism) {
-        match protected.and_then(|protected| protected.calibrated(budget)) {
+        match protected.and_then(|protected| protected.calibrated(budget)?.capped(mechanism)) {
             Ok(found) if best.as_ref().is_none_or(|best| found.variance() < best.variance()) => best = Some(found),
             Ok(_) => {}
             Err(error) => refusal = Some(error),
@@ -225,6 +217,17 @@ impl Calibration {
     fn variance(&self) -> f64 {
         let unit = 1.0 / self.noise_divisor as f64;
         self.law.variance() * unit * unit
+    }
+
+    fn capped(self, mechanism: &dyn Mechanism) -> Result<Self> {
+        if self.law.scale() > MAX_SCALE {
+            return Err(Error::invalid(format!(
+                "{} would need noise of {:e} grid steps; raise the budget, coarsen the grid or take another mechanism",
+                mechanism.name(),
+                self.law.scale() / self.noise_divisor as f64
+            )));
+        }
+        Ok(self)
     }
 }
 

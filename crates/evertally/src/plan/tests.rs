@@ -316,3 +316,18 @@ fn laplace_under_zcdp_costs_a_factor_of_two() {
     assert!((laplace.node_variance() / gaussian.node_variance() - 2.0).abs() < 0.01);
     assert!(laplace.guarantee().rho.get() <= 0.01 * (1.0 + 1e-9));
 }
+
+/// A route that needs more noise than can be drawn gives way to one that does not: exact accounting needs a finer grid.
+#[test]
+fn too_fine_a_grid_gives_way() {
+    let request = PlanRequest {
+        mechanism: "smooth".parse().ok(),
+        values: Values::Sum { lower: 0, upper: 1 << 55 },
+        ..PlanRequest::count(1000, zcdp(0.5))
+    };
+    let plan = request.clone().plan().unwrap();
+    let finer = plan.noise_divisor() > 1;
+    assert!(plan.law().scale() <= (1u64 << 60) as f64 && (!finer || plan.exact_accounting()));
+    let huge = PlanRequest { values: Values::Sum { lower: 0, upper: i64::MAX }, ..request };
+    assert!(huge.plan().is_err_and(|e| e.to_string().contains("grid steps")));
+}
