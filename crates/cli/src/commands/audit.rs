@@ -1,5 +1,6 @@
 //! `evertally audit`: an empirical check of a mechanism or plan, as a black box.
 
+use super::mechanisms::brief;
 use super::{BudgetFlags, kebab};
 use crate::audit::{Change, Check, Finding, PlanBox, Promise, Report, Settings, audit, worst_change};
 use crate::failure::usage;
@@ -156,7 +157,7 @@ fn print_table(out: &mut impl Write, plan: &Plan, answer: &Answer) -> Result<()>
     writeln!(
         out,
         "{} with {} noise over {} steps, {}: {} releases, test seed {}.",
-        answer.mechanism,
+        brief(&answer.mechanism),
         answer.noise,
         answer.horizon,
         plan.request().budget,

@@ -171,8 +171,8 @@ pub(super) fn work_per_step(m: &dyn Mechanism) -> f64 {
     }
 }
 
-/// A name as tables show it.
-pub(super) fn brief(name: &str) -> String {
+/// A name as tables and pictures show it.
+pub(crate) fn brief(name: &str) -> String {
     name.parse::<MechanismName>().map_or_else(|_| name.to_owned(), |name| name.brief().to_string())
 }
 

@@ -10,6 +10,7 @@ mod plan;
 mod simulate;
 
 pub use budget::BudgetFlags;
+pub(crate) use mechanisms::brief;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};

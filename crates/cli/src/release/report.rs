@@ -1,6 +1,7 @@
 //! The privacy report: what was promised, to whom, and what a reader may conclude.
 
 use super::setup::Setup;
+use crate::commands::brief;
 use anyhow::Result;
 use evertally::budget::{Budget, Delta, Epsilon};
 use evertally::noise::SecretKey;
@@ -163,7 +164,7 @@ impl Report {
 
     /// Budget, unit and mechanism in one line.
     pub(super) fn headline(&self) -> String {
-        format!("{} for {} · {} · {}", self.budget, self.unit.unit, self.mechanism, self.noise.law)
+        format!("{} for {} · {} · {}", self.budget, self.unit.unit, brief(&self.mechanism), self.noise.law)
     }
 
     /// The guarantee in one sentence.
@@ -225,7 +226,7 @@ impl Report {
             Some(s1) => format!("moves the protected sums {by} {} (L1) or {l2} (L2)", short(s1)),
             None => format!("is hidden by noise that moves {by} {l2} (L2, by the covariance of the releases)"),
         };
-        writeln!(out, "| mechanism | {}: one unit of change {moved} |", self.mechanism)?;
+        writeln!(out, "| mechanism | {}: one unit of change {moved} |", brief(&self.mechanism))?;
         let n = &self.noise;
         writeln!(out, "| noise | {} of standard deviation {} on every protected sum |", n.law, short(n.std))?;
         writeln!(
@@ -375,7 +376,7 @@ pub(super) fn print_summary(setup: &Setup, streams: usize) {
         "released {} of {} steps{groups} with {} and {} noise",
         setup.last_step,
         setup.calendar.steps(),
-        plan.mechanism().name(),
+        brief(&plan.mechanism().name()),
         plan.noise_kind()
     );
     eprintln!(
