@@ -29,7 +29,7 @@ mod segments;
 pub use buffers::{BufferChoice, Buffers};
 
 use super::truncation::{ROUNDING, in_noise_steps, noise_bits};
-use super::{ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, Spread, check_horizon, rounding};
+use super::{ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, RowLaw, Spread, check_horizon, rounding};
 use crate::noise::Node;
 use crate::{Error, Result};
 use figures::RowFigures;
@@ -236,7 +236,7 @@ impl Mechanism for Blt {
     }
 
     fn laplace_refusal(&self) -> Option<&'static str> {
-        Some("its L1 sensitivity grows with the square root of the horizon")
+        Some(GROWING_L1)
     }
 
     fn random_access(&self) -> bool {

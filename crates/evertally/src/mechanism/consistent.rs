@@ -23,8 +23,9 @@ mod levels;
 
 pub use levels::Levels;
 
+use super::at_once::AtOnce;
 use super::rounding::FRACTION_BITS;
-use super::row_norms::RowNorms;
+use super::row_norms::{RowNorms, row_norms_of_table};
 use super::{ColumnNorms, Cursor, Mechanism, NamedShape, RowLaw, Spread, check_horizon};
 use crate::noise::Node;
 use crate::{Error, Result};
@@ -239,17 +240,7 @@ impl Mechanism for ConsistentTree {
         false
     }
 
-    fn row_norm_squared(&self, step: u64) -> f64 {
-        self.row_norms.at(step)
-    }
-
-    fn max_row_norm_squared(&self) -> f64 {
-        self.row_norms.max()
-    }
-
-    fn mean_row_norm_squared(&self) -> f64 {
-        self.row_norms.mean()
-    }
+    row_norms_of_table!();
 
     /// No weight of the row exceeds `1 / min W`, so its fourth moment is at most that of `variance · min W²` equal terms.
     fn row_law(&self, step: u64) -> RowLaw {
@@ -280,7 +271,7 @@ impl Mechanism for ConsistentTree {
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
-        Box::new(estimate::Estimate::new(self.shape.clone()))
+        Box::new(AtOnce::new(self.shape.clone()))
     }
 
     fn draws_per_step(&self) -> f64 {

@@ -37,12 +37,13 @@ mod shape;
 
 pub use levels::HatLevels;
 
+use super::at_once::AtOnce;
 use super::rounding::FRACTION_BITS;
-use super::row_norms::RowNorms;
+use super::row_norms::{RowNorms, row_norms_of_table};
 use super::{ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, Spread, check_horizon};
 use crate::Result;
 use crate::noise::Node;
-use cursor::{Correction, hat_node, step_node};
+use cursor::{hat_node, step_node};
 use normal::Elimination;
 use shape::Shape;
 use std::sync::Arc;
@@ -114,17 +115,7 @@ impl Mechanism for Hats {
         false
     }
 
-    fn row_norm_squared(&self, step: u64) -> f64 {
-        self.row_norms.at(step)
-    }
-
-    fn max_row_norm_squared(&self) -> f64 {
-        self.row_norms.max()
-    }
-
-    fn mean_row_norm_squared(&self) -> f64 {
-        self.row_norms.mean()
-    }
+    row_norms_of_table!();
 
     /// One term is always enough, as no fourth moment exceeds the square of the second. More are counted as if no weight of the
     /// row exceeded 1 over its node's largest entry; weights do now and then, by a tenth, but most are far smaller, and the tests
@@ -173,7 +164,7 @@ impl Mechanism for Hats {
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
-        Box::new(Correction::new(self.shape.clone()))
+        Box::new(AtOnce::new(self.shape.clone()))
     }
 
     fn draws_per_step(&self) -> f64 {

@@ -9,6 +9,7 @@
 //!
 //! Mechanisms know nothing of noise laws: a [`Cursor`] asks its caller for the value of a node.
 
+mod at_once;
 mod blt;
 mod combinations;
 mod consistent;
@@ -65,6 +66,9 @@ pub struct ColumnNorms {
     /// true value.
     pub l2_squared: f64,
 }
+
+/// Why the square roots and what follows them take no Laplace noise.
+const GROWING_L1: &str = "its L1 sensitivity grows with the square root of the horizon";
 
 /// How a privacy unit's events may be spread: at most `total` in all and `per_step` in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

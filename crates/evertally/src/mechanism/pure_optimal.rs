@@ -38,8 +38,9 @@ mod descent;
 mod release;
 mod search;
 
+use super::at_once::AtOnce;
 use super::rounding::FRACTION_BITS;
-use super::row_norms::RowNorms;
+use super::row_norms::{RowNorms, row_norms_of_table};
 use super::{ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, Spread, check_horizon};
 use crate::noise::Node;
 use crate::{Error, Result};
@@ -234,17 +235,7 @@ impl Mechanism for PureOptimum {
         false
     }
 
-    fn row_norm_squared(&self, step: u64) -> f64 {
-        self.row_norms.at(step)
-    }
-
-    fn max_row_norm_squared(&self) -> f64 {
-        self.row_norms.max()
-    }
-
-    fn mean_row_norm_squared(&self) -> f64 {
-        self.row_norms.mean()
-    }
+    row_norms_of_table!();
 
     fn row_law(&self, step: u64) -> RowLaw {
         if self.shape.bumps.is_empty() && step == 1 {
@@ -275,7 +266,7 @@ impl Mechanism for PureOptimum {
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
-        Box::new(release::Release::new(self.shape.clone()))
+        Box::new(AtOnce::new(self.shape.clone()))
     }
 
     fn draws_per_step(&self) -> f64 {

@@ -31,3 +31,21 @@ impl RowNorms {
         self.mean
     }
 }
+
+/// The three methods of a [`Mechanism`](super::Mechanism) whose field `row_norms` is a [`RowNorms`].
+macro_rules! row_norms_of_table {
+    () => {
+        fn row_norm_squared(&self, step: u64) -> f64 {
+            self.row_norms.at(step)
+        }
+
+        fn max_row_norm_squared(&self) -> f64 {
+            self.row_norms.max()
+        }
+
+        fn mean_row_norm_squared(&self) -> f64 {
+            self.row_norms.mean()
+        }
+    };
+}
+pub(super) use row_norms_of_table;

@@ -25,8 +25,8 @@ mod series;
 
 use super::filter::{Filter, Rows, WEIGHT_BITS};
 use super::rounding::FRACTION_BITS;
-use super::row_norms::RowNorms;
-use super::{ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, Spread, check_horizon};
+use super::row_norms::{RowNorms, row_norms_of_table};
+use super::{ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, RowLaw, Spread, check_horizon};
 use crate::noise::Node;
 use crate::{Error, Result};
 use series::{coefficients, cut_off, inverse_coefficient, normalized_row_norms, prefix_sums, reciprocal, summed};
@@ -241,24 +241,14 @@ impl Mechanism for SquareRoot {
     }
 
     fn laplace_refusal(&self) -> Option<&'static str> {
-        Some("its L1 sensitivity grows with the square root of the horizon")
+        Some(GROWING_L1)
     }
 
     fn random_access(&self) -> bool {
         false
     }
 
-    fn row_norm_squared(&self, step: u64) -> f64 {
-        self.row_norms.at(step)
-    }
-
-    fn max_row_norm_squared(&self) -> f64 {
-        self.row_norms.max()
-    }
-
-    fn mean_row_norm_squared(&self) -> f64 {
-        self.row_norms.mean()
-    }
+    row_norms_of_table!();
 
     /// Under Gaussian noise, the only one, the number of terms does not matter.
     fn row_law(&self, step: u64) -> RowLaw {

@@ -62,9 +62,11 @@ fn laplace(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism)
         return Err(Error::invalid(format!("`{}` is for Gaussian noise only: {reason}", mechanism.name())));
     }
     let l1 = Exact::from(sensitivity.l1).times(&Exact::from(mechanism.l1_column_sum()));
-    let l2_squared = columns(sensitivity, mechanism)?;
     let mut scale = pure_scale(&l1, budget.pure_epsilon())?;
+    let mut by_nodes = f64::INFINITY;
     if mechanism.is_causal() {
+        let l2_squared = columns(sensitivity, mechanism.capped_column_sum(sensitivity.spread))?;
+        by_nodes = l2_squared.rounded_up()?.to_f64();
         if let Some(rho) = budget.rho() {
             scale = lesser(scale, concentrated_scale(&l2_squared, rho.get())?);
         }
@@ -79,7 +81,7 @@ fn laplace(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism)
         noise_divisor: 1 << mechanism.noise_bits(),
         exact_accounting: false,
         l1: l1.rounded_up()?.to_f64(),
-        l2_squared: if mechanism.is_causal() { l2_squared.rounded_up()?.to_f64() } else { f64::INFINITY },
+        l2_squared: by_nodes,
     })
 }
 
@@ -135,16 +137,17 @@ fn gaussian(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism
 /// The ways to protect the releases of a mechanism.
 fn routes(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism) -> Vec<Result<Protected>> {
     let mut routes = Vec::new();
+    // Not cheap where the events of a step are limited: computed once.
+    let capped = mechanism.capped_column_sum(sensitivity.spread);
     // Without integral node sums there are only the releases.
-    if mechanism.capped_column_sum(sensitivity.spread) < u128::MAX || mechanism.gaussian_shift().is_none() {
-        let own = 1 << mechanism.noise_bits();
-        let of = |divisor: u64| {
-            let finer = Exact::from(u128::from(divisor / own).pow(2));
-            let squared = columns(sensitivity, mechanism)?.times(&finer);
-            Ok(Protected { squared, divisor, exact_accounting: false })
+    if capped < u128::MAX || mechanism.gaussian_shift().is_none() {
+        let integral = mechanism.fraction_bits() == 0;
+        let protected = |own: Exact| {
+            let refinement = if integral { refinement(budget, &own) } else { 1 };
+            let squared = own.times(&Exact::from(u128::from(refinement).pow(2)));
+            Protected { squared, divisor: refinement << mechanism.noise_bits(), exact_accounting: false }
         };
-        let refinement = if mechanism.fraction_bits() == 0 { refinement(budget, sensitivity, mechanism) } else { 1 };
-        routes.push(of(own * refinement));
+        routes.push(columns(sensitivity, capped).map(protected));
     }
     if let Some(shift) = mechanism.gaussian_shift() {
         let (divisor, squared) = shift.on_fine_grid(sensitivity.event_size());
@@ -158,12 +161,10 @@ fn routes(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism) 
 }
 
 /// By which power of two the grid of an integral mechanism must be refined for the discreteness of the noise to cost less than
-/// a thousandth of the variance under (ε, δ); 1 under other budgets, which it costs nothing.
-fn refinement(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism) -> u64 {
-    let (Budget::Approximate(epsilon, delta), Ok(squared)) = (*budget, columns(sensitivity, mechanism)) else {
-        return 1;
-    };
-    let Ok(squared) = squared.rounded_up() else { return 1 };
+/// a thousandth of the variance under (ε, δ), from the squared norm on its own grid; 1 under other budgets, which it costs
+/// nothing.
+fn refinement(budget: &Budget, squared: &Exact) -> u64 {
+    let (Budget::Approximate(epsilon, delta), Ok(squared)) = (*budget, squared.rounded_up()) else { return 1 };
     let mu = crate::budget::conversions::mu_for(epsilon, delta);
     let variance = squared.to_f64() / (mu * mu);
     (0..20).map(|bits| 1u64 << bits).find(|r| variance * (*r as f64).powi(2) >= 4096.0).unwrap_or(1 << 20)
@@ -171,15 +172,14 @@ fn refinement(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechani
 
 /// The squared L2 sensitivity of the node sums in squared steps of the mechanism's noise grid: `event² · total · capped column
 /// sum` (see [`Sensitivity`]).
-fn columns(sensitivity: Sensitivity, mechanism: &dyn Mechanism) -> Result<Exact> {
-    let capped = mechanism.capped_column_sum(sensitivity.spread);
-    if capped == u128::MAX {
+fn columns(sensitivity: Sensitivity, capped_column_sum: u128) -> Result<Exact> {
+    if capped_column_sum == u128::MAX {
         return Err(Error::overflow(
             "the sensitivity does not fit exact arithmetic; use a coarser grid or tighter bounds",
         ));
     }
     let total = Exact::from(u128::from(sensitivity.spread.total));
-    Ok(Exact::from(sensitivity.event_squared).times(&total).times(&Exact::from(capped)))
+    Ok(Exact::from(sensitivity.event_squared).times(&total).times(&Exact::from(capped_column_sum)))
 }
 
 /// The same of the releases by exact accounting: `event² · total² · squared · divisor²`, `squared` for one event of size 1.

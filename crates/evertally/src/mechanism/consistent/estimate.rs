@@ -1,75 +1,59 @@
 //! The two passes, in fixed point with certain rounding, and in floating point for single rows.
 
 use super::Shape;
-use crate::mechanism::Cursor;
+use crate::mechanism::at_once::Solve;
 use crate::mechanism::rounding::{FRACTION_BITS, Rounding};
 use crate::noise::Node;
 use num_bigint::BigInt;
-use std::sync::Arc;
-
-/// All releases of a consistent tree, computed at the first step.
-///
-/// Fixed point with `digits` bits behind the grid, coefficients too. A coefficient is off by at most 2^33 units: a share of an
-/// own measurement is a variance, off by one, times a squared weight below 2^32. Values stay below 2^96 (noise below 2^74,
-/// of which a sum has at most 2^21 terms of weight at most 1), so one operation errs by less than 2^130 units, and a
-/// prefix, which passes through at most 42 operations for each of at most 2^21 blocks, by less than 2^(130 + 6 + 21).
-pub(super) struct Estimate {
-    shape: Arc<Shape>,
-    step: u64,
-    /// Releases of all steps, once drawn.
-    releases: Vec<i128>,
-}
 
 /// Bits behind the grid at the first attempt: the error is then below 2^-96 of the grid.
 const DIGITS: u32 = 256;
 /// Bound of the error of a prefix, as a power of two of units.
 const ERROR_BITS: u32 = 160;
 
-impl Estimate {
-    pub(super) fn new(shape: Arc<Shape>) -> Self {
-        Self { shape, step: 0, releases: Vec::new() }
-    }
-
-    fn prepare(&mut self, draw: &mut dyn FnMut(Node) -> i128) {
-        if !self.releases.is_empty() {
-            return;
-        }
-        let shape = self.shape.clone();
-        let noise: Vec<Vec<i128>> = (0..shape.weights.as_slice().len())
+impl Solve for Shape {
+    /// `O(T)`, with ever more digits until every rounding is certain.
+    fn releases(&self, draw: &mut dyn FnMut(Node) -> i128) -> Vec<i128> {
+        let noise: Vec<Vec<i128>> = (0..self.weights.as_slice().len())
             .map(|level| {
                 let node = |index| Node { level: level as u32, index };
-                (0..shape.blocks[level]).map(|index| draw(node(index))).collect()
+                (0..self.blocks[level]).map(|index| draw(node(index))).collect()
             })
             .collect();
         let mut digits = DIGITS;
-        self.releases = loop {
-            if let Some(releases) = self.round_all(&noise, digits) {
+        loop {
+            if let Some(releases) = (Passes { shape: self, digits }).round_all(&noise) {
                 break releases;
             }
             digits *= 2;
-        };
-    }
-
-    /// Every prefix, rounded, or `None` if so many digits do not decide one of them.
-    fn round_all(&self, noise: &[Vec<i128>], digits: u32) -> Option<Vec<i128>> {
-        let rounding = Rounding::new(BigInt::from(1) << ERROR_BITS, digits - FRACTION_BITS);
-        let mut prefix = BigInt::ZERO;
-        let leaves = Passes { shape: &self.shape, digits }.leaves(noise);
-        let round = |leaf| {
-            prefix += leaf;
-            rounding.rounded(&prefix)
-        };
-        leaves.into_iter().map(round).collect()
+        }
     }
 }
 
 /// The estimation in fixed point.
+///
+/// Fixed point with `digits` bits behind the grid, coefficients too. A coefficient is off by at most 2^33 units: a share of an
+/// own measurement is a variance, off by one, times a squared weight below 2^32. Values stay below 2^96 (noise below 2^74,
+/// of which a sum has at most 2^21 terms of weight at most 1), so one operation errs by less than 2^130 units, and a
+/// prefix, which passes through at most 42 operations for each of at most 2^21 blocks, by less than 2^(130 + 6 + 21).
 struct Passes<'a> {
     shape: &'a Shape,
     digits: u32,
 }
 
 impl Passes<'_> {
+    /// Every prefix, rounded, or `None` if so many digits do not decide one of them.
+    fn round_all(&self, noise: &[Vec<i128>]) -> Option<Vec<i128>> {
+        let rounding = Rounding::new(BigInt::from(1) << ERROR_BITS, self.digits - FRACTION_BITS);
+        let mut prefix = BigInt::ZERO;
+        let leaves = self.leaves(noise);
+        let round = |leaf| {
+            prefix += leaf;
+            rounding.rounded(&prefix)
+        };
+        leaves.into_iter().map(round).collect()
+    }
+
     /// Variances and their shares are the same for all complete blocks of a level; only the last block of a level differs.
     fn variance_levels(&self) -> Vec<[BigInt; 2]> {
         let one = BigInt::from(1) << self.digits;
@@ -138,26 +122,6 @@ impl Passes<'_> {
             last = below;
         }
         last
-    }
-}
-
-impl Cursor for Estimate {
-    fn step(&self) -> u64 {
-        self.step
-    }
-
-    /// The first step draws all noise, `O(T)`.
-    fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
-        self.seek(self.step + 1, draw)
-    }
-
-    fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
-        self.step = step;
-        if step == 0 {
-            return 0;
-        }
-        self.prepare(draw);
-        self.releases[step as usize - 1]
     }
 }
 

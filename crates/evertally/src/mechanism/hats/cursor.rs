@@ -2,28 +2,13 @@
 
 use super::normal::Elimination;
 use super::shape::{SLOTS, Shape};
-use crate::mechanism::Cursor;
+use crate::mechanism::at_once::Solve;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::noise::Node;
-use std::sync::Arc;
 
 /// The single steps' estimates are rounded to `2^-20` of the grid: 2^22 of them are together off by less than the rounding of
 /// a release.
 const STEP_BITS: u32 = 20;
-
-/// All releases of a mechanism of hats, computed at the first step.
-pub(super) struct Correction {
-    shape: Arc<Shape>,
-    step: u64,
-    /// Releases of all steps, once drawn.
-    releases: Vec<i128>,
-}
-
-impl Correction {
-    pub(super) fn new(shape: Arc<Shape>) -> Self {
-        Self { shape, step: 0, releases: Vec::new() }
-    }
-}
 
 /// The node of a single step, counted from 1.
 pub(super) fn step_node(step: u64) -> Node {
@@ -73,7 +58,13 @@ fn rounded_quotient(numerator: i128, denominator: i128) -> i128 {
     (numerator + denominator / 2).div_euclid(denominator)
 }
 
-/// The releases' noise in units of `2^-FRACTION_BITS`.
+impl Solve for Shape {
+    /// In units of `2^-FRACTION_BITS`; `O(T + n l²)`.
+    fn releases(&self, draw: &mut dyn FnMut(Node) -> i128) -> Vec<i128> {
+        releases(self, draw)
+    }
+}
+
 fn releases(shape: &Shape, draw: &mut dyn FnMut(Node) -> i128) -> Vec<i128> {
     let (estimates, discrepancies) = discrepancies(shape, draw);
     let unit = 1.0 / f64::from(1 << STEP_BITS);
@@ -93,26 +84,4 @@ fn releases(shape: &Shape, draw: &mut dyn FnMut(Node) -> i128) -> Vec<i128> {
         }
     }
     releases
-}
-
-impl Cursor for Correction {
-    fn step(&self) -> u64 {
-        self.step
-    }
-
-    /// The first step draws all noise and solves, `O(T + n l²)`.
-    fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
-        self.seek(self.step + 1, draw)
-    }
-
-    fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
-        self.step = step;
-        if step == 0 {
-            return 0;
-        }
-        if self.releases.is_empty() {
-            self.releases = releases(&self.shape, draw);
-        }
-        self.releases[step as usize - 1]
-    }
 }

@@ -198,7 +198,7 @@ proptest::proptest! {
         let mut alone = |node: Node| noise(node, bits);
         let (with_data, without) = (cursor::discrepancies(shape, &mut protected), cursor::discrepancies(shape, &mut alone));
         proptest::prop_assert_eq!(with_data.1, without.1);
-        let (mut seen, mut hidden) = (Correction::new(shape.clone()), Correction::new(shape.clone()));
+        let (mut seen, mut hidden) = (AtOnce::new(shape.clone()), AtOnce::new(shape.clone()));
         let mut count = 0i128;
         for x in &data[..horizon as usize] {
             count += i128::from(*x);

@@ -17,9 +17,9 @@ mod frozen;
 
 use super::weights::Weights;
 use crate::mechanism::rounding::FRACTION_BITS;
-use crate::mechanism::row_norms::RowNorms;
+use crate::mechanism::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::truncation::{ROUNDING, in_noise_steps, noise_bits};
-use crate::mechanism::{ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, Spread, check_horizon};
+use crate::mechanism::{ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, RowLaw, Spread, check_horizon};
 use crate::noise::Node;
 use crate::{Error, Result};
 use cursor::FilterCursor;
@@ -146,7 +146,7 @@ impl Mechanism for OptimalFilter {
     }
 
     fn laplace_refusal(&self) -> Option<&'static str> {
-        Some("its L1 sensitivity grows with the square root of the horizon")
+        Some(GROWING_L1)
     }
 
     fn is_causal(&self) -> bool {
@@ -157,17 +157,7 @@ impl Mechanism for OptimalFilter {
         false
     }
 
-    fn row_norm_squared(&self, step: u64) -> f64 {
-        self.row_norms.at(step)
-    }
-
-    fn max_row_norm_squared(&self) -> f64 {
-        self.row_norms.max()
-    }
-
-    fn mean_row_norm_squared(&self) -> f64 {
-        self.row_norms.mean()
-    }
+    row_norms_of_table!();
 
     /// Under Gaussian noise, the only one, the number of terms does not matter.
     fn row_law(&self, step: u64) -> RowLaw {

@@ -1,21 +1,12 @@
 //! The exact release: see the header of the mechanism.
 
 use super::Shape;
-use crate::mechanism::Cursor;
+use crate::mechanism::at_once::Solve;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::noise::Node;
-use std::sync::Arc;
 
 /// Bits behind the grid of `ζ` and `δ`.
 pub(super) const DIGITS: u32 = 32;
-
-/// All releases, computed at the first step.
-pub(super) struct Release {
-    shape: Arc<Shape>,
-    step: u64,
-    /// Releases of all steps, once drawn.
-    releases: Vec<i128>,
-}
 
 /// `ζ = z/w` in units of `2^-32`, halves up. fits: noise is below 2^74 at any scale a plan can mean.
 pub(super) fn share(noise: i128, weight: u32) -> i128 {
@@ -53,8 +44,10 @@ impl Shape {
         };
         moved.into_iter().map(add).collect()
     }
+}
 
-    /// The noise of all releases.
+impl Solve for Shape {
+    /// `O(T + n² + entries)`.
     fn releases(&self, draw: &mut dyn FnMut(Node) -> i128) -> Vec<i128> {
         let mut level = |level: u32, count: usize| -> Vec<i128> {
             (0..count as u64).map(|index| draw(Node { level, index })).collect()
@@ -69,33 +62,5 @@ impl Shape {
             rounded(sum) + correction
         };
         shares.into_iter().zip(corrections).map(close).collect()
-    }
-}
-
-impl Release {
-    pub(super) fn new(shape: Arc<Shape>) -> Self {
-        Self { shape, step: 0, releases: Vec::new() }
-    }
-}
-
-impl Cursor for Release {
-    fn step(&self) -> u64 {
-        self.step
-    }
-
-    /// The first step draws all noise, `O(T + n² + entries)`.
-    fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
-        self.seek(self.step + 1, draw)
-    }
-
-    fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
-        self.step = step;
-        if step == 0 {
-            return 0;
-        }
-        if self.releases.is_empty() {
-            self.releases = self.shape.releases(draw);
-        }
-        self.releases[step as usize - 1]
     }
 }
