@@ -331,3 +331,42 @@ fn too_fine_a_grid_gives_way() {
     let huge = PlanRequest { values: Values::Sum { lower: 0, upper: i64::MAX }, ..request };
     assert!(huge.plan().is_err_and(|e| e.to_string().contains("grid steps")));
 }
+
+/// Laplace noise under (ε, δ) is certified for every placement of several events of any size, by brute force over their nodes.
+#[test]
+fn several_events_of_any_size_are_certified_under_approximate_privacy() {
+    use crate::budget::loss::{self, ShiftProfile};
+    let (epsilon, delta) = (Epsilon::new(1.0).unwrap(), Delta::new(1e-3).unwrap());
+    for (mechanism, neighbours) in ["binary", "kary(k=3)", "smooth"]
+        .into_iter()
+        .flat_map(|name| [Neighbours::AddRemove, Neighbours::ReplaceOne].map(|neighbours| (name, neighbours)))
+    {
+        let request = PlanRequest {
+            unit: Unit::person(3),
+            values: Values::Sum { lower: -2, upper: 5 },
+            neighbours,
+            mechanism: mechanism.parse().ok(),
+            noise: Some(NoiseKind::Laplace),
+            ..PlanRequest::count(12, Budget::Approximate(epsilon, delta))
+        };
+        let plan = request.plan().unwrap();
+        let DiscreteLaw::Laplace(law) = plan.law() else { panic!("a Laplace law") };
+        let columns = plan.mechanism().dense().r.transpose();
+        let spent = |shift: &dyn Fn(usize) -> f64| {
+            let shifts: Vec<_> = (0..columns.shape().1).map(|n| (shift(n).abs() as u64, 1)).collect();
+            ShiftProfile::new(&shifts).map_or(0.0, |moved| loss::delta_of_laplace(law.scale(), &moved, epsilon))
+        };
+        let mut worst = 0.0f64;
+        for a in 0..12 {
+            worst = worst.max(match neighbours {
+                Neighbours::AddRemove => spent(&|n| 15.0 * columns.row(a)[n]),
+                Neighbours::ReplaceOne => {
+                    let moved = (0..12).map(|b| spent(&|n| 15.0 * (columns.row(a)[n] - columns.row(b)[n])));
+                    moved.fold(spent(&|n| 21.0 * columns.row(a)[n]), f64::max)
+                }
+            });
+        }
+        let reached = neighbours == Neighbours::ReplaceOne || worst > 0.9 * delta.get();
+        assert!(worst <= delta.get() && reached, "{mechanism}, {neighbours:?}: {worst}");
+    }
+}
