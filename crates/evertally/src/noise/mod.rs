@@ -31,6 +31,7 @@
 
 mod bernoulli;
 mod bits;
+pub mod bridge;
 mod chacha;
 mod gaussian;
 mod geometric;
