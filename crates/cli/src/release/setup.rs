@@ -243,6 +243,7 @@ fn plan(args: &ReleaseArgs, calendar: &StepCalendar, groups: Option<&GroupTable>
         unit,
         neighbours: args.neighbours.unwrap_or(Neighbours::AddRemove),
         values: values(args, grid)?,
+        sums_per_event: 1,
         grid,
         mechanism: args.mechanism,
         noise: args.noise,

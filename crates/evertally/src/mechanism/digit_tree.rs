@@ -13,8 +13,11 @@
 //! number of digits of `T`. Step 1 reaches `h`: its block at level `l < h` is first used at step
 //! `max_l + 1` where `max_l ≤ T - 1` is the largest number of `l` digits. Hence `s1 = s2² = h` exactly.
 
+mod walk;
+
 use super::digits::DigitSystem;
-use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Spread, check_horizon, exact_by_dense_twin};
+use super::walk::MAX_DEPTH;
+use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Spread, Walk, check_horizon, exact_by_dense_twin};
 use crate::noise::Node;
 use crate::{Error, Result};
 
@@ -116,6 +119,12 @@ impl Mechanism for DigitTree {
             Variant::Binary | Variant::Additive => Some(self.column_norms().l2_squared),
             Variant::Subtractive => exact_by_dense_twin(self),
         }
+    }
+
+    /// Not where a path may have more than 128 blocks.
+    fn walk(&self) -> Option<Box<dyn Walk>> {
+        let walk = walk::DigitWalk::new(&self.digits, self.horizon)?;
+        (self.max_row_norm_squared() <= f64::from(MAX_DEPTH)).then(|| Box::new(walk) as _)
     }
 
     fn row_norm_squared(&self, step: u64) -> f64 {

@@ -31,6 +31,11 @@ impl DigitSystem {
         Self { base, below, levels, offset: u128::from(below) * repunit }
     }
 
+    /// What is added to a step to make all its digits non-negative.
+    pub(super) fn offset(&self) -> u128 {
+        self.offset
+    }
+
     /// The digits of `step`, lowest level first, with the leading part: `visit(level, digit, lead)` where
     /// `lead = Σ_{j ≥ level} d_j k^{j-level}`.
     pub(super) fn for_each_digit(&self, step: u64, mut visit: impl FnMut(u32, i64, u64)) {

@@ -31,6 +31,7 @@ mod smooth;
 mod square_root;
 mod trie;
 mod truncation;
+mod walk;
 mod wide;
 
 pub use blt::{Blt, BufferChoice, Buffers};
@@ -47,6 +48,7 @@ pub use pure_optimal::PureOptimum;
 pub use shift::GaussianShift;
 pub use smooth::Smooth;
 pub use square_root::SquareRoot;
+pub use walk::Walk;
 
 use crate::noise::Node;
 use crate::{Error, Result};
@@ -161,6 +163,12 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// Whether the noise of any single step is reached in `O(log T)` draws.
     fn random_access(&self) -> bool {
         true
+    }
+
+    /// The paths along which the noise of the steps adds up, where it is a sum along the paths of a trie: such noise can be
+    /// sampled lazily.
+    fn walk(&self) -> Option<Box<dyn Walk>> {
+        None
     }
 
     /// `‖L_t‖²` of one step, `1 ≤ step ≤ T`. `O(log T)`.

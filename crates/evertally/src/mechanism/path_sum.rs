@@ -21,10 +21,11 @@
 //! of one number, see [`levels`].
 
 mod levels;
+mod walk;
 
 use super::trie::Subtree;
 use super::{
-    ColumnNorms, Cursor, DensePair, GaussianShift, Levels, MAX_HORIZON, Mechanism, RowLaw, Spread, check_horizon,
+    ColumnNorms, Cursor, DensePair, GaussianShift, Levels, MAX_HORIZON, Mechanism, RowLaw, Spread, Walk, check_horizon,
 };
 use crate::noise::Node;
 use crate::{Error, Result};
@@ -155,6 +156,10 @@ impl Mechanism for PathSum {
 
     fn laplace_refusal(&self) -> Option<&'static str> {
         Some("its privacy is that of the covariance of the releases, which Laplace noise is not described by")
+    }
+
+    fn walk(&self) -> Option<Box<dyn Walk>> {
+        Some(Box::new(walk::LevelWalk::new(self.weights.as_slice())))
     }
 
     fn row_norm_squared(&self, _step: u64) -> f64 {

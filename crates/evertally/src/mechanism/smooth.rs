@@ -12,9 +12,11 @@
 //! the `j`-th top position is read first at step `C(h-j, zeros-j)`. Since all steps below that have a zero there, the
 //! exact sensitivity is `s1 = s2² = zeros - #{j ≥ 1 : C(h-j, zeros-j) > T}`, reached by step 1.
 
+mod walk;
+
 use super::combinations::{Binomials, next_combination};
 use super::trie::Subtree;
-use super::{ColumnNorms, Cursor, GaussianShift, MAX_HORIZON, Mechanism, NamedShape, Spread, check_horizon};
+use super::{ColumnNorms, Cursor, GaussianShift, MAX_HORIZON, Mechanism, NamedShape, Spread, Walk, check_horizon};
 use crate::noise::Node;
 use crate::{Error, Result};
 use std::collections::HashMap;
@@ -166,6 +168,11 @@ impl Mechanism for Smooth {
     fn gaussian_shift(&self) -> Option<GaussianShift> {
         let ones = self.ones();
         Some(GaussianShift::of_trie(self.exact_l2_squared()?, 1, 1, ones, f64::from(ones)))
+    }
+
+    fn walk(&self) -> Option<Box<dyn Walk>> {
+        let binomials = self.binomials.clone();
+        Some(Box::new(walk::LeafWalk { height: self.height, ones: self.ones(), binomials }))
     }
 
     fn row_norm_squared(&self, _step: u64) -> f64 {

@@ -25,16 +25,26 @@ pub enum Purpose<'a> {
     State,
     /// Authenticates a ledger of released steps. Tag 3.
     Ledger,
+    /// The noise of a vector of running sums, every one drawn from its nodes: see [`KeyedNoise::of_sum`]. Tag 4.
+    Sums,
+    /// The noise of a vector of running sums, drawn from one read to the next: see [`KeyedNoise::bits_of_read`]. The byte
+    /// names the way of sampling. Tag 5.
+    Reads(u8),
+    /// Hashes the keys of a sketch. Tag 6.
+    Hashing,
 }
 
 impl<'a> Purpose<'a> {
     /// The tag and the bytes that go into the hash. Tags are frozen: a new purpose takes a new tag.
-    fn encoding(self) -> (u8, &'a [u8]) {
+    fn encoding(&'a self) -> (u8, &'a [u8]) {
         match self {
             Purpose::Total => (0, &[]),
             Purpose::Group(bytes) => (1, bytes),
             Purpose::State => (2, &[]),
             Purpose::Ledger => (3, &[]),
+            Purpose::Sums => (4, &[]),
+            Purpose::Reads(way) => (5, std::slice::from_ref(way)),
+            Purpose::Hashing => (6, &[]),
         }
     }
 }
@@ -144,7 +154,44 @@ impl KeyedNoise {
     /// ```
     #[inline]
     pub fn bits(&self, node: Node) -> NodeBits<'_> {
-        NodeBits { key: &self.key, node, block: chacha::block(&self.key, 0, node), number: 0, position: 0 }
+        NodeBits::from(&self.key, node, 0, u32::MAX)
+    }
+
+    /// The noise of one of a vector's running sums, as if it were a stream of its own. Its key is the first half of a ChaCha20
+    /// block of this key with the sum's number as its nonce: the nodes of [`Purpose::Sums`] serve nothing else. Costs one block.
+    ///
+    /// ```
+    /// # use evertally::noise::{KeyedNoise, Node, Purpose, RandomBits, SecretKey, StreamName};
+    /// # let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Sums);
+    /// let node = Node { level: 0, index: 0 };
+    /// assert_ne!(noise.of_sum(0).bits(node).next_u64(), noise.of_sum(1).bits(node).next_u64());
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn of_sum(&self, sum: u64) -> KeyedNoise {
+        let mut block = chacha::block(&self.key, 0, Node { level: 0, index: sum });
+        let derived = Self::from_subkey(block[..32].try_into().expect("half a block"));
+        block.zeroize();
+        derived
+    }
+
+    /// The bits of a read of one of a vector's running sums (below 2⁴⁸) at a step: ChaCha20 with the 16 bits of a block
+    /// counter, the 48 of the sum and the 64 of the step, little endian, in the place of counter and nonce. They serve
+    /// [`Purpose::Reads`] only, under keys of its own. Costs one block.
+    ///
+    /// ```
+    /// # use evertally::noise::{KeyedNoise, Purpose, RandomBits, SecretKey, StreamName};
+    /// # let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Reads(0));
+    /// assert_ne!(noise.bits_of_read(1, 5).next_u64(), noise.bits_of_read(1, 6).next_u64());
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the number of the sum is 2⁴⁸ or more.
+    #[inline]
+    pub fn bits_of_read(&self, sum: u64, step: u64) -> NodeBits<'_> {
+        assert!(sum < 1 << 48, "sums are numbered below 2^48");
+        let first = (sum as u32) << 16;
+        NodeBits::from(&self.key, Node { level: (sum >> 16) as u32, index: step }, first, first | 0xffff)
     }
 }
 
@@ -158,8 +205,8 @@ impl fmt::Debug for KeyedNoise {
 ///
 /// The bytes are not overwritten when this is dropped: they are as secret as the value drawn from them, which lives on.
 ///
-/// A node has 2³² blocks of 64 bytes; a draw reads 64 bytes with a probability of a few percent, and the exhaustion of
-/// all blocks, which panics, has probability less than 2⁻¹⁰⁰⁰.
+/// A node has 2³² blocks of 64 bytes, a read 2¹⁶; a draw reads 64 bytes with a probability of a few percent, and the
+/// exhaustion of all blocks, which panics, has probability less than 2⁻¹⁰⁰⁰.
 ///
 /// ```
 /// use evertally::noise::{KeyedNoise, Node, NodeBits, Purpose, RandomBits, SecretKey};
@@ -174,15 +221,21 @@ pub struct NodeBits<'a> {
     key: &'a [u32; 8],
     node: Node,
     block: [u8; BLOCK],
-    /// Counter of `block`.
+    /// Counter of `block`, and of the last block there is.
     number: u32,
+    last: u32,
     /// How many bytes of `block` have been read, at most 64.
     position: usize,
 }
 
 const BLOCK: usize = 64;
 
-impl NodeBits<'_> {
+impl<'a> NodeBits<'a> {
+    #[inline]
+    fn from(key: &'a [u32; 8], node: Node, first: u32, last: u32) -> Self {
+        NodeBits { key, node, block: chacha::block(key, first, node), number: first, last, position: 0 }
+    }
+
     #[cfg(test)]
     pub(super) fn skip_to_last_block(&mut self) {
         self.number = u32::MAX;
@@ -194,7 +247,8 @@ impl NodeBits<'_> {
     fn take_across<const N: usize>(&mut self) -> [u8; N] {
         std::array::from_fn(|_| {
             if self.position == BLOCK {
-                self.number = self.number.checked_add(1).expect("a node has 2^32 blocks, and no draw reads as many");
+                assert!(self.number < self.last, "no draw reads all blocks of its name");
+                self.number += 1;
                 self.block = chacha::block(self.key, self.number, self.node);
                 self.position = 0;
             }

@@ -42,6 +42,7 @@ mod law;
 mod lazy;
 mod name;
 mod node;
+mod normal;
 mod ratio;
 mod uniform;
 
@@ -58,5 +59,6 @@ pub use laplace::DiscreteLaplace;
 pub use law::DiscreteLaw;
 pub use name::StreamName;
 pub use node::Node;
+pub use normal::standard_normal;
 pub use ratio::Ratio;
 pub use uniform::uniform_below;

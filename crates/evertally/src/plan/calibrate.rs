@@ -100,11 +100,12 @@ fn concentrated_scale(l2_squared: &Exact, rho: f64) -> Result<Ratio> {
     Exact::decimal(squared.to_f64().sqrt() * (1.0 + 1e-14)).rounded_up()
 }
 
-/// Which nodes one unit's change moves: in each class, all events of the unit together move one node by at most the whole
+/// Which nodes one unit's change moves: in each running sum and class, all events of the unit together move one node by at most the whole
 /// amount, or several by as much in all, which is no worse. `None` where that is too large to be counted.
 fn profile(sensitivity: Sensitivity, mechanism: &dyn Mechanism) -> Option<ShiftProfile> {
-    let size = u64::try_from(sensitivity.l1).ok()?;
-    let shift = |(weight, count): (u64, u64)| Some((weight.checked_mul(size)?, count));
+    // An event is added to a sum once: every sum has its share of the norm.
+    let size = u64::try_from(sensitivity.l1 / u128::from(sensitivity.sums)).ok()?;
+    let shift = |(weight, count): (u64, u64)| Some((weight.checked_mul(size)?, count.checked_mul(sensitivity.sums)?));
     let shifts: Option<Vec<_>> = mechanism.shift_classes().into_iter().map(shift).collect();
     ShiftProfile::new(&shifts?).ok()
 }

@@ -73,7 +73,7 @@ fn serves(name: MechanismName, kind: NoiseKind, horizon: u64) -> bool {
 
 pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     // Refuse senseless requests before any search hides them behind "no candidate".
-    let sensitivity = Sensitivity::of(request.unit, request.neighbours, request.values, request.horizon)?;
+    let sensitivity = request.sensitivity()?;
     let kinds = match (request.noise, &request.budget) {
         (Some(kind), _) => vec![kind],
         (None, Budget::Pure(_)) => vec![NoiseKind::Laplace],
@@ -115,7 +115,7 @@ fn built(request: &PlanRequest, kind: NoiseKind, shape: &NamedShape) -> Vec<Resu
 
 /// The same mechanism and law under the budget of another request.
 pub(super) fn recalibrated(request: &PlanRequest, found: &Candidate) -> Result<Candidate> {
-    let sensitivity = Sensitivity::of(request.unit, request.neighbours, request.values, request.horizon)?;
+    let sensitivity = request.sensitivity()?;
     candidate(request, sensitivity, found.kind, found.mechanism.clone())
 }
 

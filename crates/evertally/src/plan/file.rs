@@ -25,8 +25,19 @@ struct PlanFile {
     values: Values,
     budget: Budget,
     noise: DiscreteLaw,
+    /// Left out where it is 1, so that plans of earlier versions keep their digest.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    sums_per_event: u64,
     #[serde(default)]
     meaning: BTreeMap<String, String>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn is_one(sums: &u64) -> bool {
+    *sums == 1
 }
 
 impl From<&Plan> for PlanFile {
@@ -43,6 +54,7 @@ impl From<&Plan> for PlanFile {
             values: request.values,
             budget: request.budget,
             noise: plan.law,
+            sums_per_event: request.sums_per_event,
             meaning: request.meaning.clone(),
         }
     }
@@ -68,6 +80,7 @@ impl TryFrom<PlanFile> for Plan {
             unit: file.unit,
             neighbours: file.neighbours,
             values: file.values,
+            sums_per_event: file.sums_per_event,
             grid: file.grid,
             mechanism: Some(file.mechanism),
             noise: Some(kind),
@@ -99,8 +112,13 @@ impl<'de> Deserialize<'de> for Plan {
     }
 }
 
-/// BLAKE3 of the plan in postcard form, in a context of its own.
+/// BLAKE3 of the plan in postcard form, in a context of its own; another one where the form has a number more.
 pub(super) fn digest(plan: &Plan) -> [u8; 32] {
     let bytes = postcard::to_allocvec(&PlanFile::from(plan)).expect("a plan is plain data");
-    blake3::derive_key("evertally 1 plan digest", &bytes)
+    let context = if plan.request.sums_per_event == 1 {
+        "evertally 1 plan digest"
+    } else {
+        "evertally 1 plan digest of a vector"
+    };
+    blake3::derive_key(context, &bytes)
 }

@@ -50,6 +50,9 @@ pub struct PlanRequest {
     pub neighbours: Neighbours,
     /// What one event contributes.
     pub values: Values,
+    /// How many running sums one event is added to, at most, with a value between the bounds in each; 1 for counts and
+    /// groups, the number of rows for a sketch. Every sum has noise of its own, and the budget covers all of them.
+    pub sums_per_event: u64,
     /// The distance between neighbouring values; noise lives on the same grid.
     pub grid: Grid,
     /// The factorization, or `None` for the one with the least error.
@@ -76,6 +79,7 @@ impl PlanRequest {
             unit: Unit::Event,
             neighbours: Neighbours::AddRemove,
             values: Values::Count,
+            sums_per_event: 1,
             grid: Grid::ONE,
             mechanism: None,
             noise: None,
@@ -84,6 +88,14 @@ impl PlanRequest {
             prepared: Prepared::default(),
             meaning: BTreeMap::new(),
         }
+    }
+
+    /// How far one unit's change can move the data.
+    ///
+    /// # Errors
+    /// If a parameter is out of range, or the numbers do not fit 128 bits.
+    pub fn sensitivity(&self) -> Result<Sensitivity> {
+        Sensitivity::of(self.unit, self.neighbours, self.values, self.horizon)?.in_sums(self.sums_per_event)
     }
 
     /// Calibrates the noise, choosing mechanism and law where they are left open.

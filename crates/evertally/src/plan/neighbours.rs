@@ -117,6 +117,8 @@ pub struct Sensitivity {
     pub event_squared: u128,
     /// How the unit's events may be spread.
     pub spread: Spread,
+    /// How many running sums an event is added to; already counted in the norms.
+    pub sums: u64,
 }
 
 impl Sensitivity {
@@ -147,15 +149,15 @@ impl Sensitivity {
         let mass = u128::from(spread.total) * largest;
         let square = largest * largest;
         Ok(match neighbours {
-            Neighbours::AddRemove => Self { l1: mass, event_squared: square, spread },
+            Neighbours::AddRemove => Self { l1: mass, event_squared: square, spread, sums: 1 },
             Neighbours::ReplaceOne => {
                 let apart = square.checked_mul(2).ok_or_else(too_large)?;
                 let l1 = mass.checked_mul(2).ok_or_else(too_large)?;
                 if lower < 0 && upper > 0 {
                     let spread = Spread { per_step: spread.total, ..spread };
-                    Self { l1, event_squared: apart.max(span * span), spread }
+                    Self { l1, event_squared: apart.max(span * span), spread, sums: 1 }
                 } else {
-                    Self { l1, event_squared: apart, spread }
+                    Self { l1, event_squared: apart, spread, sums: 1 }
                 }
             }
         })
@@ -163,10 +165,33 @@ impl Sensitivity {
 }
 
 impl Sensitivity {
-    /// The largest size of one event, or half of it.
+    /// The same where every event is added to up to `sums` different running sums, each with noise of its own.
+    ///
+    /// Let `u_c` be the part of the counts `u` that falls into sum `c`: `Σ_c u_c ≤ sums · u`. No node sum of `u_c` exceeds
+    /// the bound that holds for `u`, so that `Σ_c ‖R u_c‖² ≤ Σ_c Σ_i u_c(i) · capped ≤ sums · total · capped`: all norms are
+    /// multiplied by `sums`, whether the events of a unit meet in the same sums or not. Where values of opposite sign are
+    /// swapped, a pair of events moves `sums` places by at most the span each, or twice as many by `v`, and the norms of pairs
+    /// add up.
+    ///
+    /// # Errors
+    /// If `sums` is 0, or the numbers do not fit 128 bits.
+    pub fn in_sums(self, sums: u64) -> Result<Self> {
+        if sums == 0 {
+            return Err(Error::invalid("an event must be added to at least 1 running sum, got 0"));
+        }
+        let times = |x: u128| x.checked_mul(sums.into());
+        match (times(self.l1), times(self.event_squared)) {
+            (Some(l1), Some(event_squared)) => Ok(Self { l1, event_squared, sums, ..self }),
+            _ => {
+                Err(Error::overflow("the sensitivity does not fit exact arithmetic; use a coarser grid or fewer sums"))
+            }
+        }
+    }
+
+    /// The largest size of one event in one sum, or half of it.
     pub(super) fn event_size(&self) -> f64 {
-        // `l1` is the total times that size, or twice as much.
-        self.l1 as f64 / (2.0 * self.spread.total as f64)
+        // `l1` is the total times that size, in every sum, or twice as much.
+        self.l1 as f64 / (2.0 * self.sums as f64 * self.spread.total as f64)
     }
 }
 

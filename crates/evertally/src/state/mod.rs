@@ -2,14 +2,15 @@
 //!
 //! A state holds the exact sums of the data so far (keep it as safe as the data) and no noise: noise is recomputed from
 //! the key. Where the noise of a release depends on the data (a BLT rounds the sums it protects), a state of version 2
-//! holds the [memory](crate::mechanism::Cursor::memory) of the mechanism for every stream, too. Layout, all integers little
-//! endian:
+//! holds the [memory](crate::mechanism::Cursor::memory) of the mechanism for every stream, too. A vector
+//! ([`LazyVector`](crate::stream::LazyVector)) has version 3, with the sums that are not 0 and **the noise** that was read, unless
+//! it is drawn from the key. Layout, all integers little endian:
 //!
 //! | bytes | content |
 //! |---|---|
 //! | 16 | magic `evertally state\n` |
-//! | 4 | version, 1 or 2 |
-//! | … | body in postcard form: plan digest, key id, stream name, layout, step, sums; in version 2 then the memories |
+//! | 4 | version, 1 to 3 |
+//! | … | body in postcard form: plan digest, key id, stream name, layout; then step and sums, in version 2 then the memories; in version 3 step, sums, events of the open step and cells |
 //! | 32 | BLAKE3 keyed hash of everything before, key = the stream's `State` key |
 //!
 //! The keyed hash refuses damaged bytes, and bytes that someone without the key has changed. It cannot refuse an older
@@ -17,7 +18,9 @@
 
 use crate::noise::{KeyId, Purpose, SecretKey, StreamName, mac_key};
 use crate::plan::Plan;
+use crate::stream::Sampling;
 use crate::{Error, Result};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
@@ -26,6 +29,8 @@ const MAGIC: &[u8; 16] = b"evertally state\n";
 /// Version of a state without memories, and of one with them.
 const PLAIN: u32 = 1;
 const WITH_MEMORY: u32 = 2;
+/// Version of a vector's state.
+const VECTOR: u32 = 3;
 const HEADER: usize = MAGIC.len() + 4;
 const CHECK: usize = 32;
 
@@ -36,6 +41,13 @@ pub(crate) enum Layout {
     Total,
     /// One per group; digest of the declared groups.
     Groups([u8; 32]),
+    /// A vector of running sums.
+    Vector {
+        /// Number of running sums.
+        coordinates: u64,
+        /// How their noise is drawn.
+        sampling: Sampling,
+    },
 }
 
 /// The changing part of a state.
@@ -66,12 +78,16 @@ pub(crate) struct StateId {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Body {
+struct Body<S> {
     plan_digest: [u8; 32],
     key_id: [u8; 16],
     name: String,
     layout: Layout,
-    saved: Saved,
+    saved: S,
+}
+
+fn damaged() -> Error {
+    Error::state("the saved state is damaged; restore an undamaged copy")
 }
 
 impl StateId {
@@ -83,20 +99,30 @@ impl StateId {
 
     /// The bytes of a state.
     pub(crate) fn seal(&self, saved: &Saved) -> Vec<u8> {
+        if saved.memories.is_empty() {
+            self.sealed(PLAIN, saved, vec![])
+        } else {
+            self.sealed(WITH_MEMORY, saved, postcard::to_allocvec(&saved.memories).expect("a state is plain data"))
+        }
+    }
+
+    /// The bytes of a vector's state.
+    pub(crate) fn seal_vector<S: Serialize>(&self, saved: &S) -> Vec<u8> {
+        self.sealed(VECTOR, saved, vec![])
+    }
+
+    fn sealed<S: Serialize>(&self, version: u32, saved: &S, more: Vec<u8>) -> Vec<u8> {
         let body = Body {
             plan_digest: self.plan_digest,
             key_id: *self.key_id.as_bytes(),
             name: self.name.as_str().to_owned(),
             layout: self.layout,
-            saved: saved.clone(),
+            saved,
         };
-        let version = if saved.memories.is_empty() { PLAIN } else { WITH_MEMORY };
         let mut bytes = MAGIC.to_vec();
         bytes.extend(version.to_le_bytes());
         bytes.extend(postcard::to_allocvec(&body).expect("a state is plain data"));
-        if version == WITH_MEMORY {
-            bytes.extend(postcard::to_allocvec(&saved.memories).expect("a state is plain data"));
-        }
+        bytes.extend(more);
         let check = blake3::keyed_hash(&self.check_key, &bytes);
         bytes.extend(check.as_bytes());
         bytes
@@ -104,34 +130,60 @@ impl StateId {
 
     /// Reads bytes back, if they are whole and belong here.
     pub(crate) fn open(&self, bytes: &[u8], horizon: u64, streams: usize) -> Result<Saved> {
-        let damaged = || Error::state("the saved state is damaged; restore an undamaged copy");
+        let mut memories = vec![];
+        let (version, mut saved): (u32, Saved) = self.opened(bytes, &[PLAIN, WITH_MEMORY], |version, rest| {
+            if version == PLAIN {
+                return Ok(rest);
+            }
+            let (read, rest) = postcard::take_from_bytes(rest).map_err(|_| damaged())?;
+            memories = read;
+            Ok(rest)
+        })?;
+        let expected = if version == PLAIN { 0 } else { streams };
+        if saved.step > horizon || saved.sums.len() != streams || memories.len() != expected {
+            return Err(damaged());
+        }
+        saved.memories = memories;
+        Ok(saved)
+    }
+
+    /// The same for a vector.
+    pub(crate) fn open_vector<S: DeserializeOwned>(&self, bytes: &[u8]) -> Result<S> {
+        self.opened(bytes, &[VECTOR], |_, rest| Ok(rest)).map(|(_, saved)| saved)
+    }
+
+    /// `more` reads what follows the body and returns what is left.
+    fn opened<'b, S: DeserializeOwned>(
+        &self,
+        bytes: &'b [u8],
+        versions: &[u32],
+        more: impl FnOnce(u32, &'b [u8]) -> Result<&'b [u8]>,
+    ) -> Result<(u32, S)> {
         if bytes.len() < HEADER + CHECK || bytes[..MAGIC.len()] != MAGIC[..] {
             return Err(Error::state("these bytes are not a saved evertally state"));
         }
         let version = u32::from_le_bytes(bytes[MAGIC.len()..HEADER].try_into().expect("4 bytes"));
-        if version != PLAIN && version != WITH_MEMORY {
+        if !(PLAIN..=VECTOR).contains(&version) {
             return Err(Error::state(format!(
-                "the saved state has version {version}, and this program reads versions {PLAIN} and {WITH_MEMORY}"
+                "the saved state has version {version}, and this program reads versions {PLAIN} to {VECTOR}"
             )));
         }
-        let (content, check) = bytes.split_at(bytes.len() - CHECK);
-        let (mut body, mut rest): (Body, _) = postcard::take_from_bytes(&content[HEADER..]).map_err(|_| damaged())?;
-        self.check_owner(&body)?;
-        if version == WITH_MEMORY {
-            (body.saved.memories, rest) = postcard::take_from_bytes(rest).map_err(|_| damaged())?;
+        if !versions.contains(&version) {
+            let (is, not) = if version == VECTOR { ("a vector", "a stream") } else { ("a stream", "a vector") };
+            return Err(Error::state(format!("the saved state is that of {is}, not of {not}")));
         }
+        let (content, check) = bytes.split_at(bytes.len() - CHECK);
+        let (body, rest): (Body<S>, _) = postcard::take_from_bytes(&content[HEADER..]).map_err(|_| damaged())?;
+        self.check_owner(&body)?;
+        let rest = more(version, rest)?;
         // The hash comes after the owner: bytes of another stream fail both, and the owner says why.
         if !bool::from(blake3::keyed_hash(&self.check_key, content).as_bytes().ct_eq(check)) || !rest.is_empty() {
             return Err(damaged());
         }
-        let memories = if version == PLAIN { 0 } else { streams };
-        if body.saved.step > horizon || body.saved.sums.len() != streams || body.saved.memories.len() != memories {
-            return Err(damaged());
-        }
-        Ok(body.saved)
+        Ok((version, body.saved))
     }
 
-    fn check_owner(&self, body: &Body) -> Result<()> {
+    fn check_owner<S>(&self, body: &Body<S>) -> Result<()> {
         let foreign = |what: String| Err(Error::state(format!("the saved state belongs to {what}")));
         if body.name != self.name.as_str() {
             return foreign(format!("stream {:?}, not {:?}", body.name, self.name.as_str()));
@@ -143,7 +195,7 @@ impl StateId {
             return foreign("another key, or is damaged".to_owned());
         }
         if body.layout != self.layout {
-            return foreign("a stream with other groups".to_owned());
+            return foreign("a stream with other groups, or a vector of another kind".to_owned());
         }
         Ok(())
     }

@@ -1,0 +1,43 @@
+//! The paths of a path-sum tree: one stretch a level, from the root down.
+
+use crate::mechanism::walk::Walk;
+
+/// See the [module](self).
+#[derive(Clone, Debug)]
+pub(super) struct LevelWalk {
+    /// Sums of the squared weights, from the root: `lengths[d]` of the first `d` levels.
+    lengths: Vec<u64>,
+    depth: u32,
+}
+
+impl LevelWalk {
+    /// Of the weights of the levels, leaves first.
+    pub(super) fn new(weights: &[u16]) -> Self {
+        let mut lengths = vec![0];
+        for weight in weights.iter().rev() {
+            // fits: at most 63 squares below 2^32.
+            lengths.push(lengths[lengths.len() - 1] + u64::from(*weight).pow(2));
+        }
+        Self { lengths, depth: weights.len() as u32 }
+    }
+}
+
+impl Walk for LevelWalk {
+    fn depth(&self, _step: u64) -> u32 {
+        self.depth
+    }
+
+    /// The levels above the highest bit in which the numbers of the leaves differ.
+    fn shared(&self, earlier: u64, later: u64) -> u32 {
+        let apart = u64::BITS - ((earlier - 1) ^ (later - 1)).leading_zeros();
+        self.depth.saturating_sub(apart)
+    }
+
+    fn length(&self, depth: u32) -> u64 {
+        self.lengths[depth as usize]
+    }
+
+    fn is_uniform(&self) -> bool {
+        self.lengths[self.depth as usize] == u64::from(self.depth)
+    }
+}

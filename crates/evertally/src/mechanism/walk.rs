@@ -1,0 +1,33 @@
+//! Mechanisms whose noise is a sum along the paths of a trie: what a lazy sampler needs to know of them.
+//!
+//! The noise of step `t` is the sum of the nodes on a path from a root. Two steps share the first stretches of their paths
+//! and nothing else, so a step's noise is the end of a walk with independent increments, and all that matters of the
+//! mechanism is where paths part. Each stretch has a *length*, the square of its weight: the variance it adds, or for unit
+//! weights the number of noise variables.
+//!
+//! Steps that share a stretch are consecutive. So what a path leaves behind as time goes on is never walked again, and the
+//! places known on the path of the last step are all that needs to be remembered.
+
+use std::fmt::Debug;
+
+/// The greatest number of stretches on a path: known places are kept as bits of 128.
+pub(super) const MAX_DEPTH: u32 = 128;
+
+/// The paths of a mechanism's steps.
+pub trait Walk: Debug + Send + Sync {
+    /// Number of stretches on the path of a step (1 ..= T): between 1 and 128.
+    fn depth(&self, step: u64) -> u32;
+
+    /// How many stretches the paths of two steps have in common, `1 ≤ earlier < later ≤ T`.
+    fn shared(&self, earlier: u64, later: u64) -> u32;
+
+    /// The length of the first `depth` stretches of any path (0 ..= 128): it rises with `depth`, from 0.
+    fn length(&self, depth: u32) -> u64 {
+        depth.into()
+    }
+
+    /// Whether every stretch has length 1.
+    fn is_uniform(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,123 @@
+//! One cell for every running sum that was touched.
+
+use crate::noise::{KeyedNoise, RandomBits};
+use crate::{Error, Result};
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+
+/// A way to draw the noise of a running sum from one read to the next.
+pub(super) trait Sampler: Send + Sync {
+    /// What is remembered of one running sum.
+    type State: Default + Clone + Serialize + for<'de> Deserialize<'de> + Send;
+
+    /// The noise at a step, not before that of the last read, in whole units of a release. The bits are asked for if
+    /// something is to be drawn.
+    fn noise<R: RandomBits>(&self, state: &mut Self::State, step: u64, bits: impl FnOnce() -> R) -> i128;
+
+    /// Bytes that a state holds outside of itself.
+    fn spilled_bytes(_state: &Self::State) -> usize {
+        0
+    }
+
+    /// Whether a state that was read from a file can be one of a vector of this horizon.
+    fn is_sound(&self, state: &Self::State, horizon: u64) -> bool;
+}
+
+/// The noise of all running sums of a vector.
+pub(super) trait Cells: Send {
+    /// The noise of a running sum at a step, not before that of its last read, in whole units of a release.
+    fn noise(&mut self, coordinate: u64, step: u64) -> i128;
+
+    /// For how many running sums something is remembered.
+    fn touched(&self) -> usize;
+
+    /// Bytes of memory for what is remembered.
+    fn memory_bytes(&self) -> usize;
+
+    /// What is remembered, sorted by coordinate.
+    fn save(&self) -> Vec<u8>;
+
+    /// Puts back what was saved at a step.
+    fn restore(&mut self, saved: &[u8], step: u64) -> Result<()>;
+}
+
+/// Cells with a state each.
+pub(super) struct StateCells<S: Sampler> {
+    sampler: S,
+    keyed: KeyedNoise,
+    states: HashMap<u64, S::State>,
+}
+
+impl<S: Sampler> StateCells<S> {
+    pub(super) fn new(sampler: S, keyed: KeyedNoise) -> Self {
+        Self { sampler, keyed, states: HashMap::new() }
+    }
+}
+
+impl<S: Sampler> Cells for StateCells<S> {
+    fn noise(&mut self, coordinate: u64, step: u64) -> i128 {
+        let state = self.states.entry(coordinate).or_default();
+        self.sampler.noise(state, step, || self.keyed.bits_of_read(coordinate, step))
+    }
+
+    fn touched(&self) -> usize {
+        self.states.len()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let spilled: usize = self.states.values().map(S::spilled_bytes).sum();
+        self.states.allocation_size() + spilled
+    }
+
+    fn save(&self) -> Vec<u8> {
+        let mut states: Vec<(&u64, &S::State)> = self.states.iter().collect();
+        states.sort_unstable_by_key(|(coordinate, _)| **coordinate);
+        postcard::to_allocvec(&states).expect("a state is plain data")
+    }
+
+    fn restore(&mut self, saved: &[u8], step: u64) -> Result<()> {
+        let damaged = || Error::state("the saved state is damaged; restore an undamaged copy");
+        let states: Vec<(u64, S::State)> = postcard::from_bytes(saved).map_err(|_| damaged())?;
+        if !states.iter().all(|(_, state)| self.sampler.is_sound(state, step)) {
+            return Err(damaged());
+        }
+        self.states = states.into_iter().collect();
+        Ok(())
+    }
+}
+
+/// Cells that remember nothing: noise is drawn anew from its nodes at every read, at any step.
+pub(super) struct KeyedCells {
+    plan: crate::plan::Plan,
+    keyed: KeyedNoise,
+}
+
+impl KeyedCells {
+    pub(super) fn new(plan: crate::plan::Plan, keyed: KeyedNoise) -> Self {
+        Self { plan, keyed }
+    }
+}
+
+impl Cells for KeyedCells {
+    fn noise(&mut self, coordinate: u64, step: u64) -> i128 {
+        let own = self.keyed.of_sum(coordinate);
+        let noise = self.plan.mechanism().cursor().seek(step, &mut |node| self.plan.law().sample(&mut own.bits(node)));
+        self.plan.rounded_noise(noise)
+    }
+
+    fn touched(&self) -> usize {
+        0
+    }
+
+    fn memory_bytes(&self) -> usize {
+        0
+    }
+
+    fn save(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn restore(&mut self, saved: &[u8], _step: u64) -> Result<()> {
+        if saved.is_empty() { Ok(()) } else { Err(Error::state("the saved state is of another way of sampling")) }
+    }
+}

@@ -1,0 +1,231 @@
+//! A vector of very many running sums, of which only some are read.
+
+mod cells;
+mod path;
+mod plan;
+
+pub use plan::{LazyPlan, Sampling};
+
+use super::Release;
+use super::series::{check_step, check_value};
+use crate::noise::{SecretKey, StreamName};
+use crate::state::{Layout, StateId};
+use crate::{Error, Result};
+use cells::Cells;
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+
+/// Up to 2^40 running sums under continual observation, with noise only where someone reads.
+///
+/// Noise has exactly the joint law it would have if every sum had its noise drawn at every step; time and memory are
+/// those of the events and reads alone. A step is open while events are added to it; [`tick`](Self::tick) closes it, and
+/// [`read`](Self::read) gives the release of any sum at the last closed step, the same however often it is asked.
+///
+/// The budget of the plan covers all sums at all steps, whoever chooses what to read, and may choose by what was read
+/// before. An event may be added to as many sums as [`PlanRequest::sums_per_event`](crate::plan::PlanRequest::sums_per_event) says.
+///
+/// **State.** Under [`Sampling::Keyed`] the state holds sums of data and nothing else. Under the others it holds the noise
+/// that was drawn, too: save it before publishing what was read since the last save, and keep it as safe as the data. A
+/// state that is lost or restored from an older copy must not be read on: a step read twice with other reads between gets
+/// two noises. See `docs/threat-model.md`.
+///
+/// ```
+/// use evertally::budget::{Budget, Rho};
+/// use evertally::noise::SecretKey;
+/// use evertally::plan::PlanRequest;
+/// use evertally::stream::{LazyPlan, LazyVector, Sampling};
+///
+/// let request = PlanRequest::count(1 << 20, Budget::Zcdp(Rho::new(0.5)?));
+/// let plan = PlanRequest { mechanism: Some("path-sum".parse()?), ..request }.plan()?;
+/// let plan = LazyPlan::new(plan, 1_000_000_000, Sampling::Float)?;
+/// let mut visits = LazyVector::new(plan, &SecretKey::generate()?, "visits".parse()?)?;
+///
+/// visits.add(123_456_789, 1)?; // an event of the open step
+/// visits.tick()?;
+/// visits.tick_through(5000)?; // quiet hours
+/// let release = visits.read(123_456_789)?;
+/// println!("{release} ± {:.1}", visits.plan().std_error(release.step()));
+/// assert_eq!(visits.read(123_456_789)?, release);
+/// assert_eq!(visits.touched(), 1);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+pub struct LazyVector {
+    plan: LazyPlan,
+    id: StateId,
+    cells: Box<dyn Cells>,
+    /// Sums of the closed steps, where they are not 0.
+    sums: HashMap<u64, i64>,
+    /// What the open step adds, in order of arrival.
+    open: Vec<(u64, i64)>,
+    step: u64,
+}
+
+/// The changing part of a state.
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    step: u64,
+    sums: Vec<(u64, i64)>,
+    open: Vec<(u64, i64)>,
+    cells: Vec<u8>,
+}
+
+impl LazyVector {
+    /// A vector before its first step. Name a vector once: noise is a function of key, name and plan.
+    ///
+    /// # Errors
+    /// If the plan's noise cannot be sampled as the plan says.
+    pub fn new(plan: LazyPlan, key: &SecretKey, name: StreamName) -> Result<Self> {
+        let cells = plan.cells(key, &name)?;
+        let layout = Layout::Vector { coordinates: plan.coordinates(), sampling: plan.sampling() };
+        let id = StateId::new(plan.plan(), key, name, layout);
+        Ok(Self { plan, id, cells, sums: HashMap::new(), open: Vec::new(), step: 0 })
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &LazyPlan {
+        &self.plan
+    }
+
+    /// The last closed step, 0 before the first.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// Adds an event of this value to one running sum in the open step. The value is in multiples of the grid, within the
+    /// plan's bounds.
+    ///
+    /// # Errors
+    /// As [`add_event`](Self::add_event).
+    pub fn add(&mut self, coordinate: u64, value: i64) -> Result<()> {
+        self.add_event(&[(coordinate, value)])
+    }
+
+    /// Adds one event to several different running sums in the open step: (coordinate, value) pairs, at most as many as the
+    /// plan says.
+    ///
+    /// # Errors
+    /// If there are too many pairs, a coordinate is beyond the vector or named twice, or a value is out of bounds; if the
+    /// horizon is used up. Nothing is added then.
+    pub fn add_event(&mut self, parts: &[(u64, i64)]) -> Result<()> {
+        let plan = self.plan.plan();
+        check_step(plan, self.step)?;
+        let most = plan.request().sums_per_event;
+        if parts.len() as u64 > most {
+            return Err(Error::invalid(format!(
+                "the plan allows an event in {most} running sums, and this one is in {}",
+                parts.len()
+            )));
+        }
+        for (place, (coordinate, value)) in parts.iter().enumerate() {
+            self.check_coordinate(*coordinate)?;
+            check_value(plan, *value)?;
+            if parts[..place].iter().any(|(other, _)| other == coordinate) {
+                return Err(Error::invalid(format!("the event is added twice to the running sum {coordinate}")));
+            }
+        }
+        self.open.extend_from_slice(parts);
+        Ok(())
+    }
+
+    fn check_coordinate(&self, coordinate: u64) -> Result<()> {
+        let coordinates = self.plan.coordinates();
+        if coordinate < coordinates {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("there is no running sum {coordinate}: they are numbered 0 to {}", coordinates - 1)))
+    }
+
+    /// Closes the open step.
+    ///
+    /// # Errors
+    /// As [`tick_through`](Self::tick_through).
+    pub fn tick(&mut self) -> Result<u64> {
+        self.tick_through(self.step + 1)
+    }
+
+    /// Closes the open step and the empty ones after it through `step`, and returns it. Time is that of the events of the open
+    /// step, however many steps are closed.
+    ///
+    /// # Errors
+    /// If the step is closed already or beyond the horizon, or a sum leaves the range of 64 bits. Nothing is closed then.
+    pub fn tick_through(&mut self, step: u64) -> Result<u64> {
+        if step <= self.step {
+            return Err(Error::invalid(format!("step {step} is closed already; the open one is {}", self.step + 1)));
+        }
+        check_step(self.plan.plan(), step - 1)?;
+        for (place, (coordinate, value)) in self.open.iter().enumerate() {
+            let sum = self.sums.entry(*coordinate).or_default();
+            let Some(larger) = sum.checked_add(*value) else {
+                // fits: each of these was added before.
+                self.open[..place].iter().for_each(|(c, v)| *self.sums.get_mut(c).expect("added") -= v);
+                return Err(Error::overflow("a running sum leaves the range of 64-bit multiples of the grid"));
+            };
+            *sum = larger;
+        }
+        self.open.clear();
+        self.step = step;
+        Ok(step)
+    }
+
+    /// The release of a running sum at the last closed step.
+    ///
+    /// # Errors
+    /// If the coordinate is beyond the vector, or no step is closed yet.
+    pub fn read(&mut self, coordinate: u64) -> Result<Release> {
+        self.check_coordinate(coordinate)?;
+        if self.step == 0 {
+            return Err(Error::invalid("nothing can be read before the first step is closed"));
+        }
+        let fraction_bits = self.plan.fraction_bits();
+        let noise = self.cells.noise(coordinate, self.step);
+        let sum = self.sums.get(&coordinate).copied().unwrap_or(0);
+        // fits: sums below 2^63 with at most 16 fraction bits, and noise below 2^112.
+        let multiple = (i128::from(sum) << fraction_bits) + noise;
+        Ok(Release { step: self.step, multiple, fraction_bits, grid: self.plan.plan().request().grid })
+    }
+
+    /// For how many running sums noise is remembered.
+    pub fn touched(&self) -> usize {
+        self.cells.touched()
+    }
+
+    /// Bytes of memory for remembered noise and sums.
+    pub fn memory_bytes(&self) -> usize {
+        let open = self.open.capacity() * size_of::<(u64, i64)>();
+        self.cells.memory_bytes() + self.sums.allocation_size() + open
+    }
+
+    /// The whole state, to [`restore`](Self::restore) it bit for bit. It holds data and, but for [`Sampling::Keyed`], noise.
+    pub fn save(&self) -> Vec<u8> {
+        let mut sums: Vec<(u64, i64)> = self.sums.iter().map(|(c, s)| (*c, *s)).collect();
+        sums.sort_unstable();
+        let saved = Saved { step: self.step, sums, open: self.open.clone(), cells: self.cells.save() };
+        self.id.seal_vector(&saved)
+    }
+
+    /// The vector that was saved.
+    ///
+    /// # Errors
+    /// If the bytes are damaged, of an unknown version, or belong to another plan, vector or key.
+    pub fn restore(plan: LazyPlan, key: &SecretKey, name: StreamName, state: &[u8]) -> Result<Self> {
+        let mut vector = Self::new(plan, key, name)?;
+        let saved: Saved = vector.id.open_vector(state)?;
+        if saved.step > vector.plan.plan().horizon() {
+            return Err(Error::state("the saved state is damaged; restore an undamaged copy"));
+        }
+        vector.cells.restore(&saved.cells, saved.step)?;
+        (vector.step, vector.open) = (saved.step, saved.open);
+        vector.sums = saved.sums.into_iter().collect();
+        Ok(vector)
+    }
+}
+
+impl std::fmt::Debug for LazyVector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Neither sums nor noise.
+        f.debug_struct("LazyVector").field("plan", &self.plan).field("step", &self.step).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
