@@ -33,3 +33,6 @@ pub trait Bridge: Send + Sync {
     /// The noise that a value stands for, in whole units of the release.
     fn noise(&self, value: Self::Value) -> i128;
 }
+
+#[cfg(test)]
+mod tests;
