@@ -37,6 +37,7 @@ use super::response::{Response, Row};
 use super::segments::Segment;
 use leap::{Leap, Shape};
 use spans::Spans;
+use std::fmt;
 
 /// The noise of a BLT as a Gaussian state-space model that skips any number of steps in `O(d³)`, with `d` buffers, in exactly
 /// the joint law of `L z` for independent standard normal `z`: see the [module](self). See [`Blt::lazy`](super::Blt::lazy).
@@ -52,7 +53,7 @@ use spans::Spans;
 /// assert!((lazy.noise(&state).powi(2) / blt.row_norm_squared(1) - 1.0).abs() < 1e-12);
 /// # Ok::<(), evertally::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct LazyBlt {
     shape: Shape,
     stages: Vec<Stage>,
@@ -60,7 +61,7 @@ pub struct LazyBlt {
 }
 
 /// A segment of steps with one scale.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct Stage {
     /// Its last step.
     last: u64,
@@ -135,6 +136,15 @@ impl LazyBlt {
             leap = leap.then(&self.shape, piece);
         }
         leap.then(&self.shape, &self.shape.leap(to - self.stages[last - 1].last, scale, 0.0))
+    }
+}
+
+impl fmt::Debug for LazyBlt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LazyBlt")
+            .field("buffers", &self.shape.buffers())
+            .field("segments", &self.stages.len())
+            .finish_non_exhaustive()
     }
 }
 

@@ -15,45 +15,36 @@ const NEGLIGIBLE: f64 = 4e-15;
 /// `η_0`, and `η_i` of the buffers.
 pub(super) fn draw<F: FnMut() -> f64>(shape: &Shape, leap: &Leap, mut normal: F) -> (f64, Row) {
     let buffers = shape.buffers();
-    let mut couplings = [Row::default(); MAX_BUFFERS];
-    let mut deviations = Row::default();
-    let mut inverse = Row::default();
-    for i in 0..buffers {
-        couplings[i] = shape.couplings(&leap.decayed, i);
-        deviations[i] = couplings[i][i].sqrt();
-        inverse[i] = if deviations[i] > 0.0 { 1.0 / deviations[i] } else { 0.0 };
+    let deviations = shape.variances(&leap.decayed).map(f64::sqrt);
+    // A buffer without variance stays as it is.
+    let inverse = deviations.map(|deviation| if deviation > 0.0 { 1.0 / deviation } else { 0.0 });
+    let walk = leap.variance.sqrt();
+    let by_walk: Row = std::array::from_fn(|i| leap.covariances[i] * inverse[i] / walk);
+    let mut left: Row = std::array::from_fn(|i| deviations[i] * inverse[i] - by_walk[i] * by_walk[i]);
+    let mut rest = [Row::default(); MAX_BUFFERS];
+    for (i, rest) in rest[..buffers].iter_mut().enumerate() {
+        let couplings = shape.couplings(&leap.decayed, i);
+        *rest = std::array::from_fn(|k| couplings[k] * (inverse[i] * inverse[k]) - by_walk[i] * by_walk[k]);
     }
-    let deviation = leap.variance.sqrt();
     let first = normal();
-    let mut columns = [Row::default(); MAX_BUFFERS + 1];
-    columns[0] = std::array::from_fn(|i| leap.covariances[i] * inverse[i] / deviation);
-    let mut open: Row = std::array::from_fn(|i| couplings[i.min(buffers - 1)][i] * inverse[i] * inverse[i]);
-    open = std::array::from_fn(|i| open[i] - columns[0][i] * columns[0][i]);
-    let mut drawn: Row = std::array::from_fn(|i| columns[0][i] * first);
-    for round in 1..=buffers {
-        let mut pivot = 0;
-        for i in 1..buffers {
-            if open[i] > open[pivot] {
-                pivot = i;
-            }
+    let mut drawn = by_walk.map(|entry| entry * first);
+    for _ in 0..buffers {
+        let (mut pivot, mut most) = (0, left[0]);
+        for (i, left) in left[..buffers].iter().enumerate() {
+            (pivot, most) = if *left > most { (i, *left) } else { (pivot, most) };
         }
-        let left = open[pivot];
-        if left <= NEGLIGIBLE {
+        if most <= NEGLIGIBLE {
             break;
         }
-        let mut column: Row = std::array::from_fn(|i| couplings[pivot][i] * inverse[pivot] * inverse[i]);
-        for known in &columns[..round] {
-            let factor = known[pivot];
-            column = std::array::from_fn(|i| column[i] - factor * known[i]);
+        let column = rest[pivot];
+        let share = 1.0 / most;
+        left = std::array::from_fn(|i| left[i] - column[i] * column[i] * share);
+        for (i, rest) in rest[..buffers].iter_mut().enumerate() {
+            let factor = column[i] * share;
+            *rest = std::array::from_fn(|k| rest[k] - factor * column[k]);
         }
-        let root = left.sqrt();
-        column = std::array::from_fn(|i| if open[i] > 0.0 { column[i] / root } else { 0.0 });
-        column[pivot] = root;
-        let next = normal();
-        open = std::array::from_fn(|i| open[i] - column[i] * column[i]);
-        open[pivot] = 0.0;
+        let next = normal() / most.sqrt();
         drawn = std::array::from_fn(|i| drawn[i] + column[i] * next);
-        columns[round] = column;
     }
-    (deviation * first, std::array::from_fn(|i| deviations[i] * drawn[i]))
+    (walk * first, std::array::from_fn(|i| deviations[i] * drawn[i]))
 }

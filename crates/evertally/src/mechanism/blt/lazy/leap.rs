@@ -2,10 +2,11 @@
 
 use super::Row;
 use super::powers::Powers;
-use crate::mechanism::blt::response::{Response, joined};
+use crate::mechanism::blt::MAX_BUFFERS;
+use crate::mechanism::blt::response::{Response, joined, row};
 
 /// What all leaps of a BLT share. With `g_i = λ_i u_i`:
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Shape {
     buffers: usize,
     powers: Powers,
@@ -15,11 +16,13 @@ pub(super) struct Shape {
     drift: Row,
     /// `λ_i λ_k / (1 - θ̂_i θ̂_k)`: `Cov(g_i, g_k)` after infinitely many steps.
     coupling: Vec<Row>,
+    /// Of which `i = k`.
+    diagonal: Row,
 }
 
 /// `g_i` becomes `θ̂_i^n g_i + η_i`, and `M` becomes `M + Σ c_i g_i + η_0` of the `g` before, with `η` normal and independent of
 /// all before, and `Cov(η_i, η_k) = λ_i λ_k (1 - (θ̂_i θ̂_k)^n) / (1 - θ̂_i θ̂_k)`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Leap {
     /// `1 - θ̂_i^n`.
     pub(super) decayed: Row,
@@ -42,8 +45,10 @@ impl Shape {
         let coupling =
             |i: usize| std::array::from_fn(|k| inverse.weights[i] * inverse.weights[k] * inverse.pairs[i][k]);
         let buffers = inverse.poles.len();
-        let coupling = (0..buffers).map(coupling).collect();
-        Self { buffers, powers: Powers::new(inverse, longest), walk: floor * floor, drift, coupling }
+        let coupling: Vec<Row> = (0..buffers).map(coupling).collect();
+        let diagonal = row((0..buffers).map(|i| coupling[i][i]));
+        let powers = Powers::new(inverse, longest);
+        Self { buffers, powers, walk: floor * floor, drift, coupling, diagonal }
     }
 
     /// `d`.
@@ -55,13 +60,13 @@ impl Shape {
     pub(super) fn leap(&self, steps: u64, scale: f64, fall: f64) -> Leap {
         let decayed = self.powers.decayed(steps);
         let covariances: Row = std::array::from_fn(|i| scale * self.drift[i] * decayed[i]);
-        let walk = Leap {
-            decayed,
-            gains: Row::default(),
-            covariances,
-            variance: scale * scale * self.walk * steps as f64,
-        };
-        if fall == 0.0 { walk } else { walk.gaining(self, &[fall; super::super::MAX_BUFFERS]) }
+        let variance = scale * scale * self.walk * steps as f64;
+        Leap { decayed, gains: Row::default(), covariances, variance }.gaining(self, &[fall; MAX_BUFFERS])
+    }
+
+    /// `Var η_i` for all `i`.
+    pub(super) fn variances(&self, decayed: &Row) -> Row {
+        std::array::from_fn(|i| joined(decayed[i], decayed[i]) * self.diagonal[i])
     }
 
     /// `Cov(η_i, η_k)` for all `k`.
@@ -73,6 +78,9 @@ impl Shape {
 impl Leap {
     /// This leap, after which `M` grows by `Σ c_i g_i`.
     fn gaining(mut self, shape: &Shape, factors: &Row) -> Self {
+        if *factors == Row::default() {
+            return self;
+        }
         let mut coupled = Row::default();
         for (i, factor) in factors.iter().enumerate().take(shape.buffers) {
             let row = shape.couplings(&self.decayed, i);
@@ -92,9 +100,7 @@ impl Leap {
         Self {
             decayed: std::array::from_fn(|i| joined(leap.decayed[i], next.decayed[i])),
             gains: leap.gains,
-            covariances: std::array::from_fn(|i| {
-                next.covariances[i] + (1.0 - next.decayed[i]) * leap.covariances[i]
-            }),
+            covariances: std::array::from_fn(|i| next.covariances[i] + (1.0 - next.decayed[i]) * leap.covariances[i]),
             variance: leap.variance + next.variance,
         }
     }

@@ -9,7 +9,7 @@ const BITS: u32 = 5;
 const BASE: u64 = 1 << BITS;
 
 /// `1 - θ_i^(digit · 32^place)`, in the order of places and digits. An `expm1` a pole would take several times as long.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Powers(Vec<Row>);
 
 impl Powers {

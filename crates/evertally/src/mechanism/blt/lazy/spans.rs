@@ -7,7 +7,7 @@
 use super::leap::{Leap, Shape};
 
 /// The table.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Spans {
     levels: Vec<Vec<Leap>>,
 }
