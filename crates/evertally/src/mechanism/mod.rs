@@ -34,7 +34,7 @@ mod truncation;
 mod walk;
 mod wide;
 
-pub use blt::{Blt, BufferChoice, Buffers};
+pub use blt::{Blt, BufferChoice, Buffers, LazyBlt};
 pub use consistent::{ConsistentTree, Levels};
 pub use dense::{DensePair, Matrix};
 pub use digit_tree::DigitTree;
