@@ -252,6 +252,10 @@ impl Mechanism for Blt {
         false
     }
 
+    fn state_space(&self) -> Option<LazyBlt> {
+        Some(self.lazy())
+    }
+
     fn row_norm_squared(&self, step: u64) -> f64 {
         self.figures.at(step)
     }

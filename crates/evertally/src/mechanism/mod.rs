@@ -165,6 +165,11 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
         true
     }
 
+    /// The noise as a state-space model with skips of any length, where it is one: such noise can be sampled lazily, too.
+    fn state_space(&self) -> Option<LazyBlt> {
+        None
+    }
+
     /// The paths along which the noise of the steps adds up, where it is a sum along the paths of a trie: such noise can be
     /// sampled lazily.
     fn walk(&self) -> Option<Box<dyn Walk>> {

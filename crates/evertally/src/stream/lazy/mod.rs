@@ -1,5 +1,6 @@
 //! A vector of very many running sums, of which only some are read.
 
+mod buffers;
 mod cells;
 mod path;
 mod plan;

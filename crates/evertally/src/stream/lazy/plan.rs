@@ -1,5 +1,6 @@
 //! How a vector's noise is sampled, and what that needs of a plan.
 
+use super::buffers::BufferSampler;
 use super::cells::{Cells, KeyedCells, Sampler, StateCells};
 use super::path::PathSampler;
 use crate::mechanism::Walk;
@@ -88,6 +89,7 @@ impl LazyPlan {
         match self.sampling {
             Sampling::Keyed if mechanism.random_access() => Ok(()),
             Sampling::Keyed => Err(self.refusal("has no random access")),
+            Sampling::Float if self.is_blt() => Ok(()),
             _ => self.walk().map(|_| ()),
         }
     }
@@ -95,9 +97,14 @@ impl LazyPlan {
     fn refusal(&self, reason: &str) -> Error {
         let name = self.plan.mechanism().name();
         Error::invalid(format!(
-            "`{name}` cannot be sampled in the way `{}`: it {reason}; take `path-sum`, or for Laplace noise `subtract`",
-            self.sampling
+            "`{name}` cannot be sampled in the way `{}`: it {reason}; take `path-sum`{}, or for Laplace noise `subtract`",
+            self.sampling,
+            if self.sampling == Sampling::Float { " or a BLT" } else { "" }
         ))
+    }
+
+    fn is_blt(&self) -> bool {
+        self.plan.mechanism().state_space().is_some()
     }
 
     /// The paths of the mechanism, of unit lengths where the noise is Laplace: only equal scales have a bridge.
@@ -152,6 +159,11 @@ impl LazyPlan {
         };
         Ok(match self.sampling {
             Sampling::Keyed => Box::new(KeyedCells::new(self.plan.clone(), keyed(Purpose::Sums))),
+            Sampling::Float if self.is_blt() => {
+                let model = self.plan.mechanism().state_space().expect("asked above");
+                let units = units(self.plan.law().scale());
+                Box::new(StateCells::new(BufferSampler { model, units }, reads()))
+            }
             Sampling::Float => match self.plan.law() {
                 law @ DiscreteLaw::Gaussian(_) => boxed(self.walk()?, GaussianBridge::new(units(law.scale())), reads()),
                 law @ DiscreteLaw::Laplace(_) => boxed(self.walk()?, GammaBridge::new(units(law.scale())), reads()),

@@ -188,6 +188,8 @@ fn releases_have_the_covariance_of_the_plan() {
         ("path-sum", gaussian(), Sampling::Float),
         ("subtract(k=5)", gaussian(), Sampling::Float),
         ("smooth", gaussian(), Sampling::Float),
+        ("blt", gaussian(), Sampling::Float),
+        ("normalized-blt", gaussian(), Sampling::Float),
         ("subtract(k=5)", pure(), Sampling::Float),
         ("binary", pure(), Sampling::Float),
         ("path-sum", gaussian(), Sampling::Keyed),
@@ -258,6 +260,7 @@ fn keyed_reads_are_those_of_the_sequential_sampler() {
 fn vectors_add_up_and_come_back() {
     for (mechanism, budget, sampling) in [
         ("path-sum", gaussian(), Sampling::Float),
+        ("normalized-blt", gaussian(), Sampling::Float),
         ("subtract(k=5)", pure(), Sampling::Float),
         ("path-sum", gaussian(), Sampling::Keyed),
     ] {
