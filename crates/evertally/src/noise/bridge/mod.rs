@@ -6,6 +6,12 @@
 //! ([`Bridge::split`]). Drawn in any order, the values have the joint law they would have had if all had been drawn from
 //! the start.
 
+mod polya;
+mod skellam;
+
+pub use polya::PolyaBridge;
+pub use skellam::SkellamBridge;
+
 use super::RandomBits;
 use std::fmt::Debug;
 
