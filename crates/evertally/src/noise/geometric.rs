@@ -46,8 +46,21 @@ impl Geometric {
         if scale > Ratio::new(Self::MAX_SCALE, 1)? {
             return Err(Error::invalid(format!("a scale may be at most 2^100, got {scale}")));
         }
+        Ok(Self::of_parts(scale))
+    }
+
+    /// As [`new`](Self::new), of what it would accept.
+    #[inline]
+    pub(super) fn of_parts(scale: Ratio) -> Self {
         let small = u64::try_from(scale.numerator()).ok().zip(u64::try_from(scale.denominator()).ok());
-        Ok(Self { scale, small })
+        Self { scale, small }
+    }
+
+    /// The law of a whole scale in 1 ..= 2¹²⁰, of which 2¹²⁷ is still exp(−128) away.
+    #[inline]
+    pub(super) fn whole(scale: u128) -> Self {
+        debug_assert!(scale <= 1 << 120);
+        Self { scale: Ratio::whole(scale), small: u64::try_from(scale).ok().map(|scale| (scale, 1)) }
     }
 
     /// The scale s.
@@ -95,7 +108,7 @@ impl Geometric {
                 let (numerator, denominator) = self.scale.big();
                 let part: BigUint = fraction.floor_of_big_product(&numerator, bits);
                 let value = (numerator * whole + part) / denominator;
-                value.try_into().expect("2^127 is 2^27 scales away")
+                value.try_into().expect("2^127 is many scales away")
             }
         }
     }

@@ -30,26 +30,34 @@
 //! ```
 
 mod bernoulli;
+mod binomial;
 mod bits;
 pub mod bridge;
 mod chacha;
 mod gaussian;
 mod geometric;
+mod hat;
 mod key;
 mod keyed;
 mod laplace;
 mod law;
 mod lazy;
 mod name;
+mod negative_binomial;
 mod node;
 mod normal;
+mod poisson;
+mod polya;
 mod ratio;
+mod real;
+mod stirling;
 mod uniform;
 
 #[cfg(test)]
 mod tests;
 
 pub use bernoulli::BernoulliExp;
+pub use binomial::Binomial;
 pub use bits::{RandomBits, ScriptedBits};
 pub use gaussian::DiscreteGaussian;
 pub use geometric::Geometric;
@@ -58,7 +66,10 @@ pub use keyed::{KeyedNoise, NodeBits, Purpose, mac_key};
 pub use laplace::DiscreteLaplace;
 pub use law::DiscreteLaw;
 pub use name::StreamName;
+pub use negative_binomial::NegativeBinomial;
 pub use node::Node;
 pub use normal::standard_normal;
+pub use poisson::Poisson;
+pub use polya::Polya;
 pub use ratio::Ratio;
 pub use uniform::uniform_below;

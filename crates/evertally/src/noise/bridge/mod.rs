@@ -8,9 +8,13 @@
 
 mod gamma;
 mod gaussian;
+mod polya;
+mod skellam;
 
 pub use gamma::GammaBridge;
 pub use gaussian::GaussianBridge;
+pub use polya::PolyaBridge;
+pub use skellam::SkellamBridge;
 
 use super::RandomBits;
 use std::fmt::Debug;

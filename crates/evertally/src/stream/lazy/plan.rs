@@ -3,15 +3,14 @@
 use super::buffers::BufferSampler;
 use super::cells::{Cells, KeyedCells, Sampler, StateCells};
 use super::path::PathSampler;
+use crate::budget::skellam::{self, IntegerShift};
 use crate::mechanism::Walk;
-use crate::noise::bridge::{GammaBridge, GaussianBridge};
+use crate::noise::bridge::{GammaBridge, GaussianBridge, PolyaBridge, SkellamBridge};
 use crate::noise::{DiscreteLaw, KeyedNoise, Purpose, SecretKey, StreamName};
-use crate::plan::Plan;
+use crate::plan::{FRACTION_BITS, Plan};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// Bits behind the grid to which floating-point noise is rounded.
-const FLOAT_FRACTION_BITS: u32 = 8;
 /// The most running sums of a vector.
 const MAX_COORDINATES: u64 = 1 << 40;
 
@@ -68,7 +67,12 @@ pub struct LazyPlan {
     plan: Plan,
     coordinates: u64,
     sampling: Sampling,
+    /// Takes the place of discrete Gaussian noise where whole numbers are split.
+    skellam: Option<SkellamBridge>,
 }
+
+/// Least variance of Skellam noise on its grid: there it is as good as discrete Gaussian noise up to a few parts in 10^7.
+const FINE_VARIANCE: f64 = (1u64 << 34) as f64;
 
 impl LazyPlan {
     /// A vector of so many running sums, 1 ..= 2^40.
@@ -79,11 +83,34 @@ impl LazyPlan {
         if coordinates == 0 || coordinates > MAX_COORDINATES {
             return Err(Error::invalid(format!("a vector has 1 to {MAX_COORDINATES} running sums, got {coordinates}")));
         }
-        let lazy = Self { plan, coordinates, sampling };
+        let mut lazy = Self { plan, coordinates, sampling, skellam: None };
         lazy.check()?;
+        if sampling == Sampling::Integer {
+            lazy.skellam = lazy.skellam()?;
+        }
         Ok(lazy)
     }
 
+    /// Skellam noise with the plan's guarantee; none where the noise is Laplace.
+    fn skellam(&self) -> Result<Option<SkellamBridge>> {
+        let Some((divisor, squared, variables)) = self.plan.shift_along_stretches()? else { return Ok(None) };
+        let budget = &self.plan.request().budget;
+        // Refined until the grid does not matter: shifts are as many, and longer.
+        for bits in 0..40 {
+            let finer = squared * libm::exp2(2.0 * f64::from(bits));
+            let Ok(variance) = IntegerShift::new(finer, variables).and_then(|s| skellam::variance_for(budget, s))
+            else {
+                continue; // too coarse for any bound
+            };
+            if variance.to_f64() >= FINE_VARIANCE {
+                let divisor = divisor.checked_mul(1 << bits).ok_or_else(|| self.refusal("needs too fine a grid"))?;
+                return SkellamBridge::new(variance, divisor).map(Some);
+            }
+        }
+        Err(self.refusal("needs too fine a grid"))
+    }
+
+    /// Whether the mechanism can be sampled so.
     fn check(&self) -> Result<()> {
         let mechanism = self.plan.mechanism();
         match self.sampling {
@@ -137,15 +164,19 @@ impl LazyPlan {
     /// # Panics
     /// If the step is 0 or beyond the horizon.
     pub fn std_error(&self, step: u64) -> f64 {
-        self.plan.std_error(step)
+        let noise = self.skellam.map_or(1.0, |noise| {
+            let unit = self.plan.request().grid.to_f64(1) / noise.divisor() as f64;
+            libm::sqrt(noise.variance().to_f64() * unit * unit / self.plan.node_variance())
+        });
+        self.plan.std_error(step) * noise
     }
 
     /// Releases are multiples of `2^-fraction_bits` of the grid.
     pub fn fraction_bits(&self) -> u32 {
         match self.sampling {
             Sampling::Keyed => self.plan.fraction_bits(),
-            Sampling::Integer => 0,
-            Sampling::Float => FLOAT_FRACTION_BITS,
+            Sampling::Integer if self.skellam.is_none() => 0,
+            Sampling::Integer | Sampling::Float => FRACTION_BITS,
         }
     }
 
@@ -154,9 +185,8 @@ impl LazyPlan {
         let keyed = |purpose| KeyedNoise::new(key, name, &self.plan.digest(), purpose);
         let reads = || keyed(Purpose::Reads(self.sampling.tag()));
         // The scale of one noise variable in units of a release, rounded up.
-        let units = |scale: f64| {
-            scale / self.plan.noise_divisor() as f64 * f64::from(1u32 << FLOAT_FRACTION_BITS) * (1.0 + 1e-12)
-        };
+        let units =
+            |scale: f64| scale / self.plan.noise_divisor() as f64 * f64::from(1u32 << FRACTION_BITS) * (1.0 + 1e-12);
         Ok(match self.sampling {
             Sampling::Keyed => Box::new(KeyedCells::new(self.plan.clone(), keyed(Purpose::Sums))),
             Sampling::Float if self.is_blt() => {
@@ -168,7 +198,10 @@ impl LazyPlan {
                 law @ DiscreteLaw::Gaussian(_) => boxed(self.walk()?, GaussianBridge::new(units(law.scale())), reads()),
                 law @ DiscreteLaw::Laplace(_) => boxed(self.walk()?, GammaBridge::new(units(law.scale())), reads()),
             },
-            Sampling::Integer => return Err(self.refusal("has no integer bridge yet")),
+            Sampling::Integer => match (self.skellam, self.plan.law()) {
+                (None, DiscreteLaw::Laplace(law)) => boxed(self.walk()?, PolyaBridge::new(law.scale())?, reads()),
+                (skellam, _) => boxed(self.walk()?, skellam.expect("made with the plan"), reads()),
+            },
         })
     }
 }

@@ -194,6 +194,9 @@ fn releases_have_the_covariance_of_the_plan() {
         ("binary", pure(), Sampling::Float),
         ("path-sum", gaussian(), Sampling::Keyed),
         ("subtract(k=5)", pure(), Sampling::Keyed),
+        ("path-sum", gaussian(), Sampling::Integer),
+        ("subtract(k=5)", gaussian(), Sampling::Integer),
+        ("subtract(k=5)", pure(), Sampling::Integer),
     ] {
         let plan = lazy(mechanism, 100, budget, count, sampling);
         let mut vector = LazyVector::new(plan.clone(), &key(7), "vector".parse().unwrap()).unwrap();
@@ -202,7 +205,7 @@ fn releases_have_the_covariance_of_the_plan() {
             vector.tick_through(step).unwrap();
             values[place] = (0..count).map(|c| vector.read(c).unwrap().value()).collect();
         }
-        let node = plan.plan().node_variance();
+        let node = plan.plan().node_variance() * (plan.std_error(7) / plan.plan().std_error(7)).powi(2);
         for (i, a) in values.iter().enumerate() {
             for (j, b) in values.iter().enumerate().take(i + 1) {
                 let mut want = 0.0;
@@ -263,6 +266,8 @@ fn vectors_add_up_and_come_back() {
         ("normalized-blt", gaussian(), Sampling::Float),
         ("subtract(k=5)", pure(), Sampling::Float),
         ("path-sum", gaussian(), Sampling::Keyed),
+        ("path-sum", gaussian(), Sampling::Integer),
+        ("subtract(k=5)", pure(), Sampling::Integer),
     ] {
         let plan = lazy(mechanism, 1000, budget, 1 << 40, sampling);
         let name: StreamName = "vector".parse().unwrap();
@@ -373,4 +378,27 @@ fn events_in_several_sums_cost_more_noise() {
     }
     let none = PlanRequest { sums_per_event: 0, ..PlanRequest::count(100, gaussian()) };
     assert!(none.plan().unwrap_err().to_string().contains("at least 1 running sum"));
+}
+
+/// Skellam noise takes hardly more than the discrete Gaussian noise of the plan, and never less.
+#[test]
+fn whole_numbers_cost_no_accuracy() {
+    let approximate =
+        |epsilon, delta| Budget::Approximate(Epsilon::new(epsilon).unwrap(), crate::budget::Delta::new(delta).unwrap());
+    let zcdp = |rho| Budget::Zcdp(Rho::new(rho).unwrap());
+    for budget in [zcdp(1e-6), zcdp(0.5), zcdp(8.0), approximate(0.1, 1e-9), approximate(3.0, 1e-6)] {
+        for mechanism in ["path-sum", "smooth", "binary", "subtract(k=7)"] {
+            let request = PlanRequest {
+                mechanism: mechanism.parse().ok(),
+                noise: Some(crate::plan::NoiseKind::Gaussian),
+                ..PlanRequest::count(1 << 20, budget)
+            };
+            let plan = LazyPlan::new(request.plan().unwrap(), 1000, Sampling::Integer).unwrap();
+            let ratio = plan.std_error(5) / plan.plan().std_error(5);
+            assert!((1.0 - 1e-6..1.0005).contains(&ratio), "{mechanism} {budget:?}: {ratio}");
+        }
+    }
+    // Laplace noise is the plan's own, on the grid itself.
+    let plan = lazy("subtract(k=7)", 1 << 20, pure(), 1000, Sampling::Integer);
+    assert_eq!((plan.std_error(5), plan.fraction_bits()), (plan.plan().std_error(5), 0));
 }
