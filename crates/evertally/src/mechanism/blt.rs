@@ -14,7 +14,8 @@
 //! The parameters are frozen to multiples of `2^-62` ([`Buffers`]), and the figures are those of the frozen matrices: closed
 //! forms ([response], [figures]). The exact release and the cost of its rounding are in [recurrence]; unlike other cursors,
 //! this one sees the data: what it protects are the integers `n` that it computes from them. So a step depends on all before
-//! it, empty ones too, and a gap is crossed one step at a time.
+//! it, empty ones too, and a gap is crossed one step at a time. Continuous noise for the left factor alone crosses it in a
+//! time that does not depend on its length: [lazy].
 
 mod adjoint;
 mod buffers;
@@ -155,8 +156,8 @@ impl Blt {
         self.buffers
     }
 
-    /// The noise of single steps in any order that goes forwards, at a cost that does not depend on the gaps. `O(d² S log S)`
-    /// for `S = O(log T)` segments: below a few milliseconds.
+    /// The noise of single steps, going forwards, at a cost that does not depend on the gaps. `O(d² S log S)` time and
+    /// `O(d S log S)` memory for `S = O(log T)` segments: some milliseconds and 3 MB at most, where columns are normalized.
     pub fn lazy(&self) -> LazyBlt {
         let weight_bits = if self.normalized { WEIGHT_BITS } else { 0 };
         LazyBlt::new(self.figures.response(), self.constants.segments(), weight_bits)

@@ -13,20 +13,24 @@
 //! goal.
 //!
 //! **Nothing cancels.** `λ_0, λ_i, D, δ` are positive, so all coefficients, variances and covariances are sums and products
-//! of positive numbers, and `1 - θ̂^n` is held instead of `θ̂^n` ([`Powers`](powers::Powers)): all have relative errors of a few
-//! dozen roundings, for poles next to 1 as for any.
+//! of positive numbers. [`Powers`](powers::Powers) holds `1 - θ̂^n`, so variances and covariances have relative errors of a few
+//! dozen roundings, for poles next to 1 as for any. What is kept of the old state has factors `θ̂^n` with absolute errors of some
+//! roundings of 1, which is as good beside what is added.
 //!
 //! **The covariance may be singular**: over `n ≤ d` steps it has rank `n`, and over gaps that are short for a buffer its `e_i`
 //! and `e_0` agree to many digits. [`factor`] gives `F` with `F Fᵀ = Q + E` and `|E_ik| ≤ ε √(Q_ii Q_kk)`, where `ε` is some
-//! `10^-15`. That is enough: what a later release sees of the leap is `Σ f_i x_i` with factors `f_i ≥ 0`, and as `Q` has no
-//! negative entry,
+//! `10^-15` (tests: below `10^-14`). That is enough: what a later release sees of the leap is `Σ f_i x_i` with factors
+//! `f_i ≥ 0`, and as `Q` has no negative entry,
 //!
 //! ```text
 //! |Σ f_i f_k E_ik| ≤ ε (Σ f_i √Q_ii)² ≤ ε (d+1) Σ f_i² Q_ii ≤ ε (d+1) Σ f_i f_k Q_ik,
 //! ```
 //!
 //! and for two releases with factors `f` and `g`, `|Σ f_i g_k E_ik| ≤ ε (d+1) √(Var Var')`: every covariance of releases is
-//! right up to a few `10^-15` of the standard deviations.
+//! right up to a few `10^-14` of the standard deviations.
+//!
+//! **Rounding of the state** is relative to its words, each time: whatever the number of skips, some roundings of the standard
+//! deviations of the words times its square root, far below the unit of any release.
 
 mod factor;
 mod leap;
@@ -39,8 +43,11 @@ use leap::{Leap, Shape};
 use spans::Spans;
 use std::fmt;
 
-/// The noise of a BLT as a Gaussian state-space model that skips any number of steps in `O(d³)`, with `d` buffers, in exactly
-/// the joint law of `L z` for independent standard normal `z`: see the [module](self). See [`Blt::lazy`](super::Blt::lazy).
+/// The noise of a BLT as a Gaussian state-space model that skips any number of steps in `O(d³)`, with `d` buffers and `d + 1`
+/// words of state. The noise at the steps where it stops has the joint law of the entries of `L z` for independent standard
+/// normal `z`; covariances are right up to a few `10^-14` of the standard deviations.
+///
+/// Built by [`Blt::lazy`](super::Blt::lazy); it knows nothing of keys, and is not changed by use.
 ///
 /// ```
 /// use evertally::mechanism::{Blt, Mechanism};
@@ -92,7 +99,7 @@ impl LazyBlt {
     }
 
     /// Moves `state` from step `from` to step `to` with independent standard `normal` numbers. All zeros is the state at
-    /// step 0. At most `d + 1` numbers are drawn; how many depends on `from` and `to` only. `O(d³)`.
+    /// step 0. At most `d + 1` numbers are drawn; how many depends on `from` and `to` only. `O(d³ + log S)` for `S` segments.
     ///
     /// # Panics
     /// Unless `from < to ≤ T` and the state has [so many](Self::state_words) words.

@@ -1,18 +1,19 @@
 //! Normal numbers with the covariance of a leap, which may be singular.
 //!
-//! Cholesky with complete pivoting on the matrix of correlations, first the walk, then in every round the buffer that is least
-//! determined by those before. It stops where nothing is left of any but rounding errors. What is left is then positive
-//! semidefinite up to roundings, so none of its entries exceeds its diagonal, and the rounds before are exact up to roundings
-//! of the correlations, whatever the pivots were: the error is a few roundings of the unit diagonal.
+//! The Cholesky factorization with complete pivoting of the matrix of correlations: first the walk, then in every round the
+//! buffer that is least determined by those before. A pivot is the largest diagonal entry that is left, so no entry of its row
+//! exceeds it but by roundings: no round enlarges the rounding errors of those before, however small the pivot is, and what
+//! they leave of a row that is done is as small. The rounds end where no variance is left but what rounding may have made;
+//! covariances that are left then are as small too, because the matrix is positive semidefinite.
 
 use super::Row;
 use super::leap::{Leap, Shape};
 use crate::mechanism::blt::MAX_BUFFERS;
 
-/// Parts of a variance that are not told from 0.
+/// A part of a variance that is not told from 0: some roundings of 1.
 const NEGLIGIBLE: f64 = 4e-15;
 
-/// `η_0`, and `η_i` of the buffers.
+/// `η_0`, and `η_i` of the buffers. How many numbers are drawn depends on the leap only.
 pub(super) fn draw<F: FnMut() -> f64>(shape: &Shape, leap: &Leap, mut normal: F) -> (f64, Row) {
     let buffers = shape.buffers();
     let deviations = shape.variances(&leap.decayed).map(f64::sqrt);
@@ -20,6 +21,7 @@ pub(super) fn draw<F: FnMut() -> f64>(shape: &Shape, leap: &Leap, mut normal: F)
     let inverse = deviations.map(|deviation| if deviation > 0.0 { 1.0 / deviation } else { 0.0 });
     let walk = leap.variance.sqrt();
     let by_walk: Row = std::array::from_fn(|i| leap.covariances[i] * inverse[i] / walk);
+    // What is left of the correlations, and its diagonal.
     let mut left: Row = std::array::from_fn(|i| deviations[i] * inverse[i] - by_walk[i] * by_walk[i]);
     let mut rest = [Row::default(); MAX_BUFFERS];
     for (i, rest) in rest[..buffers].iter_mut().enumerate() {

@@ -2,8 +2,8 @@
 
 use super::Row;
 use super::powers::Powers;
-use crate::mechanism::blt::MAX_BUFFERS;
 use crate::mechanism::blt::response::{Response, joined, row};
+use std::iter::repeat_n;
 
 /// What all leaps of a BLT share. With `g_i = λ_i u_i`:
 #[derive(Clone)]
@@ -61,7 +61,7 @@ impl Shape {
         let decayed = self.powers.decayed(steps);
         let covariances: Row = std::array::from_fn(|i| scale * self.drift[i] * decayed[i]);
         let variance = scale * scale * self.walk * steps as f64;
-        Leap { decayed, gains: Row::default(), covariances, variance }.gaining(self, &[fall; MAX_BUFFERS])
+        Leap { decayed, gains: Row::default(), covariances, variance }.gaining(self, &row(repeat_n(fall, self.buffers)))
     }
 
     /// `Var η_i` for all `i`.
