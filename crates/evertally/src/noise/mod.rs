@@ -69,6 +69,7 @@ pub use name::StreamName;
 pub use negative_binomial::NegativeBinomial;
 pub use node::Node;
 pub use normal::standard_normal;
+pub(crate) use normal::whole_units;
 pub use poisson::Poisson;
 pub use polya::Polya;
 pub use ratio::Ratio;

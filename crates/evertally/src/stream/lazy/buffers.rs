@@ -2,7 +2,7 @@
 
 use super::cells::Sampler;
 use crate::mechanism::LazyBlt;
-use crate::noise::{RandomBits, standard_normal};
+use crate::noise::{RandomBits, standard_normal, whole_units};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -33,7 +33,7 @@ impl Sampler for BufferSampler {
             self.model.skip(&mut state.words, state.last, step, || standard_normal(&mut bits));
             state.last = step;
         }
-        libm::rint(self.model.noise(&state.words) * self.units) as i128
+        whole_units(self.model.noise(&state.words) * self.units)
     }
 
     fn spilled_bytes(state: &Buffers) -> usize {
