@@ -67,7 +67,7 @@ pub(super) struct Hat {
 }
 
 impl Hat {
-    /// The hat of a law with L(x) ≥ x(x − 1)/(2(V + Cx)), of which V and C are known to 2^−30 and below 2^240.
+    /// The hat of a law with L(x) ≥ x(x − 1)/(2(V + Cx)), of which V and C are known to 2^−30, √V and C below 2^119.
     ///
     /// `fall` is a lower bound of 1 − p(1)/p(0), used if the mode is 0.
     #[inline]
@@ -80,7 +80,7 @@ impl Hat {
             Some(steep) => (steep, false),
             None => (wide, true),
         };
-        // Rounded up.
+        // Rounded up; below 2^121, so the shift is below 60.
         let scale = libm::ceil(scale) as u128;
         let shift = (128 - scale.leading_zeros()).saturating_sub(62);
         let scale = (scale >> shift) as u64 + u64::from(shift > 0);
@@ -122,7 +122,7 @@ impl Hat {
         match self.shift {
             0 => Some(j),
             shift if j >> (127 - shift) > 0 => None,
-            shift => Some(j << shift | bits.next_u128() >> (128 - shift)),
+            shift => Some(j << shift | u128::from(bits.next_u64() >> (64 - shift))),
         }
     }
 

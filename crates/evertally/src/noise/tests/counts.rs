@@ -279,7 +279,7 @@ fn draws_read_few_bytes() {
             });
         }
         for (near, far) in [(1, 2), (2, 2), (1, 4096), (2, 4096), (40, 3), (4096, 4096), (1 << 50, 2)] {
-            check(&format!("Pólya {n}, {near}:{far}"), 100, &|bits| Polya::new(n, near, far).unwrap().sample(bits));
+            check(&format!("Pólya {n}, {near}:{far}"), 110, &|bits| Polya::new(n, near, far).unwrap().sample(bits));
         }
     }
     for shape in [1, 2, 3, 7, 100, 4096] {
