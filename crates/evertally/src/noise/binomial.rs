@@ -79,8 +79,8 @@ impl Binomial {
     ///
     /// ```
     /// # use evertally::noise::{Binomial, ScriptedBits};
-    /// // E = 0.25 of a scale of 5 steps, sign bit 1: 1 below the mode 5, and a coin whose number is above γ.
-    /// let mut bits = ScriptedBits::new(vec![0, 0x40, 0, 0x80, 1, 0xff, 0xff]);
+    /// // E = 0.5 of a scale of 3 steps, sign bit 1: 1 below the mode 5, and a coin whose number is above γ.
+    /// let mut bits = ScriptedBits::new(vec![0, 0x80, 0, 0xc0, 1, 0xff, 0xff]);
     /// assert_eq!(Binomial::new(10, 1, 1)?.sample(&mut bits), 4);
     /// # Ok::<(), evertally::Error>(())
     /// ```

@@ -56,11 +56,10 @@ impl Geometric {
         Self { scale, small }
     }
 
-    /// The law of a whole scale in 1 ..= 2¹²⁰, of which 2¹²⁷ is still exp(−128) away.
+    /// The law of a whole scale, which is not 0.
     #[inline]
-    pub(super) fn whole(scale: u128) -> Self {
-        debug_assert!(scale <= 1 << 120);
-        Self { scale: Ratio::whole(scale), small: u64::try_from(scale).ok().map(|scale| (scale, 1)) }
+    pub(super) fn whole(scale: u64) -> Self {
+        Self { scale: Ratio::whole(scale.into()), small: Some((scale, 1)) }
     }
 
     /// The scale s.
@@ -108,7 +107,7 @@ impl Geometric {
                 let (numerator, denominator) = self.scale.big();
                 let part: BigUint = fraction.floor_of_big_product(&numerator, bits);
                 let value = (numerator * whole + part) / denominator;
-                value.try_into().expect("2^127 is many scales away")
+                value.try_into().expect("2^127 is 2^27 scales away")
             }
         }
     }

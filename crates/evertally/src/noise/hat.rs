@@ -4,12 +4,14 @@
 //! whole scale t. Accepted with probability exp(−γ), γ = L(x) + ½ − |x|/t, the value m + x has probability proportional
 //! to exp(−|x|/t)·exp(−γ) ∝ p(m + x). This needs γ ≥ 0:
 //!
-//! **Lemma.** If L(x) ≥ x(x − 1)/(2(V + Cx)) for both signs of x = |x| and t ≥ max(√V, D) + D with D = 1 + C, C ≥ 0,
-//! then L(x) ≥ |x|/t − ½.
-//! *Proof.* W = max(V, D²) in place of V makes the bound of L smaller. Twice the claim, times W + Cx, reads
-//! (1 − 2C/t)x² − (2W/t + 1 − C)x + W ≥ 0. Here t > 2C, so it holds if the discriminant is not positive:
-//! (2W/t + 1 − C)² ≤ 4W(1 − 2C/t). The left side is (2W/t + D)² − 8WC/t − 4C, so 2W/t + D ≤ 2√W suffices, which is
-//! t ≥ W/(√W − D/2). And (√W + D)(√W − D/2) = W + D(√W − D)/2 ≥ W, because √W ≥ D. ∎
+//! **Lemma.** Let V, C ≥ 0 with L(x) ≥ x(x − 1)/(2(V + Cx)) for both signs of x = |x|, and W = max(V, C², 1). If
+//! t ≥ W/(√(W + C) − (1 + C)/2), then L(x) ≥ |x|/t − ½.
+//! *Proof.* With W in place of V the bound of L is smaller still. Twice the claim, times W + Cx, reads
+//! (1 − 2C/t)x² − (2W/t + 1 − C)x + W ≥ 0, which holds if (2W/t + 1 − C)² ≤ 4W(1 − 2C/t): then 1 − 2C/t ≥ 0 and the
+//! discriminant is not positive. As (2W/t + 1 − C)² = (2W/t + 1 + C)² − 8WC/t − 4C, this is 2W/t + 1 + C ≤ 2√(W + C).
+//! And √(W + C) ≥ (1 + C)/√2 by the choice of W, so t is found, and it need not be above 3.5√W. ∎
+//!
+//! For large V, t is √V + (1 + C)/2 or little more.
 //!
 //! V is about the variance and C about the skewness times the deviation. The bound of L comes from second differences:
 //! L(0) = 0, L(±1) ≥ 0, and L(x + 1) − 2L(x) + L(x − 1) = c_{m+x}, where c_k = −ln(p(k+1)p(k−1)/p(k)²) ≥ 0.
@@ -27,10 +29,11 @@
 //!
 //! **The coin** compares a uniform number with γ: 16 binary digits of γ's fraction decide but once in 2¹⁶. They come from
 //! floating-point bounds, or from [`LogSum`] when the bounds leave them open, and further digits from there. As γ is one
-//! real number, the outcome does not depend on how its digits were found. The digits can be found, because γ is not a
-//! rational number unless L = 0: exp(−L) is rational (or, for the negative binomial law, e to a rational power times a
-//! rational number that is not 1), so L is transcendental or 0 (Lindemann). L = 0 at x = 0 and where
-//! p(m − 1) = p(m), and there γ is a ratio, compared as such.
+//! real number, the outcome does not depend on how its digits were found. They can always be found, because γ ends
+//! nowhere among the binary fractions unless L = 0: exp(−L) is a rational number, or for the negative binomial law a
+//! rational number other than 1 times e to a rational power; a rational L would make e to some rational power other than
+//! 0 rational, which it is not (Lambert). L = 0 only at x = 0 and where p(m − 1) = p(m), since the c_k are positive, and
+//! there γ is a ratio, compared as such.
 
 use num_bigint::{BigInt, BigUint};
 
@@ -51,32 +54,37 @@ pub(super) trait LogConcave {
     fn exact(&self, k: u128) -> LogSum;
 }
 
-/// How the law is covered.
+/// How the law is covered: by exp(½ − j/t) or exp(−j/t), where j = ⌊|x|/2^shift⌋. For scales of up to 62 bits the shift is
+/// 0; beyond, it keeps t in 64 bits: the hat for the scale 2^shift · t is below this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hat {
     mode: u128,
     /// Is p(mode − 1) = p(mode)?
     tied: bool,
-    scale: u128,
-    /// Is the hat exp(½ − |x|/t), or exp(−x/t)?
+    scale: u64,
+    shift: u32,
     lifted: bool,
 }
 
 impl Hat {
-    /// The hat of a law with L(x) ≥ x(x − 1)/(2(V + Cx)), of which V and C are known to 2^−30.
+    /// The hat of a law with L(x) ≥ x(x − 1)/(2(V + Cx)), of which V and C are known to 2^−30, √V and C below 2^119.
     ///
     /// `fall` is a lower bound of 1 − p(1)/p(0), used if the mode is 0.
     #[inline]
     pub(super) fn new(mode: u128, tied: bool, v: f64, c: f64, fall: f64) -> Self {
-        let d = 1.0 + c;
-        // The factor covers the rounding, and a mode missed as far as the negative binomial law may.
-        let scale = ((libm::sqrt(v).max(d) + d) * (1.0 + 1.0 / 256.0)) as u128 + 1;
-        let lifted = Self { mode, tied, scale, lifted: true };
+        let w = v.max(c * c).max(1.0);
+        // The factor covers the rounding, and 1/(1 − ηt) for ηt ≤ 2^-9.
+        let wide = w / (libm::sqrt(w + c) - 0.5 * (1.0 + c)) * (1.0 + 1.0 / 256.0);
         // Compare the weights e^½ · t and t.
-        match steep_scale(fall).filter(|&steep| mode == 0 && (steep as f64) < 1.6 * scale as f64) {
-            Some(scale) => Self { scale, lifted: false, ..lifted },
-            None => lifted,
-        }
+        let (scale, lifted) = match steep_scale(fall).filter(|&steep| mode == 0 && steep < 1.6 * wide) {
+            Some(steep) => (steep, false),
+            None => (wide, true),
+        };
+        // Rounded up; below 2^121, so the shift is below 60.
+        let scale = libm::ceil(scale) as u128;
+        let shift = (128 - scale.leading_zeros()).saturating_sub(62);
+        let scale = (scale >> shift) as u64 + u64::from(shift > 0);
+        Self { mode, tied, scale, shift, lifted }
     }
 
     #[cfg(test)]
@@ -86,7 +94,7 @@ impl Hat {
 
     #[cfg(test)]
     pub(super) fn scale(&self) -> u128 {
-        self.scale
+        u128::from(self.scale) << self.shift
     }
 
     /// One draw from `law`, with floating-point bounds where they suffice, or with big integers alone. The values are
@@ -95,7 +103,7 @@ impl Hat {
     pub(super) fn sample_by<const FAST: bool>(&self, law: &impl LogConcave, bits: &mut impl RandomBits) -> u128 {
         let envelope = Geometric::whole(self.scale);
         loop {
-            let size = envelope.sample_by::<FAST>(bits);
+            let Some(size) = self.within(envelope.sample_by::<FAST>(bits), bits) else { continue };
             let value = if self.mode == 0 {
                 Some(size)
             } else {
@@ -105,6 +113,16 @@ impl Hat {
             if self.accept::<FAST>(law, value, size, bits) {
                 return value;
             }
+        }
+    }
+
+    /// A number of the stretch j, uniform; none if it is not below 2^127.
+    #[inline]
+    fn within(&self, j: u128, bits: &mut impl RandomBits) -> Option<u128> {
+        match self.shift {
+            0 => Some(j),
+            shift if j >> (127 - shift) > 0 => None,
+            shift => Some(j << shift | u128::from(bits.next_u64() >> (64 - shift))),
         }
     }
 
@@ -122,14 +140,11 @@ impl Hat {
             return !self.lifted || exp_coin(0, 1 << 15, bits, || (1u32.into(), 2u32.into()));
         }
         if self.tied && value + 1 == self.mode {
-            // γ = (t − 2)/(2t), and 2 ≤ t ≤ 2^120.
-            let (numerator, denominator) = (self.scale - 2, 2 * self.scale);
-            let first = match numerator.checked_mul(1 << 16) {
-                Some(shifted) => shifted / denominator,
-                // At most 2^-47 below 1/2, and not 1/2.
-                None => (1 << 15) - 1,
-            };
-            return exp_coin(0, first as u16, bits, || (numerator.into(), denominator.into()));
+            // γ = ½ − j/t with j = 1 or 0, and 2 ≤ t < 2^63.
+            let numerator = self.scale - if self.shift == 0 { 2 } else { 0 };
+            let denominator = 2 * self.scale;
+            let first = ((u128::from(numerator) << 16) / u128::from(denominator)) as u16;
+            return exp_coin(0, first, bits, || (numerator.into(), denominator.into()));
         }
         let gamma = || self.gamma(law, value, size);
         if !FAST {
@@ -161,7 +176,7 @@ impl Hat {
     #[inline]
     pub(super) fn bounds(&self, law: &impl LogConcave, value: u128, size: u128) -> (f64, f64) {
         let lift = if self.lifted { 0.5 } else { 0.0 };
-        let slope = size as f64 / self.scale as f64;
+        let slope = (size >> self.shift) as f64 / self.scale as f64;
         let (low, high) = law.estimate(value).plus(lift).plus(-slope).bounds();
         // γ ≥ 0.
         (low.max(0.0), high.max(0.0))
@@ -169,19 +184,19 @@ impl Hat {
 
     /// γ to any precision.
     pub(super) fn gamma(&self, law: &impl LogConcave, value: u128, size: u128) -> LogSum {
-        let sum = law.exact(value).quotient(-BigInt::from(size), self.scale.into());
+        let sum = law.exact(value).quotient(-BigInt::from(size >> self.shift), self.scale.into());
         if self.lifted { sum.quotient(1, 2u32.into()) } else { sum }
     }
 }
 
-/// The least t found with 1 − fall ≤ exp(−1/t).
+/// A scale t with 1 − fall ≤ exp(−1/t).
 #[inline]
-fn steep_scale(fall: f64) -> Option<u128> {
+fn steep_scale(fall: f64) -> Option<f64> {
     match fall {
         // 0.36 < 1/e
-        fall if fall >= 0.64 => Some(1),
+        fall if fall >= 0.64 => Some(1.0),
         // −ln(1 − fall) ≥ fall
-        fall if fall > 1e-36 => Some(((1.0 / fall) * (1.0 + 1e-9)) as u128 + 1),
+        fall if fall > 0.0 => Some(1.0 / fall * (1.0 + 1e-9)),
         _ => None,
     }
 }

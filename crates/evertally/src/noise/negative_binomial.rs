@@ -19,10 +19,11 @@ use crate::{Error, Result};
 ///   v = V/C = m + 1, the second difference of x(x−1)/(2(V+Cx)) is at most (m+2)/(C(m+1+x)(m+2+x)). It is below c_{m+x}
 ///   for x ≥ 1, because (m+2)(m+r−1+x)/(m+2+x) ≤ max(m+2, m+r) = m+r = C(r−1); and it is at most 1/V, which is below
 ///   c_{m−x} ≥ (r−1)/(m(m+r−2)). So the lemma of the hat holds.
-/// * p(k) ≥ p(k − 1) for k ≤ ζ = (r − 1)/(exp(1/s) − 1). m is ⌊ζ⌋ in floating point, where ζ is wrong by at most 2⁻⁴⁴ of
-///   itself (below ζ = 1 a greater error does no harm: m is 0 all the same). Where k is on the wrong side of ζ, the
-///   logarithm of p(k)/p(k−1) = q(k+r−1)/k, which is 0 at ζ, is below |ζ − k|(r−1)/(k(k+r−1)) < 2⁻⁴³(r−1)/(k+r−1) in
-///   size. That times t ≤ 2·max(√V, D) is less than 2⁻⁴²·√r + 2⁻⁴² ≤ 2⁻⁹, for which the hat has room.
+/// * p(k) ≥ p(k − 1) for k ≤ ζ = (r − 1)/(exp(1/s) − 1), and m is ⌊ζ⌋ in floating point. For 1/s ≤ 45 the error of ζ is
+///   below 2⁻⁴⁵ζ: that of 1/s, 2⁻⁵¹, is amplified by at most 1 + 1/s. For greater 1/s, ζ < 0.54 and m = 0 is right.
+///   Where k is on the wrong side of ζ, the logarithm of p(k)/p(k−1) = q(k+r−1)/k, which is 0 at ζ, is below
+///   η = 2⁻⁴⁴(r−1)/(m+r−1) in size, as its derivative is (r−1)/(k(k+r−1)). With t ≤ 3.5·max(√V, C, 1) up to rounding, ηt
+///   is below 3.5·2⁻⁴³·⁵√r < 2⁻⁹, for which the hat has room.
 ///
 /// ```
 /// use evertally::noise::{KeyedNoise, NegativeBinomial, Node, Purpose, Ratio, SecretKey};

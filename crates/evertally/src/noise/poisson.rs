@@ -81,7 +81,7 @@ impl Poisson {
     ///
     /// ```
     /// # use evertally::noise::{Poisson, Ratio, ScriptedBits};
-    /// // E = 0.25 of a scale of 11 steps above the mode 50: 52, and a coin whose number is above γ.
+    /// // E = 0.25 of a scale of 9 steps above the mode 50: 52, and a coin whose number is above γ.
     /// let mut bits = ScriptedBits::new(vec![0, 0x40, 0, 0x80, 0, 0xff, 0xff]);
     /// assert_eq!(Poisson::new(Ratio::new(50, 1)?)?.sample(&mut bits), 52);
     /// # Ok::<(), evertally::Error>(())
@@ -110,7 +110,9 @@ impl LogConcave for Poisson {
     /// L = ln(k!/m!) − x ln λ: the deviance from z = m + ½, and x ln(z/λ).
     #[inline]
     fn estimate(&self, k: u128) -> Estimate {
-        // z − λ may lose digits to cancellation, an error of 2^-53 · |x|/λ; the deviance is greater than |x|/(3λ).
+        // z − λ = ½ − fraction may lose digits to cancellation: an error of the last term below 2^-51 · |x|/λ from
+        // λ = 1 on, where the deviance is above |x|/(4λ), and below 2^-50 · |x| before, where it is above |x|/2. (With
+        // u = x/z: φ(u) ≥ 3u²/8 up to u = 1 and φ(u) ≥ 0.38u beyond, and z ≤ 1.5λ.)
         let (mean, z) = (self.mean(), self.whole as f64 + 0.5);
         let slope = log_of_step(mean, z, 0.5 - self.fraction());
         factorial_deviance(self.whole, k).plus(difference(k, self.whole) * slope)

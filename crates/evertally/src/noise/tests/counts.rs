@@ -175,7 +175,8 @@ fn large_parameters_approach_the_limit_laws() {
         let gamma = Gamma::new(shape as f64, 1.0).unwrap();
         assert_distribution(&format!("negative binomial {shape}, 2^{exponent}"), samples, &gamma);
     }
-    let cases = [(1, 2, 50), (2, 1, 80), (2, 2, 118), (7, 12, 70), (1, 4096, 60), (40, 3, 63), (4096, 4096, 80)];
+    let cases =
+        [(1, 2, 50), (2, 1, 80), (2, 2, 118), (7, 12, 70), (3, 2, 68), (1, 4096, 60), (40, 3, 63), (4096, 4096, 80)];
     for (seed, (near, far, exponent)) in (530..).zip(cases) {
         let law = Polya::new(1 << exponent, near, far).unwrap();
         let samples = draw(seed, DRAWS, |bits| law.sample(bits) as f64 / (1u128 << exponent) as f64);
@@ -242,4 +243,50 @@ fn laws_reject_what_they_cannot_draw() {
     assert!(Polya::new((1 << 118) + 1, 1, 1).is_err());
     assert!(Polya::new(1, 0, 1).is_err());
     assert!(NegativeBinomial::new(1, ratio(&((1u128 << 60) + 1).to_string())).is_err());
+}
+
+/// A candidate and its coin take about 15 bytes: for all parameters few candidates are drawn.
+#[test]
+fn draws_read_few_bytes() {
+    struct Counted<B>(B, usize);
+    impl<B: RandomBits> RandomBits for Counted<B> {
+        fn take<const N: usize>(&mut self) -> [u8; N] {
+            self.1 += N;
+            self.0.take()
+        }
+    }
+    const DRAWS: usize = 300;
+    let check = |what: &str, limit: usize, one: &dyn Fn(&mut Counted<&mut super::super::NodeBits<'_>>) -> u128| {
+        let bytes: usize = draw(800, DRAWS, |bits| {
+            let mut counted = Counted(bits, 0);
+            one(&mut counted);
+            counted.1
+        })
+        .into_iter()
+        .sum();
+        assert!(bytes < limit * DRAWS, "{what}: {} bytes", bytes as f64 / DRAWS as f64);
+    };
+    for text in ["1/1000000000000", "1/3", "1", "2", "5", "30"] {
+        check(text, 64, &|bits| poisson(text).sample(bits));
+    }
+    for text in ["1000", "1000000000000", "1267650600228229401496703205376"] {
+        check(text, 28, &|bits| poisson(text).sample(bits));
+    }
+    for n in [0, 1, 2, 5, 40, 10_000, 1 << 50, 1 << 90] {
+        for (near, far) in [(1, 1), (1, 2), (1, 1000), (1, 1 << 45), (u64::MAX / 2, 3)] {
+            check(&format!("binomial {n}, {near}:{far}"), 80, &|bits| {
+                Binomial::new(n, near, far).unwrap().sample(bits)
+            });
+        }
+        for (near, far) in [(1, 2), (2, 2), (1, 4096), (2, 4096), (40, 3), (4096, 4096), (1 << 50, 2)] {
+            check(&format!("Pólya {n}, {near}:{far}"), 110, &|bits| Polya::new(n, near, far).unwrap().sample(bits));
+        }
+    }
+    for shape in [1, 2, 3, 7, 100, 4096] {
+        for scale in ["1/1000", "1/10", "1/2", "3", "1000", "1000000000000", "1152921504606846976"] {
+            check(&format!("negative binomial {shape}, {scale}"), 80, &|bits| {
+                negative_binomial(shape, scale).sample(bits)
+            });
+        }
+    }
 }

@@ -5,7 +5,7 @@ use num_bigint::BigInt;
 use proptest::prelude::*;
 
 use super::super::hat::{Hat, LogConcave};
-use super::super::{Binomial, NegativeBinomial, Poisson, Polya, RandomBits, Ratio};
+use super::super::{Binomial, NegativeBinomial, Poisson, Polya, RandomBits, Ratio, ScriptedBits};
 use super::{Coarse, node, noise, ratio};
 
 /// Calls `visit` with a law and its hat.
@@ -119,7 +119,7 @@ fn any_laws() -> impl Strategy<Value = Law> {
         (wide(63), ratio(59)).prop_map(|(shape, scale)| negative_binomial(shape as u64 + 1, scale)),
         (wide(118), split(12)).prop_map(|(n, (near, far))| polya(n, near, far + 1)),
         (wide(30), split(30)).prop_map(|(n, (near, far))| polya(n, near, far + 1)),
-        (wide(118), split(63)).prop_map(|(n, (near, far))| polya(n, near, far)),
+        (wide(118), split(63)).prop_map(|(n, (near, far))| polya(n, near, far + 1)),
     ]
 }
 
@@ -197,5 +197,29 @@ fn paths_agree_at_chosen_parameters() {
     }
     for (n, near, far) in [(0, 2, 1), (7, 1, 1), (10, 2, 3), (30, 4, 4), (1 << 80, 5, 9), (1 << 60, 1, 4096)] {
         check_paths(&polya(n, near, far), 24, 60);
+    }
+}
+
+/// A coin's number that has the first 16 digits of γ is decided by the next 64.
+#[test]
+fn ties_are_decided_by_further_digits() {
+    let law = Poisson::new(ratio("50")).unwrap();
+    let scale = law.hat().scale();
+    assert_eq!(scale, 9);
+    let digits = u128::try_from(law.hat().gamma(&law, 52, 2).floor(80)).unwrap();
+    // ln(51·52/50²) + 1/2 − 2/9
+    assert!((digits as f64 / 2f64.powi(80) - (1.0608f64.ln() + 5.0 / 18.0)).abs() < 1e-15);
+    let (first, second) = ((digits >> 64) as u16, digits as u64);
+    // E = 0.25 and sign 0: the candidate 52; its coin; E = 0.25 and sign 1: the candidate 48, with a coin that is true.
+    let sample = |second: u64, path: fn(&Poisson, &mut ScriptedBits) -> u128| {
+        let candidate = |sign: u8| vec![0, 0x40, 0, 0x80, sign];
+        let coin = [first.to_le_bytes().to_vec(), second.to_le_bytes().to_vec(), vec![0xff, 0xff]].concat();
+        let script = [candidate(0), coin, candidate(1), vec![0xff, 0xff, 0]].concat();
+        path(&law, &mut ScriptedBits::new(script))
+    };
+    for path in [Poisson::sample_by::<true>, Poisson::sample_by::<false>] {
+        // Less than γ, and the run has length 1: rejected.
+        assert_eq!(sample(second - 1, path), 48);
+        assert_eq!(sample(second + 1, path), 52);
     }
 }
