@@ -122,14 +122,14 @@ fn long_paths_have_one_law() {
 
 #[test]
 fn bridges_check_their_parameters() {
-    assert!(SkellamBridge::new(ratio("1152921504606846977"), 1).unwrap_err().is_invalid());
+    assert!(SkellamBridge::new(ratio("19342813113834066795298817"), 1).unwrap_err().is_invalid());
     assert!(SkellamBridge::new(ratio("1/9223372036854775808"), 1).is_err());
     assert!(PolyaBridge::new(ratio("1125899906842625")).is_err());
     // The greatest lengths.
     let mut values = draw(770, 20, |bits| {
-        let skellam = SkellamBridge::new(ratio("1152921504606846976"), 1).unwrap();
+        let skellam = SkellamBridge::new(ratio("19342813113834066795298816"), 1).unwrap();
         let polya = PolyaBridge::new(ratio("1125899906842624")).unwrap();
-        let ends = [skellam.extend([0; 2], u64::MAX, bits), polya.extend([0; 2], u64::MAX, bits)];
+        let ends = [skellam.extend([0; 2], 1 << 38, bits), polya.extend([0; 2], u64::MAX, bits)];
         let halves = [
             skellam.split([0; 2], ends[0], u64::MAX / 2, u64::MAX / 2 + 1, bits),
             polya.split([0; 2], ends[1], u64::MAX / 2, u64::MAX / 2 + 1, bits),
