@@ -25,7 +25,7 @@ pub(super) struct Estimate {
 }
 
 impl Estimate {
-    /// A term that is not negative or is computed to a relative error of its own.
+    /// A term whose error is at most 2⁻⁴⁵ of it.
     #[inline]
     pub(super) fn plus(self, term: f64) -> Self {
         self.plus_sized(term, term.abs())
@@ -123,7 +123,8 @@ fn middle(factors: u64, n: u128, center: f64) -> Estimate {
     } else {
         let (low, high) = (n as f64 + 0.5, (n + u128::from(factors)) as f64 + 0.5);
         let value = r - (high * libm::log(high / center) - low * libm::log(low / center));
-        // high·ln(high/c) ≤ R, and low·|ln(low/c)| ≤ R/2, because t|ln t| ≤ 1 − t.
+        // high·ln(high/c) ≤ R, and low·|ln(low/c)| ≤ R/2, because t|ln t| ≤ 1 − t. The quotients err by 2^-51 of
+        // themselves, which adds 2^-51·(high + low) = 2^-51 · 2c ≤ 2^-48·R.
         Estimate::default().plus_sized(value, r)
     }
 }
