@@ -65,7 +65,8 @@ impl Cells {
     pub(super) fn variance(&mut self) -> f64 {
         let step = self.vector.step();
         if self.variance.0 != step {
-            self.variance = (step, self.plan.plan().variance(step));
+            let std_error = self.plan.lazy().std_error(step);
+            self.variance = (step, std_error * std_error);
         }
         self.variance.1
     }

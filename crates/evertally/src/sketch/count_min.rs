@@ -44,7 +44,7 @@ use crate::{Error, Result};
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub struct CountMin {
-    cells: Cells,
+    pub(super) cells: Cells,
     hashing: Hashing,
     median: MedianNoise,
 }

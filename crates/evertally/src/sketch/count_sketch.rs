@@ -47,7 +47,7 @@ use crate::{Error, Result};
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub struct CountSketch {
-    cells: Cells,
+    pub(super) cells: Cells,
     hashing: Hashing,
     median: MedianNoise,
     key_id: crate::noise::KeyId,

@@ -40,7 +40,7 @@ use std::ops::RangeBounds;
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub struct DyadicCounts {
-    cells: Cells,
+    pub(super) cells: Cells,
     tree: KeyTree,
     /// The first running sum of every level.
     first: Vec<u64>,
@@ -89,7 +89,7 @@ impl DyadicCounts {
         })
     }
 
-    /// The sum of all values of keys in a range, at the last closed step.
+    /// The sum of all values of keys in a range, at the last closed step. Keys beyond the tree count nothing.
     ///
     /// # Errors
     /// If no step is closed yet.
@@ -152,7 +152,7 @@ impl DyadicCounts {
     /// of very many keys some reach a threshold by noise alone.
     ///
     /// # Errors
-    /// If the threshold is not above 0 or so low that a million blocks of a level reach it, or no step is closed yet.
+    /// If the threshold is not above 0 or so low that more than 2^16 blocks of a level reach it, or no step is closed yet.
     pub fn heavy_hitters(&mut self, threshold: f64) -> Result<Vec<HeavyHitter<u64>>> {
         heavy_hitters(self, threshold)
     }

@@ -37,7 +37,7 @@ use std::ops::RangeBounds;
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub struct DyadicSketch {
-    cells: Cells,
+    pub(super) cells: Cells,
     tree: KeyTree,
     hashing: Hashing,
     median: MedianNoise,
@@ -124,7 +124,7 @@ impl DyadicSketch {
     /// collisions besides those of noise.
     ///
     /// # Errors
-    /// If the threshold is not above 0 or so low that a million blocks of a level reach it, or no step is closed yet.
+    /// If the threshold is not above 0 or so low that more than 2^16 blocks of a level reach it, or no step is closed yet.
     pub fn heavy_hitters(&mut self, threshold: f64) -> Result<Vec<HeavyHitter<u64>>> {
         heavy_hitters(self, threshold)
     }
