@@ -1,18 +1,19 @@
 //! Trees over keys, and the fewest nodes that a range of keys is a sum of.
 //!
 //! A node of level `l` is a block of `b^l` keys; the root is the whole space (cut where the bits do not divide evenly).
-//! The number of keys in a range is a sum of nodes with signs: a block less two of its parts may be fewer nodes than the
-//! other parts. Each node has noise of its own, so the fewest nodes have the least variance.
+//! The number of keys in a range is a sum of nodes with signs: a block less two of its parts may be fewer nodes than
+//! the other parts. Each node has noise of its own, so the fewest nodes have the least variance.
 //!
-//! **Fewest nodes.** Let a node inherit the sum `c` ∈ {0, 1} of the weights of its ancestors. A node inside of the range must end
-//! with 1 and one outside with 0: one node with a sign if `c` is wrong, and nothing below. A node that is cut by an end of
-//! the range may change `c` at the price of one, and its children inherit the result. So the least numbers for both `c`
-//! follow from those of the children, and only the nodes on the paths to both ends are cut. (Sums other than 0 and 1 need
-//! a change on every path below, inside and outside: they are never better.)
+//! **Fewest nodes.** Let a node inherit the sum `c` ∈ {0, 1} of the weights of its ancestors. A node inside of the
+//! range must end with 1 and one outside with 0: one node with a sign if `c` is wrong, and nothing below. A node that
+//! is cut by an end of the range may change `c` at the price of one, and its children inherit the result. So the least
+//! numbers for both `c` follow from those of the children, and only the nodes on the paths to both ends are cut. (Sums
+//! other than 0 and 1 need a change on every path below, inside and outside: they are never better.)
 //!
-//! **Which branching.** An event is in one node of each of `levels` levels, which costs a factor `levels` in the variance of
-//! Gaussian noise, and `levels²` of Laplace noise. A range has two ends, each with the nodes of a prefix. So the branching is
-//! the one with the least `levels^p · (mean number of nodes of a prefix)`; the mean over all keys is computed exactly.
+//! **Which branching.** An event is in one node of each of `levels` levels, which costs a factor `levels` in the
+//! variance of Gaussian noise, and `levels²` of Laplace noise. A range has two ends, each with the nodes of a prefix.
+//! So the branching is the one with the least `levels^p · (mean number of nodes of a prefix)`; the mean over all keys
+//! is computed exactly.
 
 use crate::noise::Node;
 use crate::plan::NoiseKind;
@@ -200,12 +201,12 @@ impl KeyTree {
 
     /// The mean number of nodes of the keys below `x`, over all `x` of the space.
     ///
-    /// A prefix cuts one node a level. Let `x₀, x₁` be what this node and those below need, for both sums that it may inherit: they
-    /// differ by at most one. Which it is, and what is added a level, depends on the digit of `x` and on the difference
-    /// below: a chain of three states, with uniform digits.
+    /// A prefix cuts one node a level. Let `x₀, x₁` be what this node and those below need, for both sums that it may
+    /// inherit: they differ by at most one. Which it is, and what is added a level, depends on the digit of `x` and on
+    /// the difference below: a chain of three states, with uniform digits.
     pub fn mean_prefix_nodes(self) -> f64 {
-        // For the differences -1, 0, 1 of x₀ - x₁: probability, and mean of x₀ times that. Below the keys there is nothing to cut;
-        // the key of the last digit is outside: x₀ = 0, x₁ = 1.
+        // For the differences -1, 0, 1 of x₀ - x₁: probability, and mean of x₀ times that. Below the keys there is
+        // nothing to cut; the key of the last digit is outside: x₀ = 0, x₁ = 1.
         let mut states = [(1.0, 0.0), (0.0, 0.0), (0.0, 0.0)];
         for level in 1..=self.height() {
             let branching = 1i64 << (self.shift(level) - self.shift(level - 1));

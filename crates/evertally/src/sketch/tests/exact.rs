@@ -57,7 +57,9 @@ fn baselines_are_the_same_sketch() {
                 buffered.add(item, 1).unwrap();
                 lazy.add(item, 1).unwrap();
             }
-            (eager.tick().unwrap(), buffered.tick().unwrap(), lazy.tick().unwrap());
+            eager.tick().unwrap();
+            buffered.tick().unwrap();
+            lazy.tick().unwrap();
             for item in 0..30u64 {
                 let estimate = lazy.estimate(item).unwrap().value;
                 assert!((eager.estimate(item).unwrap() - estimate).abs() < 1e-4, "{step} {item}");
@@ -73,7 +75,8 @@ fn baselines_are_the_same_sketch() {
     }
 }
 
-/// A short output and a long one of the hash function begin alike: tables of few and of many rows share their first rows.
+/// A short output and a long one of the hash function begin alike: tables of few and of many rows share their first
+/// rows.
 #[test]
 fn rows_do_not_depend_on_their_number() {
     let places = |rows| {

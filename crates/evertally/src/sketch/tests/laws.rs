@@ -1,5 +1,5 @@
-//! Means and variances of estimates, over noise and over hash functions. Each test has fewer than 30 comparisons of significance
-//! 4·10^-8.
+//! Means and variances of estimates, over noise and over hash functions. Each test has fewer than 30 comparisons of
+//! significance 4·10^-8.
 
 use super::*;
 use crate::plan::Plan;
@@ -164,7 +164,8 @@ fn moments_and_products_are_unbiased() {
     assert_variance(&products, collisions + mean(&stated).0, "product");
 }
 
-/// Count-min: the estimate of one row is right on average; the least cell is not, and its allowance covers as often as it says.
+/// Count-min: the estimate of one row is right on average; the least cell is not, and its allowance covers as often as
+/// it says.
 #[test]
 fn count_min_is_unbiased_and_its_upper_end_covers() {
     let counts = [12i64, 3, 5, 0, 9, 7, 2, 4];

@@ -47,8 +47,8 @@ fn dyadic_sketch(plan: SketchPlan, event: Option<(u64, i64)>) -> Cells {
     sketch.cells
 }
 
-/// All events of up to 60 items and all values: no table is larger than the sensitivity, and one is as large; no two tables
-/// are farther apart than the sensitivity of replacing.
+/// All events of up to 60 items and all values: no table is larger than the sensitivity, and one is as large; no two
+/// tables are farther apart than the sensitivity of replacing.
 #[test]
 fn one_event_moves_the_table_by_no_more_than_planned() {
     let kinds: [(&str, OfEvent<'_>); 5] = [

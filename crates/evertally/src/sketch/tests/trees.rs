@@ -107,7 +107,8 @@ fn shares_have_the_stated_error() {
     assert_variance(&found, 1.0, "share");
 }
 
-/// The quantile lies between its ends in far more runs than promised (the union bound), and the ends are not the whole space.
+/// The quantile lies between its ends in far more runs than promised (the union bound), and the ends are not the whole
+/// space.
 #[test]
 fn quantiles_are_covered_and_bounded() {
     for budget in [gaussian(), pure()] {
