@@ -1,15 +1,16 @@
 //! The count sketch (Charikar, Chen, Farach-Colton 2002) with private cells.
 //!
-//! An event of value `v` of item `i` adds `s_j(i) v` to the cell `h_j(i)` of every row `j`. `s_j(i)` times that cell is the
-//! count of `i`, plus the counts of the items that share the cell with random signs (mean 0, variance at most `F2/w` for
-//! the second moment `F2` of the counts), plus the cell's noise. The median of the rows is the estimate.
+//! An event of value `v` of item `i` adds `s_j(i) v` to the cell `h_j(i)` of every row `j`. `s_j(i)` times that cell is
+//! the count of `i`, plus the counts of the items that share the cell with random signs (mean 0, variance at most
+//! `F2/w` for the second moment `F2` of the counts), plus the cell's noise. The median of the rows is the estimate.
 //!
-//! **Second moment and products.** Per row, the sum over the cells of the product of two noiseless tables has mean `Σ_i a_i b_i`:
-//! every item pairs with itself in one cell, and different items in a cell have independent signs. With noise `Z` of
-//! variance `σ²`, `E (S+Z)² = S² + σ²`, so `w σ²` is subtracted from a square, and nothing from a product of two tables
-//! whose noise is independent. The mean of the rows keeps this unbiased; a median would not. Given `S`, with
-//! `F = Σ S²` of a row and `κ` the fourth moment of a cell's noise over `σ⁴` (3, or 3 + 3/n for sums of n Laplace variables), the
-//! noise of a row's square has variance `4 σ² F + w (κ-1) σ⁴`, and that of a product `σ_b² F_a + σ_a² F_b + w σ_a² σ_b²`.
+//! **Second moment and products.** Per row, the sum over the cells of the product of two noiseless tables has mean
+//! `Σ_i a_i b_i`: every item pairs with itself in one cell, and different items in a cell have independent signs. With
+//! noise `Z` of variance `σ²`, `E (S+Z)² = S² + σ²`, so `w σ²` is subtracted from a square, and nothing from a product
+//! of two tables whose noise is independent. The mean of the rows keeps this unbiased; a median would not. Given `S`,
+//! with `F = Σ S²` of a row and `κ` the fourth moment of a cell's noise over `σ⁴` (3, or 3 + 3/n for sums of n Laplace
+//! variables), the noise of a row's square has variance `4 σ² F + w (κ-1) σ⁴`, and that of a product
+//! `σ_b² F_a + σ_a² F_b + w σ_a² σ_b²`.
 
 use super::cells::{Cells, clock_and_state, item};
 use super::estimate::{largest_first, median};
@@ -21,8 +22,8 @@ use crate::{Error, Result};
 
 /// Counts of items of any kind, in a table of few cells, under continual observation.
 ///
-/// An estimate looks at one cell a row. Its error is the noise's, as the [`Estimate`] states it, and that of collisions, see
-/// [`collision_std_error`](Self::collision_std_error). It is right on average, for counts of any sign.
+/// An estimate looks at one cell a row. Its error is the noise's, as the [`Estimate`] states it, and that of
+/// collisions, see [`collision_std_error`](Self::collision_std_error). It is right on average, for counts of any sign.
 ///
 /// ```
 /// use evertally::budget::{Budget, Rho};
@@ -47,7 +48,7 @@ use crate::{Error, Result};
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub struct CountSketch {
-    cells: Cells,
+    pub(super) cells: Cells,
     hashing: Hashing,
     median: MedianNoise,
     key_id: crate::noise::KeyId,
@@ -125,8 +126,8 @@ impl CountSketch {
 
     /// Those of some candidates whose estimated counts reach a threshold, the largest first.
     ///
-    /// Each standard error is that of one item on its own. Of many candidates some will be far above their counts by chance:
-    /// of `n` small ones about `n · P(noise ≥ threshold)` are listed wrongly, and a list's largest estimates
+    /// Each standard error is that of one item on its own. Of many candidates some will be far above their counts by
+    /// chance: of `n` small ones about `n · P(noise ≥ threshold)` are listed wrongly, and a list's largest estimates
     /// are too large on average. A threshold of `noise_std_error · √(2 ln n)` above what matters keeps that rare.
     ///
     /// # Errors
@@ -147,15 +148,15 @@ impl CountSketch {
         Ok(found)
     }
 
-    /// Standard error that collisions add to an estimate, if the counts' second moment is this: `√(c F2/w)`, where `c` is the
-    /// variance of the median of normal rows relative to one row. An approximation from above for tables that
-    /// many items share; where few items are large, most estimates are better.
+    /// Standard error that collisions add to an estimate, if the counts' second moment is this: `√(c F2/w)`, where `c`
+    /// is the variance of the median of normal rows relative to one row. Right where many items share a cell; where few
+    /// items make up the moment, most estimates are better and a few are worse.
     pub fn collision_std_error(&self, second_moment: f64) -> f64 {
         (self.median.of_normal_rows() * second_moment.max(0.0) / self.table().width() as f64).sqrt()
     }
 
-    /// The second moment of the counts, `Σ_i count_i²`, without bias. Reads the whole table; it may come out negative where
-    /// the noise is much larger than the counts. Its error from collisions is at most `F2 √(2/(w r))`.
+    /// The second moment of the counts, `Σ_i count_i²`, without bias. Reads the whole table; it may come out negative
+    /// where the noise is much larger than the counts. Its error from collisions is at most `F2 √(2/(w r))`.
     ///
     /// # Errors
     /// If no step is closed yet.
@@ -177,8 +178,9 @@ impl CountSketch {
         Ok(Estimate { step, value, noise_std_error: (row / rows).sqrt() })
     }
 
-    /// `Σ_i a_i b_i` for the counts of two sketches, the size of a join, without bias. Reads both tables. Both need one key,
-    /// one shape and one hash name ([`SketchPlan::sharing_hashes`]), and names of their own. The step is that of this sketch.
+    /// `Σ_i a_i b_i` for the counts of two sketches, the size of a join, without bias. Reads both tables. Both need one
+    /// key, one shape and one hash name ([`SketchPlan::sharing_hashes`]), and names of their own. The step is that of
+    /// this sketch.
     ///
     /// # Errors
     /// If the two have different hash functions or the same noise, or no step is closed yet.
