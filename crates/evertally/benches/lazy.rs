@@ -1,10 +1,10 @@
 //! Cost of a lazy read, in time and memory: flat in the number of running sums, the horizon and the gap between reads.
 //!
-//! `cargo bench --bench lazy -- [READS]` makes READS reads (10^7 where left out) for every row. Times are for one read of a vector
+//! `cargo bench --bench lazy -- [READS [ROW]]` makes READS reads (10^7 where left out) for every row, or for one, from 0. Times are for one read of a vector
 //! through its public interface, hash tables and ChaCha20 included: the median over chunks of 1000 reads.
 
 use evertally::budget::{Budget, Epsilon, Rho};
-use evertally::noise::{SecretKey, TestSeed};
+use evertally::noise::{KeyedNoise, Purpose, RandomBits, SecretKey, TestSeed};
 use evertally::plan::PlanRequest;
 use evertally::stream::{LazyPlan, LazyVector, Sampling};
 use std::hint::black_box;
@@ -22,14 +22,31 @@ struct Case {
 }
 
 fn main() {
-    let reads = std::env::args().find_map(|arg| arg.parse().ok()).unwrap_or(10_000_000u64);
+    let mut numbers = std::env::args().filter_map(|arg| arg.parse().ok());
+    let (reads, only) = (numbers.next().unwrap_or(10_000_000u64), numbers.next());
+    println!("of which one ChaCha20 block: {:.1} ns", block());
     println!(
-        "{:16} {:8} {:>8} {:>8} {:>9} {:>9} {:>9} {:>12}",
+        "{:26} {:8} {:>8} {:>8} {:>9} {:>9} {:>9} {:>12}",
         "mechanism", "sampling", "horizon", "k", "touched", "gap", "ns/read", "bytes/touched"
     );
-    for case in cases() {
-        case.run(reads);
+    for case in cases().iter().enumerate().filter(|(row, _)| only.is_none_or(|only| only == *row as u64)) {
+        case.1.run(reads);
     }
+}
+
+/// Nanoseconds for the bits of a read: what no read can do without.
+fn block() -> f64 {
+    let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    let noise = KeyedNoise::new(&key, &"bench".parse().expect("a valid name"), &[0; 32], Purpose::Reads(0));
+    let mut times: Vec<f64> = (0..1000)
+        .map(|step| {
+            let start = Instant::now();
+            (0..1000).for_each(|sum| _ = black_box(noise.bits_of_read(sum, step).next_u64()));
+            start.elapsed().as_nanos() as f64 / 1000.0
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
 }
 
 fn cases() -> Vec<Case> {
@@ -50,6 +67,8 @@ fn cases() -> Vec<Case> {
     for (mechanism, sampling) in [
         ("binary", Sampling::Float),
         ("smooth", Sampling::Float),
+        ("blt(buffers=4)", Sampling::Float),
+        ("normalized-blt(buffers=4)", Sampling::Float),
         ("blt", Sampling::Float),
         ("normalized-blt", Sampling::Float),
         ("path-sum", Sampling::Integer),
@@ -78,7 +97,7 @@ impl Case {
         let vector = self.plan().and_then(|plan| LazyVector::new(plan, &key, name()));
         let mut vector = match vector {
             Ok(vector) => vector,
-            Err(error) => return println!("{:16} {:8} {error}", self.mechanism, self.sampling.to_string()),
+            Err(error) => return println!("{:26} {:8} {error}", self.mechanism, self.sampling.to_string()),
         };
         // Slow ways get fewer reads.
         let reads = if self.sampling == Sampling::Float { reads } else { reads / 10 };
@@ -104,7 +123,7 @@ impl Case {
         }
         times.sort_by(f64::total_cmp);
         println!(
-            "{:16} {:8} {:>8} {:>8} {:>9} {:>9} {:>9.1} {:>12.0}",
+            "{:26} {:8} {:>8} {:>8} {:>9} {:>9} {:>9.1} {:>12.0}",
             self.mechanism,
             self.sampling.to_string(),
             format!("2^{}", self.horizon.ilog2()),
