@@ -1,11 +1,11 @@
 //! The privacy report: what was promised, to whom, and what a reader may conclude.
 
-use super::setup::Setup;
+use super::setup::StreamSetup;
 use crate::commands::brief;
 use anyhow::Result;
 use evertally::budget::{Budget, Delta, Epsilon};
 use evertally::noise::SecretKey;
-use evertally::plan::{Neighbours, Values};
+use evertally::plan::{Neighbours, Plan, Values};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -14,13 +14,15 @@ const DELTAS: [f64; 4] = [1e-3, 1e-6, 1e-9, 1e-12];
 
 /// The facts of a release that may be published with it: all of them follow from the plan, none from the data.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(crate) struct Report {
     version: u32,
     title: String,
     stream: String,
     quantity: String,
     horizon: HorizonFacts,
     groups: Option<GroupFacts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sketch: Option<SketchFacts>,
     unit: UnitFacts,
     budget: Budget,
     mechanism: String,
@@ -41,11 +43,35 @@ struct HorizonFacts {
     released_steps: u64,
 }
 
+/// What is released: declared groups, a sketch, or, with neither, one running sum.
+#[derive(Debug, Default)]
+pub(crate) struct Extent {
+    pub(crate) groups: Option<GroupFacts>,
+    pub(crate) sketch: Option<SketchFacts>,
+}
+
+/// The declared groups.
 #[derive(Debug, Serialize)]
-struct GroupFacts {
-    columns: Vec<String>,
-    declared: usize,
-    rest: Option<String>,
+pub(crate) struct GroupFacts {
+    pub(crate) columns: Vec<String>,
+    pub(crate) declared: usize,
+    pub(crate) rest: Option<String>,
+}
+
+/// The table of a sketch, and what is asked of it.
+#[derive(Debug, Serialize)]
+pub(crate) struct SketchFacts {
+    pub(crate) kind: String,
+    pub(crate) rows: u32,
+    pub(crate) width: u64,
+    pub(crate) key_columns: Vec<String>,
+    pub(crate) hashing: &'static str,
+    /// Largest standard error of one cell.
+    pub(crate) max_cell_std_error: f64,
+    pub(crate) answers: String,
+    /// Errors of answers, in the place of those of cells.
+    #[serde(skip)]
+    pub(crate) error: ErrorFacts,
 }
 
 #[derive(Debug, Serialize)]
@@ -92,20 +118,21 @@ struct EpsilonAtDelta {
     epsilon: f64,
 }
 
-#[derive(Debug, Serialize)]
-struct ErrorFacts {
-    max_std_error: f64,
-    mean_std_error: f64,
-    confidence: f64,
-    last_step_half_width: f64,
+/// What the noise does to the released values.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ErrorFacts {
+    pub(crate) max_std_error: f64,
+    pub(crate) mean_std_error: f64,
+    pub(crate) confidence: f64,
+    pub(crate) last_step_half_width: f64,
 }
 
 impl Report {
-    pub(super) fn new(setup: &Setup, key: &SecretKey) -> Self {
+    pub(crate) fn new(setup: &StreamSetup, key: &SecretKey, extent: Extent) -> Self {
         let (plan, calendar) = (&setup.plan, &setup.calendar);
         let request = plan.request();
-        let (lower, upper) = request.values.bounds();
-        let bound = |multiple: i64| match request.values {
+        let (lower, upper) = setup.values.bounds();
+        let bound = |multiple: i64| match setup.values {
             Values::Count => "1".to_owned(),
             Values::Sum { .. } => request.grid.format(multiple.into()),
         };
@@ -115,7 +142,7 @@ impl Report {
         Self {
             version: 1,
             title: setup.title.clone(),
-            stream: setup.stream.to_string(),
+            stream: setup.name.to_string(),
             quantity: setup.quantity(),
             horizon: HorizonFacts {
                 start: calendar.format(calendar.start()),
@@ -125,11 +152,9 @@ impl Report {
                 steps: calendar.steps(),
                 released_steps: setup.last_step,
             },
-            groups: setup.groups.as_ref().map(|table| GroupFacts {
-                columns: table.columns().to_vec(),
-                declared: table.tuples().len() - usize::from(table.rest_name().is_some()),
-                rest: table.rest_name().map(str::to_owned),
-            }),
+            error: extent.sketch.as_ref().map_or_else(|| ErrorFacts::of_releases(setup), |sketch| sketch.error.clone()),
+            groups: extent.groups,
+            sketch: extent.sketch,
             unit: UnitFacts {
                 unit: setup.unit(),
                 neighbours: request.neighbours,
@@ -151,24 +176,18 @@ impl Report {
                 s2: exact.unwrap_or(norms.l2_squared).sqrt(),
             },
             guarantee: guarantee(setup),
-            error: ErrorFacts {
-                max_std_error: plan.max_std_error(),
-                mean_std_error: plan.mean_std_error(),
-                confidence: setup.confidence,
-                last_step_half_width: last_half_width(setup),
-            },
             key_id: key.id().to_string(),
             plan_digest: blake3::Hash::from_bytes(plan.digest()).to_hex().to_string(),
         }
     }
 
     /// Budget, unit and mechanism in one line.
-    pub(super) fn headline(&self) -> String {
+    pub(crate) fn headline(&self) -> String {
         format!("{} for {} · {} · {}", self.budget, self.unit.unit, brief(&self.mechanism), self.noise.law)
     }
 
     /// The guarantee in one sentence.
-    pub(super) fn promise(&self) -> String {
+    pub(crate) fn promise(&self) -> String {
         let at = &self.guarantee.epsilon_at_delta[1];
         let approximate =
             |epsilon: f64, delta: f64| format!("({}, {delta:e})-differentially private", at_most(epsilon));
@@ -183,7 +202,7 @@ impl Report {
     }
 
     /// The report for people.
-    pub(super) fn markdown(&self) -> String {
+    pub(crate) fn markdown(&self) -> String {
         let mut out = String::new();
         self.write_markdown(&mut out).expect("a String accepts every write");
         out
@@ -207,6 +226,19 @@ impl Report {
                 groups.rest.as_ref().map_or("undeclared groups refused".into(), |r| format!("all others as `{r}`"));
             writeln!(out, "| groups | {} declared by {}, {rest} |", groups.declared, groups.columns.join(", "))?;
         }
+        if let Some(sketch) = &self.sketch {
+            writeln!(
+                out,
+                "| items | by {}, each possible one with a count of its own |",
+                plain(&sketch.key_columns.join(", "))
+            )?;
+            writeln!(
+                out,
+                "| sketch | {} of {} rows of {} cells, hashed by {} |",
+                sketch.kind, sketch.rows, sketch.width, sketch.hashing
+            )?;
+            writeln!(out, "| answered | {} |", sketch.answers)?;
+        }
         writeln!(out, "| privacy unit | {} |", self.unit.unit)?;
         let neighbours = match self.unit.neighbours {
             Neighbours::AddRemove => "the unit's events added or removed",
@@ -229,12 +261,20 @@ impl Report {
         writeln!(out, "| mechanism | {}: one unit of change {moved} |", brief(&self.mechanism))?;
         let n = &self.noise;
         writeln!(out, "| noise | {} of standard deviation {} on every protected sum |", n.law, short(n.std))?;
-        writeln!(
-            out,
-            "| standard error | at most {}, {} in root mean square |",
-            short(self.error.max_std_error),
-            short(self.error.mean_std_error)
-        )?;
+        match &self.sketch {
+            None => writeln!(
+                out,
+                "| standard error | at most {}, {} in root mean square |",
+                short(self.error.max_std_error),
+                short(self.error.mean_std_error)
+            ),
+            Some(sketch) => writeln!(
+                out,
+                "| standard error by noise | of an answer at most {}, of a cell at most {} |",
+                short(self.error.max_std_error),
+                short(sketch.max_cell_std_error)
+            ),
+        }?;
         let e = &self.error;
         writeln!(
             out,
@@ -278,11 +318,24 @@ impl Report {
             None => "ρ is k² times as large",
         };
         let single = unit.split(" (").next().unwrap_or(unit);
+        let interval = match &self.sketch {
+            None => format!(
+                "Each single interval contains the true running value of the kept data with {confidence} % confidence; over \
+                 many steps some will miss. Errors of nearby steps are correlated."
+            ),
+            Some(sketch) => format!(
+                "Each single interval covers the noise with {confidence} % confidence; over many answers some will miss. \
+                 Other items in the same cells add to the error: by about the root of the sum of the squares of all counts \
+                 over the {} cells of a row, on either side.\n\
+                 - An answer says nothing about whether its item occurs at all: those that do not have answers like all \
+                 others.",
+                sketch.width
+            ),
+        };
         writeln!(
             out,
             "## What you may conclude\n\n\
-             - Each single interval contains the true running value of the kept data with {confidence} % confidence; over \
-             many steps some will miss. Errors of nearby steps are correlated.\n\
+             - {interval}\n\
              - Whatever is computed from the released table alone is covered by the same guarantee.\n\
              - The numbers in this report follow from the plan and say nothing about the data.\n\n\
              ## What you may not conclude\n\n\
@@ -303,7 +356,20 @@ impl Report {
     }
 }
 
-fn guarantee(setup: &Setup) -> GuaranteeFacts {
+impl ErrorFacts {
+    /// The errors of releases as they come from the mechanism.
+    pub(crate) fn of_releases(setup: &StreamSetup) -> Self {
+        let plan = &setup.plan;
+        Self {
+            max_std_error: plan.max_std_error(),
+            mean_std_error: plan.mean_std_error(),
+            confidence: setup.confidence,
+            last_step_half_width: last_half_width(setup),
+        }
+    }
+}
+
+fn guarantee(setup: &StreamSetup) -> GuaranteeFacts {
     let guarantee = setup.plan.guarantee();
     let at =
         |delta: f64| EpsilonAtDelta { delta, epsilon: guarantee.epsilon_at(Delta::new(delta).expect("a constant")) };
@@ -314,7 +380,7 @@ fn guarantee(setup: &Setup) -> GuaranteeFacts {
     }
 }
 
-fn last_half_width(setup: &Setup) -> f64 {
+fn last_half_width(setup: &StreamSetup) -> f64 {
     let mut intervals = setup.plan.intervals(setup.confidence).expect("checked by the setup");
     setup.plan.request().grid.to_f64(intervals.half_width(setup.last_step) as i128)
 }
@@ -353,55 +419,37 @@ fn at_most(x: f64) -> String {
 }
 
 /// Prints the plan and its error; nothing is read or written.
-pub(super) fn print_plan(setup: &Setup) -> Result<()> {
+pub(crate) fn print_plan(plan: &Plan, error: &ErrorFacts) -> Result<()> {
     let mut out = std::io::stdout().lock();
     use std::io::Write;
-    write!(out, "{}", toml::to_string_pretty(&setup.plan)?)?;
-    let plan = &setup.plan;
+    write!(out, "{}", toml::to_string_pretty(plan)?)?;
     writeln!(
         out,
         "\n# standard error: at most {}, {} in root mean square",
-        short(plan.max_std_error()),
-        short(plan.mean_std_error())
+        short(error.max_std_error),
+        short(error.mean_std_error)
     )?;
-    writeln!(out, "# interval at the last step: ± {} at {} %", last_half_width(setup), setup.confidence * 100.0)?;
+    writeln!(out, "# interval at the last step: ± {} at {} %", error.last_step_half_width, error.confidence * 100.0)?;
     Ok(())
 }
 
-/// Says on standard error what was done.
-pub(super) fn print_summary(setup: &Setup, streams: usize) {
+/// Says on standard error what was done: after a first line of `done`, what was promised, written, and to be noted.
+pub(crate) fn print_summary(setup: &StreamSetup, done: &str, max_std_error: f64, last_step: u64, streams: usize) {
     let plan = &setup.plan;
-    let groups = setup.groups.as_ref().map_or(String::new(), |table| format!(" × {} groups", table.tuples().len()));
-    eprintln!(
-        "released {} of {} steps{groups} with {} and {} noise",
-        setup.last_step,
-        setup.calendar.steps(),
-        brief(&plan.mechanism().name()),
-        plan.noise_kind()
-    );
+    eprintln!("{done} with {} and {} noise", brief(&plan.mechanism().name()), plan.noise_kind());
     eprintln!(
         "guarantee: {} for {}; standard error at most {}",
         plan.request().budget,
         setup.unit(),
-        short(plan.max_std_error())
+        short(max_std_error)
     );
     if setup.out.as_os_str() != "-" {
-        let mut endings = vec!["report.md", "report.json", "plan.toml"];
-        if setup.plot {
-            endings.extend(["svg", "png"]);
-        }
-        eprintln!("wrote {} and beside it .{}", setup.out.display(), endings.join(", ."));
-        if setup.plot && setup.show_truth {
-            eprintln!(
-                "WARNING: {} and .png show exact counts and are not private",
-                setup.beside("NOT-PRIVATE.svg").display()
-            );
-        }
+        eprintln!("wrote {} and beside it .{}", setup.out.display(), setup.endings().join(", ."));
     }
     if streams > 1 {
         eprintln!("{streams} streams have been published with this key; over the same data their budgets add up");
     }
-    let end = setup.calendar.end_of(setup.last_step);
+    let end = setup.calendar.end_of(last_step);
     if end.timestamp().is_some_and(|end| end > jiff::Timestamp::now()) {
         eprintln!(
             "note: steps up to {} are published and final, though that is still to come; --through TIME holds them back",
