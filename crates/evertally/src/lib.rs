@@ -14,6 +14,7 @@ mod error;
 pub mod mechanism;
 pub mod noise;
 pub mod plan;
+pub mod sketch;
 pub mod state;
 pub mod stream;
 

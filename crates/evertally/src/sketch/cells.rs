@@ -1,0 +1,134 @@
+//! What all sketches share: cells, clock and state.
+
+use super::{Hashing, Item, SketchPlan};
+use crate::Result;
+use crate::noise::{SecretKey, StreamName};
+use crate::stream::LazyVector;
+use smallvec::SmallVec;
+
+/// One value a row.
+pub(super) type RowValues = SmallVec<[f64; 8]>;
+
+/// The cells of a sketch.
+pub(super) struct Cells {
+    pub(super) plan: SketchPlan,
+    pub(super) vector: LazyVector,
+    /// What distinguishes the noise: the name of the sketch.
+    pub(super) name: StreamName,
+    /// The cells of the event that is being added.
+    parts: Vec<(u64, i64)>,
+    /// Variance of a cell at a step.
+    variance: (u64, f64),
+}
+
+impl Cells {
+    pub(super) fn new(plan: SketchPlan, key: &SecretKey, name: StreamName) -> Result<Self> {
+        let vector = LazyVector::new(plan.lazy().clone(), key, name.clone())?;
+        Ok(Self::of(plan, name, vector))
+    }
+
+    pub(super) fn restore(plan: SketchPlan, key: &SecretKey, name: StreamName, state: &[u8]) -> Result<Self> {
+        let vector = LazyVector::restore(plan.lazy().clone(), key, name.clone(), state)?;
+        Ok(Self::of(plan, name, vector))
+    }
+
+    fn of(plan: SketchPlan, name: StreamName, vector: LazyVector) -> Self {
+        Self { plan, vector, name, parts: vec![], variance: (0, 0.0) }
+    }
+
+    /// The hash name.
+    pub(super) fn hash_name(&self) -> &StreamName {
+        self.plan.hash_name().unwrap_or(&self.name)
+    }
+
+    /// Adds an event to the cells that are named.
+    pub(super) fn add_event(&mut self, fill: impl FnOnce(&mut Vec<(u64, i64)>)) -> Result<()> {
+        self.parts.clear();
+        fill(&mut self.parts);
+        self.vector.add_event(&self.parts)
+    }
+
+    /// The release of a cell at the last closed step.
+    pub(super) fn read(&mut self, cell: u64) -> Result<f64> {
+        Ok(self.vector.read(cell)?.value())
+    }
+
+    /// The cells of an item in the rows of a table that begins at the cell `first`, turned by the signs where there are such.
+    pub(super) fn read_rows(&mut self, hashing: &Hashing, first: u64, item: &[u8], signed: bool) -> Result<RowValues> {
+        let table = hashing.table();
+        let mut places = SmallVec::<[(u64, i64); 8]>::new();
+        hashing.each_place(item, |row, bucket, sign| places.push((first + table.cell(row, bucket), sign)));
+        places.into_iter().map(|(cell, sign)| Ok(self.read(cell)? * if signed { sign as f64 } else { 1.0 })).collect()
+    }
+
+    /// Variance of a cell's noise at the last closed step; 0 before the first.
+    pub(super) fn variance(&mut self) -> f64 {
+        let step = self.vector.step();
+        if self.variance.0 != step {
+            self.variance = (step, self.plan.plan().variance(step));
+        }
+        self.variance.1
+    }
+}
+
+/// The bytes of an item.
+pub(super) fn item<'a>(item: impl Into<Item<'a>>) -> Item<'a> {
+    item.into()
+}
+
+/// Clock and state of a sketch that has its [`Cells`] in `self.cells`.
+macro_rules! clock_and_state {
+    ($sketch:ident) => {
+        impl $sketch {
+            /// The plan.
+            pub fn plan(&self) -> &SketchPlan {
+                &self.cells.plan
+            }
+
+            /// The last closed step, 0 before the first.
+            pub fn step(&self) -> u64 {
+                self.cells.vector.step()
+            }
+
+            /// Closes the open step and returns it.
+            ///
+            /// # Errors
+            /// As [`tick_through`](Self::tick_through).
+            pub fn tick(&mut self) -> Result<u64> {
+                self.cells.vector.tick()
+            }
+
+            /// Closes the open step and the empty ones after it through `step`, and returns it.
+            ///
+            /// # Errors
+            /// If the step is closed already or beyond the horizon, or a cell leaves the range of 64 bits. Nothing is closed then.
+            pub fn tick_through(&mut self, step: u64) -> Result<u64> {
+                self.cells.vector.tick_through(step)
+            }
+
+            /// For how many cells noise is remembered.
+            pub fn touched(&self) -> usize {
+                self.cells.vector.touched()
+            }
+
+            /// Bytes of memory for remembered noise and sums.
+            pub fn memory_bytes(&self) -> usize {
+                self.cells.vector.memory_bytes()
+            }
+
+            /// The whole state, to restore it bit for bit. It holds data and, but for
+            /// [`Sampling::Keyed`](crate::stream::Sampling::Keyed), noise: see [`LazyVector`](crate::stream::LazyVector).
+            pub fn save(&self) -> Vec<u8> {
+                self.cells.vector.save()
+            }
+        }
+
+        impl std::fmt::Debug for $sketch {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                // Neither sums nor noise.
+                f.debug_struct(stringify!($sketch)).field("cells", &self.cells.vector).finish_non_exhaustive()
+            }
+        }
+    };
+}
+pub(super) use clock_and_state;

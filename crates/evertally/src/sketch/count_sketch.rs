@@ -1,0 +1,218 @@
+//! The count sketch (Charikar, Chen, Farach-Colton 2002) with private cells.
+//!
+//! An event of value `v` of item `i` adds `s_j(i) v` to the cell `h_j(i)` of every row `j`. `s_j(i)` times that cell is the
+//! count of `i`, plus the counts of the items that share the cell with random signs (mean 0, variance at most `F2/w` for
+//! the second moment `F2` of the counts), plus the cell's noise. The median of the rows is the estimate.
+//!
+//! **Second moment and products.** Per row, the sum over the cells of the product of two noiseless tables has mean `Σ_i a_i b_i`:
+//! every item pairs with itself in one cell, and different items in a cell have independent signs. With noise `Z` of
+//! variance `σ²`, `E (S+Z)² = S² + σ²`, so `w σ²` is subtracted from a square, and nothing from a product of two tables
+//! whose noise is independent. The mean of the rows keeps this unbiased; a median would not. Given `S`, with
+//! `F = Σ S²` of a row and `κ` the fourth moment of a cell's noise over `σ⁴` (3, or 3 + 3/n for sums of n Laplace variables), the
+//! noise of a row's square has variance `4 σ² F + w (κ-1) σ⁴`, and that of a product `σ_b² F_a + σ_a² F_b + w σ_a² σ_b²`.
+
+use super::cells::{Cells, clock_and_state, item};
+use super::estimate::{largest_first, median};
+use super::median::{MedianNoise, terms};
+use super::{Estimate, Hashing, HeavyHitter, Item, Shape, SketchPlan, Table};
+use crate::noise::{SecretKey, StreamName};
+use crate::plan::NoiseKind;
+use crate::{Error, Result};
+
+/// Counts of items of any kind, in a table of few cells, under continual observation.
+///
+/// An estimate looks at one cell a row. Its error is the noise's, as the [`Estimate`] states it, and that of collisions, see
+/// [`collision_std_error`](Self::collision_std_error). It is right on average, for counts of any sign.
+///
+/// ```
+/// use evertally::budget::{Budget, Rho};
+/// use evertally::noise::SecretKey;
+/// use evertally::plan::PlanRequest;
+/// use evertally::sketch::{CountSketch, SketchPlan};
+/// use evertally::stream::Sampling;
+///
+/// let request = PlanRequest::count(1 << 20, Budget::Zcdp(Rho::new(0.5)?));
+/// let plan = SketchPlan::new(request, "count-sketch(rows=5,width=1000000)".parse()?, Sampling::Float)?;
+/// let mut queries = CountSketch::new(plan, &SecretKey::generate()?, "queries".parse()?)?;
+///
+/// for _ in 0..500 {
+///     queries.add("zebra", 1)?; // an event of the open step
+/// }
+/// queries.tick()?;
+/// queries.tick_through(5000)?; // quiet hours
+/// let zebras = queries.estimate("zebra")?;
+/// println!("{:.1} ± {:.1}", zebras.value, zebras.noise_std_error);
+/// assert!((zebras.value - 500.0).abs() < 10.0 * zebras.noise_std_error);
+/// assert_eq!(queries.touched(), 5);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+pub struct CountSketch {
+    cells: Cells,
+    hashing: Hashing,
+    median: MedianNoise,
+    key_id: crate::noise::KeyId,
+}
+
+clock_and_state!(CountSketch);
+
+impl CountSketch {
+    /// A sketch before its first step. Name a sketch once: noise is a function of key, name and plan.
+    ///
+    /// # Errors
+    /// If the plan is not that of a count sketch, or its noise cannot be sampled as it says.
+    pub fn new(plan: SketchPlan, key: &SecretKey, name: StreamName) -> Result<Self> {
+        let table = table_of(&plan)?;
+        Ok(Self::of(Cells::new(plan, key, name)?, table, key))
+    }
+
+    /// The sketch that was saved.
+    ///
+    /// # Errors
+    /// If the bytes are damaged, of an unknown version, or belong to another plan, sketch or key.
+    pub fn restore(plan: SketchPlan, key: &SecretKey, name: StreamName, state: &[u8]) -> Result<Self> {
+        let table = table_of(&plan)?;
+        Ok(Self::of(Cells::restore(plan, key, name, state)?, table, key))
+    }
+
+    fn of(cells: Cells, table: Table, key: &SecretKey) -> Self {
+        let hashing = Hashing::new(key, cells.hash_name(), table);
+        Self { cells, hashing, median: MedianNoise::new(table.rows()), key_id: key.id() }
+    }
+
+    /// Rows and width.
+    pub fn table(&self) -> Table {
+        self.hashing.table()
+    }
+
+    /// Adds an event of this item and value to the open step. The value is in multiples of the grid, and its size within the
+    /// plan's bounds.
+    ///
+    /// # Errors
+    /// If the value is out of bounds or the horizon is used up. Nothing is added then.
+    pub fn add<'a>(&mut self, item: impl Into<Item<'a>>, value: i64) -> Result<()> {
+        let (hashing, table) = (&self.hashing, self.hashing.table());
+        let item = self::item(item);
+        self.cells.add_event(|parts| {
+            hashing.each_place(item.as_bytes(), |row, bucket, sign| {
+                // -2^63 has no opposite, and is out of the symmetric bounds with either sign.
+                parts.push((table.cell(row, bucket), value.wrapping_mul(sign)));
+            });
+        })
+    }
+
+    /// The count of an item at the last closed step: the median of its cells.
+    ///
+    /// # Errors
+    /// If no step is closed yet.
+    pub fn estimate<'a>(&mut self, item: impl Into<Item<'a>>) -> Result<Estimate> {
+        let mut values = self.cells.read_rows(&self.hashing, 0, self::item(item).as_bytes(), true)?;
+        let step = self.step();
+        let factor = self.median.factor(self.cells.plan.plan(), step);
+        let noise_std_error = (factor * self.cells.variance()).sqrt();
+        Ok(Estimate { step, value: median(&mut values), noise_std_error })
+    }
+
+    /// The same for many items.
+    ///
+    /// # Errors
+    /// If no step is closed yet.
+    pub fn estimate_many<'a, I: Into<Item<'a>>>(
+        &mut self,
+        items: impl IntoIterator<Item = I>,
+    ) -> Result<Vec<Estimate>> {
+        items.into_iter().map(|item| self.estimate(item)).collect()
+    }
+
+    /// Those of some candidates whose estimated counts reach a threshold, the largest first.
+    ///
+    /// Each standard error is that of one item on its own. Of many candidates some will be far above their counts by chance:
+    /// of `n` small ones about `n · P(noise ≥ threshold)` are listed wrongly, and a list's largest estimates
+    /// are too large on average. A threshold of `noise_std_error · √(2 ln n)` above what matters keeps that rare.
+    ///
+    /// # Errors
+    /// If no step is closed yet.
+    pub fn heavy_hitters<'a, K: Clone + Into<Item<'a>>>(
+        &mut self,
+        candidates: impl IntoIterator<Item = K>,
+        threshold: f64,
+    ) -> Result<Vec<HeavyHitter<K>>> {
+        let mut found = vec![];
+        for key in candidates {
+            let estimate = self.estimate(key.clone())?;
+            if estimate.value >= threshold {
+                found.push(HeavyHitter { key, estimate });
+            }
+        }
+        largest_first(&mut found);
+        Ok(found)
+    }
+
+    /// Standard error that collisions add to an estimate, if the counts' second moment is this: `√(c F2/w)`, where `c` is the
+    /// variance of the median of normal rows relative to one row. An approximation from above for tables that
+    /// many items share; where few items are large, most estimates are better.
+    pub fn collision_std_error(&self, second_moment: f64) -> f64 {
+        (self.median.of_normal_rows() * second_moment.max(0.0) / self.table().width() as f64).sqrt()
+    }
+
+    /// The second moment of the counts, `Σ_i count_i²`, without bias. Reads the whole table; it may come out negative where
+    /// the noise is much larger than the counts. Its error from collisions is at most `F2 √(2/(w r))`.
+    ///
+    /// # Errors
+    /// If no step is closed yet.
+    pub fn second_moment(&mut self) -> Result<Estimate> {
+        let mut sum = 0.0;
+        for cell in 0..self.table().cells() {
+            let value = self.cells.read(cell)?;
+            sum += value * value;
+        }
+        let (rows, width) = (f64::from(self.table().rows()), self.table().width() as f64);
+        let (step, variance) = (self.step(), self.cells.variance());
+        let value = sum / rows - width * variance;
+        let law = self.plan().plan().mechanism().row_law(step);
+        let kurtosis = match self.plan().plan().noise_kind() {
+            NoiseKind::Gaussian => 3.0,
+            NoiseKind::Laplace => 3.0 + 3.0 / terms(&law) as f64,
+        };
+        let row = 4.0 * variance * value.max(0.0) + width * (kurtosis - 1.0) * variance * variance;
+        Ok(Estimate { step, value, noise_std_error: (row / rows).sqrt() })
+    }
+
+    /// `Σ_i a_i b_i` for the counts of two sketches, the size of a join, without bias. Reads both tables. Both need one key,
+    /// one shape and one hash name ([`SketchPlan::sharing_hashes`]), and names of their own. The step is that of this sketch.
+    ///
+    /// # Errors
+    /// If the two have different hash functions or the same noise, or no step is closed yet.
+    pub fn inner_product(&mut self, other: &mut CountSketch) -> Result<Estimate> {
+        let functions = |sketch: &Self| (sketch.table(), sketch.key_id, sketch.cells.hash_name().clone());
+        if functions(self) != functions(other) {
+            return Err(Error::invalid(
+                "the sketches have different hash functions; give both one key, one shape and one hash name",
+            ));
+        }
+        let noise = |sketch: &Self| (sketch.cells.name.clone(), sketch.plan().plan().digest());
+        if noise(self) == noise(other) {
+            return Err(Error::invalid(
+                "the sketches have the same noise; for one and the same ask for its second moment",
+            ));
+        }
+        let (mut product, mut ours, mut theirs) = (0.0, 0.0, 0.0);
+        for cell in 0..self.table().cells() {
+            let (a, b) = (self.cells.read(cell)?, other.cells.read(cell)?);
+            product += a * b;
+            ours += a * a;
+            theirs += b * b;
+        }
+        let (rows, width) = (f64::from(self.table().rows()), self.table().width() as f64);
+        let (a, b) = (self.cells.variance(), other.cells.variance());
+        let moment = |sum: f64, variance: f64| (sum / rows - width * variance).max(0.0);
+        let row = b * moment(ours, a) + a * moment(theirs, b) + width * a * b;
+        Ok(Estimate { step: self.step(), value: product / rows, noise_std_error: (row / rows).sqrt() })
+    }
+}
+
+fn table_of(plan: &SketchPlan) -> Result<Table> {
+    match plan.shape() {
+        Shape::CountSketch(table) => Ok(table),
+        other => Err(Error::invalid(format!("the plan is for a {other}, not for a count sketch"))),
+    }
+}

@@ -1,0 +1,134 @@
+//! Keyed hash functions: where an item lies in every row of a table, and with which sign.
+
+use super::Table;
+use crate::noise::{Purpose, SecretKey, StreamName, mac_key};
+use std::fmt;
+use zeroize::Zeroizing;
+
+/// An item, as the bytes that name it. Different items must have different bytes: of fields of varying length, say
+/// their lengths, too. A `u64` is its 8 bytes, little endian.
+///
+/// ```
+/// use evertally::sketch::Item;
+/// assert_eq!(Item::from(258u64).as_bytes(), [2, 1, 0, 0, 0, 0, 0, 0]);
+/// assert_eq!(Item::from("zebra").as_bytes(), b"zebra");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item<'a>(Name<'a>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Name<'a> {
+    Bytes(&'a [u8]),
+    Number([u8; 8]),
+}
+
+impl Item<'_> {
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            Name::Bytes(bytes) => bytes,
+            Name::Number(bytes) => bytes,
+        }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Item<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self(Name::Bytes(bytes))
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u8; N]> for Item<'a> {
+    fn from(bytes: &'a [u8; N]) -> Self {
+        Self(Name::Bytes(bytes))
+    }
+}
+
+impl<'a> From<&'a str> for Item<'a> {
+    fn from(text: &'a str) -> Self {
+        Self(Name::Bytes(text.as_bytes()))
+    }
+}
+
+impl From<u64> for Item<'_> {
+    fn from(number: u64) -> Self {
+        Self(Name::Number(number.to_le_bytes()))
+    }
+}
+
+/// The hash functions of a table.
+///
+/// **Key.** The message authentication key of [`mac_key`] for [`Purpose::Hashing`] under a *hash name* and 32 zero bytes in
+/// the place of a plan's digest. Neither the plan nor the shape goes into it: sketches of other budgets or horizons have the
+/// same functions if key and hash name are the same, which products and sums of sketches need.
+///
+/// **Functions.** BLAKE3 keyed with that, over the item's bytes, read on as long as needed: 8 bytes, little endian, a row,
+/// so that one call serves 8 rows. Of such a word `u` the bucket is `⌊u w / 2^64⌋`, and the sign is that of the lowest bit.
+/// A bucket's probability is off by less than `2^-64`, so that all together are off by at most `w/2^64`; given a
+/// bucket, the sign is off by as much as the bucket's probability, relatively at most `w/2^64 ≤ 2^-32`.
+///
+/// ```
+/// use evertally::noise::SecretKey;
+/// use evertally::sketch::{Hashing, Table};
+/// let hashing = Hashing::new(&SecretKey::generate()?, &"visits".parse()?, Table::new(5, 1000)?);
+/// let mut rows = 0;
+/// hashing.each_place(b"zebra", |row, bucket, sign| {
+///     assert!(row == rows && bucket < 1000 && sign.abs() == 1);
+///     rows += 1;
+/// });
+/// assert_eq!(rows, 5);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+pub struct Hashing {
+    key: Zeroizing<[u8; 32]>,
+    table: Table,
+}
+
+/// Bytes of one output block of BLAKE3, and of one row's word.
+const BLOCK: usize = 64;
+const WORD: usize = 8;
+
+impl Hashing {
+    /// The functions of this hash name for a table.
+    pub fn new(key: &SecretKey, hash_name: &StreamName, table: Table) -> Self {
+        Self { key: mac_key(key, hash_name, &[0; 32], Purpose::Hashing), table }
+    }
+
+    /// The table.
+    pub fn table(&self) -> Table {
+        self.table
+    }
+
+    /// Visits the rows in order: (row, bucket below the width, sign +1 or -1).
+    pub fn each_place(&self, item: &[u8], mut visit: impl FnMut(u32, u64, i64)) {
+        let rows = self.table.rows();
+        let width = u128::from(self.table.width());
+        let mut place = |row: u32, word: u64| {
+            // fits: the upper half of a product of 64 bits is below the width.
+            let bucket = ((u128::from(word) * width) >> 64) as u64;
+            visit(row, bucket, if word & 1 == 0 { 1 } else { -1 });
+        };
+        let word =
+            |block: &[u8], row: usize| u64::from_le_bytes(block[row * WORD..][..WORD].try_into().expect("8 bytes"));
+        let per_block = (BLOCK / WORD) as u32;
+        if rows <= BLOCK as u32 / WORD as u32 / 2 {
+            let hash = blake3::keyed_hash(&self.key, item);
+            (0..rows).for_each(|row| place(row, word(hash.as_bytes(), row as usize)));
+            return;
+        }
+        let mut reader = blake3::Hasher::new_keyed(&self.key).update(item).finalize_xof();
+        let mut block = [0; BLOCK];
+        for row in 0..rows {
+            if row % per_block == 0 {
+                reader.fill(&mut block);
+            }
+            place(row, word(&block, (row % per_block) as usize));
+        }
+    }
+}
+
+impl fmt::Debug for Hashing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hashing").field("table", &self.table).finish_non_exhaustive()
+    }
+}

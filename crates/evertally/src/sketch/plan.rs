@@ -1,0 +1,114 @@
+//! Plans for sketches.
+
+use super::Shape;
+use super::shape::{HASHES, MEANING};
+use crate::noise::StreamName;
+use crate::plan::{Plan, PlanRequest, Prepared};
+use crate::stream::{LazyPlan, Sampling};
+use crate::{Error, Result};
+
+/// A plan for a sketch: its noise covers all cells that an event touches.
+///
+/// ```
+/// use evertally::budget::{Budget, Epsilon};
+/// use evertally::plan::PlanRequest;
+/// use evertally::sketch::SketchPlan;
+/// use evertally::stream::Sampling;
+/// let request = PlanRequest::count(1 << 20, Budget::Pure(Epsilon::new(1.0)?));
+/// let plan = SketchPlan::new(request, "count-sketch(rows=5,width=1000)".parse()?, Sampling::Float)?;
+/// assert_eq!(plan.plan().request().sums_per_event, 5);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SketchPlan {
+    lazy: LazyPlan,
+    shape: Shape,
+    hashes: Option<StreamName>,
+}
+
+impl SketchPlan {
+    /// The plan of a sketch, from the request for one running sum: see [`Shape::request`]. Where the request leaves the
+    /// mechanism open, that of least error is taken among those with light steps that can be sampled in this way.
+    ///
+    /// # Errors
+    /// If the request is out of range, or nothing can be sampled as it says.
+    pub fn new(request: PlanRequest, shape: Shape, sampling: Sampling) -> Result<Self> {
+        let request = shape.request(request)?;
+        if request.mechanism.is_some() {
+            return Self::from_plan(request.plan()?, sampling);
+        }
+        let mut refusal = None;
+        for candidate in (PlanRequest { light_steps: true, ..request.clone() }).candidates()? {
+            let chosen = PlanRequest {
+                mechanism: Some(candidate.mechanism.name().parse()?),
+                noise: Some(candidate.kind),
+                prepared: Prepared::new([candidate.mechanism.clone()]),
+                ..request.clone()
+            };
+            match Self::from_plan(chosen.plan()?, sampling) {
+                Ok(plan) => return Ok(plan),
+                Err(error) => refusal = refusal.or(Some(error)),
+            }
+        }
+        Err(refusal.expect("a request has candidates"))
+    }
+
+    /// The same with hash functions of a name of their own: sketches of one key, shape and hash name have the same functions,
+    /// which [`CountSketch::inner_product`](super::CountSketch::inner_product) needs. Otherwise a sketch's own name is its
+    /// hash name.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn sharing_hashes(
+        mut request: PlanRequest,
+        shape: Shape,
+        sampling: Sampling,
+        hash_name: &StreamName,
+    ) -> Result<Self> {
+        request.meaning.insert(HASHES.to_owned(), hash_name.to_string());
+        Self::new(request, shape, sampling)
+    }
+
+    /// A plan that was made for a sketch and, for example, read from a file.
+    ///
+    /// # Errors
+    /// If it was not made for a sketch, or cannot be sampled in this way.
+    pub fn from_plan(plan: Plan, sampling: Sampling) -> Result<Self> {
+        let request = plan.request();
+        let Some(shape) = request.meaning.get(MEANING) else {
+            return Err(Error::invalid("the plan was not made for a sketch; make one from the sketch's shape"));
+        };
+        let shape: Shape = shape.parse()?;
+        let (lower, upper) = request.values.bounds();
+        let covered = request.sums_per_event == shape.sums_per_event()
+            && (!shape.is_signed() || lower.checked_neg() == Some(upper));
+        if !covered {
+            return Err(Error::invalid(format!(
+                "the plan's noise does not cover the events of a {shape}; make it anew"
+            )));
+        }
+        let hashes = request.meaning.get(HASHES).map(|name| name.parse()).transpose()?;
+        let lazy = LazyPlan::new(plan, shape.coordinates(), sampling)?;
+        Ok(Self { lazy, shape, hashes })
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        self.lazy.plan()
+    }
+
+    /// The plan of the vector of cells.
+    pub fn lazy(&self) -> &LazyPlan {
+        &self.lazy
+    }
+
+    /// Kind and size of the sketch.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The hash name, if it is not the sketch's own.
+    pub fn hash_name(&self) -> Option<&StreamName> {
+        self.hashes.as_ref()
+    }
+}

@@ -1,0 +1,119 @@
+//! Quantiles with bounds that hold whatever is looked at.
+//!
+//! Let `C(x)` be the exact number of keys below `x` and `N` that of all. The `q`-quantile is the least key `k` with `C(k+1) ≥ q N`.
+//! `D(x) = C(x) - q N` rises with `x`; its estimate `D̂(x)` is a sum of nodes with weights, and does not rise strictly.
+//!
+//! **Bounds.** Let `band(x)` be such that `P(D̂(x) - D(x) > band(x)) ≤ α/(2·2^bits)`, and the same below. By the union bound all
+//! `2^bits` keys are within their bands at once with probability at least `1 - α`, so it does not matter which of them a search
+//! looks at, nor that it chooses them by what it saw. Where `D̂(x) + band(x) < 0`, `D(x) < 0` and `k ≥ x`; where
+//! `D̂(x) - band(x) ≥ 0`, `D(x) ≥ 0` and `k < x`. Three bisections, for `D̂ + band`, `D̂` and `D̂ - band`, give the lower end, the
+//! estimate and the upper end: where the first goes right, so do the others, so the three are in order.
+//!
+//! **Band.** By Chernoff's bound. A sum of noises with squared weights that sum to `V` is beyond `t` with probability at most
+//! `exp(-t²/(2Vσ²))` for discrete Gaussian noise of parameter `σ²`, as each has the moment generating function of the continuous
+//! law as a bound (Canonne, Kamath, Steinke 2020, corollary 17). For discrete Laplace noise of scale `s` the same holds:
+//! `E e^{θX} = 1/(1 - (cosh θ - 1)/(cosh(1/s) - 1)) ≤ 1/(1 - s²θ²)`, because `(cosh x - 1)/x²` rises. As `-ln(1 - w²y)` is convex
+//! in `w²` and 0 at 0, weights up to 1 give `P(sum ≥ t) ≤ exp(-tθ - V ln(1 - s²θ²))`, for any `0 < θ < 1/s`. What a release is
+//! rounded by, half a unit a node, is added.
+
+use super::queries::{Nodes, weighted};
+use super::{Estimate, Quantile};
+use crate::mechanism::RowLaw;
+use crate::plan::{NoiseKind, Plan};
+use crate::{Error, Result};
+
+/// `t` with `P(Σ w z > t) ≤ p` for noise of single cells at a step.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tail {
+    kind: NoiseKind,
+    /// Scale of the largest variable in a cell, in units of the data.
+    scale: f64,
+    /// Squared weights of a cell's variables, in units of the largest.
+    squared: f64,
+    /// What rounding adds to a cell.
+    rounding: f64,
+    /// `ln 1/p`.
+    surprise: f64,
+}
+
+impl Tail {
+    pub(super) fn new(plan: &Plan, fraction_bits: u32, step: u64, surprise: f64) -> Self {
+        let largest = match plan.mechanism().row_law(step) {
+            RowLaw::Sum(terms) => terms.iter().map(|(weight, _)| *weight).fold(0.0, f64::max),
+            // Not smaller than the largest weight of all.
+            RowLaw::Like { norm_squared, .. } => norm_squared.sqrt(),
+        };
+        let grid = plan.request().grid.to_f64(1);
+        let scale = plan.law().scale() / plan.noise_divisor() as f64 * grid * largest;
+        let squared = plan.mechanism().row_norm_squared(step) / (largest * largest);
+        let rounding = if fraction_bits == 0 { 0.0 } else { grid * libm::exp2(-f64::from(fraction_bits) - 1.0) };
+        Self { kind: plan.noise_kind(), scale, squared, rounding, surprise }
+    }
+
+    /// For cells with these weights, none above 1 in size: the sums of their squares and of their sizes.
+    pub(super) fn bound(&self, squares: f64, sizes: f64) -> f64 {
+        let squared = squares * self.squared;
+        let unit = match self.kind {
+            NoiseKind::Gaussian => (2.0 * squared * self.surprise).sqrt(),
+            NoiseKind::Laplace => laplace(squared, self.surprise),
+        };
+        // Rounded up: the formulas are right to a few units in the last place.
+        (self.scale * unit + self.rounding * sizes) * (1.0 + 1e-9)
+    }
+}
+
+/// The least of `(λ - V ln(1 - θ²))/θ` over `0 < θ < 1`, by ternary search: the function falls, then rises. Any θ gives a bound.
+fn laplace(squared: f64, surprise: f64) -> f64 {
+    let bound = |theta: f64| (surprise - squared * libm::log1p(-theta * theta)) / theta;
+    let (mut low, mut high) = (1e-9, 1.0 - 1e-9);
+    for _ in 0..80 {
+        let third = (high - low) / 3.0;
+        if bound(low + third) < bound(high - third) { high -= third } else { low += third }
+    }
+    bound(0.5 * (low + high))
+}
+
+/// The `q`-quantile of a tree's keys, and keys that it lies between.
+pub(super) fn quantile(nodes: &mut impl Nodes, q: f64, tail: Tail) -> Result<Quantile> {
+    let mut end = |sign: f64| {
+        let (mut low, mut high) = (0u64, 1u64 << nodes.tree().bits());
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            let (estimate, band) = excess(nodes, middle, q, &tail)?;
+            if estimate.value + sign * band < 0.0 { low = middle } else { high = middle }
+        }
+        Ok::<_, Error>(low)
+    };
+    let (lower, key, upper) = (end(1.0)?, end(0.0)?, end(-1.0)?);
+    Ok(Quantile { step: nodes.closed(), key, lower, upper })
+}
+
+/// `D̂(x)` and its band.
+fn excess(nodes: &mut impl Nodes, below: u64, q: f64, tail: &Tail) -> Result<(Estimate, f64)> {
+    let tree = nodes.tree();
+    let mut terms: Vec<_> =
+        tree.cover(&(0..u128::from(below))).into_iter().map(|(node, weight)| (node, f64::from(weight))).collect();
+    match terms.iter_mut().find(|(node, _)| *node == tree.root()) {
+        Some((_, weight)) => *weight -= q, // from 1, so it stays within -1 .. 1
+        None => terms.push((tree.root(), -q)),
+    }
+    let (squares, sizes) = terms.iter().fold((0.0, 0.0), |(s, a), (_, w)| (s + w * w, a + w.abs()));
+    Ok((weighted(nodes, terms.into_iter())?, tail.bound(squares, sizes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Chernoff's bound is above the exact quantile of Laplace sums (by the tail of `median`'s module) and not far above it.
+    #[test]
+    fn laplace_bounds_are_above_exact_quantiles() {
+        for n in [1u32, 2, 7, 40] {
+            for p in [1e-3, 1e-9, 1e-14] {
+                let bound = laplace(f64::from(n), -f64::ln(p));
+                let reached = super::super::median::laplace_tail(n.into(), bound);
+                assert!(reached <= p && reached > p * 1e-3, "{n} {p}: {reached}");
+            }
+        }
+    }
+}

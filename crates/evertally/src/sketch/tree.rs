@@ -1,0 +1,238 @@
+//! Trees over keys, and the fewest nodes that a range of keys is a sum of.
+//!
+//! A node of level `l` is a block of `b^l` keys; the root is the whole space (cut where the bits do not divide evenly).
+//! The number of keys in a range is a sum of nodes with signs: a block less two of its parts may be fewer nodes than the
+//! other parts. Each node has noise of its own, so the fewest nodes have the least variance.
+//!
+//! **Fewest nodes.** Let a node inherit the sum `c` ∈ {0, 1} of the weights of its ancestors. A node inside of the range must end
+//! with 1 and one outside with 0: one node with a sign if `c` is wrong, and nothing below. A node that is cut by an end of
+//! the range may change `c` at the price of one, and its children inherit the result. So the least numbers for both `c`
+//! follow from those of the children, and only the nodes on the paths to both ends are cut. (Sums other than 0 and 1 need
+//! a change on every path below, inside and outside: they are never better.)
+//!
+//! **Which branching.** An event is in one node of each of `levels` levels, which costs a factor `levels` in the variance of
+//! Gaussian noise, and `levels²` of Laplace noise. A range has two ends, each with the nodes of a prefix. So the branching is
+//! the one with the least `levels^p · (mean number of nodes of a prefix)`; the mean over all keys is computed exactly.
+
+use crate::noise::Node;
+use crate::plan::NoiseKind;
+use crate::{Error, Result};
+use std::ops::{Bound, Range, RangeBounds};
+
+/// A tree over the keys below `2^bits`, of which every node has `branching` children, a power of two.
+///
+/// ```
+/// use evertally::plan::NoiseKind;
+/// use evertally::sketch::KeyTree;
+/// let tree = KeyTree::new(32, 16)?;
+/// assert_eq!(tree.height(), 8);
+/// assert_eq!(KeyTree::least_error(32, NoiseKind::Gaussian)?.branching(), 8);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KeyTree {
+    bits: u32,
+    digit: u32,
+}
+
+/// Bits of the greatest branching.
+const MAX_DIGIT: u32 = 8;
+
+impl KeyTree {
+    /// The tree over keys of 1 to 64 bits with this branching: 2, 4, 8, … 256.
+    ///
+    /// # Errors
+    /// If a number is out of range.
+    pub fn new(bits: u32, branching: u64) -> Result<Self> {
+        if !(1..=64).contains(&bits) {
+            return Err(Error::invalid(format!("keys have 1 to 64 bits, got {bits}")));
+        }
+        if !branching.is_power_of_two() || !(2..=1 << MAX_DIGIT).contains(&branching) {
+            return Err(Error::invalid(format!("a branching is a power of two from 2 to 256, got {branching}")));
+        }
+        Ok(Self { bits, digit: branching.trailing_zeros() })
+    }
+
+    /// The tree with the least error of range counts under this noise; see the [module](self).
+    ///
+    /// # Errors
+    /// If the number of bits is out of range.
+    pub fn least_error(bits: u32, noise: NoiseKind) -> Result<Self> {
+        let trees: Result<Vec<Self>> = (1..=MAX_DIGIT).map(|digit| Self::new(bits, 1 << digit)).collect();
+        let power = if noise == NoiseKind::Gaussian { 1 } else { 2 };
+        let error = |tree: &Self| f64::from(tree.height() + 1).powi(power) * tree.mean_prefix_nodes();
+        Ok(trees?.into_iter().min_by(|a, b| error(a).total_cmp(&error(b))).expect("there are eight"))
+    }
+
+    /// Bits of a key.
+    pub fn bits(self) -> u32 {
+        self.bits
+    }
+
+    /// Children of a node.
+    pub fn branching(self) -> u64 {
+        1 << self.digit
+    }
+
+    /// The level of the root; single keys have level 0.
+    pub fn height(self) -> u32 {
+        self.bits.div_ceil(self.digit)
+    }
+
+    /// The levels, from the keys up to the root.
+    pub fn levels(self) -> impl Iterator<Item = u32> {
+        0..=self.height()
+    }
+
+    /// Number of nodes of a level.
+    pub fn nodes(self, level: u32) -> u128 {
+        1 << (self.bits - self.shift(level))
+    }
+
+    /// Bits of a key that the nodes of a level do not tell apart.
+    fn shift(self, level: u32) -> u32 {
+        (level * self.digit).min(self.bits)
+    }
+
+    /// How many nodes there are below a level. Of trees of at most 63 bits.
+    pub(super) fn first_node(self, level: u32) -> u64 {
+        // fits: fewer than 2^(bits+1) nodes in all.
+        (0..level).map(|below| self.nodes(below) as u64).sum()
+    }
+
+    /// The node of a level that a key lies in.
+    pub(super) fn ancestor(self, key: u64, level: u32) -> Node {
+        Node { level, index: key.checked_shr(self.shift(level)).unwrap_or(0) }
+    }
+
+    /// The children of a node above level 0.
+    pub(super) fn children(self, node: Node) -> impl Iterator<Item = Node> {
+        let (level, digit) = (node.level - 1, self.shift(node.level) - self.shift(node.level - 1));
+        (0..1u64 << digit).map(move |child| Node { level, index: node.index << digit | child })
+    }
+
+    pub(super) fn root(self) -> Node {
+        Node { level: self.height(), index: 0 }
+    }
+
+    /// Refuses a key beyond the space.
+    pub(super) fn check_key(self, key: u64) -> Result<()> {
+        if key.checked_shr(self.bits).unwrap_or(0) == 0 {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "the key {key} has more than {} bits; take a larger tree or shorter keys",
+            self.bits
+        )))
+    }
+
+    /// First key and the one after the last. Keys beyond the space count nothing.
+    pub(super) fn ends(self, range: impl RangeBounds<u64>) -> Range<u128> {
+        let start = match range.start_bound() {
+            Bound::Included(key) => u128::from(*key),
+            Bound::Excluded(key) => u128::from(*key) + 1,
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(key) => u128::from(*key) + 1,
+            Bound::Excluded(key) => u128::from(*key),
+            Bound::Unbounded => u128::MAX,
+        };
+        let all = 1u128 << self.bits;
+        start.min(all)..end.min(all)
+    }
+
+    /// The fewest nodes whose sum, with their weights +1 and -1, is the number of keys in a range. `O(b (log T)²)`.
+    pub(super) fn cover(self, range: &Range<u128>) -> Vec<(Node, i32)> {
+        let mut nodes = vec![];
+        match self.relation(self.root(), range) {
+            Relation::Inside => nodes.push((self.root(), 1)),
+            Relation::Outside => {}
+            Relation::Cut => self.emit(self.root(), range, 0, &mut nodes),
+        }
+        nodes
+    }
+
+    fn relation(self, node: Node, range: &Range<u128>) -> Relation {
+        let width = 1u128 << self.shift(node.level);
+        let start = u128::from(node.index) * width;
+        if range.start <= start && start + width <= range.end {
+            Relation::Inside
+        } else if range.end <= start || start + width <= range.start || range.is_empty() {
+            Relation::Outside
+        } else {
+            Relation::Cut
+        }
+    }
+
+    /// Nodes needed below a cut node whose own weight and those of its ancestors sum to 0, and to 1.
+    fn below(self, node: Node, range: &Range<u128>) -> [u64; 2] {
+        let mut needed = [0; 2];
+        for child in self.children(node) {
+            let child = match self.relation(child, range) {
+                Relation::Inside => [1, 0],
+                Relation::Outside => [0, 1],
+                Relation::Cut => with_own(self.below(child, range)),
+            };
+            (needed[0], needed[1]) = (needed[0] + child[0], needed[1] + child[1]);
+        }
+        needed
+    }
+
+    /// The nodes of a cut node's subtree, where the weights of its ancestors sum to `inherited`.
+    fn emit(self, node: Node, range: &Range<u128>, inherited: usize, nodes: &mut Vec<(Node, i32)>) {
+        let below = self.below(node, range);
+        let changes = below[1 - inherited] + 1 < below[inherited];
+        let sum = if changes { 1 - inherited } else { inherited };
+        if changes {
+            nodes.push((node, sum as i32 - inherited as i32));
+        }
+        for child in self.children(node) {
+            match (self.relation(child, range), sum) {
+                (Relation::Inside, 0) => nodes.push((child, 1)),
+                (Relation::Outside, 1) => nodes.push((child, -1)),
+                (Relation::Cut, _) => self.emit(child, range, sum, nodes),
+                _ => {}
+            }
+        }
+    }
+
+    /// The mean number of nodes of the keys below `x`, over all `x` of the space.
+    ///
+    /// A prefix cuts one node a level. Let `x₀, x₁` be what this node and those below need, for both sums that it may inherit: they
+    /// differ by at most one. Which it is, and what is added a level, depends on the digit of `x` and on the difference
+    /// below: a chain of three states, with uniform digits.
+    pub fn mean_prefix_nodes(self) -> f64 {
+        // For the differences -1, 0, 1 of x₀ - x₁: probability, and mean of x₀ times that. Below the keys there is nothing to cut;
+        // the key of the last digit is outside: x₀ = 0, x₁ = 1.
+        let mut states = [(1.0, 0.0), (0.0, 0.0), (0.0, 0.0)];
+        for level in 1..=self.height() {
+            let branching = 1i64 << (self.shift(level) - self.shift(level - 1));
+            let mut next = [(0.0, 0.0); 3];
+            for ((probability, mean), below) in states.into_iter().zip(-1i64..) {
+                for digit in 0..branching {
+                    let difference = digit + below - (branching - 1 - digit);
+                    // x₀ is the less of what is needed below for a sum of 0, and one more than for 1.
+                    let added = digit + if difference > 1 { 1 - difference } else { 0 };
+                    let state = &mut next[(difference.clamp(-1, 1) + 1) as usize];
+                    state.0 += probability / branching as f64;
+                    state.1 += (mean + probability * added as f64) / branching as f64;
+                }
+            }
+            states = next;
+        }
+        states.iter().map(|(_, mean)| mean).sum()
+    }
+}
+
+/// Where a node lies: a range's keys are its keys, none of them, or some.
+enum Relation {
+    Inside,
+    Outside,
+    Cut,
+}
+
+/// The same where the node itself may change the sum.
+fn with_own(below: [u64; 2]) -> [u64; 2] {
+    [below[0].min(below[1] + 1), below[1].min(below[0] + 1)]
+}
