@@ -156,6 +156,12 @@ impl Ledger {
         self.contents.streams.iter().map(of).collect()
     }
 
+    /// The last step up to which a stream was published; 0 before the first.
+    pub fn last_published(&self, name: &StreamName) -> u64 {
+        let entry = self.contents.streams.get(name.as_str());
+        entry.and_then(|entry| entry.published.keys().next_back().copied()).unwrap_or(0)
+    }
+
     /// Begins the digest of a stream's closed steps.
     ///
     /// Fails if the name has been used under another plan, or if `last_step`, where this run ends, cannot be held against
@@ -263,12 +269,35 @@ impl StreamDigest {
             self.hasher.update(&sum.to_le_bytes());
         }
         self.steps += 1;
-        match self.published.get(&self.steps) {
+        self.check(self.steps)
+    }
+
+    /// Adds, in the place of the sums of all groups, the items of the open step and what it adds to each, sorted by item and
+    /// without those it adds nothing to; then closes it and the empty steps after it through `step`. Fails as soon as the data
+    /// differ from what was published.
+    ///
+    /// A step with items goes in as its number, their number, and for each its length, its bytes and its sum; one without
+    /// leaves no trace. No two histories have the same encoding.
+    pub fn close_items(&mut self, items: &[(Box<[u8]>, i64)], step: u64) -> Result<()> {
+        if !items.is_empty() {
+            self.hasher.update(&(self.steps + 1).to_le_bytes()).update(&(items.len() as u64).to_le_bytes());
+        }
+        for (item, sum) in items {
+            self.hasher.update(&(item.len() as u64).to_le_bytes()).update(item).update(&sum.to_le_bytes());
+        }
+        let published: Vec<u64> = self.published.range(self.steps + 1..=step).map(|(step, _)| *step).collect();
+        self.steps = step;
+        published.into_iter().try_for_each(|step| self.check(step))
+    }
+
+    /// Holds the digest of the closed steps against what was published up to a step.
+    fn check(&self, step: u64) -> Result<()> {
+        match self.published.get(&step) {
             Some(published) if *published != self.digest() => Err(usage(format!(
-                "stream `{}` has already been released up to step {} from different data; releasing again with the same \
+                "stream `{}` has already been released up to step {step} from different data; releasing again with the same \
                  noise would reveal the difference exactly. Restore the data, or give another --stream name (its \
                  budget then adds to what is already spent)",
-                self.name, self.steps
+                self.name
             ))),
             _ => Ok(()),
         }
@@ -331,6 +360,44 @@ mod tests {
         run(&key, "t", 2, &[7]).unwrap();
         // The refused runs have changed nothing.
         run(&key, "s", 1, &[1, 2, 3, 4, 5, 6]).unwrap();
+    }
+
+    /// Steps without items leave no trace, however they are closed; everything else does.
+    #[test]
+    fn items_are_told_apart_by_step_name_and_sum() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = folder.path().join("k.key");
+        new_key(&key).unwrap();
+        type Steps<'a> = &'a [(&'a [(&'a str, i64)], u64)];
+        let close = |steps: Steps<'_>| {
+            let budget = evertally::budget::Budget::Pure(evertally::budget::Epsilon::new(1.0)?);
+            let plan = evertally::plan::PlanRequest::count(100, budget).plan()?;
+            let secret = keyfile::read(&key)?;
+            let ledger = Ledger::open(&key, &secret, None, &AtomicBool::new(false))?;
+            let last = steps.last().unwrap().1;
+            let mut stream = ledger.stream(&secret, &"s".parse()?, &plan, last)?;
+            for (items, through) in steps {
+                let items: Vec<_> = items.iter().map(|(name, sum)| (name.as_bytes().into(), *sum)).collect();
+                stream.close_items(&items, *through)?;
+            }
+            ledger.record(&stream).map(drop)
+        };
+        let ab: &[(&str, i64)] = &[("a", 1), ("b", 2)];
+        close(&[(ab, 5), (&[], 6)]).unwrap();
+        close(&[(ab, 1), (&[], 6)]).unwrap();
+        close(&[(ab, 2), (&[], 4), (&[], 6), (&[("c", 1)], 9)]).unwrap();
+        close(&[(ab, 6), (&[("c", 1)], 7), (&[], 9)]).unwrap();
+        for wrong in [&[("a", 1), ("b", 3)][..], &[("a", 1)], &[("ab", 2)], &[("a", 1), ("c", 2)], &[]] {
+            assert!(close(&[(wrong, 9)]).unwrap_err().to_string().contains("step 6 from different data"));
+        }
+        assert!(close(&[(&[], 1), (ab, 9)]).unwrap_err().to_string().contains("different data"));
+        assert!(close(&[(ab, 7), (&[("c", 1)], 9)]).unwrap_err().to_string().contains("step 9"));
+        let secret = keyfile::read(&key).unwrap();
+        let ledger = Ledger::open(&key, &secret, None, &AtomicBool::new(false)).unwrap();
+        assert_eq!(
+            (ledger.last_published(&"s".parse().unwrap()), ledger.last_published(&"t".parse().unwrap())),
+            (9, 0)
+        );
     }
 
     /// A symbolic link to the key leads to the same ledger; a second name of the same file is refused.

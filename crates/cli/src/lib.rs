@@ -12,4 +12,5 @@ pub mod plot;
 pub mod publish;
 pub mod release;
 pub mod searched;
+pub mod sketch;
 pub mod steps;

@@ -239,7 +239,7 @@ pub(crate) fn resolve(path: &mut PathBuf, folder: &Path) {
     }
 }
 
-pub(crate) fn from_value_enum<'de, T: ValueEnum, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+fn from_value_enum<'de, T: ValueEnum, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     let text = String::deserialize(deserializer)?;
     T::from_str(&text, true).map(Some).map_err(|_| {
         let known: Vec<_> =

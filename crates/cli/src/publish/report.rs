@@ -69,6 +69,8 @@ pub(crate) struct SketchFacts {
     /// Largest standard error of one cell.
     pub(crate) max_cell_std_error: f64,
     pub(crate) answers: String,
+    /// Standard error that items in the same cells add to an answer, estimated from the released cells; null for large tables.
+    pub(crate) collision_std_error: Option<f64>,
     /// Errors of answers, in the place of those of cells.
     #[serde(skip)]
     pub(crate) error: ErrorFacts,
@@ -275,6 +277,13 @@ impl Report {
                 short(sketch.max_cell_std_error)
             ),
         }?;
+        if let Some(error) = self.sketch.as_ref().and_then(|sketch| sketch.collision_std_error) {
+            writeln!(
+                out,
+                "| standard error by collisions | about {}, computed from the released cells |",
+                short(error)
+            )?;
+        }
         let e = &self.error;
         writeln!(
             out,
@@ -318,18 +327,23 @@ impl Report {
             None => "ρ is k² times as large",
         };
         let single = unit.split(" (").next().unwrap_or(unit);
-        let interval = match &self.sketch {
-            None => format!(
-                "Each single interval contains the true running value of the kept data with {confidence} % confidence; over \
-                 many steps some will miss. Errors of nearby steps are correlated."
+        let (interval, but) = match &self.sketch {
+            None => (
+                format!(
+                    "Each single interval contains the true running value of the kept data with {confidence} % confidence; \
+                     over many steps some will miss. Errors of nearby steps are correlated."
+                ),
+                "",
             ),
-            Some(sketch) => format!(
-                "Each single interval covers the noise with {confidence} % confidence; over many answers some will miss. \
-                 Other items in the same cells add to the error: by about the root of the sum of the squares of all counts \
-                 over the {} cells of a row, on either side.\n\
-                 - An answer says nothing about whether its item occurs at all: those that do not have answers like all \
-                 others.",
-                sketch.width
+            Some(sketch) => (
+                format!(
+                    "Each single interval covers the noise with {confidence} % confidence; over many answers some will miss, \
+                     and the largest of many estimates are too large on average. Other items in the same cells add to the \
+                     error: in a row about the root of the sum of the squares of all counts, over {} cells.\n\
+                     - Items that do not occur are answered like all others; no answer tells for sure that one occurs.",
+                    sketch.width
+                ),
+                "; only the error by collisions is computed, like the answers, from released cells",
             ),
         };
         writeln!(
@@ -337,7 +351,7 @@ impl Report {
             "## What you may conclude\n\n\
              - {interval}\n\
              - Whatever is computed from the released table alone is covered by the same guarantee.\n\
-             - The numbers in this report follow from the plan and say nothing about the data.\n\n\
+             - The numbers in this report follow from the plan and say nothing about the data{but}.\n\n\
              ## What you may not conclude\n\n\
              - That a released value is exact, or that it cannot be negative or decrease: it carries noise.\n\
              - Anything about {single} in particular: that is what the noise protects.\n\

@@ -3,18 +3,15 @@
 use super::groups::GroupTable;
 use super::setup::Setup;
 use crate::output::{Amount, OutputFile, Publication, ReleaseRow, TableWriter};
-use crate::plot::{MAX_SHOWN, Plot, Point, Series, TimeLabels, png, svg};
-use crate::publish::{Extent, Report};
+use crate::plot::{MAX_SHOWN, Plot, Point, Series, TimeLabels, svg};
+use crate::publish::{Beside, Extent, Report};
 use anyhow::{Context, Result};
 use evertally::noise::SecretKey;
 use evertally::plan::Intervals;
 use evertally::stream::Release;
-use std::io::Write;
 
 /// Points kept of each drawn group; pictures are narrower than this.
 const MAX_POINTS: u64 = 16_384;
-/// Pixels of a PNG for each unit of the SVG.
-const PNG_SCALE: f32 = 2.0;
 
 /// Writes rows as steps close, and keeps what the picture needs.
 pub(super) struct Emitter {
@@ -94,30 +91,18 @@ impl Emitter {
         if setup.stream.out.as_os_str() == "-" {
             return Ok(());
         }
-        let mut put = |ending: &str, bytes: &[u8]| -> Result<()> {
-            let path = setup.stream.beside(ending);
-            let private = ending.starts_with("NOT-PRIVATE");
-            let mut file = if private { publication.add_private(&path) } else { publication.add(&path) }?;
-            file.write_all(bytes)?;
-            Ok(file.finish()?)
-        };
-        put("plan.toml", toml::to_string_pretty(&setup.stream.plan)?.as_bytes())?;
         let groups = setup.groups.as_ref().map(GroupTable::facts);
         let report = Report::new(&setup.stream, key, Extent { groups, sketch: None });
-        put("report.json", format!("{}\n", serde_json::to_string_pretty(&report)?).as_bytes())?;
-        put("report.md", report.markdown().as_bytes())?;
+        let mut beside = Beside { setup: &setup.stream, publication };
+        beside.put_report(&report)?;
         if setup.stream.plot {
             let mut plot = picture(setup, &report, self.picture, self.tuples.len());
             if setup.show_truth {
                 plot.unsafe_truth = true;
-                let unsafe_svg = svg(&plot)?;
-                put("NOT-PRIVATE.svg", unsafe_svg.as_bytes())?;
-                put("NOT-PRIVATE.png", &png(&unsafe_svg, PNG_SCALE)?)?;
+                beside.put_picture("NOT-PRIVATE.", &svg(&plot)?)?;
                 plot.unsafe_truth = false;
             }
-            let svg = svg(&plot)?;
-            put("svg", svg.as_bytes())?;
-            put("png", &png(&svg, PNG_SCALE)?)?;
+            beside.put_picture("", &svg(&plot)?)?;
         }
         Ok(())
     }

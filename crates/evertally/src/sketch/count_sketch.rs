@@ -13,10 +13,10 @@
 
 use super::cells::{Cells, clock_and_state, item};
 use super::estimate::{largest_first, median};
-use super::median::{MedianNoise, terms};
+use super::median::{MedianNoise, row_confidence, terms};
 use super::{Estimate, Hashing, HeavyHitter, Item, Shape, SketchPlan, Table};
 use crate::noise::{SecretKey, StreamName};
-use crate::plan::NoiseKind;
+use crate::plan::{Intervals, NoiseKind};
 use crate::{Error, Result};
 
 /// Counts of items of any kind, in a table of few cells, under continual observation.
@@ -82,6 +82,41 @@ impl CountSketch {
     /// Rows and width.
     pub fn table(&self) -> Table {
         self.hashing.table()
+    }
+
+    /// The largest standard error that the noise causes in an estimate at any step, in units of the data, before any event: with
+    /// Gaussian noise exactly, with Laplace noise from above (the median of normal rows is the least certain one).
+    ///
+    /// # Errors
+    /// If the plan is not that of a count sketch.
+    pub fn max_noise_std_error(plan: &SketchPlan) -> Result<f64> {
+        let median = MedianNoise::new(table_of(plan)?.rows());
+        Ok(median.of_normal_rows().sqrt() * plan.plan().max_std_error())
+    }
+
+    /// Two-sided intervals for the noise of estimates, at a confidence strictly between 0 and 1. What collisions add is not in
+    /// them.
+    ///
+    /// # Errors
+    /// If the plan is not that of a count sketch, or the confidence is out of range.
+    ///
+    /// ```
+    /// use evertally::budget::{Budget, Rho};
+    /// use evertally::plan::PlanRequest;
+    /// use evertally::sketch::{CountSketch, SketchPlan};
+    /// use evertally::stream::Sampling;
+    /// let request = PlanRequest::count(1000, Budget::Zcdp(Rho::new(0.01)?));
+    /// let plan = SketchPlan::new(request, "count-sketch(rows=5,width=1000)".parse()?, Sampling::Keyed)?;
+    /// let half = CountSketch::intervals(&plan, 0.95)?.half_width(500);
+    /// // The median of 5 normal numbers is nearly normal.
+    /// let error = CountSketch::max_noise_std_error(&plan)? / plan.plan().max_std_error() * plan.lazy().std_error(500);
+    /// assert!((half as f64 / (1.96 * error) - 1.0).abs() < 0.02);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn intervals(plan: &SketchPlan, confidence: f64) -> Result<Intervals> {
+        let rows = table_of(plan)?.rows();
+        plan.plan().intervals(confidence)?; // refuses what is out of range in the caller's numbers
+        plan.plan().intervals(row_confidence(rows, confidence))
     }
 
     /// Adds an event of this item and value to the open step. The value is in multiples of the grid, and its size within the
