@@ -7,14 +7,17 @@ mod keys;
 mod options;
 mod report;
 mod setup;
+mod terminal;
+mod words;
 
 pub(crate) use config::ConfigFile;
 pub(crate) use intake::{Intake, Steps};
 pub(crate) use keys::{encode, push_encoded};
 pub use options::StreamArgs;
 pub(crate) use options::{Refusable, resolve};
-pub(crate) use report::{ErrorFacts, Extent, GroupFacts, Report, SketchFacts, print_plan, print_summary};
+pub(crate) use report::{ErrorFacts, Extent, GroupFacts, Report, SketchFacts};
 pub(crate) use setup::{StreamSetup, calendar, needed, parse_time, request, time_parser};
+pub(crate) use terminal::{print_plan, print_summary};
 
 use crate::input::Cancelled;
 use crate::output::Publication;

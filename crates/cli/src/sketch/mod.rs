@@ -65,7 +65,9 @@ pub fn run(args: SketchArgs) -> Result<()> {
         let done = format!("answered {count} questions by a count sketch of {rows} rows of {width} cells,");
         print_summary(stream, &done, setup.errors()?.max_std_error, stream.last_step, ledger.stream_count());
         if let Some(error) = collisions {
-            eprintln!("collisions of items add a standard error of about {error:.2}, by the private cells themselves");
+            eprintln!(
+                "collisions of items add a standard error of at most about {error:.2}, by the private cells themselves"
+            );
         }
     }
     if setup.json { print_json(&setup, Some((count, collisions))) } else { Ok(()) }

@@ -2,7 +2,7 @@
 
 use super::options::SketchArgs;
 use crate::failure::usage;
-use crate::input::{Columns, Progress, ReadOptions, Role, for_each_event};
+use crate::input::{Columns, Event, Progress, ReadOptions, Role, for_each_event};
 use crate::publish::{encode, parse_time, time_parser};
 use crate::steps::{Instant, StepCalendar, TimeParser};
 use anyhow::Result;
@@ -73,36 +73,39 @@ impl Questions {
         }
     }
 
-    /// Reads the items, and finds the steps; none after `last_step` can be asked for.
+    /// Reads the items, and finds the steps; none after the last of `span` can be asked for.
     pub(super) fn read(
         args: &SketchArgs,
         (asked, path): (Asked, PathBuf),
         columns: &[String],
-        calendar: &StepCalendar,
-        last_step: u64,
+        span: Span<'_>,
         reading: &ReadOptions,
     ) -> Result<Self> {
         let mut times = time_parser(&args.stream);
-        let given = steps(args, calendar, last_step, &mut times)?;
+        let steps = steps(args, span, &mut times)?;
         let distinct = matches!(asked, Asked::Heaviest { .. });
-        let mut reader = Reader { distinct, own: args.at_column.is_some(), times, seen: HashSet::new(), found: vec![] };
-        reader.read(&path, columns, args.at_column.as_ref(), calendar, last_step, reading)?;
-        if reader.found.is_empty() {
+        let reader =
+            Reader { distinct, at_column: args.at_column.as_ref(), span, times, seen: HashSet::new(), found: vec![] };
+        let found = reader.read(&path, columns, reading)?;
+        if found.is_empty() {
             return Err(usage(format!("{}: it names no item", path.display())));
         }
-        let mut own = BTreeMap::<u64, Vec<usize>>::new();
-        reader.found.iter().enumerate().for_each(|(item, (_, step))| own.entry(*step).or_default().push(item));
-        let tuples: Vec<Vec<String>> = reader.found.into_iter().map(|(tuple, _)| tuple).collect();
+        let schedule = if args.at_column.is_some() {
+            let mut own = BTreeMap::<u64, Vec<usize>>::new();
+            found.iter().enumerate().for_each(|(item, (_, step))| own.entry(*step).or_default().push(item));
+            Schedule::Own(own)
+        } else {
+            let answers = steps.len() as u64 * found.len() as u64; // fits: both are in memory, and steps are limited
+            if answers > MOST_ANSWERS {
+                return Err(usage(format!(
+                    "these are {answers} questions, more than {MOST_ANSWERS}; ask for fewer steps or items"
+                )));
+            }
+            Schedule::All(steps)
+        };
+        let tuples: Vec<Vec<String>> = found.into_iter().map(|(tuple, _)| tuple).collect();
         let items = tuples.iter().map(|tuple| encode(tuple).into()).collect();
-        let schedule = if args.at_column.is_some() { Schedule::Own(own) } else { Schedule::All(given) };
-        let questions = Self { asked, tuples, items, schedule };
-        let answers = questions.step_count() as u64 * questions.items.len() as u64;
-        if answers > MOST_ANSWERS && !args.at_column.is_some() {
-            return Err(usage(format!(
-                "these are {answers} questions, more than {MOST_ANSWERS}; ask for fewer steps or items"
-            )));
-        }
-        Ok(questions)
+        Ok(Self { asked, tuples, items, schedule })
     }
 
     /// The last step that is asked for.
@@ -159,14 +162,22 @@ impl Questions {
     }
 }
 
+/// The steps that can be asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Span<'a> {
+    pub(super) calendar: &'a StepCalendar,
+    pub(super) last_step: u64,
+}
+
 /// The steps that flags ask for, rising.
-fn steps(args: &SketchArgs, calendar: &StepCalendar, last_step: u64, times: &mut TimeParser) -> Result<Vec<u64>> {
+fn steps(args: &SketchArgs, span: Span<'_>, times: &mut TimeParser) -> Result<Vec<u64>> {
+    let last_step = span.last_step;
     let mut steps = match (&args.at, args.every_query, &args.at_column) {
         (None, None, _) => vec![last_step],
         (Some(texts), None, None) => {
             let of = |text: &String| {
                 let instant = parse_time("--at", text, times)?;
-                step_at(instant, calendar, last_step).map_err(|problem| usage(format!("--at `{text}` {problem}")))
+                span.step_at(instant).map_err(|problem| usage(format!("--at `{text}` {problem}")))
             };
             texts.iter().map(of).collect::<Result<Vec<u64>>>()?
         }
@@ -185,65 +196,64 @@ fn steps(args: &SketchArgs, calendar: &StepCalendar, last_step: u64, times: &mut
     if steps.is_empty() { Err(usage("--at names no time")) } else { Ok(steps) }
 }
 
-/// The step that a time is in; the problem in words if none that can be asked for.
-fn step_at(instant: Instant, calendar: &StepCalendar, last_step: u64) -> std::result::Result<u64, String> {
-    match calendar.step_of(instant) {
-        Some(step) if step <= last_step => Ok(step),
-        Some(_) => Err("is after the steps that --through publishes".to_owned()),
-        None => {
-            let (start, end) = (calendar.format(calendar.start()), calendar.format(calendar.end()));
-            Err(format!("is outside the horizon, {start} to {end}"))
+impl Span<'_> {
+    /// The step that a time is in; the problem in words if none that can be asked for.
+    fn step_at(self, instant: Instant) -> std::result::Result<u64, String> {
+        match self.calendar.step_of(instant) {
+            Some(step) if step <= self.last_step => Ok(step),
+            Some(_) => Err("is after the steps that --through publishes".to_owned()),
+            None => {
+                let time = |instant| self.calendar.format(instant);
+                let (start, end) = (time(self.calendar.start()), time(self.calendar.end()));
+                Err(format!("is outside the horizon, {start} to {end}"))
+            }
         }
     }
 }
 
-struct Reader {
+/// Reads a file of items.
+struct Reader<'a> {
     /// Whether no item may stand in the file twice.
     distinct: bool,
-    /// Whether each item has a time of its own.
-    own: bool,
+    /// The column with the time of each item, if they have times of their own.
+    at_column: Option<&'a String>,
+    span: Span<'a>,
     times: TimeParser,
     seen: HashSet<Vec<u8>>,
-    /// Items, and the steps of their own, or 0.
     found: Vec<(Vec<String>, u64)>,
 }
 
-impl Reader {
-    fn read(
-        &mut self,
-        path: &Path,
-        columns: &[String],
-        at_column: Option<&String>,
-        calendar: &StepCalendar,
-        last_step: u64,
-        reading: &ReadOptions,
-    ) -> Result<()> {
-        // Every row has a cell in the place of its time; where there is no time column, it is that of a key column and not looked at.
-        let time = at_column.unwrap_or(&columns[0]).clone();
+impl Reader<'_> {
+    /// The items of a file, each with the step of its own, or 0.
+    fn read(mut self, path: &Path, columns: &[String], reading: &ReadOptions) -> Result<Vec<(Vec<String>, u64)>> {
+        // The reader wants a time column; where there is none, the cell of a key column stands there and is not looked at.
+        let time = self.at_column.unwrap_or(&columns[0]).clone();
         let columns = Columns { time, groups: columns.to_vec(), ..Columns::default() };
         let reading = ReadOptions { format: None, ..reading.clone() };
-        let running = AtomicBool::new(false);
-        let mut text = String::new();
-        for_each_event(&[path.to_owned()], &columns, &reading, &Progress::hidden(), &running, &mut |row| {
-            let mut tuple = Vec::with_capacity(row.group_count());
-            for (column, field) in row.groups().enumerate() {
-                let Some(cell) = field.text(&mut text) else {
-                    return Err(row.error(Role::Group(column), "the item has no name in this column").into());
-                };
-                tuple.push(cell.to_owned());
-            }
-            if self.distinct && !self.seen.insert(encode(&tuple)) {
-                return Err(row.error(Role::Group(0), "this candidate stands in the file twice; name it once").into());
-            }
-            let step = if self.own {
-                let instant = self.times.parse_event(row)?;
-                step_at(instant, calendar, last_step).map_err(|problem| row.bad_cell(Role::Time, problem))?
-            } else {
-                0
+        let (hidden, running) = (Progress::hidden(), AtomicBool::new(false));
+        for_each_event(&[path.to_owned()], &columns, &reading, &hidden, &running, &mut |row| self.row(row))?;
+        Ok(self.found)
+    }
+
+    fn row(&mut self, row: &Event<'_>) -> Result<()> {
+        let (mut tuple, mut text) = (Vec::with_capacity(row.group_count()), String::new());
+        for (column, field) in row.groups().enumerate() {
+            let Some(cell) = field.text(&mut text) else {
+                return Err(row.error(Role::Group(column), "the item has no name in this column").into());
             };
-            self.found.push((tuple, step));
-            Ok(())
-        })?;
+            tuple.push(cell.to_owned());
+        }
+        if self.distinct && !self.seen.insert(encode(&tuple)) {
+            return Err(row.error(Role::Group(0), "this candidate stands in the file twice; name it once").into());
+        }
+        let step = match self.at_column {
+            None => 0,
+            Some(_) => {
+                let instant = self.times.parse_event(row)?;
+                self.span.step_at(instant).map_err(|problem| row.bad_cell(Role::Time, problem))?
+            }
+        };
+        self.found.push((tuple, step));
         Ok(())
     }
 }

@@ -1,12 +1,12 @@
 //! From flags to validated parts, before any event is read.
 
 use super::options::SketchArgs;
-use super::questions::Questions;
+use super::questions::{Questions, Span};
 use crate::failure::usage;
 use crate::output::TableSpec;
 use crate::publish::{ErrorFacts, StreamSetup, calendar, needed, request};
 use anyhow::Result;
-use evertally::plan::Values;
+use evertally::plan::{PlanRequest, Values};
 use evertally::sketch::{CountSketch, Shape, SketchPlan, Table};
 use evertally::stream::Sampling;
 
@@ -34,7 +34,7 @@ impl Setup {
             return Err(usage("--key-columns has an empty name"));
         }
         let rows = Table::new(args.rows.unwrap_or(ROWS), args.width.unwrap_or(WIDTH))?;
-        let plan = plan(&args, &columns, rows)?;
+        let plan = plan(request(&args.stream, &calendar)?, &columns, rows)?;
         let asked = Questions::asked(&args)?;
         if asked.is_none() && !args.stream.is_plan_only() {
             return Err(usage("nothing is asked: name the items in --queries or --candidates"));
@@ -51,8 +51,8 @@ impl Setup {
                 return Err(usage("events and items cannot both come from standard input; give one a file name"));
             }
             stream.has_read(path.clone());
-            let read =
-                Questions::read(&args, (asked, path), &columns, &stream.calendar, stream.last_step, &stream.reading)?;
+            let span = Span { calendar: &stream.calendar, last_step: stream.last_step };
+            let read = Questions::read(&args, (asked, path), &columns, span, &stream.reading)?;
             stream.last_step = read.last_step();
             questions = Some(read);
         }
@@ -74,9 +74,7 @@ impl Setup {
     }
 }
 
-fn plan(args: &SketchArgs, columns: &[String], table: Table) -> Result<SketchPlan> {
-    let calendar = calendar(&args.stream)?;
-    let mut request = request(&args.stream, &calendar)?;
+fn plan(mut request: PlanRequest, columns: &[String], table: Table) -> Result<SketchPlan> {
     // What names an item, and where values are clamped: the plan itself only says how far they can be from 0.
     request.meaning.insert("key-columns".to_owned(), serde_json::to_string(columns)?);
     if let Values::Sum { lower, upper } = request.values {
