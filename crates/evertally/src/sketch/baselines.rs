@@ -1,8 +1,9 @@
-//! What was done before lazy noise, for comparisons: the same plan, hash functions and estimator, another way to get the noise.
+//! What was done before lazy noise, for comparisons: the same plan, hash functions and estimator, another way to get
+//! the noise.
 //!
 //! Neither type is meant for use. [`EagerSketch`] has the releases of a [`CountSketch`](super::CountSketch) under
-//! [`Sampling::Keyed`](crate::stream::Sampling::Keyed), at a cost of the whole table a step; [`BufferedSketch`] pays the whole table once a
-//! batch and answers with what it knew then.
+//! [`Sampling::Keyed`](crate::stream::Sampling::Keyed), at a cost of the whole table a step; [`BufferedSketch`] pays
+//! the whole table once a batch and answers with what it knew then.
 
 use super::cells::{Cells, item};
 use super::estimate::median;
@@ -26,8 +27,8 @@ fn hashing_of(plan: &SketchPlan, key: &SecretKey, name: &StreamName, table: Tabl
     Hashing::new(key, plan.hash_name().unwrap_or(name), table)
 }
 
-/// A baseline: a count sketch that draws the noise of every cell at every step (Epasto, Mao, Medina, Mirrokni, Vassilvitskii,
-/// Zhong 2023), by the sequential sampler of the plan's mechanism in each of them.
+/// A baseline: a count sketch that draws the noise of every cell at every step (Epasto, Mao, Medina, Mirrokni,
+/// Vassilvitskii, Zhong 2023), by the sequential sampler of the plan's mechanism in each of them.
 ///
 /// ```
 /// use evertally::budget::{Budget, Rho};
@@ -147,11 +148,12 @@ impl std::fmt::Debug for EagerSketch {
     }
 }
 
-/// A baseline: a count sketch whose events wait in a buffer and are applied in batches (Holland 2025). The noise of all cells is
-/// drawn when a batch is applied, and queries are answered from the last batch: cheap on average, and behind by up to a batch.
+/// A baseline: a count sketch whose events wait in a buffer and are applied in batches (Holland 2025). The noise of all
+/// cells is drawn when a batch is applied, and queries are answered from the last batch: cheap on average, and behind
+/// by up to a batch.
 ///
-/// Batches end at fixed steps: when to apply one must not depend on how many events have come, which is secret. With one
-/// event a step, a batch of as many steps as cells is the published rule.
+/// Batches end at fixed steps: when to apply one must not depend on how many events have come, which is secret. With
+/// one event a step, a batch of as many steps as cells is the published rule.
 ///
 /// ```
 /// use evertally::budget::{Budget, Rho};

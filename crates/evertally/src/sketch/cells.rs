@@ -53,7 +53,8 @@ impl Cells {
         Ok(self.vector.read(cell)?.value())
     }
 
-    /// The cells of an item in the rows of a table that begins at the cell `first`, turned by the signs where there are such.
+    /// The cells of an item in the rows of a table that begins at the cell `first`, turned by the signs where there are
+    /// such.
     pub(super) fn read_rows(&mut self, hashing: &Hashing, first: u64, item: &[u8], signed: bool) -> Result<RowValues> {
         let table = hashing.table();
         let mut places = SmallVec::<[(u64, i64); 8]>::new();
@@ -65,7 +66,8 @@ impl Cells {
     pub(super) fn variance(&mut self) -> f64 {
         let step = self.vector.step();
         if self.variance.0 != step {
-            self.variance = (step, self.plan.plan().variance(step));
+            let std_error = self.plan.lazy().std_error(step);
+            self.variance = (step, std_error * std_error);
         }
         self.variance.1
     }
@@ -101,7 +103,8 @@ macro_rules! clock_and_state {
             /// Closes the open step and the empty ones after it through `step`, and returns it.
             ///
             /// # Errors
-            /// If the step is closed already or beyond the horizon, or a cell leaves the range of 64 bits. Nothing is closed then.
+            /// If the step is closed already or beyond the horizon, or a cell leaves the range of 64 bits. Nothing is
+            /// closed then.
             pub fn tick_through(&mut self, step: u64) -> Result<u64> {
                 self.cells.vector.tick_through(step)
             }
@@ -117,7 +120,8 @@ macro_rules! clock_and_state {
             }
 
             /// The whole state, to restore it bit for bit. It holds data and, but for
-            /// [`Sampling::Keyed`](crate::stream::Sampling::Keyed), noise: see [`LazyVector`](crate::stream::LazyVector).
+            /// [`Sampling::Keyed`](crate::stream::Sampling::Keyed), noise: see
+            /// [`LazyVector`](crate::stream::LazyVector).
             pub fn save(&self) -> Vec<u8> {
                 self.cells.vector.save()
             }

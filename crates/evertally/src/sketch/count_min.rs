@@ -1,17 +1,18 @@
 //! The count-min sketch (Cormode, Muthukrishnan 2005) with private cells.
 //!
-//! An event of item `i` adds its value to the cell `h_j(i)` of every row `j`, and to the total. Without noise a cell holds at least
-//! the count `f` of an item in it (values not below 0), and the least cell is the best guess. With noise the least of `r` cells
-//! is pulled down by the least of `r` noises, about `1.16 σ` for five rows, so two answers make sense:
+//! An event of item `i` adds its value to the cell `h_j(i)` of every row `j`, and to the total. Without noise a cell
+//! holds at least the count `f` of an item in it (values not below 0), and the least cell is the best guess. With noise
+//! the least of `r` cells is pulled down by the least of `r` noises, about `1.16 σ` for five rows, so two answers make
+//! sense:
 //!
 //! * **An estimate.** A cell has mean `f + (N - f)/w` over the hash functions, for the total `N` of all values. So
-//!   `(w cell - N)/(w - 1)` has mean `f`, and so has it with a private total of mean `N`. The estimate is the median of the rows.
-//!   The total is one more running sum of every event, `r + 1` in all; summing up a row would cost `w` reads and
-//!   have `w` times the variance. The error of the total is common to the rows: it moves the median by `1/(w-1)` of itself.
-//!   (Collisions are not symmetric: where counts are skewed, the median of a row lies below its mean, and so the median of the
-//!   rows is somewhat too low. A [`CountSketch`](super::CountSketch) has no such bias.)
-//! * **An upper end.** Let `j` be the row of the least cell: `f ≤ S_j = cell_j - Z_j ≤ min cell + max_k (-Z_k)`. Each of `r` noises
-//!   stays above `-q` with probability `c^(1/r)`, independently: at confidence `c`, `f ≤ min cell + q`.
+//!   `(w cell - N)/(w - 1)` has mean `f`, and so has it with a private total of mean `N`. The estimate is the median of
+//!   the rows. The total is one more running sum of every event, `r + 1` in all; summing up a row would cost `w` reads
+//!   and have `w` times the variance. The error of the total is common to the rows: it moves the median by `1/(w-1)` of
+//!   itself. (Collisions are not symmetric: where counts are skewed, the median of a row lies below its mean, and so
+//!   the median of the rows is somewhat too low. A [`CountSketch`](super::CountSketch) has no such bias.)
+//! * **An upper end.** Let `j` be the row of the least cell: `f ≤ S_j = cell_j - Z_j ≤ min cell + max_k (-Z_k)`. Each
+//!   of `r` noises stays above `-q` with probability `c^(1/r)`, independently: at confidence `c`, `f ≤ min cell + q`.
 
 use super::cells::{Cells, clock_and_state, item};
 use super::estimate::median;
@@ -22,8 +23,8 @@ use crate::{Error, Result};
 
 /// Counts of items that only grow, with upper ends, under continual observation.
 ///
-/// For most purposes a [`CountSketch`](super::CountSketch) is better: its collisions cancel. This one knows an upper end for
-/// every count, whatever else is counted, and the total.
+/// For most purposes a [`CountSketch`](super::CountSketch) is better: its collisions cancel. This one knows an upper
+/// end for every count, whatever else is counted, and the total.
 ///
 /// ```
 /// use evertally::budget::{Budget, Epsilon};
@@ -44,7 +45,7 @@ use crate::{Error, Result};
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub struct CountMin {
-    cells: Cells,
+    pub(super) cells: Cells,
     hashing: Hashing,
     median: MedianNoise,
 }
@@ -98,7 +99,8 @@ impl CountMin {
         self.hashing.table()
     }
 
-    /// Adds an event of this item and value to the open step. The value is in multiples of the grid, within the plan's bounds.
+    /// Adds an event of this item and value to the open step. The value is in multiples of the grid, within the plan's
+    /// bounds.
     ///
     /// # Errors
     /// If the value is out of bounds or the horizon is used up. Nothing is added then.
@@ -119,7 +121,8 @@ impl CountMin {
         Ok(Estimate { step: self.step(), value, noise_std_error: self.cells.variance().sqrt() })
     }
 
-    /// The count of an item at the last closed step: the median of its cells, less what is there on average of other items.
+    /// The count of an item at the last closed step: the median of its cells, less what is there on average of other
+    /// items.
     ///
     /// # Errors
     /// If no step is closed yet.

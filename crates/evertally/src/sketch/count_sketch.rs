@@ -1,28 +1,29 @@
 //! The count sketch (Charikar, Chen, Farach-Colton 2002) with private cells.
 //!
-//! An event of value `v` of item `i` adds `s_j(i) v` to the cell `h_j(i)` of every row `j`. `s_j(i)` times that cell is the
-//! count of `i`, plus the counts of the items that share the cell with random signs (mean 0, variance at most `F2/w` for
-//! the second moment `F2` of the counts), plus the cell's noise. The median of the rows is the estimate.
+//! An event of value `v` of item `i` adds `s_j(i) v` to the cell `h_j(i)` of every row `j`. `s_j(i)` times that cell is
+//! the count of `i`, plus the counts of the items that share the cell with random signs (mean 0, variance at most
+//! `F2/w` for the second moment `F2` of the counts), plus the cell's noise. The median of the rows is the estimate.
 //!
-//! **Second moment and products.** Per row, the sum over the cells of the product of two noiseless tables has mean `Σ_i a_i b_i`:
-//! every item pairs with itself in one cell, and different items in a cell have independent signs. With noise `Z` of
-//! variance `σ²`, `E (S+Z)² = S² + σ²`, so `w σ²` is subtracted from a square, and nothing from a product of two tables
-//! whose noise is independent. The mean of the rows keeps this unbiased; a median would not. Given `S`, with
-//! `F = Σ S²` of a row and `κ` the fourth moment of a cell's noise over `σ⁴` (3, or 3 + 3/n for sums of n Laplace variables), the
-//! noise of a row's square has variance `4 σ² F + w (κ-1) σ⁴`, and that of a product `σ_b² F_a + σ_a² F_b + w σ_a² σ_b²`.
+//! **Second moment and products.** Per row, the sum over the cells of the product of two noiseless tables has mean
+//! `Σ_i a_i b_i`: every item pairs with itself in one cell, and different items in a cell have independent signs. With
+//! noise `Z` of variance `σ²`, `E (S+Z)² = S² + σ²`, so `w σ²` is subtracted from a square, and nothing from a product
+//! of two tables whose noise is independent. The mean of the rows keeps this unbiased; a median would not. Given `S`,
+//! with `F = Σ S²` of a row and `κ` the fourth moment of a cell's noise over `σ⁴` (3, or 3 + 3/n for sums of n Laplace
+//! variables), the noise of a row's square has variance `4 σ² F + w (κ-1) σ⁴`, and that of a product
+//! `σ_b² F_a + σ_a² F_b + w σ_a² σ_b²`.
 
 use super::cells::{Cells, clock_and_state, item};
 use super::estimate::{largest_first, median};
-use super::median::{MedianNoise, row_confidence, terms};
+use super::median::{MedianNoise, terms};
 use super::{Estimate, Hashing, HeavyHitter, Item, Shape, SketchPlan, Table};
 use crate::noise::{SecretKey, StreamName};
-use crate::plan::{Intervals, NoiseKind};
+use crate::plan::NoiseKind;
 use crate::{Error, Result};
 
 /// Counts of items of any kind, in a table of few cells, under continual observation.
 ///
-/// An estimate looks at one cell a row. Its error is the noise's, as the [`Estimate`] states it, and that of collisions, see
-/// [`collision_std_error`](Self::collision_std_error). It is right on average, for counts of any sign.
+/// An estimate looks at one cell a row. Its error is the noise's, as the [`Estimate`] states it, and that of
+/// collisions, see [`collision_std_error`](Self::collision_std_error). It is right on average, for counts of any sign.
 ///
 /// ```
 /// use evertally::budget::{Budget, Rho};
@@ -47,7 +48,7 @@ use crate::{Error, Result};
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub struct CountSketch {
-    cells: Cells,
+    pub(super) cells: Cells,
     hashing: Hashing,
     median: MedianNoise,
     key_id: crate::noise::KeyId,
@@ -84,43 +85,8 @@ impl CountSketch {
         self.hashing.table()
     }
 
-    /// The largest standard error that the noise causes in an estimate at any step, in units of the data, before any event: with
-    /// Gaussian noise exactly, with Laplace noise from above (the median of normal rows is the least certain one).
-    ///
-    /// # Errors
-    /// If the plan is not that of a count sketch.
-    pub fn max_noise_std_error(plan: &SketchPlan) -> Result<f64> {
-        let median = MedianNoise::new(table_of(plan)?.rows());
-        Ok(median.of_normal_rows().sqrt() * plan.plan().max_std_error())
-    }
-
-    /// Two-sided intervals for the noise of estimates, at a confidence strictly between 0 and 1. What collisions add is not in
-    /// them.
-    ///
-    /// # Errors
-    /// If the plan is not that of a count sketch, or the confidence is out of range.
-    ///
-    /// ```
-    /// use evertally::budget::{Budget, Rho};
-    /// use evertally::plan::PlanRequest;
-    /// use evertally::sketch::{CountSketch, SketchPlan};
-    /// use evertally::stream::Sampling;
-    /// let request = PlanRequest::count(1000, Budget::Zcdp(Rho::new(0.01)?));
-    /// let plan = SketchPlan::new(request, "count-sketch(rows=5,width=1000)".parse()?, Sampling::Keyed)?;
-    /// let half = CountSketch::intervals(&plan, 0.95)?.half_width(500);
-    /// // The median of 5 normal numbers is nearly normal.
-    /// let error = CountSketch::max_noise_std_error(&plan)? / plan.plan().max_std_error() * plan.lazy().std_error(500);
-    /// assert!((half as f64 / (1.96 * error) - 1.0).abs() < 0.02);
-    /// # Ok::<(), evertally::Error>(())
-    /// ```
-    pub fn intervals(plan: &SketchPlan, confidence: f64) -> Result<Intervals> {
-        let rows = table_of(plan)?.rows();
-        plan.plan().intervals(confidence)?; // refuses what is out of range in the caller's numbers
-        plan.plan().intervals(row_confidence(rows, confidence))
-    }
-
-    /// Adds an event of this item and value to the open step. The value is in multiples of the grid, and its size within the
-    /// plan's bounds.
+    /// Adds an event of this item and value to the open step. The value is in multiples of the grid, and its size
+    /// within the plan's bounds.
     ///
     /// # Errors
     /// If the value is out of bounds or the horizon is used up. Nothing is added then.
@@ -160,8 +126,8 @@ impl CountSketch {
 
     /// Those of some candidates whose estimated counts reach a threshold, the largest first.
     ///
-    /// Each standard error is that of one item on its own. Of many candidates some will be far above their counts by chance:
-    /// of `n` small ones about `n · P(noise ≥ threshold)` are listed wrongly, and a list's largest estimates
+    /// Each standard error is that of one item on its own. Of many candidates some will be far above their counts by
+    /// chance: of `n` small ones about `n · P(noise ≥ threshold)` are listed wrongly, and a list's largest estimates
     /// are too large on average. A threshold of `noise_std_error · √(2 ln n)` above what matters keeps that rare.
     ///
     /// # Errors
@@ -182,15 +148,15 @@ impl CountSketch {
         Ok(found)
     }
 
-    /// Standard error that collisions add to an estimate, if the counts' second moment is this: `√(c F2/w)`, where `c` is the
-    /// variance of the median of normal rows relative to one row. An approximation from above for tables that
+    /// Standard error that collisions add to an estimate, if the counts' second moment is this: `√(c F2/w)`, where `c`
+    /// is the variance of the median of normal rows relative to one row. An approximation from above for tables that
     /// many items share; where few items are large, most estimates are better.
     pub fn collision_std_error(&self, second_moment: f64) -> f64 {
         (self.median.of_normal_rows() * second_moment.max(0.0) / self.table().width() as f64).sqrt()
     }
 
-    /// The second moment of the counts, `Σ_i count_i²`, without bias. Reads the whole table; it may come out negative where
-    /// the noise is much larger than the counts. Its error from collisions is at most `F2 √(2/(w r))`.
+    /// The second moment of the counts, `Σ_i count_i²`, without bias. Reads the whole table; it may come out negative
+    /// where the noise is much larger than the counts. Its error from collisions is at most `F2 √(2/(w r))`.
     ///
     /// # Errors
     /// If no step is closed yet.
@@ -212,8 +178,9 @@ impl CountSketch {
         Ok(Estimate { step, value, noise_std_error: (row / rows).sqrt() })
     }
 
-    /// `Σ_i a_i b_i` for the counts of two sketches, the size of a join, without bias. Reads both tables. Both need one key,
-    /// one shape and one hash name ([`SketchPlan::sharing_hashes`]), and names of their own. The step is that of this sketch.
+    /// `Σ_i a_i b_i` for the counts of two sketches, the size of a join, without bias. Reads both tables. Both need one
+    /// key, one shape and one hash name ([`SketchPlan::sharing_hashes`]), and names of their own. The step is that of
+    /// this sketch.
     ///
     /// # Errors
     /// If the two have different hash functions or the same noise, or no step is closed yet.

@@ -1,9 +1,9 @@
 //! Counts of every block of keys, without hashing.
 //!
-//! Every node of a [`KeyTree`] is a running sum, and an event of a key adds its value to the node of this key on every level. All
-//! nodes together are one vector of at most 2^40 sums, of which only those with data or reads take memory. The root is one
-//! of them: the total is what quantiles and shares are relative to, and it closes the top level of every prefix, for one
-//! more level of the budget.
+//! Every node of a [`KeyTree`] is a running sum, and an event of a key adds its value to the node of this key on every
+//! level. All nodes together are one vector of at most 2^40 sums, of which only those with data or reads take memory.
+//! The root is one of them: the total is what quantiles and shares are relative to, and it closes the top level of
+//! every prefix, for one more level of the budget.
 //!
 //! A range is the sum of the fewest nodes with signs ([`KeyTree`]), and its variance their number times that of a node.
 
@@ -40,7 +40,7 @@ use std::ops::RangeBounds;
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub struct DyadicCounts {
-    cells: Cells,
+    pub(super) cells: Cells,
     tree: KeyTree,
     /// The first running sum of every level.
     first: Vec<u64>,
@@ -76,7 +76,8 @@ impl DyadicCounts {
         self.tree
     }
 
-    /// Adds an event of this key and value to the open step. The value is in multiples of the grid, within the plan's bounds.
+    /// Adds an event of this key and value to the open step. The value is in multiples of the grid, within the plan's
+    /// bounds.
     ///
     /// # Errors
     /// If the key has too many bits, the value is out of bounds or the horizon is used up. Nothing is added then.
@@ -89,7 +90,7 @@ impl DyadicCounts {
         })
     }
 
-    /// The sum of all values of keys in a range, at the last closed step.
+    /// The sum of all values of keys in a range, at the last closed step. Keys beyond the tree count nothing.
     ///
     /// # Errors
     /// If no step is closed yet.
@@ -98,8 +99,9 @@ impl DyadicCounts {
         count(self, &range)
     }
 
-    /// The share of the keys up to this one (a number from 0 to 1 but for noise), at the last closed step. The standard error is that
-    /// of a ratio with a total that is known well; where the total's estimate is not above 0, it is infinite.
+    /// The share of the keys up to this one (a number from 0 to 1 but for noise), at the last closed step. The standard
+    /// error is that of a ratio with a total that is known well; where the total's estimate is not above 0, it is
+    /// infinite.
     ///
     /// # Errors
     /// If no step is closed yet.
@@ -113,15 +115,16 @@ impl DyadicCounts {
         let cover = self.tree.cover(&range);
         let all = cover.iter().any(|(node, _)| *node == root);
         let terms = cover.into_iter().map(|(node, weight)| (node, f64::from(weight)));
-        // The error of a ratio B/N is about that of B - share·N, over N; where the root is in B, the two weights add up.
+        // The error of a ratio B/N is about that of B - share·N, over N; where the root is in B, the two weights add
+        // up.
         let terms = terms.filter(|(node, _)| *node != root).chain([(root, f64::from(u8::from(all)) - share)]);
         let error = weighted(self, terms)?.noise_std_error;
         Ok(Estimate { step: total.step, value: share, noise_std_error: error / total.value })
     }
 
-    /// The `q`-quantile (0 ≤ q ≤ 1) of the keys at the last closed step: the least key such that at least the share `q` of the
-    /// total lies at or below it. With probability at least `confidence` it lies between the two ends that come with it, also where
-    /// the query was chosen by earlier answers. For values that are not below 0.
+    /// The `q`-quantile (0 ≤ q ≤ 1) of the keys at the last closed step: the least key such that at least the share `q`
+    /// of the total lies at or below it. With probability at least `confidence` it lies between the two ends that come
+    /// with it, also where the query was chosen by earlier answers. For values that are not below 0.
     ///
     /// # Errors
     /// If a number is out of range, the plan allows negative values, or no step is closed yet.
@@ -144,15 +147,16 @@ impl DyadicCounts {
         quantile(self, q, tail)
     }
 
-    /// The keys whose estimated counts reach a threshold, the largest first. Follows the tree down from the root through blocks that
-    /// reach it, and reads nothing else.
+    /// The keys whose estimated counts reach a threshold, the largest first. Follows the tree down from the root
+    /// through blocks that reach it, and reads nothing else.
     ///
-    /// For values that are not below 0. A key of count `f` is missed if noise pulls one of its blocks below the threshold: with
-    /// probability at most `levels · P(noise ≥ f - threshold)`. Each standard error is that of one key on its own;
-    /// of very many keys some reach a threshold by noise alone.
+    /// For values that are not below 0. A key of count `f` is missed if noise pulls one of its blocks below the
+    /// threshold: with probability at most `levels · P(noise ≥ f - threshold)`. Each standard error is that of one key
+    /// on its own; of very many keys some reach a threshold by noise alone.
     ///
     /// # Errors
-    /// If the threshold is not above 0 or so low that a million blocks of a level reach it, or no step is closed yet.
+    /// If the threshold is not above 0 or so low that more than 2^16 blocks of a level reach it, or no step is closed
+    /// yet.
     pub fn heavy_hitters(&mut self, threshold: f64) -> Result<Vec<HeavyHitter<u64>>> {
         heavy_hitters(self, threshold)
     }

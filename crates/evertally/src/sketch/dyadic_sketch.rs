@@ -1,8 +1,9 @@
-//! A tree of counts over keys of up to 64 bits, with a count sketch for every level that is too large to keep node by node.
+//! A tree of counts over keys of up to 64 bits, with a count sketch for every level that is too large to keep node by
+//! node.
 //!
-//! Levels share one vector and one budget. A level of at most as many nodes as a table has cells is kept node by node: that takes
-//! no more cells, one running sum of an event and not one a row, and has no collisions. The items of a sketched level
-//! are its nodes: level and number, 9 bytes.
+//! Levels share one vector and one budget. A level of at most as many nodes as a table has cells is kept node by node:
+//! that takes no more cells, one running sum of an event and not one a row, and has no collisions. The items of a
+//! sketched level are its nodes: level and number, 9 bytes.
 
 use super::cells::{Cells, clock_and_state};
 use super::estimate::median;
@@ -37,7 +38,7 @@ use std::ops::RangeBounds;
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub struct DyadicSketch {
-    cells: Cells,
+    pub(super) cells: Cells,
     tree: KeyTree,
     hashing: Hashing,
     median: MedianNoise,
@@ -87,8 +88,8 @@ impl DyadicSketch {
         self.hashing.table()
     }
 
-    /// Adds an event of this key and value to the open step. The value is in multiples of the grid, and its size within the
-    /// plan's bounds.
+    /// Adds an event of this key and value to the open step. The value is in multiples of the grid, and its size within
+    /// the plan's bounds.
     ///
     /// # Errors
     /// If the key has too many bits, the value is out of bounds or the horizon is used up. Nothing is added then.
@@ -109,8 +110,8 @@ impl DyadicSketch {
         })
     }
 
-    /// The sum of all values of keys in a range, at the last closed step. The standard error is that of the noise, as if no two nodes
-    /// of the range shared a cell.
+    /// The sum of all values of keys in a range, at the last closed step. The standard error is that of the noise, as
+    /// if no two nodes of the range shared a cell.
     ///
     /// # Errors
     /// If no step is closed yet.
@@ -119,12 +120,13 @@ impl DyadicSketch {
         count(self, &range)
     }
 
-    /// The keys whose estimated counts reach a threshold, the largest first, by descent through blocks that reach it. For values that
-    /// are not below 0, and as in [`DyadicCounts::heavy_hitters`](super::DyadicCounts::heavy_hitters), with the errors of
-    /// collisions besides those of noise.
+    /// The keys whose estimated counts reach a threshold, the largest first, by descent through blocks that reach it.
+    /// For values that are not below 0, and as in [`DyadicCounts::heavy_hitters`](super::DyadicCounts::heavy_hitters),
+    /// with the errors of collisions besides those of noise.
     ///
     /// # Errors
-    /// If the threshold is not above 0 or so low that a million blocks of a level reach it, or no step is closed yet.
+    /// If the threshold is not above 0 or so low that more than 2^16 blocks of a level reach it, or no step is closed
+    /// yet.
     pub fn heavy_hitters(&mut self, threshold: f64) -> Result<Vec<HeavyHitter<u64>>> {
         heavy_hitters(self, threshold)
     }

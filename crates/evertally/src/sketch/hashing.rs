@@ -58,14 +58,14 @@ impl From<u64> for Item<'_> {
 
 /// The hash functions of a table.
 ///
-/// **Key.** The message authentication key of [`mac_key`] for [`Purpose::Hashing`] under a *hash name* and 32 zero bytes in
-/// the place of a plan's digest. Neither the plan nor the shape goes into it: sketches of other budgets or horizons have the
-/// same functions if key and hash name are the same, which products and sums of sketches need.
+/// **Key.** The message authentication key of [`mac_key`] for [`Purpose::Hashing`] under a *hash name* and 32 zero
+/// bytes in the place of a plan's digest. Neither the plan nor the shape goes into it: sketches of other budgets or
+/// horizons have the same functions if key and hash name are the same, which products and sums of sketches need.
 ///
-/// **Functions.** BLAKE3 keyed with that, over the item's bytes, read on as long as needed: 8 bytes, little endian, a row,
-/// so that one call serves 8 rows. Of such a word `u` the bucket is `⌊u w / 2^64⌋`, and the sign is that of the lowest bit.
-/// A bucket's probability is off by less than `2^-64`, so that all together are off by at most `w/2^64`; given a
-/// bucket, the sign is off by as much as the bucket's probability, relatively at most `w/2^64 ≤ 2^-32`.
+/// **Functions.** BLAKE3 keyed with that, over the item's bytes, read on as long as needed: 8 bytes, little endian, a
+/// row, so that one call serves 8 rows. Of such a word `u` the bucket is `⌊u w / 2^64⌋`, and the sign is that of the
+/// lowest bit. A bucket's probability is off by less than `2^-64`, so that all together are off by at most `w/2^64`;
+/// given a bucket, the sign is off by as much as the bucket's probability, relatively at most `w/2^64 ≤ 2^-32`.
 ///
 /// ```
 /// use evertally::noise::SecretKey;

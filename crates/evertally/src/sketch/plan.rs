@@ -53,9 +53,9 @@ impl SketchPlan {
         Err(refusal.expect("a request has candidates"))
     }
 
-    /// The same with hash functions of a name of their own: sketches of one key, shape and hash name have the same functions,
-    /// which [`CountSketch::inner_product`](super::CountSketch::inner_product) needs. Otherwise a sketch's own name is its
-    /// hash name.
+    /// The same with hash functions of a name of their own: sketches of one key, shape and hash name have the same
+    /// functions, which [`CountSketch::inner_product`](super::CountSketch::inner_product) needs. Otherwise a sketch's
+    /// own name is its hash name.
     ///
     /// # Errors
     /// As [`new`](Self::new).

@@ -1,20 +1,23 @@
 //! Quantiles with bounds that hold whatever is looked at.
 //!
-//! Let `C(x)` be the exact number of keys below `x` and `N` that of all. The `q`-quantile is the least key `k` with `C(k+1) ≥ q N`.
-//! `D(x) = C(x) - q N` rises with `x`; its estimate `D̂(x)` is a sum of nodes with weights, and does not rise strictly.
+//! Let `C(x)` be the exact number of keys below `x` and `N` that of all. The `q`-quantile is the least key `k` with
+//! `C(k+1) ≥ q N`. `D(x) = C(x) - q N` rises with `x`; its estimate `D̂(x)` is a sum of nodes with weights, and does
+//! not rise strictly.
 //!
-//! **Bounds.** Let `band(x)` be such that `P(D̂(x) - D(x) > band(x)) ≤ α/(2·2^bits)`, and the same below. By the union bound all
-//! `2^bits` keys are within their bands at once with probability at least `1 - α`, so it does not matter which of them a search
-//! looks at, nor that it chooses them by what it saw. Where `D̂(x) + band(x) < 0`, `D(x) < 0` and `k ≥ x`; where
-//! `D̂(x) - band(x) ≥ 0`, `D(x) ≥ 0` and `k < x`. Three bisections, for `D̂ + band`, `D̂` and `D̂ - band`, give the lower end, the
-//! estimate and the upper end: where the first goes right, so do the others, so the three are in order.
+//! **Bounds.** Let `band(x)` be such that `P(D̂(x) - D(x) > band(x)) ≤ α/(2·2^bits)`, and the same below. By the union
+//! bound all `2^bits` keys are within their bands at once with probability at least `1 - α`, so it does not matter
+//! which of them a search looks at, nor that it chooses them by what it saw. Where `D̂(x) + band(x) < 0`, `D(x) < 0`
+//! and `k ≥ x`; where `D̂(x) - band(x) ≥ 0`, `D(x) ≥ 0` and `k < x`. Three bisections, for `D̂ + band`, `D̂` and
+//! `D̂ - band`, give the lower end, the estimate and the upper end: where the first goes right, so do the others, so
+//! the three are in order.
 //!
-//! **Band.** By Chernoff's bound. A sum of noises with squared weights that sum to `V` is beyond `t` with probability at most
-//! `exp(-t²/(2Vσ²))` for discrete Gaussian noise of parameter `σ²`, as each has the moment generating function of the continuous
-//! law as a bound (Canonne, Kamath, Steinke 2020, corollary 17). For discrete Laplace noise of scale `s` the same holds:
-//! `E e^{θX} = 1/(1 - (cosh θ - 1)/(cosh(1/s) - 1)) ≤ 1/(1 - s²θ²)`, because `(cosh x - 1)/x²` rises. As `-ln(1 - w²y)` is convex
-//! in `w²` and 0 at 0, weights up to 1 give `P(sum ≥ t) ≤ exp(-tθ - V ln(1 - s²θ²))`, for any `0 < θ < 1/s`. What a release is
-//! rounded by, half a unit a node, is added.
+//! **Band.** By Chernoff's bound. A sum of noises with squared weights that sum to `V` is beyond `t` with probability
+//! at most `exp(-t²/(2Vσ²))` for discrete Gaussian noise of parameter `σ²`, as each has the moment generating function
+//! of the continuous law as a bound (Canonne, Kamath, Steinke 2020, corollary 17). For discrete Laplace noise of scale
+//! `s` the same holds: `E e^{θX} = 1/(1 - (cosh θ - 1)/(cosh(1/s) - 1)) ≤ 1/(1 - s²θ²)`, because `(cosh x - 1)/x²`
+//! rises. As `-ln(1 - w²y)` is convex in `w²` and 0 at 0, weights up to 1 give
+//! `P(sum ≥ t) ≤ exp(-tθ - V ln(1 - s²θ²))`, for any `0 < θ < 1/s`. What a release is rounded by, half a unit a node,
+//! is added.
 
 use super::queries::{Nodes, weighted};
 use super::{Estimate, Quantile};
@@ -62,7 +65,8 @@ impl Tail {
     }
 }
 
-/// The least of `(λ - V ln(1 - θ²))/θ` over `0 < θ < 1`, by ternary search: the function falls, then rises. Any θ gives a bound.
+/// The least of `(λ - V ln(1 - θ²))/θ` over `0 < θ < 1`, by ternary search: the function falls, then rises. Any θ gives
+/// a bound.
 fn laplace(squared: f64, surprise: f64) -> f64 {
     let bound = |theta: f64| (surprise - squared * libm::log1p(-theta * theta)) / theta;
     let (mut low, mut high) = (1e-9, 1.0 - 1e-9);
@@ -105,7 +109,8 @@ fn excess(nodes: &mut impl Nodes, below: u64, q: f64, tail: &Tail) -> Result<(Es
 mod tests {
     use super::*;
 
-    /// Chernoff's bound is above the exact quantile of Laplace sums (by the tail of `median`'s module) and not far above it.
+    /// Chernoff's bound is above the exact quantile of Laplace sums (by the tail of `median`'s module) and not far
+    /// above it.
     #[test]
     fn laplace_bounds_are_above_exact_quantiles() {
         for n in [1u32, 2, 7, 40] {

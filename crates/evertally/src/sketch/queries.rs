@@ -18,7 +18,7 @@ pub(super) trait Nodes {
 }
 
 /// The most nodes of one level that a descent follows.
-const MOST: usize = 1 << 20;
+const MOST: usize = 1 << 16;
 
 /// The number of keys in a range.
 pub(super) fn count(nodes: &mut impl Nodes, range: &Range<u128>) -> Result<Estimate> {
@@ -55,11 +55,11 @@ pub(super) fn heavy_hitters(nodes: &mut impl Nodes, threshold: f64) -> Result<Ve
             if estimate.value >= threshold {
                 next.push((child, estimate));
             }
-        }
-        if next.len() > MOST {
-            return Err(Error::invalid(format!(
-                "a threshold of {threshold} lies within the noise: more than {MOST} blocks of keys reach it; raise it"
-            )));
+            if next.len() > MOST {
+                return Err(Error::invalid(format!(
+                    "a threshold of {threshold} lies within the noise: more than {MOST} blocks of keys reach it; raise it"
+                )));
+            }
         }
         heavy = next;
     }

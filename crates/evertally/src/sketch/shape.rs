@@ -8,7 +8,8 @@ use std::str::FromStr;
 
 /// A table of hashed cells: an odd number of rows up to 31, and 1 to 2^32 cells in each.
 ///
-/// The number is odd so that the median of the rows is one of them, and its law under noise is that of one order statistic.
+/// The number is odd so that the median of the rows is one of them, and its law under noise is that of one order
+/// statistic.
 ///
 /// ```
 /// use evertally::sketch::Table;
@@ -134,9 +135,9 @@ impl Shape {
         matches!(self, Self::CountSketch(_) | Self::DyadicSketch(..))
     }
 
-    /// The request for the plan of this sketch, from that for one running sum: events in as many sums as there are, bounds on
-    /// values that hold with either sign where signs flip, and the shape in words (`sketch` in the plan's meaning), so that
-    /// sketches of other shapes have other noise.
+    /// The request for the plan of this sketch, from that for one running sum: events in as many sums as there are,
+    /// bounds on values that hold with either sign where signs flip, and the shape in words (`sketch` in the plan's
+    /// meaning), so that sketches of other shapes have other noise.
     ///
     /// # Errors
     /// If the request is of a sketch already, or the bounds have no opposite.
@@ -164,7 +165,8 @@ impl Shape {
 pub(super) const MEANING: &str = "sketch";
 pub(super) const HASHES: &str = "hashes";
 
-/// How a level of a [`DyadicSketch`](super::DyadicSketch) is kept: node by node where that takes no more cells than a table.
+/// How a level of a [`DyadicSketch`](super::DyadicSketch) is kept: node by node where that takes no more cells than a
+/// table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     Nodes(u64),

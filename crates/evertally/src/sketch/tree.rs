@@ -1,18 +1,19 @@
 //! Trees over keys, and the fewest nodes that a range of keys is a sum of.
 //!
 //! A node of level `l` is a block of `b^l` keys; the root is the whole space (cut where the bits do not divide evenly).
-//! The number of keys in a range is a sum of nodes with signs: a block less two of its parts may be fewer nodes than the
-//! other parts. Each node has noise of its own, so the fewest nodes have the least variance.
+//! The number of keys in a range is a sum of nodes with signs: a block less two of its parts may be fewer nodes than
+//! the other parts. Each node has noise of its own, so the fewest nodes have the least variance.
 //!
-//! **Fewest nodes.** Let a node inherit the sum `c` ∈ {0, 1} of the weights of its ancestors. A node inside of the range must end
-//! with 1 and one outside with 0: one node with a sign if `c` is wrong, and nothing below. A node that is cut by an end of
-//! the range may change `c` at the price of one, and its children inherit the result. So the least numbers for both `c`
-//! follow from those of the children, and only the nodes on the paths to both ends are cut. (Sums other than 0 and 1 need
-//! a change on every path below, inside and outside: they are never better.)
+//! **Fewest nodes.** Let a node inherit the sum `c` ∈ {0, 1} of the weights of its ancestors. A node inside of the
+//! range must end with 1 and one outside with 0: one node with a sign if `c` is wrong, and nothing below. A node that
+//! is cut by an end of the range may change `c` at the price of one, and its children inherit the result. So the least
+//! numbers for both `c` follow from those of the children, and only the nodes on the paths to both ends are cut. (Sums
+//! other than 0 and 1 need a change on every path below, inside and outside: they are never better.)
 //!
-//! **Which branching.** An event is in one node of each of `levels` levels, which costs a factor `levels` in the variance of
-//! Gaussian noise, and `levels²` of Laplace noise. A range has two ends, each with the nodes of a prefix. So the branching is
-//! the one with the least `levels^p · (mean number of nodes of a prefix)`; the mean over all keys is computed exactly.
+//! **Which branching.** An event is in one node of each of `levels` levels, which costs a factor `levels` in the
+//! variance of Gaussian noise, and `levels²` of Laplace noise. A range has two ends, each with the nodes of a prefix.
+//! So the branching is the one with the least `levels^p · (mean number of nodes of a prefix)`; the mean over all keys
+//! is computed exactly.
 
 use crate::noise::Node;
 use crate::plan::NoiseKind;
@@ -53,7 +54,8 @@ impl KeyTree {
         Ok(Self { bits, digit: branching.trailing_zeros() })
     }
 
-    /// The tree with the least error of range counts under this noise; see the [module](self).
+    /// The tree with the least error of range counts under this noise: the least `levels^p` times
+    /// [`mean_prefix_nodes`](Self::mean_prefix_nodes), with `p` = 1 for Gaussian noise and 2 for Laplace noise.
     ///
     /// # Errors
     /// If the number of bits is out of range.
@@ -199,12 +201,12 @@ impl KeyTree {
 
     /// The mean number of nodes of the keys below `x`, over all `x` of the space.
     ///
-    /// A prefix cuts one node a level. Let `x₀, x₁` be what this node and those below need, for both sums that it may inherit: they
-    /// differ by at most one. Which it is, and what is added a level, depends on the digit of `x` and on the difference
-    /// below: a chain of three states, with uniform digits.
+    /// A prefix cuts one node a level. Let `x₀, x₁` be what this node and those below need, for both sums that it may
+    /// inherit: they differ by at most one. Which it is, and what is added a level, depends on the digit of `x` and on
+    /// the difference below: a chain of three states, with uniform digits.
     pub fn mean_prefix_nodes(self) -> f64 {
-        // For the differences -1, 0, 1 of x₀ - x₁: probability, and mean of x₀ times that. Below the keys there is nothing to cut;
-        // the key of the last digit is outside: x₀ = 0, x₁ = 1.
+        // For the differences -1, 0, 1 of x₀ - x₁: probability, and mean of x₀ times that. Below the keys there is
+        // nothing to cut; the key of the last digit is outside: x₀ = 0, x₁ = 1.
         let mut states = [(1.0, 0.0), (0.0, 0.0), (0.0, 0.0)];
         for level in 1..=self.height() {
             let branching = 1i64 << (self.shift(level) - self.shift(level - 1));
@@ -235,4 +237,126 @@ enum Relation {
 /// The same where the node itself may change the sum.
 fn with_own(below: [u64; 2]) -> [u64; 2] {
     [below[0].min(below[1] + 1), below[1].min(below[0] + 1)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trees() -> impl Iterator<Item = KeyTree> {
+        [(1, 2), (3, 2), (4, 4), (5, 4), (6, 8), (5, 8), (6, 2), (3, 256)]
+            .into_iter()
+            .map(|(b, k)| KeyTree::new(b, k).unwrap())
+    }
+
+    fn keys_of(tree: KeyTree, node: Node) -> Range<u64> {
+        let width = 1u64 << tree.shift(node.level);
+        node.index * width..(node.index + 1) * width
+    }
+
+    /// Every cover of every range counts each key of it once and no other.
+    #[test]
+    fn covers_sum_to_their_ranges() {
+        for tree in trees() {
+            let all = 1u64 << tree.bits();
+            for start in 0..=all {
+                for end in 0..=all {
+                    let range = tree.ends(start..end);
+                    let mut sums = vec![0; all as usize];
+                    for (node, weight) in tree.cover(&range) {
+                        keys_of(tree, node).for_each(|key| sums[key as usize] += weight);
+                    }
+                    let right = |(key, sum): (usize, &i32)| *sum == i32::from((start..end).contains(&(key as u64)));
+                    assert!(sums.iter().enumerate().all(right), "{tree:?} {start}..{end}");
+                }
+            }
+        }
+    }
+
+    /// No sum of fewer nodes with any small weights is the same range, by enumeration of all of them.
+    #[test]
+    fn no_cover_has_fewer_nodes() {
+        for tree in [KeyTree::new(3, 2).unwrap(), KeyTree::new(4, 4).unwrap(), KeyTree::new(3, 8).unwrap()] {
+            let keys = 1usize << tree.bits();
+            let all: Vec<Node> = tree
+                .levels()
+                .flat_map(|level| (0..tree.nodes(level) as u64).map(move |index| Node { level, index }))
+                .collect();
+            // The vectors that a number of nodes can make, for numbers from 0.
+            let mut reached = std::collections::HashMap::from([(vec![0i8; keys], 0usize)]);
+            for nodes in 1..4 {
+                for sum in reached.keys().cloned().collect::<Vec<_>>() {
+                    for (node, weight) in all.iter().flat_map(|node| [-2, -1, 1, 2].map(|weight| (node, weight))) {
+                        let mut sum = sum.clone();
+                        keys_of(tree, *node).for_each(|key| sum[key as usize] += weight);
+                        reached.entry(sum).or_insert(nodes);
+                    }
+                }
+            }
+            for start in 0..keys as u64 {
+                for end in start..=keys as u64 {
+                    let wanted: Vec<i8> = (0..keys as u64).map(|key| i8::from((start..end).contains(&key))).collect();
+                    let found = tree.cover(&tree.ends(start..end)).len();
+                    let least = reached.get(&wanted).copied().unwrap_or(4);
+                    assert!(found == least || least == 4 && found > 3, "{tree:?} {start}..{end}: {found} {least}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn mean_number_of_nodes_is_that_of_all_prefixes() {
+        for tree in trees() {
+            let all = 1u64 << tree.bits();
+            let nodes: usize = (0..all).map(|end| tree.cover(&tree.ends(..end)).len()).sum();
+            assert!((tree.mean_prefix_nodes() - nodes as f64 / all as f64).abs() < 1e-12, "{tree:?}");
+        }
+    }
+
+    /// Keys of 64 bits: ends, ancestors and covers at the edges.
+    #[test]
+    fn the_largest_space_has_no_overflow() {
+        for branching in [2, 16, 128, 256] {
+            let tree = KeyTree::new(64, branching).unwrap();
+            assert_eq!(tree.cover(&tree.ends(..)), [(tree.root(), 1)]);
+            assert_eq!(tree.ancestor(u64::MAX, tree.height()), tree.root());
+            assert_eq!(tree.cover(&tree.ends(u64::MAX..)), [(Node { level: 0, index: u64::MAX }, 1)]);
+            assert_eq!(tree.cover(&tree.ends(..u64::MAX)).len(), 2);
+            assert!(tree.cover(&tree.ends(5..5)).is_empty() && tree.check_key(u64::MAX).is_ok());
+            let width = 1u128 << 64;
+            assert_eq!(tree.ends(..=u64::MAX), 0..width);
+            let third = u64::MAX / 3;
+            let sum: i128 = tree
+                .cover(&tree.ends(third..2 * third))
+                .iter()
+                .map(|(node, weight)| i128::from(*weight) << tree.shift(node.level))
+                .sum();
+            assert_eq!(sum, i128::from(third), "{branching}");
+        }
+    }
+
+    #[test]
+    fn least_error_is_the_least_of_the_formula() {
+        for bits in [1, 10, 32, 39, 64] {
+            for (noise, power) in [(NoiseKind::Gaussian, 1), (NoiseKind::Laplace, 2)] {
+                let best = KeyTree::least_error(bits, noise).unwrap();
+                let error = |t: KeyTree| f64::from(t.height() + 1).powi(power) * t.mean_prefix_nodes();
+                for digit in 1..=8 {
+                    assert!(error(best) <= error(KeyTree::new(bits, 1 << digit).unwrap()), "{bits} {digit}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn senseless_trees_are_refused() {
+        for (bits, branching, word) in
+            [(0, 2, "bits"), (65, 2, "bits"), (9, 3, "power"), (9, 1, "power"), (9, 512, "256")]
+        {
+            assert!(KeyTree::new(bits, branching).unwrap_err().to_string().contains(word));
+        }
+        let tree = KeyTree::new(10, 4).unwrap();
+        assert!(tree.check_key(1023).is_ok());
+        assert!(tree.check_key(1024).unwrap_err().to_string().contains("more than 10 bits"));
+    }
 }
