@@ -46,7 +46,7 @@ pub struct StreamArgs {
     /// Texts that stand for a missing cell, such as NA; separated by commas.
     #[arg(long, value_name = "TEXT", value_delimiter = ',', help_heading = "Events")]
     pub missing_text: Option<Vec<String>>,
-    /// What to do with an event whose person or value is missing [default: refuse].
+    /// What to do with an event whose person, value or key column is missing [default: refuse].
     #[arg(long, value_enum, help_heading = "Events")]
     pub missing: Option<Refusable>,
     /// What to do with an event outside the horizon [default: refuse].

@@ -22,10 +22,11 @@ pub use options::SketchArgs;
 use crate::commands::brief;
 use crate::keyfile;
 use crate::ledger::{self, Ledger};
-use crate::output::{Publication, TableWriter};
+use crate::output::Publication;
 use crate::publish::{Intake, interruptible, print_plan, print_summary, refuse_if};
 use anyhow::{Context, Result};
 use counting::Counting;
+use emit::Emitter;
 use serde_json::json;
 use setup::Setup;
 
@@ -46,11 +47,12 @@ pub fn run(args: SketchArgs) -> Result<()> {
     let digest = ledger.stream(&key, &stream.name, &stream.plan, last_step)?;
 
     let mut publication = Publication::new(&stream.protected_paths(), true);
-    let table = TableWriter::new(stream.output_format, &setup.table, publication.add(&stream.out)?)?;
+    let mut emitter = Emitter::new(&setup, questions, &mut publication)?;
     let counting = Counting::new(&setup, questions, &key, digest, &cancelled)?;
     let Counting { digest, answers, collisions, .. } = Intake::run(stream, last_step, counting, &cancelled)?;
     let count = answers.len();
-    emit::write(&setup, questions, &key, answers, collisions, table, &mut publication)?;
+    emitter.answers(answers)?;
+    emitter.finish(&key, collisions, &mut publication)?;
     refuse_if(&cancelled)?;
     // Commit, then publish: see `release`.
     let ledger = ledger.record(&digest)?;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 /// The most answers of a run.
-const MOST_ANSWERS: u64 = 100_000_000;
+const MOST_ANSWERS: u64 = 20_000_000;
 
 /// What is asked of which items.
 #[derive(Clone, Debug)]

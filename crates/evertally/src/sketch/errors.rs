@@ -48,3 +48,50 @@ fn rows(plan: &SketchPlan) -> Result<u32> {
         other => Err(Error::invalid(format!("the plan is for a {other}, not for a count sketch"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::{Budget, Epsilon, Rho};
+    use crate::noise::{SecretKey, TestSeed};
+    use crate::plan::PlanRequest;
+    use crate::stream::Sampling;
+
+    /// Empty sketches so wide that items do not meet: the share of answers within their intervals is the confidence, and
+    /// their spread the standard error. Each of the 14 comparisons has the level 4e-8 (5.5 deviations).
+    #[test]
+    fn intervals_hold_the_noise_as_often_as_they_say() {
+        const ITEMS: u64 = 20_000;
+        let budgets = [Budget::Pure(Epsilon::new(0.01).unwrap()), Budget::Zcdp(Rho::new(1e-5).unwrap())];
+        for (seed, budget) in budgets.into_iter().enumerate() {
+            let request = PlanRequest::count(6, budget);
+            let shape = "count-sketch(rows=5,width=4294967296)".parse().unwrap();
+            let plan = SketchPlan::new(request, shape, Sampling::Keyed).unwrap();
+            let key = SecretKey::insecure_from_test_seed(TestSeed(seed as u64));
+            let mut sketch = CountSketch::new(plan.clone(), &key, "intervals".parse().unwrap()).unwrap();
+            sketch.tick_through(5).unwrap();
+            let estimates = sketch.estimate_many(0..ITEMS).unwrap();
+            for confidence in [0.5, 0.95, 0.99] {
+                let half = CountSketch::intervals(&plan, confidence).unwrap().half_width(5) as f64;
+                assert!(half > 50.0, "rounding up to the grid would be seen");
+                let held =
+                    estimates.iter().filter(|estimate| estimate.value.abs() <= half).count() as f64 / ITEMS as f64;
+                let deviation = (confidence * (1.0 - confidence) / ITEMS as f64).sqrt();
+                // The half-width is rounded up to the grid: at most a hundredth of the density's mass.
+                assert!(held > confidence - 5.5 * deviation, "{budget:?} {confidence}: {held}");
+                assert!(held < confidence + 5.5 * deviation + 0.01, "{budget:?} {confidence}: {held}");
+            }
+            let squares = estimates.iter().map(|estimate| estimate.value * estimate.value).sum::<f64>() / ITEMS as f64;
+            // A sample variance is off by √(κ-1)/√n relatively, with a kurtosis below 5 for the median of 5.
+            let ratio = squares / estimates[0].noise_std_error.powi(2);
+            assert!((ratio - 1.0).abs() < 5.5 * (4.0 / ITEMS as f64).sqrt(), "{budget:?}: {ratio}");
+            assert!(CountSketch::max_noise_std_error(&plan).unwrap() >= estimates[0].noise_std_error * (1.0 - 1e-12));
+        }
+        let min = SketchPlan::new(
+            PlanRequest::count(6, budgets[1]),
+            "count-min(rows=5,width=100)".parse().unwrap(),
+            Sampling::Keyed,
+        );
+        assert!(CountSketch::intervals(&min.unwrap(), 0.95).is_err());
+    }
+}
