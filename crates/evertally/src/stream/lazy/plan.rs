@@ -130,19 +130,7 @@ impl LazyPlan {
     /// # Panics
     /// If the step is 0 or beyond the horizon.
     pub fn std_error(&self, step: u64) -> f64 {
-        let discrete = self.plan.std_error(step);
-        match self.sampling {
-            Sampling::Keyed | Sampling::Integer => discrete,
-            // A small discrete law has less variance than the continuous one of the same parameter, which is drawn here.
-            Sampling::Float => {
-                let scale = self.plan.law().scale();
-                let continuous = match self.plan.law() {
-                    DiscreteLaw::Gaussian(_) => scale * scale,
-                    DiscreteLaw::Laplace(_) => 2.0 * scale * scale,
-                };
-                discrete * (continuous / self.plan.law().variance()).sqrt()
-            }
-        }
+        self.plan.std_error(step)
     }
 
     /// Releases are multiples of `2^-fraction_bits` of the grid.
