@@ -7,9 +7,10 @@ use std::hint::black_box;
 use std::num::NonZeroU128;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use evertally::noise::bridge::{Bridge, PolyaBridge, SkellamBridge};
 use evertally::noise::{
-    BernoulliExp, DiscreteGaussian, DiscreteLaplace, DiscreteLaw, Geometric, KeyedNoise, Node, Purpose, RandomBits,
-    Ratio, SecretKey, StreamName, TestSeed, uniform_below,
+    BernoulliExp, Binomial, DiscreteGaussian, DiscreteLaplace, DiscreteLaw, Geometric, KeyedNoise, NegativeBinomial,
+    Node, Poisson, Polya, Purpose, RandomBits, Ratio, SecretKey, StreamName, TestSeed, uniform_below,
 };
 
 fn noise() -> KeyedNoise {
@@ -77,11 +78,52 @@ fn laws(c: &mut Criterion) {
     draws(c, "uniform_below", "1000003", |bits| uniform_below(n, bits) as i128);
 }
 
+/// Laws whose parameters change with every draw, as a bridge's do: the cost of setting up is part of it.
+fn counts(c: &mut Criterion) {
+    let ratio = |text: &str| -> Ratio { text.parse().expect("a valid ratio") };
+    for text in ["1/10", "2", "1000", "1000000000000000", "1208925819614629174706176"] {
+        let mean = ratio(text);
+        draws(c, "poisson", text, |bits| Poisson::new(black_box(mean)).expect("in range").sample(bits) as i128);
+    }
+    for (n, near, far) in
+        [(10, 1, 2), (1000, 1, 2), (1_000_000_000_000_000, 1, 2), (1_000_000_000_000_000_000_000_000, 1, 2)]
+    {
+        draws(c, "binomial", &format!("{n}, {near}:{far}"), |bits| {
+            Binomial::new(black_box(n), near, far).expect("in range").sample(bits) as i128
+        });
+    }
+    for (shape, text) in
+        [(1, "1000"), (2, "1000"), (20, "1"), (20, "1000"), (20, "1000000000000"), (20, "1152921504606846976")]
+    {
+        let scale = ratio(text);
+        draws(c, "negative_binomial", &format!("{shape}, {text}"), |bits| {
+            NegativeBinomial::new(black_box(shape), scale).expect("in range").sample(bits) as i128
+        });
+    }
+    for (n, near, far) in
+        [(10, 2, 3), (20_000, 1, 19), (20_000, 10, 10), (20_000_000_000_000, 10, 10), (1 << 80, 10, 10)]
+    {
+        draws(c, "polya", &format!("{n}, {near}:{far}"), |bits| {
+            Polya::new(black_box(n), near, far).expect("in range").sample(bits) as i128
+        });
+    }
+    let skellam = SkellamBridge::new(ratio("1000"), 1).expect("in range");
+    let laplace = PolyaBridge::new(ratio("1000")).expect("in range");
+    draws(c, "skellam_bridge", "extend 20", |bits| skellam.noise(skellam.extend([0; 2], black_box(20), bits)));
+    draws(c, "skellam_bridge", "split 7:13", |bits| {
+        skellam.noise(skellam.split([0; 2], black_box([10_000; 2]), 7, 13, bits))
+    });
+    draws(c, "polya_bridge", "extend 20", |bits| laplace.noise(laplace.extend([0; 2], black_box(20), bits)));
+    draws(c, "polya_bridge", "split 7:13", |bits| {
+        laplace.noise(laplace.split([0; 2], black_box([20_000; 2]), 7, 13, bits))
+    });
+}
+
 fn config() -> Criterion {
     Criterion::default()
         .warm_up_time(std::time::Duration::from_millis(300))
         .measurement_time(std::time::Duration::from_millis(700))
 }
 
-criterion_group! { name = benches; config = config(); targets = addressing, laws }
+criterion_group! { name = benches; config = config(); targets = addressing, laws, counts }
 criterion_main!(benches);

@@ -9,9 +9,9 @@ use evertally::decimal::Grid;
 use evertally::mechanism::MechanismName;
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::plan::{NoiseKind, Plan, PlanRequest, Values};
-use evertally::stream::RunningSum;
+use evertally::stream::{LazyPlan, LazyVector, RunningSum, Sampling};
 use indicatif::ProgressBar;
-use npyz::WriterBuilder;
+use npyz::{Order, WriterBuilder};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -35,9 +35,16 @@ pub(super) struct SimulateArgs {
     /// Number of independent releases: rows of the matrix.
     #[arg(long, value_name = "N")]
     paths: u64,
-    /// Only these steps, in rising order, separated by commas; all steps where left out.
+    /// Only these steps, in rising order, separated by commas; all steps where left out. With --lazy, one may be repeated.
     #[arg(long, value_name = "T1,T2,…", value_delimiter = ',')]
     at: Vec<u64>,
+    /// Draw lazily, as a vector of N running sums of which only the steps of --at are read: memory and time depend neither on
+    /// the horizon nor on the gaps.
+    #[arg(long, requires = "at")]
+    lazy: bool,
+    /// How lazy noise is drawn: by bridges in floating point, by bridges in integers, or from keyed variables.
+    #[arg(long, requires = "lazy", value_parser = kebab::<Sampling>, value_name = "float|integer|keyed", default_value = "float")]
+    sampling: Sampling,
     /// Seed of the test keys. Noise from a seed is for tests: it protects nobody.
     #[arg(long, value_name = "S")]
     test_seed: u64,
@@ -67,23 +74,58 @@ impl SimulateArgs {
         let mut publication = Publication::new(&[], true);
         let mut file = publication.add(&self.out)?;
         let shape = [self.paths, columns];
-        let mut writer = npyz::WriteOptions::new().default_dtype().shape(&shape).writer(&mut file).begin_nd()?;
-        let key = SecretKey::insecure_from_test_seed(TestSeed(self.test_seed));
+        // Lazy reads go through time once, for all paths: column after column.
+        let order = if self.lazy { Order::Fortran } else { Order::C };
+        let options = npyz::WriteOptions::new().default_dtype().order(order).shape(&shape);
+        let mut writer = options.writer(&mut file).begin_nd()?;
+        let write = |value: f64| writer.push(&value).context("cannot write the matrix");
+        if self.lazy {
+            self.lazily(&plan, write)?
+        } else {
+            self.step_by_step(&plan, columns, write)?
+        }
+        writer.finish()?;
+        file.finish()?;
+        publication.commit()?;
+        self.describe(&plan, columns);
+        Ok(())
+    }
+
+    fn key(&self) -> SecretKey {
+        SecretKey::insecure_from_test_seed(TestSeed(self.test_seed))
+    }
+
+    /// Row after row.
+    fn step_by_step(&self, plan: &Plan, columns: u64, mut write: impl FnMut(f64) -> Result<()>) -> Result<()> {
+        let key = self.key();
         let bar = ProgressBar::new(self.paths); // shown on a terminal only
         for path in 0..self.paths {
             let mut stream = RunningSum::new(plan.clone(), &key, format!("path {path}").parse()?)?;
             for column in 0..columns as usize {
                 let step = self.at.get(column).copied().unwrap_or(column as u64 + 1);
-                let release = stream.tick_through(step)?;
-                writer.push(&release.value()).context("cannot write the matrix")?;
+                write(stream.tick_through(step)?.value())?;
             }
             bar.inc(1);
         }
         bar.finish_and_clear();
-        writer.finish()?;
-        file.finish()?;
-        publication.commit()?;
-        self.describe(&plan, columns);
+        Ok(())
+    }
+
+    /// Column after column: the paths are the running sums of one vector.
+    fn lazily(&self, plan: &Plan, mut write: impl FnMut(f64) -> Result<()>) -> Result<()> {
+        let plan = LazyPlan::new(plan.clone(), self.paths, self.sampling)?;
+        let mut vector = LazyVector::new(plan, &self.key(), "paths".parse()?)?;
+        let bar = ProgressBar::new(self.at.len() as u64);
+        for step in &self.at {
+            if vector.step() < *step {
+                vector.tick_through(*step)?;
+            }
+            for path in 0..self.paths {
+                write(vector.read(path)?.value())?;
+            }
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
         Ok(())
     }
 
@@ -105,7 +147,7 @@ impl SimulateArgs {
 
     /// Number of columns; `--at` must be in order.
     fn columns(&self) -> Result<u64> {
-        let rising = self.at.windows(2).all(|pair| pair[0] < pair[1]);
+        let rising = self.at.windows(2).all(|pair| pair[0] < pair[1] || (self.lazy && pair[0] == pair[1]));
         match (self.at.first(), self.at.last()) {
             (Some(&first), Some(&last)) if !rising || first == 0 || last > self.horizon => {
                 Err(usage(format!("--at needs rising steps between 1 and the horizon of {}", self.horizon)))
@@ -122,6 +164,7 @@ impl SimulateArgs {
                 "mechanism": plan.mechanism().name(),
                 "noise": plan.noise_kind(),
                 "noise_variance": variance,
+                "sampling": self.lazy.then_some(self.sampling),
                 "paths": self.paths,
                 "steps": columns,
                 "out": self.out,

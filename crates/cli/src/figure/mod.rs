@@ -14,6 +14,7 @@ pub(crate) mod literature;
 mod over_time;
 mod scale;
 mod sheet;
+mod sketches;
 mod style;
 pub(crate) mod survey;
 pub(crate) mod timing;
@@ -40,6 +41,8 @@ pub(crate) enum Figure {
     Crossover,
     /// Largest variance over the proven lower bound by horizon, under ρ-zCDP.
     RatioToLowerBound,
+    /// Time and error of a query of a private sketch, by its width and by horizon.
+    Sketches,
 }
 
 /// What the figures depend on.
@@ -70,13 +73,14 @@ pub(crate) struct Studio<'a> {
 
 impl Figure {
     /// All of them, in the order of the help text.
-    pub(crate) const ALL: [Figure; 6] = [
+    pub(crate) const ALL: [Figure; 7] = [
         Self::VarianceOverTime,
         Self::MaxVarianceByHorizon,
         Self::TimeAndSpace,
         Self::PureErrorByHorizon,
         Self::Crossover,
         Self::RatioToLowerBound,
+        Self::Sketches,
     ];
 
     /// The name, which is that of the files too.
@@ -88,6 +92,7 @@ impl Figure {
             Self::PureErrorByHorizon => "pure-error-by-horizon",
             Self::Crossover => "crossover",
             Self::RatioToLowerBound => "ratio-to-lower-bound",
+            Self::Sketches => "sketches",
         }
     }
 
@@ -104,6 +109,7 @@ impl Figure {
     pub(crate) fn longest_horizon(self) -> u64 {
         match self {
             Self::VarianceOverTime => 1 << 14, // every step is a row of the CSV
+            Self::Sketches => 1 << 24,         // streams are run to their end
             _ => 1 << 40,
         }
     }
@@ -124,6 +130,7 @@ impl<'a> Studio<'a> {
             Figure::PureErrorByHorizon => curves::pure_error(self, horizon),
             Figure::Crossover => crossover::draw(self, horizon),
             Figure::RatioToLowerBound => curves::ratio_to_bound(self, horizon),
+            Figure::Sketches => sketches::draw(self, horizon),
         }
     }
 }

@@ -46,7 +46,7 @@ const MIXED: Option<&str> = Some("8 2.5 2 2.5");
 const DOTTED: Option<&str> = Some("1.5 3");
 
 /// Relatives share a colour and differ in dashes and marker.
-const FAMILIES: [(&str, Shade, Option<&str>, Marker); 18] = [
+const FAMILIES: [(&str, Shade, Option<&str>, Marker); 22] = [
     ("input", GREY, DASHED, Marker::Up),
     ("output", GREY, MIXED, Marker::Down),
     ("binary", BLACK, SOLID, Marker::Square),
@@ -65,6 +65,10 @@ const FAMILIES: [(&str, Shade, Option<&str>, Marker); 18] = [
     ("optimal", ORANGE, MIXED, Marker::Square),
     ("dense-pure", ORANGE, DASHED, Marker::Circle),
     ("lower bound", GREY, SOLID, Marker::None),
+    ("lazy", VERMILION, SOLID, Marker::Circle),
+    ("lazy, keyed", VERMILION, DASHED, Marker::Diamond),
+    ("eager", BLACK, MIXED, Marker::Circle),
+    ("buffered", BLUE, MIXED, Marker::Up),
 ];
 
 /// The look of a mechanism, by its name up to the parameters.

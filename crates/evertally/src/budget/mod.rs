@@ -3,7 +3,7 @@
 //! A budget is a promise about the **whole history** of releases. Three currencies are spoken:
 //! pure ε-DP ([`Epsilon`]), ρ-zCDP ([`Rho`]; Bun and Steinke 2016, arXiv 1605.02065) and (ε, δ)-DP.
 //! [`conversions`] turns one into another, always rounding towards the weaker statement. [`loss`] has the tight (ε, δ)
-//! curves of discrete noise, [`ledger`] what several plans spend together.
+//! curves of discrete noise, [`skellam`] what Skellam noise protects, [`ledger`] what several plans spend together.
 
 pub mod conversions;
 mod crossover;
@@ -12,6 +12,7 @@ mod exact;
 mod gaussian;
 pub mod ledger;
 pub mod loss;
+pub mod skellam;
 mod values;
 
 pub use crossover::crossover_delta;

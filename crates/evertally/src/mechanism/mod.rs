@@ -34,7 +34,7 @@ mod truncation;
 mod walk;
 mod wide;
 
-pub use blt::{Blt, BufferChoice, Buffers};
+pub use blt::{Blt, BufferChoice, Buffers, LazyBlt};
 pub use consistent::{ConsistentTree, Levels};
 pub use dense::{DensePair, Matrix};
 pub use digit_tree::DigitTree;
@@ -163,6 +163,11 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// Whether the noise of any single step is reached in `O(log T)` draws.
     fn random_access(&self) -> bool {
         true
+    }
+
+    /// The noise as a state-space model with skips of any length, where it is one: such noise can be sampled lazily, too.
+    fn state_space(&self) -> Option<LazyBlt> {
+        None
     }
 
     /// The paths along which the noise of the steps adds up, where it is a sum along the paths of a trie: such noise can be

@@ -106,6 +106,15 @@ impl GaussianShift {
         q / size * (2.0 * h + 4.0 * m + h * m * q)
     }
 
+    /// The same where the noise is added along the stretches of the paths, `λ_n² σ²` to each, and need not be `λ_n` times a
+    /// multiple of the grid: then the differences `d_n` are shifts themselves, on a grid that the weights do not divide. The
+    /// number of steps to one of the data's, the squared sensitivity `Σ d_n²/λ_n²` there, and a bound of how many `d_n` are not 0 for
+    /// one of its squared steps: those are at least 1, and `λ_n` at most the least common multiple.
+    pub(crate) fn along_stretches(&self, size: f64) -> (u64, f64, f64) {
+        let (divisor, squared) = self.on_fine_grid(size);
+        (divisor / self.weights_lcm, squared, (self.weights_lcm as f64).powi(2))
+    }
+
     /// The coarsest grid for events whose largest size is at least `size` (at least 1/2) on which discrete noise costs less
     /// than one part in 10^6 of standard error: `G`, its number of steps to a step of the data's, and the squared sensitivity
     /// for one event of size 1 there, never too small, in squared steps of the data's grid.

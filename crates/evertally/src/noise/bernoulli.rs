@@ -75,6 +75,20 @@ pub(super) fn exp_coin(
     bits: &mut impl RandomBits,
     fraction: impl FnOnce() -> (BigUint, BigUint),
 ) -> bool {
+    exp_coin_by(whole, first, bits, |draw, bits| {
+        let (numerator, denominator) = fraction();
+        draw.less_than_ratio(&numerator, &denominator, bits)
+    })
+}
+
+/// As [`exp_coin`], where `less` compares a number that has the same first 16 digits with f.
+#[inline]
+pub(super) fn exp_coin_by<B: RandomBits>(
+    whole: u128,
+    first: u16,
+    bits: &mut B,
+    less: impl FnOnce(&mut Lazy, &mut B) -> bool,
+) -> bool {
     for _ in 0..whole {
         if !bernoulli_exp_one(bits) {
             return false;
@@ -84,10 +98,7 @@ pub(super) fn exp_coin(
     let less = match draw.first().cmp(&first) {
         std::cmp::Ordering::Less => true,
         std::cmp::Ordering::Greater => false,
-        std::cmp::Ordering::Equal => {
-            let (numerator, denominator) = fraction();
-            draw.less_than_ratio(&numerator, &denominator, bits)
-        }
+        std::cmp::Ordering::Equal => less(&mut draw, bits),
     };
     !(less && draw.bernoulli_exp(bits))
 }

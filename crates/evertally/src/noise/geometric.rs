@@ -46,8 +46,20 @@ impl Geometric {
         if scale > Ratio::new(Self::MAX_SCALE, 1)? {
             return Err(Error::invalid(format!("a scale may be at most 2^100, got {scale}")));
         }
+        Ok(Self::of_parts(scale))
+    }
+
+    /// As [`new`](Self::new), of what it would accept.
+    #[inline]
+    pub(super) fn of_parts(scale: Ratio) -> Self {
         let small = u64::try_from(scale.numerator()).ok().zip(u64::try_from(scale.denominator()).ok());
-        Ok(Self { scale, small })
+        Self { scale, small }
+    }
+
+    /// The law of a whole scale, which is not 0.
+    #[inline]
+    pub(super) fn whole(scale: u64) -> Self {
+        Self { scale: Ratio::whole(scale.into()), small: Some((scale, 1)) }
     }
 
     /// The scale s.

@@ -98,6 +98,22 @@ impl Lazy {
         }
     }
 
+    /// Is this number less than an irrational number f in [0, 1), given by ⌊2^places · f⌋?
+    #[cold]
+    #[inline(never)]
+    pub(super) fn less_than_digits(&mut self, digits: impl Fn(u64) -> BigUint, bits: &mut impl RandomBits) -> bool {
+        let mut ours = BigUint::from(self.first);
+        // Equal to the end with probability 0, so this ends.
+        for i in 0.. {
+            match ours.cmp(&digits(16 + 64 * i)) {
+                std::cmp::Ordering::Less => return true,
+                std::cmp::Ordering::Greater => return false,
+                std::cmp::Ordering::Equal => ours = (ours << 64u32) + self.digit(i as usize, bits),
+            }
+        }
+        unreachable!("the loop has no end")
+    }
+
     /// ⌊factor · U⌋, from as few digits as make it certain.
     #[inline]
     pub(super) fn floor_of_product(&mut self, factor: u64, bits: &mut impl RandomBits) -> u64 {

@@ -10,8 +10,10 @@
 //! Purpose ───┘                         Node ─┘
 //! ```
 //!
-//! The laws are exact: no floating-point number takes part in sampling, and the probability of every outcome is the
-//! stated one, without rounding (see [`DiscreteLaplace`] and [`DiscreteGaussian`] for the algorithms and their proofs).
+//! The laws are exact: the probability of every outcome is the stated one, without rounding (see [`DiscreteLaplace`] and
+//! [`DiscreteGaussian`] for the algorithms and their proofs). The laws of counts, [`Poisson`], [`Binomial`],
+//! [`NegativeBinomial`] and [`Polya`], decide by floating-point bounds where these are certain, and by big integers where
+//! they are not; in the others no floating-point number takes part.
 //!
 //! ```
 //! use evertally::noise::{DiscreteGaussian, KeyedNoise, Node, Purpose, Ratio, SecretKey, StreamName};
@@ -30,26 +32,34 @@
 //! ```
 
 mod bernoulli;
+mod binomial;
 mod bits;
 pub mod bridge;
 mod chacha;
 mod gaussian;
 mod geometric;
+mod hat;
 mod key;
 mod keyed;
 mod laplace;
 mod law;
 mod lazy;
 mod name;
+mod negative_binomial;
 mod node;
 mod normal;
+mod poisson;
+mod polya;
 mod ratio;
+mod real;
+mod stirling;
 mod uniform;
 
 #[cfg(test)]
 mod tests;
 
 pub use bernoulli::BernoulliExp;
+pub use binomial::Binomial;
 pub use bits::{RandomBits, ScriptedBits};
 pub use gaussian::DiscreteGaussian;
 pub use geometric::Geometric;
@@ -58,7 +68,11 @@ pub use keyed::{KeyedNoise, NodeBits, Purpose, mac_key};
 pub use laplace::DiscreteLaplace;
 pub use law::DiscreteLaw;
 pub use name::StreamName;
+pub use negative_binomial::NegativeBinomial;
 pub use node::Node;
 pub use normal::standard_normal;
+pub(crate) use normal::whole_units;
+pub use poisson::Poisson;
+pub use polya::Polya;
 pub use ratio::Ratio;
 pub use uniform::uniform_below;

@@ -124,6 +124,13 @@ impl Ratio {
         self.numerator as f64 / self.denominator as f64
     }
 
+    /// n, which is not 0, without the search for a common divisor.
+    #[inline]
+    pub(super) fn whole(n: u128) -> Self {
+        debug_assert!(n != 0);
+        Self { numerator: n, denominator: 1 }
+    }
+
     pub(super) fn big(self) -> (BigUint, BigUint) {
         (self.numerator.into(), self.denominator.into())
     }

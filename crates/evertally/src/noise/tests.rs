@@ -1,9 +1,13 @@
 //! Unit tests of the noise module. The statistical tests of the laws are in the crate `evertally-stat-tests`.
 
+mod bridges;
+mod counts;
+mod enclosures;
 mod golden;
 mod keyed;
 mod laws;
 mod paths;
+mod sampling;
 mod values;
 
 use super::{KeyedNoise, Node, Purpose, RandomBits, Ratio, SecretKey, StreamName, TestSeed};

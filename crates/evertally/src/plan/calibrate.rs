@@ -184,7 +184,7 @@ fn columns(sensitivity: Sensitivity, capped_column_sum: u128) -> Result<Exact> {
 }
 
 /// The same of the releases by exact accounting: `event² · total² · squared · divisor²`, `squared` for one event of size 1.
-fn releases(sensitivity: Sensitivity, squared: f64, divisor: u64) -> Exact {
+pub(super) fn releases(sensitivity: Sensitivity, squared: f64, divisor: u64) -> Exact {
     // fits: the total is below 2^64, the divisor below 2^60.
     let (total, divisor) = (u128::from(sensitivity.spread.total), u128::from(divisor));
     let events = Exact::from(sensitivity.event_squared).times(&Exact::from(total * total));

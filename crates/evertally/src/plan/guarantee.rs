@@ -53,6 +53,11 @@ impl Guarantee {
         }
     }
 
+    /// Of Gaussian noise: the squared norm it hides, in squared steps of its grid.
+    pub(super) fn hidden_squared(&self) -> Option<f64> {
+        self.gaussian.map(|(_, squared)| squared)
+    }
+
     /// The promise as one would say it in ε: pure where that is all there is or no more than the stated ε, else the stated pair;
     /// `None` for Gaussian noise under zCDP.
     pub fn epsilon_delta(&self) -> Option<(Epsilon, Option<Delta>)> {

@@ -190,15 +190,30 @@ impl Plan {
         self.noise_divisor > 1 << self.mechanism.noise_bits()
     }
 
+    /// What hides one unit's change where Gaussian-like noise of variance `λ² μ` is added to every stretch of weight `λ` of a
+    /// mechanism's [paths](crate::mechanism::Walk): how many steps of such a noise's grid make one of the data's, the bound of
+    /// `Σ (shift/λ)²` in squared steps, and of the number of shifts that are not 0. `None` under Laplace noise.
+    pub(crate) fn shift_along_stretches(&self) -> Result<Option<(u64, f64, f64)>> {
+        let (Some(squared), sensitivity) = (self.guarantee.hidden_squared(), self.request.sensitivity()?) else {
+            return Ok(None);
+        };
+        if !self.exact_accounting {
+            // The weights are 1, and the shifts whole numbers.
+            return Ok(Some((self.noise_divisor, squared, squared)));
+        }
+        let shift = self.mechanism.gaussian_shift().expect("the plan counts by it");
+        let (divisor, of_one, each) = shift.along_stretches(sensitivity.event_size());
+        let squared = calibrate::releases(sensitivity, of_one, divisor).rounded_up()?.to_f64();
+        Ok(Some((divisor, squared, squared * each)))
+    }
+
     /// What a cursor returns, in units of `2^-fraction_bits` of the grid. Noise on a finer grid than the mechanism's own is
     /// rounded to the nearest, halves up: as the exact sum is a whole number, this rounds the release, after the fact.
     pub(crate) fn rounded_noise(&self, noise: i128) -> i128 {
         if !self.has_fine_noise() {
             return noise;
         }
-        // fits: the noise of a step is below 2^102, see the cursors.
-        let divisor = i128::from(self.noise_divisor);
-        ((noise << (FRACTION_BITS + 1)) + divisor).div_euclid(2 * divisor)
+        rounded(noise, self.noise_divisor) // fits: the noise of a step is below 2^102, see the cursors
     }
 
     /// Laplace or Gaussian.
@@ -287,7 +302,14 @@ impl Intervals {
 }
 
 /// Releases with fine noise are rounded to `2^-8` of the grid.
-const FRACTION_BITS: u32 = 8;
+pub(crate) const FRACTION_BITS: u32 = 8;
+
+/// Noise (below 2^118) on a grid `divisor` times finer than the data's, in units of `2^-FRACTION_BITS` of that: the nearest,
+/// halves up.
+pub(crate) fn rounded(noise: i128, divisor: u64) -> i128 {
+    let divisor = i128::from(divisor);
+    ((noise << (FRACTION_BITS + 1)) + divisor).div_euclid(2 * divisor)
+}
 
 /// Variance of one noise variable in squared units of the data.
 fn node_variance(request: &PlanRequest, noise_divisor: u64, law: &DiscreteLaw) -> f64 {

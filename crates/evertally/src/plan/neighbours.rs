@@ -95,6 +95,9 @@ impl Values {
     }
 }
 
+/// Most running sums of one event.
+const MAX_SUMS: u64 = 4096;
+
 /// How far one unit's change can move the data, in multiples of the grid, before the factorization amplifies it.
 ///
 /// For any matrix `R` without negative entries (all of ours) the node sums of neighbouring data differ by at most
@@ -174,10 +177,12 @@ impl Sensitivity {
     /// add up.
     ///
     /// # Errors
-    /// If `sums` is 0, or the numbers do not fit 128 bits.
+    /// If `sums` is 0 or above 4096, or the numbers do not fit 128 bits.
     pub fn in_sums(self, sums: u64) -> Result<Self> {
-        if sums == 0 {
-            return Err(Error::invalid("an event must be added to at least 1 running sum, got 0"));
+        if sums == 0 || sums > MAX_SUMS {
+            return Err(Error::invalid(format!(
+                "an event must be added to at least 1 running sum and at most {MAX_SUMS}, got {sums}"
+            )));
         }
         let times = |x: u128| x.checked_mul(sums.into());
         match (times(self.l1), times(self.event_squared)) {

@@ -85,8 +85,8 @@ impl CountSketch {
         self.hashing.table()
     }
 
-    /// Adds an event of this item and value to the open step. The value is in multiples of the grid, and its size
-    /// within the plan's bounds.
+    /// Adds an event of this item and value to the open step. The value is in multiples of the grid, and its size within the
+    /// plan's bounds.
     ///
     /// # Errors
     /// If the value is out of bounds or the horizon is used up. Nothing is added then.
@@ -149,8 +149,8 @@ impl CountSketch {
     }
 
     /// Standard error that collisions add to an estimate, if the counts' second moment is this: `√(c F2/w)`, where `c`
-    /// is the variance of the median of normal rows relative to one row. An approximation from above for tables that
-    /// many items share; where few items are large, most estimates are better.
+    /// is the variance of the median of normal rows relative to one row. Right where many items share a cell; where few
+    /// items make up the moment, most estimates are better and a few are worse.
     pub fn collision_std_error(&self, second_moment: f64) -> f64 {
         (self.median.of_normal_rows() * second_moment.max(0.0) / self.table().width() as f64).sqrt()
     }

@@ -42,7 +42,7 @@ pub use gaussian::{
 };
 pub use laplace::{delta_of_laplace, epsilon_of_laplace};
 pub use profile::ShiftProfile;
-pub(crate) use search::continuous_comparisons;
+pub(crate) use search::{continuous_comparisons, rounded_up};
 pub use search::{gaussian_variance_for, laplace_scale_for};
 
 use super::{Delta, Epsilon};

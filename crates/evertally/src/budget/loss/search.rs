@@ -148,7 +148,7 @@ fn descend(
 }
 
 /// The least ratio of 25 significant bits that is no less than `value`.
-fn rounded_up(value: f64) -> Result<Ratio> {
+pub(crate) fn rounded_up(value: f64) -> Result<Ratio> {
     let out_of_range =
         || Error::invalid(format!("noise of parameter {value:e} cannot be drawn; change the budget or the grid"));
     if !(1e-30..1e38).contains(&value) {

@@ -1,7 +1,8 @@
 //! The gamma bridge: sums of Laplace numbers, in floating point.
 
 use super::Bridge;
-use crate::noise::{RandomBits, standard_normal};
+use crate::noise::normal::standard_exponential;
+use crate::noise::{RandomBits, standard_normal, whole_units};
 
 /// Sums of Laplace numbers, one for each unit of length, as differences of two gamma processes.
 ///
@@ -60,13 +61,8 @@ impl Bridge for GammaBridge {
 
     /// Rounded to the nearest unit.
     fn noise(&self, value: [f64; 2]) -> i128 {
-        libm::rint((value[0] - value[1]) * self.units) as i128
+        whole_units((value[0] - value[1]) * self.units)
     }
-}
-
-/// A uniform number in (0, 1).
-fn uniform(bits: &mut impl RandomBits) -> f64 {
-    ((bits.next_u64() >> 11) as f64 + 0.5) / 9_007_199_254_740_992.0 // 2^53
 }
 
 /// A gamma number of shape ≥ 1 and scale 1: G. Marsaglia, W. Tsang, "A simple method for generating gamma variables"
@@ -74,7 +70,7 @@ fn uniform(bits: &mut impl RandomBits) -> f64 {
 /// `exp(x²/2 + d - d v + d ln v)`, which happens more than 95 times in 100.
 fn gamma(shape: f64, bits: &mut impl RandomBits) -> f64 {
     if shape == 1.0 {
-        return -libm::log(uniform(bits));
+        return standard_exponential(bits);
     }
     let d = shape - 1.0 / 3.0;
     let c = 1.0 / libm::sqrt(9.0 * d);
@@ -85,7 +81,7 @@ fn gamma(shape: f64, bits: &mut impl RandomBits) -> f64 {
             continue;
         }
         let v = root * root * root;
-        if libm::log(uniform(bits)) < 0.5 * x * x + d - d * v + d * libm::log(v) {
+        if -standard_exponential(bits) < 0.5 * x * x + d - d * v + d * libm::log(v) {
             return d * v;
         }
     }

@@ -1,7 +1,7 @@
 //! The Gaussian bridge, in floating point.
 
 use super::Bridge;
-use crate::noise::{RandomBits, standard_normal};
+use crate::noise::{RandomBits, standard_normal, whole_units};
 
 /// Brownian motion: increments over a length `n` are normal with mean 0 and variance `n`.
 ///
@@ -57,6 +57,6 @@ impl Bridge for GaussianBridge {
     /// Rounded to the nearest unit.
     #[inline]
     fn noise(&self, value: f64) -> i128 {
-        libm::rint(value * self.units) as i128
+        whole_units(value * self.units)
     }
 }

@@ -8,9 +8,13 @@
 
 mod gamma;
 mod gaussian;
+mod polya;
+mod skellam;
 
 pub use gamma::GammaBridge;
 pub use gaussian::GaussianBridge;
+pub use polya::PolyaBridge;
+pub use skellam::SkellamBridge;
 
 use super::RandomBits;
 use std::fmt::Debug;
@@ -33,3 +37,6 @@ pub trait Bridge: Send + Sync {
     /// The noise that a value stands for, in whole units of the release.
     fn noise(&self, value: Self::Value) -> i128;
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,10 +2,16 @@
 """Golden values of the keyed noise, computed from the documentation alone.
 
 BLAKE3 and ChaCha20 are written out from their specifications, the laws from the definitions in their documentation,
-in exact rational arithmetic. Prints the lines of golden.txt beside this file.
+in exact rational arithmetic; the logarithms of the laws of counts are mpmath's, to 1000 binary digits. Prints the lines
+of golden.txt beside this file.
 """
+import math
 from fractions import Fraction
 from math import isqrt
+
+import mpmath
+
+mpmath.mp.prec = 1000
 
 M32 = 0xFFFFFFFF
 
@@ -199,6 +205,85 @@ def uniform_below(n, bits):
             return low
 
 
+def count(bits, end, mode, tied, v, c, fall, log_ratio):
+    """A log-concave law on 0 .. end; log_ratio(k) = ln p(mode) - ln p(k)."""
+    w = max(v, c * c, 1.0)
+    wide = w / (math.sqrt(w + c) - 0.5 * (1.0 + c)) * (1.0 + 1.0 / 256.0)
+    steep = 1.0 if fall >= 0.64 else 1.0 / fall * (1.0 + 1e-9) if fall > 0 else math.inf
+    lifted = not (mode == 0 and steep < 1.6 * wide)
+    scale = math.ceil(wide if lifted else steep)
+    shift = max(0, scale.bit_length() - 62)
+    scale = (scale >> shift) + (shift > 0)
+    while True:
+        size = geometric(Fraction(scale), bits)
+        if shift:
+            size = size << shift | bits.word(8) >> (64 - shift)
+        x = size if mode == 0 else signed(size, bits)
+        if x is None or not 0 <= mode + x <= end:
+            continue
+        gamma = Fraction(int(lifted), 2) - Fraction(size >> shift, scale)
+        if size and not (tied and x == -1):
+            gamma += Fraction(*log_ratio(mode + x).as_integer_ratio())
+        assert gamma >= 0
+        if gamma == 0 or exp_coin(gamma, bits):
+            return mode + x
+
+
+def log_factorials(*pairs):
+    """The sum of ln(a!/b!)."""
+    return sum(mpmath.loggamma(a + 1) - mpmath.loggamma(b + 1) for a, b in pairs)
+
+
+def poisson(mean, bits):
+    m, part = divmod(mean.numerator, mean.denominator)
+    fall = float(mean.denominator - part) / float(mean.denominator)
+    slope = mpmath.log(mpmath.mpf(mean.numerator) / mean.denominator)
+    return count(bits, 1 << 127, m, part == 0, float(m), 1.0, fall, lambda k: log_factorials((k, m)) - (k - m) * slope)
+
+
+def binomial(n, near, far, bits):
+    a, b = min(near, far), max(near, far)
+    m, rest = divmod((n + 1) * a, a + b)
+    v = float(m) * (float(n - m) / float(n)) if n else 0.0
+    slope = mpmath.log(mpmath.mpf(a) / b)
+    k = count(bits, n, m, rest == 0, v, 1.0, float(b - n * a) / float(b) if m == 0 else 0.0,
+              lambda k: log_factorials((k, m), (n - k, n - m)) - (k - m) * slope)
+    return n - k if near > far else k
+
+
+def negative_binomial(shape, scale, bits):
+    if shape == 1:
+        return geometric(scale, bits)
+    rate = mpmath.mpf(scale.denominator) / scale.numerator
+    m = int((shape - 1) / mpmath.expm1(rate))
+    c = (float(m) + float(shape)) / float(shape - 1)
+    fall = 1.0 - float(shape * mpmath.exp(-rate)) * (1.0 + 1e-9)
+    further = shape - 1
+    return count(bits, 1 << 127, m, False, (float(m) + 1.0) * c, c, fall,
+                 lambda k: log_factorials((k, m), (m + further, k + further)) + (k - m) * rate)
+
+
+def polya(n, near, far, bits):
+    a, b = min(near, far) - 1, max(near, far) - 1
+    if b == 0:
+        return uniform_below(n + 1, bits)
+    m, rest = divmod((n + 1) * a, a + b) if n else (0, 0)
+
+    def part(m, further):
+        c = (float(m) + float(further) + 1.0) / float(further)
+        return (float(m) + 1.0) * c, c
+
+    vb, cb = part(n - m, b)
+    v, c = vb, 0.0
+    if a:
+        va, ca = part(m, a)
+        v, c = va / (va + vb) * vb, max(ca * (vb / (va + vb)), cb * (va / (va + vb)))
+    fall = float(b - n * a) / (float(n) + float(b)) if m == 0 else 0.0
+    k = count(bits, n, m, rest == 0 and m > 0, v, c, fall,
+              lambda k: log_factorials((k, m), (m + a, k + a), (n - k, n - m), (n - m + b, n - k + b)))
+    return n - k if near > far else k
+
+
 def main():
     assert blake3(b"").hex() == "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
     key = blake3(b"evertally 1 insecure test key\0" + (42).to_bytes(8, "little"))
@@ -230,6 +315,18 @@ def main():
     for text in ["1/10000", "1/10", "1", "7/3", "100", "1000000", "123456789012345678901/1000000007",
                  "1000000000000000000", "340282366920938463463374607431768211455"]:
         rows("gaussian", text, lambda bits: gaussian(Fraction(text), bits))
+    for text in ["1/10", "99/100", "1", "4", "15/2", "1000", "1000000000000000", "123456789012345678901234567/1000",
+                 "1329227995784915872903807060280344576"]:
+        rows("poisson", text, lambda bits: poisson(Fraction(text), bits))
+    for text in ["0,1,1", "1,2,1", "7,1,1", "20,1,2", "20,1,100", "1000,5,2", "1000000000000000,1,2",
+                 "5316911983139663491615228241121378304,3,4"]:
+        rows("binomial", text, lambda bits: binomial(*map(int, text.split(",")), bits))
+    for text in ["1,5/2", "2,1/3", "2,10", "5,1/10", "20,1", "20,1000", "4096,22/7", "100,1000000000"]:
+        shape, scale = text.split(",")
+        rows("negative-binomial", text, lambda bits: negative_binomial(int(shape), Fraction(scale), bits))
+    for text in ["0,1,2", "9,1,1", "7,2,2", "10,2,3", "30,5,1", "20000,10,10", "1000000000000,1,4096",
+                 "1208925819614629174706176,9,5", "332306998946228968225951765070086144,2,2"]:
+        rows("polya", text, lambda bits: polya(*map(int, text.split(",")), bits))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 use std::num::NonZeroU128;
 
 use super::super::{
-    BernoulliExp, DiscreteGaussian, DiscreteLaplace, Geometric, KeyedNoise, Node, Purpose, RandomBits, SecretKey,
-    TestSeed, mac_key, uniform_below,
+    BernoulliExp, Binomial, DiscreteGaussian, DiscreteLaplace, Geometric, KeyedNoise, NegativeBinomial, Node, Poisson,
+    Polya, Purpose, RandomBits, SecretKey, TestSeed, mac_key, uniform_below,
 };
 use super::{Coarse, name, ratio};
 
@@ -29,6 +29,11 @@ fn purpose(label: &str) -> Purpose<'static> {
     }
 }
 
+fn split(parameter: &str) -> (u128, u64, u64) {
+    let numbers: Vec<u128> = parameter.split(',').map(|number| number.parse().expect("a number")).collect();
+    (numbers[0], numbers[1] as u64, numbers[2] as u64)
+}
+
 fn draw(law: &str, parameter: &str, bits: &mut impl RandomBits) -> String {
     let ok = "a valid parameter";
     match law {
@@ -41,6 +46,19 @@ fn draw(law: &str, parameter: &str, bits: &mut impl RandomBits) -> String {
         "geometric" => Geometric::new(ratio(parameter)).expect(ok).sample(bits).to_string(),
         "laplace" => DiscreteLaplace::new(ratio(parameter)).expect(ok).sample(bits).to_string(),
         "gaussian" => DiscreteGaussian::new(ratio(parameter)).expect(ok).sample(bits).to_string(),
+        "poisson" => Poisson::new(ratio(parameter)).expect(ok).sample(bits).to_string(),
+        "negative-binomial" => {
+            let (shape, scale) = parameter.split_once(',').expect(ok);
+            NegativeBinomial::new(shape.parse().expect(ok), ratio(scale)).expect(ok).sample(bits).to_string()
+        }
+        "binomial" => {
+            let (n, near, far) = split(parameter);
+            Binomial::new(n, near, far).expect(ok).sample(bits).to_string()
+        }
+        "polya" => {
+            let (n, near, far) = split(parameter);
+            Polya::new(n, near, far).expect(ok).sample(bits).to_string()
+        }
         _ => panic!("no law {law}"),
     }
 }
@@ -79,5 +97,5 @@ fn keys_bits_and_draws_are_the_golden_ones() {
             _ => panic!("unreadable golden line: {line}"),
         }
     }
-    assert_eq!(lines, 10 + 2 * (7 + 7 + 2 * 11 + 9));
+    assert_eq!(lines, 10 + 2 * (7 + 7 + 2 * 11 + 9 + 9 + 8 + 8 + 9));
 }

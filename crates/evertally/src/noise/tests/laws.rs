@@ -53,6 +53,13 @@ fn comparison_with_a_ratio_reads_until_it_is_decided() {
         assert_eq!(third(&mut bits), less);
         assert_eq!(bits.consumed(), 18);
     }
+    // The same from the digits of 1/3.
+    let digits = |places: u64| (BigUint::from(1u8) << places) / 3u8;
+    for (last, less) in [(0x54, true), (0x56, false)] {
+        let mut bits = ScriptedBits::new([vec![0x55; 17], vec![last]].concat());
+        assert_eq!(Lazy::draw(&mut bits).less_than_digits(digits, &mut bits), less);
+        assert_eq!(bits.consumed(), 18);
+    }
     // 1/2 ends after the first digit: U = 0.1… is not less, whatever follows.
     let mut bits = ScriptedBits::new(vec![0, 0x80]);
     assert!(!Lazy::draw(&mut bits).less_than_ratio(&BigUint::from(1u8), &BigUint::from(2u8), &mut bits));

@@ -31,6 +31,25 @@ fn noise_of_estimates_has_the_stated_variance() {
     }
 }
 
+/// Noise about as small as the grid, where the discrete law that is drawn exactly and the continuous one differ by a third.
+#[test]
+fn small_noise_has_the_stated_variance() {
+    let budget = Budget::Pure(Epsilon::new(2.0).unwrap());
+    let mut stated = vec![];
+    for sampling in [Sampling::Float, Sampling::Keyed] {
+        let shape = "count-sketch(rows=1,width=4294967296)".parse().unwrap();
+        let request = PlanRequest { mechanism: "subtract(k=3)".parse().ok(), ..PlanRequest::count(1, budget) };
+        let plan = SketchPlan::new(request, shape, sampling).unwrap();
+        let mut sketch = CountSketch::new(plan, &key(9), named("small")).unwrap();
+        sketch.tick().unwrap();
+        let estimates = sketch.estimate_many(0..30_000u64).unwrap();
+        let values: Vec<f64> = estimates.iter().map(|e| e.value).collect();
+        assert_variance(&values, estimates[0].noise_std_error.powi(2), &sampling.to_string());
+        stated.push(estimates[0].noise_std_error.powi(2));
+    }
+    assert!(stated[0] > 1.3 * stated[1], "{stated:?}");
+}
+
 /// One row: an estimate is off by collisions with mean 0 and variance (F2 - f²)/w; three: by less.
 #[test]
 fn collisions_have_mean_zero_and_the_variance_of_the_second_moment() {

@@ -1,6 +1,7 @@
 //! Trees of counts: exact answers without noise, variances, coverage.
 
 use super::*;
+use crate::sketch::quantile::Tail;
 use crate::sketch::{KeyTree, Shape};
 
 /// A deterministic mix of keys, some of them often.
@@ -79,7 +80,7 @@ fn ranges_have_the_stated_variance() {
             (0..20).for_each(|key| counts.add(key * 51, 1).unwrap());
             counts.tick_through(17).unwrap();
             let estimate = counts.count(100..=613).unwrap();
-            nodes = (estimate.noise_std_error / plan.plan().std_error(17)).powi(2);
+            nodes = (estimate.noise_std_error / plan.lazy().std_error(17)).powi(2);
             errors.push((estimate.value - 11.0) / estimate.noise_std_error);
             shares.push(counts.count(..1024).unwrap().value - 20.0);
         }
@@ -88,7 +89,7 @@ fn ranges_have_the_stated_variance() {
         let what = format!("{budget:?} {sampling}");
         assert_mean(&errors, 0.0, &what);
         assert_variance(&errors, 1.0, &what);
-        assert_variance(&shares, plan.plan().variance(17), &what);
+        assert_variance(&shares, plan.lazy().std_error(17).powi(2), &what);
     }
 }
 
@@ -105,6 +106,28 @@ fn shares_have_the_stated_error() {
         found.push((share.value - 50.0 / 64.0) / share.noise_std_error);
     }
     assert_variance(&found, 1.0, "share");
+}
+
+/// The bands of quantiles hold the noise of single nodes and of ranges as often as they say, and are not wider than
+/// Chernoff's bound is at that probability.
+#[test]
+fn bands_hold_as_often_as_they_say() {
+    for (budget, sampling) in [(gaussian(), Sampling::Float), (gaussian(), Sampling::Keyed), (pure(), Sampling::Float)]
+    {
+        let plan = plan("dyadic(bits=16,branching=4)", 100, budget, sampling);
+        let mut counts = DyadicCounts::new(plan.clone(), &key(8), named("keys")).unwrap();
+        counts.tick_through(37).unwrap();
+        let tail = Tail::new(plan.plan(), plan.lazy().fraction_bits(), 37, 20f64.ln());
+        for nodes in [1u64, 2] {
+            let band = tail.bound(nodes as f64, nodes as f64);
+            // Blocks of leaves of different parents: 1 and 2 nodes.
+            let ranges = (0..15_000u64).map(|i| 4 * i + 3..4 * i + 3 + nodes);
+            let beyond: Vec<f64> =
+                ranges.map(|range| f64::from(u8::from(counts.count(range).unwrap().value > band))).collect();
+            let (share, error) = mean(&beyond);
+            assert!(share < 0.05 + 5.5 * error && share > 0.004, "{budget:?} {sampling} {nodes}: {share}");
+        }
+    }
 }
 
 /// The quantile lies between its ends in far more runs than promised (the union bound), and the ends are not the whole

@@ -1,5 +1,6 @@
 //! A vector of very many running sums, of which only some are read.
 
+mod buffers;
 mod cells;
 mod path;
 mod plan;
@@ -26,8 +27,11 @@ use serde::{Deserialize, Serialize};
 ///
 /// **State.** Under [`Sampling::Keyed`] the state holds sums of data and nothing else. Under the others it holds the noise
 /// that was drawn, too: save it before publishing what was read since the last save, and keep it as safe as the data. A
-/// state that is lost or restored from an older copy must not be read on: a step read twice with other reads between gets
-/// two noises. See `docs/threat-model.md`.
+/// state that is lost or restored from an older copy must not be read on: keep the number of [`reads`](Self::reads) elsewhere,
+/// and compare. See `docs/threat-model.md`.
+///
+/// **What is read is public.** Choose it by public lists or by earlier releases. Reading, or publishing, just those sums that
+/// have events tells where events are.
 ///
 /// ```
 /// use evertally::budget::{Budget, Rho};
@@ -53,32 +57,40 @@ pub struct LazyVector {
     plan: LazyPlan,
     id: StateId,
     cells: Box<dyn Cells>,
-    /// Sums of the closed steps, where they are not 0.
+    /// Sums of the closed steps.
     sums: HashMap<u64, i64>,
-    /// What the open step adds, in order of arrival.
-    open: Vec<(u64, i64)>,
+    /// What the open step adds to each; with it no sum leaves 64 bits.
+    open: HashMap<u64, i64>,
     step: u64,
+    reads: u64,
 }
 
 /// The changing part of a state.
 #[derive(Serialize, Deserialize)]
 struct Saved {
     step: u64,
+    reads: u64,
     sums: Vec<(u64, i64)>,
     open: Vec<(u64, i64)>,
     cells: Vec<u8>,
+}
+
+fn sorted(sums: &HashMap<u64, i64>) -> Vec<(u64, i64)> {
+    let mut sums: Vec<(u64, i64)> = sums.iter().map(|(coordinate, sum)| (*coordinate, *sum)).collect();
+    sums.sort_unstable();
+    sums
 }
 
 impl LazyVector {
     /// A vector before its first step. Name a vector once: noise is a function of key, name and plan.
     ///
     /// # Errors
-    /// If the plan's noise cannot be sampled as the plan says.
+    /// None at present; the result type leaves room for limits.
     pub fn new(plan: LazyPlan, key: &SecretKey, name: StreamName) -> Result<Self> {
-        let cells = plan.cells(key, &name)?;
+        let cells = plan.cells(key, &name);
         let layout = Layout::Vector { coordinates: plan.coordinates(), sampling: plan.sampling() };
         let id = StateId::new(plan.plan(), key, name, layout);
-        Ok(Self { plan, id, cells, sums: HashMap::new(), open: Vec::new(), step: 0 })
+        Ok(Self { plan, id, cells, sums: HashMap::new(), open: HashMap::new(), step: 0, reads: 0 })
     }
 
     /// The plan.
@@ -105,7 +117,7 @@ impl LazyVector {
     ///
     /// # Errors
     /// If there are too many pairs, a coordinate is beyond the vector or named twice, or a value is out of bounds; if the
-    /// horizon is used up. Nothing is added then.
+    /// horizon is used up, or a sum would leave the range of 64 bits. Nothing is added then.
     pub fn add_event(&mut self, parts: &[(u64, i64)]) -> Result<()> {
         let plan = self.plan.plan();
         check_step(plan, self.step)?;
@@ -122,9 +134,23 @@ impl LazyVector {
             if parts[..place].iter().any(|(other, _)| other == coordinate) {
                 return Err(Error::invalid(format!("the event is added twice to the running sum {coordinate}")));
             }
+            self.check_room(*coordinate, *value)?;
         }
-        self.open.extend_from_slice(parts);
+        for (coordinate, value) in parts {
+            *self.open.entry(*coordinate).or_default() += value; // fits: just checked
+        }
         Ok(())
+    }
+
+    /// The sum with its open step must fit 64 bits, so that closing cannot fail.
+    fn check_room(&self, coordinate: u64, value: i64) -> Result<()> {
+        let of = |sums: &HashMap<u64, i64>| sums.get(&coordinate).copied().unwrap_or(0);
+        let total = of(&self.open).checked_add(value).and_then(|open| open.checked_add(of(&self.sums)));
+        total.map(|_| ()).ok_or_else(|| {
+            Error::overflow(format!(
+                "the running sum {coordinate} leaves the range of 64-bit multiples of the grid; use a coarser grid"
+            ))
+        })
     }
 
     fn check_coordinate(&self, coordinate: u64) -> Result<()> {
@@ -147,22 +173,15 @@ impl LazyVector {
     /// step, however many steps are closed.
     ///
     /// # Errors
-    /// If the step is closed already or beyond the horizon, or a sum leaves the range of 64 bits. Nothing is closed then.
+    /// If the step is closed already or beyond the horizon. Nothing is closed then.
     pub fn tick_through(&mut self, step: u64) -> Result<u64> {
         if step <= self.step {
             return Err(Error::invalid(format!("step {step} is closed already; the open one is {}", self.step + 1)));
         }
         check_step(self.plan.plan(), step - 1)?;
-        for (place, (coordinate, value)) in self.open.iter().enumerate() {
-            let sum = self.sums.entry(*coordinate).or_default();
-            let Some(larger) = sum.checked_add(*value) else {
-                // fits: each of these was added before.
-                self.open[..place].iter().for_each(|(c, v)| *self.sums.get_mut(c).expect("added") -= v);
-                return Err(Error::overflow("a running sum leaves the range of 64-bit multiples of the grid"));
-            };
-            *sum = larger;
+        for (coordinate, value) in self.open.drain() {
+            *self.sums.entry(coordinate).or_default() += value; // fits: see `check_room`
         }
-        self.open.clear();
         self.step = step;
         Ok(step)
     }
@@ -176,6 +195,7 @@ impl LazyVector {
         if self.step == 0 {
             return Err(Error::invalid("nothing can be read before the first step is closed"));
         }
+        self.reads += 1;
         let fraction_bits = self.plan.fraction_bits();
         let noise = self.cells.noise(coordinate, self.step);
         let sum = self.sums.get(&coordinate).copied().unwrap_or(0);
@@ -184,22 +204,27 @@ impl LazyVector {
         Ok(Release { step: self.step, multiple, fraction_bits, grid: self.plan.plan().request().grid })
     }
 
+    /// How many reads there were so far. Saved with the state: a restored vector with fewer reads than were published is out
+    /// of date.
+    pub fn reads(&self) -> u64 {
+        self.reads
+    }
+
     /// For how many running sums noise is remembered.
     pub fn touched(&self) -> usize {
         self.cells.touched()
     }
 
-    /// Bytes of memory for remembered noise and sums.
+    /// Bytes of memory for remembered noise and sums. It depends on the data, as the length of a saved state does: not for
+    /// publication.
     pub fn memory_bytes(&self) -> usize {
-        let open = self.open.capacity() * size_of::<(u64, i64)>();
-        self.cells.memory_bytes() + self.sums.allocation_size() + open
+        self.cells.memory_bytes() + self.sums.allocation_size() + self.open.allocation_size()
     }
 
     /// The whole state, to [`restore`](Self::restore) it bit for bit. It holds data and, but for [`Sampling::Keyed`], noise.
     pub fn save(&self) -> Vec<u8> {
-        let mut sums: Vec<(u64, i64)> = self.sums.iter().map(|(c, s)| (*c, *s)).collect();
-        sums.sort_unstable();
-        let saved = Saved { step: self.step, sums, open: self.open.clone(), cells: self.cells.save() };
+        let (sums, open) = (sorted(&self.sums), sorted(&self.open));
+        let saved = Saved { step: self.step, reads: self.reads, sums, open, cells: self.cells.save() };
         self.id.seal_vector(&saved)
     }
 
@@ -214,8 +239,8 @@ impl LazyVector {
             return Err(Error::state("the saved state is damaged; restore an undamaged copy"));
         }
         vector.cells.restore(&saved.cells, saved.step)?;
-        (vector.step, vector.open) = (saved.step, saved.open);
-        vector.sums = saved.sums.into_iter().collect();
+        (vector.step, vector.reads) = (saved.step, saved.reads);
+        (vector.sums, vector.open) = (saved.sums.into_iter().collect(), saved.open.into_iter().collect());
         Ok(vector)
     }
 }

@@ -1,16 +1,16 @@
 //! How a vector's noise is sampled, and what that needs of a plan.
 
+use super::buffers::BufferSampler;
 use super::cells::{Cells, KeyedCells, Sampler, StateCells};
 use super::path::PathSampler;
+use crate::budget::skellam::{self, IntegerShift};
 use crate::mechanism::Walk;
-use crate::noise::bridge::{GammaBridge, GaussianBridge};
+use crate::noise::bridge::{Bridge, GammaBridge, GaussianBridge, PolyaBridge, SkellamBridge};
 use crate::noise::{DiscreteLaw, KeyedNoise, Purpose, SecretKey, StreamName};
-use crate::plan::Plan;
+use crate::plan::{FRACTION_BITS, Plan};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// Bits behind the grid to which floating-point noise is rounded.
-const FLOAT_FRACTION_BITS: u32 = 8;
 /// The most running sums of a vector.
 const MAX_COORDINATES: u64 = 1 << 40;
 
@@ -67,47 +67,39 @@ pub struct LazyPlan {
     plan: Plan,
     coordinates: u64,
     sampling: Sampling,
+    noise: Noise,
+}
+
+/// The law that is sampled.
+#[derive(Clone, Copy, Debug)]
+enum Noise {
+    /// The plan's, from its nodes.
+    Nodes,
+    Polya(PolyaBridge),
+    /// In the place of discrete Gaussian noise.
+    Skellam(SkellamBridge),
+    Float(Float),
+}
+
+/// Continuous noise in the place of discrete noise, rounded.
+#[derive(Clone, Copy, Debug)]
+struct Float {
+    fraction_bits: u32,
+    /// The scale of one noise variable in units of a release, rounded up.
+    units: f64,
 }
 
 impl LazyPlan {
     /// A vector of so many running sums, 1 ..= 2^40.
     ///
     /// # Errors
-    /// If the number is out of range, or the plan's mechanism cannot be sampled in this way.
+    /// If the number is out of range, or the plan's mechanism or noise cannot be sampled in this way.
     pub fn new(plan: Plan, coordinates: u64, sampling: Sampling) -> Result<Self> {
         if coordinates == 0 || coordinates > MAX_COORDINATES {
             return Err(Error::invalid(format!("a vector has 1 to {MAX_COORDINATES} running sums, got {coordinates}")));
         }
-        let lazy = Self { plan, coordinates, sampling };
-        lazy.check()?;
-        Ok(lazy)
-    }
-
-    fn check(&self) -> Result<()> {
-        let mechanism = self.plan.mechanism();
-        match self.sampling {
-            Sampling::Keyed if mechanism.random_access() => Ok(()),
-            Sampling::Keyed => Err(self.refusal("has no random access")),
-            _ => self.walk().map(|_| ()),
-        }
-    }
-
-    fn refusal(&self, reason: &str) -> Error {
-        let name = self.plan.mechanism().name();
-        Error::invalid(format!(
-            "`{name}` cannot be sampled in the way `{}`: it {reason}; take `path-sum`, or for Laplace noise `subtract`",
-            self.sampling
-        ))
-    }
-
-    /// The paths of the mechanism, of unit lengths where the noise is Laplace: only equal scales have a bridge.
-    fn walk(&self) -> Result<Box<dyn Walk>> {
-        let walk = self.plan.mechanism().walk();
-        let walk = walk.ok_or_else(|| self.refusal("is no sum along the paths of a tree, or has too long ones"))?;
-        match self.plan.law() {
-            DiscreteLaw::Laplace(_) if !walk.is_uniform() => Err(self.refusal("has Laplace noise of several scales")),
-            _ => Ok(walk),
-        }
+        let noise = Noise::of(&plan, sampling)?;
+        Ok(Self { plan, coordinates, sampling, noise })
     }
 
     /// The plan.
@@ -130,40 +122,142 @@ impl LazyPlan {
     /// # Panics
     /// If the step is 0 or beyond the horizon.
     pub fn std_error(&self, step: u64) -> f64 {
-        self.plan.std_error(step)
+        let grid = self.plan.request().grid.to_f64(1);
+        // Of one noise variable, in squared steps of the grid, and of the rounding.
+        let (node, rounding) = match self.noise {
+            Noise::Nodes | Noise::Polya(_) => return self.plan.std_error(step),
+            Noise::Skellam(noise) => (noise.variance().to_f64() / (noise.divisor() as f64).powi(2), 0.0),
+            Noise::Float(float) => {
+                let unit = libm::exp2(-f64::from(float.fraction_bits));
+                let laplace = matches!(self.plan.law(), DiscreteLaw::Laplace(_));
+                let scale = float.units * unit;
+                (scale * scale * if laplace { 2.0 } else { 1.0 }, unit * unit / 12.0)
+            }
+        };
+        // The plan's own refuses steps beyond the horizon.
+        let row = self.plan.variance(step) / self.plan.node_variance();
+        grid * libm::sqrt(node * row + rounding)
     }
 
     /// Releases are multiples of `2^-fraction_bits` of the grid.
     pub fn fraction_bits(&self) -> u32 {
-        match self.sampling {
-            Sampling::Keyed => self.plan.fraction_bits(),
-            Sampling::Integer => 0,
-            Sampling::Float => FLOAT_FRACTION_BITS,
+        match self.noise {
+            Noise::Nodes => self.plan.fraction_bits(),
+            Noise::Polya(_) => 0,
+            Noise::Skellam(_) => FRACTION_BITS,
+            Noise::Float(float) => float.fraction_bits,
         }
     }
 
     /// The cells of a vector of this key and name, none of them touched.
-    pub(super) fn cells(&self, key: &SecretKey, name: &StreamName) -> Result<Box<dyn Cells>> {
+    pub(super) fn cells(&self, key: &SecretKey, name: &StreamName) -> Box<dyn Cells> {
         let keyed = |purpose| KeyedNoise::new(key, name, &self.plan.digest(), purpose);
-        let reads = || keyed(Purpose::Reads(self.sampling.tag()));
-        // The scale of one noise variable in units of a release, rounded up.
-        let units = |scale: f64| {
-            scale / self.plan.noise_divisor() as f64 * f64::from(1u32 << FLOAT_FRACTION_BITS) * (1.0 + 1e-12)
-        };
-        Ok(match self.sampling {
-            Sampling::Keyed => Box::new(KeyedCells::new(self.plan.clone(), keyed(Purpose::Sums))),
-            Sampling::Float => match self.plan.law() {
-                law @ DiscreteLaw::Gaussian(_) => boxed(self.walk()?, GaussianBridge::new(units(law.scale())), reads()),
-                law @ DiscreteLaw::Laplace(_) => boxed(self.walk()?, GammaBridge::new(units(law.scale())), reads()),
+        let reads = keyed(Purpose::Reads(self.sampling.tag()));
+        let walk = || walk(&self.plan, self.sampling).expect("asked when the plan was made");
+        let law = self.plan.law();
+        match self.noise {
+            Noise::Nodes => Box::new(KeyedCells::new(self.plan.clone(), keyed(Purpose::Sums))),
+            Noise::Polya(bridge) => along(walk(), bridge, reads),
+            Noise::Skellam(bridge) => along(walk(), bridge, reads),
+            Noise::Float(Float { units, .. }) => match self.plan.mechanism().state_space() {
+                Some(model) => Box::new(StateCells::new(BufferSampler { model, units }, reads)),
+                None if matches!(law, DiscreteLaw::Laplace(_)) => along(walk(), GammaBridge::new(units), reads),
+                None => along(walk(), GaussianBridge::new(units), reads),
             },
-            Sampling::Integer => return Err(self.refusal("has no integer bridge yet")),
-        })
+        }
     }
 }
 
-fn boxed<B>(walk: Box<dyn Walk>, bridge: B, keyed: KeyedNoise) -> Box<dyn Cells>
+impl Noise {
+    /// What samples a plan's noise in a way.
+    fn of(plan: &Plan, sampling: Sampling) -> Result<Self> {
+        let mechanism = plan.mechanism();
+        match sampling {
+            Sampling::Keyed if mechanism.random_access() => Ok(Self::Nodes),
+            Sampling::Keyed => Err(refusal(plan, sampling, "it has no random access")),
+            Sampling::Float => {
+                if mechanism.state_space().is_none() {
+                    walk(plan, sampling)?;
+                }
+                Float::of(plan).map(Self::Float)
+            }
+            Sampling::Integer => {
+                walk(plan, sampling)?;
+                match plan.law() {
+                    DiscreteLaw::Laplace(law) => PolyaBridge::new(law.scale()).map(Self::Polya),
+                    DiscreteLaw::Gaussian(_) => skellam(plan).map(Self::Skellam),
+                }
+            }
+        }
+    }
+}
+
+fn refusal(plan: &Plan, sampling: Sampling, reason: &str) -> Error {
+    let name = plan.mechanism().name();
+    let blt = if sampling == Sampling::Float { " or a BLT" } else { "" };
+    Error::invalid(format!(
+        "`{name}` cannot be sampled in the way `{sampling}`: {reason}; take `path-sum`{blt}, or for Laplace noise `subtract`"
+    ))
+}
+
+/// The paths of the mechanism, of unit lengths where the noise is Laplace: only equal scales have a bridge.
+fn walk(plan: &Plan, sampling: Sampling) -> Result<Box<dyn Walk>> {
+    let refuse = |reason| Err(refusal(plan, sampling, reason));
+    match (plan.mechanism().walk(), plan.law()) {
+        (None, _) => refuse("it is no sum along the paths of a tree, or has too long ones"),
+        (Some(walk), DiscreteLaw::Laplace(_)) if !walk.is_uniform() => refuse("it has Laplace noise of several scales"),
+        (Some(walk), _) => Ok(walk),
+    }
+}
+
+impl Float {
+    /// Standard deviations of a release in units: as many as there may be, and as many as are wanted at most.
+    ///
+    /// A double of standard deviation `s` has a spacing of about `s · 2^-52`. In units the probability of a single release is
+    /// off by that fraction, and from 2^53 units on releases would not even reach all whole numbers.
+    const MOST: f64 = (1u64 << 32) as f64;
+    const WANTED: f64 = (1u64 << 26) as f64;
+
+    fn of(plan: &Plan) -> Result<Self> {
+        let steps = plan.law().scale() / plan.noise_divisor() as f64;
+        let deviation = plan.max_std_error() / plan.request().grid.to_f64(1);
+        let fraction_bits =
+            (0..FRACTION_BITS).rev().find(|bits| deviation * libm::exp2(f64::from(bits + 1)) <= Self::WANTED);
+        let fraction_bits = fraction_bits.map_or(0, |bits| bits + 1);
+        if deviation > Self::MOST {
+            return Err(Error::invalid(format!(
+                "floating-point noise of {deviation:e} grid steps would show its gaps; coarsen the grid, or sample in the way `keyed`"
+            )));
+        }
+        Ok(Self { fraction_bits, units: steps * libm::exp2(f64::from(fraction_bits)) * (1.0 + 1e-12) })
+    }
+}
+
+/// Least variance of Skellam noise on its grid: there it is as good as discrete Gaussian noise up to a few parts in 10^7.
+const FINE_VARIANCE: f64 = (1u64 << 34) as f64;
+
+/// Skellam noise with the guarantee of a plan with Gaussian noise.
+fn skellam(plan: &Plan) -> Result<SkellamBridge> {
+    let (divisor, squared, variables) = plan.shift_along_stretches()?.expect("the noise is Gaussian");
+    let budget = &plan.request().budget;
+    // Refined until the grid does not matter: shifts are as many, and longer.
+    for bits in 0..40 {
+        let finer = squared * libm::exp2(2.0 * f64::from(bits));
+        let shift = IntegerShift::new(finer, variables);
+        let Ok(variance) = shift.and_then(|shift| skellam::variance_for(budget, shift)) else {
+            continue; // too coarse for any bound
+        };
+        if variance.to_f64() >= FINE_VARIANCE
+            && let Some(divisor) = divisor.checked_mul(1 << bits)
+        {
+            return SkellamBridge::new(variance, divisor);
+        }
+    }
+    Err(refusal(plan, Sampling::Integer, "its noise needs too fine a grid"))
+}
+
+fn along<B: Bridge + 'static>(walk: Box<dyn Walk>, bridge: B, keyed: KeyedNoise) -> Box<dyn Cells>
 where
-    B: crate::noise::bridge::Bridge + 'static,
     PathSampler<B>: Sampler,
 {
     Box::new(StateCells::new(PathSampler { walk, bridge }, keyed))

@@ -188,10 +188,15 @@ fn releases_have_the_covariance_of_the_plan() {
         ("path-sum", gaussian(), Sampling::Float),
         ("subtract(k=5)", gaussian(), Sampling::Float),
         ("smooth", gaussian(), Sampling::Float),
+        ("blt", gaussian(), Sampling::Float),
+        ("normalized-blt", gaussian(), Sampling::Float),
         ("subtract(k=5)", pure(), Sampling::Float),
         ("binary", pure(), Sampling::Float),
         ("path-sum", gaussian(), Sampling::Keyed),
         ("subtract(k=5)", pure(), Sampling::Keyed),
+        ("path-sum", gaussian(), Sampling::Integer),
+        ("subtract(k=5)", gaussian(), Sampling::Integer),
+        ("subtract(k=5)", pure(), Sampling::Integer),
     ] {
         let plan = lazy(mechanism, 100, budget, count, sampling);
         let mut vector = LazyVector::new(plan.clone(), &key(7), "vector".parse().unwrap()).unwrap();
@@ -200,7 +205,7 @@ fn releases_have_the_covariance_of_the_plan() {
             vector.tick_through(step).unwrap();
             values[place] = (0..count).map(|c| vector.read(c).unwrap().value()).collect();
         }
-        let node = plan.plan().node_variance();
+        let node = plan.plan().node_variance() * (plan.std_error(7) / plan.plan().std_error(7)).powi(2);
         for (i, a) in values.iter().enumerate() {
             for (j, b) in values.iter().enumerate().take(i + 1) {
                 let mut want = 0.0;
@@ -258,8 +263,11 @@ fn keyed_reads_are_those_of_the_sequential_sampler() {
 fn vectors_add_up_and_come_back() {
     for (mechanism, budget, sampling) in [
         ("path-sum", gaussian(), Sampling::Float),
+        ("normalized-blt", gaussian(), Sampling::Float),
         ("subtract(k=5)", pure(), Sampling::Float),
         ("path-sum", gaussian(), Sampling::Keyed),
+        ("path-sum", gaussian(), Sampling::Integer),
+        ("subtract(k=5)", pure(), Sampling::Integer),
     ] {
         let plan = lazy(mechanism, 1000, budget, 1 << 40, sampling);
         let name: StreamName = "vector".parse().unwrap();
@@ -352,6 +360,69 @@ fn bad_input_changes_nothing() {
     }
 }
 
+/// Sums that would not fit are refused when they are added; nothing is lost by that.
+#[test]
+fn overflow_is_refused_at_once() {
+    let values = crate::plan::Values::Sum { lower: i64::MIN + 1, upper: i64::MAX };
+    let request = PlanRequest {
+        values,
+        mechanism: "binary".parse().ok(),
+        grid: crate::decimal::Grid::ONE,
+        ..PlanRequest::count(9, Budget::Pure(Epsilon::new(20.0).unwrap()))
+    };
+    let plan = LazyPlan::new(request.plan().unwrap(), 10, Sampling::Keyed).unwrap();
+    let mut vector = LazyVector::new(plan, &key(1), "vector".parse().unwrap()).unwrap();
+    vector.add(0, i64::MAX).unwrap();
+    vector.tick().unwrap();
+    assert!(vector.add(0, 1).unwrap_err().is_overflow());
+    vector.add(0, -5).unwrap();
+    vector.add(0, 5).unwrap();
+    assert!(vector.add(0, 1).unwrap_err().is_overflow());
+    vector.tick().unwrap();
+    let saved = vector.save();
+    assert!(LazyVector::restore(vector.plan().clone(), &key(1), "vector".parse().unwrap(), &saved).is_ok());
+}
+
+/// Floating-point noise is refused where its gaps would show, and its units are never finer than it can fill.
+#[test]
+fn floating_point_noise_keeps_to_its_digits() {
+    let of = |upper: i64, sampling| {
+        let values = crate::plan::Values::Sum { lower: 0, upper };
+        let request =
+            PlanRequest { values, mechanism: "path-sum".parse().ok(), ..PlanRequest::count(1 << 20, gaussian()) };
+        LazyPlan::new(request.plan().unwrap(), 10, sampling)
+    };
+    assert_eq!(of(1, Sampling::Float).unwrap().fraction_bits(), 8);
+    let plan = of(1 << 20, Sampling::Float).unwrap();
+    assert!((1..8).contains(&plan.fraction_bits()));
+    let units = plan.std_error(1) * 2f64.powi(plan.fraction_bits() as i32);
+    assert!((2f64.powi(24)..2f64.powi(27)).contains(&units));
+    assert_eq!(of(1 << 28, Sampling::Float).unwrap().fraction_bits(), 0);
+    assert!(of(1 << 40, Sampling::Float).unwrap_err().to_string().contains("coarsen the grid"));
+    assert!(of(1 << 40, Sampling::Keyed).is_ok());
+}
+
+/// The standard error is that of the noise that is drawn, also where it is small against the grid.
+#[test]
+fn standard_errors_are_those_of_the_noise() {
+    for (mechanism, budget) in [
+        ("binary", Budget::Pure(Epsilon::new(20.0).unwrap())),
+        ("binary", Budget::Zcdp(Rho::new(10.0).unwrap())),
+        ("path-sum", Budget::Zcdp(Rho::new(10.0).unwrap())),
+    ] {
+        for sampling in [Sampling::Float, Sampling::Integer, Sampling::Keyed] {
+            let plan = lazy(mechanism, 3, budget, 100_000, sampling);
+            let mut vector = LazyVector::new(plan.clone(), &key(11), "vector".parse().unwrap()).unwrap();
+            vector.tick().unwrap();
+            let squares: f64 = (0..100_000).map(|c| vector.read(c).unwrap().value().powi(2)).sum();
+            let (got, want) = ((squares / 1e5).sqrt(), plan.std_error(1));
+            // Within 6 standard errors of a law whose fourth moment is at most 10^4 times the square of the second.
+            let allowed = if want < 0.02 { 0.6 } else { 0.04 };
+            assert!((got / want - 1.0).abs() < allowed, "{mechanism} {budget:?} {sampling}: {got}, {want}");
+        }
+    }
+}
+
 /// The budget covers all sums of an event: noise of `r` sums has `r` times the variance under zCDP, `r` times the scale
 /// under pure ε.
 #[test]
@@ -369,5 +440,28 @@ fn events_in_several_sums_cost_more_noise() {
         }
     }
     let none = PlanRequest { sums_per_event: 0, ..PlanRequest::count(100, gaussian()) };
-    assert!(none.plan().unwrap_err().to_string().contains("at least 1 running sum"));
+    assert!(none.plan().unwrap_err().to_string().contains("at least 1 running sum and"));
+}
+
+/// Skellam noise takes hardly more than the discrete Gaussian noise of the plan, and never less.
+#[test]
+fn whole_numbers_cost_no_accuracy() {
+    let approximate =
+        |epsilon, delta| Budget::Approximate(Epsilon::new(epsilon).unwrap(), crate::budget::Delta::new(delta).unwrap());
+    let zcdp = |rho| Budget::Zcdp(Rho::new(rho).unwrap());
+    for budget in [zcdp(1e-6), zcdp(0.5), zcdp(8.0), approximate(0.1, 1e-9), approximate(3.0, 1e-6)] {
+        for mechanism in ["path-sum", "smooth", "binary", "subtract(k=7)"] {
+            let request = PlanRequest {
+                mechanism: mechanism.parse().ok(),
+                noise: Some(crate::plan::NoiseKind::Gaussian),
+                ..PlanRequest::count(1 << 20, budget)
+            };
+            let plan = LazyPlan::new(request.plan().unwrap(), 1000, Sampling::Integer).unwrap();
+            let ratio = plan.std_error(5) / plan.plan().std_error(5);
+            assert!((1.0 - 1e-6..1.002).contains(&ratio), "{mechanism} {budget:?}: {ratio}");
+        }
+    }
+    // Laplace noise is the plan's own, on the grid itself.
+    let plan = lazy("subtract(k=7)", 1 << 20, pure(), 1000, Sampling::Integer);
+    assert_eq!((plan.std_error(5), plan.fraction_bits()), (plan.plan().std_error(5), 0));
 }

@@ -1,0 +1,189 @@
+//! One sketch over one stream, in one of the ways to get its noise.
+
+use evertally::Result;
+use evertally::budget::{Budget, Rho};
+use evertally::noise::{SecretKey, TestSeed};
+use evertally::plan::PlanRequest;
+use evertally::sketch::baselines::{BufferedSketch, EagerSketch};
+use evertally::sketch::{CountSketch, Shape, SketchPlan, Table};
+use evertally::stream::Sampling;
+use std::time::{Duration, Instant};
+
+/// Number of different items.
+const ITEMS: u64 = 100_000;
+/// Queries whose error is measured, spread over the second half of the horizon.
+const QUERIES: u64 = 2000;
+/// Steps over which time is measured.
+const TIMED: u64 = 1 << 14;
+/// For how long the baseline of all cells runs, at least a step, and its largest table.
+const EAGER_TIME: Duration = Duration::from_millis(300);
+const EAGER_CELLS: u64 = 1 << 20;
+
+/// How a sketch gets its noise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Lazily, by bridges in floating point.
+    Lazy,
+    /// Lazily, from keyed variables.
+    Keyed,
+    /// In every cell at every step.
+    Eager,
+    /// For batches of events.
+    Buffered,
+}
+
+impl Way {
+    pub(super) const ALL: [Self; 4] = [Self::Lazy, Self::Keyed, Self::Eager, Self::Buffered];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Lazy => "lazy",
+            Self::Keyed => "lazy, keyed",
+            Self::Eager => "eager",
+            Self::Buffered => "buffered",
+        }
+    }
+}
+
+/// Width of the table, and number of steps, with an event each.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Contest {
+    pub(super) width: u64,
+    pub(super) horizon: u64,
+}
+
+/// What was measured.
+pub(super) struct Outcome {
+    /// Of an event, its step and a query.
+    pub(super) nanoseconds: f64,
+    /// Root mean square error of the queries.
+    pub(super) error: f64,
+    pub(super) queries: u64,
+}
+
+/// Zipf's law with exponent 1, by inverting the continuous one; the same stream every time.
+struct Stream {
+    state: u64,
+}
+
+impl Stream {
+    fn item(&mut self) -> u64 {
+        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let uniform = (self.state >> 11) as f64 / 2f64.powi(53);
+        (ITEMS as f64).powf(uniform) as u64
+    }
+}
+
+/// What all ways have in common.
+trait Sketch {
+    fn event(&mut self, item: u64) -> Result<()>;
+    fn step(&mut self) -> Result<()>;
+    fn query(&mut self, item: u64) -> Result<f64>;
+}
+
+impl Sketch for CountSketch {
+    fn event(&mut self, item: u64) -> Result<()> {
+        self.add(item, 1)
+    }
+    fn step(&mut self) -> Result<()> {
+        self.tick().map(|_| ())
+    }
+    fn query(&mut self, item: u64) -> Result<f64> {
+        self.estimate(item).map(|estimate| estimate.value)
+    }
+}
+
+impl Sketch for EagerSketch {
+    fn event(&mut self, item: u64) -> Result<()> {
+        self.add(item, 1)
+    }
+    fn step(&mut self) -> Result<()> {
+        self.tick().map(|_| ())
+    }
+    fn query(&mut self, item: u64) -> Result<f64> {
+        self.estimate(item)
+    }
+}
+
+impl Sketch for BufferedSketch {
+    fn event(&mut self, item: u64) -> Result<()> {
+        self.add(item, 1)
+    }
+    fn step(&mut self) -> Result<()> {
+        self.tick().map(|_| ())
+    }
+    fn query(&mut self, item: u64) -> Result<f64> {
+        Ok(self.estimate(item))
+    }
+}
+
+impl Contest {
+    /// Runs one way; `None` where it would take too long.
+    pub(super) fn run(self, way: Way) -> Result<Option<Outcome>> {
+        let cells = Table::new(5, self.width)?.cells();
+        if way == Way::Eager {
+            if cells > EAGER_CELLS {
+                return Ok(None);
+            }
+            let nanoseconds = self.timed(&mut *self.sketch(way, None)?, EAGER_TIME)?;
+            return Ok(Some(Outcome { nanoseconds, error: self.error(Way::Keyed)?.0, queries: QUERIES }));
+        }
+        let mut nanoseconds = self.timed(&mut *self.sketch(way, Some(u64::MAX))?, Duration::MAX)?;
+        if way == Way::Buffered {
+            // A step with a batch, shared out over the steps of one.
+            nanoseconds += self.timed(&mut *self.sketch(way, Some(1))?, Duration::ZERO)? / cells as f64;
+        }
+        let (error, queries) = self.error(way)?;
+        Ok(Some(Outcome { nanoseconds, error, queries }))
+    }
+
+    /// With batches of so many steps, where there are any: as many as cells where left out.
+    fn sketch(self, way: Way, batch: Option<u64>) -> Result<Box<dyn Sketch>> {
+        let horizon = self.horizon;
+        let request = PlanRequest::count(horizon, Budget::Zcdp(Rho::new(0.5)?));
+        let request = PlanRequest { mechanism: Some("path-sum".parse()?), ..request };
+        let sampling = if way == Way::Keyed || way == Way::Eager { Sampling::Keyed } else { Sampling::Float };
+        let plan = SketchPlan::new(request, Shape::CountSketch(Table::new(5, self.width)?), sampling)?;
+        let (key, name) = (SecretKey::insecure_from_test_seed(TestSeed(1)), "contest".parse()?);
+        Ok(match way {
+            Way::Lazy | Way::Keyed => Box::new(CountSketch::new(plan, &key, name)?),
+            Way::Eager => Box::new(EagerSketch::new(plan, &key, &name)?),
+            Way::Buffered => Box::new(BufferedSketch::new(plan, &key, name, batch)?),
+        })
+    }
+
+    /// Nanoseconds of a step, over some thousands of them or for so long.
+    fn timed(self, sketch: &mut dyn Sketch, limit: Duration) -> Result<f64> {
+        let mut stream = Stream { state: 1 };
+        let (start, mut done) = (Instant::now(), 0);
+        while done < TIMED.min(self.horizon) && (done == 0 || start.elapsed() < limit) {
+            let item = stream.item();
+            sketch.event(item)?;
+            sketch.step()?;
+            std::hint::black_box(sketch.query(item)?);
+            done += 1;
+        }
+        Ok(start.elapsed().as_nanos() as f64 / done as f64)
+    }
+
+    /// Root mean square error of queries for items of the stream, against their true counts at that step.
+    fn error(self, way: Way) -> Result<(f64, u64)> {
+        let mut sketch = self.sketch(way, None)?;
+        let mut counts = vec![0u64; ITEMS as usize + 1];
+        let mut stream = Stream { state: 2 };
+        let every = (self.horizon / 2 / QUERIES).max(1);
+        let (mut squares, mut queries) = (0.0, 0);
+        for step in 1..=self.horizon {
+            let item = stream.item();
+            counts[item as usize] += 1;
+            sketch.event(item)?;
+            sketch.step()?;
+            if step > self.horizon / 2 && step % every == 0 {
+                let asked = stream.item();
+                squares += (sketch.query(asked)? - counts[asked as usize] as f64).powi(2);
+                queries += 1;
+            }
+        }
+        Ok(((squares / queries as f64).sqrt(), queries))
+    }
+}
