@@ -156,6 +156,12 @@ impl Ledger {
         self.contents.streams.iter().map(of).collect()
     }
 
+    /// The last step up to which a stream was published; 0 before the first.
+    pub fn last_published(&self, name: &StreamName) -> u64 {
+        let entry = self.contents.streams.get(name.as_str());
+        entry.and_then(|entry| entry.published.keys().next_back().copied()).unwrap_or(0)
+    }
+
     /// Begins the digest of a stream's closed steps.
     ///
     /// Fails if the name has been used under another plan, or if `last_step`, where this run ends, cannot be held against
@@ -263,12 +269,35 @@ impl StreamDigest {
             self.hasher.update(&sum.to_le_bytes());
         }
         self.steps += 1;
-        match self.published.get(&self.steps) {
+        self.check(self.steps)
+    }
+
+    /// Adds, in the place of the sums of all groups, the items of the open step and what it adds to each, sorted by item and
+    /// without those it adds nothing to; then closes it and the empty steps after it through `step`. Fails as soon as the data
+    /// differ from what was published.
+    ///
+    /// A step with items goes in as its number, their number, and for each its length, its bytes and its sum; one without
+    /// leaves no trace. No two histories have the same encoding.
+    pub fn close_items(&mut self, items: &[(Box<[u8]>, i64)], step: u64) -> Result<()> {
+        if !items.is_empty() {
+            self.hasher.update(&(self.steps + 1).to_le_bytes()).update(&(items.len() as u64).to_le_bytes());
+        }
+        for (item, sum) in items {
+            self.hasher.update(&(item.len() as u64).to_le_bytes()).update(item).update(&sum.to_le_bytes());
+        }
+        let published: Vec<u64> = self.published.range(self.steps + 1..=step).map(|(step, _)| *step).collect();
+        self.steps = step;
+        published.into_iter().try_for_each(|step| self.check(step))
+    }
+
+    /// Holds the digest of the closed steps against what was published up to a step.
+    fn check(&self, step: u64) -> Result<()> {
+        match self.published.get(&step) {
             Some(published) if *published != self.digest() => Err(usage(format!(
-                "stream `{}` has already been released up to step {} from different data; releasing again with the same \
+                "stream `{}` has already been released up to step {step} from different data; releasing again with the same \
                  noise would reveal the difference exactly. Restore the data, or give another --stream name (its \
                  budget then adds to what is already spent)",
-                self.name, self.steps
+                self.name
             ))),
             _ => Ok(()),
         }
@@ -297,71 +326,4 @@ fn check_covers_the_past(name: &StreamName, published: &BTreeMap<u64, String>, s
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A release of daily sums under one of many plans.
-    fn run(key_path: &Path, name: &str, plan: u64, steps: &[i64]) -> Result<()> {
-        let budget = evertally::budget::Budget::Pure(evertally::budget::Epsilon::new(1.0)?);
-        let plan = evertally::plan::PlanRequest::count(100 + plan, budget).plan()?;
-        let key = keyfile::read(key_path)?;
-        let ledger = Ledger::open(key_path, &key, None, &AtomicBool::new(false))?;
-        let mut stream = ledger.stream(&key, &name.parse()?, &plan, steps.len() as u64)?;
-        steps.iter().try_for_each(|sum| stream.close_step(&[*sum]))?;
-        ledger.record(&stream).map(drop)
-    }
-
-    #[test]
-    fn the_same_data_may_be_repeated_and_extended_and_nothing_else() {
-        let folder = tempfile::tempdir().unwrap();
-        let key = folder.path().join("k.key");
-        new_key(&key).unwrap();
-        let refused = |name, plan, steps: &[i64]| run(&key, name, plan, steps).unwrap_err().to_string();
-        run(&key, "s", 1, &[1, 2, 3]).unwrap();
-        run(&key, "s", 1, &[1, 2, 3]).unwrap();
-        run(&key, "s", 1, &[1, 2, 3, 4, 5]).unwrap();
-        run(&key, "s", 1, &[1, 2, 3]).unwrap();
-        assert!(refused("s", 1, &[1, 2, 4]).contains("different data"));
-        assert!(refused("s", 1, &[1, 2, 3, 4, 6]).contains("up to step 5 from different data"));
-        assert!(refused("s", 1, &[0, 2, 3, 4, 5, 6]).contains("step 3"));
-        assert!(refused("s", 1, &[1, 2, 3, 4]).contains("nothing can be compared"));
-        let message = refused("s", 2, &[1, 2, 3]);
-        assert!(message.contains("another plan (it had horizon = 101"), "{message}");
-        assert!(message.contains("this run has horizon = 102"), "{message}");
-        run(&key, "t", 2, &[7]).unwrap();
-        // The refused runs have changed nothing.
-        run(&key, "s", 1, &[1, 2, 3, 4, 5, 6]).unwrap();
-    }
-
-    /// A symbolic link to the key leads to the same ledger; a second name of the same file is refused.
-    #[cfg(unix)]
-    #[test]
-    fn links_to_a_key_do_not_get_around_its_ledger() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        new_key(&path("k.key")).unwrap();
-        run(&path("k.key"), "s", 1, &[1, 2]).unwrap();
-        std::os::unix::fs::symlink(path("k.key"), path("link.key")).unwrap();
-        assert!(run(&path("link.key"), "s", 1, &[1, 3]).unwrap_err().to_string().contains("different data"));
-        std::fs::hard_link(path("k.key"), path("hard.key")).unwrap();
-        assert!(run(&path("hard.key"), "s", 1, &[1, 3]).unwrap_err().to_string().contains("several names"));
-    }
-
-    #[test]
-    fn damaged_and_foreign_ledgers_are_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let (a, b) = (folder.path().join("a.key"), folder.path().join("b.key"));
-        new_key(&a).unwrap();
-        new_key(&b).unwrap();
-        run(&a, "s", 1, &[1]).unwrap();
-        std::fs::copy(folder.path().join("a.key.ledger"), folder.path().join("b.key.ledger")).unwrap();
-        assert!(run(&b, "s", 1, &[1]).unwrap_err().to_string().contains("another key"));
-        std::fs::write(folder.path().join("a.key.ledger"), "{").unwrap();
-        assert!(run(&a, "s", 1, &[1]).unwrap_err().to_string().contains("damaged"));
-        // A key that lost its ledger could repeat its noise, and a ledger that lost its key is not taken over.
-        std::fs::remove_file(folder.path().join("a.key.ledger")).unwrap();
-        assert!(run(&a, "s", 1, &[1]).unwrap_err().to_string().contains("no ledger"));
-        std::fs::remove_file(&b).unwrap();
-        assert!(new_key(&b).unwrap_err().to_string().contains("a key that was here"));
-    }
-}
+mod tests;

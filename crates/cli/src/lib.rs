@@ -9,6 +9,8 @@ pub mod keyfile;
 pub mod ledger;
 pub mod output;
 pub mod plot;
+pub mod publish;
 pub mod release;
 pub mod searched;
+pub mod sketch;
 pub mod steps;

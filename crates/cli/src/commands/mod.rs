@@ -28,6 +28,8 @@ pub struct Program {
 enum Command {
     /// Release private running counts or sums from event files: a table, a picture and a privacy report.
     Release(Box<crate::release::ReleaseArgs>),
+    /// Count very many items privately, and answer for the few that are asked for, or find the heaviest of a list.
+    Sketch(Box<crate::sketch::SketchArgs>),
     /// Make and inspect secret keys.
     Key(key::KeyArgs),
     /// Rank every mechanism under a budget by its exact error, beside the proven lower bound.
@@ -49,6 +51,7 @@ impl Program {
     pub fn run(self) -> Result<()> {
         match self.command {
             Command::Release(args) => crate::release::run(*args),
+            Command::Sketch(args) => crate::sketch::run(*args),
             Command::Key(args) => args.run(),
             Command::Plan(args) => args.run(),
             Command::Mechanisms(args) => args.run(),

@@ -68,7 +68,7 @@ fn schema(spec: &TableSpec) -> SchemaRef {
     let mut fields = vec![Field::new("time", DataType::Utf8, false)];
     fields.extend(spec.groups().iter().map(|name| Field::new(name, DataType::Utf8, false)));
     fields.push(Field::new("step", DataType::UInt64, false));
-    fields.push(Field::new("value", value, false));
+    fields.push(Field::new(spec.value_name(), value, false));
     fields.extend(["std_error", "lower", "upper"].map(|name| Field::new(name, DataType::Float64, true)));
     Arc::new(Schema::new(fields))
 }

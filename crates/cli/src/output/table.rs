@@ -7,38 +7,57 @@ use super::parquet::ParquetTable;
 use super::text::{CsvTable, JsonTable};
 use crate::input::quoted;
 
-/// Columns of every release besides the groups, in their order.
-const OWN_COLUMNS: [&str; 6] = ["time", "step", "value", "std_error", "lower", "upper"];
+/// What a table says of each row besides its group or key, in this order.
+fn own_columns(value: &'static str) -> [&'static str; 6] {
+    ["time", "step", value, "std_error", "lower", "upper"]
+}
 
 /// What the rows of a table have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSpec {
     groups: Vec<String>,
+    /// Name of the value column.
+    value: &'static str,
     integral: bool,
 }
 
 impl TableSpec {
-    /// A table with these group columns. `integral` when every value is a whole number: it decides the type of the
+    /// A table of releases with these group columns. `integral` when every value is a whole number: it decides the type of the
     /// value column in Parquet.
     pub fn new(groups: Vec<String>, integral: bool) -> Result<Self, String> {
+        Self::of("value", "group", groups, integral)
+    }
+
+    /// The same for estimates of items with these key columns.
+    pub fn of_estimates(keys: Vec<String>, integral: bool) -> Result<Self, String> {
+        Self::of("estimate", "key", keys, integral)
+    }
+
+    fn of(value: &'static str, kind: &str, groups: Vec<String>, integral: bool) -> Result<Self, String> {
+        let own = own_columns(value);
         for (i, name) in groups.iter().enumerate() {
-            if OWN_COLUMNS.contains(&name.as_str()) {
+            if own.contains(&name.as_str()) {
                 return Err(format!(
-                    "the group column {} has the name of a column of the release ({}); rename it in the input",
+                    "the {kind} column {} has the name of a column of the release ({}); rename it in the input",
                     quoted(name),
-                    OWN_COLUMNS.join(", ")
+                    own.join(", ")
                 ));
             }
             if groups[..i].contains(name) {
-                return Err(format!("the group column {} is named twice; name it once", quoted(name)));
+                return Err(format!("the {kind} column {} is named twice; name it once", quoted(name)));
             }
         }
-        Ok(TableSpec { groups, integral })
+        Ok(TableSpec { groups, value, integral })
     }
 
     /// The group columns.
     pub fn groups(&self) -> &[String] {
         &self.groups
+    }
+
+    /// The name of the value column.
+    pub fn value_name(&self) -> &'static str {
+        self.value
     }
 
     /// Whether every value is a whole number.
@@ -48,8 +67,8 @@ impl TableSpec {
 
     /// All columns, in the order in which every format has them.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
-        let groups = self.groups.iter().map(String::as_str);
-        OWN_COLUMNS[..1].iter().copied().chain(groups).chain(OWN_COLUMNS[1..].iter().copied())
+        let [time, rest @ ..] = own_columns(self.value);
+        [time].into_iter().chain(self.groups.iter().map(String::as_str)).chain(rest)
     }
 }
 

@@ -72,6 +72,8 @@ pub(super) struct JsonTable<W> {
     out: W,
     /// `"name":` of each group column.
     keys: Vec<String>,
+    /// Name of the value column.
+    value: &'static str,
     lines: String,
 }
 
@@ -85,7 +87,7 @@ impl<W: Write> JsonTable<W> {
             push_json_text(name, &mut key);
             key + ":"
         };
-        JsonTable { out, keys: spec.groups().iter().map(key).collect(), lines: String::new() }
+        JsonTable { out, keys: spec.groups().iter().map(key).collect(), value: spec.value_name(), lines: String::new() }
     }
 
     pub(super) fn write(&mut self, row: &ReleaseRow<'_>) -> anyhow::Result<()> {
@@ -98,7 +100,8 @@ impl<W: Write> JsonTable<W> {
             line.push_str(key);
             push_json_text(group, line);
         }
-        write!(line, ",\"step\":{},\"value\":{}", row.step, row.value.text).expect("a String accepts every write");
+        write!(line, ",\"step\":{},\"{}\":{}", row.step, self.value, row.value.text)
+            .expect("a String accepts every write");
         for (key, number) in [("std_error", row.std_error), ("lower", row.lower), ("upper", row.upper)] {
             write!(line, ",\"{key}\":").expect("a String accepts every write");
             if number.is_finite() { push_number(number, line) } else { line.push_str("null") }

@@ -17,6 +17,7 @@ mod font;
 mod grid;
 pub(crate) mod layout;
 pub(crate) mod overlay;
+mod ranking;
 mod raster;
 mod spread;
 #[cfg(test)]
@@ -26,6 +27,7 @@ pub(crate) mod text;
 use anyhow::{Result, bail};
 
 pub use axis::TimeLabels;
+pub use ranking::{Ranked, Ranking, ranking_svg};
 pub use raster::png;
 
 /// How many groups are drawn at most; a caller need not collect the points of more.

@@ -134,7 +134,9 @@ pub(crate) fn number(value: f64) -> String {
 
 /// A half-width for reading: rounded up, to whole numbers from ten on.
 pub(super) fn half_width(value: f64) -> String {
-    let rounded = if value >= 10.0 { value.ceil() } else { (value * 100.0).ceil() / 100.0 };
+    // Half of a difference of two ends is off by their last digits, which are not to become a hundredth.
+    let least = value * (1.0 - 1e-12);
+    let rounded = if value >= 10.0 { least.ceil() } else { (least * 100.0).ceil() / 100.0 };
     // Rounding a tiny one up would multiply it.
     number(if value < 0.1 { value } else { rounded })
 }

@@ -1,19 +1,17 @@
 //! The outputs of a run: table, pictures, report and plan, written together.
 
-use super::report;
+use super::groups::GroupTable;
 use super::setup::Setup;
 use crate::output::{Amount, OutputFile, Publication, ReleaseRow, TableWriter};
-use crate::plot::{MAX_SHOWN, Plot, Point, Series, TimeLabels, png, svg};
+use crate::plot::{MAX_SHOWN, Plot, Point, Series, TimeLabels, svg};
+use crate::publish::{Beside, Extent, Report};
 use anyhow::{Context, Result};
 use evertally::noise::SecretKey;
 use evertally::plan::Intervals;
 use evertally::stream::Release;
-use std::io::Write;
 
 /// Points kept of each drawn group; pictures are narrower than this.
 const MAX_POINTS: u64 = 16_384;
-/// Pixels of a PNG for each unit of the SVG.
-const PNG_SCALE: f32 = 2.0;
 
 /// Writes rows as steps close, and keeps what the picture needs.
 pub(super) struct Emitter {
@@ -32,15 +30,15 @@ pub(super) struct Emitter {
 
 impl Emitter {
     pub(super) fn new(setup: &Setup, publication: &mut Publication) -> Result<Self> {
-        let out = publication.add(&setup.out)?;
+        let out = publication.add(&setup.stream.out)?;
         let tuples = setup.groups.as_ref().map_or(vec![vec![]], |table| table.tuples().to_vec());
-        let drawn = if setup.plot { tuples.len().min(MAX_SHOWN) } else { 0 };
+        let drawn = if setup.stream.plot { tuples.len().min(MAX_SHOWN) } else { 0 };
         let name = |tuple: &Vec<String>| tuple.join(", ");
         Ok(Self {
-            table: TableWriter::new(setup.output_format, &setup.table, out)?,
-            intervals: setup.plan.intervals(setup.confidence)?,
+            table: TableWriter::new(setup.stream.output_format, &setup.table, out)?,
+            intervals: setup.stream.plan.intervals(setup.stream.confidence)?,
             picture: tuples[..drawn].iter().map(|tuple| Series { name: name(tuple), points: vec![] }).collect(),
-            stride: setup.last_step.div_ceil(MAX_POINTS),
+            stride: setup.stream.last_step.div_ceil(MAX_POINTS),
             truth: setup.show_truth.then(|| vec![0; drawn]),
             tuples,
             time: String::new(),
@@ -51,7 +49,7 @@ impl Emitter {
     /// The releases of one closed step, and the exact sums of that step.
     pub(super) fn step(&mut self, setup: &Setup, releases: &[Release], sums: &[i64]) -> Result<()> {
         let step = releases[0].step();
-        let (plan, calendar) = (&setup.plan, &setup.calendar);
+        let (plan, calendar) = (&setup.stream.plan, &setup.stream.calendar);
         let std_error = plan.std_error(step);
         let half_width =
             i128::try_from(self.intervals.half_width(step)).context("the interval is too wide to write")?;
@@ -60,7 +58,7 @@ impl Emitter {
         if let Some(truth) = &mut self.truth {
             truth.iter_mut().zip(sums).for_each(|(total, sum)| *total += sum);
         }
-        let drawn = step.is_multiple_of(self.stride) || step == setup.last_step;
+        let drawn = step.is_multiple_of(self.stride) || step == setup.stream.last_step;
         for (group, release) in releases.iter().enumerate() {
             use std::fmt::Write;
             self.value.clear();
@@ -90,57 +88,36 @@ impl Emitter {
     /// Ends the table and writes everything beside it.
     pub(super) fn finish(self, setup: &Setup, key: &SecretKey, publication: &mut Publication) -> Result<()> {
         self.table.finish()?.finish()?;
-        if setup.out.as_os_str() == "-" {
+        if setup.stream.out.as_os_str() == "-" {
             return Ok(());
         }
-        let mut put = |ending: &str, bytes: &[u8]| -> Result<()> {
-            let path = setup.beside(ending);
-            let private = ending.starts_with("NOT-PRIVATE");
-            let mut file = if private { publication.add_private(&path) } else { publication.add(&path) }?;
-            file.write_all(bytes)?;
-            Ok(file.finish()?)
-        };
-        put("plan.toml", toml::to_string_pretty(&setup.plan)?.as_bytes())?;
-        let report = report::Report::new(setup, key);
-        put("report.json", format!("{}\n", serde_json::to_string_pretty(&report)?).as_bytes())?;
-        put("report.md", report.markdown().as_bytes())?;
-        if setup.plot {
+        let groups = setup.groups.as_ref().map(GroupTable::facts);
+        let report = Report::new(&setup.stream, key, Extent { groups, sketch: None });
+        let mut beside = Beside { setup: &setup.stream, publication };
+        beside.put_report(&report)?;
+        if setup.stream.plot {
             let mut plot = picture(setup, &report, self.picture, self.tuples.len());
             if setup.show_truth {
                 plot.unsafe_truth = true;
-                let unsafe_svg = svg(&plot)?;
-                put("NOT-PRIVATE.svg", unsafe_svg.as_bytes())?;
-                put("NOT-PRIVATE.png", &png(&unsafe_svg, PNG_SCALE)?)?;
+                beside.put_picture("NOT-PRIVATE.", &svg(&plot)?)?;
                 plot.unsafe_truth = false;
             }
-            let svg = svg(&plot)?;
-            put("svg", svg.as_bytes())?;
-            put("png", &png(&svg, PNG_SCALE)?)?;
+            beside.put_picture("", &svg(&plot)?)?;
         }
         Ok(())
     }
 }
 
-fn picture(setup: &Setup, report: &report::Report, series: Vec<Series>, total_groups: usize) -> Plot {
+fn picture(setup: &Setup, report: &Report, series: Vec<Series>, total_groups: usize) -> Plot {
     Plot {
-        title: setup.title.clone(),
+        title: setup.stream.title.clone(),
         subtitle: report.headline(),
-        y_label: format!("{} since {}", setup.quantity(), start_in_words(setup)),
+        y_label: format!("{} since {}", setup.stream.quantity(), setup.stream.start_in_words()),
         footer: report.promise(),
-        time_labels: TimeLabels::Calendar(setup.calendar.zone().time_zone().clone()),
-        confidence: setup.confidence,
+        time_labels: TimeLabels::Calendar(setup.stream.calendar.zone().time_zone().clone()),
+        confidence: setup.stream.confidence,
         series,
         total_groups,
         unsafe_truth: false,
-    }
-}
-
-/// The beginning of the horizon: a date alone where it begins at midnight.
-fn start_in_words(setup: &Setup) -> String {
-    let start = setup.calendar.start();
-    let civil = start.timestamp().map(|time| setup.calendar.zone().time_zone().to_datetime(time));
-    match civil {
-        Some(civil) if civil.time() == jiff::civil::Time::midnight() => civil.strftime("%-d %B %Y").to_string(),
-        _ => setup.calendar.format(start),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::failure::usage;
 use crate::input::{Event, Field, Role, quoted};
+use crate::publish::{GroupFacts, encode, push_encoded};
 use anyhow::Result;
 use evertally::stream::Groups;
 use std::collections::HashMap;
@@ -120,6 +121,15 @@ impl GroupTable {
         hasher.finalize().to_hex()[..16].to_owned()
     }
 
+    /// What the report says of the groups.
+    pub(super) fn facts(&self) -> GroupFacts {
+        GroupFacts {
+            columns: self.columns.clone(),
+            declared: self.tuples.len() - usize::from(self.rest.is_some()),
+            rest: self.rest_name().map(str::to_owned),
+        }
+    }
+
     /// Where an event belongs.
     pub(super) fn place_of(&mut self, event: &Event<'_>) -> Result<usize> {
         self.scratch.clear();
@@ -143,18 +153,6 @@ impl GroupTable {
         let names: Vec<String> = event.groups().map(|field| field.to_string()).collect();
         event.error(role, format_args!("{} is not a declared group; {remedy}", quoted(&names.join(", ")))).into()
     }
-}
-
-/// Every text behind its length: no two tuples have the same encoding.
-fn encode(tuple: &[String]) -> Vec<u8> {
-    let mut code = Vec::new();
-    tuple.iter().for_each(|text| push_encoded(&mut code, text));
-    code
-}
-
-fn push_encoded(code: &mut Vec<u8>, text: &str) {
-    code.extend((text.len() as u64).to_le_bytes());
-    code.extend(text.as_bytes());
 }
 
 #[cfg(test)]

@@ -94,6 +94,24 @@ fn relative_variance(rows: u32, tail: impl Fn(f64) -> f64) -> f64 {
     4.0 * sum / (3.0 * 64.0)
 }
 
+/// The confidence of a row for which the median of the rows has at least this one: an interval that holds the noise of a
+/// single row with the returned probability holds that of the median with this one.
+///
+/// With `p` the upper tail of a row at the end of the interval, that of the median is [`median_tail`], which grows with `p`: the
+/// largest `p` for which it is at most half of what may be missed, rounded down, is the answer `1 - 2p`.
+pub(super) fn row_confidence(rows: u32, confidence: f64) -> f64 {
+    if rows == 1 {
+        return confidence;
+    }
+    let missed = (1.0 - confidence) / 2.0;
+    let (mut low, mut high) = (0.0, 0.5);
+    for _ in 0..100 {
+        let middle = 0.5 * (low + high);
+        if median_tail(rows, middle) <= missed { low = middle } else { high = middle }
+    }
+    1.0 - 2.0 * low * (1.0 - 1e-12)
+}
+
 /// `P(M > x)` from `p = P(X > x)`.
 fn median_tail(rows: u32, p: f64) -> f64 {
     let (mut binomial, mut sum) = (1.0, 0.0);
@@ -153,6 +171,34 @@ mod tests {
             let deviation = (2.0 * 200f64).sqrt();
             let exact = relative_variance(rows, |x| laplace_tail(200, x * deviation));
             assert!((median.laplace(200) / exact - 1.0).abs() < 1e-4, "{rows}");
+        }
+    }
+
+    /// Three rows that are -1, 0 or 1: every outcome counted. An interval of ±0 holds a row and the median as said.
+    #[test]
+    fn the_median_is_as_sure_as_its_rows_say() {
+        for tail in [0.01, 0.1, 0.25] {
+            let law = [(-1, tail), (0, 1.0 - 2.0 * tail), (1, tail)];
+            let mut inside = 0.0;
+            for (a, p) in law {
+                for (b, q) in law {
+                    for (c, r) in law {
+                        let mut rows = [a, b, c];
+                        rows.sort_unstable();
+                        inside += if rows[1] == 0 { p * q * r } else { 0.0 };
+                    }
+                }
+            }
+            let row = row_confidence(3, inside);
+            assert!((row - (1.0 - 2.0 * tail)).abs() < 1e-9, "{tail}: {row}");
+        }
+        for rows in [1, 3, 5, 31] {
+            for confidence in [0.1, 0.5, 0.95, 0.999_999] {
+                let tail = (1.0 - row_confidence(rows, confidence)) / 2.0;
+                let median = median_tail(rows, tail);
+                let missed = (1.0 - confidence) / 2.0;
+                assert!(median <= missed * (1.0 + 1e-9) && median > missed * 0.999_99, "{rows} {confidence}");
+            }
         }
     }
 

@@ -31,6 +31,7 @@ mod count_min;
 mod count_sketch;
 mod dyadic;
 mod dyadic_sketch;
+mod errors;
 mod estimate;
 mod hashing;
 mod median;

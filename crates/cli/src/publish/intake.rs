@@ -1,46 +1,80 @@
-//! From rows to closed steps: placing, bounding and ordering events, and adding them to the streams.
+//! From rows to closed steps: placing, bounding and ordering events.
 
-use super::emit::Emitter;
-use super::groups::GroupTable;
 use super::options::{OutOfBounds, Refusable};
-use super::setup::Setup;
-use crate::input::{Cancelled, Event, InputError, Role};
-use crate::ledger::StreamDigest;
+use super::setup::StreamSetup;
+use crate::input::{Event, InputError, Progress, Role, for_each_event};
 use crate::steps::TimeParser;
 use anyhow::Result;
 use evertally::decimal::{DecimalError, Grid};
 use evertally::mechanism::Spread;
-use evertally::noise::SecretKey;
 use evertally::plan::Unit;
-use evertally::stream::{GroupedSums, RunningSum};
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
-/// Takes events in, hands closed steps to the ledger's digest and to the outputs.
-pub(super) struct Ingest<'a> {
-    setup: &'a Setup,
-    cancelled: &'a AtomicBool,
+/// Where bounded events go, step after step.
+pub(crate) trait Steps {
+    /// What names the group or item of an event.
+    type Key;
+
+    /// The group or item of an event; `None` for one that is declared to be left out.
+    fn key_of(&mut self, event: &Event<'_>) -> Result<Option<Self::Key>>;
+
+    /// The last closed step.
+    fn closed(&self) -> u64;
+
+    /// Adds an event to the open step.
+    fn add(&mut self, key: Self::Key, value: i64) -> Result<()>;
+
+    /// Closes the open step and those after it through `step`, if they are not closed yet.
+    fn close_through(&mut self, step: u64) -> Result<()>;
+}
+
+/// Takes events in and hands them on in order of their steps, as far as their persons have room.
+pub(crate) struct Intake<'a, S: Steps> {
+    setup: &'a StreamSetup,
     times: TimeParser,
-    groups: Option<GroupTable>,
     persons: Option<Persons>,
-    waiting: BinaryHeap<Reverse<Placed>>,
+    waiting: BinaryHeap<Reverse<Placed<S::Key>>>,
     arrivals: u64,
-    streams: Streams,
-    /// The sums of the open step, one a group.
-    open: Vec<i64>,
-    digest: StreamDigest,
-    emitter: Emitter,
+    steps: S,
+    /// Events of later steps are for a later run.
+    last_step: u64,
 }
 
 /// An event with all that matters for the release; ordered by step, then by arrival.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Placed {
+struct Placed<K> {
     step: u64,
     arrival: u64,
-    group: usize,
+    key: K,
     value: i64,
     person: Option<u32>,
+}
+
+impl<K> Placed<K> {
+    fn turn(&self) -> (u64, u64) {
+        (self.step, self.arrival)
+    }
+}
+
+impl<K> PartialEq for Placed<K> {
+    fn eq(&self, other: &Self) -> bool {
+        self.turn() == other.turn()
+    }
+}
+
+impl<K> Eq for Placed<K> {}
+
+impl<K> PartialOrd for Placed<K> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<K> Ord for Placed<K> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.turn().cmp(&other.turn())
+    }
 }
 
 /// How many events of every person were kept so far. Memory grows with the number of persons, not of events.
@@ -60,47 +94,25 @@ struct Kept {
     in_step: u64,
 }
 
-enum Streams {
-    Total(Box<RunningSum>),
-    Groups(Box<GroupedSums>),
-}
-
-impl<'a> Ingest<'a> {
-    pub(super) fn new(
-        setup: &'a Setup,
-        key: &SecretKey,
-        digest: StreamDigest,
-        emitter: Emitter,
-        cancelled: &'a AtomicBool,
-    ) -> Result<Self> {
-        let (plan, name) = (setup.plan.clone(), setup.stream.clone());
-        let streams = match &setup.groups {
-            None => Streams::Total(Box::new(RunningSum::new(plan, key, name)?)),
-            Some(table) => Streams::Groups(Box::new(GroupedSums::new(plan, key, name, table.to_library()?)?)),
-        };
+impl<'a, S: Steps> Intake<'a, S> {
+    /// Reads all events of the inputs, and closes all steps through `last_step`.
+    pub(crate) fn run(setup: &'a StreamSetup, last_step: u64, steps: S, cancelled: &AtomicBool) -> Result<S> {
         let persons = match setup.plan.request().unit {
             Unit::Event => None,
             unit => Some(Persons::new(unit.spread()?)),
         };
-        Ok(Self {
-            cancelled,
-            times: TimeParser::new(setup.time_format, setup.calendar.zone().clone()),
-            groups: setup.groups.clone(),
-            persons,
-            waiting: BinaryHeap::new(),
-            arrivals: 0,
-            open: vec![0; setup.groups.as_ref().map_or(1, |table| table.tuples().len())],
-            streams,
-            digest,
-            emitter,
-            setup,
-        })
+        let times = TimeParser::new(setup.time_format, setup.calendar.zone().clone());
+        let mut intake = Self { setup, times, persons, waiting: BinaryHeap::new(), arrivals: 0, steps, last_step };
+        let progress = if setup.quiet { Progress::hidden() } else { Progress::on_terminal() };
+        let visit = &mut |event: &Event<'_>| intake.event(event);
+        for_each_event(&setup.inputs, &setup.columns, &setup.reading, &progress, cancelled, visit)?;
+        intake.finish()
     }
 
     /// One row of the input.
-    pub(super) fn event(&mut self, event: &Event<'_>) -> Result<()> {
+    fn event(&mut self, event: &Event<'_>) -> Result<()> {
         let Some(placed) = self.place(event)? else { return Ok(()) };
-        if placed.step <= self.streams.step() {
+        if placed.step <= self.steps.closed() {
             return Err(self.out_of_order(event).into());
         }
         if self.setup.sort_buffer == 0 {
@@ -116,16 +128,16 @@ impl<'a> Ingest<'a> {
     }
 
     /// Closes all steps that are to be published.
-    pub(super) fn finish(mut self) -> Result<(StreamDigest, Emitter)> {
+    fn finish(mut self) -> Result<S> {
         while let Some(Reverse(placed)) = self.waiting.pop() {
             self.take(placed)?;
         }
-        self.close_through(self.setup.last_step)?;
-        Ok((self.digest, self.emitter))
+        self.steps.close_through(self.last_step)?;
+        Ok(self.steps)
     }
 
     /// Reads what matters of an event; `None` for one that is declared to be left out.
-    fn place(&mut self, event: &Event<'_>) -> Result<Option<Placed>> {
+    fn place(&mut self, event: &Event<'_>) -> Result<Option<Placed<S::Key>>> {
         let instant = self.times.parse_event(event)?;
         let Some(step) = self.setup.calendar.step_of(instant) else {
             return self.skip_or(self.setup.outside, || {
@@ -137,10 +149,7 @@ impl<'a> Ingest<'a> {
                 )
             });
         };
-        let group = match &mut self.groups {
-            Some(table) => table.place_of(event)?,
-            None => 0,
-        };
+        let Some(key) = self.steps.key_of(event)? else { return Ok(None) };
         let Some(value) = self.value(event)? else { return Ok(None) };
         let person = match &mut self.persons {
             None => None,
@@ -156,7 +165,7 @@ impl<'a> Ingest<'a> {
             },
         };
         self.arrivals += 1;
-        Ok(Some(Placed { step, arrival: self.arrivals, group, value, person }))
+        Ok(Some(Placed { step, arrival: self.arrivals, key, value, person }))
     }
 
     fn skip_or<T>(&self, policy: Refusable, error: impl FnOnce() -> InputError) -> Result<Option<T>> {
@@ -167,16 +176,16 @@ impl<'a> Ingest<'a> {
         if self.setup.columns.value.is_none() {
             return Ok(Some(1));
         }
-        let request = self.setup.plan.request();
-        let (lower, upper) = request.values.bounds();
+        let grid = self.setup.plan.request().grid;
+        let (lower, upper) = self.setup.values.bounds();
         let clamps = self.setup.out_of_bounds == OutOfBounds::Clamp;
-        let Some(value) = multiple(event, request.grid, clamps)? else {
+        let Some(value) = multiple(event, grid, clamps)? else {
             let missing =
                 || event.error(Role::Value, "the event has no value; leave such events out with --missing skip");
             return self.skip_or(self.setup.missing, missing);
         };
         if !clamps && !(lower..=upper).contains(&value) {
-            let (lower, upper) = (request.grid.format(lower.into()), request.grid.format(upper.into()));
+            let (lower, upper) = (grid.format(lower.into()), grid.format(upper.into()));
             let problem = format!("is outside the bounds {lower} to {upper}; widen them, or use --out-of-bounds clamp");
             return Err(event.bad_cell(Role::Value, problem).into());
         }
@@ -192,37 +201,17 @@ impl<'a> Ingest<'a> {
     }
 
     /// Adds an event whose turn it is, unless its person has had enough.
-    fn take(&mut self, placed: Placed) -> Result<()> {
-        if placed.step > self.setup.last_step {
+    fn take(&mut self, placed: Placed<S::Key>) -> Result<()> {
+        if placed.step > self.last_step {
             return Ok(()); // published later, from the same data
         }
+        self.steps.close_through(placed.step - 1)?;
         if let (Some(persons), Some(id)) = (&mut self.persons, placed.person)
             && !persons.keep(id, placed.step)
         {
-            return self.close_through(placed.step - 1);
+            return Ok(());
         }
-        self.close_through(placed.step - 1)?;
-        self.streams.add(placed.group, placed.value)?;
-        self.open[placed.group] += placed.value; // fits: the stream has just checked the larger running sum
-        Ok(())
-    }
-
-    fn close_through(&mut self, step: u64) -> Result<()> {
-        while self.streams.step() < step {
-            if self.streams.step().is_multiple_of(1024) && self.cancelled.load(Ordering::Relaxed) {
-                return Err(Cancelled.into());
-            }
-            self.digest.close_step(&self.open)?;
-            match &mut self.streams {
-                Streams::Total(stream) => {
-                    let release = stream.tick()?;
-                    self.emitter.step(self.setup, &[release], &self.open)?;
-                }
-                Streams::Groups(streams) => self.emitter.step(self.setup, streams.tick()?, &self.open)?,
-            }
-            self.open.fill(0);
-        }
-        Ok(())
+        self.steps.add(placed.key, placed.value)
     }
 }
 
@@ -235,22 +224,6 @@ fn multiple(event: &Event<'_>, grid: Grid, clamps: bool) -> Result<Option<i64>, 
             Ok(Some(if negative { i64::MIN } else { i64::MAX }))
         }
         _ => event.multiple_of(grid),
-    }
-}
-
-impl Streams {
-    fn step(&self) -> u64 {
-        match self {
-            Self::Total(stream) => stream.step(),
-            Self::Groups(streams) => streams.step(),
-        }
-    }
-
-    fn add(&mut self, group: usize, value: i64) -> evertally::Result<()> {
-        match self {
-            Self::Total(stream) => stream.add(value),
-            Self::Groups(streams) => streams.add(group, value),
-        }
     }
 }
 

@@ -1,0 +1,103 @@
+//! What a ledger accepts and refuses.
+
+use super::*;
+
+/// A release of daily sums under one of many plans.
+fn run(key_path: &Path, name: &str, plan: u64, steps: &[i64]) -> Result<()> {
+    let budget = evertally::budget::Budget::Pure(evertally::budget::Epsilon::new(1.0)?);
+    let plan = evertally::plan::PlanRequest::count(100 + plan, budget).plan()?;
+    let key = keyfile::read(key_path)?;
+    let ledger = Ledger::open(key_path, &key, None, &AtomicBool::new(false))?;
+    let mut stream = ledger.stream(&key, &name.parse()?, &plan, steps.len() as u64)?;
+    steps.iter().try_for_each(|sum| stream.close_step(&[*sum]))?;
+    ledger.record(&stream).map(drop)
+}
+
+#[test]
+fn the_same_data_may_be_repeated_and_extended_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("k.key");
+    new_key(&key).unwrap();
+    let refused = |name, plan, steps: &[i64]| run(&key, name, plan, steps).unwrap_err().to_string();
+    run(&key, "s", 1, &[1, 2, 3]).unwrap();
+    run(&key, "s", 1, &[1, 2, 3]).unwrap();
+    run(&key, "s", 1, &[1, 2, 3, 4, 5]).unwrap();
+    run(&key, "s", 1, &[1, 2, 3]).unwrap();
+    assert!(refused("s", 1, &[1, 2, 4]).contains("different data"));
+    assert!(refused("s", 1, &[1, 2, 3, 4, 6]).contains("up to step 5 from different data"));
+    assert!(refused("s", 1, &[0, 2, 3, 4, 5, 6]).contains("step 3"));
+    assert!(refused("s", 1, &[1, 2, 3, 4]).contains("nothing can be compared"));
+    let message = refused("s", 2, &[1, 2, 3]);
+    assert!(message.contains("another plan (it had horizon = 101"), "{message}");
+    assert!(message.contains("this run has horizon = 102"), "{message}");
+    run(&key, "t", 2, &[7]).unwrap();
+    // The refused runs have changed nothing.
+    run(&key, "s", 1, &[1, 2, 3, 4, 5, 6]).unwrap();
+}
+
+/// Steps without items leave no trace, however they are closed; everything else does.
+#[test]
+fn items_are_told_apart_by_step_name_and_sum() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("k.key");
+    new_key(&key).unwrap();
+    type Steps<'a> = &'a [(&'a [(&'a str, i64)], u64)];
+    let close = |steps: Steps<'_>| {
+        let budget = evertally::budget::Budget::Pure(evertally::budget::Epsilon::new(1.0)?);
+        let plan = evertally::plan::PlanRequest::count(100, budget).plan()?;
+        let secret = keyfile::read(&key)?;
+        let ledger = Ledger::open(&key, &secret, None, &AtomicBool::new(false))?;
+        let last = steps.last().unwrap().1;
+        let mut stream = ledger.stream(&secret, &"s".parse()?, &plan, last)?;
+        for (items, through) in steps {
+            let items: Vec<_> = items.iter().map(|(name, sum)| (name.as_bytes().into(), *sum)).collect();
+            stream.close_items(&items, *through)?;
+        }
+        ledger.record(&stream).map(drop)
+    };
+    let ab: &[(&str, i64)] = &[("a", 1), ("b", 2)];
+    close(&[(ab, 5), (&[], 6)]).unwrap();
+    close(&[(ab, 1), (&[], 6)]).unwrap();
+    close(&[(ab, 2), (&[], 4), (&[], 6), (&[("c", 1)], 9)]).unwrap();
+    close(&[(ab, 6), (&[("c", 1)], 7), (&[], 9)]).unwrap();
+    for wrong in [&[("a", 1), ("b", 3)][..], &[("a", 1)], &[("ab", 2)], &[("a", 1), ("c", 2)], &[]] {
+        assert!(close(&[(wrong, 9)]).unwrap_err().to_string().contains("step 6 from different data"));
+    }
+    assert!(close(&[(&[], 1), (ab, 9)]).unwrap_err().to_string().contains("different data"));
+    assert!(close(&[(ab, 7), (&[("c", 1)], 9)]).unwrap_err().to_string().contains("step 9"));
+    let secret = keyfile::read(&key).unwrap();
+    let ledger = Ledger::open(&key, &secret, None, &AtomicBool::new(false)).unwrap();
+    assert_eq!((ledger.last_published(&"s".parse().unwrap()), ledger.last_published(&"t".parse().unwrap())), (9, 0));
+}
+
+/// A symbolic link to the key leads to the same ledger; a second name of the same file is refused.
+#[cfg(unix)]
+#[test]
+fn links_to_a_key_do_not_get_around_its_ledger() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    new_key(&path("k.key")).unwrap();
+    run(&path("k.key"), "s", 1, &[1, 2]).unwrap();
+    std::os::unix::fs::symlink(path("k.key"), path("link.key")).unwrap();
+    assert!(run(&path("link.key"), "s", 1, &[1, 3]).unwrap_err().to_string().contains("different data"));
+    std::fs::hard_link(path("k.key"), path("hard.key")).unwrap();
+    assert!(run(&path("hard.key"), "s", 1, &[1, 3]).unwrap_err().to_string().contains("several names"));
+}
+
+#[test]
+fn damaged_and_foreign_ledgers_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (folder.path().join("a.key"), folder.path().join("b.key"));
+    new_key(&a).unwrap();
+    new_key(&b).unwrap();
+    run(&a, "s", 1, &[1]).unwrap();
+    std::fs::copy(folder.path().join("a.key.ledger"), folder.path().join("b.key.ledger")).unwrap();
+    assert!(run(&b, "s", 1, &[1]).unwrap_err().to_string().contains("another key"));
+    std::fs::write(folder.path().join("a.key.ledger"), "{").unwrap();
+    assert!(run(&a, "s", 1, &[1]).unwrap_err().to_string().contains("damaged"));
+    // A key that lost its ledger could repeat its noise, and a ledger that lost its key is not taken over.
+    std::fs::remove_file(folder.path().join("a.key.ledger")).unwrap();
+    assert!(run(&a, "s", 1, &[1]).unwrap_err().to_string().contains("no ledger"));
+    std::fs::remove_file(&b).unwrap();
+    assert!(new_key(&b).unwrap_err().to_string().contains("a key that was here"));
+}

@@ -1,0 +1,230 @@
+//! The outputs of a run: table, pictures, report and plan, written together.
+
+use super::counting::Answer;
+use super::questions::{Asked, Questions};
+use super::setup::Setup;
+use crate::output::{Amount, OutputFile, Publication, ReleaseRow, TableWriter};
+use crate::plot::{MAX_SHOWN, Plot, Point, Ranked, Ranking, Series, TimeLabels, ranking_svg, svg};
+use crate::publish::{Beside, Extent, Report, SketchFacts};
+use anyhow::{Context, Result};
+use evertally::decimal::Grid;
+use evertally::noise::SecretKey;
+use evertally::plan::Intervals;
+use evertally::sketch::CountSketch;
+
+/// How many items a ranking shows at most.
+const MOST_RANKED: usize = 30;
+/// Points kept of each drawn curve; pictures are narrower than this.
+const MAX_POINTS: usize = 16_384;
+/// Decimal digits of an estimate behind those of the grid, where noise is finer than the grid: as those of a release.
+const EXTRA_DIGITS: u8 = 4;
+/// Numbers up to here count units without gaps in a double.
+const EXACT: f64 = (1u64 << 53) as f64;
+
+/// Writes the table, and keeps what the picture needs.
+pub(super) struct Emitter<'a> {
+    setup: &'a Setup,
+    questions: &'a Questions,
+    table: TableWriter<OutputFile>,
+    intervals: Intervals,
+    /// A step and its half-width in steps of the grid.
+    half_width: (u64, i128),
+    picture: Picture,
+    time: String,
+}
+
+/// What is drawn.
+enum Picture {
+    /// The first items over time, by their place in the file; every how many answers of one a point is kept.
+    Curves { series: Vec<(usize, Series)>, stride: usize, passed: usize },
+    /// Answers below each other, and how many there are.
+    Ranking { items: Vec<Ranked>, total: usize },
+}
+
+/// An answer as it is published.
+struct Row {
+    text: String,
+    value: f64,
+    lower: f64,
+    upper: f64,
+    half_width: f64,
+}
+
+impl<'a> Emitter<'a> {
+    pub(super) fn new(setup: &'a Setup, questions: &'a Questions, publication: &mut Publication) -> Result<Self> {
+        let out = publication.add(&setup.stream.out)?;
+        let picture = match questions.is_series() && matches!(questions.asked, Asked::Each) {
+            true => {
+                let stride = questions.step_count().div_ceil(MAX_POINTS);
+                Picture::Curves { series: Vec::new(), stride, passed: 0 }
+            }
+            false => Picture::Ranking { items: Vec::new(), total: 0 },
+        };
+        Ok(Self {
+            table: TableWriter::new(setup.stream.output_format, &setup.table, out)?,
+            intervals: CountSketch::intervals(&setup.plan, setup.stream.confidence)?,
+            half_width: (0, 0),
+            picture,
+            time: String::new(),
+            setup,
+            questions,
+        })
+    }
+
+    /// Writes all answers, in the order of the questions and, of one item, in order of time; the heaviest of a step in their
+    /// own order.
+    pub(super) fn answers(&mut self, mut answers: Vec<Answer>) -> Result<()> {
+        if matches!(self.questions.asked, Asked::Each) {
+            answers.sort_by_key(|answer| answer.item); // stable: steps stay in order
+        }
+        answers.iter().try_for_each(|answer| self.answer(answer))
+    }
+
+    fn answer(&mut self, answer: &Answer) -> Result<()> {
+        let calendar = &self.setup.stream.calendar;
+        let (row, step) = (self.row(answer)?, answer.estimate.step);
+        self.time.clear();
+        calendar.write_time(calendar.start_of(step), &mut self.time);
+        let tuple = &self.questions.tuples[answer.item];
+        let texts: Vec<&str> = tuple.iter().map(String::as_str).collect();
+        self.table.write(&ReleaseRow {
+            time: &self.time,
+            groups: &texts,
+            step,
+            value: Amount { text: &row.text, number: row.value },
+            std_error: answer.estimate.noise_std_error,
+            lower: row.lower,
+            upper: row.upper,
+        })?;
+        let last = step == self.questions.last_step();
+        match &mut self.picture {
+            Picture::Curves { series, stride, passed } => {
+                if series.last().is_none_or(|(item, _)| *item != answer.item) && series.len() < MAX_SHOWN {
+                    series.push((answer.item, Series { name: tuple.join(", "), points: vec![] }));
+                    *passed = 0;
+                }
+                *passed += 1;
+                if let Some((item, series)) = series.last_mut()
+                    && *item == answer.item
+                    && (passed.is_multiple_of(*stride) || last)
+                {
+                    let at = calendar.end_of(step).micros() as f64 / 1e6;
+                    let Row { value, lower, upper, .. } = row;
+                    series.points.push(Point { at, value, lower, upper, truth: None });
+                }
+            }
+            // Queries may each have a time of their own; candidates are compared at the last.
+            Picture::Ranking { items, total } if last || matches!(self.questions.asked, Asked::Each) => {
+                *total += 1;
+                if items.len() < MOST_RANKED {
+                    items.push(Ranked { name: tuple.join(", "), value: row.value, half_width: row.half_width });
+                }
+            }
+            Picture::Ranking { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, answer: &Answer) -> Result<Row> {
+        let (step, value) = (answer.estimate.step, answer.estimate.value);
+        if self.half_width.0 != step {
+            let half = self.intervals.half_width(step);
+            self.half_width = (step, i128::try_from(half).context("the interval is too wide to write")?);
+        }
+        let half = self.half_width.1;
+        let grid = self.setup.stream.plan.request().grid;
+        let (unit, fine) = match grid.finer(EXTRA_DIGITS) {
+            Some(finer) if self.setup.plan.lazy().fraction_bits() > 0 => (finer, 10i128.pow(EXTRA_DIGITS.into())),
+            _ => (grid, 1),
+        };
+        let half_width = grid.to_f64(half);
+        let (text, value, lower, upper) = match multiple_of(unit, value) {
+            Some(multiple) => {
+                let shifted = |by: i128| unit.to_f64(multiple.saturating_add(by.saturating_mul(fine)));
+                (unit.format(multiple), shifted(0), shifted(-half), shifted(half))
+            }
+            None => (value.to_string(), value, value - half_width, value + half_width),
+        };
+        Ok(Row { text, value, lower, upper, half_width })
+    }
+
+    /// Ends the table and writes everything beside it.
+    pub(super) fn finish(self, key: &SecretKey, collisions: Option<f64>, publication: &mut Publication) -> Result<()> {
+        let setup = self.setup;
+        self.table.finish()?.finish()?;
+        if setup.stream.out.as_os_str() == "-" {
+            return Ok(());
+        }
+        let sketch = Some(facts(setup, self.questions, collisions)?);
+        let report = Report::new(&setup.stream, key, Extent { groups: None, sketch });
+        let mut beside = Beside { setup: &setup.stream, publication };
+        beside.put_report(&report)?;
+        if setup.stream.plot {
+            let picture = match self.picture {
+                Picture::Curves { series, .. } => svg(&curves(setup, self.questions, &report, series))?,
+                Picture::Ranking { items, total } => {
+                    ranking_svg(&ranking(setup, self.questions, &report, items, total))?
+                }
+            };
+            beside.put_picture("", &picture)?;
+        }
+        Ok(())
+    }
+}
+
+/// Which multiple of the unit a double stands for; `None` beyond those that it tells apart.
+fn multiple_of(unit: Grid, value: f64) -> Option<i128> {
+    let multiple = (value / unit.to_f64(1)).round();
+    (multiple.abs() < EXACT).then_some(multiple as i128)
+}
+
+/// What the report says of the sketch.
+fn facts(setup: &Setup, questions: &Questions, collisions: Option<f64>) -> Result<SketchFacts> {
+    Ok(SketchFacts {
+        kind: "count sketch".to_owned(),
+        rows: setup.rows.rows(),
+        width: setup.rows.width(),
+        key_columns: setup.stream.columns.groups.clone(),
+        hashing: "functions that only the secret key tells",
+        max_cell_std_error: setup.stream.plan.max_std_error(),
+        answers: questions.in_words(),
+        collision_std_error: collisions,
+        error: setup.errors()?,
+    })
+}
+
+/// The first items as curves over time.
+fn curves(setup: &Setup, questions: &Questions, report: &Report, series: Vec<(usize, Series)>) -> Plot {
+    Plot {
+        title: setup.stream.title.clone(),
+        subtitle: report.headline(),
+        y_label: format!(
+            "Estimated {} since {}; intervals of the noise",
+            setup.stream.quantity(),
+            setup.stream.start_in_words()
+        ),
+        footer: report.promise(),
+        time_labels: TimeLabels::Calendar(setup.stream.calendar.zone().time_zone().clone()),
+        confidence: setup.stream.confidence,
+        series: series.into_iter().map(|(_, series)| series).collect(),
+        total_groups: questions.items.len(),
+        unsafe_truth: false,
+    }
+}
+
+/// The first answers of the last step, below each other.
+fn ranking(setup: &Setup, questions: &Questions, report: &Report, items: Vec<Ranked>, total: usize) -> Ranking {
+    let calendar = &setup.stream.calendar;
+    let one_step = questions.step_count() == 1 || !matches!(questions.asked, Asked::Each);
+    let last = calendar.format(calendar.start_of(questions.last_step()));
+    let when = if one_step { format!(" up to the end of {last}") } else { String::new() };
+    Ranking {
+        title: setup.stream.title.clone(),
+        subtitle: report.headline(),
+        label: format!("Estimated {} since {}{when}", setup.stream.quantity(), setup.stream.start_in_words()),
+        footer: report.promise(),
+        confidence: setup.stream.confidence,
+        items,
+        total,
+    }
+}

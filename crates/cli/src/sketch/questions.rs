@@ -1,0 +1,259 @@
+//! What is asked of a sketch: which items, and when.
+
+use super::options::SketchArgs;
+use crate::failure::usage;
+use crate::input::{Columns, Event, Progress, ReadOptions, Role, for_each_event};
+use crate::publish::{encode, parse_time, time_parser};
+use crate::steps::{Instant, StepCalendar, TimeParser};
+use anyhow::Result;
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+/// The most answers of a run.
+const MOST_ANSWERS: u64 = 20_000_000;
+
+/// What is asked of which items.
+#[derive(Clone, Debug)]
+pub(super) enum Asked {
+    /// Each item's count.
+    Each,
+    /// The heaviest items: at most so many, with an estimate of at least so much.
+    Heaviest { top: Option<usize>, threshold: Option<f64> },
+}
+
+/// Items and the steps at which they are asked for.
+#[derive(Debug)]
+pub(super) struct Questions {
+    pub(super) asked: Asked,
+    /// The texts of every item, one a key column.
+    pub(super) tuples: Vec<Vec<String>>,
+    /// Their bytes: no two tuples have the same.
+    pub(super) items: Vec<Box<[u8]>>,
+    /// Which items are asked for at which step.
+    schedule: Schedule,
+}
+
+#[derive(Debug)]
+enum Schedule {
+    /// All of them, at all of these.
+    All(Vec<u64>),
+    /// Each at its own.
+    Own(BTreeMap<u64, Vec<usize>>),
+}
+
+impl Questions {
+    /// What the flags ask, and of which file; `None` where nothing is asked.
+    pub(super) fn asked(args: &SketchArgs) -> Result<Option<(Asked, PathBuf)>> {
+        let limited = args.top.is_some() || args.threshold.is_some();
+        let heaviest = Asked::Heaviest { top: args.top, threshold: args.threshold };
+        if args.top == Some(0) {
+            return Err(usage("--top 0 asks for nothing; give at least 1"));
+        }
+        if args.threshold.is_some_and(|threshold| !threshold.is_finite()) {
+            return Err(usage("--threshold is not a finite number"));
+        }
+        match (&args.queries, &args.candidates) {
+            (Some(_), Some(_)) => Err(usage("give either --queries or --candidates, not both")),
+            (Some(_), None) if limited => {
+                Err(usage("--top and --threshold choose among --candidates; with --queries each item is answered"))
+            }
+            (None, Some(_)) if !limited => {
+                Err(usage("--candidates needs --top or --threshold: how many, or how heavy; else use --queries"))
+            }
+            (None, Some(_)) if args.at_column.is_some() => {
+                Err(usage("--at-column is for --queries; candidates are compared at the same steps: use --at"))
+            }
+            (None, None) if limited || args.at_column.is_some() => {
+                Err(usage("--top, --threshold and --at-column need a file of items: --candidates or --queries"))
+            }
+            (Some(path), None) => Ok(Some((Asked::Each, path.clone()))),
+            (None, Some(path)) => Ok(Some((heaviest, path.clone()))),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Reads the items, and finds the steps; none after the last of `span` can be asked for.
+    pub(super) fn read(
+        args: &SketchArgs,
+        (asked, path): (Asked, PathBuf),
+        columns: &[String],
+        span: Span<'_>,
+        reading: &ReadOptions,
+    ) -> Result<Self> {
+        let mut times = time_parser(&args.stream);
+        let steps = steps(args, span, &mut times)?;
+        let distinct = matches!(asked, Asked::Heaviest { .. });
+        let reader =
+            Reader { distinct, at_column: args.at_column.as_ref(), span, times, seen: HashSet::new(), found: vec![] };
+        let found = reader.read(&path, columns, reading)?;
+        if found.is_empty() {
+            return Err(usage(format!("{}: it names no item", path.display())));
+        }
+        let schedule = if args.at_column.is_some() {
+            let mut own = BTreeMap::<u64, Vec<usize>>::new();
+            found.iter().enumerate().for_each(|(item, (_, step))| own.entry(*step).or_default().push(item));
+            Schedule::Own(own)
+        } else {
+            let answers = steps.len() as u64 * found.len() as u64; // fits: both are in memory, and steps are limited
+            if answers > MOST_ANSWERS {
+                return Err(usage(format!(
+                    "these are {answers} questions, more than {MOST_ANSWERS}; ask for fewer steps or items"
+                )));
+            }
+            Schedule::All(steps)
+        };
+        let tuples: Vec<Vec<String>> = found.into_iter().map(|(tuple, _)| tuple).collect();
+        let items = tuples.iter().map(|tuple| encode(tuple).into()).collect();
+        Ok(Self { asked, tuples, items, schedule })
+    }
+
+    /// The last step that is asked for.
+    pub(super) fn last_step(&self) -> u64 {
+        match &self.schedule {
+            Schedule::All(steps) => *steps.last().expect("some step is asked for"),
+            Schedule::Own(steps) => *steps.keys().next_back().expect("some item is asked for"),
+        }
+    }
+
+    /// At how many steps something is asked.
+    pub(super) fn step_count(&self) -> usize {
+        match &self.schedule {
+            Schedule::All(steps) => steps.len(),
+            Schedule::Own(steps) => steps.len(),
+        }
+    }
+
+    /// Whether items are asked for at several steps each.
+    pub(super) fn is_series(&self) -> bool {
+        matches!(&self.schedule, Schedule::All(steps) if steps.len() > 1)
+    }
+
+    /// The first step after one at which something is asked.
+    pub(super) fn next_after(&self, step: u64) -> Option<u64> {
+        match &self.schedule {
+            Schedule::All(steps) => steps.get(steps.partition_point(|s| *s <= step)).copied(),
+            Schedule::Own(steps) => steps.range(step + 1..).next().map(|(step, _)| *step),
+        }
+    }
+
+    /// The items that are asked for at a step, by their place in the file.
+    pub(super) fn items_at(&self, step: u64) -> Vec<usize> {
+        match &self.schedule {
+            Schedule::All(steps) if steps.binary_search(&step).is_ok() => (0..self.items.len()).collect(),
+            Schedule::All(_) => vec![],
+            Schedule::Own(steps) => steps.get(&step).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// What is asked, in words.
+    pub(super) fn in_words(&self) -> String {
+        let plural = |n: usize, what: &str| if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") };
+        let (items, steps) = (self.items.len(), plural(self.step_count(), "step"));
+        match &self.asked {
+            Asked::Each if self.is_series() => format!("{} at {steps} each", plural(items, "item")),
+            Asked::Each => format!("{} at {steps}", plural(items, "item")),
+            Asked::Heaviest { top, threshold } => {
+                let most = top.map_or("those".to_owned(), |top| format!("the {top} heaviest"));
+                let least = threshold.map_or(String::new(), |x| format!(" with an estimate of at least {x}"));
+                format!("{most} of {}{least}, at {steps}", plural(items, "candidate"))
+            }
+        }
+    }
+}
+
+/// The steps that can be asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Span<'a> {
+    pub(super) calendar: &'a StepCalendar,
+    pub(super) last_step: u64,
+}
+
+/// The steps that flags ask for, rising.
+fn steps(args: &SketchArgs, span: Span<'_>, times: &mut TimeParser) -> Result<Vec<u64>> {
+    let last_step = span.last_step;
+    let mut steps = match (&args.at, args.every_query, &args.at_column) {
+        (None, None, _) => vec![last_step],
+        (Some(texts), None, None) => {
+            let of = |text: &String| {
+                let instant = parse_time("--at", text, times)?;
+                span.step_at(instant).map_err(|problem| usage(format!("--at `{text}` {problem}")))
+            };
+            texts.iter().map(of).collect::<Result<Vec<u64>>>()?
+        }
+        (None, Some(0), None) => return Err(usage("--every-query 0 asks for no step; give at least 1")),
+        (None, Some(every), None) => {
+            if last_step / every > MOST_ANSWERS {
+                return Err(usage(format!("--every-query {every} asks for more than {MOST_ANSWERS} steps")));
+            }
+            // fits: the last multiple is at most the last step, which is below 2^63.
+            (1..=last_step / every).map(|k| k * every).chain([last_step]).collect()
+        }
+        _ => return Err(usage("give one of --at, --at-column and --every-query")),
+    };
+    steps.sort_unstable();
+    steps.dedup();
+    if steps.is_empty() { Err(usage("--at names no time")) } else { Ok(steps) }
+}
+
+impl Span<'_> {
+    /// The step that a time is in; the problem in words if none that can be asked for.
+    fn step_at(self, instant: Instant) -> std::result::Result<u64, String> {
+        match self.calendar.step_of(instant) {
+            Some(step) if step <= self.last_step => Ok(step),
+            Some(_) => Err("is after the steps that --through publishes".to_owned()),
+            None => {
+                let time = |instant| self.calendar.format(instant);
+                let (start, end) = (time(self.calendar.start()), time(self.calendar.end()));
+                Err(format!("is outside the horizon, {start} to {end}"))
+            }
+        }
+    }
+}
+
+/// Reads a file of items.
+struct Reader<'a> {
+    /// Whether no item may stand in the file twice.
+    distinct: bool,
+    /// The column with the time of each item, if they have times of their own.
+    at_column: Option<&'a String>,
+    span: Span<'a>,
+    times: TimeParser,
+    seen: HashSet<Vec<u8>>,
+    found: Vec<(Vec<String>, u64)>,
+}
+
+impl Reader<'_> {
+    /// The items of a file, each with the step of its own, or 0.
+    fn read(mut self, path: &Path, columns: &[String], reading: &ReadOptions) -> Result<Vec<(Vec<String>, u64)>> {
+        // The reader wants a time column; where there is none, the cell of a key column stands there and is not looked at.
+        let time = self.at_column.unwrap_or(&columns[0]).clone();
+        let columns = Columns { time, groups: columns.to_vec(), ..Columns::default() };
+        let reading = ReadOptions { format: None, ..reading.clone() };
+        let (hidden, running) = (Progress::hidden(), AtomicBool::new(false));
+        for_each_event(&[path.to_owned()], &columns, &reading, &hidden, &running, &mut |row| self.row(row))?;
+        Ok(self.found)
+    }
+
+    fn row(&mut self, row: &Event<'_>) -> Result<()> {
+        let (mut tuple, mut text) = (Vec::with_capacity(row.group_count()), String::new());
+        for (column, field) in row.groups().enumerate() {
+            let Some(cell) = field.text(&mut text) else {
+                return Err(row.error(Role::Group(column), "the item has no name in this column").into());
+            };
+            tuple.push(cell.to_owned());
+        }
+        if self.distinct && !self.seen.insert(encode(&tuple)) {
+            return Err(row.error(Role::Group(0), "this candidate stands in the file twice; name it once").into());
+        }
+        let step = match self.at_column {
+            None => 0,
+            Some(_) => {
+                let instant = self.times.parse_event(row)?;
+                self.span.step_at(instant).map_err(|problem| row.bad_cell(Role::Time, problem))?
+            }
+        };
+        self.found.push((tuple, step));
+        Ok(())
+    }
+}

@@ -1,0 +1,386 @@
+//! `evertally sketch` end to end: answers, their ledger, and what is refused.
+
+mod common;
+
+use common::{Bench, Run, table};
+use std::path::Path;
+
+/// Visits over three days: who, which page, from where.
+const VISITS: &str = "time,who,page,country,amount\n\
+    2024-01-01T08:00:00Z,ann,home,DK,1.5\n\
+    2024-01-01T09:00:00Z,ann,home,DK,2\n\
+    2024-01-01T10:00:00Z,bob,home,SE,-1\n\
+    2024-01-02T08:00:00Z,ann,shop,DK,0.25\n\
+    2024-01-02T09:00:00Z,bob,home,DK,7\n\
+    2024-01-03T08:00:00Z,ann,home,DK,3\n";
+
+/// Four items, of which the last two do not occur.
+const ITEMS: &str = "page,country\nhome,DK\nhome,SE\nshop,SE\nh,omeDK\n";
+
+const SKETCH: [&str; 12] = [
+    "sketch",
+    "visits.csv",
+    "--key",
+    "my.key",
+    "--start",
+    "2024-01-01",
+    "--end",
+    "2024-01-04",
+    "--every",
+    "1d",
+    "--key-columns",
+    "page,country",
+];
+
+/// Next to no noise: answers are exact up to a hundredth. So wide a table that collisions in three of five rows do not happen.
+const EXACT: [&str; 5] = ["--rho", "1000000", "--allow-weak-budget", "--width", "4294967296"];
+
+fn ready() -> Bench {
+    let bench = Bench::new();
+    bench.write("visits.csv", VISITS).write("items.csv", ITEMS);
+    bench
+}
+
+fn sketch(bench: &Bench, more: &[&str]) -> Run {
+    bench.run(&[&SKETCH[..], more].concat())
+}
+
+fn noisy(bench: &Bench, more: &[&str]) -> Run {
+    sketch(bench, &[&["--epsilon", "1", "--width", "1000", "--out", "answers.csv"], more].concat())
+}
+
+/// Must be refused: status 2, one message, nothing new on disk. Returns the message.
+fn refused(bench: &Bench, more: &[&str]) -> String {
+    let before = bench.files();
+    let run = noisy(bench, more);
+    assert_eq!(run.code, 2, "{more:?}: {}", run.stderr);
+    assert_eq!(bench.files(), before, "{more:?} left something behind");
+    assert!(run.stderr.starts_with("error: ") && run.stdout.is_empty(), "{}", run.stderr);
+    run.stderr
+}
+
+/// Runs under a stream name of its own, and returns the rows of the table without its header: columns but for the errors, and
+/// the estimate rounded to hundredths.
+fn exact(bench: &Bench, stream: &str, more: &[&str]) -> Vec<String> {
+    let own = ["--stream", stream, "--out", "exact.csv", "--no-plot"];
+    let run = sketch(bench, &[&EXACT[..], &own, more].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let row = |row: &Vec<String>| {
+        let cells = row.len() - 4;
+        let estimate: f64 = row[cells].parse().unwrap();
+        assert!((row[cells + 2].parse::<f64>().unwrap()..=row[cells + 3].parse().unwrap()).contains(&estimate));
+        format!("{} {}", row[..cells].join(" "), (estimate * 100.0).round() / 100.0)
+    };
+    table(&bench.read("exact.csv"))[1..].iter().map(row).collect()
+}
+
+#[test]
+fn without_noise_answers_are_exact_counts() {
+    let bench = ready();
+    let last = exact(&bench, "a", &["--queries", "items.csv"]);
+    assert_eq!(
+        last,
+        ["2024-01-03 home DK 3 4", "2024-01-03 home SE 3 1", "2024-01-03 shop SE 3 0", "2024-01-03 h omeDK 3 0"]
+    );
+    bench.write("one.csv", "country,page\nDK,home\n");
+    let series = exact(&bench, "b", &["--queries", "one.csv", "--every-query", "1"]);
+    assert_eq!(series, ["2024-01-01 home DK 1 2", "2024-01-02 home DK 2 3", "2024-01-03 home DK 3 4"]);
+    let every_two = exact(&bench, "c", &["--queries", "one.csv", "--every-query", "2"]);
+    assert_eq!(every_two, ["2024-01-02 home DK 2 3", "2024-01-03 home DK 3 4"]);
+    let at = exact(&bench, "d", &["--queries", "one.csv", "--at", "2024-01-02T23:00:00Z,2024-01-01"]);
+    assert_eq!(at, ["2024-01-01 home DK 1 2", "2024-01-02 home DK 2 3"]);
+    bench.write("when.jsonl", "{\"when\":\"2024-01-02\",\"page\":\"shop\",\"country\":\"DK\"}\n{\"when\":\"2024-01-01\",\"page\":\"home\",\"country\":\"DK\"}\n");
+    let own = exact(&bench, "e", &["--queries", "when.jsonl", "--at-column", "when"]);
+    assert_eq!(own, ["2024-01-02 shop DK 2 1", "2024-01-01 home DK 1 2"]);
+    let through = exact(&bench, "f", &["--queries", "one.csv", "--through", "2024-01-03"]);
+    assert_eq!(through, ["2024-01-02 home DK 2 3"]);
+}
+
+#[test]
+fn persons_are_bounded_and_values_clamped_as_in_a_release() {
+    let bench = ready();
+    bench.write("one.csv", "page,country\nhome,DK\nhome,SE\n");
+    let queries = ["--queries", "one.csv"];
+    let bounded = |stream: &str, more: &[&str]| exact(&bench, stream, &[&queries[..], more].concat());
+    let person = ["--person", "who", "--max-events", "2"];
+    assert_eq!(bounded("a", &person), ["2024-01-03 home DK 3 3", "2024-01-03 home SE 3 1"]);
+    let dense = [&["--person", "who", "--max-events", "3", "--max-events-per-step", "1"][..]].concat();
+    assert_eq!(bounded("b", &dense), ["2024-01-03 home DK 3 3", "2024-01-03 home SE 3 1"]);
+    let sum = ["--value", "amount", "--bounds=-0.5,4", "--grid", "0.25"];
+    assert_eq!(bounded("c", &sum), ["2024-01-03 home DK 3 10.5", "2024-01-03 home SE 3 -0.5"]);
+}
+
+#[test]
+fn a_run_has_a_table_a_picture_a_report_and_a_plan() {
+    let bench = ready();
+    let run = noisy(&bench, &["--queries", "items.csv", "--title", "Visits", "--json"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let summary: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!((&summary["answers"], &summary["width"]), (&4.into(), &1000.into()));
+    assert!(summary["max_std_error"].as_f64().unwrap() > 1.0);
+    let rows = table(&bench.read("answers.csv"));
+    assert_eq!(rows[0], ["time", "page", "country", "step", "estimate", "std_error", "lower", "upper"]);
+    for row in &rows[1..] {
+        let [value, error, lower, upper]: [f64; 4] = std::array::from_fn(|i| row[i + 4].parse().unwrap());
+        assert!(lower <= value && value <= upper && error > 1.0 && (value - lower - upper + value).abs() < 1e-9);
+        assert!(error <= summary["max_std_error"].as_f64().unwrap() * (1.0 + 1e-9));
+    }
+    let markdown = bench.read("answers.report.md");
+    for part in
+        ["# Privacy report: Visits", "1-differentially private", "5 rows of 1000 cells", "page, country", "collisions"]
+    {
+        assert!(markdown.contains(part), "{part}: {markdown}");
+    }
+    let report: serde_json::Value = serde_json::from_str(&bench.read("answers.report.json")).unwrap();
+    assert_eq!(report["sketch"]["key_columns"], serde_json::json!(["page", "country"]));
+    assert_eq!(report["guarantee"]["pure_epsilon"], 1.0);
+    let plan: evertally::plan::Plan = toml::from_str(&bench.read("answers.plan.toml")).unwrap();
+    assert_eq!((plan.request().sums_per_event, plan.horizon()), (5, 3));
+    assert!(bench.read("answers.svg").contains("Visits"));
+    assert!(std::fs::read(bench.path("answers.png")).unwrap().starts_with(b"\x89PNG"));
+    // A series is drawn as curves.
+    assert_eq!(noisy(&bench, &["--queries", "items.csv", "--every-query", "1"]).code, 0);
+    assert!(bench.read("answers.svg").contains("Half-width"));
+    for out in ["answers.jsonl", "answers.parquet"] {
+        let run = sketch(&bench, &["--epsilon", "1", "--width", "1000", "--queries", "items.csv", "--out", out]);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+    }
+    assert!(bench.read("answers.jsonl").contains("\"estimate\":"));
+}
+
+/// Other questions to the same data get answers that agree with all earlier ones, whatever is asked beside them.
+#[test]
+fn answers_do_not_depend_on_other_questions() {
+    let bench = ready();
+    assert_eq!(noisy(&bench, &["--queries", "items.csv", "--every-query", "1"]).code, 0);
+    let first = table(&bench.read("answers.csv"));
+    let bytes = std::fs::read(bench.path("answers.png")).unwrap();
+    assert_eq!(noisy(&bench, &["--queries", "items.csv", "--every-query", "1"]).code, 0);
+    assert!(first == table(&bench.read("answers.csv")) && bytes == std::fs::read(bench.path("answers.png")).unwrap());
+    bench.write("other.csv", "country,page\nNO,nowhere\nSE,shop\nDK,home\n");
+    assert_eq!(noisy(&bench, &["--queries", "other.csv", "--at", "2024-01-02"]).code, 0);
+    let second = table(&bench.read("answers.csv"));
+    assert_eq!(second.len(), 4);
+    let agreeing = second[1..].iter().filter(|row| first.contains(row)).count();
+    assert_eq!(agreeing, 2, "{first:?} {second:?}");
+    assert_eq!(noisy(&bench, &["--candidates", "items.csv", "--top", "4"]).code, 0);
+    let ranked = table(&bench.read("answers.csv"));
+    assert!(ranked.len() == 5 && ranked.iter().all(|row| first.contains(row)));
+    let spent = bench.run(&["key", "spent", "my.key", "--json"]);
+    let spent: serde_json::Value = serde_json::from_str(&spent.stdout).unwrap();
+    assert_eq!((spent["streams"].as_array().unwrap().len(), &spent["total"]["pure_epsilon"]), (1, &1.0.into()));
+}
+
+/// Sums of items, step by step, are what a stream is bound to: as far as answers were published, and no further.
+#[test]
+fn a_stream_is_bound_to_its_data_and_plan() {
+    let bench = ready();
+    let ask = |visits: &str, more: &[&str]| {
+        bench.write("visits.csv", visits);
+        noisy(&bench, &[&["--queries", "items.csv", "--no-plot"], more].concat())
+    };
+    let first = ask(VISITS, &["--at", "2024-01-02"]);
+    assert_eq!(first.code, 0, "{}", first.stderr);
+    let answers = bench.read("answers.csv");
+    // Days after those that were asked for are still open.
+    let longer = format!("{VISITS}2024-01-03T09:00:00Z,eve,home,SE,1\n");
+    for visits in [VISITS, &longer, VISITS.split_inclusive("0.25\n").next().unwrap()] {
+        let run = ask(visits, &["--at", "2024-01-02"]);
+        let whole = visits.contains("bob,home,DK");
+        assert_eq!(run.code == 0, whole, "{}", run.stderr);
+        assert_eq!(bench.read("answers.csv"), answers);
+    }
+    // The same sums in another order of arrival are the same data; the same number of other items is not.
+    let (head, rest) = VISITS.split_at(VISITS.find("2024-01-01T08").unwrap());
+    let mut lines: Vec<&str> = rest.split_inclusive('\n').collect();
+    lines.swap(0, 2);
+    assert_eq!(ask(&[head, &lines.concat()].concat(), &["--at", "2024-01-02"]).code, 0);
+    for changed in [VISITS.replacen("home,SE", "shop,SE", 1), VISITS.replacen("01-02T08", "01-01T12", 1)] {
+        let run = ask(&changed, &["--at", "2024-01-02"]);
+        assert!(run.code == 2 && run.stderr.contains("different data"), "{}", run.stderr);
+        // An earlier step shows less, and is held against the later one all the same.
+        let run = ask(&changed, &["--at", "2024-01-01"]);
+        assert!(run.code == 2 && run.stderr.contains("different data"), "{}", run.stderr);
+        assert_eq!(bench.read("answers.csv"), answers);
+    }
+    assert_eq!(ask(&longer, &["--at", "2024-01-01"]).code, 0);
+    assert_eq!(ask(&longer, &[]).code, 0);
+    assert!(ask(VISITS, &[]).stderr.contains("up to step 3 from different data"));
+    // A table of another size, other columns, or a release are other plans.
+    for more in [&["--rows", "3"][..], &["--missing", "skip"]] {
+        let run = ask(&longer, more);
+        assert!(run.code == 2 && run.stderr.contains("another plan"), "{}", run.stderr);
+    }
+    let release = [&["release", "visits.csv"], &SKETCH[2..10], &["--epsilon", "1", "--out", "counts.csv"]].concat();
+    assert!(bench.run(&release).stderr.contains("another plan"));
+    assert!(!bench.files().contains("counts.csv"));
+}
+
+#[test]
+fn the_heaviest_candidates_come_first() {
+    let bench = ready();
+    let heavy = |stream: &str, more: &[&str]| exact(&bench, stream, &[&["--candidates", "items.csv"], more].concat());
+    assert_eq!(heavy("a", &["--top", "1"]), ["2024-01-03 home DK 3 4"]);
+    assert_eq!(heavy("b", &["--threshold", "0.5"]), ["2024-01-03 home DK 3 4", "2024-01-03 home SE 3 1"]);
+    assert_eq!(heavy("c", &["--threshold", "0.5", "--top", "1"]).len(), 1);
+    assert_eq!(heavy("d", &["--threshold", "99"]), [""; 0]);
+    let twice = heavy("e", &["--top", "1", "--at", "2024-01-01,2024-01-02"]);
+    assert_eq!(twice, ["2024-01-01 home DK 1 2", "2024-01-02 home DK 2 3"]);
+    // A list that nothing reaches is drawn, too.
+    assert_eq!(noisy(&bench, &["--candidates", "items.csv", "--threshold", "1e9"]).code, 0);
+    assert!(bench.read("answers.svg").contains("no item reaches"));
+}
+
+#[test]
+fn senseless_questions_are_refused() {
+    let bench = ready();
+    bench.write("twice.csv", format!("{ITEMS}home,DK\n")).write("none.csv", "page,country\n");
+    bench
+        .write("hole.csv", "page,country\nhome,DK\nhome,\n")
+        .write("when.csv", "page,country,when\nhome,DK,2025-01-01\n");
+    for (flags, says) in [
+        (&[][..], "nothing is asked"),
+        (&["--queries", "items.csv", "--candidates", "items.csv"], "not both"),
+        (&["--queries", "items.csv", "--top", "3"], "--candidates"),
+        (&["--candidates", "items.csv"], "--top or --threshold"),
+        (&["--candidates", "items.csv", "--top", "0"], "--top 0"),
+        (&["--candidates", "items.csv", "--threshold", "inf"], "--threshold"),
+        (&["--candidates", "items.csv", "--top", "1", "--at-column", "when"], "--at-column"),
+        (&["--candidates", "twice.csv", "--top", "1"], "line 6"),
+        (&["--queries", "none.csv"], "names no item"),
+        (&["--queries", "hole.csv"], "line 3, column `country`"),
+        (&["--queries", "absent.csv"], "no such file"),
+        (&["--queries", "items.csv", "--at", "soon"], "--at `soon`"),
+        (&["--queries", "items.csv", "--at", "2025-01-01"], "outside the horizon"),
+        (&["--queries", "items.csv", "--at", "2024-01-03", "--through", "2024-01-02"], "--through"),
+        (&["--queries", "items.csv", "--every-query", "0"], "--every-query 0"),
+        (&["--queries", "items.csv", "--every-query", "1", "--at", "2024-01-01"], "one of --at"),
+        (&["--queries", "items.csv", "--at-column", "when"], "no column `when`"),
+        (&["--queries", "when.csv", "--at-column", "when"], "line 2, column `when`"),
+        (&["--queries", "items.csv", "--rows", "4"], "odd number of rows"),
+        (&["--queries", "items.csv", "--mechanism", "consistent(k=2)"], "random access"),
+        (&["--queries", "items.csv", "--noise", "gaussian"], "pure"),
+        (&["--queries", "items.csv", "--confidence", "1"], "confidence"),
+        (&["--queries", "items.csv", "--json", "--group-by", "x"], "--group-by"),
+    ] {
+        let message = refused_or_parse_error(&bench, flags);
+        assert!(message.contains(says), "{flags:?}: {message:?} lacks {says:?}");
+    }
+    let with = |at: usize, value: &str| {
+        let mut args =
+            [&SKETCH[..], &["--epsilon", "1", "--width", "0", "--queries", "items.csv", "--out", "-"]].concat();
+        (args[15], args[at]) = ("100", value);
+        bench.run(&args)
+    };
+    assert_eq!(with(15, "100").code, 0);
+    for (at, value, says) in [
+        (11, "page,page", "named twice"),
+        (11, "page,step", "`step`"),
+        (11, "page,", "empty name"),
+        (11, "page,land", "no column `land`"),
+        (15, "0", "cells, got 0"),
+        (13, "0", "epsilon"),
+    ] {
+        let run = with(at, value);
+        assert!(run.code == 2 && run.stderr.contains(says), "{value}: {}", run.stderr);
+    }
+}
+
+/// As [`refused`], for a flag that clap refuses itself, too.
+fn refused_or_parse_error(bench: &Bench, flags: &[&str]) -> String {
+    if flags.contains(&"--group-by") {
+        let run = noisy(bench, flags);
+        assert_eq!(run.code, 2);
+        return run.stderr;
+    }
+    refused(bench, flags)
+}
+
+#[test]
+fn unreadable_events_are_named_by_file_line_and_column() {
+    let bench = ready();
+    let row = |cells: &str| format!("time,who,page,country,amount\n2024-01-01,ann,home,DK,1\n{cells}\n");
+    for (content, flags, says) in [
+        (row("2024-01-02,ann,,DK,1"), &[][..], &["visits.csv, line 3, column `page`", "--missing skip"][..]),
+        (row("yesterday,ann,home,DK,1"), &[], &["line 3", "yesterday"]),
+        (row("2025-01-02,ann,home,DK,1"), &[], &["line 3", "--outside skip"]),
+        (row("2024-01-02,ann,home,DK,x"), &["--value", "amount", "--bounds", "0,9"], &["line 3", "amount", "`x`"]),
+        (row("2024-01-02,,home,DK,1"), &["--person", "who", "--max-events", "2"], &["line 3", "who"]),
+        (row("2023-01-02,ann,home,DK,1"), &["--outside", "skip", "--person", "who"], &["--max-events"]),
+        (row("2024-01-03,a,home,DK,1\n2024-01-02,a,home,DK,1"), &[], &["line 4", "--sort-buffer"]),
+    ] {
+        bench.write("visits.csv", &content);
+        let message = refused(&bench, &[&["--queries", "items.csv"], flags].concat());
+        says.iter().for_each(|part| assert!(message.contains(part), "{content:?}: {message:?} lacks {part:?}"));
+    }
+    bench.write("visits.csv", row("2024-01-02,ann,,DK,1"));
+    assert_eq!(exact(&bench, "a", &["--queries", "items.csv", "--missing", "skip"])[0], "2024-01-03 home DK 3 1");
+    // Nothing that was read is ever replaced.
+    let run = sketch(&bench, &["--epsilon", "1", "--queries", "items.csv", "--out", "items.csv"]);
+    assert!(run.code == 2 && run.stderr.contains("input"), "{}", run.stderr);
+}
+
+#[test]
+fn a_configuration_file_stands_for_flags() {
+    let bench = ready();
+    assert_eq!(noisy(&bench, &["--candidates", "items.csv", "--top", "2", "--no-plot"]).code, 0);
+    let wanted = bench.read("answers.csv");
+    std::fs::create_dir(bench.path("conf")).unwrap();
+    let config = "input = \"../visits.csv\"\nkey = \"../my.key\"\nout = \"../again.csv\"\nstart = \"2024-01-01\"\n\
+        end = \"2024-01-04\"\nevery = \"1d\"\nepsilon = 1\nkey-columns = [\"page\", \"country\"]\nwidth = 1000\n\
+        candidates = \"../items.csv\"\ntop = 2\nno-plot = true\n";
+    bench.write("conf/sketch.toml", config);
+    let run = bench.run(&["sketch", "--config", "conf/sketch.toml"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(bench.read("again.csv"), wanted);
+    // What is asked on the command line takes the place of what the file asks.
+    let run = bench.run(&["sketch", "--config", "conf/sketch.toml", "--queries", "items.csv", "--at", "2024-01-02"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(table(&bench.read("again.csv")).len(), 5);
+    assert_eq!(bench.run(&["sketch", "--config", "conf/sketch.toml", "--threshold=-1e9"]).code, 0);
+    assert_eq!(table(&bench.read("again.csv")).len(), 5);
+    for (wrong, says) in
+        [("topp = 1\n", "did you mean `top`"), ("group-by = [\"x\"]\n", "group-by"), ("rows = \"five\"\n", "line 13")]
+    {
+        bench.write("conf/sketch.toml", format!("{config}{wrong}"));
+        let run = bench.run(&["sketch", "--config", "conf/sketch.toml"]);
+        assert!(run.code == 2 && run.stderr.contains(says), "{wrong}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_plan_can_be_seen_before_anything_is_read() {
+    let bench = Bench::new();
+    let plan = ["sketch", "--plan-only", "--start", "2024-01-01", "--steps", "365", "--every", "1d", "--rho", "0.1"];
+    let run = bench.run(&[&plan[..], &["--key-columns", "a,b"]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let written: evertally::plan::Plan = toml::from_str(&run.stdout).unwrap();
+    assert_eq!(written.request().meaning["key-columns"], "[\"a\",\"b\"]");
+    assert_eq!(written.request().meaning["sketch"], "count-sketch(rows=5,width=65536)");
+    assert!(run.stdout.contains("standard error"));
+    let json = bench.run(&[&plan[..], &["--key-columns", "a,b", "--json", "--mechanism", "binary"]].concat());
+    let summary: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(summary["mechanism"], "binary");
+    assert!(bench.run(&plan).stderr.contains("--key-columns"));
+}
+
+/// The example of a year of flights: the ranking, and answers that agree with it.
+#[test]
+fn the_flights_example_runs() {
+    let bench = Bench::new();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let file = |name: &str| examples.join(name).to_str().unwrap().to_owned();
+    let config = file("flights-sketch.toml");
+    let own = ["sketch", "--config", &config, "--key", "my.key", "--out", "top.csv"];
+    let run = bench.run(&own);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let rows = table(&bench.read("top.csv"));
+    assert_eq!(rows.len(), 21);
+    // 286 flights of this aircraft on this route are public; the next two have 253 and 173.
+    assert_eq!(rows[1][1..4], ["N338AA", "JFK", "LAX"]);
+    let (estimate, error): (f64, f64) = (rows[1][5].parse().unwrap(), rows[1][6].parse().unwrap());
+    assert!((estimate - 286.0).abs() < 8.0 * error, "{estimate} ± {error}");
+    bench.write("one.csv", "aircraft,origin,destination\nN338AA,JFK,LAX\n");
+    assert_eq!(bench.run(&[&own[..], &["--queries", "one.csv"]].concat()).code, 0);
+    assert_eq!(table(&bench.read("top.csv"))[1], rows[1]);
+}

@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""Makes flights-sketch-keys.csv, the candidates of flights-sketch.toml, from flights-sample.csv alone.
+
+    python3 make_sketch_keys.py
+
+Each aircraft of the sample (the first 200 flights of the year) gets three keys: the destination of its first flight there,
+from each of the three airports. About two thirds of these routes it may never have flown. The list stands for one that is
+public before the data are, such as a fleet register and a timetable; nothing in it is chosen by the year's data.
+"""
+
+import csv
+import pathlib
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def main():
+    destinations = {}
+    with open(HERE / "flights-sample.csv", newline="", encoding="utf-8") as sample:
+        for row in csv.DictReader(sample):
+            if row["aircraft"]:
+                destinations.setdefault(row["aircraft"], row["destination"])
+    with open(HERE / "flights-sketch-keys.csv", "w", newline="", encoding="utf-8") as out:
+        keys = csv.writer(out, lineterminator="\n")
+        keys.writerow(["aircraft", "origin", "destination"])
+        for aircraft, destination in sorted(destinations.items()):
+            keys.writerows([aircraft, origin, destination] for origin in ("EWR", "JFK", "LGA"))
+
+
+if __name__ == "__main__":
+    main()
