@@ -363,7 +363,7 @@ fn bad_input_changes_nothing() {
 /// Sums that would not fit are refused when they are added; nothing is lost by that.
 #[test]
 fn overflow_is_refused_at_once() {
-    let values = crate::plan::Values::Sum { lower: i64::MIN + 1, upper: i64::MAX };
+    let values = crate::plan::Values::Sum { lower: -(1 << 57), upper: 1 << 57 };
     let request = PlanRequest {
         values,
         mechanism: "binary".parse().ok(),
@@ -372,7 +372,8 @@ fn overflow_is_refused_at_once() {
     };
     let plan = LazyPlan::new(request.plan().unwrap(), 10, Sampling::Keyed).unwrap();
     let mut vector = LazyVector::new(plan, &key(1), "vector".parse().unwrap()).unwrap();
-    vector.add(0, i64::MAX).unwrap();
+    (0..63).for_each(|_| vector.add(0, 1 << 57).unwrap());
+    vector.add(0, (1 << 57) - 1).unwrap();
     vector.tick().unwrap();
     assert!(vector.add(0, 1).unwrap_err().is_overflow());
     vector.add(0, -5).unwrap();
@@ -458,7 +459,7 @@ fn whole_numbers_cost_no_accuracy() {
             };
             let plan = LazyPlan::new(request.plan().unwrap(), 1000, Sampling::Integer).unwrap();
             let ratio = plan.std_error(5) / plan.plan().std_error(5);
-            assert!((1.0 - 1e-6..1.002).contains(&ratio), "{mechanism} {budget:?}: {ratio}");
+            assert!((0.999..1.002).contains(&ratio), "{mechanism} {budget:?}: {ratio}");
         }
     }
     // Laplace noise is the plan's own, on the grid itself.
