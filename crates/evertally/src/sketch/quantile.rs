@@ -26,7 +26,7 @@ use super::queries::{Nodes, weighted};
 use super::{Estimate, Quantile};
 use crate::mechanism::RowLaw;
 use crate::plan::NoiseKind;
-use crate::stream::LazyPlan;
+use crate::stream::{LazyPlan, Sampling};
 use crate::{Error, Result};
 
 /// `t` with `P(Σ w z > t) ≤ p` for noise of single cells at a step.
@@ -62,8 +62,9 @@ impl Tail {
                 (variable * largest, norm_squared / (largest * largest))
             }
         };
-        let fraction_bits = lazy.fraction_bits();
-        let rounding = if fraction_bits == 0 { 0.0 } else { grid * libm::exp2(-f64::from(fraction_bits) - 1.0) };
+        // Exact noise in whole steps of the grid is not rounded.
+        let whole = lazy.fraction_bits() == 0 && lazy.sampling() != Sampling::Float;
+        let rounding = if whole { 0.0 } else { grid * libm::exp2(-f64::from(lazy.fraction_bits()) - 1.0) };
         Self { kind: plan.noise_kind(), scale, squared, rounding, surprise }
     }
 
