@@ -103,8 +103,7 @@ macro_rules! clock_and_state {
             /// Closes the open step and the empty ones after it through `step`, and returns it.
             ///
             /// # Errors
-            /// If the step is closed already or beyond the horizon, or a cell leaves the range of 64 bits. Nothing is
-            /// closed then.
+            /// If the step is closed already or beyond the horizon. Nothing is closed then.
             pub fn tick_through(&mut self, step: u64) -> Result<u64> {
                 self.cells.vector.tick_through(step)
             }
@@ -114,7 +113,13 @@ macro_rules! clock_and_state {
                 self.cells.vector.touched()
             }
 
-            /// Bytes of memory for remembered noise and sums.
+            /// How many cells were read so far, also again. Saved with the state: a restored sketch with fewer reads
+            /// than were published is out of date.
+            pub fn reads(&self) -> u64 {
+                self.cells.vector.reads()
+            }
+
+            /// Bytes of memory for remembered noise and sums. It depends on the data: not for publication.
             pub fn memory_bytes(&self) -> usize {
                 self.cells.vector.memory_bytes()
             }

@@ -103,7 +103,8 @@ impl CountMin {
     /// bounds.
     ///
     /// # Errors
-    /// If the value is out of bounds or the horizon is used up. Nothing is added then.
+    /// If the value is out of bounds, the horizon is used up, or a cell would leave the range of 64 bits. Nothing is
+    /// added then.
     pub fn add<'a>(&mut self, item: impl Into<Item<'a>>, value: i64) -> Result<()> {
         let (hashing, table, item) = (&self.hashing, self.hashing.table(), self::item(item));
         self.cells.add_event(|parts| {

@@ -85,11 +85,12 @@ impl CountSketch {
         self.hashing.table()
     }
 
-    /// Adds an event of this item and value to the open step. The value is in multiples of the grid, and its size within the
-    /// plan's bounds.
+    /// Adds an event of this item and value to the open step. The value is in multiples of the grid, and its size
+    /// within the plan's bounds.
     ///
     /// # Errors
-    /// If the value is out of bounds or the horizon is used up. Nothing is added then.
+    /// If the value is out of bounds, the horizon is used up, or a cell would leave the range of 64 bits. Nothing is
+    /// added then.
     pub fn add<'a>(&mut self, item: impl Into<Item<'a>>, value: i64) -> Result<()> {
         let (hashing, table) = (&self.hashing, self.hashing.table());
         let item = self::item(item);

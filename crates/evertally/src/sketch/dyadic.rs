@@ -80,7 +80,8 @@ impl DyadicCounts {
     /// bounds.
     ///
     /// # Errors
-    /// If the key has too many bits, the value is out of bounds or the horizon is used up. Nothing is added then.
+    /// If the key has too many bits, the value is out of bounds, the horizon is used up, or a cell would leave the
+    /// range of 64 bits. Nothing is added then.
     pub fn add(&mut self, key: u64, value: i64) -> Result<()> {
         self.tree.check_key(key)?;
         let (tree, first) = (self.tree, &self.first);
@@ -143,7 +144,7 @@ impl DyadicCounts {
             return Err(Error::invalid("nothing can be read before the first step is closed"));
         }
         let surprise = f64::from(self.tree.bits() + 1) * std::f64::consts::LN_2 - libm::log(1.0 - confidence);
-        let tail = Tail::new(plan, self.plan().lazy().fraction_bits(), self.step(), surprise);
+        let tail = Tail::new(self.plan().lazy(), self.step(), surprise);
         quantile(self, q, tail)
     }
 

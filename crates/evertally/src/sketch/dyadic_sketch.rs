@@ -92,7 +92,8 @@ impl DyadicSketch {
     /// the plan's bounds.
     ///
     /// # Errors
-    /// If the key has too many bits, the value is out of bounds or the horizon is used up. Nothing is added then.
+    /// If the key has too many bits, the value is out of bounds, the horizon is used up, or a cell would leave the
+    /// range of 64 bits. Nothing is added then.
     pub fn add(&mut self, key: u64, value: i64) -> Result<()> {
         self.tree.check_key(key)?;
         let (tree, hashing, levels) = (self.tree, &self.hashing, &self.levels);

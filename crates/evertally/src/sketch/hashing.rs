@@ -137,8 +137,8 @@ impl fmt::Debug for Hashing {
 mod tests {
     use super::*;
 
-    /// The first places of two items, as a second implementation of BLAKE3 and of the text above computes them. Frozen: a
-    /// saved table is of no use with other functions.
+    /// The first places of two items, as a second implementation of BLAKE3 and of the text above computes them. Frozen:
+    /// a saved table is of no use with other functions.
     #[test]
     fn places_are_those_of_a_second_implementation() {
         let places = |width, item: Item<'_>| {

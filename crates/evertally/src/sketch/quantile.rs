@@ -16,22 +16,27 @@
 //! of the continuous law as a bound (Canonne, Kamath, Steinke 2020, corollary 17). For discrete Laplace noise of scale
 //! `s` the same holds: `E e^{θX} = 1/(1 - (cosh θ - 1)/(cosh(1/s) - 1)) ≤ 1/(1 - s²θ²)`, because `(cosh x - 1)/x²`
 //! rises. As `-ln(1 - w²y)` is convex in `w²` and 0 at 0, weights up to 1 give
-//! `P(sum ≥ t) ≤ exp(-tθ - V ln(1 - s²θ²))`, for any `0 < θ < 1/s`. What a release is rounded by, half a unit a node,
-//! is added.
+//! `P(sum ≥ t) ≤ exp(-tθ - V ln(1 - s²θ²))`, for any `0 < θ < 1/s`. Skellam noise, which lazy plans draw in the place
+//! of discrete Gaussian noise on a grid where a cell's variance `m` is at least `2^34`, has
+//! `ln E e^{θX} = m (cosh θ - 1)`; in the same way squared weights add up, in units of the largest, to at least 1. At
+//! the Gaussian bound's `θ`, below `10^-4`, `cosh θ - 1 < (θ²/2)(1 + 10^-9)`: the bound is the Gaussian one up to that
+//! factor. What a release is rounded by, half a unit a node, is added.
 
 use super::queries::{Nodes, weighted};
 use super::{Estimate, Quantile};
 use crate::mechanism::RowLaw;
-use crate::plan::{NoiseKind, Plan};
+use crate::plan::NoiseKind;
+use crate::stream::{LazyPlan, Sampling};
 use crate::{Error, Result};
 
 /// `t` with `P(Σ w z > t) ≤ p` for noise of single cells at a step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tail {
     kind: NoiseKind,
-    /// Scale of the largest variable in a cell, in units of the data.
+    /// Scale of the largest Laplace variable in a cell, or standard deviation of its Gaussian noise, in units of the
+    /// data.
     scale: f64,
-    /// Squared weights of a cell's variables, in units of the largest.
+    /// Squared weights of what a cell adds up, in those units.
     squared: f64,
     /// What rounding adds to a cell.
     rounding: f64,
@@ -40,16 +45,26 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub(super) fn new(plan: &Plan, fraction_bits: u32, step: u64, surprise: f64) -> Self {
-        let largest = match plan.mechanism().row_law(step) {
-            RowLaw::Sum(terms) => terms.iter().map(|(weight, _)| *weight).fold(0.0, f64::max),
-            // Not smaller than the largest weight of all.
-            RowLaw::Like { norm_squared, .. } => norm_squared.sqrt(),
-        };
+    pub(super) fn new(plan: &LazyPlan, step: u64, surprise: f64) -> Self {
+        let (lazy, plan) = (plan, plan.plan());
         let grid = plan.request().grid.to_f64(1);
-        let scale = plan.law().scale() / plan.noise_divisor() as f64 * grid * largest;
-        let squared = plan.mechanism().row_norm_squared(step) / (largest * largest);
-        let rounding = if fraction_bits == 0 { 0.0 } else { grid * libm::exp2(-f64::from(fraction_bits) - 1.0) };
+        let variable = plan.law().scale() / plan.noise_divisor() as f64 * grid;
+        let norm_squared = plan.mechanism().row_norm_squared(step);
+        let (scale, squared) = match plan.noise_kind() {
+            // The parameter of the discrete law, or the variance of what is drawn in its place.
+            NoiseKind::Gaussian => ((variable * norm_squared.sqrt()).max(lazy.std_error(step)), 1.0),
+            NoiseKind::Laplace => {
+                let largest = match plan.mechanism().row_law(step) {
+                    RowLaw::Sum(terms) => terms.iter().map(|(weight, _)| *weight).fold(0.0, f64::max),
+                    // Not smaller than the largest weight of all.
+                    RowLaw::Like { norm_squared, .. } => norm_squared.sqrt(),
+                };
+                (variable * largest, norm_squared / (largest * largest))
+            }
+        };
+        // Exact noise in whole steps of the grid is not rounded.
+        let whole = lazy.fraction_bits() == 0 && lazy.sampling() != Sampling::Float;
+        let rounding = if whole { 0.0 } else { grid * libm::exp2(-f64::from(lazy.fraction_bits()) - 1.0) };
         Self { kind: plan.noise_kind(), scale, squared, rounding, surprise }
     }
 
@@ -60,8 +75,8 @@ impl Tail {
             NoiseKind::Gaussian => (2.0 * squared * self.surprise).sqrt(),
             NoiseKind::Laplace => laplace(squared, self.surprise),
         };
-        // Rounded up: the formulas are right to a few units in the last place.
-        (self.scale * unit + self.rounding * sizes) * (1.0 + 1e-9)
+        // Rounded up: for Skellam noise, and as the formulas are right to a few units in the last place.
+        (self.scale * unit + self.rounding * sizes) * (1.0 + 1e-8)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Means and variances of estimates, over noise and over hash functions. Each test has fewer than 30 comparisons of
+//! Means and variances of estimates, over noise and over hash functions. Each test has fewer than 40 comparisons of
 //! significance 4·10^-8.
 
 use super::*;
@@ -17,6 +17,8 @@ fn noise_of_estimates_has_the_stated_variance() {
         (9, gaussian(), Sampling::Float),
         (3, pure(), Sampling::Float),
         (5, pure(), Sampling::Keyed),
+        (3, gaussian(), Sampling::Integer),
+        (3, pure(), Sampling::Integer),
     ] {
         let plan = plan(&format!("count-sketch(rows={rows},width=4294967296)"), 40, budget, sampling);
         let mut sketch = CountSketch::new(plan, &key(1), named("noise")).unwrap();

@@ -35,7 +35,7 @@ macro_rules! comes_back {
 
 #[test]
 fn states_come_back_bit_for_bit() {
-    for sampling in [Sampling::Float, Sampling::Keyed] {
+    for sampling in [Sampling::Float, Sampling::Keyed, Sampling::Integer] {
         comes_back!(CountSketch, "count-sketch(rows=3,width=30)", sampling, |s| {
             [s.second_moment().unwrap()].into_iter().chain((0..20u64).map(|item| s.estimate(item).unwrap())).collect()
         });

@@ -112,12 +112,17 @@ fn shares_have_the_stated_error() {
 /// Chernoff's bound is at that probability.
 #[test]
 fn bands_hold_as_often_as_they_say() {
-    for (budget, sampling) in [(gaussian(), Sampling::Float), (gaussian(), Sampling::Keyed), (pure(), Sampling::Float)]
-    {
+    for (budget, sampling) in [
+        (gaussian(), Sampling::Float),
+        (gaussian(), Sampling::Keyed),
+        (gaussian(), Sampling::Integer),
+        (pure(), Sampling::Float),
+        (pure(), Sampling::Integer),
+    ] {
         let plan = plan("dyadic(bits=16,branching=4)", 100, budget, sampling);
         let mut counts = DyadicCounts::new(plan.clone(), &key(8), named("keys")).unwrap();
         counts.tick_through(37).unwrap();
-        let tail = Tail::new(plan.plan(), plan.lazy().fraction_bits(), 37, 20f64.ln());
+        let tail = Tail::new(plan.lazy(), 37, 20f64.ln());
         for nodes in [1u64, 2] {
             let band = tail.bound(nodes as f64, nodes as f64);
             // Blocks of leaves of different parents: 1 and 2 nodes.
