@@ -143,3 +143,55 @@ fn simulate_repeats_itself_and_reaches_single_steps() {
     assert!(run.code == 2 && run.stderr.contains("at most"), "{}", run.stderr);
     assert!(!bench.files().contains("x.npy"));
 }
+
+/// A matrix in the order of the file: columns first.
+fn columns(bench: &Bench, file: &str, paths: usize) -> Vec<Vec<f64>> {
+    let npy = npyz::NpyFile::new(std::fs::File::open(bench.path(file)).unwrap()).unwrap();
+    assert_eq!((npy.order(), npy.shape()[0]), (npyz::Order::Fortran, paths as u64));
+    npy.into_vec::<f64>().unwrap().chunks(paths).map(<[f64]>::to_vec).collect()
+}
+
+/// Lazy draws have the variance that the description states and repeat at a repeated step, in every way of sampling, up to
+/// the longest horizon. 2^14 values: 8 % are more than 7 standard errors.
+#[test]
+fn simulate_draws_lazily() {
+    let bench = Bench::new();
+    for (mechanism, sampling) in [
+        ("path-sum", "float"),
+        ("path-sum", "integer"),
+        ("path-sum", "keyed"),
+        ("normalized-blt", "float"),
+        ("subtract(k=5)", "integer"),
+    ] {
+        let horizon = if mechanism == "normalized-blt" { 1u64 << 40 } else { 1 << 61 };
+        let at = format!("1,4,5,5,{},{horizon}", horizon / 3);
+        let base = ["simulate", "--lazy", "--paths", "16384", "--rho", "0.5", "--test-seed", "1", "--json"];
+        let horizon = horizon.to_string();
+        let more =
+            ["--mechanism", mechanism, "--sampling", sampling, "--at", &at, "--horizon", &horizon, "--out", "x.npy"];
+        let described = json(&bench, &[&base[..], &more].concat());
+        assert_eq!((&described["sampling"], &described["steps"]), (&sampling.into(), &6.into()));
+        let columns = columns(&bench, "x.npy", 16384);
+        assert_eq!(columns[2], columns[3]);
+        let name: evertally::mechanism::MechanismName = described["mechanism"].as_str().unwrap().parse().unwrap();
+        let shape = evertally::mechanism::NamedShape::gaussian_max();
+        let built = name.build(horizon.parse().unwrap(), &shape).unwrap();
+        for (column, step) in columns.iter().zip(at.split(',')) {
+            let want = described["noise_variance"].as_f64().unwrap() * built.row_norm_squared(step.parse().unwrap());
+            let got = column.iter().map(|x| x * x).sum::<f64>() / 16384.0;
+            assert!((got / want - 1.0).abs() < 0.08, "{mechanism} {sampling} at {step}: {got}, {want}");
+        }
+    }
+    for (more, word) in [
+        (&["--lazy"][..], "--at"),
+        (&["--lazy", "--at", "1,2", "--mechanism", "honaker-online"], "cannot be sampled"),
+        (&["--lazy", "--at", "2,1", "--mechanism", "binary"], "rising"),
+        (&["--at", "2,2", "--mechanism", "binary"], "rising"),
+        (&["--lazy", "--at", "1", "--sampling", "guess", "--mechanism", "binary"], "sampling"),
+    ] {
+        let base = ["simulate", "--paths", "5", "--rho", "0.5", "--test-seed", "1", "--horizon", "9", "--out", "y.npy"];
+        let run = bench.run(&[&base[..], more].concat());
+        assert!(run.code == 2 && run.stderr.contains(word), "{more:?}: {}", run.stderr);
+    }
+    assert!(!bench.files().contains("y.npy"));
+}

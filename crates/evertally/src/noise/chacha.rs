@@ -1,4 +1,4 @@
-//! One block of the ChaCha20 keystream (RFC 8439), addressed by a node.
+//! One block of the ChaCha20 keystream (RFC 8439), addressed by a node; or of ChaCha12, the same with fewer rounds.
 //!
 //! Written out here because a draw needs one block at a random place, and ciphers built for long streams compute four
 //! or more at once: this takes 70 ns where the `chacha20` crate takes 160 ns. Only additions, exclusive ors and
@@ -22,8 +22,23 @@ macro_rules! quarter_round {
     };
 }
 
+/// How often all words are mixed, by columns and by diagonals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rounds {
+    /// ChaCha12.
+    Twelve = 6,
+    /// ChaCha20.
+    Twenty = 10,
+}
+
 /// The block with this counter of the keystream whose nonce is level and index, little endian.
+#[inline]
 pub(super) fn block(key: &[u32; 8], counter: u32, node: Node) -> [u8; 64] {
+    mixed(key, counter, node, Rounds::Twenty)
+}
+
+/// The same with so many rounds.
+pub(super) fn mixed(key: &[u32; 8], counter: u32, node: Node, rounds: Rounds) -> [u8; 64] {
     let [c0, c1, c2, c3] = CONSTANTS;
     let [k0, k1, k2, k3, k4, k5, k6, k7] = *key;
     // The low and the high half of the index.
@@ -35,7 +50,7 @@ pub(super) fn block(key: &[u32; 8], counter: u32, node: Node) -> [u8; 64] {
     let (mut x4, mut x5, mut x6, mut x7) = (k0, k1, k2, k3);
     let (mut x8, mut x9, mut x10, mut x11) = (k4, k5, k6, k7);
     let (mut x12, mut x13, mut x14, mut x15) = (counter, node.level, low, high);
-    for _ in 0..10 {
+    for _ in 0..rounds as u32 {
         quarter_round!(x0, x4, x8, x12);
         quarter_round!(x1, x5, x9, x13);
         quarter_round!(x2, x6, x10, x14);

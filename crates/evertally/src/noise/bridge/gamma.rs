@@ -42,6 +42,8 @@ impl GammaBridge {
 }
 
 impl Bridge for GammaBridge {
+    const EXACT: bool = false;
+
     /// The sums of the exponentials that are added, and of those that are subtracted.
     type Value = [f64; 2];
 

@@ -37,6 +37,8 @@ impl GaussianBridge {
 }
 
 impl Bridge for GaussianBridge {
+    const EXACT: bool = false;
+
     /// The sum, in standard deviations of length 1.
     type Value = f64;
 

@@ -21,6 +21,9 @@ use std::fmt::Debug;
 
 /// A process with independent and stationary increments over whole lengths.
 pub trait Bridge: Send + Sync {
+    /// Whether values are whole numbers with the exact law.
+    const EXACT: bool;
+
     /// What is known at a place: a sum, or a pair of sums.
     type Value: Copy + Debug + PartialEq + Send + Sync;
 

@@ -63,6 +63,8 @@ impl PolyaBridge {
 }
 
 impl Bridge for PolyaBridge {
+    const EXACT: bool = true;
+
     /// G⁺ and G⁻.
     type Value = [u128; 2];
 

@@ -87,6 +87,8 @@ impl SkellamBridge {
 }
 
 impl Bridge for SkellamBridge {
+    const EXACT: bool = true;
+
     /// N⁺ and N⁻.
     type Value = [u128; 2];
 

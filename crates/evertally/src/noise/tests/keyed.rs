@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use chacha20::ChaCha20;
 use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
+use chacha20::{ChaCha12, ChaCha20};
 use proptest::prelude::*;
 
 use super::super::{KeyId, KeyedNoise, Node, Purpose, RandomBits, SecretKey, StreamName, TestSeed, chacha, mac_key};
@@ -33,6 +33,12 @@ proptest! {
         prop_assume!(cipher.try_apply_keystream(&mut expected).is_ok());
         let words = std::array::from_fn(|i| u32::from_le_bytes(std::array::from_fn(|j| key[4 * i + j])));
         prop_assert_eq!(chacha::block(&words, counter, Node { level, index }), expected);
+        let mut cipher = ChaCha12::new(&key.into(), &nonce.into());
+        cipher.seek(64 * u64::from(counter));
+        let mut expected = [0; 64];
+        cipher.apply_keystream(&mut expected);
+        let node = Node { level, index };
+        prop_assert_eq!(chacha::mixed(&words, counter, node, chacha::Rounds::Twelve), expected);
     }
 
     /// However the bytes are read, they are the same stream.
@@ -68,6 +74,20 @@ fn a_node_runs_out_loudly() {
     assert!(panic.is_err());
 }
 
+/// A read has 2^16 blocks of its own: the last one is not followed by those of the next sum.
+#[test]
+fn a_read_runs_out_loudly() {
+    let noise = noise(1);
+    let mut bits = noise.quick_bits_of_read(7, 9);
+    let mut all = HashSet::new();
+    for _ in 0..1 << 16 {
+        assert!(all.insert(bits.take::<64>()));
+    }
+    assert!(!all.contains(&noise.quick_bits_of_read(8, 9).take::<64>()));
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| bits.next_u8()));
+    assert!(panic.is_err());
+}
+
 #[test]
 fn every_part_of_the_address_matters() {
     let keys = [1, 2].map(|seed| SecretKey::insecure_from_test_seed(TestSeed(seed)));
@@ -79,6 +99,10 @@ fn every_part_of_the_address_matters() {
         Purpose::Group(b"a\0"),
         Purpose::State,
         Purpose::Ledger,
+        Purpose::Sums,
+        Purpose::Reads(1),
+        Purpose::Reads(2),
+        Purpose::Hashing,
     ];
     let mut seen = HashSet::new();
     let mut count = 0;
@@ -91,7 +115,13 @@ fn every_part_of_the_address_matters() {
                     for (level, index) in [(0, 0), (0, 1), (1, 0), (0, 1 << 32), (1 << 31, 0)] {
                         seen.insert(noise.bits(Node { level, index }).take());
                     }
-                    count += 6;
+                    for (sum, step) in [(0, 0), (1, 0), (1 << 16, 0), (1 << 47, 0), (0, 1), (0, 1 << 63)] {
+                        seen.insert(noise.bits_of_read(sum, step).take());
+                        seen.insert(noise.quick_bits_of_read(sum, step).take());
+                        seen.insert(noise.of_sum(sum).bits(Node { level: 5, index: step }).take());
+                    }
+                    // Four of these reads have the blocks of four of those nodes: keys of one purpose serve one of both.
+                    count += 6 + 18 - 4;
                 }
             }
         }

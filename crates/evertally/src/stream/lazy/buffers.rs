@@ -24,6 +24,8 @@ pub(super) struct Buffers {
 }
 
 impl Sampler for BufferSampler {
+    const EXACT: bool = false;
+
     type State = Buffers;
 
     fn noise<R: RandomBits>(&self, state: &mut Buffers, step: u64, bits: impl FnOnce() -> R) -> i128 {

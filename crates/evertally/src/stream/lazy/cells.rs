@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 /// A way to draw the noise of a running sum from one read to the next.
 pub(super) trait Sampler: Send + Sync {
+    /// Whether the law is exact: then ChaCha20 draws, else ChaCha12.
+    const EXACT: bool;
+
     /// What is remembered of one running sum.
     type State: Default + Clone + Serialize + for<'de> Deserialize<'de> + Send;
 
@@ -57,7 +60,13 @@ impl<S: Sampler> StateCells<S> {
 impl<S: Sampler> Cells for StateCells<S> {
     fn noise(&mut self, coordinate: u64, step: u64) -> i128 {
         let state = self.states.entry(coordinate).or_default();
-        self.sampler.noise(state, step, || self.keyed.bits_of_read(coordinate, step))
+        self.sampler.noise(state, step, || {
+            if S::EXACT {
+                self.keyed.bits_of_read(coordinate, step)
+            } else {
+                self.keyed.quick_bits_of_read(coordinate, step)
+            }
+        })
     }
 
     fn touched(&self) -> usize {

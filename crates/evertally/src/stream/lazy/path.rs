@@ -78,6 +78,8 @@ impl<B: Bridge> Sampler for PathSampler<B>
 where
     B::Value: Serialize + for<'de> Deserialize<'de>,
 {
+    const EXACT: bool = B::EXACT;
+
     type State = Path<B::Value>;
 
     fn noise<R: RandomBits>(&self, path: &mut Self::State, step: u64, bits: impl FnOnce() -> R) -> i128 {

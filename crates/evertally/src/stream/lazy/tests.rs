@@ -45,6 +45,7 @@ impl Algebra {
 }
 
 impl Bridge for Algebra {
+    const EXACT: bool = true;
     type Value = usize;
     const ORIGIN: usize = 0;
 
