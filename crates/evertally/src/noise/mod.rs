@@ -54,6 +54,7 @@ mod ratio;
 mod real;
 mod stirling;
 mod uniform;
+mod units;
 
 #[cfg(test)]
 mod tests;
@@ -71,8 +72,8 @@ pub use name::StreamName;
 pub use negative_binomial::NegativeBinomial;
 pub use node::Node;
 pub use normal::standard_normal;
-pub(crate) use normal::whole_units;
 pub use poisson::Poisson;
 pub use polya::Polya;
 pub use ratio::Ratio;
 pub use uniform::uniform_below;
+pub(crate) use units::{FRACTION_BITS, rounded, whole_units};

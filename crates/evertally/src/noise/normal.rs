@@ -46,17 +46,6 @@ pub(super) fn standard_exponential(bits: &mut impl RandomBits) -> f64 {
     -libm::log((word as f64 + part) * UNIT)
 }
 
-/// A floating-point number of units, rounded to a whole number.
-///
-/// # Panics
-/// Unless it is a number below 2^62 in size: else there is no noise, and nothing may be released. Noise has standard deviations
-/// of at most 2^32 units, and its numbers end long before 2^30 of these.
-#[inline]
-pub(crate) fn whole_units(noise: f64) -> i128 {
-    assert!(noise.abs() < 4_611_686_018_427_387_904.0, "the noise of a release is a number of units");
-    i128::from(libm::rint(noise) as i64)
-}
-
 #[inline]
 fn horner<const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
     coefficients.into_iter().rev().fold(0.0, |sum, c| sum * x + c)
@@ -203,12 +192,6 @@ mod tests {
         assert!(of_words(&[0, 0]) > 80.0);
         let tail = of_words(&[5 << 12, 1 << 62]);
         assert!((tail + (5.25 / 2f64.powi(52)).ln()).abs() < 1e-13, "{tail}");
-    }
-
-    #[test]
-    #[should_panic(expected = "is a number of units")]
-    fn nothing_is_released_without_noise() {
-        whole_units(f64::NAN);
     }
 
     /// Fourth moments and a Kolmogorov-Smirnov distance of 10^6 numbers; significance below 10^-6.

@@ -24,7 +24,7 @@ use crate::Result;
 use crate::budget::Budget;
 use crate::decimal::Grid;
 use crate::mechanism::{Mechanism, MechanismName};
-use crate::noise::DiscreteLaw;
+use crate::noise::{DiscreteLaw, FRACTION_BITS, rounded};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -299,16 +299,6 @@ impl Intervals {
         assert!((1..=horizon).contains(&step), "step {step} is outside the horizon of {horizon}");
         self.table.half_width(&self.mechanism.row_law(step))
     }
-}
-
-/// Releases with fine noise are rounded to `2^-8` of the grid.
-pub(crate) const FRACTION_BITS: u32 = 8;
-
-/// Noise (below 2^118) on a grid `divisor` times finer than the data's, in units of `2^-FRACTION_BITS` of that: the nearest,
-/// halves up.
-pub(crate) fn rounded(noise: i128, divisor: u64) -> i128 {
-    let divisor = i128::from(divisor);
-    ((noise << (FRACTION_BITS + 1)) + divisor).div_euclid(2 * divisor)
 }
 
 /// Variance of one noise variable in squared units of the data.

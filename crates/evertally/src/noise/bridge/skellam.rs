@@ -1,7 +1,7 @@
 //! The bridge of Skellam noise: differences of Poisson processes.
 
 use super::Bridge;
-use crate::noise::{Binomial, Poisson, RandomBits, Ratio};
+use crate::noise::{Binomial, Poisson, RandomBits, Ratio, rounded};
 use crate::{Error, Result};
 
 /// Skellam noise along a path: N⁺ − N⁻ for two independent Poisson processes, each of rate variance/2 per unit of length.
@@ -122,6 +122,6 @@ impl Bridge for SkellamBridge {
     fn noise(&self, [up, down]: Self::Value) -> i128 {
         // Counts are below 2^123. Their standard deviations are below 2^61, and the difference is below 2^80 but for a
         // probability of less than exp(-2^30).
-        crate::plan::rounded(up as i128 - down as i128, self.divisor)
+        rounded(up as i128 - down as i128, self.divisor)
     }
 }

@@ -6,8 +6,8 @@ use super::path::PathSampler;
 use crate::budget::skellam::{self, IntegerShift};
 use crate::mechanism::Walk;
 use crate::noise::bridge::{Bridge, GammaBridge, GaussianBridge, PolyaBridge, SkellamBridge};
-use crate::noise::{DiscreteLaw, KeyedNoise, Purpose, SecretKey, StreamName};
-use crate::plan::{FRACTION_BITS, Plan};
+use crate::noise::{DiscreteLaw, FRACTION_BITS, KeyedNoise, Purpose, SecretKey, StreamName};
+use crate::plan::Plan;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
