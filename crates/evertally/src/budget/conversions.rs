@@ -61,7 +61,8 @@ pub fn delta_of_zcdp(rho: Rho, epsilon: Epsilon) -> f64 {
     };
     let centre = libm::log(((epsilon - rho) / (2.0 * rho)).max(1e-3));
     let least = minimum(log_delta, centre - 12.0, centre + 12.0);
-    libm::exp(least + ROUNDING * (1.0 + least.abs())).min(1.0)
+    // A δ of 0 would say that pure ε holds.
+    libm::exp(least + ROUNDING * (1.0 + least.abs())).clamp(f64::MIN_POSITIVE, 1.0)
 }
 
 /// The largest ρ whose ρ-zCDP gives (ε, δ)-DP by the optimal conversion, to 12 digits, rounded down.

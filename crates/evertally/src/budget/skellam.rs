@@ -191,7 +191,7 @@ fn certified(variance: Ratio) -> Result<()> {
 /// ```
 pub fn variance_in_place_of(gaussian: Ratio) -> Result<Ratio> {
     let (numerator, denominator) = (gaussian.numerator(), gaussian.denominator());
-    // At most 128 ln 2 < 89 is added below, so that the sum is less than `bound < 2^bits`.
+    // At most 90, just above 128 ln 2, is added below, so that the sum is less than `bound < 2^bits`.
     let bound = (numerator / denominator).saturating_add(90);
     let bits = u128::from(128 - bound.leading_zeros());
     // ln 2 < 7/10.

@@ -47,6 +47,8 @@ pub(crate) enum Layout {
         coordinates: u64,
         /// How their noise is drawn.
         sampling: Sampling,
+        /// Digest of the law that is drawn.
+        law: [u8; 32],
     },
 }
 

@@ -73,19 +73,23 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// With the least `a` that is allowed and leaves about this `tail`; `None` if even μ/5 is too small.
+    /// With the least `a` that is allowed and leaves about this `tail`; `None` if even μ/5 is too small, or μ itself.
     fn new(variance: f64, shift: IntegerShift, tail: f64) -> Option<Self> {
+        if variance < f64::from(super::LEAST_VARIANCE) {
+            return None;
+        }
         let variance = variance * (1.0 - 1e-15);
         let step = 1.0 + 1.0 / variance;
         let spread = shift.squared / variance * (1.0 + ROUNDING);
-        let logarithm = libm::log(2.0 * shift.variables) - libm::log(tail);
-        let a = (logarithm / 1.65).max(14.0 * spread);
+        let of_both_tails = libm::log(2.0 * shift.variables);
+        let a = ((of_both_tails - libm::log(tail)) / 1.65).max(14.0 * spread);
         let relative = (a + 8.0) / variance * (1.0 + ROUNDING);
         (a <= variance / 5.0).then(|| Self {
             m: step * (spread * (1.0 + relative)).sqrt() * (1.0 + ROUNDING),
             gamma: 0.5 * step * step * spread * relative * (1.0 + ROUNDING),
-            // An exponent above 750 gives 0; others are right to a few units, relatively.
-            tail: 2.0 * shift.variables * libm::exp(-1.65 * a * (1.0 - ROUNDING)) * (1.0 + ROUNDING) + UNDERFLOW,
+            // In one exponent: neither factor underflows without the other.
+            tail: libm::exp(of_both_tails - 1.65 * a + ROUNDING * (of_both_tails.abs() + 1.65 * a)) * (1.0 + ROUNDING)
+                + UNDERFLOW,
         })
     }
 

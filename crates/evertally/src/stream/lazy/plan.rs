@@ -3,7 +3,9 @@
 use super::buffers::BufferSampler;
 use super::cells::{Cells, KeyedCells, Sampler, StateCells};
 use super::path::PathSampler;
+use crate::budget::loss::rounded_up;
 use crate::budget::skellam::{self, IntegerShift};
+use crate::budget::{Delta, conversions};
 use crate::mechanism::Walk;
 use crate::noise::bridge::{Bridge, GammaBridge, GaussianBridge, PolyaBridge, SkellamBridge};
 use crate::noise::{DiscreteLaw, FRACTION_BITS, KeyedNoise, Purpose, SecretKey, StreamName};
@@ -76,8 +78,8 @@ enum Noise {
     /// The plan's, from its nodes.
     Nodes,
     Polya(PolyaBridge),
-    /// In the place of discrete Gaussian noise.
-    Skellam(SkellamBridge),
+    /// In the place of discrete Gaussian noise, and the shift that it hides.
+    Skellam(SkellamBridge, IntegerShift),
     Float(Float),
 }
 
@@ -126,7 +128,10 @@ impl LazyPlan {
         // Of one noise variable, in squared steps of the grid, and of the rounding.
         let (node, rounding) = match self.noise {
             Noise::Nodes | Noise::Polya(_) => return self.plan.std_error(step),
-            Noise::Skellam(noise) => (noise.variance().to_f64() / (noise.divisor() as f64).powi(2), 0.0),
+            Noise::Skellam(noise, _) => {
+                let unit = libm::exp2(-f64::from(FRACTION_BITS));
+                (noise.variance().to_f64() / (noise.divisor() as f64).powi(2), unit * unit / 12.0)
+            }
             Noise::Float(float) => {
                 let unit = libm::exp2(-f64::from(float.fraction_bits));
                 let laplace = matches!(self.plan.law(), DiscreteLaw::Laplace(_));
@@ -144,9 +149,33 @@ impl LazyPlan {
         match self.noise {
             Noise::Nodes => self.plan.fraction_bits(),
             Noise::Polya(_) => 0,
-            Noise::Skellam(_) => FRACTION_BITS,
+            Noise::Skellam(..) => FRACTION_BITS,
             Noise::Float(float) => float.fraction_bits,
         }
+    }
+
+    /// The ε of (ε, δ)-differential privacy at this δ. Under Skellam noise by its own accounting; otherwise that of the
+    /// [plan's guarantee](Plan::guarantee), whose ρ and stated pair hold for every way of sampling.
+    ///
+    /// # Errors
+    /// None at present; the result type leaves room for limits.
+    pub fn epsilon_at(&self, delta: Delta) -> Result<f64> {
+        let guarantee = self.plan.guarantee();
+        let Noise::Skellam(noise, shift) = self.noise else { return Ok(guarantee.epsilon_at(delta)) };
+        let own = skellam::epsilon(noise.variance(), shift, delta)?;
+        let stated = guarantee.stated.filter(|(_, at)| at.get() <= delta.get()).map_or(f64::INFINITY, |(e, _)| e.get());
+        Ok(own.min(conversions::epsilon_of_zcdp(guarantee.rho, delta)).min(stated))
+    }
+
+    /// What is drawn, as a state must have it: another law would go on from other noise.
+    pub(super) fn law_digest(&self) -> [u8; 32] {
+        let law = match self.noise {
+            Noise::Nodes => "nodes".to_owned(),
+            Noise::Polya(bridge) => format!("polya {}", bridge.scale()),
+            Noise::Skellam(bridge, _) => format!("skellam {} over {}", bridge.variance(), bridge.divisor()),
+            Noise::Float(float) => format!("float {:x} {}", float.units.to_bits(), float.fraction_bits),
+        };
+        blake3::derive_key("evertally 1 lazy law", law.as_bytes())
     }
 
     /// The cells of a vector of this key and name, none of them touched.
@@ -158,7 +187,7 @@ impl LazyPlan {
         match self.noise {
             Noise::Nodes => Box::new(KeyedCells::new(self.plan.clone(), keyed(Purpose::Sums))),
             Noise::Polya(bridge) => along(walk(), bridge, reads),
-            Noise::Skellam(bridge) => along(walk(), bridge, reads),
+            Noise::Skellam(bridge, _) => along(walk(), bridge, reads),
             Noise::Float(Float { units, .. }) => match self.plan.mechanism().state_space() {
                 Some(model) => Box::new(StateCells::new(BufferSampler { model, units }, reads)),
                 None if matches!(law, DiscreteLaw::Laplace(_)) => along(walk(), GammaBridge::new(units), reads),
@@ -185,7 +214,7 @@ impl Noise {
                 walk(plan, sampling)?;
                 match plan.law() {
                     DiscreteLaw::Laplace(law) => PolyaBridge::new(law.scale()).map(Self::Polya),
-                    DiscreteLaw::Gaussian(_) => skellam(plan).map(Self::Skellam),
+                    DiscreteLaw::Gaussian(_) => skellam(plan).map(|(noise, shift)| Self::Skellam(noise, shift)),
                 }
             }
         }
@@ -236,24 +265,29 @@ impl Float {
 /// Least variance of Skellam noise on its grid: there it is as good as discrete Gaussian noise up to a few parts in 10^7.
 const FINE_VARIANCE: f64 = (1u64 << 34) as f64;
 
-/// Skellam noise with the guarantee of a plan with Gaussian noise.
-fn skellam(plan: &Plan) -> Result<SkellamBridge> {
+/// Skellam noise with the guarantee of a plan with Gaussian noise, and the shift that it hides: enough for the budget, by the
+/// accounting of Skellam noise, and no less than takes the place of the plan's own, so that the plan's ρ holds as well.
+fn skellam(plan: &Plan) -> Result<(SkellamBridge, IntegerShift)> {
     let (divisor, squared, variables) = plan.shift_along_stretches()?.expect("the noise is Gaussian");
     let budget = &plan.request().budget;
+    let mut refused = None;
     // Refined until the grid does not matter: shifts are as many, and longer.
     for bits in 0..40 {
-        let finer = squared * libm::exp2(2.0 * f64::from(bits));
-        let shift = IntegerShift::new(finer, variables);
-        let Ok(variance) = shift.and_then(|shift| skellam::variance_for(budget, shift)) else {
-            continue; // too coarse for any bound
-        };
-        if variance.to_f64() >= FINE_VARIANCE
-            && let Some(divisor) = divisor.checked_mul(1 << bits)
-        {
-            return SkellamBridge::new(variance, divisor);
+        let Some(divisor) = divisor.checked_mul(1 << bits) else { break };
+        let shift = IntegerShift::new(squared * libm::exp2(2.0 * f64::from(bits)), variables)?;
+        let steps = divisor as f64 / plan.noise_divisor() as f64;
+        let planned = rounded_up(plan.law().parameter().to_f64() * steps * steps * (1.0 + 1e-12))?;
+        let enough =
+            skellam::variance_for(budget, shift).and_then(|v| Ok(v.max(skellam::variance_in_place_of(planned)?)));
+        match enough {
+            Ok(variance) if variance.to_f64() >= FINE_VARIANCE => {
+                return SkellamBridge::new(variance, divisor).map(|noise| (noise, shift));
+            }
+            Ok(_) => {}
+            Err(error) => refused = Some(error), // too coarse for any bound
         }
     }
-    Err(refusal(plan, Sampling::Integer, "its noise needs too fine a grid"))
+    Err(refused.unwrap_or_else(|| refusal(plan, Sampling::Integer, "its noise needs too fine a grid")))
 }
 
 fn along<B: Bridge + 'static>(walk: Box<dyn Walk>, bridge: B, keyed: KeyedNoise) -> Box<dyn Cells>
