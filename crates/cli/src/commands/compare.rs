@@ -192,7 +192,7 @@ impl CompareArgs {
             time_is_at_least: timing.map(|timing| timing.at_least),
             memory_words: m.memory_words(),
             same_error_at_all_steps: max <= mean * (1.0 + 1e-12),
-            lazy: m.random_access(),
+            lazy: m.is_lazy(),
         })
     }
 }

@@ -153,7 +153,7 @@ impl Figures {
             time_per_step: work_per_step(m),
             memory_words: m.memory_words(),
             exact: true,
-            lazy: m.random_access(),
+            lazy: m.is_lazy(),
         }
     }
 }

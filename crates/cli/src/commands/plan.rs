@@ -96,7 +96,7 @@ impl PlanArgs {
         let request = self.request()?;
         let bound = self.lower_bound(&request);
         let mut candidates = request.candidates()?;
-        candidates.retain(|c| !self.lazy || c.mechanism.random_access());
+        candidates.retain(|c| !self.lazy || c.mechanism.is_lazy());
         let rows: Vec<Row> = candidates.iter().map(|c| row(&request, c, bound)).collect();
         let Some(chosen) = rows.first().cloned() else {
             return Err(usage("--lazy: no mechanism of this horizon reaches single steps"));
@@ -176,7 +176,7 @@ fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row 
         time_per_step: work_per_step(&**m),
         memory_words: m.memory_words(),
         exact: true,
-        lazy: m.random_access(),
+        lazy: m.is_lazy(),
         above_lower_bound: bound.filter(|_| candidate.kind == NoiseKind::Gaussian).map(|b| candidate.max_std / b),
     }
 }

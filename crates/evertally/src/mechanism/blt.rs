@@ -253,6 +253,10 @@ impl Mechanism for Blt {
         false
     }
 
+    fn is_lazy(&self) -> bool {
+        true // in floating point
+    }
+
     fn state_space(&self) -> Option<LazyBlt> {
         Some(self.lazy())
     }

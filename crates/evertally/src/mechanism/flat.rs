@@ -1,6 +1,6 @@
 //! The two trivial factorizations: noise on every input, noise on every output.
 
-use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Spread, check_horizon};
+use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Spread, Walk, check_horizon};
 use crate::Result;
 use crate::noise::Node;
 
@@ -110,6 +110,20 @@ impl OutputNoise {
     }
 }
 
+/// The paths of output noise: a node for every step.
+#[derive(Debug)]
+struct OwnNode;
+
+impl Walk for OwnNode {
+    fn depth(&self, _step: u64) -> u32 {
+        1
+    }
+
+    fn shared(&self, _earlier: u64, _later: u64) -> u32 {
+        0
+    }
+}
+
 impl Mechanism for OutputNoise {
     fn name(&self) -> String {
         "output".into()
@@ -158,6 +172,10 @@ impl Mechanism for OutputNoise {
     fn node_span(&self, node: Node) -> (u64, u64) {
         (1, node.index + 1)
     }
+    fn walk(&self) -> Option<Box<dyn Walk>> {
+        Some(Box::new(OwnNode))
+    }
+
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(OutputCursor { step: 0 })
     }

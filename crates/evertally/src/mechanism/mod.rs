@@ -176,6 +176,11 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
         None
     }
 
+    /// Whether a running sum of a [`LazyVector`](crate::stream::LazyVector) can have this noise: drawn where it is read.
+    fn is_lazy(&self) -> bool {
+        self.random_access()
+    }
+
     /// `‖L_t‖²` of one step, `1 ≤ step ≤ T`. `O(log T)`.
     fn row_norm_squared(&self, step: u64) -> f64;
 

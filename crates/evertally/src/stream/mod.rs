@@ -20,7 +20,7 @@ mod running;
 mod series;
 
 pub use groups::{GroupedSums, Groups};
-pub use lazy::{LazyPlan, LazyVector, Sampling};
+pub use lazy::{LazyPlan, LazyVector, Sampling, StatelessVector};
 pub use release::Release;
 pub use running::RunningSum;
 

@@ -102,6 +102,15 @@ pub(super) fn check_value(plan: &Plan, value: i64) -> Result<()> {
     )))
 }
 
+/// Refuses what is no step of the horizon.
+pub(super) fn check_past_step(plan: &Plan, step: u64) -> Result<()> {
+    let horizon = plan.horizon();
+    if (1..=horizon).contains(&step) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("there is no step {step}: they are numbered 1 to {horizon}")))
+}
+
 /// Refuses to go beyond the last step.
 pub(super) fn check_step(plan: &Plan, step: u64) -> Result<()> {
     if step < plan.horizon() {

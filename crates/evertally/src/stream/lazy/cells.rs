@@ -1,6 +1,7 @@
 //! One cell for every running sum that was touched.
 
 use crate::noise::{KeyedNoise, RandomBits};
+use crate::plan::Plan;
 use crate::{Error, Result};
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
@@ -97,21 +98,26 @@ impl<S: Sampler> Cells for StateCells<S> {
 
 /// Cells that remember nothing: noise is drawn anew from its nodes at every read, at any step.
 pub(super) struct KeyedCells {
-    plan: crate::plan::Plan,
+    plan: Plan,
     keyed: KeyedNoise,
 }
 
 impl KeyedCells {
-    pub(super) fn new(plan: crate::plan::Plan, keyed: KeyedNoise) -> Self {
+    pub(super) fn new(plan: Plan, keyed: KeyedNoise) -> Self {
         Self { plan, keyed }
+    }
+
+    /// The noise of a running sum at any step, in whole units of a release.
+    pub(super) fn at(&self, coordinate: u64, step: u64) -> i128 {
+        let own = self.keyed.of_sum(coordinate);
+        let noise = self.plan.mechanism().cursor().seek(step, &mut |node| self.plan.law().sample(&mut own.bits(node)));
+        self.plan.rounded_noise(noise)
     }
 }
 
 impl Cells for KeyedCells {
     fn noise(&mut self, coordinate: u64, step: u64) -> i128 {
-        let own = self.keyed.of_sum(coordinate);
-        let noise = self.plan.mechanism().cursor().seek(step, &mut |node| self.plan.law().sample(&mut own.bits(node)));
-        self.plan.rounded_noise(noise)
+        self.at(coordinate, step)
     }
 
     fn touched(&self) -> usize {

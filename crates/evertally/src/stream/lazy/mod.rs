@@ -4,8 +4,10 @@ mod buffers;
 mod cells;
 mod path;
 mod plan;
+mod stateless;
 
 pub use plan::{LazyPlan, Sampling};
+pub use stateless::StatelessVector;
 
 use super::Release;
 use super::series::{check_step, check_value};
@@ -76,6 +78,14 @@ struct Saved {
     cells: Vec<u8>,
 }
 
+fn check_coordinate(plan: &LazyPlan, coordinate: u64) -> Result<()> {
+    let coordinates = plan.coordinates();
+    if coordinate < coordinates {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("there is no running sum {coordinate}: they are numbered 0 to {}", coordinates - 1)))
+}
+
 /// Refuses an event with a sum that is named twice. Those whose parts come in rising order need not be looked at.
 fn check_different(parts: &[(u64, i64)]) -> Result<()> {
     let mut coordinates: SmallVec<[u64; 32]> = parts.iter().map(|(coordinate, _)| *coordinate).collect();
@@ -144,7 +154,7 @@ impl LazyVector {
             check_different(parts)?;
         }
         for (coordinate, value) in parts {
-            self.check_coordinate(*coordinate)?;
+            check_coordinate(&self.plan, *coordinate)?;
             check_value(plan, *value)?;
             self.check_room(*coordinate, *value)?;
         }
@@ -163,14 +173,6 @@ impl LazyVector {
                 "the running sum {coordinate} leaves the range of 64-bit multiples of the grid; use a coarser grid"
             ))
         })
-    }
-
-    fn check_coordinate(&self, coordinate: u64) -> Result<()> {
-        let coordinates = self.plan.coordinates();
-        if coordinate < coordinates {
-            return Ok(());
-        }
-        Err(Error::invalid(format!("there is no running sum {coordinate}: they are numbered 0 to {}", coordinates - 1)))
     }
 
     /// Closes the open step.
@@ -203,17 +205,14 @@ impl LazyVector {
     /// # Errors
     /// If the coordinate is beyond the vector, or no step is closed yet.
     pub fn read(&mut self, coordinate: u64) -> Result<Release> {
-        self.check_coordinate(coordinate)?;
+        check_coordinate(&self.plan, coordinate)?;
         if self.step == 0 {
             return Err(Error::invalid("nothing can be read before the first step is closed"));
         }
         self.reads += 1;
-        let fraction_bits = self.plan.fraction_bits();
         let noise = self.cells.noise(coordinate, self.step);
         let sum = self.sums.get(&coordinate).copied().unwrap_or(0);
-        // fits: sums below 2^63 with at most 16 fraction bits, and noise below 2^112.
-        let multiple = (i128::from(sum) << fraction_bits) + noise;
-        Ok(Release { step: self.step, multiple, fraction_bits, grid: self.plan.plan().request().grid })
+        Ok(self.plan.release(self.step, sum, noise))
     }
 
     /// How many reads there were so far. Saved with the state: a restored vector with fewer reads than were published is out

@@ -10,6 +10,7 @@ use crate::mechanism::Walk;
 use crate::noise::bridge::{Bridge, GammaBridge, GaussianBridge, PolyaBridge, SkellamBridge};
 use crate::noise::{DiscreteLaw, FRACTION_BITS, KeyedNoise, Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
+use crate::stream::Release;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -176,6 +177,14 @@ impl LazyPlan {
             Noise::Float(float) => format!("float {:x} {}", float.units.to_bits(), float.fraction_bits),
         };
         blake3::derive_key("evertally 1 lazy law", law.as_bytes())
+    }
+
+    /// A sum with its noise in whole units.
+    pub(super) fn release(&self, step: u64, sum: i64, noise: i128) -> Release {
+        let fraction_bits = self.fraction_bits();
+        // fits: sums below 2^63 with at most 16 fraction bits, and noise below 2^112.
+        let multiple = (i128::from(sum) << fraction_bits) + noise;
+        Release { step, multiple, fraction_bits, grid: self.plan.request().grid }
     }
 
     /// The cells of a vector of this key and name, none of them touched.

@@ -114,6 +114,7 @@ fn every_pattern_of_reads_has_the_covariance_of_the_mechanism() {
         "subtract(k=5)",
         "smooth",
         "smooth(h=6,zeros=3)",
+        "output",
     ] {
         for horizon in [1, 2, 5, 11, 13, 16] {
             let built = name.parse::<MechanismName>().unwrap().build(horizon, &NamedShape::gaussian_max());
@@ -247,6 +248,7 @@ fn keyed_reads_are_those_of_the_sequential_sampler() {
         let name: StreamName = "vector".parse().unwrap();
         let mut vector = LazyVector::new(plan.clone(), &key(3), name.clone()).unwrap();
         let keyed = crate::noise::KeyedNoise::new(&key(3), &name, &plan.plan().digest(), crate::noise::Purpose::Sums);
+        let stateless = StatelessVector::new(plan.clone(), &key(3), &name).unwrap();
         let mut cursors: Vec<_> = (0..10).map(|c| (keyed.of_sum(c), plan.plan().mechanism().cursor())).collect();
         for step in 1..=60 {
             vector.tick().unwrap();
@@ -254,7 +256,13 @@ fn keyed_reads_are_those_of_the_sequential_sampler() {
                 let sequential = cursor.advance(&mut |node| plan.plan().law().sample(&mut noise.bits(node)));
                 let read = vector.read(c as u64).unwrap();
                 assert_eq!(read.multiple, plan.plan().rounded_noise(sequential), "{mechanism} {c} at {step}");
+                assert_eq!(stateless.release(c as u64, step, 0).unwrap(), read);
             }
+        }
+        let release = |coordinate, step| stateless.release(coordinate, step, 5);
+        assert_eq!(release(3, 60).unwrap().multiple - vector.read(3).unwrap().multiple, 5 << plan.fraction_bits());
+        for (coordinate, step) in [(10, 1), (0, 0), (0, 61)] {
+            assert!(release(coordinate, step).unwrap_err().to_string().contains("they are numbered"));
         }
     }
 }
