@@ -475,7 +475,8 @@ fn whole_numbers_cost_no_accuracy() {
             }
             let delta = crate::budget::Delta::new(1e-12).unwrap();
             let (ours, plans) = (plan.epsilon_at(delta).unwrap(), plan.plan().guarantee().epsilon_at(delta));
-            assert!((ours / plans - 1.0).abs() < 1e-3, "{mechanism} {budget:?}: {ours}, {plans}");
+            // Its accounting is tighter where the plan's grid is coarse.
+            assert!((0.9..1.0 + 1e-6).contains(&(ours / plans)), "{mechanism} {budget:?}: {ours}, {plans}");
         }
     }
     // Laplace noise is the plan's own, on the grid itself.
