@@ -49,6 +49,23 @@ fn noisy(bench: &Bench, more: &[&str]) -> Run {
     sketch(bench, &[&["--epsilon", "1", "--width", "1000", "--out", "answers.csv"], more].concat())
 }
 
+/// The times of questions are written as those of the events.
+#[test]
+fn times_of_questions_are_read_as_those_of_events() {
+    let bench = ready();
+    bench.write("epoch.csv", "time,page,country\n1704096000,home,DK\n1704186000,home,DK\n");
+    bench.write("asked.csv", "page,country,when\nhome,DK,1704103200\nhome,DK,1704189600\n");
+    let own =
+        ["sketch", "epoch.csv", "--time-format", "epoch-seconds", "--queries", "asked.csv", "--at-column", "when"];
+    let run = bench.run(&[&own[..], &SKETCH[2..], &EXACT, &["--stream", "e", "--out", "exact.csv"]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let counts: Vec<f64> = table(&bench.read("exact.csv"))[1..].iter().map(|row| row[4].parse().unwrap()).collect();
+    assert_eq!(counts.iter().map(|count| count.round()).collect::<Vec<_>>(), [1.0, 2.0]);
+    // The picture says which bar is of which day.
+    let picture = bench.read("exact.svg");
+    assert!(picture.contains("home, DK, 2024-01-01") && picture.contains("home, DK, 2024-01-02"));
+}
+
 /// Must be refused: status 2, one message, nothing new on disk. Returns the message.
 fn refused(bench: &Bench, more: &[&str]) -> String {
     let before = bench.files();
@@ -234,6 +251,10 @@ fn the_heaviest_candidates_come_first() {
 #[test]
 fn senseless_questions_are_refused() {
     let bench = ready();
+    for flag in ["--queries", "--candidates"] {
+        let message = refused(&bench, &[flag, "visits.csv", "--top", "3"][..if flag == "--queries" { 2 } else { 4 }]);
+        assert!(message.contains("visits.csv: the events themselves cannot be the list"), "{message}");
+    }
     bench.write("twice.csv", format!("{ITEMS}home,DK\n")).write("none.csv", "page,country\n");
     bench
         .write("hole.csv", "page,country\nhome,DK\nhome,\n")

@@ -55,7 +55,7 @@ struct Figures {
     memory_words: u64,
     /// Whether counts are released in exact integer arithmetic.
     exact: bool,
-    /// Whether single steps can be read without drawing all before them.
+    /// Whether noise can be drawn where it is read, without all before it.
     lazy: bool,
 }
 

@@ -35,7 +35,7 @@ pub(super) struct PlanArgs {
     /// Only this noise law.
     #[arg(long, value_parser = kebab::<NoiseKind>, value_name = "laplace|gaussian")]
     noise: Option<NoiseKind>,
-    /// Only mechanisms that reach any single step without drawing all before it.
+    /// Only mechanisms whose noise can be drawn where it is read: those that reach any single step from the key, and BLTs.
     #[arg(long)]
     lazy: bool,
     /// Consider `dense-pure`, too: minutes of search at 512 steps, its longest horizon, the first time.
@@ -99,7 +99,7 @@ impl PlanArgs {
         candidates.retain(|c| !self.lazy || c.mechanism.is_lazy());
         let rows: Vec<Row> = candidates.iter().map(|c| row(&request, c, bound)).collect();
         let Some(chosen) = rows.first().cloned() else {
-            return Err(usage("--lazy: no mechanism of this horizon reaches single steps"));
+            return Err(usage("--lazy: no mechanism of this horizon can be drawn where it is read"));
         };
         let answer = Answer {
             horizon: self.horizon,

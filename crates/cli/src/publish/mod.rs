@@ -16,7 +16,7 @@ pub(crate) use keys::{encode, push_encoded};
 pub use options::StreamArgs;
 pub(crate) use options::{Refusable, resolve};
 pub(crate) use report::{ErrorFacts, Extent, GroupFacts, Report, SketchFacts};
-pub(crate) use setup::{StreamSetup, calendar, needed, parse_time, request, time_parser};
+pub(crate) use setup::{StreamSetup, calendar, file_time_parser, needed, parse_time, request, time_parser};
 pub(crate) use terminal::{print_plan, print_summary};
 
 use crate::input::Cancelled;

@@ -13,7 +13,7 @@ use serde::Serialize;
 /// δ for which the report states ε.
 const DELTAS: [f64; 4] = [1e-3, 1e-6, 1e-9, 1e-12];
 
-/// The facts of a release that may be published with it: all of them follow from the plan, none from the data.
+/// The facts of a release that may be published with it: all of them follow from the plan, or from what is released.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     version: u32,

@@ -172,8 +172,14 @@ pub(crate) fn parse_time(flag: &str, text: &str, parser: &mut TimeParser) -> Res
     parser.parse_text(text).map_err(|problem| usage(format!("{flag} {} {problem}", quoted(text))))
 }
 
+/// Of times in flags and configuration files.
 pub(crate) fn time_parser(args: &StreamArgs) -> TimeParser {
     TimeParser::new(TimeFormat::Auto, args.time_zone.clone().unwrap_or_default())
+}
+
+/// Of times in other files than the events: written as theirs.
+pub(crate) fn file_time_parser(args: &StreamArgs) -> TimeParser {
+    TimeParser::new(args.time_format.unwrap_or_default(), args.time_zone.clone().unwrap_or_default())
 }
 
 pub(crate) fn calendar(args: &StreamArgs) -> Result<StepCalendar> {

@@ -2,7 +2,7 @@
 
 use super::report::ErrorFacts;
 use super::setup::StreamSetup;
-use super::words::short;
+use super::words::{at_most, short};
 use crate::commands::brief;
 use anyhow::Result;
 use evertally::plan::Plan;
@@ -30,7 +30,7 @@ pub(crate) fn print_summary(setup: &StreamSetup, done: &str, max_std_error: f64,
         "guarantee: {} for {}; standard error at most {}",
         plan.request().budget,
         setup.unit(),
-        short(max_std_error)
+        at_most(max_std_error)
     );
     if setup.out.as_os_str() != "-" {
         eprintln!("wrote {} and beside it .{}", setup.out.display(), setup.endings().join(", ."));

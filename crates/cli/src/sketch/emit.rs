@@ -117,7 +117,11 @@ impl<'a> Emitter<'a> {
             Picture::Ranking { items, total } if last || matches!(self.questions.asked, Asked::Each) => {
                 *total += 1;
                 if items.len() < MOST_RANKED {
-                    items.push(Ranked { name: tuple.join(", "), value: row.value, half_width: row.half_width });
+                    let mut name = tuple.join(", ");
+                    if self.questions.has_own_times() {
+                        name = format!("{name}, {}", self.time);
+                    }
+                    items.push(Ranked { name, value: row.value, half_width: row.half_width });
                 }
             }
             Picture::Ranking { .. } => {}

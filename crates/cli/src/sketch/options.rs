@@ -27,11 +27,11 @@ pub struct SketchArgs {
     pub width: Option<u64>,
 
     /// File with the key columns, CSV, JSON lines or Parquet: an answer for each row. Items that do not occur get one like all
-    /// others.
+    /// others. The list must be known to the public, and never be made from the data: being on it would tell.
     #[arg(long, value_name = "FILE", help_heading = "Questions")]
     pub queries: Option<PathBuf>,
-    /// File with the key columns: the heaviest of these items, by --top or --threshold. The list must be known to the public,
-    /// and never be made from the data: that an item is on it would tell that it occurs.
+    /// File with the key columns: the heaviest of these items, by --top or --threshold. The list must be known to the
+    /// public, as that of --queries.
     #[arg(long, value_name = "FILE", help_heading = "Questions")]
     pub candidates: Option<PathBuf>,
     /// The so many heaviest candidates.
@@ -43,7 +43,7 @@ pub struct SketchArgs {
     /// Answer for the steps that these times are in, separated by commas [default: the last step].
     #[arg(long, value_name = "TIME", value_delimiter = ',', help_heading = "Questions")]
     pub at: Option<Vec<String>>,
-    /// Answer each query for the step that the time in this column of its file is in.
+    /// Answer each query for the step that the time in this column of its file is in, written as the events' times.
     #[arg(long, value_name = "COLUMN", help_heading = "Questions")]
     pub at_column: Option<String>,
     /// Answer for every so many steps, and for the last.

@@ -3,7 +3,7 @@
 use super::options::SketchArgs;
 use crate::failure::usage;
 use crate::input::{Columns, Event, Progress, ReadOptions, Role, for_each_event};
-use crate::publish::{encode, parse_time, time_parser};
+use crate::publish::{encode, file_time_parser, parse_time, time_parser};
 use crate::steps::{Instant, StepCalendar, TimeParser};
 use anyhow::Result;
 use std::collections::{BTreeMap, HashSet};
@@ -43,6 +43,11 @@ enum Schedule {
 }
 
 impl Questions {
+    /// Whether each question has a time of its own.
+    pub(super) fn has_own_times(&self) -> bool {
+        matches!(self.schedule, Schedule::Own(_))
+    }
+
     /// What the flags ask, and of which file; `None` where nothing is asked.
     pub(super) fn asked(args: &SketchArgs) -> Result<Option<(Asked, PathBuf)>> {
         let limited = args.top.is_some() || args.threshold.is_some();
@@ -83,6 +88,7 @@ impl Questions {
     ) -> Result<Self> {
         let mut times = time_parser(&args.stream);
         let steps = steps(args, span, &mut times)?;
+        let times = file_time_parser(&args.stream);
         let distinct = matches!(asked, Asked::Heaviest { .. });
         let reader =
             Reader { distinct, at_column: args.at_column.as_ref(), span, times, seen: HashSet::new(), found: vec![] };

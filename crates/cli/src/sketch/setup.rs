@@ -9,6 +9,7 @@ use anyhow::Result;
 use evertally::plan::{PlanRequest, Values};
 use evertally::sketch::{CountSketch, Shape, SketchPlan, Table};
 use evertally::stream::Sampling;
+use std::path::{Path, PathBuf};
 
 const ROWS: u32 = 5;
 const WIDTH: u64 = 1 << 16;
@@ -50,6 +51,12 @@ impl Setup {
             if path.as_os_str() == "-" && stream.inputs.contains(&path) {
                 return Err(usage("events and items cannot both come from standard input; give one a file name"));
             }
+            if is_one_of(&path, &stream.inputs) {
+                return Err(usage(format!(
+                    "{}: the events themselves cannot be the list of items; ask for a list that is known to the public",
+                    path.display()
+                )));
+            }
             stream.has_read(path.clone());
             let span = Span { calendar: &stream.calendar, last_step: stream.last_step };
             let read = Questions::read(&args, (asked, path), &columns, span, &stream.reading)?;
@@ -72,6 +79,12 @@ impl Setup {
             last_step_half_width: plan.request().grid.to_f64(intervals.half_width(last) as i128),
         })
     }
+}
+
+/// Whether a list of items is one of the event files: a list made of the events would tell who is in them.
+fn is_one_of(list: &Path, inputs: &[PathBuf]) -> bool {
+    let whole = |path: &Path| path.canonicalize().ok();
+    whole(list).is_some_and(|list| inputs.iter().any(|input| whole(input).as_ref() == Some(&list)))
 }
 
 fn plan(mut request: PlanRequest, columns: &[String], table: Table) -> Result<SketchPlan> {

@@ -125,7 +125,7 @@ impl DyadicCounts {
 
     /// The `q`-quantile (0 ≤ q ≤ 1) of the keys at the last closed step: the least key such that at least the share `q`
     /// of the total lies at or below it. With probability at least `confidence` it lies between the two ends that come
-    /// with it, also where the query was chosen by earlier answers. For values that are not below 0.
+    /// with it, for a `q` and a step that were not chosen by answers of that step. For values that are not below 0.
     ///
     /// # Errors
     /// If a number is out of range, the plan allows negative values, or no step is closed yet.

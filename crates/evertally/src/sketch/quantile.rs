@@ -1,4 +1,4 @@
-//! Quantiles with bounds that hold whatever is looked at.
+//! Quantiles with bounds that hold for all keys of a step at once.
 //!
 //! Let `C(x)` be the exact number of keys below `x` and `N` that of all. The `q`-quantile is the least key `k` with
 //! `C(k+1) ≥ q N`. `D(x) = C(x) - q N` rises with `x`; its estimate `D̂(x)` is a sum of nodes with weights, and does
@@ -6,7 +6,8 @@
 //!
 //! **Bounds.** Let `band(x)` be such that `P(D̂(x) - D(x) > band(x)) ≤ α/(2·2^bits)`, and the same below. By the union
 //! bound all `2^bits` keys are within their bands at once with probability at least `1 - α`, so it does not matter
-//! which of them a search looks at, nor that it chooses them by what it saw. Where `D̂(x) + band(x) < 0`, `D(x) < 0`
+//! which of them a search looks at, nor that it chooses them by what it saw. That is for one `q` and one step, chosen without
+//! looking at the noise of that step: of many steps some miss, and one that was chosen because it looks odd may be one of these. Where `D̂(x) + band(x) < 0`, `D(x) < 0`
 //! and `k ≥ x`; where `D̂(x) - band(x) ≥ 0`, `D(x) ≥ 0` and `k < x`. Three bisections, for `D̂ + band`, `D̂` and
 //! `D̂ - band`, give the lower end, the estimate and the upper end: where the first goes right, so do the others, so
 //! the three are in order.

@@ -2,7 +2,7 @@
 //!
 //! A node of level `l` is a block of `b^l` keys; the root is the whole space (cut where the bits do not divide evenly).
 //! The number of keys in a range is a sum of nodes with signs: a block less two of its parts may be fewer nodes than
-//! the other parts. Each node has noise of its own, so the fewest nodes have the least variance.
+//! the other parts. Each node has noise of its own, so that with equal noise the fewest have the least variance.
 //!
 //! **Fewest nodes.** Let a node inherit the sum `c` ∈ {0, 1} of the weights of its ancestors. A node inside of the
 //! range must end with 1 and one outside with 0: one node with a sign if `c` is wrong, and nothing below. A node that
