@@ -3,7 +3,7 @@
 use super::Shape;
 use super::shape::{HASHES, MEANING};
 use crate::noise::StreamName;
-use crate::plan::{Plan, PlanRequest, Prepared};
+use crate::plan::{Plan, PlanRequest};
 use crate::stream::{LazyPlan, Sampling};
 use crate::{Error, Result};
 
@@ -33,24 +33,7 @@ impl SketchPlan {
     /// # Errors
     /// If the request is out of range, or nothing can be sampled as it says.
     pub fn new(request: PlanRequest, shape: Shape, sampling: Sampling) -> Result<Self> {
-        let request = shape.request(request)?;
-        if request.mechanism.is_some() {
-            return Self::from_plan(request.plan()?, sampling);
-        }
-        let mut refusal = None;
-        for candidate in (PlanRequest { light_steps: true, ..request.clone() }).candidates()? {
-            let chosen = PlanRequest {
-                mechanism: Some(candidate.mechanism.name().parse()?),
-                noise: Some(candidate.kind),
-                prepared: Prepared::new([candidate.mechanism.clone()]),
-                ..request.clone()
-            };
-            match Self::from_plan(chosen.plan()?, sampling) {
-                Ok(plan) => return Ok(plan),
-                Err(error) => refusal = refusal.or(Some(error)),
-            }
-        }
-        Err(refusal.expect("a request has candidates"))
+        Self::from_lazy(LazyPlan::best(shape.request(request)?, shape.coordinates(), sampling)?)
     }
 
     /// The same with hash functions of a name of their own: sketches of one key, shape and hash name have the same
@@ -74,21 +57,13 @@ impl SketchPlan {
     /// # Errors
     /// If it was not made for a sketch, or cannot be sampled in this way.
     pub fn from_plan(plan: Plan, sampling: Sampling) -> Result<Self> {
-        let request = plan.request();
-        let Some(shape) = request.meaning.get(MEANING) else {
-            return Err(Error::invalid("the plan was not made for a sketch; make one from the sketch's shape"));
-        };
-        let shape: Shape = shape.parse()?;
-        let (lower, upper) = request.values.bounds();
-        let covered = request.sums_per_event == shape.sums_per_event()
-            && (!shape.is_signed() || lower.checked_neg() == Some(upper));
-        if !covered {
-            return Err(Error::invalid(format!(
-                "the plan's noise does not cover the events of a {shape}; make it anew"
-            )));
-        }
+        let shape = shape_of(&plan)?;
+        Self::from_lazy(LazyPlan::new(plan, shape.coordinates(), sampling)?)
+    }
+
+    fn from_lazy(lazy: LazyPlan) -> Result<Self> {
+        let (shape, request) = (shape_of(lazy.plan())?, lazy.plan().request());
         let hashes = request.meaning.get(HASHES).map(|name| name.parse()).transpose()?;
-        let lazy = LazyPlan::new(plan, shape.coordinates(), sampling)?;
         Ok(Self { lazy, shape, hashes })
     }
 
@@ -111,4 +86,20 @@ impl SketchPlan {
     pub fn hash_name(&self) -> Option<&StreamName> {
         self.hashes.as_ref()
     }
+}
+
+/// The shape that a plan was made for, if its noise covers the events of one.
+fn shape_of(plan: &Plan) -> Result<Shape> {
+    let request = plan.request();
+    let Some(shape) = request.meaning.get(MEANING) else {
+        return Err(Error::invalid("the plan was not made for a sketch; make one from the sketch's shape"));
+    };
+    let shape: Shape = shape.parse()?;
+    let (lower, upper) = request.values.bounds();
+    let covered =
+        request.sums_per_event == shape.sums_per_event() && (!shape.is_signed() || lower.checked_neg() == Some(upper));
+    if covered {
+        return Ok(shape);
+    }
+    Err(Error::invalid(format!("the plan's noise does not cover the events of a {shape}; make it anew")))
 }

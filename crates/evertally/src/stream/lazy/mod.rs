@@ -43,8 +43,7 @@ use smallvec::SmallVec;
 /// use evertally::stream::{LazyPlan, LazyVector, Sampling};
 ///
 /// let request = PlanRequest::count(1 << 20, Budget::Zcdp(Rho::new(0.5)?));
-/// let plan = PlanRequest { mechanism: Some("path-sum".parse()?), ..request }.plan()?;
-/// let plan = LazyPlan::new(plan, 1_000_000_000, Sampling::Float)?;
+/// let plan = LazyPlan::best(request, 1_000_000_000, Sampling::Float)?;
 /// let mut visits = LazyVector::new(plan, &SecretKey::generate()?, "visits".parse()?)?;
 ///
 /// visits.add(123_456_789, 1)?; // an event of the open step

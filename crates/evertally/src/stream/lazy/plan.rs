@@ -9,7 +9,7 @@ use crate::budget::{Delta, conversions};
 use crate::mechanism::Walk;
 use crate::noise::bridge::{Bridge, GammaBridge, GaussianBridge, PolyaBridge, SkellamBridge};
 use crate::noise::{DiscreteLaw, FRACTION_BITS, KeyedNoise, Purpose, SecretKey, StreamName};
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanRequest, Prepared};
 use crate::stream::Release;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -103,6 +103,43 @@ impl LazyPlan {
         }
         let noise = Noise::of(&plan, sampling)?;
         Ok(Self { plan, coordinates, sampling, noise })
+    }
+
+    /// The same from a request. Where that leaves the mechanism open, the one of least error is taken among those with light
+    /// steps that can be sampled in this way.
+    ///
+    /// ```
+    /// use evertally::budget::{Budget, Rho};
+    /// use evertally::plan::PlanRequest;
+    /// use evertally::stream::{LazyPlan, Sampling};
+    /// let request = PlanRequest::count(1 << 20, Budget::Zcdp(Rho::new(0.5)?));
+    /// let quick = LazyPlan::best(request.clone(), 1_000_000_000, Sampling::Float)?;
+    /// assert!(quick.plan().mechanism().name().starts_with("normalized-blt"));
+    /// let exact = LazyPlan::best(request, 1_000_000_000, Sampling::Keyed)?;
+    /// assert!(exact.plan().mechanism().name().starts_with("path-sum"));
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If a number is out of range, the budget cannot be met, or nothing can be sampled in this way.
+    pub fn best(request: PlanRequest, coordinates: u64, sampling: Sampling) -> Result<Self> {
+        if request.mechanism.is_some() {
+            return Self::new(request.plan()?, coordinates, sampling);
+        }
+        let mut refusal = None;
+        for candidate in (PlanRequest { light_steps: true, ..request.clone() }).candidates()? {
+            let chosen = PlanRequest {
+                mechanism: Some(candidate.mechanism.name().parse()?),
+                noise: Some(candidate.kind),
+                prepared: Prepared::new([candidate.mechanism.clone()]),
+                ..request.clone()
+            };
+            match Self::new(chosen.plan()?, coordinates, sampling) {
+                Ok(plan) => return Ok(plan),
+                Err(error) => refusal = refusal.or(Some(error)),
+            }
+        }
+        Err(refusal.expect("a request has candidates"))
     }
 
     /// The plan.
