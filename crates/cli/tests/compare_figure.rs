@@ -65,7 +65,7 @@ fn all_figures_are_pictures_and_repeat_themselves() {
         ["subtract(k=19)", "ε² · mean variance", "consistent"],
         ["Laplace has the smaller error", "δ of (ε, δ)", "½ and 2"],
         ["normalized-sqrt", "over γ²", "kary"],
-        ["buffered", "cells in each of 5 rows", "lazy, keyed"],
+        ["buffered", "cells in each of 5 rows", "lazy, float"],
     ]) {
         let svg = String::from_utf8(first[&format!("{name}.svg")].clone()).unwrap();
         let tree = usvg::Tree::from_str(&svg, &usvg::Options::default()).unwrap();

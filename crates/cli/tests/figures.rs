@@ -171,6 +171,12 @@ fn simulate_draws_lazily() {
             ["--mechanism", mechanism, "--sampling", sampling, "--at", &at, "--horizon", &horizon, "--out", "x.npy"];
         let described = json(&bench, &[&base[..], &more].concat());
         assert_eq!((&described["sampling"], &described["steps"]), (&sampling.into(), &6.into()));
+        let law = match (sampling, mechanism) {
+            ("float", _) => "rounded Gaussian",
+            ("integer", _) => "Skellam",
+            _ => "discrete Gaussian",
+        };
+        assert_eq!(described["law"], law);
         let columns = columns(&bench, "x.npy", 16384);
         assert_eq!(columns[2], columns[3]);
         let name: evertally::mechanism::MechanismName = described["mechanism"].as_str().unwrap().parse().unwrap();
@@ -186,6 +192,7 @@ fn simulate_draws_lazily() {
         (&["--lazy"][..], "--at"),
         (&["--lazy", "--at", "1,2", "--mechanism", "honaker-online"], "cannot be sampled"),
         (&["--lazy", "--at", "2,1", "--mechanism", "binary"], "rising"),
+        (&["--lazy", "--at", "1,10", "--mechanism", "binary"], "no step 10"),
         (&["--at", "2,2", "--mechanism", "binary"], "rising"),
         (&["--lazy", "--at", "1", "--sampling", "guess", "--mechanism", "binary"], "sampling"),
     ] {

@@ -1,6 +1,6 @@
 //! `evertally simulate`: the noise of a mechanism, many times over.
 
-use super::{BudgetFlags, kebab};
+use super::{BudgetFlags, brief, kebab};
 use crate::failure::usage;
 use crate::output::Publication;
 use anyhow::{Context, Result};
@@ -87,8 +87,7 @@ impl SimulateArgs {
         writer.finish()?;
         file.finish()?;
         publication.commit()?;
-        self.describe(&plan, columns);
-        Ok(())
+        self.describe(&plan, columns)
     }
 
     fn key(&self) -> SecretKey {
@@ -149,21 +148,33 @@ impl SimulateArgs {
     fn columns(&self) -> Result<u64> {
         let rising = self.at.windows(2).all(|pair| pair[0] < pair[1] || (self.lazy && pair[0] == pair[1]));
         match (self.at.first(), self.at.last()) {
-            (Some(&first), Some(&last)) if !rising || first == 0 || last > self.horizon => {
-                Err(usage(format!("--at needs rising steps between 1 and the horizon of {}", self.horizon)))
+            (Some(_), _) if !rising => Err(usage("--at needs steps in rising order")),
+            (Some(&first), Some(&last)) if first == 0 || last > self.horizon => {
+                let step = if first == 0 { 0 } else { last };
+                Err(usage(format!("--at: there is no step {step}; they are numbered 1 to {}", self.horizon)))
             }
             (None, _) => Ok(self.horizon),
             _ => Ok(self.at.len() as u64),
         }
     }
 
-    fn describe(&self, plan: &Plan, columns: u64) {
-        let variance = plan.node_variance();
+    fn describe(&self, plan: &Plan, columns: u64) -> Result<()> {
+        let name = plan.mechanism().name();
+        // What is really drawn; of a stream that is the plan's own noise.
+        let last = self.at.last().copied().unwrap_or(self.horizon);
+        let (law, std_error) = if self.lazy {
+            let lazy = LazyPlan::new(plan.clone(), self.paths, self.sampling)?;
+            (lazy.law_name().to_owned(), lazy.std_error(last))
+        } else {
+            (plan.noise_kind().to_string(), plan.std_error(last))
+        };
         if self.json {
             let description = json!({
-                "mechanism": plan.mechanism().name(),
+                "mechanism": name,
                 "noise": plan.noise_kind(),
-                "noise_variance": variance,
+                "noise_variance": plan.node_variance(),
+                "law": law,
+                "std_error": std_error,
                 "sampling": self.lazy.then_some(self.sampling),
                 "paths": self.paths,
                 "steps": columns,
@@ -171,13 +182,14 @@ impl SimulateArgs {
             });
             println!("{description}");
         } else {
+            let lazily = if self.lazy { format!(", drawn lazily ({})", self.sampling) } else { String::new() };
             eprintln!(
-                "wrote {} × {columns} releases of {} with {} noise of variance {variance} to {}",
+                "wrote {} × {columns} releases of {} with {law} noise{lazily} to {}; standard error at step {last}: {std_error:.4}",
                 self.paths,
-                plan.mechanism().name(),
-                plan.noise_kind(),
+                brief(&name),
                 self.out.display()
             );
         }
+        Ok(())
     }
 }

@@ -58,9 +58,9 @@ pub(super) fn draw(studio: &mut Studio, longest: u64) -> Result<Drawn> {
     }
     let words = Words {
         title: "What a query of a private sketch costs".into(),
-        subtitle: "A count sketch of 5 rows under 0.5-zCDP for the whole history, one event a step of items with Zipf counts: lazy noise is as cheap at any size, and never behind.".into(),
+        subtitle: "A count sketch of 5 rows under 0.5-zCDP for the whole history, one event a step of items with Zipf counts: with lazy noise the cost depends neither on the width nor on the horizon, and answers are of the last step.".into(),
         footer: format!(
-            "The same path-sum plan for all. By width: {} steps; by horizon: {WIDTH} cells a row. Eager: noise in every cell at every step (Epasto and others 2023), where that ends within the time of this figure; its error is that of lazy noise. Buffered: events wait until as many have come as there are cells (Holland 2025). Times were measured on one core of this machine.",
+            "The same path-sum plan for all. Errors grow with the events by collisions of items. By width: {} steps; by horizon: {WIDTH} cells a row. Eager: noise in every cell at every step (Epasto and others 2023), where that ends within the time of this figure; its error is that of lazy noise. Buffered: events wait until as many have come as there are cells (Holland 2025). Times were measured on one core of this machine.",
             events
         ),
     };

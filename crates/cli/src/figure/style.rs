@@ -65,7 +65,7 @@ const FAMILIES: [(&str, Shade, Option<&str>, Marker); 22] = [
     ("optimal", ORANGE, MIXED, Marker::Square),
     ("dense-pure", ORANGE, DASHED, Marker::Circle),
     ("lower bound", GREY, SOLID, Marker::None),
-    ("lazy", VERMILION, SOLID, Marker::Circle),
+    ("lazy, float", VERMILION, SOLID, Marker::Circle),
     ("lazy, keyed", VERMILION, DASHED, Marker::Diamond),
     ("eager", BLACK, MIXED, Marker::Circle),
     ("buffered", BLUE, MIXED, Marker::Up),

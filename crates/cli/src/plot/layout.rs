@@ -82,7 +82,7 @@ pub(super) fn caption(canvas: &mut Canvas, y: f64, plot: &Plot, shown: &[&Series
         parts.push(note.into());
     }
     if plot.total_groups > shown.len() {
-        parts.push(format!("{} of {} groups shown", shown.len(), grouped(plot.total_groups as f64, 0)));
+        parts.push(format!("{} of {} {}s shown", shown.len(), grouped(plot.total_groups as f64, 0), plot.group_word));
     }
     let words = fit(&parts.join(" · "), WIDTH - 2.0 * MARGIN - legend, 12.0, false);
     canvas.text(MARGIN, y, &words, Type::new(12.0, ink::TEXT));
@@ -136,10 +136,11 @@ fn description(plot: &Plot, shown: &[&Series]) -> String {
             false => format!("{} {}", fit(&series.name, 300.0, 12.0, false), last_value(series)),
         })
         .collect();
+    let word = plot.group_word;
     let groups = match plot.total_groups.max(shown.len()) {
-        1 => "1 group".into(),
-        total if total > shown.len() => format!("{} of {} groups", shown.len(), grouped(total as f64, 0)),
-        total => format!("{total} groups"),
+        1 => format!("1 {word}"),
+        total if total > shown.len() => format!("{} of {} {word}s", shown.len(), grouped(total as f64, 0)),
+        total => format!("{total} {word}s"),
     };
     let releases =
         if ungrouped(plot, shown) { format!("{steps} releases") } else { format!("{groups}, {steps} releases each") };

@@ -88,6 +88,8 @@ pub struct Plot {
     pub series: Vec<Series>,
     /// How many groups the release has; more than `series` holds when the caller left some out.
     pub total_groups: usize,
+    /// What one of them is called: `group`, `item`.
+    pub group_word: &'static str,
     /// Draws the true counts too, and stamps the picture as not private.
     pub unsafe_truth: bool,
 }

@@ -24,6 +24,7 @@ fn plot(series: Vec<Series>) -> Plot {
         time_labels: TimeLabels::Calendar(TimeZone::UTC),
         confidence: 0.95,
         total_groups: series.len(),
+        group_word: "group",
         series,
         unsafe_truth: false,
     }

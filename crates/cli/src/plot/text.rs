@@ -143,8 +143,9 @@ pub(super) fn half_width(value: f64) -> String {
 
 /// A release and its half-width. A large count keeps all its digits as long as its half-width gives them a meaning.
 pub(super) fn release(value: f64, half: f64) -> String {
-    let digits = (1e12..1e16).contains(&value.abs()) && half < 1e6;
-    format!("{} ± {}", if digits { grouped(value, 0) } else { number(value) }, half_width(half))
+    // No digits that the half-width makes meaningless, and none less.
+    let whole = (1.0..1e6).contains(&half) && value.abs() < 1e16;
+    format!("{} ± {}", if whole { grouped(value, 0) } else { number(value) }, half_width(half))
 }
 
 /// A whole number in superscript digits.

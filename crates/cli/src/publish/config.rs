@@ -20,7 +20,10 @@ impl ConfigFile {
     /// Reads a file for the command with these flags.
     pub(crate) fn read<Flags: clap::Args>(path: &Path) -> Result<Self> {
         let shown = path.display();
-        let text = std::fs::read_to_string(path).map_err(|e| usage(format!("cannot read --config {shown}: {e}")))?;
+        let text = std::fs::read_to_string(path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => usage(format!("--config {shown}: there is no such file; check the path")),
+            _ => usage(format!("cannot read --config {shown}: {e}")),
+        })?;
         let file = Self { path: path.to_owned(), text };
         let command = Flags::augment_args(clap::Command::new("evertally"));
         let flags = command.get_arguments().filter_map(|flag| flag.get_long()).filter(|name| *name != "config");

@@ -118,6 +118,7 @@ fn picture(setup: &Setup, report: &Report, series: Vec<Series>, total_groups: us
         confidence: setup.stream.confidence,
         series,
         total_groups,
+        group_word: "group",
         unsafe_truth: false,
     }
 }

@@ -29,7 +29,8 @@ pub(super) struct Counting<'a> {
     text: String,
     pub(super) digest: StreamDigest,
     pub(super) answers: Vec<Answer>,
-    /// Standard error by collisions at the last step that is asked for, where the table is small enough.
+    /// What standard error collisions add at the last step that is asked for, at most (with 95 % confidence or more), where the
+    /// table is small enough.
     pub(super) collisions: Option<f64>,
 }
 
@@ -88,8 +89,10 @@ impl<'a> Counting<'a> {
             }
         }
         if step == self.questions.last_step() && self.sketch.table().cells() <= LARGEST_READ {
-            let second_moment = self.sketch.second_moment()?.value;
-            self.collisions = Some(self.sketch.collision_std_error(second_moment));
+            // Two standard errors above the estimate: one that came out too small is no bound.
+            let second_moment = self.sketch.second_moment()?;
+            let likely = second_moment.value.max(0.0) + 2.0 * second_moment.noise_std_error;
+            self.collisions = Some(self.sketch.collision_std_error(likely));
         }
         Ok(())
     }

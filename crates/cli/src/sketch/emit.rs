@@ -212,6 +212,7 @@ fn curves(setup: &Setup, questions: &Questions, report: &Report, series: Vec<(us
         confidence: setup.stream.confidence,
         series: series.into_iter().map(|(_, series)| series).collect(),
         total_groups: questions.items.len(),
+        group_word: "item",
         unsafe_truth: false,
     }
 }

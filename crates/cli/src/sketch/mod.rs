@@ -66,10 +66,15 @@ pub fn run(args: SketchArgs) -> Result<()> {
         let (rows, width) = (setup.rows.rows(), setup.rows.width());
         let done = format!("answered {count} questions by a count sketch of {rows} rows of {width} cells,");
         print_summary(stream, &done, setup.errors()?.max_std_error, stream.last_step, ledger.stream_count());
-        if let Some(error) = collisions {
-            eprintln!(
-                "collisions of items add a standard error of at most about {error:.2}, by the private cells themselves"
-            );
+        let noise = setup.errors()?.max_std_error;
+        match collisions {
+            Some(error) if error > noise => eprintln!(
+                "collisions of items add a standard error of up to about {error:.2}, more than the noise: a larger --width (for a new stream) makes it less"
+            ),
+            Some(error) => eprintln!("collisions of items add a standard error of up to about {error:.2}"),
+            None => {
+                eprintln!("the table is too large for an estimate of what collisions of items add; likely very little")
+            }
         }
     }
     if setup.json { print_json(&setup, Some((count, collisions))) } else { Ok(()) }

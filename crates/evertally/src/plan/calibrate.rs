@@ -59,7 +59,10 @@ pub(super) fn calibrated(
 
 fn laplace(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism) -> Result<Calibration> {
     if let Some(reason) = mechanism.laplace_refusal() {
-        return Err(Error::invalid(format!("`{}` is for Gaussian noise only: {reason}", mechanism.name())));
+        return Err(Error::invalid(format!(
+            "`{}` is for Gaussian noise only: {reason}; give ρ or a δ, or take another mechanism",
+            mechanism.name()
+        )));
     }
     let l1 = Exact::from(sensitivity.l1).times(&Exact::from(mechanism.l1_column_sum()));
     let mut scale = pure_scale(&l1, budget.pure_epsilon())?;

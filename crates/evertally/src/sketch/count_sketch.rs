@@ -92,6 +92,7 @@ impl CountSketch {
     /// If the value is out of bounds, the horizon is used up, or a cell would leave the range of 64 bits. Nothing is
     /// added then.
     pub fn add<'a>(&mut self, item: impl Into<Item<'a>>, value: i64) -> Result<()> {
+        self.cells.check_size(value)?;
         let (hashing, table) = (&self.hashing, self.hashing.table());
         let item = self::item(item);
         self.cells.add_event(|parts| {
@@ -140,6 +141,9 @@ impl CountSketch {
         candidates: impl IntoIterator<Item = K>,
         threshold: f64,
     ) -> Result<Vec<HeavyHitter<K>>> {
+        if threshold.is_nan() {
+            return Err(Error::invalid("the threshold of heavy hitters must be a number"));
+        }
         let mut found = vec![];
         for key in candidates {
             let estimate = self.estimate(key.clone())?;

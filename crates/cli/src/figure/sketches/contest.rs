@@ -37,7 +37,7 @@ impl Way {
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Lazy => "lazy",
+            Self::Lazy => "lazy, float",
             Self::Keyed => "lazy, keyed",
             Self::Eager => "eager",
             Self::Buffered => "buffered",

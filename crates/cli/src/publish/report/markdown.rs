@@ -85,7 +85,7 @@ impl Report {
         if let Some(error) = self.sketch.as_ref().and_then(|sketch| sketch.collision_std_error) {
             writeln!(
                 out,
-                "| standard error by collisions | at most about {}, computed from the released cells |",
+                "| standard error by collisions | up to about {}, computed from the released cells |",
                 short(error)
             )?;
         }

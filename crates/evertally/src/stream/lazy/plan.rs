@@ -6,7 +6,7 @@ use super::path::PathSampler;
 use crate::budget::loss::rounded_up;
 use crate::budget::skellam::{self, IntegerShift};
 use crate::budget::{Delta, conversions};
-use crate::mechanism::Walk;
+use crate::mechanism::{MechanismName, Walk};
 use crate::noise::bridge::{Bridge, GammaBridge, GaussianBridge, PolyaBridge, SkellamBridge};
 use crate::noise::{DiscreteLaw, FRACTION_BITS, KeyedNoise, Purpose, SecretKey, StreamName};
 use crate::plan::{Plan, PlanRequest, Prepared};
@@ -40,6 +40,15 @@ impl Sampling {
             Self::Integer => 1,
             Self::Float => 2,
         }
+    }
+}
+
+impl std::str::FromStr for Sampling {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let found = [Self::Keyed, Self::Integer, Self::Float].into_iter().find(|way| way.to_string() == text);
+        found.ok_or_else(|| Error::invalid(format!("noise is sampled `keyed`, `integer` or `float`, not {text:?}")))
     }
 }
 
@@ -157,6 +166,17 @@ impl LazyPlan {
         self.sampling
     }
 
+    /// The law of the noise that is drawn.
+    pub fn law_name(&self) -> &'static str {
+        match (self.noise, self.plan.law()) {
+            (Noise::Skellam(..), _) => "Skellam",
+            (Noise::Float(_), DiscreteLaw::Gaussian(_)) => "rounded Gaussian",
+            (Noise::Float(_), DiscreteLaw::Laplace(_)) => "rounded Laplace",
+            (_, DiscreteLaw::Gaussian(_)) => "discrete Gaussian",
+            (_, DiscreteLaw::Laplace(_)) => "discrete Laplace",
+        }
+    }
+
     /// Standard error of a released value at a step (1 ..= T), in units of the data.
     ///
     /// # Panics
@@ -269,9 +289,10 @@ impl Noise {
 
 fn refusal(plan: &Plan, sampling: Sampling, reason: &str) -> Error {
     let name = plan.mechanism().name();
+    let name = name.parse::<MechanismName>().map_or(name, |name| name.brief().to_string());
     let blt = if sampling == Sampling::Float { " or a BLT" } else { "" };
     Error::invalid(format!(
-        "`{name}` cannot be sampled in the way `{sampling}`: {reason}; take `path-sum`{blt}, or for Laplace noise `subtract`"
+        "`{name}` cannot be sampled in the way `{sampling}`: {reason}; take `path-sum`{blt}, or for Laplace noise `subtract` or `smooth`"
     ))
 }
 
