@@ -442,11 +442,15 @@ fn events_in_several_sums_cost_more_noise() {
             let mechanism = if power == 1 { "path-sum" } else { "subtract(k=5)" };
             let request =
                 PlanRequest { sums_per_event, mechanism: mechanism.parse().ok(), ..PlanRequest::count(100, budget) };
-            request.plan().unwrap().node_variance()
+            let plan = request.plan().unwrap();
+            (plan.node_variance(), plan.noise_divisor())
         };
         for sums in [2u64, 5] {
-            let ratio = of(sums) / of(1) / (sums as f64).powi(power);
+            let ((several, grid), (one, grid_of_one)) = (of(sums), of(1));
+            let ratio = several / one / (sums as f64).powi(power);
             assert!((ratio - 1.0).abs() < 1e-2, "{sums}: {ratio}");
+            // The grid follows from the size of an event in one sum.
+            assert_eq!(grid, grid_of_one);
         }
     }
     let none = PlanRequest { sums_per_event: 0, ..PlanRequest::count(100, gaussian()) };
@@ -467,6 +471,12 @@ fn whole_numbers_cost_no_accuracy() {
                 noise: Some(crate::plan::NoiseKind::Gaussian),
                 ..PlanRequest::count(1 << 20, budget)
             };
+            let plan = LazyPlan::new(request.clone().plan().unwrap(), 1000, Sampling::Float).unwrap();
+            // σ² is what the budget asks for; a small discrete law has less variance than that.
+            assert!(
+                (1.0 - 1e-9..1.05).contains(&(plan.std_error(5) / plan.plan().std_error(5))),
+                "{mechanism} {budget:?}"
+            );
             let plan = LazyPlan::new(request.plan().unwrap(), 1000, Sampling::Integer).unwrap();
             let ratio = plan.std_error(5) / plan.plan().std_error(5);
             assert!((1.0 - 1e-6..1.002).contains(&ratio), "{mechanism} {budget:?}: {ratio}");
