@@ -263,4 +263,6 @@ impl std::fmt::Debug for LazyVector {
 }
 
 #[cfg(test)]
+mod frozen;
+#[cfg(test)]
 mod tests;

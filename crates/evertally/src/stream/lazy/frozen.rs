@@ -1,0 +1,47 @@
+//! What a key produces is frozen: another value here would publish a second noise for what was published already.
+
+use super::*;
+use crate::budget::{Budget, Epsilon, Rho};
+use crate::noise::TestSeed;
+use crate::plan::PlanRequest;
+
+/// Digest of the reads of a few sums at a few steps, one sum late and one only once.
+fn digest(mechanism: &str, budget: Budget, sampling: Sampling) -> String {
+    let request = PlanRequest { mechanism: mechanism.parse().ok(), ..PlanRequest::count(1000, budget) };
+    let plan = LazyPlan::new(request.plan().unwrap(), 1 << 40, sampling).unwrap();
+    let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    let mut vector = LazyVector::new(plan, &key, "frozen".parse().unwrap()).unwrap();
+    let mut hasher = blake3::Hasher::new();
+    for step in [1, 2, 7, 100, 640, 641, 1000] {
+        vector.add(12_345, 1).unwrap();
+        vector.tick_through(step).unwrap();
+        for coordinate in [0, 12_345, (1 << 40) - 1] {
+            if step > 99 || coordinate == 0 {
+                hasher.update(&vector.read(coordinate).unwrap().multiple.to_le_bytes());
+            }
+        }
+    }
+    hasher.finalize().to_hex()[..16].to_owned()
+}
+
+#[test]
+fn reads_are_frozen() {
+    let gaussian = Budget::Zcdp(Rho::new(0.5).unwrap());
+    let pure = Budget::Pure(Epsilon::new(1.0).unwrap());
+    let buffers = "decay=3c00000000000000/2000000000000000,echo=1000000000000000/800000000000000";
+    let (blt, normalized) = (format!("blt({buffers})"), format!("normalized-blt({buffers})"));
+    for (mechanism, budget, sampling, frozen) in [
+        ("path-sum(levels=unit)", gaussian, Sampling::Float, "a2be0728f93b74f1"),
+        ("smooth(h=13,zeros=5)", gaussian, Sampling::Float, "fc6a580f8ef14432"),
+        ("subtract(k=7)", pure, Sampling::Float, "d9d097a2f890dac5"),
+        (&blt, gaussian, Sampling::Float, "80984c8aaab6fee7"),
+        (&normalized, gaussian, Sampling::Float, "5c20f06f8df505d3"),
+        ("path-sum(levels=unit)", gaussian, Sampling::Integer, "3748fc2d3ce2e643"),
+        ("subtract(k=7)", pure, Sampling::Integer, "17b167f2f8a47dcf"),
+        ("path-sum(levels=unit)", gaussian, Sampling::Keyed, "5b72ed146ec6f2e2"),
+        ("subtract(k=7)", pure, Sampling::Keyed, "e2fcae77256c61b6"),
+    ] {
+        let now = digest(mechanism, budget, sampling);
+        assert_eq!(now, frozen, "{mechanism} {sampling}");
+    }
+}
