@@ -62,7 +62,7 @@
 //! release given those before it a discrete Gaussian of the continuous law's conditional mean and variance, up to such a
 //! factor. Step by step the divergences are then those of the continuous case, off by less than about `T ε` in all.
 
-/// The least shift of the noise that hides one event; see the [module](self).
+/// The least shift of the noise that hides one event; see the header of `mechanism/shift.rs`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GaussianShift {
     squared: f64,
