@@ -2,22 +2,18 @@
 
 use super::counting::Answer;
 use super::questions::{Asked, Questions};
-use super::setup::Setup;
+use super::setup::{HalfWidths, Setup};
 use crate::output::{Amount, OutputFile, Publication, ReleaseRow, TableWriter};
 use crate::plot::{MAX_SHOWN, Plot, Point, Ranked, Ranking, Series, TimeLabels, ranking_svg, svg};
 use crate::publish::{Beside, Extent, Report, SketchFacts};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use evertally::decimal::Grid;
 use evertally::noise::SecretKey;
-use evertally::plan::Intervals;
-use evertally::sketch::CountSketch;
 
 /// How many items a ranking shows at most.
 const MOST_RANKED: usize = 30;
 /// Points kept of each drawn curve; pictures are narrower than this.
 const MAX_POINTS: usize = 16_384;
-/// Decimal digits of an estimate behind those of the grid, where noise is finer than the grid: as those of a release.
-const EXTRA_DIGITS: u8 = 4;
 /// Numbers up to here count units without gaps in a double.
 const EXACT: f64 = (1u64 << 53) as f64;
 
@@ -26,8 +22,8 @@ pub(super) struct Emitter<'a> {
     setup: &'a Setup,
     questions: &'a Questions,
     table: TableWriter<OutputFile>,
-    intervals: Intervals,
-    /// A step and its half-width in steps of the grid.
+    half_widths: HalfWidths,
+    /// A step and its half-width in units of the table.
     half_width: (u64, i128),
     picture: Picture,
     time: String,
@@ -62,7 +58,7 @@ impl<'a> Emitter<'a> {
         };
         Ok(Self {
             table: TableWriter::new(setup.stream.output_format, &setup.table, out)?,
-            intervals: CountSketch::intervals(&setup.plan, setup.stream.confidence)?,
+            half_widths: setup.half_widths()?,
             half_width: (0, 0),
             picture,
             time: String::new(),
@@ -132,19 +128,13 @@ impl<'a> Emitter<'a> {
     fn row(&mut self, answer: &Answer) -> Result<Row> {
         let (step, value) = (answer.estimate.step, answer.estimate.value);
         if self.half_width.0 != step {
-            let half = self.intervals.half_width(step);
-            self.half_width = (step, i128::try_from(half).context("the interval is too wide to write")?);
+            self.half_width = (step, self.half_widths.at(step)?);
         }
-        let half = self.half_width.1;
-        let grid = self.setup.stream.plan.request().grid;
-        let (unit, fine) = match grid.finer(EXTRA_DIGITS) {
-            Some(finer) if self.setup.plan.lazy().fraction_bits() > 0 => (finer, 10i128.pow(EXTRA_DIGITS.into())),
-            _ => (grid, 1),
-        };
-        let half_width = grid.to_f64(half);
+        let (half, unit) = (self.half_width.1, self.half_widths.unit);
+        let half_width = unit.to_f64(half);
         let (text, value, lower, upper) = match multiple_of(unit, value) {
             Some(multiple) => {
-                let shifted = |by: i128| unit.to_f64(multiple.saturating_add(by.saturating_mul(fine)));
+                let shifted = |by: i128| unit.to_f64(multiple.saturating_add(by));
                 (unit.format(multiple), shifted(0), shifted(-half), shifted(half))
             }
             None => (value.to_string(), value, value - half_width, value + half_width),

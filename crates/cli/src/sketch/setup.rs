@@ -5,14 +5,17 @@ use super::questions::{Questions, Span};
 use crate::failure::usage;
 use crate::output::TableSpec;
 use crate::publish::{ErrorFacts, StreamSetup, calendar, needed, request};
-use anyhow::Result;
-use evertally::plan::{PlanRequest, Values};
+use anyhow::{Context, Result};
+use evertally::decimal::Grid;
+use evertally::plan::{Intervals, PlanRequest, Values};
 use evertally::sketch::{CountSketch, Shape, SketchPlan, Table};
 use evertally::stream::Sampling;
 use std::path::{Path, PathBuf};
 
 const ROWS: u32 = 5;
 const WIDTH: u64 = 1 << 16;
+/// Decimal digits of an estimate behind those of the grid, where noise is finer than the grid: as those of a release.
+const EXTRA_DIGITS: u8 = 4;
 
 /// Everything a run needs to know, checked.
 pub(super) struct Setup {
@@ -66,18 +69,46 @@ impl Setup {
         Ok(Self { stream, plan, rows, table, questions, json })
     }
 
+    pub(super) fn half_widths(&self) -> Result<HalfWidths> {
+        let (grid, bits) = (self.plan.plan().request().grid, self.plan.lazy().fraction_bits());
+        let (unit, parts) = match grid.finer(EXTRA_DIGITS) {
+            Some(finer) if bits > 0 => (finer, 10u32.pow(EXTRA_DIGITS.into())),
+            _ => (grid, 1),
+        };
+        let intervals = CountSketch::fine_intervals(&self.plan, self.stream.confidence, parts)?;
+        let rounding = if bits > 0 { u128::from(parts >> (bits + 1)) + 1 } else { 0 };
+        Ok(HalfWidths { intervals, unit, rounding })
+    }
+
     /// What the noise does to answers.
     pub(super) fn errors(&self) -> Result<ErrorFacts> {
         let plan = self.plan.plan();
         let last = self.stream.last_step;
         let max_std_error = CountSketch::max_noise_std_error(&self.plan)?;
-        let mut intervals = CountSketch::intervals(&self.plan, self.stream.confidence)?;
+        let mut half_widths = self.half_widths()?;
         Ok(ErrorFacts {
             max_std_error,
             mean_std_error: max_std_error / plan.max_std_error() * plan.mean_std_error(),
             confidence: self.stream.confidence,
-            last_step_half_width: plan.request().grid.to_f64(intervals.half_width(last) as i128),
+            last_step_half_width: half_widths.unit.to_f64(half_widths.at(last)?),
         })
+    }
+}
+
+/// Half-widths of the intervals of answers, in units that are as fine as what is written.
+pub(super) struct HalfWidths {
+    intervals: Intervals,
+    /// The grid of an answer as it is written.
+    pub(super) unit: Grid,
+    /// What rounding a release to its units can add.
+    rounding: u128,
+}
+
+impl HalfWidths {
+    /// In units, at a step.
+    pub(super) fn at(&mut self, step: u64) -> Result<i128> {
+        let half = self.intervals.half_width(step).saturating_add(self.rounding);
+        i128::try_from(half).context("the interval is too wide to write")
     }
 }
 

@@ -275,7 +275,16 @@ impl Plan {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn intervals(&self, confidence: f64) -> Result<Intervals> {
-        let scale = self.law.scale() / self.noise_divisor as f64;
+        self.fine_intervals(confidence, 1)
+    }
+
+    /// The same with half-widths in steps of a grid that is so many times (at least once) finer than the data's. Releases that
+    /// are [finer than the grid](Self::fraction_bits) are rounded, which is not in them: half of a unit of theirs.
+    ///
+    /// # Errors
+    /// If the confidence is out of range.
+    pub fn fine_intervals(&self, confidence: f64, parts: u32) -> Result<Intervals> {
+        let scale = self.law.scale() / self.noise_divisor as f64 * f64::from(parts.max(1));
         let table = interval::IntervalTable::new(self.kind, scale, confidence)?;
         Ok(Intervals { mechanism: self.mechanism.clone(), table })
     }

@@ -36,9 +36,18 @@ impl CountSketch {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn intervals(plan: &SketchPlan, confidence: f64) -> Result<Intervals> {
+        Self::fine_intervals(plan, confidence, 1)
+    }
+
+    /// The same with half-widths in steps of a grid that is so many times finer than the data's, see
+    /// [`Plan::fine_intervals`](crate::plan::Plan::fine_intervals).
+    ///
+    /// # Errors
+    /// As [`intervals`](Self::intervals).
+    pub fn fine_intervals(plan: &SketchPlan, confidence: f64, parts: u32) -> Result<Intervals> {
         let rows = rows(plan)?;
         plan.plan().intervals(confidence)?; // refuses what is out of range in the caller's numbers
-        plan.plan().intervals(row_confidence(rows, confidence))
+        plan.plan().fine_intervals(row_confidence(rows, confidence), parts)
     }
 }
 
@@ -77,6 +86,8 @@ mod tests {
                 let held =
                     estimates.iter().filter(|estimate| estimate.value.abs() <= half).count() as f64 / ITEMS as f64;
                 let deviation = (confidence * (1.0 - confidence) / ITEMS as f64).sqrt();
+                let fine = CountSketch::fine_intervals(&plan, confidence, 1000).unwrap().half_width(5) as f64 / 1000.0;
+                assert!((half - 1.0..=half).contains(&fine), "{fine} of {half}");
                 // The half-width is rounded up to the grid: at most a hundredth of the density's mass.
                 assert!(held > confidence - 5.5 * deviation, "{budget:?} {confidence}: {held}");
                 assert!(held < confidence + 5.5 * deviation + 0.01, "{budget:?} {confidence}: {held}");
