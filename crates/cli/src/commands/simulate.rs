@@ -43,7 +43,7 @@ pub(super) struct SimulateArgs {
     #[arg(long, requires = "at")]
     lazy: bool,
     /// How lazy noise is drawn: by bridges in floating point, by bridges in integers, or from keyed variables.
-    #[arg(long, requires = "lazy", value_parser = kebab::<Sampling>, value_name = "float|integer|keyed", default_value = "float")]
+    #[arg(long, requires = "lazy", value_name = "float|integer|keyed", default_value = "float")]
     sampling: Sampling,
     /// Seed of the test keys. Noise from a seed is for tests: it protects nobody.
     #[arg(long, value_name = "S")]

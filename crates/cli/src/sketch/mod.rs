@@ -65,8 +65,8 @@ pub fn run(args: SketchArgs) -> Result<()> {
     if !stream.quiet {
         let (rows, width) = (setup.rows.rows(), setup.rows.width());
         let done = format!("answered {count} questions by a count sketch of {rows} rows of {width} cells,");
-        print_summary(stream, &done, setup.errors()?.max_std_error, stream.last_step, ledger.stream_count());
         let noise = setup.errors()?.max_std_error;
+        print_summary(stream, &done, noise, stream.last_step, ledger.stream_count());
         match collisions {
             Some(error) if error > noise => eprintln!(
                 "collisions of items add a standard error of up to about {error:.2}, more than the noise: a larger --width (for a new stream) makes it less"

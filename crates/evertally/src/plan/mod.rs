@@ -133,7 +133,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    fn build(mut request: PlanRequest, chosen: Candidate) -> Result<Self> {
+    /// The plan of a request with one of its [candidates](PlanRequest::candidates).
+    pub(crate) fn build(mut request: PlanRequest, chosen: Candidate) -> Result<Self> {
         request.mechanism = Some(chosen.mechanism.name().parse()?);
         request.noise = Some(chosen.kind);
         // These have done their work, and are no part of the plan.

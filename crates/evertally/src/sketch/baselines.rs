@@ -7,7 +7,7 @@
 
 use super::cells::{Cells, item};
 use super::estimate::median;
-use super::{Hashing, Item, Shape, SketchPlan, Table};
+use super::{Hashing, Item, SketchPlan, Table};
 use crate::mechanism::Cursor;
 use crate::noise::{KeyedNoise, Purpose, SecretKey, StreamName};
 use crate::{Error, Result};
@@ -16,11 +16,11 @@ use crate::{Error, Result};
 const MOST_CELLS: u64 = 1 << 24;
 
 fn table_of(plan: &SketchPlan) -> Result<Table> {
-    match plan.shape() {
-        Shape::CountSketch(table) if table.cells() <= MOST_CELLS => Ok(table),
-        Shape::CountSketch(_) => Err(Error::invalid(format!("a baseline holds at most {MOST_CELLS} cells"))),
-        other => Err(Error::invalid(format!("the plan is for a {other}, not for a count sketch"))),
+    let table = plan.count_sketch_table()?;
+    if table.cells() <= MOST_CELLS {
+        return Ok(table);
     }
+    Err(Error::invalid(format!("a baseline holds at most {MOST_CELLS} cells")))
 }
 
 fn hashing_of(plan: &SketchPlan, key: &SecretKey, name: &StreamName, table: Table) -> Hashing {
@@ -87,12 +87,7 @@ impl EagerSketch {
     /// # Errors
     /// If the value is out of bounds, or a cell leaves the range of 64 bits. Nothing is added then.
     pub fn add<'a>(&mut self, item: impl Into<Item<'a>>, value: i64) -> Result<()> {
-        let (_, most) = self.plan.plan().request().values.bounds();
-        if value.unsigned_abs() > most.unsigned_abs() {
-            return Err(Error::invalid(format!(
-                "an event of {value} is outside the declared bounds -{most} to {most}"
-            )));
-        }
+        self.plan.check_size(value)?;
         let (table, mut places) = (self.hashing.table(), vec![]);
         self.hashing.each_place(self::item(item).as_bytes(), |row, bucket, sign| {
             places.push((table.cell(row, bucket) as usize, sign * value));

@@ -1,9 +1,9 @@
 //! What all sketches share: cells, clock and state.
 
 use super::{Hashing, Item, SketchPlan};
+use crate::Result;
 use crate::noise::{SecretKey, StreamName};
 use crate::stream::LazyVector;
-use crate::{Error, Result};
 use smallvec::SmallVec;
 
 /// One value a row.
@@ -42,17 +42,6 @@ impl Cells {
     }
 
     /// Adds an event to the cells that are named.
-    /// Refuses a value that is too large before hash functions turn its sign: that is secret.
-    pub(super) fn check_size(&self, value: i64) -> Result<()> {
-        let (_, most) = self.plan.plan().request().values.bounds();
-        if value.unsigned_abs() <= most.unsigned_abs() {
-            return Ok(());
-        }
-        Err(Error::invalid(format!(
-            "an event of {value} is outside the declared bounds -{most} to {most} (in multiples of the grid)"
-        )))
-    }
-
     pub(super) fn add_event(&mut self, fill: impl FnOnce(&mut Vec<(u64, i64)>)) -> Result<()> {
         self.parts.clear();
         fill(&mut self.parts);

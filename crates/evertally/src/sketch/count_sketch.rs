@@ -15,7 +15,7 @@
 use super::cells::{Cells, clock_and_state, item};
 use super::estimate::{largest_first, median};
 use super::median::{MedianNoise, terms};
-use super::{Estimate, Hashing, HeavyHitter, Item, Shape, SketchPlan, Table};
+use super::{Estimate, Hashing, HeavyHitter, Item, SketchPlan, Table};
 use crate::noise::{SecretKey, StreamName};
 use crate::plan::NoiseKind;
 use crate::{Error, Result};
@@ -62,7 +62,7 @@ impl CountSketch {
     /// # Errors
     /// If the plan is not that of a count sketch, or its noise cannot be sampled as it says.
     pub fn new(plan: SketchPlan, key: &SecretKey, name: StreamName) -> Result<Self> {
-        let table = table_of(&plan)?;
+        let table = plan.count_sketch_table()?;
         Ok(Self::of(Cells::new(plan, key, name)?, table, key))
     }
 
@@ -71,7 +71,7 @@ impl CountSketch {
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, sketch or key.
     pub fn restore(plan: SketchPlan, key: &SecretKey, name: StreamName, state: &[u8]) -> Result<Self> {
-        let table = table_of(&plan)?;
+        let table = plan.count_sketch_table()?;
         Ok(Self::of(Cells::restore(plan, key, name, state)?, table, key))
     }
 
@@ -92,7 +92,7 @@ impl CountSketch {
     /// If the value is out of bounds, the horizon is used up, or a cell would leave the range of 64 bits. Nothing is
     /// added then.
     pub fn add<'a>(&mut self, item: impl Into<Item<'a>>, value: i64) -> Result<()> {
-        self.cells.check_size(value)?;
+        self.cells.plan.check_size(value)?;
         let (hashing, table) = (&self.hashing, self.hashing.table());
         let item = self::item(item);
         self.cells.add_event(|parts| {
@@ -216,12 +216,5 @@ impl CountSketch {
         let moment = |sum: f64, variance: f64| (sum / rows - width * variance).max(0.0);
         let row = b * moment(ours, a) + a * moment(theirs, b) + width * a * b;
         Ok(Estimate { step: self.step(), value: product / rows, noise_std_error: (row / rows).sqrt() })
-    }
-}
-
-fn table_of(plan: &SketchPlan) -> Result<Table> {
-    match plan.shape() {
-        Shape::CountSketch(table) => Ok(table),
-        other => Err(Error::invalid(format!("the plan is for a {other}, not for a count sketch"))),
     }
 }

@@ -95,7 +95,7 @@ impl DyadicSketch {
     /// If the key has too many bits, the value is out of bounds, the horizon is used up, or a cell would leave the
     /// range of 64 bits. Nothing is added then.
     pub fn add(&mut self, key: u64, value: i64) -> Result<()> {
-        self.cells.check_size(value)?;
+        self.cells.plan.check_size(value)?;
         self.tree.check_key(key)?;
         let (tree, hashing, levels) = (self.tree, &self.hashing, &self.levels);
         self.cells.add_event(|parts| {

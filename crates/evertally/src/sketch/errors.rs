@@ -1,9 +1,9 @@
 //! What the noise does to the estimates of a count sketch, before any event.
 
 use super::median::{MedianNoise, row_confidence};
-use super::{CountSketch, Shape, SketchPlan};
+use super::{CountSketch, SketchPlan};
+use crate::Result;
 use crate::plan::Intervals;
-use crate::{Error, Result};
 
 impl CountSketch {
     /// The largest standard error that the noise causes in an estimate at any step, in units of the data: with Gaussian
@@ -12,7 +12,7 @@ impl CountSketch {
     /// # Errors
     /// If the plan is not that of a count sketch.
     pub fn max_noise_std_error(plan: &SketchPlan) -> Result<f64> {
-        let median = MedianNoise::new(rows(plan)?);
+        let median = MedianNoise::new(plan.count_sketch_table()?.rows());
         Ok(median.of_normal_rows().sqrt() * plan.plan().max_std_error())
     }
 
@@ -45,16 +45,9 @@ impl CountSketch {
     /// # Errors
     /// As [`intervals`](Self::intervals).
     pub fn fine_intervals(plan: &SketchPlan, confidence: f64, parts: u32) -> Result<Intervals> {
-        let rows = rows(plan)?;
+        let rows = plan.count_sketch_table()?.rows();
         plan.plan().intervals(confidence)?; // refuses what is out of range in the caller's numbers
         plan.plan().fine_intervals(row_confidence(rows, confidence), parts)
-    }
-}
-
-fn rows(plan: &SketchPlan) -> Result<u32> {
-    match plan.shape() {
-        Shape::CountSketch(table) => Ok(table.rows()),
-        other => Err(Error::invalid(format!("the plan is for a {other}, not for a count sketch"))),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Plans for sketches.
 
-use super::Shape;
 use super::shape::{HASHES, MEANING};
+use super::{Shape, Table};
 use crate::noise::StreamName;
 use crate::plan::{Plan, PlanRequest};
 use crate::stream::{LazyPlan, Sampling};
@@ -75,6 +75,25 @@ impl SketchPlan {
     /// The plan of the vector of cells.
     pub fn lazy(&self) -> &LazyPlan {
         &self.lazy
+    }
+
+    /// Refuses a value that is too large before hash functions turn its sign: that is secret.
+    pub(super) fn check_size(&self, value: i64) -> Result<()> {
+        let (_, most) = self.plan().request().values.bounds();
+        if value.unsigned_abs() <= most.unsigned_abs() {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "an event of {value} is outside the declared bounds -{most} to {most} (in multiples of the grid)"
+        )))
+    }
+
+    /// Rows and width, if this is the plan of a count sketch.
+    pub(super) fn count_sketch_table(&self) -> Result<Table> {
+        match self.shape {
+            Shape::CountSketch(table) => Ok(table),
+            other => Err(Error::invalid(format!("the plan is for a {other}, not for a count sketch"))),
+        }
     }
 
     /// Kind and size of the sketch.

@@ -35,8 +35,6 @@ pub(super) enum Way {
 }
 
 impl Way {
-    pub(super) const ALL: [Self; 4] = [Self::Lazy, Self::Keyed, Self::Eager, Self::Buffered];
-
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Lazy => "lazy, float",
@@ -120,24 +118,25 @@ impl Sketch for BufferedSketch {
 }
 
 impl Contest {
-    /// Runs one way; `None` where it would take too long.
-    pub(super) fn run(self, way: Way) -> Result<Option<Outcome>> {
+    /// Runs all ways but those that would take too long.
+    pub(super) fn run(self) -> Result<Vec<(Way, Outcome)>> {
         let cells = Table::new(5, self.width)?.cells();
-        if way == Way::Eager {
-            if cells > EAGER_CELLS {
-                return Ok(None);
+        let mut outcomes = vec![];
+        for way in [Way::Lazy, Way::Keyed, Way::Buffered] {
+            let mut nanoseconds = self.timed(&mut *self.sketch(way, Some(u64::MAX))?, Duration::MAX)?;
+            if way == Way::Buffered {
+                // A step with a batch, shared out over the steps of one.
+                nanoseconds += self.timed(&mut *self.sketch(way, Some(1))?, Duration::ZERO)? / cells as f64;
             }
-            let nanoseconds = self.timed(&mut *self.sketch(way, None)?, EAGER_TIME)?;
-            let (error, queries) = self.error(Way::Keyed)?; // the same noise
-            return Ok(Some(Outcome { nanoseconds, error, queries }));
+            let (error, queries) = self.error(way)?;
+            outcomes.push((way, Outcome { nanoseconds, error, queries }));
+            if way == Way::Keyed && cells <= EAGER_CELLS {
+                // The same noise.
+                let nanoseconds = self.timed(&mut *self.sketch(Way::Eager, None)?, EAGER_TIME)?;
+                outcomes.push((Way::Eager, Outcome { nanoseconds, error, queries }));
+            }
         }
-        let mut nanoseconds = self.timed(&mut *self.sketch(way, Some(u64::MAX))?, Duration::MAX)?;
-        if way == Way::Buffered {
-            // A step with a batch, shared out over the steps of one.
-            nanoseconds += self.timed(&mut *self.sketch(way, Some(1))?, Duration::ZERO)? / cells as f64;
-        }
-        let (error, queries) = self.error(way)?;
-        Ok(Some(Outcome { nanoseconds, error, queries }))
+        Ok(outcomes)
     }
 
     /// With batches of so many steps, where there are any: as many as cells where left out.

@@ -7,7 +7,8 @@
 use crate::mechanism::digits::DigitSystem;
 use crate::mechanism::walk::Walk;
 
-/// See the [module](self).
+/// See the [module](self). It reads the digits itself, in 64 bits: the divisions of 128 bits of
+/// [`DigitSystem::for_each_digit`] would cost more than all else in a lazy read.
 #[derive(Clone, Debug)]
 pub(super) struct DigitWalk {
     base: u64,

@@ -5,11 +5,12 @@ use crate::mechanism::LazyBlt;
 use crate::noise::{RandomBits, standard_normal, whole_units};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// Samples the state-space model of a BLT.
 #[derive(Debug)]
 pub(super) struct BufferSampler {
-    pub(super) model: LazyBlt,
+    pub(super) model: Arc<LazyBlt>,
     /// Whole units of a release in one standard deviation of a noise variable.
     pub(super) units: f64,
 }

@@ -6,13 +6,14 @@ use super::path::PathSampler;
 use crate::budget::loss::rounded_up;
 use crate::budget::skellam::{self, IntegerShift};
 use crate::budget::{Delta, conversions};
-use crate::mechanism::{MechanismName, Walk};
+use crate::mechanism::{LazyBlt, MechanismName, Walk};
 use crate::noise::bridge::{Bridge, GammaBridge, GaussianBridge, PolyaBridge, SkellamBridge};
 use crate::noise::{DiscreteLaw, FRACTION_BITS, KeyedNoise, Purpose, SecretKey, StreamName};
-use crate::plan::{Plan, PlanRequest, Prepared};
+use crate::plan::{Plan, PlanRequest};
 use crate::stream::Release;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// The most running sums of a vector.
 const MAX_COORDINATES: u64 = 1 << 40;
@@ -83,14 +84,17 @@ pub struct LazyPlan {
 }
 
 /// The law that is sampled.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Noise {
     /// The plan's, from its nodes.
     Nodes,
     Polya(PolyaBridge),
     /// In the place of discrete Gaussian noise, and the shift that it hides.
     Skellam(SkellamBridge, IntegerShift),
+    /// Along the paths of a tree.
     Float(Float),
+    /// From the states of a BLT.
+    Buffers(Float, Arc<LazyBlt>),
 }
 
 /// Continuous noise in the place of discrete noise, rounded.
@@ -137,13 +141,7 @@ impl LazyPlan {
         }
         let mut refusal = None;
         for candidate in (PlanRequest { light_steps: true, ..request.clone() }).candidates()? {
-            let chosen = PlanRequest {
-                mechanism: Some(candidate.mechanism.name().parse()?),
-                noise: Some(candidate.kind),
-                prepared: Prepared::new([candidate.mechanism.clone()]),
-                ..request.clone()
-            };
-            match Self::new(chosen.plan()?, coordinates, sampling) {
+            match Self::new(Plan::build(request.clone(), candidate)?, coordinates, sampling) {
                 Ok(plan) => return Ok(plan),
                 Err(error) => refusal = refusal.or(Some(error)),
             }
@@ -168,9 +166,9 @@ impl LazyPlan {
 
     /// The law of the noise that is drawn.
     pub fn law_name(&self) -> &'static str {
-        match (self.noise, self.plan.law()) {
+        match (&self.noise, self.plan.law()) {
             (Noise::Skellam(..), _) => "Skellam",
-            (Noise::Float(_), DiscreteLaw::Gaussian(_)) => "rounded Gaussian",
+            (Noise::Buffers(..), _) | (Noise::Float(_), DiscreteLaw::Gaussian(_)) => "rounded Gaussian",
             (Noise::Float(_), DiscreteLaw::Laplace(_)) => "rounded Laplace",
             (_, DiscreteLaw::Gaussian(_)) => "discrete Gaussian",
             (_, DiscreteLaw::Laplace(_)) => "discrete Laplace",
@@ -184,13 +182,13 @@ impl LazyPlan {
     pub fn std_error(&self, step: u64) -> f64 {
         let grid = self.plan.request().grid.to_f64(1);
         // Of one noise variable, in squared steps of the grid, and of the rounding.
-        let (node, rounding) = match self.noise {
+        let (node, rounding) = match &self.noise {
             Noise::Nodes | Noise::Polya(_) => return self.plan.std_error(step),
             Noise::Skellam(noise, _) => {
                 let unit = libm::exp2(-f64::from(FRACTION_BITS));
                 (noise.variance().to_f64() / (noise.divisor() as f64).powi(2), unit * unit / 12.0)
             }
-            Noise::Float(float) => {
+            Noise::Float(float) | Noise::Buffers(float, _) => {
                 let unit = libm::exp2(-f64::from(float.fraction_bits));
                 let laplace = matches!(self.plan.law(), DiscreteLaw::Laplace(_));
                 let scale = float.units * unit;
@@ -204,11 +202,11 @@ impl LazyPlan {
 
     /// Releases are multiples of `2^-fraction_bits` of the grid.
     pub fn fraction_bits(&self) -> u32 {
-        match self.noise {
+        match &self.noise {
             Noise::Nodes => self.plan.fraction_bits(),
             Noise::Polya(_) => 0,
             Noise::Skellam(..) => FRACTION_BITS,
-            Noise::Float(float) => float.fraction_bits,
+            Noise::Float(float) | Noise::Buffers(float, _) => float.fraction_bits,
         }
     }
 
@@ -227,11 +225,13 @@ impl LazyPlan {
 
     /// What is drawn, as a state must have it: another law would go on from other noise.
     pub(super) fn law_digest(&self) -> [u8; 32] {
-        let law = match self.noise {
+        let law = match &self.noise {
             Noise::Nodes => "nodes".to_owned(),
             Noise::Polya(bridge) => format!("polya {}", bridge.scale()),
             Noise::Skellam(bridge, _) => format!("skellam {} over {}", bridge.variance(), bridge.divisor()),
-            Noise::Float(float) => format!("float {:x} {}", float.units.to_bits(), float.fraction_bits),
+            Noise::Float(float) | Noise::Buffers(float, _) => {
+                format!("float {:x} {}", float.units.to_bits(), float.fraction_bits)
+            }
         };
         blake3::derive_key("evertally 1 lazy law", law.as_bytes())
     }
@@ -249,16 +249,17 @@ impl LazyPlan {
         let keyed = |purpose| KeyedNoise::new(key, name, &self.plan.digest(), purpose);
         let reads = keyed(Purpose::Reads(self.sampling.tag()));
         let walk = || walk(&self.plan, self.sampling).expect("asked when the plan was made");
-        let law = self.plan.law();
-        match self.noise {
+        let laplace = matches!(self.plan.law(), DiscreteLaw::Laplace(_));
+        match &self.noise {
             Noise::Nodes => Box::new(KeyedCells::new(self.plan.clone(), keyed(Purpose::Sums))),
-            Noise::Polya(bridge) => along(walk(), bridge, reads),
-            Noise::Skellam(bridge, _) => along(walk(), bridge, reads),
-            Noise::Float(Float { units, .. }) => match self.plan.mechanism().state_space() {
-                Some(model) => Box::new(StateCells::new(BufferSampler { model, units }, reads)),
-                None if matches!(law, DiscreteLaw::Laplace(_)) => along(walk(), GammaBridge::new(units), reads),
-                None => along(walk(), GaussianBridge::new(units), reads),
-            },
+            Noise::Polya(bridge) => along(walk(), *bridge, reads),
+            Noise::Skellam(bridge, _) => along(walk(), *bridge, reads),
+            Noise::Float(float) if laplace => along(walk(), GammaBridge::new(float.units), reads),
+            Noise::Float(float) => along(walk(), GaussianBridge::new(float.units), reads),
+            Noise::Buffers(float, model) => {
+                let sampler = BufferSampler { model: model.clone(), units: float.units };
+                Box::new(StateCells::new(sampler, reads))
+            }
         }
     }
 }
@@ -270,12 +271,10 @@ impl Noise {
         match sampling {
             Sampling::Keyed if mechanism.random_access() => Ok(Self::Nodes),
             Sampling::Keyed => Err(refusal(plan, sampling, "it has no random access")),
-            Sampling::Float => {
-                if mechanism.state_space().is_none() {
-                    walk(plan, sampling)?;
-                }
-                Float::of(plan).map(Self::Float)
-            }
+            Sampling::Float => match mechanism.state_space() {
+                Some(model) => Ok(Self::Buffers(Float::of(plan)?, Arc::new(model))),
+                None => walk(plan, sampling).and_then(|_| Float::of(plan)).map(Self::Float),
+            },
             Sampling::Integer => {
                 walk(plan, sampling)?;
                 match plan.law() {
