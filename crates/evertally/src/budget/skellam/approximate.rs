@@ -141,3 +141,23 @@ pub(super) fn variance_for(epsilon: Epsilon, delta: Delta, shift: IntegerShift, 
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the curve of continuous noise has nothing left, δ is the tails: `2N e^{-1.65 a}`, never less, also where one of the
+    /// factors alone would vanish.
+    #[test]
+    fn the_tails_are_in_delta() {
+        for (variables, wanted) in [(1e6, 1e-12), (1e38, 1e-279)] {
+            let shift = IntegerShift::new(1e39, variables).unwrap();
+            let comparison = Comparison::new(1e42, shift, wanted).unwrap();
+            let a = ((2.0 * variables).ln() - wanted.ln()) / 1.65;
+            let exact = ((2.0 * variables).ln() - 1.65 * a).exp();
+            assert!(comparison.tail >= exact && comparison.tail < exact * (1.0 + 1e-9), "{} {exact}", comparison.tail);
+            let delta = comparison.delta(100.0).unwrap();
+            assert!(delta >= comparison.tail && delta < comparison.tail * (1.0 + 1e-9) + 1e-300, "{delta}");
+        }
+    }
+}
