@@ -6,5 +6,9 @@
 
 #[macro_use]
 mod path;
+mod normals;
+mod ops;
 
+pub use normals::{BlockName, Cipher, Normals};
+pub use ops::Real;
 pub use path::Path;

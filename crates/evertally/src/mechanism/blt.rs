@@ -32,7 +32,10 @@ pub use buffers::{BufferChoice, Buffers};
 pub use lazy::LazyBlt;
 
 use super::truncation::{ROUNDING, in_noise_steps, noise_bits};
-use super::{ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, RowLaw, Spread, check_horizon, rounding};
+use super::{
+    BufferSteps, ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, RowLaw, Spread, Streaming,
+    check_horizon, rounding,
+};
 use crate::noise::Node;
 use crate::{Error, Result};
 use figures::RowFigures;
@@ -259,6 +262,14 @@ impl Mechanism for Blt {
 
     fn state_space(&self) -> Option<LazyBlt> {
         Some(self.lazy())
+    }
+
+    fn streaming(&self) -> Option<Streaming> {
+        Some(Streaming::Buffers(Arc::new(BufferSteps {
+            gaps: self.figures.response().direct.poles.iter().map(|pole| pole.q).collect(),
+            echoes: self.figures.response().direct.weights[..self.buffers.echoes().len()].to_vec(),
+            segments: self.figures.scales().collect(),
+        })))
     }
 
     fn row_norm_squared(&self, step: u64) -> f64 {

@@ -150,6 +150,19 @@ impl Mechanism for DigitTree {
         });
     }
 
+    /// Highest level first; the blocks of a level from the one next to the part of the step above that level.
+    fn visit_path(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        let mut blocks = Vec::with_capacity(self.digits.levels as usize);
+        self.digits.for_each_digit(step, |level, digit, lead| blocks.push((level, digit, lead)));
+        for (level, digit, lead) in blocks.into_iter().rev() {
+            let start = lead.wrapping_sub_signed(digit); // not negative: a multiple of the lead above
+            for i in 0..digit.unsigned_abs() {
+                let (index, sign) = if digit > 0 { (start + i, 1.0) } else { (start - 1 - i, -1.0) };
+                visit(Node { level, index }, sign);
+            }
+        }
+    }
+
     fn node_span(&self, node: Node) -> (u64, u64) {
         // Saturation only touches the end of a block that lies beyond the horizon.
         let width = self.digits.base.saturating_pow(node.level);

@@ -1,6 +1,6 @@
 //! The two trivial factorizations: noise on every input, noise on every output.
 
-use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Spread, Walk, check_horizon};
+use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Spread, Streaming, Walk, check_horizon};
 use crate::Result;
 use crate::noise::Node;
 
@@ -56,6 +56,9 @@ impl Mechanism for InputNoise {
     }
     fn node_span(&self, node: Node) -> (u64, u64) {
         (node.index + 1, node.index + 1)
+    }
+    fn streaming(&self) -> Option<Streaming> {
+        Some(Streaming::Inputs)
     }
     fn random_access(&self) -> bool {
         false

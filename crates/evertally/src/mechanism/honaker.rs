@@ -29,7 +29,7 @@
 //! same: it holds against one who chooses the event while watching, for discrete noise too.
 
 use super::digits::DigitSystem;
-use super::{ColumnNorms, Cursor, Mechanism, RowLaw, Spread, check_horizon};
+use super::{ColumnNorms, Cursor, Mechanism, RowLaw, Spread, Streaming, check_horizon};
 use crate::Result;
 use crate::noise::Node;
 use num_bigint::BigInt;
@@ -129,6 +129,10 @@ impl Mechanism for HonakerOnline {
 
     fn node_span(&self, node: Node) -> (u64, u64) {
         ((node.index << node.level) + 1, (node.index + 1) << node.level)
+    }
+
+    fn streaming(&self) -> Option<Streaming> {
+        Some(Streaming::Estimates)
     }
 
     fn fraction_bits(&self) -> u32 {

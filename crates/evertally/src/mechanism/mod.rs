@@ -29,6 +29,7 @@ mod row_norms;
 mod shift;
 mod smooth;
 mod square_root;
+mod streaming;
 mod trie;
 mod truncation;
 mod walk;
@@ -48,6 +49,7 @@ pub use pure_optimal::PureOptimum;
 pub use shift::GaussianShift;
 pub use smooth::Smooth;
 pub use square_root::SquareRoot;
+pub use streaming::{BufferSteps, Streaming};
 pub use walk::Walk;
 
 use crate::noise::Node;
@@ -174,6 +176,18 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// sampled lazily.
     fn walk(&self) -> Option<Box<dyn Walk>> {
         None
+    }
+
+    /// How the noise of many coordinates is drawn step by step; `None` where that takes more than a few nodes and vectors a
+    /// step.
+    fn streaming(&self) -> Option<Streaming> {
+        self.walk().map(Streaming::Paths)
+    }
+
+    /// Visits the entries of row `step` of `L` as [`visit_row`](Self::visit_row) does, where there is a [`walk`](Self::walk) in
+    /// the order of its path, from the root down.
+    fn visit_path(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        self.visit_row(step, visit);
     }
 
     /// Whether a running sum of a [`LazyVector`](crate::stream::LazyVector) can have this noise: drawn where it is read.

@@ -184,6 +184,12 @@ impl Mechanism for PathSum {
         }
     }
 
+    fn visit_path(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        for (level, weight) in self.weights.as_slice().iter().enumerate().rev() {
+            visit(Node { level: level as u32, index: (step - 1) >> level }, f64::from(*weight));
+        }
+    }
+
     /// The block of a node. No row of `R` is 1 on it: see [`dense`](Mechanism::dense).
     fn node_span(&self, node: Node) -> (u64, u64) {
         ((node.index << node.level) + 1, (node.index + 1) << node.level)

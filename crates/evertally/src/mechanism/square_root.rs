@@ -26,7 +26,7 @@ mod series;
 use super::filter::{Filter, Rows, WEIGHT_BITS};
 use super::rounding::FRACTION_BITS;
 use super::row_norms::{RowNorms, row_norms_of_table};
-use super::{ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, RowLaw, Spread, check_horizon};
+use super::{ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, RowLaw, Spread, Streaming, check_horizon};
 use crate::noise::Node;
 use crate::{Error, Result};
 use series::{coefficients, cut_off, inverse_coefficient, normalized_row_norms, prefix_sums, reciprocal, summed};
@@ -264,6 +264,19 @@ impl Mechanism for SquareRoot {
                 self.left[t - j]
             };
             visit(Node { level: 0, index: j as u64 }, entry);
+        }
+    }
+
+    /// The banded ones.
+    fn streaming(&self) -> Option<Streaming> {
+        match self.kind {
+            Kind::Plain | Kind::Normalized => None,
+            Kind::Banded(bands) => Some(Streaming::Outputs(self.coefficients[1..bands as usize].into())),
+            Kind::BandedInverse(bands) => {
+                // The first coefficients of L are those of the square root.
+                let inverse = (0..bands as usize).map(|j| inverse_coefficient(&self.left, j));
+                Some(Streaming::Innovations(inverse.collect()))
+            }
         }
     }
 
