@@ -4,9 +4,11 @@
 //! 15. Here the counter is the upper half of a block's name (level and counter) and the nonce its lower half (the index). Read
 //! as in RFC 8439, the 32-bit counter is word 12 and the 96-bit nonce the other three.
 //!
-//! One body of plain Rust serves all instruction sets: a [`Row`] is one word of the state for 16 blocks, and every operation on
-//! it is one instruction of AVX-512, two of AVX2 or four of SSE2 and NEON (more for rotations). Only additions, exclusive ors
-//! and rotations by fixed amounts: constant time.
+//! One body of plain Rust serves all instruction sets. It is written as loops over the blocks ("lanes"), each of which does the
+//! same to one block: compilers turn such a loop into vectors with one block in every lane. With AVX-512 the whole state then
+//! stays in 16 registers and the time is that of intrinsics; operations on rows of 16 words, or quarter rounds in a loop, are
+//! *not* made vectors and take 20 to 35 times as long, so a change here needs the bench `kernels`. Only additions, exclusive
+//! ors and rotations by fixed amounts: constant time.
 
 use zeroize::ZeroizeOnDrop;
 
@@ -57,8 +59,6 @@ type State = [Row; 16];
 
 for_every_path! {
     /// Row after row of 16 blocks, then the next 16.
-    ///
-    /// The loops over lanes are the ones that compilers turn into vectors; all that is done in one is a function of one block.
     fn interleaved(path: Path, key: &[u32; 8], rounds: Rounds, nonce: u64, counter: u64, groups: &mut [State]) {
         let mut counter = counter;
         for group in groups {

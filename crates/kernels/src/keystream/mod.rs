@@ -4,20 +4,9 @@
 //! block into the block's bits. To whoever does not know the key, the bits of different names look independent and uniform.
 //! So the noise of a coordinate need not be stored: it is computed again wherever it is wanted.
 //!
-//! **Names.** A block's name is the number `index | counter << 64 | level << 120` with `index` of 64 bits, `counter` of 56 and
-//! `level` of 8. Index and level name the node. Levels of nodes are below 128; level bit 7 marks the tail blocks
-//! ([`Keystream::tail`]), so that they share no name with the words. Names differ where anything differs, hence no block ever
-//! serves two purposes.
-//!
-//! **Layout** (frozen: saved states and other implementations depend on it). Word `w` of a node is
-//! - for AES-128 in counter mode: word `w % 4`, little endian, of the block with counter `w / 4`. The cipher's input is the name
-//!   in little-endian bytes, its key the first 16 of the 32 bytes;
-//! - for ChaCha: with the group `g = w / 256`, the row `r = w % 256 / 16` and the lane `l = w % 16`, word `r` of the block with
-//!   counter `16 g + l`. A processor computes 16 blocks side by side, one in each lane of its vectors; in this order they are
-//!   stored without being transposed.
-//!
-//! All work is done in groups of 256 words: 64 blocks of AES or 16 of ChaCha. A group's first counter is a multiple of 64 or
-//! 16, and 2⁵⁶ is one too, so counting inside a group carries neither into the level nor over 32 bits.
+//! [`Keystream`] says how blocks are named and where their words go. All work is done in groups of 256 words: 64 blocks of AES
+//! or 16 of ChaCha. A group's first counter is a multiple of 64 or 16, and 2³² and 2⁵⁶ are multiples of both, so counting inside
+//! a group carries neither over 32 bits nor into the level.
 
 mod aes;
 mod chacha;
@@ -56,9 +45,23 @@ impl BlockName {
 
 /// The keystreams of all nodes under one key.
 ///
-/// The words depend on cipher, key, node and place only, never on the [`Path`] or on how a range is cut into pieces. What is
-/// derived from the key is overwritten when this is dropped; the words are as secret as the noise made of them and are the
-/// caller's to overwrite.
+/// **Names.** A block's name is the number `index | counter << 64 | level << 120`, with `index` of 64 bits, `counter` of 56 and
+/// `level` of 8. Index and level name the node; bit 7 of the level marks tail blocks ([`Self::tail`]). So no block ever serves
+/// two purposes.
+///
+/// **Layout** (frozen). Word `w` of a node is
+/// - for AES-128 in counter mode: word `w % 4` of the block with counter `w / 4`, little endian. The cipher's input is the name in
+///   little-endian bytes, its key the first 16 of the 32 bytes;
+/// - for ChaCha: with the group `g = w / 256`, the row `r = w % 256 / 16` and the lane `l = w % 16`, word `r` of the block with
+///   counter `16 g + l`. A processor computes 16 blocks side by side, one in each lane of its vectors; in this order they are
+///   stored without being transposed. The words 12 and 13 of ChaCha's state are the lower and upper half of
+///   `counter | level << 56`, 14 and 15 those of `index`: ChaCha as Bernstein defined it, with a block counter and a nonce of 64
+///   bits each.
+///
+/// The words depend on cipher, key, node and place only, never on the [`Path`] or on how a range is cut into pieces.
+///
+/// **Secrets.** What is derived from the key is overwritten when this is dropped. The words are as secret as the noise made of
+/// them; the caller overwrites them where that matters, and copies of some are left on the stack.
 ///
 /// ```
 /// use evertally_kernels::{BlockName, Cipher, Keystream, Path};
@@ -84,7 +87,7 @@ enum Key {
 }
 
 impl Keystream {
-    /// The keystreams under this key. Expands it: about 50 ns.
+    /// The keystreams under this key. Expands it, in less than 0.1 µs.
     pub fn new(cipher: Cipher, key: &[u8; 32], path: Path) -> Self {
         let expanded = match cipher {
             Cipher::Aes128Ctr => {
@@ -107,8 +110,7 @@ impl Keystream {
         self.path
     }
 
-    /// Writes the words `first .. first + words.len()` of the node's keystream, in the layout described at the top of this
-    /// module's source: for AES blocks in their order, for ChaCha 16 blocks interleaved.
+    /// Writes the words `first .. first + words.len()` of the node's keystream, in the layout described at [`Keystream`].
     ///
     /// Whole groups of 256 words, counted from word 0, are written straight into `words`. A group at either end that is only
     /// wanted in part is computed as a whole: ranges that start and end at multiples of 256 waste nothing.
@@ -145,6 +147,7 @@ impl Keystream {
         assert!(coordinate < COUNTERS, "coordinates are below 2^56");
         let blocks = (GROUP / self.cipher.words_per_block()) as u64;
         let mut words = [[0; GROUP]];
+        // A level that no caller can pass.
         self.groups(BlockName { level: node.level | TAIL, ..node }, coordinate / blocks, &mut words);
 
         let block = (coordinate % blocks) as usize;
