@@ -6,5 +6,7 @@
 
 #[macro_use]
 mod path;
+mod keystream;
 
+pub use keystream::{BlockName, Cipher, Keystream, UnknownCipher};
 pub use path::Path;
