@@ -6,5 +6,7 @@
 
 #[macro_use]
 mod path;
+mod normal;
 
+pub use normal::{normals_f32, normals_f64};
 pub use path::Path;

@@ -1,0 +1,66 @@
+//! Single precision: one word of 32 bits a normal.
+
+use super::{Aligned, RARE, Tail, tables, tail};
+#[cfg(target_arch = "x86_64")]
+use super::{avx2, avx512};
+use crate::Path;
+use crate::path::Instructions;
+
+/// Row l + 16 h: octave l, half h.
+pub(super) static ROWS: Aligned<[[f32; 8]; 32]> = Aligned(tables::F32);
+
+/// The value of the offset's last bit.
+pub(super) const UNIT: f32 = 1.0 / 2_147_483_648.0; // 2^-31
+
+pub fn normals_f32(path: Path, words: &[u32], out: &mut [f32], tail: &mut dyn FnMut(usize) -> u128) {
+    assert_eq!(words.len(), out.len(), "a word for every normal");
+    match path.instructions() {
+        Instructions::Portable => portable(words, out, 0, tail),
+        // SAFETY: a path is made only where the processor has its instructions.
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx2 => unsafe { avx2::normals_f32(words, out, tail) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx512 => unsafe { avx512::normals_f32(words, out, tail) },
+    }
+}
+
+/// The normals of all words, the rare ones too; the first word has position `first`.
+pub(super) fn portable(words: &[u32], out: &mut [f32], first: usize, tail: Tail) {
+    for (i, (&word, out)) in words.iter().zip(out).enumerate() {
+        *out = if octave(word) < RARE { usual(word) } else { rare(word, tail(first + i)) };
+    }
+}
+
+/// For a block with rare words whose other normals are made.
+#[cold]
+pub(super) fn mend(words: &[u32], out: &mut [f32], first: usize, tail: Tail) {
+    for (i, (&word, out)) in words.iter().zip(out).enumerate() {
+        if octave(word) >= RARE {
+            *out = rare(word, tail(first + i));
+        }
+    }
+}
+
+/// Leading zeros of the magnitude; 32 for magnitude 0.
+#[inline]
+fn octave(word: u32) -> u32 {
+    (word << 1).leading_zeros()
+}
+
+/// The normal of a word whose octave is not rare.
+#[inline]
+pub(super) fn usual(word: u32) -> f32 {
+    let octave = octave(word);
+    // The leading one is shifted out; the next bit tells the half, and as a sign it counts the offset from the nearer end.
+    let offset = ((word << 2) << octave) as i32;
+    let row = &ROWS.0[(octave | (offset as u32 >> 27) & 16) as usize];
+    let u = offset as f32 * UNIT;
+    let size = row[..tables::F32_DEGREE].iter().rev().fold(row[tables::F32_DEGREE], |sum, c| sum * u + c);
+    f32::from_bits(size.to_bits() ^ (word & 1 << 31))
+}
+
+fn rare(word: u32, bits: u128) -> f32 {
+    let size = tail::quantile(u64::from(word & !(1 << 31)), bits, 32) as f32;
+    if word >> 31 == 1 { -size } else { size }
+}
