@@ -1,8 +1,25 @@
 //! AVX2: eight f32 or four f64 at a time; each lane's row of coefficients is read and turned into columns.
 
-use super::tables::{F32_DEGREE, F64_DEGREE};
-use super::{BLOCK, RARE, Tail, f32, f64};
+use super::tables::{F32, F32_DEGREE, F64, F64_DEGREE};
+use super::{Aligned, BLOCK, Tail, f32, f64};
 use std::arch::x86_64::*;
+
+/// Octaves whose coefficients for f32 are in the registers below; the words beyond, one in 256, are done one by one.
+const OCTAVES: usize = 8;
+
+/// Of both halves.
+static SINGLES: Aligned<[[[u32; OCTAVES]; 2]; F32_DEGREE + 1]> = Aligned(singles());
+
+const fn singles() -> [[[u32; OCTAVES]; 2]; F32_DEGREE + 1] {
+    let mut columns = [[[0; OCTAVES]; 2]; F32_DEGREE + 1];
+    let mut place = 0;
+    while place < 2 * OCTAVES * (F32_DEGREE + 1) {
+        let (octave, half, degree) = (place % OCTAVES, place / OCTAVES % 2, place / OCTAVES / 2);
+        columns[degree][half][octave] = F32[octave + 16 * half][degree].to_bits();
+        place += 1;
+    }
+    columns
+}
 
 /// As `f32::portable`.
 #[target_feature(enable = "avx2,aes")]
@@ -10,31 +27,35 @@ pub(super) fn normals_f32(words: &[u32], out: &mut [f32], tail: Tail) {
     let (blocks, rest) = words.as_chunks::<BLOCK>();
     let (out_blocks, out_rest) = out.as_chunks_mut::<BLOCK>();
     for (i, (words, out)) in blocks.iter().zip(out_blocks).enumerate() {
-        let mut octaves = _mm256_setzero_si256();
-        for (words, out) in words.as_chunks().0.iter().zip(out.as_chunks_mut().0) {
+        // A bit for every word beyond the registers.
+        let mut beyond = 0u64;
+        for (j, (words, out)) in words.as_chunks().0.iter().zip(out.as_chunks_mut().0).enumerate() {
             let (x, octave) = eight(load_u32(words));
-            octaves = _mm256_max_epi32(octaves, octave);
+            let far = _mm256_cmpgt_epi32(octave, _mm256_set1_epi32(OCTAVES as i32 - 1));
+            beyond |= u64::from(_mm256_movemask_ps(_mm256_castsi256_ps(far)) as u32) << (8 * j);
             store_f32(out, x);
         }
-        if any_is_rare(octaves) {
-            f32::mend(words, out, i * BLOCK, tail);
+        while beyond != 0 {
+            let j = beyond.trailing_zeros() as usize;
+            f32::portable(&words[j..=j], &mut out[j..=j], i * BLOCK + j, tail);
+            beyond &= beyond - 1;
         }
     }
     f32::portable(rest, out_rest, blocks.len() * BLOCK, tail);
 }
 
-/// As `f32::usual` where the octave, returned too, is not rare.
+/// As `f32::usual` where the octave, returned too, is below `OCTAVES`.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn eight(words: __m256i) -> (__m256, __m256i) {
     let octave = leading_zeros(_mm256_srli_epi32::<1>(_mm256_slli_epi32::<1>(words)));
     let offset = _mm256_sllv_epi32(_mm256_slli_epi32::<2>(words), octave);
-    let half = _mm256_and_si256(_mm256_srli_epi32::<27>(offset), _mm256_set1_epi32(16));
-    let coefficients = columns_f32(store_u32(_mm256_or_si256(octave, half)));
+    // The half is the sign of the offset, and of `u`.
     let u = _mm256_mul_ps(_mm256_cvtepi32_ps(offset), _mm256_set1_ps(f32::UNIT));
-    let mut sum = coefficients[F32_DEGREE];
-    for &coefficient in coefficients[..F32_DEGREE].iter().rev() {
-        sum = _mm256_add_ps(_mm256_mul_ps(sum, u), coefficient);
+    let half = _mm256_castsi256_ps(offset);
+    let mut sum = of_singles(&SINGLES.0[F32_DEGREE], octave, half);
+    for column in SINGLES.0[..F32_DEGREE].iter().rev() {
+        sum = _mm256_add_ps(_mm256_mul_ps(sum, u), of_singles(column, octave, half));
     }
     let sign = _mm256_and_ps(_mm256_castsi256_ps(words), _mm256_set1_ps(-0.0));
     (_mm256_xor_ps(sum, sign), octave)
@@ -50,93 +71,100 @@ fn leading_zeros(x: __m256i) -> __m256i {
     _mm256_sub_epi32(_mm256_set1_epi32(127 + 30), exponent)
 }
 
-#[inline]
-#[target_feature(enable = "avx2")]
-fn any_is_rare(octaves: __m256i) -> bool {
-    _mm256_movemask_epi8(_mm256_cmpgt_epi32(octaves, _mm256_set1_epi32(RARE as i32 - 1))) != 0
-}
-
-/// Coefficient by coefficient, those of eight rows.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn columns_f32(rows: [u32; 8]) -> [__m256; 8] {
-    let (quads, _) = f32::ROWS.0.as_flattened().as_chunks::<4>();
-    let four = |quad: usize| {
-        // Lanes 0..4 in the lower half, 4..8 in the upper.
-        let pairs: [__m256; 4] = std::array::from_fn(|i| {
-            let of = |lane: usize| load_four(&quads[(rows[lane] & 31) as usize * 2 + quad]);
-            _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(of(i)), of(i + 4))
-        });
-        let low = [_mm256_unpacklo_ps(pairs[0], pairs[1]), _mm256_unpacklo_ps(pairs[2], pairs[3])];
-        let high = [_mm256_unpackhi_ps(pairs[0], pairs[1]), _mm256_unpackhi_ps(pairs[2], pairs[3])];
-        [
-            _mm256_shuffle_ps::<0x44>(low[0], low[1]),
-            _mm256_shuffle_ps::<0xee>(low[0], low[1]),
-            _mm256_shuffle_ps::<0x44>(high[0], high[1]),
-            _mm256_shuffle_ps::<0xee>(high[0], high[1]),
-        ]
-    };
-    let [a, b, c, d] = four(0);
-    let [e, f, g, h] = four(1);
-    [a, b, c, d, e, f, g, h]
-}
-
 /// As `f64::portable`.
 #[target_feature(enable = "avx2,aes")]
 pub(super) fn normals_f64(words: &[u64], out: &mut [f64], tail: Tail) {
     let (blocks, rest) = words.as_chunks::<BLOCK>();
     let (out_blocks, out_rest) = out.as_chunks_mut::<BLOCK>();
     for (i, (words, out)) in blocks.iter().zip(out_blocks).enumerate() {
-        let mut octaves = _mm256_setzero_si256();
-        for (words, out) in words.as_chunks().0.iter().zip(out.as_chunks_mut().0) {
-            let (x, octave) = four(load_u64(words));
-            octaves = _mm256_max_epi32(octaves, octave);
-            store_f64(out, x);
+        let mut beyond = 0u64;
+        for (j, (words, out)) in words.as_chunks().0.iter().zip(out.as_chunks_mut().0).enumerate() {
+            beyond |= eight_doubles(words, out) << (8 * j);
         }
-        if any_is_rare(octaves) {
-            f64::mend(words, out, i * BLOCK, tail);
+        while beyond != 0 {
+            let j = beyond.trailing_zeros() as usize;
+            f64::portable(&words[j..=j], &mut out[j..=j], i * BLOCK + j, tail);
+            beyond &= beyond - 1;
         }
     }
     f64::portable(rest, out_rest, blocks.len() * BLOCK, tail);
 }
 
-/// As `f64::usual` where the octave, returned too, is not rare.
+/// As `f64::usual` but for the words whose bits are returned.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn four(words: __m256i) -> (__m256d, __m256i) {
-    // The upper 31 bits of the magnitude tell every octave that is not rare. The upper halves of lanes hold 157: clear them.
-    let octave = leading_zeros(_mm256_srli_epi64::<33>(_mm256_slli_epi64::<1>(words)));
-    let octave = _mm256_and_si256(octave, _mm256_set1_epi64x(0xff));
+fn eight_doubles(words: &[u64; 8], out: &mut [f64; 8]) -> u64 {
+    let (quads, _) = words.as_chunks::<4>();
+    let words = [load_u64(&quads[0]), load_u64(&quads[1])];
+    // In 32-bit lanes, in the order 0 1 4 5 2 3 6 7: the upper parts tell all octaves here.
+    let upper = _mm256_shuffle_ps::<0xdd>(_mm256_castsi256_ps(words[0]), _mm256_castsi256_ps(words[1]));
+    let upper = _mm256_castps_si256(upper);
+    let octave = leading_zeros(_mm256_srli_epi32::<1>(_mm256_slli_epi32::<1>(upper)));
+    let half = _mm256_castsi256_ps(_mm256_sllv_epi32(_mm256_slli_epi32::<2>(upper), octave));
+    let zero = _mm256_setzero_si256();
+    let us =
+        [offset(words[0], _mm256_unpacklo_epi32(octave, zero)), offset(words[1], _mm256_unpackhi_epi32(octave, zero))];
+    let mut sums = of_doubles(F64_DEGREE, octave, half);
+    for degree in (0..F64_DEGREE).rev() {
+        let coefficients = of_doubles(degree, octave, half);
+        sums[0] = _mm256_add_pd(_mm256_mul_pd(sums[0], us[0]), coefficients[0]);
+        sums[1] = _mm256_add_pd(_mm256_mul_pd(sums[1], us[1]), coefficients[1]);
+    }
+    for (i, out) in out.as_chunks_mut().0.iter_mut().enumerate() {
+        let sign = _mm256_and_pd(_mm256_castsi256_pd(words[i]), _mm256_set1_pd(-0.0));
+        store_f64(out, _mm256_xor_pd(sums[i], sign));
+    }
+    let far = _mm256_cmpgt_epi32(octave, _mm256_set1_epi32(OCTAVES as i32 - 1));
+    // Pairs of lanes back into their order.
+    let far = _mm256_permute4x64_epi64::<0b11_01_10_00>(far);
+    u64::from(_mm256_movemask_ps(_mm256_castsi256_ps(far)) as u32)
+}
+
+/// The offset of four words as a number.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn offset(words: __m256i, octave: __m256i) -> __m256d {
     let offset = _mm256_srli_epi64::<12>(_mm256_sllv_epi64(_mm256_slli_epi64::<2>(words), octave));
-    let half = _mm256_and_si256(_mm256_srli_epi64::<47>(offset), _mm256_set1_epi64x(16));
-    let coefficients = columns_f64(store_u64(_mm256_or_si256(octave, half)));
-    // The offset is a signed number of 52 bits. It becomes the mantissa of 2^52 + 2^51 + offset.
+    // A signed number of 52 bits, which becomes the mantissa of 2^52 + 2^51 + offset.
     let start = _mm256_set1_pd(MIDDLE);
     let number = _mm256_sub_pd(_mm256_xor_pd(_mm256_castsi256_pd(offset), start), start);
-    let u = _mm256_mul_pd(number, _mm256_set1_pd(f64::UNIT));
-    let mut sum = coefficients[F64_DEGREE];
-    for &coefficient in coefficients[..F64_DEGREE].iter().rev() {
-        sum = _mm256_add_pd(_mm256_mul_pd(sum, u), coefficient);
-    }
-    let sign = _mm256_and_pd(_mm256_castsi256_pd(words), _mm256_set1_pd(-0.0));
-    (_mm256_xor_pd(sum, sign), octave)
+    _mm256_mul_pd(number, _mm256_set1_pd(f64::UNIT))
+}
+
+/// A coefficient of the first four and of the last four words.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn of_doubles(degree: usize, octave: __m256i, half: __m256) -> [__m256d; 2] {
+    let [lower, upper] = &DOUBLES.0[degree];
+    let lower = of_singles(lower, octave, half);
+    let upper = of_singles(upper, octave, half);
+    [_mm256_castps_pd(_mm256_unpacklo_ps(lower, upper)), _mm256_castps_pd(_mm256_unpackhi_ps(lower, upper))]
+}
+
+/// Choice by octave and, where the sign is set, the second half. A permutation ignores all but three bits of the octave.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn of_singles(halves: &[[u32; OCTAVES]; 2], octave: __m256i, half: __m256) -> __m256 {
+    let low = _mm256_permutevar8x32_epi32(load_u32(&halves[0]), octave);
+    let high = _mm256_permutevar8x32_epi32(load_u32(&halves[1]), octave);
+    _mm256_blendv_ps(_mm256_castsi256_ps(low), _mm256_castsi256_ps(high), half)
 }
 
 /// 2^52 + 2^51.
 const MIDDLE: f64 = 6_755_399_441_055_744.0;
 
-/// Coefficient by coefficient, those of four rows.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn columns_f64(rows: [u64; 4]) -> [__m256d; 12] {
-    let (pairs, _) = f64::ROWS.0.as_flattened().as_chunks::<2>();
-    let mut columns = [_mm256_setzero_pd(); 12];
-    for pair in 0..6 {
-        let of = |lane: usize| load_two(&pairs[(rows[lane] & 31) as usize * 6 + pair]);
-        let even = _mm256_insertf128_pd::<1>(_mm256_castpd128_pd256(of(0)), of(2));
-        let odd = _mm256_insertf128_pd::<1>(_mm256_castpd128_pd256(of(1)), of(3));
-        columns[2 * pair] = _mm256_unpacklo_pd(even, odd);
-        columns[2 * pair + 1] = _mm256_unpackhi_pd(even, odd);
+/// Lower and upper 32 bits of the coefficients, of both halves.
+static DOUBLES: Aligned<[[[[u32; OCTAVES]; 2]; 2]; F64_DEGREE + 1]> = Aligned(doubles());
+
+const fn doubles() -> [[[[u32; OCTAVES]; 2]; 2]; F64_DEGREE + 1] {
+    let mut columns = [[[[0; OCTAVES]; 2]; 2]; F64_DEGREE + 1];
+    let mut place = 0;
+    while place < 2 * OCTAVES * (F64_DEGREE + 1) {
+        let (octave, half, degree) = (place % OCTAVES, place / OCTAVES % 2, place / OCTAVES / 2);
+        let bits = F64[octave + 16 * half][degree].to_bits();
+        columns[degree][0][half][octave] = bits as u32;
+        columns[degree][1][half][octave] = (bits >> 32) as u32;
+        place += 1;
     }
     columns
 }
@@ -153,38 +181,6 @@ fn load_u32(from: &[u32; 8]) -> __m256i {
 fn load_u64(from: &[u64; 4]) -> __m256i {
     // SAFETY: the array has 32 bytes; no alignment is asked for.
     unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn load_four(from: &[f32; 4]) -> __m128 {
-    // SAFETY: the array has 16 bytes; no alignment is asked for.
-    unsafe { _mm_loadu_ps(from.as_ptr()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn load_two(from: &[f64; 2]) -> __m128d {
-    // SAFETY: the array has 16 bytes; no alignment is asked for.
-    unsafe { _mm_loadu_pd(from.as_ptr()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn store_u32(x: __m256i) -> [u32; 8] {
-    let mut to = [0; 8];
-    // SAFETY: the array has 32 bytes; no alignment is asked for.
-    unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), x) };
-    to
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn store_u64(x: __m256i) -> [u64; 4] {
-    let mut to = [0; 4];
-    // SAFETY: the array has 32 bytes; no alignment is asked for.
-    unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), x) };
-    to
 }
 
 #[inline]
