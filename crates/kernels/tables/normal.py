@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Makes `src/normal/tables.rs`: the polynomials of the normal quantile function, segment by segment.
+"""Makes `src/normal/tables.rs`: the polynomials of the normal quantile function, segment by segment; and, for tests alone,
+`src/normal/quantiles.rs`: exact quantiles.
 
-Run it from anywhere; it needs `mpmath` alone and writes the file and a report of errors:
+Run it from anywhere; it needs `mpmath` alone, writes the files and prints how exact the polynomials are:
 
     python3 crates/kernels/tables/normal.py
 
@@ -108,12 +109,47 @@ class Precision:
         return head + lines + ["];"]
 
 
+def tails():
+    """Quantiles of rare words: (words + (bits + 1/2) / 2^128) / 2^exponent."""
+    lines = [
+        "/// (words, bits, exponent) and the x beyond which a normal variable has the probability",
+        "/// (words + (bits + 1/2) / 2^128) / 2^exponent.",
+        "#[rustfmt::skip]",
+        "pub(super) const TAILS: &[(u64, u128, i32, f64)] = &[",
+    ]
+    full = 2**128 - 1
+    for exponent, top in ((32, 2**16), (64, 2**48)):
+        cases = [(0, 0), (0, 1), (0, 1 << 40), (0, 1 << 100), (0, full), (1, 0), (1, full), (12345, 1 << 127), (top - 1, full)]
+        for words, bits in cases:
+            p = (words + (bits + mp.mpf(1) / 2) / mp.mpf(2) ** 128) / mp.mpf(2) ** exponent
+            lines.append(f"    ({words}, {bits:#x}, {exponent}, {float(quantile(p))!r}),")
+    return lines + ["];"]
+
+
+def middles():
+    """Quantiles of the words in the middle and at both ends of a few segments."""
+    lines = [
+        "/// The magnitude of a word of 64 bits and its normal.",
+        "#[rustfmt::skip]",
+        "pub(super) const MIDDLES: &[(u64, f64)] = &[",
+    ]
+    for zeros in (0, 1, 4, 9, 14):
+        for eighths in (8, 9, 11, 12, 13, 15):
+            magnitude = eighths << (59 - zeros)
+            p = (magnitude + mp.mpf(1) / 2) / mp.mpf(2) ** 64
+            lines.append(f"    ({magnitude:#x}, {float(quantile(p))!r}),")
+    return lines + ["];"]
+
+
+def write(name, title, lines):
+    path = pathlib.Path(__file__).resolve().parent.parent / "src" / "normal" / name
+    path.write_text("\n".join([f"//! {title} Made by `tables/normal.py`; do not edit.", "", *lines]) + "\n")
+
+
 def main():
-    print_to = pathlib.Path(__file__).resolve().parent.parent / "src" / "normal" / "tables.rs"
-    lines = ["//! Made by `tables/normal.py`; do not edit. What it holds is said there and in the parent module.", ""]
-    lines += Precision("f32", 32, 6, 31, "f").table() + [""]
-    lines += Precision("f64", 64, 10, 51, "d").table()
-    print_to.write_text("\n".join(lines) + "\n")
+    polynomials = Precision("f32", 32, 6, 31, "f").table() + [""] + Precision("f64", 64, 10, 51, "d").table()
+    write("tables.rs", "Polynomials of the normal quantile function; row l + 16 h is for octave l, half h.", polynomials)
+    write("quantiles.rs", "Exact quantiles to test against.", tails() + [""] + middles())
 
 
 if __name__ == "__main__":

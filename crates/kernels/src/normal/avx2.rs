@@ -1,25 +1,12 @@
-//! AVX2: eight f32 or four f64 at a time; each lane's row of coefficients is read and turned into columns.
+//! AVX2: eight words at a time, and coefficients by permutation of registers. On Zen 5 this is faster
+//! than gathering from memory, and than reading a row for each word and transposing.
 
-use super::tables::{F32, F32_DEGREE, F64, F64_DEGREE};
+use super::tables::{F32_DEGREE, F64, F64_DEGREE};
 use super::{Aligned, BLOCK, Tail, f32, f64};
 use std::arch::x86_64::*;
 
-/// Octaves whose coefficients for f32 are in the registers below; the words beyond, one in 256, are done one by one.
+/// Octaves whose coefficients are chosen by permutation; the words beyond, one in 256, are done one by one.
 const OCTAVES: usize = 8;
-
-/// Of both halves.
-static SINGLES: Aligned<[[[u32; OCTAVES]; 2]; F32_DEGREE + 1]> = Aligned(singles());
-
-const fn singles() -> [[[u32; OCTAVES]; 2]; F32_DEGREE + 1] {
-    let mut columns = [[[0; OCTAVES]; 2]; F32_DEGREE + 1];
-    let mut place = 0;
-    while place < 2 * OCTAVES * (F32_DEGREE + 1) {
-        let (octave, half, degree) = (place % OCTAVES, place / OCTAVES % 2, place / OCTAVES / 2);
-        columns[degree][half][octave] = F32[octave + 16 * half][degree].to_bits();
-        place += 1;
-    }
-    columns
-}
 
 /// As `f32::portable`.
 #[target_feature(enable = "avx2,aes")]
@@ -53,12 +40,28 @@ fn eight(words: __m256i) -> (__m256, __m256i) {
     // The half is the sign of the offset, and of `u`.
     let u = _mm256_mul_ps(_mm256_cvtepi32_ps(offset), _mm256_set1_ps(f32::UNIT));
     let half = _mm256_castsi256_ps(offset);
-    let mut sum = of_singles(&SINGLES.0[F32_DEGREE], octave, half);
-    for column in SINGLES.0[..F32_DEGREE].iter().rev() {
-        sum = _mm256_add_ps(_mm256_mul_ps(sum, u), of_singles(column, octave, half));
+    let mut sum = of_singles(F32_DEGREE, octave, half);
+    for degree in (0..F32_DEGREE).rev() {
+        sum = _mm256_add_ps(_mm256_mul_ps(sum, u), of_singles(degree, octave, half));
     }
     let sign = _mm256_and_ps(_mm256_castsi256_ps(words), _mm256_set1_ps(-0.0));
     (_mm256_xor_ps(sum, sign), octave)
+}
+
+/// A coefficient of eight words.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn of_singles(degree: usize, octave: __m256i, half: __m256) -> __m256 {
+    let (eights, _) = f32::COLUMNS.0[degree].as_chunks::<OCTAVES>();
+    choose(load_f32(&eights[0]), load_f32(&eights[2]), octave, half)
+}
+
+/// A choice by octave from the first half's column or, where the sign is set, the second's. Permutations ignore all but three
+/// bits of the octave.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn choose(first: __m256, second: __m256, octave: __m256i, half: __m256) -> __m256 {
+    _mm256_blendv_ps(_mm256_permutevar8x32_ps(first, octave), _mm256_permutevar8x32_ps(second, octave), half)
 }
 
 /// Leading zeros of numbers below 2^31, less one; 157 for 0.
@@ -136,18 +139,9 @@ fn offset(words: __m256i, octave: __m256i) -> __m256d {
 #[target_feature(enable = "avx2")]
 fn of_doubles(degree: usize, octave: __m256i, half: __m256) -> [__m256d; 2] {
     let [lower, upper] = &DOUBLES.0[degree];
-    let lower = of_singles(lower, octave, half);
-    let upper = of_singles(upper, octave, half);
+    let lower = choose(load_bits(&lower[0]), load_bits(&lower[1]), octave, half);
+    let upper = choose(load_bits(&upper[0]), load_bits(&upper[1]), octave, half);
     [_mm256_castps_pd(_mm256_unpacklo_ps(lower, upper)), _mm256_castps_pd(_mm256_unpackhi_ps(lower, upper))]
-}
-
-/// Choice by octave and, where the sign is set, the second half. A permutation ignores all but three bits of the octave.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn of_singles(halves: &[[u32; OCTAVES]; 2], octave: __m256i, half: __m256) -> __m256 {
-    let low = _mm256_permutevar8x32_epi32(load_u32(&halves[0]), octave);
-    let high = _mm256_permutevar8x32_epi32(load_u32(&halves[1]), octave);
-    _mm256_blendv_ps(_mm256_castsi256_ps(low), _mm256_castsi256_ps(high), half)
 }
 
 /// 2^52 + 2^51.
@@ -174,6 +168,19 @@ const fn doubles() -> [[[[u32; OCTAVES]; 2]; 2]; F64_DEGREE + 1] {
 fn load_u32(from: &[u32; 8]) -> __m256i {
     // SAFETY: the array has 32 bytes; no alignment is asked for.
     unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_f32(from: &[f32; 8]) -> __m256 {
+    // SAFETY: the array has 32 bytes; no alignment is asked for.
+    unsafe { _mm256_loadu_ps(from.as_ptr()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_bits(from: &[u32; 8]) -> __m256 {
+    _mm256_castsi256_ps(load_u32(from))
 }
 
 #[inline]

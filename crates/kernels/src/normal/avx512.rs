@@ -1,10 +1,9 @@
 //! AVX-512: sixteen f32 or eight f64 at a time, and coefficients by permutation of registers.
 
-use super::tables::{F32, F32_DEGREE, F64, F64_DEGREE};
+use super::tables::{F32_DEGREE, F64, F64_DEGREE};
 use super::{Aligned, BLOCK, RARE, Tail, columns, f32, f64};
 use std::arch::x86_64::*;
 
-static SINGLES: Aligned<[[f32; 32]; F32_DEGREE + 1]> = Aligned(columns(&F32));
 static DOUBLES: Aligned<[[f64; 32]; F64_DEGREE + 1]> = Aligned(columns(&F64));
 
 /// One coefficient of all segments.
@@ -13,10 +12,11 @@ type Singles = [__m512; 2];
 /// As `f32::portable`.
 #[target_feature(enable = "avx2,aes,avx512f,avx512bw,avx512cd,avx512dq,avx512vl,vaes")]
 pub(super) fn normals_f32(words: &[u32], out: &mut [f32], tail: Tail) {
-    let coefficients = SINGLES.0.each_ref().map(|column| {
+    let mut coefficients = [[_mm512_setzero_ps(); 2]; F32_DEGREE + 1];
+    for (coefficient, column) in coefficients.iter_mut().zip(&f32::COLUMNS.0) {
         let (halves, _) = column.as_chunks::<16>();
-        [load_f32(&halves[0]), load_f32(&halves[1])]
-    });
+        *coefficient = [load_f32(&halves[0]), load_f32(&halves[1])];
+    }
     let (blocks, rest) = words.as_chunks::<BLOCK>();
     let (out_blocks, out_rest) = out.as_chunks_mut::<BLOCK>();
     for (i, (words, out)) in blocks.iter().zip(out_blocks).enumerate() {

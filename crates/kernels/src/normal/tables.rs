@@ -1,4 +1,4 @@
-//! Made by `tables/normal.py`; do not edit. What it holds is said there and in the parent module.
+//! Polynomials of the normal quantile function; row l + 16 h is for octave l, half h. Made by `tables/normal.py`; do not edit.
 
 /// The degree of the polynomials for f32.
 pub(super) const F32_DEGREE: usize = 6;
