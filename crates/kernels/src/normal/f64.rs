@@ -45,6 +45,7 @@ pub(super) fn portable(words: &[u64], out: &mut [f64], first: usize, tail: Tail)
 }
 
 /// For a block with rare words whose other normals are made.
+#[cfg(target_arch = "x86_64")]
 #[cold]
 pub(super) fn mend(words: &[u64], out: &mut [f64], first: usize, tail: Tail) {
     for (i, (&word, out)) in words.iter().zip(out).enumerate() {

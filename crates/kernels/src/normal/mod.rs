@@ -63,6 +63,7 @@ pub use f64::normals_f64;
 const RARE: u32 = 15;
 
 /// Normals that share a test for rare words.
+#[cfg(target_arch = "x86_64")]
 const BLOCK: usize = 64;
 
 /// More random bits for the normal at a position of the slice.
