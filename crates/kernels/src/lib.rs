@@ -7,6 +7,8 @@
 #[macro_use]
 mod path;
 mod keystream;
+mod normal;
 
 pub use keystream::{BlockName, Cipher, Keystream, UnknownCipher};
+pub use normal::{normals_f32, normals_f64};
 pub use path::Path;
