@@ -8,7 +8,9 @@
 mod path;
 mod keystream;
 mod normal;
+mod normals;
 
 pub use keystream::{BlockName, Cipher, Keystream, UnknownCipher};
 pub use normal::{normals_f32, normals_f64};
+pub use normals::Normals;
 pub use path::Path;
