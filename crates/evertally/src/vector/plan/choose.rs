@@ -33,7 +33,7 @@ pub struct VectorCandidate {
 const LIGHT: u64 = 64;
 
 /// The families that compete where no mechanism is named.
-const FAMILIES: [MechanismName; 12] = [
+pub(super) const FAMILIES: [MechanismName; 12] = [
     MechanismName::Input,
     MechanismName::Output,
     MechanismName::Binary,
