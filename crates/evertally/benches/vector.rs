@@ -4,12 +4,11 @@
 //! 10^7 coordinates or of LEN. One thread, `f32`. Times are medians over steps; a row's normal variables are timed in the same
 //! round, piece by piece as a step draws them, but with no vector around them.
 
-use evertally::mechanism::{Blt, DigitTree, HonakerOnline, InputNoise, Mechanism, PathSum, Smooth};
+use evertally::budget::{Budget, Rho};
 use evertally::noise::{SecretKey, TestSeed};
-use evertally::vector::{Cipher, Memory, Path, Scheme, Series, Tuning, VectorNoise};
-use evertally_kernels::{BlockName, Normals};
+use evertally::vector::{Memory, Path, Series, Tuning, VectorNoise, VectorPlan, VectorRequest};
+use evertally_kernels::{BlockName, Cipher, Normals};
 use std::hint::black_box;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const HORIZON: u64 = 1 << 20;
@@ -23,41 +22,38 @@ fn main() {
     println!("{:?}", Path::best());
     println!("{:28} {:>10} {:>10} {:>8} {:>8} {:>8}", "mechanism", "memory", "length", "normals", "step", "vectors");
     for len in lengths {
-        for mechanism in mechanisms() {
+        for mechanism in MECHANISMS {
             for memory in [Memory::Keep, Memory::Recompute] {
                 for series in [Series::RunningSums, Series::Increments] {
-                    row(&mechanism, memory, series, len, time);
+                    row(mechanism, memory, series, len, time);
                 }
             }
         }
     }
 }
 
-fn mechanisms() -> Vec<Arc<dyn Mechanism>> {
-    vec![
-        Arc::new(DigitTree::binary(HORIZON).expect("a valid horizon")),
-        Arc::new(Smooth::published(HORIZON).expect("a valid horizon")),
-        Arc::new(PathSum::uniform(HORIZON, false).expect("a valid horizon")),
-        Arc::new(Blt::optimised(HORIZON, 4, false, false).expect("a valid horizon")),
-        Arc::new(InputNoise::new(64).expect("a valid horizon")),
-        Arc::new(HonakerOnline::new(HORIZON).expect("a valid horizon")),
-    ]
+const MECHANISMS: [&str; 6] = ["binary", "smooth", "path-sum", "blt(buffers=4)", "input", "honaker-online"];
+
+fn plan(mechanism: &str, series: Series) -> evertally::Result<VectorPlan> {
+    // Input noise that is not kept is drawn from the first step on.
+    let horizon = if mechanism == "input" { 64 } else { HORIZON };
+    let request = VectorRequest::new(horizon, Budget::Zcdp(Rho::new(0.5)?), 1.0);
+    VectorRequest { mechanism: Some(mechanism.parse()?), series, ..request }.plan()
 }
 
-fn row(mechanism: &Arc<dyn Mechanism>, memory: Memory, series: Series, len: usize, time: Duration) {
-    let scheme =
-        Scheme { mechanism: mechanism.clone(), sigma: 1.0, series, cipher: Cipher::Aes128Ctr, digest: [1; 32] };
+fn row(mechanism: &str, memory: Memory, series: Series, len: usize, time: Duration) {
+    let plan = plan(mechanism, series).expect("a valid plan");
     let key = SecretKey::insecure_from_test_seed(TestSeed(1));
     let name = "bench".parse().expect("a valid name");
     let tuning = Tuning { threads: 1, memory, ..Tuning::default() };
-    let new = || VectorNoise::<f32>::new(&scheme, &key, &name, 0..len as u64, tuning).expect("it streams");
+    let new = || VectorNoise::<f32>::new(&plan, &key, &name, 0..len as u64, tuning).expect("it streams");
     let mut noise = new();
-    let start = START.min(mechanism.horizon() / 3);
+    let start = START.min(plan.horizon() / 3);
     if noise.seek(start).is_err() {
         // Recurrences cost the same at every step, but the first steps touch new memory.
         noise = new();
     }
-    let normals = Normals::new(scheme.cipher, &[7; 32], tuning.path);
+    let normals = Normals::new(Cipher::Aes128Ctr, &[7; 32], tuning.path);
     let mut out = vec![0.0f32; len];
     for _ in 0..4 {
         noise.next_into(&mut out).expect("within the horizon");
@@ -71,7 +67,7 @@ fn row(mechanism: &Arc<dyn Mechanism>, memory: Memory, series: Series, len: usiz
     }
     println!(
         "{:28} {:>10} {:>10} {:>8.2} {:>8.2} {:>8}",
-        format!("{} {}", mechanism.name().split('(').next().unwrap_or_default(), series_name(series)),
+        format!("{mechanism} {}", series_name(series)),
         format!("{memory:?}"),
         len,
         median(drawn),

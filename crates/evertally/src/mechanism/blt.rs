@@ -24,6 +24,7 @@ mod figures;
 mod lazy;
 mod objective;
 mod optimise;
+mod participation;
 mod recurrence;
 mod response;
 mod segments;
@@ -33,7 +34,7 @@ pub use lazy::LazyBlt;
 
 use super::truncation::{ROUNDING, in_noise_steps, noise_bits};
 use super::{
-    BufferSteps, ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, RowLaw, Spread, Streaming,
+    BufferSteps, ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Spread, Streaming,
     check_horizon, rounding,
 };
 use crate::noise::Node;
@@ -246,6 +247,17 @@ impl Mechanism for Blt {
 
     fn exact_l2_squared(&self) -> Option<f64> {
         Some(self.columns.l2_squared) // L is square
+    }
+
+    /// Exact for the plain one; by pairs where columns are normalized. `O(d² min(k, 2^16))`.
+    fn participation_squared(&self, participation: Participation) -> f64 {
+        let response = self.figures.response();
+        if self.normalized {
+            let segments = self.constants.segments();
+            participation::normalized(response, segments, WEIGHT_BITS, self.horizon, participation)
+        } else {
+            participation::plain(response, self.horizon, participation)
+        }
     }
 
     fn laplace_refusal(&self) -> Option<&'static str> {

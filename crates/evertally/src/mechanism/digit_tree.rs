@@ -17,7 +17,9 @@ mod walk;
 
 use super::digits::DigitSystem;
 use super::walk::MAX_DEPTH;
-use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Spread, Walk, check_horizon, exact_by_dense_twin};
+use super::{
+    ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Participation, Spread, Walk, check_horizon, exact_by_dense_twin,
+};
 use crate::noise::Node;
 use crate::{Error, Result};
 
@@ -119,6 +121,19 @@ impl Mechanism for DigitTree {
             Variant::Binary | Variant::Additive => Some(self.column_norms().l2_squared),
             Variant::Subtractive => exact_by_dense_twin(self),
         }
+    }
+
+    /// By levels: of every `k` consecutive blocks all but the one after the last positive digit are read. Only a subtracted block can
+    /// reach beyond the horizon.
+    fn participation_squared(&self, participation: Participation) -> f64 {
+        let DigitSystem { base, below, levels, .. } = self.digits;
+        let level = |level: u32| {
+            let width = base.saturating_pow(level);
+            let blocks = if below == 0 { self.horizon / width } else { self.horizon.div_ceil(width) };
+            let unread = (blocks + below) / base; // those of number base - 1 - below, from 0, among base
+            (width, blocks - unread)
+        };
+        participation.of_levels(self.horizon, (0..levels).map(level))
     }
 
     /// Not where a path may have more than 128 blocks.

@@ -22,6 +22,7 @@ mod hats;
 mod honaker;
 mod name;
 mod optimal;
+mod participation;
 mod path_sum;
 mod pure_optimal;
 mod rounding;
@@ -44,6 +45,7 @@ pub use hats::{HatLevels, Hats};
 pub use honaker::HonakerOnline;
 pub use name::{HatChoice, LevelChoice, MechanismName, NamedShape, Optimum};
 pub use optimal::{Certificate, DenseOptimum, OptimalFilter};
+pub use participation::Participation;
 pub use path_sum::PathSum;
 pub use pure_optimal::PureOptimum;
 pub use shift::GaussianShift;
@@ -142,6 +144,19 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// is square. `None` where there is no closed form and the horizon is too long (over 512) for the dense twin.
     fn exact_l2_squared(&self) -> Option<f64> {
         exact_by_dense_twin(self)
+    }
+
+    /// The squared sensitivity under continuous Gaussian noise to a unit that takes part in several steps, with a vector of norm at
+    /// most 1 in each: never below the true value. Patterns, vectors and data may depend on earlier releases; proofs are in
+    /// the header of `mechanism/participation.rs`.
+    ///
+    /// ```
+    /// use evertally::mechanism::{InputNoise, Mechanism, Participation};
+    /// assert_eq!(InputNoise::new(100)?.participation_squared(Participation::new(7, 10)?), 7.0);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    fn participation_squared(&self, participation: Participation) -> f64 {
+        participation::of_any_mechanism(self, participation)
     }
 
     /// How exact accounting carries over to discrete Gaussian noise on a fine grid, for an integral `L`; `None` where that

@@ -21,11 +21,13 @@
 //! of one number, see [`levels`].
 
 mod levels;
+mod participation;
 mod walk;
 
 use super::trie::Subtree;
 use super::{
-    ColumnNorms, Cursor, DensePair, GaussianShift, Levels, MAX_HORIZON, Mechanism, RowLaw, Spread, Walk, check_horizon,
+    ColumnNorms, Cursor, DensePair, GaussianShift, Levels, MAX_HORIZON, Mechanism, Participation, RowLaw, Spread, Walk,
+    check_horizon,
 };
 use crate::noise::Node;
 use crate::{Error, Result};
@@ -146,6 +148,15 @@ impl Mechanism for PathSum {
 
     fn exact_l2_squared(&self) -> Option<f64> {
         Some(self.squared)
+    }
+
+    /// The exact figure for a single step; `O(h²)`, and `O(h 2^12)` for several.
+    fn participation_squared(&self, participation: Participation) -> f64 {
+        let once = participation.of_any(self.horizon, self.squared);
+        if participation.within(self.horizon) == 1 {
+            return once;
+        }
+        once.min(participation::squared(self.horizon, self.weights.as_slice(), participation))
     }
 
     fn gaussian_shift(&self) -> Option<GaussianShift> {

@@ -24,9 +24,12 @@
 mod series;
 
 use super::filter::{Filter, Rows, WEIGHT_BITS};
+use super::participation::rounded_up;
 use super::rounding::FRACTION_BITS;
 use super::row_norms::{RowNorms, row_norms_of_table};
-use super::{ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, RowLaw, Spread, Streaming, check_horizon};
+use super::{
+    ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Spread, Streaming, check_horizon,
+};
 use crate::noise::Node;
 use crate::{Error, Result};
 use series::{coefficients, cut_off, inverse_coefficient, normalized_row_norms, prefix_sums, reciprocal, summed};
@@ -159,6 +162,17 @@ impl SquareRoot {
         products.map(u128::from).sum()
     }
 
+    /// The largest inner product of two columns that many steps apart.
+    fn closest_pair(&self, distance: usize) -> f64 {
+        // Column j of the later ones has T - j coefficients, the first ones; scales fall with the column.
+        let products = self.coefficients.iter().zip(&self.coefficients[distance..]).scan(0.0, |sum, (a, b)| {
+            *sum += a * b;
+            Some(*sum)
+        });
+        let scales = self.scales[distance..].iter().rev().zip(self.scales[..self.scales.len() - distance].iter().rev());
+        products.zip(scales).map(|(product, (later, earlier))| product / (later * earlier)).fold(0.0, f64::max)
+    }
+
     /// The largest of some sum over the columns, where column `j` has the first `T - j` coefficients, times `W_j^power`.
     fn largest_column(&self, power: u32, term: impl Fn(u128) -> u128) -> u128 {
         let (mut sum, mut largest) = (0, 0);
@@ -238,6 +252,18 @@ impl Mechanism for SquareRoot {
 
     fn exact_l2_squared(&self) -> Option<f64> {
         Some(self.column_norms().l2_squared) // L is square
+    }
+
+    /// Exact but for the normalized factorization, which goes by pairs: `O(T log k)`, and `O(T min(k, 2^10))`.
+    fn participation_squared(&self, participation: Participation) -> f64 {
+        // Of positive numbers: a coefficient takes two roundings a step, that of a reciprocal series a sum besides.
+        let steps = self.horizon();
+        let operations = if let Kind::BandedInverse(bands) = self.kind { steps * (bands + 2) } else { 2 * steps };
+        if !self.is_normalized() {
+            return participation.of_toeplitz(&self.coefficients, operations);
+        }
+        let pairs = participation.of_pairs(steps, |distance| self.closest_pair(distance as usize));
+        rounded_up(pairs, 2 * operations + steps)
     }
 
     fn laplace_refusal(&self) -> Option<&'static str> {

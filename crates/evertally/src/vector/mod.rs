@@ -6,7 +6,9 @@
 //! name, the plan, node and coordinate. So nothing about noise has to be stored that can be drawn again, workers that own
 //! different coordinates need not talk to one another, and a run can go on after a crash with the very same noise.
 //!
-//! A step is a short [program](program) over vectors, made by a [schedule](schedule) and run piece by piece so that buffers are
+//! A [`VectorPlan`] says how much noise there is and what it promises; [`VectorNoise`] draws it.
+//!
+//! A step is a short program over vectors, made from mechanism and step and run piece by piece so that buffers are
 //! touched once.
 //!
 //! **The same bytes** come out on every processor, for any number of threads, any cutting of the coordinates among workers, after
@@ -19,6 +21,7 @@
 
 mod execute;
 mod noise;
+mod plan;
 mod program;
 mod schedule;
 mod scheme;
@@ -27,19 +30,7 @@ mod tuning;
 #[cfg(test)]
 mod tests;
 
-pub use evertally_kernels::{Cipher, Path, Real};
+pub use evertally_kernels::{Path, Real};
 pub use noise::VectorNoise;
-pub use scheme::Scheme;
+pub use plan::{Cipher, Series, VectorCandidate, VectorGuarantee, VectorPlan, VectorRequest, streams};
 pub use tuning::{Memory, Tuning};
-
-use serde::{Deserialize, Serialize};
-
-/// Which noise a step gives out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Series {
-    /// That of the running sum: `(L z)_t`.
-    RunningSums,
-    /// By how much that noise changes with the step: `(L z)_t - (L z)_{t-1}`.
-    Increments,
-}

@@ -3,11 +3,12 @@
 use super::execute::{self, Emit};
 use super::program::Op;
 use super::schedule::{Schedule, schedule};
-use super::{Real, Scheme, Tuning};
+use super::scheme::Scheme;
+use super::{Real, Tuning, VectorPlan};
 use crate::noise::{Purpose, SecretKey, StreamName, subkey};
 use crate::state::{Layout, StateId, damaged};
 use crate::{Error, ErrorKind, Result};
-use evertally_kernels::{Cipher, Normals};
+use evertally_kernels::Normals;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -53,6 +54,16 @@ impl<F: Real> VectorNoise<F> {
     /// # Errors
     /// If the range is empty or ends above 2^56, or the mechanism cannot be drawn step by step.
     pub fn new(
+        plan: &VectorPlan,
+        key: &SecretKey,
+        name: &StreamName,
+        coordinates: Range<u64>,
+        tuning: Tuning,
+    ) -> Result<Self> {
+        Self::of(&plan.into(), key, name, coordinates, tuning)
+    }
+
+    pub(super) fn of(
         scheme: &Scheme,
         key: &SecretKey,
         name: &StreamName,
@@ -70,8 +81,8 @@ impl<F: Real> VectorNoise<F> {
         let schedule = schedule(scheme, tuning.memory)?;
         let layout = Layout::Noise { first, end, bits: F::BITS, series: scheme.series };
         let state = StateId::of_digest(scheme.digest, key, name.clone(), layout);
-        let subkey = subkey(key, name, &scheme.digest, Purpose::Vector(tag(scheme.cipher)));
-        let normals = Normals::new(scheme.cipher, &subkey, tuning.path);
+        let subkey = subkey(key, name, &scheme.digest, Purpose::Vector(scheme.tag()));
+        let normals = Normals::new(scheme.cipher(), &subkey, tuning.path);
         let (threads, horizon) = (tuning.threads, scheme.mechanism.horizon());
         Ok(Self { schedule, normals, state, threads, horizon, step: 0, first, len, buffers: vec![], ops: vec![] })
     }
@@ -201,31 +212,27 @@ impl<F: Real> VectorNoise<F> {
     /// # Errors
     /// As [`new`](Self::new), or if the bytes are damaged or belong to something else.
     pub fn resume(
-        scheme: &Scheme,
+        plan: &VectorPlan,
         key: &SecretKey,
         name: &StreamName,
         coordinates: Range<u64>,
         checkpoint: &[u8],
         tuning: Tuning,
     ) -> Result<Self> {
-        let mut noise = Self::new(scheme, key, name, coordinates, tuning)?;
-        let (Saved { step, vectors }, bytes) = noise.state.open_noise(checkpoint)?;
-        let expected = vectors.checked_mul(noise.len as u64).and_then(|n| n.checked_mul(size_of::<F>() as u64));
-        if step > noise.horizon || expected != Some(bytes.len() as u64) {
-            return Err(damaged());
-        }
-        let vectors = bytes.chunks_exact(noise.len * size_of::<F>()).map(F::read_all).collect();
-        if !noise.stand(step, vectors) {
-            return Err(damaged());
-        }
-        Ok(noise)
+        Self::new(plan, key, name, coordinates, tuning)?.standing_at(checkpoint)
     }
-}
 
-/// The byte of [`Purpose::Vector`]: frozen.
-fn tag(cipher: Cipher) -> u8 {
-    match cipher {
-        Cipher::Aes128Ctr => 0,
+    pub(super) fn standing_at(mut self, checkpoint: &[u8]) -> Result<Self> {
+        let (Saved { step, vectors }, bytes) = self.state.open_noise(checkpoint)?;
+        let expected = vectors.checked_mul(self.len as u64).and_then(|n| n.checked_mul(size_of::<F>() as u64));
+        if step > self.horizon || expected != Some(bytes.len() as u64) {
+            return Err(damaged());
+        }
+        let vectors = bytes.chunks_exact(self.len * size_of::<F>()).map(F::read_all).collect();
+        if !self.stand(step, vectors) {
+            return Err(damaged());
+        }
+        Ok(self)
     }
 }
 

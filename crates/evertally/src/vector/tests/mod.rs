@@ -2,7 +2,8 @@ mod bytes;
 mod states;
 mod symbolic;
 
-use super::{Cipher, Memory, Scheme, Series, Tuning, VectorNoise};
+use super::scheme::Scheme;
+use super::{Cipher, Memory, Series, Tuning, VectorNoise};
 use crate::mechanism::{
     Blt, DigitTree, HonakerOnline, InputNoise, Levels, Mechanism, OutputNoise, PathSum, Smooth, SquareRoot,
 };
