@@ -19,11 +19,11 @@ pub trait Real: Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + sea
     /// The same number as a double.
     fn double(self) -> f64;
 
-    /// Appends the number's bytes, least significant first.
-    fn append_to(self, bytes: &mut Vec<u8>);
+    /// Appends the bytes of numbers, of each the least significant first.
+    fn append_all(values: &[Self], bytes: &mut Vec<u8>);
 
-    /// Reads numbers from their bytes; bytes that are too few for another number are left out.
-    fn read_all(bytes: &[u8]) -> Vec<Self>;
+    /// Reads numbers from such bytes, as many as there are of both.
+    fn read_into(bytes: &[u8], values: &mut [Self]);
 
     /// Writes the standard normal variables of a node, from the coordinate `first` on.
     fn draw(normals: &Normals, node: BlockName, first: u64, values: &mut [Self]);
@@ -74,8 +74,9 @@ mod sealed {
     impl Sealed for f64 {}
 }
 
-/// Coordinates that the inner loops take together: enough for two registers of 512 bits.
-const TOGETHER: usize = 32;
+/// Coordinates that the recurrence takes together. Copied out and back, they stay in registers: nothing tells the compiler that
+/// slices in a slice do not overlap.
+const TOGETHER: usize = 16;
 
 macro_rules! kernels_of {
     ($real:ident in $module:ident, $fill:ident) => {
@@ -155,7 +156,8 @@ macro_rules! kernels_of {
                 }
             }
 
-            /// With the number of buffers known to the compiler, so that a group of coordinates stays in registers.
+            /// With the number of buffers known to the compiler. Plain counting loops are what it makes registers of.
+            #[allow(clippy::needless_range_loop)]
             #[inline(always)]
             fn undo<const N: usize>(
                 values: &mut [$real],
@@ -171,19 +173,30 @@ macro_rules! kernels_of {
                 assert!(buffers.iter().all(|buffer| buffer.len() == length), "buffers as long as the values");
                 let (groups, rest) = values.as_chunks_mut::<TOGETHER>();
                 let whole = groups.len() * TOGETHER;
+                let mut grouped = buffers.each_mut().map(|buffer| buffer.as_chunks_mut::<TOGETHER>().0);
                 for (at, group) in groups.iter_mut().enumerate() {
-                    let first = at * TOGETHER;
                     let mut known = [0.0; TOGETHER];
-                    for (buffer, echo) in buffers.iter().zip(echoes) {
-                        let buffer = &buffer[first..first + TOGETHER];
-                        known.iter_mut().zip(buffer).for_each(|(known, b)| *known += *echo * *b);
+                    for i in 0..N {
+                        let b = grouped[i][at];
+                        for l in 0..TOGETHER {
+                            known[l] += echoes[i] * b[l];
+                        }
                     }
-                    group.iter_mut().zip(&known).for_each(|(value, known)| *value -= *known);
-                    for (buffer, gap) in buffers.iter_mut().zip(gaps) {
-                        let buffer = &mut buffer[first..first + TOGETHER];
-                        buffer.iter_mut().zip(group.iter()).for_each(|(b, u)| *b += *u - *gap * *b);
+                    let mut u = *group;
+                    for l in 0..TOGETHER {
+                        u[l] -= known[l];
                     }
-                    group.iter_mut().for_each(|value| *value *= factor);
+                    for i in 0..N {
+                        let mut b = grouped[i][at];
+                        for l in 0..TOGETHER {
+                            b[l] += u[l] - gaps[i] * b[l];
+                        }
+                        grouped[i][at] = b;
+                    }
+                    for l in 0..TOGETHER {
+                        u[l] *= factor;
+                    }
+                    *group = u;
                 }
                 for (value, i) in rest.iter_mut().zip(whole..) {
                     let known = buffers.iter().zip(echoes).fold(0.0, |known, (buffer, echo)| known + *echo * buffer[i]);
@@ -205,12 +218,14 @@ macro_rules! kernels_of {
                 self.into()
             }
 
-            fn append_to(self, bytes: &mut Vec<u8>) {
-                bytes.extend(self.to_le_bytes());
+            fn append_all(values: &[Self], bytes: &mut Vec<u8>) {
+                bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
             }
 
-            fn read_all(bytes: &[u8]) -> Vec<Self> {
-                bytes.as_chunks().0.iter().map(|number| Self::from_le_bytes(*number)).collect()
+            fn read_into(bytes: &[u8], values: &mut [Self]) {
+                for (value, bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
+                    *value = Self::from_le_bytes(*bytes);
+                }
             }
 
             fn draw(normals: &Normals, node: BlockName, first: u64, values: &mut [Self]) {

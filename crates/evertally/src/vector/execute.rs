@@ -3,6 +3,7 @@
 //! Pieces end at multiples of [`PIECE`] coordinates, counted globally, so that keystreams are filled in whole groups; but an
 //! element never depends on the piece it is in.
 
+use super::buffer::Buffer;
 use super::program::{Op, REGISTERS};
 use crate::noise::Node;
 use evertally_kernels::{BlockName, Normals, Path, Real};
@@ -71,11 +72,11 @@ pub(super) fn run<F: Real>(
     normals: &Normals,
     threads: usize,
     (first, len): (u64, usize),
-    buffers: &mut [Vec<F>],
+    buffers: &mut [Buffer<F>],
     out: Option<(&mut [F], Emit)>,
 ) {
     let emit = out.as_ref().map_or(Emit::Set, |(_, emit)| *emit);
-    let buffers = buffers.iter_mut().map(Vec::as_mut_slice).collect();
+    let buffers = buffers.iter_mut().map(|buffer| &mut buffer[..]).collect();
     let lane = Lane { first, len, buffers, out: out.map(|(out, _)| out) };
     let work = |lane: Lane<'_, F>| Desk::new(normals).run(ops, lane, emit);
     let threads = helpful(threads, len);

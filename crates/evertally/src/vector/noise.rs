@@ -1,5 +1,6 @@
 //! The noise of a vector, step by step.
 
+use super::buffer::Buffer;
 use super::execute::{self, Emit};
 use super::program::Op;
 use super::schedule::{Schedule, schedule};
@@ -35,7 +36,7 @@ pub struct VectorNoise<F> {
     step: u64,
     first: u64,
     len: usize,
-    buffers: Vec<Vec<F>>,
+    buffers: Vec<Buffer<F>>,
     /// The program of the last step; its memory is used again.
     ops: Vec<Op>,
 }
@@ -110,7 +111,7 @@ impl<F: Real> VectorNoise<F> {
 
     /// Bytes of the vectors that are kept between steps.
     pub fn memory_bytes(&self) -> usize {
-        self.buffers.iter().map(|buffer| size_of_val(buffer.as_slice())).sum()
+        self.buffers.iter().map(|buffer| size_of_val(&buffer[..])).sum()
     }
 
     /// Moves to the next step and writes its noise over `out`.
@@ -170,7 +171,7 @@ impl<F: Real> VectorNoise<F> {
     }
 
     /// Stands after a step with the vectors of a saved state, if there are any; false if they are needed.
-    fn stand(&mut self, step: u64, vectors: Vec<Vec<F>>) -> bool {
+    fn stand(&mut self, step: u64, vectors: Vec<Buffer<F>>) -> bool {
         let mut ops = vec![];
         let given = vectors.len() == self.schedule.kept();
         if !self.schedule.rebuild(step, given, &mut ops) {
@@ -185,8 +186,8 @@ impl<F: Real> VectorNoise<F> {
 
     /// Runs the program at hand.
     fn run(&mut self, out: Option<(&mut [F], Emit)>) {
-        let buffers = self.ops.iter().map(Op::buffers).max().unwrap_or(0).max(self.buffers.len());
-        self.buffers.resize_with(buffers, || vec![F::default(); self.len]);
+        let needed = self.ops.iter().map(Op::buffers).max().unwrap_or(0);
+        (self.buffers.len()..needed).for_each(|slot| self.buffers.push(Buffer::zeros(slot, self.len)));
         execute::run(&self.ops, &self.normals, self.threads, (self.first, self.len), &mut self.buffers, out);
     }
 
@@ -199,7 +200,7 @@ impl<F: Real> VectorNoise<F> {
             bytes.reserve(kept * self.len * size_of::<F>() + blake3::OUT_LEN);
             for place in 0..kept {
                 match self.buffers.get(place) {
-                    Some(buffer) => buffer.iter().for_each(|value| value.append_to(bytes)),
+                    Some(buffer) => F::append_all(buffer, bytes),
                     None => bytes.resize(bytes.len() + self.len * size_of::<F>(), 0), // no step has used it
                 }
             }
@@ -228,7 +229,12 @@ impl<F: Real> VectorNoise<F> {
         if step > self.horizon || expected != Some(bytes.len() as u64) {
             return Err(damaged());
         }
-        let vectors = bytes.chunks_exact(self.len * size_of::<F>()).map(F::read_all).collect();
+        let read = |(slot, bytes)| {
+            let mut buffer = Buffer::zeros(slot, self.len);
+            F::read_into(bytes, &mut buffer);
+            buffer
+        };
+        let vectors = bytes.chunks_exact(self.len * size_of::<F>()).enumerate().map(read).collect();
         if !self.stand(step, vectors) {
             return Err(damaged());
         }

@@ -13,7 +13,7 @@ fn numbers<F: Real>(seed: u64, count: usize) -> Vec<F> {
 
 fn bytes<F: Real>(numbers: &[F]) -> Vec<u8> {
     let mut bytes = vec![];
-    numbers.iter().for_each(|number| number.append_to(&mut bytes));
+    F::append_all(numbers, &mut bytes);
     bytes
 }
 
@@ -95,8 +95,9 @@ fn undoing_buffers_matches_its_description() {
 
 #[test]
 fn numbers_survive_their_bytes() {
-    let single: Vec<f32> = numbers(1, 50);
-    assert_eq!(f32::read_all(&bytes(&single)), single);
-    let double: Vec<f64> = numbers(1, 50);
-    assert_eq!(f64::read_all(&bytes(&double)[..8 * 49 + 3]), double[..49]);
+    let (single, double): (Vec<f32>, Vec<f64>) = (numbers(1, 50), numbers(1, 50));
+    let (mut singles, mut doubles) = (vec![0.0; 50], vec![0.0; 50]);
+    f32::read_into(&bytes(&single), &mut singles);
+    f64::read_into(&bytes(&double)[..8 * 49 + 3], &mut doubles);
+    assert_eq!((singles, &doubles[..49], doubles[49]), (single, &double[..49], 0.0));
 }

@@ -69,6 +69,6 @@ fn single(memory: Memory) -> Tuning {
 
 fn bits<F: super::Real>(values: &[F]) -> Vec<u8> {
     let mut bytes = vec![];
-    values.iter().for_each(|value| value.append_to(&mut bytes));
+    F::append_all(values, &mut bytes);
     bytes
 }
