@@ -7,4 +7,6 @@
 #[macro_use]
 mod path;
 
+pub mod transform;
+
 pub use path::Path;
