@@ -2,13 +2,12 @@
 //!
 //! All of them are `#[inline(always)]`, so that they become part of the function that may use the instructions.
 
+use super::Factor;
 use super::twiddles::{Stage, Twiddles};
 use super::vector::Vector;
 
 /// One complex number per lane: the real parts, then the imaginary parts.
 pub(super) type Point<F, const L: usize> = [[F; L]; 2];
-/// A complex factor that all lanes share.
-pub type Factor<F> = [F; 2];
 
 /// Points whose transforms are finished one after the other, because so many fit the first cache (32 KiB).
 const NEAR: usize = 256;

@@ -19,9 +19,11 @@ mod twiddles;
 mod vector;
 
 use crate::Path;
-use butterflies::Factor;
 use std::ops::{Add, Mul, Sub};
 use twiddles::Twiddles;
+
+/// A complex factor that all lanes share: its real and its imaginary part.
+pub type Factor<F> = [F; 2];
 
 /// `f32` or `f64`.
 pub trait Real:
@@ -132,8 +134,8 @@ macro_rules! kernels {
         }
 
         mod $module {
-            use super::butterflies::{self, Factor};
             use super::twiddles::Twiddles;
+            use super::{Factor, butterflies};
             use crate::Path;
             use crate::path::Instructions;
 

@@ -1,0 +1,4 @@
+//! Noise for vectors of many coordinates.
+
+#[doc(hidden)]
+pub mod blocks;
