@@ -286,7 +286,7 @@ pub(super) fn inverse_half<V: Vector, const L: usize>(
     }
 }
 
-/// See [`Transform::multiply_add`](super::Transform::multiply_add), for `K` spectra at once.
+/// See [`multiply_add`](super::multiply_add), for `K` spectra at once.
 #[inline(always)]
 pub(super) fn multiply_add<V: Vector, const L: usize, const K: usize>(
     sums: &mut [V::Number],

@@ -227,26 +227,26 @@ impl<F: Real> Transform<F> {
         F::inverse_half(path, data, rows, stride, &self.twiddles);
     }
 
-    /// Adds the products of spectra and filters to `sums`, in the order given, one after the other: in one call or in many, the
-    /// result is the same.
-    ///
-    /// # Panics
-    /// If there are not as many filters as spectra, or one is shorter than a series.
-    pub fn multiply_add(&self, path: Path, sums: &mut [F], spectra: &[&[F]], filters: &[&[Factor<F>]]) {
-        assert!(sums.len() == self.numbers() && spectra.len() == filters.len());
-        let (spectra, last_spectra) = spectra.as_chunks::<4>();
-        let (filters, last_filters) = filters.as_chunks::<4>();
-        for (spectra, filters) in spectra.iter().zip(filters) {
-            F::multiply_add_four(path, sums, *spectra, *filters);
-        }
-        for (spectrum, filter) in last_spectra.iter().zip(last_filters) {
-            F::multiply_add_one(path, sums, [spectrum], [filter]);
-        }
-    }
-
     fn check_rows(&self, rows: &[F], stride: usize) {
         let point = 2 * F::LANES;
         assert!(stride >= point && rows.len() >= (self.points / 2 - 1) * stride + point, "rows are too short");
+    }
+}
+
+/// Adds the products of spectra and filters, or of the same stretch of all of them, to `sums`: in the order given, one after
+/// the other, so that one call or many give the same result.
+///
+/// # Panics
+/// If there are not as many filters as spectra, or one is shorter than the sums.
+pub fn multiply_add<F: Real>(path: Path, sums: &mut [F], spectra: &[&[F]], filters: &[&[Factor<F>]]) {
+    assert_eq!(spectra.len(), filters.len());
+    let (spectra, last_spectra) = spectra.as_chunks::<4>();
+    let (filters, last_filters) = filters.as_chunks::<4>();
+    for (spectra, filters) in spectra.iter().zip(filters) {
+        F::multiply_add_four(path, sums, *spectra, *filters);
+    }
+    for (spectrum, filter) in last_spectra.iter().zip(last_filters) {
+        F::multiply_add_one(path, sums, [spectrum], [filter]);
     }
 }
 

@@ -102,10 +102,10 @@ fn all_of_it<F: Bits>(path: Path, points: usize) -> Vec<F> {
     let spectra: Vec<&[F]> = spectra.iter().map(Vec::as_slice).collect();
     let filters: Vec<&[[F; 2]]> = filters.iter().map(Vec::as_slice).collect();
     let mut sums = vec![F::ZERO; transform.numbers()];
-    transform.multiply_add(path, &mut sums, &spectra, &filters);
+    multiply_add(path, &mut sums, &spectra, &filters);
     let mut in_pieces = vec![F::ZERO; transform.numbers()];
     for (spectra, filters) in spectra.chunks(5).zip(filters.chunks(5)) {
-        transform.multiply_add(path, &mut in_pieces, spectra, filters);
+        multiply_add(path, &mut in_pieces, spectra, filters);
     }
     assert!(sums.iter().zip(&in_pieces).all(|(a, b)| F::bits(*a) == F::bits(*b)));
     let mut output = rows.clone();

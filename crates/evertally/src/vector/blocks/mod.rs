@@ -116,3 +116,6 @@ impl<F: Real> Blocks<F> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

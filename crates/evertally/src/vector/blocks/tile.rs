@@ -3,7 +3,7 @@
 use super::aligned::Aligned;
 use super::{Draw, Filter};
 use evertally_kernels::Path;
-use evertally_kernels::transform::Real;
+use evertally_kernels::transform::{Real, multiply_add};
 use std::ops::Range;
 
 /// Coordinates of a group: they share a transform, the first half as real parts, the second as imaginary parts.
@@ -17,7 +17,9 @@ pub(super) const fn width<F: Real>() -> usize {
 }
 
 /// Spectra of innovations that are added to a sum together.
-const TOGETHER: usize = 4;
+const TOGETHER: usize = 8;
+/// Points of a stretch: 16 KiB.
+const STRETCH: usize = 128;
 
 /// Neighbouring coordinates, whole groups of them.
 pub(super) struct Tile<F> {
@@ -123,6 +125,8 @@ impl<F: Real> Tile<F> {
     }
 
     /// Adds what the noise of the `blocks` hears of the innovations of a batch, block after block.
+    ///
+    /// Stretch after stretch of the spectra, so that those of a batch stay in the second cache while sum after sum passes by.
     fn add_batch(
         &self,
         filter: &Filter<F>,
@@ -133,20 +137,26 @@ impl<F: Real> Tile<F> {
     ) {
         let numbers = filter.transform.numbers();
         let count = (blocks.end - blocks.start) as usize;
-        let sums = scratch.sums.as_mut_slice().chunks_exact_mut(numbers);
-        for (series, sums) in sums.take(self.width / group::<F>() * count).enumerate() {
-            let (g, block) = (series / count, blocks.start + (series % count) as u64);
-            let first = batch.start.max((block + 1).saturating_sub(filter.parts() as u64));
-            let heard = first..batch.end.min(block + 1);
-            let mut spectra = [[].as_slice(); TOGETHER];
-            let mut factors = [[].as_slice(); TOGETHER];
-            let together = heard.end.saturating_sub(heard.start) as usize;
-            for (k, source) in heard.enumerate() {
-                let slot = (source - batch.start) as usize;
-                spectra[k] = &scratch.spectra.as_slice()[(g * TOGETHER + slot) * numbers..][..numbers];
-                factors[k] = filter.spectrum((block - source) as usize);
+        let sums = scratch.sums.as_mut_slice().chunks_exact_mut(count * numbers);
+        let spectra = scratch.spectra.as_slice().chunks_exact(TOGETHER * numbers);
+        for (sums, spectra) in sums.zip(spectra).take(self.width / group::<F>()) {
+            for start in (0..filter.transform.points()).step_by(STRETCH) {
+                let stretch = start..filter.transform.points().min(start + STRETCH);
+                let lines = stretch.start * group::<F>()..stretch.end * group::<F>();
+                for (block, sums) in blocks.clone().zip(sums.chunks_exact_mut(numbers)) {
+                    let first = batch.start.max((block + 1).saturating_sub(filter.parts() as u64));
+                    let mut stretches = [[].as_slice(); TOGETHER];
+                    let mut factors = [[].as_slice(); TOGETHER];
+                    let mut together = 0;
+                    for source in first..batch.end.min(block + 1) {
+                        let spectrum = &spectra[(source - batch.start) as usize * numbers..][..numbers];
+                        stretches[together] = &spectrum[lines.clone()];
+                        factors[together] = &filter.spectrum((block - source) as usize)[stretch.clone()];
+                        together += 1;
+                    }
+                    multiply_add(path, &mut sums[lines.clone()], &stretches[..together], &factors[..together]);
+                }
             }
-            filter.transform.multiply_add(path, sums, &spectra[..together], &factors[..together]);
         }
     }
 
