@@ -149,6 +149,29 @@ impl SquareRoot {
         }
     }
 
+    /// The coefficients of `L`, where it is Toeplitz.
+    pub(crate) fn toeplitz_left(&self) -> Option<&[f64]> {
+        (!self.is_normalized()).then_some(&self.left)
+    }
+
+    /// The coefficients of `A⁻¹ L = D R⁻¹` (`D` apart): the noise of the increments.
+    pub(crate) fn increments(&self) -> Vec<f64> {
+        match self.kind {
+            Kind::Plain | Kind::Normalized => {
+                (0..self.coefficients.len()).map(|j| inverse_coefficient(&self.coefficients, j)).collect()
+            }
+            Kind::Banded(_) | Kind::BandedInverse(_) => {
+                let before = std::iter::once(&0.0).chain(self.left.iter());
+                self.left.iter().zip(before).map(|(now, before)| now - before).collect()
+            }
+        }
+    }
+
+    /// `D`, where it is not 1.
+    pub(crate) fn step_scales(&self) -> Option<&[f64]> {
+        self.is_normalized().then_some(&self.scales)
+    }
+
     fn is_normalized(&self) -> bool {
         self.kind == Kind::Normalized
     }

@@ -1,4 +1,33 @@
-//! Noise that depends on all innovations before it, block after block of steps.
+//! Noise that depends on all innovations before it, in blocks of steps.
+//!
+//! The noise of the square roots is `u_t = Σ_{j ≤ t} c_{t-j} z_j` in every coordinate: a convolution that is as long as the
+//! stream. Innovations are functions of a key, so they can be had at any time and in any order; only noise has to be kept, and
+//! only until its step is released.
+//!
+//! **Blocks.** Steps are cut into blocks of `B ≈ 2 √n` for `n` coefficients ([`Filter`]): 64 for `n = 2^10`, 256 for `2^14`, 2048
+//! for `2^20`. Innovation `l` of block `k` reaches the noise `p` of block `m` through `c_{(m-k)B + p - l}`, and `p - l` lies in
+//! `(-B, B)`. So with transforms `F` of `2B` points, on which all these differences are apart,
+//!
+//! `(noise of block m) = first half of F⁻¹ Σ_{k ≤ m} (spectrum of part m - k) · F(innovations of block k, then zeros)`,
+//!
+//! summed in the order of `k` (the overlap-save method with a uniformly partitioned filter). Neighbouring coordinates are lanes of
+//! one transform, and two of them, half a [group](tile::group) apart, are its real and its imaginary part.
+//!
+//! **Same bytes.** This formula, in this order, is all that decides the rounding. A number depends on its step, on its coordinate
+//! and on the coordinate that shares the transform, whoever computes it: groups are aligned to the numbers of coordinates, and
+//! whoever owns one coordinate of a group computes the group. Instruction sets, threads, ranges and steps at once change
+//! nothing; so a stream can be taken up at any step, by anyone.
+//!
+//! **Time and memory.** A pass computes 1 to [`MOST_BLOCKS`] blocks at once, and needs all former innovations, drawn again. With
+//! `q` blocks a pass, a coordinate and step costs one product for each former block (0.09 ns for `f32`, `n / 2B` on average),
+//! one inverse transform, and `n / 2qB` drawings and transforms (about 1 ns). The noise of a pass takes `q B` words a coordinate.
+//! `T = 2^14`, `f32`, AVX-512: 256 words and 30 ns, 1024 words and 10 ns, 4096 words and 6.5 ns, with normal variables at 0.4 ns.
+//! All of the work of a pass is done at its first step: that release waits for it.
+//! A thread needs 1 KiB times the `4 q B` more for sums of spectra, whatever the number of coordinates.
+//!
+//! **Precision.** Relative to the norm of the noise, it errs by about `10^-7` in `f32` and less than `10^-15` in `f64`. Running
+//! sums (of the normalized square root) are sums of rounded increments, and err by `√t` times as much.
+
 mod aligned;
 mod filter;
 mod response;
@@ -14,11 +43,17 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use tile::{Scratch, Tile};
 
-/// Fills a slice with the innovations of one node (the number of its step, from 0) of the coordinates from one on. Must be a
-/// pure function of node and coordinate.
+/// Draws innovations: fills a slice with those of one node, the number of its step counted from 0, for the coordinates from one
+/// on. It must be a pure function of node and coordinate.
+///
+/// The slice covers whole groups of 32 (`f32`) or 16 (`f64`) coordinates, aligned to their numbers and at most 256 or 128 of
+/// them, aligned to that; so it may go a little beyond the range that is asked for.
 pub type Draw<'a, F> = dyn Fn(u64, u64, &mut [F]) + Sync + 'a;
 
-/// The noise of a range of coordinates, for the steps of one pass.
+/// More blocks at once than these are slower, because their sums leave the cache.
+pub const MOST_BLOCKS: u64 = 16;
+
+/// The noise of a range of coordinates, and of the steps of a pass.
 pub struct Blocks<F> {
     filter: Arc<Filter<F>>,
     range: Range<u64>,
@@ -31,13 +66,19 @@ pub struct Blocks<F> {
 }
 
 impl<F: Real> Blocks<F> {
-    /// For the coordinates of `range`, `at_once` steps at a time: rounded down to whole blocks, at least one, at most all.
+    /// For the coordinates of `range`, `at_once` steps at a time: rounded down to whole blocks, 1 to [`MOST_BLOCKS`] of them. It
+    /// holds that many numbers a coordinate.
+    ///
+    /// # Errors
+    /// If the range is empty or the memory is not to be had.
     pub fn new(filter: Arc<Filter<F>>, range: Range<u64>, at_once: u64, path: Path) -> Result<Self> {
         if range.is_empty() {
             return Err(Error::invalid("the range of coordinates is empty; it must hold at least one"));
         }
-        let pass = (at_once / filter.block() as u64).clamp(1, filter.blocks());
-        let steps = pass * filter.block() as u64;
+        let block = filter.block() as u64;
+        let pass = (at_once / block).clamp(1, filter.blocks().min(MOST_BLOCKS));
+        let steps = pass * block; // at most 16 · 2048
+        check_memory::<F>(&range, steps, block)?;
         let (group, width) = (tile::group::<F>() as u64, tile::width::<F>() as u64);
         let aligned = range.start / group * group..range.end.next_multiple_of(group);
         let mut tiles = Vec::new();
@@ -55,10 +96,15 @@ impl<F: Real> Blocks<F> {
         self.pass * self.filter.block() as u64
     }
 
-    /// Makes the noise of `step` available.
+    /// Makes the noise of a step (from 0) available. Where it is held already this costs nothing; otherwise its pass is computed,
+    /// and for running sums all passes before it that were not computed just before.
+    ///
+    /// # Errors
+    /// If the step lies beyond the horizon.
     pub fn prepare(&mut self, step: u64, draw: &Draw<F>, threads: usize) -> Result<()> {
-        if step >= self.filter.horizon() {
-            return Err(Error::invalid("beyond the horizon"));
+        let horizon = self.filter.horizon();
+        if step >= horizon {
+            return Err(Error::invalid(format!("there is no step {step}: they are numbered 0 to {}", horizon - 1)));
         }
         let pass = step / self.at_once();
         if self.held == Some(pass) {
@@ -66,10 +112,10 @@ impl<F: Real> Blocks<F> {
         }
         if self.filter.running {
             let next = self.held.map_or(0, |held| held + 1);
-            if next > pass || next == 0 {
+            let first = if next > pass { 0 } else { next };
+            if first == 0 {
                 self.tiles.iter_mut().for_each(Tile::restart);
             }
-            let first = if next > pass { 0 } else { next };
             (first..pass).for_each(|pass| self.compute(pass, draw, threads));
         }
         self.compute(pass, draw, threads);
@@ -95,8 +141,12 @@ impl<F: Real> Blocks<F> {
         self.held = Some(pass);
     }
 
-    /// The row of a step in pieces.
+    /// The noise of a prepared step: pieces that follow each other, each with its first coordinate.
+    ///
+    /// # Panics
+    /// In debug builds, if the step was not the last prepared or one of its pass.
     pub fn pieces(&self, step: u64) -> impl Iterator<Item = (u64, &[F])> {
+        debug_assert_eq!(self.held, Some(step / self.at_once()), "step {step} is not prepared");
         let row = (step % self.at_once()) as usize;
         self.tiles.iter().map(move |tile| {
             let all = tile.coordinates();
@@ -106,7 +156,10 @@ impl<F: Real> Blocks<F> {
         })
     }
 
-    /// Adds.
+    /// Adds the noise of a prepared step to the coordinates of the range.
+    ///
+    /// # Panics
+    /// As [`pieces`](Self::pieces) does, and if there are fewer sums than coordinates.
     pub fn add_row(&self, step: u64, sums: &mut [F]) {
         let mut rest = sums;
         for (_, piece) in self.pieces(step) {
@@ -115,6 +168,22 @@ impl<F: Real> Blocks<F> {
             rest = later;
         }
     }
+}
+
+/// Refuses what the system has no memory for. (Asked for at once, because it would grant many small pieces first.)
+fn check_memory<F>(range: &Range<u64>, steps: u64, least: u64) -> Result<()> {
+    let coordinates = range.end - range.start;
+    let words = coordinates.checked_mul(steps).and_then(|words| usize::try_from(words).ok());
+    if words.is_some_and(|words| Vec::<F>::new().try_reserve_exact(words).is_ok()) {
+        return Ok(());
+    }
+    let bytes = |steps: u64| steps * size_of::<F>() as u64;
+    Err(Error::invalid(format!(
+        "there is no memory for {} bytes of noise in each of {coordinates} coordinates; hold fewer steps at once ({} bytes at \
+         least), split the coordinates among workers, or take a mechanism of short memory, such as a BLT",
+        bytes(steps),
+        bytes(least)
+    )))
 }
 
 #[cfg(test)]

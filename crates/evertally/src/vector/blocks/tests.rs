@@ -183,6 +183,8 @@ fn what_cannot_be_computed_is_refused() {
     assert!(Filter::<f32>::new(&loud, Path::best()).is_err());
     let response = &responses(40)[0];
     assert!(Blocks::new(filter::<f32>(response), 5..5, 1, Path::best()).is_err());
+    let endless = Blocks::new(filter::<f32>(response), 0..1 << 60, 1, Path::best());
+    assert!(endless.err().unwrap().to_string().contains("128 bytes"));
     let mut blocks = Blocks::new(filter::<f32>(response), 0..5, 1, Path::best()).unwrap();
     assert!(blocks.prepare(40, &draw, 1).is_err());
 }
