@@ -16,6 +16,8 @@ pub struct Filter<F> {
     pub(super) running: bool,
 }
 
+/// Larger numbers are refused: sums of a million times these are finite in every type.
+const LARGEST: f64 = 1e29;
 /// Shortest block.
 const MIN_BLOCK: usize = 32;
 /// Longest block: a transform of 4096 points is 512 KiB, and has to stay in a processor's second cache.
@@ -34,10 +36,12 @@ impl<F: Real> Filter<F> {
     /// `O(n log n)` time.
     ///
     /// # Errors
-    /// If coefficients or scales are too large for their type.
+    /// If a coefficient times a scale is more than 10^29, or not a number.
     pub fn new(response: &Response, path: Path) -> Result<Self> {
-        let numbers = response.series().iter().chain(response.scales().unwrap_or_default());
-        if numbers.into_iter().any(|x| !x.is_finite() || x.abs() > f64::from(f32::MAX) / 1e9) {
+        let scales = response.scales().unwrap_or_default();
+        let scale = scales.iter().fold(1.0, |max: f64, d| max.max(d.abs()));
+        let small = |x: &f64| x.abs() * scale <= LARGEST; // not so for what is no number
+        if !(response.series().iter().all(small) && scales.iter().all(|d| d.is_finite())) {
             return Err(Error::invalid(
                 "the noise is too large for this type of float; ask for less noise or for scaled data",
             ));

@@ -53,6 +53,9 @@ pub type Draw<'a, F> = dyn Fn(u64, u64, &mut [F]) + Sync + 'a;
 /// More blocks at once than these are slower, because their sums leave the cache.
 pub const MOST_BLOCKS: u64 = 16;
 
+/// As many as a cipher numbers.
+const MAX_COORDINATES: u64 = 1 << 56;
+
 /// The noise of a range of coordinates, and of the steps of a pass.
 pub struct Blocks<F> {
     filter: Arc<Filter<F>>,
@@ -74,6 +77,9 @@ impl<F: Real> Blocks<F> {
     pub fn new(filter: Arc<Filter<F>>, range: Range<u64>, at_once: u64, path: Path) -> Result<Self> {
         if range.is_empty() {
             return Err(Error::invalid("the range of coordinates is empty; it must hold at least one"));
+        }
+        if range.end > MAX_COORDINATES {
+            return Err(Error::invalid(format!("a vector has at most {MAX_COORDINATES} coordinates")));
         }
         let block = filter.block() as u64;
         let pass = (at_once / block).clamp(1, filter.blocks().min(MOST_BLOCKS));
@@ -174,7 +180,10 @@ impl<F: Real> Blocks<F> {
 fn check_memory<F>(range: &Range<u64>, steps: u64, least: u64) -> Result<()> {
     let coordinates = range.end - range.start;
     let words = coordinates.checked_mul(steps).and_then(|words| usize::try_from(words).ok());
-    if words.is_some_and(|words| Vec::<F>::new().try_reserve_exact(words).is_ok()) {
+    let mut probe = Vec::<F>::new();
+    let granted = words.is_some_and(|words| probe.try_reserve_exact(words).is_ok());
+    std::hint::black_box(&probe); // or else the compiler may leave the allocation out
+    if granted {
         return Ok(());
     }
     let bytes = |steps: u64| steps * size_of::<F>() as u64;
