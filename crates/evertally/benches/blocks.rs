@@ -100,7 +100,7 @@ fn whole<F: Real>(name: &str, horizon: u64, coordinates: u64, at_once: u64) {
         blocks.prepare(start, draw, 1).expect("a step");
         let ready = now();
         let end = horizon.min(start + blocks.at_once());
-        (start..end).for_each(|step| blocks.add_row(step, &mut sums));
+        (start..end).for_each(|step| blocks.add_row(step, 0, &mut sums));
         black_box(&mut sums);
         (computing, adding) = (computing + ready - begin, adding + now() - ready);
     }

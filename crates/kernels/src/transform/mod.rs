@@ -3,7 +3,7 @@
 //! A **line** is 64 bytes: 16 lanes of `f32` or 8 of `f64`. A **point** is two lines, the real and the imaginary parts of one
 //! complex number in every lane, and a series of `N` points is `N` of them behind each other. So every operation is the same
 //! addition or multiplication in all lanes: no shuffles, no reductions, and **the same bytes from every [`Path`]** because there
-//! is one body ([`for_every_path`]) and no operation depends on the width of the registers.
+//! is one body for registers of any width and all of its operations are single IEEE operations.
 //!
 //! Two real series ride in one complex one: with a real filter, real and imaginary parts stay apart.
 //!

@@ -7,8 +7,8 @@ use super::Real;
 
 /// Some neighbouring lanes of a line.
 ///
-/// The functions of the wide ones may be called only where the processor has their instructions: in functions compiled for
-/// them, into which they are inlined.
+/// The functions of the wide ones may be called only where the processor has their instructions: in the functions that
+/// `for_every_width` compiles for them, into which they are inlined. Nothing outside this module can name them.
 pub(super) trait Vector: Copy {
     type Number: Real;
     /// Lanes; a divisor of the lanes of a line.
@@ -47,21 +47,21 @@ macro_rules! plain {
             #[inline(always)]
             fn plus(mut self, b: Self) -> Self {
                 for l in 0..$width {
-                    self[l] = self[l] + b[l];
+                    self[l] += b[l];
                 }
                 self
             }
             #[inline(always)]
             fn minus(mut self, b: Self) -> Self {
                 for l in 0..$width {
-                    self[l] = self[l] - b[l];
+                    self[l] -= b[l];
                 }
                 self
             }
             #[inline(always)]
             fn times(mut self, b: Self) -> Self {
                 for l in 0..$width {
-                    self[l] = self[l] * b[l];
+                    self[l] *= b[l];
                 }
                 self
             }

@@ -18,14 +18,14 @@
 //! whoever owns one coordinate of a group computes the group. Instruction sets, threads, ranges and steps at once change
 //! nothing; so a stream can be taken up at any step, by anyone.
 //!
-//! **Time and memory.** A pass computes 1 to [`MOST_BLOCKS`] blocks at once, and needs all former innovations, drawn again. With
-//! `q` blocks a pass, a coordinate and step costs one product for each former block (0.09 ns for `f32`, `n / 2B` on average),
-//! one inverse transform, and `n / 2qB` drawings and transforms (about 1 ns). The noise of a pass takes `q B` words a coordinate.
-//! `T = 2^14`, `f32`, AVX-512: 256 words and 30 ns, 1024 words and 10 ns, 4096 words and 6.5 ns, with normal variables at 0.4 ns.
-//! All of the work of a pass is done at its first step: that release waits for it.
-//! A thread needs 1 KiB times the `4 q B` more for sums of spectra, whatever the number of coordinates.
+//! **Time and memory.** A pass computes `q` blocks at once, 1 to [`MOST_BLOCKS`], and draws all former innovations again. It holds
+//! `q B` words for a coordinate. A coordinate and step costs one product for each former block (`n / 2B` on average, 0.08 ns each
+//! for `f32` with AVX-512), one inverse transform (0.4 ns), and `n / 2qB` times a drawing and a transform (0.8 ns). With normal
+//! variables at 0.4 ns that makes, for `T = 2^14`, about 7 ns with 4096 words, 11 ns with 1024 and 30 ns with 256.
+//! All of the work of a pass is done at its first step, so that this release waits for it.
+//! A thread needs 2 KiB for each step of a pass and 17 KiB for each step of a block besides, whatever the number of coordinates.
 //!
-//! **Precision.** Relative to the norm of the noise, it errs by about `10^-7` in `f32` and less than `10^-15` in `f64`. Running
+//! **Precision.** Relative to the norm of the noise, it errs by about `10^-7` in `f32` and `10^-15` in `f64`. Running
 //! sums (of the normalized square root) are sums of rounded increments, and err by `√t` times as much.
 
 mod aligned;
@@ -132,6 +132,7 @@ impl<F: Real> Blocks<F> {
         let blocks = pass * self.pass..self.filter.blocks().min((pass + 1) * self.pass);
         let (filter, path) = (&self.filter, self.path);
         let threads = threads.clamp(1, self.tiles.len());
+        self.held = None; // should a drawing panic
         let queue = Mutex::new(self.tiles.iter_mut());
         let next = || queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next();
         let work = || {
@@ -147,28 +148,36 @@ impl<F: Real> Blocks<F> {
         self.held = Some(pass);
     }
 
-    /// The noise of a prepared step: pieces that follow each other, each with its first coordinate.
+    /// The coordinates.
+    pub fn range(&self) -> Range<u64> {
+        self.range.clone()
+    }
+
+    /// The noise of a prepared step in some of the coordinates: pieces that follow each other, each with its first coordinate.
     ///
     /// # Panics
-    /// In debug builds, if the step was not the last prepared or one of its pass.
-    pub fn pieces(&self, step: u64) -> impl Iterator<Item = (u64, &[F])> {
+    /// In debug builds, if the step was not the last prepared or one of its pass, or coordinates are not of the range.
+    pub fn pieces(&self, step: u64, coordinates: Range<u64>) -> impl Iterator<Item = (u64, &[F])> {
         debug_assert_eq!(self.held, Some(step / self.at_once()), "step {step} is not prepared");
+        debug_assert!(self.range.start <= coordinates.start && coordinates.end <= self.range.end, "{coordinates:?}");
         let row = (step % self.at_once()) as usize;
-        self.tiles.iter().map(move |tile| {
+        let first = self.tiles.partition_point(|tile| tile.coordinates().end <= coordinates.start);
+        let last = self.tiles.partition_point(|tile| tile.coordinates().start < coordinates.end);
+        self.tiles[first..last.max(first)].iter().map(move |tile| {
             let all = tile.coordinates();
-            let wanted = all.start.max(self.range.start)..all.end.min(self.range.end);
+            let wanted = all.start.max(coordinates.start)..all.end.min(coordinates.end);
             let inside = (wanted.start - all.start) as usize..(wanted.end - all.start) as usize;
             (wanted.start, &tile.row(row)[inside])
         })
     }
 
-    /// Adds the noise of a prepared step to the coordinates of the range.
+    /// Adds the noise of a prepared step to the coordinates from `first` on, one for each sum.
     ///
     /// # Panics
-    /// As [`pieces`](Self::pieces) does, and if there are fewer sums than coordinates.
-    pub fn add_row(&self, step: u64, sums: &mut [F]) {
+    /// As [`pieces`](Self::pieces) does.
+    pub fn add_row(&self, step: u64, first: u64, sums: &mut [F]) {
         let mut rest = sums;
-        for (_, piece) in self.pieces(step) {
+        for (_, piece) in self.pieces(step, first..first + rest.len() as u64) {
             let (now, later) = rest.split_at_mut(piece.len());
             now.iter_mut().zip(piece).for_each(|(sum, x)| *sum = *sum + *x);
             rest = later;

@@ -53,7 +53,7 @@ fn all<F: Real>(filter: &Arc<Filter<F>>, range: Range<u64>, at_once: u64, path: 
     let mut rows = Vec::new();
     for step in 0..filter.horizon() {
         blocks.prepare(step, &draw, threads).unwrap();
-        rows.extend(blocks.pieces(step).flat_map(|(_, piece)| piece.to_vec()));
+        rows.extend(blocks.pieces(step, blocks.range()).flat_map(|(_, piece)| piece.to_vec()));
     }
     rows
 }
@@ -154,7 +154,7 @@ fn any_step_can_be_prepared_at_any_time() {
         let mut blocks = Blocks::new(filter, 3..40, 64, Path::best()).unwrap();
         for step in [299, 0, 130, 131, 64, 63, 200, 201, 64, 299, 0] {
             blocks.prepare(step, &draw, 1).unwrap();
-            let found: Vec<f32> = blocks.pieces(step).flat_map(|(_, piece)| piece.to_vec()).collect();
+            let found: Vec<f32> = blocks.pieces(step, blocks.range()).flat_map(|(_, piece)| piece.to_vec()).collect();
             assert_eq!(bits(&found), &expected[step as usize * 37..][..37], "step {step}");
         }
     }
@@ -168,9 +168,15 @@ fn a_row_is_added_to_what_is_there() {
     let mut blocks = Blocks::new(filter, 20..600, 1, Path::best()).unwrap();
     blocks.prepare(39, &draw, 1).unwrap();
     let mut sums: Vec<f32> = (0..580).map(|c| c as f32).collect();
-    blocks.add_row(39, &mut sums);
+    blocks.add_row(39, 20, &mut sums);
     for (c, (sum, noise)) in sums.iter().zip(&rows[39 * 580..]).enumerate() {
         assert_eq!(*sum, c as f32 + noise);
+    }
+    for range in [20..20, 20..21, 31..33, 100..513, 512..600] {
+        let slice = range.start as usize - 20..range.end as usize - 20;
+        let mut sums = vec![0.0; slice.len()];
+        blocks.add_row(39, range.start, &mut sums);
+        assert_eq!(sums, rows[39 * 580..][slice], "{range:?}");
     }
 }
 
