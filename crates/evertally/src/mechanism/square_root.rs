@@ -28,7 +28,8 @@ use super::participation::rounded_up;
 use super::rounding::FRACTION_BITS;
 use super::row_norms::{RowNorms, row_norms_of_table};
 use super::{
-    ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Spread, Streaming, check_horizon,
+    ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Spread, Streaming,
+    check_horizon,
 };
 use crate::noise::Node;
 use crate::{Error, Result};
@@ -150,6 +151,29 @@ impl SquareRoot {
             rounded,
             weights,
         }
+    }
+
+    /// The coefficients of `L`, where it is Toeplitz.
+    pub(crate) fn toeplitz_left(&self) -> Option<&[f64]> {
+        (!self.is_normalized()).then_some(&self.left)
+    }
+
+    /// The coefficients of `A⁻¹ L = D R⁻¹` (`D` apart): the noise of the increments.
+    pub(crate) fn increments(&self) -> Vec<f64> {
+        match self.kind {
+            Kind::Plain | Kind::Normalized => {
+                (0..self.coefficients.len()).map(|j| inverse_coefficient(&self.coefficients, j)).collect()
+            }
+            Kind::Banded(_) | Kind::BandedInverse(_) => {
+                let before = std::iter::once(&0.0).chain(self.left.iter());
+                self.left.iter().zip(before).map(|(now, before)| now - before).collect()
+            }
+        }
+    }
+
+    /// `D`, where it is not 1.
+    pub(crate) fn step_scales(&self) -> Option<&[f64]> {
+        self.is_normalized().then_some(&self.scales)
     }
 
     fn is_normalized(&self) -> bool {
