@@ -34,8 +34,8 @@ pub use lazy::LazyBlt;
 
 use super::truncation::{ROUNDING, in_noise_steps, noise_bits};
 use super::{
-    BufferSteps, ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Spread, Streaming,
-    check_horizon, rounding,
+    BufferSteps, ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Spread,
+    Streaming, check_horizon, rounding,
 };
 use crate::noise::Node;
 use crate::{Error, Result};

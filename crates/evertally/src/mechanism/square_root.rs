@@ -28,7 +28,8 @@ use super::participation::rounded_up;
 use super::rounding::FRACTION_BITS;
 use super::row_norms::{RowNorms, row_norms_of_table};
 use super::{
-    ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Spread, Streaming, check_horizon,
+    ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Spread, Streaming,
+    check_horizon,
 };
 use crate::noise::Node;
 use crate::{Error, Result};
