@@ -1,8 +1,9 @@
 //! Cost of a vector's noise, in nanoseconds for one coordinate and step: what the normal variables take, and what is added to it.
 //!
 //! `cargo bench --bench vector -- [SECONDS [LEN]]` runs every row for that long (2 where left out), for vectors of 10^4, 10^6 and
-//! 10^7 coordinates or of LEN. One thread, `f32`. Times are medians over steps; a row's normal variables are timed in the same
-//! round, piece by piece as a step draws them, but with no vector around them.
+//! 10^7 coordinates or of LEN. One thread, `f32`. A window of steps is run again and again; of every step the shortest time counts,
+//! and the mean over the window is shown. Normal variables are timed between the steps, piece by piece as a step draws them, but
+//! with no vector around them.
 
 use evertally::budget::{Budget, Rho};
 use evertally::noise::{SecretKey, TestSeed};
@@ -14,6 +15,8 @@ use std::time::{Duration, Instant};
 const HORIZON: u64 = 1 << 20;
 /// Steps are timed from here on: a place in the middle, where partial sums are held on many levels.
 const START: u64 = 349_525;
+/// Number of steps that are timed.
+const WINDOW: usize = 16;
 
 fn main() {
     let mut numbers = std::env::args().filter_map(|arg| arg.parse::<f64>().ok());
@@ -46,32 +49,30 @@ fn row(mechanism: &str, memory: Memory, series: Series, len: usize, time: Durati
     let key = SecretKey::insecure_from_test_seed(TestSeed(1));
     let name = "bench".parse().expect("a valid name");
     let tuning = Tuning { threads: 1, memory, ..Tuning::default() };
-    let new = || VectorNoise::<f32>::new(&plan, &key, &name, 0..len as u64, tuning).expect("it streams");
-    let mut noise = new();
-    let start = START.min(plan.horizon() / 3);
-    if noise.seek(start).is_err() {
-        // Recurrences cost the same at every step, but the first steps touch new memory.
-        noise = new();
-    }
+    let mut noise = VectorNoise::<f32>::new(&plan, &key, &name, 0..len as u64, tuning).expect("it streams");
     let normals = Normals::new(Cipher::Aes128Ctr, &[7; 32], tuning.path);
     let mut out = vec![0.0f32; len];
-    for _ in 0..4 {
-        noise.next_into(&mut out).expect("within the horizon");
-    }
-    let (mut drawn, mut steps) = (vec![], vec![]);
-    let begin = Instant::now();
-    while begin.elapsed() < time && noise.step() < noise.horizon() {
-        drawn.push(per_coordinate(len, || draw(&normals, noise.step(), len)));
-        steps.push(per_coordinate(len, || noise.next_into(&mut out).expect("within the horizon")));
-        black_box(&out);
+    let (mut drawn, mut steps) = (f64::INFINITY, vec![f64::INFINITY; WINDOW]);
+    let (begin, mut rounds) = (Instant::now(), 0);
+    while rounds < 3 || begin.elapsed() < time {
+        // Recurrences cost the same at every step, and go on.
+        if noise.seek(START.min(plan.horizon() / 3)).is_err() && noise.horizon() - noise.step() < WINDOW as u64 {
+            break;
+        }
+        for step in &mut steps {
+            drawn = drawn.min(per_coordinate(len, || draw(&normals, noise.step(), len)));
+            *step = step.min(per_coordinate(len, || noise.next_into(&mut out).expect("within the horizon")));
+            black_box(&out);
+        }
+        rounds += 1;
     }
     println!(
         "{:28} {:>10} {:>10} {:>8.2} {:>8.2} {:>8}",
         format!("{mechanism} {}", series_name(series)),
         format!("{memory:?}"),
         len,
-        median(drawn),
-        mean(&steps),
+        drawn,
+        steps.iter().sum::<f64>() / WINDOW as f64,
         noise.memory_bytes() / (4 * len)
     );
 }
@@ -96,17 +97,4 @@ fn per_coordinate(len: usize, work: impl FnOnce()) -> f64 {
     let start = Instant::now();
     work();
     start.elapsed().as_nanos() as f64 / len as f64
-}
-
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
-}
-
-/// Steps differ in what they draw: the mean, without the tenth that was interrupted most.
-fn mean(times: &[f64]) -> f64 {
-    let mut times = times.to_vec();
-    times.sort_by(f64::total_cmp);
-    times.truncate((times.len() * 9).div_ceil(10));
-    times.iter().sum::<f64>() / times.len() as f64
 }

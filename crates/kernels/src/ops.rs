@@ -173,7 +173,7 @@ macro_rules! kernels_of {
                 assert!(buffers.iter().all(|buffer| buffer.len() == length), "buffers as long as the values");
                 let (groups, rest) = values.as_chunks_mut::<TOGETHER>();
                 let whole = groups.len() * TOGETHER;
-                let mut grouped = buffers.each_mut().map(|buffer| buffer.as_chunks_mut::<TOGETHER>().0);
+                let grouped = buffers.each_mut().map(|buffer| buffer.as_chunks_mut::<TOGETHER>().0);
                 for (at, group) in groups.iter_mut().enumerate() {
                     let mut known = [0.0; TOGETHER];
                     for i in 0..N {

@@ -25,6 +25,27 @@ const MOST_COORDINATES: u64 = 1 << 56;
 /// **Secrecy.** The noise, this object and its [checkpoints](Self::checkpoint) are as secret as the key: who knows the noise
 /// knows the data from the release.
 ///
+/// ```
+/// use evertally::budget::{Budget, Rho};
+/// use evertally::noise::SecretKey;
+/// use evertally::vector::{Series, Tuning, VectorNoise, VectorRequest};
+///
+/// // A hundred steps of training, gradients clipped to norm 1; every step's sum gets its own noise.
+/// let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
+/// let plan = VectorRequest { series: Series::Increments, ..request }.plan()?;
+/// let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
+/// let mut noise = VectorNoise::<f32>::new(&plan, &key, &name, 0..1000, Tuning::default())?;
+/// let mut gradient = vec![0.25; 1000];
+/// noise.add_next(&mut gradient)?;
+///
+/// // A worker for some of the coordinates has the same noise.
+/// let mut worker = VectorNoise::<f32>::new(&plan, &key, &name, 300..400, Tuning::default())?;
+/// let mut part = vec![0.25; 100];
+/// worker.add_next(&mut part)?;
+/// assert_eq!(part, gradient[300..400]);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+///
 /// **Cost.** Trees and `input` take one or two normal variables a coordinate and step, and one pass over a buffer or two; the
 /// longer the vector, the more they are bound by memory.
 pub struct VectorNoise<F> {
@@ -54,6 +75,17 @@ impl<F: Real> VectorNoise<F> {
     ///
     /// # Errors
     /// If the range is empty or ends above 2^56, or the mechanism cannot be drawn step by step.
+    ///
+    /// ```
+    /// # use evertally::{budget::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
+    /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
+    /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
+    /// let noise = VectorNoise::<f64>::new(&plan, &key, &name, 0..10, Tuning::default())?;
+    /// assert_eq!((noise.step(), noise.horizon(), noise.len(), noise.coordinates()), (0, 100, 10, 0..10));
+    /// assert!(VectorNoise::<f64>::new(&plan, &key, &name, 5..5, Tuning::default()).is_err());
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
     pub fn new(
         plan: &VectorPlan,
         key: &SecretKey,
@@ -118,6 +150,19 @@ impl<F: Real> VectorNoise<F> {
     ///
     /// # Errors
     /// If `out` has not one element for each coordinate, or the last step was given out before. Nothing changes then.
+    ///
+    /// ```
+    /// # use evertally::{budget::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
+    /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
+    /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
+    /// let mut noise = VectorNoise::<f64>::new(&plan, &key, &name, 0..10, Tuning::default())?;
+    /// let mut out = [0.0; 10];
+    /// noise.next_into(&mut out)?;
+    /// assert!(out.iter().all(|x| *x != 0.0) && noise.step() == 1);
+    /// assert!(noise.next_into(&mut [0.0; 9]).is_err());
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
     pub fn next_into(&mut self, out: &mut [F]) -> Result<()> {
         self.next(out, Emit::Set)
     }
@@ -126,6 +171,18 @@ impl<F: Real> VectorNoise<F> {
     ///
     /// # Errors
     /// As [`next_into`](Self::next_into).
+    ///
+    /// ```
+    /// # use evertally::{budget::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
+    /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
+    /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
+    /// let mut noise = VectorNoise::<f64>::new(&plan, &key, &name, 0..10, Tuning::default())?;
+    /// let mut sums = [1000.0; 10];
+    /// noise.add_next(&mut sums)?;
+    /// assert!(sums.iter().all(|x| *x != 1000.0));
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
     pub fn add_next(&mut self, out: &mut [F]) -> Result<()> {
         self.next(out, Emit::Add)
     }
@@ -156,6 +213,21 @@ impl<F: Real> VectorNoise<F> {
     ///
     /// # Errors
     /// If the step is beyond the horizon, or the mechanism's noise depends on all steps before, as that of BLTs.
+    ///
+    /// ```
+    /// # use evertally::{budget::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
+    /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
+    /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
+    /// let mut noise = VectorNoise::<f64>::new(&plan, &key, &name, 0..10, Tuning::default())?;
+    /// let (mut late, mut again) = ([0.0; 10], [0.0; 10]);
+    /// noise.seek(99)?;
+    /// noise.next_into(&mut late)?;
+    /// noise.seek(99)?;
+    /// noise.next_into(&mut again)?;
+    /// assert_eq!(late, again);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
     pub fn seek(&mut self, step: u64) -> Result<()> {
         self.check_step(step)?;
         self.stand(step, vec![]).then_some(()).ok_or_else(|| {
@@ -177,7 +249,10 @@ impl<F: Real> VectorNoise<F> {
         if !self.schedule.rebuild(step, given, &mut ops) {
             return false;
         }
-        self.buffers = if given { vectors } else { vec![] };
+        // Where nothing is kept, a step writes what it reads, and old buffers serve.
+        if self.schedule.kept() > 0 {
+            self.buffers = if given { vectors } else { vec![] };
+        }
         self.step = step;
         self.ops = ops;
         self.run(None);
@@ -193,6 +268,16 @@ impl<F: Real> VectorNoise<F> {
 
     /// The bytes from which [`resume`](Self::resume) goes on. For trees some hundred bytes; for other mechanisms also the vectors
     /// of noise that they keep. **As secret as the key.**
+    ///
+    /// ```
+    /// # use evertally::{budget::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
+    /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
+    /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
+    /// let noise = VectorNoise::<f64>::new(&plan, &key, &name, 0..10, Tuning::default())?;
+    /// assert!(noise.checkpoint().len() < 200);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
     pub fn checkpoint(&self) -> Vec<u8> {
         let kept = if self.step == 0 { 0 } else { self.schedule.kept() };
         let saved = Saved { step: self.step, vectors: kept as u64 };
@@ -212,6 +297,22 @@ impl<F: Real> VectorNoise<F> {
     ///
     /// # Errors
     /// As [`new`](Self::new), or if the bytes are damaged or belong to something else.
+    ///
+    /// ```
+    /// # use evertally::{budget::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
+    /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
+    /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
+    /// let mut noise = VectorNoise::<f64>::new(&plan, &key, &name, 0..10, Tuning::default())?;
+    /// noise.next_into(&mut [0.0; 10])?;
+    /// let saved = noise.checkpoint();
+    /// let mut resumed = VectorNoise::<f64>::resume(&plan, &key, &name, 0..10, &saved, Tuning::default())?;
+    /// let (mut once, mut again) = ([0.0; 10], [0.0; 10]);
+    /// noise.next_into(&mut once)?;
+    /// resumed.next_into(&mut again)?;
+    /// assert_eq!(once, again);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
     pub fn resume(
         plan: &VectorPlan,
         key: &SecretKey,

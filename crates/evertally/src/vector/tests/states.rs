@@ -17,7 +17,7 @@ fn rest<F: Real>(mut noise: VectorNoise<F>) -> Vec<u8> {
 fn after<F: Real>(scheme: &Scheme, steps: u64, memory: Memory) -> VectorNoise<F> {
     let mut noise = VectorNoise::of(scheme, &key(), &name(), 5..22, single(memory)).unwrap();
     for _ in 0..steps {
-        noise.next_into(&mut vec![F::default(); 17]).unwrap();
+        noise.next_into(&mut [F::default(); 17]).unwrap();
     }
     noise
 }
