@@ -4,14 +4,17 @@
 //! order; no multiplication is fused with an addition. So results do not depend on the [`Path`](crate::Path), nor on how
 //! coordinates are cut into pieces.
 
+use crate::transform::sealed::Kernels;
 use crate::{BlockName, Normals, Path};
 
 /// A floating-point number that vectors consist of: `f32` or `f64`.
 ///
 /// All slices of one call have the same length.
-pub trait Real: Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + sealed::Sealed + 'static {
+pub trait Real: Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + Kernels + 'static {
     /// Bits of a number.
     const BITS: u32;
+    /// Numbers in a line of 64 bytes.
+    const LANES: usize = 512 / Self::BITS as usize;
 
     /// The nearest number.
     fn of(value: f64) -> Self;
@@ -66,12 +69,6 @@ pub trait Real: Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + sea
         echoes: &[Self],
         factor: Self,
     );
-}
-
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for f32 {}
-    impl Sealed for f64 {}
 }
 
 /// Coordinates that the recurrence takes together. Copied out and back, they stay in registers: nothing tells the compiler that

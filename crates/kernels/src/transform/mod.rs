@@ -18,27 +18,13 @@ mod butterflies;
 mod twiddles;
 mod vector;
 
-use crate::Path;
-use std::ops::{Add, Mul, Sub};
+use crate::{Path, Real};
 use twiddles::Twiddles;
 
 /// A complex factor that all lanes share: its real and its imaginary part.
 pub type Factor<F> = [F; 2];
 
-/// `f32` or `f64`.
-pub trait Real:
-    Kernels + Copy + Send + Sync + 'static + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self>
-{
-    /// 0.
-    const ZERO: Self;
-    /// Numbers in a line of 64 bytes.
-    const LANES: usize;
-
-    /// The nearest number of this type.
-    fn from_f64(value: f64) -> Self;
-}
-
-mod sealed {
+pub(crate) mod sealed {
     use super::{Factor, Path, Twiddles};
 
     /// The bodies for one type, compiled for every path.
@@ -55,7 +41,7 @@ use sealed::Kernels;
 
 /// The kernels of one type, each compiled for the registers of every path.
 macro_rules! for_every_width {
-    ($real:ident, $lanes:literal, $wide:ident, $widest:ident:
+    ($real:ident, $wide:ident, $widest:ident:
      $(fn $name:ident($($arg:ident: $type:ty),*);)*) => {
         #[cfg(target_arch = "x86_64")]
         mod wide {
@@ -63,7 +49,7 @@ macro_rules! for_every_width {
             $(
                 #[target_feature(enable = "avx2")]
                 pub(super) fn $name($($arg: $type),*) {
-                    butterflies::$name::<std::arch::x86_64::$wide, $lanes>($($arg),*);
+                    butterflies::$name::<std::arch::x86_64::$wide, LANES>($($arg),*);
                 }
             )*
         }
@@ -74,7 +60,7 @@ macro_rules! for_every_width {
             $(
                 #[target_feature(enable = "avx512f")]
                 pub(super) fn $name($($arg: $type),*) {
-                    butterflies::$name::<std::arch::x86_64::$widest, $lanes>($($arg),*);
+                    butterflies::$name::<std::arch::x86_64::$widest, LANES>($($arg),*);
                 }
             )*
         }
@@ -82,7 +68,7 @@ macro_rules! for_every_width {
         $(
             pub(super) fn $name(path: Path, $($arg: $type),*) {
                 match path.instructions() {
-                    Instructions::Portable => butterflies::$name::<Portable, $lanes>($($arg),*),
+                    Instructions::Portable => butterflies::$name::<Portable, LANES>($($arg),*),
                     // SAFETY: a path is made only where the processor has its instructions.
                     #[cfg(target_arch = "x86_64")]
                     Instructions::Avx2 => unsafe { wide::$name($($arg),*) },
@@ -96,16 +82,7 @@ macro_rules! for_every_width {
 }
 
 macro_rules! kernels {
-    ($real:ident, $module:ident, $lanes:literal, $narrow:ident, $wide:ident, $widest:ident) => {
-        impl Real for $real {
-            const ZERO: Self = 0.0;
-            const LANES: usize = $lanes;
-
-            fn from_f64(value: f64) -> Self {
-                value as $real
-            }
-        }
-
+    ($real:ident, $module:ident, $narrow:ident, $wide:ident, $widest:ident) => {
         impl Kernels for $real {
             fn forward(path: Path, data: &mut [Self], twiddles: &Twiddles<Self>) {
                 $module::forward(path, data, twiddles);
@@ -139,12 +116,13 @@ macro_rules! kernels {
             use crate::Path;
             use crate::path::Instructions;
 
+            const LANES: usize = <$real as crate::Real>::LANES;
             #[cfg(target_arch = "x86_64")]
             type Portable = std::arch::x86_64::$narrow;
             #[cfg(not(target_arch = "x86_64"))]
-            type Portable = [$real; $lanes];
+            type Portable = [$real; LANES];
 
-            for_every_width! { $real, $lanes, $wide, $widest:
+            for_every_width! { $real, $wide, $widest:
                 fn forward(data: &mut [$real], twiddles: &Twiddles<$real>);
                 fn forward_padded(rows: &[$real], stride: usize, data: &mut [$real], twiddles: &Twiddles<$real>);
                 fn inverse(data: &mut [$real], twiddles: &Twiddles<$real>);
@@ -155,8 +133,8 @@ macro_rules! kernels {
         }
     };
 }
-kernels!(f32, single, 16, __m128, __m256, __m512);
-kernels!(f64, double, 8, __m128d, __m256d, __m512d);
+kernels!(f32, single, __m128, __m256, __m512);
+kernels!(f64, double, __m128d, __m256d, __m512d);
 
 /// The transform of one length, for all lanes of a line.
 pub struct Transform<F> {

@@ -7,7 +7,7 @@ fn noise<F: Real>(count: usize) -> Vec<F> {
     let mut state = 1u64;
     let next = || {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        F::from_f64((state >> 11) as f64 / (1u64 << 52) as f64 - 1.0)
+        F::of((state >> 11) as f64 / (1u64 << 52) as f64 - 1.0)
     };
     std::iter::repeat_with(next).take(count).collect()
 }
@@ -21,10 +21,10 @@ fn lane<F: Real + Into<f64>>(data: &[F], lane: usize) -> Vec<[f64; 2]> {
 fn order<F: Real + Into<f64>>(transform: &Transform<F>) -> Vec<usize> {
     let points = transform.points();
     let wave = |frequency: usize| {
-        let mut data = vec![F::ZERO; transform.numbers()];
+        let mut data = vec![F::default(); transform.numbers()];
         for (j, point) in data.chunks_mut(2 * F::LANES).enumerate() {
             let angle = TAU * (frequency * j % points) as f64 / points as f64;
-            (point[0], point[F::LANES]) = (F::from_f64(angle.cos()), F::from_f64(angle.sin()));
+            (point[0], point[F::LANES]) = (F::of(angle.cos()), F::of(angle.sin()));
         }
         transform.forward(Path::PORTABLE, &mut data);
         let found = lane(&data, 0);
@@ -93,7 +93,7 @@ fn all_of_it<F: Bits>(path: Path, points: usize) -> Vec<F> {
     let transform = Transform::<F>::new(points);
     let (point, stride) = (2 * F::LANES, 3 * 2 * F::LANES);
     let rows = noise::<F>(points / 2 * stride);
-    let mut spectra = vec![vec![F::ZERO; transform.numbers()]; 6];
+    let mut spectra = vec![vec![F::default(); transform.numbers()]; 6];
     for (k, spectrum) in spectra.iter_mut().enumerate() {
         transform.forward_padded(path, &rows[k % 3 * point..], stride, spectrum);
     }
@@ -101,9 +101,9 @@ fn all_of_it<F: Bits>(path: Path, points: usize) -> Vec<F> {
     let filters: Vec<Vec<[F; 2]>> = numbers.as_chunks().0.chunks(points).take(6).map(<[_]>::to_vec).collect();
     let spectra: Vec<&[F]> = spectra.iter().map(Vec::as_slice).collect();
     let filters: Vec<&[[F; 2]]> = filters.iter().map(Vec::as_slice).collect();
-    let mut sums = vec![F::ZERO; transform.numbers()];
+    let mut sums = vec![F::default(); transform.numbers()];
     multiply_add(path, &mut sums, &spectra, &filters);
-    let mut in_pieces = vec![F::ZERO; transform.numbers()];
+    let mut in_pieces = vec![F::default(); transform.numbers()];
     for (spectra, filters) in spectra.chunks(5).zip(filters.chunks(5)) {
         multiply_add(path, &mut in_pieces, spectra, filters);
     }

@@ -22,7 +22,7 @@ impl<F: Real> Twiddles<F> {
         let mut stages = Vec::new();
         let mut length = points;
         while length > 4 {
-            let factors = (0..length / 4).map(|j| [1, 2, 3].map(|power| root(power * j, length).map(F::from_f64)));
+            let factors = (0..length / 4).map(|j| [1, 2, 3].map(|power| root(power * j, length).map(F::of)));
             stages.push(Stage { length, factors: factors.collect() });
             length /= 4;
         }
