@@ -51,7 +51,7 @@ pub use pure_optimal::PureOptimum;
 pub use shift::GaussianShift;
 pub use smooth::Smooth;
 pub use square_root::SquareRoot;
-pub use streaming::{BufferSteps, Streaming};
+pub use streaming::{BufferSteps, Convolution, Streaming};
 pub use walk::Walk;
 
 use crate::noise::Node;
@@ -193,8 +193,7 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
         None
     }
 
-    /// How the noise of many coordinates is drawn step by step; `None` where that takes more than a few nodes and vectors a
-    /// step.
+    /// How the noise of many coordinates is drawn step by step; `None` where no way is known that is fast.
     fn streaming(&self) -> Option<Streaming> {
         self.walk().map(Streaming::Paths)
     }

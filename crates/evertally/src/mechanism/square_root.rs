@@ -28,8 +28,8 @@ use super::participation::rounded_up;
 use super::rounding::FRACTION_BITS;
 use super::row_norms::{RowNorms, row_norms_of_table};
 use super::{
-    ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Spread, Streaming,
-    check_horizon,
+    ColumnNorms, Convolution, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Spread,
+    Streaming, check_horizon,
 };
 use crate::noise::Node;
 use crate::{Error, Result};
@@ -151,29 +151,6 @@ impl SquareRoot {
             rounded,
             weights,
         }
-    }
-
-    /// The coefficients of `L`, where it is Toeplitz.
-    pub(crate) fn toeplitz_left(&self) -> Option<&[f64]> {
-        (!self.is_normalized()).then_some(&self.left)
-    }
-
-    /// The coefficients of `A⁻¹ L = D R⁻¹` (`D` apart): the noise of the increments.
-    pub(crate) fn increments(&self) -> Vec<f64> {
-        match self.kind {
-            Kind::Plain | Kind::Normalized => {
-                (0..self.coefficients.len()).map(|j| inverse_coefficient(&self.coefficients, j)).collect()
-            }
-            Kind::Banded(_) | Kind::BandedInverse(_) => {
-                let before = std::iter::once(&0.0).chain(self.left.iter());
-                self.left.iter().zip(before).map(|(now, before)| now - before).collect()
-            }
-        }
-    }
-
-    /// `D`, where it is not 1.
-    pub(crate) fn step_scales(&self) -> Option<&[f64]> {
-        self.is_normalized().then_some(&self.scales)
     }
 
     fn is_normalized(&self) -> bool {
@@ -317,10 +294,16 @@ impl Mechanism for SquareRoot {
         }
     }
 
-    /// The banded ones.
     fn streaming(&self) -> Option<Streaming> {
         match self.kind {
-            Kind::Plain | Kind::Normalized => None,
+            Kind::Plain | Kind::Normalized => {
+                let f = &self.coefficients;
+                Some(Streaming::Convolution(Convolution {
+                    increments: (0..f.len()).map(|j| inverse_coefficient(f, j)).collect(),
+                    scales: self.is_normalized().then(|| self.scales.to_vec()),
+                    sums: (!self.is_normalized()).then(|| self.left.to_vec()),
+                }))
+            }
             Kind::Banded(bands) => Some(Streaming::Outputs(self.coefficients[1..bands as usize].into())),
             Kind::BandedInverse(bands) => {
                 // The first coefficients of L are those of the square root.

@@ -1,7 +1,7 @@
 //! How the noise of a step follows from that of the steps before it: what a sampler of many coordinates needs to know.
 //!
-//! All forms say `(L z)_t`, or its increment `(L z)_t - (L z)_{t-1}`, by few nodes and few vectors that are kept. Nodes without a
-//! level are `(0, t-1)` for step `t`.
+//! All forms say `(L z)_t`, or its increment `(L z)_t - (L z)_{t-1}`: by few nodes and few vectors that are kept, or as a
+//! convolution, which Fourier transforms compute for many steps at once. Nodes without a level are `(0, t-1)` for step `t`.
 
 use super::Walk;
 use std::sync::Arc;
@@ -25,6 +25,19 @@ pub enum Streaming {
     Outputs(Arc<[f64]>),
     /// Increments `u_t = Σ_j r_j z_{t-j}`; these are `r_0, r_1, …`.
     Innovations(Arc<[f64]>),
+    /// A sum over all innovations so far.
+    Convolution(Convolution),
+}
+
+/// Increments `D_t Σ_j r_j z_{t-j}` over all steps so far; nodes are `(0, t-1)`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Convolution {
+    /// `r_0, r_1, …`, one for each step.
+    pub increments: Vec<f64>,
+    /// `D_1, D_2, …`, where they are not 1.
+    pub scales: Option<Vec<f64>>,
+    /// `l_0, l_1, …`, where the running sums of the increments are `Σ_j l_j z_{t-j}`.
+    pub sums: Option<Vec<f64>>,
 }
 
 /// The recurrence of a BLT: `u = z - Σ ω_i B_i`, `B_i ← (1 - gap_i) B_i + u`, and the increment is `D u`.

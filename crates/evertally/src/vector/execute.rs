@@ -3,6 +3,7 @@
 //! Pieces end at multiples of [`PIECE`] coordinates, counted globally, so that keystreams are filled in whole groups; but an
 //! element never depends on the piece it is in.
 
+use super::blocks::Blocks;
 use super::buffer::Buffer;
 use super::program::{Op, REGISTERS};
 use crate::noise::Node;
@@ -66,10 +67,17 @@ fn until_boundary(coordinate: u64) -> usize {
     (coordinate.next_multiple_of(PIECE as u64) - coordinate) as usize
 }
 
+/// Where a program has its noise from.
+pub(super) struct Sources<'a, F> {
+    pub(super) normals: &'a Normals,
+    /// For [`Op::Row`].
+    pub(super) rows: Option<&'a Blocks<F>>,
+}
+
 /// Runs a program over the coordinates from `first` on, of which there are `len`.
 pub(super) fn run<F: Real>(
     ops: &[Op],
-    normals: &Normals,
+    sources: &Sources<'_, F>,
     threads: usize,
     (first, len): (u64, usize),
     buffers: &mut [Buffer<F>],
@@ -78,7 +86,7 @@ pub(super) fn run<F: Real>(
     let emit = out.as_ref().map_or(Emit::Set, |(_, emit)| *emit);
     let buffers = buffers.iter_mut().map(|buffer| &mut buffer[..]).collect();
     let lane = Lane { first, len, buffers, out: out.map(|(out, _)| out) };
-    let work = |lane: Lane<'_, F>| Desk::new(normals).run(ops, lane, emit);
+    let work = |lane: Lane<'_, F>| Desk::new(sources).run(ops, lane, emit);
     let threads = helpful(threads, len);
     if threads == 1 {
         return work(lane);
@@ -98,13 +106,17 @@ fn helpful(threads: usize, len: usize) -> usize {
     if most < 2 {
         return 1;
     }
-    let asked = if threads > 0 { threads } else { std::thread::available_parallelism().map_or(1, usize::from) };
-    asked.min(most)
+    asked(threads).min(most)
+}
+
+/// A number of threads; for 0, that of processors.
+pub(super) fn asked(threads: usize) -> usize {
+    if threads > 0 { threads } else { std::thread::available_parallelism().map_or(1, usize::from) }
 }
 
 /// What one thread works with.
 struct Desk<'a, F> {
-    normals: &'a Normals,
+    sources: &'a Sources<'a, F>,
     path: Path,
     acc: Vec<F>,
     drawn: Vec<F>,
@@ -112,11 +124,11 @@ struct Desk<'a, F> {
 }
 
 impl<'a, F: Real> Desk<'a, F> {
-    fn new(normals: &'a Normals) -> Self {
+    fn new(sources: &'a Sources<'a, F>) -> Self {
         let vector = || vec![F::default(); PIECE];
         Self {
-            normals,
-            path: normals.path(),
+            sources,
+            path: sources.normals.path(),
             acc: vector(),
             drawn: vector(),
             registers: std::array::from_fn(|_| vector()),
@@ -149,11 +161,12 @@ impl<'a, F: Real> Desk<'a, F> {
         let acc = &mut self.acc[..len];
         match op {
             Op::Clear => acc.fill(F::default()),
+            Op::Row(step) => self.sources.rows.expect("rows for a program of rows").copy_row(*step, first, acc),
             Op::Load(slot) => acc.copy_from_slice(&buffers[*slot][place]),
             Op::Add { slot, weight } => F::add_scaled(path, acc, F::of(*weight), &buffers[*slot][place]),
             Op::Draw { node, scale } => {
                 let drawn = &mut self.drawn[..len];
-                F::draw(self.normals, name(*node), first, drawn);
+                F::draw(self.sources.normals, name(*node), first, drawn);
                 F::add_scaled(path, acc, F::of(*scale), drawn);
             }
             Op::Scale(factor) => F::scale(path, acc, F::of(*factor)),

@@ -1,17 +1,19 @@
 //! The noise of a vector, step by step.
 
+use super::blocks::{self, Blocks, Filter};
 use super::buffer::Buffer;
-use super::execute::{self, Emit};
+use super::execute::{self, Emit, Sources};
 use super::program::Op;
 use super::schedule::{Schedule, schedule};
 use super::scheme::Scheme;
 use super::{Real, Tuning, VectorPlan};
-use crate::noise::{Purpose, SecretKey, StreamName, subkey};
+use crate::noise::{Node, Purpose, SecretKey, StreamName, subkey};
 use crate::state::{Layout, StateId, damaged};
 use crate::{Error, ErrorKind, Result};
 use evertally_kernels::Normals;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The coordinates are numbered below: tails of normal variables count them in 56 bits.
 const MOST_COORDINATES: u64 = 1 << 56;
@@ -58,6 +60,8 @@ pub struct VectorNoise<F> {
     first: u64,
     len: usize,
     buffers: Vec<Buffer<F>>,
+    /// Noise of the steps that are computed at once, where the mechanism takes that.
+    rows: Option<Blocks<F>>,
     /// The program of the last step; its memory is used again.
     ops: Vec<Op>,
 }
@@ -117,7 +121,13 @@ impl<F: Real> VectorNoise<F> {
         let subkey = subkey(key, name, &scheme.digest, Purpose::Vector(scheme.tag()));
         let normals = Normals::new(scheme.cipher(), &subkey, tuning.path);
         let (threads, horizon) = (tuning.threads, scheme.mechanism.horizon());
-        Ok(Self { schedule, normals, state, threads, horizon, step: 0, first, len, buffers: vec![], ops: vec![] })
+        let rows = schedule.response().map(|response| {
+            let filter = Arc::new(Filter::new(response, tuning.path)?);
+            Blocks::new(filter, first..end, blocks::at_once::<F>(tuning.memory, end - first), tuning.path)
+        });
+        let rows = rows.transpose()?;
+        let (buffers, ops) = (vec![], vec![]);
+        Ok(Self { schedule, normals, state, threads, horizon, step: 0, first, len, buffers, rows, ops })
     }
 
     /// The step last given out, 0 before the first.
@@ -143,7 +153,8 @@ impl<F: Real> VectorNoise<F> {
 
     /// Bytes of the vectors that are kept between steps.
     pub fn memory_bytes(&self) -> usize {
-        self.buffers.iter().map(|buffer| size_of_val(&buffer[..])).sum()
+        let buffers: usize = self.buffers.iter().map(|buffer| size_of_val(&buffer[..])).sum();
+        buffers + self.rows.as_ref().map_or(0, Blocks::memory_bytes)
     }
 
     /// Moves to the next step and writes its noise over `out`.
@@ -263,7 +274,15 @@ impl<F: Real> VectorNoise<F> {
     fn run(&mut self, out: Option<(&mut [F], Emit)>) {
         let needed = self.ops.iter().map(Op::buffers).max().unwrap_or(0);
         (self.buffers.len()..needed).for_each(|slot| self.buffers.push(Buffer::zeros(slot, self.len)));
-        execute::run(&self.ops, &self.normals, self.threads, (self.first, self.len), &mut self.buffers, out);
+        if let Some(rows) = &mut self.rows {
+            let draw = |step, first, out: &mut [F]| {
+                F::draw(&self.normals, execute::name(Node { level: 0, index: step }), first, out);
+            };
+            let steps = self.ops.iter().filter_map(|op| if let Op::Row(step) = op { Some(*step) } else { None });
+            steps.for_each(|step| rows.prepare(step, &draw, execute::asked(self.threads)));
+        }
+        let sources = Sources { normals: &self.normals, rows: self.rows.as_ref() };
+        execute::run(&self.ops, &sources, self.threads, (self.first, self.len), &mut self.buffers, out);
     }
 
     /// The bytes from which [`resume`](Self::resume) goes on. For trees some hundred bytes; for other mechanisms also the vectors

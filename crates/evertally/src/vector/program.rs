@@ -20,6 +20,8 @@ pub(super) const REGISTERS: usize = 2;
 pub(super) enum Op {
     /// `acc = 0`
     Clear,
+    /// `acc =` the noise of a step (from 0), of those computed at once: see [`blocks`](super::blocks)
+    Row(u64),
     /// `acc = buffer`
     Load(Slot),
     /// `acc += weight · buffer`
@@ -69,9 +71,13 @@ impl Op {
             | Self::Accumulate(slot)
             | Self::Difference(slot) => slot + 1,
             Self::UndoBuffers { steps, .. } => steps.gaps.len(),
-            Self::Clear | Self::Draw { .. } | Self::Scale(_) | Self::Save(_) | Self::Restore(_) | Self::Subtract(_) => {
-                0
-            }
+            Self::Clear
+            | Self::Row(_)
+            | Self::Draw { .. }
+            | Self::Scale(_)
+            | Self::Save(_)
+            | Self::Restore(_)
+            | Self::Subtract(_) => 0,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Memory that begins at a line.
 
-use evertally_kernels::transform::Real;
+use evertally_kernels::Real;
 
 /// Zeros to begin with, aligned to 64 bytes where the allocator lets it: that is faster, and changes nothing else.
 pub(super) struct Aligned<F> {
@@ -11,7 +11,7 @@ pub(super) struct Aligned<F> {
 
 impl<F: Real> Aligned<F> {
     pub(super) fn new(length: usize) -> Self {
-        let numbers = vec![F::ZERO; length + F::LANES];
+        let numbers = vec![F::default(); length + F::LANES];
         let start = numbers.as_ptr().align_offset(64).min(F::LANES);
         Self { numbers, start, length }
     }

@@ -2,18 +2,17 @@
 
 use super::Response;
 use crate::{Error, Result};
-use evertally_kernels::Path;
-use evertally_kernels::transform::{Factor, Real, Transform};
+use evertally_kernels::transform::{Factor, Transform};
+use evertally_kernels::{Path, Real};
 
 /// The response, cut into parts and transformed: what all workers share. `4 n` words for `n` coefficients.
-pub struct Filter<F> {
+pub(in crate::vector) struct Filter<F> {
     pub(super) transform: Transform<F>,
     horizon: u64,
     /// Spectrum `i` carries the innovations of a block to the noise `i` blocks later.
     spectra: Vec<Vec<Factor<F>>>,
     /// One for each step, if steps are scaled.
     pub(super) scales: Option<Vec<F>>,
-    pub(super) running: bool,
 }
 
 /// Larger numbers are refused: sums of a million times these are finite in every type.
@@ -37,7 +36,7 @@ impl<F: Real> Filter<F> {
     ///
     /// # Errors
     /// If a coefficient times a scale is more than 10^29, or not a number.
-    pub fn new(response: &Response, path: Path) -> Result<Self> {
+    pub(in crate::vector) fn new(response: &Response, path: Path) -> Result<Self> {
         let scales = response.scales().unwrap_or_default();
         let scale = scales.iter().fold(1.0, |max: f64, d| max.max(d.abs()));
         let small = |x: &f64| x.abs() * scale <= LARGEST; // not so for what is no number
@@ -55,23 +54,22 @@ impl<F: Real> Filter<F> {
             transform: Transform::new(2 * block),
             horizon: response.horizon(),
             spectra: spectra(series, block, parts, path),
-            scales: response.scales().map(|scales| scales.iter().map(|d| F::from_f64(*d)).collect()),
-            running: response.running(),
+            scales: response.scales().map(|scales| scales.iter().map(|d| F::of(*d)).collect()),
         })
     }
 
     /// Steps of a block.
-    pub fn block(&self) -> usize {
+    pub(super) fn block(&self) -> usize {
         self.transform.points() / 2
     }
 
     /// Blocks of the horizon, the last one cut.
-    pub fn blocks(&self) -> u64 {
+    pub(super) fn blocks(&self) -> u64 {
         self.horizon.div_ceil(self.block() as u64)
     }
 
     /// Steps.
-    pub fn horizon(&self) -> u64 {
+    pub(super) fn horizon(&self) -> u64 {
         self.horizon
     }
 
@@ -107,7 +105,7 @@ fn spectra<F: Real>(series: &[f64], block: usize, parts: usize, path: Path) -> V
             (0..together).for_each(|l| point[l] = coefficient(first + l, place));
         }
         transform.forward(path, &mut data);
-        let scaled = |x: f64| F::from_f64(x / points as f64);
+        let scaled = |x: f64| F::of(x / points as f64);
         spectra.extend((0..together).map(|l| {
             data.chunks_exact(2 * lanes).map(|point| [scaled(point[l]), scaled(point[lanes + l])]).collect::<Vec<_>>()
         }));

@@ -25,20 +25,19 @@
 //! All of the work of a pass is done at its first step, so that this release waits for it.
 //! A thread needs 2 KiB for each step of a pass and 17 KiB for each step of a block besides, whatever the number of coordinates.
 //!
-//! **Precision.** Relative to the norm of the noise, it errs by about `10^-7` in `f32` and `10^-15` in `f64`. Running
-//! sums (of the normalized square root) are sums of rounded increments, and err by `√t` times as much.
+//! **Precision.** Relative to the norm of the noise, it errs by about `10^-7` in `f32` and `10^-15` in `f64`.
 
 mod aligned;
 mod filter;
 mod response;
 mod tile;
 
-pub use filter::Filter;
-pub use response::Response;
+pub(super) use filter::Filter;
+pub(super) use response::Response;
 
+use super::Memory;
 use crate::{Error, Result};
-use evertally_kernels::Path;
-use evertally_kernels::transform::Real;
+use evertally_kernels::{Path, Real};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use tile::{Scratch, Tile};
@@ -48,16 +47,23 @@ use tile::{Scratch, Tile};
 ///
 /// The slice covers whole groups of 32 (`f32`) or 16 (`f64`) coordinates, aligned to their numbers and at most 256 or 128 of
 /// them, aligned to that; so it may go a little beyond the range that is asked for.
-pub type Draw<'a, F> = dyn Fn(u64, u64, &mut [F]) + Sync + 'a;
+pub(super) type Draw<'a, F> = dyn Fn(u64, u64, &mut [F]) + Sync + 'a;
 
 /// More blocks at once than these are slower, because their sums leave the cache.
-pub const MOST_BLOCKS: u64 = 16;
+const MOST_BLOCKS: u64 = 16;
+/// What a pass may hold, but for its first block, where vectors are [kept](Memory::Keep).
+const MOST_BYTES: u64 = 1 << 30;
 
-/// As many as a cipher numbers.
-const MAX_COORDINATES: u64 = 1 << 56;
+/// How many steps to compute at once for so many coordinates: see [`Memory`].
+pub(super) fn at_once<F>(memory: Memory, coordinates: u64) -> u64 {
+    match memory {
+        Memory::Keep => MOST_BYTES / size_of::<F>() as u64 / coordinates,
+        Memory::Recompute => 0,
+    }
+}
 
 /// The noise of a range of coordinates, and of the steps of a pass.
-pub struct Blocks<F> {
+pub(super) struct Blocks<F> {
     filter: Arc<Filter<F>>,
     range: Range<u64>,
     path: Path,
@@ -69,18 +75,12 @@ pub struct Blocks<F> {
 }
 
 impl<F: Real> Blocks<F> {
-    /// For the coordinates of `range`, `at_once` steps at a time: rounded down to whole blocks, 1 to [`MOST_BLOCKS`] of them. It
-    /// holds that many numbers a coordinate.
+    /// For the coordinates of `range`, not none, `at_once` steps at a time: rounded down to whole blocks, 1 to [`MOST_BLOCKS`] of
+    /// them. It holds that many numbers a coordinate.
     ///
     /// # Errors
-    /// If the range is empty or the memory is not to be had.
-    pub fn new(filter: Arc<Filter<F>>, range: Range<u64>, at_once: u64, path: Path) -> Result<Self> {
-        if range.is_empty() {
-            return Err(Error::invalid("the range of coordinates is empty; it must hold at least one"));
-        }
-        if range.end > MAX_COORDINATES {
-            return Err(Error::invalid(format!("a vector has at most {MAX_COORDINATES} coordinates")));
-        }
+    /// If the memory is not to be had.
+    pub(super) fn new(filter: Arc<Filter<F>>, range: Range<u64>, at_once: u64, path: Path) -> Result<Self> {
         let block = filter.block() as u64;
         let pass = (at_once / block).clamp(1, filter.blocks().min(MOST_BLOCKS));
         let steps = pass * block; // at most 16 · 2048
@@ -91,41 +91,32 @@ impl<F: Real> Blocks<F> {
         let mut first = aligned.start;
         while first < aligned.end {
             let end = aligned.end.min((first / width + 1) * width);
-            tiles.push(Tile::new(first, (end - first) as usize, steps as usize, &filter));
+            tiles.push(Tile::new(first, (end - first) as usize, steps as usize));
             first = end;
         }
         Ok(Self { filter, range, path, pass, tiles, held: None })
     }
 
     /// Steps computed at once.
-    pub fn at_once(&self) -> u64 {
+    pub(super) fn at_once(&self) -> u64 {
         self.pass * self.filter.block() as u64
     }
 
-    /// Makes the noise of a step (from 0) available. Where it is held already this costs nothing; otherwise its pass is computed,
-    /// and for running sums all passes before it that were not computed just before.
+    /// Bytes of the noise of a pass.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.tiles.iter().map(Tile::memory_bytes).sum()
+    }
+
+    /// Makes the noise of a step (from 0) available. Where it is held already this costs nothing; otherwise its pass is computed.
     ///
-    /// # Errors
-    /// If the step lies beyond the horizon.
-    pub fn prepare(&mut self, step: u64, draw: &Draw<F>, threads: usize) -> Result<()> {
-        let horizon = self.filter.horizon();
-        if step >= horizon {
-            return Err(Error::invalid(format!("there is no step {step}: they are numbered 0 to {}", horizon - 1)));
-        }
+    /// # Panics
+    /// In debug builds, if the step lies beyond the horizon.
+    pub(super) fn prepare(&mut self, step: u64, draw: &Draw<F>, threads: usize) {
+        debug_assert!(step < self.filter.horizon(), "there is no step {step}");
         let pass = step / self.at_once();
-        if self.held == Some(pass) {
-            return Ok(());
+        if self.held != Some(pass) {
+            self.compute(pass, draw, threads);
         }
-        if self.filter.running {
-            let next = self.held.map_or(0, |held| held + 1);
-            let first = if next > pass { 0 } else { next };
-            if first == 0 {
-                self.tiles.iter_mut().for_each(Tile::restart);
-            }
-            (first..pass).for_each(|pass| self.compute(pass, draw, threads));
-        }
-        self.compute(pass, draw, threads);
-        Ok(())
     }
 
     fn compute(&mut self, pass: u64, draw: &Draw<F>, threads: usize) {
@@ -148,16 +139,11 @@ impl<F: Real> Blocks<F> {
         self.held = Some(pass);
     }
 
-    /// The coordinates.
-    pub fn range(&self) -> Range<u64> {
-        self.range.clone()
-    }
-
-    /// The noise of a prepared step in some of the coordinates: pieces that follow each other, each with its first coordinate.
+    /// The noise of a prepared step in some of the coordinates: pieces that follow each other.
     ///
     /// # Panics
     /// In debug builds, if the step was not the last prepared or one of its pass, or coordinates are not of the range.
-    pub fn pieces(&self, step: u64, coordinates: Range<u64>) -> impl Iterator<Item = (u64, &[F])> {
+    fn pieces(&self, step: u64, coordinates: Range<u64>) -> impl Iterator<Item = &[F]> {
         debug_assert_eq!(self.held, Some(step / self.at_once()), "step {step} is not prepared");
         debug_assert!(self.range.start <= coordinates.start && coordinates.end <= self.range.end, "{coordinates:?}");
         let row = (step % self.at_once()) as usize;
@@ -167,19 +153,19 @@ impl<F: Real> Blocks<F> {
             let all = tile.coordinates();
             let wanted = all.start.max(coordinates.start)..all.end.min(coordinates.end);
             let inside = (wanted.start - all.start) as usize..(wanted.end - all.start) as usize;
-            (wanted.start, &tile.row(row)[inside])
+            &tile.row(row)[inside]
         })
     }
 
-    /// Adds the noise of a prepared step to the coordinates from `first` on, one for each sum.
+    /// Copies the noise of a prepared step in the coordinates from `first` on.
     ///
     /// # Panics
     /// As [`pieces`](Self::pieces) does.
-    pub fn add_row(&self, step: u64, first: u64, sums: &mut [F]) {
-        let mut rest = sums;
-        for (_, piece) in self.pieces(step, first..first + rest.len() as u64) {
+    pub(super) fn copy_row(&self, step: u64, first: u64, out: &mut [F]) {
+        let mut rest = out;
+        for piece in self.pieces(step, first..first + rest.len() as u64) {
             let (now, later) = rest.split_at_mut(piece.len());
-            now.iter_mut().zip(piece).for_each(|(sum, x)| *sum = *sum + *x);
+            now.copy_from_slice(piece);
             rest = later;
         }
     }

@@ -2,8 +2,8 @@
 
 use super::aligned::Aligned;
 use super::{Draw, Filter};
-use evertally_kernels::Path;
-use evertally_kernels::transform::{Real, multiply_add};
+use evertally_kernels::transform::multiply_add;
+use evertally_kernels::{Path, Real};
 use std::ops::Range;
 
 /// Coordinates of a group: they share a transform, the first half as real parts, the second as imaginary parts.
@@ -27,8 +27,6 @@ pub(super) struct Tile<F> {
     width: usize,
     /// Row after row, the noise of the steps of a pass.
     rows: Aligned<F>,
-    /// The running sum before the pass, where sums run.
-    total: Vec<F>,
 }
 
 /// What a thread needs to work on any tile.
@@ -53,25 +51,23 @@ impl<F: Real> Scratch<F> {
 
 impl<F: Real> Tile<F> {
     /// `first` and `width` are multiples of a [group](group).
-    pub(super) fn new(first: u64, width: usize, steps: usize, filter: &Filter<F>) -> Self {
-        let total = if filter.running { vec![F::ZERO; width] } else { Vec::new() };
-        Self { first, width, rows: Aligned::new(steps * width), total }
+    pub(super) fn new(first: u64, width: usize, steps: usize) -> Self {
+        Self { first, width, rows: Aligned::new(steps * width) }
     }
 
     pub(super) fn coordinates(&self) -> Range<u64> {
         self.first..self.first + self.width as u64
     }
 
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of_val(self.rows.as_slice())
+    }
+
     pub(super) fn row(&self, row: usize) -> &[F] {
         &self.rows.as_slice()[row * self.width..][..self.width]
     }
 
-    /// Forgets the running sum.
-    pub(super) fn restart(&mut self) {
-        self.total.fill(F::ZERO);
-    }
-
-    /// Computes the noise of some neighbouring blocks. Where sums run, those before them must have been the last.
+    /// Computes the noise of some neighbouring blocks.
     pub(super) fn compute(
         &mut self,
         filter: &Filter<F>,
@@ -84,7 +80,7 @@ impl<F: Real> Tile<F> {
         let count = (blocks.end - blocks.start) as usize;
         let numbers = filter.transform.numbers();
         let groups = self.width / group::<F>();
-        scratch.sums.as_mut_slice()[..groups * count * numbers].fill(F::ZERO);
+        scratch.sums.as_mut_slice()[..groups * count * numbers].fill(F::default());
         let mut heard = blocks.start.saturating_sub(filter.parts() as u64 - 1)..blocks.end;
         while !heard.is_empty() {
             let batch = heard.start..blocks.end.min(heard.start + TOGETHER as u64);
@@ -100,7 +96,7 @@ impl<F: Real> Tile<F> {
             let rows = &mut self.rows.as_mut_slice()[block * steps * self.width + g * group::<F>()..];
             filter.transform.inverse_half(path, sums, rows, self.width);
         }
-        self.scale(filter, blocks.start * steps as u64, count * steps);
+        self.scale(filter, blocks.start * steps as u64, path);
     }
 
     /// Innovations of the steps of a block; there are none beyond the horizon.
@@ -111,7 +107,7 @@ impl<F: Real> Tile<F> {
             if step < filter.horizon() {
                 draw(step, self.first, row);
             } else {
-                row.fill(F::ZERO);
+                row.fill(F::default());
             }
         }
     }
@@ -160,16 +156,11 @@ impl<F: Real> Tile<F> {
         }
     }
 
-    /// Scales the rows and makes them running sums, where that is asked for. `start` is the number of the first.
-    fn scale(&mut self, filter: &Filter<F>, start: u64, rows: usize) {
+    /// Scales the rows, where that is asked for. `start` is the step of the first; there are none beyond the horizon.
+    fn scale(&mut self, filter: &Filter<F>, start: u64, path: Path) {
         let Some(scales) = &filter.scales else { return };
-        let steps = scales[start as usize..].iter().take(rows);
-        for (row, scale) in self.rows.as_mut_slice().chunks_exact_mut(self.width).zip(steps) {
-            row.iter_mut().for_each(|x| *x = *x * *scale);
-            for (x, total) in row.iter_mut().zip(&mut self.total) {
-                *total = *total + *x;
-                *x = *total;
-            }
+        for (row, scale) in self.rows.as_mut_slice().chunks_exact_mut(self.width).zip(&scales[start as usize..]) {
+            F::scale(path, row, *scale);
         }
     }
 }

@@ -9,7 +9,9 @@ mod blt;
 mod estimates;
 mod inputs;
 mod paths;
+mod rows;
 
+use super::blocks::Response;
 use super::program::Op;
 use super::scheme::Scheme;
 use super::{Memory, Series};
@@ -32,6 +34,11 @@ pub(super) trait Schedule: Send + Sync {
 
     /// How many of the first buffers a saved state holds.
     fn kept(&self) -> usize;
+
+    /// What the rows of noise are that [`Op::Row`] loads, if it does.
+    fn response(&self) -> Option<&Response> {
+        None
+    }
 }
 
 /// What all schedules need to know.
@@ -67,7 +74,7 @@ impl Frame {
 /// The schedule of a scheme.
 ///
 /// # Errors
-/// If its mechanism takes more than a few vectors a step, or its nodes have no names here.
+/// If its mechanism does not stream, or its nodes have no names here.
 pub(super) fn schedule(scheme: &Scheme, memory: Memory) -> Result<Box<dyn Schedule>> {
     let mechanism = &scheme.mechanism;
     let frame = Frame { horizon: mechanism.horizon(), sigma: scheme.sigma, series: scheme.series, memory };
@@ -85,10 +92,12 @@ pub(super) fn schedule(scheme: &Scheme, memory: Memory) -> Result<Box<dyn Schedu
         Some(Streaming::Buffers(steps)) => Box::new(blt::Buffers { frame, steps }),
         Some(Streaming::Outputs(past)) => Box::new(banded::Outputs { frame, past }),
         Some(Streaming::Innovations(weights)) => Box::new(banded::Innovations { frame, weights }),
+        Some(Streaming::Convolution(steps)) => Box::new(rows::Rows::new(&frame, steps)),
         None => {
             return Err(Error::invalid(format!(
                 "`{}` cannot be drawn for vectors step by step; those that can are input, output, binary, kary, subtract, \
-                 smooth, path-sum, honaker-online, blt, normalized-blt, banded-sqrt and banded-inverse-sqrt",
+                 smooth, path-sum, honaker-online, blt, normalized-blt, banded-sqrt, banded-inverse-sqrt, sqrt and \
+                 normalized-sqrt",
                 mechanism.name()
             )));
         }

@@ -38,6 +38,8 @@ fn mechanisms(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
         all.push(Arc::new(SquareRoot::banded(horizon, bands).unwrap()));
         all.push(Arc::new(SquareRoot::banded_inverse(horizon, bands).unwrap()));
     }
+    all.push(Arc::new(SquareRoot::new(horizon).unwrap()));
+    all.push(Arc::new(SquareRoot::normalized(horizon).unwrap()));
     for normalized in [false, true] {
         for buffers in 1..=4 {
             all.extend(Blt::optimised(horizon, buffers, normalized, false).ok().map(|blt| Arc::new(blt) as _));

@@ -3,8 +3,9 @@
 use super::{MEMORIES, SERIES, mechanisms, scheme};
 use crate::mechanism::Mechanism;
 use crate::noise::Node;
+use crate::vector::blocks::Response;
 use crate::vector::program::{Op, REGISTERS};
-use crate::vector::schedule::schedule;
+use crate::vector::schedule::{Schedule, schedule};
 use crate::vector::{Memory, Series};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,12 +26,17 @@ fn scaled(form: &Form, factor: f64) -> Form {
 /// Buffers that nothing wrote hold `None`: reading one is an error, but for the recurrences that start from zeros.
 #[derive(Default)]
 struct Machine {
+    response: Option<Response>,
     buffers: Vec<Option<Form>>,
     /// The greatest number of buffers that were written.
     written: usize,
 }
 
 impl Machine {
+    fn of(schedule: &dyn Schedule) -> Self {
+        Self { response: schedule.response().cloned(), ..Self::default() }
+    }
+
     fn zeros(&mut self, slot: usize) -> Form {
         self.buffers[slot].take().unwrap_or_default()
     }
@@ -42,6 +48,7 @@ impl Machine {
             self.buffers.resize(self.buffers.len().max(op.buffers()), None);
             match op {
                 Op::Clear => acc.clear(),
+                Op::Row(step) => acc = row_of(self.response.as_ref().expect("a response"), *step),
                 Op::Load(slot) => acc = self.buffers[*slot].clone().expect("a buffer is written before it is read"),
                 Op::Add { slot, weight } => add(&mut acc, *weight, self.buffers[*slot].as_ref().expect("written")),
                 Op::Draw { node, scale } => *acc.entry(*node).or_insert(0.0) += scale,
@@ -77,6 +84,13 @@ impl Machine {
     }
 }
 
+/// The noise of a step (from 0) of a response.
+fn row_of(response: &Response, step: u64) -> Form {
+    let scale = response.scales().map_or(1.0, |scales| scales[step as usize]);
+    let innovations = (0..=step).rev().map(|index| Node { level: 0, index });
+    innovations.zip(response.series()).map(|(node, weight)| (node, scale * weight)).collect()
+}
+
 /// Rows 1 ..= T of `L`, row 0 being empty.
 fn rows(mechanism: &Arc<dyn Mechanism>) -> Vec<Form> {
     let row = |step| {
@@ -101,7 +115,7 @@ fn check(mechanism: Arc<dyn Mechanism>) {
         for memory in MEMORIES {
             let scheme = scheme(mechanism.clone(), series);
             let mut schedule = schedule(&scheme, memory).unwrap();
-            let mut machine = Machine::default();
+            let mut machine = Machine::of(&*schedule);
             let mut ops = vec![];
             let noise = |machine: &mut Machine, ops: &[Op], step: usize| {
                 let form = machine.run(ops);
@@ -123,7 +137,7 @@ fn check(mechanism: Arc<dyn Mechanism>) {
                 if !schedule.rebuild(start, false, &mut ops) {
                     continue;
                 }
-                let mut machine = Machine::default();
+                let mut machine = Machine::of(&*schedule);
                 machine.run(&ops);
                 for step in start + 1..=mechanism.horizon().min(start + 11) {
                     ops.clear();
@@ -148,16 +162,13 @@ fn programs_are_the_rows_of_l_over_longer_horizons() {
 /// All mechanisms that stream in some way, and no more, are those that the message of refusal lists.
 #[test]
 fn others_are_refused_with_a_list_of_what_can_be_had() {
-    use crate::mechanism::{ConsistentTree, SquareRoot};
-    let refused: [Arc<dyn Mechanism>; 2] =
-        [Arc::new(SquareRoot::new(8).unwrap()), Arc::new(ConsistentTree::uniform(8, 3, true).unwrap())];
-    for mechanism in refused {
-        let error = schedule(&scheme(mechanism, Series::Increments), Memory::Keep).map(|_| ()).unwrap_err();
-        assert!(error.is_invalid());
-        for mechanism in mechanisms(9) {
-            let name = mechanism.name();
-            assert!(error.to_string().contains(name.split('(').next().unwrap()), "{name}: {error}");
-        }
+    let refused = crate::mechanism::ConsistentTree::uniform(8, 3, true).unwrap();
+    let error = schedule(&scheme(Arc::new(refused), Series::Increments), Memory::Keep).map(|_| ()).unwrap_err();
+    assert!(error.is_invalid());
+    for mechanism in mechanisms(9) {
+        let name = mechanism.name();
+        let listed = format!(" {}", name.split('(').next().unwrap());
+        assert!(error.to_string().contains(&listed), "{name}: {error}");
     }
 }
 
@@ -193,7 +204,11 @@ fn nodes_keep_their_names() {
             for step in 1..=mechanism.horizon() {
                 ops.clear();
                 schedule.program(step, &mut ops);
-                let nodes = ops.iter().filter_map(|op| if let Op::Draw { node, .. } = op { Some(*node) } else { None });
+                let nodes = ops.iter().filter_map(|op| match op {
+                    Op::Draw { node, .. } => Some(*node),
+                    Op::Row(step) => Some(Node { level: 0, index: *step }),
+                    _ => None,
+                });
                 for node in nodes {
                     let again = drawn.insert(node, 1.0).is_some();
                     assert!(!again || memory == Memory::Recompute, "{} draws {node:?} again", mechanism.name());
