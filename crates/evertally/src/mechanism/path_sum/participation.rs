@@ -65,3 +65,28 @@ fn pairs(size: u64, participation: Participation) -> (f64, f64) {
     let head_room = 1.0 + 4.0 / COUNTED as f64;
     (8.0 / 27.0 * full * half * head_room, 0.25 * full * full * head_room)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bound for very many steps in a block is above what is counted, and near it.
+    #[test]
+    fn many_steps_in_a_block() {
+        for (size, separation) in [(1u64 << 14, 1), (1 << 14, 2), (1 << 16, 3), (1 << 16, 5)] {
+            let participation = Participation::new(u64::MAX, separation).unwrap();
+            let most = participation.within(size);
+            assert!(most > COUNTED, "another branch");
+            let (each, block) = pairs(size, participation);
+            let (mut largest_each, mut largest) = (0.0f64, 0.0f64);
+            for count in 2..=most {
+                let distances = separation as f64 * ((count / 2) * (count - count / 2)) as f64;
+                let sum = count as f64 * size as f64 / 2.0 - distances;
+                let ordered = (1.0 - 1.0 / count as f64) * sum * sum;
+                (largest_each, largest) = (largest_each.max(ordered / count as f64), largest.max(ordered));
+            }
+            assert!(each >= largest_each && each < 1.01 * largest_each, "{size} {separation}: {each} {largest_each}");
+            assert!(block >= largest && block < 1.01 * largest, "{size} {separation}: {block} {largest}");
+        }
+    }
+}

@@ -159,12 +159,12 @@ fn buffered(request: &VectorRequest, normalized: bool) -> Vec<Result<Arc<dyn Mec
     let (horizon, mean) = (request.horizon, request.objective == Objective::Mean);
     let mut tried = vec![shared(Blt::best(horizon, normalized, mean))];
     let mut stretch = request.participation.separation();
-    while request.participation.within(horizon) > 1 && stretch < horizon && tried.len() < 5 {
+    while request.participation.within(horizon) > 1 && stretch < horizon && tried.len() < 8 {
         // A stretch may be too short for any buffers.
         if let Ok(short) = Blt::best(stretch, normalized, mean) {
             tried.push(shared(Blt::new(horizon, normalized, short.buffers())));
         }
-        stretch = stretch.saturating_mul(4);
+        stretch = stretch.saturating_mul(2);
     }
     tried
 }
