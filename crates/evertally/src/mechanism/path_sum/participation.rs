@@ -35,7 +35,7 @@ pub(super) fn squared(horizon: u64, weights: &[u16], participation: Participatio
     for level in 1..=height {
         let size = libm::exp2(f64::from(level));
         inside += size / 2.0 * variance(level - 1);
-        let (each, block) = pairs(1 << level, participation);
+        let (each, block) = pairs(1 << level, participation.within(horizon.min(1 << level)), participation);
         let blocks = libm::ceil(horizon as f64 / size);
         sum += (times * each).min(blocks * block) / (size * inside);
     }
@@ -46,10 +46,9 @@ pub(super) fn squared(horizon: u64, weights: &[u16], participation: Participatio
     rounded_up(sum, 1024)
 }
 
-/// `max F(c)/c` and `max F(c)` for blocks of `size` steps.
-fn pairs(size: u64, participation: Participation) -> (f64, f64) {
+/// `max F(c)/c` and `max F(c)` for blocks of `size` steps, `most` of them of the pattern.
+fn pairs(size: u64, most: u64, participation: Participation) -> (f64, f64) {
     let (half, separation) = (size as f64 / 2.0, participation.separation() as f64);
-    let most = participation.within(size);
     let of = |count: u64| {
         let (c, distances) = (count as f64, libm::floor((count as f64) * (count as f64) / 4.0));
         let sum = c * half - separation * distances;
@@ -77,7 +76,7 @@ mod tests {
             let participation = Participation::new(u64::MAX, separation).unwrap();
             let most = participation.within(size);
             assert!(most > COUNTED, "another branch");
-            let (each, block) = pairs(size, participation);
+            let (each, block) = pairs(size, most, participation);
             let (mut largest_each, mut largest) = (0.0f64, 0.0f64);
             for count in 2..=most {
                 let distances = separation as f64 * ((count / 2) * (count - count / 2)) as f64;
