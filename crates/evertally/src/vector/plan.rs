@@ -41,6 +41,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What the noise of a step is added to.
+///
+/// ```
+/// use evertally::budget::{Budget, Rho};
+/// use evertally::vector::{Series, VectorRequest};
+/// let sums = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
+/// let steps = VectorRequest { series: Series::Increments, ..sums.clone() };
+/// // The same σ, and noise of its own.
+/// let (sums, steps) = (sums.plan()?, steps.plan()?);
+/// assert!(sums.sigma() == steps.sigma() && sums.digest() != steps.digest());
+/// # Ok::<(), evertally::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Series {

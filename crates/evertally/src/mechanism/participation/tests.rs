@@ -48,7 +48,7 @@ fn gram(mechanism: &dyn Mechanism) -> DMatrix<f64> {
     sums.transpose() * covariance.solve(&sums)
 }
 
-/// The largest `Σ G_st` over all patterns; where `G` has negative entries, over all signs of the vectors too.
+/// The largest `Σ G_st` over all patterns; where `G` has negative entries, over all signs of parallel vectors too.
 fn largest(gram: &DMatrix<f64>, participation: Participation) -> f64 {
     let steps = gram.nrows();
     let signed = gram.iter().any(|entry| *entry < -1e-9);
@@ -156,7 +156,7 @@ fn sums_of_columns_at_longer_horizons() {
             let (ours, want) =
                 (mechanism.participation_squared(participation), sum_of_columns(&coefficients, participation));
             let ratio = ours / want;
-            assert!(ratio >= 1.0 - 1e-13 && ratio < 1.0 + 1e-9, "{name}, {most} steps {separation} apart: {ratio}");
+            assert!((1.0 - 1e-13..1.0 + 1e-9).contains(&ratio), "{name}, {most} steps {separation} apart: {ratio}");
         }
     }
 }

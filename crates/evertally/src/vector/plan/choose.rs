@@ -10,6 +10,16 @@ use crate::{Error, Result};
 use std::sync::Arc;
 
 /// A mechanism with the noise it needs, and its error under a request.
+///
+/// ```
+/// use evertally::budget::{Budget, Rho};
+/// use evertally::vector::VectorRequest;
+/// let request = VectorRequest::new(64, Budget::Zcdp(Rho::new(0.5)?), 1.0);
+/// let request = VectorRequest { mechanism: Some("binary".parse()?), ..request };
+/// let binary = &request.candidates()?[0];
+/// assert!((binary.sensitivity - 7f64.sqrt()).abs() < 1e-12); // seven levels
+/// # Ok::<(), evertally::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct VectorCandidate {
     /// The factorization.
