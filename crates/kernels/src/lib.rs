@@ -10,6 +10,7 @@ mod keystream;
 mod normal;
 mod normals;
 mod ops;
+pub mod transform;
 
 pub use keystream::{BlockName, Cipher, Keystream, UnknownCipher};
 pub use normal::{normals_f32, normals_f64};

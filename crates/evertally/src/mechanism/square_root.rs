@@ -153,6 +153,29 @@ impl SquareRoot {
         }
     }
 
+    /// The coefficients of `L`, where it is Toeplitz.
+    pub(crate) fn toeplitz_left(&self) -> Option<&[f64]> {
+        (!self.is_normalized()).then_some(&self.left)
+    }
+
+    /// The coefficients of `A⁻¹ L = D R⁻¹` (`D` apart): the noise of the increments.
+    pub(crate) fn increments(&self) -> Vec<f64> {
+        match self.kind {
+            Kind::Plain | Kind::Normalized => {
+                (0..self.coefficients.len()).map(|j| inverse_coefficient(&self.coefficients, j)).collect()
+            }
+            Kind::Banded(_) | Kind::BandedInverse(_) => {
+                let before = std::iter::once(&0.0).chain(self.left.iter());
+                self.left.iter().zip(before).map(|(now, before)| now - before).collect()
+            }
+        }
+    }
+
+    /// `D`, where it is not 1.
+    pub(crate) fn step_scales(&self) -> Option<&[f64]> {
+        self.is_normalized().then_some(&self.scales)
+    }
+
     fn is_normalized(&self) -> bool {
         self.kind == Kind::Normalized
     }
@@ -255,7 +278,7 @@ impl Mechanism for SquareRoot {
         Some(self.column_norms().l2_squared) // L is square
     }
 
-    /// Exact but for the normalized factorization, which goes by pairs: `O(T log k)`, and `O(T min(k, 2^10))`.
+    /// Exact but for the normalized factorization, which goes by pairs: `O(T log k)` both.
     fn participation_squared(&self, participation: Participation) -> f64 {
         // Of positive numbers: a coefficient takes two roundings a step, that of a reciprocal series a sum besides.
         let steps = self.horizon();

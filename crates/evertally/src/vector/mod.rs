@@ -19,6 +19,8 @@
 //! rounded again; the low bits of a sum of floating-point numbers can tell something about the data that the law of the noise
 //! would not. Counts of people belong into [`crate::stream`], whose noise is exact.
 
+#[doc(hidden)]
+pub mod blocks;
 mod buffer;
 mod execute;
 mod noise;
