@@ -51,6 +51,10 @@ pub(super) const MAX_BUFFERS: usize = 8;
 const MAX_HORIZON: u64 = 1 << 40;
 /// `best` takes another buffer if that lowers the figure by so much.
 const WORTHWHILE: f64 = 5e-4;
+/// `best_for` tries so many stretches of steps.
+const MAX_STRETCHES: usize = 6;
+/// And optimises for participation in up to so many steps.
+const MOST_OPTIMISED: u64 = 1 << 12;
 
 /// A buffered linear Toeplitz factorization, plain or with normalized columns.
 #[derive(Clone, Debug)]
@@ -126,6 +130,44 @@ impl Blt {
             last_gain = gain;
         }
         Ok(best)
+    }
+
+    /// With the best of several buffers for units that take part in several steps, of whom the counting lane knows nothing:
+    /// optimised for the [participation](Mechanism::participation_squared) (of the plain factorization), for stretches of steps up
+    /// to the horizon, from one on which a unit takes part once, and for the horizon. Up to a second.
+    ///
+    /// # Errors
+    /// If the horizon is out of range.
+    ///
+    /// ```
+    /// use evertally::mechanism::{Blt, Mechanism, Participation};
+    /// let epochs = Participation::new(20, 100)?;
+    /// let (any, best) = (Blt::best(2000, false, false)?, Blt::best_for(2000, false, false, epochs)?);
+    /// let figure = |blt: &Blt| blt.participation_squared(epochs) * blt.max_row_norm_squared();
+    /// assert!(figure(&best).sqrt() < 0.85 * figure(&any).sqrt());
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn best_for(horizon: u64, normalized: bool, mean: bool, participation: Participation) -> Result<Self> {
+        let mut tried = vec![Self::best(horizon, normalized, mean)?];
+        let times = participation.within(horizon);
+        let mut stretch = participation.separation();
+        while times > 1 && stretch < horizon && tried.len() <= MAX_STRETCHES {
+            // Nothing is found for stretches that are too short, here and below.
+            tried.extend(
+                Self::best(stretch, normalized, mean).and_then(|b| Self::new(horizon, normalized, b.buffers())),
+            );
+            stretch = stretch.saturating_mul(2);
+        }
+        if (2..=MOST_OPTIMISED).contains(&times) {
+            let found = (2..=5).flat_map(|count| optimise::buffers_for(horizon, count, participation, mean));
+            tried.extend(found.filter_map(|buffers| Self::new(horizon, normalized, buffers).ok()));
+        }
+        let figure = |blt: &Self| {
+            blt.participation_squared(participation) * if mean { blt.figures.mean() } else { blt.figures.max() }
+        };
+        let figures = tried.into_iter().map(|blt| (figure(&blt), blt));
+        let best = figures.min_by(|(a, _), (b, _)| a.total_cmp(b));
+        Ok(best.expect("the first was tried").1)
     }
 
     /// With the buffers of a name; what it leaves open is optimised for the largest or the mean variance. Fewer buffers than a

@@ -45,7 +45,10 @@ use super::Mechanism;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// In how many steps one unit takes part, and how far apart they are.
+/// In how many steps one unit takes part, and how far apart they are. Whoever forms the batches must keep to it.
+///
+/// With batches in the same order in every epoch, steps are an epoch apart; with a new order in every epoch they can be
+/// neighbours, and the separation is 1.
 ///
 /// ```
 /// use evertally::mechanism::Participation;
@@ -85,8 +88,8 @@ impl From<Participation> for RawParticipation {
 
 /// Relative head room for one rounded operation on positive numbers, with a margin of eight.
 const ROUNDING: f64 = 1.0 / (1u64 << 50) as f64;
-/// Most different distances that a bound by pairs looks at; pairs further apart count as the last one.
-const MOST_DISTANCES: u64 = 1 << 10;
+/// A bound by pairs looks at so many distances one by one, then at steps of one part in so many.
+const FINENESS: u64 = 64;
 
 impl Participation {
     /// A unit in a single step.
@@ -186,18 +189,20 @@ impl Participation {
         sum
     }
 
-    /// The bound by pairs: `k γ_0 + 2 Σ_{0<n<k} (k-n) γ_{nb}`, from upper bounds of `γ_d`, falling.
+    /// The bound by pairs: `k γ_0 + 2 Σ_{0<n<k} (k-n) γ_{nb}`, from upper bounds of `γ_d`, falling. Of larger distances some
+    /// are looked at, and the others count as the next smaller one: `O(log k)` of them.
     pub(super) fn of_pairs(self, horizon: u64, mut gamma: impl FnMut(u64) -> f64) -> f64 {
         let times = self.within(horizon);
         let mut sum = times as f64 * gamma(0);
-        let looked_at = times.min(MOST_DISTANCES);
-        let mut last = 0.0;
-        for n in 1..looked_at {
-            last = gamma(n * self.separation); // fits: n < times ≤ ⌈T/b⌉
-            sum += 2.0 * (times - n) as f64 * last;
+        let mut first = 1;
+        while first < times {
+            let next = (first + (first / FINENESS).max(1)).min(times);
+            // Σ (k - n) from first to next - 1, twice.
+            let pairs = (next - first) as f64 * ((times - first) as f64 + (times - next + 1) as f64);
+            sum += pairs * gamma(first * self.separation); // fits: first < times ≤ ⌈T/b⌉
+            first = next;
         }
-        let rest = (times - looked_at) as f64;
-        rounded_up(sum + rest * (rest + 1.0) * last, 4 * MOST_DISTANCES)
+        rounded_up(sum, 1 << 14)
     }
 }
 

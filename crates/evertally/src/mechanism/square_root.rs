@@ -255,7 +255,7 @@ impl Mechanism for SquareRoot {
         Some(self.column_norms().l2_squared) // L is square
     }
 
-    /// Exact but for the normalized factorization, which goes by pairs: `O(T log k)`, and `O(T min(k, 2^10))`.
+    /// Exact but for the normalized factorization, which goes by pairs: `O(T log k)` both.
     fn participation_squared(&self, participation: Participation) -> f64 {
         // Of positive numbers: a coefficient takes two roundings a step, that of a reciprocal series a sum besides.
         let steps = self.horizon();

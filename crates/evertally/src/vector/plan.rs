@@ -26,6 +26,7 @@ mod calibrate;
 mod choose;
 mod cipher;
 mod file;
+mod lower_bound;
 
 pub use calibrate::VectorGuarantee;
 pub use choose::{VectorCandidate, streams};
@@ -33,13 +34,24 @@ pub use cipher::Cipher;
 
 use crate::budget::Budget;
 use crate::mechanism::{Mechanism, MechanismName, Participation};
-use crate::plan::{Neighbours, Objective, gaussian_lower_bound};
+use crate::plan::{Neighbours, Objective};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What the noise of a step is added to.
+///
+/// ```
+/// use evertally::budget::{Budget, Rho};
+/// use evertally::vector::{Series, VectorRequest};
+/// let sums = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
+/// let steps = VectorRequest { series: Series::Increments, ..sums.clone() };
+/// // The same σ, and noise of its own.
+/// let (sums, steps) = (sums.plan()?, steps.plan()?);
+/// assert!(sums.sigma() == steps.sigma() && sums.digest() != steps.digest());
+/// # Ok::<(), evertally::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Series {
@@ -243,20 +255,23 @@ impl VectorPlan {
         self.chosen.mean_std
     }
 
-    /// No factorization with Gaussian noise has a smaller [`max_std_error`](Self::max_std_error) (nor
-    /// [`mean_std_error`](Self::mean_std_error)) under this budget, norm and neighbours: [`gaussian_lower_bound`], for examples that
-    /// take part once. More participation needs more noise.
+    /// No factorization with Gaussian noise has a smaller [`max_std_error`](Self::max_std_error) under this budget, norm and
+    /// participation, nor a smaller [`mean_std_error`](Self::mean_std_error). `O(min(T, 2^20))`.
+    ///
+    /// For single steps it is [`gaussian_lower_bound`](crate::plan::gaussian_lower_bound); `vector/plan/lower_bound.rs` has the proofs.
     ///
     /// ```
     /// use evertally::budget::{Budget, Rho};
     /// use evertally::vector::VectorRequest;
     /// let plan = VectorRequest::new(1024, Budget::Zcdp(Rho::new(0.5)?), 1.0).plan()?;
-    /// assert!(plan.lower_bound_max_std() < plan.max_std_error() && plan.max_std_error() < 1.06 * plan.lower_bound_max_std());
+    /// let bound = plan.lower_bound_max_std();
+    /// assert!(bound < plan.max_std_error() && plan.max_std_error() < 1.06 * bound);
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn lower_bound_max_std(&self) -> f64 {
-        let scale = self.request.norm * self.request.norms_per_step() / self.guarantee.mu();
-        gaussian_lower_bound(self.horizon()) * scale
+        let error =
+            lower_bound::error(self.horizon(), self.request.participation).expect("the horizon was accepted before");
+        error * self.request.norm * self.request.norms_per_step() / self.guarantee.mu()
     }
 
     /// What is promised about the whole history of releases.

@@ -5,12 +5,16 @@ use super::buffers::{Buffers, FRACTION_BITS};
 use super::descent::minimum;
 use super::objective::{Objective, coordinates, interlaced, rates};
 use super::response::Response;
+use super::{figures::RowFigures, participation, segments};
 use crate::Result;
+use crate::mechanism::Participation;
 
 /// Exponents by which the maximum is softened, one descent after the other.
 const POWERS: [f64; 2] = [30.0, 300.0];
 /// A pull to the starting point, so that directions without influence stay where they are.
 const RIDGE: f64 = 1e-7;
+/// Half the distance of the points between which a slope is measured: figures are good to 10⁻¹², the slopes to 10⁻⁸.
+const DIFFERENCE: f64 = 1e-4;
 
 /// The best buffers found, for the maximum or the mean over the steps.
 pub(super) fn buffers(horizon: u64, count: usize, normalized: bool, mean: bool) -> Result<Buffers> {
@@ -20,17 +24,49 @@ pub(super) fn buffers(horizon: u64, count: usize, normalized: bool, mean: bool) 
         (false, true) => POWERS.map(|power| Objective::max(horizon, true, power)).into(),
     };
     let start = start(horizon, count.clamp(1, MAX_BUFFERS));
-    let point = objectives.iter().fold(start.clone(), |point, objective| {
-        minimum(point, |y| {
-            let (mut value, mut gradient) = objective.evaluate(y);
-            for ((gradient, y), start) in gradient.iter_mut().zip(y).zip(&start) {
-                value += RIDGE * (y - start) * (y - start);
-                *gradient += 2.0 * RIDGE * (y - start);
-            }
-            (value, gradient)
-        })
-    });
-    frozen(&point)
+    let descend = |point, objective: &Objective| near(&start, point, |y| objective.evaluate(y));
+    frozen(&objectives.iter().fold(start.clone(), descend))
+}
+
+/// Good buffers for a plain BLT and units that take part in several steps, for the maximum or the mean over the steps, from two
+/// starting points. `O(d³ min(k, 2^16))` for each of some hundred steps of the search.
+pub(super) fn buffers_for(horizon: u64, count: usize, participation: Participation, mean: bool) -> Vec<Buffers> {
+    let figure = |y: &[f64]| {
+        let (poles, inverse) = interlaced(&rates(y));
+        let response = Response::of_poles(poles, inverse);
+        let squared = participation::plain(&response, horizon, participation);
+        let rows = RowFigures::new(response, &segments::plain(horizon), 0);
+        libm::log(squared * if mean { rows.mean() } else { rows.max() })
+    };
+    // What is remembered for longer than until the unit comes back costs more: rates begin around there.
+    let stretches = [1, 4].map(|times| horizon.min(participation.separation().saturating_mul(times)));
+    let descend = |stretch| {
+        let start = start(stretch, count.clamp(1, MAX_BUFFERS));
+        frozen(&near(&start, start.clone(), |y| (figure(y), slopes(y, figure)))).ok()
+    };
+    stretches.into_iter().filter_map(descend).collect()
+}
+
+/// A local minimum near a point, pulled a little to `start`.
+fn near(start: &[f64], point: Vec<f64>, objective: impl Fn(&[f64]) -> (f64, Vec<f64>)) -> Vec<f64> {
+    minimum(point, |y| {
+        let (mut value, mut gradient) = objective(y);
+        for ((gradient, y), start) in gradient.iter_mut().zip(y).zip(start) {
+            value += RIDGE * (y - start) * (y - start);
+            *gradient += 2.0 * RIDGE * (y - start);
+        }
+        (value, gradient)
+    })
+}
+
+/// The gradient of a function by central differences.
+fn slopes(y: &[f64], function: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+    let moved = |i: usize, by: f64| {
+        let mut at = y.to_vec();
+        at[i] += by;
+        function(&at)
+    };
+    (0..y.len()).map(|i| (moved(i, DIFFERENCE) - moved(i, -DIFFERENCE)) / (2.0 * DIFFERENCE)).collect()
 }
 
 /// Rates in equal ratios. They begin above `1 / T`: a pole and its inverse far below it would cancel, and stay there.

@@ -48,7 +48,7 @@ fn gram(mechanism: &dyn Mechanism) -> DMatrix<f64> {
     sums.transpose() * covariance.solve(&sums)
 }
 
-/// The largest `Σ G_st` over all patterns; where `G` has negative entries, over all signs of the vectors too.
+/// The largest `Σ G_st` over all patterns; where `G` has negative entries, over all signs of parallel vectors too.
 fn largest(gram: &DMatrix<f64>, participation: Participation) -> f64 {
     let steps = gram.nrows();
     let signed = gram.iter().any(|entry| *entry < -1e-9);
@@ -79,13 +79,150 @@ fn no_pattern_beats_the_figures() {
                 let participation = Participation::new(most, separation).unwrap();
                 let (ours, want) = (mechanism.participation_squared(participation), largest(&gram, participation));
                 let place = format!("{name} at {horizon}, {most} steps {separation} apart: {ours}, largest {want}");
-                println!("{place} {}", ours / want);
                 assert!(ours >= want * (1.0 - 1e-10), "{place}");
                 let several = most > 1 && ["honaker", "smooth", "path"].iter().any(|tree| name.starts_with(tree));
                 let exact = EXACT.iter().any(|exact| name.starts_with(exact)) && !several;
                 assert!(!exact || ours <= want * (1.0 + 1e-6), "{place}");
-                assert!(ours <= 3.0 * want, "{place}");
+                assert!(ours <= 3.25 * want, "{place}");
             }
         }
+    }
+}
+
+/// A unit in one step costs what exact accounting says, for long horizons too.
+#[test]
+fn single_steps_cost_the_exact_figure() {
+    for horizon in [1u64, 100, 1024, 1 << 14] {
+        for name in STREAMED {
+            let Some(mechanism) = build(name, horizon) else { continue };
+            let exact = mechanism.exact_l2_squared().unwrap_or(mechanism.column_norms().l2_squared);
+            // Of subtraction without its dense twin.
+            let exact = if name.starts_with("subtract") { mechanism.column_norms().l2_squared } else { exact };
+            for separation in [1, 7, u64::MAX] {
+                let ours = mechanism.participation_squared(Participation::new(1, separation).unwrap());
+                assert!(ours >= exact * (1.0 - 1e-12), "{name} at {horizon}: {ours} below {exact}");
+                assert!(ours <= exact * (1.0 + 1e-4), "{name} at {horizon}: {ours} above {exact}");
+            }
+        }
+    }
+}
+
+/// More participation costs more, more separation costs less, and what does not fit into the horizon costs nothing.
+#[test]
+fn figures_are_monotone() {
+    for horizon in [5, 100, 1000] {
+        for name in STREAMED {
+            let Some(mechanism) = build(name, horizon) else { continue };
+            let of = |most, separation| mechanism.participation_squared(Participation::new(most, separation).unwrap());
+            let slack = 1.0 + 1e-9;
+            for separation in [1, 2, 7, 50, 2000] {
+                let costs = [1, 2, 3, 10, 100, 5000, u64::MAX].map(|most| of(most, separation));
+                assert!(costs.windows(2).all(|pair| pair[0] <= pair[1] * slack), "{name} at {horizon}: {costs:?}");
+                assert!((of(horizon.div_ceil(separation), separation) / costs[6] - 1.0).abs() < 1e-9, "{name}");
+            }
+            for most in [2, 5, 100] {
+                let costs = [1, 2, 3, 10, 100, u64::MAX].map(|separation| of(most, separation));
+                assert!(costs.windows(2).all(|pair| pair[0] * slack >= pair[1]), "{name} at {horizon}: {costs:?}");
+                assert!((costs[5] / of(1, 1) - 1.0).abs() < 1e-9, "{name}: steps beyond the horizon");
+            }
+        }
+    }
+}
+
+/// The sum of the columns of the worst pattern, term by term.
+fn sum_of_columns(coefficients: &[f64], participation: Participation) -> f64 {
+    let horizon = coefficients.len();
+    let times = participation.within(horizon as u64) as usize;
+    let reach = |t: usize| (t / participation.separation() as usize + 1).min(times);
+    let entry =
+        |t: usize| (0..reach(t)).map(|j| coefficients[t - j * participation.separation() as usize]).sum::<f64>();
+    (0..horizon).map(|t| entry(t).powi(2)).sum()
+}
+
+/// Doubling, the closed forms of BLTs and of output noise, against the definition.
+#[test]
+fn sums_of_columns_at_longer_horizons() {
+    let horizon = 700;
+    let coefficients = |mechanism: &dyn Mechanism| {
+        let r = mechanism.dense().r;
+        (0..horizon as usize).map(|t| r.row(t)[0]).collect::<Vec<f64>>()
+    };
+    for name in ["sqrt", "banded-sqrt(bands=40)", "banded-inverse-sqrt(bands=40)", "blt", "blt(buffers=1)", "output"] {
+        let mechanism = build(name, horizon).unwrap();
+        let coefficients = coefficients(&*mechanism);
+        for (most, separation) in [(1, 1), (2, 699), (2, 700), (7, 100), (8, 100), (5, 31), (700, 1), (350, 2), (13, 3)]
+        {
+            let participation = Participation::new(most, separation).unwrap();
+            let (ours, want) =
+                (mechanism.participation_squared(participation), sum_of_columns(&coefficients, participation));
+            let ratio = ours / want;
+            assert!((1.0 - 1e-13..1.0 + 1e-9).contains(&ratio), "{name}, {most} steps {separation} apart: {ratio}");
+        }
+    }
+}
+
+/// After 2^16 steps of a pattern a BLT goes on by the limit of its echoes: above the definition, and near it.
+#[test]
+fn very_many_steps() {
+    let horizon = 1u64 << 18;
+    let blt = crate::mechanism::Blt::optimised(1 << 12, 3, false, false).unwrap().buffers();
+    let blt = crate::mechanism::Blt::new(horizon, false, blt).unwrap();
+    let unit = 1.0 / (1u64 << 62) as f64;
+    let (decays, echoes) = (blt.buffers().decays().to_vec(), blt.buffers().echoes().to_vec());
+    let mut modes: Vec<f64> = echoes.iter().map(|echo| *echo as f64 * unit).collect();
+    let mut coefficients = vec![1.0];
+    while coefficients.len() < horizon as usize {
+        coefficients.push(modes.iter().sum());
+        modes.iter_mut().zip(&decays).for_each(|(mode, decay)| *mode *= *decay as f64 * unit);
+    }
+    for (most, separation) in [(u64::MAX, 1), (u64::MAX, 2), (100_000, 1), (70_000, 3)] {
+        let participation = Participation::new(most, separation).unwrap();
+        let (ours, want) = (blt.participation_squared(participation), participation.of_toeplitz(&coefficients, 0));
+        assert!((1.0 - 1e-9..1.001).contains(&(ours / want)), "{most} steps {separation} apart: {ours}, {want}");
+    }
+}
+
+/// Distances that are not looked at count as the next smaller one.
+#[test]
+fn many_pairs() {
+    let gamma = |distance: u64| 1.0 / (1.0 + distance as f64).sqrt();
+    for (most, separation) in [(1, 5), (2, 5), (128, 1), (129, 1), (130, 1), (1025, 1), (5000, 3), (100_000, 7)] {
+        let participation = Participation::new(most, separation).unwrap();
+        let pair = |n: u64| if n == 0 { most as f64 } else { 2.0 * (most - n) as f64 * gamma(n * separation) };
+        let want: f64 = (0..most).map(pair).sum();
+        let ours = participation.of_pairs(1 << 20, gamma);
+        assert!(ours >= want && ours <= want * 1.01, "{most} steps: {ours}, {want}");
+        assert!(most > 2 * FINENESS || ours <= want * (1.0 + 1e-9), "{most} steps: {ours}, {want}");
+    }
+}
+
+/// Columns of one length: the closed forms of pairs against dense columns.
+#[test]
+fn pairs_of_normalized_columns() {
+    let horizon = 300;
+    for name in ["normalized-sqrt", "normalized-blt", "normalized-blt(buffers=1)"] {
+        let mechanism = build(name, horizon).unwrap();
+        let columns = mechanism.dense().r.transpose();
+        let product = |s: usize, t: usize| columns.row(s).iter().zip(columns.row(t)).map(|(a, b)| a * b).sum::<f64>();
+        for (most, separation) in [(1, 1), (2, 1), (2, 299), (3, 100), (30, 10), (300, 1)] {
+            let participation = Participation::new(most, separation).unwrap();
+            let steps = horizon as usize;
+            let gamma = |distance: u64| {
+                (distance as usize..steps).map(|t| product(t - distance as usize, t)).fold(0.0, f64::max)
+            };
+            let (ours, want) = (mechanism.participation_squared(participation), participation.of_pairs(horizon, gamma));
+            assert!((ours / want - 1.0).abs() < 1e-7, "{name}, {most} steps {separation} apart: {ours}, {want}");
+        }
+    }
+}
+
+#[test]
+fn participation_is_checked_and_written() {
+    let participation = Participation::new(4, 500).unwrap();
+    let text = serde_json::to_string(&participation).unwrap();
+    assert_eq!(text, r#"{"most":4,"separation":500}"#);
+    assert_eq!(serde_json::from_str::<Participation>(&text).unwrap(), participation);
+    for refused in [r#"{"most":0,"separation":1}"#, r#"{"most":1,"separation":0}"#, r#"{"most":1}"#] {
+        assert!(serde_json::from_str::<Participation>(refused).is_err(), "{refused}");
     }
 }

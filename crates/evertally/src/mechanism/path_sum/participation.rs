@@ -35,7 +35,7 @@ pub(super) fn squared(horizon: u64, weights: &[u16], participation: Participatio
     for level in 1..=height {
         let size = libm::exp2(f64::from(level));
         inside += size / 2.0 * variance(level - 1);
-        let (each, block) = pairs(1 << level, participation);
+        let (each, block) = pairs(1 << level, participation.within(horizon.min(1 << level)), participation);
         let blocks = libm::ceil(horizon as f64 / size);
         sum += (times * each).min(blocks * block) / (size * inside);
     }
@@ -46,10 +46,9 @@ pub(super) fn squared(horizon: u64, weights: &[u16], participation: Participatio
     rounded_up(sum, 1024)
 }
 
-/// `max F(c)/c` and `max F(c)` for blocks of `size` steps.
-fn pairs(size: u64, participation: Participation) -> (f64, f64) {
+/// `max F(c)/c` and `max F(c)` for blocks of `size` steps, `most` of them of the pattern.
+fn pairs(size: u64, most: u64, participation: Participation) -> (f64, f64) {
     let (half, separation) = (size as f64 / 2.0, participation.separation() as f64);
-    let most = participation.within(size);
     let of = |count: u64| {
         let (c, distances) = (count as f64, libm::floor((count as f64) * (count as f64) / 4.0));
         let sum = c * half - separation * distances;
@@ -64,4 +63,29 @@ fn pairs(size: u64, participation: Participation) -> (f64, f64) {
     let full = size as f64 / separation * half;
     let head_room = 1.0 + 4.0 / COUNTED as f64;
     (8.0 / 27.0 * full * half * head_room, 0.25 * full * full * head_room)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bound for very many steps in a block is above what is counted, and near it.
+    #[test]
+    fn many_steps_in_a_block() {
+        for (size, separation) in [(1u64 << 14, 1), (1 << 14, 2), (1 << 16, 3), (1 << 16, 5)] {
+            let participation = Participation::new(u64::MAX, separation).unwrap();
+            let most = participation.within(size);
+            assert!(most > COUNTED, "another branch");
+            let (each, block) = pairs(size, most, participation);
+            let (mut largest_each, mut largest) = (0.0f64, 0.0f64);
+            for count in 2..=most {
+                let distances = separation as f64 * ((count / 2) * (count - count / 2)) as f64;
+                let sum = count as f64 * size as f64 / 2.0 - distances;
+                let ordered = (1.0 - 1.0 / count as f64) * sum * sum;
+                (largest_each, largest) = (largest_each.max(ordered / count as f64), largest.max(ordered));
+            }
+            assert!(each >= largest_each && each < 1.01 * largest_each, "{size} {separation}: {each} {largest_each}");
+            assert!(block >= largest && block < 1.01 * largest, "{size} {separation}: {block} {largest}");
+        }
+    }
 }

@@ -9,6 +9,15 @@ use crate::{Error, Result};
 const ROUNDING: f64 = 1e-14;
 
 /// What the releases of a plan promise: `μ`-GDP, the strongest statement about Gaussian noise, and what follows from it.
+///
+/// ```
+/// use evertally::budget::{Budget, Rho};
+/// use evertally::vector::VectorRequest;
+/// let guarantee = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0).plan()?.guarantee();
+/// assert!((guarantee.mu() - 1.0).abs() < 1e-13 && guarantee.rho().get() == 0.5);
+/// assert_eq!(guarantee.epsilon_delta(), None);
+/// # Ok::<(), evertally::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VectorGuarantee {
     mu: f64,

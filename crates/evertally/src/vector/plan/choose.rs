@@ -10,13 +10,24 @@ use crate::{Error, Result};
 use std::sync::Arc;
 
 /// A mechanism with the noise it needs, and its error under a request.
+///
+/// ```
+/// use evertally::budget::{Budget, Rho};
+/// use evertally::vector::VectorRequest;
+/// let request = VectorRequest::new(64, Budget::Zcdp(Rho::new(0.5)?), 1.0);
+/// let request = VectorRequest { mechanism: Some("binary".parse()?), ..request };
+/// let binary = &request.candidates()?[0];
+/// assert!((binary.sensitivity - 7f64.sqrt()).abs() < 1e-12); // seven levels
+/// # Ok::<(), evertally::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct VectorCandidate {
     /// The factorization.
     pub mechanism: Arc<dyn Mechanism>,
     /// Its name, with every parameter.
     pub name: MechanismName,
-    /// How far one example moves the releases, for a norm of 1 and a variable of standard deviation 1: never too small.
+    /// How far one example that is added or removed moves the releases, in standard deviations of a variable, for a norm of 1 and
+    /// `σ = 1`: never too small.
     pub sensitivity: f64,
     /// Standard deviation of one variable.
     pub sigma: f64,
@@ -130,13 +141,12 @@ fn best(request: &VectorRequest, name: MechanismName) -> Result<Arc<dyn Mechanis
         MechanismName::Subtract(None) => (3..=64).map(|k| shared(DigitTree::subtractive(horizon, k))).collect(),
         MechanismName::Smooth(None) => {
             let total = request.participation.within(horizon);
-            let once = shape(request).exact();
-            let several = once.with_spread(Spread { total, per_step: 1 });
-            let column = shape(request).with_spread(Spread { total, per_step: 1 });
-            [once, several, column].iter().map(|shape| shared(Smooth::best(horizon, shape))).collect()
+            let several = shape(request).with_spread(Spread { total, per_step: 1 });
+            let shapes = if total == 1 { vec![several.exact()] } else { vec![shape(request).exact(), several] };
+            shapes.iter().map(|shape| shared(Smooth::best(horizon, shape))).collect()
         }
-        MechanismName::Blt(BufferChoice::Best) => buffered(request, false),
-        MechanismName::NormalizedBlt(BufferChoice::Best) => buffered(request, true),
+        MechanismName::Blt(BufferChoice::Best) => vec![buffered(request, false)],
+        MechanismName::NormalizedBlt(BufferChoice::Best) => vec![buffered(request, true)],
         _ => vec![name.build(horizon, &shape(request).exact())],
     };
     let mut best: Option<(f64, Arc<dyn Mechanism>)> = None;
@@ -154,19 +164,9 @@ fn shared<M: Mechanism + 'static>(mechanism: Result<M>) -> Result<Arc<dyn Mechan
     mechanism.map(|mechanism| Arc::new(mechanism) as _)
 }
 
-/// BLTs whose buffers are optimised for the whole horizon and, where examples come back, for the stretch until they do.
-fn buffered(request: &VectorRequest, normalized: bool) -> Vec<Result<Arc<dyn Mechanism>>> {
-    let (horizon, mean) = (request.horizon, request.objective == Objective::Mean);
-    let mut tried = vec![shared(Blt::best(horizon, normalized, mean))];
-    let mut stretch = request.participation.separation();
-    while request.participation.within(horizon) > 1 && stretch < horizon && tried.len() < 5 {
-        // A stretch may be too short for any buffers.
-        if let Ok(short) = Blt::best(stretch, normalized, mean) {
-            tried.push(shared(Blt::new(horizon, normalized, short.buffers())));
-        }
-        stretch = stretch.saturating_mul(4);
-    }
-    tried
+fn buffered(request: &VectorRequest, normalized: bool) -> Result<Arc<dyn Mechanism>> {
+    let mean = request.objective == Objective::Mean;
+    shared(Blt::best_for(request.horizon, normalized, mean, request.participation))
 }
 
 fn shape(request: &VectorRequest) -> NamedShape {
