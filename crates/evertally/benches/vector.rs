@@ -4,10 +4,12 @@
 //! 10^7 coordinates or of LEN. One thread, `f32`. A window of steps is run again and again; of every step the shortest time counts,
 //! and the mean over the window is shown. Normal variables are timed between the steps, piece by piece as a step draws them, but
 //! with no vector around them.
+//!
+//! Square roots do the work of many steps at once: they are run once over whole horizons, for vectors of 10^4 coordinates.
 
 use evertally::budget::{Budget, Rho};
 use evertally::noise::{SecretKey, TestSeed};
-use evertally::vector::{Memory, Path, Series, Tuning, VectorNoise, VectorPlan, VectorRequest};
+use evertally::vector::{Memory, Path, Real, Series, Tuning, VectorNoise, VectorPlan, VectorRequest};
 use evertally_kernels::{BlockName, Cipher, Normals};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -33,24 +35,38 @@ fn main() {
             }
         }
     }
+    println!(
+        "\n{:28} {:>10} {:>10} {:>8} {:>10} {:>8}",
+        "mechanism", "memory", "horizon", "step", "longest", "vectors"
+    );
+    for horizon in [1 << 10, 1 << 12, 1 << 14] {
+        for memory in [Memory::Keep, Memory::Recompute] {
+            whole::<f32>("sqrt", memory, Series::RunningSums, horizon);
+            whole::<f32>("normalized-sqrt", memory, Series::RunningSums, horizon);
+        }
+        whole::<f64>("sqrt", Memory::Keep, Series::Increments, horizon);
+    }
 }
 
 const MECHANISMS: [&str; 6] = ["binary", "smooth", "path-sum", "blt(buffers=4)", "input", "honaker-online"];
 
-fn plan(mechanism: &str, series: Series) -> evertally::Result<VectorPlan> {
-    // Input noise that is not kept is drawn from the first step on.
-    let horizon = if mechanism == "input" { 64 } else { HORIZON };
+fn plan(mechanism: &str, series: Series, horizon: u64) -> evertally::Result<VectorPlan> {
     let request = VectorRequest::new(horizon, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     VectorRequest { mechanism: Some(mechanism.parse()?), series, ..request }.plan()
 }
 
-fn row(mechanism: &str, memory: Memory, series: Series, len: usize, time: Duration) {
-    let plan = plan(mechanism, series).expect("a valid plan");
+fn noise<F: Real>(plan: &VectorPlan, memory: Memory, len: usize) -> VectorNoise<F> {
     let key = SecretKey::insecure_from_test_seed(TestSeed(1));
     let name = "bench".parse().expect("a valid name");
     let tuning = Tuning { threads: 1, memory, ..Tuning::default() };
-    let mut noise = VectorNoise::<f32>::new(&plan, &key, &name, 0..len as u64, tuning).expect("it streams");
-    let normals = Normals::new(Cipher::Aes128Ctr, &[7; 32], tuning.path);
+    VectorNoise::new(plan, &key, &name, 0..len as u64, tuning).expect("it streams")
+}
+
+fn row(mechanism: &str, memory: Memory, series: Series, len: usize, time: Duration) {
+    // Input noise that is not kept is drawn from the first step on.
+    let plan = plan(mechanism, series, if mechanism == "input" { 64 } else { HORIZON }).expect("a valid plan");
+    let mut noise = noise::<f32>(&plan, memory, len);
+    let normals = Normals::new(Cipher::Aes128Ctr, &[7; 32], Path::best());
     let mut out = vec![0.0f32; len];
     let (mut drawn, mut steps) = (f64::INFINITY, vec![f64::INFINITY; WINDOW]);
     let (begin, mut rounds) = (Instant::now(), 0);
@@ -74,6 +90,25 @@ fn row(mechanism: &str, memory: Memory, series: Series, len: usize, time: Durati
         drawn,
         steps.iter().sum::<f64>() / WINDOW as f64,
         noise.memory_bytes() / (4 * len)
+    );
+}
+
+/// All steps of a horizon, in the mean, and the longest of them: the one that a release waits for.
+fn whole<F: Real>(mechanism: &str, memory: Memory, series: Series, horizon: u64) {
+    let len = 10_000;
+    let plan = plan(mechanism, series, horizon).expect("a valid plan");
+    let mut noise = noise::<F>(&plan, memory, len);
+    let mut out = vec![F::default(); len];
+    let mut step = || per_coordinate(len, || noise.next_into(&mut out).expect("within the horizon"));
+    let steps: Vec<f64> = (0..horizon).map(|_| step()).collect();
+    println!(
+        "{:28} {:>10} {:>10} {:>8.2} {:>7.0} ms {:>8}",
+        format!("{mechanism} {} f{}", series_name(series), F::BITS),
+        format!("{memory:?}"),
+        horizon,
+        steps.iter().sum::<f64>() / horizon as f64,
+        steps.iter().fold(0.0, |most: f64, step| most.max(*step)) * len as f64 / 1e6,
+        noise.memory_bytes() / (size_of::<F>() * len)
     );
 }
 

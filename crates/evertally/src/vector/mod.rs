@@ -9,7 +9,8 @@
 //! A [`VectorPlan`] says how much noise there is and what it promises; [`VectorNoise`] draws it.
 //!
 //! A step is a short program over vectors, made from mechanism and step and run piece by piece so that buffers are
-//! touched once.
+//! touched once. The noise of square roots is a convolution of all innovations so far: it is computed for many steps at once, by
+//! Fourier transforms, and a step's program begins with its row.
 //!
 //! **The same bytes** come out on every processor, for any number of threads, any cutting of the coordinates among workers, after
 //! any resumption, and whether partial sums are kept or computed again ([`Memory`]): all of them run the same

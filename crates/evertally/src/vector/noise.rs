@@ -49,7 +49,9 @@ const MOST_COORDINATES: u64 = 1 << 56;
 /// ```
 ///
 /// **Cost.** Trees and `input` take one or two normal variables a coordinate and step, and one pass over a buffer or two; the
-/// longer the vector, the more they are bound by memory.
+/// longer the vector, the more they are bound by memory. `sqrt` and `normalized-sqrt` do the work of many steps at once, which
+/// the first of them waits for, and hold the noise of all of them, [`Memory`](super::Memory) says how many; `O(√T)` numbers for a
+/// coordinate at least.
 pub struct VectorNoise<F> {
     schedule: Box<dyn Schedule>,
     normals: Normals,
@@ -78,7 +80,8 @@ impl<F: Real> VectorNoise<F> {
     /// The noise of the coordinates in a range, before the first step.
     ///
     /// # Errors
-    /// If the range is empty or ends above 2^56, or the mechanism cannot be drawn step by step.
+    /// If the range is empty or ends above 2^56, the mechanism cannot be drawn step by step, or a square root's noise is too large
+    /// for the type or for memory.
     ///
     /// ```
     /// # use evertally::{budget::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};

@@ -35,8 +35,9 @@ pub struct VectorCandidate {
     pub max_std: f64,
     /// Root of the mean variance of the running sums, per coordinate.
     pub mean_std: f64,
-    /// Whether a step needs no more than 64 vectors of memory or of fresh noise, whatever the horizon. Square roots need as many as
-    /// there are steps, banded ones as many as bands. Only mechanisms that stream lightly are chosen by default.
+    /// Whether a step needs no more than 64 vectors of memory or of fresh noise, whatever the horizon. Square roots hold the noise
+    /// of `2 √T` steps and more (see [`Memory`](crate::vector::Memory)), banded ones need as many vectors as bands. Only mechanisms
+    /// that stream lightly are chosen by default.
     pub streams_lightly: bool,
 }
 

@@ -1,4 +1,5 @@
 mod bytes;
+mod rows;
 mod states;
 mod symbolic;
 

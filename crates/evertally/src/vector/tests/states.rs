@@ -4,7 +4,7 @@ use super::*;
 use crate::vector::Real;
 
 /// The rest of the steps.
-fn rest<F: Real>(mut noise: VectorNoise<F>) -> Vec<u8> {
+pub(super) fn rest<F: Real>(mut noise: VectorNoise<F>) -> Vec<u8> {
     let mut bytes = vec![];
     while noise.step() < noise.horizon() {
         let mut out = vec![F::default(); noise.len()];
@@ -26,7 +26,7 @@ fn resumed<F: Real>(scheme: &Scheme, bytes: &[u8], memory: Memory) -> crate::Res
     VectorNoise::of(scheme, &key(), &name(), 5..22, single(memory))?.standing_at(bytes)
 }
 
-fn goes_on<F: Real>(scheme: &Scheme, step: u64) {
+pub(super) fn goes_on<F: Real>(scheme: &Scheme, step: u64) {
     for before in MEMORIES {
         let noise = after::<F>(scheme, step, before);
         let bytes = noise.checkpoint();
