@@ -3,35 +3,66 @@
 //!
 //! Times are medians over short rounds: other work on the machine moves the median little.
 
-use evertally_kernels::{BlockName, Cipher, Keystream, Path};
+use evertally_kernels::transform::{Transform, multiply_add};
+use evertally_kernels::{BlockName, Cipher, Keystream, Path, Real};
 use std::hint::black_box;
 use std::time::Instant;
 
 /// Words, or values, in a buffer: it stays in the first-level cache.
 const LENGTH: usize = 4096;
 
+/// Times a kernel with a name that treats so many items a call.
+type Row<'a> = dyn Fn(&str, usize, &mut dyn FnMut()) + 'a;
+
 fn main() {
     let part = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
     println!("{:24} {:>10} {:>10}", "kernel", "path", "ns/item");
     for path in Path::available() {
-        let row = |kernel: &str, call: &mut dyn FnMut()| {
+        let row = |kernel: &str, items: usize, call: &mut dyn FnMut()| {
             if kernel.contains(&part) {
-                println!("{kernel:24} {:>10} {:>10.3}", path.name(), nanoseconds(call) / LENGTH as f64);
+                println!("{kernel:24} {:>10} {:>10.3}", path.name(), nanoseconds(call) / items as f64);
             }
         };
         keystreams(path, &row);
+        transforms::<f32>(path, &row);
+        transforms::<f64>(path, &row);
     }
 }
 
 /// Per word of 32 bits.
-fn keystreams(path: Path, row: &dyn Fn(&str, &mut dyn FnMut())) {
+fn keystreams(path: Path, row: &Row) {
     for cipher in Cipher::ALL {
         let stream = Keystream::new(cipher, &[7; 32], path);
         let mut words = vec![0; LENGTH];
         let mut index = 0;
-        row(&format!("keystream {cipher}"), &mut || {
+        row(&format!("keystream {cipher}"), LENGTH, &mut || {
             stream.fill(BlockName { level: 0, index }, 0, black_box(&mut words));
             index += 1;
+        });
+    }
+}
+
+/// What noise in blocks of steps is made of, each per real number of a block.
+fn transforms<F: Real>(path: Path, row: &Row) {
+    for block in [64, 256, 2048] {
+        let transform = Transform::<F>::new(2 * block);
+        let stride = 2 * F::LANES;
+        let items = block * stride;
+        let mut rows = vec![F::of(0.25); items];
+        let mut spectrum = vec![F::of(0.25); transform.numbers()];
+        row(&format!("forward f{} {block}", F::BITS), items, &mut || {
+            transform.forward_padded(path, black_box(&rows), stride, &mut spectrum);
+        });
+        let spectra = vec![spectrum.clone(); 4];
+        let spectra: Vec<&[F]> = spectra.iter().map(Vec::as_slice).collect();
+        let factors = vec![[F::of(0.1), F::of(0.2)]; 2 * block];
+        row(&format!("product f{} {block}", F::BITS), 4 * items, &mut || {
+            spectrum.fill(F::default());
+            multiply_add(path, black_box(&mut spectrum), &spectra, &[factors.as_slice(); 4]);
+        });
+        row(&format!("inverse f{} {block}", F::BITS), items, &mut || {
+            spectrum.fill(F::of(0.5));
+            transform.inverse_half(path, &mut spectrum, black_box(&mut rows), stride);
         });
     }
 }

@@ -4,6 +4,8 @@ use crate::{BlockName, Cipher, Keystream, Path, normals_f32, normals_f64};
 
 /// Words that are made at once: 8 KiB of them, which stay in the first cache beside the normals they become.
 const CHUNK: usize = 2048;
+/// The same for short slices, for which memory of that size would take longer to clear than to use.
+const SHORT: usize = 256;
 /// Words of a group, inside of which a cipher has its own order.
 const GROUP: u64 = 256;
 /// Blocks of ChaCha in a group: the lanes of its rows.
@@ -47,8 +49,16 @@ impl Normals {
     /// # Panics
     /// If the node's level is 128 or more, or a coordinate 2^56 or more.
     pub fn fill_f32(&self, node: BlockName, first: u64, out: &mut [f32]) {
-        let mut words = [0; CHUNK];
-        self.in_chunks(first, out, CHUNK as u64, |first, out| {
+        if out.len() <= SHORT {
+            self.fill_f32_by::<SHORT>(node, first, out);
+        } else {
+            self.fill_f32_by::<CHUNK>(node, first, out);
+        }
+    }
+
+    fn fill_f32_by<const WORDS: usize>(&self, node: BlockName, first: u64, out: &mut [f32]) {
+        let mut words = [0; WORDS];
+        self.in_chunks(first, out, WORDS as u64, |first, out| {
             let words = &mut words[..out.len()];
             self.keystream.fill(node, first, words);
             normals_f32(self.path(), words, out, &mut |i| self.keystream.tail(node, first + i as u64));
@@ -60,8 +70,16 @@ impl Normals {
     /// # Panics
     /// If the node's level is 128 or more, or a coordinate 2^56 or more.
     pub fn fill_f64(&self, node: BlockName, first: u64, out: &mut [f64]) {
-        let (mut words, mut pairs) = ([0; CHUNK], [0; CHUNK / 2]);
-        self.in_chunks(first, out, CHUNK as u64 / 2, |first, out| {
+        if out.len() <= SHORT / 2 {
+            self.fill_f64_by::<SHORT, { SHORT / 2 }>(node, first, out);
+        } else {
+            self.fill_f64_by::<CHUNK, { CHUNK / 2 }>(node, first, out);
+        }
+    }
+
+    fn fill_f64_by<const WORDS: usize, const PAIRS: usize>(&self, node: BlockName, first: u64, out: &mut [f64]) {
+        let (mut words, mut pairs) = ([0; WORDS], [0; PAIRS]);
+        self.in_chunks(first, out, PAIRS as u64, |first, out| {
             // Whole groups of words, so that pairs are complete.
             let start = 2 * first / GROUP * GROUP;
             let end = (2 * (first + out.len() as u64)).next_multiple_of(GROUP);

@@ -161,4 +161,9 @@ fn bytes_are_frozen() {
     assert_eq!(found, FROZEN, "{found:#X?}");
 }
 
-const FROZEN: [[u64; 2]; 4] = [[0; 2]; 4];
+const FROZEN: [[u64; 2]; 4] = [
+    [0x0F98_E4D2_9B85_8722, 0xAD99_340C_CDA1_3660],
+    [0xF1F5_EBC0_36E5_9EA5, 0xBD1A_DD61_7B89_6753],
+    [0xE0B2_6BF8_16FA_D01F, 0x98E7_E86E_4174_9BF5],
+    [0x0E84_670D_CFF0_2F01, 0xD32B_8999_B28F_07B4],
+];
