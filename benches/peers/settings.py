@@ -20,7 +20,8 @@ SCALAR = [("python_binary", ""), ("numpy_trees", "binary"), ("numpy_trees", "smo
 FIGURE5 = [
     ("numpy_trees", "binary"),
     ("numpy_trees", "smooth"),
-    ("torch_tree", ""),
+    ("torch_tree", "binary"),
+    ("torch_tree", "smooth"),
     ("scipy_sqrt", "matmul"),
     ("scipy_sqrt", "fft"),
     ("scipy_sqrt", "blocks"),
@@ -30,7 +31,8 @@ FIGURE5 = [
 ]
 WIDE = [
     ("numpy_trees", "smooth"),
-    ("torch_tree", ""),
+    ("torch_tree", "binary"),
+    ("torch_tree", "smooth"),
     ("torch_blt", ""),
     ("jax_privacy_blt", ""),
     ("evertally_vector", "input"),
@@ -51,6 +53,6 @@ def cases(quick: bool) -> Iterator[Case]:
     for horizon in [1 << 11] if quick else [1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14]:
         for peer, variant in FIGURE5:
             yield Case("figure5", peer, variant, horizon, coordinates=10_000, steps=horizon)
-    for coordinates, steps in [(1_000_000, 16)] if quick else [(1_000_000, 128), (10_000_000, 32)]:
+    for coordinates, steps in [(1_000_000, 16)] if quick else [(1_000_000, 64), (10_000_000, 16)]:
         for peer, variant in WIDE:
             yield Case("wide", peer, variant, horizon=2048, coordinates=coordinates, steps=steps)

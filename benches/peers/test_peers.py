@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from peer.trees import binary_steps, next_with_equal_ones, smooth_height, smooth_steps  # noqa: E402
+from peer.trees import STEPS, binary_steps, next_with_equal_ones, smooth_height, smooth_steps  # noqa: E402
 
 COORDINATES = 400_000
 TOLERANCE = 0.015
@@ -69,20 +69,21 @@ def stack_of(stream, out) -> np.ndarray:
 
 @pytest.mark.parametrize("tree", ["binary", "smooth"])
 def test_numpy_tree_covariance(tree):
-    from peer.numpy_trees import SIGMA, STEPS, running_noise
+    from peer.numpy_trees import SIGMA, running_noise
 
     out = np.zeros(COORDINATES, dtype=np.float32)
     noise = stack_of(running_noise(tree, 12, out, np.random.default_rng(1)), out)
     assert_covariance(noise, dense_rows(STEPS[tree], 12), float(SIGMA))
 
 
-def test_torch_tree_covariance():
+@pytest.mark.parametrize("tree", ["binary", "smooth"])
+def test_torch_tree_covariance(tree):
     torch = pytest.importorskip("torch")
     from peer.torch_tree import SIGMA, running_noise
 
     out = torch.zeros(COORDINATES)
-    noise = stack_of(running_noise(12, out, torch.Generator().manual_seed(1)), out)
-    assert_covariance(noise, dense_rows(binary_steps, 12), SIGMA)
+    noise = stack_of(running_noise(tree, 12, out, torch.Generator().manual_seed(1)), out)
+    assert_covariance(noise, dense_rows(STEPS[tree], 12), SIGMA)
 
 
 @pytest.mark.parametrize("way", ["matmul", "fft", "blocks"])

@@ -6,6 +6,7 @@ from case import Case, Work
 
 PACKAGES = ("mkl_random", "mkl")
 REPEATS = 50
+LABELS = {"SFMT19937": "SFMT", "PHILOX4X32X10": "Philox"}
 
 
 def prepare(case: Case) -> Work:
@@ -16,4 +17,4 @@ def prepare(case: Case) -> Work:
         for _ in range(REPEATS):
             state.standard_normal(case.coordinates, method=method)
 
-    return Work(f"mkl_random {brng} {method} (f64)", one_round, REPEATS * case.coordinates)
+    return Work(f"mkl_random {LABELS[brng]} (f64)", one_round, REPEATS * case.coordinates)

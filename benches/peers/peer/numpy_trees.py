@@ -1,7 +1,7 @@
 """The binary and the smooth binary mechanism with NumPy, for one coordinate or many.
 
-Written from the paper (see `trees.py`): the stack of live nodes holds one vector a node, vectors of nodes that leave are
-drawn anew for nodes that enter, and the noise is kept as a running sum (or, in the wide setting, added to the gradient as
+Written from the paper (see `trees.py`): the stack of live nodes holds one vector a node, all allocated at the beginning for
+as many nodes as the horizon will need; vectors of nodes that leave are drawn anew for nodes that enter; and the noise is kept as a running sum (or, in the wide setting, added to the gradient as
 an increment, which needs no running sum).
 """
 
@@ -10,10 +10,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from case import Case, Work
-from peer.trees import binary_steps, smooth_steps
+from peer.trees import STEPS, most_live
 
 PACKAGES = ("numpy",)
-STEPS = {"binary": binary_steps, "smooth": smooth_steps}
 LABELS = {"binary": "NumPy, binary tree", "smooth": "NumPy, smooth binary"}
 SIGMA = np.float32(1.5)
 
@@ -21,14 +20,14 @@ SIGMA = np.float32(1.5)
 def running_noise(tree: str, horizon: int, out: np.ndarray, rng: np.random.Generator) -> Iterator[None]:
     """Each step leaves its noise in `out`, which must start as zeros and is only read in between."""
     live: list[np.ndarray] = []
-    free: list[np.ndarray] = []
+    free = [np.full_like(out, 0) for _ in range(most_live(STEPS[tree](horizon)))]
     for leaving, entering in STEPS[tree](horizon):
         for _ in range(leaving):
             node = live.pop()
             out -= node
             free.append(node)
         for _ in range(entering):
-            node = free.pop() if free else np.empty_like(out)
+            node = free.pop()
             rng.standard_normal(dtype=out.dtype, out=node)
             node *= SIGMA
             out += node

@@ -15,6 +15,15 @@ def binary_steps(horizon: int) -> Iterator[tuple[int, int]]:
         yield (step & -step).bit_length() - 1, 1
 
 
+def most_live(steps: Iterator[tuple[int, int]]) -> int:
+    """The largest number of nodes held at once."""
+    live = most = 0
+    for leaving, entering in steps:
+        live += entering - leaving
+        most = max(most, live)
+    return most
+
+
 def smooth_height(horizon: int) -> int:
     """The least even height whose balanced leaves suffice (Andersson and Pagh, section 3.2)."""
     height = 2
@@ -38,6 +47,9 @@ def smooth_steps(horizon: int) -> Iterator[tuple[int, int]]:
         yield (entering if held else 0), entering
         held = ones
         leaf = after
+
+
+STEPS = {"binary": binary_steps, "smooth": smooth_steps}
 
 
 def next_with_equal_ones(number: int) -> int:
