@@ -63,7 +63,9 @@ def last_of(rows: list[dict], label: str) -> dict:
 
 def draw(results: dict[str, list[dict]], headings: dict[str, str], folder: Path) -> None:
     """Writes benchmarks.svg and benchmarks.png."""
-    plt.rcParams.update({"svg.hashsalt": "evertally", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    plt.rcParams.update(
+        {"svg.hashsalt": "evertally", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+    )
     largest = max((row["coordinates"] for row in results["wide"]), default=0)
     wide = [row for row in results["wide"] if row["coordinates"] == largest]
     plots = {

@@ -1,9 +1,9 @@
 """Measures one case in this process and prints one line of JSON. Started by `run.py`, one process a case.
 
-Time: one warm-up round (the first touch of memory, compilation), then rounds until there are enough or the time is used
-up; the median counts. It is the process's own time on its core, which neighbours on a busy machine disturb least; wall time
-is kept beside it. Memory: the highest resident size in the timed rounds, less the resident size after the peer's imports,
-so that a library is not charged for its own code, nor for what it needed to compile.
+Time: one warm-up round (the first touch of memory, compilation), then rounds until there are enough or the time is
+used up; the median counts. It is the process's own time on its core, which neighbours on a busy machine disturb
+least; wall time is kept beside it. Memory: the highest resident size in the timed rounds, less the resident size
+after the peer's imports, so that a library is not charged for its own code, nor for what it needed to compile.
 """
 
 from __future__ import annotations

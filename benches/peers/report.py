@@ -79,16 +79,18 @@ def grid_table(rows: list[dict], column: str, head: str) -> list[str]:
 
 def notes(report: dict) -> list[str]:
     versions = {name: version for row in report["results"] for name, version in row.get("versions", {}).items()}
-    shown = ", ".join(f"{name} {version}" for name, version in sorted(versions.items(), key=lambda pair: pair[0].lower()))
+    shown = ", ".join(
+        f"{name} {version}" for name, version in sorted(versions.items(), key=lambda pair: pair[0].lower())
+    )
     busy = [row for row in report["results"] if "wall_ns" in row and row["wall_ns"] > 1.1 * row["ns"]]
     lines = [
-        f"{report['processor']}, one core; Python {report['python']}, {shown}; {report['date']}. Times are medians of rounds, "
-        "memory is the peak beyond the imported libraries."
+        f"{report['processor']}, one core; Python {report['python']}, {shown}; {report['date']}. Times are medians of "
+        "rounds, memory is the peak beyond the imported libraries."
     ]
     if busy:
         lines.append(
-            f"**Preliminary**: the core was shared in {len(busy)} of {len(report['results'])} measurements, so these times "
-            "are too long by what that costs in caches and memory bandwidth."
+            f"**Preliminary**: the core was shared in {len(busy)} of {len(report['results'])} measurements, so these "
+            "times are too long by what that costs in caches and memory bandwidth."
         )
     reasons: dict[str, dict[str, None]] = {}
     for row in report["results"]:

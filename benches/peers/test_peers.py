@@ -1,7 +1,9 @@
-"""The peers make the noise that they claim: variances and covariances against the mathematics. Run: pytest benches/peers
+"""The peers make the noise that they claim: variances and covariances against the mathematics. Run: pytest
+benches/peers
 
-Statistical checks use fixed seeds and 400,000 coordinates. A sample variance is then off by a factor 1 ± 0.0023 in standard
-deviation; the tolerance of 0.015 is over six of them, and covariances are held to the same share of the variances.
+Statistical checks use fixed seeds and 400,000 coordinates. A sample variance is then off by a factor 1 ± 0.0023 in
+standard deviation; the tolerance of 0.015 is over six of them, and covariances are held to the same share of the
+variances.
 """
 
 import sys

@@ -21,7 +21,9 @@ STYLES = {
 
 def draw(rows: list[dict], settings, mechanisms: dict[str, str], epsilons, folder: Path) -> None:
     """One panel for each setting, the median with the quartiles; writes accuracy.svg and accuracy.png."""
-    plt.rcParams.update({"svg.hashsalt": "evertally", "font.size": 10, "axes.spines.top": False, "axes.spines.right": False})
+    plt.rcParams.update(
+        {"svg.hashsalt": "evertally", "font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
+    )
     figure, panels = plt.subplots(1, len(settings), figsize=(12, 4.2), sharey=True, layout="constrained")
     for panel, setting in zip(panels, settings):
         mine = [row for row in rows if row["setting"] == setting.name]

@@ -35,7 +35,8 @@ ARITIES = (3, 5, 7, 9)  # of which the tree with subtraction takes the one with 
 
 @dataclass(frozen=True)
 class Setting:
-    """How the pictures are gone through. Chosen once for all kinds of noise, by looking at accuracies: see README.md."""
+    """How the pictures are gone through. Chosen once for all kinds of noise, by looking at accuracies: see
+    README.md."""
 
     name: str
     epochs: int

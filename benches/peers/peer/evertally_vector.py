@@ -1,4 +1,5 @@
-"""This project: `VectorNoise` of the Python package. The variant is the mechanism, with `:keep` or `:recompute` for memory."""
+"""This project: `VectorNoise` of the Python package. The variant is the mechanism, with `:keep` or `:recompute` for
+memory."""
 
 import evertally as et
 import numpy as np

@@ -1,8 +1,9 @@
 """The binary and the smooth binary mechanism with NumPy, for one coordinate or many.
 
-Written from the paper (see `trees.py`): the stack of live nodes holds one vector a node, all allocated at the beginning for
-as many nodes as the horizon will need; vectors of nodes that leave are drawn anew for nodes that enter; and the noise is kept as a running sum (or, in the wide setting, added to the gradient as
-an increment, which needs no running sum).
+Written from the paper (see `trees.py`): the stack of live nodes holds one vector a node, all allocated at the
+beginning for as many nodes as the horizon will need; vectors of nodes that leave are drawn anew for nodes that
+enter; and the noise is kept as a running sum (or, in the wide setting, added to the gradient as an increment, which
+needs no running sum).
 """
 
 from collections.abc import Iterator

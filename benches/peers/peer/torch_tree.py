@@ -1,4 +1,5 @@
-"""The binary tree of DP-FTRL with PyTorch, the standard version without completion of the tree; and the smooth binary one."""
+"""The binary tree of DP-FTRL with PyTorch, the standard version without completion of the tree; and the smooth
+binary one."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Private training with JAX: correlated noise as an Optax gradient transformation.
+"""Private training with JAX: correlated noise as a gradient transformation for Optax.
 
     plan = et.vector_plan(steps, norm=1.0, epsilon=4.0, delta=1e-6, mechanism="smooth", series="increments")
     optimizer = optax.chain(
@@ -12,22 +12,26 @@
 
 What the caller has to see to is said in `evertally.torch`: participations, separation, a declared batch size.
 
-**The noise is a pure function of the step.** The transformation's state is the number of steps taken and nothing else; the
-noise comes from a callback to the host, which is asked for "the noise of step t". So the transformation may be compiled,
-scanned, donated, rematerialized or run twice, and its state may be saved and restored like any array: the same step
-always gets the same bytes, and asking twice spends nothing. The host keeps its place in the stream:
+**The noise is a pure function of the step.** The transformation's state is the number of steps taken and nothing
+else; the noise comes from a callback to the host, which is asked for "the noise of step t". So the transformation
+may be compiled, scanned, donated, rematerialized or run twice, and its state may be saved and restored like any
+array: the same step always gets the same bytes, and asking twice spends nothing. The host keeps its place in the
+stream:
 
 - the next step is made as usual; the step it made last is handed out again (one vector is kept for this);
 - a later step is reached by making those in between and leaving them, at the cost of these steps. Start a resumed
   process with `checkpoint=` to save it that;
-- an earlier step, after a restored state, is reached from the beginning again, or from `checkpoint=` if that is before it.
+- an earlier step, after a restored state, is reached from the beginning again, or from `checkpoint=` if that is
+  before it.
 
-**Under `vmap`** models of a batch would share one noise, whose difference shows the exact difference of their data. That is
-refused: give each model a transformation with a name of its own. Differentiating through the noise is refused by JAX.
+**Under `vmap`** models of a batch would share one noise, whose difference shows the exact difference of their data.
+That is refused: give each model a transformation with a name of its own. Differentiating through the noise is
+refused by JAX.
 
-**Devices.** The noise is made on the host's CPU as one float32 vector over all leaves, in the order of `jax.tree.leaves`, and
-then moved to the device. One process must see all of the gradient; with sharded gradients JAX gathers the callback's
-result on one device. Leaves of another type get the sum of gradient and noise rounded to their type.
+**Devices.** The noise is made on the host's CPU as one float32 vector over all leaves, in the order of
+`jax.tree.leaves`, and then moved to the device. One process must see all of the gradient; gradients that
+are sharded over devices were not tried. Leaves of another type get the sum of gradient and noise rounded to their
+type.
 """
 
 from __future__ import annotations
@@ -43,14 +47,13 @@ import numpy as np
 try:
     import jax
     import jax.numpy as jnp
-    import optax
 except ImportError as missing:
-    raise ImportError("evertally.jax needs JAX and Optax: pip install jax optax") from missing
+    raise ImportError("evertally.jax needs JAX: pip install jax") from missing
 
 __all__ = ["CorrelatedNoise", "NoiseState", "clip_and_sum", "correlated_noise"]
 
-# Squares are summed in blocks of this many, and the sums of blocks again, so that the relative error of a float32 sum is at
-# most 63·2⁻²⁴ a level whatever order the compiler takes: below 2·10⁻⁵ for up to 2³⁰ coordinates in five levels.
+# Squares are summed in blocks of this many, and the sums of blocks again, so that the relative error of a float32 sum
+# is at most 63·2⁻²⁴ a level whatever order the compiler takes: below 2·10⁻⁵ for up to 2³⁰ coordinates in five levels.
 BLOCK = 64
 # Half that error in a norm, and the rounding of the clipped coordinates, stay below 2⁻¹⁵.
 SHRINK = 1.0 - 2.0**-15
@@ -63,7 +66,8 @@ class NoiseState(NamedTuple):
 
 
 class CorrelatedNoise(NamedTuple):
-    """An Optax gradient transformation, with access to its noise on the host."""
+    """A gradient transformation (Optax needs no more than `init` and `update`), with access to its noise on the
+    host."""
 
     init: Callable[[Any], NoiseState]
     update: Callable[..., tuple[Any, NoiseState]]
@@ -81,8 +85,8 @@ def correlated_noise(
 ) -> CorrelatedNoise:
     """Adds the increment of the plan's noise to sums of clipped gradients, one step of its horizon for each update.
 
-    Chain it before anything else that changes gradients. `checkpoint` is what `checkpoint()` gave in an earlier process; it
-    must be of this plan, key and name, and only saves time. A step beyond the horizon raises an error.
+    Chain it before anything else that changes gradients. `checkpoint` is what `checkpoint()` gave in an earlier
+    process; it must be of this plan, key and name, and only saves time. A step beyond the horizon raises an error.
     """
     if plan.series != "increments":
         raise ValueError(f'the plan\'s series is "{plan.series}": gradients need series="increments"')
@@ -118,8 +122,8 @@ def _never_batched(host: _Host) -> Callable[..., list[jax.Array]]:
     @add.def_vmap
     def refuse(axis_size: int, in_batched: Any, *arguments: Any) -> Any:
         raise ValueError(
-            f"correlated_noise under vmap would give {axis_size} models the same noise, and their difference would show "
-            "their data: make one transformation for each, with a name of its own"
+            f"correlated_noise under vmap would give {axis_size} models the same noise, and their difference would "
+            "show their data: make one transformation for each, with a name of its own"
         )
 
     return add
@@ -173,8 +177,8 @@ class _Host:
 def clip_and_sum(per_example_grads: Any, norm: float) -> Any:
     """Clips each example's gradient over all leaves together to `norm` and sums over the examples.
 
-    Every leaf has the examples along its first axis. The sums are float32. An example whose gradient is not finite counts
-    as zero: it would make the sum, and the whole model, tell of it. Can be compiled.
+    Every leaf has the examples along its first axis. The sums are float32. An example whose gradient is not finite
+    counts as zero: it would make the sum, and the whole model, tell of it. Can be compiled.
     """
     leaves, tree = jax.tree.flatten(per_example_grads)
     examples = {leaf.shape[0] for leaf in leaves}

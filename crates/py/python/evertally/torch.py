@@ -7,18 +7,18 @@
         private.step()      # clip, sum, add noise, divide, optimizer.step()
         private.zero_grad()
 
-The gradient of a step is a vector over all parameters, one after the other in the optimizer's order. Each example's vector
-is clipped to the plan's norm, the vectors are summed, the increment of the plan's noise is added, and the result is
-divided by the expected batch size. Whatever the optimizer makes of it is post-processing, and as private as the plan
-says. With the plan's mechanism `input` this is DP-SGD without amplification; with the others it is DP-FTRL, also called
-DP-SGD with correlated noise (Kairouz and others 2021, Denisov and others 2022).
+The gradient of a step is a vector over all parameters, one after the other in the optimizer's order. Each example's
+vector is clipped to the plan's norm, the vectors are summed, the increment of the plan's noise is added, and the
+result is divided by the expected batch size. Whatever the optimizer makes of it is post-processing, and as private
+as the plan says. With the plan's mechanism `input` this is DP-SGD without amplification; with the others it is
+DP-FTRL, also called DP-SGD with correlated noise (Kairouz and others 2021, Denisov and others 2022).
 
 What only the caller can see to: that no example takes part in more steps than the plan's `participations`, nor sooner
 than its `separation`; that per-example gradients depend on one example each (no batch normalization); that the expected
 batch size is a declared number and not the size of a batch; that metrics and early stopping do not read private data.
 
-The noise is made on the CPU. Parameters there that are float32 get gradients that are views of one vector, with no copy.
-For others, the vector is copied to their device once a step.
+The noise is made on the CPU. Parameters there that are float32 get gradients that are views of one vector, with no
+copy. For others, the vector is copied to their device once a step.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def clip_and_sum(grad_samples: Sequence[torch.Tensor], norm: float) -> list[torc
     """
     examples = {len(tensor) for tensor in grad_samples}
     if len(examples) != 1:
-        raise ValueError(f"per-example gradients of one step have {sorted(examples)} examples: give all the same number")
+        raise ValueError(
+            f"per-example gradients of one step have {sorted(examples)} examples: give all the same number"
+        )
     if examples == {0}:
         return [torch.zeros(tensor.shape[1:], dtype=torch.float32, device=tensor.device) for tensor in grad_samples]
     rows = [tensor.reshape(len(tensor), -1) for tensor in grad_samples]
@@ -69,14 +71,14 @@ def clip_and_sum(grad_samples: Sequence[torch.Tensor], norm: float) -> list[torc
 class DPFTRL:
     """Wraps an optimizer so that its steps see only noisy sums of clipped per-example gradients.
 
-    The plan must be one of increments, and needs one step of its horizon for each `step()`. The coordinates of the noise
-    are the trainable parameters in the order of the optimizer's groups: keep model and optimizer as they are for the
-    whole run. Schedulers are given `optimizer`, the wrapped one.
+    The plan must be one of increments, and needs one step of its horizon for each `step()`. The coordinates of the
+    noise are the trainable parameters in the order of the optimizer's groups: keep model and optimizer as they are
+    for the whole run. Schedulers are given `optimizer`, the wrapped one.
 
-    `state_dict` holds the optimizer's state and the noise's. **Both are secret**: the state of some mechanisms is noise
-    that is still in use, and whoever has it can take it off the gradients. A resumed run continues bit for bit. The noise
-    of a step is always the same, so a run resumed from an older state must meet the same batches again: two different
-    batches under the same noise show their exact difference to whoever sees both results.
+    `state_dict` holds the optimizer's state and the noise's. **Both are secret**: the state of some mechanisms is
+    noise that is still in use, and whoever has it can take it off the gradients. A resumed run continues bit for
+    bit. The noise of a step is always the same, so a run resumed from an older state must meet the same batches
+    again: two different batches under the same noise show their exact difference to whoever sees both results.
     """
 
     def __init__(
@@ -103,9 +105,7 @@ class DPFTRL:
         sizes = [p.numel() for p in self._parameters]
         self._gradient = torch.zeros(sum(sizes), dtype=torch.float32)
         self._parts = self._gradient.split(sizes)
-        self.noise = evertally.VectorNoise(
-            *self._identity, coordinates=sum(sizes), dtype="float32", **self._options
-        )
+        self.noise = evertally.VectorNoise(*self._identity, coordinates=sum(sizes), dtype="float32", **self._options)
 
     @torch.no_grad()
     def step(self, clipped_sum: Iterable[torch.Tensor] | None = None) -> None:
@@ -116,6 +116,7 @@ class DPFTRL:
         parameter, clipping and summing is the caller's: each example's vector over all tensors must have at most the
         plan's norm. For an empty batch give zeros: the step must be taken, with its noise.
         """
+        self._refuse_other_gradients()
         self._gather(self._sum_of_samples() if clipped_sum is None else list(clipped_sum))
         self.noise.add_next(self._gradient.numpy())
         self._gradient.div_(self.expected_batch_size)
@@ -144,6 +145,16 @@ class DPFTRL:
         self.optimizer.load_state_dict(state["optimizer"])
         self.noise = noise
 
+    def _refuse_other_gradients(self) -> None:
+        """The optimizer would apply the exact gradient of a parameter that the noise does not cover."""
+        covered = {id(parameter) for parameter in self._parameters}
+        for parameter in (p for group in self.optimizer.param_groups for p in group["params"]):
+            if id(parameter) not in covered and (parameter.requires_grad or parameter.grad is not None):
+                raise ValueError(
+                    "the optimizer has a trainable parameter that was frozen or missing when DPFTRL was made: its "
+                    "gradient would get no noise. Freeze and add parameters before"
+                )
+
     def _shapes(self) -> list[list[int]]:
         return [list(parameter.shape) for parameter in self._parameters]
 
@@ -153,8 +164,8 @@ class DPFTRL:
         present = [sample for sample in samples if sample is not None]
         if not present:
             raise ValueError(
-                "no parameter has a grad_sample: compute per-example gradients (Opacus's GradSampleModule or torch.func) "
-                "before step(), or give clipped_sum"
+                "no parameter has a grad_sample: compute per-example gradients (Opacus's GradSampleModule or "
+                "torch.func) before step(), or give clipped_sum"
             )
         for parameter, sample in zip(self._parameters, samples):
             if sample is not None and sample.shape[1:] != parameter.shape:
@@ -168,7 +179,8 @@ class DPFTRL:
         return [None if sample is None else next(sums) for sample in samples]
 
     def _gather(self, sums: list[torch.Tensor | None]) -> None:
-        """Writes the sums into the one vector that noise is added to. Checks them all first: a step must not half happen."""
+        """Writes the sums into the one vector that noise is added to. Checks them all first: a step must not half
+        happen."""
         if len(sums) != len(self._parameters):
             raise ValueError(f"clipped_sum has {len(sums)} tensors for {len(self._parameters)} trainable parameters")
         for parameter, total in zip(self._parameters, sums):

@@ -1,4 +1,5 @@
-"""A stand-in for `VectorNoise` whose noise is easy to predict, so that the hooks are tested for what they do with it."""
+"""A stand-in for `VectorNoise` whose noise is easy to predict, so that the hooks are tested for what they do with
+it."""
 
 from __future__ import annotations
 

@@ -95,6 +95,12 @@ def test_vmap_is_refused(noise_type, plan):
         jax.vmap(lambda gradient: noise.update(gradient, NoiseState(jnp.int32(0)))[0])(jnp.zeros((2, 5)))
 
 
+def test_differentiating_is_refused(noise_type, plan):
+    noise = correlated_noise(plan, KEY, "run")
+    with pytest.raises(Exception, match="(?i)jvp|different"):
+        jax.grad(lambda gradient: noise.update(gradient, NoiseState(jnp.int32(0)))[0].sum())(jnp.zeros(5))
+
+
 def test_beyond_the_horizon_is_an_error(noise_type, plan):
     noise = correlated_noise(plan, KEY, "run")
     with pytest.raises(Exception, match="horizon"):

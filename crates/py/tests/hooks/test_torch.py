@@ -92,6 +92,22 @@ def test_frozen_parameters_take_no_coordinates(noise_type, plan):
     assert wrapped(network, plan).noise.coordinates == 4 + 12 + 3
 
 
+def test_parameters_without_noise_are_never_stepped(noise_type, plan):
+    network = model()
+    network[0].weight.requires_grad_(False)
+    private = wrapped(network, plan)
+    network[0].weight.requires_grad_(True)
+    set_samples(network, 1)
+    with pytest.raises(ValueError, match="no noise"):
+        private.step()
+    network[0].weight.requires_grad_(False)
+    private.step()
+    private.optimizer.add_param_group({"params": [torch.nn.Parameter(torch.zeros(2))]})
+    set_samples(network, 2)
+    with pytest.raises(ValueError, match="no noise"):
+        private.step()
+
+
 def test_lists_of_samples_are_joined(noise_type, plan):
     one, other = model(), model()
     for network in (one, other):
