@@ -7,14 +7,14 @@ import numpy as np
 from case import Case, Unavailable, Work
 
 PACKAGES = ("evertally", "numpy")
-KEY = bytes(range(32))
 LABELS = {"input": "evertally, independent noise"}
 
 
 def stream(case: Case, mechanism: str, memory: str, series: str):
     try:
         plan = et.vector_plan(case.horizon, norm=1.0, rho=0.5, mechanism=mechanism, series=series)
-        return et.VectorNoise(plan, KEY, "benchmark", coordinates=case.coordinates, threads=1, memory=memory)
+        key = et.SecretKey.insecure_from_test_seed(et.TestSeed(1))
+        return et.VectorNoise(plan, key, "benchmark", coordinates=case.coordinates, threads=1, memory=memory)
     except (ValueError, NotImplementedError) as refusal:
         raise Unavailable(f"evertally refuses {mechanism}: {refusal}") from refusal
 

@@ -1,9 +1,9 @@
 """The square root of the prefix-sum matrix (Henzinger, Upadhyay and Upadhyay) by SciPy's FFT.
 
 Not streaming: the noise of all steps is made at once, because every step needs all draws before it. `matmul` is what
-the paper's figure 5 used (it transforms length 2T - 1, which is slow where that has large prime factors; at T = 4096 it is a prime);
-`fft` is the same product by `fftconvolve`; `blocks` goes through few columns at a time, so that the transform stays
-in the cache, transforms the coefficients once, and needs memory for all steps for the result only.
+the paper's figure 5 used; it transforms length 2T - 1, which is slow where that has large prime factors (at T = 4096
+it is a prime). `fft` is the same product by `fftconvolve`. `blocks` goes through few columns at a time, so that the
+transform stays in the cache, transforms the coefficients once, and needs memory for all steps for the result only.
 """
 
 from pathlib import Path

@@ -19,10 +19,9 @@ array: the same step always gets the same bytes, and asking twice spends nothing
 stream:
 
 - the next step is made as usual; the step it made last is handed out again (one vector is kept for this);
-- a later step is reached by making those in between and leaving them, at the cost of these steps. Start a resumed
-  process with `checkpoint=` to save it that;
-- an earlier step, after a restored state, is reached from the beginning again, or from `checkpoint=` if that is
-  before it.
+- any other step, after a restored state, is sought out, which costs trees about as much as a step. The noise of BLTs
+  depends on all steps before: there those in between are made and left, and an earlier step is reached from the
+  beginning again. Start a resumed process with `checkpoint=`, and it begins there.
 
 **Under `vmap`** models of a batch would share one noise, whose difference shows the exact difference of their data.
 That is refused: give each model a transformation with a name of its own. Differentiating through the noise is
@@ -76,7 +75,7 @@ class CorrelatedNoise(NamedTuple):
 
 def correlated_noise(
     plan: evertally.VectorPlan,
-    key: bytes,
+    key: evertally.SecretKey,
     name: str,
     *,
     threads: int = 1,
@@ -132,7 +131,7 @@ def _never_batched(host: _Host) -> Callable[..., list[jax.Array]]:
 class _Host:
     """The noise stream on the host; gives the noise of any step. Callbacks may come from several threads."""
 
-    def __init__(self, plan: Any, key: bytes, name: str, options: dict, checkpoint: bytes | None) -> None:
+    def __init__(self, plan: Any, key: evertally.SecretKey, name: str, options: dict, checkpoint: bytes | None) -> None:
         self._identity = (plan, key, name)
         self._options = options
         self._checkpoint = checkpoint
@@ -144,17 +143,15 @@ class _Host:
         """Noise, of so many coordinates, of the update after `step` earlier ones."""
         wanted = int(step) + 1
         with self._lock:
-            if self._noise is not None and self._noise.step == wanted and self._last is not None:
-                return self._last
-            if self._noise is None or self._noise.step >= wanted:
-                self._noise = self._start_before(wanted, size)
-            self._last = None
-            out = np.empty(size, dtype=np.float32)
-            while self._noise.step < wanted:
-                self._noise.next_into(out)
-            out.flags.writeable = False
-            self._last = out
-            return out
+            if self._last is None or self._noise.step != wanted:
+                self._last = None  # it is wrong as soon as the stream moves, even if that fails
+                out = np.empty(size, dtype=np.float32)
+                self._move_before(wanted, size)
+                while self._noise.step < wanted:
+                    self._noise.next_into(out)
+                out.flags.writeable = False
+                self._last = out
+            return self._last
 
     def checkpoint(self) -> bytes:
         """State of the stream after the last step that was made, for a later process."""
@@ -163,14 +160,28 @@ class _Host:
                 raise ValueError("no step was taken yet: there is nothing to save")
             return self._noise.checkpoint()
 
-    def _start_before(self, wanted: int, size: int) -> Any:
-        """The stream at a step before the wanted one: the checkpoint if it will do, else the beginning."""
-        if self._checkpoint is not None:
-            resumed = evertally.VectorNoise.resume(*self._identity, self._checkpoint, **self._options)
-            if resumed.coordinates != size:
-                raise ValueError(f"the checkpoint is of {resumed.coordinates} coordinates, the gradient has {size}")
-            if resumed.step < wanted:
-                return resumed
+    def _move_before(self, wanted: int, size: int) -> None:
+        """Makes the stream stand before a step: just before it if it can seek or need not, else somewhere earlier."""
+        if self._noise is None:
+            self._noise = self._start(size)
+        if self._noise.step == wanted - 1:
+            return
+        try:
+            self._noise.seek(wanted - 1)
+        except ValueError:  # a mechanism whose noise depends on all steps before
+            if self._noise.step >= wanted:
+                self._noise = self._start(size)
+            if self._noise.step >= wanted:
+                self._noise = self._new(size)
+
+    def _start(self, size: int) -> Any:
+        if self._checkpoint is None:
+            return self._new(size)
+        return evertally.VectorNoise.resume(
+            *self._identity, self._checkpoint, coordinates=size, dtype="float32", **self._options
+        )
+
+    def _new(self, size: int) -> Any:
         return evertally.VectorNoise(*self._identity, coordinates=size, dtype="float32", **self._options)
 
 

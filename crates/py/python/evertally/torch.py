@@ -85,7 +85,7 @@ class DPFTRL:
         self,
         optimizer: torch.optim.Optimizer,
         plan: evertally.VectorPlan,
-        key: bytes,
+        key: evertally.SecretKey,
         name: str,
         *,
         expected_batch_size: float,
@@ -100,12 +100,12 @@ class DPFTRL:
         self.plan = plan
         self.expected_batch_size = expected_batch_size
         self._identity = (plan, key, name)
-        self._options = {"threads": threads, "memory": memory}
         self._parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
         sizes = [p.numel() for p in self._parameters]
         self._gradient = torch.zeros(sum(sizes), dtype=torch.float32)
         self._parts = self._gradient.split(sizes)
-        self.noise = evertally.VectorNoise(*self._identity, coordinates=sum(sizes), dtype="float32", **self._options)
+        self._options = {"coordinates": sum(sizes), "dtype": "float32", "threads": threads, "memory": memory}
+        self.noise = evertally.VectorNoise(*self._identity, **self._options)
 
     @torch.no_grad()
     def step(self, clipped_sum: Iterable[torch.Tensor] | None = None) -> None:

@@ -29,6 +29,7 @@ class PredictableNoise:
     """Noise of step t = normals of a generator seeded by (key, t). Counts how many steps were ever computed."""
 
     computed = 0
+    seekable = False
 
     def __init__(self, plan, key, name, coordinates, dtype="float32", threads=1, memory="keep"):
         self.plan, self.key, self.coordinates, self.dtype, self.step = plan, key, coordinates, dtype, 0
@@ -54,10 +55,17 @@ class PredictableNoise:
     def checkpoint(self) -> bytes:
         return json.dumps([self.step, self.coordinates]).encode()
 
+    def seek(self, step: int) -> None:
+        if not self.seekable or step > self.plan.horizon:
+            raise ValueError("it cannot be sought")
+        self.step = step
+
     @classmethod
-    def resume(cls, plan, key, name, state, threads=1, memory="keep"):
-        step, coordinates = json.loads(state)
-        noise = cls(plan, key, name, coordinates)
+    def resume(cls, plan, key, name, state, coordinates, dtype="float32", threads=1, memory="keep"):
+        step, size = json.loads(state)
+        if size != coordinates:
+            raise ValueError("the checkpoint is of other coordinates")
+        noise = cls(plan, key, name, coordinates, dtype)
         noise.step = step
         return noise
 
@@ -67,6 +75,7 @@ def noise_type(monkeypatch):
     """The stand-in, in the place of the real class."""
     monkeypatch.setattr(evertally, "VectorNoise", PredictableNoise, raising=False)
     monkeypatch.setattr(PredictableNoise, "computed", 0)
+    monkeypatch.setattr(PredictableNoise, "seekable", False)
     return PredictableNoise
 
 
