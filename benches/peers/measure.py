@@ -1,9 +1,10 @@
 """Measures one case in this process and prints one line of JSON. Started by `run.py`, one process a case.
 
-Time: one warm-up round (the first touch of memory, compilation), then rounds until there are enough or the time is
-used up; the median counts. It is the process's own time on its core, which neighbours on a busy machine disturb
-least; wall time is kept beside it. Memory: the highest resident size in the timed rounds, less the resident size
-after the peer's imports, so that a library is not charged for its own code, nor for what it needed to compile.
+Time: one warm-up round (the first touch of memory, compilation), unless it takes very long and is itself the result;
+then rounds until there are enough or the time is used up; the median counts. It is the process's own time on its
+core, which neighbours on a busy machine disturb least; wall time is kept beside it. Memory: the highest resident
+size in the timed rounds, less the resident size after the peer's imports, so that a library is not charged for its
+own code, nor for what it needed to compile.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from case import Case, Unavailable, Work
 
 LEAST_ROUNDS = 3
+LONG = 3
 
 
 def resident(field: str) -> int:
@@ -36,9 +38,12 @@ def forget_peak() -> None:
 
 def timed(work: Work, seconds: float) -> list[tuple[float, float]]:
     """Processor and wall seconds of each round: at least one, three where they fit into twice the time asked for."""
-    warm_up = timed_round(work)[1]
     forget_peak()
-    least = max(1, min(LEAST_ROUNDS, int(2 * seconds / warm_up)))
+    first = timed_round(work)
+    if first[1] > LONG * seconds:
+        return [first]  # warming up was a small part of it
+    forget_peak()
+    least = max(1, min(LEAST_ROUNDS, int(2 * seconds / first[1])))
     rounds: list[tuple[float, float]] = []
     end = time.perf_counter() + seconds
     while len(rounds) < work.rounds and (len(rounds) < least or time.perf_counter() < end):

@@ -131,12 +131,12 @@ def _never_batched(host: _Host) -> Callable[..., list[jax.Array]]:
 class _Host:
     """The noise stream on the host; gives the noise of any step. Callbacks may come from several threads."""
 
-    def __init__(self, plan: Any, key: evertally.SecretKey, name: str, options: dict, checkpoint: bytes | None) -> None:
+    def __init__(self, plan: Any, key: evertally.SecretKey, name: str, options: dict[str, Any], checkpoint: bytes | None) -> None:
         self._identity = (plan, key, name)
         self._options = options
         self._checkpoint = checkpoint
         self._lock = threading.Lock()
-        self._noise = None
+        self._noise: Any = None
         self._last: np.ndarray | None = None  # noise of the step that the stream is at, if it was handed out
 
     def noise_of(self, size: int, step: jax.Array) -> np.ndarray:

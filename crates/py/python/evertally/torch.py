@@ -24,6 +24,7 @@ copy. For others, the vector is copied to their device once a step.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import evertally
 
@@ -129,7 +130,7 @@ class DPFTRL:
             parameter.grad_sample = None
         self.optimizer.zero_grad(set_to_none=True)
 
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[str, Any]:
         """State of the optimizer and of the noise, secret; for `torch.save` and `load_state_dict`."""
         return {
             "optimizer": self.optimizer.state_dict(),
@@ -137,7 +138,7 @@ class DPFTRL:
             "noise": torch.frombuffer(bytearray(self.noise.checkpoint()), dtype=torch.uint8),
         }
 
-    def load_state_dict(self, state: dict) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from a `state_dict` of the same plan, key, name and parameters; refuses others."""
         if [list(shape) for shape in state["shapes"]] != self._shapes():
             raise ValueError("the state is that of a model with other parameters: build the model as it was")
