@@ -1,10 +1,10 @@
 """Measures one case in this process and prints one line of JSON. Started by `run.py`, one process a case.
 
-Time: one warm-up round (the first touch of memory, compilation), unless it takes very long and is itself the result;
-then rounds until there are enough or the time is used up; the median counts. It is the process's own time on its
-core, which neighbours on a busy machine disturb least; wall time is kept beside it. Memory: the highest resident
-size in the timed rounds, less the resident size after the peer's imports, so that a library is not charged for its
-own code, nor for what it needed to compile.
+Time: one warm-up round (the first touch of memory, compilation), unless it is a whole run that takes very long and is
+itself the result; then rounds until there are enough or the time is used up; the median counts. It is the process's
+own time on its core, which neighbours on a busy machine disturb least; wall time is kept beside it. Memory: the
+highest resident size in the timed rounds, less the resident size after the peer's imports, so that a library is not
+charged for its own code, nor for what it needed to compile.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def forget_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
-def timed(work: Work, seconds: float) -> list[tuple[float, float]]:
+def timed(work: Work, whole: bool, seconds: float) -> list[tuple[float, float]]:
     """Processor and wall seconds of each round: at least one, three where they fit into twice the time asked for."""
     forget_peak()
     first = timed_round(work)
-    if first[1] > LONG * seconds:
+    if whole and first[1] > LONG * seconds:
         return [first]  # warming up was a small part of it
     forget_peak()
     least = max(1, min(LEAST_ROUNDS, int(2 * seconds / first[1])))
@@ -61,7 +61,7 @@ def measure(case: Case, seconds: float) -> dict:
     module = importlib.import_module(f"peer.{case.peer}")
     baseline = resident("VmRSS")
     work = module.prepare(case)
-    rounds = timed(work, seconds)
+    rounds = timed(work, case.steps == case.horizon, seconds)
     processor, wall = ([1e9 * time / work.coordinate_steps for time in times] for times in zip(*rounds))
     return {
         "label": work.label,
