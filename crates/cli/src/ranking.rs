@@ -162,7 +162,8 @@ mod tests {
         let budgets = [Budget::Zcdp(Rho::new(0.1).unwrap()), Budget::Approximate(Epsilon::new(1.0).unwrap(), delta)];
         for budget in budgets {
             for (lower, upper) in [(1, 1), (0, 7), (-3, 5)] {
-                for unit in [Unit::Event, Unit::person(4), Unit::Person { max_events: 4, max_events_per_step: Some(2) }] {
+                for unit in [Unit::Event, Unit::person(4), Unit::Person { max_events: 4, max_events_per_step: Some(2) }]
+                {
                     for neighbours in [Neighbours::AddRemove, Neighbours::ReplaceOne] {
                         for sums_per_event in [1, 3] {
                             let values = Values::Sum { lower, upper };
@@ -173,7 +174,11 @@ mod tests {
                             let gaussian = |row: &&Row| row.noise.law == NoiseKind::Gaussian;
                             for row in ranking.ranking.iter().filter(gaussian) {
                                 let least = row.max_std.max(row.mean_std);
-                                assert!(least >= bound * (1.0 - 1e-9), "{request:?}: {} {least} {bound}", row.mechanism);
+                                assert!(
+                                    least >= bound * (1.0 - 1e-9),
+                                    "{request:?}: {} {least} {bound}",
+                                    row.mechanism
+                                );
                             }
                             if unit == Unit::Event && neighbours == Neighbours::AddRemove {
                                 let best = ranking.ranking.iter().find(gaussian).unwrap();

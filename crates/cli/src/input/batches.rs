@@ -31,7 +31,8 @@ pub(super) fn read(table: &mut dyn RecordBatchReader, pass: &mut Pass<'_>) -> an
     let mut row = 0;
     for batch in table {
         pass.check_cancelled()?;
-        let unreadable = |e| InputError::of_file(TABLE_NAME, format!("it cannot be read ({e})")).at(Place::Row(row + 1));
+        let unreadable =
+            |e| InputError::of_file(TABLE_NAME, format!("it cannot be read ({e})")).at(Place::Row(row + 1));
         let batch = batch.and_then(|batch| batch.project(&places)).map_err(unreadable)?;
         for start in (0..batch.num_rows()).step_by(BATCH_ROWS) {
             let rows = batch.slice(start, BATCH_ROWS.min(batch.num_rows() - start));

@@ -92,7 +92,10 @@ impl Values {
     fn push(&mut self, value: Amount<'_>) -> anyhow::Result<()> {
         match self {
             Values::Whole(column) => column.append_value(value.text.parse().with_context(|| {
-                format!("the value {} does not fit the 64-bit integers of this format; write CSV or JSON lines", value.text)
+                format!(
+                    "the value {} does not fit the 64-bit integers of this format; write CSV or JSON lines",
+                    value.text
+                )
             })?),
             Values::Real(column) => column.append_value(value.number),
         }

@@ -52,8 +52,11 @@ impl StreamSetup {
         let name: StreamName = args.stream.unwrap_or("main".into()).parse()?;
         let confidence = args.confidence.unwrap_or(0.95);
         plan.intervals(confidence)?;
-        let out =
-            if needs_files { needed(args.out, "--out", "where the table goes")? } else { args.out.unwrap_or("-".into()) };
+        let out = if needs_files {
+            needed(args.out, "--out", "where the table goes")?
+        } else {
+            args.out.unwrap_or("-".into())
+        };
         Ok(Self {
             output_format: args.output_format.map_or_else(|| OutputFormat::of_path(&out), Ok)?,
             inputs: if !needs_files || !args.inputs.is_empty() {

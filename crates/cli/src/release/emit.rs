@@ -33,10 +33,7 @@ impl Emitter {
         let name = |tuple: &Vec<String>| tuple.join(", ");
         Ok(Self {
             table: TableWriter::new(setup.stream.output_format, &setup.table, out)?,
-            picture: rows.tuples()[..drawn]
-                .iter()
-                .map(|tuple| Series { name: name(tuple), points: vec![] })
-                .collect(),
+            picture: rows.tuples()[..drawn].iter().map(|tuple| Series { name: name(tuple), points: vec![] }).collect(),
             rows,
             stride: setup.stream.last_step.div_ceil(MAX_POINTS),
             truth: setup.show_truth.then(|| vec![0; drawn]),

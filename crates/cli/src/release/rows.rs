@@ -52,8 +52,7 @@ impl Rows {
             let (value, lower, upper) =
                 (release.value(), release.shifted(-half_width).value(), release.shifted(half_width).value());
             let amount = Amount { text: &self.value, number: value };
-            let row =
-                ReleaseRow { time: &self.time, groups: &texts, step, value: amount, std_error, lower, upper };
+            let row = ReleaseRow { time: &self.time, groups: &texts, step, value: amount, std_error, lower, upper };
             visit(group, &row)?;
         }
         Ok(())

@@ -49,7 +49,8 @@ pub fn run(args: SketchArgs) -> Result<()> {
     let mut publication = Publication::new(&stream.protected_paths(), true);
     let mut emitter = Emitter::new(&setup, questions, &mut publication)?;
     let counting = Counting::new(&setup, questions, &key, digest, &cancelled)?;
-    let Counting { digest, answers, collisions, .. } = Intake::run(stream, Events::Files, last_step, counting, &cancelled)?;
+    let Counting { digest, answers, collisions, .. } =
+        Intake::run(stream, Events::Files, last_step, counting, &cancelled)?;
     let count = answers.len();
     emitter.answers(answers)?;
     emitter.finish(&key, collisions, &mut publication)?;

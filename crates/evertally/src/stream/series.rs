@@ -109,9 +109,7 @@ pub(super) fn check_sum(plan: &Plan, sum: i64) -> Result<()> {
     if (sum >= 0 || lower < 0) && (sum <= 0 || upper > 0) {
         return Ok(());
     }
-    Err(Error::invalid(format!(
-        "events between {lower} and {upper} cannot add up to {sum} (in multiples of the grid)"
-    )))
+    Err(Error::invalid(format!("events between {lower} and {upper} cannot add up to {sum} (in multiples of the grid)")))
 }
 
 /// Refuses what is no step of the horizon.
