@@ -64,15 +64,16 @@ def test_states_go_on(key: et.SecretKey) -> None:
     again = et.Counter.restore(plan, key, "visits", state, confidence=0.9)
     assert again.step == 37 and again.last == visits.last
     assert again.add(5) == visits.add(5)
-    for other in (
-        lambda: et.Counter.restore(plan, key, "else", state),
-        lambda: et.Counter.restore(et.plan(101, rho=0.5), key, "visits", state),
-        lambda: et.Counter.restore(plan, et.SecretKey.generate(), "visits", state),
-        lambda: et.Counter.restore(plan, key, "visits", state[:-1] + bytes([state[-1] ^ 1])),
-        lambda: et.Counter.restore(plan, key, "visits", b""),
-    ):
+    damaged = state[:-1] + bytes([state[-1] ^ 1])
+    for other, name, secret, saved in [
+        (plan, "else", key, state),
+        (et.plan(101, rho=0.5), "visits", key, state),
+        (plan, "visits", et.SecretKey.generate(), state),
+        (plan, "visits", key, damaged),
+        (plan, "visits", key, b""),
+    ]:
         with pytest.raises(et.StateError):
-            other()
+            et.Counter.restore(other, secret, name, saved)
 
 
 def test_the_horizon_ends(key: et.SecretKey) -> None:
@@ -149,8 +150,10 @@ def test_threads_take_turns(key: et.SecretKey) -> None:
             releases.append(visits.add(1))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert visits.step == 2000
     assert sorted(release.step for release in releases) == list(range(1, 2001))
     other = counter(key, 4000, rho=0.5, epsilon=None).release_many(np.ones(2000, dtype=int))

@@ -73,7 +73,7 @@ def test_bad_input_is_refused_and_adds_nothing(key: et.SecretKey) -> None:
     with pytest.raises(et.InvalidError, match="outside the declared bounds"):
         vector.add([1, 2], [1, 2])
     with pytest.raises(TypeError):
-        vector.add([0.5])
+        vector.add([0.5])  # type: ignore[list-item]
     with pytest.raises(et.InvalidError, match="before the first step"):
         vector.read(1)
     with pytest.raises(et.HorizonExhausted):

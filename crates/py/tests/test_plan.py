@@ -4,6 +4,7 @@ import copy
 import json
 import pickle
 import xml.etree.ElementTree as ElementTree
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -48,8 +49,9 @@ def test_errors_are_those_of_the_steps() -> None:
 
 
 def test_the_ranking_is_in_order_and_above_the_bound() -> None:
-    for objective in ("max", "mean"):
-        plan = et.plan(200, rho=0.5, objective=objective)  # type: ignore[arg-type]
+    objectives: tuple[Literal["max", "mean"], ...] = ("max", "mean")
+    for objective in objectives:
+        plan = et.plan(200, rho=0.5, objective=objective)
         best = plan.ranking[0]
         assert (best.name, best.noise, best.relative_error) == (plan.mechanism_name, plan.noise, 1.0)
         relative = [candidate.relative_error for candidate in plan.ranking]

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeVar, Union
+from typing import Any, Literal, Protocol, TypeVar, Union, cast
 
 from ._errors import InvalidError
 from ._evertally import ArrowTable, Budget, Plan, SecretKey, _plan_table, _release_table
@@ -37,7 +37,7 @@ def release(
     time_zone: str | None = None,
     time_format: str | None = None,
     group: str | Sequence[str] | None = None,
-    groups: Iterable[str] | Iterable[Sequence[str]] | None = None,
+    groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
     rest: str | None = None,
     value: str | None = None,
     bounds: tuple[Number, Number] | None = None,
@@ -112,7 +112,7 @@ def release(
             f"a table with __arrow_c_stream__ is needed (a pandas, polars or pyarrow table), not {type(table).__name__}"
         )
     released = _release_table(flags, stream, secret)
-    return _like(table, released)
+    return cast(T, _like(table, released))
 
 
 def plan_release(
@@ -124,7 +124,7 @@ def plan_release(
     every: str,
     time_zone: str | None = None,
     group: str | Sequence[str] | None = None,
-    groups: Iterable[str] | Iterable[Sequence[str]] | None = None,
+    groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
     rest: str | None = None,
     value: str | None = None,
     bounds: tuple[Number, Number] | None = None,
@@ -245,7 +245,7 @@ def _like(table: Any, released: ArrowTable) -> Any:
     """The releases as a table of the same kind."""
     package, kind = _package(table), type(table).__name__
     if package == "pandas" and kind == "DataFrame":
-        import pyarrow
+        import pyarrow  # type: ignore[import-untyped, unused-ignore]
 
         return pyarrow.table(released).to_pandas()
     if package == "polars" and kind == "DataFrame":
