@@ -3,7 +3,7 @@
 use crate::candidate::Candidate;
 
 const STYLE: &str = "border:0;padding:2px 10px;white-space:nowrap;text-align:";
-const NAME: &str = "left;max-width:22em;overflow:hidden;text-overflow:ellipsis";
+const NAME: &str = "left;max-width:18em;overflow:hidden;text-overflow:ellipsis";
 const LINE: &str = "border-bottom:1px solid rgba(128,128,128,0.5)";
 
 /// Headline, ranking and curve. Colours are inherited, so that dark and light pages read alike.
@@ -29,7 +29,7 @@ pub(crate) fn page(
 }
 
 fn table(out: &mut String, ranking: &[Candidate], chosen: (&str, &str), error: f64) {
-    out.push_str("<table style=\"border-collapse:collapse;margin-top:6px\"><thead><tr>");
+    out.push_str("<table style=\"border-collapse:collapse;margin-top:6px;font-size:13px\"><thead><tr>");
     let heads = ["mechanism", "noise", "max error", "mean error", "× best", "× bound"];
     // Under pure ε there is no bound.
     let shown = if ranking.iter().any(Candidate::has_bound) { heads.len() } else { heads.len() - 1 };
