@@ -13,9 +13,8 @@ use zeroize::Zeroizing;
 
 const HEADER: &str = "evertally key 1 - SECRET: whoever reads this can remove the noise of its releases";
 
-/// Draws a new key and writes it to a new file with mode 0600.
-pub fn create(path: &Path) -> Result<SecretKey> {
-    let key = SecretKey::generate()?;
+/// Writes a key to a new file with mode 0600.
+pub fn write(path: &Path, key: &SecretKey) -> Result<()> {
     let mut hex = Zeroizing::new(String::with_capacity(64));
     for byte in key.expose_bytes() {
         use std::fmt::Write;
@@ -35,7 +34,7 @@ pub fn create(path: &Path) -> Result<SecretKey> {
         let _ = std::fs::remove_file(path); // half a key is of no use
         return Err(error).with_context(|| format!("cannot write the key file {}", path.display()));
     }
-    Ok(key)
+    Ok(())
 }
 
 /// Reads a key file.
@@ -107,9 +106,10 @@ mod tests {
     fn keys_round_trip_are_private_and_never_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("my.key");
-        let key = create(&path).unwrap();
+        let key = SecretKey::generate().unwrap();
+        write(&path, &key).unwrap();
         assert_eq!(read(&path).unwrap().id(), key.id());
-        assert!(create(&path).unwrap_err().to_string().contains("never replaced"));
+        assert!(write(&path, &key).unwrap_err().to_string().contains("never replaced"));
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
@@ -123,7 +123,7 @@ mod tests {
     fn damaged_key_files_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("my.key");
-        create(&path).unwrap();
+        write(&path, &SecretKey::generate().unwrap()).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         let digit = text.find('\n').unwrap() + 5;
         let mut flipped = text.clone();

@@ -44,6 +44,13 @@ struct Entry {
 
 /// Makes a key file and its empty ledger.
 pub fn new_key(path: &Path) -> Result<SecretKey> {
+    let key = SecretKey::generate()?;
+    Ledger::in_memory(&key).save(path, &key)?;
+    Ok(key)
+}
+
+/// Writes a key to a new file, and what it has published beside it.
+fn save(path: &Path, key: &SecretKey, contents: &Contents) -> Result<()> {
     let ledger = ledger_path(path);
     if ledger.exists() {
         return Err(usage(format!(
@@ -51,13 +58,12 @@ pub fn new_key(path: &Path) -> Result<SecretKey> {
             ledger.display()
         )));
     }
-    let key = keyfile::create(path)?;
-    let contents = Contents { version: VERSION, key_id: key.id().to_string(), streams: BTreeMap::new() };
-    if let Err(error) = write(&ledger, &contents) {
+    keyfile::write(path, key)?;
+    if let Err(error) = write(&ledger, contents) {
         let _ = std::fs::remove_file(path); // a key without its ledger is of no use
         return Err(error.context(format!("cannot write the ledger {}", ledger.display())));
     }
-    Ok(key)
+    Ok(())
 }
 
 /// A key that a run has made, and takes away again unless it publishes something.
@@ -96,16 +102,37 @@ pub fn ledger_path(key_path: &Path) -> PathBuf {
     path.into()
 }
 
-/// The ledger of a key, locked against other runs with the same key while this value lives.
+/// The ledger of a key.
 pub struct Ledger {
-    path: PathBuf,
     contents: Contents,
-    /// Taken away again, while the lock is still held, unless something is recorded.
-    new_key: Option<NewKey>,
-    _lock: File,
+    place: Place,
+}
+
+/// Where a ledger is kept.
+enum Place {
+    /// Nowhere else: that of a key that has no file.
+    Memory,
+    /// Beside the key's file, which is locked against other runs while this value lives.
+    Beside {
+        ledger: PathBuf,
+        /// Taken away again, while the lock is still held, unless something is recorded.
+        new_key: Option<NewKey>,
+        _lock: File,
+    },
 }
 
 impl Ledger {
+    /// The ledger of a key that has no file and has published nothing.
+    pub fn in_memory(key: &SecretKey) -> Self {
+        let contents = Contents { version: VERSION, key_id: key.id().to_string(), streams: BTreeMap::new() };
+        Self { contents, place: Place::Memory }
+    }
+
+    /// Writes a key to a new file, and this ledger beside it. An existing file is never replaced.
+    pub fn save(&self, path: &Path, key: &SecretKey) -> Result<()> {
+        save(path, key, &self.contents)
+    }
+
     /// Opens the ledger beside a key file, waiting for other runs with the key until `cancelled`. A key that this run has
     /// made goes with it.
     pub fn open(key_path: &Path, key: &SecretKey, new_key: Option<NewKey>, cancelled: &AtomicBool) -> Result<Self> {
@@ -134,7 +161,7 @@ impl Ledger {
                 "the ledger {shown} belongs to another key or another version of this program; it must stay with its key"
             )));
         }
-        Ok(Self { path, contents, new_key, _lock: lock })
+        Ok(Self { contents, place: Place::Beside { ledger: path, new_key, _lock: lock } })
     }
 
     /// How many streams have been published with this key.
@@ -186,24 +213,23 @@ impl Ledger {
         Ok(StreamDigest { name: name.clone(), plan, plan_text, hasher, steps: 0, published })
     }
 
-    /// Records what is about to be published, durably. Call this before anyone can see a release.
-    ///
-    /// The lock is held until the returned value is dropped.
-    pub fn record(mut self, stream: &StreamDigest) -> Result<Self> {
+    /// Records what is about to be published, durably where the key has a file. Call this before anyone can see a release.
+    pub fn record(&mut self, stream: &StreamDigest) -> Result<()> {
         check_covers_the_past(&stream.name, &stream.published, stream.steps)?;
         let digest = stream.digest();
         let (plan, plan_text) = (stream.plan.clone(), stream.plan_text.clone());
         let entry = Entry { plan, plan_text, published: stream.published.clone() };
         let entry = self.contents.streams.entry(stream.name.to_string()).or_insert(entry);
         if entry.published.insert(stream.steps, digest.clone()) == Some(digest) {
-            return Ok(self); // nothing new
+            return Ok(()); // nothing new
         }
-        let failed = || format!("cannot write the ledger {}; nothing was published", self.path.display());
-        write(&self.path, &self.contents).with_context(failed)?;
-        if let Some(key) = self.new_key.take() {
+        let Place::Beside { ledger, new_key, .. } = &mut self.place else { return Ok(()) };
+        write(ledger, &self.contents)
+            .with_context(|| format!("cannot write the ledger {}; nothing was published", ledger.display()))?;
+        if let Some(key) = new_key.take() {
             key.keep();
         }
-        Ok(self)
+        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@ pub mod ledger;
 pub mod output;
 pub mod plot;
 pub mod publish;
+pub mod ranking;
 pub mod release;
 pub mod searched;
 pub mod sketch;

@@ -159,7 +159,7 @@ impl Figures {
 }
 
 /// Amortized noise draws a step, or multiplications where there are far more of them, as a figure for comparisons.
-pub(super) fn work_per_step(m: &dyn Mechanism) -> f64 {
+pub(crate) fn work_per_step(m: &dyn Mechanism) -> f64 {
     let steps = m.horizon() as f64;
     match m.name().parse().expect("a mechanism names itself") {
         MechanismName::Dense(_) => steps / 2.0,
@@ -172,7 +172,7 @@ pub(super) fn work_per_step(m: &dyn Mechanism) -> f64 {
 }
 
 /// A name as tables and pictures show it.
-pub(crate) fn brief(name: &str) -> String {
+pub fn brief(name: &str) -> String {
     name.parse::<MechanismName>().map_or_else(|_| name.to_owned(), |name| name.brief().to_string())
 }
 

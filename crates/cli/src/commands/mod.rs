@@ -10,7 +10,8 @@ mod plan;
 mod simulate;
 
 pub use budget::BudgetFlags;
-pub(crate) use mechanisms::brief;
+pub use mechanisms::brief;
+pub(crate) use mechanisms::work_per_step;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};

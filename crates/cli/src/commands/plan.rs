@@ -1,22 +1,16 @@
 //! `evertally plan`: every mechanism under a budget, ranked by exact error.
 
-use super::mechanisms::{brief, work_per_step};
+use super::mechanisms::brief;
 use super::{BudgetFlags, kebab};
 use crate::failure::usage;
+use crate::ranking::Ranking;
 use crate::searched;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use evertally::budget::conversions::mu_for;
-use evertally::budget::{Budget, Delta};
 use evertally::decimal::Grid;
-use evertally::mechanism::DenseOptimum;
-use evertally::plan::{Candidate, NoiseKind, Objective, PlanRequest, Values, gaussian_lower_bound};
-use serde::Serialize;
+use evertally::plan::{NoiseKind, Objective, PlanRequest, Values};
 use std::io::Write;
-
-/// The longest horizon for which the bound by the optimal factorization is computed: less than a tenth of a second.
-const LONGEST_CERTIFIED: u64 = 2048;
 
 /// Flags of `evertally plan`.
 #[derive(Args, Debug)]
@@ -46,69 +40,14 @@ pub(super) struct PlanArgs {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Answer {
-    horizon: u64,
-    objective: Objective,
-    chosen: Row,
-    ranking: Vec<Row>,
-    /// Proven for Gaussian noise and every factorization by the nuclear norm; null under pure ε, where only its order is known.
-    lower_bound_max_std: Option<f64>,
-    /// The same by the certificate of the optimal factorization, to a few parts in 10⁵; null for horizons above 2048.
-    optimum_max_std: Option<f64>,
-    /// Under (ε, δ): below this δ the best Laplace noise is better than the best Gaussian, above it worse; null where one is better
-    /// at every δ.
-    crossover_delta: Option<f64>,
-}
-
-#[derive(Clone, Serialize)]
-struct Row {
-    mechanism: String,
-    noise: NoiseRow,
-    max_std: f64,
-    mean_std: f64,
-    guarantee: GuaranteeRow,
-    time_per_step: f64,
-    memory_words: u64,
-    exact: bool,
-    lazy: bool,
-    /// `max_std` over the lower bound.
-    above_lower_bound: Option<f64>,
-}
-
-#[derive(Clone, Serialize)]
-struct NoiseRow {
-    law: NoiseKind,
-    /// Scale of the Laplace law or standard deviation parameter of the Gaussian, in units of the data.
-    scale: f64,
-}
-
-#[derive(Clone, Serialize)]
-struct GuaranteeRow {
-    epsilon: Option<f64>,
-    delta: Option<f64>,
-    rho: f64,
-}
-
 impl PlanArgs {
     /// Prints the ranking.
     pub(super) fn run(self) -> Result<()> {
         let request = self.request()?;
-        let bound = self.lower_bound(&request);
         let mut candidates = request.candidates()?;
         candidates.retain(|c| !self.lazy || c.mechanism.is_lazy());
-        let rows: Vec<Row> = candidates.iter().map(|c| row(&request, c, bound)).collect();
-        let Some(chosen) = rows.first().cloned() else {
+        let Some(answer) = Ranking::new(&request, &candidates) else {
             return Err(usage("--lazy: no mechanism of this horizon can be drawn where it is read"));
-        };
-        let answer = Answer {
-            horizon: self.horizon,
-            objective: self.objective,
-            chosen,
-            ranking: rows,
-            lower_bound_max_std: bound,
-            optimum_max_std: self.optimum(&request),
-            crossover_delta: request.crossover(&candidates).map(Delta::get),
         };
         let mut out = std::io::stdout().lock();
         if self.json {
@@ -137,51 +76,9 @@ impl PlanArgs {
         }
         Ok(request)
     }
-
-    fn lower_bound(&self, request: &PlanRequest) -> Option<f64> {
-        Some(gaussian_lower_bound(self.horizon) * self.least_node_std(request)?)
-    }
-
-    fn optimum(&self, request: &PlanRequest) -> Option<f64> {
-        let bound =
-            (self.horizon <= LONGEST_CERTIFIED).then(|| DenseOptimum::lower_bound(self.horizon, false))?.ok()?;
-        Some(bound.sqrt() * self.least_node_std(request)?)
-    }
-
-    /// The least standard deviation of Gaussian noise on one node, for a sensitivity of 1, under any accounting.
-    fn least_node_std(&self, request: &PlanRequest) -> Option<f64> {
-        let of_event = self.sensitivity.to_f64(1);
-        match request.budget {
-            Budget::Pure(_) => None,
-            Budget::Zcdp(rho) => Some(of_event / (2.0 * rho.get()).sqrt()),
-            Budget::Approximate(epsilon, delta) => Some(of_event / mu_for(epsilon, delta)),
-        }
-    }
 }
 
-fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row {
-    let m = &candidate.mechanism;
-    let scale = candidate.law.scale() / candidate.noise_divisor as f64 * request.grid.to_f64(1);
-    let (guarantee, promise) = (candidate.guarantee, candidate.guarantee.epsilon_delta());
-    Row {
-        mechanism: m.name(),
-        noise: NoiseRow { law: candidate.kind, scale },
-        max_std: candidate.max_std,
-        mean_std: candidate.mean_std,
-        guarantee: GuaranteeRow {
-            epsilon: promise.map(|(epsilon, _)| epsilon.get()),
-            delta: promise.map(|(_, delta)| delta.map_or(0.0, Delta::get)),
-            rho: guarantee.rho.get(),
-        },
-        time_per_step: work_per_step(&**m),
-        memory_words: m.memory_words(),
-        exact: true,
-        lazy: m.is_lazy(),
-        above_lower_bound: bound.filter(|_| candidate.kind == NoiseKind::Gaussian).map(|b| candidate.max_std / b),
-    }
-}
-
-fn print_table(out: &mut impl Write, answer: &Answer) -> Result<()> {
+fn print_table(out: &mut impl Write, answer: &Ranking) -> Result<()> {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     table.set_header(["mechanism", "noise", "max error", "mean error", "× bound", "work/step", "words", "lazy"]);

@@ -1,9 +1,10 @@
-//! Events from CSV, JSON lines and Parquet, one pass in bounded memory.
+//! Events from CSV, JSON lines, Parquet and tables in memory, one pass in bounded memory.
 //!
 //! [`for_each_event`] reads any number of files in order, or standard input (`-`), plain or compressed with gzip or
 //! zstd. What a file is, is told from its first bytes and never from its name. Cells are handed on as the file holds
 //! them: text stays text, so that [`decimal`] can read numbers exactly.
 
+mod batches;
 mod csv;
 pub mod decimal;
 mod error;
@@ -21,6 +22,8 @@ mod tests;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow_array::RecordBatchReader;
 
 pub use error::{Cancelled, InputError, Place, is_cancelled, quoted, shorten};
 pub use event::{Columns, Event, Field, Position, Role};
@@ -118,6 +121,21 @@ pub fn for_each_event(
     pass.check_cancelled()?;
     progress.finish();
     Ok(Summary { files, rows: pass.rows })
+}
+
+/// The same for the rows of a table in memory.
+pub fn for_each_event_of_table(
+    table: &mut dyn RecordBatchReader,
+    columns: &Columns,
+    options: &ReadOptions,
+    cancelled: &AtomicBool,
+    visit: &mut dyn FnMut(&Event<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<Summary> {
+    let (layout, progress) = (Layout::new(columns), Progress::hidden());
+    let mut pass = Pass { layout: &layout, options, progress: &progress, cancelled, visit, rows: 0 };
+    batches::read(table, &mut pass)?;
+    pass.check_cancelled()?;
+    Ok(Summary { files: 1, rows: pass.rows })
 }
 
 fn refuse_second_stdin(sources: &[PathBuf]) -> Result<(), InputError> {

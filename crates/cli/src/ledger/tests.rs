@@ -7,10 +7,10 @@ fn run(key_path: &Path, name: &str, plan: u64, steps: &[i64]) -> Result<()> {
     let budget = evertally::budget::Budget::Pure(evertally::budget::Epsilon::new(1.0)?);
     let plan = evertally::plan::PlanRequest::count(100 + plan, budget).plan()?;
     let key = keyfile::read(key_path)?;
-    let ledger = Ledger::open(key_path, &key, None, &AtomicBool::new(false))?;
+    let mut ledger = Ledger::open(key_path, &key, None, &AtomicBool::new(false))?;
     let mut stream = ledger.stream(&key, &name.parse()?, &plan, steps.len() as u64)?;
     steps.iter().try_for_each(|sum| stream.close_step(&[*sum]))?;
-    ledger.record(&stream).map(drop)
+    ledger.record(&stream)
 }
 
 #[test]
@@ -46,14 +46,14 @@ fn items_are_told_apart_by_step_name_and_sum() {
         let budget = evertally::budget::Budget::Pure(evertally::budget::Epsilon::new(1.0)?);
         let plan = evertally::plan::PlanRequest::count(100, budget).plan()?;
         let secret = keyfile::read(&key)?;
-        let ledger = Ledger::open(&key, &secret, None, &AtomicBool::new(false))?;
+        let mut ledger = Ledger::open(&key, &secret, None, &AtomicBool::new(false))?;
         let last = steps.last().unwrap().1;
         let mut stream = ledger.stream(&secret, &"s".parse()?, &plan, last)?;
         for (items, through) in steps {
             let items: Vec<_> = items.iter().map(|(name, sum)| (name.as_bytes().into(), *sum)).collect();
             stream.close_items(&items, *through)?;
         }
-        ledger.record(&stream).map(drop)
+        ledger.record(&stream)
     };
     let ab: &[(&str, i64)] = &[("a", 1), ("b", 2)];
     close(&[(ab, 5), (&[], 6)]).unwrap();
@@ -100,4 +100,26 @@ fn damaged_and_foreign_ledgers_are_refused() {
     assert!(run(&a, "s", 1, &[1]).unwrap_err().to_string().contains("no ledger"));
     std::fs::remove_file(&b).unwrap();
     assert!(new_key(&b).unwrap_err().to_string().contains("a key that was here"));
+}
+
+/// A key without a file remembers what it has published, and takes that along when it is saved.
+#[test]
+fn a_ledger_in_memory_is_the_same_and_goes_to_the_file() {
+    let key = SecretKey::generate().unwrap();
+    let mut ledger = Ledger::in_memory(&key);
+    let budget = evertally::budget::Budget::Pure(evertally::budget::Epsilon::new(1.0).unwrap());
+    let plan = evertally::plan::PlanRequest::count(101, budget).plan().unwrap();
+    let publish = |ledger: &mut Ledger, steps: &[i64]| {
+        let mut stream = ledger.stream(&key, &"s".parse()?, &plan, steps.len() as u64)?;
+        steps.iter().try_for_each(|sum| stream.close_step(&[*sum]))?;
+        ledger.record(&stream)
+    };
+    publish(&mut ledger, &[1, 2, 3]).unwrap();
+    assert!(publish(&mut ledger, &[1, 2, 4]).unwrap_err().to_string().contains("different data"));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("k.key");
+    ledger.save(&path, &key).unwrap();
+    assert!(ledger.save(&path, &key).is_err());
+    run(&path, "s", 1, &[1, 2, 3]).unwrap();
+    assert!(run(&path, "s", 1, &[2, 2, 3]).unwrap_err().to_string().contains("different data"));
 }

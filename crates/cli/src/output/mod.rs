@@ -1,5 +1,6 @@
 //! Writing a release: the table in three formats, and all files of a run together or not at all.
 
+mod columns;
 mod parquet;
 mod publication;
 mod table;
@@ -11,6 +12,7 @@ mod tests;
 use std::path::Path;
 use std::str::FromStr;
 
+pub use columns::TableColumns;
 pub use publication::{OutputError, OutputFile, Publication};
 pub use table::{Amount, ReleaseRow, TableSpec, TableWriter};
 

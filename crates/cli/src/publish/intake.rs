@@ -2,9 +2,10 @@
 
 use super::options::{OutOfBounds, Refusable};
 use super::setup::StreamSetup;
-use crate::input::{Event, InputError, Progress, Role, for_each_event};
+use crate::input::{Event, InputError, Progress, Role, for_each_event, for_each_event_of_table};
 use crate::steps::TimeParser;
 use anyhow::Result;
+use arrow_array::RecordBatchReader;
 use evertally::decimal::{DecimalError, Grid};
 use evertally::mechanism::Spread;
 use evertally::plan::Unit;
@@ -28,6 +29,14 @@ pub(crate) trait Steps {
 
     /// Closes the open step and those after it through `step`, if they are not closed yet.
     fn close_through(&mut self, step: u64) -> Result<()>;
+}
+
+/// Where events come from.
+pub(crate) enum Events<'e> {
+    /// The files that the setup names.
+    Files,
+    /// A table in memory.
+    Table(&'e mut dyn RecordBatchReader),
 }
 
 /// Takes events in and hands them on in order of their steps, as far as their persons have room.
@@ -95,17 +104,30 @@ struct Kept {
 }
 
 impl<'a, S: Steps> Intake<'a, S> {
-    /// Reads all events of the inputs, and closes all steps through `last_step`.
-    pub(crate) fn run(setup: &'a StreamSetup, last_step: u64, steps: S, cancelled: &AtomicBool) -> Result<S> {
+    /// Reads all events, and closes all steps through `last_step`.
+    pub(crate) fn run(
+        setup: &'a StreamSetup,
+        events: Events<'_>,
+        last_step: u64,
+        steps: S,
+        cancelled: &AtomicBool,
+    ) -> Result<S> {
         let persons = match setup.plan.request().unit {
             Unit::Event => None,
             unit => Some(Persons::new(unit.spread()?)),
         };
         let times = TimeParser::new(setup.time_format, setup.calendar.zone().clone());
         let mut intake = Self { setup, times, persons, waiting: BinaryHeap::new(), arrivals: 0, steps, last_step };
-        let progress = if setup.quiet { Progress::hidden() } else { Progress::on_terminal() };
         let visit = &mut |event: &Event<'_>| intake.event(event);
-        for_each_event(&setup.inputs, &setup.columns, &setup.reading, &progress, cancelled, visit)?;
+        match events {
+            Events::Files => {
+                let progress = if setup.quiet { Progress::hidden() } else { Progress::on_terminal() };
+                for_each_event(&setup.inputs, &setup.columns, &setup.reading, &progress, cancelled, visit)?;
+            }
+            Events::Table(table) => {
+                for_each_event_of_table(table, &setup.columns, &setup.reading, cancelled, visit)?;
+            }
+        }
         intake.finish()
     }
 

@@ -11,11 +11,12 @@ mod terminal;
 mod words;
 
 pub(crate) use config::ConfigFile;
-pub(crate) use intake::{Intake, Steps};
+pub(crate) use intake::{Events, Intake, Steps};
 pub(crate) use keys::{encode, push_encoded};
 pub use options::StreamArgs;
 pub(crate) use options::{Refusable, resolve};
 pub(crate) use report::{ErrorFacts, Extent, GroupFacts, Report, SketchFacts};
+pub use setup::declared_values;
 pub(crate) use setup::{StreamSetup, calendar, file_time_parser, needed, parse_time, request, time_parser};
 pub(crate) use terminal::{print_plan, print_summary};
 

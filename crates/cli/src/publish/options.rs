@@ -147,6 +147,11 @@ pub struct StreamArgs {
     /// No progress bar and no summary.
     #[arg(long, short, help_heading = "Output", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub quiet: Option<bool>,
+
+    /// Events and releases are tables in memory, and the key is at hand: no file is named. No flag, and not in files.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub in_memory: bool,
 }
 
 /// What to do with an event that does not fit.
@@ -173,6 +178,11 @@ impl StreamArgs {
     /// Whether only the plan is wanted, before any event is read.
     pub(crate) fn is_plan_only(&self) -> bool {
         self.plan_only == Some(true)
+    }
+
+    /// Whether input, key and output must be named.
+    pub(crate) fn needs_files(&self) -> bool {
+        !self.is_plan_only() && !self.in_memory
     }
 
     /// Paths in a configuration file are relative to it.
@@ -228,6 +238,7 @@ impl StreamArgs {
             no_plot: self.no_plot.or(file.no_plot),
             plan_only: self.plan_only.or(file.plan_only),
             quiet: self.quiet.or(file.quiet),
+            in_memory: self.in_memory,
         }
     }
 }

@@ -46,17 +46,20 @@ pub(crate) struct StreamSetup {
 impl StreamSetup {
     /// The parts of a stream whose steps and plan are decided. `keys` are the columns that name the group or item of an event.
     pub(crate) fn new(args: StreamArgs, calendar: StepCalendar, plan: Plan, keys: Vec<String>) -> Result<Self> {
-        let plan_only = args.is_plan_only();
+        let (plan_only, needs_files) = (args.is_plan_only(), args.needs_files());
         let last_step = last_step(&args, &calendar)?;
         let values = values(&args)?;
         let name: StreamName = args.stream.unwrap_or("main".into()).parse()?;
         let confidence = args.confidence.unwrap_or(0.95);
         plan.intervals(confidence)?;
-        let out =
-            if plan_only { args.out.unwrap_or("-".into()) } else { needed(args.out, "--out", "where the table goes")? };
+        let out = if needs_files {
+            needed(args.out, "--out", "where the table goes")?
+        } else {
+            args.out.unwrap_or("-".into())
+        };
         Ok(Self {
             output_format: args.output_format.map_or_else(|| OutputFormat::of_path(&out), Ok)?,
-            inputs: if plan_only || !args.inputs.is_empty() {
+            inputs: if !needs_files || !args.inputs.is_empty() {
                 args.inputs
             } else {
                 return Err(usage("no input file is named"));
@@ -74,10 +77,10 @@ impl StreamSetup {
                 value: args.value,
             },
             time_format: args.time_format.unwrap_or_default(),
-            key_path: if plan_only {
-                PathBuf::new()
-            } else {
+            key_path: if needs_files {
                 needed(args.key, "--key", "make one with `evertally key new FILE`")?
+            } else {
+                PathBuf::new()
             },
             create_key: args.create_key == Some(true),
             title: args.title.unwrap_or_else(|| name.to_string()),
@@ -265,6 +268,11 @@ fn values(args: &StreamArgs) -> Result<Values> {
     if args.value.is_none() {
         return Err(usage("--bounds needs --value: the column to sum"));
     }
+    declared_values(bounds, grid)
+}
+
+/// Sums of values between two bounds, as decimal texts.
+pub fn declared_values(bounds: &[String], grid: Grid) -> Result<Values> {
     let [lower, upper] = &bounds[..] else {
         return Err(usage(format!("--bounds needs two numbers, LOW,HIGH, and got {}", bounds.len())));
     };

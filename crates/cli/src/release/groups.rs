@@ -32,6 +32,19 @@ impl GroupTable {
         Self::new(columns, names.into_iter().map(|name| vec![name]).collect(), rest)
     }
 
+    /// From a list of tuples, one text for each column.
+    pub(super) fn of_tuples(columns: Vec<String>, tuples: Vec<Vec<String>>, rest: Option<String>) -> Result<Self> {
+        if let Some(tuple) = tuples.iter().find(|tuple| tuple.len() != columns.len()) {
+            return Err(usage(format!(
+                "group ({}) has {} names, and there are {} --group-by columns",
+                tuple.join(", "),
+                tuple.len(),
+                columns.len()
+            )));
+        }
+        Self::new(columns, tuples, rest)
+    }
+
     /// From a CSV file with the group columns.
     pub(super) fn of_file(columns: Vec<String>, path: &Path, rest: Option<String>) -> Result<Self> {
         let shown = path.display();

@@ -2,20 +2,23 @@
 //!
 //! [`options`] gathers flags and the configuration file; [`setup`] turns them into validated parts, among them the
 //! plan; [`releases`] adds bounded events and closes steps; [`emit`] writes table, picture and report, all together or not
-//! at all.
+//! at all. [`table`] does the same with a table in memory, for those who call this as a library.
 
 mod emit;
 mod groups;
 mod options;
 mod releases;
+mod rows;
 mod setup;
+mod table;
 
 pub use options::ReleaseArgs;
+pub use table::{plan_of_table, release_table};
 
 use crate::keyfile;
 use crate::ledger::{self, Ledger};
 use crate::output::Publication;
-use crate::publish::{ErrorFacts, Intake, interruptible, print_plan, print_summary, refuse_if};
+use crate::publish::{ErrorFacts, Events, Intake, interruptible, print_plan, print_summary, refuse_if};
 use anyhow::{Context, Result};
 use emit::Emitter;
 use releases::Releases;
@@ -32,18 +35,19 @@ pub fn run(args: ReleaseArgs) -> Result<()> {
     let new_key = ledger::new_key_if_absent(&stream.key_path, stream.create_key)?;
     let made_key = new_key.is_some();
     let key = keyfile::read(&stream.key_path)?;
-    let ledger = Ledger::open(&stream.key_path, &key, new_key, &cancelled)?;
+    let mut ledger = Ledger::open(&stream.key_path, &key, new_key, &cancelled)?;
     let digest = ledger.stream(&key, &stream.name, &stream.plan, stream.last_step)?;
 
     let mut publication = Publication::new(&stream.protected_paths(), true);
     let emitter = Emitter::new(&setup, &mut publication)?;
     let releases = Releases::new(&setup, &key, digest, emitter, &cancelled)?;
-    let Releases { digest, emitter, .. } = Intake::run(stream, stream.last_step, releases, &cancelled)?;
+    let Releases { digest, outlet: emitter, .. } =
+        Intake::run(stream, Events::Files, stream.last_step, releases, &cancelled)?;
     emitter.finish(&setup, &key, &mut publication)?;
     refuse_if(&cancelled)?;
     // Commit, then publish: until here the releases are in files without a name. Once the ledger has the digest, a crash
     // before they appear loses nothing, since the same data give the same bytes again.
-    let ledger = ledger.record(&digest)?;
+    ledger.record(&digest)?;
     publication
         .commit()
         .context("the release is recorded, but not written: mend this and run again with the same data")?;

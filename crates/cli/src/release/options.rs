@@ -26,6 +26,9 @@ pub struct ReleaseArgs {
     /// CSV file with one column for each --group-by column and one row for each group to release.
     #[arg(long, value_name = "FILE", help_heading = "Groups")]
     pub groups_file: Option<PathBuf>,
+    /// The groups to release, one text for each --group-by column. No flag: for callers of the library.
+    #[arg(skip)]
+    pub group_tuples: Option<Vec<Vec<String>>>,
     /// Release events of undeclared groups under this name instead of refusing them.
     #[arg(long, value_name = "NAME", help_heading = "Groups")]
     pub rest: Option<String>,
@@ -52,6 +55,7 @@ impl ReleaseArgs {
             group_by: self.group_by.or(file.group_by),
             groups,
             groups_file,
+            group_tuples: self.group_tuples.or(file.group_tuples),
             rest: self.rest.or(file.rest),
             unsafe_show_truth: self.unsafe_show_truth.or(file.unsafe_show_truth),
         })

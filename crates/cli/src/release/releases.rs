@@ -1,6 +1,5 @@
 //! The running sums of a release, closed step after step.
 
-use super::emit::Emitter;
 use super::groups::GroupTable;
 use super::setup::Setup;
 use crate::input::Event;
@@ -8,11 +7,17 @@ use crate::ledger::StreamDigest;
 use crate::publish::{Steps, refuse_if};
 use anyhow::Result;
 use evertally::noise::SecretKey;
-use evertally::stream::{GroupedSums, RunningSum};
+use evertally::stream::{GroupedSums, Release, RunningSum};
 use std::sync::atomic::AtomicBool;
 
+/// Where the releases of closed steps go.
+pub(super) trait Outlet {
+    /// The releases of one closed step, and the exact sums of that step.
+    fn step(&mut self, setup: &Setup, releases: &[Release], sums: &[i64]) -> Result<()>;
+}
+
 /// Hands closed steps to the ledger's digest and to the outputs.
-pub(super) struct Releases<'a> {
+pub(super) struct Releases<'a, O> {
     setup: &'a Setup,
     cancelled: &'a AtomicBool,
     groups: Option<GroupTable>,
@@ -20,7 +25,7 @@ pub(super) struct Releases<'a> {
     /// The sums of the open step, one a group.
     open: Vec<i64>,
     pub(super) digest: StreamDigest,
-    pub(super) emitter: Emitter,
+    pub(super) outlet: O,
 }
 
 enum Streams {
@@ -28,12 +33,12 @@ enum Streams {
     Groups(Box<GroupedSums>),
 }
 
-impl<'a> Releases<'a> {
+impl<'a, O> Releases<'a, O> {
     pub(super) fn new(
         setup: &'a Setup,
         key: &SecretKey,
         digest: StreamDigest,
-        emitter: Emitter,
+        outlet: O,
         cancelled: &'a AtomicBool,
     ) -> Result<Self> {
         let (plan, name) = (setup.stream.plan.clone(), setup.stream.name.clone());
@@ -42,11 +47,11 @@ impl<'a> Releases<'a> {
             Some(table) => Streams::Groups(Box::new(GroupedSums::new(plan, key, name, table.to_library()?)?)),
         };
         let (groups, open) = (setup.groups.clone(), vec![0; setup.group_count()]);
-        Ok(Self { setup, cancelled, groups, streams, open, digest, emitter })
+        Ok(Self { setup, cancelled, groups, streams, open, digest, outlet })
     }
 }
 
-impl Steps for Releases<'_> {
+impl<O: Outlet> Steps for Releases<'_, O> {
     type Key = usize;
 
     fn key_of(&mut self, event: &Event<'_>) -> Result<Option<usize>> {
@@ -75,9 +80,9 @@ impl Steps for Releases<'_> {
             match &mut self.streams {
                 Streams::Total(stream) => {
                     let release = stream.tick()?;
-                    self.emitter.step(self.setup, &[release], &self.open)?;
+                    self.outlet.step(self.setup, &[release], &self.open)?;
                 }
-                Streams::Groups(streams) => self.emitter.step(self.setup, streams.tick()?, &self.open)?,
+                Streams::Groups(streams) => self.outlet.step(self.setup, streams.tick()?, &self.open)?,
             }
             self.open.fill(0);
         }

@@ -50,11 +50,14 @@ impl Setup {
 
 fn groups(args: &ReleaseArgs) -> Result<Option<GroupTable>> {
     let Some(columns) = args.group_by.clone() else {
-        if args.groups.is_some() || args.groups_file.is_some() || args.rest.is_some() {
+        if args.group_tuples.is_some() || args.groups.is_some() || args.groups_file.is_some() || args.rest.is_some() {
             return Err(usage("--groups, --groups-file and --rest need --group-by: the column that names the group"));
         }
         return Ok(None);
     };
+    if let Some(tuples) = &args.group_tuples {
+        return GroupTable::of_tuples(columns, tuples.clone(), args.rest.clone()).map(Some);
+    }
     match (&args.groups, &args.groups_file) {
         (Some(names), None) => GroupTable::of_names(columns, names.clone(), args.rest.clone()).map(Some),
         (None, Some(path)) => GroupTable::of_file(columns, path, args.rest.clone()).map(Some),

@@ -23,7 +23,7 @@ use crate::commands::brief;
 use crate::keyfile;
 use crate::ledger::{self, Ledger};
 use crate::output::Publication;
-use crate::publish::{Intake, interruptible, print_plan, print_summary, refuse_if};
+use crate::publish::{Events, Intake, interruptible, print_plan, print_summary, refuse_if};
 use anyhow::{Context, Result};
 use counting::Counting;
 use emit::Emitter;
@@ -42,20 +42,21 @@ pub fn run(args: SketchArgs) -> Result<()> {
     let new_key = ledger::new_key_if_absent(&stream.key_path, stream.create_key)?;
     let made_key = new_key.is_some();
     let key = keyfile::read(&stream.key_path)?;
-    let ledger = Ledger::open(&stream.key_path, &key, new_key, &cancelled)?;
+    let mut ledger = Ledger::open(&stream.key_path, &key, new_key, &cancelled)?;
     let last_step = stream.last_step.max(ledger.last_published(&stream.name));
     let digest = ledger.stream(&key, &stream.name, &stream.plan, last_step)?;
 
     let mut publication = Publication::new(&stream.protected_paths(), true);
     let mut emitter = Emitter::new(&setup, questions, &mut publication)?;
     let counting = Counting::new(&setup, questions, &key, digest, &cancelled)?;
-    let Counting { digest, answers, collisions, .. } = Intake::run(stream, last_step, counting, &cancelled)?;
+    let Counting { digest, answers, collisions, .. } =
+        Intake::run(stream, Events::Files, last_step, counting, &cancelled)?;
     let count = answers.len();
     emitter.answers(answers)?;
     emitter.finish(&key, collisions, &mut publication)?;
     refuse_if(&cancelled)?;
     // Commit, then publish: see `release`.
-    let ledger = ledger.record(&digest)?;
+    ledger.record(&digest)?;
     publication
         .commit()
         .context("the answers are recorded, but not written: mend this and run again with the same data")?;

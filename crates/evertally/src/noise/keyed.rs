@@ -34,7 +34,8 @@ pub enum Purpose<'a> {
     Reads(u8),
     /// Hashes the keys of a sketch. Tag 6.
     Hashing,
-    /// The noise of vectors in floating point ([`VectorNoise`](crate::vector::VectorNoise)). The byte names the cipher. Tag 7.
+    /// The noise of vectors in floating point ([`VectorNoise`](crate::vector::VectorNoise)). The byte is the
+    /// number of bits of a number, 32 or 64: noise of another precision is other noise. Tag 7.
     Vector(u8),
 }
 
@@ -49,7 +50,7 @@ impl<'a> Purpose<'a> {
             Purpose::Sums => (4, &[]),
             Purpose::Reads(way) => (5, std::slice::from_ref(way)),
             Purpose::Hashing => (6, &[]),
-            Purpose::Vector(cipher) => (7, std::slice::from_ref(cipher)),
+            Purpose::Vector(bits) => (7, std::slice::from_ref(bits)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One running sum.
 
 use super::Release;
-use super::series::{Series, check_step, check_value};
+use super::series::{Series, check_step, check_sum, check_value};
 use crate::noise::{Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
 use crate::state::{Layout, Saved, StateId};
@@ -58,6 +58,30 @@ impl RunningSum {
         check_step(&self.plan, self.step)?;
         check_value(&self.plan, value)?;
         self.series.add(value)
+    }
+
+    /// Adds the sum of any number of events at once to the open step: their number for a count, else the sum of their values
+    /// in multiples of the grid. `O(1)`. That each of them is within the plan's bounds is up to the caller, and so is, with
+    /// [`Unit::Person`](crate::plan::Unit::Person), how many are a person's.
+    ///
+    /// # Errors
+    /// If no events within the bounds have this sum (one with a sign that none of them has), the running sum would leave 64
+    /// bits, or the last step is closed. The stream is then as it was.
+    ///
+    /// ```
+    /// # use evertally::{budget::{Budget, Rho}, noise::{SecretKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
+    /// # let plan = PlanRequest::count(100, Budget::Zcdp(Rho::new(0.5)?)).plan()?;
+    /// # let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    /// let mut visits = RunningSum::new(plan, &key, "visits".parse()?)?;
+    /// visits.add_sum(1_000_000)?;
+    /// assert!(visits.add_sum(-1).is_err());
+    /// assert!((visits.tick()?.value() - 1e6).abs() < 100.0);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn add_sum(&mut self, sum: i64) -> Result<()> {
+        check_step(&self.plan, self.step)?;
+        check_sum(&self.plan, sum)?;
+        self.series.add(sum)
     }
 
     /// Closes the open step and releases the running sum. `O(1)` draws amortized.

@@ -102,6 +102,16 @@ pub(super) fn check_value(plan: &Plan, value: i64) -> Result<()> {
     )))
 }
 
+/// Refuses a sum that no number of allowed events has: one of the wrong sign. (Which of the right sign are out of reach is not
+/// looked at: events between 2 and 3 never add up to 1.)
+pub(super) fn check_sum(plan: &Plan, sum: i64) -> Result<()> {
+    let (lower, upper) = plan.request().values.bounds();
+    if (sum >= 0 || lower < 0) && (sum <= 0 || upper > 0) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("events between {lower} and {upper} cannot add up to {sum} (in multiples of the grid)")))
+}
+
 /// Refuses what is no step of the horizon.
 pub(super) fn check_past_step(plan: &Plan, step: u64) -> Result<()> {
     let horizon = plan.horizon();

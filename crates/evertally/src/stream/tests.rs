@@ -36,6 +36,36 @@ fn plan(horizon: u64, mechanism: &str) -> Plan {
     PlanRequest { mechanism: mechanism.parse().ok(), values, ..PlanRequest::count(horizon, budget) }.plan().unwrap()
 }
 
+/// The sum of a step's events at once gives the same releases, and sums that no events have are refused.
+#[test]
+fn a_step_may_be_added_as_one_sum() {
+    for mechanism in MECHANISMS {
+        let streams = || RunningSum::new(plan(40, mechanism), &key(7), name("s")).unwrap();
+        let (mut single, mut whole) = (streams(), streams());
+        for step in 0..40 {
+            let values = [step % 10, -3, 9, -1];
+            values.iter().for_each(|value| single.add(*value).unwrap());
+            whole.add_sum(values.iter().sum()).unwrap();
+            assert_eq!(single.tick().unwrap(), whole.tick().unwrap());
+        }
+        assert!(whole.add_sum(0).unwrap_err().is_horizon_exhausted());
+    }
+    let of = |lower, upper| {
+        let values = Values::Sum { lower, upper };
+        let request = PlanRequest { values, ..PlanRequest::count(9, Budget::Zcdp(Rho::new(0.5).unwrap())) };
+        RunningSum::new(request.plan().unwrap(), &key(7), name("s")).unwrap()
+    };
+    for (lower, upper, fits, fails) in [(1, 5, 1000, -1), (0, 5, 0, -1), (-5, 0, -1000, 1), (-5, -1, -7, 7)] {
+        let mut stream = of(lower, upper);
+        stream.add_sum(fits).unwrap();
+        assert!(stream.add_sum(fails).unwrap_err().is_invalid());
+    }
+    let mut stream = of(-1, 1);
+    stream.add_sum(i64::MAX).unwrap();
+    assert!(stream.add_sum(1).unwrap_err().is_overflow());
+    stream.add_sum(i64::MIN).unwrap();
+}
+
 /// Every release is the exact prefix sum plus `Σ L_tn z_n` with `z_n` drawn from the node's own bits.
 #[test]
 fn releases_are_prefix_sums_plus_the_noise_of_their_nodes() {

@@ -33,7 +33,7 @@ mod tuning;
 #[cfg(test)]
 mod tests;
 
-pub use evertally_kernels::{Path, Real};
+pub use evertally_kernels::{Cipher, Path, Real};
 pub use noise::VectorNoise;
-pub use plan::{Cipher, Series, VectorCandidate, VectorGuarantee, VectorPlan, VectorRequest, streams};
+pub use plan::{Series, VectorCandidate, VectorGuarantee, VectorPlan, VectorRequest, streams};
 pub use tuning::{Memory, Tuning};

@@ -121,8 +121,8 @@ impl<F: Real> VectorNoise<F> {
         let schedule = schedule(scheme, tuning.memory)?;
         let layout = Layout::Noise { first, end, bits: F::BITS, series: scheme.series };
         let state = StateId::of_digest(scheme.digest, key, name.clone(), layout);
-        let subkey = subkey(key, name, &scheme.digest, Purpose::Vector(scheme.tag()));
-        let normals = Normals::new(scheme.cipher(), &subkey, tuning.path);
+        let subkey = subkey(key, name, &scheme.digest, Purpose::Vector(F::BITS as u8));
+        let normals = Normals::new(scheme.cipher, &subkey, tuning.path);
         let (threads, horizon) = (tuning.threads, scheme.mechanism.horizon());
         let rows = schedule.response().map(|response| {
             let filter = Arc::new(Filter::new(response, tuning.path)?);

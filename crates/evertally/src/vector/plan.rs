@@ -24,18 +24,17 @@
 
 mod calibrate;
 mod choose;
-mod cipher;
 mod file;
 mod lower_bound;
 
 pub use calibrate::VectorGuarantee;
 pub use choose::{VectorCandidate, streams};
-pub use cipher::Cipher;
 
 use crate::budget::Budget;
 use crate::mechanism::{Mechanism, MechanismName, Participation};
 use crate::plan::{Neighbours, Objective};
 use crate::{Error, Result};
+use evertally_kernels::Cipher;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;

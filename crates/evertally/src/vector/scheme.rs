@@ -30,23 +30,3 @@ impl From<&VectorPlan> for Scheme {
         }
     }
 }
-
-impl Scheme {
-    /// The byte of [`Purpose::Vector`](crate::noise::Purpose::Vector): frozen.
-    pub(super) fn tag(&self) -> u8 {
-        match self.cipher {
-            Cipher::Aes128Ctr => 0,
-            Cipher::ChaCha8 => 1,
-            Cipher::ChaCha20 => 2,
-        }
-    }
-
-    /// The cipher that runs.
-    pub(super) fn cipher(&self) -> evertally_kernels::Cipher {
-        match self.cipher {
-            Cipher::Aes128Ctr => evertally_kernels::Cipher::Aes128Ctr,
-            Cipher::ChaCha8 => evertally_kernels::Cipher::ChaCha8,
-            Cipher::ChaCha20 => evertally_kernels::Cipher::ChaCha20,
-        }
-    }
-}

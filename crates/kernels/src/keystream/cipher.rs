@@ -4,13 +4,20 @@ use std::fmt;
 use std::str::FromStr;
 
 /// How keystreams are made from a key. Part of a plan: other bits under the same key are another noise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+///
+/// ```
+/// use evertally_kernels::Cipher;
+/// assert_eq!(Cipher::default().name(), "aes-128-ctr");
+/// assert_eq!("chacha20".parse(), Ok(Cipher::ChaCha20));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cipher {
     /// AES with 128 bits of key (FIPS 197) in counter mode: the fastest where the processor has instructions for it.
     ///
     /// Blocks of 128 bits under one key are all different, those of ideal bits would not be: from N blocks the two can be told
     /// apart with an advantage of at most N² / 2¹²⁹, which is 2⁻³³ after 2⁴⁸ blocks (2⁵⁰ words).
+    #[default]
     Aes128Ctr,
     /// ChaCha with 8 rounds: half as fast, without instructions of its own. The margin is small: the best known attacks reach 7
     /// rounds, at a cost far out of reach.

@@ -1,10 +1,11 @@
 //! Vector plans as readable files, and their digest.
 
-use super::{Cipher, Series, VectorPlan, VectorRequest};
+use super::{Series, VectorPlan, VectorRequest};
 use crate::budget::Budget;
 use crate::mechanism::{MechanismName, Participation};
 use crate::plan::{Neighbours, Objective};
 use crate::{Error, Result};
+use evertally_kernels::Cipher;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -24,12 +25,27 @@ struct VectorPlanFile {
     participation: Participation,
     norm: f64,
     budget: Budget,
+    #[serde(with = "by_name")]
     cipher: Cipher,
     sigma: f64,
     #[serde(default)]
     meaning: BTreeMap<String, String>,
     /// In hexadecimal; empty while it is computed.
     digest: String,
+}
+
+/// Ciphers as text.
+mod by_name {
+    use super::{Cipher, Deserialize, Deserializer, Serializer};
+    use serde::de::Error;
+
+    pub(super) fn serialize<S: Serializer>(cipher: &Cipher, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(cipher.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cipher, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
 }
 
 impl VectorPlanFile {

@@ -215,7 +215,7 @@ fn digests_are_frozen() {
     assert_eq!(digest[..8], FROZEN, "{digest:?}");
 }
 
-const FROZEN: [u8; 8] = [201, 30, 64, 93, 64, 68, 175, 131];
+const FROZEN: [u8; 8] = [99, 236, 200, 138, 185, 210, 114, 229];
 
 /// Every mechanism's plan survives its file, to the last bit; any change of the file is refused.
 #[test]

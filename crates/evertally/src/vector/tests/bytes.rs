@@ -55,8 +55,8 @@ fn numbers_are_those_of_the_dense_twin() {
             let scheme = scheme(mechanism.clone(), series);
             let (first, len) = (1021, 9);
             let steps: Vec<f64> = all(&scheme, first..first + len, single(Memory::Keep));
-            let subkey = subkey(&key(), &name(), &scheme.digest, Purpose::Vector(0));
-            let normals = Normals::new(scheme.cipher(), &subkey, Path::best());
+            let subkey = subkey(&key(), &name(), &scheme.digest, Purpose::Vector(64));
+            let normals = Normals::new(scheme.cipher, &subkey, Path::best());
             let mut known: BTreeMap<Node, Vec<f64>> = BTreeMap::new();
             let mut last = vec![0.0; len as usize];
             for (step, given) in (1..).zip(steps.chunks(len as usize)) {
@@ -137,4 +137,44 @@ fn misuse_is_refused_and_changes_nothing() {
     assert!(noise.next_into(&mut [0.0; 9]).unwrap_err().is_invalid());
     assert!(noise.seek(4).unwrap_err().is_invalid());
     assert_eq!(noise.step(), 0);
+}
+
+/// A coordinate in double precision is not that of single precision in more digits, nor any other one.
+#[test]
+fn precisions_have_noise_of_their_own() {
+    let scheme = scheme(Arc::new(InputNoise::new(1).unwrap()), Series::Increments);
+    let singles: Vec<f32> = all(&scheme, 0..2000, single(Memory::Keep));
+    let doubles: Vec<f64> = all(&scheme, 0..2000, single(Memory::Keep));
+    for double in &doubles {
+        // Twenty leading bits in common happen to some pair of 4 million with probability about 1/100.
+        assert!(singles.iter().all(|x| (f64::from(*x) - double).abs() > 1e-8 * double.abs()), "{double}");
+    }
+}
+
+/// Frozen: a run that was started with one version goes on with the next. Over all mechanisms, series and precisions.
+#[test]
+fn bytes_are_frozen() {
+    let mut hasher = blake3::Hasher::new();
+    let fixed =
+        ["input", "output", "binary", "kary(k=5)", "subtract(k=4)", "smooth(h=9,zeros=4)", "path-sum(levels=unit)"];
+    let more = ["honaker-online", "banded-sqrt(bands=4)", "banded-inverse-sqrt(bands=4)"];
+    let buffers = "decay=3c00000000000000/2000000000000000,echo=1000000000000000/800000000000000";
+    for name in fixed.into_iter().chain(more) {
+        let name: crate::mechanism::MechanismName = name.parse().unwrap();
+        feed(&mut hasher, name.build(23, &crate::mechanism::NamedShape::gaussian_max()).unwrap().into());
+    }
+    for normalized in [false, true] {
+        feed(&mut hasher, Arc::new(Blt::new(23, normalized, buffers.parse().unwrap()).unwrap()));
+    }
+    assert_eq!(hasher.finalize().to_hex()[..32], *"877865fb0bf0c5023021ef99dee3c3b5");
+}
+
+fn feed(hasher: &mut blake3::Hasher, mechanism: Arc<dyn Mechanism>) {
+    for series in SERIES {
+        for cipher in Cipher::ALL {
+            let scheme = Scheme { cipher, ..scheme(mechanism.clone(), series) };
+            hasher.update(&bits(&all::<f32>(&scheme, 5..300, single(Memory::Keep))));
+            hasher.update(&bits(&all::<f64>(&scheme, 5..300, single(Memory::Keep))));
+        }
+    }
 }

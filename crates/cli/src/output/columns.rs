@@ -1,0 +1,104 @@
+//! The table as Arrow columns.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use arrow_array::builder::{Float64Builder, Int64Builder, StringBuilder, UInt64Builder};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+use super::table::{Amount, ReleaseRow, TableSpec};
+
+fn schema(spec: &TableSpec) -> SchemaRef {
+    let value = if spec.is_integral() { DataType::Int64 } else { DataType::Float64 };
+    let mut fields = vec![Field::new("time", DataType::Utf8, false)];
+    fields.extend(spec.groups().iter().map(|name| Field::new(name, DataType::Utf8, false)));
+    fields.push(Field::new("step", DataType::UInt64, false));
+    fields.push(Field::new(spec.value_name(), value, false));
+    fields.extend(["std_error", "lower", "upper"].map(|name| Field::new(name, DataType::Float64, true)));
+    Arc::new(Schema::new(fields))
+}
+
+/// Rows gathered column by column.
+pub struct TableColumns {
+    schema: SchemaRef,
+    time: StringBuilder,
+    groups: Vec<StringBuilder>,
+    step: UInt64Builder,
+    value: Values,
+    figures: [Float64Builder; 3],
+}
+
+enum Values {
+    Whole(Int64Builder),
+    Real(Float64Builder),
+}
+
+impl TableColumns {
+    /// No rows of a table yet.
+    pub fn new(spec: &TableSpec) -> Self {
+        TableColumns {
+            schema: schema(spec),
+            time: StringBuilder::new(),
+            groups: spec.groups().iter().map(|_| StringBuilder::new()).collect(),
+            step: UInt64Builder::new(),
+            value: if spec.is_integral() {
+                Values::Whole(Int64Builder::new())
+            } else {
+                Values::Real(Float64Builder::new())
+            },
+            figures: Default::default(),
+        }
+    }
+
+    /// Types and names of the columns.
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    /// Adds a row.
+    ///
+    /// # Panics
+    /// When the row has not one text for each group column.
+    pub fn push(&mut self, row: &ReleaseRow<'_>) -> anyhow::Result<()> {
+        assert_eq!(row.groups.len(), self.groups.len(), "one text for each group column");
+        self.value.push(row.value)?;
+        self.time.append_value(row.time);
+        for (column, group) in self.groups.iter_mut().zip(row.groups) {
+            column.append_value(group);
+        }
+        self.step.append_value(row.step);
+        for (column, number) in self.figures.iter_mut().zip([row.std_error, row.lower, row.upper]) {
+            column.append_option(number.is_finite().then_some(number));
+        }
+        Ok(())
+    }
+
+    /// The rows that were added since the last call.
+    pub fn finish(&mut self) -> anyhow::Result<RecordBatch> {
+        let mut arrays: Vec<ArrayRef> = vec![Arc::new(self.time.finish())];
+        arrays.extend(self.groups.iter_mut().map(|g| Arc::new(g.finish()) as ArrayRef));
+        arrays.push(Arc::new(self.step.finish()));
+        arrays.push(match &mut self.value {
+            Values::Whole(column) => Arc::new(column.finish()),
+            Values::Real(column) => Arc::new(column.finish()),
+        });
+        arrays.extend(self.figures.iter_mut().map(|f| Arc::new(f.finish()) as ArrayRef));
+        RecordBatch::try_new(self.schema.clone(), arrays).context("the table's columns differ")
+    }
+}
+
+impl Values {
+    fn push(&mut self, value: Amount<'_>) -> anyhow::Result<()> {
+        match self {
+            Values::Whole(column) => column.append_value(value.text.parse().with_context(|| {
+                format!(
+                    "the value {} does not fit the 64-bit integers of this format; write CSV or JSON lines",
+                    value.text
+                )
+            })?),
+            Values::Real(column) => column.append_value(value.number),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,68 @@
+"""Differentially private continual release: running counts and sums of a sensitive event stream.
+
+A :func:`plan` is public and is decided before the first datum: horizon, budget, who is protected, mechanism and noise. A
+:class:`Counter`, a :class:`LazyVector` or a :class:`CountSketch` is plan, secret key and data so far; :func:`release` does
+all of it for a table of events. One guarantee covers the whole history of releases.
+
+>>> import evertally as et
+>>> plan = et.plan(365, epsilon=1.0)
+>>> visits = et.Counter(plan, et.SecretKey.generate(), "visits")
+>>> release = visits.add(120)
+>>> release.step
+1
+"""
+
+from . import budget
+from ._errors import (
+    EvertallyError,
+    HorizonExhausted,
+    InvalidError,
+    RandomnessError,
+    StateError,
+    SumOverflowError,
+    TableError,
+)
+from ._evertally import (
+    ArrowTable,
+    Budget,
+    Candidate,
+    Counter,
+    CountSketch,
+    Guarantee,
+    LazyVector,
+    Plan,
+    Reading,
+    Release,
+    SecretKey,
+    TestSeed,
+    __version__,
+    plan,
+)
+from ._tables import plan_release, release
+
+__all__ = [
+    "ArrowTable",
+    "Budget",
+    "Candidate",
+    "CountSketch",
+    "Counter",
+    "EvertallyError",
+    "Guarantee",
+    "HorizonExhausted",
+    "InvalidError",
+    "LazyVector",
+    "Plan",
+    "RandomnessError",
+    "Reading",
+    "Release",
+    "SecretKey",
+    "StateError",
+    "SumOverflowError",
+    "TableError",
+    "TestSeed",
+    "__version__",
+    "budget",
+    "plan",
+    "plan_release",
+    "release",
+]

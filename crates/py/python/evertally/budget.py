@@ -1,0 +1,25 @@
+"""Conversions between privacy budgets.
+
+Every result is a valid statement: what is converted is rounded towards the weaker one. For budgets as objects see
+:class:`evertally.Budget`.
+"""
+
+from ._evertally import (
+    delta_of_gaussian,
+    delta_of_zcdp,
+    epsilon_of_gaussian,
+    epsilon_of_zcdp,
+    mu_for,
+    rho_for,
+    zcdp_of_pure,
+)
+
+__all__ = [
+    "delta_of_gaussian",
+    "delta_of_zcdp",
+    "epsilon_of_gaussian",
+    "epsilon_of_zcdp",
+    "mu_for",
+    "rho_for",
+    "zcdp_of_pure",
+]

@@ -1,0 +1,74 @@
+//! NumPy arrays in and out.
+
+use crate::error::invalid;
+use crate::units::{float_multiple, multiple, refused};
+use evertally::decimal::{Grid, scale_integer};
+use numpy::{Element, PyArray1, PyReadonlyArray1};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// Anything that NumPy makes a vector of, and the kind letter of its type.
+fn vector<'py>(values: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, String)> {
+    let array = values.py().import("numpy")?.call_method1("asarray", (values,))?;
+    if array.getattr("ndim")?.extract::<usize>()? != 1 {
+        return Err(invalid("an array must have one dimension; give a list or a vector"));
+    }
+    let kind = array.getattr("dtype")?.getattr("kind")?.extract()?;
+    Ok((array, kind))
+}
+
+/// A copy of a vector, of one element type: other threads may write to the array while it is worked on.
+fn copied<T: Element + Clone>(array: &Bound<'_, PyAny>, dtype: &str) -> PyResult<Vec<T>> {
+    let array = array.call_method1("astype", (dtype,))?;
+    let array: PyReadonlyArray1<'_, T> =
+        array.extract().map_err(|_| PyTypeError::new_err("not an array of numbers"))?;
+    Ok(array.as_array().to_vec())
+}
+
+/// Numbers in units of the data as multiples of the grid.
+pub(crate) fn multiples(values: &Bound<'_, PyAny>, grid: Grid) -> PyResult<Vec<i64>> {
+    let (array, kind) = vector(values)?;
+    match kind.as_str() {
+        "i" | "b" => {
+            let of = |x: i64| scale_integer(x, grid).map_err(|problem| refused(&x.to_string(), problem));
+            copied(&array, "int64")?.into_iter().map(of).collect()
+        }
+        "f" => {
+            let of = |x: f64| float_multiple(x, grid).map_err(|problem| refused(&x.to_string(), problem));
+            copied(&array, "float64")?.into_iter().map(of).collect()
+        }
+        _ => array.try_iter()?.map(|value| multiple(&value?, grid)).collect(),
+    }
+}
+
+/// Numbers of running sums or items: whole numbers from 0 to 2^64 - 1.
+pub(crate) fn naturals(values: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
+    let (array, kind) = vector(values)?;
+    let negative = || invalid("numbers must be whole and at least 0");
+    match kind.as_str() {
+        "u" => copied(&array, "uint64"),
+        "i" => copied::<i64>(&array, "int64")?.into_iter().map(|x| u64::try_from(x).map_err(|_| negative())).collect(),
+        // An empty list is an array of doubles.
+        _ if array.len()? == 0 => Ok(Vec::new()),
+        _ => Err(PyTypeError::new_err(format!("an array of whole numbers is needed, not one of kind {kind:?}"))),
+    }
+}
+
+/// Columns of equal length as one structured array.
+pub(crate) fn structured<'py>(py: Python<'py>, columns: &[(&str, Bound<'py, PyAny>)]) -> PyResult<Bound<'py, PyAny>> {
+    let numpy = py.import("numpy")?;
+    let fields: Vec<_> =
+        columns.iter().map(|(name, column)| Ok((*name, column.getattr("dtype")?))).collect::<PyResult<_>>()?;
+    let length = columns.first().map_or(Ok(0), |(_, column)| column.len())?;
+    let options = PyDict::new(py);
+    options.set_item("dtype", fields)?;
+    let array = numpy.call_method("empty", (length,), Some(&options))?;
+    columns.iter().try_for_each(|(name, column)| array.set_item(*name, column))?;
+    Ok(array)
+}
+
+/// One column.
+pub(crate) fn column<'py, T: Element>(py: Python<'py>, values: Vec<T>) -> Bound<'py, PyAny> {
+    PyArray1::from_vec(py, values).into_any()
+}

@@ -1,0 +1,156 @@
+//! Privacy budgets.
+
+use crate::error::{OrRaise, invalid};
+use evertally::budget::{Budget as Inner, Delta, Epsilon, Rho, conversions};
+use pyo3::prelude::*;
+
+/// A privacy budget: what the whole history of releases may reveal.
+///
+/// Make one with :meth:`pure`, :meth:`approximate` or :meth:`zcdp`, or give its numbers to a function directly
+/// (``epsilon=1.0``, ``epsilon=1.0, delta=1e-6`` or ``rho=0.5``). Budgets compare by value.
+///
+/// >>> import evertally as et
+/// >>> et.Budget.pure(1.0)
+/// Budget.pure(1.0)
+/// >>> et.Budget.zcdp(0.5).epsilon_at(1e-6) < 5.3
+/// True
+#[pyclass(frozen, eq, module = "evertally")]
+#[derive(Clone, PartialEq)]
+pub(crate) struct Budget(pub(crate) Inner);
+
+#[pymethods]
+impl Budget {
+    /// Pure ε-differential privacy.
+    ///
+    /// ``epsilon`` must lie between 1e-12 and 20. More protects next to nothing, and is refused unless ``allow_weak``.
+    ///
+    /// >>> import evertally as et
+    /// >>> et.Budget.pure(0.5).epsilon
+    /// 0.5
+    #[staticmethod]
+    #[pyo3(signature = (epsilon, *, allow_weak = false))]
+    fn pure(epsilon: f64, allow_weak: bool) -> PyResult<Self> {
+        Inner::from_numbers(Some(epsilon), None, None, allow_weak).or_raise().map(Self)
+    }
+
+    /// (ε, δ)-differential privacy, for a ``delta`` strictly between 0 and 0.1.
+    ///
+    /// >>> import evertally as et
+    /// >>> et.Budget.approximate(1.0, 1e-6)
+    /// Budget.approximate(1.0, 1e-06)
+    #[staticmethod]
+    #[pyo3(signature = (epsilon, delta, *, allow_weak = false))]
+    fn approximate(epsilon: f64, delta: f64, allow_weak: bool) -> PyResult<Self> {
+        Inner::from_numbers(Some(epsilon), Some(delta), None, allow_weak).or_raise().map(Self)
+    }
+
+    /// ρ-zero-concentrated differential privacy, for a ``rho`` of at most 10.
+    ///
+    /// >>> import evertally as et
+    /// >>> et.Budget.zcdp(0.5).rho
+    /// 0.5
+    #[staticmethod]
+    #[pyo3(signature = (rho, *, allow_weak = false))]
+    fn zcdp(rho: f64, allow_weak: bool) -> PyResult<Self> {
+        Inner::from_numbers(None, None, Some(rho), allow_weak).or_raise().map(Self)
+    }
+
+    /// The stated ε, or ``None`` under zCDP.
+    #[getter]
+    fn epsilon(&self) -> Option<f64> {
+        match self.0 {
+            Inner::Pure(epsilon) | Inner::Approximate(epsilon, _) => Some(epsilon.get()),
+            Inner::Zcdp(_) => None,
+        }
+    }
+
+    /// The stated δ, or ``None`` where there is none.
+    #[getter]
+    fn delta(&self) -> Option<f64> {
+        match self.0 {
+            Inner::Approximate(_, delta) => Some(delta.get()),
+            _ => None,
+        }
+    }
+
+    /// The stated ρ, or ``None`` unless under zCDP.
+    #[getter]
+    fn rho(&self) -> Option<f64> {
+        match self.0 {
+            Inner::Zcdp(rho) => Some(rho.get()),
+            _ => None,
+        }
+    }
+
+    /// The same promise, or a weaker one that follows from it, in ρ: ε²/2 of pure ε.
+    ///
+    /// Raises :class:`InvalidError` under (ε, δ), from which no ρ follows.
+    ///
+    /// >>> import evertally as et
+    /// >>> et.Budget.pure(1.0).to_zcdp()
+    /// Budget.zcdp(0.5)
+    fn to_zcdp(&self) -> PyResult<Self> {
+        match self.0 {
+            Inner::Zcdp(_) => Ok(self.clone()),
+            Inner::Pure(epsilon) => {
+                let rho = Rho::new_even_if_weak(conversions::zcdp_of_pure(epsilon)).or_raise()?;
+                Ok(Self(Inner::Zcdp(rho)))
+            }
+            Inner::Approximate(..) => Err(invalid("(ε, δ)-differential privacy implies no ρ of zCDP")),
+        }
+    }
+
+    /// The least ε of (ε, δ)-differential privacy that is known to follow at this δ, rounded up; infinite under (ε, δ) at a
+    /// smaller δ than the stated one.
+    ///
+    /// >>> import evertally as et
+    /// >>> et.Budget.pure(1.0).epsilon_at(1e-9)
+    /// 1.0
+    /// >>> round(et.Budget.zcdp(0.1).epsilon_at(1e-6), 2)
+    /// 2.14
+    fn epsilon_at(&self, delta: f64) -> PyResult<f64> {
+        let delta = Delta::new(delta).or_raise()?;
+        Ok(match self.0 {
+            Inner::Zcdp(rho) => conversions::epsilon_of_zcdp(rho, delta),
+            Inner::Pure(epsilon) => {
+                let rho = Rho::new_even_if_weak(conversions::zcdp_of_pure(epsilon));
+                rho.map_or(f64::INFINITY, |rho| conversions::epsilon_of_zcdp(rho, delta)).min(epsilon.get())
+            }
+            Inner::Approximate(epsilon, stated) if stated <= delta => epsilon.get(),
+            Inner::Approximate(..) => f64::INFINITY,
+        })
+    }
+
+    fn __hash__(&self) -> u64 {
+        let bits = |number: Option<f64>| number.map_or(1, f64::to_bits);
+        bits(self.epsilon()) ^ bits(self.delta()).rotate_left(21) ^ bits(self.rho()).rotate_left(42)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let number = |x: f64| Ok::<_, PyErr>(pyo3::types::PyFloat::new(py, x).repr()?.to_string());
+        Ok(match self.0 {
+            Inner::Pure(epsilon) => format!("Budget.pure({})", number(epsilon.get())?),
+            Inner::Zcdp(rho) => format!("Budget.zcdp({})", number(rho.get())?),
+            Inner::Approximate(epsilon, delta) => {
+                format!("Budget.approximate({}, {})", number(epsilon.get())?, number(delta.get())?)
+            }
+        })
+    }
+
+    fn __str__(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// Numbers of a conversion, each in its widest range.
+pub(crate) fn epsilon(value: f64) -> PyResult<Epsilon> {
+    Epsilon::new_even_if_weak(value).or_raise()
+}
+
+pub(crate) fn rho(value: f64) -> PyResult<Rho> {
+    Rho::new_even_if_weak(value).or_raise()
+}
+
+pub(crate) fn delta(value: f64) -> PyResult<Delta> {
+    Delta::new(value).or_raise()
+}

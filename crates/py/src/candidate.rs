@@ -1,0 +1,97 @@
+//! One row of a plan's ranking.
+
+use evertally::plan::NoiseKind;
+use evertally_cli::commands::brief;
+use evertally_cli::ranking::Row;
+use pyo3::prelude::*;
+
+/// A mechanism that fits a plan's budget and horizon, and its exact error.
+///
+/// >>> import evertally as et
+/// >>> best = et.plan(365, rho=0.5).ranking[0]
+/// >>> best.noise, best.relative_error
+/// ('gaussian', 1.0)
+/// >>> 1.0 <= best.above_bound < 1.1
+/// True
+#[pyclass(frozen, get_all, module = "evertally")]
+#[derive(Clone)]
+pub(crate) struct Candidate {
+    /// Short name of the mechanism.
+    mechanism: String,
+    /// Full name, as :func:`plan` takes it.
+    name: String,
+    /// ``"laplace"`` or ``"gaussian"``.
+    noise: &'static str,
+    /// Largest standard error of a step, in units of the data.
+    max_std_error: f64,
+    /// Root of the mean variance over the steps, in units of the data.
+    mean_std_error: f64,
+    /// The error that the plan minimises, over that of the best candidate.
+    relative_error: f64,
+    /// ``max_std_error`` over the proven lower bound for Gaussian noise; ``None`` for Laplace noise.
+    above_bound: Option<f64>,
+    /// Whether noise can be drawn where it is read (:class:`LazyVector`).
+    lazy: bool,
+    /// Noise variables or multiplications a step, about.
+    work_per_step: f64,
+    /// Words of memory of one running sum.
+    memory_words: u64,
+}
+
+#[pymethods]
+impl Candidate {
+    fn __repr__(&self) -> String {
+        format!(
+            "Candidate({:?}, noise={:?}, max_std_error={:.4}, relative_error={:.4})",
+            self.mechanism, self.noise, self.max_std_error, self.relative_error
+        )
+    }
+}
+
+impl Candidate {
+    /// From a row of the program's ranking, the best one's error, the row's own, and the bound.
+    pub(crate) fn new(row: &Row, error: f64, best: f64, bound: Option<f64>) -> Self {
+        Self {
+            mechanism: brief(&row.mechanism),
+            name: row.mechanism.clone(),
+            noise: noise_word(row.noise.law),
+            max_std_error: row.max_std,
+            mean_std_error: row.mean_std,
+            relative_error: error / best,
+            above_bound: bound.filter(|_| row.noise.law == NoiseKind::Gaussian).map(|bound| row.max_std / bound),
+            lazy: row.lazy,
+            work_per_step: row.time_per_step,
+            memory_words: row.memory_words,
+        }
+    }
+
+    /// Cells of a table: mechanism, noise, largest and mean error, relative error, times the bound.
+    pub(crate) fn cells(&self) -> [String; 6] {
+        [
+            self.mechanism.clone(),
+            self.noise.to_owned(),
+            format!("{:.4}", self.max_std_error),
+            format!("{:.4}", self.mean_std_error),
+            format!("{:.3}", self.relative_error),
+            self.above_bound.map_or(String::new(), |ratio| format!("{ratio:.3}")),
+        ]
+    }
+
+    /// Whether there is a bound to compare with.
+    pub(crate) fn has_bound(&self) -> bool {
+        self.above_bound.is_some()
+    }
+
+    /// Full name and noise.
+    pub(crate) fn identity(&self) -> (&str, &str) {
+        (&self.name, self.noise)
+    }
+}
+
+/// The name of a noise law, as functions take it.
+pub(crate) fn noise_word(kind: NoiseKind) -> &'static str {
+    match kind {
+        NoiseKind::Laplace => "laplace",
+        NoiseKind::Gaussian => "gaussian",
+    }
+}

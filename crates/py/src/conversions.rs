@@ -1,0 +1,84 @@
+//! Conversions between budgets, as functions (`evertally.budget`).
+
+use crate::budget::{delta as delta_of, epsilon as epsilon_of, rho as rho_of};
+use crate::error::invalid;
+use evertally::budget::conversions;
+use pyo3::prelude::*;
+
+/// The ρ of zCDP that ε-differential privacy implies: ε²/2.
+///
+/// >>> from evertally import budget
+/// >>> budget.zcdp_of_pure(1.0)
+/// 0.5
+#[pyfunction]
+pub(crate) fn zcdp_of_pure(epsilon: f64) -> PyResult<f64> {
+    Ok(conversions::zcdp_of_pure(epsilon_of(epsilon)?))
+}
+
+/// The least ε for which every ρ-zCDP mechanism is (ε, δ)-differentially private, rounded up.
+///
+/// >>> from evertally import budget
+/// >>> round(budget.epsilon_of_zcdp(0.5, 1e-6), 3)
+/// 5.222
+#[pyfunction]
+pub(crate) fn epsilon_of_zcdp(rho: f64, delta: f64) -> PyResult<f64> {
+    Ok(conversions::epsilon_of_zcdp(rho_of(rho)?, delta_of(delta)?))
+}
+
+/// The least δ for which every ρ-zCDP mechanism is (ε, δ)-differentially private, rounded up.
+///
+/// >>> from evertally import budget
+/// >>> budget.delta_of_zcdp(0.5, 6.0) < 1e-6
+/// True
+#[pyfunction]
+pub(crate) fn delta_of_zcdp(rho: f64, epsilon: f64) -> PyResult<f64> {
+    Ok(conversions::delta_of_zcdp(rho_of(rho)?, epsilon_of(epsilon)?))
+}
+
+/// The largest ρ whose ρ-zCDP gives (ε, δ)-differential privacy, rounded down.
+///
+/// >>> from evertally import budget
+/// >>> budget.epsilon_of_zcdp(budget.rho_for(1.0, 1e-6), 1e-6) <= 1.0
+/// True
+#[pyfunction]
+pub(crate) fn rho_for(epsilon: f64, delta: f64) -> PyResult<f64> {
+    Ok(conversions::rho_for(epsilon_of(epsilon)?, delta_of(delta)?).get())
+}
+
+/// The δ at this ε of continuous Gaussian noise whose standard deviation is the L2 sensitivity over ``mu`` (above 0).
+///
+/// >>> from evertally import budget
+/// >>> round(budget.delta_of_gaussian(1.0, 1.0), 6)
+/// 0.126937
+#[pyfunction]
+pub(crate) fn delta_of_gaussian(mu: f64, epsilon: f64) -> PyResult<f64> {
+    Ok(conversions::delta_of_gaussian(positive(mu)?, epsilon_of(epsilon)?))
+}
+
+/// The least ε at this δ of the same noise, rounded up.
+///
+/// >>> from evertally import budget
+/// >>> round(budget.epsilon_of_gaussian(1.0, 1e-6), 2)
+/// 4.89
+#[pyfunction]
+pub(crate) fn epsilon_of_gaussian(mu: f64, delta: f64) -> PyResult<f64> {
+    Ok(conversions::epsilon_of_gaussian(positive(mu)?, delta_of(delta)?))
+}
+
+/// The largest ``mu`` for which the same noise is (ε, δ)-differentially private, rounded down.
+///
+/// >>> from evertally import budget
+/// >>> budget.delta_of_gaussian(budget.mu_for(1.0, 1e-6), 1.0) <= 1e-6
+/// True
+#[pyfunction]
+pub(crate) fn mu_for(epsilon: f64, delta: f64) -> PyResult<f64> {
+    Ok(conversions::mu_for(epsilon_of(epsilon)?, delta_of(delta)?))
+}
+
+fn positive(mu: f64) -> PyResult<f64> {
+    if (1e-12..=1e6).contains(&mu) {
+        Ok(mu)
+    } else {
+        Err(invalid(format!("mu must lie between 1e-12 and 1e6, got {mu}")))
+    }
+}

@@ -1,0 +1,245 @@
+//! Running counts and sums.
+
+use crate::arrays::{column, multiples, structured};
+use crate::error::{OrRaise, invalid};
+use crate::key::SecretKey;
+use crate::plan::Plan;
+use crate::release::Release;
+use crate::running::in_chunks;
+use crate::units::multiple;
+use evertally::noise::StreamName;
+use evertally::plan::Intervals;
+use evertally::stream::{Release as Released, RunningSum};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::PyBytes;
+use std::sync::{Mutex, MutexGuard};
+
+/// A private running count or sum: one total a step in, one release a step out.
+///
+/// ``name`` (1 to 200 bytes) tells the noise of this counter from that of others with the same key. Name a counter once: two
+/// data sets under one key, name and plan have the same noise, and the difference of their releases is exact.
+/// ``confidence``, strictly between 0 and 1, is that of the intervals.
+///
+/// With ``max_events`` in the plan, it is the caller who adds at most so many events of a person.
+///
+/// Methods may be called from several threads, which take turns. Counters are not pickled; see :meth:`save`.
+///
+/// >>> import evertally as et
+/// >>> plan = et.plan(365, epsilon=1.0)
+/// >>> key = et.SecretKey.insecure_from_test_seed(et.TestSeed(1))  # of your own: SecretKey.generate()
+/// >>> visits = et.Counter(plan, key, "visits")
+/// >>> monday, tuesday = visits.add(120), visits.add(95)
+/// >>> tuesday.step, abs(tuesday.value - 215) < 5 * tuesday.std_error
+/// (2, True)
+#[pyclass(frozen, module = "evertally")]
+pub(crate) struct Counter {
+    state: Mutex<State>,
+    name: String,
+    confidence: f64,
+}
+
+struct State {
+    stream: RunningSum,
+    intervals: Intervals,
+}
+
+impl Counter {
+    fn of(stream: RunningSum, name: StreamName, confidence: f64) -> PyResult<Self> {
+        let intervals = stream.plan().intervals(confidence).or_raise()?;
+        Ok(Self { state: Mutex::new(State { stream, intervals }), name: name.to_string(), confidence })
+    }
+
+    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, State> {
+        self.state.lock_py_attached(py).expect("no holder panics")
+    }
+}
+
+impl State {
+    /// A release with its error.
+    fn with_error(&mut self, release: Released) -> Release {
+        let step = release.step();
+        // fits: half-widths are those of noise below 2^102 grid steps.
+        let half_width = self.intervals.half_width(step) as i128;
+        Release {
+            step,
+            value: release.value(),
+            std_error: self.stream.plan().std_error(step),
+            lower: release.shifted(-half_width).value(),
+            upper: release.shifted(half_width).value(),
+            text: release.to_string(),
+        }
+    }
+
+    fn add(&mut self, total: i64) -> evertally::Result<Release> {
+        self.stream.add_sum(total)?;
+        let release = self.stream.tick()?;
+        Ok(self.with_error(release))
+    }
+}
+
+#[pymethods]
+impl Counter {
+    #[new]
+    #[pyo3(signature = (plan, key, name, *, confidence = 0.95))]
+    fn new(plan: &Plan, key: &SecretKey, name: &str, confidence: f64) -> PyResult<Self> {
+        let name = name.parse::<StreamName>().or_raise()?;
+        let stream = RunningSum::new(plan.inner().clone(), key.inner(), name.clone()).or_raise()?;
+        Self::of(stream, name, confidence)
+    }
+
+    /// The counter that was saved, with the same plan, key and name; it goes on as if it had never stopped.
+    ///
+    /// Raises :class:`StateError` if the bytes are damaged or belong to another plan, key or name.
+    ///
+    /// >>> import evertally as et
+    /// >>> plan, key = et.plan(365, epsilon=1.0), et.SecretKey.generate()
+    /// >>> visits = et.Counter(plan, key, "visits")
+    /// >>> first, state = visits.add(120), visits.save()
+    /// >>> et.Counter.restore(plan, key, "visits", state).add(95) == visits.add(95)
+    /// True
+    #[staticmethod]
+    #[pyo3(signature = (plan, key, name, state, *, confidence = 0.95))]
+    fn restore(
+        py: Python<'_>,
+        plan: &Plan,
+        key: &SecretKey,
+        name: &str,
+        state: &[u8],
+        confidence: f64,
+    ) -> PyResult<Self> {
+        let name = name.parse::<StreamName>().or_raise()?;
+        let restored = || RunningSum::restore(plan.inner().clone(), key.inner(), name.clone(), state);
+        Self::of(py.detach(restored).or_raise()?, name, confidence)
+    }
+
+    /// Adds the total of the open step (the number of its events, or the sum of their values), closes it, and releases the
+    /// running sum.
+    ///
+    /// The total is in units of the data; what is finer than the plan's grid is rounded half to even. It must be one that
+    /// events within the bounds can have: at least 0 for counts.
+    ///
+    /// Raises :class:`HorizonExhausted` after the last step, :class:`InvalidError` for an impossible total and
+    /// :class:`SumOverflowError` if the running sum leaves 64 bits. The counter is then as it was.
+    ///
+    /// >>> import evertally as et
+    /// >>> plan = et.plan(365, rho=0.5, bounds=(0, "49.99"), grid="0.01")
+    /// >>> sales = et.Counter(plan, et.SecretKey.generate(), "sales")
+    /// >>> abs(sales.add(1234.56).value - 1234.56) < 1000
+    /// True
+    fn add(&self, py: Python<'_>, total: &Bound<'_, PyAny>) -> PyResult<Release> {
+        let mut state = self.lock(py);
+        let state = &mut *state;
+        let total = multiple(total, state.stream.plan().request().grid)?;
+        py.detach(|| state.add(total)).or_raise()
+    }
+
+    /// Closes ``steps`` steps (at least 1) without any event, and releases the last of them.
+    ///
+    /// >>> import evertally as et
+    /// >>> visits = et.Counter(et.plan(365, epsilon=1.0), et.SecretKey.generate(), "visits")
+    /// >>> visits.skip(7).step
+    /// 7
+    #[pyo3(signature = (steps = 1))]
+    fn skip(&self, py: Python<'_>, steps: u64) -> PyResult<Release> {
+        let mut state = self.lock(py);
+        let state = &mut *state;
+        let to = after(state.stream.step(), steps)?;
+        py.detach(|| state.stream.tick_through(to).map(|release| state.with_error(release))).or_raise()
+    }
+
+    /// Adds the totals of many steps and returns their releases as a structured array with the fields ``step`` (uint64),
+    /// ``value``, ``std_error``, ``lower`` and ``upper`` (float64), one row a step.
+    ///
+    /// ``totals`` has one dimension; integers and doubles are in units of the data. Works without the GIL. Steps before a
+    /// total that is refused, or before Ctrl-C, are closed all the same: see :attr:`step`, and :attr:`last`.
+    ///
+    /// >>> import evertally as et, numpy as np
+    /// >>> visits = et.Counter(et.plan(365, epsilon=1.0), et.SecretKey.generate(), "visits")
+    /// >>> releases = visits.release_many(np.full(30, 100))
+    /// >>> releases["step"][-1], abs(releases["value"][-1] - 3000) < 500
+    /// (np.uint64(30), np.True_)
+    fn release_many<'py>(&self, py: Python<'py>, totals: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let mut state = self.lock(py);
+        let state = &mut *state;
+        let totals = multiples(totals, state.stream.plan().request().grid)?;
+        let mut releases = Vec::with_capacity(totals.len());
+        in_chunks(py, &totals, |total| state.add(*total).map(|release| releases.push(release)))?;
+        let figures = |of: fn(&Release) -> f64| column(py, releases.iter().map(of).collect::<Vec<f64>>());
+        let steps: Vec<u64> = releases.iter().map(|release| release.step).collect();
+        structured(
+            py,
+            &[
+                ("step", column(py, steps)),
+                ("value", figures(|r| r.value)),
+                ("std_error", figures(|r| r.std_error)),
+                ("lower", figures(|r| r.lower)),
+                ("upper", figures(|r| r.upper)),
+            ],
+        )
+    }
+
+    /// The release of the last closed step once more; ``None`` before the first.
+    #[getter]
+    fn last(&self, py: Python<'_>) -> Option<Release> {
+        let mut state = self.lock(py);
+        let release = state.stream.release()?;
+        Some(state.with_error(release))
+    }
+
+    /// The last closed step; 0 before the first.
+    #[getter]
+    fn step(&self, py: Python<'_>) -> u64 {
+        self.lock(py).stream.step()
+    }
+
+    /// The plan.
+    #[getter]
+    fn plan(&self, py: Python<'_>) -> Plan {
+        Plan::new(self.lock(py).stream.plan().clone())
+    }
+
+    /// The name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Confidence of the intervals.
+    #[getter]
+    fn confidence(&self) -> f64 {
+        self.confidence
+    }
+
+    /// The state, for :meth:`restore`. It holds exact sums: keep it as safe as the data.
+    fn save<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.lock(py).stream.save())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let state = self.lock(py);
+        format!("Counter({:?}, step {} of {})", self.name, state.stream.step(), state.stream.plan().horizon())
+    }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(not_pickled("Counter"))
+    }
+}
+
+/// The step so many steps after another.
+pub(crate) fn after(step: u64, steps: u64) -> PyResult<u64> {
+    if steps == 0 {
+        return Err(invalid("at least one step must be closed, got steps=0"));
+    }
+    Ok(step.saturating_add(steps))
+}
+
+/// Why there is no pickle of an object that holds exact data.
+pub(crate) fn not_pickled(class: &str) -> PyErr {
+    PyTypeError::new_err(format!(
+        "a {class} is not pickled or copied: two copies could go on with different data and the same noise, whose difference \
+         is exact, and the pickle would hold the exact data. To move it, keep the bytes of save() as safe as the data, and \
+         {class}.restore(...) them with the plan, key and name"
+    ))
+}

@@ -1,0 +1,60 @@
+//! What a plan promises.
+
+use crate::budget::delta as delta_of;
+use evertally::budget::{Delta, Epsilon};
+use evertally::plan::Guarantee as Inner;
+use pyo3::prelude::*;
+
+/// What a plan promises about the whole history of releases together.
+///
+/// >>> import evertally as et
+/// >>> guarantee = et.plan(365, epsilon=1.0).guarantee
+/// >>> guarantee.pure_epsilon, guarantee.rho <= 0.5
+/// (1.0, True)
+#[pyclass(frozen, module = "evertally")]
+pub(crate) struct Guarantee(pub(crate) Inner);
+
+#[pymethods]
+impl Guarantee {
+    /// ε of pure differential privacy, or ``None`` under Gaussian noise.
+    #[getter]
+    fn pure_epsilon(&self) -> Option<f64> {
+        self.0.pure_epsilon.map(Epsilon::get)
+    }
+
+    /// ρ of zero-concentrated differential privacy.
+    #[getter]
+    fn rho(&self) -> f64 {
+        self.0.rho.get()
+    }
+
+    /// The least known ε of (ε, δ)-differential privacy at this δ (strictly between 0 and 1).
+    ///
+    /// >>> import evertally as et
+    /// >>> plan = et.plan(100, epsilon=1.0, delta=1e-6)
+    /// >>> round(plan.guarantee.epsilon_at(1e-6), 6)
+    /// 1.0
+    fn epsilon_at(&self, py: Python<'_>, delta: f64) -> PyResult<f64> {
+        let delta = delta_of(delta)?;
+        Ok(py.detach(|| self.0.epsilon_at(delta)))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Guarantee({})", self.words())
+    }
+
+    fn __str__(&self) -> String {
+        self.words()
+    }
+}
+
+impl Guarantee {
+    /// The promise in a few words.
+    pub(crate) fn words(&self) -> String {
+        match self.0.epsilon_delta() {
+            Some((epsilon, None)) => format!("ε = {}", epsilon.get()),
+            Some((epsilon, Some(delta))) => format!("ε = {}, δ = {:e}", epsilon.get(), Delta::get(delta)),
+            None => format!("ρ = {} (zCDP)", self.rho()),
+        }
+    }
+}

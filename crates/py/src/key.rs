@@ -1,0 +1,184 @@
+//! Secret keys.
+
+use crate::error::{OrRaise, invalid};
+use evertally::noise::{SecretKey as Inner, TestSeed as InnerSeed};
+use evertally_cli::keyfile;
+use evertally_cli::ledger::Ledger;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+/// A seed for a key that **everybody can compute**: for tests and published examples, never for data.
+///
+/// >>> import evertally as et
+/// >>> et.TestSeed(42)
+/// TestSeed(42)
+#[pyclass(frozen, eq, hash, get_all, module = "evertally")]
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct TestSeed {
+    /// The number.
+    seed: u64,
+}
+
+#[pymethods]
+impl TestSeed {
+    #[new]
+    fn new(seed: u64) -> Self {
+        Self { seed }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("TestSeed({})", self.seed)
+    }
+}
+
+/// The secret from which all noise is computed.
+///
+/// Whoever has the key and the releases has the exact data: keep it apart from both. One key may serve many streams,
+/// each under a name of its own; it must never serve two data sets under one name and plan.
+///
+/// Objects of this class show only the public :attr:`id`, and cannot be pickled. They may be shared between threads.
+///
+/// :func:`release` keeps a ledger of what was published with the key, beside its file (``FILE.ledger``) or, for a
+/// key that was never saved, in this object; it refuses other data under a name that was used.
+///
+/// >>> import evertally as et
+/// >>> key = et.SecretKey.generate()
+/// >>> repr(key) == f"SecretKey({key.id})"
+/// True
+#[pyclass(frozen, module = "evertally")]
+pub(crate) struct SecretKey {
+    inner: Arc<Inner>,
+    home: Arc<Mutex<Home>>,
+}
+
+/// Where the key's ledger is.
+pub(crate) enum Home {
+    Memory(Ledger),
+    File(PathBuf),
+}
+
+impl SecretKey {
+    fn in_memory(inner: Inner) -> Self {
+        let ledger = Ledger::in_memory(&inner);
+        Self { inner: Arc::new(inner), home: Arc::new(Mutex::new(Home::Memory(ledger))) }
+    }
+
+    /// The library's key.
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
+    /// Where its ledger is.
+    pub(crate) fn home(&self) -> &Arc<Mutex<Home>> {
+        &self.home
+    }
+}
+
+#[pymethods]
+impl SecretKey {
+    /// A new key from the operating system's randomness. :meth:`save` it: without the key a stream cannot go on.
+    ///
+    /// Raises :class:`RandomnessError` when the operating system gives none.
+    ///
+    /// >>> import evertally as et
+    /// >>> et.SecretKey.generate() == et.SecretKey.generate()
+    /// False
+    #[staticmethod]
+    fn generate() -> PyResult<Self> {
+        Inner::generate().or_raise().map(Self::in_memory)
+    }
+
+    /// Reads a key file, as :meth:`save` or ``evertally key new`` wrote it.
+    ///
+    /// Raises :class:`InvalidError` if there is none, it is damaged, or others may read it.
+    ///
+    /// >>> import evertally as et, tempfile, pathlib
+    /// >>> path = pathlib.Path(tempfile.mkdtemp()) / "visits.key"
+    /// >>> key = et.SecretKey.generate()
+    /// >>> key.save(path)
+    /// >>> et.SecretKey.load(path) == key
+    /// True
+    #[staticmethod]
+    fn load(path: PathBuf) -> PyResult<Self> {
+        let inner = keyfile::read(&path).or_raise()?;
+        let home = Home::File(std::path::absolute(path)?);
+        Ok(Self { inner: Arc::new(inner), home: Arc::new(Mutex::new(home)) })
+    }
+
+    /// Writes the key to a new file that only its owner may read (mode 0600), and its ledger beside it.
+    ///
+    /// An existing file is never replaced, and a key is saved once: copies would not know what the others have published.
+    /// Raises :class:`InvalidError` in both cases.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let path = std::path::absolute(path)?;
+        let mut home = self.home.lock_py_attached(py).expect("no holder panics");
+        match &*home {
+            Home::Memory(ledger) => py.detach(|| ledger.save(&path, &self.inner)).or_raise()?,
+            Home::File(file) => {
+                let file = file.display();
+                return Err(invalid(format!(
+                    "this key has the file {file}; a second one would not know what is published with the first"
+                )));
+            }
+        }
+        *home = Home::File(path);
+        Ok(())
+    }
+
+    /// The key with these 32 bytes, as :meth:`expose_bytes` gave them to a key store.
+    ///
+    /// They must come from a cryptographic random source. Raises :class:`InvalidError` unless there are 32, not all 0.
+    #[staticmethod]
+    fn from_bytes(data: &[u8]) -> PyResult<Self> {
+        let bytes = data.try_into().map_err(|_| invalid(format!("a key has 32 bytes, got {}", data.len())))?;
+        Inner::from_bytes(bytes).or_raise().map(Self::in_memory)
+    }
+
+    /// The secret bytes, to be given to a key store and nobody else.
+    ///
+    /// >>> import evertally as et
+    /// >>> key = et.SecretKey.generate()
+    /// >>> et.SecretKey.from_bytes(key.expose_bytes()) == key
+    /// True
+    fn expose_bytes(&self) -> Vec<u8> {
+        self.inner.expose_bytes().to_vec()
+    }
+
+    /// A key that **everybody can compute**: for tests and published examples, never for data.
+    ///
+    /// >>> import evertally as et
+    /// >>> et.SecretKey.insecure_from_test_seed(et.TestSeed(1)) == et.SecretKey.insecure_from_test_seed(et.TestSeed(1))
+    /// True
+    #[staticmethod]
+    fn insecure_from_test_seed(seed: &TestSeed) -> Self {
+        Self::in_memory(Inner::insecure_from_test_seed(InnerSeed(seed.seed)))
+    }
+
+    /// The public fingerprint: 32 hexadecimal digits that tell keys apart and reveal nothing.
+    #[getter]
+    fn id(&self) -> String {
+        self.inner.id().to_string()
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.inner == other.inner
+    }
+
+    fn __hash__(&self) -> u64 {
+        u64::from_le_bytes(self.inner.id().as_bytes()[..8].try_into().expect("8 of 16 bytes"))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("SecretKey({})", self.inner.id())
+    }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(PyTypeError::new_err(
+            "a secret key is not pickled, so that it does not leak into files and other processes; \
+             save it to a key file and load that where it is needed",
+        ))
+    }
+}

@@ -1,0 +1,285 @@
+//! Vectors of very many running sums.
+
+use crate::arrays::{column, multiples, naturals, structured};
+use crate::counter::{after, not_pickled};
+use crate::error::{OrRaise, invalid};
+use crate::key::SecretKey;
+use crate::plan::Plan;
+use crate::reading::Reading;
+use crate::request::request;
+use crate::running::{abandonable, in_chunks};
+use crate::units::multiple;
+use evertally::noise::StreamName;
+use evertally::stream::{LazyPlan, LazyVector as Inner, Sampling};
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::{PyBytes, PyDict};
+use std::sync::{Mutex, MutexGuard};
+
+/// Up to 2^40 private running sums, with noise only in those that are read.
+///
+/// Time and memory are those of the events and reads alone, and the joint law of all that is read is the same as if every sum
+/// had had its noise at every step. ``sums`` is their number; they are numbered from 0. ``sampling`` says how noise is drawn:
+/// ``"float"`` (fastest; the state then holds the noise), ``"integer"`` or ``"keyed"`` (exact; ``"keyed"`` keeps no noise).
+/// :meth:`plan` plans with a mechanism that can be read in this way.
+///
+/// **What is read is public.** Choose it by public lists or by earlier releases: reading just the sums that have events tells
+/// where events are. Unless ``"keyed"``, save the state before publishing what was read, and keep the number of
+/// :attr:`reads` elsewhere: a state that is older than what was published must not be read on.
+///
+/// Methods may be called from several threads, which take turns. Vectors are not pickled; see :meth:`save`.
+///
+/// >>> import evertally as et
+/// >>> plan = et.LazyVector.plan(2**20, rho=0.5)
+/// >>> visits = et.LazyVector(plan, et.SecretKey.generate(), "visits", sums=10**9)
+/// >>> visits.add([123_456_789, 5, 5])  # three events
+/// >>> visits.advance()
+/// 1
+/// >>> reading = visits.read(5)
+/// >>> abs(reading.value - 2) < 10 * reading.std_error
+/// True
+#[pyclass(frozen, module = "evertally")]
+pub(crate) struct LazyVector {
+    vector: Mutex<Inner>,
+    name: String,
+}
+
+impl LazyVector {
+    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Inner> {
+        self.vector.lock_py_attached(py).expect("no holder panics")
+    }
+}
+
+/// Refuses sums that a vector does not have, before any event of an array is added.
+fn check_indices(vector: &Inner, indices: &[u64]) -> PyResult<()> {
+    let sums = vector.plan().coordinates();
+    match indices.iter().find(|index| **index >= sums) {
+        None => Ok(()),
+        Some(index) => Err(invalid(format!("there is no running sum {index}: they are numbered 0 to {}", sums - 1))),
+    }
+}
+
+/// Refuses values that events must not have, before any is added.
+fn check_values(vector: &Inner, values: &[i64]) -> PyResult<()> {
+    let (lower, upper) = vector.plan().plan().request().values.bounds();
+    match values.iter().find(|value| !(lower..=upper).contains(value)) {
+        None => Ok(()),
+        Some(value) => Err(invalid(format!(
+            "an event of {value} is outside the declared bounds {lower} to {upper} (in multiples of the grid)"
+        ))),
+    }
+}
+
+/// Values of so many events, 1 each where none are given.
+pub(crate) fn values_of(
+    values: Option<&Bound<'_, PyAny>>,
+    count: usize,
+    grid: evertally::decimal::Grid,
+) -> PyResult<Vec<i64>> {
+    let Some(values) = values else { return Ok(vec![1; count]) };
+    let values = if is_scalar(values)? { vec![multiple(values, grid)?; count] } else { multiples(values, grid)? };
+    if values.len() == count {
+        return Ok(values);
+    }
+    Err(invalid(format!("there are {} values for {count} events; give one value or one for each", values.len())))
+}
+
+/// Whether this is one number and not an array.
+pub(crate) fn is_scalar(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    value.py().import("numpy")?.call_method1("ndim", (value,))?.extract::<usize>().map(|dimensions| dimensions == 0)
+}
+
+#[pymethods]
+impl LazyVector {
+    #[new]
+    #[pyo3(signature = (plan, key, name, *, sums, sampling = "float"))]
+    fn new(plan: &Plan, key: &SecretKey, name: &str, sums: u64, sampling: &str) -> PyResult<Self> {
+        let name = name.parse::<StreamName>().or_raise()?;
+        let lazy = LazyPlan::new(plan.inner().clone(), sums, sampling.parse::<Sampling>().or_raise()?).or_raise()?;
+        let text = name.to_string();
+        Ok(Self { vector: Mutex::new(Inner::new(lazy, key.inner(), name).or_raise()?), name: text })
+    }
+
+    /// Plans a vector: as :func:`evertally.plan`, with the mechanism of least error among those that can be read lazily with
+    /// this ``sampling``.
+    ///
+    /// >>> import evertally as et
+    /// >>> et.LazyVector.plan(2**20, rho=0.5, sampling="keyed").mechanism.startswith("path-sum")
+    /// True
+    #[staticmethod]
+    #[pyo3(signature = (horizon, *, sampling = "float", **options), text_signature = "(horizon, *, sampling='float', epsilon=None, delta=None, rho=None, budget=None, allow_weak_budget=False, mechanism=None, noise=None, objective='max', bounds=None, grid=None, max_events=None, max_events_per_step=None, neighbours='add-remove', sums_per_event=1, light_steps=False, meaning=None)")]
+    fn plan(py: Python<'_>, horizon: u64, sampling: &str, options: Option<&Bound<'_, PyDict>>) -> PyResult<Plan> {
+        let (request, sampling) = (request(py, horizon, options)?, sampling.parse::<Sampling>().or_raise()?);
+        let best = move || LazyPlan::best(request, 1, sampling);
+        Ok(Plan::new(abandonable(py, best)?.or_raise()?.plan().clone()))
+    }
+
+    /// The vector that was saved, with the same plan, key, name, number of sums and sampling.
+    ///
+    /// Raises :class:`StateError` if the bytes are damaged or belong to another vector.
+    ///
+    /// >>> import evertally as et
+    /// >>> plan, key = et.LazyVector.plan(100, rho=0.5), et.SecretKey.generate()
+    /// >>> visits = et.LazyVector(plan, key, "visits", sums=1000)
+    /// >>> visits.advance()
+    /// 1
+    /// >>> again = et.LazyVector.restore(plan, key, "visits", visits.save(), sums=1000)
+    /// >>> again.read(7) == visits.read(7)
+    /// True
+    #[staticmethod]
+    #[pyo3(signature = (plan, key, name, state, *, sums, sampling = "float"))]
+    fn restore(
+        py: Python<'_>,
+        plan: &Plan,
+        key: &SecretKey,
+        name: &str,
+        state: &[u8],
+        sums: u64,
+        sampling: &str,
+    ) -> PyResult<Self> {
+        let name = name.parse::<StreamName>().or_raise()?;
+        let lazy = LazyPlan::new(plan.inner().clone(), sums, sampling.parse::<Sampling>().or_raise()?).or_raise()?;
+        let text = name.to_string();
+        let vector = py.detach(|| Inner::restore(lazy, key.inner(), name, state)).or_raise()?;
+        Ok(Self { vector: Mutex::new(vector), name: text })
+    }
+
+    /// Adds events to the open step, each to one running sum: one event for an index, one for each element of an array.
+    ///
+    /// ``values`` are 1, or one value for all, or one for each, in units of the data and within the plan's bounds.
+    ///
+    /// Raises :class:`InvalidError` for an index or value that is out of range and :class:`HorizonExhausted` after the last
+    /// step; nothing is added then. Where a sum leaves 64 bits (:class:`SumOverflowError`), and after Ctrl-C, the events
+    /// before are added.
+    #[pyo3(signature = (indices, values = None))]
+    fn add(&self, py: Python<'_>, indices: &Bound<'_, PyAny>, values: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let mut vector = self.lock(py);
+        let indices = if is_scalar(indices)? { vec![natural(indices)?] } else { naturals(indices)? };
+        let values = values_of(values, indices.len(), vector.plan().plan().request().grid)?;
+        check_indices(&vector, &indices)?;
+        check_values(&vector, &values)?;
+        let events: Vec<(u64, i64)> = indices.into_iter().zip(values).collect();
+        let vector = &mut *vector;
+        in_chunks(py, &events, |(index, value)| vector.add(*index, *value))
+    }
+
+    /// Adds one event to several different running sums in the open step, at most as many as the plan's ``sums_per_event``.
+    ///
+    /// >>> import evertally as et
+    /// >>> plan = et.LazyVector.plan(100, rho=0.5, sums_per_event=2)
+    /// >>> visits = et.LazyVector(plan, et.SecretKey.generate(), "visits", sums=1000)
+    /// >>> visits.add_event([3, 14])
+    #[pyo3(signature = (indices, values = None))]
+    fn add_event(&self, py: Python<'_>, indices: &Bound<'_, PyAny>, values: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let mut vector = self.lock(py);
+        let indices = naturals(indices)?;
+        let values = values_of(values, indices.len(), vector.plan().plan().request().grid)?;
+        let parts: Vec<(u64, i64)> = indices.into_iter().zip(values).collect();
+        vector.add_event(&parts).or_raise()
+    }
+
+    /// Closes the open step, and ``steps - 1`` empty ones after it; returns the last closed step. Takes no longer for many.
+    ///
+    /// Raises :class:`HorizonExhausted` beyond the horizon; nothing is closed then.
+    #[pyo3(signature = (steps = 1))]
+    fn advance(&self, py: Python<'_>, steps: u64) -> PyResult<u64> {
+        let mut vector = self.lock(py);
+        let to = after(vector.step(), steps)?;
+        let vector = &mut *vector;
+        py.detach(|| vector.tick_through(to)).or_raise()
+    }
+
+    /// What the running sums are at the last closed step: a :class:`Reading` for an index, and for an array of them a structured
+    /// array with the fields ``index`` (uint64), ``step`` (uint64), ``value`` and ``std_error`` (float64).
+    ///
+    /// The same index at the same step reads the same, however often. Raises :class:`InvalidError` for an index out of range
+    /// and before the first step is closed.
+    fn read<'py>(&self, py: Python<'py>, indices: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let mut vector = self.lock(py);
+        let single = is_scalar(indices)?;
+        let indices = if single { vec![natural(indices)?] } else { naturals(indices)? };
+        check_indices(&vector, &indices)?;
+        let mut values = Vec::with_capacity(indices.len());
+        let vector = &mut *vector;
+        in_chunks(py, &indices, |index| vector.read(*index).map(|release| values.push(release.value())))?;
+        let step = vector.step();
+        let std_error = if step == 0 { 0.0 } else { vector.plan().std_error(step) };
+        if single {
+            return Ok(Bound::new(py, Reading { step, value: values[0], std_error })?.into_any());
+        }
+        let count = indices.len();
+        structured(
+            py,
+            &[
+                ("index", column(py, indices)),
+                ("step", column(py, vec![step; count])),
+                ("value", column(py, values)),
+                ("std_error", column(py, vec![std_error; count])),
+            ],
+        )
+    }
+
+    /// Standard error of what is read at a step (1 to the horizon), in units of the data. It follows from the plan alone.
+    fn std_error(&self, py: Python<'_>, step: u64) -> PyResult<f64> {
+        let vector = self.lock(py);
+        let horizon = vector.plan().plan().horizon();
+        if !(1..=horizon).contains(&step) {
+            return Err(invalid(format!("there is no step {step}: they are numbered 1 to {horizon}")));
+        }
+        Ok(vector.plan().std_error(step))
+    }
+
+    /// The last closed step; 0 before the first.
+    #[getter]
+    fn step(&self, py: Python<'_>) -> u64 {
+        self.lock(py).step()
+    }
+
+    /// Number of running sums.
+    #[getter]
+    fn sums(&self, py: Python<'_>) -> u64 {
+        self.lock(py).plan().coordinates()
+    }
+
+    /// How many reads there were, in all. A restored vector with fewer than were published is out of date.
+    #[getter]
+    fn reads(&self, py: Python<'_>) -> u64 {
+        self.lock(py).reads()
+    }
+
+    /// For how many running sums noise is remembered.
+    #[getter]
+    fn touched(&self, py: Python<'_>) -> usize {
+        self.lock(py).touched()
+    }
+
+    /// The state, for :meth:`restore`. It holds exact sums and, unless ``"keyed"``, noise: keep it as safe as the data.
+    fn save<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let vector = self.lock(py);
+        let vector = &*vector;
+        PyBytes::new(py, &vector.save())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let vector = self.lock(py);
+        let plan = vector.plan();
+        format!(
+            "LazyVector({:?}, sums={}, step {} of {})",
+            self.name,
+            plan.coordinates(),
+            vector.step(),
+            plan.plan().horizon()
+        )
+    }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(not_pickled("LazyVector"))
+    }
+}
+
+/// One number of a running sum.
+fn natural(index: &Bound<'_, PyAny>) -> PyResult<u64> {
+    index
+        .extract()
+        .map_err(|_| invalid(format!("{index} is no number of a running sum: they are whole and at least 0")))
+}

@@ -1,0 +1,52 @@
+//! The Python package `evertally`: plans, counters, vectors, sketches and tables over the Rust library.
+//!
+//! One file a class. Exceptions are those of [`error`]; long work runs without the interpreter's lock and can be
+//! interrupted, see [`running`]. Objects that change are behind a mutex, so that threads take turns.
+#![forbid(unsafe_code)]
+
+mod arrays;
+mod budget;
+mod candidate;
+mod conversions;
+mod counter;
+mod curve;
+mod error;
+mod guarantee;
+mod html;
+mod items;
+mod key;
+mod lazy;
+mod plan;
+mod reading;
+mod release;
+mod request;
+mod running;
+mod sketch;
+mod table;
+mod units;
+
+use numpy::PyArray1;
+use pyo3::prelude::*;
+
+/// The compiled half of the package; `evertally` re-exports what is public.
+#[pymodule]
+mod _evertally {
+    #[pymodule_export]
+    use super::conversions::{
+        delta_of_gaussian, delta_of_zcdp, epsilon_of_gaussian, epsilon_of_zcdp, mu_for, rho_for, zcdp_of_pure,
+    };
+    use super::*;
+    #[pymodule_export]
+    use super::{
+        budget::Budget, candidate::Candidate, counter::Counter, guarantee::Guarantee, key::SecretKey, key::TestSeed,
+        lazy::LazyVector, plan::Plan, plan::plan, reading::Reading, release::Release, sketch::CountSketch,
+        table::ArrowTable, table::plan_table, table::release_table,
+    };
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        // Loads NumPy's interface now: later, Ctrl-C could come in the middle of it.
+        PyArray1::from_vec(module.py(), Vec::<f64>::new());
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

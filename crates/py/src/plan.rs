@@ -1,0 +1,333 @@
+//! Plans.
+
+use crate::arrays::{column, naturals};
+use crate::budget::Budget;
+use crate::candidate::{Candidate, noise_word};
+use crate::curve::Curve;
+use crate::error::{OrRaise, invalid};
+use crate::guarantee::Guarantee;
+use crate::html;
+use crate::request::request;
+use crate::running::abandonable;
+use anyhow::Context;
+use evertally::plan::{Objective, Plan as Inner, PlanRequest, Prepared, Unit};
+use evertally_cli::commands::brief;
+use evertally_cli::ranking::Ranking;
+use evertally_cli::searched;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+/// Rows of a ranking that are shown.
+const SHOWN: usize = 12;
+
+/// The most steps for which errors are listed without being asked for one by one.
+const MOST_LISTED: u64 = 1 << 27;
+
+/// Everything that is decided before the first datum: horizon, budget, who is protected, mechanism and noise.
+///
+/// Made by :func:`plan`; holds no secret and may be published. Plans compare by content. In a notebook a plan shows the
+/// ranking of the mechanisms and its error over the steps.
+///
+/// >>> import evertally as et
+/// >>> plan = et.plan(365, epsilon=1.0)
+/// >>> plan.horizon, plan.noise
+/// (365, 'laplace')
+/// >>> et.Plan.from_json(plan.to_json()) == plan
+/// True
+#[pyclass(frozen, module = "evertally")]
+pub(crate) struct Plan {
+    inner: Inner,
+    ranking: OnceLock<Option<Ranking>>,
+}
+
+/// Plans a stream of ``horizon`` steps (1 to 2^62) under a budget, with the mechanism of least exact error.
+///
+/// Budget: ``epsilon``, or ``epsilon`` and ``delta``, or ``rho``, or a :class:`Budget`; ``allow_weak_budget`` accepts those
+/// that protect next to nothing.
+///
+/// Who is protected: one event; with ``max_events`` one person of whom at most so many events are kept in all, and at
+/// most ``max_events_per_step`` in one step. ``neighbours`` says whether their events are added or removed
+/// (``"add-remove"``) or replaced by others (``"replace-one"``).
+///
+/// Values: events count 1 each; with ``bounds=(low, high)`` each adds a value between these, a multiple of ``grid`` (1;
+/// give ``"0.01"`` for cents), all in units of the data. With ``sums_per_event`` an event is added to so many sums.
+///
+/// Mechanism: ``mechanism`` (a name such as ``"subtract(k=13)"``) and ``noise`` (``"laplace"`` or ``"gaussian"``) are chosen
+/// where they are left out, so that the largest (``objective="max"``) or the mean error (``"mean"``) is least;
+/// ``light_steps`` leaves out mechanisms whose steps take more than logarithmic time. ``meaning`` is public text that
+/// becomes part of the plan: plans that differ in it have independent noise.
+///
+/// Raises :class:`InvalidError` for what is out of range or cannot be met.
+///
+/// >>> import evertally as et
+/// >>> plan = et.plan(365, rho=0.5, max_events=4)
+/// >>> plan.noise, plan.unit
+/// ('gaussian', 'person (max_events=4)')
+#[pyfunction]
+#[pyo3(signature = (horizon, **options), text_signature = "(horizon, *, epsilon=None, delta=None, rho=None, budget=None, allow_weak_budget=False, mechanism=None, noise=None, objective='max', bounds=None, grid=None, max_events=None, max_events_per_step=None, neighbours='add-remove', sums_per_event=1, light_steps=False, meaning=None)")]
+pub(crate) fn plan(py: Python<'_>, horizon: u64, options: Option<&Bound<'_, PyDict>>) -> PyResult<Plan> {
+    let request = request(py, horizon, options)?;
+    abandonable(py, move || planned(request))?.or_raise()
+}
+
+/// The plan of a request. Where mechanism and noise are open, one search gives the plan and its ranking.
+fn planned(request: PlanRequest) -> anyhow::Result<Plan> {
+    let request = searched::with_searched(request)?;
+    if request.mechanism.is_some() || request.noise.is_some() {
+        return Ok(Plan::new(request.plan()?));
+    }
+    let candidates = request.candidates()?;
+    let ranking = Ranking::new(&request, &candidates);
+    let best = candidates.into_iter().next().context("some candidate fits every budget")?;
+    let (mechanism, noise) = (Some(best.mechanism.name().parse()?), Some(best.kind));
+    let prepared = Prepared::new([best.mechanism]);
+    let inner = PlanRequest { mechanism, noise, prepared, ..request }.plan()?;
+    Ok(Plan { inner, ranking: ranking.into() })
+}
+
+impl Plan {
+    /// The plan of the library.
+    pub(crate) fn new(inner: Inner) -> Self {
+        Self { inner, ranking: OnceLock::new() }
+    }
+
+    /// The plan of the library.
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
+    /// All mechanisms under the same request, searched at most once.
+    fn ranked(&self) -> Option<&Ranking> {
+        let search = || {
+            let request = PlanRequest { mechanism: None, noise: None, ..self.inner.request().clone() };
+            Ranking::new(&request, &request.candidates().ok()?)
+        };
+        self.ranking.get_or_init(search).as_ref()
+    }
+
+    /// The error that the objective minimises.
+    fn error(&self) -> f64 {
+        match self.inner.request().objective {
+            Objective::Max => self.inner.max_std_error(),
+            Objective::Mean => self.inner.mean_std_error(),
+        }
+    }
+
+    fn check_step(&self, step: u64) -> PyResult<u64> {
+        let horizon = self.inner.horizon();
+        if (1..=horizon).contains(&step) {
+            return Ok(step);
+        }
+        Err(invalid(format!("there is no step {step}: they are numbered 1 to {horizon}")))
+    }
+
+    fn candidates(&self) -> Vec<Candidate> {
+        let Some(ranking) = self.ranked() else { return Vec::new() };
+        let mean = self.inner.request().objective == Objective::Mean;
+        let errors = ranking.ranking.iter().map(|row| if mean { row.mean_std } else { row.max_std });
+        let errors: Vec<f64> = errors.collect();
+        let rows = ranking.ranking.iter().zip(&errors).take(SHOWN);
+        rows.map(|(row, error)| Candidate::new(row, *error, errors[0], ranking.bound())).collect()
+    }
+
+    fn curve(&self) -> String {
+        Curve::of(&self.inner, self.ranked().and_then(Ranking::bound)).svg()
+    }
+}
+
+#[pymethods]
+impl Plan {
+    /// The plan that :meth:`to_json` wrote.
+    ///
+    /// Raises :class:`InvalidError` if the text is no plan, or its noise is not what its budget needs.
+    #[staticmethod]
+    fn from_json(py: Python<'_>, text: String) -> PyResult<Self> {
+        let read = move || serde_json::from_str::<Inner>(&text).map_err(|e| e.to_string());
+        let inner = abandonable(py, read)?.map_err(|problem| invalid(format!("this is not a plan: {problem}")))?;
+        Ok(Self::new(inner))
+    }
+
+    /// The plan as JSON text: all of it, and nothing secret.
+    ///
+    /// >>> import evertally as et, json
+    /// >>> json.loads(et.plan(365, epsilon=1.0).to_json())["horizon"]
+    /// 365
+    fn to_json(&self) -> PyResult<String> {
+        serde_json::to_string(&self.inner).map_err(|problem| invalid(problem.to_string()))
+    }
+
+    /// Number of steps.
+    #[getter]
+    fn horizon(&self) -> u64 {
+        self.inner.horizon()
+    }
+
+    /// Short name of the mechanism.
+    #[getter]
+    fn mechanism(&self) -> String {
+        brief(&self.inner.mechanism().name())
+    }
+
+    /// Full name of the mechanism, as :func:`plan` takes it.
+    #[getter]
+    fn mechanism_name(&self) -> String {
+        self.inner.mechanism().name()
+    }
+
+    /// ``"laplace"`` or ``"gaussian"``.
+    #[getter]
+    fn noise(&self) -> &'static str {
+        noise_word(self.inner.noise_kind())
+    }
+
+    /// The budget that the plan was asked for.
+    #[getter]
+    fn budget(&self) -> Budget {
+        Budget(self.inner.request().budget)
+    }
+
+    /// What is promised about the whole history of releases.
+    #[getter]
+    fn guarantee(&self) -> Guarantee {
+        Guarantee(self.inner.guarantee())
+    }
+
+    /// Whose data are protected, in words.
+    #[getter]
+    fn unit(&self) -> String {
+        match self.inner.request().unit {
+            Unit::Event => "event".to_owned(),
+            Unit::Person { max_events, max_events_per_step: None } => format!("person (max_events={max_events})"),
+            Unit::Person { max_events, max_events_per_step: Some(per_step) } => {
+                format!("person (max_events={max_events}, max_events_per_step={per_step})")
+            }
+        }
+    }
+
+    /// The public text that is part of the plan.
+    #[getter]
+    fn meaning(&self) -> BTreeMap<String, String> {
+        self.inner.request().meaning.clone()
+    }
+
+    /// Fingerprint of the plan, 64 hexadecimal digits. Noise is bound to it.
+    #[getter]
+    fn digest(&self) -> String {
+        self.inner.digest().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The largest standard error of any step, in units of the data.
+    #[getter]
+    fn max_std_error(&self) -> f64 {
+        self.inner.max_std_error()
+    }
+
+    /// The root of the mean variance over the steps, in units of the data.
+    #[getter]
+    fn mean_std_error(&self) -> f64 {
+        self.inner.mean_std_error()
+    }
+
+    /// What the largest standard error of no mechanism with Gaussian noise can be below, in units of the data; ``None`` where
+    /// nothing is proven (pure ε).
+    ///
+    /// >>> import evertally as et
+    /// >>> plan = et.plan(365, rho=0.5)
+    /// >>> 1.0 <= plan.max_std_error / plan.lower_bound < 1.1
+    /// True
+    #[getter]
+    fn lower_bound(&self, py: Python<'_>) -> Option<f64> {
+        py.detach(|| self.ranked().and_then(Ranking::bound))
+    }
+
+    /// The best mechanisms under the same request, at most 12 :class:`Candidate` objects, least error first.
+    #[getter]
+    fn ranking(&self, py: Python<'_>) -> Vec<Candidate> {
+        py.detach(|| self.candidates())
+    }
+
+    /// Standard error of the release of a step (1 to the horizon), in units of the data.
+    fn std_error(&self, step: u64) -> PyResult<f64> {
+        Ok(self.inner.std_error(self.check_step(step)?))
+    }
+
+    /// Standard errors of many steps as float64, in units of the data: of all, or of those in the array ``steps``.
+    ///
+    /// Raises :class:`InvalidError` if all are asked for and there are more than 2^27.
+    ///
+    /// >>> import evertally as et
+    /// >>> errors = et.plan(365, epsilon=1.0).std_errors()
+    /// >>> errors.shape, bool(errors.max() <= et.plan(365, epsilon=1.0).max_std_error * (1 + 1e-12))
+    /// ((365,), True)
+    #[pyo3(signature = (steps = None))]
+    fn std_errors<'py>(&self, py: Python<'py>, steps: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        let horizon = self.inner.horizon();
+        let steps = match steps {
+            Some(steps) => naturals(steps)?,
+            None if horizon <= MOST_LISTED => (1..=horizon).collect(),
+            None => return Err(invalid(format!("there are {horizon} steps; ask for some of them: std_errors(steps)"))),
+        };
+        steps.iter().try_for_each(|step| self.check_step(*step).map(drop))?;
+        Ok(column(py, py.detach(|| steps.iter().map(|step| self.inner.std_error(*step)).collect())))
+    }
+
+    /// Half the width of the interval of a step that contains the exact sum with this confidence, in units of the data.
+    ///
+    /// >>> import evertally as et
+    /// >>> plan = et.plan(365, rho=0.5)
+    /// >>> abs(plan.half_width(100) - 1.96 * plan.std_error(100)) <= 1.0
+    /// True
+    #[pyo3(signature = (step, confidence = 0.95))]
+    fn half_width(&self, step: u64, confidence: f64) -> PyResult<f64> {
+        let half_width = self.inner.intervals(confidence).or_raise()?.half_width(self.check_step(step)?);
+        // fits: half-widths are those of noise below 2^102 grid steps.
+        Ok(self.inner.request().grid.to_f64(half_width as i128))
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.inner.digest() == other.inner.digest()
+    }
+
+    fn __hash__(&self) -> u64 {
+        u64::from_le_bytes(self.inner.digest()[..8].try_into().expect("8 of 32 bytes"))
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "Plan(horizon={}, {}, per {}, {} with {} noise, max_std_error={:.4})",
+            self.inner.horizon(),
+            self.inner.request().budget,
+            self.unit(),
+            self.mechanism(),
+            self.noise(),
+            self.inner.max_std_error()
+        )
+    }
+
+    /// The error over the steps, as SVG.
+    fn _repr_svg_(&self, py: Python<'_>) -> String {
+        py.detach(|| self.curve())
+    }
+
+    /// The ranking as a table, and the error over the steps.
+    fn _repr_html_(&self, py: Python<'_>) -> String {
+        py.detach(|| {
+            let name = self.inner.mechanism().name();
+            let chosen = (name.as_str(), self.noise());
+            html::page(
+                &self.__repr__(),
+                &self.guarantee().words(),
+                &self.candidates(),
+                chosen,
+                self.error(),
+                &self.curve(),
+            )
+        })
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        Ok((py.get_type::<Self>().getattr("from_json")?, (self.to_json()?,)))
+    }
+}

@@ -1,0 +1,42 @@
+//! What is read of vectors and sketches.
+
+use pyo3::prelude::*;
+
+/// What was read of one running sum or item: an estimate and the error of its noise.
+///
+/// ``std_error`` is that of the noise alone; what collisions add to a sketch's estimate is not in it.
+///
+/// >>> import evertally as et
+/// >>> plan = et.LazyVector.plan(1000, rho=0.5)
+/// >>> key = et.SecretKey.insecure_from_test_seed(et.TestSeed(1))
+/// >>> visits = et.LazyVector(plan, key, "visits", sums=10**9)
+/// >>> visits.advance()
+/// 1
+/// >>> reading = visits.read(123)
+/// >>> reading.step, abs(reading.value) < 10 * reading.std_error
+/// (1, True)
+#[pyclass(frozen, get_all, eq, module = "evertally")]
+#[derive(Clone, PartialEq)]
+pub(crate) struct Reading {
+    /// The closed step that it is of, from 1.
+    pub(crate) step: u64,
+    /// The estimate, in units of the data.
+    pub(crate) value: f64,
+    /// Standard error that the noise causes, in units of the data.
+    pub(crate) std_error: f64,
+}
+
+#[pymethods]
+impl Reading {
+    fn __float__(&self) -> f64 {
+        self.value
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Reading(step={}, value={}, std_error={:.4})", self.step, self.value, self.std_error)
+    }
+
+    fn __str__(&self) -> String {
+        format!("{} ± {:.1}", self.value, self.std_error)
+    }
+}

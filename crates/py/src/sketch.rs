@@ -1,0 +1,245 @@
+//! Count sketches.
+
+use crate::arrays::{column, structured};
+use crate::counter::{after, not_pickled};
+use crate::error::{OrRaise, invalid};
+use crate::items::{Items, Owned};
+use crate::key::SecretKey;
+use crate::lazy::values_of;
+use crate::plan::Plan;
+use crate::reading::Reading;
+use crate::request::request;
+use crate::running::{abandonable, in_chunks};
+use evertally::noise::StreamName;
+use evertally::sketch::{CountSketch as Inner, Shape, SketchPlan, Table};
+use evertally::stream::Sampling;
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::{PyBytes, PyDict};
+use std::sync::{Mutex, MutexGuard};
+
+/// Private counts of items of any kind, in a table of few cells: a count sketch whose cells are read lazily.
+///
+/// Items are whole numbers from 0 to 2^64 - 1, ``str`` or ``bytes``. An estimate looks at one cell a row; it is right on
+/// average, with the error of the noise, which it states, and of items that share its cells
+/// (:meth:`collision_std_error`). :meth:`plan` plans a sketch, its rows and width included. The remarks on ``sampling``, reads
+/// and states of :class:`LazyVector` hold here, too: ask only for items from public lists or earlier answers.
+///
+/// Methods may be called from several threads, which take turns. Sketches are not pickled; see :meth:`save`.
+///
+/// >>> import evertally as et
+/// >>> plan = et.CountSketch.plan(2**20, rows=5, width=1_000_000, rho=0.5)
+/// >>> queries = et.CountSketch(plan, et.SecretKey.generate(), "queries")
+/// >>> queries.update(["zebra"] * 500 + ["gnu"] * 20)
+/// >>> queries.advance()
+/// 1
+/// >>> zebras = queries.estimate("zebra")
+/// >>> abs(zebras.value - 500) < 10 * zebras.std_error
+/// True
+#[pyclass(frozen, module = "evertally")]
+pub(crate) struct CountSketch {
+    sketch: Mutex<Inner>,
+    name: String,
+}
+
+impl CountSketch {
+    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Inner> {
+        self.sketch.lock_py_attached(py).expect("no holder panics")
+    }
+
+    fn add_items(&self, py: Python<'_>, items: &[Owned], values: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let mut sketch = self.lock(py);
+        let request = sketch.plan().plan().request();
+        let values = values_of(values, items.len(), request.grid)?;
+        let (_, most) = request.values.bounds();
+        if let Some(value) = values.iter().find(|value| value.unsigned_abs() > most.unsigned_abs()) {
+            return Err(invalid(format!(
+                "an event of {value} is outside the declared bounds -{most} to {most} (in multiples of the grid)"
+            )));
+        }
+        let events: Vec<(&Owned, i64)> = items.iter().zip(values).collect();
+        let sketch = &mut *sketch;
+        in_chunks(py, &events, |(item, value)| sketch.add(*item, *value))
+    }
+}
+
+#[pymethods]
+impl CountSketch {
+    #[new]
+    #[pyo3(signature = (plan, key, name, *, sampling = "float"))]
+    fn new(plan: &Plan, key: &SecretKey, name: &str, sampling: &str) -> PyResult<Self> {
+        let name = name.parse::<StreamName>().or_raise()?;
+        let plan = SketchPlan::from_plan(plan.inner().clone(), sampling.parse::<Sampling>().or_raise()?).or_raise()?;
+        let text = name.to_string();
+        Ok(Self { sketch: Mutex::new(Inner::new(plan, key.inner(), name).or_raise()?), name: text })
+    }
+
+    /// Plans a sketch of ``rows`` rows (odd, up to 31) of ``width`` cells (up to 2^32): as :func:`evertally.plan`, with noise
+    /// for all cells that an event touches, and the mechanism of least error among those that can be read lazily.
+    ///
+    /// >>> import evertally as et
+    /// >>> et.CountSketch.plan(1000, rows=5, width=1000, epsilon=1.0).meaning
+    /// {'sketch': 'count-sketch(rows=5,width=1000)'}
+    #[staticmethod]
+    #[pyo3(signature = (horizon, *, rows, width, sampling = "float", **options), text_signature = "(horizon, *, rows, width, sampling='float', epsilon=None, delta=None, rho=None, budget=None, allow_weak_budget=False, mechanism=None, noise=None, objective='max', bounds=None, grid=None, max_events=None, max_events_per_step=None, neighbours='add-remove', light_steps=False, meaning=None)")]
+    fn plan(
+        py: Python<'_>,
+        horizon: u64,
+        rows: u32,
+        width: u64,
+        sampling: &str,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Plan> {
+        let (request, sampling) = (request(py, horizon, options)?, sampling.parse::<Sampling>().or_raise()?);
+        let shape = Shape::CountSketch(Table::new(rows, width).or_raise()?);
+        let plan = abandonable(py, move || SketchPlan::new(request, shape, sampling))?.or_raise()?;
+        Ok(Plan::new(plan.plan().clone()))
+    }
+
+    /// The sketch that was saved, with the same plan, key, name and sampling.
+    ///
+    /// Raises :class:`StateError` if the bytes are damaged or belong to another sketch.
+    #[staticmethod]
+    #[pyo3(signature = (plan, key, name, state, *, sampling = "float"))]
+    fn restore(
+        py: Python<'_>,
+        plan: &Plan,
+        key: &SecretKey,
+        name: &str,
+        state: &[u8],
+        sampling: &str,
+    ) -> PyResult<Self> {
+        let name = name.parse::<StreamName>().or_raise()?;
+        let plan = SketchPlan::from_plan(plan.inner().clone(), sampling.parse::<Sampling>().or_raise()?).or_raise()?;
+        let text = name.to_string();
+        let sketch = py.detach(|| Inner::restore(plan, key.inner(), name, state)).or_raise()?;
+        Ok(Self { sketch: Mutex::new(sketch), name: text })
+    }
+
+    /// Adds an event of one item to the open step, with a value in units of the data within the plan's bounds.
+    ///
+    /// Raises :class:`InvalidError` for a value out of bounds, :class:`HorizonExhausted` after the last step and
+    /// :class:`SumOverflowError` where a cell leaves 64 bits; nothing is added then.
+    #[pyo3(signature = (item, value = None))]
+    fn add(&self, py: Python<'_>, item: &Bound<'_, PyAny>, value: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        match Items::of(item)? {
+            Items::One(item) => self.add_items(py, &[item], value),
+            Items::Many(_) => Err(invalid("add takes one item; update takes many")),
+        }
+    }
+
+    /// Adds many events to the open step: an array, a column or an iterable of items, with a value of 1, one for all, or one
+    /// for each.
+    ///
+    /// Raises as :meth:`add`. Where a cell leaves 64 bits, and after Ctrl-C, the events before are added.
+    #[pyo3(signature = (items, values = None))]
+    fn update(&self, py: Python<'_>, items: &Bound<'_, PyAny>, values: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        match Items::of(items)? {
+            Items::Many(items) => self.add_items(py, &items, values),
+            Items::One(_) => Err(invalid("update takes many items; add takes one")),
+        }
+    }
+
+    /// Closes the open step, and ``steps - 1`` empty ones after it; returns the last closed step.
+    ///
+    /// Raises :class:`HorizonExhausted` beyond the horizon; nothing is closed then.
+    #[pyo3(signature = (steps = 1))]
+    fn advance(&self, py: Python<'_>, steps: u64) -> PyResult<u64> {
+        let mut sketch = self.lock(py);
+        let to = after(sketch.step(), steps)?;
+        let sketch = &mut *sketch;
+        py.detach(|| sketch.tick_through(to)).or_raise()
+    }
+
+    /// Counts of items at the last closed step: a :class:`Reading` for one item, and for many a structured array with the fields
+    /// ``step`` (uint64), ``value`` and ``std_error`` (float64), in the order of the items.
+    ///
+    /// Raises :class:`InvalidError` before the first step is closed.
+    ///
+    /// >>> import evertally as et, numpy as np
+    /// >>> plan = et.CountSketch.plan(1000, rows=5, width=1000, rho=0.5)
+    /// >>> sketch = et.CountSketch(plan, et.SecretKey.generate(), "keys")
+    /// >>> sketch.update(np.arange(10))
+    /// >>> sketch.advance(24)
+    /// 24
+    /// >>> sketch.estimate(np.arange(100)).shape
+    /// (100,)
+    fn estimate<'py>(&self, py: Python<'py>, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let items = Items::of(items)?;
+        let mut sketch = self.lock(py);
+        let sketch = &mut *sketch;
+        let mut estimates = Vec::with_capacity(items.as_slice().len());
+        in_chunks(py, items.as_slice(), |item| sketch.estimate(item).map(|estimate| estimates.push(estimate)))?;
+        if let Items::One(_) = items {
+            let estimate = estimates[0];
+            let (step, value, std_error) = (estimate.step, estimate.value, estimate.noise_std_error);
+            return Ok(Bound::new(py, Reading { step, value, std_error })?.into_any());
+        }
+        structured(
+            py,
+            &[
+                ("step", column(py, estimates.iter().map(|estimate| estimate.step).collect())),
+                ("value", column(py, estimates.iter().map(|estimate| estimate.value).collect())),
+                ("std_error", column(py, estimates.iter().map(|estimate| estimate.noise_std_error).collect())),
+            ],
+        )
+    }
+
+    /// The second moment of the counts (the sum of their squares), without bias. Reads the whole table.
+    ///
+    /// Its square root over the width is about what collisions add to an estimate, see :meth:`collision_std_error`.
+    fn second_moment(&self, py: Python<'_>) -> PyResult<Reading> {
+        let mut sketch = self.lock(py);
+        let sketch = &mut *sketch;
+        let estimate = py.detach(|| sketch.second_moment()).or_raise()?;
+        Ok(Reading { step: estimate.step, value: estimate.value, std_error: estimate.noise_std_error })
+    }
+
+    /// Standard error that collisions add to an estimate, if the counts have this second moment.
+    fn collision_std_error(&self, py: Python<'_>, second_moment: f64) -> f64 {
+        self.lock(py).collision_std_error(second_moment)
+    }
+
+    /// Rows and width of the table.
+    #[getter]
+    fn shape(&self, py: Python<'_>) -> (u32, u64) {
+        let table = self.lock(py).table();
+        (table.rows(), table.width())
+    }
+
+    /// The last closed step; 0 before the first.
+    #[getter]
+    fn step(&self, py: Python<'_>) -> u64 {
+        self.lock(py).step()
+    }
+
+    /// How many cells were read, in all. A restored sketch with fewer than were published is out of date.
+    #[getter]
+    fn reads(&self, py: Python<'_>) -> u64 {
+        self.lock(py).reads()
+    }
+
+    /// The state, for :meth:`restore`. It holds exact sums and, unless ``"keyed"``, noise: keep it as safe as the data.
+    ///
+    /// >>> import evertally as et
+    /// >>> plan, key = et.CountSketch.plan(100, rows=3, width=100, rho=0.5), et.SecretKey.generate()
+    /// >>> sketch = et.CountSketch(plan, key, "keys")
+    /// >>> sketch.advance()
+    /// 1
+    /// >>> et.CountSketch.restore(plan, key, "keys", sketch.save()).estimate("a") == sketch.estimate("a")
+    /// True
+    fn save<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let sketch = self.lock(py);
+        PyBytes::new(py, &sketch.save())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let sketch = self.lock(py);
+        let (step, horizon) = (sketch.step(), sketch.plan().plan().horizon());
+        format!("CountSketch({:?}, {}, step {step} of {horizon})", self.name, sketch.plan().shape())
+    }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(not_pickled("CountSketch"))
+    }
+}

@@ -1,0 +1,107 @@
+//! Tables of events as tables of releases, by the program's own `release`.
+
+use crate::error::{OrRaise, invalid};
+use crate::key::{Home, SecretKey};
+use crate::plan::Plan;
+use crate::running::{abandonable, cancellable};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, StructArray};
+use arrow_schema::{DataType, Field};
+use evertally_cli::ledger::Ledger;
+use evertally_cli::publish::StreamArgs;
+use evertally_cli::release::{self, ReleaseArgs};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use pyo3_arrow::PyRecordBatchReader;
+use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// An Arrow table: whatever reads the Arrow PyCapsule interface (``__arrow_c_stream__``) can take it without a copy, for example
+/// ``pyarrow.table(...)`` or ``polars.DataFrame(...)``.
+#[pyclass(frozen, module = "evertally")]
+pub(crate) struct ArrowTable(RecordBatch);
+
+#[pymethods]
+impl ArrowTable {
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let fields = self.0.schema().fields().clone();
+        let field = Arc::new(Field::new("", DataType::Struct(fields), false));
+        let rows: ArrayRef = Arc::new(StructArray::from(self.0.clone()));
+        let stream = ArrayIterator::new([Ok(rows)], field);
+        Ok(to_stream_pycapsule(py, Box::new(stream), requested_schema)?)
+    }
+
+    /// Names of the columns.
+    #[getter]
+    fn column_names(&self) -> Vec<String> {
+        self.0.schema().fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.num_rows()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("ArrowTable({} rows: {})", self.0.num_rows(), self.column_names().join(", "))
+    }
+}
+
+/// Releases a table; `options` are the program's flags as JSON. Called by `evertally.release`.
+#[pyfunction]
+#[pyo3(name = "_release_table")]
+pub(crate) fn release_table(
+    py: Python<'_>,
+    options: &str,
+    table: PyRecordBatchReader,
+    key: &SecretKey,
+) -> PyResult<ArrowTable> {
+    let args = arguments(options)?;
+    let mut reader = table.into_reader()?;
+    let released = cancellable(py, |cancelled| released(args, &mut *reader, key, cancelled))?;
+    released.or_raise().map(ArrowTable)
+}
+
+/// The plan of a release. Called by `evertally.plan_release`.
+#[pyfunction]
+#[pyo3(name = "_plan_table")]
+pub(crate) fn plan_table(py: Python<'_>, options: &str) -> PyResult<Plan> {
+    let args = arguments(options)?;
+    abandonable(py, move || release::plan_of_table(args))?.or_raise().map(Plan::new)
+}
+
+/// Under the ledger of the key: that of its file, locked, or its own.
+fn released(
+    args: ReleaseArgs,
+    table: &mut dyn RecordBatchReader,
+    key: &SecretKey,
+    cancelled: &AtomicBool,
+) -> anyhow::Result<RecordBatch> {
+    let mut home = key.home().lock().expect("no holder panics");
+    let secret = key.inner();
+    match &mut *home {
+        Home::Memory(ledger) => release::release_table(args, table, secret, ledger, cancelled),
+        Home::File(path) => {
+            let mut ledger = Ledger::open(path, secret, None, cancelled)?;
+            release::release_table(args, table, secret, &mut ledger, cancelled)
+        }
+    }
+}
+
+/// The flags of the three parts that the program reads them in.
+fn arguments(options: &str) -> PyResult<ReleaseArgs> {
+    let stream: StreamArgs = parsed(options)?;
+    let stream = StreamArgs { budget: parsed(options)?, ..stream };
+    Ok(ReleaseArgs { stream, ..parsed(options)? })
+}
+
+fn parsed<T: for<'de> serde::Deserialize<'de>>(options: &str) -> PyResult<T> {
+    serde_json::from_str(options).map_err(|problem| {
+        let text = problem.to_string();
+        invalid(text.split(" at line ").next().unwrap_or(&text).to_owned())
+    })
+}

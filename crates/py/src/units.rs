@@ -1,0 +1,35 @@
+//! Python numbers as multiples of a grid, exactly.
+
+use crate::error::invalid;
+use evertally::decimal::{DecimalError, Grid, Rounding, parse_scaled, scale_float, scale_integer};
+use pyo3::prelude::*;
+use pyo3::types::PyFloat;
+
+/// A number in units of the data (`int`, `float`, `Decimal` or their NumPy kin) in multiples of the grid, rounded half to
+/// even where it is finer.
+pub(crate) fn multiple(number: &Bound<'_, PyAny>, grid: Grid) -> PyResult<i64> {
+    let scaled = if number.is_instance_of::<PyFloat>() {
+        float_multiple(number.extract()?, grid)
+    } else if number.hasattr("__index__")? {
+        scale_integer(number.extract()?, grid)
+    } else {
+        parse_scaled(number.str()?.to_str()?, grid)
+    };
+    scaled
+        .map_err(|problem| refused(&number.str().map_or_else(|_| "the value".into(), |text| text.to_string()), problem))
+}
+
+/// The same of a double.
+pub(crate) fn float_multiple(number: f64, grid: Grid) -> Result<i64, DecimalError> {
+    scale_float(number, grid, Rounding::HalfEven)
+}
+
+/// The exception for a number that is no multiple.
+pub(crate) fn refused(number: &str, problem: DecimalError) -> PyErr {
+    invalid(format!("{number} {problem}"))
+}
+
+/// Anything that names a number, as the decimal text that Python prints for it.
+pub(crate) fn decimal_text(number: &Bound<'_, PyAny>) -> PyResult<String> {
+    Ok(number.str()?.to_string().trim().to_owned())
+}

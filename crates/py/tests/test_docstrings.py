@@ -1,0 +1,55 @@
+"""Every example in a docstring runs, also of the compiled classes, and everything public has a docstring."""
+
+import doctest
+import inspect
+from collections.abc import Iterator
+
+import pytest
+
+import evertally
+from evertally import _errors, _evertally, _tables, budget
+
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+def documented() -> Iterator[tuple[str, str]]:
+    """Names and docstrings of all modules, classes, methods and properties."""
+    for module in (evertally, budget, _errors, _tables):
+        yield module.__name__, module.__doc__ or ""
+    for name in (*evertally.__all__, *(f"budget.{name}" for name in budget.__all__)):
+        thing = evertally
+        for part in name.split("."):
+            thing = getattr(thing, part)
+        if inspect.ismodule(thing) or isinstance(thing, str):
+            continue
+        yield name, inspect.getdoc(thing) or ""
+        if inspect.isclass(thing) and not issubclass(thing, Exception):
+            for part, member in vars(thing).items():
+                if not part.startswith("_"):
+                    member = member.__func__ if isinstance(member, staticmethod) else member
+                    yield f"{name}.{part}", inspect.getdoc(member) or ""
+
+
+NAMED = dict(documented())
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_examples_run(name: str) -> None:
+    text = NAMED[name]
+    assert text, f"{name} has no docstring"
+    test = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
+    report: list[str] = []
+    doctest.DocTestRunner(optionflags=FLAGS).run(test, out=report.append)
+    assert not report, "".join(report)
+
+
+def test_there_are_examples_for_everything_that_is_called() -> None:
+    classes = [name for name, thing in vars(evertally).items() if inspect.isclass(thing) and name[0].isupper()]
+    called = ["plan", "release", "plan_release", *(name for name in classes if not issubclass(vars(evertally)[name], Exception))]
+    lacking = [name for name in called if ">>>" not in NAMED[name]]
+    assert lacking == ["ArrowTable"]
+
+
+def test_the_compiled_module_exports_nothing_that_is_not_reexported() -> None:
+    public = {name for name in vars(_evertally) if not name.startswith("_")}
+    assert public <= set(evertally.__all__) | set(budget.__all__)

@@ -1,0 +1,150 @@
+"""Plans."""
+
+import copy
+import json
+import pickle
+import xml.etree.ElementTree as ElementTree
+from typing import Literal
+
+import numpy as np
+import pytest
+
+import evertally as et
+
+
+def test_a_plan_says_what_it_promises() -> None:
+    plan = et.plan(365, epsilon=1.0)
+    assert (plan.horizon, plan.noise, plan.unit, plan.budget) == (365, "laplace", "event", et.Budget.pure(1.0))
+    assert plan.guarantee.pure_epsilon == 1.0 and plan.guarantee.epsilon_at(1e-6) <= 1.0
+    assert plan.lower_bound is None
+    assert str(plan.guarantee) == "ε = 1" and "ε = 1" in repr(plan)
+    gaussian = et.plan(365, epsilon=1.0, delta=1e-6, max_events=3, max_events_per_step=1, noise="gaussian")
+    assert gaussian.unit == "person (max_events=3, max_events_per_step=1)"
+    assert gaussian.guarantee.epsilon_at(1e-6) == pytest.approx(1.0, abs=1e-9)
+    assert "Guarantee(ε = 1, δ = 1e-6)" == repr(gaussian.guarantee)
+
+
+def test_errors_are_those_of_the_steps() -> None:
+    plan = et.plan(100, rho=0.5)
+    errors = plan.std_errors()
+    assert errors.dtype == np.float64 and errors.shape == (100,)
+    assert errors.max() == pytest.approx(plan.max_std_error, rel=1e-12)
+    assert np.sqrt((errors**2).mean()) == pytest.approx(plan.mean_std_error, rel=1e-12)
+    assert [plan.std_error(step) for step in (1, 50, 100)] == plan.std_errors([1, 50, 100]).tolist()
+    assert plan.std_errors([]).shape == (0,)
+    assert plan.half_width(50, 0.99) > plan.half_width(50) > 0
+    for wrong in (0, 101):
+        with pytest.raises(et.InvalidError, match="1 to 100"):
+            plan.std_error(wrong)
+        with pytest.raises(et.InvalidError):
+            plan.std_errors([1, wrong])
+    with pytest.raises(et.InvalidError):
+        plan.std_errors([[1, 2]])
+    with pytest.raises(et.InvalidError, match="confidence"):
+        plan.half_width(1, 1.0)
+    long = et.plan(2**40, rho=0.5)
+    with pytest.raises(et.InvalidError, match="ask for some"):
+        long.std_errors()
+    assert long.std_errors([1, 2**40]).shape == (2,)
+
+
+def test_the_ranking_is_in_order_and_above_the_bound() -> None:
+    objectives: tuple[Literal["max", "mean"], ...] = ("max", "mean")
+    for objective in objectives:
+        plan = et.plan(200, rho=0.5, objective=objective)
+        best = plan.ranking[0]
+        assert (best.name, best.noise, best.relative_error) == (plan.mechanism_name, plan.noise, 1.0)
+        relative = [candidate.relative_error for candidate in plan.ranking]
+        assert relative == sorted(relative) and 1 < len(relative) <= 12
+        assert plan.lower_bound is not None
+        above = [c.above_bound for c in plan.ranking if c.noise == "gaussian"]
+        assert all(ratio is not None for ratio in above)
+        if objective == "max":
+            assert all(ratio >= 1.0 - 1e-9 for ratio in above if ratio is not None)
+    # A plan with a mechanism of the caller's choice knows the others, too.
+    named = et.plan(200, rho=0.5, mechanism="binary")
+    assert named.mechanism == "binary" and named.ranking[0].max_std_error < named.max_std_error
+    assert {c.noise for c in et.plan(200, epsilon=1.0).ranking} == {"laplace"}
+
+
+def test_json_and_pickle_give_the_same_plan() -> None:
+    plan = et.plan(365, epsilon=1.0, delta=1e-6, bounds=(-3, "12.5"), grid="0.5", meaning={"what": "sales"})
+    again = et.Plan.from_json(plan.to_json())
+    assert again == plan and again.digest == plan.digest and hash(again) == hash(plan)
+    assert again.meaning == {"what": "sales"}
+    assert pickle.loads(pickle.dumps(plan)) == plan and copy.deepcopy(plan) == plan
+    changed = json.loads(plan.to_json())
+    changed["budget"]["epsilon"] = 0.5
+    with pytest.raises(et.InvalidError):
+        et.Plan.from_json(json.dumps(changed))
+    for text in ("", "{}", "[1, 2]"):
+        with pytest.raises(et.InvalidError, match="not a plan"):
+            et.Plan.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("horizon", "options"),
+    [(365, {"rho": 0.5}), (365, {"epsilon": 1.0}), (3000, {"rho": 0.1, "objective": "mean"}), (2**20, {"rho": 0.5})],
+)
+def test_the_search_gives_the_plan_of_its_best_mechanism(horizon: int, options: dict[str, object]) -> None:
+    searched = et.plan(horizon, **options)  # type: ignore[arg-type]
+    named = et.plan(horizon, mechanism=searched.mechanism_name, noise=searched.noise, **options)  # type: ignore[arg-type]
+    assert named == searched and named.std_errors([1, horizon]).tolist() == searched.std_errors([1, horizon]).tolist()
+
+
+def test_meaning_makes_another_plan() -> None:
+    assert et.plan(50, rho=0.5, meaning={"a": "b"}) != et.plan(50, rho=0.5)
+
+
+@pytest.mark.parametrize(
+    ("horizon", "options", "message"),
+    [
+        (0, {"epsilon": 1.0}, "at least 1"),
+        (10, {"epsilon": 1.0, "mechanism": "magic"}, "magic"),
+        (10, {"epsilon": 1.0, "noise": "uniform"}, "noise"),
+        (10, {"epsilon": 1.0, "noise": "gaussian"}, "pure"),
+        (10, {"epsilon": 1.0, "objective": "median"}, "objective"),
+        (10, {"epsilon": 1.0, "neighbours": "near"}, "neighbours"),
+        (10, {"epsilon": 1.0, "bounds": (2, 1)}, "above the upper"),
+        (10, {"epsilon": 1.0, "bounds": (0, 0.5)}, "not a multiple of the grid"),
+        (10, {"epsilon": 1.0, "bounds": ("x", 1)}, "is not a number"),
+        (10, {"epsilon": 1.0, "grid": "0.1"}, "grid needs bounds"),
+        (10, {"epsilon": 1.0, "bounds": (0, 1), "grid": "0"}, "grid"),
+        (10, {"epsilon": 1.0, "max_events": 0}, "at least 1"),
+        (10, {"epsilon": 1.0, "max_events_per_step": 1}, "max_events"),
+        (10, {"epsilon": 1.0, "sums_per_event": 0}, "at least 1"),
+    ],
+)
+def test_senseless_requests_are_refused(horizon: int, options: dict[str, object], message: str) -> None:
+    with pytest.raises(et.InvalidError, match=message) as caught:
+        et.plan(horizon, **options)  # type: ignore[arg-type]
+    assert "--" not in str(caught.value)
+
+
+def test_unknown_arguments_are_named() -> None:
+    with pytest.raises(TypeError, match="epsilonn"):
+        et.plan(10, epsilonn=1.0)  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        et.plan(10, epsilon="much")  # type: ignore[arg-type]
+    with pytest.raises((TypeError, OverflowError)):
+        et.plan(-1, epsilon=1.0)
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 3, 100, 5000, 2**40])
+def test_pictures_are_well_formed(horizon: int) -> None:
+    for plan in (et.plan(horizon, rho=0.5), et.plan(horizon, epsilon=1.0)):
+        svg = ElementTree.fromstring(plan._repr_svg_())
+        texts = [element.text for element in svg.iter("{http://www.w3.org/2000/svg}text")]
+        assert "step" in texts and "standard error" in texts
+        dashed = [line for line in svg.iter() if line.get("stroke-dasharray")]
+        assert bool(dashed) == (plan.lower_bound is not None)
+        width, height = 640, 260
+        for polyline in svg.iter("{http://www.w3.org/2000/svg}polyline"):
+            for point in polyline.get("points", "").split():
+                x, y = map(float, point.split(","))
+                assert 0 <= x <= width and 0 <= y <= height
+        page = ElementTree.fromstring(plan._repr_html_())
+        rows = list(page.iter("tr"))
+        assert len(rows) == 1 + len(plan.ranking)
+        bold = [cell for cell in rows[1].iter("td") if "bold" in cell.get("style", "")]
+        assert bold and bold[0].text == plan.mechanism

@@ -1,0 +1,325 @@
+"""Tables of events: the same releases as the program's, from every kind of table."""
+
+import csv
+import datetime as dt
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+import evertally as et
+
+DAILY: dict[str, Any] = {
+    "start": "2013-01-01",
+    "end": "2013-02-01",
+    "every": "1d",
+    "time_zone": "America/New_York",
+    "group": "origin",
+    "groups": ["EWR", "JFK", "LGA"],
+    "person": "aircraft",
+    "max_events": 30,
+    "max_events_per_step": 3,
+    "missing": "skip",
+    "outside": "skip",
+    "rho": 0.5,
+    "name": "flights",
+}
+
+
+@pytest.fixture(scope="module")
+def flights(examples: Path) -> pa.Table:
+    table = pyarrow.parquet.read_table(examples / "flights-2013.parquet")
+    return table.slice(0, 30_000)
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    path = tmp_path / "flights.key"
+    et.SecretKey.generate().save(path)
+    return path
+
+
+def rows_of_program(program: str, key: Path, events: Path, options: dict[str, Any]) -> list[dict[str, str]]:
+    """What the program writes for the same arguments."""
+    out = key.parent / "released.csv"
+    flags = {"group": "group-by", "name": "stream"}
+    arguments = [program, "release", str(events), "--key", str(key), "--out", str(out), "--no-plot", "--quiet"]
+    for name, value in options.items():
+        text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+        arguments.append(f"--{flags.get(name, name.replace('_', '-'))}={text}")
+    subprocess.run(arguments, check=True)
+    with out.open(newline="", encoding="utf-8") as lines:
+        return list(csv.DictReader(lines))
+
+
+def assert_same(released: pa.Table, rows: list[dict[str, str]]) -> None:
+    assert released.column_names == list(rows[0])
+    assert released.num_rows == len(rows)
+    for ours, theirs in zip(released.to_pylist(), rows, strict=True):
+        for column, text in theirs.items():
+            value = ours[column]
+            same = float(text) == value if isinstance(value, (int, float)) else text == str(value)
+            assert same, (column, value, text)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"value": "delay", "bounds": (-60, 180)},
+        {"value": "delay", "bounds": (0, 90), "grid": "0.5", "mechanism": "sqrt"},
+        {"rho": None, "epsilon": 1.0, "rest": "other", "groups": ["JFK"]},
+        {"rho": None, "epsilon": 1.0, "delta": 1e-6, "objective": "mean", "through": "2013-01-15", "confidence": 0.5},
+    ],
+)
+def test_values_are_exactly_those_of_the_program(
+    flights: pa.Table, tmp_path: Path, key_file: Path, program: str, change: dict[str, Any]
+) -> None:
+    options = {name: value for name, value in (DAILY | change).items() if value is not None}
+    events = tmp_path / "events.parquet"
+    pyarrow.parquet.write_table(flights, events)
+    rows = rows_of_program(program, key_file, events, options)
+    ours = et.release(flights.set_column(0, "time", flights["time"].cast(pa.string())), key=str(key_file), **options)
+    assert_same(ours, rows)
+
+
+def test_the_example_with_text_times(examples: Path, key_file: Path, program: str) -> None:
+    sample = examples / "flights-sample.csv"
+    options: dict[str, Any] = {
+        "start": "2013-01-01", "steps": 24, "every": "1h", "time_zone": "America/New_York", "epsilon": 0.5,
+        "group": "origin", "groups": ["EWR", "JFK", "LGA"],
+    }  # fmt: skip
+    rows = rows_of_program(program, key_file, sample, options)
+    as_text = pyarrow.csv.ConvertOptions(column_types={"time": pa.string()})
+    table = pyarrow.csv.read_csv(sample, convert_options=as_text)
+    assert_same(et.release(table, key=key_file, **options), rows)
+
+
+def test_all_kinds_of_tables_give_the_same(flights: pa.Table, key: et.SecretKey) -> None:
+    expected = et.release(flights, key=key, **DAILY)
+    assert isinstance(expected, pa.Table)
+    assert expected.schema.field("time").type == pa.timestamp("us", "America/New_York")
+    assert [str(field.type) for field in expected.schema][1:3] == ["string", "uint64"]
+    chunked = pa.concat_tables([flights.slice(0, 7), flights.slice(7, 20_000), flights.slice(20_007)])
+    assert et.release(chunked, key=key, **DAILY).equals(expected)
+    coded = flights.set_column(1, "origin", flights["origin"].dictionary_encode())
+    assert et.release(coded, key=key, **DAILY).equals(expected)
+
+    frame = et.release(flights.to_pandas(), key=key, **DAILY)
+    assert isinstance(frame, pd.DataFrame)
+    assert frame["value"].tolist() == expected["value"].to_pylist()
+    assert frame["time"].iloc[0] == pd.Timestamp("2013-01-01", tz="America/New_York")
+    categories = flights.to_pandas().astype({"origin": "category"})
+    assert et.release(categories, key=key, **DAILY).equals(frame)
+    indexed = flights.to_pandas().set_index("time")
+    assert et.release(indexed, key=key, **DAILY).equals(frame)
+
+    polars = et.release(pl.DataFrame(flights), key=key, **DAILY)
+    assert isinstance(polars, pl.DataFrame)
+    assert polars["value"].to_list() == expected["value"].to_pylist()
+    assert polars.columns == expected.column_names
+
+    class Foreign:
+        def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+            return flights.__arrow_c_stream__(requested_schema)
+
+    other: Any = et.release(Foreign(), key=key, **DAILY)
+    assert isinstance(other, et.ArrowTable) and len(other) == expected.num_rows
+    assert other.column_names == expected.column_names and "93 rows" in repr(other)
+    assert pa.table(other).equals(expected)
+
+
+def test_times_come_back_as_they_are(key: et.SecretKey) -> None:
+    options: dict[str, Any] = {"start": dt.date(2024, 1, 1), "steps": 2, "every": "1d", "epsilon": 1.0}
+    day = dt.datetime(2024, 1, 2)
+    for times, first in [
+        (pa.array(["2024-01-02"]), "2024-01-01"),
+        (pa.array([day.date()]), dt.date(2024, 1, 1)),
+        (pa.array([day]), dt.datetime(2024, 1, 1)),
+        (pa.array([day], pa.timestamp("ns")), dt.datetime(2024, 1, 1)),
+        (pa.array([day.replace(tzinfo=dt.timezone.utc)]), dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)),
+    ]:
+        released = et.release(pa.table({"time": times}), key=key, name=str(times.type), **options)
+        assert released["time"][0].as_py() == first
+    hourly = et.release(pa.table({"time": pa.array([day.date()])}), key=key, name="hourly", **options | {"every": "12h", "steps": 4})
+    assert hourly["time"][1].as_py() == dt.datetime(2024, 1, 1, 12)
+    aware = options | {"start": dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)}
+    assert et.release(pa.table({"time": ["2024-01-02"]}), key=key, name="aware", **aware).num_rows == 2
+
+
+def test_numbers_are_times_where_their_unit_is_declared(key: et.SecretKey) -> None:
+    second = int(dt.datetime(2024, 1, 2, tzinfo=dt.timezone.utc).timestamp())
+    options: dict[str, Any] = {"start": "2024-01-01", "steps": 3, "every": "1d", "epsilon": 20.0, "key": key}
+    seconds = et.release(pa.table({"time": [second] * 100}), time_format="epoch-seconds", **options)
+    millis = et.release(pa.table({"time": [1000 * second] * 100}), time_format="epoch-millis", **options)
+    assert seconds.equals(millis) and seconds["time"].to_pylist() == ["2024-01-01", "2024-01-02", "2024-01-03"]
+    # Noise of scale 0.2 at most: 50 is 250 scales.
+    assert abs(seconds["value"][0].as_py()) < 50 < seconds["value"][1].as_py()
+    with pytest.raises(et.TableError, match="time_format"):
+        et.release(pa.table({"time": [second]}), **options)
+
+
+def test_several_group_columns(key: et.SecretKey) -> None:
+    events = pl.DataFrame({"time": ["2024-01-01"] * 3, "a": ["x", "x", "y"], "b": [1, 2, 2]})
+    released = et.release(
+        events, key=key, start="2024-01-01", steps=1, every="1d", epsilon=10.0,
+        group=["a", "b"], groups=[("x", 1), ("x", 2)], rest="other",
+    )  # fmt: skip
+    assert released.select("a", "b").rows() == [("x", "1"), ("x", "2"), ("other", "other")]
+
+
+def simple(values: int = 3) -> pa.Table:
+    return pa.table({"time": ["2024-01-01"] * values, "x": list(range(values))})
+
+
+SIMPLE: dict[str, Any] = {"start": "2024-01-01", "steps": 5, "every": "1d", "epsilon": 1.0}
+
+
+def test_the_ledger_refuses_other_data_under_one_name(tmp_path: Path) -> None:
+    path = tmp_path / "k.key"
+    key = et.SecretKey.generate()
+    first = et.release(simple(), key=key, **SIMPLE)
+    assert et.release(simple(), key=key, **SIMPLE).equals(first)
+    with pytest.raises(et.InvalidError, match="different data.*another name"):
+        et.release(simple(4), key=key, **SIMPLE)
+    with pytest.raises(et.InvalidError, match="another plan"):
+        et.release(simple(), key=key, **SIMPLE | {"epsilon": 2.0})
+    key.save(path)
+    for known in (key, path, et.SecretKey.load(path)):
+        assert et.release(simple(), key=known, **SIMPLE).equals(first)
+        with pytest.raises(et.InvalidError, match="different data"):
+            et.release(simple(4), key=known, **SIMPLE)
+    assert not et.release(simple(4), key=path, name="else", **SIMPLE).equals(first)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"time": "when"}, "no column `when`"),
+        ({"value": "x"}, "needs bounds"),
+        ({"bounds": (0, 1)}, "needs value"),
+        ({"value": "x", "bounds": (0, 1, 2)}, "two numbers"),
+        ({"value": "x", "bounds": (0, 1), "out_of_bounds": "refuse"}, 'row 3.*out_of_bounds="clamp"|clamp'),
+        ({"group": "x"}, "no group is declared"),
+        ({"group": "x", "groups": ["0"]}, "row 2, column `x`: `1` is not a declared group"),
+        ({"group": "x", "groups": "0"}, "list of names"),
+        ({"groups": ["0"]}, "need group"),
+        ({"group": "time", "groups": ["a"]}, "name of a column of the release"),
+        ({"group": ["x", "y"], "groups": [("a",)]}, "has 1 names"),
+        ({"person": "x"}, "max_events"),
+        ({"start": "2025-01-01"}, 'outside="skip"'),
+        ({"start": "yesterday"}, "start `yesterday`"),
+        ({"every": "1 fortnight"}, "fortnight"),
+        ({"end": "2024-01-03"}, "end or steps|not both"),
+        ({"steps": None}, "end or steps"),
+        ({"epsilon": None}, "budget is needed"),
+        ({"budget": et.Budget.pure(1.0)}, "not both"),
+        ({"confidence": 2.0}, "confidence"),
+        ({"missing": "ignore"}, "ignore"),
+        ({"mechanism": "magic"}, "magic"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_python_words(key: et.SecretKey, change: dict[str, Any], message: str) -> None:
+    options = {name: value for name, value in (SIMPLE | change).items() if value is not None}
+    with pytest.raises(et.InvalidError, match=message) as caught:
+        et.release(simple(), key=key, **options)
+    assert "--" not in str(caught.value)
+
+
+def test_bad_rows_name_row_and_column(key: et.SecretKey) -> None:
+    unsorted = pa.table({"time": ["2024-01-02", "2024-01-01"]})
+    with pytest.raises(et.TableError, match="row 2, column `time`.*sort_buffer"):
+        et.release(unsorted, key=key, **SIMPLE)
+    assert et.release(unsorted, key=key, sort_buffer=2, **SIMPLE).num_rows == 5
+    with pytest.raises(et.TableError, match="row 1, column `time`"):
+        et.release(pa.table({"time": ["soon"]}), key=key, **SIMPLE)
+    with pytest.raises(et.TableError, match="type"):
+        et.release(pa.table({"time": [[1, 2]]}), key=key, **SIMPLE)
+    with pytest.raises(TypeError, match="__arrow_c_stream__"):
+        et.release([1, 2, 3], key=key, **SIMPLE)  # type: ignore[type-var]
+    with pytest.raises(TypeError, match="collect"):
+        et.release(pl.LazyFrame({"time": ["2024-01-01"]}), key=key, **SIMPLE)  # type: ignore[type-var]
+
+
+def test_the_plan_of_a_release_is_known_before() -> None:
+    options = {name: value for name, value in DAILY.items() if name != "name"}
+    plan = et.plan_release(**options)
+    assert plan.horizon == 31 and plan.unit == "person (max_events=30, max_events_per_step=3)"
+    assert plan.meaning["group-by"] == "origin" and plan.meaning["time-zone"] == "America/New_York"
+
+
+def test_an_empty_table_has_all_its_steps(key: et.SecretKey) -> None:
+    empty = pa.table({"time": pa.array([], pa.string())})
+    assert et.release(empty, key=key, **SIMPLE).num_rows == 5
+
+
+def test_numpy_numbers_are_numbers(key: et.SecretKey) -> None:
+    options = SIMPLE | {"epsilon": np.float64(1.0), "steps": np.int64(5)}
+    assert et.release(simple(), key=key, **options).equals(et.release(simple(), key=key, **SIMPLE))
+
+
+class Endless:
+    """A table that never ends."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        batch = pa.record_batch({"time": ["2024-01-01"] * 1000})
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            while True:
+                yield batch
+
+        return pa.RecordBatchReader.from_batches(batch.schema, batches()).__arrow_c_stream__(requested_schema)
+
+
+def test_ctrl_c_ends_a_release_and_nothing_is_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "k.key"
+    et.SecretKey.generate().save(path)
+    ledger = Path(f"{path}.ledger").read_text()
+    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        et.release(Endless(), key=path, **SIMPLE)
+    assert time.monotonic() - begun < 20
+    assert Path(f"{path}.ledger").read_text() == ledger
+    assert et.release(simple(), key=path, **SIMPLE).num_rows == 5
+
+
+def test_ctrl_c_ends_a_long_count_and_a_plan() -> None:
+    program = """
+import os, signal, threading, time
+import numpy as np
+import evertally as et
+
+counter = et.Counter(et.plan(2**40, rho=0.5, mechanism="binary"), et.SecretKey.generate(), "visits")
+totals = np.ones(20_000_000, dtype=np.int64)
+counter.release_many(totals[:5])
+threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    counter.release_many(totals)
+except KeyboardInterrupt:
+    assert 0 < counter.step < totals.size
+    print("interrupted", flush=True)
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+begun = time.monotonic()
+try:
+    for horizon in range(2001, 2100):
+        et.plan(horizon, rho=0.5)
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - begun < 20)
+os._exit(0)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert run.stdout.split("\n") == ["interrupted", "interrupted True", ""], run.stderr
