@@ -35,7 +35,7 @@ pub enum Memory {
     /// takes no more than 1 GiB.
     Keep,
     /// As little as possible: trees draw the whole path of every step and keep nothing, `input` draws every step so far, and
-    /// `banded-inverse-sqrt` all innovations of its bands; `sqrt` and `normalized-sqrt` compute one block at a time. Mechanisms whose noise cannot be drawn again from the key keep what
-    /// they need.
+    /// `banded-inverse-sqrt` all innovations of its bands; `sqrt` and `normalized-sqrt` compute one block at a time. Mechanisms
+    /// whose noise cannot be drawn again from the key keep what they need.
     Recompute,
 }

@@ -20,8 +20,8 @@
 //!
 //! **Time and memory.** A pass computes `q` blocks at once, 1 to [`MOST_BLOCKS`], and draws all former innovations again. It holds
 //! `q B` words for a coordinate. A coordinate and step costs one product for each former block (`n / 2B` on average, 0.08 ns each
-//! for `f32` with AVX-512), one inverse transform (0.4 ns), and `n / 2qB` times a drawing and a transform (0.8 ns). With normal
-//! variables at 0.4 ns that makes, for `T = 2^14`, about 7 ns with 4096 words, 11 ns with 1024 and 30 ns with 256.
+//! for `f32` with AVX-512), one inverse transform (0.4 ns), and `n / 2qB` times a drawing and a transform (0.8 ns). All in
+//! all that is, for `T = 2^14`, about 8 ns with 4096 words and 40 ns with 256; in `f64`, 35 ns with 4096 (`cargo bench --bench vector`).
 //! All of the work of a pass is done at its first step, so that this release waits for it.
 //! A thread needs 2 KiB for each step of a pass and 17 KiB for each step of a block besides, whatever the number of coordinates.
 //!
