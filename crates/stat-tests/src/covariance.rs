@@ -15,6 +15,7 @@ use evertally::mechanism::Matrix;
 use evertally::noise::{DiscreteLaw, SecretKey, TestSeed};
 use evertally::plan::Plan;
 use evertally::stream::RunningSum;
+use evertally::vector::{Real, Series, Tuning, VectorNoise, VectorPlan};
 use nalgebra::DMatrix;
 
 use crate::{chi_square_tail, normal_tail};
@@ -32,6 +33,21 @@ pub fn releases(plan: &Plan, seed: u64, paths: usize) -> DMatrix<f64> {
         for step in 0..steps {
             values[(path, step)] = stream.tick().expect("within the horizon").value();
         }
+    }
+    values
+}
+
+/// The noise of so many coordinates under a test key, one coordinate a row and one step a column.
+pub fn vector_noise<F: Real>(plan: &VectorPlan, seed: u64, coordinates: usize) -> DMatrix<f64> {
+    let key = SecretKey::insecure_from_test_seed(TestSeed(seed));
+    let name = "vectors".parse().expect("a valid name");
+    let mut noise = VectorNoise::<F>::new(plan, &key, &name, 0..coordinates as u64, Tuning::default())
+        .expect("every vector plan has noise");
+    let mut values = DMatrix::zeros(coordinates, plan.horizon() as usize);
+    let mut row = vec![F::default(); coordinates];
+    for mut column in values.column_iter_mut() {
+        noise.next_into(&mut row).expect("within the horizon");
+        column.iter_mut().zip(&row).for_each(|(value, x)| *value = x.double());
     }
     values
 }
@@ -110,7 +126,25 @@ impl Promise {
         let (variance, fourth) = law_moments(plan.law());
         let (variance, fourth) = (variance * grid * grid, fourth * grid.powi(4));
         assert!((plan.node_variance() / variance - 1.0).abs() < 1e-7, "the plan states another variance than its law");
-        let l = dense(&plan.mechanism().dense().l);
+        Self::new(dense(&plan.mechanism().dense().l), variance, fourth)
+    }
+
+    /// Of the continuous noise of vectors, every coordinate a path.
+    pub fn of_vectors(plan: &VectorPlan) -> Self {
+        let mut l = dense(&plan.mechanism().dense().l);
+        if plan.series() == Series::Increments {
+            (1..l.nrows()).rev().for_each(|t| {
+                let before = l.row(t - 1).into_owned();
+                let mut row = l.row_mut(t);
+                row -= before;
+            });
+        }
+        let variance = plan.sigma().powi(2);
+        Self::new(l, variance, 3.0 * variance * variance)
+    }
+
+    /// `L z` with independent `z` of this variance and fourth moment.
+    fn new(l: DMatrix<f64>, variance: f64, fourth: f64) -> Self {
         let covariance = &l * l.transpose() * variance;
         let factor = covariance.clone().cholesky().expect("the covariance is positive definite");
         let whitener = factor.l().try_inverse().expect("a Cholesky factor is regular");
