@@ -161,7 +161,7 @@ fn bytes_are_frozen() {
     let buffers = "decay=3c00000000000000/2000000000000000,echo=1000000000000000/800000000000000";
     for name in fixed.into_iter().chain(more) {
         let name: crate::mechanism::MechanismName = name.parse().unwrap();
-        feed(&mut hasher, name.build(23, &crate::mechanism::NamedShape::gaussian_max()).unwrap().into());
+        feed(&mut hasher, name.build(23, &crate::mechanism::NamedShape::gaussian_max()).unwrap());
     }
     for normalized in [false, true] {
         feed(&mut hasher, Arc::new(Blt::new(23, normalized, buffers.parse().unwrap()).unwrap()));
