@@ -171,7 +171,8 @@ impl Mechanism for OutputNoise {
         let growing = separation * (times - 1.0) * times * (2.0 * times - 1.0) / 6.0;
         let rest = if times > 1.0 { self.horizon as f64 - separation * (times - 1.0) } else { self.horizon as f64 };
         let sum = growing + times * times * rest;
-        if sum < 9e15 { sum } else { rounded_up(sum, 64) }
+        // `growing` is a sixth of a whole number, which is exact below 2^53.
+        if sum < 1.5e15 { sum } else { rounded_up(sum, 64) }
     }
     fn row_norm_squared(&self, _step: u64) -> f64 {
         1.0

@@ -135,6 +135,11 @@ impl Participation {
         self.most.min(width.div_ceil(self.separation))
     }
 
+    /// The same with no more steps than a horizon has room for.
+    pub(super) fn over(self, horizon: u64) -> Self {
+        Self { most: self.within(horizon), ..self }
+    }
+
     /// The bound for any mechanism, from the squared sensitivity for one step.
     pub(super) fn of_any(self, horizon: u64, once: f64) -> f64 {
         let times = self.within(horizon) as f64;

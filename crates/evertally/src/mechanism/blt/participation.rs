@@ -3,7 +3,7 @@
 //!
 //! **Plain.** The worst pattern is `1, 1+b, 1+2b, …`. From its `j`-th step (from 0) to the next, the sum of its columns is
 //! `1 + Σ_i ω_i θ_i^(b-1) P_i(j-1)`, then `Σ_i ω_i P_i(j) θ_i^m` for `m = 0, 1, …`, with `P_i(j) = Σ_{l≤j} θ_i^(lb)`. Squares of such
-//! sums of exponentials add up in closed form. `P_i(j)` grows to `1/(1-θ_i^b)`, which stands for it after very many steps.
+//! sums of exponentials add up in closed form. `P_i(j)` grows with `j`: after very many steps that of the last one stands for it.
 //!
 //! **Normalized.** Columns `s < t`, `d` apart, of which the later has `n` entries, have the inner product `w_s w_t G`,
 //!
@@ -21,7 +21,7 @@ use crate::mechanism::participation::rounded_up;
 
 /// Head room for the rounding of these sums of positive numbers, as for column norms.
 const OPERATIONS: u64 = 1 << 11;
-/// After so many steps of a pattern the next ones count as if there had been no first.
+/// After so many steps of a pattern the next ones count as if they were the last.
 const LONGEST: u64 = 1 << 16;
 
 /// The squared norm of the sum of the columns of a worst pattern of `C`, rounded up. `O(d² min(k, 2^16))`.
@@ -43,8 +43,9 @@ pub(super) fn plain(response: &Response, horizon: u64, participation: Participat
         before = now;
     }
     if times > LONGEST {
-        // θ^b is far enough from 1: the gap of a pole is at least 2^-44, and P is at most its inverse.
-        let limit = row(modes.poles.iter().map(|pole| 1.0 / pole.decayed(separation as f64)));
+        // times · b is below 2T ≤ 2^41, and θ^b far enough from 1: the gap of a pole is at least 2^-44.
+        let (whole, once) = ((times * separation) as f64, separation as f64);
+        let limit = row(modes.poles.iter().map(|pole| pole.decayed(whole) / pole.decayed(once)));
         sum += (times - LONGEST - 1) as f64 * stretch(separation, &limit, &limit) + stretch(last, &limit, &limit);
     }
     rounded_up(sum, OPERATIONS + 2 * LONGEST.min(times))

@@ -32,7 +32,9 @@ pub(super) fn normalized(response: &Response, horizon: u64) -> Vec<Segment> {
     let mut shortest = 1;
     while shortest <= horizon {
         let longest = (shortest + shortest / FINENESS).min(horizon);
-        let weight = weight(response.column_norm_squared(longest as f64));
+        // Weights never fall with the step, even where the last bits of the norms do not follow their order.
+        let later = segments.last().map_or(u32::MAX, |later| later.weight);
+        let weight = weight(response.column_norm_squared(longest as f64)).min(later);
         match segments.last_mut() {
             Some(later) if later.weight == weight => {} // the later segment begins earlier
             _ => segments.push(Segment { last: horizon - shortest + 1, weight }),

@@ -321,3 +321,20 @@ fn tiny_decays_do_not_hide_a_sensitivity() {
         }
     }
 }
+
+/// Weights never fall with the step, which bounds by pairs rest on: not even where the last bits of the norms are out of order
+/// just where a weight changes. (Found by search.)
+#[test]
+fn weights_never_fall() {
+    let horizon = 1 << 20;
+    let buffers =
+        "decay=3ff531b161577000/3fe8c2c897d7de00/34d218df1cd36800,echo=921e00805033d81/aadfb9828988a81/65bf553719fe520";
+    let response = Response::of_buffers(&buffers.parse().unwrap());
+    let longest = |shortest: u64| (shortest + shortest / 50).min(horizon);
+    let lengths = std::iter::successors(Some(longest(1)), |last| Some(longest(last + 1)));
+    let norms: Vec<f64> =
+        lengths.take_while(|n| *n < horizon).map(|n| response.column_norm_squared(n as f64)).collect();
+    assert!(norms.windows(2).any(|pair| pair[0] > pair[1]), "an example that tests nothing");
+    let segments = segments::normalized(&response, horizon);
+    assert!(segments.windows(2).all(|pair| pair[0].weight < pair[1].weight), "{segments:?}");
+}

@@ -182,6 +182,40 @@ fn very_many_steps() {
     }
 }
 
+/// Echoes that hardly decay go on growing after 2^16 steps: no more than those of the last step are counted.
+#[test]
+fn very_many_steps_of_slow_buffers() {
+    let horizon = 1u64 << 18;
+    let blt = build("blt(decay=3ffffffffffc0000,echo=1000000000000000)", horizon).unwrap();
+    let mut coefficients = vec![1.0];
+    coefficients.resize(horizon as usize, 0.25);
+    for (most, separation) in [(u64::MAX, 1), (100_000, 2)] {
+        let participation = Participation::new(most, separation).unwrap();
+        let (ours, want) = (blt.participation_squared(participation), participation.of_toeplitz(&coefficients, 0));
+        // The decay of the coefficients, below 2^-26, is left out of them.
+        assert!((1.0 - 1e-7..3.0).contains(&(ours / want)), "{most} steps {separation} apart: {ours}, {want}");
+    }
+}
+
+/// Output noise is exact where floating point can hold the figure, and else above it: against 128-bit integers.
+#[test]
+fn output_noise_is_never_rounded_down() {
+    let figure = |horizon: u64, most: u64, separation: u64| {
+        let (k, b, steps) = (u128::from(most), u128::from(separation), u128::from(horizon));
+        b * (k - 1) * k * (2 * k - 1) / 6 + k * k * (steps - (k - 1) * b)
+    };
+    // The third: a product of six times a part of the figure is above 2^53, though the figure is not.
+    for (horizon, most, separation) in
+        [(7, 3, 3), (1000, 10, 100), (282_454_968_412_420, 7, 43_538_453_355_353), (1 << 62, 1 << 31, 1 << 31)]
+    {
+        let participation = Participation::new(most, separation).unwrap();
+        let ours = build("output", horizon).unwrap().participation_squared(participation);
+        let want = figure(horizon, participation.within(horizon), separation);
+        assert!(ours as u128 >= want && ours <= want as f64 * (1.0 + 1e-12), "{horizon} {most}: {ours}, {want}");
+        assert!(want >= 1_000_000_000_000_000 || ours as u128 == want);
+    }
+}
+
 /// Distances that are not looked at count as the next smaller one.
 #[test]
 fn many_pairs() {

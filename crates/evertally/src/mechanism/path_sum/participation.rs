@@ -27,7 +27,9 @@ const COUNTED: u64 = 1 << 12;
 
 /// An upper bound for these weights, leaves first.
 pub(super) fn squared(horizon: u64, weights: &[u16], participation: Participation) -> f64 {
-    let (height, times) = (height(horizon), participation.within(horizon) as f64);
+    // The highest blocks may be longer than the horizon.
+    let participation = participation.over(horizon);
+    let (height, times) = (height(horizon), participation.most() as f64);
     let mut sum = times * trie(1 << height, weights).sensitivity_squared();
     let variance = |level: u32| weights.get(level as usize).map_or(0.0, |w| f64::from(*w) * f64::from(*w));
     // e_j
