@@ -17,6 +17,7 @@ pub mod plan;
 pub mod sketch;
 pub mod state;
 pub mod stream;
+pub mod vector;
 
 pub use error::{Error, ErrorKind, Result};
 

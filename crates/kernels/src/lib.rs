@@ -6,5 +6,14 @@
 
 #[macro_use]
 mod path;
+mod keystream;
+mod normal;
+mod normals;
+mod ops;
+pub mod transform;
 
+pub use keystream::{BlockName, Cipher, Keystream, UnknownCipher};
+pub use normal::{normals_f32, normals_f64};
+pub use normals::Normals;
+pub use ops::Real;
 pub use path::Path;

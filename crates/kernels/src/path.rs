@@ -39,6 +39,7 @@ impl Path {
 
     /// All that this processor has, the fastest last.
     pub fn available() -> Vec<Self> {
+        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "there is nothing to add"))]
         let mut paths = vec![Self::PORTABLE];
         #[cfg(target_arch = "x86_64")]
         {

@@ -24,6 +24,7 @@ mod figures;
 mod lazy;
 mod objective;
 mod optimise;
+mod participation;
 mod recurrence;
 mod response;
 mod segments;
@@ -32,7 +33,10 @@ pub use buffers::{BufferChoice, Buffers};
 pub use lazy::LazyBlt;
 
 use super::truncation::{ROUNDING, in_noise_steps, noise_bits};
-use super::{ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, RowLaw, Spread, check_horizon, rounding};
+use super::{
+    BufferSteps, ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Spread,
+    Streaming, check_horizon, rounding,
+};
 use crate::noise::Node;
 use crate::{Error, Result};
 use figures::RowFigures;
@@ -245,6 +249,17 @@ impl Mechanism for Blt {
         Some(self.columns.l2_squared) // L is square
     }
 
+    /// Exact for the plain one; by pairs where columns are normalized. `O(d² min(k, 2^16))`.
+    fn participation_squared(&self, participation: Participation) -> f64 {
+        let response = self.figures.response();
+        if self.normalized {
+            let segments = self.constants.segments();
+            participation::normalized(response, segments, WEIGHT_BITS, self.horizon, participation)
+        } else {
+            participation::plain(response, self.horizon, participation)
+        }
+    }
+
     fn laplace_refusal(&self) -> Option<&'static str> {
         Some(GROWING_L1)
     }
@@ -259,6 +274,14 @@ impl Mechanism for Blt {
 
     fn state_space(&self) -> Option<LazyBlt> {
         Some(self.lazy())
+    }
+
+    fn streaming(&self) -> Option<Streaming> {
+        Some(Streaming::Buffers(Arc::new(BufferSteps {
+            gaps: self.figures.response().direct.poles.iter().map(|pole| pole.q).collect(),
+            echoes: self.figures.response().direct.weights[..self.buffers.echoes().len()].to_vec(),
+            segments: self.figures.scales().collect(),
+        })))
     }
 
     fn row_norm_squared(&self, step: u64) -> f64 {

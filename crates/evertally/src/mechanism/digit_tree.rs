@@ -17,7 +17,9 @@ mod walk;
 
 use super::digits::DigitSystem;
 use super::walk::MAX_DEPTH;
-use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Spread, Walk, check_horizon, exact_by_dense_twin};
+use super::{
+    ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Participation, Spread, Walk, check_horizon, exact_by_dense_twin,
+};
 use crate::noise::Node;
 use crate::{Error, Result};
 
@@ -121,6 +123,19 @@ impl Mechanism for DigitTree {
         }
     }
 
+    /// By levels: of every `k` consecutive blocks all but the one after the last positive digit are read. Only a subtracted block can
+    /// reach beyond the horizon.
+    fn participation_squared(&self, participation: Participation) -> f64 {
+        let DigitSystem { base, below, levels, .. } = self.digits;
+        let level = |level: u32| {
+            let width = base.saturating_pow(level);
+            let blocks = if below == 0 { self.horizon / width } else { self.horizon.div_ceil(width) };
+            let unread = (blocks + below) / base; // those of number base - 1 - below, from 0, among base
+            (width, blocks - unread)
+        };
+        participation.of_levels(self.horizon, (0..levels).map(level))
+    }
+
     /// Not where a path may have more than 128 blocks.
     fn walk(&self) -> Option<Box<dyn Walk>> {
         let walk = walk::DigitWalk::new(&self.digits, self.horizon)?;
@@ -148,6 +163,19 @@ impl Mechanism for DigitTree {
                 visit(Node { level, index }, -1.0);
             }
         });
+    }
+
+    /// Highest level first; the blocks of a level from the one next to the part of the step above that level.
+    fn visit_path(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        let mut blocks = Vec::with_capacity(self.digits.levels as usize);
+        self.digits.for_each_digit(step, |level, digit, lead| blocks.push((level, digit, lead)));
+        for (level, digit, lead) in blocks.into_iter().rev() {
+            let start = lead.wrapping_sub_signed(digit); // not negative: a multiple of the lead above
+            for i in 0..digit.unsigned_abs() {
+                let (index, sign) = if digit > 0 { (start + i, 1.0) } else { (start - 1 - i, -1.0) };
+                visit(Node { level, index }, sign);
+            }
+        }
     }
 
     fn node_span(&self, node: Node) -> (u64, u64) {

@@ -1,6 +1,7 @@
 //! The two trivial factorizations: noise on every input, noise on every output.
 
-use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Spread, Walk, check_horizon};
+use super::participation::rounded_up;
+use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Participation, Spread, Streaming, Walk, check_horizon};
 use crate::Result;
 use crate::noise::Node;
 
@@ -42,6 +43,10 @@ impl Mechanism for InputNoise {
     fn exact_l2_squared(&self) -> Option<f64> {
         Some(self.column_norms().l2_squared)
     }
+    /// Exact.
+    fn participation_squared(&self, participation: Participation) -> f64 {
+        participation.of_levels(self.horizon, std::iter::once((1, self.horizon)))
+    }
     fn row_norm_squared(&self, step: u64) -> f64 {
         step as f64
     }
@@ -56,6 +61,9 @@ impl Mechanism for InputNoise {
     }
     fn node_span(&self, node: Node) -> (u64, u64) {
         (node.index + 1, node.index + 1)
+    }
+    fn streaming(&self) -> Option<Streaming> {
+        Some(Streaming::Inputs)
     }
     fn random_access(&self) -> bool {
         false
@@ -156,6 +164,14 @@ impl Mechanism for OutputNoise {
     }
     fn exact_l2_squared(&self) -> Option<f64> {
         Some(self.column_norms().l2_squared)
+    }
+    /// Exact: all coefficients are 1, and in the worst pattern `j` steps are over during `b` steps for each `j < k`, then all.
+    fn participation_squared(&self, participation: Participation) -> f64 {
+        let (times, separation) = (participation.within(self.horizon) as f64, participation.separation() as f64);
+        let growing = separation * (times - 1.0) * times * (2.0 * times - 1.0) / 6.0;
+        let rest = if times > 1.0 { self.horizon as f64 - separation * (times - 1.0) } else { self.horizon as f64 };
+        let sum = growing + times * times * rest;
+        if sum < 9e15 { sum } else { rounded_up(sum, 64) }
     }
     fn row_norm_squared(&self, _step: u64) -> f64 {
         1.0

@@ -29,7 +29,8 @@
 //! same: it holds against one who chooses the event while watching, for discrete noise too.
 
 use super::digits::DigitSystem;
-use super::{ColumnNorms, Cursor, Mechanism, RowLaw, Spread, check_horizon};
+use super::participation::rounded_up;
+use super::{ColumnNorms, Cursor, Mechanism, Participation, RowLaw, Spread, Streaming, check_horizon};
 use crate::Result;
 use crate::noise::Node;
 use num_bigint::BigInt;
@@ -97,6 +98,13 @@ impl Mechanism for HonakerOnline {
         least.last().copied()
     }
 
+    /// The exact figure for a single step; for several also by the complete blocks.
+    fn participation_squared(&self, participation: Participation) -> f64 {
+        let once = self.exact_l2_squared().map_or(f64::INFINITY, |exact| rounded_up(exact, 256));
+        let blocks = (0..self.digits.levels).map(|height| (1 << height, self.horizon >> height));
+        participation.of_any(self.horizon, once).min(participation.of_levels(self.horizon, blocks))
+    }
+
     /// Step 1 lies in one block of every height.
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         (0..self.digits.levels).map(|height| spread.within(1 << height)).sum()
@@ -129,6 +137,10 @@ impl Mechanism for HonakerOnline {
 
     fn node_span(&self, node: Node) -> (u64, u64) {
         ((node.index << node.level) + 1, (node.index + 1) << node.level)
+    }
+
+    fn streaming(&self) -> Option<Streaming> {
+        Some(Streaming::Estimates)
     }
 
     fn fraction_bits(&self) -> u32 {

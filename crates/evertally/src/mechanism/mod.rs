@@ -22,6 +22,7 @@ mod hats;
 mod honaker;
 mod name;
 mod optimal;
+mod participation;
 mod path_sum;
 mod pure_optimal;
 mod rounding;
@@ -29,6 +30,7 @@ mod row_norms;
 mod shift;
 mod smooth;
 mod square_root;
+mod streaming;
 mod trie;
 mod truncation;
 mod walk;
@@ -43,11 +45,13 @@ pub use hats::{HatLevels, Hats};
 pub use honaker::HonakerOnline;
 pub use name::{HatChoice, LevelChoice, MechanismName, NamedShape, Optimum};
 pub use optimal::{Certificate, DenseOptimum, OptimalFilter};
+pub use participation::Participation;
 pub use path_sum::PathSum;
 pub use pure_optimal::PureOptimum;
 pub use shift::GaussianShift;
 pub use smooth::Smooth;
 pub use square_root::SquareRoot;
+pub use streaming::{BufferSteps, Streaming};
 pub use walk::Walk;
 
 use crate::noise::Node;
@@ -142,6 +146,19 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
         exact_by_dense_twin(self)
     }
 
+    /// The squared sensitivity under continuous Gaussian noise to a unit that takes part in several steps, with a vector of norm at
+    /// most 1 in each: never below the true value. Patterns, vectors and data may depend on earlier releases; proofs are in
+    /// the header of `mechanism/participation.rs`.
+    ///
+    /// ```
+    /// use evertally::mechanism::{InputNoise, Mechanism, Participation};
+    /// assert_eq!(InputNoise::new(100)?.participation_squared(Participation::new(7, 10)?), 7.0);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    fn participation_squared(&self, participation: Participation) -> f64 {
+        participation::of_any_mechanism(self, participation)
+    }
+
     /// How exact accounting carries over to discrete Gaussian noise on a fine grid, for an integral `L`; `None` where that
     /// is not known, or where it is no better than the column norm.
     fn gaussian_shift(&self) -> Option<GaussianShift> {
@@ -174,6 +191,18 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// sampled lazily.
     fn walk(&self) -> Option<Box<dyn Walk>> {
         None
+    }
+
+    /// How the noise of many coordinates is drawn step by step; `None` where that takes more than a few nodes and vectors a
+    /// step.
+    fn streaming(&self) -> Option<Streaming> {
+        self.walk().map(Streaming::Paths)
+    }
+
+    /// Visits the entries of row `step` of `L` as [`visit_row`](Self::visit_row) does, where there is a [`walk`](Self::walk) in
+    /// the order of its path, from the root down.
+    fn visit_path(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        self.visit_row(step, visit);
     }
 
     /// Whether a running sum of a [`LazyVector`](crate::stream::LazyVector) can have this noise: drawn where it is read.

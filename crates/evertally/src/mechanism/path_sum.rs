@@ -21,11 +21,13 @@
 //! of one number, see [`levels`].
 
 mod levels;
+mod participation;
 mod walk;
 
 use super::trie::Subtree;
 use super::{
-    ColumnNorms, Cursor, DensePair, GaussianShift, Levels, MAX_HORIZON, Mechanism, RowLaw, Spread, Walk, check_horizon,
+    ColumnNorms, Cursor, DensePair, GaussianShift, Levels, MAX_HORIZON, Mechanism, Participation, RowLaw, Spread, Walk,
+    check_horizon,
 };
 use crate::noise::Node;
 use crate::{Error, Result};
@@ -148,6 +150,15 @@ impl Mechanism for PathSum {
         Some(self.squared)
     }
 
+    /// The exact figure for a single step; `O(h²)`, and `O(h 2^12)` for several.
+    fn participation_squared(&self, participation: Participation) -> f64 {
+        let once = participation.of_any(self.horizon, self.squared);
+        if participation.within(self.horizon) == 1 {
+            return once;
+        }
+        once.min(participation::squared(self.horizon, self.weights.as_slice(), participation))
+    }
+
     fn gaussian_shift(&self) -> Option<GaussianShift> {
         let weights = self.weights.as_slice();
         let least = weights.iter().copied().min().map_or(1, u64::from);
@@ -181,6 +192,12 @@ impl Mechanism for PathSum {
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
         for (level, weight) in (0..).zip(self.weights.as_slice()) {
             visit(Node { level, index: (step - 1) >> level }, f64::from(*weight));
+        }
+    }
+
+    fn visit_path(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        for (level, weight) in self.weights.as_slice().iter().enumerate().rev() {
+            visit(Node { level: level as u32, index: (step - 1) >> level }, f64::from(*weight));
         }
     }
 

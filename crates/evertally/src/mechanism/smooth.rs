@@ -15,8 +15,11 @@
 mod walk;
 
 use super::combinations::{Binomials, next_combination};
+use super::participation::rounded_up;
 use super::trie::Subtree;
-use super::{ColumnNorms, Cursor, GaussianShift, MAX_HORIZON, Mechanism, NamedShape, Spread, Walk, check_horizon};
+use super::{
+    ColumnNorms, Cursor, GaussianShift, MAX_HORIZON, Mechanism, NamedShape, Participation, Spread, Walk, check_horizon,
+};
 use crate::noise::Node;
 use crate::{Error, Result};
 use std::collections::HashMap;
@@ -116,6 +119,26 @@ impl Smooth {
     fn ones(&self) -> u32 {
         self.height - self.zeros
     }
+
+    /// The largest sum over the nodes of a step of a function of the number of steps in a node, which does not fall.
+    ///
+    /// The left child at a zero of bit `p`, with `o` ones below it, sums `C(p, o)` steps. The largest sum over the zeros of a leaf
+    /// number follows bit by bit from the lowest; the topmost zeros that nothing reads are left out.
+    fn largest_column(&self, of_width: impl Fn(u128) -> u128) -> u128 {
+        let width = self.height - self.unread();
+        // best[o] = largest sum over numbers of the bits so far with o ones.
+        let mut best: Vec<Option<u128>> = vec![None; self.ones() as usize + 1];
+        best[0] = Some(0);
+        for bit in 0..width {
+            for ones in (0..best.len()).rev() {
+                let node = self.binomials.choose(bit, ones as u32).min(self.horizon.into());
+                let zero = best[ones].map(|sum| sum + of_width(node));
+                let one = if ones > 0 { best[ones - 1] } else { None };
+                best[ones] = zero.max(one);
+            }
+        }
+        best[self.ones() as usize].expect("the width holds all ones")
+    }
 }
 
 impl Mechanism for Smooth {
@@ -141,22 +164,16 @@ impl Mechanism for Smooth {
         true
     }
 
-    /// The left child at a zero of bit `p`, with `o` ones below it, sums `C(p, o)` steps. The largest sum over the
-    /// zeros of a leaf number follows bit by bit from the lowest; the topmost zeros that nothing reads are left out.
     fn capped_column_sum(&self, spread: Spread) -> u128 {
-        let width = self.height - self.unread();
-        // best[o] = largest sum over numbers of the bits so far with o ones.
-        let mut best: Vec<Option<u128>> = vec![None; self.ones() as usize + 1];
-        best[0] = Some(0);
-        for bit in 0..width {
-            for ones in (0..best.len()).rev() {
-                let node = self.binomials.choose(bit, ones as u32).min(self.horizon.into());
-                let zero = best[ones].map(|sum| sum + spread.within(node));
-                let one = if ones > 0 { best[ones - 1] } else { None };
-                best[ones] = zero.max(one);
-            }
-        }
-        best[self.ones() as usize].expect("the width holds all ones")
+        self.largest_column(|width| spread.within(width))
+    }
+
+    /// The exact figure for a single step. For several also by nodes: `‖R u‖² ≤ Σ_i u_i Σ_{n ∋ i} min(k, ⌈width_n/b⌉)`.
+    fn participation_squared(&self, participation: Participation) -> f64 {
+        let once = participation.of_any(self.horizon, self.exact_l2_squared().unwrap_or(f64::INFINITY));
+        let column = self.largest_column(|width| participation.within(width as u64).into()); // at most T
+        let (times, column) = (participation.within(self.horizon) as f64, column as f64);
+        once.min(if times * column < 9e15 { times * column } else { rounded_up(times * column, 4) })
     }
 
     /// By the trie of leaf numbers: variance 1 on the edge of every one bit. `O(h²)` shapes, each with its frontier.

@@ -24,9 +24,13 @@
 mod series;
 
 use super::filter::{Filter, Rows, WEIGHT_BITS};
+use super::participation::rounded_up;
 use super::rounding::FRACTION_BITS;
 use super::row_norms::{RowNorms, row_norms_of_table};
-use super::{ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, RowLaw, Spread, check_horizon};
+use super::{
+    ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Spread, Streaming,
+    check_horizon,
+};
 use crate::noise::Node;
 use crate::{Error, Result};
 use series::{coefficients, cut_off, inverse_coefficient, normalized_row_norms, prefix_sums, reciprocal, summed};
@@ -149,6 +153,29 @@ impl SquareRoot {
         }
     }
 
+    /// The coefficients of `L`, where it is Toeplitz.
+    pub(crate) fn toeplitz_left(&self) -> Option<&[f64]> {
+        (!self.is_normalized()).then_some(&self.left)
+    }
+
+    /// The coefficients of `A⁻¹ L = D R⁻¹` (`D` apart): the noise of the increments.
+    pub(crate) fn increments(&self) -> Vec<f64> {
+        match self.kind {
+            Kind::Plain | Kind::Normalized => {
+                (0..self.coefficients.len()).map(|j| inverse_coefficient(&self.coefficients, j)).collect()
+            }
+            Kind::Banded(_) | Kind::BandedInverse(_) => {
+                let before = std::iter::once(&0.0).chain(self.left.iter());
+                self.left.iter().zip(before).map(|(now, before)| now - before).collect()
+            }
+        }
+    }
+
+    /// `D`, where it is not 1.
+    pub(crate) fn step_scales(&self) -> Option<&[f64]> {
+        self.is_normalized().then_some(&self.scales)
+    }
+
     fn is_normalized(&self) -> bool {
         self.kind == Kind::Normalized
     }
@@ -157,6 +184,17 @@ impl SquareRoot {
     fn correlation(&self, lag: usize) -> u128 {
         let products = self.rounded.iter().zip(&self.rounded[lag..]).map(|(a, b)| u64::from(*a) * u64::from(*b));
         products.map(u128::from).sum()
+    }
+
+    /// The largest inner product of two columns that many steps apart.
+    fn closest_pair(&self, distance: usize) -> f64 {
+        // Column j of the later ones has T - j coefficients, the first ones; scales fall with the column.
+        let products = self.coefficients.iter().zip(&self.coefficients[distance..]).scan(0.0, |sum, (a, b)| {
+            *sum += a * b;
+            Some(*sum)
+        });
+        let scales = self.scales[distance..].iter().rev().zip(self.scales[..self.scales.len() - distance].iter().rev());
+        products.zip(scales).map(|(product, (later, earlier))| product / (later * earlier)).fold(0.0, f64::max)
     }
 
     /// The largest of some sum over the columns, where column `j` has the first `T - j` coefficients, times `W_j^power`.
@@ -240,6 +278,18 @@ impl Mechanism for SquareRoot {
         Some(self.column_norms().l2_squared) // L is square
     }
 
+    /// Exact but for the normalized factorization, which goes by pairs: `O(T log k)`, and `O(T min(k, 2^10))`.
+    fn participation_squared(&self, participation: Participation) -> f64 {
+        // Of positive numbers: a coefficient takes two roundings a step, that of a reciprocal series a sum besides.
+        let steps = self.horizon();
+        let operations = if let Kind::BandedInverse(bands) = self.kind { steps * (bands + 2) } else { 2 * steps };
+        if !self.is_normalized() {
+            return participation.of_toeplitz(&self.coefficients, operations);
+        }
+        let pairs = participation.of_pairs(steps, |distance| self.closest_pair(distance as usize));
+        rounded_up(pairs, 2 * operations + steps)
+    }
+
     fn laplace_refusal(&self) -> Option<&'static str> {
         Some(GROWING_L1)
     }
@@ -264,6 +314,19 @@ impl Mechanism for SquareRoot {
                 self.left[t - j]
             };
             visit(Node { level: 0, index: j as u64 }, entry);
+        }
+    }
+
+    /// The banded ones.
+    fn streaming(&self) -> Option<Streaming> {
+        match self.kind {
+            Kind::Plain | Kind::Normalized => None,
+            Kind::Banded(bands) => Some(Streaming::Outputs(self.coefficients[1..bands as usize].into())),
+            Kind::BandedInverse(bands) => {
+                // The first coefficients of L are those of the square root.
+                let inverse = (0..bands as usize).map(|j| inverse_coefficient(&self.left, j));
+                Some(Streaming::Innovations(inverse.collect()))
+            }
         }
     }
 

@@ -34,6 +34,8 @@ pub enum Purpose<'a> {
     Reads(u8),
     /// Hashes the keys of a sketch. Tag 6.
     Hashing,
+    /// The noise of vectors in floating point ([`VectorNoise`](crate::vector::VectorNoise)). The byte names the cipher. Tag 7.
+    Vector(u8),
 }
 
 impl<'a> Purpose<'a> {
@@ -47,6 +49,7 @@ impl<'a> Purpose<'a> {
             Purpose::Sums => (4, &[]),
             Purpose::Reads(way) => (5, std::slice::from_ref(way)),
             Purpose::Hashing => (6, &[]),
+            Purpose::Vector(cipher) => (7, std::slice::from_ref(cipher)),
         }
     }
 }
@@ -97,6 +100,16 @@ pub fn mac_key(
     derive_for(b"evertally 1 mac", key, name, plan_digest, purpose)
 }
 
+/// The subkey of a stream for a purpose, derived as that of [`KeyedNoise`].
+pub(crate) fn subkey(
+    key: &SecretKey,
+    name: &StreamName,
+    plan_digest: &[u8; 32],
+    purpose: Purpose<'_>,
+) -> Zeroizing<[u8; 32]> {
+    derive_for(b"evertally 1 subkey", key, name, plan_digest, purpose)
+}
+
 /// The noise of one stream (or of one group of it): maps every [`Node`] to its own endless random bits.
 ///
 /// **Subkey.** BLAKE3 in keyed mode, key = the secret key, over five fields, each preceded by its length in 8 bytes,
@@ -137,7 +150,7 @@ impl KeyedNoise {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn new(key: &SecretKey, name: &StreamName, plan_digest: &[u8; 32], purpose: Purpose<'_>) -> Self {
-        Self::from_subkey(&derive_for(b"evertally 1 subkey", key, name, plan_digest, purpose))
+        Self::from_subkey(&subkey(key, name, plan_digest, purpose))
     }
 
     fn from_subkey(subkey: &[u8; 32]) -> Self {

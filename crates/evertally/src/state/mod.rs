@@ -4,13 +4,14 @@
 //! the key. Where the noise of a release depends on the data (a BLT rounds the sums it protects), a state of version 2
 //! holds the [memory](crate::mechanism::Cursor::memory) of the mechanism for every stream, too. A vector
 //! ([`LazyVector`](crate::stream::LazyVector)) has version 3, with the sums that are not 0 and **the noise** that was read, unless
-//! it is drawn from the key. Layout, all integers little endian:
+//! it is drawn from the key. The state of a [`VectorNoise`](crate::vector::VectorNoise) has version 4, with the vectors of
+//! **noise** that cannot be drawn again, and no data. Layout, all integers little endian:
 //!
 //! | bytes | content |
 //! |---|---|
 //! | 16 | magic `evertally state\n` |
-//! | 4 | version, 1 to 3 |
-//! | … | body in postcard form: plan digest, key id, stream name, layout; then step and sums, in version 2 then the memories; in version 3 step, sums, events of the open step and cells |
+//! | 4 | version, 1 to 4 |
+//! | … | body in postcard form: plan digest, key id, stream name, layout; then step and sums, in version 2 then the memories; in version 3 step, sums, events of the open step and cells; in version 4 step and number of vectors, then these, number by number |
 //! | 32 | BLAKE3 keyed hash of everything before, key = the stream's `State` key |
 //!
 //! The keyed hash refuses damaged bytes, and bytes that someone without the key has changed. It cannot refuse an older
@@ -19,6 +20,7 @@
 use crate::noise::{KeyId, Purpose, SecretKey, StreamName, mac_key};
 use crate::plan::Plan;
 use crate::stream::Sampling;
+use crate::vector::Series;
 use crate::{Error, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -31,6 +33,8 @@ const PLAIN: u32 = 1;
 const WITH_MEMORY: u32 = 2;
 /// Version of a vector's state.
 const VECTOR: u32 = 3;
+/// Version of the state of a vector's noise.
+const NOISE: u32 = 4;
 const HEADER: usize = MAGIC.len() + 4;
 const CHECK: usize = 32;
 
@@ -49,6 +53,17 @@ pub(crate) enum Layout {
         sampling: Sampling,
         /// Digest of the law that is drawn.
         law: [u8; 32],
+    },
+    /// The noise of the coordinates `first .. end` of a vector.
+    Noise {
+        /// The first of them.
+        first: u64,
+        /// The one after the last.
+        end: u64,
+        /// Bits of a number.
+        bits: u32,
+        /// What is given out.
+        series: Series,
     },
 }
 
@@ -88,13 +103,17 @@ struct Body<S> {
     saved: S,
 }
 
-fn damaged() -> Error {
+pub(crate) fn damaged() -> Error {
     Error::state("the saved state is damaged; restore an undamaged copy")
 }
 
 impl StateId {
     pub(crate) fn new(plan: &Plan, key: &SecretKey, name: StreamName, layout: Layout) -> Self {
-        let plan_digest = plan.digest();
+        Self::of_digest(plan.digest(), key, name, layout)
+    }
+
+    /// Of the plan with this digest.
+    pub(crate) fn of_digest(plan_digest: [u8; 32], key: &SecretKey, name: StreamName, layout: Layout) -> Self {
         let check_key = mac_key(key, &name, &plan_digest, Purpose::State);
         Self { plan_digest, key_id: key.id(), name, layout, check_key }
     }
@@ -102,18 +121,24 @@ impl StateId {
     /// The bytes of a state.
     pub(crate) fn seal(&self, saved: &Saved) -> Vec<u8> {
         if saved.memories.is_empty() {
-            self.sealed(PLAIN, saved, vec![])
+            self.sealed(PLAIN, saved, |_| {})
         } else {
-            self.sealed(WITH_MEMORY, saved, postcard::to_allocvec(&saved.memories).expect("a state is plain data"))
+            let memories = postcard::to_allocvec(&saved.memories).expect("a state is plain data");
+            self.sealed(WITH_MEMORY, saved, |bytes| bytes.extend(memories))
         }
     }
 
     /// The bytes of a vector's state.
     pub(crate) fn seal_vector<S: Serialize>(&self, saved: &S) -> Vec<u8> {
-        self.sealed(VECTOR, saved, vec![])
+        self.sealed(VECTOR, saved, |_| {})
     }
 
-    fn sealed<S: Serialize>(&self, version: u32, saved: &S, more: Vec<u8>) -> Vec<u8> {
+    /// The bytes of a state of noise; `more` appends its vectors.
+    pub(crate) fn seal_noise<S: Serialize>(&self, saved: &S, more: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        self.sealed(NOISE, saved, more)
+    }
+
+    fn sealed<S: Serialize>(&self, version: u32, saved: &S, more: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
         let body = Body {
             plan_digest: self.plan_digest,
             key_id: *self.key_id.as_bytes(),
@@ -124,7 +149,7 @@ impl StateId {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(version.to_le_bytes());
         bytes.extend(postcard::to_allocvec(&body).expect("a state is plain data"));
-        bytes.extend(more);
+        more(&mut bytes);
         let check = blake3::keyed_hash(&self.check_key, &bytes);
         bytes.extend(check.as_bytes());
         bytes
@@ -154,6 +179,16 @@ impl StateId {
         self.opened(bytes, &[VECTOR], |_, rest| Ok(rest)).map(|(_, saved)| saved)
     }
 
+    /// The same for noise: what was saved, and the bytes that were appended.
+    pub(crate) fn open_noise<'b, S: DeserializeOwned>(&self, bytes: &'b [u8]) -> Result<(S, &'b [u8])> {
+        let mut more: &[u8] = &[];
+        let (_, saved) = self.opened(bytes, &[NOISE], |_, rest| {
+            more = rest;
+            Ok(&[])
+        })?;
+        Ok((saved, more))
+    }
+
     /// `more` reads what follows the body and returns what is left.
     fn opened<'b, S: DeserializeOwned>(
         &self,
@@ -165,13 +200,18 @@ impl StateId {
             return Err(Error::state("these bytes are not a saved evertally state"));
         }
         let version = u32::from_le_bytes(bytes[MAGIC.len()..HEADER].try_into().expect("4 bytes"));
-        if !(PLAIN..=VECTOR).contains(&version) {
+        if !(PLAIN..=NOISE).contains(&version) {
             return Err(Error::state(format!(
-                "the saved state has version {version}, and this program reads versions {PLAIN} to {VECTOR}"
+                "the saved state has version {version}, and this program reads versions {PLAIN} to {NOISE}"
             )));
         }
         if !versions.contains(&version) {
-            let (is, not) = if version == VECTOR { ("a vector", "a stream") } else { ("a stream", "a vector") };
+            let kind = |version| match version {
+                VECTOR => "a vector",
+                NOISE => "a vector's noise",
+                _ => "a stream",
+            };
+            let (is, not) = (kind(version), kind(versions[0]));
             return Err(Error::state(format!("the saved state is that of {is}, not of {not}")));
         }
         let (content, check) = bytes.split_at(bytes.len() - CHECK);

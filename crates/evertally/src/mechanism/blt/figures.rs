@@ -84,6 +84,11 @@ impl RowFigures {
         self.stages[self.stages.partition_point(|stage| stage.last < step)].scale
     }
 
+    /// The last step of every segment, with its `D`.
+    pub(super) fn scales(&self) -> impl Iterator<Item = (u64, f64)> {
+        self.stages.iter().map(|stage| (stage.last, stage.scale))
+    }
+
     /// `‖L_t‖²` as a part that grows with the step inside its segment, and one that falls.
     fn parts(&self, stage: &Stage, step: u64) -> (f64, f64) {
         let Response { inverse, floor, .. } = &self.response;

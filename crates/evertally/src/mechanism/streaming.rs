@@ -1,0 +1,46 @@
+//! How the noise of a step follows from that of the steps before it: what a sampler of many coordinates needs to know.
+//!
+//! All forms say `(L z)_t`, or its increment `(L z)_t - (L z)_{t-1}`, by few nodes and few vectors that are kept. Nodes without a
+//! level are `(0, t-1)` for step `t`.
+
+use super::Walk;
+use std::sync::Arc;
+
+/// How a mechanism's noise is drawn step by step.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Streaming {
+    /// A sum along the path of a step, in the order of [`visit_path`](super::Mechanism::visit_path), of which steps share what
+    /// the walk says.
+    Paths(Box<dyn Walk>),
+    /// Step `t` adds node `(0, t-1)` to the noise, for good.
+    Inputs,
+    /// The prefix is the sum of the complete dyadic blocks of its binary digits. The estimate of a block of height `j` is
+    /// `(2^j own + (2^j - 1)(left + right)) / (2^(j+1) - 1)` with the estimates of its halves; nodes are
+    /// `(height, number of the block)`.
+    Estimates,
+    /// Increments `D_t (C⁻¹ z)_t` for a buffered Toeplitz matrix `C`.
+    Buffers(Arc<BufferSteps>),
+    /// Increments `u_t = z_t - Σ_j c_j u_{t-j}`; these are `c_1, c_2, …`.
+    Outputs(Arc<[f64]>),
+    /// Increments `u_t = Σ_j r_j z_{t-j}`; these are `r_0, r_1, …`.
+    Innovations(Arc<[f64]>),
+}
+
+/// The recurrence of a BLT: `u = z - Σ ω_i B_i`, `B_i ← (1 - gap_i) B_i + u`, and the increment is `D u`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BufferSteps {
+    /// `1 - θ_i`.
+    pub gaps: Vec<f64>,
+    /// `ω_i`.
+    pub echoes: Vec<f64>,
+    /// Last steps of segments, and `D` in them; the last segment ends at the horizon.
+    pub segments: Vec<(u64, f64)>,
+}
+
+impl BufferSteps {
+    /// `D` of a step from 1 to the horizon.
+    pub fn scale(&self, step: u64) -> f64 {
+        self.segments[self.segments.partition_point(|(last, _)| *last < step)].1
+    }
+}

@@ -1,0 +1,40 @@
+//! The vectors that are kept between steps.
+
+use evertally_kernels::Real;
+use std::ops::{Deref, DerefMut};
+
+/// Large allocations all begin at the same place of a page, and a processor that looks at the lower bits of addresses first takes
+/// the same element of two vectors for one place. So every buffer begins so many elements later than the one before: 9 lines
+/// of the cache for `f32`, which comes round after 64 buffers.
+const STAGGER: usize = 144;
+/// Buffers until it does.
+const PERIOD: usize = 64;
+
+/// One vector.
+#[derive(Clone, Debug)]
+pub(super) struct Buffer<F> {
+    values: Vec<F>,
+    skipped: usize,
+}
+
+impl<F: Real> Buffer<F> {
+    /// Zeros for the buffer with this number. Memory is taken as it is written.
+    pub(super) fn zeros(slot: usize, len: usize) -> Self {
+        let skipped = slot % PERIOD * STAGGER;
+        Self { values: vec![F::default(); skipped + len], skipped }
+    }
+}
+
+impl<F> Deref for Buffer<F> {
+    type Target = [F];
+
+    fn deref(&self) -> &[F] {
+        &self.values[self.skipped..]
+    }
+}
+
+impl<F> DerefMut for Buffer<F> {
+    fn deref_mut(&mut self) -> &mut [F] {
+        &mut self.values[self.skipped..]
+    }
+}

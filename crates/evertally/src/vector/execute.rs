@@ -1,0 +1,211 @@
+//! Runs a program on the coordinates of a worker, piece by piece.
+//!
+//! Pieces end at multiples of [`PIECE`] coordinates, counted globally, so that keystreams are filled in whole groups; but an
+//! element never depends on the piece it is in.
+
+use super::buffer::Buffer;
+use super::program::{Op, REGISTERS};
+use crate::noise::Node;
+use evertally_kernels::{BlockName, Normals, Path, Real};
+use smallvec::SmallVec;
+
+/// Coordinates that are worked on at once: accumulator, registers and normal variables stay in the fastest cache.
+pub(super) const PIECE: usize = 1024;
+/// A thread is worth its start for so many coordinates.
+const WORTH_A_THREAD: usize = 1 << 17;
+/// Most buffers of a BLT.
+const MOST_BUFFERS: usize = 8;
+
+/// What becomes of the accumulator in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Emit {
+    /// It replaces what the caller's slice holds.
+    Set,
+    /// It is added to it.
+    Add,
+}
+
+/// The vectors of a range of coordinates.
+struct Lane<'a, F> {
+    /// The first coordinate.
+    first: u64,
+    len: usize,
+    buffers: Vec<&'a mut [F]>,
+    /// The caller's slice, where anything is given out.
+    out: Option<&'a mut [F]>,
+}
+
+impl<'a, F> Lane<'a, F> {
+    /// Splits off the first `len` coordinates.
+    fn split(self, len: usize) -> (Self, Self) {
+        let (near, far) = self.buffers.into_iter().map(|buffer| buffer.split_at_mut(len)).unzip();
+        let (out, rest) = self.out.map(|out| out.split_at_mut(len)).unzip();
+        let end = Self { first: self.first + len as u64, len: self.len - len, buffers: far, out: rest };
+        (Self { first: self.first, len, buffers: near, out }, end)
+    }
+
+    /// Cuts into so many lanes of like length at multiples of [`PIECE`].
+    fn cut(self, count: usize) -> Vec<Self> {
+        let mut lanes = Vec::with_capacity(count);
+        let mut rest = self;
+        for left in (2..=count).rev() {
+            let middle = rest.len / left;
+            let end = middle + until_boundary(rest.first + middle as u64);
+            let whole = rest.len;
+            let (near, far) = rest.split(end.min(whole));
+            lanes.push(near);
+            rest = far;
+        }
+        lanes.push(rest);
+        lanes
+    }
+}
+
+/// Coordinates up to the next multiple of [`PIECE`]; 0 at one.
+fn until_boundary(coordinate: u64) -> usize {
+    (coordinate.next_multiple_of(PIECE as u64) - coordinate) as usize
+}
+
+/// Runs a program over the coordinates from `first` on, of which there are `len`.
+pub(super) fn run<F: Real>(
+    ops: &[Op],
+    normals: &Normals,
+    threads: usize,
+    (first, len): (u64, usize),
+    buffers: &mut [Buffer<F>],
+    out: Option<(&mut [F], Emit)>,
+) {
+    let emit = out.as_ref().map_or(Emit::Set, |(_, emit)| *emit);
+    let buffers = buffers.iter_mut().map(|buffer| &mut buffer[..]).collect();
+    let lane = Lane { first, len, buffers, out: out.map(|(out, _)| out) };
+    let work = |lane: Lane<'_, F>| Desk::new(normals).run(ops, lane, emit);
+    let threads = helpful(threads, len);
+    if threads == 1 {
+        return work(lane);
+    }
+    std::thread::scope(|scope| {
+        let work = &work;
+        let mut lanes = lane.cut(threads).into_iter();
+        let own = lanes.next();
+        lanes.for_each(|lane| _ = scope.spawn(move || work(lane)));
+        own.into_iter().for_each(work);
+    });
+}
+
+/// How many threads help with so many coordinates; 0 are as many as there are processors.
+fn helpful(threads: usize, len: usize) -> usize {
+    let most = len / WORTH_A_THREAD;
+    if most < 2 {
+        return 1;
+    }
+    let asked = if threads > 0 { threads } else { std::thread::available_parallelism().map_or(1, usize::from) };
+    asked.min(most)
+}
+
+/// What one thread works with.
+struct Desk<'a, F> {
+    normals: &'a Normals,
+    path: Path,
+    acc: Vec<F>,
+    drawn: Vec<F>,
+    registers: [Vec<F>; REGISTERS],
+}
+
+impl<'a, F: Real> Desk<'a, F> {
+    fn new(normals: &'a Normals) -> Self {
+        let vector = || vec![F::default(); PIECE];
+        Self {
+            normals,
+            path: normals.path(),
+            acc: vector(),
+            drawn: vector(),
+            registers: std::array::from_fn(|_| vector()),
+        }
+    }
+
+    fn run(&mut self, ops: &[Op], mut lane: Lane<'_, F>, emit: Emit) {
+        let mut done = 0;
+        while done < lane.len {
+            let first = lane.first + done as u64;
+            let len = (until_boundary(first + 1) + 1).min(lane.len - done);
+            self.acc[..len].fill(F::default());
+            for op in ops {
+                self.apply(op, first, done..done + len, &mut lane.buffers);
+            }
+            if let Some(out) = &mut lane.out {
+                let (out, acc) = (&mut out[done..done + len], &self.acc[..len]);
+                match emit {
+                    Emit::Set => out.copy_from_slice(acc),
+                    Emit::Add => F::add(self.path, out, acc),
+                }
+            }
+            done += len;
+        }
+    }
+
+    /// One operation on one piece: the coordinates from `first` on, which are at `place` in the buffers.
+    fn apply(&mut self, op: &Op, first: u64, place: std::ops::Range<usize>, buffers: &mut [&mut [F]]) {
+        let (path, len) = (self.path, place.len());
+        let acc = &mut self.acc[..len];
+        match op {
+            Op::Clear => acc.fill(F::default()),
+            Op::Load(slot) => acc.copy_from_slice(&buffers[*slot][place]),
+            Op::Add { slot, weight } => F::add_scaled(path, acc, F::of(*weight), &buffers[*slot][place]),
+            Op::Draw { node, scale } => {
+                let drawn = &mut self.drawn[..len];
+                F::draw(self.normals, name(*node), first, drawn);
+                F::add_scaled(path, acc, F::of(*scale), drawn);
+            }
+            Op::Scale(factor) => F::scale(path, acc, F::of(*factor)),
+            Op::Store(slot) => buffers[*slot][place].copy_from_slice(acc),
+            Op::Accumulate(slot) => F::accumulate(path, &mut buffers[*slot][place], acc),
+            Op::Difference(slot) => F::difference(path, &mut buffers[*slot][place], acc),
+            Op::Save(register) => self.registers[*register][..len].copy_from_slice(acc),
+            Op::Restore(register) => acc.copy_from_slice(&self.registers[*register][..len]),
+            Op::Subtract(register) => F::subtract(path, acc, &self.registers[*register][..len]),
+            Op::UndoBuffers { steps, factor } => {
+                let rounded =
+                    |values: &[f64]| values.iter().map(|v| F::of(*v)).collect::<SmallVec<[F; MOST_BUFFERS]>>();
+                let (gaps, echoes) = (rounded(&steps.gaps), rounded(&steps.echoes));
+                let pieces = buffers[..gaps.len()].iter_mut().map(|buffer| &mut buffer[place.clone()]);
+                let mut pieces: SmallVec<[&mut [F]; MOST_BUFFERS]> = pieces.collect();
+                F::undo_buffers(path, acc, &mut pieces, &gaps, &echoes, F::of(*factor));
+            }
+        }
+    }
+}
+
+/// The name of a node in the keystream.
+pub(super) fn name(node: Node) -> BlockName {
+    // fits: schedules refuse levels from 128 on.
+    BlockName { level: node.level as u8, index: node.index }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_end_at_boundaries() {
+        for (first, len, count) in [(0u64, 5000usize, 2usize), (1000, 9999, 3), (1023, 4097, 4), (7, 1_000_000, 5)] {
+            let mut out = vec![0.0f32; len];
+            let lane = Lane { first, len, buffers: vec![], out: Some(&mut out) };
+            let lanes = lane.cut(count);
+            assert_eq!(lanes.len(), count);
+            assert_eq!(lanes.iter().map(|lane| lane.len).sum::<usize>(), len);
+            let mut next = first;
+            for lane in lanes {
+                assert!(lane.first == next && lane.out.is_some_and(|out| out.len() == lane.len));
+                next += lane.len as u64;
+                assert!(next % PIECE as u64 == 0 || next == first + len as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn threads_are_used_where_they_help() {
+        assert_eq!(helpful(8, WORTH_A_THREAD), 1);
+        assert_eq!(helpful(8, 3 * WORTH_A_THREAD), 3);
+        assert_eq!(helpful(2, 100 * WORTH_A_THREAD), 2);
+    }
+}

@@ -1,0 +1,289 @@
+//! What is decided before a training run: a [`VectorPlan`].
+//!
+//! In each of `T` steps a vector `x_t` is formed of the data, as the sum of clipped gradients; what is released are the running
+//! sums `A x + L z` in every coordinate, or their increments, with independent Gaussian noise `z`. The plan fixes the
+//! factorization `A = L R`, the standard deviation `σ` of one variable of `z`, and what the whole history of releases promises.
+//!
+//! **Sensitivity.** One example changes the vector of a step by at most `norm` in L2, in at most `k` steps that are at least `b`
+//! apart ([`Participation`]). Where it is added or removed, the change of step `t` is a vector `v_t` with `‖v_t‖ ≤ norm`. Where it is
+//! replaced by another one, in the same steps or in others, the change is the difference of two such changes: at most twice as
+//! large. [`Mechanism::participation_squared`] bounds the squared sensitivity `s²` for vectors of norm 1; its proofs,
+//! for vectors, for data and vectors that depend on earlier releases, and for exact accounting, are in the header of
+//! `mechanism/participation.rs`. Their conclusion: with `Δ = s · norm` (twice that where examples are replaced), the releases, each
+//! of them and all together, are **exactly as private as one normal variable of standard deviation `σ` that moves by `Δ`**:
+//! `μ`-GDP with `μ = Δ/σ`, hence `μ²/2`-zCDP and (ε, δ)-DP by the analytic Gaussian curve.
+//!
+//! **Calibration.** `σ = Δ/μ`, where `μ = √(2ρ)`, or the largest `μ` that meets (ε, δ). All roundings are towards more noise. Pure ε is
+//! beyond Gaussian noise and refused.
+//!
+//! **Increments** `x_t + (L z)_t - (L z)_(t-1)` are a function of the running sums and determine them: the promise is the same.
+//! Errors are those of running sums in either case.
+//!
+//! **What is not in the plan**: how normal variables are drawn. They are floating-point numbers, and sums of floating-point data
+//! and noise are not exact; `docs/threat-model.md` says what that means.
+
+mod calibrate;
+mod choose;
+mod cipher;
+mod file;
+
+pub use calibrate::VectorGuarantee;
+pub use choose::{VectorCandidate, streams};
+pub use cipher::Cipher;
+
+use crate::budget::Budget;
+use crate::mechanism::{Mechanism, MechanismName, Participation};
+use crate::plan::{Neighbours, Objective, gaussian_lower_bound};
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the noise of a step is added to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Series {
+    /// The running sum of all vectors so far: the noise of step `t` is `(L z)_t`.
+    #[default]
+    RunningSums,
+    /// The vector of the step, for an optimizer that adds up by itself: `(L z)_t - (L z)_(t-1)`.
+    Increments,
+}
+
+/// What a plan is asked for. Start from [`VectorRequest::new`] and change what differs.
+///
+/// ```
+/// use evertally::budget::{Budget, Delta, Epsilon};
+/// use evertally::mechanism::Participation;
+/// use evertally::vector::VectorRequest;
+/// let budget = Budget::Approximate(Epsilon::new(2.0)?, Delta::new(1e-6)?);
+/// // Four epochs of 500 batches in a fixed order, gradients clipped to norm 1.
+/// let request = VectorRequest { participation: Participation::new(4, 500)?, ..VectorRequest::new(2000, budget, 1.0) };
+/// let plan = request.plan()?;
+/// assert!(plan.max_std_error() < plan.sigma() * 2000f64.sqrt());
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct VectorRequest {
+    /// Number of steps `T`, 1 ..= 2^62 (less for some mechanisms).
+    pub horizon: u64,
+    /// What may be spent on the whole history: ρ, or (ε, δ).
+    pub budget: Budget,
+    /// The clipping norm: the most by which one example changes the vector of a step, in L2; finite and above 0.
+    pub norm: f64,
+    /// What happens to one example between neighbouring data sets.
+    pub neighbours: Neighbours,
+    /// In how many steps one example takes part, and how far apart.
+    pub participation: Participation,
+    /// The factorization, or `None` for the one with the least error among those that [stream lightly](VectorCandidate::streams_lightly).
+    pub mechanism: Option<MechanismName>,
+    /// Which error of the running sums to minimise.
+    pub objective: Objective,
+    /// What the noise is added to.
+    pub series: Series,
+    /// The cipher that the noise is drawn from.
+    pub cipher: Cipher,
+    /// What the run is for, in words of the caller's. Public, and part of the plan's digest: plans that differ here have
+    /// independent noise.
+    pub meaning: BTreeMap<String, String>,
+}
+
+impl VectorRequest {
+    /// Running sums of vectors with one example in one step, added or removed; least maximal error.
+    ///
+    /// ```
+    /// use evertally::budget::{Budget, Rho};
+    /// use evertally::vector::VectorRequest;
+    /// let plan = VectorRequest::new(1024, Budget::Zcdp(Rho::new(0.5)?), 1.0).plan()?;
+    /// assert!(plan.max_std_error().powi(2) < 9.49);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn new(horizon: u64, budget: Budget, norm: f64) -> Self {
+        Self {
+            horizon,
+            budget,
+            norm,
+            neighbours: Neighbours::AddRemove,
+            participation: Participation::ONCE,
+            mechanism: None,
+            objective: Objective::Max,
+            series: Series::default(),
+            cipher: Cipher::default(),
+            meaning: BTreeMap::new(),
+        }
+    }
+
+    /// Chooses the mechanism where it is left open, and calibrates the noise.
+    ///
+    /// # Errors
+    /// If a parameter is out of range, the budget is pure ε, or the mechanism cannot stream vectors.
+    pub fn plan(self) -> Result<VectorPlan> {
+        let named = self.mechanism.is_some();
+        let mut found = self.candidates()?.into_iter();
+        let chosen = found.find(|candidate| named || candidate.streams_lightly);
+        Ok(VectorPlan::build(self, chosen.expect("trees stream lightly, whatever the horizon")))
+    }
+
+    /// Everything that fits the request, least error first; mechanisms that do not stream lightly among them.
+    ///
+    /// # Errors
+    /// As [`VectorRequest::plan`].
+    ///
+    /// ```
+    /// use evertally::budget::{Budget, Rho};
+    /// use evertally::vector::VectorRequest;
+    /// let ranking = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0).candidates()?;
+    /// assert!(ranking.windows(2).all(|pair| pair[0].max_std <= pair[1].max_std));
+    /// assert!(ranking.iter().any(|candidate| !candidate.streams_lightly));
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn candidates(&self) -> Result<Vec<VectorCandidate>> {
+        choose::candidates(self)
+    }
+
+    /// How many times the norm one example can move the vector of one step.
+    fn norms_per_step(&self) -> f64 {
+        match self.neighbours {
+            Neighbours::AddRemove => 1.0,
+            Neighbours::ReplaceOne => 2.0,
+        }
+    }
+}
+
+/// A decided plan: public, and all that a key is needed for besides. See the header of `vector/plan.rs` for what it promises.
+///
+/// It is written and read by any [serde] format. Reading goes through the constructor: everything is derived again, and a file
+/// whose `sigma` or `digest` differ is refused.
+///
+/// ```
+/// use evertally::budget::{Budget, Rho};
+/// use evertally::vector::{VectorPlan, VectorRequest};
+/// let plan = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0).plan()?;
+/// let text = serde_json::to_string(&plan).unwrap();
+/// let read: VectorPlan = serde_json::from_str(&text).unwrap();
+/// assert_eq!(read.digest(), plan.digest());
+/// assert!(serde_json::from_str::<VectorPlan>(&text.replace("\"horizon\":100", "\"horizon\":101")).is_err());
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct VectorPlan {
+    request: VectorRequest,
+    chosen: VectorCandidate,
+    guarantee: VectorGuarantee,
+    digest: [u8; 32],
+}
+
+impl VectorPlan {
+    /// The plan of a request with one of its [candidates](VectorRequest::candidates).
+    fn build(mut request: VectorRequest, chosen: VectorCandidate) -> Self {
+        request.mechanism = Some(chosen.name);
+        let guarantee = VectorGuarantee::of(&request.budget).expect("the budget was accepted before");
+        let mut plan = Self { request, chosen, guarantee, digest: [0; 32] };
+        plan.digest = file::digest(&plan);
+        plan
+    }
+
+    /// The request, with the mechanism filled in.
+    pub fn request(&self) -> &VectorRequest {
+        &self.request
+    }
+
+    /// Number of steps `T`.
+    pub fn horizon(&self) -> u64 {
+        self.request.horizon
+    }
+
+    /// The factorization.
+    pub fn mechanism(&self) -> &Arc<dyn Mechanism> {
+        &self.chosen.mechanism
+    }
+
+    /// Its name, with every parameter.
+    pub fn name(&self) -> MechanismName {
+        self.chosen.name
+    }
+
+    /// What the noise is added to.
+    pub fn series(&self) -> Series {
+        self.request.series
+    }
+
+    /// The cipher that the noise is drawn from.
+    pub fn cipher(&self) -> Cipher {
+        self.request.cipher
+    }
+
+    /// Standard deviation of one variable of `z`, in units of the vectors' coordinates.
+    pub fn sigma(&self) -> f64 {
+        self.chosen.sigma
+    }
+
+    /// By how many standard deviations per `norm` one example moves the releases at most: `s`, never too small. Replacing
+    /// an example moves them by twice as much.
+    pub fn sensitivity(&self) -> f64 {
+        self.chosen.sensitivity
+    }
+
+    /// Standard error of every coordinate of the running sum at a step (1 ..= T). `O(log T)` or less.
+    ///
+    /// # Panics
+    /// If the step is 0 or beyond the horizon.
+    pub fn std_error(&self, step: u64) -> f64 {
+        assert!((1..=self.horizon()).contains(&step), "step {step} is outside the horizon of {}", self.horizon());
+        self.sigma() * self.mechanism().row_norm_squared(step).sqrt()
+    }
+
+    /// The largest standard error of any step's running sum.
+    pub fn max_std_error(&self) -> f64 {
+        self.chosen.max_std
+    }
+
+    /// The root of the mean variance of the running sums.
+    pub fn mean_std_error(&self) -> f64 {
+        self.chosen.mean_std
+    }
+
+    /// No factorization with Gaussian noise has a smaller [`max_std_error`](Self::max_std_error) (nor
+    /// [`mean_std_error`](Self::mean_std_error)) under this budget, norm and neighbours: [`gaussian_lower_bound`], for examples that
+    /// take part once. More participation needs more noise.
+    ///
+    /// ```
+    /// use evertally::budget::{Budget, Rho};
+    /// use evertally::vector::VectorRequest;
+    /// let plan = VectorRequest::new(1024, Budget::Zcdp(Rho::new(0.5)?), 1.0).plan()?;
+    /// assert!(plan.lower_bound_max_std() < plan.max_std_error() && plan.max_std_error() < 1.06 * plan.lower_bound_max_std());
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn lower_bound_max_std(&self) -> f64 {
+        let scale = self.request.norm * self.request.norms_per_step() / self.guarantee.mu();
+        gaussian_lower_bound(self.horizon()) * scale
+    }
+
+    /// What is promised about the whole history of releases.
+    pub fn guarantee(&self) -> VectorGuarantee {
+        self.guarantee
+    }
+
+    /// BLAKE3 digest of everything in the plan. Noise is bound to it: another plan has independent noise.
+    pub fn digest(&self) -> [u8; 32] {
+        self.digest
+    }
+}
+
+/// The vectors' scale that is accepted: beyond it single-precision noise would leave its range.
+const SCALES: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
+
+impl VectorRequest {
+    fn check(&self) -> Result<()> {
+        if !SCALES.contains(&self.norm) {
+            return Err(Error::invalid(format!(
+                "the clipping norm must be a number from 1e-30 to 1e30, got {:e}; clip every example's vector to it",
+                self.norm
+            )));
+        }
+        VectorGuarantee::of(&self.budget).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! From a budget to the standard deviation of Gaussian noise, and what that noise promises.
+
+use super::{SCALES, VectorRequest};
+use crate::budget::{Budget, Delta, Epsilon, Rho, conversions};
+use crate::mechanism::Mechanism;
+use crate::{Error, Result};
+
+/// Head room for the few roundings of a formula.
+const ROUNDING: f64 = 1e-14;
+
+/// What the releases of a plan promise: `μ`-GDP, the strongest statement about Gaussian noise, and what follows from it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VectorGuarantee {
+    mu: f64,
+    rho: Rho,
+    stated: Option<(Epsilon, Delta)>,
+}
+
+impl VectorGuarantee {
+    /// All that a budget allows.
+    ///
+    /// # Errors
+    /// If it is pure ε.
+    pub(super) fn of(budget: &Budget) -> Result<Self> {
+        match *budget {
+            Budget::Pure(_) => Err(Error::invalid(
+                "vectors get Gaussian noise, which cannot give pure ε-differential privacy; add a delta or use rho",
+            )),
+            Budget::Zcdp(rho) => Ok(Self { mu: (2.0 * rho.get()).sqrt() * (1.0 + ROUNDING), rho, stated: None }),
+            Budget::Approximate(epsilon, delta) => {
+                let mu = conversions::mu_for(epsilon, delta);
+                let rho = Rho::derived(mu * mu / 2.0 * (1.0 + ROUNDING));
+                Ok(Self { mu, rho, stated: Some((epsilon, delta)) })
+            }
+        }
+    }
+
+    /// `μ` of Gaussian differential privacy: no test tells two neighbouring data sets apart better than one observation of
+    /// a normal variable of standard deviation 1 whose mean is 0 or `μ`. (Dong, Roth, Su 2022, arXiv 1905.02383.)
+    pub fn mu(&self) -> f64 {
+        self.mu
+    }
+
+    /// `ρ` of zCDP.
+    pub fn rho(&self) -> Rho {
+        self.rho
+    }
+
+    /// The pair the budget was stated in, if it was (ε, δ).
+    pub fn epsilon_delta(&self) -> Option<(Epsilon, Delta)> {
+        self.stated
+    }
+
+    /// The least ε of (ε, δ)-differential privacy at this δ, by the exact curve of Gaussian noise, rounded up.
+    ///
+    /// ```
+    /// use evertally::budget::{Budget, Delta, Epsilon};
+    /// use evertally::vector::VectorRequest;
+    /// let delta = Delta::new(1e-6)?;
+    /// let budget = Budget::Approximate(Epsilon::new(2.0)?, delta);
+    /// let guarantee = VectorRequest::new(100, budget, 1.0).plan()?.guarantee();
+    /// assert_eq!(guarantee.epsilon_at(delta), 2.0);
+    /// assert!(guarantee.epsilon_at(Delta::new(1e-9)?) > 2.0);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn epsilon_at(&self, delta: Delta) -> f64 {
+        let curve = conversions::epsilon_of_gaussian(self.mu, delta);
+        match self.stated {
+            // What is stated holds by definition; the inverse conversion only adds rounding.
+            Some((epsilon, at)) if at.get() <= delta.get() => curve.min(epsilon.get()),
+            _ => curve,
+        }
+    }
+}
+
+/// The sensitivity `s` of a mechanism for vectors of norm 1, and the `σ` that hides a unit of the request.
+pub(super) fn calibrated(request: &VectorRequest, mechanism: &dyn Mechanism) -> Result<(f64, f64)> {
+    let sensitivity = mechanism.participation_squared(request.participation).sqrt() * (1.0 + ROUNDING);
+    let mu = match request.budget {
+        Budget::Zcdp(rho) => (2.0 * rho.get()).sqrt() * (1.0 - ROUNDING),
+        ref budget => VectorGuarantee::of(budget)?.mu,
+    };
+    let sigma = sensitivity * (request.norm * request.norms_per_step()) / mu * (1.0 + ROUNDING);
+    if !SCALES.contains(&sigma) {
+        return Err(Error::invalid(format!(
+            "`{}` would need noise of standard deviation {sigma:e}, outside of 1e-30 to 1e30; \
+             scale the vectors, raise the budget or take another mechanism",
+            mechanism.name()
+        )));
+    }
+    Ok((sensitivity, sigma))
+}

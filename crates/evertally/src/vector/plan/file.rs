@@ -1,0 +1,119 @@
+//! Vector plans as readable files, and their digest.
+
+use super::{Cipher, Series, VectorPlan, VectorRequest};
+use crate::budget::Budget;
+use crate::mechanism::{MechanismName, Participation};
+use crate::plan::{Neighbours, Objective};
+use crate::{Error, Result};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The version this library writes.
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VectorPlanFile {
+    version: u32,
+    horizon: u64,
+    mechanism: MechanismName,
+    objective: Objective,
+    series: Series,
+    neighbours: Neighbours,
+    participation: Participation,
+    norm: f64,
+    budget: Budget,
+    cipher: Cipher,
+    sigma: f64,
+    #[serde(default)]
+    meaning: BTreeMap<String, String>,
+    /// In hexadecimal; empty while it is computed.
+    digest: String,
+}
+
+impl VectorPlanFile {
+    fn without_digest(plan: &VectorPlan) -> Self {
+        let request = &plan.request;
+        Self {
+            version: VERSION,
+            horizon: request.horizon,
+            mechanism: plan.chosen.name,
+            objective: request.objective,
+            series: request.series,
+            neighbours: request.neighbours,
+            participation: request.participation,
+            norm: request.norm,
+            budget: request.budget,
+            cipher: request.cipher,
+            sigma: plan.chosen.sigma,
+            meaning: request.meaning.clone(),
+            digest: String::new(),
+        }
+    }
+}
+
+/// BLAKE3 of all of the file but the digest, in postcard form (numbers by their bits), in a context of its own.
+pub(super) fn digest(plan: &VectorPlan) -> [u8; 32] {
+    let bytes = postcard::to_allocvec(&VectorPlanFile::without_digest(plan)).expect("a plan is plain data");
+    blake3::derive_key("evertally 1 vector plan", &bytes)
+}
+
+fn hexadecimal(digest: &[u8; 32]) -> String {
+    digest.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("writing to a string");
+        text
+    })
+}
+
+impl TryFrom<VectorPlanFile> for VectorPlan {
+    type Error = Error;
+
+    fn try_from(file: VectorPlanFile) -> Result<Self> {
+        if file.version != VERSION {
+            return Err(Error::invalid(format!(
+                "this vector plan has version {}, and this program reads version {VERSION}",
+                file.version
+            )));
+        }
+        let plan = VectorRequest {
+            horizon: file.horizon,
+            budget: file.budget,
+            norm: file.norm,
+            neighbours: file.neighbours,
+            participation: file.participation,
+            mechanism: Some(file.mechanism),
+            objective: file.objective,
+            series: file.series,
+            cipher: file.cipher,
+            meaning: file.meaning,
+        }
+        .plan()?;
+        if plan.sigma().to_bits() != file.sigma.to_bits() {
+            return Err(Error::invalid(format!(
+                "the vector plan's sigma ({}) is not what its budget needs ({}); the file was changed by hand or by another version",
+                file.sigma,
+                plan.sigma()
+            )));
+        }
+        if hexadecimal(&plan.digest) != file.digest {
+            return Err(Error::invalid(
+                "the vector plan's digest is not that of its contents; the file was changed by hand or by another version",
+            ));
+        }
+        Ok(plan)
+    }
+}
+
+impl Serialize for VectorPlan {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        VectorPlanFile { digest: hexadecimal(&self.digest), ..VectorPlanFile::without_digest(self) }
+            .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for VectorPlan {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        VectorPlanFile::deserialize(deserializer)?.try_into().map_err(serde::de::Error::custom)
+    }
+}

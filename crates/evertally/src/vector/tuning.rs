@@ -1,0 +1,39 @@
+//! What changes how fast noise is drawn, and nothing else.
+
+use super::Path;
+
+/// How a [`VectorNoise`](super::VectorNoise) works. No choice changes a byte of the noise.
+///
+/// ```
+/// use evertally::vector::{Memory, Tuning};
+/// let frugal = Tuning { memory: Memory::Recompute, threads: 1, ..Tuning::default() };
+/// assert_eq!(Tuning::default().memory, Memory::Keep);
+/// # let _ = frugal;
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// Most threads that draw at once; 0 for as many as there are processors. Short vectors use fewer.
+    pub threads: usize,
+    /// Whether partial sums are kept.
+    pub memory: Memory,
+    /// The instructions to use.
+    pub path: Path,
+}
+
+impl Default for Tuning {
+    /// All processors, all memory, the best instructions.
+    fn default() -> Self {
+        Self { threads: 0, memory: Memory::Keep, path: Path::best() }
+    }
+}
+
+/// What is kept between steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Memory {
+    /// Vectors that later steps can use: about one draw a step, and up to `log T` vectors for trees.
+    Keep,
+    /// As little as possible: trees draw the whole path of every step and keep nothing, `input` draws every step so far, and
+    /// `banded-inverse-sqrt` all innovations of its bands. Mechanisms whose noise cannot be drawn again from the key keep what
+    /// they need.
+    Recompute,
+}

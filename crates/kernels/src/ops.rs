@@ -1,0 +1,277 @@
+//! Sums of vectors, piece by piece: what is done with normal variables once they are drawn.
+//!
+//! Every function here does, for each coordinate, exactly the floating-point operations that its description spells out, in that
+//! order; no multiplication is fused with an addition. So results do not depend on the [`Path`](crate::Path), nor on how
+//! coordinates are cut into pieces.
+
+use crate::{BlockName, Normals, Path};
+
+/// A floating-point number that vectors consist of: `f32` or `f64`.
+///
+/// All slices of one call have the same length.
+pub trait Real: Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + sealed::Sealed + 'static {
+    /// Bits of a number.
+    const BITS: u32;
+
+    /// The nearest number.
+    fn of(value: f64) -> Self;
+
+    /// The same number as a double.
+    fn double(self) -> f64;
+
+    /// Appends the bytes of numbers, of each the least significant first.
+    fn append_all(values: &[Self], bytes: &mut Vec<u8>);
+
+    /// Reads numbers from such bytes, as many as there are of both.
+    fn read_into(bytes: &[u8], values: &mut [Self]);
+
+    /// Writes the standard normal variables of a node, from the coordinate `first` on.
+    fn draw(normals: &Normals, node: BlockName, first: u64, values: &mut [Self]);
+
+    /// `sums += weight · values`.
+    fn add_scaled(path: Path, sums: &mut [Self], weight: Self, values: &[Self]);
+
+    /// `values *= factor`.
+    fn scale(path: Path, values: &mut [Self], factor: Self);
+
+    /// `sums += values`.
+    fn add(path: Path, sums: &mut [Self], values: &[Self]);
+
+    /// `values -= others`.
+    fn subtract(path: Path, values: &mut [Self], others: &[Self]);
+
+    /// `sums += values`, then `values = sums`.
+    fn accumulate(path: Path, sums: &mut [Self], values: &mut [Self]);
+
+    /// `last = values` and `values = values - (last as it was)`.
+    fn difference(path: Path, last: &mut [Self], values: &mut [Self]);
+
+    /// One step of the inverse of a buffered linear Toeplitz matrix:
+    ///
+    /// ```text
+    /// u = values - (((0 + echo_0 · B_0) + echo_1 · B_1) + …)
+    /// B_i = B_i + (u - gap_i · B_i)
+    /// values = u · factor
+    /// ```
+    ///
+    /// A decay `1 - gap` next to 1 would lose its digits in 32 bits; its gap keeps them.
+    ///
+    /// # Panics
+    /// If there are not 1 to 8 buffers with as many gaps and echoes, or lengths differ.
+    fn undo_buffers(
+        path: Path,
+        values: &mut [Self],
+        buffers: &mut [&mut [Self]],
+        gaps: &[Self],
+        echoes: &[Self],
+        factor: Self,
+    );
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+}
+
+/// Coordinates that the recurrence takes together. Copied out and back, they stay in registers: nothing tells the compiler that
+/// slices in a slice do not overlap.
+const TOGETHER: usize = 16;
+
+macro_rules! kernels_of {
+    ($real:ident in $module:ident, $fill:ident) => {
+        mod $module {
+            use super::TOGETHER;
+
+            for_every_path! {
+                pub(super) fn add_scaled(path: Path, sums: &mut [$real], weight: $real, values: &[$real]) {
+                    for (sum, value) in sums.iter_mut().zip(values) {
+                        *sum += weight * value;
+                    }
+                }
+            }
+
+            for_every_path! {
+                pub(super) fn scale(path: Path, values: &mut [$real], factor: $real) {
+                    for value in values {
+                        *value *= factor;
+                    }
+                }
+            }
+
+            for_every_path! {
+                pub(super) fn add(path: Path, sums: &mut [$real], values: &[$real]) {
+                    for (sum, value) in sums.iter_mut().zip(values) {
+                        *sum += value;
+                    }
+                }
+            }
+
+            for_every_path! {
+                pub(super) fn subtract(path: Path, values: &mut [$real], others: &[$real]) {
+                    for (value, other) in values.iter_mut().zip(others) {
+                        *value -= other;
+                    }
+                }
+            }
+
+            for_every_path! {
+                pub(super) fn accumulate(path: Path, sums: &mut [$real], values: &mut [$real]) {
+                    for (sum, value) in sums.iter_mut().zip(values) {
+                        *sum += *value;
+                        *value = *sum;
+                    }
+                }
+            }
+
+            for_every_path! {
+                pub(super) fn difference(path: Path, last: &mut [$real], values: &mut [$real]) {
+                    for (last, value) in last.iter_mut().zip(values) {
+                        let before = std::mem::replace(last, *value);
+                        *value -= before;
+                    }
+                }
+            }
+
+            for_every_path! {
+                pub(super) fn undo_buffers(
+                    path: Path,
+                    values: &mut [$real],
+                    buffers: &mut [&mut [$real]],
+                    gaps: &[$real],
+                    echoes: &[$real],
+                    factor: $real,
+                ) {
+                    match buffers.len() {
+                        1 => undo::<1>(values, buffers, gaps, echoes, factor),
+                        2 => undo::<2>(values, buffers, gaps, echoes, factor),
+                        3 => undo::<3>(values, buffers, gaps, echoes, factor),
+                        4 => undo::<4>(values, buffers, gaps, echoes, factor),
+                        5 => undo::<5>(values, buffers, gaps, echoes, factor),
+                        6 => undo::<6>(values, buffers, gaps, echoes, factor),
+                        7 => undo::<7>(values, buffers, gaps, echoes, factor),
+                        8 => undo::<8>(values, buffers, gaps, echoes, factor),
+                        count => panic!("1 to 8 buffers, not {count}"),
+                    }
+                }
+            }
+
+            /// With the number of buffers known to the compiler. Plain counting loops are what it makes registers of.
+            #[allow(clippy::needless_range_loop)]
+            #[inline(always)]
+            fn undo<const N: usize>(
+                values: &mut [$real],
+                buffers: &mut [&mut [$real]],
+                gaps: &[$real],
+                echoes: &[$real],
+                factor: $real,
+            ) {
+                let buffers: &mut [&mut [$real]; N] = buffers.try_into().expect("as many as was counted");
+                let gaps: &[$real; N] = gaps.try_into().expect("a gap for every buffer");
+                let echoes: &[$real; N] = echoes.try_into().expect("an echo for every buffer");
+                let length = values.len();
+                assert!(buffers.iter().all(|buffer| buffer.len() == length), "buffers as long as the values");
+                let (groups, rest) = values.as_chunks_mut::<TOGETHER>();
+                let whole = groups.len() * TOGETHER;
+                let mut grouped = buffers.each_mut().map(|buffer| buffer.as_chunks_mut::<TOGETHER>().0);
+                for (at, group) in groups.iter_mut().enumerate() {
+                    let mut known = [0.0; TOGETHER];
+                    for i in 0..N {
+                        let b = grouped[i][at];
+                        for l in 0..TOGETHER {
+                            known[l] += echoes[i] * b[l];
+                        }
+                    }
+                    let mut u = *group;
+                    for l in 0..TOGETHER {
+                        u[l] -= known[l];
+                    }
+                    for i in 0..N {
+                        let mut b = grouped[i][at];
+                        for l in 0..TOGETHER {
+                            b[l] += u[l] - gaps[i] * b[l];
+                        }
+                        grouped[i][at] = b;
+                    }
+                    for l in 0..TOGETHER {
+                        u[l] *= factor;
+                    }
+                    *group = u;
+                }
+                for (value, i) in rest.iter_mut().zip(whole..) {
+                    let known = buffers.iter().zip(echoes).fold(0.0, |known, (buffer, echo)| known + *echo * buffer[i]);
+                    let u = *value - known;
+                    buffers.iter_mut().zip(gaps).for_each(|(buffer, gap)| buffer[i] += u - *gap * buffer[i]);
+                    *value = u * factor;
+                }
+            }
+        }
+
+        impl Real for $real {
+            const BITS: u32 = 8 * size_of::<Self>() as u32;
+
+            fn of(value: f64) -> Self {
+                value as Self
+            }
+
+            fn double(self) -> f64 {
+                self.into()
+            }
+
+            fn append_all(values: &[Self], bytes: &mut Vec<u8>) {
+                bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+            }
+
+            fn read_into(bytes: &[u8], values: &mut [Self]) {
+                for (value, bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
+                    *value = Self::from_le_bytes(*bytes);
+                }
+            }
+
+            fn draw(normals: &Normals, node: BlockName, first: u64, values: &mut [Self]) {
+                normals.$fill(node, first, values);
+            }
+
+            fn add_scaled(path: Path, sums: &mut [Self], weight: Self, values: &[Self]) {
+                $module::add_scaled(path, sums, weight, values);
+            }
+
+            fn scale(path: Path, values: &mut [Self], factor: Self) {
+                $module::scale(path, values, factor);
+            }
+
+            fn add(path: Path, sums: &mut [Self], values: &[Self]) {
+                $module::add(path, sums, values);
+            }
+
+            fn subtract(path: Path, values: &mut [Self], others: &[Self]) {
+                $module::subtract(path, values, others);
+            }
+
+            fn accumulate(path: Path, sums: &mut [Self], values: &mut [Self]) {
+                $module::accumulate(path, sums, values);
+            }
+
+            fn difference(path: Path, last: &mut [Self], values: &mut [Self]) {
+                $module::difference(path, last, values);
+            }
+
+            fn undo_buffers(
+                path: Path,
+                values: &mut [Self],
+                buffers: &mut [&mut [Self]],
+                gaps: &[Self],
+                echoes: &[Self],
+                factor: Self,
+            ) {
+                $module::undo_buffers(path, values, buffers, gaps, echoes, factor);
+            }
+        }
+    };
+}
+
+kernels_of!(f32 in single, fill_f32);
+kernels_of!(f64 in double, fill_f64);
+
+#[cfg(test)]
+mod tests;
