@@ -175,15 +175,15 @@ def test_noise_is_the_same_however_it_is_drawn(key: et.SecretKey, mechanism: str
         part = et.VectorNoise(plan, key, "run", coordinates=(first, end), dtype=np.dtype(dtype))
         assert (part.coordinates, len(part)) == ((first, end), end - first)
         assert steps(part, HORIZON).tobytes() == whole[:, first:end].tobytes()
-    # Another key, name, plan or type has other noise.
+    # Another key, name, plan or type has independent noise.
     others = [
-        et.VectorNoise(plan, et.SecretKey.generate(), "run", coordinates=d, dtype=dtype),
+        et.VectorNoise(plan, et.SecretKey.insecure_from_test_seed(et.TestSeed(2)), "run", coordinates=d, dtype=dtype),
         et.VectorNoise(plan, key, "other", coordinates=d, dtype=dtype),
         et.VectorNoise(plan_of(mechanism, meaning={"a": "b"}), key, "run", coordinates=d, dtype=dtype),
         et.VectorNoise(plan, key, "run", coordinates=d, dtype="float64" if dtype == "float32" else "float32"),
     ]
     for other in others:
-        assert not np.isclose(other.next(), whole[0], rtol=1e-3).any()
+        assert abs(np.corrcoef(other.next(), whole[0])[0, 1]) < 5 / np.sqrt(d)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
