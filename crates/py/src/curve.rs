@@ -161,14 +161,9 @@ impl Curve {
             )
         };
         let ranges = self.columns.iter().any(|column| column.2 < column.3);
-        entry(
-            left,
-            LINE,
-            "",
-            if ranges { "standard error, with the range of nearby steps" } else { "standard error" },
-        )?;
+        entry(left, LINE, "", if ranges { "standard error and range of nearby steps" } else { "standard error" })?;
         if self.bound.is_some() {
-            entry(left + 315.0, BOUND, " stroke-dasharray=\"6 4\"", "lower bound of the largest (Gaussian)")?;
+            entry(left + 318.0, BOUND, " stroke-dasharray=\"6 4\"", "proven lower bound (Gaussian noise)")?;
         }
         Ok(())
     }
@@ -206,7 +201,9 @@ fn ticks(greatest: f64) -> Vec<f64> {
 fn step_labels(horizon: u64) -> Vec<(f64, String)> {
     let mut labels = vec![(1.0, "1".to_owned())];
     let span = horizon as f64;
-    let inner = ticks(span).into_iter().filter(|step| *step > 0.06 * span && *step < 0.9 * span && step.fract() == 0.0);
+    let inner = ticks(span)
+        .into_iter()
+        .filter(|step| *step > 1.0 && *step > 0.06 * span && *step < 0.9 * span && step.fract() == 0.0);
     labels.extend(inner.map(|step| (step, short(step))));
     if horizon > 1 {
         labels.push((span, short(span)));

@@ -1,7 +1,7 @@
 //! A plan in a notebook.
 
 const STYLE: &str = "border:0;padding:2px 10px;white-space:nowrap;text-align:";
-const NAME: &str = "left;max-width:22em;overflow:hidden;text-overflow:ellipsis";
+const NAME: &str = "left;max-width:18em;overflow:hidden;text-overflow:ellipsis";
 const LINE: &str = "border-bottom:1px solid rgba(128,128,128,0.5)";
 
 /// A mechanism of the ranking.
@@ -12,7 +12,8 @@ pub(crate) struct Row {
     pub(crate) chosen: bool,
 }
 
-/// Headline, ranking (with a sentence for a plan that is not in it) and curve. Colours are inherited, so that dark and light pages read alike.
+/// Headline, ranking (or a sentence for a plan that is not in it) and curve. Colours are inherited, so that dark and light pages
+/// read alike.
 pub(crate) fn page(
     headline: &str,
     promise: &str,
@@ -35,7 +36,7 @@ pub(crate) fn page(
 }
 
 fn table(out: &mut String, heads: [&str; 6], ranking: &[Row], unlisted: &str) {
-    out.push_str("<table style=\"border-collapse:collapse;margin-top:6px\"><thead><tr>");
+    out.push_str("<table style=\"border-collapse:collapse;margin-top:6px;font-size:13px\"><thead><tr>");
     // Under pure ε there is no bound.
     let bounded = ranking.iter().any(|row| row.cells.last().is_some_and(|bound| !bound.is_empty()));
     let shown = if bounded { heads.len() } else { heads.len() - 1 };

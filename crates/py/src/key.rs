@@ -168,8 +168,7 @@ impl SecretKey {
     }
 
     fn __hash__(&self) -> u64 {
-        let id = self.inner.id();
-        id.as_bytes().iter().fold(0, |hash, byte| hash << 8 ^ hash >> 56 ^ u64::from(*byte))
+        u64::from_le_bytes(self.inner.id().as_bytes()[..8].try_into().expect("8 of 16 bytes"))
     }
 
     fn __repr__(&self) -> String {

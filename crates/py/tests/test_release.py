@@ -160,6 +160,18 @@ def test_times_come_back_as_they_are(key: et.SecretKey) -> None:
     assert et.release(pa.table({"time": ["2024-01-02"]}), key=key, name="aware", **aware).num_rows == 2
 
 
+def test_numbers_are_times_where_their_unit_is_declared(key: et.SecretKey) -> None:
+    second = int(dt.datetime(2024, 1, 2, tzinfo=dt.timezone.utc).timestamp())
+    options: dict[str, Any] = {"start": "2024-01-01", "steps": 3, "every": "1d", "epsilon": 20.0, "key": key}
+    seconds = et.release(pa.table({"time": [second] * 100}), time_format="epoch-seconds", **options)
+    millis = et.release(pa.table({"time": [1000 * second] * 100}), time_format="epoch-millis", **options)
+    assert seconds.equals(millis) and seconds["time"].to_pylist() == ["2024-01-01", "2024-01-02", "2024-01-03"]
+    # Noise of scale 0.2 at most: 50 is 250 scales.
+    assert abs(seconds["value"][0].as_py()) < 50 < seconds["value"][1].as_py()
+    with pytest.raises(et.TableError, match="time_format"):
+        et.release(pa.table({"time": [second]}), **options)
+
+
 def test_several_group_columns(key: et.SecretKey) -> None:
     events = pl.DataFrame({"time": ["2024-01-01"] * 3, "a": ["x", "x", "y"], "b": [1, 2, 2]})
     released = et.release(

@@ -15,8 +15,8 @@ import pytest
 import evertally as et
 
 HORIZON = 40
-# Trees, independent noise, noise that depends on all steps before, and convolutions in blocks.
-MECHANISMS = ["smooth", "input", "binary", "blt", "normalized-sqrt", "banded-inverse-sqrt(bands=4)"]
+# Trees, independent noise, noise that depends on all steps before, and convolutions.
+MECHANISMS = ["smooth", "input", "binary", "blt", "banded-sqrt(bands=4)", "banded-inverse-sqrt(bands=4)"]
 FLOATS: tuple[Literal["float32", "float64"], ...] = ("float32", "float64")
 
 

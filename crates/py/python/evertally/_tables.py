@@ -35,7 +35,7 @@ def release(
     through: Time | None = None,
     time: str = "time",
     time_zone: str | None = None,
-    time_format: str | None = None,
+    time_format: Literal["auto", "rfc3339", "date", "epoch-seconds", "epoch-millis"] | None = None,
     group: str | Sequence[str] | None = None,
     groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
     rest: str | None = None,
@@ -72,14 +72,17 @@ def release(
     ``"1mo"``, ``"1y"``), and ``end`` (which belongs to no step) or ``steps`` says how many there are; all of it is decided
     before seeing the data. Only steps that end by ``through`` are released; the rest can follow later from the same,
     longer data. ``time`` is the column with the times of the events, which are in order unless ``sort_buffer`` events
-    may wait. ``time_zone`` is that of times without an offset and of calendar steps.
+    may wait. ``time_zone`` is that of times without an offset and of calendar steps; ``time_format`` says how bare numbers
+    are meant (``"epoch-seconds"`` or ``"epoch-millis"``), which are refused otherwise.
 
     **Groups.** ``group`` names one column or several, ``groups`` the groups to release (tuples for several columns). They
     are declared, because a group that appears only when the data has it tells that someone is in it. Events of other
     groups are refused, or counted together under the name ``rest``.
 
     **Values.** Events are counted, or the column ``value`` is summed: each between ``bounds=(low, high)`` and a multiple of
-    ``grid``, in units of the data.
+    ``grid``, in units of the data. Values outside the bounds are moved to the nearer one, or with
+    ``out_of_bounds="refuse"`` refused. ``missing_text`` lists texts that stand for a missing cell. ``lower`` and ``upper``
+    are the ends of an interval that contains the exact value of the step with the given ``confidence``.
 
     **Privacy.** The budget is ``epsilon``, or ``epsilon`` and ``delta``, or ``rho``, or ``budget``; it covers the whole
     history of all groups. One event is protected; with ``person`` (a column) and ``max_events`` all events of a person, of
