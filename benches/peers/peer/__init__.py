@@ -1,0 +1,1 @@
+"""The programs that are compared, one file each."""
