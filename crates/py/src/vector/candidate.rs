@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 ///
 /// >>> import evertally as et
 /// >>> ranking = et.vector_plan(1000, rho=0.5).ranking
-/// >>> ranking[0].relative_error, ranking[0].above_bound < 1.01
+/// >>> ranking[0].relative_error, ranking[0].above_bound < 1.1
 /// (1.0, True)
 #[pyclass(frozen, get_all, module = "evertally")]
 #[derive(Clone)]
