@@ -30,7 +30,6 @@ MECHANISMS = {
     "smooth": "smooth binary",
     "blt": "BLT",
 }
-ARITIES = (3, 5, 7, 9)  # of which the tree with subtraction takes the one with the least noise
 
 
 @dataclass(frozen=True)
@@ -109,21 +108,16 @@ def train(data: Split, setting: Setting, noise: et.VectorNoise | None) -> float:
 
 
 def plan_for(mechanism: str, setting: Setting, epsilon: float) -> et.VectorPlan:
-    names = [f"subtract(k={arity})" for arity in ARITIES] if mechanism == "subtract" else [mechanism]
-    plans = [
-        et.vector_plan(
-            setting.steps,
-            norm=NORM,
-            epsilon=epsilon,
-            delta=DELTA,
-            mechanism=name,
-            series="increments",
-            participations=setting.epochs,
-            separation=setting.batches,
-        )
-        for name in names
-    ]
-    return min(plans, key=lambda plan: plan.max_std_error)
+    return et.vector_plan(
+        setting.steps,
+        norm=NORM,
+        epsilon=epsilon,
+        delta=DELTA,
+        mechanism=mechanism,
+        series="increments",
+        participations=setting.epochs,
+        separation=setting.batches,
+    )
 
 
 def accuracies(setting: Setting, mechanism: str | None, epsilon: float, seeds: int) -> tuple[list[float], float]:

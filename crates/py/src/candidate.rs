@@ -1,5 +1,6 @@
 //! One row of a plan's ranking.
 
+use crate::html;
 use evertally::plan::NoiseKind;
 use evertally_cli::commands::brief;
 use evertally_cli::ranking::Row;
@@ -48,6 +49,9 @@ impl Candidate {
     }
 }
 
+/// What the cells of a row are.
+pub(crate) const HEADS: [&str; 6] = ["mechanism", "noise", "max error", "mean error", "× best", "× bound"];
+
 impl Candidate {
     /// From a row of the program's ranking, the best one's error, the row's own, and the bound.
     pub(crate) fn new(row: &Row, error: f64, best: f64, bound: Option<f64>) -> Self {
@@ -65,26 +69,17 @@ impl Candidate {
         }
     }
 
-    /// Cells of a table: mechanism, noise, largest and mean error, relative error, times the bound.
-    pub(crate) fn cells(&self) -> [String; 6] {
-        [
+    /// A row of a table, chosen if it has this full name and noise.
+    pub(crate) fn row(&self, name: &str, noise: &str) -> html::Row {
+        let cells = [
             self.mechanism.clone(),
             self.noise.to_owned(),
             format!("{:.4}", self.max_std_error),
             format!("{:.4}", self.mean_std_error),
             format!("{:.3}", self.relative_error),
             self.above_bound.map_or(String::new(), |ratio| format!("{ratio:.3}")),
-        ]
-    }
-
-    /// Whether there is a bound to compare with.
-    pub(crate) fn has_bound(&self) -> bool {
-        self.above_bound.is_some()
-    }
-
-    /// Full name and noise.
-    pub(crate) fn identity(&self) -> (&str, &str) {
-        (&self.name, self.noise)
+        ];
+        html::Row { cells, chosen: (self.name.as_str(), self.noise) == (name, noise) }
     }
 }
 

@@ -4,7 +4,6 @@
 //! colours of middling lightness that are readable on both.
 
 use crate::html::escaped;
-use evertally::plan::Plan;
 use std::fmt::Write;
 
 const WIDTH: f64 = 640.0;
@@ -31,15 +30,14 @@ pub(crate) struct Curve {
 }
 
 impl Curve {
-    /// The curve of a plan. Of long columns some steps are looked at: the first, the last and those between them that are
+    /// The curve of a plan's errors. Of long columns some steps are looked at: the first, the last and those between them that are
     /// multiples of large powers of two, where trees have their extremes.
-    pub(crate) fn of(plan: &Plan, bound: Option<f64>) -> Self {
-        let horizon = plan.horizon();
+    pub(crate) fn of(horizon: u64, std_error: impl Fn(u64) -> f64, bound: Option<f64>) -> Self {
         let count = horizon.min(COLUMNS);
         let edge = |k: u64| (u128::from(horizon) * u128::from(k) / u128::from(count)) as u64;
         let column = |k: u64| {
             let (first, last) = (edge(k) + 1, edge(k + 1));
-            let errors = looked_at(first, last).into_iter().map(|step| plan.std_error(step));
+            let errors = looked_at(first, last).into_iter().map(&std_error);
             let (least, greatest) = errors.fold((f64::INFINITY, 0.0f64), |(a, b), e| (a.min(e), b.max(e)));
             (first, last, least, greatest)
         };

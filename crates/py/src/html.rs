@@ -1,18 +1,25 @@
 //! A plan in a notebook.
 
-use crate::candidate::Candidate;
-
 const STYLE: &str = "border:0;padding:2px 10px;white-space:nowrap;text-align:";
 const NAME: &str = "left;max-width:18em;overflow:hidden;text-overflow:ellipsis";
 const LINE: &str = "border-bottom:1px solid rgba(128,128,128,0.5)";
 
-/// Headline, ranking and curve. Colours are inherited, so that dark and light pages read alike.
+/// A mechanism of the ranking.
+pub(crate) struct Row {
+    /// Its name first, and last how many times the bound its error is, if there is one.
+    pub(crate) cells: [String; 6],
+    /// Whether it is the plan's.
+    pub(crate) chosen: bool,
+}
+
+/// Headline, ranking (or a sentence for a plan that is not in it) and curve. Colours are inherited, so that dark and light pages
+/// read alike.
 pub(crate) fn page(
     headline: &str,
     promise: &str,
-    ranking: &[Candidate],
-    chosen: (&str, &str),
-    error: f64,
+    heads: [&str; 6],
+    ranking: &[Row],
+    unlisted: &str,
     curve: &str,
 ) -> String {
     let mut out = String::from("<div class=\"evertally-plan\">");
@@ -22,25 +29,25 @@ pub(crate) fn page(
         escaped(promise)
     ));
     if !ranking.is_empty() {
-        table(&mut out, ranking, chosen, error);
+        table(&mut out, heads, ranking, unlisted);
     }
     out.push_str(&format!("<div style=\"max-width:660px;margin-top:8px\">{curve}</div></div>"));
     out
 }
 
-fn table(out: &mut String, ranking: &[Candidate], chosen: (&str, &str), error: f64) {
+fn table(out: &mut String, heads: [&str; 6], ranking: &[Row], unlisted: &str) {
     out.push_str("<table style=\"border-collapse:collapse;margin-top:6px;font-size:13px\"><thead><tr>");
-    let heads = ["mechanism", "noise", "max error", "mean error", "× best", "× bound"];
     // Under pure ε there is no bound.
-    let shown = if ranking.iter().any(Candidate::has_bound) { heads.len() } else { heads.len() - 1 };
+    let bounded = ranking.iter().any(|row| row.cells.last().is_some_and(|bound| !bound.is_empty()));
+    let shown = if bounded { heads.len() } else { heads.len() - 1 };
     for (place, head) in heads[..shown].iter().enumerate() {
         out.push_str(&format!("<th style=\"{STYLE}{};{LINE}\">{head}</th>", side(place)));
     }
     out.push_str("</tr></thead><tbody>");
-    for candidate in ranking {
-        let bold = if candidate.identity() == chosen { ";font-weight:bold" } else { "" };
+    for row in ranking {
+        let bold = if row.chosen { ";font-weight:bold" } else { "" };
         out.push_str("<tr>");
-        for (place, cell) in candidate.cells()[..shown].iter().enumerate() {
+        for (place, cell) in row.cells[..shown].iter().enumerate() {
             let (side, cell) = (side(place), escaped(cell));
             let title = if place == 0 { format!(" title=\"{cell}\"") } else { String::new() };
             out.push_str(&format!("<td style=\"{STYLE}{side}{bold}\"{title}>{cell}</td>"));
@@ -48,12 +55,8 @@ fn table(out: &mut String, ranking: &[Candidate], chosen: (&str, &str), error: f
         out.push_str("</tr>");
     }
     out.push_str("</tbody></table>");
-    if !ranking.iter().any(|candidate| candidate.identity() == chosen) {
-        out.push_str(&format!(
-            "<p style=\"margin:4px 0\">The plan has {} with {} noise, of error {error:.4}.</p>",
-            escaped(chosen.0),
-            chosen.1
-        ));
+    if !ranking.iter().any(|row| row.chosen) {
+        out.push_str(&format!("<p style=\"margin:4px 0\">{}</p>", escaped(unlisted)));
     }
 }
 

@@ -22,8 +22,10 @@ mod release;
 mod request;
 mod running;
 mod sketch;
+mod steps;
 mod table;
 mod units;
+mod vector;
 
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -40,7 +42,9 @@ mod _evertally {
     use super::{
         budget::Budget, candidate::Candidate, counter::Counter, guarantee::Guarantee, key::SecretKey, key::TestSeed,
         lazy::LazyVector, plan::Plan, plan::plan, reading::Reading, release::Release, sketch::CountSketch,
-        table::ArrowTable, table::plan_table, table::release_table,
+        table::ArrowTable, table::plan_table, table::release_table, vector::candidate::VectorCandidate,
+        vector::guarantee::VectorGuarantee, vector::noise::VectorNoise, vector::plan::VectorPlan,
+        vector::plan::vector_plan,
     };
 
     #[pymodule_init]

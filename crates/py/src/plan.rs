@@ -1,14 +1,15 @@
 //! Plans.
 
-use crate::arrays::{column, naturals};
+use crate::arrays::column;
 use crate::budget::Budget;
-use crate::candidate::{Candidate, noise_word};
+use crate::candidate::{Candidate, HEADS, noise_word};
 use crate::curve::Curve;
 use crate::error::{OrRaise, invalid};
 use crate::guarantee::Guarantee;
-use crate::html;
+use crate::html::{self, Row};
 use crate::request::request;
 use crate::running::abandonable;
+use crate::steps::{check_step, steps_or_all};
 use anyhow::Context;
 use evertally::plan::{Objective, Plan as Inner, PlanRequest, Prepared, Unit};
 use evertally_cli::commands::brief;
@@ -21,9 +22,6 @@ use std::sync::OnceLock;
 
 /// Rows of a ranking that are shown.
 const SHOWN: usize = 12;
-
-/// The most steps for which errors are listed without being asked for one by one.
-const MOST_LISTED: u64 = 1 << 27;
 
 /// Everything that is decided before the first datum: horizon, budget, who is protected, mechanism and noise.
 ///
@@ -87,6 +85,11 @@ fn planned(request: PlanRequest) -> anyhow::Result<Plan> {
     Ok(Plan { inner, ranking: ranking.into() })
 }
 
+/// A fingerprint as text.
+pub(crate) fn hexadecimal(digest: &[u8; 32]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 impl Plan {
     /// The plan of the library.
     pub(crate) fn new(inner: Inner) -> Self {
@@ -115,14 +118,6 @@ impl Plan {
         }
     }
 
-    fn check_step(&self, step: u64) -> PyResult<u64> {
-        let horizon = self.inner.horizon();
-        if (1..=horizon).contains(&step) {
-            return Ok(step);
-        }
-        Err(invalid(format!("there is no step {step}: they are numbered 1 to {horizon}")))
-    }
-
     fn candidates(&self) -> Vec<Candidate> {
         let Some(ranking) = self.ranked() else { return Vec::new() };
         let mean = self.inner.request().objective == Objective::Mean;
@@ -133,7 +128,15 @@ impl Plan {
     }
 
     fn curve(&self) -> String {
-        Curve::of(&self.inner, self.ranked().and_then(Ranking::bound)).svg()
+        let bound = self.ranked().and_then(Ranking::bound);
+        Curve::of(self.inner.horizon(), |step| self.inner.std_error(step), bound).svg()
+    }
+
+    fn page(&self) -> String {
+        let (name, noise) = (self.inner.mechanism().name(), self.noise());
+        let rows: Vec<Row> = self.candidates().iter().map(|candidate| candidate.row(&name, noise)).collect();
+        let unlisted = format!("The plan has {name} with {noise} noise, of error {:.4}.", self.error());
+        html::page(&self.__repr__(), &self.guarantee().words(), HEADS, &rows, &unlisted, &self.curve())
     }
 }
 
@@ -215,7 +218,7 @@ impl Plan {
     /// Fingerprint of the plan, 64 hexadecimal digits. Noise is bound to it.
     #[getter]
     fn digest(&self) -> String {
-        self.inner.digest().iter().map(|byte| format!("{byte:02x}")).collect()
+        hexadecimal(&self.inner.digest())
     }
 
     /// The largest standard error of any step, in units of the data.
@@ -250,7 +253,7 @@ impl Plan {
 
     /// Standard error of the release of a step (1 to the horizon), in units of the data.
     fn std_error(&self, step: u64) -> PyResult<f64> {
-        Ok(self.inner.std_error(self.check_step(step)?))
+        Ok(self.inner.std_error(check_step(self.inner.horizon(), step)?))
     }
 
     /// Standard errors of many steps as float64, in units of the data: of all, or of those in the array ``steps``.
@@ -263,13 +266,7 @@ impl Plan {
     /// ((365,), True)
     #[pyo3(signature = (steps = None))]
     fn std_errors<'py>(&self, py: Python<'py>, steps: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-        let horizon = self.inner.horizon();
-        let steps = match steps {
-            Some(steps) => naturals(steps)?,
-            None if horizon <= MOST_LISTED => (1..=horizon).collect(),
-            None => return Err(invalid(format!("there are {horizon} steps; ask for some of them: std_errors(steps)"))),
-        };
-        steps.iter().try_for_each(|step| self.check_step(*step).map(drop))?;
+        let steps = steps_or_all(self.inner.horizon(), steps)?;
         Ok(column(py, py.detach(|| steps.iter().map(|step| self.inner.std_error(*step)).collect())))
     }
 
@@ -281,7 +278,8 @@ impl Plan {
     /// True
     #[pyo3(signature = (step, confidence = 0.95))]
     fn half_width(&self, step: u64, confidence: f64) -> PyResult<f64> {
-        let half_width = self.inner.intervals(confidence).or_raise()?.half_width(self.check_step(step)?);
+        let half_width =
+            self.inner.intervals(confidence).or_raise()?.half_width(check_step(self.inner.horizon(), step)?);
         // fits: half-widths are those of noise below 2^102 grid steps.
         Ok(self.inner.request().grid.to_f64(half_width as i128))
     }
@@ -313,18 +311,7 @@ impl Plan {
 
     /// The ranking as a table, and the error over the steps.
     fn _repr_html_(&self, py: Python<'_>) -> String {
-        py.detach(|| {
-            let name = self.inner.mechanism().name();
-            let chosen = (name.as_str(), self.noise());
-            html::page(
-                &self.__repr__(),
-                &self.guarantee().words(),
-                &self.candidates(),
-                chosen,
-                self.error(),
-                &self.curve(),
-            )
-        })
+        py.detach(|| self.page())
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {

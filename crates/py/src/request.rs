@@ -35,29 +35,30 @@ const NAMES: [&str; 16] = [
 
 /// The request that the keyword arguments make.
 pub(crate) fn request(py: Python<'_>, horizon: u64, options: Option<&Bound<'_, PyDict>>) -> PyResult<PlanRequest> {
-    let options = Options(options.cloned().unwrap_or_else(|| PyDict::new(py)));
-    options.check_names()?;
-    options.request(horizon)
+    Options::of(py, options, &NAMES)?.request(horizon)
 }
 
-struct Options<'py>(Bound<'py, PyDict>);
+/// Keyword arguments.
+pub(crate) struct Options<'py>(Bound<'py, PyDict>);
 
 impl<'py> Options<'py> {
-    fn check_names(&self) -> PyResult<()> {
-        for name in self.0.keys() {
+    /// Those that were given, none of them with another name than these.
+    pub(crate) fn of(py: Python<'py>, given: Option<&Bound<'py, PyDict>>, names: &[&str]) -> PyResult<Self> {
+        let given = given.cloned().unwrap_or_else(|| PyDict::new(py));
+        for name in given.keys() {
             let name: String = name.extract()?;
-            if !NAMES.contains(&name.as_str()) {
-                let known = NAMES.join(", ");
+            if !names.contains(&name.as_str()) {
+                let known = names.join(", ");
                 return Err(PyTypeError::new_err(format!(
                     "there is no argument {name}; besides the horizon there are {known}"
                 )));
             }
         }
-        Ok(())
+        Ok(Self(given))
     }
 
     /// An argument; `None` is as good as none.
-    fn get<T: for<'a> FromPyObject<'a, 'py>>(&self, name: &str) -> PyResult<Option<T>> {
+    pub(crate) fn get<T: for<'a> FromPyObject<'a, 'py>>(&self, name: &str) -> PyResult<Option<T>> {
         let value = self.0.get_item(name)?.filter(|value| !value.is_none());
         value.map(|value| value.extract::<T>().map_err(|problem| of_argument(name, problem.into()))).transpose()
     }
@@ -86,7 +87,8 @@ impl<'py> Options<'py> {
         })
     }
 
-    fn privacy(&self) -> PyResult<InnerBudget> {
+    /// The budget, or the one that its numbers make.
+    pub(crate) fn privacy(&self) -> PyResult<InnerBudget> {
         let (epsilon, delta, rho) = (self.get("epsilon")?, self.get("delta")?, self.get("rho")?);
         let budget = self.0.get_item("budget")?.filter(|budget| !budget.is_none());
         let Some(budget) = budget else {
@@ -118,7 +120,7 @@ impl<'py> Options<'py> {
     }
 
     /// A word of a small set, by its name in plan files.
-    fn word<T: for<'de> serde::Deserialize<'de>>(&self, name: &str) -> PyResult<Option<T>> {
+    pub(crate) fn word<T: for<'de> serde::Deserialize<'de>>(&self, name: &str) -> PyResult<Option<T>> {
         let parse = |text: String| {
             let word = serde::de::value::StringDeserializer::<serde::de::value::Error>::new(text);
             T::deserialize(word).map_err(|problem| invalid(format!("{name}: {problem}")))

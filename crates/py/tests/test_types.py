@@ -9,8 +9,12 @@ import pytest
 PACKAGE = Path(__file__).parents[1]
 
 
+# The modules for PyTorch and JAX cannot be imported without them.
+STUBTEST = ["--mypy-config-file", "pyproject.toml", "--allowlist", "tests/optional.txt", "--ignore-unused-allowlist"]
+
+
 @pytest.mark.parametrize(
-    "arguments", [["mypy", "--strict", "tests", "python/evertally"], ["mypy.stubtest", "evertally"]]
+    "arguments", [["mypy", "--strict", "tests", "python/evertally"], ["mypy.stubtest", "evertally", *STUBTEST]]
 )
 def test_types_are_right(arguments: list[str]) -> None:
     pytest.importorskip("mypy")

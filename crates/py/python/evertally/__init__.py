@@ -35,8 +35,13 @@ from ._evertally import (
     Release,
     SecretKey,
     TestSeed,
+    VectorCandidate,
+    VectorGuarantee,
+    VectorNoise,
+    VectorPlan,
     __version__,
     plan,
+    vector_plan,
 )
 from ._tables import plan_release, release
 
@@ -60,9 +65,14 @@ __all__ = [
     "SumOverflowError",
     "TableError",
     "TestSeed",
+    "VectorCandidate",
+    "VectorGuarantee",
+    "VectorNoise",
+    "VectorPlan",
     "__version__",
     "budget",
     "plan",
     "plan_release",
     "release",
+    "vector_plan",
 ]

@@ -1,5 +1,8 @@
 """Private training with JAX: correlated noise as a gradient transformation for Optax.
 
+    import evertally as et
+    import evertally.jax
+
     plan = et.vector_plan(steps, norm=1.0, epsilon=4.0, delta=1e-6, mechanism="smooth", series="increments")
     optimizer = optax.chain(
         et.jax.correlated_noise(plan, key, "digits, run 1"),

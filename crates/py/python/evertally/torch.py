@@ -1,5 +1,8 @@
 """Private training with PyTorch: any optimizer, with correlated noise in its gradients.
 
+    import evertally as et
+    import evertally.torch
+
     plan = et.vector_plan(steps, norm=1.0, epsilon=4.0, delta=1e-6, mechanism="smooth", series="increments")
     private = et.torch.DPFTRL(optimizer, plan, key, "digits, run 1", expected_batch_size=64)
     for batch in batches:

@@ -1,0 +1,27 @@
+//! Steps that errors are asked for.
+
+use crate::arrays::naturals;
+use crate::error::invalid;
+use pyo3::prelude::*;
+
+/// The most steps for which errors are listed without being asked for one by one.
+const MOST_LISTED: u64 = 1 << 27;
+
+/// Refuses a step that a horizon does not have.
+pub(crate) fn check_step(horizon: u64, step: u64) -> PyResult<u64> {
+    if (1..=horizon).contains(&step) {
+        return Ok(step);
+    }
+    Err(invalid(format!("there is no step {step}: they are numbered 1 to {horizon}")))
+}
+
+/// The steps of an array, or all where none is given.
+pub(crate) fn steps_or_all(horizon: u64, steps: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<u64>> {
+    let steps = match steps {
+        Some(steps) => naturals(steps)?,
+        None if horizon <= MOST_LISTED => (1..=horizon).collect(),
+        None => return Err(invalid(format!("there are {horizon} steps; ask for some of them: std_errors(steps)"))),
+    };
+    steps.iter().try_for_each(|step| check_step(horizon, *step).map(drop))?;
+    Ok(steps)
+}

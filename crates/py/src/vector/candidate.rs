@@ -1,0 +1,86 @@
+//! One row of the ranking of a plan of vectors.
+
+use crate::html::Row;
+use evertally::vector::VectorCandidate as Inner;
+use evertally_cli::commands::brief;
+use pyo3::prelude::*;
+
+/// A mechanism that fits a request for vectors, the noise it needs, and its exact error.
+///
+/// Errors are those of the running sums, a coordinate, in units of the vectors.
+///
+/// >>> import evertally as et
+/// >>> ranking = et.vector_plan(1000, rho=0.5).ranking
+/// >>> ranking[0].relative_error, ranking[0].above_bound < 1.1
+/// (1.0, True)
+#[pyclass(frozen, get_all, module = "evertally")]
+#[derive(Clone)]
+pub(crate) struct VectorCandidate {
+    /// Short name of the mechanism.
+    mechanism: String,
+    /// Full name, as :func:`vector_plan` takes it.
+    name: String,
+    /// By how many standard deviations per ``norm`` one example moves the releases at most.
+    sensitivity: f64,
+    /// Standard deviation of one noise variable.
+    sigma: f64,
+    /// Largest standard error of a running sum.
+    max_std_error: f64,
+    /// Root of the mean variance of the running sums.
+    mean_std_error: f64,
+    /// The error that the plan minimises, over that of the best candidate.
+    relative_error: f64,
+    /// ``max_std_error`` over the proven lower bound for examples that take part once.
+    above_bound: f64,
+    /// Whether a step needs at most 64 vectors of memory or fresh noise, whatever the horizon. Only such mechanisms are
+    /// chosen where none is named.
+    streams_lightly: bool,
+}
+
+#[pymethods]
+impl VectorCandidate {
+    fn __repr__(&self) -> String {
+        format!(
+            "VectorCandidate({:?}, sigma={:.4}, max_std_error={:.4}, relative_error={:.4}, streams_lightly={})",
+            self.mechanism,
+            self.sigma,
+            self.max_std_error,
+            self.relative_error,
+            if self.streams_lightly { "True" } else { "False" }
+        )
+    }
+}
+
+/// What the cells of a row are.
+pub(crate) const HEADS: [&str; 6] = ["mechanism", "steps", "max error", "mean error", "× best", "× bound"];
+
+impl VectorCandidate {
+    /// From the library's, its error over that of the best, and the lower bound.
+    pub(crate) fn new(inner: &Inner, relative_error: f64, bound: f64) -> Self {
+        let name = inner.name.to_string();
+        Self {
+            mechanism: brief(&name),
+            name,
+            sensitivity: inner.sensitivity,
+            sigma: inner.sigma,
+            max_std_error: inner.max_std,
+            mean_std_error: inner.mean_std,
+            relative_error,
+            above_bound: inner.max_std / bound,
+            streams_lightly: inner.streams_lightly,
+        }
+    }
+
+    /// A row of a table, in bold type for the mechanism with this name.
+    pub(crate) fn row(&self, chosen: &str) -> Row {
+        let cells = [
+            self.mechanism.clone(),
+            if self.streams_lightly { "light" } else { "heavy" }.to_owned(),
+            format!("{:.4}", self.max_std_error),
+            format!("{:.4}", self.mean_std_error),
+            format!("{:.3}", self.relative_error),
+            format!("{:.3}", self.above_bound),
+        ];
+        Row { cells, chosen: self.name == chosen }
+    }
+}

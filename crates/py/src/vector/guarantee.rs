@@ -1,0 +1,60 @@
+//! What a plan of vectors promises.
+
+use crate::budget::delta as delta_of;
+use evertally::vector::VectorGuarantee as Inner;
+use pyo3::prelude::*;
+
+/// What a plan of vectors promises about the whole history of releases together.
+///
+/// >>> import evertally as et
+/// >>> guarantee = et.vector_plan(1000, rho=0.5, mechanism="smooth").guarantee
+/// >>> round(guarantee.mu, 9), guarantee.rho
+/// (1.0, 0.5)
+#[pyclass(frozen, module = "evertally")]
+pub(crate) struct VectorGuarantee(pub(crate) Inner);
+
+#[pymethods]
+impl VectorGuarantee {
+    /// μ of Gaussian differential privacy, the strongest statement: neighbouring data sets are no easier to tell apart than
+    /// a normal variable of variance 1 with mean 0 from one with mean μ.
+    #[getter]
+    fn mu(&self) -> f64 {
+        self.0.mu()
+    }
+
+    /// ρ of zero-concentrated differential privacy.
+    #[getter]
+    fn rho(&self) -> f64 {
+        self.0.rho().get()
+    }
+
+    /// The least ε of (ε, δ)-differential privacy at this δ (strictly between 0 and 1), by the exact curve of Gaussian noise,
+    /// rounded up.
+    ///
+    /// >>> import evertally as et
+    /// >>> plan = et.vector_plan(1000, epsilon=2.0, delta=1e-6, mechanism="smooth")
+    /// >>> plan.guarantee.epsilon_at(1e-6), plan.guarantee.epsilon_at(1e-9) > 2.0
+    /// (2.0, True)
+    fn epsilon_at(&self, py: Python<'_>, delta: f64) -> PyResult<f64> {
+        let delta = delta_of(delta)?;
+        Ok(py.detach(|| self.0.epsilon_at(delta)))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("VectorGuarantee({})", self.words())
+    }
+
+    fn __str__(&self) -> String {
+        self.words()
+    }
+}
+
+impl VectorGuarantee {
+    /// The promise in a few words.
+    pub(crate) fn words(&self) -> String {
+        match self.0.epsilon_delta() {
+            Some((epsilon, delta)) => format!("ε = {}, δ = {:e}", epsilon.get(), delta.get()),
+            None => format!("ρ = {} (zCDP)", self.rho()),
+        }
+    }
+}

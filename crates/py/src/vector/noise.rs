@@ -1,0 +1,326 @@
+//! The noise of vectors, step by step.
+
+use super::array::writable;
+use super::plan::VectorPlan;
+use super::words;
+use crate::error::{OrRaise, invalid};
+use crate::key::SecretKey;
+use evertally::noise::StreamName;
+use evertally::vector::{Real, Tuning, VectorNoise as Inner};
+use numpy::Element;
+use pyo3::exceptions::{PyMemoryError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::PyBytes;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard};
+
+/// The noise of a vector's coordinates, one step after the other, to be added to NumPy arrays in place.
+///
+/// ``coordinates`` are as many as the vector has, or ``(first, end)`` for a worker that owns this part of them: it gets exactly what is at
+/// ``first:end`` of the whole. ``dtype`` is ``"float32"`` or ``"float64"``: the two draw different noise. Noise is a function of key,
+/// name, plan, step and coordinate, so **one name is for one run**: a run on other data needs another name, and a run that is
+/// taken up from an older state must meet the same data again.
+///
+/// Two choices change no bit of the noise: ``threads`` draw at once (0: as many as there are processors), and ``memory`` is ``"keep"``
+/// (fastest) or ``"recompute"`` (trees then keep no vectors between steps).
+///
+/// Arrays are of the noise's dtype, C-contiguous and writeable, with any shape of as many elements as there are coordinates;
+/// nothing is copied. Steps are drawn without the interpreter's lock. Several threads may call; they take turns.
+///
+/// **As secret as the key**: the noise, this object and its checkpoints. It is not pickled; see :meth:`checkpoint`.
+///
+/// >>> import evertally as et, numpy as np
+/// >>> plan = et.vector_plan(1000, norm=1.0, rho=0.5, mechanism="smooth")
+/// >>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "run 1", coordinates=10_000)
+/// >>> gradient = np.zeros((100, 100), dtype=np.float32)  # a sum of clipped gradients
+/// >>> noise.add_next(gradient) is gradient
+/// True
+/// >>> noise.step, len(noise), abs(gradient.std() / plan.std_error(1) - 1) < 0.1
+/// (1, 10000, np.True_)
+#[pyclass(frozen, module = "evertally")]
+pub(crate) struct VectorNoise {
+    stream: Mutex<Stream>,
+    plan: Py<VectorPlan>,
+    name: String,
+}
+
+/// The stream of one element type.
+enum Stream {
+    Single(Inner<f32>),
+    Double(Inner<f64>),
+}
+
+/// Does the same with either type of stream.
+macro_rules! either {
+    ($stream:expr, $noise:ident => $result:expr) => {
+        match $stream {
+            Stream::Single($noise) => $result,
+            Stream::Double($noise) => $result,
+        }
+    };
+}
+
+/// What the constructors take besides plan and key, read.
+struct Arguments {
+    name: StreamName,
+    coordinates: Range<u64>,
+    double: bool,
+    tuning: Tuning,
+}
+
+impl Arguments {
+    fn read(
+        name: &str,
+        coordinates: &Bound<'_, PyAny>,
+        dtype: Option<&Bound<'_, PyAny>>,
+        threads: usize,
+        memory: &str,
+    ) -> PyResult<Self> {
+        Ok(Self {
+            name: name.parse::<StreamName>().or_raise()?,
+            coordinates: range(coordinates)?,
+            double: dtype.map_or(Ok(false), is_double)?,
+            tuning: Tuning { threads, memory: words::memory(memory)?, ..Tuning::default() },
+        })
+    }
+
+    /// The stream, before its first step or as it was saved.
+    fn open(&self, plan: &Bound<'_, VectorPlan>, key: &SecretKey, state: Option<&[u8]>) -> PyResult<VectorNoise> {
+        let stream = match self.double {
+            false => self.opened(plan, key, state).map(Stream::Single),
+            true => self.opened(plan, key, state).map(Stream::Double),
+        };
+        Ok(VectorNoise { stream: Mutex::new(stream?), plan: plan.clone().unbind(), name: self.name.to_string() })
+    }
+
+    fn opened<F: Real>(
+        &self,
+        plan: &Bound<'_, VectorPlan>,
+        key: &SecretKey,
+        state: Option<&[u8]>,
+    ) -> PyResult<Inner<F>> {
+        let (inner, coordinates) = (plan.get().inner(), self.coordinates.clone());
+        let made = Inner::new(inner, key.inner(), &self.name, coordinates.clone(), self.tuning).or_raise()?;
+        check_memory::<F>(made.len())?;
+        let Some(state) = state else { return Ok(made) };
+        let resume = || Inner::resume(inner, key.inner(), &self.name, coordinates, state, self.tuning);
+        plan.py().detach(resume).or_raise()
+    }
+}
+
+/// How many coordinates, or from which one to before which one.
+fn range(coordinates: &Bound<'_, PyAny>) -> PyResult<Range<u64>> {
+    if let Ok(count) = coordinates.extract::<u64>() {
+        return Ok(0..count);
+    }
+    let ends = coordinates.extract::<(u64, u64)>();
+    ends.map(|(first, end)| first..end).map_err(|_| {
+        invalid(format!("coordinates are a number of them, or a range as (first, end), got {coordinates}"))
+    })
+}
+
+/// Whether a name or object of NumPy's means `float64`, and not `float32`.
+fn is_double(dtype: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let known = dtype.py().import("numpy")?.call_method1("dtype", (dtype,));
+    let name = known.and_then(|dtype| dtype.getattr("str")?.extract::<String>());
+    let native = if cfg!(target_endian = "little") { '<' } else { '>' };
+    match name.as_deref().ok().and_then(|name| name.strip_prefix(native)) {
+        Some("f4") => Ok(false),
+        Some("f8") => Ok(true),
+        _ => Err(invalid(format!("dtype is \"float32\" or \"float64\", got {}", dtype.repr()?))),
+    }
+}
+
+/// Refuses vectors that this machine has no room for: the library would end the process.
+fn check_memory<F>(coordinates: usize) -> PyResult<()> {
+    let mut vector = Vec::<F>::new();
+    let reserved = vector.try_reserve_exact(coordinates);
+    std::hint::black_box(&vector);
+    reserved.map_err(|_| PyMemoryError::new_err(format!("no memory for a vector of {coordinates} coordinates")))
+}
+
+impl VectorNoise {
+    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Stream> {
+        self.stream.lock_py_attached(py).expect("no holder panics")
+    }
+
+    /// Gives the next step to an array of the stream's type.
+    fn give(&self, array: &Bound<'_, PyAny>, add: bool) -> PyResult<()> {
+        // Nobody waits for a stream while holding another, so that arrays may be borrowed under its lock.
+        either!(&mut *self.lock(array.py()), noise => give(noise, array, add))
+    }
+}
+
+fn give<F: Real + Element>(noise: &mut Inner<F>, array: &Bound<'_, PyAny>, add: bool) -> PyResult<()> {
+    let mut elements = writable::<F>(array, noise.len())?;
+    let slice = elements.as_slice_mut().map_err(|problem| invalid(problem.to_string()))?;
+    array.py().detach(|| if add { noise.add_next(slice) } else { noise.next_into(slice) }).or_raise()
+}
+
+#[pymethods]
+impl VectorNoise {
+    #[new]
+    #[pyo3(signature = (plan, key, name, *, coordinates, dtype = None, threads = 1, memory = "keep"), text_signature = "(plan, key, name, *, coordinates, dtype='float32', threads=1, memory='keep')")]
+    fn new(
+        plan: &Bound<'_, VectorPlan>,
+        key: &SecretKey,
+        name: &str,
+        coordinates: &Bound<'_, PyAny>,
+        dtype: Option<&Bound<'_, PyAny>>,
+        threads: usize,
+        memory: &str,
+    ) -> PyResult<Self> {
+        Arguments::read(name, coordinates, dtype, threads, memory)?.open(plan, key, None)
+    }
+
+    /// The stream that a :meth:`checkpoint` was made of, with the same plan, key, name, coordinates and dtype; ``threads`` and ``memory``
+    /// may differ. It goes on as if it had never stopped.
+    ///
+    /// Raises :class:`StateError` if the bytes are damaged or belong to another stream.
+    ///
+    /// >>> import evertally as et
+    /// >>> plan, key = et.vector_plan(1000, rho=0.5, mechanism="smooth"), et.SecretKey.generate()
+    /// >>> noise = et.VectorNoise(plan, key, "run 1", coordinates=100)
+    /// >>> first, state = noise.next(), noise.checkpoint()
+    /// >>> again = et.VectorNoise.resume(plan, key, "run 1", state, coordinates=100)
+    /// >>> again.step, bool((again.next() == noise.next()).all())
+    /// (1, True)
+    #[staticmethod]
+    #[pyo3(signature = (plan, key, name, state, *, coordinates, dtype = None, threads = 1, memory = "keep"), text_signature = "(plan, key, name, state, *, coordinates, dtype='float32', threads=1, memory='keep')")]
+    #[allow(clippy::too_many_arguments)] // keywords, to the caller
+    fn resume(
+        plan: &Bound<'_, VectorPlan>,
+        key: &SecretKey,
+        name: &str,
+        state: &[u8],
+        coordinates: &Bound<'_, PyAny>,
+        dtype: Option<&Bound<'_, PyAny>>,
+        threads: usize,
+        memory: &str,
+    ) -> PyResult<Self> {
+        Arguments::read(name, coordinates, dtype, threads, memory)?.open(plan, key, Some(state))
+    }
+
+    /// Moves to the next step, adds its noise to the array in place, and returns the array.
+    ///
+    /// Raises :class:`TypeError` for something else than an array of the noise's dtype, :class:`InvalidError` for an array of
+    /// another size, or that is read-only or not contiguous, and :class:`HorizonExhausted` after the last step. Nothing
+    /// changes then.
+    fn add_next<'py>(&self, array: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.give(&array, true)?;
+        Ok(array)
+    }
+
+    /// Moves to the next step, writes its noise over the array, and returns the array. Raises what :meth:`add_next` does.
+    fn next_into<'py>(&self, array: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.give(&array, false)?;
+        Ok(array)
+    }
+
+    /// Moves to the next step and returns its noise as a new array of one dimension.
+    ///
+    /// >>> import evertally as et
+    /// >>> plan = et.vector_plan(1000, rho=0.5, mechanism="smooth")
+    /// >>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "run 1", coordinates=(50, 80), dtype="float64")
+    /// >>> noise.next().shape
+    /// (30,)
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let array = py.import("numpy")?.call_method1("empty", (self.__len__(py), self.dtype(py)))?;
+        self.next_into(array)
+    }
+
+    /// Moves to any step (0 to the horizon), forwards or backwards: the next one given out is the one after it.
+    ///
+    /// Trees need about the time of a step, ``"input"`` that of all steps before. Raises :class:`InvalidError` beyond the horizon and
+    /// for mechanisms whose noise depends on all steps before, as that of BLTs: these go on from a :meth:`checkpoint`.
+    ///
+    /// >>> import evertally as et
+    /// >>> plan = et.vector_plan(1000, rho=0.5, mechanism="smooth")
+    /// >>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "run 1", coordinates=100)
+    /// >>> first = noise.next()
+    /// >>> noise.seek(0)
+    /// >>> bool((noise.next() == first).all())
+    /// True
+    fn seek(&self, py: Python<'_>, step: u64) -> PyResult<()> {
+        let mut stream = self.lock(py);
+        either!(&mut *stream, noise => py.detach(|| noise.seek(step))).or_raise()
+    }
+
+    /// The bytes from which :meth:`resume` goes on, **as secret as the key**: some hundred for trees; for other mechanisms also the
+    /// vectors of noise that they keep.
+    fn checkpoint<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let stream = self.lock(py);
+        let bytes = either!(&*stream, noise => py.detach(|| noise.checkpoint()));
+        PyBytes::new(py, &bytes)
+    }
+
+    /// The step last given out; 0 before the first.
+    #[getter]
+    fn step(&self, py: Python<'_>) -> u64 {
+        either!(&*self.lock(py), noise => noise.step())
+    }
+
+    /// Number of steps there are.
+    #[getter]
+    fn horizon(&self, py: Python<'_>) -> u64 {
+        either!(&*self.lock(py), noise => noise.horizon())
+    }
+
+    /// The coordinates, as ``(first, end)``.
+    #[getter]
+    fn coordinates(&self, py: Python<'_>) -> (u64, u64) {
+        let range = either!(&*self.lock(py), noise => noise.coordinates());
+        (range.start, range.end)
+    }
+
+    /// Type of the elements: ``"float32"`` or ``"float64"``.
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> &'static str {
+        match &*self.lock(py) {
+            Stream::Single(_) => "float32",
+            Stream::Double(_) => "float64",
+        }
+    }
+
+    /// The plan.
+    #[getter]
+    fn plan(&self, py: Python<'_>) -> Py<VectorPlan> {
+        self.plan.clone_ref(py)
+    }
+
+    /// The name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes of the vectors that are kept between steps, by now.
+    #[getter]
+    fn memory_bytes(&self, py: Python<'_>) -> usize {
+        either!(&*self.lock(py), noise => noise.memory_bytes())
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        either!(&*self.lock(py), noise => noise.len())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let (first, end) = self.coordinates(py);
+        format!(
+            "VectorNoise({:?}, coordinates=({first}, {end}), dtype={:?}, step {} of {})",
+            self.name,
+            self.dtype(py),
+            self.step(py),
+            self.horizon(py)
+        )
+    }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(PyTypeError::new_err(
+            "a VectorNoise is not pickled or copied: noise is as secret as the key, and two copies could give the same noise to \
+             different data. To move it, keep the bytes of checkpoint() as safe as the key, and VectorNoise.resume(...) them with \
+             the plan, key, name and coordinates",
+        ))
+    }
+}

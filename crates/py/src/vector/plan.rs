@@ -1,0 +1,331 @@
+//! Plans of vectors.
+
+use super::candidate::{HEADS, VectorCandidate};
+use super::guarantee::VectorGuarantee;
+use super::request::request;
+use super::words::{cipher_word, neighbours_word, objective_word, series_word};
+use crate::arrays::column;
+use crate::budget::Budget;
+use crate::curve::Curve;
+use crate::error::{OrRaise, invalid};
+use crate::html::{self, Row};
+use crate::plan::hexadecimal;
+use crate::running::abandonable;
+use crate::steps::{check_step, steps_or_all};
+use evertally::plan::Objective;
+use evertally::vector::{VectorCandidate as Found, VectorPlan as Inner, VectorRequest};
+use evertally_cli::commands::brief;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+/// Everything that is decided before a training run: steps, budget, clipping norm, mechanism and noise.
+///
+/// Made by :func:`vector_plan`; holds no secret and may be published. Plans compare by content. In a notebook a plan shows the
+/// ranking of the mechanisms and its error over the steps. All errors are those of the *running sums* of the vectors,
+/// whatever the :attr:`series`: standard deviations of one coordinate, in units of the vectors.
+///
+/// >>> import evertally as et
+/// >>> plan = et.vector_plan(1000, norm=1.0, epsilon=2.0, delta=1e-6, mechanism="smooth")
+/// >>> plan.horizon, plan.series, plan.sigma < plan.max_std_error
+/// (1000, 'increments', True)
+/// >>> et.VectorPlan.from_json(plan.to_json()) == plan
+/// True
+#[pyclass(frozen, module = "evertally")]
+pub(crate) struct VectorPlan {
+    inner: Inner,
+    ranking: OnceLock<Vec<VectorCandidate>>,
+}
+
+/// Plans Gaussian noise for ``horizon`` vectors (1 to 2^62 steps), such as the sums of clipped gradients of a training run.
+///
+/// ``norm`` is the clipping norm: the most by which one example changes the vector of a step, in L2 over all coordinates.
+///
+/// Budget, for the whole run: ``epsilon`` and ``delta``, or ``rho``, or a :class:`Budget`. Pure ε needs other noise and is refused;
+/// ``allow_weak_budget`` accepts budgets that protect next to nothing.
+///
+/// Who is protected: an example that takes part in at most ``participations`` steps, any two of them at least ``separation``
+/// steps apart. For batches in the same order in every epoch these are the epochs and the batches of an epoch.
+/// ``neighbours`` says whether an example is added or removed (``"add-remove"``) or replaced by another (``"replace-one"``).
+///
+/// Mechanism: ``mechanism`` (a name such as ``"smooth"`` or ``"banded-sqrt(bands=16)"``) is chosen where it is left out, so that the
+/// largest (``objective="max"``) or the mean error (``"mean"``) of the running sums is least, among those whose steps are
+/// light. ``"input"`` is independent noise for every step, as in DP-SGD.
+///
+/// ``series`` says what the noise is added to: ``"increments"``, the default here, to each step's vector, for optimizers that add up
+/// by themselves; ``"running-sums"``, the default of the Rust library, to the sum of all vectors so far. The promise is the same.
+///
+/// ``cipher`` (``"aes-128-ctr"``, ``"chacha8"`` or ``"chacha20"``) and ``meaning``, public text, become part of the plan: plans that differ
+/// in them have independent noise.
+///
+/// Raises :class:`InvalidError` for what is out of range or cannot be met.
+///
+/// >>> import evertally as et
+/// >>> once = et.vector_plan(2000, epsilon=2.0, delta=1e-6, mechanism="smooth")
+/// >>> four_epochs = et.vector_plan(2000, epsilon=2.0, delta=1e-6, mechanism="smooth", participations=4, separation=500)
+/// >>> 1 < four_epochs.max_std_error / once.max_std_error < 4
+/// True
+#[pyfunction]
+#[pyo3(signature = (horizon, **options), text_signature = "(horizon, *, norm=1.0, epsilon=None, delta=None, rho=None, budget=None, allow_weak_budget=False, mechanism=None, objective='max', series='increments', participations=1, separation=1, neighbours='add-remove', cipher='aes-128-ctr', meaning=None)")]
+pub(crate) fn vector_plan(py: Python<'_>, horizon: u64, options: Option<&Bound<'_, PyDict>>) -> PyResult<VectorPlan> {
+    let request = request(py, horizon, options)?;
+    abandonable(py, move || planned(request))?.or_raise()
+}
+
+/// The plan of a request. Where the mechanism is open, one search gives the plan and its ranking.
+fn planned(request: VectorRequest) -> evertally::Result<VectorPlan> {
+    if request.mechanism.is_some() {
+        return Ok(VectorPlan { inner: request.plan()?, ranking: OnceLock::new() });
+    }
+    let found = request.candidates()?;
+    let chosen = found.iter().find(|candidate| candidate.streams_lightly);
+    let mechanism = chosen.map(|candidate| candidate.name);
+    let plan = VectorPlan { inner: VectorRequest { mechanism, ..request }.plan()?, ranking: OnceLock::new() };
+    let ranking = plan.ranked(&found);
+    Ok(VectorPlan { ranking: ranking.into(), ..plan })
+}
+
+impl VectorPlan {
+    /// The plan of the library.
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
+    /// What the objective minimises.
+    fn error(&self, max: f64, mean: f64) -> f64 {
+        if self.inner.request().objective == Objective::Max { max } else { mean }
+    }
+
+    fn ranked(&self, found: &[Found]) -> Vec<VectorCandidate> {
+        let error = |candidate: &Found| self.error(candidate.max_std, candidate.mean_std);
+        let (best, bound) = (found.first().map_or(1.0, error), self.inner.lower_bound_max_std());
+        found.iter().map(|candidate| VectorCandidate::new(candidate, error(candidate) / best, bound)).collect()
+    }
+
+    /// All mechanisms under the same request, searched at most once.
+    fn candidates(&self) -> &[VectorCandidate] {
+        self.ranking.get_or_init(|| {
+            let open = VectorRequest { mechanism: None, ..self.inner.request().clone() };
+            // What fits one mechanism is a request that others can compete for.
+            self.ranked(&open.candidates().unwrap_or_default())
+        })
+    }
+
+    fn curve(&self) -> String {
+        let bound = self.inner.lower_bound_max_std();
+        Curve::of(self.inner.horizon(), |step| self.inner.std_error(step), Some(bound)).svg()
+    }
+
+    fn page(&self) -> String {
+        let name = self.inner.name().to_string();
+        let rows: Vec<Row> = self.candidates().iter().map(|candidate| candidate.row(&name)).collect();
+        let error = self.error(self.inner.max_std_error(), self.inner.mean_std_error());
+        let unlisted = format!("The plan has {}, of error {error:.4}.", brief(&name));
+        html::page(&self.__repr__(), &self.guarantee().words(), HEADS, &rows, &unlisted, &self.curve())
+    }
+}
+
+#[pymethods]
+impl VectorPlan {
+    /// The plan that :meth:`to_json` wrote.
+    ///
+    /// Raises :class:`InvalidError` if the text is no plan of vectors, or its noise is not what its budget needs.
+    #[staticmethod]
+    fn from_json(py: Python<'_>, text: String) -> PyResult<Self> {
+        let read = move || serde_json::from_str::<Inner>(&text).map_err(|e| e.to_string());
+        let read = abandonable(py, read)?;
+        let inner = read.map_err(|problem| invalid(format!("this is not a plan of vectors: {problem}")))?;
+        Ok(Self { inner, ranking: OnceLock::new() })
+    }
+
+    /// The plan as JSON text: all of it, and nothing secret.
+    ///
+    /// >>> import evertally as et, json
+    /// >>> json.loads(et.vector_plan(1000, rho=0.5).to_json())["horizon"]
+    /// 1000
+    fn to_json(&self) -> PyResult<String> {
+        serde_json::to_string(&self.inner).map_err(|problem| invalid(problem.to_string()))
+    }
+
+    /// Number of steps.
+    #[getter]
+    fn horizon(&self) -> u64 {
+        self.inner.horizon()
+    }
+
+    /// The clipping norm, in units of the vectors.
+    #[getter]
+    fn norm(&self) -> f64 {
+        self.inner.request().norm
+    }
+
+    /// Short name of the mechanism.
+    #[getter]
+    fn mechanism(&self) -> String {
+        brief(&self.mechanism_name())
+    }
+
+    /// Full name of the mechanism, as :func:`vector_plan` takes it.
+    #[getter]
+    fn mechanism_name(&self) -> String {
+        self.inner.name().to_string()
+    }
+
+    /// The error that was minimised: ``"max"`` or ``"mean"``.
+    #[getter]
+    fn objective(&self) -> &'static str {
+        objective_word(self.inner.request().objective)
+    }
+
+    /// What the noise is added to: ``"increments"`` or ``"running-sums"``.
+    #[getter]
+    fn series(&self) -> &'static str {
+        series_word(self.inner.series())
+    }
+
+    /// In how many steps one example takes part at most.
+    #[getter]
+    fn participations(&self) -> u64 {
+        self.inner.request().participation.most()
+    }
+
+    /// How many steps two of them are apart at least.
+    #[getter]
+    fn separation(&self) -> u64 {
+        self.inner.request().participation.separation()
+    }
+
+    /// What neighbouring data sets differ in: ``"add-remove"`` or ``"replace-one"``.
+    #[getter]
+    fn neighbours(&self) -> &'static str {
+        neighbours_word(self.inner.request().neighbours)
+    }
+
+    /// The cipher that the noise is drawn from.
+    #[getter]
+    fn cipher(&self) -> &'static str {
+        cipher_word(self.inner.cipher())
+    }
+
+    /// The budget that the plan was asked for.
+    #[getter]
+    fn budget(&self) -> Budget {
+        Budget(self.inner.request().budget)
+    }
+
+    /// What is promised about the whole history of releases.
+    #[getter]
+    fn guarantee(&self) -> VectorGuarantee {
+        VectorGuarantee(self.inner.guarantee())
+    }
+
+    /// The public text that is part of the plan.
+    #[getter]
+    fn meaning(&self) -> BTreeMap<String, String> {
+        self.inner.request().meaning.clone()
+    }
+
+    /// Fingerprint of the plan, 64 hexadecimal digits. Noise is bound to it.
+    #[getter]
+    fn digest(&self) -> String {
+        hexadecimal(&self.inner.digest())
+    }
+
+    /// Standard deviation of one noise variable, in units of the vectors. With ``"input"`` it is that of the noise of every step;
+    /// other mechanisms combine several.
+    #[getter]
+    fn sigma(&self) -> f64 {
+        self.inner.sigma()
+    }
+
+    /// By how many standard deviations per ``norm`` one added or removed example moves the releases at most, for ``sigma=1``;
+    /// never too small.
+    #[getter]
+    fn sensitivity(&self) -> f64 {
+        self.inner.sensitivity()
+    }
+
+    /// The largest standard error of any running sum.
+    #[getter]
+    fn max_std_error(&self) -> f64 {
+        self.inner.max_std_error()
+    }
+
+    /// The root of the mean variance of the running sums.
+    #[getter]
+    fn mean_std_error(&self) -> f64 {
+        self.inner.mean_std_error()
+    }
+
+    /// What :attr:`max_std_error` of no mechanism can be below, for examples that take part once.
+    ///
+    /// >>> import evertally as et
+    /// >>> plan = et.vector_plan(1000, rho=0.5)
+    /// >>> 1.0 <= plan.max_std_error / plan.lower_bound < 1.1
+    /// True
+    #[getter]
+    fn lower_bound(&self, py: Python<'_>) -> f64 {
+        py.detach(|| self.inner.lower_bound_max_std())
+    }
+
+    /// The mechanisms under the same request, :class:`VectorCandidate` objects, least error first.
+    #[getter]
+    fn ranking(&self, py: Python<'_>) -> Vec<VectorCandidate> {
+        py.detach(|| self.candidates().to_vec())
+    }
+
+    /// Standard error of the running sum at a step (1 to the horizon).
+    fn std_error(&self, step: u64) -> PyResult<f64> {
+        Ok(self.inner.std_error(check_step(self.inner.horizon(), step)?))
+    }
+
+    /// Standard errors of the running sums at many steps as float64: at all, or at those in the array ``steps``.
+    ///
+    /// Raises :class:`InvalidError` if all are asked for and there are more than 2^27.
+    ///
+    /// >>> import evertally as et
+    /// >>> plan = et.vector_plan(1000, rho=0.5)
+    /// >>> plan.std_errors().shape, plan.std_errors([1, 1000])[1] == plan.std_error(1000)
+    /// ((1000,), np.True_)
+    #[pyo3(signature = (steps = None))]
+    fn std_errors<'py>(&self, py: Python<'py>, steps: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        let steps = steps_or_all(self.inner.horizon(), steps)?;
+        Ok(column(py, py.detach(|| steps.iter().map(|step| self.inner.std_error(*step)).collect())))
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.inner.digest() == other.inner.digest()
+    }
+
+    fn __hash__(&self) -> u64 {
+        u64::from_le_bytes(self.inner.digest()[..8].try_into().expect("8 of 32 bytes"))
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "VectorPlan(horizon={}, {}, norm={}, {}, {}, sigma={:.4}, max_std_error={:.4})",
+            self.inner.horizon(),
+            self.inner.request().budget,
+            self.norm(),
+            self.series(),
+            self.mechanism(),
+            self.inner.sigma(),
+            self.inner.max_std_error()
+        )
+    }
+
+    /// The error over the steps, as SVG.
+    fn _repr_svg_(&self, py: Python<'_>) -> String {
+        py.detach(|| self.curve())
+    }
+
+    /// The ranking as a table, and the error over the steps.
+    fn _repr_html_(&self, py: Python<'_>) -> String {
+        py.detach(|| self.page())
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        Ok((py.get_type::<Self>().getattr("from_json")?, (self.to_json()?,)))
+    }
+}

@@ -1,0 +1,58 @@
+//! Names of the choices that plans and streams of vectors have.
+
+use crate::error::invalid;
+use evertally::plan::{Neighbours, Objective};
+use evertally::vector::{Cipher, Memory, Series};
+use pyo3::prelude::*;
+
+/// The ciphers, by the names that the literature has for them.
+const CIPHERS: [(&str, Cipher); 3] =
+    [("aes-128-ctr", Cipher::Aes128Ctr), ("chacha8", Cipher::ChaCha8), ("chacha20", Cipher::ChaCha20)];
+const MEMORIES: [(&str, Memory); 2] = [("keep", Memory::Keep), ("recompute", Memory::Recompute)];
+
+/// The cipher of a name.
+pub(crate) fn cipher(word: &str) -> PyResult<Cipher> {
+    choice("cipher", word, &CIPHERS)
+}
+
+/// The name of a cipher.
+pub(crate) fn cipher_word(cipher: Cipher) -> &'static str {
+    CIPHERS.iter().find(|(_, other)| *other == cipher).expect("every cipher has a name").0
+}
+
+/// What is kept between steps, by its name.
+pub(crate) fn memory(word: &str) -> PyResult<Memory> {
+    choice("memory", word, &MEMORIES)
+}
+
+/// The name of a series.
+pub(crate) fn series_word(series: Series) -> &'static str {
+    match series {
+        Series::RunningSums => "running-sums",
+        Series::Increments => "increments",
+    }
+}
+
+/// The name of an objective.
+pub(crate) fn objective_word(objective: Objective) -> &'static str {
+    match objective {
+        Objective::Max => "max",
+        Objective::Mean => "mean",
+    }
+}
+
+/// The name of what neighbouring data sets differ in.
+pub(crate) fn neighbours_word(neighbours: Neighbours) -> &'static str {
+    match neighbours {
+        Neighbours::AddRemove => "add-remove",
+        Neighbours::ReplaceOne => "replace-one",
+    }
+}
+
+fn choice<T: Copy>(argument: &str, word: &str, known: &[(&str, T)]) -> PyResult<T> {
+    let found = known.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
+    found.ok_or_else(|| {
+        let names: Vec<String> = known.iter().map(|(name, _)| format!("{name:?}")).collect();
+        invalid(format!("{argument} is one of {}, got {word:?}", names.join(", ")))
+    })
+}
