@@ -16,7 +16,7 @@ NORMALS = [
     ("mkl_normals", "PHILOX4X32X10-ICDF"),
     ("evertally_vector", "input"),
 ]
-SCALAR = [("python_binary", ""), ("numpy_trees", "binary"), ("numpy_trees", "smooth"), ("scipy_sqrt", "fft")]
+SCALAR = [("python_binary", ""), ("numpy_trees", "binary"), ("numpy_trees", "smooth"), ("scipy_sqrt", "fft"), ("evertally_scalar", "binary"), ("evertally_scalar", "smooth"), ("evertally_scalar", "normalized-blt")]
 FIGURE5 = [
     ("numpy_trees", "binary"),
     ("numpy_trees", "smooth"),

@@ -16,7 +16,16 @@ import evertally as et
 
 HORIZON = 40
 # Trees, independent noise, noise that depends on all steps before, and convolutions.
-MECHANISMS = ["smooth", "input", "binary", "blt", "banded-sqrt(bands=4)", "banded-inverse-sqrt(bands=4)"]
+MECHANISMS = [
+    "smooth",
+    "input",
+    "binary",
+    "blt",
+    "banded-sqrt(bands=4)",
+    "banded-inverse-sqrt(bands=4)",
+    "sqrt",
+    "normalized-sqrt",
+]
 FLOATS: tuple[Literal["float32", "float64"], ...] = ("float32", "float64")
 
 
