@@ -10,6 +10,7 @@ mod keystream;
 mod normal;
 mod normals;
 mod ops;
+pub mod quantile;
 pub mod transform;
 
 pub use keystream::{BlockName, Cipher, Keystream, UnknownCipher};

@@ -1,6 +1,7 @@
 //! Standard normal numbers in floating point.
 
 use super::RandomBits;
+use evertally_kernels::quantile::{in_the_tail, near_the_middle};
 
 /// A tail of fewer words than this is so thin that 64 more bits are drawn for its probability.
 const THIN: u64 = 1 << 50;
@@ -44,107 +45,6 @@ pub(super) fn standard_exponential(bits: &mut impl RandomBits) -> f64 {
     // Below 2^52 by a half at least, which a double holds: the logarithm is not 0.
     let part = if word < 1 << 20 { (bits.next_u64() as f64 + 0.5) / 18_446_744_073_709_551_616.0 } else { 0.5 };
     -libm::log((word as f64 + part) * UNIT)
-}
-
-#[inline]
-fn horner<const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
-    coefficients.into_iter().rev().fold(0.0, |sum, c| sum * x + c)
-}
-
-#[inline]
-fn near_the_middle(centred: f64) -> f64 {
-    let r = 0.180625 - centred * centred;
-    let numerator = horner(
-        r,
-        [
-            3.387_132_872_796_366_5,
-            1.331_416_678_917_843_8e2,
-            1.971_590_950_306_551_3e3,
-            1.373_169_376_550_946e4,
-            4.592_195_393_154_987e4,
-            6.726_577_092_700_87e4,
-            3.343_057_558_358_813e4,
-            2.509_080_928_730_122_7e3,
-        ],
-    );
-    let denominator = horner(
-        r,
-        [
-            1.0,
-            4.231_333_070_160_091e1,
-            6.871_870_074_920_579e2,
-            5.394_196_021_424_751e3,
-            2.121_379_430_158_659_7e4,
-            3.930_789_580_009_271e4,
-            2.872_908_573_572_194_3e4,
-            5.226_495_278_852_854e3,
-        ],
-    );
-    centred * numerator / denominator
-}
-
-/// The quantile at 1 − `tail`, `tail` < 0.075.
-fn in_the_tail(tail: f64) -> f64 {
-    let r = libm::sqrt(-libm::log(tail));
-    if r <= 5.0 {
-        let r = r - 1.6;
-        let numerator = horner(
-            r,
-            [
-                1.423_437_110_749_683_5,
-                4.630_337_846_156_546,
-                5.769_497_221_460_691,
-                3.647_848_324_763_204_5,
-                1.270_458_252_452_368_4,
-                2.417_807_251_774_506e-1,
-                2.272_384_498_926_918_4e-2,
-                7.745_450_142_783_414e-4,
-            ],
-        );
-        let denominator = horner(
-            r,
-            [
-                1.0,
-                2.053_191_626_637_759,
-                1.676_384_830_183_803_8,
-                6.897_673_349_851e-1,
-                1.481_039_764_274_800_8e-1,
-                1.519_866_656_361_645_7e-2,
-                5.475_938_084_995_345e-4,
-                1.050_750_071_644_416_9e-9,
-            ],
-        );
-        numerator / denominator
-    } else {
-        let r = r - 5.0;
-        let numerator = horner(
-            r,
-            [
-                6.657_904_643_501_103,
-                5.463_784_911_164_114,
-                1.784_826_539_917_291_3,
-                2.965_605_718_285_048_7e-1,
-                2.653_218_952_657_612_4e-2,
-                1.242_660_947_388_078_4e-3,
-                2.711_555_568_743_487_6e-5,
-                2.010_334_399_292_288_1e-7,
-            ],
-        );
-        let denominator = horner(
-            r,
-            [
-                1.0,
-                5.998_322_065_558_88e-1,
-                1.369_298_809_227_358e-1,
-                1.487_536_129_085_061_5e-2,
-                7.868_691_311_456_133e-4,
-                1.846_318_317_510_054_7e-5,
-                1.421_511_758_316_446e-7,
-                2.044_263_103_389_939_8e-15,
-            ],
-        );
-        numerator / denominator
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Single precision: one word of 32 bits a normal.
 
-use super::{Aligned, RARE, Tail, tables, tail};
+use super::{Aligned, RARE, Tail, tables};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
 use crate::Path;
 use crate::path::Instructions;
+use crate::quantile::of_long_word;
 
 /// Row l + 16 h: octave l, half h.
 pub(super) static ROWS: Aligned<[[f32; 8]; 32]> = Aligned(tables::F32);
@@ -78,6 +79,6 @@ pub(super) fn usual(word: u32) -> f32 {
 }
 
 fn rare(word: u32, bits: u128) -> f32 {
-    let size = tail::quantile(u64::from(word & !(1 << 31)), bits, 32) as f32;
+    let size = of_long_word(u64::from(word & !(1 << 31)), bits, 32) as f32;
     if word >> 31 == 1 { -size } else { size }
 }

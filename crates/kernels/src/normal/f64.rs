@@ -1,10 +1,11 @@
 //! Double precision: one word of 64 bits a normal.
 
-use super::{Aligned, RARE, Tail, tables, tail};
+use super::{Aligned, RARE, Tail, tables};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
 use crate::Path;
 use crate::path::Instructions;
+use crate::quantile::of_long_word;
 
 /// Row l + 16 h: octave l, half h.
 pub(super) static ROWS: Aligned<[[f64; 12]; 32]> = Aligned(tables::F64);
@@ -75,6 +76,6 @@ pub(super) fn usual(word: u64) -> f64 {
 }
 
 fn rare(word: u64, bits: u128) -> f64 {
-    let size = tail::quantile(word & !(1 << 63), bits, 64);
+    let size = of_long_word(word & !(1 << 63), bits, 64);
     if word >> 63 == 1 { -size } else { size }
 }

@@ -52,7 +52,6 @@ mod f64;
 #[cfg(test)]
 mod quantiles;
 mod tables;
-mod tail;
 #[cfg(test)]
 mod tests;
 

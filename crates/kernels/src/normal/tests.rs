@@ -1,38 +1,14 @@
 //! Every path against the portable twin, bit for bit, and the twin against an independent quantile function.
 
 use super::quantiles::{MIDDLES, TAILS};
-use super::{normals_f32, normals_f64, tail};
+use super::{normals_f32, normals_f64};
 use crate::Path;
+use crate::quantile::{in_the_tail, near_the_middle, of_long_word};
 
-/// Φ⁻¹ in double precision, without the tables: AS 241's middle, and its tails from the module that makes rare normals.
+/// Φ⁻¹ in double precision, without the tables.
 fn quantile_of_upper(p: f64) -> f64 {
     let centred = 0.5 - p;
-    if centred > 0.425 {
-        return tail::upper(p);
-    }
-    let r = 0.180625 - centred * centred;
-    let horner = |coefficients: [f64; 8]| coefficients.into_iter().rev().fold(0.0, |sum, c| sum * r + c);
-    let numerator = horner([
-        3.387_132_872_796_366_5,
-        1.331_416_678_917_843_8e2,
-        1.971_590_950_306_551_3e3,
-        1.373_169_376_550_946e4,
-        4.592_195_393_154_987e4,
-        6.726_577_092_700_87e4,
-        3.343_057_558_358_813e4,
-        2.509_080_928_730_122_7e3,
-    ]);
-    let denominator = horner([
-        1.0,
-        4.231_333_070_160_091e1,
-        6.871_870_074_920_579e2,
-        5.394_196_021_424_751e3,
-        2.121_379_430_158_659_7e4,
-        3.930_789_580_009_271e4,
-        2.872_908_573_572_194_3e4,
-        5.226_495_278_852_854e3,
-    ]);
-    centred * numerator / denominator
+    if centred > 0.425 { in_the_tail(p) } else { near_the_middle(centred) }
 }
 
 /// Random words: a multiplicative generator's upper half.
@@ -140,7 +116,7 @@ fn normals_are_odd() {
 #[test]
 fn rare_normals_are_exact_quantiles() {
     for &(words, bits, exponent, exact) in TAILS {
-        let x = tail::quantile(words, bits, exponent);
+        let x = of_long_word(words, bits, exponent);
         assert!((x / exact - 1.0).abs() < 1e-14, "{words} {bits:x} {exponent}: {x} for {exact}");
         if exponent == 32 {
             let mut out = [0.0];
