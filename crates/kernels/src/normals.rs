@@ -193,6 +193,42 @@ mod tests {
         }
     }
 
+    /// PyTorch sets these bits for a thread where its user asks for it.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn taking_subnormal_numbers_for_zero_changes_nothing() {
+        const FLUSH: u32 = 0x8040;
+        let control = |to: Option<u32>| {
+            let mut bits = 0u32;
+            // SAFETY: reads and writes a word of this function, and the control word of this thread, which the caller restores.
+            unsafe {
+                std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut bits, options(nostack));
+                if let Some(to) = to {
+                    std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const to, options(nostack));
+                }
+            }
+            bits
+        };
+        let tiny = || std::hint::black_box(f32::MIN_POSITIVE) * std::hint::black_box(0.5);
+        for cipher in Cipher::ALL {
+            for path in Path::available() {
+                let (mut singles, mut doubles) =
+                    ([vec![0.0f32; 1 << 18], vec![0.0f32; 1 << 18]], [[0.0f64; 1 << 14]; 2]);
+                for flushed in [false, true] {
+                    let before = control(None);
+                    control(flushed.then_some(before | FLUSH));
+                    assert_eq!(tiny() == 0.0, flushed);
+                    let normals = normals(cipher, path);
+                    normals.fill_f32(NODE, 0, &mut singles[usize::from(flushed)]);
+                    normals.fill_f64(NODE, 0, &mut doubles[usize::from(flushed)]);
+                    control(Some(before));
+                }
+                assert!(singles[0].iter().any(|x| x.abs() > 4.17), "tails are drawn");
+                assert!(singles[0] == singles[1] && doubles[0] == doubles[1], "{cipher}, {path:?}");
+            }
+        }
+    }
+
     /// Frozen: states that were saved with one version go on with the next.
     #[test]
     fn variables_are_frozen() {

@@ -9,6 +9,7 @@ use super::program::{Op, REGISTERS};
 use crate::noise::Node;
 use evertally_kernels::{BlockName, Normals, Path, Real};
 use smallvec::SmallVec;
+use std::sync::{Mutex, PoisonError};
 
 /// Coordinates that are worked on at once: accumulator, registers and normal variables stay in the fastest cache.
 pub(super) const PIECE: usize = 1024;
@@ -86,17 +87,35 @@ pub(super) fn run<F: Real>(
     let emit = out.as_ref().map_or(Emit::Set, |(_, emit)| *emit);
     let buffers = buffers.iter_mut().map(|buffer| &mut buffer[..]).collect();
     let lane = Lane { first, len, buffers, out: out.map(|(out, _)| out) };
-    let work = |lane: Lane<'_, F>| Desk::new(sources).run(ops, lane, emit);
     let threads = helpful(threads, len);
+    share(threads, lane.cut(threads).into_iter(), |lanes| {
+        let mut desk = Desk::new(sources);
+        lanes.for_each(|lane| desk.run(ops, lane, emit));
+    });
+}
+
+/// Does all tasks: this thread and up to `threads - 1` more take one after the other.
+///
+/// A system that grants fewer threads, or none, makes it slower and nothing else: noise that is missing in some coordinates
+/// would be worse.
+pub(super) fn share<T>(
+    threads: usize,
+    tasks: impl Iterator<Item = T> + Send,
+    work: impl Fn(&mut dyn Iterator<Item = T>) + Sync,
+) {
+    let queue = Mutex::new(tasks);
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || work(&mut std::iter::from_fn(next));
     if threads == 1 {
-        return work(lane);
+        return work();
     }
     std::thread::scope(|scope| {
-        let work = &work;
-        let mut lanes = lane.cut(threads).into_iter();
-        let own = lanes.next();
-        lanes.for_each(|lane| _ = scope.spawn(move || work(lane)));
-        own.into_iter().for_each(work);
+        for _ in 1..threads {
+            if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                break;
+            }
+        }
+        work();
     });
 }
 
@@ -168,6 +187,13 @@ impl<'a, F: Real> Desk<'a, F> {
                 let drawn = &mut self.drawn[..len];
                 F::draw(self.sources.normals, name(*node), first, drawn);
                 F::add_scaled(path, acc, F::of(*scale), drawn);
+            }
+            Op::DrawThrough { steps, scale } => {
+                let (drawn, scale) = (&mut self.drawn[..len], F::of(*scale));
+                for index in 0..*steps {
+                    F::draw(self.sources.normals, name(Node { level: 0, index }), first, drawn);
+                    F::add_scaled(path, acc, scale, drawn);
+                }
             }
             Op::Scale(factor) => F::scale(path, acc, F::of(*factor)),
             Op::Store(slot) => buffers[*slot][place].copy_from_slice(acc),

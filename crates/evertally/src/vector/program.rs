@@ -38,6 +38,13 @@ pub(super) enum Op {
         /// Its weight, with the σ of the noise.
         scale: f64,
     },
+    /// `acc += scale · z(node)` for the node of one step after the other, of mechanisms without levels
+    DrawThrough {
+        /// How many steps.
+        steps: u64,
+        /// The weight of all of them, with the σ of the noise.
+        scale: f64,
+    },
     /// `acc *= factor`
     Scale(f64),
     /// `buffer = acc`
@@ -74,6 +81,7 @@ impl Op {
             Self::Clear
             | Self::Row(_)
             | Self::Draw { .. }
+            | Self::DrawThrough { .. }
             | Self::Scale(_)
             | Self::Save(_)
             | Self::Restore(_)

@@ -36,10 +36,11 @@ pub(super) use filter::Filter;
 pub(super) use response::Response;
 
 use super::Memory;
+use super::execute::share;
 use crate::{Error, Result};
 use evertally_kernels::{Path, Real};
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tile::{Scratch, Tile};
 
 /// Draws innovations: fills a slice with those of one node, the number of its step counted from 0, for the coordinates from one
@@ -124,17 +125,9 @@ impl<F: Real> Blocks<F> {
         let (filter, path) = (&self.filter, self.path);
         let threads = threads.clamp(1, self.tiles.len());
         self.held = None; // should a drawing panic
-        let queue = Mutex::new(self.tiles.iter_mut());
-        let next = || queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next();
-        let work = || {
+        share(threads, self.tiles.iter_mut(), |tiles| {
             let mut scratch = Scratch::new(filter, (blocks.end - blocks.start) as usize);
-            while let Some(tile) = next() {
-                tile.compute(filter, blocks.clone(), draw, path, &mut scratch);
-            }
-        };
-        std::thread::scope(|scope| {
-            (1..threads).for_each(|_| _ = scope.spawn(work));
-            work();
+            tiles.for_each(|tile| tile.compute(filter, blocks.clone(), draw, path, &mut scratch));
         });
         self.held = Some(pass);
     }

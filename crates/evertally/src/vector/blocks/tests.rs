@@ -97,6 +97,29 @@ fn long_noise_is_that_of_the_definition() {
     assert!(single < 3e-7 && double < 1e-14, "{single:e} {double:e}");
 }
 
+/// What increments lose does not add up to more than a random walk: their sums are small because they cancel.
+#[test]
+fn sums_of_increments_keep_their_digits() {
+    const STEPS: u64 = 1 << 14;
+    let responses = responses(STEPS);
+    for response in [&responses[1], &responses[3]] {
+        let (mut wrong, mut norm) = (0.0, 0.0);
+        let single = all(&filter::<f32>(response), 64..96, 1 << 12, Path::best(), 1);
+        let double = all(&filter::<f64>(response), 64..96, 1 << 12, Path::best(), 1);
+        let (mut sums, mut exact) = ([0.0; 32], [0.0; 32]);
+        for (single, double) in single.as_chunks::<32>().0.iter().zip(double.as_chunks::<32>().0) {
+            for c in 0..32 {
+                sums[c] += f64::from(single[c]);
+                exact[c] += double[c];
+                wrong += (sums[c] - exact[c]).powi(2);
+                norm += exact[c].powi(2);
+            }
+        }
+        let error = (wrong / norm).sqrt();
+        assert!(error < 1e-5, "{error:e}");
+    }
+}
+
 /// The bytes of numbers.
 fn bytes<F: Real>(numbers: &[F]) -> Vec<u8> {
     let mut bytes = vec![];

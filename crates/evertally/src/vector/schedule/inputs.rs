@@ -11,15 +11,15 @@ impl Inputs {
         self.0.sums() && self.0.keeps()
     }
 
-    fn draw_through(&self, step: u64, ops: &mut Vec<Op>) {
-        ops.extend((1..=step).map(|step| self.0.innovation(step, 1.0)));
+    fn draw_through(&self, step: u64) -> Op {
+        Op::DrawThrough { steps: step, scale: self.0.sigma }
     }
 }
 
 impl Schedule for Inputs {
     fn program(&mut self, step: u64, ops: &mut Vec<Op>) {
         if self.0.sums() && !self.0.keeps() {
-            return self.draw_through(step, ops);
+            return ops.push(self.draw_through(step));
         }
         if self.has_sum() && step > 1 {
             ops.push(Op::Load(0));
@@ -30,8 +30,7 @@ impl Schedule for Inputs {
 
     fn rebuild(&mut self, step: u64, given: bool, ops: &mut Vec<Op>) -> bool {
         if self.has_sum() && !given {
-            self.draw_through(step, ops);
-            ops.push(Op::Store(0));
+            ops.extend([self.draw_through(step), Op::Store(0)]);
         }
         true
     }

@@ -79,8 +79,6 @@ fn numbers_are_those_of_the_dense_twin() {
     }
 }
 
-/// In 32 bits the numbers are near those in 64 where the normal variables are the same; they need not be, so only the sums'
-/// own rounding is looked at: that of a long stream of 32-bit increments against the same in 64.
 #[test]
 fn workers_get_their_slices_of_the_whole() {
     for mechanism in mechanisms(21) {

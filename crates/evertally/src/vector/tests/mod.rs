@@ -1,4 +1,5 @@
 mod bytes;
+mod precision;
 mod rows;
 mod states;
 mod symbolic;

@@ -52,6 +52,9 @@ impl Machine {
                 Op::Load(slot) => acc = self.buffers[*slot].clone().expect("a buffer is written before it is read"),
                 Op::Add { slot, weight } => add(&mut acc, *weight, self.buffers[*slot].as_ref().expect("written")),
                 Op::Draw { node, scale } => *acc.entry(*node).or_insert(0.0) += scale,
+                Op::DrawThrough { steps, scale } => {
+                    (0..*steps).for_each(|index| *acc.entry(Node { level: 0, index }).or_insert(0.0) += scale);
+                }
                 Op::Scale(factor) => acc = scaled(&acc, *factor),
                 Op::Store(slot) => self.buffers[*slot] = Some(acc.clone()),
                 Op::Accumulate(slot) => {
@@ -204,10 +207,12 @@ fn nodes_keep_their_names() {
             for step in 1..=mechanism.horizon() {
                 ops.clear();
                 schedule.program(step, &mut ops);
-                let nodes = ops.iter().filter_map(|op| match op {
-                    Op::Draw { node, .. } => Some(*node),
-                    Op::Row(step) => Some(Node { level: 0, index: *step }),
-                    _ => None,
+                let of_steps = |steps: std::ops::Range<u64>| steps.map(|index| Node { level: 0, index }).collect();
+                let nodes = ops.iter().flat_map(|op| match op {
+                    Op::Draw { node, .. } => vec![*node],
+                    Op::Row(step) => of_steps(*step..step + 1),
+                    Op::DrawThrough { steps, .. } => of_steps(0..*steps),
+                    _ => vec![],
                 });
                 for node in nodes {
                     let again = drawn.insert(node, 1.0).is_some();
