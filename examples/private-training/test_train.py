@@ -1,5 +1,7 @@
 """Run: pytest examples/private-training (needs evertally installed)"""
 
+import csv
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,18 @@ def test_clipped_sum_is_the_sum_of_clipped_gradients():
 
 def test_it_learns_without_noise():
     assert train.train(train.split(0), train.SETTINGS[1], None) > 0.85
+
+
+def test_the_committed_figures_are_those_of_this_noise():
+    with open(train.HERE / "accuracy.csv", newline="") as file:
+        rows = {(row["setting"], row["mechanism"], row["epsilon"]): row for row in csv.DictReader(file)}
+    setting = train.SETTINGS[2]
+    for mechanism in train.MECHANISMS:
+        row = rows[setting.name, mechanism, "0.5"]
+        found, error = train.accuracies(setting, mechanism, 0.5, int(row["seeds"]))
+        assert round(error, 3) == float(row["max_std_error"])
+        # Two pictures of 357: other processors add in another order.
+        assert abs(np.median(found) - float(row["median"])) < 0.006
 
 
 def test_more_budget_never_means_more_noise():

@@ -10,6 +10,7 @@ use crate::units::multiple;
 use evertally::noise::StreamName;
 use evertally::plan::Intervals;
 use evertally::stream::{Release as Released, RunningSum};
+use evertally::{Error, ErrorKind};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
@@ -152,8 +153,10 @@ impl Counter {
     /// Adds the totals of many steps and returns their releases as a structured array with the fields ``step`` (uint64),
     /// ``value``, ``std_error``, ``lower`` and ``upper`` (float64), one row a step.
     ///
-    /// ``totals`` has one dimension; integers and doubles are in units of the data. Works without the GIL. Steps before a
-    /// total that is refused, or before Ctrl-C, are closed all the same: see :attr:`step`, and :attr:`last`.
+    /// ``totals`` has one dimension; integers and doubles are in units of the data. Works without the GIL. More totals than
+    /// steps are left raise :class:`HorizonExhausted`, and the counter is as it was. Steps before a total that is refused, or
+    /// before Ctrl-C, are closed all the same: see :attr:`step`, and :attr:`last`. Their releases can be had once more from a
+    /// state that was saved before, with the same totals.
     ///
     /// >>> import evertally as et, numpy as np
     /// >>> visits = et.Counter(et.plan(365, epsilon=1.0), et.SecretKey.generate(), "visits")
@@ -164,6 +167,7 @@ impl Counter {
         let mut state = self.lock(py);
         let state = &mut *state;
         let totals = multiples(totals, state.stream.plan().request().grid)?;
+        check_room(&state.stream, totals.len())?;
         let mut releases = Vec::with_capacity(totals.len());
         in_chunks(py, &totals, |total| state.add(*total).map(|release| releases.push(release)))?;
         let figures = |of: fn(&Release) -> f64| column(py, releases.iter().map(of).collect::<Vec<f64>>());
@@ -225,6 +229,19 @@ impl Counter {
     fn __reduce__(&self) -> PyResult<()> {
         Err(not_pickled("Counter"))
     }
+}
+
+/// Refuses more totals than there are open steps, before the first of them is closed.
+fn check_room(stream: &RunningSum, totals: usize) -> PyResult<()> {
+    let horizon = stream.plan().horizon();
+    let left = horizon - stream.step();
+    if totals as u64 <= left {
+        return Ok(());
+    }
+    let problem = format!(
+        "of the horizon of {horizon} steps {left} are left, for {totals} totals; a longer stream needs a new plan"
+    );
+    Err(Error::new(ErrorKind::HorizonExhausted, problem)).or_raise()
 }
 
 /// The step so many steps after another.

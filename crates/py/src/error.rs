@@ -71,10 +71,20 @@ fn exception(class: &str, message: String) -> PyErr {
     })
 }
 
+/// What the program says, and what that is in Python.
+const WORDS: [(&str, &str); 6] = [
+    ("--stream name", "name"),
+    ("--groups, --groups-file and --rest", "--groups and --rest"),
+    ("--groups or --groups-file", "--groups"),
+    ("put names that hold a comma into a --groups-file", "give a list of names"),
+    ("--bounds LOW,HIGH", "--bounds=(low, high)"),
+    ("`evertally key new ", "`SecretKey.generate().save(path)` or `evertally key new "),
+];
+
 /// A message of the program with its flags as keyword arguments: `--group-by` is `group`, `--outside skip` is
 /// `outside="skip"`.
 fn in_python(message: &str) -> String {
-    let message = message.replace("--stream name", "name");
+    let message = WORDS.iter().fold(message.to_owned(), |text, (program, python)| text.replace(program, python));
     let mut parts = message.split("--");
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -88,7 +98,6 @@ fn in_python(message: &str) -> String {
         text.push_str(&match flag {
             "group-by" => "group".to_owned(),
             "stream" => "name".to_owned(),
-            "groups-file" => "groups as tuples".to_owned(),
             _ => flag.replace('-', "_"),
         });
         let word = ["skip", "clamp", "refuse"]

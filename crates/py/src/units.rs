@@ -2,6 +2,7 @@
 
 use crate::error::invalid;
 use evertally::decimal::{DecimalError, Grid, Rounding, parse_scaled, scale_float, scale_integer};
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::PyFloat;
 
@@ -11,7 +12,10 @@ pub(crate) fn multiple(number: &Bound<'_, PyAny>, grid: Grid) -> PyResult<i64> {
     let scaled = if number.is_instance_of::<PyFloat>() {
         float_multiple(number.extract()?, grid)
     } else if number.hasattr("__index__")? {
-        scale_integer(number.extract()?, grid)
+        match number.extract::<i64>() {
+            Err(error) if error.is_instance_of::<PyOverflowError>(number.py()) => Err(DecimalError::Overflow),
+            whole => scale_integer(whole?, grid),
+        }
     } else {
         parse_scaled(number.str()?.to_str()?, grid)
     };

@@ -87,6 +87,21 @@ def test_the_horizon_ends(key: et.SecretKey) -> None:
         counter(key, 3).skip(4)
 
 
+def test_too_many_totals_close_no_step(key: et.SecretKey) -> None:
+    visits = counter(key, 3)
+    visits.add(1)
+    with pytest.raises(et.HorizonExhausted, match="3 steps 2 are left, for 3 totals"):
+        visits.release_many([1, 2, 3])
+    assert visits.step == 1 and visits.release_many([1, 2])["step"].tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("huge", [2**63, -(2**70)])
+def test_whole_numbers_beyond_64_bits_are_refused_in_words(key: et.SecretKey, huge: int) -> None:
+    for add in (lambda: counter(key).add(huge), lambda: counter(key).release_many([huge])):
+        with pytest.raises(et.InvalidError, match="too large"):
+            add()
+
+
 @pytest.mark.parametrize("bad", [-1, float("nan"), float("inf"), "many", None, 2**63, [1]])
 def test_impossible_totals_are_refused(key: et.SecretKey, bad: object) -> None:
     visits = counter(key)

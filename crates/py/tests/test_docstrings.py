@@ -39,7 +39,8 @@ def test_examples_run(name: str) -> None:
     assert text, f"{name} has no docstring"
     test = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
     report: list[str] = []
-    doctest.DocTestRunner(optionflags=FLAGS).run(test, out=report.append)
+    # Not `verbose=None`, which reads pytest's own -v.
+    doctest.DocTestRunner(verbose=False, optionflags=FLAGS).run(test, out=report.append)
     assert not report, "".join(report)
 
 

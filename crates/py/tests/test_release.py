@@ -209,14 +209,15 @@ def test_the_ledger_refuses_other_data_under_one_name(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"time": "when"}, "no column `when`"),
-        ({"value": "x"}, "needs bounds"),
+        ({"value": "x"}, r"needs bounds=\(low, high\)"),
         ({"bounds": (0, 1)}, "needs value"),
         ({"value": "x", "bounds": (0, 1, 2)}, "two numbers"),
         ({"value": "x", "bounds": (0, 1), "out_of_bounds": "refuse"}, 'row 3.*out_of_bounds="clamp"|clamp'),
         ({"group": "x"}, "no group is declared"),
         ({"group": "x", "groups": ["0"]}, "row 2, column `x`: `1` is not a declared group"),
         ({"group": "x", "groups": "0"}, "list of names"),
-        ({"groups": ["0"]}, "need group"),
+        ({"groups": ["0"]}, "groups and rest need group"),
+        ({"group": "x", "groups": ["1"]}, "declare it with groups, or give rest a name"),
         ({"group": "time", "groups": ["a"]}, "name of a column of the release"),
         ({"group": ["x", "y"], "groups": [("a",)]}, "has 1 names"),
         ({"person": "x"}, "max_events"),
@@ -250,8 +251,22 @@ def test_bad_rows_name_row_and_column(key: et.SecretKey) -> None:
         et.release(pa.table({"time": [[1, 2]]}), key=key, **SIMPLE)
     with pytest.raises(TypeError, match="__arrow_c_stream__"):
         et.release([1, 2, 3], key=key, **SIMPLE)  # type: ignore[type-var]
+    with pytest.raises(TypeError, match="every is a text"):
+        et.release(simple(), key=key, **(SIMPLE | {"every": dt.timedelta(days=1)}))
+    for series in (pd.Series(["2024-01-01"], name="time"), pl.Series("time", ["2024-01-01"])):
+        with pytest.raises(TypeError, match="to_frame"):
+            et.release(series, key=key, **SIMPLE)  # type: ignore[type-var]
     with pytest.raises(TypeError, match="collect"):
         et.release(pl.LazyFrame({"time": ["2024-01-01"]}), key=key, **SIMPLE)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_missing_column_is_told_with_those_there_are(key: et.SecretKey, kind: Any) -> None:
+    events = kind({"when": ["2024-01-01"], "origin": ["JFK"]})
+    with pytest.raises(et.TableError, match=r"no column `wen` \(did you mean `when`\?\); it has `when`, `origin`"):
+        et.release(events, key=key, **(SIMPLE | {"time": "wen"}))
+    with pytest.raises(et.TableError, match=r"no column `orgin` \(did you mean `origin`\?\)"):
+        et.release(events, key=key, **(SIMPLE | {"time": "when", "group": "orgin", "groups": ["JFK"]}))
 
 
 def test_the_plan_of_a_release_is_known_before() -> None:

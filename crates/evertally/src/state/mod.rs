@@ -237,7 +237,9 @@ impl StateId {
             return foreign("another key, or is damaged".to_owned());
         }
         if body.layout != self.layout {
-            return foreign("a stream with other groups, or a vector of another kind".to_owned());
+            return foreign(
+                "a stream with other groups, or a vector with other coordinates or numbers of another type".to_owned(),
+            );
         }
         Ok(())
     }

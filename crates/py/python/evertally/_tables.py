@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import difflib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar, Union, cast
 
-from ._errors import InvalidError
+from ._errors import InvalidError, TableError
 from ._evertally import ArrowTable, Budget, Plan, SecretKey, _plan_table, _release_table
 
 
@@ -165,6 +166,8 @@ def _flags(options: Mapping[str, Any]) -> str:
     for moment in ("start", "end", "through"):
         if moment in flags:
             flags[moment] = _time_text(flags[moment])
+    if not isinstance(flags["every"], str):
+        raise TypeError(f'every is a text such as "15m", "1d" or "1mo", not {flags["every"]!r}')
     if "group" in flags:
         flags["group-by"] = _names(flags.pop("group"))
     if "groups" in flags:
@@ -227,21 +230,35 @@ def _package(table: object) -> str:
 
 
 def _narrowed(table: Any, wanted: list[str]) -> Any:
-    """Only the wanted columns, where the table knows how; a missing one is left to the reader, who says so well."""
+    """Only the wanted columns, where the table knows how; elsewhere a missing one is left to the reader."""
     package, kind = _package(table), type(table).__name__
     names = list(dict.fromkeys(wanted))
+    if package in ("pandas", "polars") and kind == "Series":
+        raise TypeError("a Series is one column and no table; release(series.to_frame(), ...)")
     if package == "pandas" and kind == "DataFrame":
         index = [name for name in table.index.names if name in names and name not in table.columns]
         if index:
             table = table.reset_index(index)
+        _check_columns(names, list(table.columns))
         return table[[column for column in table.columns if column in names]].reset_index(drop=True)
     if package == "polars" and kind == "DataFrame":
-        return table.select([name for name in names if name in table.columns])
+        _check_columns(names, table.columns)
+        return table.select(names)
     if package == "polars" and kind == "LazyFrame":
         raise TypeError("a polars LazyFrame has no rows yet; release(frame.collect(), ...)")
     if package == "pyarrow" and kind == "Table" and all(table.column_names.count(name) == 1 for name in names):
         return table.select(names)
     return table
+
+
+def _check_columns(wanted: list[str], present: list[Any]) -> None:
+    """Refuses a table without a wanted column while all of its columns can still be told."""
+    for name in wanted:
+        if name not in present:
+            texts = [str(column) for column in present]
+            near = "".join(f" (did you mean `{text}`?)" for text in difflib.get_close_matches(name, texts, 1))
+            listed = ", ".join(f"`{text}`" for text in texts[:30]) + (" and more" if len(texts) > 30 else "")
+            raise TableError(f"the table: there is no column `{name}`{near}; it has {listed or 'no columns'}")
 
 
 def _like(table: Any, released: ArrowTable) -> Any:

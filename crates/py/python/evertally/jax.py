@@ -26,6 +26,9 @@ stream:
   depends on all steps before: there those in between are made and left, and an earlier step is reached from the
   beginning again. Start a resumed process with `checkpoint=`, and it begins there.
 
+**One transformation is for one run.** A training that begins again with `init` meets the noise that it met before. With other
+data, another order or another learning rate it is another run, and needs a transformation with a name of its own.
+
 **Under `vmap`** models of a batch would share one noise, whose difference shows the exact difference of their data.
 That is refused: give each model a transformation with a name of its own. Differentiating through the noise is
 refused by JAX.

@@ -121,8 +121,14 @@ class DPFTRL:
         plan's norm. For an empty batch give zeros: the step must be taken, with its noise.
         """
         self._refuse_other_gradients()
-        self._gather(self._sum_of_samples() if clipped_sum is None else list(clipped_sum))
-        self.noise.add_next(self._gradient.numpy())
+        sums = self._sum_of_samples() if clipped_sum is None else list(clipped_sum)
+        try:
+            self._gather(sums)
+            self.noise.add_next(self._gradient.numpy())
+        except BaseException:
+            # Gradients of the step before may be views of this vector: they must not show a sum without its noise.
+            self._gradient.zero_()
+            raise
         self._gradient.div_(self.expected_batch_size)
         self._hand_out()
         self.optimizer.step()

@@ -155,6 +155,19 @@ def test_resumed_run_continues_bit_for_bit(noise_type, plan):
     assert second.noise.step == 8
 
 
+def test_a_refused_step_shows_no_sum_without_its_noise(noise_type, plan):
+    network = model()
+    private = wrapped(network, replace(plan, horizon=1))
+    set_samples(network, 1)
+    private.step()
+    before = weights(network)
+    set_samples(network, 2)
+    with pytest.raises(ValueError, match="horizon"):
+        private.step()
+    assert all((parameter.grad == 0).all() for parameter in network.parameters())
+    assert (weights(network) == before).all()
+
+
 def test_state_of_another_model_is_refused(noise_type, plan):
     state = wrapped(model(), plan).state_dict()
     private = wrapped(torch.nn.Linear(39, 1), plan)
