@@ -51,7 +51,7 @@ def lines(panel, rows: list[dict]) -> None:
     panel.set_xscale("log", base=2)
     panel.set_yscale("log")
     panel.set_xticks(horizons, [f"{horizon:,}" for horizon in horizons])
-    panel.set_ylim(top=4 * max(row["ns"] for row in rows))
+    panel.set_ylim(top=20 * max(row["ns"] for row in rows))
     panel.set_xlabel("horizon")
     panel.set_ylabel("ns a coordinate and step")
     panel.legend(fontsize=7.5, loc="upper left", ncols=2, frameon=False)
