@@ -273,7 +273,7 @@ fn values(args: &StreamArgs) -> Result<Values> {
 
 /// Sums of values between two bounds, as decimal texts.
 pub fn declared_values(bounds: &[String], grid: Grid) -> Result<Values> {
-    let [lower, upper] = &bounds[..] else {
+    let [lower, upper] = bounds else {
         return Err(usage(format!("--bounds needs two numbers, LOW,HIGH, and got {}", bounds.len())));
     };
     let multiple = |text: &String| {

@@ -117,6 +117,8 @@ fn damaged_and_foreign_checkpoints_are_refused() {
         };
         assert!(with(&key(), "weights", 5..22).is_ok());
         assert!(with(&key(), "weights", 5..23).unwrap_err().is_state());
+        // As many coordinates in another place: vectors of noise would be taken for theirs.
+        assert!(with(&key(), "weights", 6..23).unwrap_err().is_state());
         assert!(with(&key(), "weight", 5..22).unwrap_err().is_state());
         assert!(with(&SecretKey::insecure_from_test_seed(TestSeed(12)), "weights", 5..22).unwrap_err().is_state());
     }
