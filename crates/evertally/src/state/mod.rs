@@ -238,7 +238,9 @@ impl StateId {
         }
         if body.layout != self.layout {
             return foreign(
-                "a stream with other groups, or a vector with other coordinates or numbers of another type".to_owned(),
+                "a stream with other groups, or a vector of another kind: other coordinates, another way of sampling, or \
+                 numbers of another type"
+                    .to_owned(),
             );
         }
         Ok(())
