@@ -46,7 +46,7 @@ use segments::WEIGHT_BITS;
 use std::sync::Arc;
 
 /// Most buffers a BLT may have.
-pub(super) const MAX_BUFFERS: usize = 8;
+pub(crate) const MAX_BUFFERS: usize = 8;
 /// Longest horizon.
 const MAX_HORIZON: u64 = 1 << 40;
 /// `best` takes another buffer if that lowers the figure by so much.

@@ -36,6 +36,7 @@ mod truncation;
 mod walk;
 mod wide;
 
+pub(crate) use blt::MAX_BUFFERS;
 pub use blt::{Blt, BufferChoice, Buffers, LazyBlt};
 pub use consistent::{ConsistentTree, Levels};
 pub use dense::{DensePair, Matrix};

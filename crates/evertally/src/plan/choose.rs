@@ -79,25 +79,41 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
         (None, Budget::Pure(_)) => vec![NoiseKind::Laplace],
         (None, _) => vec![NoiseKind::Gaussian, NoiseKind::Laplace],
     };
-    let (mut found, mut refusal) = (Vec::new(), None);
-    for kind in kinds {
+    let attempts = kinds.into_iter().flat_map(|kind| {
         let shape = kind.shape().exact().by_mean(request.objective == Objective::Mean).with_spread(sensitivity.spread);
-        for built in built(request, kind, &shape) {
-            match built.and_then(|m| candidate(request, sensitivity, kind, m)) {
-                Ok(candidate) => found.push(candidate),
-                // A family may not reach the horizon, the law or the noise scale; that matters if nothing else does.
-                Err(error) => {
-                    refusal.get_or_insert(error);
-                }
+        let of = move |m| candidate(request, sensitivity, kind, m);
+        built(request, kind, &shape).into_iter().map(move |built| built.and_then(of))
+    });
+    ranked(attempts, request.objective, |candidate| (candidate.max_std, candidate.mean_std))
+}
+
+/// What was found, least error first, by largest and mean error. A family may not reach the horizon, the law or the noise scale;
+/// that matters if nothing else does.
+pub(crate) fn ranked<C>(
+    attempts: impl Iterator<Item = Result<C>>,
+    objective: Objective,
+    errors: impl Fn(&C) -> (f64, f64),
+) -> Result<Vec<C>> {
+    let (mut found, mut refusal) = (Vec::new(), None);
+    for attempt in attempts {
+        match attempt {
+            Ok(candidate) => found.push(candidate),
+            Err(error) => {
+                refusal.get_or_insert(error);
             }
         }
     }
     if found.is_empty() {
         return Err(refusal.expect("a search that finds nothing was refused by the first it tried"));
     }
-    let error = |c: &Candidate| if request.objective == Objective::Max { c.max_std } else { c.mean_std };
-    let other = |c: &Candidate| c.max_std + c.mean_std;
-    found.sort_by(|a, b| error(a).total_cmp(&error(b)).then(other(a).total_cmp(&other(b))));
+    let order = |candidate: &C| {
+        let (max, mean) = errors(candidate);
+        (if objective == Objective::Max { max } else { mean }, max + mean)
+    };
+    found.sort_by(|a, b| {
+        let ((a, a_both), (b, b_both)) = (order(a), order(b));
+        a.total_cmp(&b).then(a_both.total_cmp(&b_both))
+    });
     Ok(found)
 }
 

@@ -14,6 +14,7 @@ mod neighbours;
 mod prepared;
 mod rational;
 
+pub(crate) use choose::ranked;
 pub use choose::{Candidate, NoiseKind, Objective};
 pub use guarantee::Guarantee;
 pub use lower_bound::gaussian_lower_bound;

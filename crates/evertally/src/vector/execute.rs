@@ -6,6 +6,7 @@
 use super::blocks::Blocks;
 use super::buffer::Buffer;
 use super::program::{Op, REGISTERS};
+use crate::mechanism::MAX_BUFFERS;
 use crate::noise::Node;
 use evertally_kernels::{BlockName, Normals, Path, Real};
 use smallvec::SmallVec;
@@ -15,8 +16,6 @@ use std::sync::{Mutex, PoisonError};
 pub(super) const PIECE: usize = 1024;
 /// A thread is worth its start for so many coordinates.
 const WORTH_A_THREAD: usize = 1 << 17;
-/// Most buffers of a BLT.
-const MOST_BUFFERS: usize = 8;
 
 /// What becomes of the accumulator in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,11 +202,10 @@ impl<'a, F: Real> Desk<'a, F> {
             Op::Restore(register) => acc.copy_from_slice(&self.registers[*register][..len]),
             Op::Subtract(register) => F::subtract(path, acc, &self.registers[*register][..len]),
             Op::UndoBuffers { steps, factor } => {
-                let rounded =
-                    |values: &[f64]| values.iter().map(|v| F::of(*v)).collect::<SmallVec<[F; MOST_BUFFERS]>>();
+                let rounded = |values: &[f64]| values.iter().map(|v| F::of(*v)).collect::<SmallVec<[F; MAX_BUFFERS]>>();
                 let (gaps, echoes) = (rounded(&steps.gaps), rounded(&steps.echoes));
                 let pieces = buffers[..gaps.len()].iter_mut().map(|buffer| &mut buffer[place.clone()]);
-                let mut pieces: SmallVec<[&mut [F]; MOST_BUFFERS]> = pieces.collect();
+                let mut pieces: SmallVec<[&mut [F]; MAX_BUFFERS]> = pieces.collect();
                 F::undo_buffers(path, acc, &mut pieces, &gaps, &echoes, F::of(*factor));
             }
         }

@@ -5,7 +5,7 @@ use super::calibrate::calibrated;
 use crate::mechanism::{
     Blt, BufferChoice, DigitTree, LevelChoice, Mechanism, MechanismName, NamedShape, Smooth, Spread,
 };
-use crate::plan::Objective;
+use crate::plan::{Objective, ranked};
 use crate::{Error, Result};
 use std::sync::Arc;
 
@@ -95,23 +95,8 @@ fn streams_lightly(name: MechanismName, horizon: u64) -> bool {
 pub(super) fn candidates(request: &VectorRequest) -> Result<Vec<VectorCandidate>> {
     // Refuse senseless requests before any search hides them behind "no candidate".
     request.check()?;
-    let (mut found, mut refusal) = (Vec::new(), None);
-    for built in competitors(request)? {
-        match built.and_then(|mechanism| candidate(request, mechanism)) {
-            Ok(candidate) => found.push(candidate),
-            // A family may not reach the horizon or the scale; that matters if nothing else does.
-            Err(error) => {
-                refusal.get_or_insert(error);
-            }
-        }
-    }
-    if found.is_empty() {
-        return Err(refusal.expect("a search that finds nothing was refused by the first it tried"));
-    }
-    let error = |c: &VectorCandidate| if request.objective == Objective::Max { c.max_std } else { c.mean_std };
-    let other = |c: &VectorCandidate| c.max_std + c.mean_std;
-    found.sort_by(|a, b| error(a).total_cmp(&error(b)).then(other(a).total_cmp(&other(b))));
-    Ok(found)
+    let attempts = competitors(request)?.into_iter().map(|built| built.and_then(|m| candidate(request, m)));
+    ranked(attempts, request.objective, |candidate| (candidate.max_std, candidate.mean_std))
 }
 
 /// The mechanism that is asked for, or those that compete.
