@@ -7,7 +7,7 @@ use evertally::budget::Budget as InnerBudget;
 use evertally::decimal::Grid;
 use evertally::mechanism::MechanismName;
 use evertally::plan::{Neighbours, NoiseKind, Objective, PlanRequest, Unit, Values};
-use evertally_cli::publish::declared_values;
+use evertally_cli::stream::declared_values;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -2,7 +2,6 @@
 
 use super::{BudgetFlags, brief, kebab};
 use crate::failure::usage;
-use crate::output::Publication;
 use anyhow::{Context, Result};
 use clap::Args;
 use evertally::decimal::Grid;
@@ -10,6 +9,7 @@ use evertally::mechanism::MechanismName;
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::plan::{NoiseKind, Plan, PlanRequest, Values};
 use evertally::stream::{LazyPlan, LazyVector, RunningSum, Sampling};
+use evertally_tables::output::Publication;
 use indicatif::ProgressBar;
 use npyz::{Order, WriterBuilder};
 use serde_json::json;
