@@ -1,8 +1,8 @@
 //! Conversions between budgets, as functions (`evertally.budget`).
 
-use crate::budget::{delta as delta_of, epsilon as epsilon_of, rho as rho_of};
 use crate::error::invalid;
-use evertally::budget::conversions;
+use crate::privacy::{delta as delta_of, epsilon as epsilon_of, rho as rho_of};
+use evertally::privacy::conversions;
 use pyo3::prelude::*;
 
 /// The ρ of zCDP that ε-differential privacy implies: ε²/2.

@@ -1,17 +1,18 @@
 //! Plans.
 
 use crate::arrays::column;
-use crate::budget::Budget;
 use crate::candidate::{Candidate, HEADS, noise_word};
 use crate::curve::Curve;
 use crate::error::{OrRaise, invalid};
 use crate::guarantee::Guarantee;
 use crate::html::{self, Row};
+use crate::privacy::Budget;
 use crate::request::request;
 use crate::running::abandonable;
 use crate::steps::{check_step, steps_or_all};
 use anyhow::Context;
-use evertally::plan::{Objective, Plan as Inner, PlanRequest, Prepared, Unit};
+use evertally::plan::{Objective, Plan as Inner, PlanRequest, Prepared};
+use evertally::privacy::Unit;
 use evertally_cli::commands::brief;
 use evertally_cli::ranking::Ranking;
 use evertally_cli::searched;

@@ -1,12 +1,13 @@
 //! Keyword arguments as the request for a plan.
 
-use crate::budget::Budget;
 use crate::error::{OrRaise, invalid};
+use crate::privacy::Budget;
 use crate::units::decimal_text;
-use evertally::budget::Budget as InnerBudget;
-use evertally::decimal::Grid;
 use evertally::mechanism::MechanismName;
-use evertally::plan::{Neighbours, NoiseKind, Objective, PlanRequest, Unit, Values};
+use evertally::number::Grid;
+use evertally::plan::{NoiseKind, Objective, PlanRequest};
+use evertally::privacy::Budget as InnerBudget;
+use evertally::privacy::{Neighbours, Unit, Values};
 use evertally_cli::publish::declared_values;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

@@ -1,7 +1,7 @@
 //! The budget flags that several subcommands share.
 
 use clap::Args;
-use evertally::budget::Budget;
+use evertally::privacy::Budget;
 use serde::Deserialize;
 
 /// A privacy budget: ε, or ε and δ, or ρ.

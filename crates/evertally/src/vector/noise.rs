@@ -28,7 +28,7 @@ const MOST_COORDINATES: u64 = 1 << 56;
 /// knows the data from the release.
 ///
 /// ```
-/// use evertally::budget::{Budget, Rho};
+/// use evertally::privacy::{Budget, Rho};
 /// use evertally::noise::SecretKey;
 /// use evertally::vector::{Series, Tuning, VectorNoise, VectorRequest};
 ///
@@ -84,7 +84,7 @@ impl<F: Real> VectorNoise<F> {
     /// for the type or for memory.
     ///
     /// ```
-    /// # use evertally::{budget::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
     /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
@@ -166,7 +166,7 @@ impl<F: Real> VectorNoise<F> {
     /// If `out` has not one element for each coordinate, or the last step was given out before. Nothing changes then.
     ///
     /// ```
-    /// # use evertally::{budget::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
     /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
@@ -187,7 +187,7 @@ impl<F: Real> VectorNoise<F> {
     /// As [`next_into`](Self::next_into).
     ///
     /// ```
-    /// # use evertally::{budget::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
     /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
@@ -229,7 +229,7 @@ impl<F: Real> VectorNoise<F> {
     /// If the step is beyond the horizon, or the mechanism's noise depends on all steps before, as that of BLTs.
     ///
     /// ```
-    /// # use evertally::{budget::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
     /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
@@ -292,7 +292,7 @@ impl<F: Real> VectorNoise<F> {
     /// of noise that they keep. **As secret as the key.**
     ///
     /// ```
-    /// # use evertally::{budget::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
     /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
@@ -321,7 +321,7 @@ impl<F: Real> VectorNoise<F> {
     /// As [`new`](Self::new), or if the bytes are damaged or belong to something else.
     ///
     /// ```
-    /// # use evertally::{budget::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
     /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
