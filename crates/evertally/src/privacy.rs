@@ -18,7 +18,7 @@ pub use crossover::crossover_delta;
 pub use unit::{Neighbours, Sensitivity, Spread, Unit, Values};
 pub use values::{Delta, Epsilon, Rho};
 
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -73,11 +73,14 @@ impl Budget {
         let rho_of = |r| if allow_weak { Rho::new_even_if_weak(r) } else { Rho::new(r) };
         match (epsilon, delta, rho) {
             (Some(e), None, None) => Ok(Self::Pure(epsilon_of(e)?)),
-            (Some(_), Some(d), None) if d > Delta::WEAK && d < 1.0 && !allow_weak => Err(Error::invalid(format!(
-                "delta = {d} protects next to nothing (the limit is {}): with that probability anything may come out; \
-                 lower it, or allow a weak budget explicitly (--allow-weak-budget)",
-                Delta::WEAK
-            ))),
+            (Some(_), Some(d), None) if d > Delta::WEAK && d < 1.0 && !allow_weak => Err(Error::new(
+                ErrorKind::WeakBudget,
+                format!(
+                    "delta = {d} protects next to nothing (the limit is {}): with that probability anything may come out; \
+                 lower it, or allow a weak budget explicitly",
+                    Delta::WEAK
+                ),
+            )),
             (Some(e), Some(d), None) => Ok(Self::Approximate(epsilon_of(e)?, Delta::new(d)?)),
             (None, None, Some(r)) => Ok(Self::Zcdp(rho_of(r)?)),
             (None, None, None) => Err(Error::invalid("a privacy budget is needed: epsilon, epsilon and delta, or rho")),

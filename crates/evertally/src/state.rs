@@ -19,8 +19,6 @@
 
 use crate::noise::{KeyId, Purpose, SecretKey, StreamName, mac_key};
 use crate::plan::Plan;
-use crate::stream::Sampling;
-use crate::vector::Series;
 use crate::{Error, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -49,8 +47,8 @@ pub(crate) enum Layout {
     Vector {
         /// Number of running sums.
         coordinates: u64,
-        /// How their noise is drawn.
-        sampling: Sampling,
+        /// How their noise is drawn: the number of the way, frozen.
+        sampling: u32,
         /// Digest of the law that is drawn.
         law: [u8; 32],
     },
@@ -62,8 +60,8 @@ pub(crate) enum Layout {
         end: u64,
         /// Bits of a number.
         bits: u32,
-        /// What is given out.
-        series: Series,
+        /// What is given out: the number of the series, frozen.
+        series: u32,
     },
 }
 

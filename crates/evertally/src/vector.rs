@@ -28,6 +28,7 @@ mod plan;
 mod program;
 mod schedule;
 mod scheme;
+mod threads;
 mod tuning;
 
 #[cfg(test)]

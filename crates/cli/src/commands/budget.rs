@@ -25,7 +25,11 @@ pub struct BudgetFlags {
 impl BudgetFlags {
     /// The validated budget.
     pub fn budget(&self) -> evertally::Result<Budget> {
-        Budget::from_numbers(self.epsilon, self.delta, self.rho, self.allow_weak_budget.unwrap_or(false))
+        let budget = Budget::from_numbers(self.epsilon, self.delta, self.rho, self.allow_weak_budget.unwrap_or(false));
+        budget.map_err(|error| match error.is_weak_budget() {
+            true => evertally::Error::new(error.kind(), format!("{error} (--allow-weak-budget)")),
+            false => error,
+        })
     }
 
     /// Whether no number is given.

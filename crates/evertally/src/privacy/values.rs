@@ -1,6 +1,6 @@
 //! The validated numbers of a privacy budget.
 
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// The ε of pure or approximate differential privacy, positive and finite.
 ///
@@ -115,7 +115,10 @@ fn in_range(what: &str, value: f64, least: f64) -> Result<f64> {
 }
 
 fn too_weak(what: &str, value: f64, limit: f64) -> Error {
-    Error::invalid(format!(
-        "{what} = {value} protects next to nothing (the limit is {limit}); lower it, or allow a weak budget explicitly (--allow-weak-budget)"
-    ))
+    Error::new(
+        ErrorKind::WeakBudget,
+        format!(
+            "{what} = {value} protects next to nothing (the limit is {limit}); lower it, or allow a weak budget explicitly"
+        ),
+    )
 }

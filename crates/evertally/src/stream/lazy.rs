@@ -108,8 +108,11 @@ impl LazyVector {
     /// None at present; the result type leaves room for limits.
     pub fn new(plan: LazyPlan, key: &SecretKey, name: StreamName) -> Result<Self> {
         let cells = plan.cells(key, &name);
-        let layout =
-            Layout::Vector { coordinates: plan.coordinates(), sampling: plan.sampling(), law: plan.law_digest() };
+        let layout = Layout::Vector {
+            coordinates: plan.coordinates(),
+            sampling: plan.sampling().code(),
+            law: plan.law_digest(),
+        };
         let id = StateId::new(plan.plan(), key, name, layout);
         Ok(Self { plan, id, cells, sums: HashMap::new(), open: HashMap::new(), step: 0, reads: 0 })
     }

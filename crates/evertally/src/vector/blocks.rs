@@ -36,7 +36,7 @@ pub(super) use filter::Filter;
 pub(super) use response::Response;
 
 use super::Memory;
-use super::execute::share;
+use super::threads::share;
 use crate::{Error, Result};
 use evertally_kernels::{Path, Real};
 use std::ops::Range;

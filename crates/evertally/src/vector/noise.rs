@@ -6,6 +6,7 @@ use super::execute::{self, Emit, Sources};
 use super::program::Op;
 use super::schedule::{Schedule, schedule};
 use super::scheme::Scheme;
+use super::threads;
 use super::{Real, Tuning, VectorPlan};
 use crate::noise::{Node, Purpose, SecretKey, StreamName, subkey};
 use crate::state::{Layout, StateId, damaged};
@@ -119,7 +120,7 @@ impl<F: Real> VectorNoise<F> {
         let len = usize::try_from(end - first)
             .map_err(|_| Error::invalid(format!("{} coordinates do not fit this machine's memory", end - first)))?;
         let schedule = schedule(scheme, tuning.memory)?;
-        let layout = Layout::Noise { first, end, bits: F::BITS, series: scheme.series };
+        let layout = Layout::Noise { first, end, bits: F::BITS, series: scheme.series.code() };
         let state = StateId::of_digest(scheme.digest, key, name.clone(), layout);
         let subkey = subkey(key, name, &scheme.digest, Purpose::Vector(F::BITS as u8));
         let normals = Normals::new(scheme.cipher, &subkey, tuning.path);
@@ -282,7 +283,7 @@ impl<F: Real> VectorNoise<F> {
                 F::draw(&self.normals, execute::name(Node { level: 0, index: step }), first, out);
             };
             let steps = self.ops.iter().filter_map(|op| if let Op::Row(step) = op { Some(*step) } else { None });
-            steps.for_each(|step| rows.prepare(step, &draw, execute::asked(self.threads)));
+            steps.for_each(|step| rows.prepare(step, &draw, threads::asked(self.threads)));
         }
         let sources = Sources { normals: &self.normals, rows: self.rows.as_ref() };
         execute::run(&self.ops, &sources, self.threads, (self.first, self.len), &mut self.buffers, out);

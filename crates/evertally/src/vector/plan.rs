@@ -62,6 +62,16 @@ pub enum Series {
     Increments,
 }
 
+impl Series {
+    /// The number in saved states: frozen.
+    pub(super) fn code(self) -> u32 {
+        match self {
+            Self::RunningSums => 0,
+            Self::Increments => 1,
+        }
+    }
+}
+
 /// What a plan is asked for. Start from [`VectorRequest::new`] and change what differs.
 ///
 /// ```

@@ -34,6 +34,15 @@ pub enum Sampling {
 }
 
 impl Sampling {
+    /// The number in saved states: frozen.
+    pub(super) fn code(self) -> u32 {
+        match self {
+            Self::Keyed => 0,
+            Self::Integer => 1,
+            Self::Float => 2,
+        }
+    }
+
     /// The byte of [`Purpose::Reads`]: frozen.
     fn tag(self) -> u8 {
         match self {
