@@ -1,7 +1,7 @@
 //! Conversions between budgets, as functions (`evertally.budget`).
 
+use crate::budget::{delta as delta_of, epsilon as epsilon_of, rho as rho_of};
 use crate::error::invalid;
-use crate::privacy::{delta as delta_of, epsilon as epsilon_of, rho as rho_of};
 use evertally::privacy::conversions;
 use pyo3::prelude::*;
 

@@ -1,6 +1,6 @@
 //! What a plan promises.
 
-use crate::privacy::delta as delta_of;
+use crate::budget::delta as delta_of;
 use evertally::plan::Guarantee as Inner;
 use evertally::privacy::{Delta, Epsilon};
 use pyo3::prelude::*;

@@ -1,12 +1,12 @@
 //! Plans.
 
 use crate::arrays::column;
+use crate::budget::Budget;
 use crate::candidate::{Candidate, HEADS, noise_word};
 use crate::curve::Curve;
 use crate::error::{OrRaise, invalid};
 use crate::guarantee::Guarantee;
 use crate::html::{self, Row};
-use crate::privacy::Budget;
 use crate::request::request;
 use crate::running::abandonable;
 use crate::steps::{check_step, steps_or_all};

@@ -1,7 +1,7 @@
 //! Keyword arguments as the request for a plan.
 
+use crate::budget::Budget;
 use crate::error::{OrRaise, invalid};
-use crate::privacy::Budget;
 use crate::units::decimal_text;
 use evertally::mechanism::MechanismName;
 use evertally::number::Grid;

@@ -1,6 +1,6 @@
 //! What a plan of vectors promises.
 
-use crate::privacy::delta as delta_of;
+use crate::budget::delta as delta_of;
 use evertally::vector::VectorGuarantee as Inner;
 use pyo3::prelude::*;
 
