@@ -8,9 +8,9 @@
 use crate::error::{Cancelled, usage};
 use crate::keyfile;
 use anyhow::{Context, Result};
-use evertally::budget::Budget;
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
 use evertally::plan::Plan;
+use evertally::privacy::Budget;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};

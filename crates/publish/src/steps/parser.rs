@@ -10,7 +10,7 @@ use super::civil::{self, MICROS_PER_DAY, MICROS_PER_SECOND};
 use super::{Instant, Zone};
 use crate::error::InputError;
 use crate::event::{Event, Field, Role};
-use evertally::decimal::{DecimalError, Grid, Rounding, parse_rounded, scale_float};
+use evertally::number::{DecimalError, Grid, Rounding, parse_rounded, scale_float};
 
 /// Days whose offset from UTC is remembered.
 const CACHED_DAYS: usize = 512;
