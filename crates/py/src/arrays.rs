@@ -3,7 +3,7 @@
 use crate::error::invalid;
 use crate::units::{float_multiple, multiple, refused};
 use evertally::decimal::{Grid, scale_integer};
-use numpy::{Element, PyArray1, PyReadonlyArray1};
+use numpy::{Element, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -48,7 +48,7 @@ pub(crate) fn budget(options: &Options<'_>) -> PyResult<InnerBudget> {
 
 /// The mechanism by its name, or `None` for the best.
 pub(crate) fn mechanism(options: &Options<'_>) -> PyResult<Option<MechanismName>> {
-    options.take::<String>("mechanism")?.as_deref().map(str::parse).transpose().or_raise()
+    options.take::<String>("mechanism")?.as_deref().map(str::parse::<MechanismName>).transpose().or_raise()
 }
 
 /// Public text that becomes part of a plan.
