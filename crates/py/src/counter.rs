@@ -93,7 +93,9 @@ impl State {
         let (lower, upper) = (release.shifted(-half_width).value(), release.shifted(half_width).value());
         let (step, figures) = row.split_at_mut(size_of::<u64>());
         step.copy_from_slice(&release.step().to_ne_bytes());
-        for (place, figure) in figures.chunks_exact_mut(size_of::<f64>()).zip([release.value(), std_error, lower, upper]) {
+        for (place, figure) in
+            figures.chunks_exact_mut(size_of::<f64>()).zip([release.value(), std_error, lower, upper])
+        {
             place.copy_from_slice(&figure.to_ne_bytes());
         }
         Ok(())

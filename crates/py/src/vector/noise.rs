@@ -82,7 +82,11 @@ impl Arguments {
             name: name.parse::<StreamName>().or_raise()?,
             coordinates: range(coordinates)?,
             double: dtype.map_or(Ok(false), is_double)?,
-            tuning: Tuning { threads: usize::try_from(threads.0).unwrap_or(usize::MAX), memory: words::memory(memory)?, ..Tuning::default() },
+            tuning: Tuning {
+                threads: usize::try_from(threads.0).unwrap_or(usize::MAX),
+                memory: words::memory(memory)?,
+                ..Tuning::default()
+            },
         })
     }
 

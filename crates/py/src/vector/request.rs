@@ -6,7 +6,8 @@ use crate::request::{budget, meaning, mechanism};
 use crate::vector::words::cipher;
 use crate::whole::Whole;
 use evertally::mechanism::Participation;
-use evertally::plan::{Neighbours, Objective};
+use evertally::plan::Objective;
+use evertally::privacy::Neighbours;
 use evertally::vector::{Cipher, Series, VectorRequest};
 use pyo3::prelude::*;
 
