@@ -10,7 +10,8 @@
 //! | [`stream`] | what is known of a stream before any event |
 //! | [`event`] | one row of events, however it is held |
 //! | [`groups`] | the declared groups of a release |
-//! | [`intake`] | placing, bounding and ordering events |
+//! | [`session`] | events in, closed steps out |
+//! | [`rows`] | the rows of a released table |
 //! | [`ledger`], [`keyfile`] | what a key has published, and where it is kept |
 //! | [`report`] | what was promised, and what a reader may conclude |
 
@@ -19,10 +20,11 @@
 pub mod error;
 pub mod event;
 pub mod groups;
-pub mod intake;
 pub mod keyfile;
 pub mod ledger;
 pub mod report;
+pub mod rows;
+pub mod session;
 pub mod steps;
 pub mod stream;
 pub mod tuples;

@@ -8,11 +8,12 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, StructArray};
 use arrow_schema::{DataType, Field};
 use evertally_cli::release::{self, ReleaseArgs};
 use evertally_cli::stream::StreamArgs;
-use evertally_publish::ledger::Ledger;
+use evertally_publish::ledger::{FileStore, Ledger};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3_arrow::PyRecordBatchReader;
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -86,7 +87,8 @@ fn released(
     match &mut *home {
         Home::Memory(ledger) => release::release_table(args, table, secret, ledger, cancelled),
         Home::File(path) => {
-            let mut ledger = Ledger::open(path, secret, None, cancelled)?;
+            let waiting = &mut |key: &Path| eprintln!("waiting for another run with {} …", key.display());
+            let mut ledger = Ledger::open(FileStore::open(path, secret, None, cancelled, waiting)?, secret)?;
             release::release_table(args, table, secret, &mut ledger, cancelled)
         }
     }

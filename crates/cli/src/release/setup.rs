@@ -32,11 +32,11 @@ impl Setup {
         let calendar = calendar(&args.stream)?;
         let groups = groups(&args)?;
         let plan = plan(request(&args.stream, &calendar)?, groups.as_ref())?;
-        let integral = plan.request().grid.is_integral() && plan.fraction_bits() == 0;
         let columns = args.group_by.unwrap_or_default();
         let stream = stream(args.stream.clone(), calendar, plan, columns.clone())?;
         let mut files = Files::new(&args.stream)?;
         args.groups_file.into_iter().for_each(|path| files.has_read(path));
+        let integral = stream.is_integral();
         Ok(Self {
             stream,
             files,

@@ -2,6 +2,7 @@
 
 use super::options::StreamArgs;
 use crate::failure::usage;
+use crate::progress::ProgressOnTerminal;
 use anyhow::Result;
 use evertally::noise::StreamName;
 use evertally::number::{Grid, parse_scaled};
@@ -14,6 +15,7 @@ use evertally_publish::stream::{OutOfBounds, Refusable, Stream};
 use evertally_publish::words::quoted;
 use evertally_tables::input::ReadOptions;
 use evertally_tables::output::OutputFormat;
+use evertally_tables::progress::Progress;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -63,6 +65,11 @@ impl Files {
             plan_only,
             quiet: args.quiet == Some(true),
         })
+    }
+
+    /// Shows how far the reading is, where that is wanted.
+    pub(crate) fn progress(&self) -> Box<dyn Progress> {
+        if self.quiet { Box::new(()) } else { Box::new(ProgressOnTerminal::new()) }
     }
 
     /// A file that was read besides the inputs.

@@ -7,7 +7,8 @@ use arrow_array::builder::{Float64Builder, Int64Builder, StringBuilder, UInt64Bu
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use super::table::{Amount, ReleaseRow, TableSpec};
+use super::table::TableSpec;
+use evertally_publish::rows::{Amount, ReleaseRow};
 
 fn schema(spec: &TableSpec) -> SchemaRef {
     let value = if spec.is_integral() { DataType::Int64 } else { DataType::Float64 };

@@ -9,7 +9,8 @@ use parquet::file::properties::WriterProperties;
 
 use super::columns::TableColumns;
 use super::publication::plain_io_error;
-use super::table::{ReleaseRow, TableSpec};
+use super::table::TableSpec;
+use evertally_publish::rows::ReleaseRow;
 
 /// Rows gathered into one batch.
 const BATCH_ROWS: usize = 8 * 1024;

@@ -5,6 +5,7 @@ use std::io::Write;
 use super::OutputFormat;
 use super::parquet::ParquetTable;
 use super::text::{CsvTable, JsonTable};
+use evertally_publish::rows::ReleaseRow;
 use evertally_publish::words::quoted;
 
 /// What a table says of each row besides its group or key, in this order.
@@ -70,34 +71,6 @@ impl TableSpec {
         let [time, rest @ ..] = own_columns(self.value);
         [time].into_iter().chain(self.groups.iter().map(String::as_str)).chain(rest)
     }
-}
-
-/// A released value: its exact decimal text, and the double nearest to it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Amount<'a> {
-    /// Exact decimal text, such as `-12.50`.
-    pub text: &'a str,
-    /// The double nearest to it, for formats without decimal text.
-    pub number: f64,
-}
-
-/// One row of a release. Figures that are not finite are written as missing.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ReleaseRow<'a> {
-    /// The step's time, as the step calendar writes it.
-    pub time: &'a str,
-    /// The group, one text for each group column.
-    pub groups: &'a [&'a str],
-    /// The step, counted from 1.
-    pub step: u64,
-    /// The released value.
-    pub value: Amount<'a>,
-    /// Standard error of the value.
-    pub std_error: f64,
-    /// Lower end of the interval.
-    pub lower: f64,
-    /// Upper end of the interval.
-    pub upper: f64,
 }
 
 /// Writes rows to one of the formats, in bounded memory.

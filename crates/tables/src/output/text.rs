@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use super::publication::plain_io_error;
-use super::table::{ReleaseRow, TableSpec};
+use super::table::TableSpec;
+use evertally_publish::rows::ReleaseRow;
 
 /// A double as the shortest decimal text that names it; nothing when it is not finite.
 fn push_number(number: f64, out: &mut String) {

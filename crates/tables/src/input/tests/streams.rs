@@ -155,7 +155,8 @@ fn ten_million_rows_pass_through_one_buffer() {
     };
     let source = ManyLines { left: rows, pending: b"time,g,v\n".to_vec() };
     let before = resident_kib();
-    csv::read("many", source, &mut pass).unwrap();
+    let mut lines = csv::CsvRows::open("many", source, b',', layout.names()).unwrap();
+    while lines.batch(&mut pass).unwrap() {}
     assert_eq!(pass.rows, rows);
     assert_eq!(sum, 25 * rows as i64);
     if let (Some(before), Some(after)) = (before, resident_kib()) {

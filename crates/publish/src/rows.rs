@@ -1,14 +1,42 @@
-//! From the releases of a step to the rows of a table.
+//! The rows of a released table.
 
-use super::setup::Setup;
+use crate::groups::GroupTable;
+use crate::stream::Stream;
 use anyhow::{Context, Result};
 use evertally::plan::Intervals;
 use evertally::stream::Release;
-use evertally_tables::output::{Amount, ReleaseRow};
 use std::fmt::Write;
 
-/// Makes rows, and keeps what they have in common.
-pub(super) struct Rows {
+/// A released value: its exact decimal text, and the double nearest to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Amount<'a> {
+    /// Exact decimal text, such as `-12.50`.
+    pub text: &'a str,
+    /// The double nearest to it, for formats without decimal text.
+    pub number: f64,
+}
+
+/// One row of a release. Figures that are not finite are written as missing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReleaseRow<'a> {
+    /// The step's time, as the step calendar writes it.
+    pub time: &'a str,
+    /// The group, one text for each group column.
+    pub groups: &'a [&'a str],
+    /// The step, counted from 1.
+    pub step: u64,
+    /// The released value.
+    pub value: Amount<'a>,
+    /// Standard error of the value.
+    pub std_error: f64,
+    /// Lower end of the interval.
+    pub lower: f64,
+    /// Upper end of the interval.
+    pub upper: f64,
+}
+
+/// Makes rows of releases, and keeps what they have in common.
+pub(crate) struct Rows {
     intervals: Intervals,
     /// Group texts of every row, in the order of the releases.
     tuples: Vec<Vec<String>>,
@@ -17,29 +45,29 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn new(setup: &Setup) -> Result<Self> {
+    pub(crate) fn new(stream: &Stream, groups: Option<&GroupTable>) -> Result<Self> {
         Ok(Self {
-            intervals: setup.stream.plan.intervals(setup.stream.confidence)?,
-            tuples: setup.groups.as_ref().map_or(vec![vec![]], |table| table.tuples().to_vec()),
+            intervals: stream.plan.intervals(stream.confidence)?,
+            tuples: groups.map_or(vec![vec![]], |table| table.tuples().to_vec()),
             time: String::new(),
             value: String::new(),
         })
     }
 
     /// The texts of every group; without groups a single one without texts.
-    pub(super) fn tuples(&self) -> &[Vec<String>] {
+    pub(crate) fn tuples(&self) -> &[Vec<String>] {
         &self.tuples
     }
 
     /// Visits the rows of one closed step: the place of the group, and the row.
-    pub(super) fn of_step(
+    pub(crate) fn of_step(
         &mut self,
-        setup: &Setup,
+        stream: &Stream,
         releases: &[Release],
         mut visit: impl FnMut(usize, &ReleaseRow<'_>) -> Result<()>,
     ) -> Result<()> {
         let step = releases[0].step();
-        let (plan, calendar) = (&setup.stream.plan, &setup.stream.calendar);
+        let (plan, calendar) = (&stream.plan, &stream.calendar);
         let std_error = plan.std_error(step);
         let half_width =
             i128::try_from(self.intervals.half_width(step)).context("the interval is too wide to write")?;
