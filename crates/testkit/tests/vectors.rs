@@ -6,8 +6,8 @@
 use evertally::budget::{Budget, Rho};
 use evertally::mechanism::Participation;
 use evertally::vector::{Cipher, Real, Series, VectorPlan, VectorRequest};
-use evertally_stat_tests::LEVEL;
-use evertally_stat_tests::covariance::{Promise, vector_noise};
+use evertally_testkit::LEVEL;
+use evertally_testkit::covariance::{Promise, vector_noise};
 use nalgebra::DMatrix;
 
 const HORIZON: u64 = 24;

@@ -5,7 +5,7 @@
 use std::num::NonZeroU128;
 
 use evertally::noise::{BernoulliExp, DiscreteGaussian, DiscreteLaplace, Geometric, KeyedNoise, Ratio, uniform_below};
-use evertally_stat_tests::{LEVEL, chi_square, count, leaf, moments, noise, normal_cdf, normal_tail, poisson_tail};
+use evertally_testkit::{LEVEL, chi_square, count, leaf, moments, noise, normal_cdf, normal_tail, poisson_tail};
 
 fn ratio(text: &str) -> Ratio {
     text.parse().expect("a valid ratio")

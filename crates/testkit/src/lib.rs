@@ -9,7 +9,7 @@ pub mod covariance;
 use std::collections::BTreeMap;
 
 use evertally::noise::{KeyedNoise, Node, Purpose, SecretKey, StreamName, TestSeed};
-use statrs::distribution::{ChiSquared, ContinuousCDF};
+use statrs::distribution::{ChiSquared, ContinuousCDF, Normal};
 
 /// The significance level of one comparison.
 pub const LEVEL: f64 = 1e-9;
@@ -95,12 +95,12 @@ pub fn two_samples(first: &BTreeMap<i128, u64>, second: &BTreeMap<i128, u64>) ->
 
 /// The two-sided p-value of a standard normal statistic.
 pub fn normal_tail(z: f64) -> f64 {
-    libm::erfc(z.abs() / std::f64::consts::SQRT_2)
+    2.0 * Normal::standard().sf(z.abs())
 }
 
 /// P(N ≤ x) for the standard normal N, accurate in both tails.
 pub fn normal_cdf(x: f64) -> f64 {
-    0.5 * libm::erfc(-x / std::f64::consts::SQRT_2)
+    Normal::standard().cdf(x)
 }
 
 /// The two-sided p-value of a count of a Poisson law with this mean (or of a binomial law with small probability).

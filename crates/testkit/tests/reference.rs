@@ -4,7 +4,7 @@
 //! Level: 10⁻⁹ a comparison, 18 comparisons.
 
 use evertally::noise::{DiscreteGaussian, DiscreteLaplace, Ratio};
-use evertally_stat_tests::{LEVEL, count, leaf, noise, two_samples};
+use evertally_testkit::{LEVEL, count, leaf, noise, two_samples};
 use num_bigint::BigUint;
 
 /// SplitMix64.

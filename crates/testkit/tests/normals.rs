@@ -4,7 +4,7 @@
 //! The variables are those of [`Normals`], as `VectorNoise` uses them: names of blocks, ciphers, transforms and all.
 
 use evertally_kernels::{BlockName, Cipher, Normals, Path};
-use evertally_stat_tests::{LEVEL, chi_square, normal_cdf, normal_tail, poisson_tail};
+use evertally_testkit::{LEVEL, chi_square, normal_cdf, normal_tail, poisson_tail};
 
 /// Cells of the histogram to one standard deviation, and how far it reaches.
 const CELLS: usize = 128;

@@ -5,8 +5,8 @@ use evertally::budget::{Budget, Epsilon, Rho};
 use evertally::noise::{KeyedNoise, Purpose, SecretKey, TestSeed};
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::stream::{GroupedSums, Groups, RunningSum};
-use evertally_stat_tests::LEVEL;
-use evertally_stat_tests::covariance::{Promise, dense, releases};
+use evertally_testkit::LEVEL;
+use evertally_testkit::covariance::{Promise, dense, releases};
 use nalgebra::{DMatrix, RowDVector};
 
 fn plan(mechanism: &str, horizon: u64, kind: NoiseKind, budget: f64) -> Plan {

@@ -8,7 +8,7 @@ use evertally::mechanism::DensePair;
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::stream::RunningSum;
-use evertally_stat_tests::{LEVEL, chi_square, normal_tail};
+use evertally_testkit::{LEVEL, chi_square, normal_tail};
 
 fn plan(mechanism: &str, horizon: u64, epsilon: f64) -> Plan {
     let budget = Budget::Pure(Epsilon::new(epsilon).expect("a valid epsilon"));
