@@ -8,7 +8,6 @@ pub mod input;
 pub mod keyfile;
 pub mod ledger;
 pub mod output;
-pub mod plot;
 pub mod publish;
 pub mod ranking;
 pub mod release;

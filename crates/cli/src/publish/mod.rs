@@ -22,8 +22,8 @@ pub(crate) use terminal::{print_plan, print_summary};
 
 use crate::input::Cancelled;
 use crate::output::Publication;
-use crate::plot::png;
 use anyhow::Result;
+use evertally_plot::png;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,14 +1,14 @@
 //! Text that fits: widths, truncation, wrapping, escaping, and numbers as people write them.
 
-use super::font::advance;
+use crate::font::advance;
 
 /// Width of a text in pixels.
-pub(crate) fn width(text: &str, size: f64, bold: bool) -> f64 {
+pub fn width(text: &str, size: f64, bold: bool) -> f64 {
     text.chars().map(|c| advance(c, bold)).sum::<f64>() * size
 }
 
 /// Replaces what XML forbids or what would reorder the text around it: control characters, explicit directions.
-pub(super) fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     let bad = |c: char| {
         c.is_control()
             || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
@@ -28,7 +28,7 @@ pub(super) fn clean(text: &str) -> String {
 }
 
 /// The text, cut with an ellipsis where it would be wider than `room`.
-pub(crate) fn fit(text: &str, room: f64, size: f64, bold: bool) -> String {
+pub fn fit(text: &str, room: f64, size: f64, bold: bool) -> String {
     // No text needs more characters than this, however narrow they are: names may be megabytes long.
     let head: String = text.chars().take(2_000).collect();
     let text = clean(head.trim());
@@ -53,7 +53,7 @@ pub(crate) fn fit(text: &str, room: f64, size: f64, bold: bool) -> String {
 }
 
 /// Breaks a text into at most `lines` lines at spaces; the last one is cut if there is more.
-pub(crate) fn wrap(text: &str, room: f64, size: f64, bold: bool, lines: usize) -> Vec<String> {
+pub fn wrap(text: &str, room: f64, size: f64, bold: bool, lines: usize) -> Vec<String> {
     let head: String = text.chars().take(4_000).collect();
     let text = clean(head.trim());
     let mut out: Vec<String> = Vec::new();
@@ -73,7 +73,7 @@ pub(crate) fn wrap(text: &str, room: f64, size: f64, bold: bool, lines: usize) -
 }
 
 /// Escapes a text for XML, in an element or in a quoted attribute.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in clean(text).chars() {
         match c {
@@ -89,7 +89,7 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 /// A number with thousands separators, a true minus sign and `decimals` decimals.
-pub(crate) fn grouped(value: f64, decimals: usize) -> String {
+pub fn grouped(value: f64, decimals: usize) -> String {
     let digits = format!("{:.decimals$}", value.abs());
     let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
     let mut out = String::new();
@@ -111,7 +111,7 @@ pub(crate) fn grouped(value: f64, decimals: usize) -> String {
 
 /// A number for reading: whole when large or whole anyway, three significant digits when small, a power of ten when
 /// huge or tiny.
-pub(crate) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     let size = value.abs();
     if size >= 1e12 || (size > 0.0 && size < 1e-3) {
         let exponent = size.log10().floor();
@@ -133,7 +133,7 @@ pub(crate) fn number(value: f64) -> String {
 }
 
 /// A half-width for reading: rounded up, to whole numbers from ten on.
-pub(super) fn half_width(value: f64) -> String {
+pub(crate) fn half_width(value: f64) -> String {
     // Half of a difference of two ends is off by their last digits, which are not to become a hundredth.
     let least = value * (1.0 - 1e-12);
     let rounded = if value >= 10.0 { least.ceil() } else { (least * 100.0).ceil() / 100.0 };
@@ -142,21 +142,21 @@ pub(super) fn half_width(value: f64) -> String {
 }
 
 /// A release and its half-width. A large count keeps all its digits as long as its half-width gives them a meaning.
-pub(super) fn release(value: f64, half: f64) -> String {
+pub(crate) fn release(value: f64, half: f64) -> String {
     // No digits that the half-width makes meaningless, and none less.
     let whole = (1.0..1e6).contains(&half) && value.abs() < 1e16;
     format!("{} ± {}", if whole { grouped(value, 0) } else { number(value) }, half_width(half))
 }
 
 /// A whole number in superscript digits.
-pub(crate) fn superscript(number: i32) -> String {
+pub fn superscript(number: i32) -> String {
     const DIGITS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
     let raise = |c: char| c.to_digit(10).map_or('⁻', |digit| DIGITS[digit as usize]);
     number.to_string().chars().map(raise).collect()
 }
 
 /// A share as a percentage without needless digits: 95 %, 99.9 %.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let percent = (share * 1e6).round() / 1e4;
     format!("{percent} %")
 }

@@ -1,56 +1,46 @@
-//! What every panel is made of: a frame with scales, axes, and the drawing of one group.
+//! What every panel of a release is made of: a frame with ranges of time and value, axes, and the drawing of one group.
 
-use super::Series;
-use super::axis::{TimeLabels, TimeTick, ValueAxis, contexts, label_end};
-use super::canvas::{Anchor, Canvas, Stroke, Type, ink};
-use super::decimate;
-use super::layout::{MARGIN, WIDTH};
-use super::text::width;
+use super::Curve;
+use crate::axis::time::{TimeLabels, TimeTick, contexts, label_end};
+use crate::axis::{ValueAxis, with_air};
+use crate::canvas::Canvas;
+use crate::decimate;
+use crate::frame::{Frame, crisp};
+use crate::style::{Anchor, MARGIN, SMALL, Stroke, TextStyle, WIDTH, ink};
+use crate::text::width;
 
-/// Size of tick labels.
-pub(super) const SMALL: f64 = 11.0;
 /// Up to this many releases each gets a dot.
 const DOTS: usize = 40;
+/// The line of true counts.
+pub(super) const TRUTH: Stroke = Stroke { colour: ink::TRUTH, width: 1.25, dash: Some("5 3"), opacity: 1.0 };
 
 /// A rectangle on the sheet and the ranges of time and value that it shows.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frame {
-    pub(super) left: f64,
-    pub(super) top: f64,
-    pub(super) width: f64,
-    pub(super) height: f64,
+pub(super) struct Panel {
+    pub(super) frame: Frame,
     pub(super) times: (f64, f64),
     pub(super) values: (f64, f64),
 }
 
-impl Frame {
-    pub(super) fn right(&self) -> f64 {
-        self.left + self.width
-    }
-
-    pub(super) fn bottom(&self) -> f64 {
-        self.top + self.height
-    }
-
+impl Panel {
     pub(super) fn x(&self, at: f64) -> f64 {
-        let (low, high) = self.times;
+        let ((low, high), frame) = (self.times, self.frame);
         // A single instant stands in the middle.
-        if high > low { self.left + self.width * ((at - low) / (high - low)) } else { self.left + self.width / 2.0 }
+        if high > low { frame.left + frame.width * ((at - low) / (high - low)) } else { frame.left + frame.width / 2.0 }
     }
 
     pub(super) fn y(&self, value: f64) -> f64 {
         let (low, high) = self.values;
-        self.bottom() - self.height * ((value - low) / (high - low))
+        self.frame.bottom() - self.frame.height * ((value - low) / (high - low))
     }
 }
 
 /// From one step before the first release, where the count began, to the last; one instant if there is but one.
-pub(super) fn times(labels: &TimeLabels, shown: &[&Series]) -> (f64, f64) {
-    let (low, high) =
-        range(shown.iter().flat_map(|series| [series.points[0].at, series.points[series.points.len() - 1].at]));
-    let step = shown.iter().filter_map(|series| {
-        let first = series.points[0].at;
-        Some(first - labels.before(first, series.points.get(1)?.at))
+pub(super) fn times(labels: &TimeLabels, shown: &[&Curve]) -> (f64, f64) {
+    let (low, high) = range(shown.iter().flat_map(|curve| [curve.points[0].at, curve.last().at]));
+    let step = shown.iter().filter_map(|curve| {
+        let first = curve.points[0].at;
+        Some(first - labels.before(first, curve.points.get(1)?.at))
     });
     let step = step.filter(|step| *step > 0.0).fold(f64::INFINITY, f64::min);
     // A gap after the first release would leave half of the picture empty.
@@ -58,8 +48,8 @@ pub(super) fn times(labels: &TimeLabels, shown: &[&Series]) -> (f64, f64) {
 }
 
 /// The range of all intervals, and of the true counts if they are to be seen, with some air.
-pub(super) fn values<'a>(shown: impl IntoIterator<Item = &'a Series>, truth: bool) -> (f64, f64) {
-    let points = shown.into_iter().flat_map(|series| &series.points);
+pub(super) fn values<'a>(shown: impl IntoIterator<Item = &'a Curve>, truth: bool) -> (f64, f64) {
+    let points = shown.into_iter().flat_map(|curve| &curve.points);
     let ends = points.flat_map(|point| {
         let truth = point.truth.filter(|_| truth).unwrap_or(point.value);
         [point.lower.min(point.value).min(truth), point.upper.max(point.value).max(truth)]
@@ -72,36 +62,25 @@ pub(super) fn values<'a>(shown: impl IntoIterator<Item = &'a Series>, truth: boo
     if high < 0.0 && high > low / 2.0 {
         high = 0.0;
     }
-    pad(low, high)
-}
-
-/// A range with air on both ends that are not zero, never empty.
-pub(super) fn pad(low: f64, high: f64) -> (f64, f64) {
-    let span = high - low;
-    let least = (low.abs().max(high.abs()) * 1e-14).max(if span > 0.0 { 0.0 } else { 1.0 });
-    let air = (span * 0.05).max(least);
-    (if low == 0.0 && span > 0.0 { low } else { low - air }, if high == 0.0 && span > 0.0 { high } else { high + air })
+    with_air(low, high)
 }
 
 fn range(numbers: impl Iterator<Item = f64>) -> (f64, f64) {
     numbers.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), number| (low.min(number), high.max(number)))
 }
 
-/// Horizontal grid lines, with labels to their left unless the panel beside it has them.
-pub(super) fn value_axis(canvas: &mut Canvas, frame: &Frame, axis: &ValueAxis, labels: bool) {
-    for &tick in &axis.ticks {
-        let y = crisp(frame.y(tick));
-        let colour = if tick == 0.0 { ink::AXIS } else { ink::GRID };
-        canvas.line((frame.left, y), (frame.right(), y), Stroke::new(colour, 1.0));
-        if labels {
-            canvas.text(frame.left - 8.0, y + 4.0, &axis.label(tick), Type::new(SMALL, ink::MUTED).anchor(Anchor::End));
-        }
-    }
+/// Room that the tick labels of an axis take.
+pub(super) fn ticks_width(axis: &ValueAxis) -> f64 {
+    axis.ticks.iter().map(|&tick| width(&axis.label(tick), SMALL, false)).fold(0.0, f64::max)
 }
 
-/// The middle of a pixel, where a thin line is sharp.
-fn crisp(place: f64) -> f64 {
-    place.floor() + 0.5
+/// Horizontal grid lines, with labels to their left unless the panel beside it has them.
+pub(super) fn value_axis(canvas: &mut Canvas, panel: &Panel, axis: &ValueAxis, labels: bool) {
+    for &tick in &axis.ticks {
+        let colour = if tick == 0.0 { ink::AXIS } else { ink::GRID };
+        let label = labels.then(|| axis.label(tick));
+        panel.frame.grid_line(canvas, panel.y(tick), colour, label.as_deref());
+    }
 }
 
 /// How much of the time axis a panel gets.
@@ -133,28 +112,28 @@ pub(super) fn gutter(labels: &TimeLabels, times: (f64, f64), left: f64, least: f
 }
 
 /// Vertical grid lines, and labels below.
-pub(super) fn time_axis(canvas: &mut Canvas, frame: &Frame, labels: &TimeLabels, style: TimeAxis) {
-    let ticks = labels.ticks(frame.times.0, frame.times.1, frame.width);
+pub(super) fn time_axis(canvas: &mut Canvas, panel: &Panel, labels: &TimeLabels, style: TimeAxis) {
+    let (frame, times) = (&panel.frame, panel.times);
+    let ticks = labels.ticks(times.0, times.1, frame.width);
     for tick in &ticks {
-        let x = crisp(frame.x(tick.at));
+        let x = crisp(panel.x(tick.at));
         canvas.line((x, frame.top), (x, frame.bottom()), Stroke::new(ink::GRID, 1.0));
     }
     if style == TimeAxis::Grid {
         return;
     }
-    let base = crisp(frame.bottom());
-    canvas.line((frame.left, base), (frame.right(), base), Stroke::new(ink::AXIS, 1.0));
-    let quiet = Type::new(SMALL, ink::MUTED).anchor(Anchor::Middle);
+    frame.base_line(canvas);
+    let quiet = TextStyle::new(SMALL, ink::MUTED).anchor(Anchor::Middle);
     // A label that juts out at the end would run into the next panel's first.
-    let inside = |tick: &TimeTick| label_end(tick, frame.times, frame.width) <= frame.width;
+    let inside = |tick: &TimeTick| label_end(tick, times, frame.width) <= frame.width;
     let room = |tick: &TimeTick| style == TimeAxis::Full || ticks.len() == 1 || inside(tick);
     let labelled: Vec<TimeTick> = ticks.iter().filter(|tick| room(tick)).cloned().collect();
     for tick in &labelled {
-        let x = crisp(frame.x(tick.at));
+        let x = crisp(panel.x(tick.at));
         canvas.line((x, frame.bottom()), (x, frame.bottom() + 4.0), Stroke::new(ink::AXIS, 1.0));
         canvas.text(x, frame.bottom() + 17.0, &tick.label, quiet);
     }
-    let contexts = contexts(&labelled, |at| frame.x(at), SMALL);
+    let contexts = contexts(&labelled, |at| panel.x(at), SMALL);
     for (x, context) in &contexts {
         let most = frame.right() - width(context, SMALL, false) / 2.0;
         if style == TimeAxis::Full || *x <= most {
@@ -164,47 +143,46 @@ pub(super) fn time_axis(canvas: &mut Canvas, frame: &Frame, labels: &TimeLabels,
         }
     }
     if style == TimeAxis::Full {
-        let end = ticks.iter().map(|tick| label_end(tick, frame.times, frame.width)).fold(frame.width, f64::max);
+        let end = ticks.iter().map(|tick| label_end(tick, times, frame.width)).fold(frame.width, f64::max);
         let caption = labels.caption();
         let x = (frame.left + end + CAPTION_GAP).min(WIDTH - MARGIN - width(&caption, SMALL, false));
-        canvas.text(x, frame.bottom() + 17.0, &caption, Type::new(SMALL, ink::MUTED));
+        canvas.text(x, frame.bottom() + 17.0, &caption, TextStyle::new(SMALL, ink::MUTED));
     }
 }
 
 /// One group: its intervals as a band, its releases as a line, and, if they are to be seen, its true counts dashed.
-pub(super) fn group(canvas: &mut Canvas, frame: &Frame, series: &Series, colour: &'static str, truth: bool) {
-    let points = &series.points;
-    let band = points.iter().map(|point| (frame.x(point.at), frame.y(point.upper), frame.y(point.lower)));
-    canvas.area(&decimate::envelope(band, frame.width), colour, 0.22);
-    let line = points.iter().map(|point| (frame.x(point.at), frame.y(point.value)));
-    canvas.polyline(&decimate::line(line, frame.width), Stroke::new(colour, 1.75));
+pub(super) fn group(canvas: &mut Canvas, panel: &Panel, curve: &Curve, colour: &'static str, truth: bool) {
+    let points = &curve.points;
+    let band = points.iter().map(|point| (panel.x(point.at), panel.y(point.upper), panel.y(point.lower)));
+    canvas.area(&decimate::envelope(band, panel.frame.width), colour, 0.22);
+    let line = points.iter().map(|point| (panel.x(point.at), panel.y(point.value)));
+    canvas.polyline(&decimate::line(line, panel.frame.width), Stroke::new(colour, 1.75));
     if points.len() <= DOTS {
-        dots(canvas, frame, series, colour);
+        dots(canvas, panel, curve, colour);
     }
     if truth {
         let line: Vec<(f64, f64)> =
-            points.iter().filter_map(|point| Some((frame.x(point.at), frame.y(point.truth?)))).collect();
-        let stroke = Stroke { dash: Some("5 3"), ..Stroke::new(ink::TRUTH, 1.25) };
+            points.iter().filter_map(|point| Some((panel.x(point.at), panel.y(point.truth?)))).collect();
         if let [(x, y)] = line[..] {
-            canvas.line((x - 9.0, y), (x + 9.0, y), stroke);
+            canvas.line((x - 9.0, y), (x + 9.0, y), TRUTH);
         }
-        canvas.polyline(&decimate::line(line.into_iter(), frame.width), stroke);
+        canvas.polyline(&decimate::line(line.into_iter(), panel.frame.width), TRUTH);
     }
 }
 
 /// Single releases, and their intervals as whiskers where a band would have no width.
-fn dots(canvas: &mut Canvas, frame: &Frame, series: &Series, colour: &'static str) {
-    let alone = series.points.len() == 1;
-    for point in &series.points {
-        let x = frame.x(point.at);
+fn dots(canvas: &mut Canvas, panel: &Panel, curve: &Curve, colour: &'static str) {
+    let alone = curve.points.len() == 1;
+    for point in &curve.points {
+        let x = panel.x(point.at);
         if alone {
-            let (top, bottom) = (frame.y(point.upper), frame.y(point.lower));
+            let (top, bottom) = (panel.y(point.upper), panel.y(point.lower));
             let stroke = Stroke::new(colour, 1.75);
             canvas.line((x, top), (x, bottom), stroke);
             for y in [top, bottom] {
                 canvas.line((x - 6.0, y), (x + 6.0, y), stroke);
             }
         }
-        canvas.dot(x, frame.y(point.value), if alone { 5.0 } else { 3.0 }, colour);
+        canvas.dot(x, panel.y(point.value), if alone { 5.0 } else { 3.0 }, colour);
     }
 }

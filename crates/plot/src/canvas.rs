@@ -1,80 +1,15 @@
 //! A writer of the few SVG elements that a picture needs. Attributes only, no style sheet: the SVG can stand inside a
 //! page without touching it, and under a strict content security policy.
 
+use crate::style::{Anchor, FONTS, Look, Marker, Stroke, TextStyle, ink};
+use crate::text::escape;
 use std::fmt::Write;
 
-use super::text::escape;
-
-/// Colours: a palette told apart by colour-blind readers (Okabe and Ito) and quiet greys.
-pub(crate) mod ink {
-    /// Headlines.
-    pub(crate) const TEXT: &str = "#1b1f24";
-    /// Labels.
-    pub(crate) const MUTED: &str = "#59636e";
-    /// Axis lines.
-    pub(crate) const AXIS: &str = "#8b949e";
-    /// Grid lines.
-    pub(crate) const GRID: &str = "#e4e7eb";
-    /// The true counts.
-    pub(crate) const TRUTH: &str = "#1b1f24";
-    /// Bands that belong to every group.
-    pub(crate) const BAND: &str = "#aab4c0";
-    /// The stamp.
-    pub(crate) const ALARM: &str = "#b3001b";
-    /// One a group: the line, and a darker shade of it for text.
-    pub(crate) const GROUPS: [(&str, &str); 4] =
-        [("#0072b2", "#005a8e"), ("#d55e00", "#a84a00"), ("#009e73", "#00704f"), ("#b5649a", "#8f4678")];
-}
-
-/// Where a text stands relative to its point.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Anchor {
-    Start,
-    Middle,
-    End,
-}
-
-/// How a text looks.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Type {
-    pub(crate) size: f64,
-    pub(crate) fill: &'static str,
-    pub(crate) anchor: Anchor,
-    pub(crate) bold: bool,
-}
-
-impl Type {
-    pub(crate) fn new(size: f64, fill: &'static str) -> Self {
-        Self { size, fill, anchor: Anchor::Start, bold: false }
-    }
-
-    pub(crate) fn bold(self) -> Self {
-        Self { bold: true, ..self }
-    }
-
-    pub(crate) fn anchor(self, anchor: Anchor) -> Self {
-        Self { anchor, ..self }
-    }
-}
-
-/// How a line looks.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stroke {
-    pub(crate) colour: &'static str,
-    pub(crate) width: f64,
-    pub(crate) dash: Option<&'static str>,
-    pub(crate) opacity: f64,
-}
-
-impl Stroke {
-    pub(crate) fn new(colour: &'static str, width: f64) -> Self {
-        Self { colour, width, dash: None, opacity: 1.0 }
-    }
-}
-
 /// An SVG document under construction.
-pub(crate) struct Canvas {
+#[derive(Debug)]
+pub struct Canvas {
     out: String,
+    height: f64,
 }
 
 /// Writes into a string, which cannot fail.
@@ -86,27 +21,47 @@ macro_rules! put {
 
 impl Canvas {
     /// A white sheet of the given size. `title` and `description` are for readers who do not see it.
-    pub(crate) fn new(width: f64, height: f64, title: &str, description: &str) -> Self {
-        let mut canvas = Self { out: String::new() };
+    pub fn new(width: f64, height: f64, title: &str, description: &str) -> Self {
+        let mut canvas = Self { out: String::new(), height };
         put!(
             canvas,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
              viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"plot-title plot-description\" \
-             font-family=\"'DejaVu Sans', Verdana, sans-serif\">\n\
+             font-family=\"{FONTS}\">\n\
              <title id=\"plot-title\">{}</title>\n<desc id=\"plot-description\">{}</desc>\n",
             escape(title),
             escape(description)
         );
-        canvas.rect(0.0, 0.0, width, height, "#ffffff");
+        canvas.rect(0.0, 0.0, width, height, ink::PAPER);
         canvas
     }
 
-    pub(crate) fn finish(mut self) -> String {
+    /// No sheet, for a picture among the text of a page, be it white or dark. `label` is for readers who do not see it; it has
+    /// no name in the page, which may hold many such pictures.
+    pub fn inline(width: f64, height: f64, label: &str) -> Self {
+        let mut canvas = Self { out: String::new(), height };
+        put!(
+            canvas,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+             viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\" font-family=\"{FONTS}\">\n",
+            escape(label)
+        );
+        canvas
+    }
+
+    /// Height of the sheet.
+    pub fn height(&self) -> f64 {
+        self.height
+    }
+
+    /// The document.
+    pub fn finish(mut self) -> String {
         self.out.push_str("</svg>\n");
         self.out
     }
 
-    pub(crate) fn rect(&mut self, x: f64, y: f64, width: f64, height: f64, fill: &str) {
+    /// A filled rectangle.
+    pub fn rect(&mut self, x: f64, y: f64, width: f64, height: f64, fill: &str) {
         put!(
             self,
             "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{fill}\"/>\n",
@@ -117,18 +72,20 @@ impl Canvas {
         );
     }
 
-    pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: Stroke) {
+    /// A straight line.
+    pub fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: Stroke) {
         put!(self, "<path d=\"M{},{}L{},{}\"{}/>\n", n(from.0), n(from.1), n(to.0), n(to.1), attributes(stroke));
     }
 
-    pub(crate) fn polyline(&mut self, points: &[(f64, f64)], stroke: Stroke) {
+    /// A line through the points; nothing if there is but one.
+    pub fn polyline(&mut self, points: &[(f64, f64)], stroke: Stroke) {
         if points.len() > 1 {
             put!(self, "<path d=\"{}\"{}/>\n", path(points.iter().copied()), attributes(stroke));
         }
     }
 
     /// The area between a lower and an upper line: (x, top, bottom) from left to right.
-    pub(crate) fn area(&mut self, columns: &[(f64, f64, f64)], fill: &str, opacity: f64) {
+    pub fn area(&mut self, columns: &[(f64, f64, f64)], fill: &str, opacity: f64) {
         if columns.len() > 1 {
             let top = columns.iter().map(|&(x, top, _)| (x, top));
             let bottom = columns.iter().rev().map(|&(x, _, bottom)| (x, bottom));
@@ -137,7 +94,7 @@ impl Canvas {
     }
 
     /// A filled outline with straight sides, edged in `edge`.
-    pub(crate) fn polygon(&mut self, corners: &[(f64, f64)], fill: &str, edge: &str) {
+    pub fn polygon(&mut self, corners: &[(f64, f64)], fill: &str, edge: &str) {
         put!(
             self,
             "<path d=\"{}Z\" fill=\"{fill}\" stroke=\"{edge}\" stroke-width=\"1\" stroke-linejoin=\"round\"/>\n",
@@ -145,16 +102,19 @@ impl Canvas {
         );
     }
 
-    pub(crate) fn dot(&mut self, x: f64, y: f64, radius: f64, fill: &str) {
+    /// A point with a white edge.
+    pub fn dot(&mut self, x: f64, y: f64, radius: f64, fill: &str) {
         put!(
             self,
-            "<circle cx=\"{}\" cy=\"{}\" r=\"{radius}\" fill=\"{fill}\" stroke=\"#ffffff\" stroke-width=\"1\"/>\n",
+            "<circle cx=\"{}\" cy=\"{}\" r=\"{radius}\" fill=\"{fill}\" stroke=\"{}\" stroke-width=\"1\"/>\n",
             n(x),
-            n(y)
+            n(y),
+            ink::PAPER
         );
     }
 
-    pub(crate) fn text(&mut self, x: f64, y: f64, text: &str, style: Type) {
+    /// A line of text, `y` below its letters.
+    pub fn text(&mut self, x: f64, y: f64, text: &str, style: TextStyle) {
         let anchor = match style.anchor {
             Anchor::Start => "",
             Anchor::Middle => " text-anchor=\"middle\"",
@@ -172,8 +132,26 @@ impl Canvas {
         );
     }
 
+    /// A point of a line.
+    pub fn mark(&mut self, x: f64, y: f64, look: Look) {
+        let (fill, edge) = if look.hollow { (ink::PAPER, look.colour) } else { (look.colour, ink::PAPER) };
+        let radius = 3.6;
+        let corners =
+            |points: &[(f64, f64)]| -> Vec<(f64, f64)> { points.iter().map(|p| (x + p.0, y + p.1)).collect() };
+        let shape = match look.marker {
+            Marker::None => return,
+            // Twelve corners look round at this size, and keep one way of drawing for all shapes.
+            Marker::Circle => (0..12).map(|i| turned(x, y, radius, f64::from(i) * 30.0)).collect(),
+            Marker::Square => corners(&[(-3.2, -3.2), (3.2, -3.2), (3.2, 3.2), (-3.2, 3.2)]),
+            Marker::Diamond => corners(&[(0.0, -4.6), (4.6, 0.0), (0.0, 4.6), (-4.6, 0.0)]),
+            Marker::Up => corners(&[(0.0, -4.4), (4.2, 3.2), (-4.2, 3.2)]),
+            Marker::Down => corners(&[(0.0, 4.4), (4.2, -3.2), (-4.2, -3.2)]),
+        };
+        self.polygon(&shape, fill, edge);
+    }
+
     /// A text across the sheet, pale enough to read through, turned about its middle.
-    pub(crate) fn watermark(&mut self, x: f64, y: f64, angle: f64, size: f64, text: &str) {
+    pub fn watermark(&mut self, x: f64, y: f64, angle: f64, size: f64, text: &str) {
         put!(
             self,
             "<text transform=\"translate({} {}) rotate({angle})\" font-size=\"{size}\" font-weight=\"700\" \
@@ -184,6 +162,11 @@ impl Canvas {
             escape(text)
         );
     }
+}
+
+fn turned(x: f64, y: f64, radius: f64, degrees: f64) -> (f64, f64) {
+    let (sin, cos) = degrees.to_radians().sin_cos();
+    (x + radius * cos, y + radius * sin)
 }
 
 fn attributes(stroke: Stroke) -> String {

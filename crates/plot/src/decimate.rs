@@ -23,7 +23,7 @@ pub(crate) fn line(points: impl ExactSizeIterator<Item = (f64, f64)>, columns: f
 
 /// Intervals on the sheet as (x, top, bottom), from left to right, thinned to one a column: from the highest top to
 /// the lowest bottom in it, so that every interval lies inside what is drawn.
-pub(super) fn envelope(
+pub(crate) fn envelope(
     intervals: impl ExactSizeIterator<Item = (f64, f64, f64)>,
     columns: f64,
 ) -> Vec<(f64, f64, f64)> {

@@ -3,16 +3,16 @@
 use std::sync::OnceLock;
 
 /// DejaVu Sans, cut down to what labels need; see `assets/subset.sh`.
-pub(super) const REGULAR: &[u8] = include_bytes!("../../assets/DejaVuSans.ttf");
+pub(crate) const REGULAR: &[u8] = include_bytes!("../assets/DejaVuSans.ttf");
 /// Its bold letters. What it lacks is drawn from the regular ones.
-pub(super) const BOLD: &[u8] = include_bytes!("../../assets/DejaVuSans-Bold.ttf");
+pub(crate) const BOLD: &[u8] = include_bytes!("../assets/DejaVuSans-Bold.ttf");
 
 /// Width of a character that the fonts lack, as a share of the font size: that of Chinese characters or emoji, which
 /// whoever shows the SVG draws from fonts of their own.
 const FOREIGN: f64 = 1.05;
 
 /// Width of one character as a share of the font size.
-pub(super) fn advance(c: char, bold: bool) -> f64 {
+pub(crate) fn advance(c: char, bold: bool) -> f64 {
     if invisible(c) || matches!(c, '\u{300}'..='\u{36f}') {
         return 0.0;
     }
@@ -22,12 +22,12 @@ pub(super) fn advance(c: char, bold: bool) -> f64 {
 }
 
 /// Whether the character can be drawn.
-pub(super) fn has(c: char) -> bool {
+pub(crate) fn has(c: char) -> bool {
     widths()[0].of(c).is_some()
 }
 
 /// Joiners and variants, which say how their neighbours look.
-pub(super) fn invisible(c: char) -> bool {
+pub(crate) fn invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0000}'..='\u{e0fff}')
 }
 

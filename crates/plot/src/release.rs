@@ -9,26 +9,16 @@
 //! On a count of a hundred thousand an interval of ±40 is thinner than the line, so a slim second panel shows how wide
 //! the intervals are over time, or, beside true counts, how far the release is off.
 
-pub(crate) mod axis;
-pub(crate) mod canvas;
-mod chart;
-pub(crate) mod decimate;
-mod font;
+mod caption;
 mod grid;
-pub(crate) mod layout;
-pub(crate) mod overlay;
-mod ranking;
-mod raster;
+mod layout;
+mod overlay;
+mod panel;
 mod spread;
-#[cfg(test)]
-mod tests;
-pub(crate) mod text;
 
-use anyhow::{Result, bail};
-
-pub use axis::TimeLabels;
-pub use ranking::{Ranked, Ranking, ranking_svg};
-pub use raster::png;
+use crate::axis::TimeLabels;
+use crate::error::Error;
+use crate::text::fit;
 
 /// How many groups are drawn at most; a caller need not collect the points of more.
 pub const MAX_SHOWN: usize = 12;
@@ -37,12 +27,12 @@ pub const MAX_SHOWN: usize = 12;
 pub const STAMP: &str = "NOT PRIVATE – contains true counts";
 
 /// What such a picture says instead of its guarantee.
-const WARNING: &str = "Contains exact counts: no privacy guarantee. Do not publish.";
+pub(crate) const WARNING: &str = "Contains exact counts: no privacy guarantee. Do not publish.";
 
 /// One release of one group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// When: seconds since 1970 in UTC, or the number of the step, as [`Plot::time_labels`] says.
+    /// When: seconds since 1970 in UTC, or the number of the step, as [`ReleasePlot::time_labels`] says.
     pub at: f64,
     /// The released value.
     pub value: f64,
@@ -50,7 +40,7 @@ pub struct Point {
     pub lower: f64,
     /// Upper end of its interval.
     pub upper: f64,
-    /// The true count; drawn only if [`Plot::unsafe_truth`] is set.
+    /// The true count; drawn only if [`ReleasePlot::unsafe_truth`] is set.
     pub truth: Option<f64>,
 }
 
@@ -62,7 +52,7 @@ impl Point {
 
 /// The releases of one group, in order of time.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Series {
+pub struct Curve {
     /// The group's name, as it stands in the data; any characters are safe. Empty if there are no groups.
     pub name: String,
     /// Its releases.
@@ -71,7 +61,7 @@ pub struct Series {
 
 /// What a picture shows.
 #[derive(Clone, Debug)]
-pub struct Plot {
+pub struct ReleasePlot {
     /// Headline.
     pub title: String,
     /// Budget, privacy unit and mechanism in words, under the headline.
@@ -85,8 +75,8 @@ pub struct Plot {
     /// Confidence of the intervals, as 0.95.
     pub confidence: f64,
     /// The groups; the first [`MAX_SHOWN`] are drawn.
-    pub series: Vec<Series>,
-    /// How many groups the release has; more than `series` holds when the caller left some out.
+    pub curves: Vec<Curve>,
+    /// How many groups the release has; more than `curves` holds when the caller left some out.
     pub total_groups: usize,
     /// What one of them is called: `group`, `item`.
     pub group_word: &'static str,
@@ -94,33 +84,42 @@ pub struct Plot {
     pub unsafe_truth: bool,
 }
 
-/// Draws a plot as SVG.
-///
-/// The same plot gives the same bytes. Fails if there is nothing to draw, a number is not finite, or the points of a
-/// group are not in order of time.
-pub fn svg(plot: &Plot) -> Result<String> {
-    let shown: Vec<&Series> = plot.series.iter().take(MAX_SHOWN).filter(|series| !series.points.is_empty()).collect();
-    if shown.is_empty() {
-        bail!("nothing to plot: no group has a release");
+impl ReleasePlot {
+    /// The picture as SVG. The same plot gives the same bytes.
+    ///
+    /// # Errors
+    /// If there is nothing to draw, a number is not finite, or the points of a group are not in order of time.
+    pub fn svg(&self) -> Result<String, Error> {
+        let shown: Vec<&Curve> = self.curves.iter().take(MAX_SHOWN).filter(|curve| !curve.points.is_empty()).collect();
+        if shown.is_empty() {
+            return Err(Error::NoRelease);
+        }
+        for curve in &shown {
+            curve.check(self.unsafe_truth)?;
+        }
+        Ok(layout::draw(self, &shown))
     }
-    for series in &shown {
-        check(series, plot.unsafe_truth)?;
-    }
-    Ok(layout::draw(plot, &shown))
 }
 
-/// Numbers must be finite and times in order: everything after this relies on it.
-fn check(series: &Series, truth: bool) -> Result<()> {
-    let name = text::fit(&series.name, 400.0, 12.0, false);
-    let finite = |point: &Point| {
-        let numbers = [point.at, point.value, point.lower, point.upper, point.truth.filter(|_| truth).unwrap_or(0.0)];
-        numbers.iter().all(|number| number.abs() < 1e300)
-    };
-    if !series.points.iter().all(finite) {
-        bail!("cannot plot group {name:?}: a time, value or bound is not a finite number");
+impl Curve {
+    /// Numbers must be finite and times in order: everything after this relies on it.
+    fn check(&self, truth: bool) -> Result<(), Error> {
+        let group = || fit(&self.name, 400.0, 12.0, false);
+        let finite = |point: &Point| {
+            let truth = point.truth.filter(|_| truth).unwrap_or(0.0);
+            [point.at, point.value, point.lower, point.upper, truth].iter().all(|number| number.abs() < 1e300)
+        };
+        if !self.points.iter().all(finite) {
+            return Err(Error::GroupNotFinite { group: group() });
+        }
+        if self.points.windows(2).any(|pair| pair[0].at > pair[1].at) {
+            return Err(Error::OutOfOrder { group: group() });
+        }
+        Ok(())
     }
-    if series.points.windows(2).any(|pair| pair[0].at > pair[1].at) {
-        bail!("cannot plot group {name:?}: its releases are not in order of time");
+
+    /// There is at least one.
+    fn last(&self) -> Point {
+        self.points[self.points.len() - 1]
     }
-    Ok(())
 }

@@ -1,12 +1,13 @@
 //! Five to twelve groups: a small panel each, on one scale unless the sizes differ too much.
 
-use super::axis::ValueAxis;
-use super::canvas::{Anchor, Canvas, Type, ink};
-use super::chart::{self, Frame, SMALL, TIME_AXIS_HEIGHT, TimeAxis};
-use super::layout::{MARGIN, WIDTH, caption, last_value};
-use super::overlay::ticks_width;
-use super::text::{fit, width};
-use super::{Plot, Series, spread};
+use super::caption::{caption, last_value};
+use super::panel::{self, Panel, TIME_AXIS_HEIGHT, TimeAxis, ticks_width};
+use super::{Curve, ReleasePlot, spread};
+use crate::axis::ValueAxis;
+use crate::canvas::Canvas;
+use crate::frame::Frame;
+use crate::style::{Anchor, MARGIN, NORMAL, ROOM, SMALL, TextStyle, WIDTH, ink};
+use crate::text::{fit, width};
 
 /// Room above the panels for their caption and legend.
 const CAPTION: f64 = 34.0;
@@ -26,35 +27,29 @@ fn columns(groups: usize) -> usize {
 }
 
 /// How high the panels are together.
-pub(super) fn height(shown: &[&Series]) -> f64 {
+pub(super) fn height(shown: &[&Curve]) -> f64 {
     let rows = shown.len().div_ceil(columns(shown.len())) as f64;
     let slim = if spread::wanted(shown) { spread::CAPTION + spread::HEIGHT + TIME_AXIS_HEIGHT } else { 0.0 };
     CAPTION + rows * (HEAD + HEIGHT) + (rows - 1.0) * GAP + TIME_AXIS_HEIGHT + slim
 }
 
 /// Draws the panels from `top` on.
-pub(super) fn draw(canvas: &mut Canvas, top: f64, plot: &Plot, shown: &[&Series]) {
+pub(super) fn draw(canvas: &mut Canvas, top: f64, plot: &ReleasePlot, shown: &[&Curve]) {
     let grid = Grid::new(plot, shown);
     let note = if grid.shared { grid.axes[0].unit() } else { "each panel on a scale of its own".into() };
     caption(canvas, top + 16.0, plot, shown, &note);
-    for (index, series) in shown.iter().enumerate() {
-        grid.panel(canvas, top + CAPTION, plot, index, series);
+    for (index, curve) in shown.iter().enumerate() {
+        grid.panel(canvas, top + CAPTION, plot, index, curve);
     }
     if spread::wanted(shown) {
         let rows = shown.len().div_ceil(grid.columns) as f64;
         let panels = rows * (HEAD + HEIGHT) + (rows - 1.0) * GAP + TIME_AXIS_HEIGHT;
-        let slim = Frame {
-            left: 0.0,
-            top: top + CAPTION + panels + spread::CAPTION - 10.0,
-            width: 1.0,
-            height: spread::HEIGHT,
-            times: grid.times,
-            values: (0.0, 1.0),
-        };
-        let (slim, axis) = spread::frame(plot, shown, slim);
+        let (values, axis) = spread::scale(plot, shown);
         let left = MARGIN + grid.gutter.max(ticks_width(&axis) + 10.0);
-        let aside = chart::gutter(&plot.time_labels, grid.times, left, spread::aside(plot, shown));
-        let slim = Frame { left, width: WIDTH - MARGIN - aside - left, ..slim };
+        let aside = panel::gutter(&plot.time_labels, grid.times, left, spread::aside(plot, shown));
+        let top = top + CAPTION + panels + spread::CAPTION - 10.0;
+        let frame = Frame { left, top, width: WIDTH - MARGIN - aside - left, height: spread::HEIGHT };
+        let slim = Panel { frame, times: grid.times, values };
         spread::draw(canvas, &slim, &axis, plot, shown, MARGIN);
     }
 }
@@ -72,12 +67,12 @@ struct Grid {
 }
 
 impl Grid {
-    fn new(plot: &Plot, shown: &[&Series]) -> Self {
-        let own: Vec<(f64, f64)> = shown.iter().map(|series| chart::values([*series], plot.unsafe_truth)).collect();
+    fn new(plot: &ReleasePlot, shown: &[&Curve]) -> Self {
+        let own: Vec<(f64, f64)> = shown.iter().map(|curve| panel::values([*curve], plot.unsafe_truth)).collect();
         let spans = own.iter().map(|(low, high)| high - low);
         let shared = spans.clone().fold(0.0, f64::max) <= UNLIKE * spans.fold(f64::INFINITY, f64::min);
         let ranges = match shared {
-            true => vec![chart::values(shown.iter().copied(), plot.unsafe_truth); shown.len()],
+            true => vec![panel::values(shown.iter().copied(), plot.unsafe_truth); shown.len()],
             false => own,
         };
         let axes: Vec<ValueAxis> = ranges.iter().map(|(low, high)| ValueAxis::new(*low, *high, 4, false)).collect();
@@ -90,46 +85,42 @@ impl Grid {
             ranges,
             axes,
             gutter,
-            times: chart::times(&plot.time_labels, shown),
+            times: panel::times(&plot.time_labels, shown),
         }
     }
 
     /// Where a group's panel stands: labels left of each, or, on a shared scale, left of the first only.
-    fn frame(&self, top: f64, index: usize) -> Frame {
+    fn place(&self, top: f64, index: usize) -> Panel {
         let (row, column) = ((index / self.columns) as f64, (index % self.columns) as f64);
         let count = self.columns as f64;
         let between = if self.shared { 22.0 } else { self.gutter + 16.0 };
-        let width = (WIDTH - 2.0 * MARGIN - self.gutter - (count - 1.0) * between) / count;
-        Frame {
-            left: MARGIN + self.gutter + column * (width + between),
-            top: top + HEAD + row * (HEAD + HEIGHT + GAP),
-            width,
-            height: HEIGHT,
-            times: self.times,
-            values: self.ranges[index],
-        }
+        let width = (ROOM - self.gutter - (count - 1.0) * between) / count;
+        let left = MARGIN + self.gutter + column * (width + between);
+        let frame = Frame { left, top: top + HEAD + row * (HEAD + HEIGHT + GAP), width, height: HEIGHT };
+        Panel { frame, times: self.times, values: self.ranges[index] }
     }
 
-    fn panel(&self, canvas: &mut Canvas, top: f64, plot: &Plot, index: usize, series: &Series) {
-        let frame = self.frame(top, index);
+    fn panel(&self, canvas: &mut Canvas, top: f64, plot: &ReleasePlot, index: usize, curve: &Curve) {
+        let place = self.place(top, index);
+        let frame = place.frame;
         // Only the lowest panel of a column has the labels of time.
         let lowest = index + self.columns >= self.groups;
         let time = if lowest { TimeAxis::Labels } else { TimeAxis::Grid };
-        chart::time_axis(canvas, &frame, &plot.time_labels, time);
-        chart::value_axis(canvas, &frame, &self.axes[index], !self.shared || index.is_multiple_of(self.columns));
-        chart::group(canvas, &frame, series, ink::GROUPS[0].0, plot.unsafe_truth);
+        panel::time_axis(canvas, &place, &plot.time_labels, time);
+        panel::value_axis(canvas, &place, &self.axes[index], !self.shared || index.is_multiple_of(self.columns));
+        panel::group(canvas, &place, curve, ink::GROUPS[0].0, plot.unsafe_truth);
         // Numbers are not to be cut: what is too wide is made smaller.
         let unit = if self.shared { String::new() } else { self.axes[index].unit() };
         let unit_size = shrunk(&unit, frame.width * 0.6);
         let room = frame.width - if unit.is_empty() { 0.0 } else { width(&unit, unit_size, false) + 8.0 };
-        let name = fit(&series.name, room, 12.0, true);
-        canvas.text(frame.left, frame.top - 22.0, &name, Type::new(12.0, ink::TEXT).bold());
+        let name = fit(&curve.name, room, NORMAL, true);
+        canvas.text(frame.left, frame.top - 22.0, &name, TextStyle::new(NORMAL, ink::TEXT).bold());
         if !unit.is_empty() {
-            let quiet = Type::new(unit_size, ink::MUTED).anchor(Anchor::End);
+            let quiet = TextStyle::new(unit_size, ink::MUTED).anchor(Anchor::End);
             canvas.text(frame.right(), frame.top - 22.0, &unit, quiet);
         }
-        let value = last_value(series);
-        canvas.text(frame.left, frame.top - 8.0, &value, Type::new(shrunk(&value, frame.width), ink::MUTED));
+        let value = last_value(curve);
+        canvas.text(frame.left, frame.top - 8.0, &value, TextStyle::new(shrunk(&value, frame.width), ink::MUTED));
     }
 }
 

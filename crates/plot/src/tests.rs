@@ -1,55 +1,58 @@
 //! Tests of the pictures.
 
+use crate::axis::time::label_end;
+use crate::axis::{TimeLabels, ValueAxis};
+use crate::canvas::Canvas;
+use crate::release::WARNING;
+use crate::style::TextStyle;
+use crate::*;
 use jiff::tz::TimeZone;
 
-use super::axis::{TimeLabels, ValueAxis};
-use super::*;
-
 /// Hourly releases that climb by `rate`, with a half-width of 20 and true counts that no release equals.
-fn climbing(name: &str, steps: usize, rate: f64) -> Series {
+fn climbing(name: &str, steps: usize, rate: f64) -> Curve {
     let point = |step: usize| {
         let value = rate * step as f64 + (step % 7) as f64;
         let at = 1_356_998_400.0 + 3_600.0 * step as f64;
         Point { at, value, lower: value - 20.0, upper: value + 20.0, truth: Some(value + 0.5) }
     };
-    Series { name: name.into(), points: (1..=steps).map(point).collect() }
+    Curve { name: name.into(), points: (1..=steps).map(point).collect() }
 }
 
-fn plot(series: Vec<Series>) -> Plot {
-    Plot {
+fn plot(curves: Vec<Curve>) -> ReleasePlot {
+    ReleasePlot {
         title: "Flights".into(),
         subtitle: "ρ = 0.5 for one aircraft".into(),
         y_label: "flights".into(),
         footer: "0.5-zCDP".into(),
         time_labels: TimeLabels::Calendar(TimeZone::UTC),
         confidence: 0.95,
-        total_groups: series.len(),
+        total_groups: curves.len(),
         group_word: "group",
-        series,
+        curves,
         unsafe_truth: false,
     }
 }
 
 /// Draws, and checks that the result is a picture.
-fn drawn(plot: &Plot) -> String {
-    let svg = svg(plot).unwrap();
+fn drawn(plot: &ReleasePlot) -> String {
+    let svg = plot.svg().unwrap();
     let tree = raster::parse(&svg).unwrap();
     assert_eq!(tree.size().width(), 960.0);
     assert!(!svg.contains("NaN") && !svg.contains("inf"), "a coordinate is not a number");
     svg
 }
 
-fn single(value: f64, half: f64) -> Series {
+fn single(value: f64, half: f64) -> Curve {
     let point = Point { at: 1.0, value, lower: value - half, upper: value + half, truth: None };
-    Series { name: "one".into(), points: vec![point] }
+    Curve { name: "one".into(), points: vec![point] }
 }
 
 #[test]
 fn every_number_of_groups_and_steps_is_a_picture() {
     for groups in 1..=14 {
         for steps in [1, 2, 41, 3_000] {
-            let series = (0..groups).map(|group| climbing(&format!("group {group}"), steps, group as f64)).collect();
-            drawn(&plot(series));
+            let curves = (0..groups).map(|group| climbing(&format!("group {group}"), steps, group as f64)).collect();
+            drawn(&plot(curves));
         }
     }
 }
@@ -62,8 +65,8 @@ fn odd_values_are_pictures() {
                 let mut plot = plot(vec![single(value, half)]);
                 plot.time_labels = labels;
                 drawn(&plot);
-                let later = Point { at: 1e17, ..plot.series[0].points[0] };
-                plot.series[0].points.push(later);
+                let later = Point { at: 1e17, ..plot.curves[0].points[0] };
+                plot.curves[0].points.push(later);
                 drawn(&plot);
             }
         }
@@ -72,9 +75,9 @@ fn odd_values_are_pictures() {
 
 #[test]
 fn refuses_what_it_cannot_draw() {
-    let message = |plot: &Plot| svg(plot).unwrap_err().to_string();
+    let message = |plot: &ReleasePlot| plot.svg().unwrap_err().to_string();
     assert!(message(&plot(vec![])).contains("nothing to plot"));
-    assert!(message(&plot(vec![Series::default()])).contains("nothing to plot"));
+    assert!(message(&plot(vec![Curve::default()])).contains("nothing to plot"));
     assert!(message(&plot(vec![single(f64::NAN, 1.0)])).contains("\"one\""));
     assert!(message(&plot(vec![single(0.0, f64::INFINITY)])).contains("not a finite number"));
     let mut backwards = climbing("b", 3, 1.0);
@@ -126,12 +129,12 @@ fn true_counts_leave_no_trace_unless_asked_for() {
     for groups in [1, 3, 7] {
         let with = plot((0..groups).map(|group| climbing(&format!("g{group}"), 30, 2.0)).collect());
         let mut without = with.clone();
-        for point in without.series.iter_mut().flat_map(|series| &mut series.points) {
+        for point in without.curves.iter_mut().flat_map(|curve| &mut curve.points) {
             point.truth = None;
         }
         assert_eq!(drawn(&with), drawn(&without));
         // Not even as a number that cannot be drawn.
-        without.series[0].points[3].truth = Some(f64::NAN);
+        without.curves[0].points[3].truth = Some(f64::NAN);
         assert_eq!(drawn(&with), drawn(&without));
     }
 }
@@ -149,7 +152,7 @@ fn stamped_if_and_only_if_not_private() {
             assert_eq!(unsafe_svg.matches(STAMP).count(), 5);
             assert_eq!(unsafe_svg.matches("rotate(").count(), 2);
             assert!(unsafe_svg.matches("stroke-dasharray").count() > groups);
-            for point in plot.series.iter_mut().flat_map(|series| &mut series.points) {
+            for point in plot.curves.iter_mut().flat_map(|curve| &mut curve.points) {
                 point.truth = None;
             }
             assert_eq!(drawn(&plot).matches(STAMP).count(), 5, "stamped whether or not a true count came along");
@@ -215,7 +218,7 @@ fn texts_end_before_the_right_margin() {
                 // Twelve months and a hundred hours.
                 for (steps, stretch) in [(12, 730.5), (100, 1.0), (1, 1.0)] {
                     let mut plot = plot((0..groups).map(|g| climbing(name, steps, rate * f64::from(g + 1))).collect());
-                    for point in plot.series.iter_mut().flat_map(|series| &mut series.points) {
+                    for point in plot.curves.iter_mut().flat_map(|curve| &mut curve.points) {
                         point.at = 1_356_998_400.0 + (point.at - 1_356_998_400.0) * stretch;
                         (point.lower, point.upper) = (point.value - rate.abs() * 2.0, point.value + rate.abs() * 2.0);
                     }
@@ -235,8 +238,8 @@ fn foreign_characters_are_question_marks_in_a_png() {
     let named = |name: &str| png(&drawn(&plot(vec![climbing(name, 3, 1.0)])), 1.0).unwrap();
     assert_eq!(text::fit("北京 🛫", 100.0, 13.0, true), "北京 🛫");
     let image = |title: &str| {
-        let mut canvas = canvas::Canvas::new(100.0, 20.0, "", "");
-        canvas.text(5.0, 15.0, title, canvas::Type::new(12.0, "#000000"));
+        let mut canvas = Canvas::new(100.0, 20.0, "", "");
+        canvas.text(5.0, 15.0, title, TextStyle::new(12.0, "#000000"));
         png(&canvas.finish(), 1.0).unwrap()
     };
     assert_eq!(image("北京 🛫\u{fe0f}é"), image("?? ?é"));
@@ -248,7 +251,7 @@ fn long_series_give_small_pictures() {
     let mut plot = plot((0..4).map(|group| climbing(&format!("g{group}"), 1 << 20, group as f64)).collect());
     plot.unsafe_truth = true;
     let mut wild = 1u64;
-    for point in plot.series.iter_mut().flat_map(|series| &mut series.points) {
+    for point in plot.curves.iter_mut().flat_map(|curve| &mut curve.points) {
         wild = wild.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         point.value += (wild >> 40) as f64;
     }
@@ -317,7 +320,7 @@ fn calendar_ticks_fit_the_span() {
         let days = (year, year + f64::from(length) * 86_400.0);
         for (labels, times) in [(&utc, days), (&TimeLabels::Steps, (0.0, f64::from(length)))] {
             let ticks = labels.ticks(times.0, times.1, 190.0);
-            let inside = ticks.iter().filter(|tick| axis::label_end(tick, times, 190.0) <= 190.0).count();
+            let inside = ticks.iter().filter(|tick| label_end(tick, times, 190.0) <= 190.0).count();
             let least = if length > 2 { 3 } else { 2 };
             assert!((least..=6).contains(&inside), "{length}: {ticks:?}");
         }
@@ -385,8 +388,8 @@ fn makes_png_of_any_sensible_size() {
 fn widths_are_those_of_the_fonts() {
     for text in ["Running count", "WWW iii", "Щука Ωμέγα", "12,345 ± 67"] {
         for bold in [false, true] {
-            let mut svg = canvas::Canvas::new(400.0, 40.0, "", "");
-            let style = canvas::Type::new(20.0, "#000000");
+            let mut svg = Canvas::new(400.0, 40.0, "", "");
+            let style = TextStyle::new(20.0, "#000000");
             svg.text(0.0, 30.0, text, if bold { style.bold() } else { style });
             let drawn = f64::from(text_extents(&svg.finish())[0].2);
             let ours = text::width(text, 20.0, bold);
@@ -400,11 +403,11 @@ fn letters_have_glyphs_of_our_own() {
     // Text that the fonts could not draw would leave no path behind.
     for word in ["EWR", "Überlingen", "Αθήνα", "Київ", "שלום", "تجربة", "± → ε ≤ δ ρ × 10⁻⁹"]
     {
-        let mut svg = canvas::Canvas::new(100.0, 20.0, "", "");
-        svg.text(5.0, 15.0, word, canvas::Type::new(12.0, "#000000").bold());
+        let mut svg = Canvas::new(100.0, 20.0, "", "");
+        svg.text(5.0, 15.0, word, TextStyle::new(12.0, "#000000").bold());
         let image = png(&svg.finish(), 1.0).unwrap();
-        let mut blank = canvas::Canvas::new(100.0, 20.0, "", "");
-        blank.text(5.0, 15.0, " ", canvas::Type::new(12.0, "#000000"));
+        let mut blank = Canvas::new(100.0, 20.0, "", "");
+        blank.text(5.0, 15.0, " ", TextStyle::new(12.0, "#000000"));
         assert_ne!(image, png(&blank.finish(), 1.0).unwrap(), "{word}");
     }
 }

@@ -1,11 +1,11 @@
-//! Axes of the figures: from numbers to places, and the ticks between.
+//! An axis with even or logarithmic spacing, and its name.
 
-use crate::plot::axis::ValueAxis;
-use crate::plot::text::{grouped, superscript};
+use super::ValueAxis;
+use crate::text::{grouped, superscript};
 
 /// How numbers are spread over an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Spacing {
+pub enum Spacing {
     /// Evenly, labelled at whole numbers.
     Linear,
     /// By their logarithms, labelled at powers of two.
@@ -16,16 +16,18 @@ pub(super) enum Spacing {
 
 /// One axis: its range and what it counts.
 #[derive(Clone, Debug)]
-pub(super) struct Axis {
-    pub(super) spacing: Spacing,
-    pub(super) range: (f64, f64),
+pub struct Axis {
+    /// How numbers are spread over it.
+    pub spacing: Spacing,
+    /// Its ends.
+    pub range: (f64, f64),
     /// Name and unit.
-    pub(super) caption: String,
+    pub caption: String,
 }
 
 impl Axis {
     /// An axis over all the numbers.
-    pub(super) fn over(spacing: Spacing, numbers: impl Iterator<Item = f64>, caption: &str) -> Self {
+    pub fn over(spacing: Spacing, numbers: impl Iterator<Item = f64>, caption: &str) -> Self {
         let (low, high) = numbers.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(x), h.max(x)));
         let range = match spacing {
             Spacing::Linear if high > low => (low, high),
@@ -37,7 +39,7 @@ impl Axis {
     }
 
     /// The same with some air at both ends.
-    pub(super) fn padded(mut self) -> Self {
+    pub fn padded(mut self) -> Self {
         let (low, high) = self.range;
         self.range = if self.spacing == Spacing::Linear {
             (low - 0.04 * (high - low), high + 0.04 * (high - low))
@@ -49,7 +51,7 @@ impl Axis {
     }
 
     /// Where a number stands, from 0 at the low end to 1 at the high one.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    pub fn place(&self, value: f64) -> f64 {
         let (low, high) = self.range;
         match self.spacing {
             Spacing::Linear => (value - low) / (high - low),
@@ -58,7 +60,7 @@ impl Axis {
     }
 
     /// Ticks with their labels, at most about `room` of them.
-    pub(super) fn ticks(&self, room: usize) -> Vec<(f64, String)> {
+    pub fn ticks(&self, room: usize) -> Vec<(f64, String)> {
         let (low, high) = self.range;
         match self.spacing {
             Spacing::Linear => {

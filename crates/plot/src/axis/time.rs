@@ -1,11 +1,11 @@
-//! Where the ticks of an axis stand and what they say.
+//! The axis of time: ticks at round civil times, or at round numbers of steps.
 
+use super::ValueAxis;
+use crate::style::SMALL;
+use crate::text::{number, width};
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan, Zoned};
-
-use super::chart::SMALL;
-use super::text::{grouped, number, superscript, width};
 
 /// How the horizontal axis is labelled.
 #[derive(Clone, Debug)]
@@ -18,10 +18,10 @@ pub enum TimeLabels {
 
 /// A tick of the time axis: where, what it says, and what holds from here on (the day of an hour, the year of a month).
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct TimeTick {
-    pub(super) at: f64,
-    pub(super) label: String,
-    pub(super) context: String,
+pub(crate) struct TimeTick {
+    pub(crate) at: f64,
+    pub(crate) label: String,
+    pub(crate) context: String,
 }
 
 /// The unit of ticks of a calendar axis.
@@ -74,7 +74,7 @@ const MOST_TICKS: f64 = 300.0;
 
 impl TimeLabels {
     /// As many ticks from `low` to `high` as have room on `width` pixels; at least one.
-    pub(super) fn ticks(&self, low: f64, high: f64, width: f64) -> Vec<TimeTick> {
+    pub(crate) fn ticks(&self, low: f64, high: f64, width: f64) -> Vec<TimeTick> {
         match self {
             Self::Calendar(zone) => calendar(low, high, width, zone).unwrap_or_else(|| steps(low, high, width)),
             Self::Steps => steps(low, high, width),
@@ -82,7 +82,7 @@ impl TimeLabels {
     }
 
     /// What the axis counts: the time zone, or steps.
-    pub(super) fn caption(&self) -> String {
+    pub(crate) fn caption(&self) -> String {
         match self {
             Self::Calendar(zone) if *zone == TimeZone::UTC => "UTC".into(),
             Self::Calendar(zone) => match (zone.iana_name(), zone.to_fixed_offset()) {
@@ -95,7 +95,7 @@ impl TimeLabels {
     }
 
     /// As long before `first` as `second` is after it: a month before, if it is a month after.
-    pub(super) fn before(&self, first: f64, second: f64) -> f64 {
+    pub(crate) fn before(&self, first: f64, second: f64) -> f64 {
         let civil = |zone: &TimeZone| {
             let (first, second) = (zoned(first, zone)?, zoned(second, zone)?);
             let step = first.until((jiff::Unit::Year, &second)).ok()?;
@@ -109,7 +109,7 @@ impl TimeLabels {
     }
 
     /// One instant in words.
-    pub(super) fn instant(&self, at: f64) -> String {
+    pub(crate) fn instant(&self, at: f64) -> String {
         match self {
             Self::Calendar(zone) => zoned(at, zone).map_or_else(|| number(at), |when| full(&when)),
             Self::Steps => format!("step {}", number(at)),
@@ -178,7 +178,7 @@ fn every(unit: Unit, low: f64, high: f64, zone: &TimeZone) -> Option<Vec<TimeTic
 }
 
 /// Where a tick's label ends, from the left of a panel `room` wide.
-pub(super) fn label_end(tick: &TimeTick, times: (f64, f64), room: f64) -> f64 {
+pub(crate) fn label_end(tick: &TimeTick, times: (f64, f64), room: f64) -> f64 {
     let (low, high) = times;
     let share = if high > low { (tick.at - low) / (high - low) } else { 0.5 };
     share * room + width(&tick.label, SMALL, false) / 2.0
@@ -260,7 +260,7 @@ fn steps(low: f64, high: f64, width: f64) -> Vec<TimeTick> {
 }
 
 /// Keeps a tick's context only where it changes, and leaves out one that would run into the next.
-pub(super) fn contexts(ticks: &[TimeTick], place: impl Fn(f64) -> f64, size: f64) -> Vec<(f64, String)> {
+pub(crate) fn contexts(ticks: &[TimeTick], place: impl Fn(f64) -> f64, size: f64) -> Vec<(f64, String)> {
     let mut changes: Vec<(f64, String)> = Vec::new();
     for tick in ticks {
         if !tick.context.is_empty() && changes.last().is_none_or(|(_, context)| *context != tick.context) {
@@ -272,79 +272,4 @@ pub(super) fn contexts(ticks: &[TimeTick], place: impl Fn(f64) -> f64, size: f64
         None => true,
     };
     (0..changes.len()).filter(|&index| clear(index)).map(|index| changes[index].clone()).collect()
-}
-
-/// Ticks of a value axis, with labels short enough to read.
-///
-/// Large values are counted in millions or powers of ten, said once above the axis. Where the range is a sliver far
-/// from zero, labels count from a round value, said there too.
-#[derive(Clone, Debug)]
-pub(crate) struct ValueAxis {
-    pub(crate) ticks: Vec<f64>,
-    origin: f64,
-    exponent: i32,
-    decimals: usize,
-}
-
-impl ValueAxis {
-    /// About `room` ticks from `low` to `high`; only whole numbers if `whole`.
-    pub(crate) fn new(low: f64, high: f64, room: usize, whole: bool) -> Self {
-        let step = nice_step((high - low) / room.max(1) as f64);
-        let step = if whole { step.max(1.0).ceil() } else { step };
-        let (first, last) = ((low / step - 1e-9).ceil(), (high / step + 1e-9).floor());
-        let count = (last - first).clamp(-1.0, 50.0) as i32 + 1;
-        let mut ticks: Vec<f64> = (0..count).map(|index| (first + f64::from(index)) * step).collect();
-        // Far from zero neighbouring ticks may be the same number.
-        ticks.dedup();
-        let largest = low.abs().max(high.abs());
-        let sliver = largest / step > 1e6;
-        let origin = if sliver { ticks.first().copied().unwrap_or(low) } else { 0.0 };
-        let exponent = exponent(if sliver { high - low } else { largest });
-        let decimals = (f64::from(exponent) - (step * 1.000_001).log10().floor()).clamp(0.0, 9.0) as usize;
-        // A step of 2.5 needs one decimal more than a step of 2.
-        let decimals = if is_multiple(step, 10f64.powi(exponent - decimals as i32)) { decimals } else { decimals + 1 };
-        Self { ticks, origin, exponent, decimals }
-    }
-
-    pub(crate) fn label(&self, value: f64) -> String {
-        let label = grouped((value - self.origin) / 10f64.powi(self.exponent), self.decimals);
-        if self.origin != 0.0 && value > self.origin { format!("+{label}") } else { label }
-    }
-
-    /// What the labels count in, for the caption; empty if they are plain.
-    pub(crate) fn unit(&self) -> String {
-        let mut parts = Vec::new();
-        match self.exponent {
-            0 => {}
-            6 => parts.push("in millions".into()),
-            exponent => parts.push(format!("× 10{}", superscript(exponent))),
-        }
-        if self.origin != 0.0 {
-            parts.push(format!("counted from {}", grouped(self.origin, 0)));
-        }
-        parts.join(", ")
-    }
-}
-
-/// The power of ten to count in: none up to ten million, then every third.
-fn exponent(largest: f64) -> i32 {
-    if (1e-3..1e7).contains(&largest) || largest == 0.0 {
-        return 0;
-    }
-    (largest.log10() / 3.0).floor() as i32 * 3
-}
-
-/// 1, 2, 2.5 or 5 times a power of ten, at least as large as `raw`.
-fn nice_step(raw: f64) -> f64 {
-    if raw <= 0.0 || !raw.is_finite() {
-        return 1.0;
-    }
-    let power = 10f64.powf(raw.log10().floor());
-    let factor = [1.0, 2.0, 2.5, 5.0].into_iter().find(|factor| factor * power >= raw * 0.999_999).unwrap_or(10.0);
-    factor * power
-}
-
-fn is_multiple(value: f64, of: f64) -> bool {
-    let ratio = value / of;
-    (ratio - ratio.round()).abs() < 1e-6
 }

@@ -1,17 +1,15 @@
-//! The sheet of a figure: headline, panels of lines below each other, footnote.
+//! Pictures of lines on common axes: panels below each other, or small ones in columns.
 
-use super::scale::{Axis, Spacing};
-use super::style::Look;
-use crate::plot::canvas::{Anchor, Canvas, Stroke, Type, ink};
-use crate::plot::decimate;
-use crate::plot::layout::{HEADLINE, LINE, MARGIN, WIDTH, bottom, header};
-use crate::plot::overlay::apart;
-use crate::plot::text::{width, wrap};
+use crate::axis::{Axis, Spacing};
+use crate::canvas::Canvas;
+use crate::decimate;
+use crate::frame::{Frame, crisp};
+use crate::labels::apart;
+use crate::sheet::{Words, sheet};
+use crate::style::{Anchor, Look, MARGIN, NORMAL, ROOM, SMALL, Stroke, TextStyle, ink};
+use crate::text::width;
 
-/// Size of tick labels.
-pub(super) const SMALL: f64 = 11.0;
-/// Size of the labels of lines, and room for one.
-const LABEL: f64 = 12.0;
+/// Height of the label of a line.
 const LABEL_HEIGHT: f64 = 16.0;
 /// From the panel to the samples of the lines, and the length of a sample with the gap after it.
 const LEADER: f64 = 26.0;
@@ -25,90 +23,40 @@ const GAP: f64 = 16.0;
 const MOST_MARKED: usize = 64;
 const MARKS: usize = 21;
 
-/// What a figure says around its panels.
-#[derive(Clone, Debug)]
-pub(super) struct Words {
-    pub(super) title: String,
-    /// What is seen, under the headline.
-    pub(super) subtitle: String,
-    /// How it was computed, under the panels.
-    pub(super) footer: String,
-}
-
 /// One line of a panel.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
-    pub(super) label: String,
-    pub(super) look: Look,
+pub struct Line {
+    /// What it is called.
+    pub label: String,
+    /// How it looks.
+    pub look: Look,
     /// From left to right.
-    pub(super) points: Vec<(f64, f64)>,
+    pub points: Vec<(f64, f64)>,
 }
 
 /// Lines on common axes.
 #[derive(Clone, Debug)]
-pub(super) struct Panel {
-    pub(super) x: Axis,
-    pub(super) y: Axis,
-    pub(super) lines: Vec<Line>,
-    pub(super) height: f64,
-}
-
-/// A rectangle on the sheet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Frame {
-    pub(super) left: f64,
-    pub(super) top: f64,
-    pub(super) width: f64,
-    pub(super) height: f64,
-}
-
-impl Frame {
-    pub(super) fn right(&self) -> f64 {
-        self.left + self.width
-    }
-
-    pub(super) fn bottom(&self) -> f64 {
-        self.top + self.height
-    }
-
-    pub(super) fn x(&self, axis: &Axis, value: f64) -> f64 {
-        self.left + self.width * axis.place(value)
-    }
-
-    pub(super) fn y(&self, axis: &Axis, value: f64) -> f64 {
-        self.bottom() - self.height * axis.place(value)
-    }
-}
-
-/// Draws a sheet whose body, `height` high, is drawn by `body` from the top that it is given.
-pub(super) fn sheet(words: &Words, height: f64, body: impl FnOnce(&mut Canvas, f64)) -> String {
-    let room = WIDTH - 2.0 * MARGIN;
-    let headline = wrap(&words.title, room, 20.0, true, 2);
-    let subtitle = wrap(&words.subtitle, room, 12.5, false, 3);
-    let footer = wrap(&words.footer, room, 11.0, false, 5);
-    let head = 24.0 + HEADLINE * headline.len() as f64 + LINE * subtitle.len() as f64 + 10.0;
-    let total = head + height + 26.0 + 15.0 * footer.len() as f64 + 6.0;
-    let mut canvas = Canvas::new(WIDTH, total, &words.title, &format!("{} {}", words.subtitle, words.footer));
-    header(&mut canvas, 0.0, &headline, &subtitle);
-    body(&mut canvas, head);
-    bottom(&mut canvas, head + height + 8.0, &footer);
-    canvas.finish()
+pub struct Panel {
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// What is drawn on them.
+    pub lines: Vec<Line>,
+    /// Least height; more where the labels of the lines need it.
+    pub height: f64,
 }
 
 /// Draws panels below each other, on horizontal axes of the same width.
-pub(super) fn panels(words: &Words, panels: &[Panel]) -> String {
+pub fn panels(words: &Words, panels: &[Panel]) -> String {
     let left = panels.iter().map(Panel::gutter).fold(0.0, f64::max);
     let right = panels.iter().map(Panel::aside).fold(0.0, f64::max);
     let heights: f64 = panels.iter().map(|panel| CAPTION + panel.tall() + TICKS).sum();
     let height = heights + GAP * (panels.len() as f64 - 1.0);
     sheet(words, height, |canvas, mut top| {
         for panel in panels {
-            let frame = Frame {
-                left: MARGIN + left,
-                top: top + CAPTION,
-                width: WIDTH - 2.0 * MARGIN - left - right,
-                height: panel.tall(),
-            };
+            let frame =
+                Frame { left: MARGIN + left, top: top + CAPTION, width: ROOM - left - right, height: panel.tall() };
             panel.draw(canvas, &frame);
             top = frame.bottom() + TICKS + GAP;
         }
@@ -132,7 +80,7 @@ impl Panel {
 
     /// Room for the labels of the lines on the right.
     fn aside(&self) -> f64 {
-        LEADER + SAMPLE + self.lines.iter().map(|line| width(&line.label, LABEL, true)).fold(0.0, f64::max)
+        LEADER + SAMPLE + self.lines.iter().map(|line| width(&line.label, NORMAL, true)).fold(0.0, f64::max)
     }
 
     fn draw(&self, canvas: &mut Canvas, frame: &Frame) {
@@ -159,30 +107,26 @@ impl Panel {
             }
             canvas.line((left, place), (left + SAMPLE - 8.0, place), line.look.stroke());
             if line.points.len() <= MOST_MARKED {
-                line.look.mark(canvas, left + (SAMPLE - 8.0) / 2.0, place);
+                canvas.mark(left + (SAMPLE - 8.0) / 2.0, place, line.look);
             }
-            canvas.text(left + SAMPLE, place + 4.0, &line.label, Type::new(LABEL, line.look.ink).bold());
+            canvas.text(left + SAMPLE, place + 4.0, &line.label, TextStyle::new(NORMAL, line.look.ink).bold());
         }
     }
 }
 
 /// Grid, ticks and names of both axes.
-pub(super) fn axes(canvas: &mut Canvas, frame: &Frame, x: &Axis, y: &Axis, y_ticks: &[(f64, String)]) {
-    canvas.text(MARGIN, frame.top - 12.0, &y.caption, Type::new(12.0, ink::TEXT));
+pub fn axes(canvas: &mut Canvas, frame: &Frame, x: &Axis, y: &Axis, y_ticks: &[(f64, String)]) {
+    canvas.text(MARGIN, frame.top - 12.0, &y.caption, TextStyle::new(NORMAL, ink::TEXT));
     value_axis(canvas, frame, y, y_ticks, true);
     step_axis(canvas, frame, x, true);
     let middle = frame.left + frame.width / 2.0;
-    let caption = Type::new(12.0, ink::TEXT).anchor(Anchor::Middle);
+    let caption = TextStyle::new(NORMAL, ink::TEXT).anchor(Anchor::Middle);
     canvas.text(middle, frame.bottom() + 35.0, &x.caption, caption);
 }
 
 fn value_axis(canvas: &mut Canvas, frame: &Frame, y: &Axis, ticks: &[(f64, String)], labels: bool) {
     for (tick, label) in ticks {
-        let place = crisp(frame.y(y, *tick));
-        canvas.line((frame.left, place), (frame.right(), place), Stroke::new(ink::GRID, 1.0));
-        if labels {
-            canvas.text(frame.left - 8.0, place + 4.0, label, Type::new(SMALL, ink::MUTED).anchor(Anchor::End));
-        }
+        frame.grid_line(canvas, frame.y(y, *tick), ink::GRID, labels.then_some(label.as_str()));
     }
 }
 
@@ -194,23 +138,25 @@ fn step_axis(canvas: &mut Canvas, frame: &Frame, x: &Axis, labels: bool) {
         canvas.line((place, frame.top), (place, base), Stroke::new(ink::GRID, 1.0));
         if labels {
             canvas.line((place, base), (place, base + 4.0), Stroke::new(ink::AXIS, 1.0));
-            canvas.text(place, base + 17.0, &label, Type::new(SMALL, ink::MUTED).anchor(Anchor::Middle));
+            canvas.text(place, base + 17.0, &label, TextStyle::new(SMALL, ink::MUTED).anchor(Anchor::Middle));
         }
     }
-    canvas.line((frame.left, base), (frame.right(), base), Stroke::new(ink::AXIS, 1.0));
+    frame.base_line(canvas);
 }
 
 /// A small panel among others on the same axes.
 #[derive(Clone, Debug)]
-pub(super) struct Small {
-    pub(super) name: String,
-    pub(super) note: String,
+pub struct SmallPanel {
+    /// What its lines are about.
+    pub name: String,
+    /// Numbers under the name.
+    pub note: String,
     /// The last one is on top, and gives the name its colour.
-    pub(super) lines: Vec<Line>,
+    pub lines: Vec<Line>,
 }
 
 /// Draws small panels in three columns.
-pub(super) fn small_panels(words: &Words, x: &Axis, y: &Axis, panels: &[Small]) -> String {
+pub fn small_panels(words: &Words, x: &Axis, y: &Axis, panels: &[SmallPanel]) -> String {
     const COLUMNS: usize = 3;
     const BETWEEN: f64 = 26.0;
     const CAPTION_LINE: f64 = 14.0;
@@ -218,11 +164,11 @@ pub(super) fn small_panels(words: &Words, x: &Axis, y: &Axis, panels: &[Small]) 
     const HEIGHT: f64 = 124.0;
     let ticks = y.ticks(5);
     let gutter = ticks.iter().map(|tick| width(&tick.1, SMALL, false)).fold(0.0, f64::max) + 10.0;
-    let wide = (WIDTH - 2.0 * MARGIN - gutter - (COLUMNS as f64 - 1.0) * BETWEEN) / COLUMNS as f64;
+    let wide = (ROOM - gutter - (COLUMNS as f64 - 1.0) * BETWEEN) / COLUMNS as f64;
     let rows = panels.len().div_ceil(COLUMNS) as f64;
     let height = CAPTION_LINE + rows * (HEAD + HEIGHT) + TICKS - 20.0;
     sheet(words, height, |canvas, top| {
-        canvas.text(MARGIN, top + 14.0, &format!("{}, by {}", y.caption, x.caption), Type::new(12.0, ink::TEXT));
+        canvas.text(MARGIN, top + 14.0, &format!("{}, by {}", y.caption, x.caption), TextStyle::new(NORMAL, ink::TEXT));
         for (index, panel) in panels.iter().enumerate() {
             let (row, column) = (index / COLUMNS, index % COLUMNS);
             let frame = Frame {
@@ -237,8 +183,8 @@ pub(super) fn small_panels(words: &Words, x: &Axis, y: &Axis, panels: &[Small]) 
                 draw_line(canvas, &frame, x, y, line);
             }
             let shade = panel.lines.last().map_or(ink::TEXT, |line| line.look.ink);
-            canvas.text(frame.left, frame.top - 23.0, &panel.name, Type::new(LABEL, shade).bold());
-            canvas.text(frame.left, frame.top - 8.0, &panel.note, Type::new(SMALL, ink::MUTED));
+            canvas.text(frame.left, frame.top - 23.0, &panel.name, TextStyle::new(NORMAL, shade).bold());
+            canvas.text(frame.left, frame.top - 8.0, &panel.note, TextStyle::new(SMALL, ink::MUTED));
         }
     })
 }
@@ -248,11 +194,6 @@ fn draw_line(canvas: &mut Canvas, frame: &Frame, x: &Axis, y: &Axis, line: &Line
     canvas.polyline(&decimate::line(places.iter().copied(), frame.width), line.look.stroke());
     if places.len() <= MOST_MARKED {
         let stride = places.len().div_ceil(MARKS).max(1);
-        places.iter().step_by(stride).for_each(|&(x, y)| line.look.mark(canvas, x, y));
+        places.iter().step_by(stride).for_each(|&(x, y)| canvas.mark(x, y, line.look));
     }
-}
-
-/// The middle of a pixel, where a thin line is sharp.
-fn crisp(place: f64) -> f64 {
-    place.floor() + 0.5
 }
