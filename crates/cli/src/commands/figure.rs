@@ -5,7 +5,7 @@ use crate::figure::{Drawn, Figure, Settings, Studio};
 use crate::output::{OutputError, Publication};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use evertally::budget::Epsilon;
+use evertally::privacy::Epsilon;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::path::{Path, PathBuf};

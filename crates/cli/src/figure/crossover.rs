@@ -6,9 +6,9 @@
 use super::survey::{families, horizons};
 use super::{Drawn, Studio, csv};
 use anyhow::Result;
-use evertally::budget::{Budget, Delta, Epsilon};
 use evertally::mechanism::MechanismName;
 use evertally::plan::{NoiseKind, PlanRequest};
+use evertally::privacy::{Budget, Delta, Epsilon};
 use evertally_plot::axis::{Axis, Spacing};
 use evertally_plot::canvas::Canvas;
 use evertally_plot::frame::Frame;

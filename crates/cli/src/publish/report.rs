@@ -5,9 +5,9 @@ mod markdown;
 use super::setup::StreamSetup;
 use super::words::at_most;
 use crate::commands::brief;
-use evertally::budget::{Budget, Delta, Epsilon};
 use evertally::noise::SecretKey;
-use evertally::plan::{Neighbours, Values};
+use evertally::privacy::{Budget, Delta, Epsilon};
+use evertally::privacy::{Neighbours, Values};
 use serde::Serialize;
 
 /// δ for which the report states ε.

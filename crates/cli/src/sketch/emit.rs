@@ -6,8 +6,8 @@ use super::setup::{HalfWidths, Setup};
 use crate::output::{Amount, OutputFile, Publication, ReleaseRow, TableWriter};
 use crate::publish::{Beside, Extent, Report, SketchFacts};
 use anyhow::Result;
-use evertally::decimal::Grid;
 use evertally::noise::SecretKey;
+use evertally::number::Grid;
 use evertally_plot::{Curve, MAX_SHOWN, Point, RankedItem, Ranking, ReleasePlot, TimeLabels};
 
 /// How many items a ranking shows at most.

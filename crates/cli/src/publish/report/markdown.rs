@@ -3,8 +3,8 @@
 use super::Report;
 use crate::commands::brief;
 use crate::publish::words::{at_most, plain, short};
-use evertally::budget::Budget;
-use evertally::plan::Neighbours;
+use evertally::privacy::Budget;
+use evertally::privacy::Neighbours;
 use std::fmt::Write;
 
 impl Report {
