@@ -2,10 +2,10 @@
 
 use crate::failure::usage;
 use crate::figure::{Drawn, Figure, Settings, Studio};
-use crate::output::{OutputError, Publication};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use evertally::privacy::Epsilon;
+use evertally_tables::output::{OutputError, Publication};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,15 +1,16 @@
 //! The outputs of a run: table, pictures, report and plan, written together.
 
-use super::groups::GroupTable;
 use super::releases::Outlet;
 use super::rows::Rows;
 use super::setup::Setup;
-use crate::output::{OutputFile, Publication, TableWriter};
-use crate::publish::{Beside, Extent, Report};
+use crate::stream::Beside;
 use anyhow::Result;
 use evertally::noise::SecretKey;
 use evertally::stream::Release;
 use evertally_plot::{Curve, MAX_SHOWN, Point, ReleasePlot, TimeLabels};
+use evertally_publish::groups::GroupTable;
+use evertally_publish::report::{Extent, Report};
+use evertally_tables::output::{OutputFile, Publication, TableWriter};
 
 /// Points kept of each drawn group; pictures are narrower than this.
 const MAX_POINTS: u64 = 16_384;
@@ -27,12 +28,12 @@ pub(super) struct Emitter {
 
 impl Emitter {
     pub(super) fn new(setup: &Setup, publication: &mut Publication) -> Result<Self> {
-        let out = publication.add(&setup.stream.out)?;
+        let out = publication.add(&setup.files.out)?;
         let rows = Rows::new(setup)?;
-        let drawn = if setup.stream.plot { rows.tuples().len().min(MAX_SHOWN) } else { 0 };
+        let drawn = if setup.files.plot { rows.tuples().len().min(MAX_SHOWN) } else { 0 };
         let name = |tuple: &Vec<String>| tuple.join(", ");
         Ok(Self {
-            table: TableWriter::new(setup.stream.output_format, &setup.table, out)?,
+            table: TableWriter::new(setup.files.output_format, &setup.table, out)?,
             picture: rows.tuples()[..drawn].iter().map(|tuple| Curve { name: name(tuple), points: vec![] }).collect(),
             rows,
             stride: setup.stream.last_step.div_ceil(MAX_POINTS),
@@ -65,14 +66,14 @@ impl Emitter {
     /// Ends the table and writes everything beside it.
     pub(super) fn finish(self, setup: &Setup, key: &SecretKey, publication: &mut Publication) -> Result<()> {
         self.table.finish()?.finish()?;
-        if setup.stream.out.as_os_str() == "-" {
+        if setup.files.is_stdout() {
             return Ok(());
         }
         let groups = setup.groups.as_ref().map(GroupTable::facts);
         let report = Report::new(&setup.stream, key, Extent { groups, sketch: None });
-        let mut beside = Beside { setup: &setup.stream, publication };
+        let mut beside = Beside { stream: &setup.stream, files: &setup.files, publication };
         beside.put_report(&report)?;
-        if setup.stream.plot {
+        if setup.files.plot {
             let mut plot = picture(setup, &report, self.picture, self.rows.tuples().len());
             if setup.show_truth {
                 plot.unsafe_truth = true;

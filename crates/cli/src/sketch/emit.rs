@@ -3,12 +3,13 @@
 use super::counting::Answer;
 use super::questions::{Asked, Questions};
 use super::setup::{HalfWidths, Setup};
-use crate::output::{Amount, OutputFile, Publication, ReleaseRow, TableWriter};
-use crate::publish::{Beside, Extent, Report, SketchFacts};
+use crate::stream::Beside;
 use anyhow::Result;
 use evertally::noise::SecretKey;
 use evertally::number::Grid;
 use evertally_plot::{Curve, MAX_SHOWN, Point, RankedItem, Ranking, ReleasePlot, TimeLabels};
+use evertally_publish::report::{Extent, Report, SketchFacts};
+use evertally_tables::output::{Amount, OutputFile, Publication, ReleaseRow, TableWriter};
 
 /// How many items a ranking shows at most.
 const MOST_RANKED: usize = 30;
@@ -48,7 +49,7 @@ struct Row {
 
 impl<'a> Emitter<'a> {
     pub(super) fn new(setup: &'a Setup, questions: &'a Questions, publication: &mut Publication) -> Result<Self> {
-        let out = publication.add(&setup.stream.out)?;
+        let out = publication.add(&setup.files.out)?;
         let picture = match questions.is_series() && matches!(questions.asked, Asked::Each) {
             true => {
                 let stride = questions.step_count().div_ceil(MAX_POINTS);
@@ -57,7 +58,7 @@ impl<'a> Emitter<'a> {
             false => Picture::Ranking { items: Vec::new(), total: 0 },
         };
         Ok(Self {
-            table: TableWriter::new(setup.stream.output_format, &setup.table, out)?,
+            table: TableWriter::new(setup.files.output_format, &setup.table, out)?,
             half_widths: setup.half_widths()?,
             half_width: (0, 0),
             picture,
@@ -146,14 +147,14 @@ impl<'a> Emitter<'a> {
     pub(super) fn finish(self, key: &SecretKey, collisions: Option<f64>, publication: &mut Publication) -> Result<()> {
         let setup = self.setup;
         self.table.finish()?.finish()?;
-        if setup.stream.out.as_os_str() == "-" {
+        if setup.files.is_stdout() {
             return Ok(());
         }
         let sketch = Some(facts(setup, self.questions, collisions)?);
         let report = Report::new(&setup.stream, key, Extent { groups: None, sketch });
-        let mut beside = Beside { setup: &setup.stream, publication };
+        let mut beside = Beside { stream: &setup.stream, files: &setup.files, publication };
         beside.put_report(&report)?;
-        if setup.stream.plot {
+        if setup.files.plot {
             let picture = match self.picture {
                 Picture::Curves { curves, .. } => over_time(setup, self.questions, &report, curves).svg()?,
                 Picture::Ranking { items, total } => ranking(setup, self.questions, &report, items, total).svg()?,
@@ -176,7 +177,7 @@ fn facts(setup: &Setup, questions: &Questions, collisions: Option<f64>) -> Resul
         kind: "count sketch".to_owned(),
         rows: setup.rows.rows(),
         width: setup.rows.width(),
-        key_columns: setup.stream.columns.groups.clone(),
+        key_columns: setup.stream.columns.labels.clone(),
         hashing: "functions that only the secret key tells",
         max_cell_std_error: setup.stream.plan.max_std_error(),
         answers: questions.in_words(),
