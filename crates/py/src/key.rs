@@ -3,8 +3,8 @@
 use crate::error::{OrRaise, invalid};
 use crate::whole::Whole;
 use evertally::noise::{SecretKey as Inner, TestSeed as InnerSeed};
-use evertally_cli::keyfile;
-use evertally_cli::ledger::Ledger;
+use evertally_publish::keyfile;
+use evertally_publish::ledger::Ledger;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;

@@ -10,7 +10,7 @@ use evertally::number::Grid;
 use evertally::plan::{NoiseKind, Objective, PlanRequest};
 use evertally::privacy::Budget as InnerBudget;
 use evertally::privacy::{Neighbours, Unit, Values};
-use evertally_cli::publish::declared_values;
+use evertally_cli::stream::declared_values;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 
