@@ -15,9 +15,9 @@ pub use setup::declared_values;
 pub(crate) use setup::{Files, calendar, file_time_parser, needed, parse_time, request, stream, time_parser};
 pub(crate) use terminal::{print_plan, print_summary};
 
-use crate::plot::png;
 use anyhow::Result;
 use evertally::noise::SecretKey;
+use evertally_plot::png;
 use evertally_publish::keyfile;
 use evertally_publish::ledger::{self, FileStore, Ledger};
 use evertally_publish::report::Report;

@@ -3,7 +3,6 @@
 use crate::arrays::column;
 use crate::budget::Budget;
 use crate::candidate::{Candidate, HEADS, noise_word};
-use crate::curve::Curve;
 use crate::error::{OrRaise, invalid};
 use crate::guarantee::Guarantee;
 use crate::html::{self, Row};
@@ -18,6 +17,7 @@ use evertally::privacy::Unit;
 use evertally_cli::commands::brief;
 use evertally_cli::ranking::Ranking;
 use evertally_cli::searched;
+use evertally_plot::ErrorCurve;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
@@ -112,7 +112,7 @@ impl Plan {
 
     fn curve(&self) -> String {
         let bound = self.ranked().and_then(Ranking::bound);
-        Curve::of(self.inner.horizon(), |step| self.inner.std_error(step), bound).svg()
+        ErrorCurve::of(self.inner.horizon(), |step| self.inner.std_error(step), bound).svg()
     }
 
     fn page(&self) -> String {

@@ -1,11 +1,11 @@
 //! The outputs of a run: table, pictures, report and plan, written together.
 
 use super::setup::Setup;
-use crate::plot::{MAX_SHOWN, Plot, Point, Series, TimeLabels, svg};
 use crate::stream::Beside;
 use anyhow::Result;
 use evertally::noise::SecretKey;
 use evertally::number::Grid;
+use evertally_plot::{Curve, MAX_SHOWN, Point, ReleasePlot, TimeLabels};
 use evertally_publish::groups::GroupTable;
 use evertally_publish::report::{Extent, Report};
 use evertally_publish::session::ClosedStep;
@@ -18,7 +18,7 @@ const MAX_POINTS: u64 = 16_384;
 /// Writes rows as steps close, and keeps what the picture needs.
 pub(super) struct Emitter {
     table: TableWriter<OutputFile>,
-    picture: Vec<Series>,
+    picture: Vec<Curve>,
     total_groups: usize,
     /// Every how many steps a point is drawn, and the last.
     stride: u64,
@@ -39,7 +39,7 @@ impl Emitter {
         let stream = &setup.stream;
         Ok(Self {
             table: TableWriter::new(setup.files.output_format, &setup.table, out)?,
-            picture: tuples[..drawn].iter().map(|tuple| Series { name: name(tuple), points: vec![] }).collect(),
+            picture: tuples[..drawn].iter().map(|tuple| Curve { name: name(tuple), points: vec![] }).collect(),
             total_groups: tuples.len(),
             stride: stream.last_step.div_ceil(MAX_POINTS),
             last_step: stream.last_step,
@@ -63,7 +63,7 @@ impl Emitter {
                 let truth = truth.as_ref().map(|t| grid.to_f64(t[group].into()));
                 let at = calendar.end_of(step).micros() as f64 / 1e6;
                 let (value, lower, upper) = (row.value.number, row.lower, row.upper);
-                series.points.push(Point { at, value, lower, upper, truth });
+                curve.points.push(Point { at, value, lower, upper, truth });
             }
             Ok(())
         })
@@ -83,24 +83,24 @@ impl Emitter {
             let mut plot = picture(setup, &report, self.picture, self.total_groups);
             if setup.show_truth {
                 plot.unsafe_truth = true;
-                beside.put_picture("NOT-PRIVATE.", &svg(&plot)?)?;
+                beside.put_picture("NOT-PRIVATE.", &plot.svg()?)?;
                 plot.unsafe_truth = false;
             }
-            beside.put_picture("", &svg(&plot)?)?;
+            beside.put_picture("", &plot.svg()?)?;
         }
         Ok(())
     }
 }
 
-fn picture(setup: &Setup, report: &Report, series: Vec<Series>, total_groups: usize) -> Plot {
-    Plot {
+fn picture(setup: &Setup, report: &Report, curves: Vec<Curve>, total_groups: usize) -> ReleasePlot {
+    ReleasePlot {
         title: setup.stream.title.clone(),
         subtitle: report.headline(),
         y_label: format!("{} since {}", setup.stream.quantity(), setup.stream.start_in_words()),
         footer: report.promise(),
         time_labels: TimeLabels::Calendar(setup.stream.calendar.zone().time_zone().clone()),
         confidence: setup.stream.confidence,
-        series,
+        curves,
         total_groups,
         group_word: "group",
         unsafe_truth: false,

@@ -6,7 +6,6 @@ use super::request::request;
 use super::words::{cipher_word, neighbours_word, objective_word, series_word};
 use crate::arrays::column;
 use crate::budget::Budget;
-use crate::curve::Curve;
 use crate::error::{OrRaise, invalid};
 use crate::html::{self, Row};
 use crate::options::Options;
@@ -17,6 +16,7 @@ use crate::whole::Whole;
 use evertally::plan::Objective;
 use evertally::vector::{VectorCandidate as Found, VectorPlan as Inner, VectorRequest};
 use evertally_cli::commands::brief;
+use evertally_plot::ErrorCurve;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ impl VectorPlan {
 
     fn curve(&self) -> String {
         let bound = self.inner.lower_bound_max_std();
-        Curve::of(self.inner.horizon(), |step| self.inner.std_error(step), Some(bound)).svg()
+        ErrorCurve::of(self.inner.horizon(), |step| self.inner.std_error(step), Some(bound)).svg()
     }
 
     fn page(&self) -> String {
