@@ -16,6 +16,8 @@ pub use columns::TableColumns;
 pub use publication::{OutputError, OutputFile, Publication};
 pub use table::{Amount, ReleaseRow, TableSpec, TableWriter};
 
+use evertally_publish::declaration::Parameter;
+use evertally_publish::problem::sentence;
 use evertally_publish::words::quoted;
 
 /// How the table is written.
@@ -42,7 +44,10 @@ impl OutputFormat {
             "parquet" | "pq" => Ok(OutputFormat::Parquet),
             _ => Err(OutputError::new(
                 path,
-                "its name does not say the format; end it in .csv, .jsonl or .parquet, or declare --output-format",
+                sentence![
+                    "its name does not say the format; end it in .csv, .jsonl or .parquet, or declare ",
+                    Parameter::OutputFormat
+                ],
             )),
         }
     }
