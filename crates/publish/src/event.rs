@@ -5,7 +5,7 @@ use std::fmt;
 use crate::error::{InputError, Place};
 use crate::problem::Sentence;
 use crate::words::quoted;
-use evertally::decimal::{self, DecimalError, Grid, Rounding};
+use evertally::number::{self, DecimalError, Grid, Rounding};
 
 /// The columns of the input that matter, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -123,9 +123,9 @@ impl<'a> Field<'a> {
     pub fn multiple_of(&self, grid: Grid) -> Result<Option<i64>, DecimalError> {
         match self {
             Field::Missing => Ok(None),
-            Field::Text(text) => decimal::parse_scaled(text, grid).map(Some),
-            Field::Integer(value) => decimal::scale_integer(*value, grid).map(Some),
-            Field::Float(value) => decimal::scale_float(*value, grid, Rounding::HalfEven).map(Some),
+            Field::Text(text) => number::parse_scaled(text, grid).map(Some),
+            Field::Integer(value) => number::scale_integer(*value, grid).map(Some),
+            Field::Float(value) => number::scale_float(*value, grid, Rounding::HalfEven).map(Some),
             Field::Instant(_) | Field::Civil(_) | Field::Date(_) => Err(DecimalError::NotANumber),
         }
     }

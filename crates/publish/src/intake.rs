@@ -7,9 +7,9 @@ use crate::problem::{Sentence, sentence};
 use crate::steps::TimeParser;
 use crate::stream::{OutOfBounds, Refusable, Stream};
 use anyhow::Result;
-use evertally::decimal::{DecimalError, Grid};
-use evertally::mechanism::Spread;
-use evertally::plan::Unit;
+use evertally::number::{DecimalError, Grid};
+use evertally::privacy::Spread;
+use evertally::privacy::Unit;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
 

@@ -309,7 +309,11 @@ impl From<evertally::Error> for Problem {
 
 /// What an error of the library says.
 fn of_library(error: &evertally::Error) -> Sentence {
-    error.to_string().into()
+    let said = error.to_string();
+    match error.is_weak_budget() {
+        true => sentence![said, " (", Parameter::AllowWeakBudget, ")"],
+        false => said.into(),
+    }
 }
 
 /// An error and its causes in the words of a front, each behind a colon.

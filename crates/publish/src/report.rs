@@ -4,9 +4,9 @@ mod markdown;
 
 use crate::stream::Stream;
 use crate::words::{at_most, brief};
-use evertally::budget::{Budget, Delta, Epsilon};
 use evertally::noise::SecretKey;
-use evertally::plan::{Neighbours, Values};
+use evertally::privacy::{Budget, Delta, Epsilon};
+use evertally::privacy::{Neighbours, Values};
 use serde::Serialize;
 
 /// δ for which the report states ε.

@@ -3,7 +3,8 @@
 use crate::event::Columns;
 use crate::steps::{StepCalendar, TimeFormat};
 use evertally::noise::StreamName;
-use evertally::plan::{Plan, Unit, Values};
+use evertally::plan::Plan;
+use evertally::privacy::{Unit, Values};
 use serde::{Deserialize, Serialize};
 
 /// A stream of events that is to be released, decided and checked.

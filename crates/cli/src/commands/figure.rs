@@ -5,7 +5,7 @@ use crate::figure::{Drawn, Figure, Settings, Studio};
 use crate::plot;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use evertally::budget::Epsilon;
+use evertally::privacy::Epsilon;
 use evertally_tables::output::{OutputError, Publication};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use comfy_table::{Table, presets};
-use evertally::budget::Delta;
-use evertally::budget::ledger::{Expense, Odometer};
+use evertally::privacy::Delta;
+use evertally::privacy::composition::{Expense, Odometer};
 use evertally_publish::ledger::Ledger;
 use evertally_publish::{keyfile, ledger};
 use serde_json::json;

@@ -6,8 +6,8 @@ use super::setup::{HalfWidths, Setup};
 use crate::plot::{MAX_SHOWN, Plot, Point, Ranked, Ranking, Series, TimeLabels, ranking_svg, svg};
 use crate::stream::Beside;
 use anyhow::Result;
-use evertally::decimal::Grid;
 use evertally::noise::SecretKey;
+use evertally::number::Grid;
 use evertally_publish::report::{Extent, Report, SketchFacts};
 use evertally_tables::output::{Amount, OutputFile, Publication, ReleaseRow, TableWriter};
 

@@ -3,9 +3,10 @@
 use super::possible::{Possible, possible};
 use crate::commands::{BudgetFlags, kebab};
 use clap::Args;
-use evertally::decimal::Grid;
 use evertally::mechanism::MechanismName;
-use evertally::plan::{Neighbours, NoiseKind, Objective};
+use evertally::number::Grid;
+use evertally::plan::{NoiseKind, Objective};
+use evertally::privacy::Neighbours;
 use evertally_publish::steps::{Every, TimeFormat, Zone};
 use evertally_publish::stream::{OutOfBounds, Refusable};
 use evertally_tables::input::InputFormat;

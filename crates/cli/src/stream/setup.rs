@@ -3,9 +3,10 @@
 use super::options::StreamArgs;
 use crate::failure::usage;
 use anyhow::Result;
-use evertally::decimal::{Grid, parse_scaled};
 use evertally::noise::StreamName;
-use evertally::plan::{Neighbours, Objective, Plan, PlanRequest, Prepared, Unit, Values};
+use evertally::number::{Grid, parse_scaled};
+use evertally::plan::{Objective, Plan, PlanRequest, Prepared};
+use evertally::privacy::{Neighbours, Unit, Values};
 use evertally_publish::event::Columns;
 use evertally_publish::ledger::ledger_path;
 use evertally_publish::steps::{Horizon, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
@@ -255,7 +256,7 @@ pub fn declared_values(bounds: &[String], grid: Grid) -> Result<Values> {
 /// Whether a decimal text names a multiple of the grid: rounding down and rounding to nearest then agree, also for the
 /// negated number.
 fn on_grid(text: &str, grid: Grid) -> bool {
-    use evertally::decimal::{Rounding, parse_rounded};
+    use evertally::number::{Rounding, parse_rounded};
     let text = text.trim();
     let negated = text.strip_prefix('-').map_or_else(|| format!("-{text}"), str::to_owned);
     let down = |text: &str| parse_rounded(text, grid, Rounding::Floor).ok();

@@ -19,7 +19,6 @@
 
 mod adjoint;
 mod buffers;
-mod descent;
 mod figures;
 mod lazy;
 mod objective;
@@ -34,10 +33,11 @@ pub use lazy::LazyBlt;
 
 use super::truncation::{ROUNDING, in_noise_steps, noise_bits};
 use super::{
-    BufferSteps, ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Spread,
-    Streaming, check_horizon, rounding,
+    BufferSteps, ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Streaming,
+    check_horizon, rounding,
 };
 use crate::noise::Node;
+use crate::privacy::Spread;
 use crate::{Error, Result};
 use figures::RowFigures;
 use recurrence::{Constants, Recurrence, rounding_slack};

@@ -26,8 +26,9 @@ pub use levels::Levels;
 use super::at_once::AtOnce;
 use super::rounding::FRACTION_BITS;
 use super::row_norms::{RowNorms, row_norms_of_table};
-use super::{ColumnNorms, Cursor, Mechanism, NamedShape, RowLaw, Spread, check_horizon};
+use super::{ColumnNorms, Cursor, Mechanism, NamedShape, RowLaw, check_horizon};
 use crate::noise::Node;
+use crate::privacy::Spread;
 use crate::{Error, Result};
 use std::sync::Arc;
 

@@ -17,10 +17,9 @@ mod walk;
 
 use super::digits::DigitSystem;
 use super::walk::MAX_DEPTH;
-use super::{
-    ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Participation, Spread, Walk, check_horizon, exact_by_dense_twin,
-};
+use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Participation, Walk, check_horizon, exact_by_dense_twin};
 use crate::noise::Node;
+use crate::privacy::Spread;
 use crate::{Error, Result};
 
 /// A k-ary tree mechanism: binary, k-ary, or k-ary with subtraction.

@@ -1,9 +1,10 @@
 //! The two trivial factorizations: noise on every input, noise on every output.
 
 use super::participation::rounded_up;
-use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Participation, Spread, Streaming, Walk, check_horizon};
+use super::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Participation, Streaming, Walk, check_horizon};
 use crate::Result;
 use crate::noise::Node;
+use crate::privacy::Spread;
 
 /// `R = I`, `L = A`: every step total gets its own noise, the release sums them all. Best for the shortest horizons.
 #[derive(Clone, Debug)]

@@ -30,9 +30,10 @@
 
 use super::digits::DigitSystem;
 use super::participation::rounded_up;
-use super::{ColumnNorms, Cursor, Mechanism, Participation, RowLaw, Spread, Streaming, check_horizon};
+use super::{ColumnNorms, Cursor, Mechanism, Participation, RowLaw, Streaming, check_horizon};
 use crate::Result;
 use crate::noise::Node;
+use crate::privacy::Spread;
 use num_bigint::BigInt;
 
 /// The binary tree with estimation from below ("online" Honaker).

@@ -2,8 +2,9 @@
 
 use super::{
     Blt, BufferChoice, ConsistentTree, DenseOptimum, DigitTree, HatLevels, Hats, HonakerOnline, InputNoise, Levels,
-    Mechanism, OptimalFilter, OutputNoise, PathSum, PureOptimum, Smooth, Spread, SquareRoot,
+    Mechanism, OptimalFilter, OutputNoise, PathSum, PureOptimum, Smooth, SquareRoot,
 };
+use crate::privacy::Spread;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

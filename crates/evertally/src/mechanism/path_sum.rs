@@ -26,10 +26,11 @@ mod walk;
 
 use super::trie::Subtree;
 use super::{
-    ColumnNorms, Cursor, DensePair, GaussianShift, Levels, MAX_HORIZON, Mechanism, Participation, RowLaw, Spread, Walk,
+    ColumnNorms, Cursor, DensePair, GaussianShift, Levels, MAX_HORIZON, Mechanism, Participation, RowLaw, Walk,
     check_horizon,
 };
 use crate::noise::Node;
+use crate::privacy::Spread;
 use crate::{Error, Result};
 
 /// A path-sum tree with integer level weights.

@@ -34,15 +34,15 @@
 mod bumps;
 mod bytes;
 mod candidate;
-mod descent;
 mod release;
 mod search;
 
 use super::at_once::AtOnce;
 use super::rounding::FRACTION_BITS;
 use super::row_norms::{RowNorms, row_norms_of_table};
-use super::{ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, Spread, check_horizon};
+use super::{ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, check_horizon};
 use crate::noise::Node;
+use crate::privacy::Spread;
 use crate::{Error, Result};
 use bumps::{Layout, Solved};
 use candidate::Candidate;

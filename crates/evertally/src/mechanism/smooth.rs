@@ -18,9 +18,10 @@ use super::combinations::{Binomials, next_combination};
 use super::participation::rounded_up;
 use super::trie::Subtree;
 use super::{
-    ColumnNorms, Cursor, GaussianShift, MAX_HORIZON, Mechanism, NamedShape, Participation, Spread, Walk, check_horizon,
+    ColumnNorms, Cursor, GaussianShift, MAX_HORIZON, Mechanism, NamedShape, Participation, Walk, check_horizon,
 };
 use crate::noise::Node;
+use crate::privacy::Spread;
 use crate::{Error, Result};
 use std::collections::HashMap;
 

@@ -28,10 +28,11 @@ use super::participation::rounded_up;
 use super::rounding::FRACTION_BITS;
 use super::row_norms::{RowNorms, row_norms_of_table};
 use super::{
-    ColumnNorms, Convolution, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Spread,
-    Streaming, check_horizon,
+    ColumnNorms, Convolution, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Streaming,
+    check_horizon,
 };
 use crate::noise::Node;
+use crate::privacy::Spread;
 use crate::{Error, Result};
 use series::{coefficients, cut_off, inverse_coefficient, normalized_row_norms, prefix_sums, reciprocal, summed};
 use std::sync::Arc;

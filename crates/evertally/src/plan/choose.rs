@@ -1,11 +1,12 @@
 //! The search over mechanisms and laws: exact finite-T error decides.
 
 use super::calibrate::{Calibration, calibrated};
-use super::{Guarantee, PlanRequest, Sensitivity, node_variance};
+use super::{Guarantee, PlanRequest, node_variance};
 use crate::Result;
-use crate::budget::Budget;
 use crate::mechanism::{Mechanism, MechanismName, NamedShape};
 use crate::noise::DiscreteLaw;
+use crate::privacy::Budget;
+use crate::privacy::Sensitivity;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

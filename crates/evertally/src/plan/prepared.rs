@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// Mechanisms that are built already.
 ///
 /// ```
-/// use evertally::budget::{Budget, Epsilon};
+/// use evertally::privacy::{Budget, Epsilon};
 /// use evertally::mechanism::PureOptimum;
 /// use evertally::plan::{PlanRequest, Prepared};
 /// use std::sync::Arc;

@@ -12,10 +12,10 @@ use crate::problem::{Piece, Problem, Sentence, sentence};
 use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
 use crate::stream::{OutOfBounds, Refusable, Stream};
 use crate::words::quoted;
-use evertally::budget::Budget;
-use evertally::decimal::{self, Rounding, parse_rounded, parse_scaled};
 use evertally::noise::StreamName;
-use evertally::plan::{Neighbours, Objective, Plan, PlanRequest, Unit, Values};
+use evertally::number::{self, Rounding, parse_rounded, parse_scaled};
+use evertally::plan::{Objective, Plan, PlanRequest};
+use evertally::privacy::{Budget, Neighbours, Unit, Values};
 use evertally::sketch::Table;
 use std::collections::BTreeMap;
 
@@ -248,8 +248,8 @@ impl Declaration {
         missing.map_or(Ok(()), |(what, _, says)| Err(Problem::of(*what, says())))
     }
 
-    fn grid(&self) -> decimal::Grid {
-        self.grid.as_ref().map_or(decimal::Grid::ONE, |grid| grid.0)
+    fn grid(&self) -> number::Grid {
+        self.grid.as_ref().map_or(number::Grid::ONE, |grid| grid.0)
     }
 
     fn unit(&self) -> Unit {
@@ -349,7 +349,7 @@ impl Declaration {
 
 impl Labels {
     /// What they change in a request, which says what makes one stream another.
-    fn shape(&self, request: &mut PlanRequest, grid: decimal::Grid) {
+    fn shape(&self, request: &mut PlanRequest, grid: number::Grid) {
         let mut put = |name: &str, text: String| request.meaning.insert(name.to_owned(), text);
         match self {
             Self::None => request.light_steps = is_heavy(request.horizon, 1),
@@ -406,7 +406,7 @@ pub fn parse_time(parameter: Parameter, text: &str, parser: &mut TimeParser) -> 
 ///
 /// # Errors
 /// Unless there are two, each a multiple of the grid.
-fn declared_values(bounds: &[&str], grid: decimal::Grid) -> Result<Values> {
+fn declared_values(bounds: &[&str], grid: number::Grid) -> Result<Values> {
     let [lower, upper] = bounds else {
         let needed = sentence![Bounds, " needs two numbers, ", Bounds.placeholder()];
         return Err(Problem::of(Bounds, needed.then(format!(", and got {}", bounds.len()))));
@@ -422,7 +422,7 @@ fn declared_values(bounds: &[&str], grid: decimal::Grid) -> Result<Values> {
 
 /// Whether a decimal text names a multiple of the grid: rounding down and rounding to nearest then agree, also for the
 /// negated number.
-fn on_grid(text: &str, grid: decimal::Grid) -> bool {
+fn on_grid(text: &str, grid: number::Grid) -> bool {
     let text = text.trim();
     let negated = text.strip_prefix('-').map_or_else(|| format!("-{text}"), str::to_owned);
     let down = |text: &str| parse_rounded(text, grid, Rounding::Floor).ok();

@@ -2,9 +2,10 @@
 
 use crate::steps::{Every, TimeFormat, Zone};
 use crate::stream::{OutOfBounds, Refusable};
-use evertally::decimal::Grid;
 use evertally::mechanism::MechanismName;
-use evertally::plan::{Neighbours, NoiseKind, Objective};
+use evertally::number::Grid;
+use evertally::plan::{NoiseKind, Objective};
+use evertally::privacy::Neighbours;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;

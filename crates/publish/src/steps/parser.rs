@@ -12,7 +12,7 @@ use crate::declaration::Parameter;
 use crate::error::InputError;
 use crate::event::{Event, Field, Role};
 use crate::problem::{Sentence, sentence};
-use evertally::decimal::{DecimalError, Grid, Rounding, parse_rounded, scale_float};
+use evertally::number::{DecimalError, Grid, Rounding, parse_rounded, scale_float};
 
 /// Days whose offset from UTC is remembered.
 const CACHED_DAYS: usize = 512;

@@ -9,8 +9,8 @@
 //! `Σ w_t ‖L_t‖²` with `w_t` proportional to `‖L_t‖^{2(p-1)}`. Powers are taken by squaring, roots by square roots.
 
 use super::bumps::{Layout, Solved};
-use super::descent::minimise;
 use crate::mechanism::row_norms::RowNorms;
+use crate::number::descent::minimise;
 
 /// `φ`, the least share of the diagonal in a column.
 pub(super) const FLOOR: f64 = 1.0 / 64.0;
@@ -67,7 +67,11 @@ impl Candidate {
     /// Descends for at most so many steps and returns the value reached.
     pub(super) fn descend(&mut self, aim: Aim, steps: usize) -> f64 {
         let layout = &self.layout;
-        let mut objective = |theta: &[f64], gradient: &mut [f64]| evaluate(layout, aim, theta, gradient);
+        let mut objective = |theta: &[f64]| {
+            let mut gradient = vec![0.0; theta.len()];
+            let value = evaluate(layout, aim, theta, &mut gradient);
+            (value, gradient)
+        };
         minimise(&mut self.theta, steps, 1e-7, &mut objective)
     }
 

@@ -161,19 +161,6 @@ fn derivatives_are_those_of_the_definition() {
     }
 }
 
-#[test]
-fn descent_follows_a_curved_valley() {
-    let mut rosenbrock = |x: &[f64], gradient: &mut [f64]| {
-        let (a, b) = (1.0 - x[0], x[1] - x[0] * x[0]);
-        gradient[0] = -2.0 * a - 400.0 * x[0] * b;
-        gradient[1] = 200.0 * b;
-        a * a + 100.0 * b * b
-    };
-    let mut x = vec![-1.2, 1.0];
-    assert!(descent::minimise(&mut x, 200, 1e-12, &mut rosenbrock) < 1e-12);
-    assert!((x[0] - 1.0).abs() < 1e-6 && (x[1] - 1.0).abs() < 1e-6);
-}
-
 /// A bump on a single step is worth less than its weight on the diagonal; a vanished one is dropped; nothing else changes.
 #[test]
 fn tidying_does_no_harm() {

@@ -2,17 +2,16 @@
 
 use super::VectorRequest;
 use super::calibrate::calibrated;
-use crate::mechanism::{
-    Blt, BufferChoice, DigitTree, LevelChoice, Mechanism, MechanismName, NamedShape, Smooth, Spread,
-};
+use crate::mechanism::{Blt, BufferChoice, DigitTree, LevelChoice, Mechanism, MechanismName, NamedShape, Smooth};
 use crate::plan::{Objective, ranked};
+use crate::privacy::Spread;
 use crate::{Error, Result};
 use std::sync::Arc;
 
 /// A mechanism with the noise it needs, and its error under a request.
 ///
 /// ```
-/// use evertally::budget::{Budget, Rho};
+/// use evertally::privacy::{Budget, Rho};
 /// use evertally::vector::VectorRequest;
 /// let request = VectorRequest::new(64, Budget::Zcdp(Rho::new(0.5)?), 1.0);
 /// let request = VectorRequest { mechanism: Some("binary".parse()?), ..request };
