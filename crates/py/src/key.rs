@@ -1,6 +1,7 @@
 //! Secret keys.
 
 use crate::error::{OrRaise, invalid};
+use crate::whole::Whole;
 use evertally::noise::{SecretKey as Inner, TestSeed as InnerSeed};
 use evertally_publish::keyfile;
 use evertally_publish::ledger::Ledger;
@@ -25,8 +26,8 @@ pub(crate) struct TestSeed {
 #[pymethods]
 impl TestSeed {
     #[new]
-    fn new(seed: u64) -> Self {
-        Self { seed }
+    fn new(seed: Whole) -> Self {
+        Self { seed: seed.0 }
     }
 
     fn __repr__(&self) -> String {

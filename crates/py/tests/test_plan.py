@@ -126,8 +126,13 @@ def test_unknown_arguments_are_named() -> None:
         et.plan(10, epsilonn=1.0)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         et.plan(10, epsilon="much")  # type: ignore[arg-type]
-    with pytest.raises((TypeError, OverflowError)):
-        et.plan(-1, epsilon=1.0)
+    for horizon in (-1, 2**64, -(10**5000)):
+        with pytest.raises(et.InvalidError, match="argument horizon: .* not a whole number"):
+            et.plan(horizon, epsilon=1.0)
+    with pytest.raises(et.InvalidError, match="argument max_events: -3 is not a whole number"):
+        et.plan(10, epsilon=1.0, max_events=-3)
+    with pytest.raises(et.InvalidError, match="-1 is not a whole number"):
+        et.plan(10, epsilon=1.0).std_error(-1)
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 3, 100, 5000, 2**40])
