@@ -16,7 +16,7 @@ pub use columns::TableColumns;
 pub use publication::{OutputError, OutputFile, Publication};
 pub use table::{Amount, ReleaseRow, TableSpec, TableWriter};
 
-use evertally_publish::declaration::Parameter;
+use evertally_publish::declaration::{Parameter, TableFormat};
 use evertally_publish::problem::sentence;
 use evertally_publish::words::quoted;
 
@@ -49,6 +49,16 @@ impl OutputFormat {
                     Parameter::OutputFormat
                 ],
             )),
+        }
+    }
+}
+
+impl From<TableFormat> for OutputFormat {
+    fn from(format: TableFormat) -> Self {
+        match format {
+            TableFormat::Csv => Self::Csv,
+            TableFormat::JsonLines => Self::JsonLines,
+            TableFormat::Parquet => Self::Parquet,
         }
     }
 }

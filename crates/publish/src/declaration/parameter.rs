@@ -147,6 +147,13 @@ impl Parameter {
         self.row().placeholder
     }
 
+    /// The same, or its name in capitals.
+    pub fn value_name(self) -> &'static str {
+        static CAPITALS: LazyLock<Vec<String>> =
+            LazyLock::new(|| TABLE.iter().map(|row| row.field.to_uppercase()).collect());
+        if self.placeholder().is_empty() { &CAPITALS[self as usize] } else { self.placeholder() }
+    }
+
     /// What it is about.
     pub fn heading(self) -> Heading {
         self.row().heading

@@ -225,9 +225,15 @@ impl Declaration {
         Ok(Budget::from_numbers(self.epsilon, self.delta, self.rho, allow_weak)?)
     }
 
-    /// Whether no number of a budget is given.
-    pub fn has_no_budget(&self) -> bool {
-        self.epsilon.is_none() && self.delta.is_none() && self.rho.is_none()
+    /// The same with a budget that was validated when it was made, weak or not.
+    #[must_use]
+    pub fn with_budget(self, budget: Budget) -> Self {
+        let (epsilon, delta, rho) = match budget {
+            Budget::Pure(epsilon) => (Some(epsilon.get()), None, None),
+            Budget::Approximate(epsilon, delta) => (Some(epsilon.get()), Some(delta.get()), None),
+            Budget::Zcdp(rho) => (None, None, Some(rho.get())),
+        };
+        Self { epsilon, delta, rho, allow_weak_budget: Some(true), ..self }
     }
 
     fn request(&self, horizon: u64, unit: Unit, values: Values) -> Result<PlanRequest> {
@@ -311,6 +317,7 @@ impl Declaration {
             (Some(columns), None) => {
                 let (columns, rest) = (columns.clone(), self.rest.clone());
                 let table = match self.groups.clone().expect("checked: groups stand beside their columns") {
+                    value::Groups::Names(names) if names.is_empty() => GroupTable::of_tuples(columns, Vec::new(), rest),
                     value::Groups::Names(names) => GroupTable::of_names(columns, names, rest),
                     value::Groups::Tuples(tuples) => GroupTable::of_tuples(columns, tuples, rest),
                 };
