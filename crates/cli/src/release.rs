@@ -1,15 +1,13 @@
 //! `evertally release`: from event files to private running counts.
 //!
-//! [`options`] gathers flags and the configuration file; [`setup`] turns them into validated parts, among them the
-//! plan; a [`Session`] takes events and gives the releases of closed steps; [`emit`] writes table, picture and report, all
+//! [`setup`] turns flags and the configuration file into validated parts, among them the plan; a [`Session`] takes events and gives the releases of closed steps; [`emit`] writes table, picture and report, all
 //! together or not at all. [`table`] does the same with a table in memory, for those who call this as a library.
 
 mod emit;
-mod options;
 mod setup;
 mod table;
 
-pub use options::ReleaseArgs;
+pub use crate::stream::ReleaseFlags;
 pub use table::{plan_of_table, release_table};
 
 use crate::stream::{OpenKey, interruptible, open_events, print_plan, print_summary};
@@ -26,8 +24,8 @@ use std::sync::atomic::AtomicBool;
 const STEPS_PER_CHECK: u64 = 1024;
 
 /// Runs `evertally release`.
-pub fn run(args: ReleaseArgs) -> Result<()> {
-    let setup = Setup::new(args)?;
+pub fn run(args: ReleaseFlags) -> Result<()> {
+    let setup = Setup::of_flags(args)?;
     let (stream, files) = (&setup.stream, &setup.files);
     if files.plan_only {
         return print_plan(&stream.plan, &ErrorFacts::of_releases(stream));

@@ -13,11 +13,10 @@
 
 mod answers;
 mod emit;
-mod options;
 mod questions;
 mod setup;
 
-pub use options::SketchArgs;
+pub use crate::stream::SketchFlags;
 
 use crate::commands::brief;
 use crate::stream::{OpenKey, interruptible, open_events, print_plan, print_summary};
@@ -31,7 +30,7 @@ use serde_json::json;
 use setup::Setup;
 
 /// Runs `evertally sketch`.
-pub fn run(args: SketchArgs) -> Result<()> {
+pub fn run(args: SketchFlags) -> Result<()> {
     let setup = Setup::new(args)?;
     let (stream, files) = (&setup.stream, &setup.files);
     if files.plan_only {

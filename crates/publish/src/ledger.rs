@@ -17,8 +17,9 @@ pub use file::{FileStore, NewKey, ledger_path, new_key, new_key_if_absent};
 pub use store::{MemoryStore, Store};
 
 use crate::error::usage;
+use crate::problem::sentence;
 use anyhow::{Context, Result};
-use digest::check_covers_the_past;
+use digest::{NAME, check_covers_the_past};
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
 use evertally::plan::Plan;
 use evertally::privacy::Budget;
@@ -150,11 +151,12 @@ impl Ledger {
         let plan = blake3::Hash::from_bytes(plan_digest).to_hex().to_string();
         let published = match self.contents.streams.get(name.as_str()) {
             Some(entry) if entry.plan != plan => {
-                return Err(usage(format!(
+                let released = format!(
                     "stream `{name}` has been released under another plan ({}); a changed plan is a new stream: go back to \
-                     the old one, or give another --stream name (its budget then adds to what is already spent)",
+                     the old one, or give another ",
                     differences(&entry.plan_text, &plan_text)
-                )));
+                );
+                return Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]));
             }
             Some(entry) => entry.published.clone(),
             None => BTreeMap::new(),

@@ -20,8 +20,10 @@ mod sums;
 pub use items::ItemCounts;
 pub use sums::{ClosedStep, RunningSums};
 
+use crate::declaration::Parameter::SortBuffer;
 use crate::event::{Event, Role};
 use crate::ledger::{Ledger, StreamDigest};
+use crate::problem::sentence;
 use crate::stream::Stream;
 use anyhow::Result;
 use intake::{Intake, Placed};
@@ -199,11 +201,14 @@ impl<T: Tally> Session<T> {
     }
 
     fn out_of_order(&self, event: &Event<'_>) -> anyhow::Error {
-        let hint = match self.stream.sort_buffer {
-            0 => "sort the file by time, or let --sort-buffer N put events in order while reading".to_owned(),
-            n => format!("it is further out of order than the --sort-buffer of {n} events; raise it, or sort the file"),
+        let remedy = match self.stream.sort_buffer {
+            0 => sentence!["sort the file by time, or let ", (SortBuffer, "N"), " put events in order while reading"],
+            n => {
+                let of = format!(" of {n} events; raise it, or sort the file");
+                sentence!["it is further out of order than the ", SortBuffer, of]
+            }
         };
-        event.bad_cell(Role::Time, format_args!("belongs to a step that a later event has closed; {hint}")).into()
+        event.bad_cell(Role::Time, "belongs to a step that a later event has closed").remedy(remedy).into()
     }
 }
 

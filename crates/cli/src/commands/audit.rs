@@ -1,9 +1,10 @@
 //! `evertally audit`: an empirical check of a mechanism or plan, as a black box.
 
+use super::kebab;
 use super::mechanisms::brief;
-use super::{BudgetFlags, kebab};
 use crate::audit::{Change, Check, Finding, PlanBox, Promise, Report, Settings, audit, worst_change};
 use crate::failure::usage;
+use crate::stream::BudgetFlags;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
@@ -106,7 +107,7 @@ impl AuditArgs {
         }
         let horizon = self.horizon.context("clap requires a horizon")?;
         let mut request = PlanRequest::count(horizon, self.budget.budget()?);
-        let laplace = self.budget.delta.is_none() && self.budget.rho.is_none();
+        let laplace = self.budget.is_pure();
         let fallback = if laplace { NoiseKind::Laplace } else { NoiseKind::Gaussian };
         request.noise = Some(self.noise.unwrap_or(fallback));
         request.mechanism = self.mechanism;

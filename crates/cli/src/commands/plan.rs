@@ -1,10 +1,11 @@
 //! `evertally plan`: every mechanism under a budget, ranked by exact error.
 
+use super::kebab;
 use super::mechanisms::brief;
-use super::{BudgetFlags, kebab};
 use crate::failure::usage;
 use crate::ranking::Ranking;
 use crate::searched;
+use crate::stream::BudgetFlags;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};

@@ -59,7 +59,7 @@ impl Emitter {
         let drawn = step.is_multiple_of(self.stride) || step == self.last_step;
         closed.for_each_row(|group, row| {
             table.write(row)?;
-            if drawn && let Some(series) = picture.get_mut(group) {
+            if drawn && let Some(curve) = picture.get_mut(group) {
                 let truth = truth.as_ref().map(|t| grid.to_f64(t[group].into()));
                 let at = calendar.end_of(step).micros() as f64 / 1e6;
                 let (value, lower, upper) = (row.value.number, row.lower, row.upper);

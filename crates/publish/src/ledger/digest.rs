@@ -1,6 +1,8 @@
 //! The digest of a stream's closed steps.
 
+use crate::declaration::Parameter;
 use crate::error::usage;
+use crate::problem::{Piece, sentence};
 use anyhow::Result;
 use evertally::noise::StreamName;
 use std::collections::BTreeMap;
@@ -50,12 +52,14 @@ impl StreamDigest {
     /// Holds the digest of the closed steps against what was published up to a step.
     fn check(&self, step: u64) -> Result<()> {
         match self.published.get(&step) {
-            Some(published) if *published != self.digest() => Err(usage(format!(
-                "stream `{}` has already been released up to step {step} from different data; releasing again with the same \
-                 noise would reveal the difference exactly. Restore the data, or give another --stream name (its \
-                 budget then adds to what is already spent)",
-                self.name
-            ))),
+            Some(published) if *published != self.digest() => {
+                let released = format!(
+                    "stream `{}` has already been released up to step {step} from different data; releasing again with the \
+                     same noise would reveal the difference exactly. Restore the data, or give another ",
+                    self.name
+                );
+                Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]))
+            }
             _ => Ok(()),
         }
     }
@@ -72,13 +76,19 @@ impl Drop for StreamDigest {
     }
 }
 
+/// What another stream needs.
+pub(super) const NAME: Piece = Piece::Noun(Parameter::Stream, "name");
+
 /// A shorter release can only be held against the past where the past has a digest of that length.
 pub(super) fn check_covers_the_past(name: &StreamName, published: &BTreeMap<u64, String>, steps: u64) -> Result<()> {
     match published.keys().next_back() {
-        Some(&last) if last > steps && !published.contains_key(&steps) => Err(usage(format!(
-            "stream `{name}` has already been released up to step {last}; this run ends at step {steps}, where nothing can \
-             be compared. Release at least {last} steps, or give another --stream name"
-        ))),
+        Some(&last) if last > steps && !published.contains_key(&steps) => {
+            let released = format!(
+                "stream `{name}` has already been released up to step {last}; this run ends at step {steps}, where nothing \
+                 can be compared. Release at least {last} steps, or give another "
+            );
+            Err(usage(sentence![released, NAME]))
+        }
         _ => Ok(()),
     }
 }

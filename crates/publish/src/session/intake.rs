@@ -1,8 +1,10 @@
 //! Reading what matters of an event, and whether its person has room for it.
 
 use super::Tally;
+use crate::declaration::Parameter::{self, Missing, Outside};
 use crate::error::InputError;
 use crate::event::{Event, Role};
+use crate::problem::{Sentence, sentence};
 use crate::steps::TimeParser;
 use crate::stream::{OutOfBounds, Refusable, Stream};
 use anyhow::Result;
@@ -91,8 +93,8 @@ impl Intake {
             Some(persons) => match persons.id(event) {
                 Some(id) => Some(id),
                 None => {
-                    let problem = "the event names no person; leave such events out with --missing skip";
-                    return skip_or(stream.missing, || event.error(Role::Person, problem));
+                    let missing = || event.error(Role::Person, "the event names no person").remedy(leave_out());
+                    return skip_or(stream.missing, missing);
                 }
             },
         };
@@ -130,12 +132,14 @@ fn skip_or<T>(policy: Refusable, error: impl FnOnce() -> InputError) -> Result<O
 fn outside(stream: &Stream, event: &Event<'_>) -> InputError {
     let calendar = &stream.calendar;
     let (start, end) = (calendar.format(calendar.start()), calendar.format(calendar.end()));
-    event.bad_cell(
-        Role::Time,
-        format_args!(
-            "is outside the horizon, {start} to {end}; widen it, or leave such events out with --outside skip"
-        ),
-    )
+    event
+        .bad_cell(Role::Time, format!("is outside the horizon, {start} to {end}"))
+        .remedy(sentence!["widen it, or leave such events out with ", (Outside, "skip")])
+}
+
+/// What to do with events that lack a cell.
+pub(super) fn leave_out() -> Sentence {
+    sentence!["leave such events out with ", (Missing, "skip")]
 }
 
 /// What an event adds, in multiples of the grid; `None` for one that is declared to be left out.
@@ -152,19 +156,20 @@ fn value(stream: &Stream, event: &Event<'_>) -> Result<Option<i64>> {
     let value = match cell.multiple_of(grid) {
         Ok(Some(value)) => value,
         Ok(None) => {
-            let problem = "the event has no value; leave such events out with --missing skip";
-            return skip_or(stream.missing, || event.error(Role::Value, problem));
+            let missing = || event.error(Role::Value, "the event has no value").remedy(leave_out());
+            return skip_or(stream.missing, missing);
         }
         Err(DecimalError::Overflow) if clamps => {
             let negative = cell.to_string().trim_start().starts_with('-');
             if negative { i64::MIN } else { i64::MAX }
         }
-        Err(problem) => return Err(event.bad_cell(Role::Value, problem).into()),
+        Err(problem) => return Err(event.bad_cell(Role::Value, problem.to_string()).into()),
     };
     if !clamps && !(lower..=upper).contains(&value) {
         let (lower, upper) = (grid.format(lower.into()), grid.format(upper.into()));
-        let problem = format!("is outside the bounds {lower} to {upper}; widen them, or use --out-of-bounds clamp");
-        return Err(event.bad_cell(Role::Value, problem).into());
+        let remedy = sentence!["widen them, or use ", (Parameter::OutOfBounds, "clamp")];
+        let problem = format!("is outside the bounds {lower} to {upper}");
+        return Err(event.bad_cell(Role::Value, problem).remedy(remedy).into());
     }
     Ok(Some(value.clamp(lower, upper)))
 }

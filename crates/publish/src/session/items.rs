@@ -1,6 +1,7 @@
 //! Counts of very many items, in a sketch.
 
 use super::Tally;
+use super::intake::leave_out;
 use crate::event::{Event, Role};
 use crate::ledger::StreamDigest;
 use crate::stream::{Refusable, Stream};
@@ -47,8 +48,8 @@ impl Tally for ItemCounts {
                 if stream.missing == Refusable::Skip {
                     return Ok(None);
                 }
-                let problem = "the event has no item: this part of its name is missing; leave such events out with --missing skip";
-                return Err(event.error(Role::Label(column), problem).into());
+                let problem = "the event has no item: this part of its name is missing";
+                return Err(event.error(Role::Label(column), problem).remedy(leave_out()).into());
             };
             push_encoded(&mut self.item, cell);
         }

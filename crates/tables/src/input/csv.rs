@@ -11,6 +11,7 @@ use super::lines::{LONGEST_RECORD, LineLen, Lines, without_end};
 use super::{BATCH_ROWS, Pass, text_field};
 use evertally_publish::error::{InputError, Place, read_error};
 use evertally_publish::event::{Cells, Field};
+use evertally_publish::problem::Sentence;
 
 /// The rows of one file.
 pub(super) struct CsvRows<R> {
@@ -186,7 +187,7 @@ impl<R: Read> Records<R> {
             .map_err(|_| self.fault("this row is not UTF-8 text; convert the file (iconv -f LATIN1 -t UTF-8)"))
     }
 
-    fn fault(&self, problem: &str) -> InputError {
+    fn fault(&self, problem: impl Into<Sentence>) -> InputError {
         InputError::of_file(&*self.file, problem).at(Place::Line(self.line))
     }
 }
