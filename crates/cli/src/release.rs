@@ -1,14 +1,12 @@
 //! `evertally release`: from event files to private running counts.
 //!
 //! [`setup`] turns flags and the configuration file into validated parts, among them the plan; a [`Session`] takes events and gives the releases of closed steps; [`emit`] writes table, picture and report, all
-//! together or not at all. [`table`] does the same with a table in memory, for those who call this as a library.
+//! together or not at all.
 
 mod emit;
 mod setup;
-mod table;
 
 pub use crate::stream::ReleaseFlags;
-pub use table::{plan_of_table, release_table};
 
 use crate::stream::{OpenKey, interruptible, open_events, print_plan, print_summary};
 use anyhow::{Context, Result};
@@ -32,9 +30,7 @@ pub fn run(args: ReleaseFlags) -> Result<()> {
     }
     let cancelled = interruptible()?;
     let mut open = OpenKey::new(files, &cancelled)?;
-    let digest = open.ledger.stream(&open.key, &stream.name, &stream.plan, stream.last_step)?;
-    let sums = RunningSums::new(stream, setup.groups.clone(), &open.key)?;
-    let mut session = Session::new(stream.clone(), sums, digest, stream.last_step)?;
+    let mut session = Session::of_sums(stream.clone(), setup.groups.clone(), &open.key, &open.ledger)?;
 
     let mut publication = Publication::new(&files.protected_paths(), true);
     let mut emitter = Emitter::new(&setup, &mut publication)?;

@@ -1,74 +1,53 @@
-//! Factorizations that are searched for minutes, kept on disk.
-//!
-//! A file in the cache is checked when it is read (its sensitivity follows from its content, whatever wrote it), and a damaged
-//! or foreign one is searched again. The search is deterministic: a cache only saves time.
+//! Factorizations that are searched for minutes, with a progress bar: see [`evertally_publish::searched`].
 
-use anyhow::{Context, Result};
-use evertally::mechanism::{Mechanism, MechanismName, PureOptimum};
-use evertally::plan::{Objective, PlanRequest, Prepared};
+use anyhow::Result;
+use evertally::mechanism::PureOptimum;
+use evertally::plan::PlanRequest;
+use evertally_publish::searched::{self, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-/// The longest horizon of the search.
-pub const LONGEST: u64 = 512;
+pub(crate) use searched::LONGEST;
 
-/// Hands a request for `dense-pure` the factorization from the cache.
-pub fn with_searched(request: PlanRequest) -> Result<PlanRequest> {
-    let Some(MechanismName::DensePure(optimum)) = request.mechanism else { return Ok(request) };
-    let mean = optimum.mean.unwrap_or(request.objective == Objective::Mean);
-    prepare(request, mean)
+/// As [`searched::with_searched`].
+pub(crate) fn with_searched(request: PlanRequest) -> Result<PlanRequest> {
+    Ok(searched::with_searched(request, &mut WatchOnTerminal::default())?)
 }
 
-/// The same request with the searched factorization among its mechanisms, where its horizon has one.
-pub fn prepare(request: PlanRequest, mean: bool) -> Result<PlanRequest> {
-    if !(1..=LONGEST).contains(&request.horizon) {
-        return Ok(request); // the library says why
+/// As [`searched::prepare`].
+pub(crate) fn prepare(request: PlanRequest, mean: bool) -> Result<PlanRequest> {
+    Ok(searched::prepare(request, mean, &mut WatchOnTerminal::default())?)
+}
+
+/// As [`searched::pure_optimum`].
+pub(crate) fn pure_optimum(horizon: u64, mean: bool) -> Result<PureOptimum> {
+    Ok(searched::pure_optimum(horizon, mean, &mut WatchOnTerminal::default())?)
+}
+
+/// A bar while something is searched, which is gone afterwards.
+#[derive(Default)]
+pub(crate) struct WatchOnTerminal {
+    bar: Option<ProgressBar>,
+}
+
+impl Watch for WatchOnTerminal {
+    fn searching(&mut self, horizon: u64, share: f64) {
+        let bar = self.bar.get_or_insert_with(|| {
+            let bar = ProgressBar::new(1000).with_message(format!("searching dense-pure over {horizon} steps"));
+            let style = ProgressStyle::with_template("{msg} {bar:30} {percent} %  {elapsed}");
+            bar.with_style(style.expect("a valid template"))
+        });
+        bar.set_position((1000.0 * share) as u64);
     }
-    let found: Arc<dyn Mechanism> = Arc::new(pure_optimum(request.horizon, mean)?);
-    Ok(PlanRequest { prepared: Prepared::new([found]), ..request })
-}
 
-/// The best factorization for pure ε (1 ..= 512 steps), from the cache or by a search that is then kept.
-pub fn pure_optimum(horizon: u64, mean: bool) -> Result<PureOptimum> {
-    let objective = if mean { "mean" } else { "max" };
-    let path = folder().map(|folder| folder.join(format!("dense-pure-{horizon}-{objective}.bin")));
-    if let Some(found) = path.as_deref().and_then(|path| read(path, horizon, objective)) {
-        return Ok(found);
+    fn not_kept(&mut self, problem: &str) {
+        eprintln!("warning: the search is not kept for the next time: {problem}");
     }
-    let bar = ProgressBar::new(1000).with_message(format!("searching dense-pure over {horizon} steps"));
-    bar.set_style(ProgressStyle::with_template("{msg} {bar:30} {percent} %  {elapsed}").expect("a valid template"));
-    let found = PureOptimum::search(horizon, mean, &mut |_, share| bar.set_position((1000.0 * share) as u64))?;
-    bar.finish_and_clear();
-    if let Some(path) = path
-        && let Err(error) = write(&path, &found.to_bytes())
-    {
-        eprintln!("warning: the search is not kept for the next time: {error:#}");
+}
+
+impl Drop for WatchOnTerminal {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
     }
-    Ok(found)
-}
-
-/// `$EVERTALLY_CACHE`, else the user's cache folder; `None` where there is none.
-fn folder() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    variable("EVERTALLY_CACHE")
-        .or_else(|| variable("XDG_CACHE_HOME").map(|folder| folder.join("evertally")))
-        .or_else(|| variable("HOME").map(|home| home.join(".cache").join("evertally")))
-}
-
-fn read(path: &Path, horizon: u64, objective: &str) -> Option<PureOptimum> {
-    let found = PureOptimum::from_bytes(&std::fs::read(path).ok()?).ok()?;
-    let wanted = found.horizon() == horizon && found.name().contains(&format!("objective={objective},"));
-    wanted.then_some(found)
-}
-
-/// All of it or nothing.
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let folder = path.parent().expect("a file in a folder");
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(bytes)?;
-    file.persist(path)?;
-    Ok(())
 }

@@ -22,10 +22,12 @@ pub use sums::{ClosedStep, RunningSums};
 
 use crate::declaration::Parameter::SortBuffer;
 use crate::event::{Event, Role};
+use crate::groups::GroupTable;
 use crate::ledger::{Ledger, StreamDigest};
 use crate::problem::sentence;
 use crate::stream::Stream;
 use anyhow::Result;
+use evertally::noise::SecretKey;
 use intake::{Intake, Placed};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -69,6 +71,19 @@ pub struct Session<T: Tally> {
     last_step: u64,
     tally: T,
     digest: StreamDigest,
+}
+
+impl Session<RunningSums> {
+    /// A session from the first step of a stream through the last that it publishes; without groups, of the one sum of all events.
+    ///
+    /// # Errors
+    /// If the ledger has the stream's name under another plan, or a longer release that this one cannot be compared with.
+    pub fn of_sums(stream: Stream, groups: Option<GroupTable>, key: &SecretKey, ledger: &Ledger) -> Result<Self> {
+        let last_step = stream.last_step;
+        let digest = ledger.stream(key, &stream.name, &stream.plan, last_step)?;
+        let sums = RunningSums::new(&stream, groups, key)?;
+        Self::new(stream, sums, digest, last_step)
+    }
 }
 
 impl<T: Tally> Session<T> {

@@ -2,8 +2,8 @@
 
 use crate::html;
 use evertally::plan::NoiseKind;
-use evertally_cli::commands::brief;
-use evertally_cli::ranking::Row;
+use evertally_publish::ranking::Row;
+use evertally_publish::words::brief;
 use pyo3::prelude::*;
 
 /// A mechanism that fits a plan's budget and horizon, and its exact error.

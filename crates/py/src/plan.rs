@@ -14,10 +14,10 @@ use crate::whole::Whole;
 use anyhow::Context;
 use evertally::plan::{Objective, Plan as Inner, PlanRequest, Prepared};
 use evertally::privacy::Unit;
-use evertally_cli::commands::brief;
-use evertally_cli::ranking::Ranking;
-use evertally_cli::searched;
 use evertally_plot::ErrorCurve;
+use evertally_publish::ranking::Ranking;
+use evertally_publish::searched;
+use evertally_publish::words::brief;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ pub(crate) fn plan(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Plan> 
 
 /// The plan of a request. Where mechanism and noise are open, one search gives the plan and its ranking.
 fn planned(request: PlanRequest) -> anyhow::Result<Plan> {
-    let request = searched::with_searched(request)?;
+    let request = searched::with_searched(request, &mut ())?;
     if request.mechanism.is_some() || request.noise.is_some() {
         return Ok(Plan::new(request.plan()?));
     }

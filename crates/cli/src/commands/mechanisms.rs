@@ -8,6 +8,7 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::mechanism::{LevelChoice, Mechanism, MechanismName};
 use evertally::plan::NoiseKind;
+use evertally_publish::ranking::work_per_step;
 use serde::Serialize;
 use std::io::Write;
 
@@ -155,19 +156,6 @@ impl Figures {
             exact: true,
             lazy: m.is_lazy(),
         }
-    }
-}
-
-/// Amortized noise draws a step, or multiplications where there are far more of them, as a figure for comparisons.
-pub(crate) fn work_per_step(m: &dyn Mechanism) -> f64 {
-    let steps = m.horizon() as f64;
-    match m.name().parse().expect("a mechanism names itself") {
-        MechanismName::Dense(_) => steps / 2.0,
-        MechanismName::Sqrt | MechanismName::NormalizedSqrt | MechanismName::BandedInverseSqrt(_) => {
-            (steps / 2.0).min(64.0 + steps.log2() * steps.log2())
-        }
-        MechanismName::BandedSqrt(bands) => bands as f64,
-        _ => m.draws_per_step(),
     }
 }
 

@@ -3,7 +3,6 @@
 use super::kebab;
 use super::mechanisms::brief;
 use crate::failure::usage;
-use crate::ranking::Ranking;
 use crate::searched;
 use crate::stream::BudgetFlags;
 use anyhow::Result;
@@ -12,6 +11,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use evertally::number::Grid;
 use evertally::plan::{NoiseKind, Objective, PlanRequest};
 use evertally::privacy::Values;
+use evertally_publish::ranking::Ranking;
 use std::io::Write;
 
 /// Flags of `evertally plan`.

@@ -61,22 +61,6 @@ impl Files {
         })
     }
 
-    /// Of a table in memory: none.
-    pub(crate) fn in_memory(missing_text: Vec<String>) -> Self {
-        Self {
-            inputs: Vec::new(),
-            reading: ReadOptions { missing: missing_text, ..ReadOptions::default() },
-            key_path: PathBuf::new(),
-            create_key: false,
-            out: "-".into(),
-            output_format: OutputFormat::Csv,
-            plot: false,
-            side_inputs: Vec::new(),
-            plan_only: false,
-            quiet: true,
-        }
-    }
-
     /// Shows how far the reading is, where that is wanted.
     pub(crate) fn progress(&self) -> Box<dyn Progress> {
         if self.quiet { Box::new(()) } else { Box::new(ProgressOnTerminal::new()) }

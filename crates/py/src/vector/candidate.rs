@@ -2,7 +2,7 @@
 
 use crate::html::Row;
 use evertally::vector::VectorCandidate as Inner;
-use evertally_cli::commands::brief;
+use evertally_publish::words::brief;
 use pyo3::prelude::*;
 
 /// A mechanism that fits a request for vectors, the noise it needs, and its exact error.

@@ -1,7 +1,6 @@
 //! The mechanisms that fit a request, ranked by exact error, beside what no mechanism can do better.
 
-use crate::commands::work_per_step;
-use evertally::mechanism::DenseOptimum;
+use evertally::mechanism::{DenseOptimum, Mechanism, MechanismName};
 use evertally::plan::{Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound};
 use evertally::privacy::Neighbours;
 use evertally::privacy::conversions::mu_for;
@@ -124,6 +123,19 @@ fn least_node_std(request: &PlanRequest) -> Option<f64> {
         Budget::Pure(_) => None,
         Budget::Zcdp(rho) => Some(of_step / (2.0 * rho.get()).sqrt()),
         Budget::Approximate(epsilon, delta) => Some(of_step / mu_for(epsilon, delta)),
+    }
+}
+
+/// Amortized noise draws a step, or multiplications where there are far more of them, as a figure for comparisons.
+pub fn work_per_step(m: &dyn Mechanism) -> f64 {
+    let steps = m.horizon() as f64;
+    match m.name().parse().expect("a mechanism names itself") {
+        MechanismName::Dense(_) => steps / 2.0,
+        MechanismName::Sqrt | MechanismName::NormalizedSqrt | MechanismName::BandedInverseSqrt(_) => {
+            (steps / 2.0).min(64.0 + steps.log2() * steps.log2())
+        }
+        MechanismName::BandedSqrt(bands) => bands as f64,
+        _ => m.draws_per_step(),
     }
 }
 

@@ -1,0 +1,85 @@
+//! Factorizations that are searched for minutes, kept on disk.
+//!
+//! A file in the cache is checked when it is read (its sensitivity follows from its content, whatever wrote it), and a damaged
+//! or foreign one is searched again. The search is deterministic: a cache only saves time.
+
+use anyhow::{Context, Result};
+use evertally::mechanism::{Mechanism, MechanismName, PureOptimum};
+use evertally::plan::{Objective, PlanRequest, Prepared};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The longest horizon of the search.
+pub const LONGEST: u64 = 512;
+
+/// Is told how a search goes on. All of it may be left out: `()` shows nothing.
+pub trait Watch {
+    /// Of a search over so many steps, this share is done, from 0 to 1.
+    fn searching(&mut self, horizon: u64, share: f64) {
+        let _ = (horizon, share);
+    }
+
+    /// What was found could not be kept for the next time.
+    fn not_kept(&mut self, problem: &str) {
+        let _ = problem;
+    }
+}
+
+impl Watch for () {}
+
+/// Hands a request for `dense-pure` the factorization from the cache.
+pub fn with_searched(request: PlanRequest, watch: &mut dyn Watch) -> Result<PlanRequest> {
+    let Some(MechanismName::DensePure(optimum)) = request.mechanism else { return Ok(request) };
+    let mean = optimum.mean.unwrap_or(request.objective == Objective::Mean);
+    prepare(request, mean, watch)
+}
+
+/// The same request with the searched factorization among its mechanisms, where its horizon has one.
+pub fn prepare(request: PlanRequest, mean: bool, watch: &mut dyn Watch) -> Result<PlanRequest> {
+    if !(1..=LONGEST).contains(&request.horizon) {
+        return Ok(request); // the library says why
+    }
+    let found: Arc<dyn Mechanism> = Arc::new(pure_optimum(request.horizon, mean, watch)?);
+    Ok(PlanRequest { prepared: Prepared::new([found]), ..request })
+}
+
+/// The best factorization for pure ε (1 ..= 512 steps), from the cache or by a search that is then kept.
+pub fn pure_optimum(horizon: u64, mean: bool, watch: &mut dyn Watch) -> Result<PureOptimum> {
+    let objective = if mean { "mean" } else { "max" };
+    let path = folder().map(|folder| folder.join(format!("dense-pure-{horizon}-{objective}.bin")));
+    if let Some(found) = path.as_deref().and_then(|path| read(path, horizon, objective)) {
+        return Ok(found);
+    }
+    let found = PureOptimum::search(horizon, mean, &mut |_, share| watch.searching(horizon, share))?;
+    if let Some(path) = path
+        && let Err(error) = write(&path, &found.to_bytes())
+    {
+        watch.not_kept(&format!("{error:#}"));
+    }
+    Ok(found)
+}
+
+/// `$EVERTALLY_CACHE`, else the user's cache folder; `None` where there is none.
+fn folder() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    variable("EVERTALLY_CACHE")
+        .or_else(|| variable("XDG_CACHE_HOME").map(|folder| folder.join("evertally")))
+        .or_else(|| variable("HOME").map(|home| home.join(".cache").join("evertally")))
+}
+
+fn read(path: &Path, horizon: u64, objective: &str) -> Option<PureOptimum> {
+    let found = PureOptimum::from_bytes(&std::fs::read(path).ok()?).ok()?;
+    let wanted = found.horizon() == horizon && found.name().contains(&format!("objective={objective},"));
+    wanted.then_some(found)
+}
+
+/// All of it or nothing.
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let folder = path.parent().expect("a file in a folder");
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(bytes)?;
+    file.persist(path)?;
+    Ok(())
+}
