@@ -16,9 +16,8 @@ pub use digest::StreamDigest;
 pub use file::{FileStore, NewKey, ledger_path, new_key, new_key_if_absent};
 pub use store::{MemoryStore, Store};
 
-use crate::error::usage;
+use crate::error::{Context, Result, failure, usage};
 use crate::problem::sentence;
-use anyhow::{Context, Result};
 use digest::{NAME, check_covers_the_past};
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
 use evertally::plan::Plan;
@@ -55,7 +54,7 @@ impl Contents {
 
     /// JSON text, as a file holds it.
     fn to_bytes(&self) -> Result<Vec<u8>> {
-        let mut bytes = serde_json::to_vec_pretty(self)?;
+        let mut bytes = serde_json::to_vec_pretty(self).map_err(std::io::Error::from)?;
         bytes.push(b'\n');
         Ok(bytes)
     }
@@ -147,7 +146,7 @@ impl Ledger {
     /// what was published.
     pub fn stream(&self, key: &SecretKey, name: &StreamName, plan: &Plan, last_step: u64) -> Result<StreamDigest> {
         let plan_digest = plan.digest();
-        let plan_text = toml::to_string(plan)?;
+        let plan_text = toml::to_string(plan).map_err(failure)?;
         let plan = blake3::Hash::from_bytes(plan_digest).to_hex().to_string();
         let published = match self.contents.streams.get(name.as_str()) {
             Some(entry) if entry.plan != plan => {
@@ -188,7 +187,7 @@ impl Ledger {
         let shown = self.store.name();
         self.store
             .commit(&contents.to_bytes()?)
-            .with_context(|| format!("cannot write the ledger {shown}; nothing was published"))?;
+            .context(format_args!("cannot write the ledger {shown}; nothing was published"))?;
         self.contents = contents;
         Ok(())
     }

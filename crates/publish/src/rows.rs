@@ -1,8 +1,8 @@
 //! The rows of a released table.
 
+use crate::error::{Error, Result, failure};
 use crate::groups::GroupTable;
 use crate::stream::Stream;
-use anyhow::{Context, Result};
 use evertally::plan::Intervals;
 use evertally::stream::Release;
 use std::fmt::Write;
@@ -60,22 +60,22 @@ impl Rows {
     }
 
     /// Visits the rows of one closed step: the place of the group, and the row.
-    pub(crate) fn of_step(
+    pub(crate) fn of_step<E: From<Error>>(
         &mut self,
         stream: &Stream,
         releases: &[Release],
-        mut visit: impl FnMut(usize, &ReleaseRow<'_>) -> Result<()>,
-    ) -> Result<()> {
+        mut visit: impl FnMut(usize, &ReleaseRow<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let step = releases[0].step();
         let (plan, calendar) = (&stream.plan, &stream.calendar);
         let std_error = plan.std_error(step);
-        let half_width =
-            i128::try_from(self.intervals.half_width(step)).context("the interval is too wide to write")?;
+        let half_width = i128::try_from(self.intervals.half_width(step))
+            .map_err(|_| failure("the interval is too wide to write"))?;
         self.time.clear();
         calendar.write_time(calendar.start_of(step), &mut self.time);
         for (group, release) in releases.iter().enumerate() {
             self.value.clear();
-            write!(self.value, "{release}")?;
+            write!(self.value, "{release}").expect("a String accepts every write");
             let texts: Vec<&str> = self.tuples[group].iter().map(String::as_str).collect();
             let (value, lower, upper) =
                 (release.value(), release.shifted(-half_width).value(), release.shifted(half_width).value());

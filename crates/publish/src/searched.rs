@@ -3,7 +3,7 @@
 //! A file in the cache is checked when it is read (its sensitivity follows from its content, whatever wrote it), and a damaged
 //! or foreign one is searched again. The search is deterministic: a cache only saves time.
 
-use anyhow::{Context, Result};
+use crate::error::{Context, Result};
 use evertally::mechanism::{Mechanism, MechanismName, PureOptimum};
 use evertally::plan::{Objective, PlanRequest, Prepared};
 use std::io::Write;
@@ -55,7 +55,7 @@ pub fn pure_optimum(horizon: u64, mean: bool, watch: &mut dyn Watch) -> Result<P
     if let Some(path) = path
         && let Err(error) = write(&path, &found.to_bytes())
     {
-        watch.not_kept(&format!("{error:#}"));
+        watch.not_kept(&format!("{error}"));
     }
     Ok(found)
 }
@@ -77,9 +77,9 @@ fn read(path: &Path, horizon: u64, objective: &str) -> Option<PureOptimum> {
 /// All of it or nothing.
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let folder = path.parent().expect("a file in a folder");
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    std::fs::create_dir_all(folder).context(format_args!("cannot make {}", folder.display()))?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(bytes)?;
-    file.persist(path)?;
+    file.persist(path).map_err(std::io::Error::from)?;
     Ok(())
 }

@@ -21,12 +21,12 @@ pub use items::ItemCounts;
 pub use sums::{ClosedStep, RunningSums};
 
 use crate::declaration::Parameter::SortBuffer;
+use crate::error::{Error, Result};
 use crate::event::{Event, Role};
 use crate::groups::GroupTable;
 use crate::ledger::{Ledger, StreamDigest};
 use crate::problem::sentence;
 use crate::stream::Stream;
-use anyhow::Result;
 use evertally::noise::SecretKey;
 use intake::{Intake, Placed};
 use std::cmp::Reverse;
@@ -215,7 +215,7 @@ impl<T: Tally> Session<T> {
         if self.intake.keep(&placed) { self.tally.add(placed.label, placed.value) } else { Ok(()) }
     }
 
-    fn out_of_order(&self, event: &Event<'_>) -> anyhow::Error {
+    fn out_of_order(&self, event: &Event<'_>) -> Error {
         let remedy = match self.stream.sort_buffer {
             0 => sentence!["sort the file by time, or let ", (SortBuffer, "N"), " put events in order while reading"],
             n => {

@@ -7,6 +7,7 @@ use crate::running::{abandonable, cancellable};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, StructArray};
 use arrow_schema::{DataType, Field};
 use evertally_publish::declaration::Declaration;
+use evertally_publish::error::Result;
 use evertally_publish::ledger::{FileStore, Ledger};
 use evertally_publish::problem::Wording;
 use evertally_publish::session::Session;
@@ -84,13 +85,13 @@ fn released(
     table: &mut dyn RecordBatchReader,
     key: &SecretKey,
     cancelled: &AtomicBool,
-) -> anyhow::Result<RecordBatch> {
+) -> Result<RecordBatch> {
     let settings = declared.resolve()?;
     let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
     let (stream, groups) = settings.plan(&mut ())?;
     let release = |ledger: &mut Ledger| {
         let session = Session::of_sums(stream, groups, key.inner(), ledger)?;
-        Ok(release_events(session, table, &options, ledger, cancelled)?)
+        release_events(session, table, &options, ledger, cancelled)
     };
     let mut home = key.home().lock().expect("no holder panics");
     match &mut *home {
@@ -104,7 +105,7 @@ fn released(
 }
 
 /// The plan of a declaration.
-fn plan_of(declared: &Declaration) -> anyhow::Result<evertally::plan::Plan> {
+fn plan_of(declared: &Declaration) -> Result<evertally::plan::Plan> {
     Ok(declared.resolve()?.plan(&mut ())?.0.plan)
 }
 

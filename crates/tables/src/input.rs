@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicBool;
 
 use arrow_array::RecordBatchReader;
 use evertally_publish::declaration::TableFormat;
-use evertally_publish::error::{Cancelled, InputError, Place, refuse_if};
+use evertally_publish::error::{Error, InputError, Place, Result, refuse_if};
 use evertally_publish::event::{Cells, Columns, Event, Field, Layout, Position};
 use evertally_publish::words::quoted;
 
@@ -116,6 +116,7 @@ pub struct Summary {
 /// with the input, and [`Cancelled`] soon after the flag is raised.
 ///
 /// ```
+/// use evertally_publish::error::Error;
 /// use evertally_publish::event::Columns;
 /// use evertally_tables::input::{Events, ReadOptions};
 /// use std::sync::atomic::AtomicBool;
@@ -126,9 +127,10 @@ pub struct Summary {
 /// let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
 /// let mut events = Events::of_files(&[path], &columns, &options, &(), &running)?;
 /// let mut days = Vec::new();
-/// while events.next_batch(&mut |event| Ok(days.push(event.time().to_string())))? {}
+/// let mut visit = |event: &evertally_publish::event::Event<'_>| Ok(days.push(event.time().to_string()));
+/// while events.next_batch::<Error>(&mut visit)? {}
 /// assert_eq!(days, ["2024-05-01", "2024-05-02"]);
-/// # Ok::<(), anyhow::Error>(())
+/// # Ok::<(), Error>(())
 /// ```
 pub struct Events<'o> {
     layout: Layout,
@@ -157,7 +159,7 @@ impl<'o> Events<'o> {
         options: &'o ReadOptions,
         progress: &'o dyn Progress,
         cancelled: &'o AtomicBool,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self> {
         refuse_second_stdin(sources)?;
         progress.start(source::total_bytes(sources));
         let sources = sources.iter().rev().cloned().collect();
@@ -171,7 +173,7 @@ impl<'o> Events<'o> {
         columns: &Columns,
         options: &'o ReadOptions,
         cancelled: &'o AtomicBool,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self> {
         let (layout, read) = (Layout::new(columns), Summary::default());
         let open = Some(Rows::Table(TableRows::open(table, layout.names())?));
         Ok(Events { layout, options, progress: &(), cancelled, sources: Vec::new(), open, read })
@@ -179,9 +181,12 @@ impl<'o> Events<'o> {
 
     /// Calls `visit` for each of the next some thousand rows, in order; false once there are no more. What `visit` returns as an
     /// error ends the reading and comes back unchanged.
-    pub fn next_batch(&mut self, visit: &mut dyn FnMut(&Event<'_>) -> anyhow::Result<()>) -> anyhow::Result<bool> {
+    pub fn next_batch<E: From<Error>>(
+        &mut self,
+        visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
+    ) -> Result<bool, E> {
         let Some(mut rows) = self.open.take().map_or_else(|| self.open_next(), |rows| Ok(Some(rows)))? else {
-            refuse_if(self.cancelled)?;
+            refuse_if(self.cancelled).map_err(Error::from)?;
             self.progress.finish();
             return Ok(false);
         };
@@ -207,7 +212,7 @@ impl<'o> Events<'o> {
         self.read
     }
 
-    fn open_next(&mut self) -> anyhow::Result<Option<Rows<'o>>> {
+    fn open_next(&mut self) -> Result<Option<Rows<'o>>> {
         let Some(path) = self.sources.pop() else { return Ok(None) };
         let (name, wanted) = (source::display_name(&path), self.layout.names());
         let opened = source::open(&path, &name, self.options, self.progress, self.cancelled)?;
@@ -220,14 +225,14 @@ impl<'o> Events<'o> {
 }
 
 /// Calls `visit` for every row of every file, in order: for lists that are short.
-pub fn for_each_event(
+pub fn for_each_event<E: From<Error>>(
     sources: &[PathBuf],
     columns: &Columns,
     options: &ReadOptions,
     progress: &dyn Progress,
     cancelled: &AtomicBool,
-    visit: &mut dyn FnMut(&Event<'_>) -> anyhow::Result<()>,
-) -> anyhow::Result<Summary> {
+    visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
+) -> Result<Summary, E> {
     let mut events = Events::of_files(sources, columns, options, progress, cancelled)?;
     while events.next_batch(visit)? {}
     Ok(events.summary())
@@ -244,18 +249,18 @@ fn refuse_second_stdin(sources: &[PathBuf]) -> Result<(), InputError> {
 }
 
 /// What all readers share during one pass.
-struct Pass<'p> {
+struct Pass<'p, E> {
     layout: &'p Layout,
     options: &'p ReadOptions,
     progress: &'p dyn Progress,
     cancelled: &'p AtomicBool,
-    visit: &'p mut dyn FnMut(&Event<'_>) -> anyhow::Result<()>,
+    visit: &'p mut dyn FnMut(&Event<'_>) -> Result<(), E>,
     rows: u64,
 }
 
-impl Pass<'_> {
+impl<E: From<Error>> Pass<'_, E> {
     #[inline]
-    fn emit(&mut self, file: &str, place: Place, cells: &dyn Cells) -> anyhow::Result<()> {
+    fn emit(&mut self, file: &str, place: Place, cells: &dyn Cells) -> Result<(), E> {
         if self.rows.is_multiple_of(ROWS_PER_CHECK) {
             self.check_cancelled()?;
         }
@@ -263,8 +268,8 @@ impl Pass<'_> {
         (self.visit)(&Event::new(Position { file, place }, cells, self.layout))
     }
 
-    fn check_cancelled(&self) -> Result<(), Cancelled> {
-        refuse_if(self.cancelled)
+    fn check_cancelled(&self) -> Result<(), E> {
+        refuse_if(self.cancelled).map_err(|error| Error::from(error).into())
     }
 }
 

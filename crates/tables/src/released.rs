@@ -2,11 +2,10 @@
 
 use crate::input::{Events, ReadOptions};
 use crate::output::{TableColumns, TableSpec};
-use anyhow::{Context, Result};
 use arrow_array::builder::{Date32Builder, TimestampMicrosecondBuilder};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader};
 use arrow_schema::{DataType, Field, Schema};
-use evertally_publish::error::{refuse_if, usage};
+use evertally_publish::error::{Error, Result, failure, refuse_if, usage};
 use evertally_publish::ledger::Ledger;
 use evertally_publish::session::{RunningSums, Session};
 use evertally_publish::steps::StepCalendar;
@@ -38,7 +37,7 @@ pub fn release_table(
     let times = Times::like(&*table, &columns.time);
     let mut rows = Collected { columns: TableColumns::new(&spec), steps: Vec::new() };
     let mut events = Events::of_table(table, &columns, options, cancelled)?;
-    while events.next_batch(&mut |event| {
+    while events.next_batch::<Error>(&mut |event| {
         session.push(event)?;
         rows.take_due(&mut session, cancelled)
     })? {}
@@ -108,7 +107,7 @@ impl Times {
                 let mut column = Date32Builder::with_capacity(steps.len());
                 for &step in steps {
                     let days = civil_micros(calendar, step)?.div_euclid(86_400_000_000);
-                    column.append_value(i32::try_from(days).context("the date is beyond the calendar")?);
+                    column.append_value(i32::try_from(days).map_err(|_| failure("the date is beyond the calendar"))?);
                 }
                 Arc::new(column.finish())
             }
@@ -125,13 +124,13 @@ impl Times {
         fields[0] = Field::new(fields[0].name(), times.data_type().clone(), false);
         let mut columns = batch.columns().to_vec();
         columns[0] = times;
-        Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(failure)
     }
 }
 
 /// The beginning of a step on the wall clock of the calendar's zone, in microseconds since 1970-01-01T00:00.
 fn civil_micros(calendar: &StepCalendar, step: u64) -> Result<i64> {
-    let time = calendar.start_of(step).timestamp().context("the step is beyond the calendar")?;
+    let time = calendar.start_of(step).timestamp().ok_or_else(|| failure("the step is beyond the calendar"))?;
     let civil = calendar.zone().time_zone().to_datetime(time);
-    Ok(jiff::tz::TimeZone::UTC.to_timestamp(civil)?.as_microsecond())
+    Ok(jiff::tz::TimeZone::UTC.to_timestamp(civil).map_err(failure)?.as_microsecond())
 }

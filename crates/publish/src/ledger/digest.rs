@@ -1,9 +1,8 @@
 //! The digest of a stream's closed steps.
 
 use crate::declaration::Parameter;
-use crate::error::usage;
+use crate::error::{Result, usage};
 use crate::problem::{Piece, sentence};
-use anyhow::Result;
 use evertally::noise::StreamName;
 use std::collections::BTreeMap;
 use zeroize::Zeroize;

@@ -1,9 +1,8 @@
 //! Ledgers beside key files.
 
 use super::{Ledger, Store};
-use crate::error::{Cancelled, usage};
+use crate::error::{Cancelled, Context, Result, usage};
 use crate::keyfile;
-use anyhow::{Context, Result};
 use evertally::noise::SecretKey;
 use std::fs::{File, TryLockError};
 use std::io::Write;
@@ -83,8 +82,7 @@ impl FileStore {
         waiting: &mut dyn FnMut(&Path),
     ) -> Result<Self> {
         // One key, one ledger: links to the key lead to the same place.
-        let key_path =
-            std::fs::canonicalize(key_path).with_context(|| format!("cannot find {}", key_path.display()))?;
+        let key_path = std::fs::canonicalize(key_path).context(format_args!("cannot find {}", key_path.display()))?;
         let lock = lock(&key_path, cancelled, waiting)?;
         // While this run waited for the lock, another may have taken its new key away.
         if keyfile::read(&key_path)?.id() != key.id() {
@@ -133,7 +131,7 @@ pub(super) fn save(path: &Path, key: &SecretKey, contents: &[u8]) -> Result<()> 
     keyfile::write(path, key)?;
     if let Err(error) = replace(&ledger, contents) {
         let _ = std::fs::remove_file(path); // a key without its ledger is of no use
-        return Err(error.context(format!("cannot write the ledger {}", ledger.display())));
+        return Err(error).context(format_args!("cannot write the ledger {}", ledger.display()));
     }
     Ok(())
 }
@@ -141,13 +139,13 @@ pub(super) fn save(path: &Path, key: &SecretKey, contents: &[u8]) -> Result<()> 
 /// Locks the key file; says so if that takes a while.
 fn lock(key_path: &Path, cancelled: &AtomicBool, waiting: &mut dyn FnMut(&Path)) -> Result<File> {
     let shown = key_path.display();
-    let file = File::open(key_path).with_context(|| format!("cannot open {shown}"))?;
+    let file = File::open(key_path).context(format_args!("cannot open {shown}"))?;
     let mut told = false;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(e)) => return Err(anyhow::Error::new(e).context(format!("cannot lock {shown}"))),
+            Err(TryLockError::Error(e)) => return Err(e).context(format_args!("cannot lock {shown}")),
         }
         if !std::mem::replace(&mut told, true) {
             waiting(key_path);
@@ -165,7 +163,7 @@ fn replace(path: &Path, contents: &[u8]) -> Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(contents)?;
     file.as_file().sync_all()?;
-    file.persist(path)?;
+    file.persist(path).map_err(std::io::Error::from)?;
     #[cfg(unix)]
     File::open(folder)?.sync_all()?;
     Ok(())

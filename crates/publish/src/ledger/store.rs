@@ -1,6 +1,6 @@
 //! Where a ledger is kept.
 
-use anyhow::Result;
+use crate::error::Result;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A place that holds one ledger: a file, memory, a row of a database.

@@ -146,7 +146,7 @@ impl Store for Fragile {
 
     fn commit(&mut self, contents: &[u8]) -> Result<()> {
         if self.broken.load(std::sync::atomic::Ordering::Relaxed) {
-            anyhow::bail!("the disk is full");
+            return Err(crate::error::failure("the disk is full"));
         }
         self.inner.commit(contents)
     }

@@ -2,12 +2,11 @@
 
 use super::Tally;
 use crate::declaration::Parameter::{self, Missing, Outside};
-use crate::error::InputError;
+use crate::error::{InputError, Result};
 use crate::event::{Event, Role};
 use crate::problem::{Sentence, sentence};
 use crate::steps::TimeParser;
 use crate::stream::{OutOfBounds, Refusable, Stream};
-use anyhow::Result;
 use evertally::number::DecimalError;
 use evertally::privacy::Unit;
 use evertally::privacy::contribution::{Contributions, PersonId};

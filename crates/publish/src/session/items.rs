@@ -2,11 +2,11 @@
 
 use super::Tally;
 use super::intake::leave_out;
+use crate::error::Result;
 use crate::event::{Event, Role};
 use crate::ledger::StreamDigest;
 use crate::stream::{Refusable, Stream};
 use crate::tuples::push_encoded;
-use anyhow::Result;
 use evertally::noise::SecretKey;
 use evertally::sketch::{CountSketch, SketchPlan};
 use std::collections::HashMap;

@@ -1,12 +1,12 @@
 //! Running counts or sums of declared groups.
 
 use super::Tally;
+use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::groups::GroupTable;
 use crate::ledger::StreamDigest;
 use crate::rows::{ReleaseRow, Rows};
 use crate::stream::Stream;
-use anyhow::Result;
 use evertally::noise::SecretKey;
 use evertally::stream::{GroupedSums, Release, RunningSum};
 
@@ -115,7 +115,10 @@ impl ClosedStep<'_> {
     ///
     /// # Errors
     /// If an interval is too wide to write, and whatever `visit` returns.
-    pub fn for_each_row(&mut self, visit: impl FnMut(usize, &ReleaseRow<'_>) -> Result<()>) -> Result<()> {
+    pub fn for_each_row<E: From<Error>>(
+        &mut self,
+        visit: impl FnMut(usize, &ReleaseRow<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.rows.of_step(self.stream, self.releases, visit)
     }
 }

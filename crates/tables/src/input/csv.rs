@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::header;
 use super::lines::{LONGEST_RECORD, LineLen, Lines, without_end};
 use super::{BATCH_ROWS, Pass, text_field};
-use evertally_publish::error::{InputError, Place, read_error};
+use evertally_publish::error::{Error, InputError, Place, Result, read_error};
 use evertally_publish::event::{Cells, Field};
 use evertally_publish::problem::Sentence;
 
@@ -24,7 +24,7 @@ pub(super) struct CsvRows<R> {
 
 impl<R: Read> CsvRows<R> {
     /// Reads the header.
-    pub(super) fn open(file: &str, reader: R, delimiter: u8, wanted: &[String]) -> anyhow::Result<Self> {
+    pub(super) fn open(file: &str, reader: R, delimiter: u8, wanted: &[String]) -> Result<Self> {
         let mut records = Records::new(file, reader, delimiter);
         if !records.advance()? {
             return Err(InputError::of_file(file, "the file is empty: it holds nothing but blank lines").into());
@@ -41,16 +41,18 @@ impl<R: Read> CsvRows<R> {
     }
 
     /// Hands on the next rows; false at the end of the file.
-    pub(super) fn batch(&mut self, pass: &mut Pass<'_>) -> anyhow::Result<bool> {
+    pub(super) fn batch<E: From<Error>>(&mut self, pass: &mut Pass<'_, E>) -> Result<bool, E> {
         let Self { records, slots, width } = self;
         for _ in 0..BATCH_ROWS {
             if !records.advance()? {
                 return Ok(false);
             }
             if records.fields.len() != *width {
-                return Err(ragged(&records.file, records.line, records.fields.len(), *width).into());
+                let found = records.fields.len();
+                return Err(Error::from(ragged(&records.file, records.line, found, *width)).into());
             }
-            let row = Row { text: records.text()?, fields: &records.fields, slots, missing: &pass.options.missing };
+            let text = records.text().map_err(Error::from)?;
+            let row = Row { text, fields: &records.fields, slots, missing: &pass.options.missing };
             pass.emit(&records.file, Place::Line(records.line), &row)?;
         }
         Ok(true)
@@ -123,7 +125,7 @@ impl<R: Read> Records<R> {
     }
 
     /// Goes to the next record that is not blank; false at the end.
-    fn advance(&mut self) -> anyhow::Result<bool> {
+    fn advance(&mut self) -> Result<bool> {
         loop {
             self.lines.consume(std::mem::take(&mut self.taken));
             self.line = self.next_line;
@@ -151,7 +153,7 @@ impl<R: Read> Records<R> {
         }
     }
 
-    fn advance_quoted(&mut self) -> anyhow::Result<()> {
+    fn advance_quoted(&mut self) -> Result<()> {
         self.quoted = true;
         loop {
             let window = self.lines.window();

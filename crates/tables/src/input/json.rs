@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::lines::{LineLen, Lines, without_end};
 use super::{BATCH_ROWS, Pass, header, text_field};
-use evertally_publish::error::{InputError, Place, read_error};
+use evertally_publish::error::{Error, InputError, Place, Result, read_error};
 use evertally_publish::event::{Cells, Field};
 use evertally_publish::words::quoted;
 
@@ -35,27 +35,30 @@ impl<R: Read> JsonRows<R> {
     }
 
     /// Hands on the next objects; false at the end of the file.
-    pub(super) fn batch(&mut self, pass: &mut Pass<'_>) -> anyhow::Result<bool> {
+    pub(super) fn batch<E: From<Error>>(&mut self, pass: &mut Pass<'_, E>) -> Result<bool, E> {
         let Self { file, lines, object, number, any } = self;
         for _ in 0..BATCH_ROWS {
             let len = match lines.line_len().map_err(|e| read_error(file, e))? {
-                LineLen::Line(0) if *any => return object.require_seen(file).map(|()| false),
+                LineLen::Line(0) if *any => return Ok(object.require_seen(file).map(|()| false)?),
                 LineLen::Line(0) => {
-                    return Err(InputError::of_file(&**file, "the file is empty: it holds no object").into());
+                    let problem = "the file is empty: it holds no object";
+                    return Err(Error::from(InputError::of_file(&**file, problem)).into());
                 }
                 LineLen::Line(len) => len,
                 LineLen::TooLong => {
                     let error = InputError::of_file(&**file, "this line is longer than 16 MiB; give one object a line");
-                    return Err(error.at(Place::Line(*number + 1)).into());
+                    return Err(Error::from(error.at(Place::Line(*number + 1))).into());
                 }
             };
             *number += 1;
             let line = without_end(&lines.window()[..len]);
             if !line.trim_ascii().is_empty() {
-                let error = |problem: &str| InputError::of_file(&**file, problem.to_owned()).at(Place::Line(*number));
+                let error = |problem: &str| {
+                    Error::from(InputError::of_file(&**file, problem.to_owned()).at(Place::Line(*number)))
+                };
                 let line = std::str::from_utf8(line)
                     .map_err(|_| error("this line is not UTF-8 text; convert the file (iconv -f LATIN1 -t UTF-8)"))?;
-                object.parse(line).map_err(|fault| fault.into_error(file, *number))?;
+                object.parse(line).map_err(|fault| Error::from(fault.into_error(file, *number)))?;
                 let row = Row { line, object, missing: &pass.options.missing };
                 pass.emit(file, Place::Line(*number), &row)?;
                 *any = true;
@@ -174,7 +177,7 @@ impl Object {
         Ok(())
     }
 
-    fn require_seen(&self, file: &str) -> anyhow::Result<()> {
+    fn require_seen(&self, file: &str) -> Result<()> {
         match self.seen.iter().position(|seen| !seen) {
             None => Ok(()),
             Some(slot) => {

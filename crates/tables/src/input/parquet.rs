@@ -6,7 +6,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 use super::batches::emit_rows;
 use super::source::ParquetFile;
 use super::{BATCH_ROWS, Pass, header};
-use evertally_publish::error::{InputError, Place};
+use evertally_publish::error::{Error, InputError, Place, Result};
 
 /// The rows of one file.
 pub(super) struct ParquetRows {
@@ -22,7 +22,7 @@ pub(super) struct ParquetRows {
 
 impl ParquetRows {
     /// Reads the schema.
-    pub(super) fn open(file: &str, source: ParquetFile, wanted: &[String]) -> anyhow::Result<Self> {
+    pub(super) fn open(file: &str, source: ParquetFile, wanted: &[String]) -> Result<Self> {
         let builder = ParquetRecordBatchReaderBuilder::try_new(source.file).map_err(|e| damaged(file, &e))?;
         let schema = builder.schema().clone();
         let present: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
@@ -36,10 +36,10 @@ impl ParquetRows {
     }
 
     /// Hands on the next rows; false at the end of the file.
-    pub(super) fn batch(&mut self, pass: &mut Pass<'_>) -> anyhow::Result<bool> {
+    pub(super) fn batch<E: From<Error>>(&mut self, pass: &mut Pass<'_, E>) -> Result<bool, E> {
         let Some(batch) = self.batches.next() else { return Ok(false) };
         pass.check_cancelled()?;
-        let batch = batch.map_err(|e| damaged(&self.file, &e).at(Place::Row(self.row + 1)))?;
+        let batch = batch.map_err(|e| Error::from(damaged(&self.file, &e).at(Place::Row(self.row + 1))))?;
         self.row = emit_rows(&self.file, &batch, self.row, pass)?;
         let bytes = share(self.bytes_to_report, self.row, self.total_rows);
         pass.progress.advance(bytes - self.reported);

@@ -76,6 +76,13 @@ impl fmt::Display for OutputError {
 
 impl std::error::Error for OutputError {}
 
+impl From<OutputError> for Error {
+    fn from(error: OutputError) -> Self {
+        let is_usage = error.is_usage();
+        Error::other(error, is_usage)
+    }
+}
+
 fn display_name(path: &Path) -> String {
     if is_stdout(path) { "standard output".into() } else { path.display().to_string() }
 }
@@ -85,7 +92,7 @@ fn is_stdout(path: &Path) -> bool {
 }
 
 /// An error of a writer as the user should see it: the [`OutputError`] that an [`OutputFile`] wrapped, if it is one.
-pub(super) fn plain_io_error(error: io::Error) -> anyhow::Error {
+pub(super) fn plain_io_error(error: io::Error) -> Error {
     match error.downcast::<OutputError>() {
         Ok(output) => output.into(),
         Err(error) => error.into(),

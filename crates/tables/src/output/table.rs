@@ -5,6 +5,7 @@ use std::io::Write;
 use super::OutputFormat;
 use super::parquet::ParquetTable;
 use super::text::{CsvTable, JsonTable};
+use evertally_publish::error::Result;
 use evertally_publish::rows::ReleaseRow;
 use evertally_publish::words::quoted;
 
@@ -84,7 +85,7 @@ enum Writer<W: Write + Send> {
 
 impl<W: Write + Send> TableWriter<W> {
     /// Begins a table; what is written goes to `out`.
-    pub fn new(format: OutputFormat, spec: &TableSpec, out: W) -> anyhow::Result<Self> {
+    pub fn new(format: OutputFormat, spec: &TableSpec, out: W) -> Result<Self> {
         Ok(TableWriter(match format {
             OutputFormat::Csv => Writer::Csv(Box::new(CsvTable::new(spec, out)?)),
             OutputFormat::JsonLines => Writer::JsonLines(JsonTable::new(spec, out)),
@@ -96,7 +97,7 @@ impl<W: Write + Send> TableWriter<W> {
     ///
     /// # Panics
     /// When the row has not one text for each group column.
-    pub fn write(&mut self, row: &ReleaseRow<'_>) -> anyhow::Result<()> {
+    pub fn write(&mut self, row: &ReleaseRow<'_>) -> Result<()> {
         match &mut self.0 {
             Writer::Csv(table) => table.write(row),
             Writer::JsonLines(table) => table.write(row),
@@ -105,7 +106,7 @@ impl<W: Write + Send> TableWriter<W> {
     }
 
     /// Writes what the format has at its end and gives `out` back, flushed.
-    pub fn finish(self) -> anyhow::Result<W> {
+    pub fn finish(self) -> Result<W> {
         match self.0 {
             Writer::Csv(table) => table.finish(),
             Writer::JsonLines(table) => table.finish(),

@@ -6,8 +6,6 @@ use std::sync::atomic::Ordering;
 
 use arrow_array::{ArrayRef, Int64Array};
 
-use evertally_publish::error::is_cancelled;
-
 use super::golden::parquet_of;
 use super::*;
 
