@@ -65,14 +65,17 @@ impl Sentence {
 
     /// The parameters that it names.
     pub fn parameters(&self) -> impl Iterator<Item = Parameter> + '_ {
-        self.0.iter().flat_map(|piece| match piece {
-            Piece::Name(parameter)
-            | Piece::Noun(parameter, _)
-            | Piece::Setting(parameter, _)
-            | Piece::Example(parameter) => std::slice::from_ref(parameter),
-            Piece::Any(parameters) | Piece::All(parameters) => parameters,
-            Piece::Words(_) | Piece::Where(..) | Piece::NewKey(_) => &[],
-        }).copied()
+        self.0
+            .iter()
+            .flat_map(|piece| match piece {
+                Piece::Name(parameter)
+                | Piece::Noun(parameter, _)
+                | Piece::Setting(parameter, _)
+                | Piece::Example(parameter) => std::slice::from_ref(parameter),
+                Piece::Any(parameters) | Piece::All(parameters) => parameters,
+                Piece::Words(_) | Piece::Where(..) | Piece::NewKey(_) => &[],
+            })
+            .copied()
     }
 
     /// The same with another one behind it.
@@ -160,7 +163,8 @@ impl Wording {
     /// A parameter with a value.
     pub fn setting(self, parameter: Parameter, value: &str) -> String {
         let name = self.name_or_plain(parameter);
-        let quoted = matches!(parameter.kind(), Kind::Text | Kind::Words(_) | Kind::Width | Kind::Zone | Kind::Mechanism);
+        let quoted =
+            matches!(parameter.kind(), Kind::Text | Kind::Words(_) | Kind::Width | Kind::Zone | Kind::Mechanism);
         match (self, quoted) {
             (Self::Flags, _) => format!("{name} {value}"),
             (Self::Keywords, true) => format!("{name}=\"{value}\""),

@@ -1,7 +1,7 @@
 //! `evertally audit`: an empirical check of a mechanism or plan, as a black box.
 
-use super::mechanisms::brief;
 use super::kebab;
+use super::mechanisms::brief;
 use crate::audit::{Change, Check, Finding, PlanBox, Promise, Report, Settings, audit, worst_change};
 use crate::failure::usage;
 use crate::stream::BudgetFlags;

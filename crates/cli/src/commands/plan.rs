@@ -1,7 +1,7 @@
 //! `evertally plan`: every mechanism under a budget, ranked by exact error.
 
-use super::mechanisms::brief;
 use super::kebab;
+use super::mechanisms::brief;
 use crate::failure::usage;
 use crate::ranking::Ranking;
 use crate::searched;

@@ -33,7 +33,8 @@ impl Files {
             None if plan_only => PathBuf::from("-"),
             out => needed(out, Parameter::Out, "where the table goes")?,
         };
-        let output_format = named.output_format.map_or_else(|| OutputFormat::of_path(&out), |format| Ok(format.into()))?;
+        let output_format =
+            named.output_format.map_or_else(|| OutputFormat::of_path(&out), |format| Ok(format.into()))?;
         let inputs = named.input.unwrap_or_default().0;
         if inputs.is_empty() && !plan_only {
             return Err(usage("no input file is named"));

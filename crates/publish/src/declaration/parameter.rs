@@ -197,9 +197,7 @@ impl Parameter {
     /// ways to say where the horizon ends, would mix.
     pub fn together(self) -> &'static [Self] {
         match self {
-            Self::Epsilon | Self::Delta | Self::Rho | Self::AllowWeakBudget => {
-                &[Self::Epsilon, Self::Delta, Self::Rho]
-            }
+            Self::Epsilon | Self::Delta | Self::Rho | Self::AllowWeakBudget => &[Self::Epsilon, Self::Delta, Self::Rho],
             Self::End | Self::Steps => &[Self::End, Self::Steps],
             Self::Groups | Self::GroupsFile => &[Self::Groups, Self::GroupsFile],
             Self::Queries | Self::Candidates => &[Self::Queries, Self::Candidates],

@@ -1,8 +1,8 @@
 //! From a declaration to checked settings: the one validation, whoever declares.
 
 use super::Parameter::{
-    self, Bounds, End, Every, Grid, GroupBy, Groups, GroupsFile, KeyColumns, MaxEvents, MaxEventsPerStep, Person, Rest, Start, Steps,
-    Through, Value,
+    self, Bounds, End, Every, Grid, GroupBy, Groups, GroupsFile, KeyColumns, MaxEvents, MaxEventsPerStep, Person, Rest,
+    Start, Steps, Through, Value,
 };
 use super::table::Declaration;
 use super::value;

@@ -28,7 +28,7 @@ fn names_are_those_of_the_fields() {
         assert!(!parameter.uses().is_empty());
         for wording in [Wording::Flags, Wording::Keywords] {
             let about = parameter.about(wording);
-            assert!(about.ends_with('.') && !about.contains("  "), "{about:?}");
+            assert!(about.ends_with(['.', '…']) && !about.contains("  "), "{about:?}");
         }
         if parameter.is_declared() {
             // Every field is one of the struct's, and null leaves it open.
@@ -232,7 +232,7 @@ fn unknown_names_are_refused_with_the_nearest() {
     let problem = |json: &str| Declaration::from_json(json).unwrap_err().worded(Wording::Json);
     assert_eq!(problem(r#"{"max_events": 3}"#), "there is no `max_events`; did you mean `max-events`?");
     assert_eq!(problem(r#"{"xyzzy": 3}"#), "there is no `xyzzy`");
-    assert_eq!(problem(r#"{"out": "x.csv"}"#), "there is no `out`");
+    assert!(problem(r#"{"out": "x.csv"}"#).starts_with("there is no `out`"));
     assert!(problem(r#"{"missing": "ignore"}"#).starts_with("\"missing\": unknown variant `ignore`"));
     assert!(problem("[]").starts_with("this is not a JSON object"));
     assert!(serde_json::from_str::<Declaration>(r#"{"max-evnts": 3}"#).is_err());
@@ -268,13 +268,12 @@ fn flags_are_read_as_their_types() {
 #[test]
 fn the_schema_is_the_one_in_the_documents() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/declaration.schema.json");
-    let made = format!("{:#}\n", schema());
     if std::env::var_os("EVERTALLY_WRITE_SCHEMA").is_some() {
-        std::fs::write(path, &made).unwrap();
+        std::fs::write(path, format!("{:#}\n", schema())).unwrap();
     }
-    let written = std::fs::read_to_string(path).unwrap_or_default();
+    let written: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let how = "docs/declaration.schema.json is stale: run this test with EVERTALLY_WRITE_SCHEMA=1, and commit the file";
-    assert!(written == made, "{how}");
+    assert!(written == schema(), "{how}");
 }
 
 #[test]

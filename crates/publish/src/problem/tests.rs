@@ -24,7 +24,10 @@ fn lists_leave_out_what_a_front_does_not_have() {
     assert_eq!(all.worded(Wording::Flags), "--groups, --groups-file and --rest");
     assert_eq!(all.worded(Wording::Keywords), "groups and rest");
     let one = sentence![Piece::Where(GroupsFile, sentence!["use ", GroupsFile], "give a list".into())];
-    assert_eq!((one.worded(Wording::Toml), one.worded(Wording::Json)), ("use groups-file".into(), "give a list".into()));
+    assert_eq!(
+        (one.worded(Wording::Toml), one.worded(Wording::Json)),
+        ("use groups-file".into(), "give a list".into())
+    );
     let noun = sentence!["another ", Piece::Noun(Stream, "name")];
     assert_eq!(noun.worded(Wording::Flags), "another --stream name");
     assert_eq!(noun.worded(Wording::Keywords), "another name");
