@@ -1,0 +1,9 @@
+//! The optimum of all factorizations under Gaussian noise: as a dense matrix, and as a filter with few states.
+
+mod dense;
+mod optimal;
+mod poles;
+mod weights;
+
+pub use dense::{Certificate, DenseOptimum};
+pub use optimal::OptimalFilter;

@@ -1,0 +1,7 @@
+//! The two trivial factorizations: noise on every input, noise on every output.
+
+mod input;
+mod output;
+
+pub use input::InputNoise;
+pub use output::OutputNoise;
