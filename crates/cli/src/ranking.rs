@@ -3,7 +3,7 @@
 use crate::commands::work_per_step;
 use evertally::budget::conversions::mu_for;
 use evertally::budget::{Budget, Delta};
-use evertally::mechanism::DenseOptimum;
+use evertally::mechanism::Dense;
 use evertally::plan::{Candidate, Neighbours, NoiseKind, Objective, PlanRequest, gaussian_lower_bound};
 use serde::Serialize;
 
@@ -100,7 +100,7 @@ impl Ranking {
 
 fn optimum(request: &PlanRequest) -> Option<f64> {
     let horizon = request.horizon;
-    let bound = (horizon <= LONGEST_CERTIFIED).then(|| DenseOptimum::lower_bound(horizon, false))?.ok()?;
+    let bound = (horizon <= LONGEST_CERTIFIED).then(|| Dense::lower_bound(horizon, false))?.ok()?;
     Some(bound.sqrt() * least_node_std(request)?)
 }
 

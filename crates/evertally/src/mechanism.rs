@@ -24,14 +24,14 @@ mod wide;
 
 pub use accounting::{GaussianShift, Participation};
 pub use dense_twin::{DensePair, Matrix};
-pub use least_squares::{ConsistentTree, HatLevels, Hats, Levels, PureOptimum};
+pub use least_squares::{Consistent, DensePure, HatLevels, Hats, Levels};
 pub use name::{HatChoice, LevelChoice, MechanismName, NamedShape, Optimum};
-pub use optimum::{Certificate, DenseOptimum, OptimalFilter};
+pub use optimum::{Certificate, Dense, Optimal};
 pub use streaming::{BufferSteps, Convolution, Streaming};
 pub(crate) use toeplitz::MAX_BUFFERS;
 pub use toeplitz::{Blt, BufferChoice, Buffers, LazyBlt, SquareRoot};
 pub use tree::{DigitTree, HonakerOnline, PathSum, Smooth};
-pub use trivial::{InputNoise, OutputNoise};
+pub use trivial::{Input, Output};
 pub use walk::Walk;
 
 use crate::noise::Node;
@@ -80,6 +80,9 @@ impl Spread {
 /// a streaming sampler that never builds a matrix.
 ///
 /// Steps are counted from 1.
+#[doc(alias = "matrix mechanism")]
+#[doc(alias = "factorization mechanism")]
+#[doc(alias = "DP-FTRL")]
 pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// The name that selects this mechanism, with every parameter, as in `subtract(k=13)`.
     fn name(&self) -> String;
@@ -132,8 +135,8 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// the header of `mechanism/participation.rs`.
     ///
     /// ```
-    /// use evertally::mechanism::{InputNoise, Mechanism, Participation};
-    /// assert_eq!(InputNoise::new(100)?.participation_squared(Participation::new(7, 10)?), 7.0);
+    /// use evertally::mechanism::{Input, Mechanism, Participation};
+    /// assert_eq!(Input::new(100)?.participation_squared(Participation::new(7, 10)?), 7.0);
     /// # Ok::<(), evertally::Error>(())
     /// ```
     fn participation_squared(&self, participation: Participation) -> f64 {

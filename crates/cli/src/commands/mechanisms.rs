@@ -90,7 +90,7 @@ impl MechanismsArgs {
                 && self.horizon <= searched::LONGEST
             {
                 // The published figures of such searches are means.
-                let found = searched::pure_optimum(self.horizon, optimum.mean.unwrap_or(true))?;
+                let found = searched::dense_pure(self.horizon, optimum.mean.unwrap_or(true))?;
                 return Ok(Figures::of(name.to_string(), &found));
             }
             let mechanism = name.build(self.horizon, &law.shape().by_mean(self.by_mean))?;

@@ -5,6 +5,6 @@ mod consistent;
 mod dense_pure;
 mod hats;
 
-pub use consistent::{ConsistentTree, Levels};
-pub use dense_pure::PureOptimum;
+pub use consistent::{Consistent, Levels};
+pub use dense_pure::DensePure;
 pub use hats::{HatLevels, Hats};

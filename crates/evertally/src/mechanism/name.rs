@@ -1,8 +1,8 @@
 //! The names by which mechanisms are chosen: `binary`, `kary(k=5)`, `subtract(k=19)`, `smooth(h=6,zeros=3)`, …
 
 use super::{
-    Blt, BufferChoice, ConsistentTree, DenseOptimum, DigitTree, HatLevels, Hats, HonakerOnline, InputNoise, Levels,
-    Mechanism, OptimalFilter, OutputNoise, PathSum, PureOptimum, Smooth, Spread, SquareRoot,
+    Blt, BufferChoice, Consistent, Dense, DensePure, DigitTree, HatLevels, Hats, HonakerOnline, Input, Levels,
+    Mechanism, Optimal, Output, PathSum, Smooth, Spread, SquareRoot,
 };
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -248,8 +248,8 @@ impl MechanismName {
     /// If the horizon or a parameter is out of the mechanism's range.
     pub fn build(self, horizon: u64, shape: &NamedShape) -> Result<Arc<dyn Mechanism>> {
         Ok(match self {
-            Self::Input => Arc::new(InputNoise::new(horizon)?),
-            Self::Output => Arc::new(OutputNoise::new(horizon)?),
+            Self::Input => Arc::new(Input::new(horizon)?),
+            Self::Output => Arc::new(Output::new(horizon)?),
             Self::Binary => Arc::new(DigitTree::binary(horizon)?),
             Self::HonakerOnline => Arc::new(HonakerOnline::new(horizon)?),
             Self::Kary(Some(k)) => Arc::new(DigitTree::additive(horizon, k)?),
@@ -281,24 +281,24 @@ impl MechanismName {
     }
 }
 
-fn dense(horizon: u64, optimum: Optimum, mean: bool) -> Result<DenseOptimum> {
+fn dense(horizon: u64, optimum: Optimum, mean: bool) -> Result<Dense> {
     let mean = optimum.mean.unwrap_or(mean);
     match optimum.digest {
-        Some(digest) => DenseOptimum::with_digest(horizon, mean, digest),
-        None => DenseOptimum::solve(horizon, mean),
+        Some(digest) => Dense::with_digest(horizon, mean, digest),
+        None => Dense::solve(horizon, mean),
     }
 }
 
-fn optimal(horizon: u64, states: Option<usize>, optimum: Optimum, mean: bool) -> Result<OptimalFilter> {
+fn optimal(horizon: u64, states: Option<usize>, optimum: Optimum, mean: bool) -> Result<Optimal> {
     let mean = optimum.mean.unwrap_or(mean);
     match optimum.digest {
-        Some(digest) => OptimalFilter::with_digest(horizon, states, mean, digest),
-        None => OptimalFilter::solve(horizon, states, mean),
+        Some(digest) => Optimal::with_digest(horizon, states, mean, digest),
+        None => Optimal::solve(horizon, states, mean),
     }
 }
 
-fn dense_pure(horizon: u64, optimum: Optimum, mean: bool) -> Result<PureOptimum> {
-    let found = PureOptimum::search(horizon, optimum.mean.unwrap_or(mean), &mut |_, _| ())?;
+fn dense_pure(horizon: u64, optimum: Optimum, mean: bool) -> Result<DensePure> {
+    let found = DensePure::search(horizon, optimum.mean.unwrap_or(mean), &mut |_, _| ())?;
     match optimum.digest {
         Some(digest) if digest != found.digest() => Err(Error::invalid(format!(
             "`dense-pure` with digest {digest:08x} was found by another version of this program; this one finds {}",
@@ -308,12 +308,12 @@ fn dense_pure(horizon: u64, optimum: Optimum, mean: bool) -> Result<PureOptimum>
     }
 }
 
-fn consistent(horizon: u64, arity: Option<u64>, levels: LevelChoice, shape: &NamedShape) -> Result<ConsistentTree> {
+fn consistent(horizon: u64, arity: Option<u64>, levels: LevelChoice, shape: &NamedShape) -> Result<Consistent> {
     match (arity, levels) {
-        (None, LevelChoice::Best) => ConsistentTree::best(horizon, shape),
-        (Some(k), LevelChoice::Best) => ConsistentTree::optimised(horizon, k, shape),
-        (Some(k), LevelChoice::Uniform { root }) => ConsistentTree::uniform(horizon, k, root),
-        (Some(k), LevelChoice::Given(weights)) => ConsistentTree::new(horizon, k, weights),
+        (None, LevelChoice::Best) => Consistent::best(horizon, shape),
+        (Some(k), LevelChoice::Best) => Consistent::optimised(horizon, k, shape),
+        (Some(k), LevelChoice::Uniform { root }) => Consistent::uniform(horizon, k, root),
+        (Some(k), LevelChoice::Given(weights)) => Consistent::new(horizon, k, weights),
         (None, _) => {
             Err(Error::invalid("`consistent` with level weights needs an arity: consistent(k=12,levels=uniform)"))
         }

@@ -5,5 +5,5 @@ mod optimal;
 mod poles;
 mod weights;
 
-pub use dense::{Certificate, DenseOptimum};
-pub use optimal::OptimalFilter;
+pub use dense::{Certificate, Dense};
+pub use optimal::Optimal;

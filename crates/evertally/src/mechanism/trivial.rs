@@ -3,5 +3,5 @@
 mod input;
 mod output;
 
-pub use input::InputNoise;
-pub use output::OutputNoise;
+pub use input::Input;
+pub use output::Output;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 ///
 /// ```
 /// use evertally::budget::{Budget, Epsilon};
-/// use evertally::mechanism::PureOptimum;
+/// use evertally::mechanism::DensePure;
 /// use evertally::plan::{PlanRequest, Prepared};
 /// use std::sync::Arc;
-/// let found = PureOptimum::search(16, false, &mut |_, _| ())?; // or read from a file: PureOptimum::from_bytes
+/// let found = DensePure::search(16, false, &mut |_, _| ())?; // or read from a file: DensePure::from_bytes
 /// let budget = Budget::Pure(Epsilon::new(1.0)?);
 /// let request = PlanRequest { prepared: Prepared::new([Arc::new(found) as _]), ..PlanRequest::count(16, budget) };
 /// assert!(request.plan()?.mechanism().name().starts_with("dense-pure"));

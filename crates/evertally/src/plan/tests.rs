@@ -288,8 +288,8 @@ fn approximate_budgets_are_spent_tightly() {
 /// What is prepared is used for its name and competes in a search, at its own horizon only.
 #[test]
 fn prepared_mechanisms_are_not_built_again() {
-    use crate::mechanism::PureOptimum;
-    let found: Arc<dyn Mechanism> = Arc::new(PureOptimum::search(16, false, &mut |_, _| ()).unwrap());
+    use crate::mechanism::DensePure;
+    let found: Arc<dyn Mechanism> = Arc::new(DensePure::search(16, false, &mut |_, _| ()).unwrap());
     let request = |horizon| {
         let prepared = Prepared::new([found.clone()]);
         PlanRequest { prepared, ..PlanRequest::count(horizon, pure(1.0)) }

@@ -32,8 +32,12 @@ use crate::{Error, Result};
 use std::sync::Arc;
 
 /// A consistent k-ary tree with integer level weights.
+#[doc(alias = "hierarchical")]
+#[doc(alias = "Hay")]
+#[doc(alias = "constrained inference")]
+#[doc(alias = "Honaker")]
 #[derive(Clone, Debug)]
-pub struct ConsistentTree {
+pub struct Consistent {
     shape: Arc<Shape>,
     row_norms: RowNorms,
 }
@@ -52,7 +56,7 @@ struct Shape {
 /// Longest horizon: a cursor holds all releases.
 const MAX_HORIZON: u64 = 1 << 20;
 
-impl ConsistentTree {
+impl Consistent {
     /// A tree of `arity` (2 and more) over `horizon` steps (1 ..= 2^20) with the given weights of its levels, leaves first:
     /// one for every level, or fewer to leave out the topmost. `O(T h)`.
     ///
@@ -205,7 +209,7 @@ impl Shape {
     }
 }
 
-impl Mechanism for ConsistentTree {
+impl Mechanism for Consistent {
     fn name(&self) -> String {
         format!("consistent(k={},levels={})", self.shape.arity, self.shape.weights)
     }

@@ -53,15 +53,17 @@ use std::sync::Arc;
 /// A factorization for Laplace noise that was found numerically: a diagonal and overlapping bumps.
 ///
 /// ```
-/// use evertally::mechanism::{Mechanism, PureOptimum};
+/// use evertally::mechanism::{Mechanism, DensePure};
 ///
-/// let found = PureOptimum::search(16, true, &mut |_, _| ())?;
+/// let found = DensePure::search(16, true, &mut |_, _| ())?;
 /// let s1 = found.column_norms().l1;
 /// assert!(2.0 * s1 * s1 * found.mean_row_norm_squared() < 13.3); // ε² times the mean variance
 /// # Ok::<(), evertally::Error>(())
 /// ```
+#[doc(alias = "matrix mechanism")]
+#[doc(alias = "pure differential privacy")]
 #[derive(Clone, Debug)]
-pub struct PureOptimum {
+pub struct DensePure {
     shape: Arc<Shape>,
     row_norms: RowNorms,
     /// For every step, how many equal terms have no smaller fourth moment than its row of `L`.
@@ -97,7 +99,7 @@ const COLUMN_SUM: u32 = 1 << 16;
 /// Least `w_j`: keeps the least-squares problem well conditioned, and fixed point short.
 const LEAST_DIAGONAL: u32 = 1 << 9;
 
-impl PureOptimum {
+impl DensePure {
     /// Searches the best factorization over `horizon` steps (1 ..= 512), by the mean or the largest variance.
     ///
     /// Deterministic: the same on every machine. Takes one to two minutes at 512 steps, a second at 64. `progress` hears the best
@@ -197,7 +199,7 @@ impl Bump {
     }
 }
 
-impl Mechanism for PureOptimum {
+impl Mechanism for DensePure {
     fn name(&self) -> String {
         let objective = if self.shape.mean { "mean" } else { "max" };
         format!("dense-pure(objective={objective},digest={:08x})", self.digest())

@@ -49,6 +49,8 @@ use shape::Shape;
 use std::sync::Arc;
 
 /// Single steps and levels of overlapping hats.
+#[doc(alias = "hierarchical")]
+#[doc(alias = "wavelet")]
 #[derive(Clone, Debug)]
 pub struct Hats {
     shape: Arc<Shape>,

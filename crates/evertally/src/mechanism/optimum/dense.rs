@@ -56,8 +56,13 @@ const MATRIX_BITS: u32 = 30;
 
 /// The factorization of least mean or least maximal variance under Gaussian noise (Denisov, McMahan, Rush, Smith, Thakurta
 /// 2022, arXiv 2202.08312), solved through its dual in `O(T²)` instead of `O(T³)` a round, with a proof of how close it is.
+#[doc(alias = "Denisov")]
+#[doc(alias = "matrix mechanism")]
+#[doc(alias = "matrix factorization")]
+#[doc(alias = "DP-MF")]
+#[doc(alias = "DP-FTRL")]
 #[derive(Clone, Debug)]
-pub struct DenseOptimum {
+pub struct Dense {
     mean: bool,
     factor: Arc<Factor>,
     certificate: Certificate,
@@ -90,7 +95,7 @@ impl Certificate {
     }
 }
 
-impl DenseOptimum {
+impl Dense {
     /// The factorization of least mean (`mean`) or least maximal variance over `horizon` steps, 1 ..= 4096. `O(T²)`: a
     /// second or less up to 2048 steps, always with the same result.
     ///
@@ -98,8 +103,8 @@ impl DenseOptimum {
     /// If the horizon is out of range.
     ///
     /// ```
-    /// use evertally::mechanism::DenseOptimum;
-    /// let optimum = DenseOptimum::solve(2, false)?;
+    /// use evertally::mechanism::Dense;
+    /// let optimum = Dense::solve(2, false)?;
     /// assert!((optimum.certificate().reached - 4.0 / 3.0).abs() < 1e-9);
     /// assert!(optimum.certificate().gap() < 1e-9);
     /// # Ok::<(), evertally::Error>(())
@@ -147,8 +152,8 @@ impl DenseOptimum {
     /// If the horizon is out of range.
     ///
     /// ```
-    /// use evertally::mechanism::DenseOptimum;
-    /// let bound = DenseOptimum::lower_bound(1024, false)?;
+    /// use evertally::mechanism::Dense;
+    /// let bound = Dense::lower_bound(1024, false)?;
     /// assert!(bound > 8.7702 && bound < 8.7703);
     /// # Ok::<(), evertally::Error>(())
     /// ```
@@ -206,7 +211,7 @@ fn digest(horizon: u64, mean: bool, matrix: &[u32]) -> u32 {
     u32::from_be_bytes(hash.as_bytes()[..4].try_into().expect("a hash has 32 bytes"))
 }
 
-impl Mechanism for DenseOptimum {
+impl Mechanism for Dense {
     fn name(&self) -> String {
         format!("dense(objective={},digest={:08x})", if self.mean { "mean" } else { "max" }, self.digest)
     }

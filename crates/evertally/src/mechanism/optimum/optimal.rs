@@ -41,8 +41,12 @@ const MAX_VARIANCE: f64 = (1 << 20) as f64;
 
 /// The factorization of least mean or least maximal variance under Gaussian noise among those that a time-varying filter with a
 /// few states computes (after Denisov, McMahan, Rush, Smith, Thakurta 2022, arXiv 2202.08312).
+#[doc(alias = "Denisov")]
+#[doc(alias = "matrix mechanism")]
+#[doc(alias = "matrix factorization")]
+#[doc(alias = "filter")]
 #[derive(Clone, Debug)]
-pub struct OptimalFilter {
+pub struct Optimal {
     mean: bool,
     frozen: Arc<Frozen>,
     columns: ColumnNorms,
@@ -52,7 +56,7 @@ pub struct OptimalFilter {
     digest: u32,
 }
 
-impl OptimalFilter {
+impl Optimal {
     /// For the least mean (`mean`) or the least maximal variance over `horizon` steps, 1 ..= 2^20, with 4, 8, 12 or 16 states, or
     /// as many as leave little to be won. `O(T n²)`: some 50 ms at 2^14 steps, seconds at 2^20; always with the same result.
     ///
@@ -60,8 +64,8 @@ impl OptimalFilter {
     /// If the horizon or the number of states is out of range.
     ///
     /// ```
-    /// use evertally::mechanism::{Mechanism, OptimalFilter};
-    /// let filter = OptimalFilter::solve(1024, None, false)?;
+    /// use evertally::mechanism::{Mechanism, Optimal};
+    /// let filter = Optimal::solve(1024, None, false)?;
     /// assert!(filter.max_row_norm_squared() * filter.column_norms().l2_squared < 8.78); // the optimum has 8.7703
     /// # Ok::<(), evertally::Error>(())
     /// ```
@@ -92,7 +96,7 @@ impl OptimalFilter {
     /// The filter with this digest.
     ///
     /// # Errors
-    /// As [`OptimalFilter::solve`], or if this version of the library finds a filter with another digest.
+    /// As [`Optimal::solve`], or if this version of the library finds a filter with another digest.
     pub fn with_digest(horizon: u64, states: Option<usize>, mean: bool, digest: u32) -> Result<Self> {
         let filter = Self::solve(horizon, states, mean)?;
         if filter.digest != digest {
@@ -110,7 +114,7 @@ impl OptimalFilter {
     }
 }
 
-impl Mechanism for OptimalFilter {
+impl Mechanism for Optimal {
     fn name(&self) -> String {
         let (states, objective) = (self.frozen.states(), if self.mean { "mean" } else { "max" });
         format!("optimal(states={states},objective={objective},digest={:08x})", self.digest)

@@ -58,6 +58,10 @@ const MAX_STRETCHES: usize = 6;
 const MOST_OPTIMISED: u64 = 1 << 12;
 
 /// A buffered linear Toeplitz factorization, plain or with normalized columns.
+#[doc(alias = "buffered linear Toeplitz")]
+#[doc(alias = "Toeplitz")]
+#[doc(alias = "DP-FTRL")]
+#[doc(alias = "BLT-DP-FTRL")]
 #[derive(Clone, Debug)]
 pub struct Blt {
     normalized: bool,

@@ -37,6 +37,13 @@ use series::{coefficients, cut_off, inverse_coefficient, normalized_row_norms, p
 use std::sync::Arc;
 
 /// The square-root factorization: plain, with normalized columns, or banded.
+#[doc(alias = "sqrt")]
+#[doc(alias = "normalized-sqrt")]
+#[doc(alias = "Toeplitz")]
+#[doc(alias = "BandMF")]
+#[doc(alias = "BISR")]
+#[doc(alias = "BandInvMF")]
+#[doc(alias = "DP-FTRL")]
 #[derive(Clone, Debug)]
 pub struct SquareRoot {
     kind: Kind,

@@ -24,6 +24,13 @@ use crate::noise::Node;
 use crate::{Error, Result};
 
 /// A k-ary tree mechanism: binary, k-ary, or k-ary with subtraction.
+#[doc(alias = "binary")]
+#[doc(alias = "kary")]
+#[doc(alias = "subtract")]
+#[doc(alias = "binary mechanism")]
+#[doc(alias = "tree aggregation")]
+#[doc(alias = "hierarchical")]
+#[doc(alias = "DP-FTRL")]
 #[derive(Clone, Debug)]
 pub struct DigitTree {
     horizon: u64,

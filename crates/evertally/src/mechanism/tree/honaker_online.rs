@@ -36,6 +36,9 @@ use crate::noise::Node;
 use num_bigint::BigInt;
 
 /// The binary tree with estimation from below ("online" Honaker).
+#[doc(alias = "Honaker")]
+#[doc(alias = "tree aggregation")]
+#[doc(alias = "DP-FTRL")]
 #[derive(Clone, Debug)]
 pub struct HonakerOnline {
     horizon: u64,

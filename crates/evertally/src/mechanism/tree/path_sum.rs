@@ -33,6 +33,8 @@ use crate::noise::Node;
 use crate::{Error, Result};
 
 /// A path-sum tree with integer level weights.
+#[doc(alias = "path sum")]
+#[doc(alias = "tree aggregation")]
 #[derive(Clone, Debug)]
 pub struct PathSum {
     horizon: u64,

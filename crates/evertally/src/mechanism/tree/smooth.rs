@@ -26,6 +26,7 @@ use combinations::{Binomials, next_combination};
 use std::collections::HashMap;
 
 /// The smooth binary mechanism of shape (`height`, `zeros`).
+#[doc(alias = "smooth binary mechanism")]
 #[derive(Clone, Debug)]
 pub struct Smooth {
     horizon: u64,

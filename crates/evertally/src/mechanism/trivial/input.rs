@@ -5,19 +5,21 @@ use crate::mechanism::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Participatio
 use crate::noise::Node;
 
 /// `R = I`, `L = A`: every step total gets its own noise, the release sums them all. Best for the shortest horizons.
+#[doc(alias = "local noise")]
+#[doc(alias = "independent noise")]
 #[derive(Clone, Debug)]
-pub struct InputNoise {
+pub struct Input {
     horizon: u64,
 }
 
-impl InputNoise {
+impl Input {
     /// Input noise over `horizon` steps, 1 ..= 2^62.
     pub fn new(horizon: u64) -> Result<Self> {
         Ok(Self { horizon: check_horizon(horizon, MAX_HORIZON, "input")? })
     }
 }
 
-impl Mechanism for InputNoise {
+impl Mechanism for Input {
     fn name(&self) -> String {
         "input".into()
     }

@@ -6,12 +6,13 @@ use crate::mechanism::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Participatio
 use crate::noise::Node;
 
 /// `L = I`, `R = A`: fresh noise on every release, calibrated to a change that shifts all `T` of them.
+#[doc(alias = "output perturbation")]
 #[derive(Clone, Debug)]
-pub struct OutputNoise {
+pub struct Output {
     horizon: u64,
 }
 
-impl OutputNoise {
+impl Output {
     /// Output noise over `horizon` steps, 1 ..= 2^62.
     pub fn new(horizon: u64) -> Result<Self> {
         Ok(Self { horizon: check_horizon(horizon, MAX_HORIZON, "output")? })
@@ -32,7 +33,7 @@ impl Walk for OwnNode {
     }
 }
 
-impl Mechanism for OutputNoise {
+impl Mechanism for Output {
     fn name(&self) -> String {
         "output".into()
     }

@@ -10,7 +10,7 @@
 //!   `‖A u‖²` is the squared sensitivity of output noise.
 
 use crate::Result;
-use crate::mechanism::{Mechanism, OutputNoise, Participation};
+use crate::mechanism::{Mechanism, Output, Participation};
 use crate::plan::gaussian_lower_bound;
 
 /// The larger of the two bounds of `√(s² V)`, rounded down. `O(min(T, 2^20))`.
@@ -18,7 +18,7 @@ pub(super) fn error(horizon: u64, participation: Participation) -> Result<f64> {
     let steps = horizon as f64;
     let apart = participation.separation().max(horizon.div_ceil(participation.most())).min(horizon);
     let spread = gaussian_lower_bound(horizon) * (steps / apart as f64).sqrt();
-    let together = (OutputNoise::new(horizon)?.participation_squared(participation) / steps).sqrt();
+    let together = (Output::new(horizon)?.participation_squared(participation) / steps).sqrt();
     Ok(spread.max(together) * (1.0 - 1e-12))
 }
 

@@ -140,7 +140,7 @@ fn misuse_is_refused_and_changes_nothing() {
 /// A coordinate in double precision is not that of single precision in more digits, nor any other one.
 #[test]
 fn precisions_have_noise_of_their_own() {
-    let scheme = scheme(Arc::new(InputNoise::new(1).unwrap()), Series::Increments);
+    let scheme = scheme(Arc::new(Input::new(1).unwrap()), Series::Increments);
     let singles: Vec<f32> = all(&scheme, 0..2000, single(Memory::Keep));
     let doubles: Vec<f64> = all(&scheme, 0..2000, single(Memory::Keep));
     for double in &doubles {

@@ -6,9 +6,7 @@ mod symbolic;
 
 use super::scheme::Scheme;
 use super::{Cipher, Memory, Series, Tuning, VectorNoise};
-use crate::mechanism::{
-    Blt, DigitTree, HonakerOnline, InputNoise, Levels, Mechanism, OutputNoise, PathSum, Smooth, SquareRoot,
-};
+use crate::mechanism::{Blt, DigitTree, HonakerOnline, Input, Levels, Mechanism, Output, PathSum, Smooth, SquareRoot};
 use crate::noise::{SecretKey, StreamName, TestSeed};
 use std::sync::Arc;
 
@@ -18,8 +16,8 @@ const MEMORIES: [Memory; 2] = [Memory::Keep, Memory::Recompute];
 /// Every family over a horizon, with several parameters.
 fn mechanisms(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
     let mut all: Vec<Arc<dyn Mechanism>> = vec![
-        Arc::new(InputNoise::new(horizon).unwrap()),
-        Arc::new(OutputNoise::new(horizon).unwrap()),
+        Arc::new(Input::new(horizon).unwrap()),
+        Arc::new(Output::new(horizon).unwrap()),
         Arc::new(DigitTree::binary(horizon).unwrap()),
         Arc::new(HonakerOnline::new(horizon).unwrap()),
         Arc::new(PathSum::uniform(horizon, true).unwrap()),

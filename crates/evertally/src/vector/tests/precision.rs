@@ -87,7 +87,7 @@ fn single_precision_keeps_its_digits_over_many_steps() {
                 3ffe4054747d370a/3fc597f21d8862b6/38c9efa0a83deb00,echo=8bfe93aa71b/2ac4b5ee22fb/f6c0979c9940/\
                 5923b89e5721a/203c1ac4758e60/ba656086392038/4319a537005b340/14ff55b2615f2d00";
     let mut tried: Vec<Arc<dyn Mechanism>> = vec![
-        Arc::new(InputNoise::new(STEPS).unwrap()),
+        Arc::new(Input::new(STEPS).unwrap()),
         Arc::new(DigitTree::subtractive(STEPS, 5).unwrap()),
         Arc::new(HonakerOnline::new(STEPS).unwrap()),
         Arc::new(PathSum::best(STEPS).unwrap()),

@@ -3,23 +3,23 @@
 use super::*;
 use nalgebra::DMatrix;
 
-fn trees(horizon: u64) -> Vec<ConsistentTree> {
+fn trees(horizon: u64) -> Vec<Consistent> {
     let mut trees = vec![];
     for k in [2, 3, 5, 12] {
         for root in [true, false] {
-            trees.push(ConsistentTree::uniform(horizon, k, root).unwrap());
+            trees.push(Consistent::uniform(horizon, k, root).unwrap());
         }
     }
     for shape in [NamedShape::laplace_max(), NamedShape::laplace_max().by_mean(true), NamedShape::gaussian_max()] {
-        trees.push(ConsistentTree::best(horizon, &shape).unwrap());
+        trees.push(Consistent::best(horizon, &shape).unwrap());
     }
     let levels = block_counts(horizon, 2).len();
-    trees.push(ConsistentTree::new(horizon, 2, Levels::new(&vec![3; levels.div_ceil(2)]).unwrap()).unwrap());
+    trees.push(Consistent::new(horizon, 2, Levels::new(&vec![3; levels.div_ceil(2)]).unwrap()).unwrap());
     trees
 }
 
 /// `A R⁺` by another library's linear algebra, with `R` written down from the definition.
-fn dense(tree: &ConsistentTree) -> (DMatrix<f64>, DMatrix<f64>, Vec<Node>) {
+fn dense(tree: &Consistent) -> (DMatrix<f64>, DMatrix<f64>, Vec<Node>) {
     let (shape, steps) = (&tree.shape, tree.horizon() as usize);
     let mut rows = vec![];
     for (level, weight) in shape.weights.as_slice().iter().enumerate() {
@@ -78,7 +78,7 @@ fn golden_figures() {
             ("consistent(k=8, with root)", 8, true),
             ("consistent(k=12, with root)", 12, true),
         ] {
-            let tree = ConsistentTree::uniform(horizon.parse().unwrap(), k, root).unwrap();
+            let tree = Consistent::uniform(horizon.parse().unwrap(), k, root).unwrap();
             let (norms, want) = (tree.column_norms(), &table[name]);
             let (max, mean) = (tree.max_row_norm_squared(), tree.mean_row_norm_squared());
             for (key, ours) in [
@@ -99,9 +99,9 @@ fn golden_figures() {
 #[test]
 fn optimised_weights_beat_equal_ones() {
     let (by_max, by_mean) = (NamedShape::laplace_max(), NamedShape::laplace_max().by_mean(true));
-    let uniform = by_mean.of(&ConsistentTree::uniform(512, 12, false).unwrap());
+    let uniform = by_mean.of(&Consistent::uniform(512, 12, false).unwrap());
     assert!((uniform - 91.0).abs() < 0.5, "{uniform}");
-    let best = |shape: &NamedShape| shape.of(&ConsistentTree::best(512, shape).unwrap());
+    let best = |shape: &NamedShape| shape.of(&Consistent::best(512, shape).unwrap());
     assert!(best(&by_mean) <= 90.5, "{}", best(&by_mean));
     assert!(best(&by_max) <= 135.5, "{}", best(&by_max));
 }
@@ -111,11 +111,11 @@ fn optimised_weights_beat_equal_ones() {
 #[test]
 fn found_weights_are_frozen() {
     assert_eq!(
-        ConsistentTree::best(365, &NamedShape::laplace_max()).unwrap().name(),
+        Consistent::best(365, &NamedShape::laplace_max()).unwrap().name(),
         "consistent(k=12,levels=256:210:185)"
     );
     assert_eq!(
-        ConsistentTree::best(1000, &NamedShape::laplace_max().by_mean(true)).unwrap().name(),
+        Consistent::best(1000, &NamedShape::laplace_max().by_mean(true)).unwrap().name(),
         "consistent(k=15,levels=256:235:223)"
     );
 }
@@ -185,11 +185,11 @@ use num_bigint::BigInt;
 
 #[test]
 fn weights_must_fit_the_tree() {
-    assert!(ConsistentTree::new(10, 3, "1:1:1:1".parse().unwrap()).is_ok());
-    assert!(ConsistentTree::new(10, 3, "1:1".parse().unwrap()).is_ok());
-    assert!(ConsistentTree::new(10, 3, "1:1:1:1:1".parse().unwrap()).is_err());
+    assert!(Consistent::new(10, 3, "1:1:1:1".parse().unwrap()).is_ok());
+    assert!(Consistent::new(10, 3, "1:1".parse().unwrap()).is_ok());
+    assert!(Consistent::new(10, 3, "1:1:1:1:1".parse().unwrap()).is_err());
     for wrong in ["", "0", "1:0", "1:x", "70000"] {
         assert!(wrong.parse::<Levels>().is_err(), "{wrong}");
     }
-    assert!(ConsistentTree::uniform(10, 1, true).is_err() && ConsistentTree::uniform(0, 2, true).is_err());
+    assert!(Consistent::uniform(10, 1, true).is_err() && Consistent::uniform(0, 2, true).is_err());
 }

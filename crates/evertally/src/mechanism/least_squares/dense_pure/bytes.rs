@@ -6,7 +6,7 @@
 //!
 //! The diagonal is what the bumps leave of a column, so that bytes cannot claim a wrong sensitivity.
 
-use super::{Bump, PureOptimum};
+use super::{Bump, DensePure};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ struct Body {
     bumps: Vec<Bump>,
 }
 
-impl PureOptimum {
+impl DensePure {
     /// The factorization as bytes, the same for the same factorization.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.content();

@@ -5,22 +5,22 @@ use super::release::{DIGITS, share};
 use super::*;
 use nalgebra::DMatrix;
 
-fn found(horizon: u64, mean: bool) -> PureOptimum {
-    PureOptimum::search(horizon, mean, &mut |_, _| ()).unwrap()
+fn found(horizon: u64, mean: bool) -> DensePure {
+    DensePure::search(horizon, mean, &mut |_, _| ()).unwrap()
 }
 
-fn several() -> Vec<PureOptimum> {
+fn several() -> Vec<DensePure> {
     [1, 2, 3, 9, 20, 41].into_iter().flat_map(|horizon| [found(horizon, true), found(horizon, false)]).collect()
 }
 
 /// ε²·variance.
-fn figures(found: &PureOptimum) -> (f64, f64) {
+fn figures(found: &DensePure) -> (f64, f64) {
     let s1 = found.column_norms().l1;
     (2.0 * s1 * s1 * found.mean_row_norm_squared(), 2.0 * s1 * s1 * found.max_row_norm_squared())
 }
 
 /// `R̃` written down from the bumps, and `A R̃⁺`, by another library's linear algebra.
-fn dense(found: &PureOptimum) -> (DMatrix<f64>, DMatrix<f64>) {
+fn dense(found: &DensePure) -> (DMatrix<f64>, DMatrix<f64>) {
     let (bumps, steps) = (&found.shape.bumps, found.horizon() as usize);
     let bump = |b: &Bump, j: usize| {
         j.checked_sub(b.first.into()).and_then(|i| b.weights.get(i)).map_or(0.0, |w| f64::from(*w))
@@ -90,7 +90,7 @@ fn row_laws_bound_the_fourth_moment() {
 fn spread_events_stay_below_the_bound() {
     let steps = 7;
     let bump = |first, weights: &[u16]| Bump { first, weights: weights.to_vec() };
-    let given = PureOptimum::assemble(
+    let given = DensePure::assemble(
         steps,
         true,
         vec![
@@ -215,7 +215,7 @@ fn sixty_four_steps() {
         assert!(best <= last.0 && (last.1..=1.0).contains(&done), "{best} {done} after {last:?}");
         last = (best, done);
     };
-    let by_mean = PureOptimum::search(64, true, &mut watch).unwrap();
+    let by_mean = DensePure::search(64, true, &mut watch).unwrap();
     assert_eq!(last.1, 1.0);
     assert!(figures(&by_mean).0 < 28.33 && (figures(&by_mean).0 / last.0 - 1.0).abs() < 1e-4, "{last:?}");
     assert!(figures(&found(64, false)).1 < 30.7);
@@ -315,24 +315,24 @@ fn the_loudest_noise_fits() {
 fn bytes_round_trip_and_damage_is_refused() {
     for found in several() {
         let bytes = found.to_bytes();
-        let back = PureOptimum::from_bytes(&bytes).unwrap();
+        let back = DensePure::from_bytes(&bytes).unwrap();
         assert_eq!((back.name(), back.to_bytes()), (found.name(), bytes.clone()));
         assert_eq!(figures(&back), figures(&found));
         for place in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[place] ^= 4;
-            assert!(PureOptimum::from_bytes(&damaged).unwrap_err().is_state(), "byte {place}");
-            assert!(PureOptimum::from_bytes(&bytes[..place]).is_err());
+            assert!(DensePure::from_bytes(&damaged).unwrap_err().is_state(), "byte {place}");
+            assert!(DensePure::from_bytes(&bytes[..place]).is_err());
         }
     }
-    assert!(PureOptimum::from_bytes(b"").is_err());
+    assert!(DensePure::from_bytes(b"").is_err());
 }
 
 /// Bumps that would make a sensitivity wrong, or the estimate ill conditioned, are refused.
 #[test]
 fn senseless_bumps_and_horizons_are_refused() {
     let assemble = |first, weights: &[u16]| {
-        PureOptimum::assemble(5, true, vec![Bump { first, weights: weights.to_vec() }; 2]).map(|found| found.name())
+        DensePure::assemble(5, true, vec![Bump { first, weights: weights.to_vec() }; 2]).map(|found| found.name())
     };
     assert!(assemble(1, &[1, 0, 30000]).is_ok());
     for (first, weights) in
@@ -340,7 +340,7 @@ fn senseless_bumps_and_horizons_are_refused() {
     {
         assert!(assemble(first, weights).is_err(), "{first} {weights:?}");
     }
-    assert!(PureOptimum::assemble(5, true, vec![Bump { first: 0, weights: vec![1] }; MAX_BUMPS + 1]).is_err());
-    assert!(PureOptimum::search(0, true, &mut |_, _| ()).is_err());
-    assert!(PureOptimum::search(513, true, &mut |_, _| ()).is_err());
+    assert!(DensePure::assemble(5, true, vec![Bump { first: 0, weights: vec![1] }; MAX_BUMPS + 1]).is_err());
+    assert!(DensePure::search(0, true, &mut |_, _| ()).is_err());
+    assert!(DensePure::search(513, true, &mut |_, _| ()).is_err());
 }

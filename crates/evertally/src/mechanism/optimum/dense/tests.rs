@@ -7,8 +7,8 @@ use crate::mechanism::{MechanismName, NamedShape};
 use crate::plan::gaussian_lower_bound;
 use nalgebra::DMatrix;
 
-fn both(horizon: u64) -> [DenseOptimum; 2] {
-    [false, true].map(|mean| DenseOptimum::solve(horizon, mean).unwrap())
+fn both(horizon: u64) -> [Dense; 2] {
+    [false, true].map(|mean| Dense::solve(horizon, mean).unwrap())
 }
 
 /// Numbers between 0 and 1 that look random.
@@ -179,7 +179,7 @@ fn the_factor_is_one_of_x() {
 }
 
 /// The integer matrix that is protected.
-fn integer_matrix(optimum: &DenseOptimum) -> Vec<Vec<u128>> {
+fn integer_matrix(optimum: &Dense) -> Vec<Vec<u128>> {
     let steps = optimum.factor.steps();
     let row = |t: usize| (0..steps).map(|j| if j <= t { optimum.matrix[packed(t) + j].into() } else { 0 }).collect();
     (0..steps).map(row).collect()
@@ -280,8 +280,8 @@ fn the_matrices_are_frozen() {
             (format!("dense(objective=max,digest={max:08x})"), format!("dense(objective=mean,digest={mean:08x})")),
             "{horizon}"
         );
-        assert_eq!(DenseOptimum::with_digest(horizon, false, max).unwrap().name(), by_max.name());
-        assert!(DenseOptimum::with_digest(horizon, false, max ^ 1).is_err());
+        assert_eq!(Dense::with_digest(horizon, false, max).unwrap().name(), by_max.name());
+        assert!(Dense::with_digest(horizon, false, max ^ 1).is_err());
     }
 }
 
@@ -290,8 +290,7 @@ fn the_matrices_are_frozen() {
 fn the_bound_alone_is_close() {
     for horizon in [1u64, 2, 30, 500] {
         for optimum in both(horizon) {
-            let (quick, best) =
-                (DenseOptimum::lower_bound(horizon, optimum.mean).unwrap(), optimum.certificate().bound);
+            let (quick, best) = (Dense::lower_bound(horizon, optimum.mean).unwrap(), optimum.certificate().bound);
             assert!(quick <= best * (1.0 + 1e-11) && quick > best * (1.0 - 1e-5), "{}: {quick} {best}", optimum.name());
             assert!(quick >= gaussian_lower_bound(horizon).powi(2) * (1.0 - 1e-11), "{}: {quick}", optimum.name());
         }
@@ -300,5 +299,5 @@ fn the_bound_alone_is_close() {
 
 #[test]
 fn horizons_out_of_range_are_refused() {
-    assert!(DenseOptimum::solve(0, false).is_err() && DenseOptimum::solve(MAX_HORIZON + 1, false).is_err());
+    assert!(Dense::solve(0, false).is_err() && Dense::solve(MAX_HORIZON + 1, false).is_err());
 }

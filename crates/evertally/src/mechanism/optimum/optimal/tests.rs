@@ -3,22 +3,22 @@
 mod release;
 
 use super::*;
-use crate::mechanism::DenseOptimum;
+use crate::mechanism::Dense;
 use crate::mechanism::{MechanismName, NamedShape};
 use num_bigint::BigInt;
 
 const BOTH: [bool; 2] = [false, true];
 
-fn solve(horizon: u64, states: usize, mean: bool) -> OptimalFilter {
-    OptimalFilter::solve(horizon, Some(states), mean).unwrap()
+fn solve(horizon: u64, states: usize, mean: bool) -> Optimal {
+    Optimal::solve(horizon, Some(states), mean).unwrap()
 }
 
-fn some(horizon: u64) -> Vec<OptimalFilter> {
+fn some(horizon: u64) -> Vec<Optimal> {
     BOTH.into_iter().flat_map(|mean| [4, 8, 12].map(|states| solve(horizon, states, mean))).collect()
 }
 
 /// 2ρ·variance.
-fn figure(filter: &OptimalFilter) -> f64 {
+fn figure(filter: &Optimal) -> f64 {
     let row = if filter.mean { filter.mean_row_norm_squared() } else { filter.max_row_norm_squared() };
     filter.columns.l2_squared * row
 }
@@ -135,8 +135,7 @@ fn targets_are_reached() {
         (1 << 14, 12, true, 2e-4),
         (1 << 17, 12, false, 5e-4),
     ] {
-        let (reached, bound) =
-            (figure(&solve(horizon, states, mean)), DenseOptimum::lower_bound(horizon, mean).unwrap());
+        let (reached, bound) = (figure(&solve(horizon, states, mean)), Dense::lower_bound(horizon, mean).unwrap());
         assert!(reached >= bound && reached < bound * (1.0 + within), "{horizon} {states}: {reached} {bound}");
     }
 }
@@ -146,7 +145,7 @@ fn targets_are_reached() {
 fn every_horizon_is_solved() {
     for horizon in (1..=40).chain([63, 64, 65, 66, 255, 257, 1000, 1023, 4097, 8193]) {
         for mean in BOTH {
-            let bound = DenseOptimum::lower_bound(horizon, mean).unwrap();
+            let bound = Dense::lower_bound(horizon, mean).unwrap();
             for states in [4, 8, 12, 16] {
                 let reached = figure(&solve(horizon, states, mean));
                 let within = if states == 4 { 4e-2 } else { 2e-3 };
@@ -161,7 +160,7 @@ fn every_horizon_is_solved() {
 #[test]
 fn names_round_trip_and_bad_ones_are_refused() {
     let shape = NamedShape::gaussian_max();
-    let filter = OptimalFilter::solve(300, None, true).unwrap();
+    let filter = Optimal::solve(300, None, true).unwrap();
     let name: MechanismName = filter.name().parse().unwrap();
     assert_eq!(name.to_string(), filter.name());
     let again = name.build(300, &shape).unwrap();

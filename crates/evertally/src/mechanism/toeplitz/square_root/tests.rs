@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::mechanism::toeplitz::filter::tests::{by_rationals, every_placement_stays_below_the_bound, noise};
-use crate::mechanism::{InputNoise, MechanismName, NamedShape};
+use crate::mechanism::{Input, MechanismName, NamedShape};
 
 fn both(horizon: u64) -> [SquareRoot; 2] {
     [SquareRoot::new(horizon).unwrap(), SquareRoot::normalized(horizon).unwrap()]
@@ -175,7 +175,7 @@ fn golden_figures_and_limits() {
 /// One band is noise on every input, all bands are the square root; more or none are refused.
 #[test]
 fn bands_lead_from_input_noise_to_the_square_root() {
-    let (input, whole) = (InputNoise::new(50).unwrap(), SquareRoot::new(50).unwrap());
+    let (input, whole) = (Input::new(50).unwrap(), SquareRoot::new(50).unwrap());
     for build in [SquareRoot::banded, SquareRoot::banded_inverse] {
         let (least, most) = (build(50, 1).unwrap(), build(50, 50).unwrap());
         assert_eq!(least.column_norms(), input.column_norms());

@@ -5,7 +5,7 @@ use crate::mechanism::wide::Wide;
 use proptest::prelude::*;
 
 /// Noise of about `2^(noise_bits + 3)`.
-fn noise(filter: &OptimalFilter) -> impl Fn(Node) -> i128 + Copy {
+fn noise(filter: &Optimal) -> impl Fn(Node) -> i128 + Copy {
     let bits = filter.noise_bits();
     move |node: Node| {
         let x = (node.index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -18,7 +18,7 @@ fn big(wide: Wide) -> BigInt {
     BigInt::from_signed_bytes_le(&wide.to_bytes())
 }
 
-fn cursor(filter: &OptimalFilter) -> FilterCursor {
+fn cursor(filter: &Optimal) -> FilterCursor {
     FilterCursor::new(filter.frozen.clone(), filter.noise_bits())
 }
 
