@@ -4,7 +4,7 @@ mod common;
 
 use common::Bench;
 use evertally::budget::{Budget, Delta, Epsilon, Rho};
-use evertally::mechanism::{Mechanism, MechanismName, NamedShape};
+use evertally::mechanism::{Mechanism, MechanismName, Criterion};
 use evertally::plan::{NoiseKind, Objective, PlanRequest, gaussian_lower_bound};
 use resvg::tiny_skia::Pixmap;
 use resvg::usvg;
@@ -33,7 +33,7 @@ fn number(row: &HashMap<String, String>, column: &str) -> f64 {
 }
 
 fn built(name: &str, horizon: u64) -> Arc<dyn Mechanism> {
-    name.parse::<MechanismName>().unwrap().build(horizon, &NamedShape::gaussian_max()).unwrap()
+    name.parse::<MechanismName>().unwrap().build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap()
 }
 
 fn close(a: f64, b: f64) -> bool {

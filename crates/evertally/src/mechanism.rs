@@ -10,10 +10,11 @@
 //! Mechanisms know nothing of noise laws: a [`Cursor`] asks its caller for the value of a node.
 
 mod accounting;
+mod criterion;
 mod dense_twin;
 mod least_squares;
-mod name;
 mod optimum;
+mod registry;
 mod rounding;
 mod streaming;
 mod toeplitz;
@@ -23,14 +24,18 @@ mod walk;
 mod wide;
 
 pub use accounting::{GaussianShift, Participation};
+pub use criterion::{Criterion, NoiseKind, Objective};
 pub use dense_twin::{DensePair, Matrix};
-pub use least_squares::{Consistent, DensePure, HatLevels, Hats, Levels};
-pub use name::{HatChoice, LevelChoice, MechanismName, NamedShape, Optimum};
-pub use optimum::{Certificate, Dense, Optimal};
+pub use least_squares::{Consistent, DensePure, HatChoice, HatLevels, Hats};
+pub use optimum::{Certificate, Dense, Optimal, Optimum};
+pub use registry::{
+    Abilities, Cost, Dash, Family, Hue, Limits, Line, Mark, MechanismName, Reach, Vectors, names_that_stream,
+};
+pub(crate) use streaming::LIGHT;
 pub use streaming::{BufferSteps, Convolution, Streaming};
 pub(crate) use toeplitz::MAX_BUFFERS;
-pub use toeplitz::{Blt, BufferChoice, Buffers, LazyBlt, SquareRoot};
-pub use tree::{DigitTree, HonakerOnline, PathSum, Smooth};
+pub use toeplitz::{Blt, BufferChoice, Buffers, Columns, LazyBlt, SquareRoot};
+pub use tree::{DigitTree, HonakerOnline, LevelChoice, Levels, PathSum, Smooth};
 pub use trivial::{Input, Output};
 pub use walk::Walk;
 
@@ -85,7 +90,7 @@ impl Spread {
 #[doc(alias = "DP-FTRL")]
 pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// The name that selects this mechanism, with every parameter, as in `subtract(k=13)`.
-    fn name(&self) -> String;
+    fn name(&self) -> MechanismName;
 
     /// Number of steps `T`.
     fn horizon(&self) -> u64;
@@ -229,6 +234,11 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
 
     /// Expected noise draws and other work per step, a figure for comparisons: amortized number of nodes touched.
     fn draws_per_step(&self) -> f64;
+
+    /// Amortized noise draws a step, or multiplications where there are far more of them: a figure for comparisons.
+    fn work_per_step(&self) -> f64 {
+        self.draws_per_step()
+    }
 
     /// Words of memory a [`Cursor`] holds at most, a figure for comparisons.
     fn memory_words(&self) -> u64;

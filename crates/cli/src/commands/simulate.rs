@@ -1,6 +1,6 @@
 //! `evertally simulate`: the noise of a mechanism, many times over.
 
-use super::{BudgetFlags, brief, kebab};
+use super::{BudgetFlags, kebab};
 use crate::failure::usage;
 use crate::output::Publication;
 use anyhow::{Context, Result};
@@ -186,7 +186,7 @@ impl SimulateArgs {
             eprintln!(
                 "wrote {} × {columns} releases of {} with {law} noise{lazily} to {}; standard error at step {last}: {std_error:.4}",
                 self.paths,
-                brief(&name),
+                name.brief(),
                 self.out.display()
             );
         }

@@ -4,8 +4,8 @@ mod markdown;
 
 use super::setup::StreamSetup;
 use super::words::at_most;
-use crate::commands::brief;
 use evertally::budget::{Budget, Delta, Epsilon};
+use evertally::mechanism::MechanismName;
 use evertally::noise::SecretKey;
 use evertally::plan::{Neighbours, Values};
 use serde::Serialize;
@@ -26,7 +26,7 @@ pub(crate) struct Report {
     sketch: Option<SketchFacts>,
     unit: UnitFacts,
     budget: Budget,
-    mechanism: String,
+    mechanism: MechanismName,
     noise: NoiseFacts,
     guarantee: GuaranteeFacts,
     error: ErrorFacts,
@@ -186,7 +186,7 @@ impl Report {
 
     /// Budget, unit and mechanism in one line.
     pub(crate) fn headline(&self) -> String {
-        format!("{} for {} · {} · {}", self.budget, self.unit.unit, brief(&self.mechanism), self.noise.law)
+        format!("{} for {} · {} · {}", self.budget, self.unit.unit, self.mechanism.brief(), self.noise.law)
     }
 
     /// The guarantee in one sentence.

@@ -3,7 +3,6 @@
 use super::report::ErrorFacts;
 use super::setup::StreamSetup;
 use super::words::{at_most, short};
-use crate::commands::brief;
 use anyhow::Result;
 use evertally::plan::Plan;
 
@@ -25,7 +24,7 @@ pub(crate) fn print_plan(plan: &Plan, error: &ErrorFacts) -> Result<()> {
 /// Says on standard error what was done: after a first line of `done`, what was promised, written, and to be noted.
 pub(crate) fn print_summary(setup: &StreamSetup, done: &str, max_std_error: f64, last_step: u64, streams: usize) {
     let plan = &setup.plan;
-    eprintln!("{done} with {} and {} noise", brief(&plan.mechanism().name()), plan.noise_kind());
+    eprintln!("{done} with {} and {} noise", plan.mechanism().name().brief(), plan.noise_kind());
     eprintln!(
         "guarantee: {} for {}; standard error at most {}",
         plan.request().budget,

@@ -19,7 +19,6 @@ mod setup;
 
 pub use options::SketchArgs;
 
-use crate::commands::brief;
 use crate::keyfile;
 use crate::ledger::{self, Ledger};
 use crate::output::Publication;
@@ -91,7 +90,7 @@ fn print_json(setup: &Setup, done: Option<(usize, Option<f64>)>) -> Result<()> {
         "rows": setup.rows.rows(),
         "width": setup.rows.width(),
         "key_columns": stream.columns.groups,
-        "mechanism": brief(&plan.mechanism().name()),
+        "mechanism": plan.mechanism().name().brief(),
         "noise": plan.noise_kind().to_string(),
         "budget": plan.request().budget,
         "unit": stream.unit(),

@@ -19,16 +19,15 @@
 //! number, so rounding the noise rounds the release.
 
 mod estimate;
-mod levels;
-
-pub use levels::Levels;
 
 use super::at_once::AtOnce;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::rounding::FRACTION_BITS;
-use crate::mechanism::{ColumnNorms, Cursor, Mechanism, NamedShape, RowLaw, Spread, check_horizon};
+use crate::mechanism::registry::Parameters;
+use crate::mechanism::{Levels, LevelChoice, MechanismName, ColumnNorms, Cursor, Mechanism, Criterion, RowLaw, Spread, check_horizon};
 use crate::noise::Node;
 use crate::{Error, Result};
+use std::fmt;
 use std::sync::Arc;
 
 /// A consistent k-ary tree with integer level weights.
@@ -90,24 +89,24 @@ impl Consistent {
 
     /// The best weights for an arity by some figure: a deterministic descent on the logarithms of the weights, started from
     /// equal ones, with the root, without it, and without the level below it.
-    pub fn optimised(horizon: u64, arity: u64, shape: &NamedShape) -> Result<Self> {
-        let figure = |tree: &Self| shape.of(tree);
+    pub fn optimised(horizon: u64, arity: u64, criterion: &Criterion) -> Result<Self> {
+        let figure = |tree: &Self| criterion.figure(tree);
         let start = Self::starts(horizon, arity)?.into_iter();
-        let best = start.map(|tree| tree.descend(shape)).min_by(|a, b| figure(a).total_cmp(&figure(b)));
+        let best = start.map(|tree| tree.descend(criterion)).min_by(|a, b| figure(a).total_cmp(&figure(b)));
         Ok(best.expect("a start keeps every level"))
     }
 
     /// The best arity from 2 to 64 with optimised weights: the six best with equal weights are tried. `O(T h)` a trial.
-    pub fn best(horizon: u64, shape: &NamedShape) -> Result<Self> {
+    pub fn best(horizon: u64, criterion: &Criterion) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "consistent")?;
-        let figure = |tree: &Self| shape.of(tree);
+        let figure = |tree: &Self| criterion.figure(tree);
         let mut uniform = Vec::new();
         for k in 2..=64 {
             uniform.extend(Self::starts(horizon, k)?);
         }
         uniform.sort_by(|a, b| figure(a).total_cmp(&figure(b)));
         uniform.dedup_by(|a, b| figure(a) == figure(b));
-        let best = uniform.into_iter().take(6).map(|tree| tree.descend(shape));
+        let best = uniform.into_iter().take(6).map(|tree| tree.descend(criterion));
         Ok(best.min_by(|a, b| figure(a).total_cmp(&figure(b))).expect("some arity fits"))
     }
 
@@ -120,7 +119,7 @@ impl Consistent {
     }
 
     /// Coordinate descent with shrinking steps; ends on integer weights with about 8 bits.
-    fn descend(self, shape: &NamedShape) -> Self {
+    fn descend(self, criterion: &Criterion) -> Self {
         let count = self.shape.weights.as_slice().len();
         let build = |logs: &[f64]| {
             let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -132,18 +131,18 @@ impl Consistent {
         let mut best = build(&logs);
         let mut step = 0.4;
         while step > 0.01 && count > 1 {
-            let before = shape.of(&best);
+            let before = criterion.figure(&best);
             for level in 0..count {
                 for change in [step, -step] {
                     let mut tried = logs.clone();
                     tried[level] += change;
                     let candidate = build(&tried);
-                    if shape.of(&candidate) < shape.of(&best) {
+                    if criterion.figure(&candidate) < criterion.figure(&best) {
                         (best, logs) = (candidate, tried);
                     }
                 }
             }
-            if shape.of(&best) >= before * (1.0 - 1e-4) {
+            if criterion.figure(&best) >= before * (1.0 - 1e-4) {
                 step /= 2.0;
             }
         }
@@ -210,8 +209,8 @@ impl Shape {
 }
 
 impl Mechanism for Consistent {
-    fn name(&self) -> String {
-        format!("consistent(k={},levels={})", self.shape.arity, self.shape.weights)
+    fn name(&self) -> MechanismName {
+        MechanismName::Consistent(Some(self.shape.arity), LevelChoice::Given(self.shape.weights))
     }
 
     fn horizon(&self) -> u64 {
@@ -286,6 +285,43 @@ impl Mechanism for Consistent {
     fn memory_words(&self) -> u64 {
         6 * self.horizon()
     }
+}
+
+pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
+    Ok(MechanismName::Consistent(parameters.number("k")?, LevelChoice::parse(parameters, "uniform")?))
+}
+
+pub(in crate::mechanism) fn write(
+    f: &mut fmt::Formatter<'_>,
+    arity: Option<u64>,
+    levels: LevelChoice,
+) -> fmt::Result {
+    let Some(k) = arity else { return Ok(()) };
+    match levels {
+        LevelChoice::Best => write!(f, "(k={k})"),
+        LevelChoice::Uniform { root: true } => write!(f, "(k={k},levels=uniform)"),
+        LevelChoice::Uniform { root: false } => write!(f, "(k={k},levels=uniform,root=false)"),
+        LevelChoice::Given(levels) => write!(f, "(k={k},levels={levels})"),
+    }
+}
+
+pub(in crate::mechanism) fn build(
+    horizon: u64,
+    criterion: &Criterion,
+    arity: Option<u64>,
+    levels: LevelChoice,
+) -> Result<Arc<dyn Mechanism>> {
+    Ok(Arc::new(match (arity, levels) {
+        (None, LevelChoice::Best) => Consistent::best(horizon, criterion)?,
+        (Some(k), LevelChoice::Best) => Consistent::optimised(horizon, k, criterion)?,
+        (Some(k), LevelChoice::Uniform { root }) => Consistent::uniform(horizon, k, root)?,
+        (Some(k), LevelChoice::Given(weights)) => Consistent::new(horizon, k, weights)?,
+        (None, _) => {
+            return Err(Error::invalid(
+                "`consistent` with level weights needs an arity: consistent(k=12,levels=uniform)",
+            ));
+        }
+    }))
 }
 
 #[cfg(test)]

@@ -42,20 +42,22 @@ mod search;
 use super::at_once::AtOnce;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::rounding::FRACTION_BITS;
-use crate::mechanism::{ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, Spread, check_horizon};
+use crate::mechanism::registry::Parameters;
+use crate::mechanism::{Criterion, MechanismName, Optimum, ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, Spread, check_horizon, Objective};
 use crate::noise::Node;
 use crate::{Error, Result};
 use bumps::{Layout, Solved};
 use candidate::Candidate;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::sync::Arc;
 
 /// A factorization for Laplace noise that was found numerically: a diagonal and overlapping bumps.
 ///
 /// ```
-/// use evertally::mechanism::{Mechanism, DensePure};
+/// use evertally::mechanism::{DensePure, Mechanism, Objective};
 ///
-/// let found = DensePure::search(16, true, &mut |_, _| ())?;
+/// let found = DensePure::search(16, Objective::Mean, &mut |_, _| ())?;
 /// let s1 = found.column_norms().l1;
 /// assert!(2.0 * s1 * s1 * found.mean_row_norm_squared() < 13.3); // ε² times the mean variance
 /// # Ok::<(), evertally::Error>(())
@@ -73,8 +75,8 @@ pub struct DensePure {
 /// The integer matrix, and what its least-squares `L` needs.
 #[derive(Debug)]
 struct Shape {
-    /// Whether the mean or the largest variance was minimised.
-    mean: bool,
+    /// Which variance was minimised.
+    objective: Objective,
     bumps: Vec<Bump>,
     /// `w_j`.
     diagonal: Vec<u32>,
@@ -107,14 +109,19 @@ impl DensePure {
     ///
     /// # Errors
     /// If the horizon is out of range.
-    pub fn search(horizon: u64, mean: bool, progress: &mut dyn FnMut(f64, f64)) -> Result<Self> {
+    pub fn search(horizon: u64, objective: Objective, progress: &mut dyn FnMut(f64, f64)) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "dense-pure")?;
-        let found = search::search(horizon as usize, mean, progress);
-        Self::assemble(horizon, mean, integer_bumps(&found))
+        let found = search::search(horizon as usize, objective, progress);
+        Self::assemble(horizon, objective, integer_bumps(&found))
+    }
+
+    /// Which variance was minimised.
+    pub fn objective(&self) -> Objective {
+        self.shape.objective
     }
 
     /// Checks the bumps and computes all figures. `O(T (n² + entries))`.
-    fn assemble(horizon: u64, mean: bool, bumps: Vec<Bump>) -> Result<Self> {
+    fn assemble(horizon: u64, objective: Objective, bumps: Vec<Bump>) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "dense-pure")?;
         if bumps.len() > MAX_BUMPS {
             return Err(Error::invalid(format!("`dense-pure` takes at most {MAX_BUMPS} bumps, got {}", bumps.len())));
@@ -142,7 +149,7 @@ impl DensePure {
         let solved = Solved::new(&Layout::new(steps, spans), entries);
         let row_norms = RowNorms::new(solved.row_norms());
         let equal_terms = (0..steps).map(|step| equal_terms(&solved, step)).collect();
-        Ok(Self { shape: Arc::new(Shape { mean, bumps, diagonal, solved }), row_norms, equal_terms })
+        Ok(Self { shape: Arc::new(Shape { objective, bumps, diagonal, solved }), row_norms, equal_terms })
     }
 }
 
@@ -200,9 +207,8 @@ impl Bump {
 }
 
 impl Mechanism for DensePure {
-    fn name(&self) -> String {
-        let objective = if self.shape.mean { "mean" } else { "max" };
-        format!("dense-pure(objective={objective},digest={:08x})", self.digest())
+    fn name(&self) -> MechanismName {
+        MechanismName::DensePure(Optimum::found(self.shape.objective, self.digest()))
     }
 
     fn horizon(&self) -> u64 {
@@ -295,6 +301,40 @@ impl Mechanism for DensePure {
             }
         }
         pair
+    }
+}
+
+pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
+    Ok(MechanismName::DensePure(Optimum::parse(parameters)?))
+}
+
+pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, optimum: Optimum) -> fmt::Result {
+    write!(f, "{optimum}")
+}
+
+pub(in crate::mechanism) fn build(horizon: u64, criterion: &Criterion, optimum: Optimum) -> Result<Arc<dyn Mechanism>> {
+    let objective = optimum.objective.unwrap_or(criterion.objective());
+    let found = DensePure::search(horizon, objective, &mut |_, _| ())?;
+    match optimum.digest {
+        Some(digest) if digest != found.digest() => Err(Error::invalid(format!(
+            "`dense-pure` with digest {digest:08x} was found by another version of this program; this one finds {}",
+            found.name()
+        ))),
+        _ => Ok(Arc::new(found)),
+    }
+}
+
+pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {
+    match name {
+        MechanismName::DensePure(optimum) => MechanismName::DensePure(optimum.brief()),
+        other => other,
+    }
+}
+
+pub(in crate::mechanism) fn answers(asked: MechanismName, built: MechanismName, objective: Objective) -> bool {
+    match (asked, built) {
+        (MechanismName::DensePure(asked), MechanismName::DensePure(built)) => asked.is_answered_by(built, objective),
+        _ => false,
     }
 }
 

@@ -35,17 +35,19 @@ mod normal;
 mod search;
 mod shape;
 
-pub use levels::HatLevels;
+pub use levels::{HatChoice, HatLevels};
 
 use super::at_once::AtOnce;
 use crate::Result;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::rounding::FRACTION_BITS;
-use crate::mechanism::{ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, Spread, check_horizon};
+use crate::mechanism::registry::Parameters;
+use crate::mechanism::{Criterion, MechanismName, ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, Spread, check_horizon};
 use crate::noise::Node;
 use cursor::{hat_node, step_node};
 use normal::Elimination;
 use shape::Shape;
+use std::fmt;
 use std::sync::Arc;
 
 /// Single steps and levels of overlapping hats.
@@ -82,8 +84,8 @@ impl Hats {
 }
 
 impl Mechanism for Hats {
-    fn name(&self) -> String {
-        format!("hats({})", self.shape.levels)
+    fn name(&self) -> MechanismName {
+        MechanismName::Hats(HatChoice::Given(self.shape.levels))
     }
 
     fn horizon(&self) -> u64 {
@@ -190,6 +192,33 @@ impl Mechanism for Hats {
             }
         }
         pair
+    }
+}
+
+pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
+    Ok(MechanismName::Hats(HatChoice::parse(parameters)?))
+}
+
+pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, choice: HatChoice) -> fmt::Result {
+    write!(f, "{choice}")
+}
+
+pub(in crate::mechanism) fn build(horizon: u64, criterion: &Criterion, choice: HatChoice) -> Result<Arc<dyn Mechanism>> {
+    let objective = criterion.objective();
+    Ok(Arc::new(match choice {
+        HatChoice::Best => Hats::best(horizon, objective)?,
+        HatChoice::Spaced(spacings) => {
+            let count = spacings.iter().position(|w| *w == 0).unwrap_or(spacings.len());
+            Hats::with_spacings(horizon, &spacings[..count], objective)?
+        }
+        HatChoice::Given(levels) => Hats::new(horizon, &levels)?,
+    }))
+}
+
+pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {
+    match name {
+        MechanismName::Hats(choice) => MechanismName::Hats(choice.brief()),
+        other => other,
     }
 }
 

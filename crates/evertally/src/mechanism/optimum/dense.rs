@@ -36,11 +36,13 @@ use super::weights::Weights;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::toeplitz::filter::{Filter, Rows, packed};
-use crate::mechanism::{ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, RowLaw, Spread, check_horizon};
+use crate::mechanism::registry::Parameters;
+use crate::mechanism::{Criterion, MechanismName, Optimum, ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, RowLaw, Spread, check_horizon, Objective};
 use crate::noise::Node;
 use crate::{Error, Result};
 use factor::Factor;
 use integer::Integer;
+use std::fmt;
 use std::sync::Arc;
 
 /// Longest horizon of the dense optimum: its matrix has `T²/2` entries.
@@ -63,7 +65,7 @@ const MATRIX_BITS: u32 = 30;
 #[doc(alias = "DP-FTRL")]
 #[derive(Clone, Debug)]
 pub struct Dense {
-    mean: bool,
+    objective: Objective,
     factor: Arc<Factor>,
     certificate: Certificate,
     /// Column norms of `R`.
@@ -96,36 +98,36 @@ impl Certificate {
 }
 
 impl Dense {
-    /// The factorization of least mean (`mean`) or least maximal variance over `horizon` steps, 1 ..= 4096. `O(T²)`: a
+    /// The factorization of least maximal or least mean variance over `horizon` steps, 1 ..= 4096. `O(T²)`: a
     /// second or less up to 2048 steps, always with the same result.
     ///
     /// # Errors
     /// If the horizon is out of range.
     ///
     /// ```
-    /// use evertally::mechanism::Dense;
-    /// let optimum = Dense::solve(2, false)?;
+    /// use evertally::mechanism::{Dense, Objective};
+    /// let optimum = Dense::solve(2, Objective::Max)?;
     /// assert!((optimum.certificate().reached - 4.0 / 3.0).abs() < 1e-9);
     /// assert!(optimum.certificate().gap() < 1e-9);
     /// # Ok::<(), evertally::Error>(())
     /// ```
-    pub fn solve(horizon: u64, mean: bool) -> Result<Self> {
+    pub fn solve(horizon: u64, objective: Objective) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "dense")?;
-        let weights = Weights::optimal(horizon as usize, mean, SLACK);
+        let weights = Weights::optimal(horizon as usize, objective, SLACK);
         let factor = Factor::of(&weights);
         let built = Integer::new(&factor)?;
         let row_norms = RowNorms::new(built.row_norms);
-        let figure = if mean { row_norms.mean() } else { row_norms.max() };
+        let figure = objective.of(row_norms.max(), row_norms.mean());
         let reached = built.column_norms.l2_squared * figure;
         Ok(Self {
-            mean,
+            objective,
             factor: Arc::new(factor),
             certificate: Certificate { reached, bound: bound_by(&weights) },
             column_norms: built.column_norms,
             row_norms,
             l1: largest_column(&built.matrix, |r| r),
             l2_squared: largest_column(&built.matrix, |r| r * r),
-            digest: digest(horizon, mean, &built.matrix),
+            digest: digest(horizon, objective, &built.matrix),
             matrix: built.matrix.into(),
         })
     }
@@ -134,8 +136,8 @@ impl Dense {
     ///
     /// # Errors
     /// If the horizon is out of range, or this version of the library finds a factorization with another digest.
-    pub fn with_digest(horizon: u64, mean: bool, digest: u32) -> Result<Self> {
-        let optimum = Self::solve(horizon, mean)?;
+    pub fn with_digest(horizon: u64, objective: Objective, digest: u32) -> Result<Self> {
+        let optimum = Self::solve(horizon, objective)?;
         if optimum.digest != digest {
             return Err(Error::invalid(format!(
                 "the dense optimum of this version has the digest {:08x}, not {digest:08x}; use the version that made the plan",
@@ -152,15 +154,15 @@ impl Dense {
     /// If the horizon is out of range.
     ///
     /// ```
-    /// use evertally::mechanism::Dense;
-    /// let bound = Dense::lower_bound(1024, false)?;
+    /// use evertally::mechanism::{Dense, Objective};
+    /// let bound = Dense::lower_bound(1024, Objective::Max)?;
     /// assert!(bound > 8.7702 && bound < 8.7703);
     /// # Ok::<(), evertally::Error>(())
     /// ```
-    pub fn lower_bound(horizon: u64, mean: bool) -> Result<f64> {
+    pub fn lower_bound(horizon: u64, objective: Objective) -> Result<f64> {
         check_horizon(horizon, MAX_BOUND_HORIZON, "dense")?;
         // The nuclear norm is stationary at the optimum: its error is of the order of the square of the slack.
-        Ok(bound_by(&Weights::optimal(horizon as usize, mean, 1e-3)))
+        Ok(bound_by(&Weights::optimal(horizon as usize, objective, 1e-3)))
     }
 
     /// How close this is to the best possible.
@@ -200,10 +202,10 @@ fn largest_column(matrix: &[u32], term: impl Fn(u128) -> u128) -> u128 {
     sums.into_iter().max().unwrap_or(0)
 }
 
-fn digest(horizon: u64, mean: bool, matrix: &[u32]) -> u32 {
+fn digest(horizon: u64, objective: Objective, matrix: &[u32]) -> u32 {
     let mut hasher = blake3::Hasher::new_derive_key("evertally 1 dense matrix");
     hasher.update(&horizon.to_le_bytes());
-    hasher.update(&[mean.into(), MATRIX_BITS as u8]);
+    hasher.update(&[(objective == Objective::Mean).into(), MATRIX_BITS as u8]);
     matrix.iter().for_each(|entry| {
         hasher.update(&entry.to_le_bytes());
     });
@@ -212,8 +214,8 @@ fn digest(horizon: u64, mean: bool, matrix: &[u32]) -> u32 {
 }
 
 impl Mechanism for Dense {
-    fn name(&self) -> String {
-        format!("dense(objective={},digest={:08x})", if self.mean { "mean" } else { "max" }, self.digest)
+    fn name(&self) -> MechanismName {
+        MechanismName::Dense(Optimum::found(self.objective, self.digest))
     }
 
     fn horizon(&self) -> u64 {
@@ -288,6 +290,11 @@ impl Mechanism for Dense {
         1.0
     }
 
+    /// A row of the matrix.
+    fn work_per_step(&self) -> f64 {
+        self.horizon() as f64 / 2.0
+    }
+
     fn memory_words(&self) -> u64 {
         4 * self.horizon() + self.matrix.len() as u64 / 2
     }
@@ -300,6 +307,36 @@ impl Mechanism for Dense {
             self.factor.row(t).into_iter().enumerate().for_each(|(j, entry)| pair.r.set(t, j, entry));
         }
         pair
+    }
+}
+
+pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
+    Ok(MechanismName::Dense(Optimum::parse(parameters)?))
+}
+
+pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, optimum: Optimum) -> fmt::Result {
+    write!(f, "{optimum}")
+}
+
+pub(in crate::mechanism) fn build(horizon: u64, criterion: &Criterion, optimum: Optimum) -> Result<Arc<dyn Mechanism>> {
+    let objective = optimum.objective.unwrap_or(criterion.objective());
+    Ok(Arc::new(match optimum.digest {
+        Some(digest) => Dense::with_digest(horizon, objective, digest)?,
+        None => Dense::solve(horizon, objective)?,
+    }))
+}
+
+pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {
+    match name {
+        MechanismName::Dense(optimum) => MechanismName::Dense(optimum.brief()),
+        other => other,
+    }
+}
+
+pub(in crate::mechanism) fn answers(asked: MechanismName, built: MechanismName, objective: Objective) -> bool {
+    match (asked, built) {
+        (MechanismName::Dense(asked), MechanismName::Dense(built)) => asked.is_answered_by(built, objective),
+        _ => false,
     }
 }
 

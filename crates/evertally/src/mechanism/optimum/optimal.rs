@@ -19,11 +19,13 @@ use super::weights::Weights;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_bits};
 use crate::mechanism::rounding::FRACTION_BITS;
-use crate::mechanism::{ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, RowLaw, Spread, check_horizon};
+use crate::mechanism::registry::Parameters;
+use crate::mechanism::{Criterion, MechanismName, Optimum, ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, RowLaw, Spread, check_horizon, Objective};
 use crate::noise::Node;
 use crate::{Error, Result};
 use cursor::FilterCursor;
 use frozen::Frozen;
+use std::fmt;
 use std::sync::Arc;
 
 /// Longest horizon: a table of 100 MB.
@@ -47,7 +49,7 @@ const MAX_VARIANCE: f64 = (1 << 20) as f64;
 #[doc(alias = "filter")]
 #[derive(Clone, Debug)]
 pub struct Optimal {
-    mean: bool,
+    objective: Objective,
     frozen: Arc<Frozen>,
     columns: ColumnNorms,
     row_norms: RowNorms,
@@ -57,25 +59,25 @@ pub struct Optimal {
 }
 
 impl Optimal {
-    /// For the least mean (`mean`) or the least maximal variance over `horizon` steps, 1 ..= 2^20, with 4, 8, 12 or 16 states, or
+    /// For the least maximal or the least mean variance over `horizon` steps, 1 ..= 2^20, with 4, 8, 12 or 16 states, or
     /// as many as leave little to be won. `O(T n²)`: some 50 ms at 2^14 steps, seconds at 2^20; always with the same result.
     ///
     /// # Errors
     /// If the horizon or the number of states is out of range.
     ///
     /// ```
-    /// use evertally::mechanism::{Mechanism, Optimal};
-    /// let filter = Optimal::solve(1024, None, false)?;
+    /// use evertally::mechanism::{Mechanism, Objective, Optimal};
+    /// let filter = Optimal::solve(1024, None, Objective::Max)?;
     /// assert!(filter.max_row_norm_squared() * filter.column_norms().l2_squared < 8.78); // the optimum has 8.7703
     /// # Ok::<(), evertally::Error>(())
     /// ```
-    pub fn solve(horizon: u64, states: Option<usize>, mean: bool) -> Result<Self> {
+    pub fn solve(horizon: u64, states: Option<usize>, objective: Objective) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "optimal")?;
         let states = states.unwrap_or(if horizon <= FEW_STATES { 8 } else { 12 });
         if states == 0 || states > MAX_STATES || !states.is_multiple_of(LANES) {
             return Err(Error::invalid(format!("an optimal filter has 4, 8, 12 or 16 states, got {states}")));
         }
-        let weights = Weights::with_few_poles(horizon as usize, mean, SLACK, states);
+        let weights = Weights::with_few_poles(horizon as usize, objective, SLACK, states);
         let (frozen, columns) = Frozen::new(&weights)?;
         let rows = figures::row_pass(&frozen);
         let sound = rows.squared.iter().all(|variance| variance.is_finite() && *variance > 0.0);
@@ -84,11 +86,11 @@ impl Optimal {
         }
         let bound = cursor::truncation_bound(&frozen, noise_bits(horizon));
         Ok(Self {
-            mean,
+            objective,
             columns,
             row_norms: RowNorms::new(rows.squared),
             slack: bound * libm::sqrt(horizon as f64) * (1.0 + ROUNDING),
-            digest: frozen.digest(mean),
+            digest: frozen.digest(objective),
             frozen: Arc::new(frozen),
         })
     }
@@ -97,8 +99,8 @@ impl Optimal {
     ///
     /// # Errors
     /// As [`Optimal::solve`], or if this version of the library finds a filter with another digest.
-    pub fn with_digest(horizon: u64, states: Option<usize>, mean: bool, digest: u32) -> Result<Self> {
-        let filter = Self::solve(horizon, states, mean)?;
+    pub fn with_digest(horizon: u64, states: Option<usize>, objective: Objective, digest: u32) -> Result<Self> {
+        let filter = Self::solve(horizon, states, objective)?;
         if filter.digest != digest {
             return Err(Error::invalid(format!(
                 "the optimal filter of this version has the digest {:08x}, not {digest:08x}; use the version that made the plan",
@@ -115,9 +117,8 @@ impl Optimal {
 }
 
 impl Mechanism for Optimal {
-    fn name(&self) -> String {
-        let (states, objective) = (self.frozen.states(), if self.mean { "mean" } else { "max" });
-        format!("optimal(states={states},objective={objective},digest={:08x})", self.digest)
+    fn name(&self) -> MechanismName {
+        MechanismName::Optimal(Some(self.frozen.states()), Optimum::found(self.objective, self.digest))
     }
 
     fn horizon(&self) -> u64 {
@@ -204,6 +205,42 @@ impl Mechanism for Optimal {
             self.frozen.row(t).into_iter().enumerate().for_each(|(j, entry)| pair.r.set(t, j, entry));
         }
         pair
+    }
+}
+
+pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
+    Ok(MechanismName::Optimal(parameters.number("states")?, Optimum::parse(parameters)?))
+}
+
+pub(in crate::mechanism) fn write(
+    f: &mut fmt::Formatter<'_>,
+    states: Option<usize>,
+    optimum: Optimum,
+) -> fmt::Result {
+    match states {
+        None => write!(f, "{optimum}"),
+        Some(states) if optimum == Optimum::OPEN => write!(f, "(states={states})"),
+        Some(states) => write!(f, "(states={states},{}", optimum.to_string().trim_start_matches('(')),
+    }
+}
+
+pub(in crate::mechanism) fn build(
+    horizon: u64,
+    criterion: &Criterion,
+    states: Option<usize>,
+    optimum: Optimum,
+) -> Result<Arc<dyn Mechanism>> {
+    let objective = optimum.objective.unwrap_or(criterion.objective());
+    Ok(Arc::new(match optimum.digest {
+        Some(digest) => Optimal::with_digest(horizon, states, objective, digest)?,
+        None => Optimal::solve(horizon, states, objective)?,
+    }))
+}
+
+pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {
+    match name {
+        MechanismName::Optimal(states, _) => MechanismName::Optimal(states, Optimum::OPEN),
+        other => other,
     }
 }
 

@@ -14,6 +14,7 @@
 //! Nothing is subtracted, so all is accurate to the last digits, whatever the condition. The dual value and its gradient
 //! cost `O(T n)` with `n` poles where dense algebra takes `O(T³)`.
 
+use crate::mechanism::{Objective};
 use super::poles::Poles;
 
 /// Weights, and what they prove.
@@ -41,7 +42,7 @@ impl Weights {
     /// The optimal weights: for the mean, `p` is uniform and `v` free; for the maximum, `v` is `p` backwards. They are found
     /// when the largest `X_ii` exceeds the weighted mean of all by a factor of at most `1 + slack`. `O(T log T)` for each of some
     /// 20 rounds per digit.
-    pub(super) fn optimal(horizon: usize, mean: bool, slack: f64) -> Self {
+    pub(super) fn optimal(horizon: usize, objective: Objective, slack: f64) -> Self {
         let uniform = vec![1.0 / horizon as f64; horizon];
         let mut weights = Self::evaluate(uniform.clone(), uniform);
         for _ in 0..MAX_ROUNDS {
@@ -50,7 +51,7 @@ impl Weights {
                 break;
             }
             let columns = weights.raised();
-            let rows = if mean { weights.rows } else { columns.iter().rev().copied().collect() };
+            let rows = if objective == Objective::Mean { weights.rows } else { columns.iter().rev().copied().collect() };
             weights = Self::evaluate(rows, columns);
         }
         weights
@@ -59,14 +60,14 @@ impl Weights {
     /// Weights for a root of so many poles only (a multiple of [`LANES`](super::poles::LANES)): the `X_ii` of that root are equal up
     /// to `slack`. Long horizons start from the weights of shorter ones, and the iteration keeps half of its last step as
     /// momentum, so that some 15 rounds of `O(T n)` are enough.
-    pub(super) fn with_few_poles(horizon: usize, mean: bool, slack: f64, count: usize) -> Self {
+    pub(super) fn with_few_poles(horizon: usize, objective: Objective, slack: f64, count: usize) -> Self {
         let start = if horizon <= SHORT {
             vec![1.0 / horizon as f64; horizon]
         } else {
-            stretched(&Self::with_few_poles(horizon.div_ceil(4), mean, slack, count).columns, horizon)
+            stretched(&Self::with_few_poles(horizon.div_ceil(4), objective, slack, count).columns, horizon)
         };
         let evaluate = |columns: Vec<f64>| {
-            let rows = if mean { vec![1.0 / horizon as f64; horizon] } else { columns.iter().rev().copied().collect() };
+            let rows = if objective == Objective::Mean { vec![1.0 / horizon as f64; horizon] } else { columns.iter().rev().copied().collect() };
             let poles = poles(&rows, &columns, Some(count));
             Self::with_poles(rows, columns, poles)
         };

@@ -23,7 +23,7 @@ mod buffers;
 mod descent;
 mod figures;
 mod lazy;
-mod objective;
+mod aim;
 mod optimise;
 mod participation;
 mod recurrence;
@@ -34,16 +34,17 @@ pub use buffers::{BufferChoice, Buffers};
 pub use lazy::LazyBlt;
 
 use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_bits};
-use crate::mechanism::{
+use crate::mechanism::registry::Parameters;
+use crate::mechanism::{Columns, Criterion, MechanismName, 
     BufferSteps, ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Spread,
-    Streaming, check_horizon, rounding,
-};
+    Streaming, check_horizon, rounding, Objective};
 use crate::noise::Node;
 use crate::{Error, Result};
 use figures::RowFigures;
 use recurrence::{Constants, Recurrence, rounding_slack};
 use response::{Modes, Pole, Response};
 use segments::WEIGHT_BITS;
+use std::fmt;
 use std::sync::Arc;
 
 /// Most buffers a BLT may have.
@@ -77,20 +78,20 @@ impl Blt {
     ///
     /// # Errors
     /// If the horizon is out of range, or the floating-point figures are no numbers.
-    pub fn new(horizon: u64, normalized: bool, buffers: Buffers) -> Result<Self> {
-        check_horizon(horizon, MAX_HORIZON, if normalized { "normalized-blt" } else { "blt" })?;
-        let response = Response::of_buffers(&buffers);
+    pub fn new(horizon: u64, columns: Columns, buffers: Buffers) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, stem(columns))?;
+        let (response, normalized) = (Response::of_buffers(&buffers), columns.are_normalized());
         let segments = if normalized { segments::normalized(&response, horizon) } else { segments::plain(horizon) };
         let weight_bits = if normalized { WEIGHT_BITS } else { 0 };
-        let columns = column_norms(&response, &segments, horizon, weight_bits);
+        let norms = column_norms(&response, &segments, horizon, weight_bits);
         // The first column has an entry 1 times a weight; comparisons with a number that is none fail.
-        let sensible = columns.l1 >= 0.5 && columns.l2_squared >= 0.25 && segments.iter().all(|s| s.weight > 0);
-        if !sensible || !columns.l1.is_finite() || !columns.l2_squared.is_finite() {
+        let sensible = norms.l1 >= 0.5 && norms.l2_squared >= 0.25 && segments.iter().all(|s| s.weight > 0);
+        if !sensible || !norms.l1.is_finite() || !norms.l2_squared.is_finite() {
             return Err(Error::invalid(format!("the sensitivity of a BLT with {buffers} cannot be computed")));
         }
         let constants = Constants::new(&buffers, segments, noise_bits(horizon) - weight_bits);
         let figures = RowFigures::new(response, constants.segments(), weight_bits);
-        Ok(Self { normalized, horizon, buffers, constants: constants.into(), figures: figures.into(), columns })
+        Ok(Self { normalized, horizon, buffers, constants: constants.into(), figures: figures.into(), columns: norms })
     }
 
     /// With so many buffers, 1 ..= 8, optimised for the largest or the mean variance. A few milliseconds.
@@ -99,19 +100,19 @@ impl Blt {
     /// If a number is out of range, or the horizon is too short for so many buffers.
     ///
     /// ```
-    /// use evertally::mechanism::{Blt, Mechanism};
-    /// let blt = Blt::optimised(1024, 4, true, false)?;
+    /// use evertally::mechanism::{Blt, Columns, Mechanism, Objective};
+    /// let blt = Blt::optimised(1024, Columns::Normalized, 4, Objective::Max)?;
     /// assert!(blt.max_row_norm_squared() * blt.column_norms().l2_squared < 9.5); // the square root has 10.71
     /// # Ok::<(), evertally::Error>(())
     /// ```
-    pub fn optimised(horizon: u64, buffers: usize, normalized: bool, mean: bool) -> Result<Self> {
-        check_horizon(horizon, MAX_HORIZON, if normalized { "normalized-blt" } else { "blt" })?;
+    pub fn optimised(horizon: u64, columns: Columns, buffers: usize, objective: Objective) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, stem(columns))?;
         if buffers == 0 || buffers > MAX_BUFFERS {
             return Err(Error::invalid(format!("a BLT has 1 to {MAX_BUFFERS} buffers, got {buffers}")));
         }
-        let found = optimise::buffers(horizon, buffers, normalized, mean)
+        let found = optimise::buffers(horizon, columns, buffers, objective)
             .map_err(|_| Error::invalid(format!("{buffers} buffers are too many for {horizon} steps; take fewer")))?;
-        Self::new(horizon, normalized, found)
+        Self::new(horizon, columns, found)
     }
 
     /// With as many buffers as are worth their time: until one more can be expected to lower the figure by less than 0.05 %,
@@ -119,12 +120,12 @@ impl Blt {
     ///
     /// # Errors
     /// If the horizon is out of range.
-    pub fn best(horizon: u64, normalized: bool, mean: bool) -> Result<Self> {
-        let mut best = Self::optimised(horizon, 1, normalized, mean)?;
+    pub fn best(horizon: u64, columns: Columns, objective: Objective) -> Result<Self> {
+        let mut best = Self::optimised(horizon, columns, 1, objective)?;
         let mut last_gain = 1.0;
         for count in 2..=MAX_BUFFERS {
-            let Ok(next) = Self::optimised(horizon, count, normalized, mean) else { break };
-            let gain = 1.0 - next.figure(mean) / best.figure(mean);
+            let Ok(next) = Self::optimised(horizon, columns, count, objective) else { break };
+            let gain = 1.0 - next.figure(objective) / best.figure(objective);
             if gain < WORTHWHILE {
                 break;
             }
@@ -145,30 +146,36 @@ impl Blt {
     /// If the horizon is out of range.
     ///
     /// ```
-    /// use evertally::mechanism::{Blt, Mechanism, Participation};
+    /// use evertally::mechanism::{Blt, Columns, Mechanism, Objective, Participation};
     /// let epochs = Participation::new(20, 100)?;
-    /// let (any, best) = (Blt::best(2000, false, false)?, Blt::best_for(2000, false, false, epochs)?);
+    /// let any = Blt::best(2000, Columns::Plain, Objective::Max)?;
+    /// let best = Blt::best_for(2000, Columns::Plain, Objective::Max, epochs)?;
     /// let figure = |blt: &Blt| blt.participation_squared(epochs) * blt.max_row_norm_squared();
     /// assert!(figure(&best).sqrt() < 0.85 * figure(&any).sqrt());
     /// # Ok::<(), evertally::Error>(())
     /// ```
-    pub fn best_for(horizon: u64, normalized: bool, mean: bool, participation: Participation) -> Result<Self> {
-        let mut tried = vec![Self::best(horizon, normalized, mean)?];
+    pub fn best_for(
+        horizon: u64,
+        columns: Columns,
+        objective: Objective,
+        participation: Participation,
+    ) -> Result<Self> {
+        let mut tried = vec![Self::best(horizon, columns, objective)?];
         let times = participation.within(horizon);
         let mut stretch = participation.separation();
         while times > 1 && stretch < horizon && tried.len() <= MAX_STRETCHES {
             // Nothing is found for stretches that are too short, here and below.
             tried.extend(
-                Self::best(stretch, normalized, mean).and_then(|b| Self::new(horizon, normalized, b.buffers())),
+                Self::best(stretch, columns, objective).and_then(|b| Self::new(horizon, columns, b.buffers())),
             );
             stretch = stretch.saturating_mul(2);
         }
         if (2..=MOST_OPTIMISED).contains(&times) {
-            let found = (2..=5).flat_map(|count| optimise::buffers_for(horizon, count, participation, mean));
-            tried.extend(found.filter_map(|buffers| Self::new(horizon, normalized, buffers).ok()));
+            let found = (2..=5).flat_map(|count| optimise::buffers_for(horizon, count, objective, participation));
+            tried.extend(found.filter_map(|buffers| Self::new(horizon, columns, buffers).ok()));
         }
         let figure = |blt: &Self| {
-            blt.participation_squared(participation) * if mean { blt.figures.mean() } else { blt.figures.max() }
+            blt.participation_squared(participation) * objective.of(blt.figures.max(), blt.figures.mean())
         };
         let figures = tried.into_iter().map(|blt| (figure(&blt), blt));
         let best = figures.min_by(|(a, _), (b, _)| a.total_cmp(b));
@@ -180,25 +187,25 @@ impl Blt {
     ///
     /// # Errors
     /// As [`Blt::new`] and [`Blt::optimised`].
-    pub fn chosen(horizon: u64, choice: BufferChoice, normalized: bool, mean: bool) -> Result<Self> {
+    pub fn chosen(horizon: u64, columns: Columns, choice: BufferChoice, objective: Objective) -> Result<Self> {
         match choice {
-            BufferChoice::Best => Self::best(horizon, normalized, mean),
+            BufferChoice::Best => Self::best(horizon, columns, objective),
             BufferChoice::Count(count) => {
-                let all = Self::optimised(horizon, count, normalized, mean);
+                let all = Self::optimised(horizon, columns, count, objective);
                 if all.is_ok() || !(1..=MAX_BUFFERS).contains(&count) {
                     return all;
                 }
                 // Over a few steps many buffers cannot be told apart; then the best number of those that can.
-                let fewer = (1..count).filter_map(|count| Self::optimised(horizon, count, normalized, mean).ok());
-                fewer.min_by(|a, b| a.figure(mean).total_cmp(&b.figure(mean))).map_or(all, Ok)
+                let fewer = (1..count).filter_map(|count| Self::optimised(horizon, columns, count, objective).ok());
+                fewer.min_by(|a, b| a.figure(objective).total_cmp(&b.figure(objective))).map_or(all, Ok)
             }
-            BufferChoice::Given(buffers) => Self::new(horizon, normalized, buffers),
+            BufferChoice::Given(buffers) => Self::new(horizon, columns, buffers),
         }
     }
 
     /// 2ρ·variance.
-    fn figure(&self, mean: bool) -> f64 {
-        let row = if mean { self.figures.mean() } else { self.figures.max() };
+    fn figure(&self, objective: Objective) -> f64 {
+        let row = objective.of(self.figures.max(), self.figures.mean());
         self.columns.l2_squared * row
     }
 
@@ -237,6 +244,11 @@ impl Blt {
     }
 }
 
+/// The name without parameters.
+fn stem(columns: Columns) -> &'static str {
+    if columns.are_normalized() { "normalized-blt" } else { "blt" }
+}
+
 /// The largest column norms of `C W / 2^weight_bits`, rounded up. The longest column of a segment is its first.
 fn column_norms(response: &Response, segments: &[segments::Segment], horizon: u64, weight_bits: u32) -> ColumnNorms {
     let unit = libm::exp2(-f64::from(weight_bits));
@@ -252,8 +264,9 @@ fn column_norms(response: &Response, segments: &[segments::Segment], horizon: u6
 }
 
 impl Mechanism for Blt {
-    fn name(&self) -> String {
-        format!("{}({})", if self.normalized { "normalized-blt" } else { "blt" }, self.buffers)
+    fn name(&self) -> MechanismName {
+        let choice = BufferChoice::Given(self.buffers);
+        if self.normalized { MechanismName::NormalizedBlt(choice) } else { MechanismName::Blt(choice) }
     }
 
     fn horizon(&self) -> u64 {
@@ -400,6 +413,43 @@ impl Mechanism for Blt {
             }
         }
         pair
+    }
+}
+
+pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
+    Ok(MechanismName::Blt(BufferChoice::parse(parameters)?))
+}
+
+pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, choice: BufferChoice) -> fmt::Result {
+    write!(f, "{choice}")
+}
+
+pub(in crate::mechanism) fn build(
+    horizon: u64,
+    criterion: &Criterion,
+    choice: BufferChoice,
+) -> Result<Arc<dyn Mechanism>> {
+    build_with(horizon, Columns::Plain, choice, criterion)
+}
+
+/// With the columns of the family; open buffers for units that take part in several steps are optimised for that.
+pub(super) fn build_with(
+    horizon: u64,
+    columns: Columns,
+    choice: BufferChoice,
+    criterion: &Criterion,
+) -> Result<Arc<dyn Mechanism>> {
+    let objective = criterion.objective();
+    Ok(Arc::new(match (choice, criterion.participation()) {
+        (BufferChoice::Best, Some(participation)) => Blt::best_for(horizon, columns, objective, participation)?,
+        (choice, _) => Blt::chosen(horizon, columns, choice, objective)?,
+    }))
+}
+
+pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {
+    match name {
+        MechanismName::Blt(choice) => MechanismName::Blt(choice.brief()),
+        other => other,
     }
 }
 

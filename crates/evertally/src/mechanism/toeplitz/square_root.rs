@@ -28,7 +28,7 @@ use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
-    ColumnNorms, Convolution, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Spread,
+    MechanismName, ColumnNorms, Convolution, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Spread,
     Streaming, check_horizon,
 };
 use crate::noise::Node;
@@ -204,12 +204,12 @@ fn banded_coefficients(horizon: u64, bands: u64, mechanism: &str) -> Result<Vec<
 }
 
 impl Mechanism for SquareRoot {
-    fn name(&self) -> String {
+    fn name(&self) -> MechanismName {
         match self.kind {
-            Kind::Plain => "sqrt".into(),
-            Kind::Normalized => "normalized-sqrt".into(),
-            Kind::Banded(bands) => format!("banded-sqrt(bands={bands})"),
-            Kind::BandedInverse(bands) => format!("banded-inverse-sqrt(bands={bands})"),
+            Kind::Plain => MechanismName::Sqrt,
+            Kind::Normalized => MechanismName::NormalizedSqrt,
+            Kind::Banded(bands) => MechanismName::BandedSqrt(bands),
+            Kind::BandedInverse(bands) => MechanismName::BandedInverseSqrt(bands),
         }
     }
 
@@ -334,6 +334,15 @@ impl Mechanism for SquareRoot {
 
     fn draws_per_step(&self) -> f64 {
         1.0
+    }
+
+    /// The bands, or all steps before by transforms.
+    fn work_per_step(&self) -> f64 {
+        let steps = self.horizon() as f64;
+        match self.kind {
+            Kind::Banded(bands) => bands as f64,
+            Kind::Plain | Kind::Normalized | Kind::BandedInverse(_) => (steps / 2.0).min(64.0 + steps.log2() * steps.log2()),
+        }
     }
 
     fn memory_words(&self) -> u64 {

@@ -18,7 +18,7 @@ mod walk;
 use super::digits::DigitSystem;
 use crate::mechanism::walk::MAX_DEPTH;
 use crate::mechanism::{
-    ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Participation, Spread, Walk, check_horizon, exact_by_dense_twin,
+    MechanismName, ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Participation, Spread, Walk, check_horizon, exact_by_dense_twin,
 };
 use crate::noise::Node;
 use crate::{Error, Result};
@@ -90,10 +90,11 @@ impl Variant {
 const UNIT_WEIGHT: &dyn Fn(u32) -> f64 = &|_| 1.0;
 
 impl Mechanism for DigitTree {
-    fn name(&self) -> String {
+    fn name(&self) -> MechanismName {
         match self.variant {
-            Variant::Binary => "binary".into(),
-            variant => format!("{}(k={})", variant.stem(), self.digits.base),
+            Variant::Binary => MechanismName::Binary,
+            Variant::Additive => MechanismName::Kary(Some(self.digits.base)),
+            Variant::Subtractive => MechanismName::Subtract(Some(self.digits.base)),
         }
     }
 

@@ -31,9 +31,11 @@
 use super::digits::DigitSystem;
 use crate::Result;
 use crate::mechanism::accounting::participation::rounded_up;
-use crate::mechanism::{ColumnNorms, Cursor, Mechanism, Participation, RowLaw, Spread, Streaming, check_horizon};
+use crate::mechanism::registry::Limits;
+use crate::mechanism::{Criterion, MechanismName, ColumnNorms, Cursor, Mechanism, Participation, RowLaw, Spread, Streaming, check_horizon};
 use crate::noise::Node;
 use num_bigint::BigInt;
+use std::sync::Arc;
 
 /// The binary tree with estimation from below ("online" Honaker).
 #[doc(alias = "Honaker")]
@@ -67,8 +69,8 @@ fn block_variance(level: u32) -> f64 {
 }
 
 impl Mechanism for HonakerOnline {
-    fn name(&self) -> String {
-        "honaker-online".into()
+    fn name(&self) -> MechanismName {
+        MechanismName::HonakerOnline
     }
 
     fn horizon(&self) -> u64 {
@@ -271,6 +273,15 @@ impl Cursor for HonakerCursor {
         }
         self.rounded()
     }
+}
+
+pub(in crate::mechanism) fn build(horizon: u64, _: &Criterion) -> Result<Arc<dyn Mechanism>> {
+    Ok(Arc::new(HonakerOnline::new(horizon)?))
+}
+
+/// Half of the binary tree's: each block is estimated with half the variance.
+pub(in crate::mechanism) fn limits(_: MechanismName) -> Limits {
+    Limits { zcdp: Some(0.5), pure: Some(0.5) }
 }
 
 #[cfg(test)]

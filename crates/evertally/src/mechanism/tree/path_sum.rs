@@ -25,12 +25,15 @@ mod participation;
 mod walk;
 
 use crate::mechanism::accounting::trie::Subtree;
-use crate::mechanism::{
+use crate::mechanism::registry::Parameters;
+use crate::mechanism::{Criterion, LevelChoice, MechanismName, 
     ColumnNorms, Cursor, DensePair, GaussianShift, Levels, MAX_HORIZON, Mechanism, Participation, RowLaw, Spread, Walk,
     check_horizon,
 };
 use crate::noise::Node;
 use crate::{Error, Result};
+use std::fmt;
+use std::sync::Arc;
 
 /// A path-sum tree with integer level weights.
 #[doc(alias = "path sum")]
@@ -130,8 +133,8 @@ fn trie(horizon: u64, weights: &[u16]) -> Subtree {
 }
 
 impl Mechanism for PathSum {
-    fn name(&self) -> String {
-        format!("path-sum(levels={})", self.weights.in_runs())
+    fn name(&self) -> MechanismName {
+        MechanismName::PathSum(LevelChoice::Given(self.weights))
     }
 
     fn horizon(&self) -> u64 {
@@ -263,6 +266,31 @@ impl Cursor for PathCursor {
         self.step = step;
         if step == 0 { 0 } else { self.draw_from(self.weights.as_slice().len() - 1, draw) }
     }
+}
+
+pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
+    Ok(MechanismName::PathSum(LevelChoice::parse(parameters, "unit")?))
+}
+
+pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, levels: LevelChoice) -> fmt::Result {
+    match levels {
+        LevelChoice::Best => Ok(()),
+        LevelChoice::Uniform { root: true } => f.write_str("(levels=unit)"),
+        LevelChoice::Uniform { root: false } => f.write_str("(levels=unit,root=false)"),
+        LevelChoice::Given(levels) => write!(f, "(levels={})", levels.in_runs()),
+    }
+}
+
+pub(in crate::mechanism) fn build(horizon: u64, _: &Criterion, levels: LevelChoice) -> Result<Arc<dyn Mechanism>> {
+    Ok(Arc::new(match levels {
+        LevelChoice::Best => PathSum::best(horizon)?,
+        LevelChoice::Uniform { root } => PathSum::uniform(horizon, root)?,
+        LevelChoice::Given(weights) => PathSum::new(horizon, weights)?,
+    }))
+}
+
+pub(in crate::mechanism) fn brief(_: MechanismName) -> MechanismName {
+    MechanismName::PathSum(LevelChoice::Best)
 }
 
 #[cfg(test)]

@@ -17,13 +17,16 @@ mod walk;
 
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::trie::Subtree;
-use crate::mechanism::{
-    ColumnNorms, Cursor, GaussianShift, MAX_HORIZON, Mechanism, NamedShape, Participation, Spread, Walk, check_horizon,
+use crate::mechanism::registry::{Limits, Parameters};
+use crate::mechanism::{MechanismName, Objective, NoiseKind, 
+    ColumnNorms, Cursor, GaussianShift, MAX_HORIZON, Mechanism, Criterion, Participation, Spread, Walk, check_horizon,
 };
 use crate::noise::Node;
 use crate::{Error, Result};
 use combinations::{Binomials, next_combination};
 use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
 
 /// The smooth binary mechanism of shape (`height`, `zeros`).
 #[doc(alias = "smooth binary mechanism")]
@@ -77,16 +80,19 @@ impl Smooth {
     /// For each number of ones the fewest zeros that give enough leaves are tried: more would leave the topmost zeros
     /// unread, which is the same mechanism. `O(127³)`; by exact accounting a few hundredths of a second up to 2^30 steps, a
     /// second for the longest horizon.
-    pub fn best(horizon: u64, shape: &NamedShape) -> Result<Self> {
+    pub fn best(horizon: u64, criterion: &Criterion) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "smooth")?;
+        if let Some(participation) = criterion.participation() {
+            return Self::best_for(horizon, criterion, participation);
+        }
         let binomials = Binomials::new(MAX_HEIGHT);
         let enough = |zeros: &u32, ones: u32| binomials.choose(zeros + ones, ones) > u128::from(horizon);
         let mut shapes: Vec<(f64, Self)> = (1..MAX_HEIGHT)
             .filter_map(|ones| Some((ones, (1..=MAX_HEIGHT - ones).find(|zeros| enough(zeros, ones))?)))
             .map(|(ones, zeros)| Self::new(horizon, ones + zeros, zeros).expect("it has enough leaves"))
-            .map(|smooth| (shape.by_column_norm(&smooth), smooth))
+            .map(|smooth| (criterion.by_column_norm(&smooth), smooth))
             .collect();
-        if let Some(events) = shape.exactly_counted() {
+        if let Some(events) = criterion.exactly_counted() {
             let most = TRIED_EXACTLY * shapes.iter().map(|(figure, _)| *figure).fold(f64::INFINITY, f64::min);
             shapes.retain(|(figure, _)| *figure <= most);
             let mut tries = Tries { binomials: &binomials, complete: HashMap::new() };
@@ -98,6 +104,19 @@ impl Smooth {
             .into_iter()
             .min_by(|(x, a), (y, b)| x.total_cmp(y).then((a.height, a.zeros).cmp(&(b.height, b.zeros))));
         Ok(best.expect("C(126, 63) > 2^62").1)
+    }
+
+    /// The same for units that take part in several steps: the better one of the shapes that are the best for one event, by exact
+    /// accounting, and for as many events as there are steps of a unit.
+    fn best_for(horizon: u64, criterion: &Criterion, participation: Participation) -> Result<Self> {
+        let total = participation.within(horizon);
+        let counting = Criterion::new(NoiseKind::Gaussian, criterion.objective());
+        let once = Self::best(horizon, &counting.exact())?;
+        if total == 1 {
+            return Ok(once);
+        }
+        let several = Self::best(horizon, &counting.with_spread(Spread { total, per_step: 1 }))?;
+        Ok(if criterion.figure(&several) < criterion.figure(&once) { several } else { once })
     }
 
     /// The exact squared sensitivity under Gaussian noise, never too small.
@@ -144,8 +163,8 @@ impl Smooth {
 }
 
 impl Mechanism for Smooth {
-    fn name(&self) -> String {
-        format!("smooth(h={},zeros={})", self.height, self.zeros)
+    fn name(&self) -> MechanismName {
+        MechanismName::Smooth(Some((self.height, self.zeros)))
     }
 
     fn horizon(&self) -> u64 {
@@ -345,4 +364,43 @@ impl Cursor for SmoothCursor {
         self.binomials = binomials;
         self.total()
     }
+}
+
+pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
+    match (parameters.number("h")?, parameters.number("zeros")?) {
+        (None, None) => Ok(MechanismName::Smooth(None)),
+        (Some(height), Some(zeros)) => Ok(MechanismName::Smooth(Some((height, zeros)))),
+        _ => Err(Error::invalid(format!(
+            "`{}` should have both parameters `h` and `zeros`, or neither",
+            parameters.text
+        ))),
+    }
+}
+
+pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, shape: Option<(u32, u32)>) -> fmt::Result {
+    match shape {
+        Some((height, zeros)) => write!(f, "(h={height},zeros={zeros})"),
+        None => Ok(()),
+    }
+}
+
+pub(in crate::mechanism) fn build(
+    horizon: u64,
+    criterion: &Criterion,
+    shape: Option<(u32, u32)>,
+) -> Result<Arc<dyn Mechanism>> {
+    Ok(Arc::new(match shape {
+        Some((height, zeros)) => Smooth::new(horizon, height, zeros)?,
+        None => Smooth::best(horizon, criterion)?,
+    }))
+}
+
+/// Of the balanced shape, to which the best shape for the largest variance tends (Andersson, Pagh 2023, arXiv 2306.09666,
+/// table 1).
+pub(in crate::mechanism) fn limits(name: MechanismName) -> Limits {
+    let is_balanced = match name {
+        MechanismName::Smooth(Some((height, zeros))) => 2 * zeros == height,
+        name => name == MechanismName::Smooth(None),
+    };
+    Limits { zcdp: is_balanced.then_some(0.25), pure: None }
 }

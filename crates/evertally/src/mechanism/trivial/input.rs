@@ -1,8 +1,9 @@
 //! Noise on every input.
 
 use crate::Result;
-use crate::mechanism::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Participation, Spread, Streaming, check_horizon};
+use crate::mechanism::{Criterion, MechanismName, ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Participation, Spread, Streaming, check_horizon};
 use crate::noise::Node;
+use std::sync::Arc;
 
 /// `R = I`, `L = A`: every step total gets its own noise, the release sums them all. Best for the shortest horizons.
 #[doc(alias = "local noise")]
@@ -20,8 +21,8 @@ impl Input {
 }
 
 impl Mechanism for Input {
-    fn name(&self) -> String {
-        "input".into()
+    fn name(&self) -> MechanismName {
+        MechanismName::Input
     }
     fn horizon(&self) -> u64 {
         self.horizon
@@ -104,4 +105,8 @@ impl Cursor for InputCursor {
         }
         self.sum
     }
+}
+
+pub(in crate::mechanism) fn build(horizon: u64, _: &Criterion) -> Result<Arc<dyn Mechanism>> {
+    Ok(Arc::new(Input::new(horizon)?))
 }

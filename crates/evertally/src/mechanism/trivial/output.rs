@@ -2,8 +2,9 @@
 
 use crate::Result;
 use crate::mechanism::accounting::participation::rounded_up;
-use crate::mechanism::{ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Participation, Spread, Walk, check_horizon};
+use crate::mechanism::{Criterion, MechanismName, ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Participation, Spread, Walk, check_horizon};
 use crate::noise::Node;
+use std::sync::Arc;
 
 /// `L = I`, `R = A`: fresh noise on every release, calibrated to a change that shifts all `T` of them.
 #[doc(alias = "output perturbation")]
@@ -34,8 +35,8 @@ impl Walk for OwnNode {
 }
 
 impl Mechanism for Output {
-    fn name(&self) -> String {
-        "output".into()
+    fn name(&self) -> MechanismName {
+        MechanismName::Output
     }
     fn horizon(&self) -> u64 {
         self.horizon
@@ -121,4 +122,8 @@ impl Cursor for OutputCursor {
         self.step = step;
         if step == 0 { 0 } else { draw(Node { level: 0, index: step - 1 }) }
     }
+}
+
+pub(in crate::mechanism) fn build(horizon: u64, _: &Criterion) -> Result<Arc<dyn Mechanism>> {
+    Ok(Arc::new(Output::new(horizon)?))
 }

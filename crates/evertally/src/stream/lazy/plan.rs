@@ -287,8 +287,7 @@ impl Noise {
 }
 
 fn refusal(plan: &Plan, sampling: Sampling, reason: &str) -> Error {
-    let name = plan.mechanism().name();
-    let name = name.parse::<MechanismName>().map_or(name, |name| name.brief().to_string());
+    let name = plan.mechanism().name().brief();
     let blt = if sampling == Sampling::Float { " or a BLT" } else { "" };
     Error::invalid(format!(
         "`{name}` cannot be sampled in the way `{sampling}`: {reason}; take `path-sum`{blt}, or for Laplace noise `subtract` or `smooth`"

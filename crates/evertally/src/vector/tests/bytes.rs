@@ -159,10 +159,10 @@ fn bytes_are_frozen() {
     let buffers = "decay=3c00000000000000/2000000000000000,echo=1000000000000000/800000000000000";
     for name in fixed.into_iter().chain(more) {
         let name: crate::mechanism::MechanismName = name.parse().unwrap();
-        feed(&mut hasher, name.build(23, &crate::mechanism::NamedShape::gaussian_max()).unwrap());
+        feed(&mut hasher, name.build(23, &crate::mechanism::Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap());
     }
-    for normalized in [false, true] {
-        feed(&mut hasher, Arc::new(Blt::new(23, normalized, buffers.parse().unwrap()).unwrap()));
+    for columns in Columns::BOTH {
+        feed(&mut hasher, Arc::new(Blt::new(23, columns, buffers.parse().unwrap()).unwrap()));
     }
     assert_eq!(hasher.finalize().to_hex()[..32], *"877865fb0bf0c5023021ef99dee3c3b5");
 }

@@ -40,12 +40,12 @@ fn mechanisms(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
     }
     all.push(Arc::new(SquareRoot::new(horizon).unwrap()));
     all.push(Arc::new(SquareRoot::normalized(horizon).unwrap()));
-    for normalized in [false, true] {
+    for columns in Columns::BOTH {
         for buffers in 1..=4 {
-            all.extend(Blt::optimised(horizon, buffers, normalized, false).ok().map(|blt| Arc::new(blt) as _));
+            all.extend(Blt::optimised(horizon, columns, buffers, Objective::Max).ok().map(|blt| Arc::new(blt) as _));
         }
         let given = "decay=3c00000000000000/2000000000000000,echo=1000000000000000/800000000000000";
-        all.push(Arc::new(Blt::new(horizon, normalized, given.parse().unwrap()).unwrap()));
+        all.push(Arc::new(Blt::new(horizon, columns, given.parse().unwrap()).unwrap()));
     }
     let weights: Vec<u16> =
         (0..=horizon.next_power_of_two().trailing_zeros()).map(|level| 2 + level as u16 % 3).collect();

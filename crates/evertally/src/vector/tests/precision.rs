@@ -94,9 +94,9 @@ fn single_precision_keeps_its_digits_over_many_steps() {
         Arc::new(SquareRoot::banded(STEPS, 64).unwrap()),
         Arc::new(SquareRoot::banded_inverse(STEPS, 64).unwrap()),
     ];
-    for normalized in [false, true] {
-        tried.push(Arc::new(Blt::optimised(STEPS, 4, normalized, false).unwrap()));
-        tried.push(Arc::new(Blt::new(1 << 40, normalized, long.parse().unwrap()).unwrap()));
+    for columns in Columns::BOTH {
+        tried.push(Arc::new(Blt::optimised(STEPS, columns, 4, Objective::Max).unwrap()));
+        tried.push(Arc::new(Blt::new(1 << 40, columns, long.parse().unwrap()).unwrap()));
     }
     for mechanism in tried {
         for series in SERIES {

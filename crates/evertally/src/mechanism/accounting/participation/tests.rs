@@ -1,7 +1,7 @@
 //! Every bound against every pattern, in dense matrices.
 
 use super::*;
-use crate::mechanism::{MechanismName, NamedShape};
+use crate::mechanism::{MechanismName, Criterion};
 use nalgebra::DMatrix;
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ const EXACT: [&str; 9] =
     ["input", "output", "sqrt", "banded-sqrt", "banded-inverse-sqrt", "blt", "honaker", "smooth", "path"];
 
 fn build(name: &str, horizon: u64) -> Option<Arc<dyn Mechanism>> {
-    name.parse::<MechanismName>().unwrap().build(horizon, &NamedShape::gaussian_max()).ok()
+    name.parse::<MechanismName>().unwrap().build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).ok()
 }
 
 /// `Aᵀ (L Lᵀ)⁻¹ A`, by another library's linear algebra.
@@ -165,8 +165,8 @@ fn sums_of_columns_at_longer_horizons() {
 #[test]
 fn very_many_steps() {
     let horizon = 1u64 << 18;
-    let blt = crate::mechanism::Blt::optimised(1 << 12, 3, false, false).unwrap().buffers();
-    let blt = crate::mechanism::Blt::new(horizon, false, blt).unwrap();
+    let blt = crate::mechanism::Blt::optimised(1 << 12, Columns::Plain, 3, Objective::Max).unwrap().buffers();
+    let blt = crate::mechanism::Blt::new(horizon, Columns::Plain, blt).unwrap();
     let unit = 1.0 / (1u64 << 62) as f64;
     let (decays, echoes) = (blt.buffers().decays().to_vec(), blt.buffers().echoes().to_vec());
     let mut modes: Vec<f64> = echoes.iter().map(|echo| *echo as f64 * unit).collect();

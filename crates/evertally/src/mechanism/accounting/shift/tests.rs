@@ -1,6 +1,6 @@
 //! The shift of the module built explicitly: it hides an event exactly, and is no longer than stated.
 
-use crate::mechanism::{Mechanism, MechanismName, NamedShape};
+use crate::mechanism::{Mechanism, MechanismName, Criterion};
 use nalgebra::{DMatrix, DVector};
 
 /// A mechanism with its dense `L`, and the parent of every node in the trie (the node above it with the most steps).
@@ -14,7 +14,7 @@ struct Trie {
 
 impl Trie {
     fn new(name: &str, horizon: u64) -> Self {
-        let shape = NamedShape::gaussian_max();
+        let shape = Criterion::new(NoiseKind::Gaussian, Objective::Max);
         let mechanism = name.parse::<MechanismName>().unwrap().build(horizon, &shape).unwrap();
         let dense = mechanism.dense().l;
         let (steps, nodes) = dense.shape();

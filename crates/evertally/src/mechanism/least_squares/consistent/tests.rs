@@ -10,7 +10,7 @@ fn trees(horizon: u64) -> Vec<Consistent> {
             trees.push(Consistent::uniform(horizon, k, root).unwrap());
         }
     }
-    for shape in [NamedShape::laplace_max(), NamedShape::laplace_max().by_mean(true), NamedShape::gaussian_max()] {
+    for shape in [Criterion::new(NoiseKind::Laplace, Objective::Max), Criterion::new(NoiseKind::Laplace, Objective::Mean), Criterion::new(NoiseKind::Gaussian, Objective::Max)] {
         trees.push(Consistent::best(horizon, &shape).unwrap());
     }
     let levels = block_counts(horizon, 2).len();
@@ -98,10 +98,10 @@ fn golden_figures() {
 /// mean 90 and max 135 are known for T = 512 with blocks; optimising the weights must not be worse.
 #[test]
 fn optimised_weights_beat_equal_ones() {
-    let (by_max, by_mean) = (NamedShape::laplace_max(), NamedShape::laplace_max().by_mean(true));
+    let (by_max, by_mean) = (Criterion::new(NoiseKind::Laplace, Objective::Max), Criterion::new(NoiseKind::Laplace, Objective::Mean));
     let uniform = by_mean.of(&Consistent::uniform(512, 12, false).unwrap());
     assert!((uniform - 91.0).abs() < 0.5, "{uniform}");
-    let best = |shape: &NamedShape| shape.of(&Consistent::best(512, shape).unwrap());
+    let best = |shape: &Criterion| shape.of(&Consistent::best(512, shape).unwrap());
     assert!(best(&by_mean) <= 90.5, "{}", best(&by_mean));
     assert!(best(&by_max) <= 135.5, "{}", best(&by_max));
 }
@@ -111,11 +111,11 @@ fn optimised_weights_beat_equal_ones() {
 #[test]
 fn found_weights_are_frozen() {
     assert_eq!(
-        Consistent::best(365, &NamedShape::laplace_max()).unwrap().name(),
+        Consistent::best(365, &Criterion::new(NoiseKind::Laplace, Objective::Max)).unwrap().name(),
         "consistent(k=12,levels=256:210:185)"
     );
     assert_eq!(
-        Consistent::best(1000, &NamedShape::laplace_max().by_mean(true)).unwrap().name(),
+        Consistent::best(1000, &Criterion::new(NoiseKind::Laplace, Objective::Mean)).unwrap().name(),
         "consistent(k=15,levels=256:235:223)"
     );
 }

@@ -6,6 +6,7 @@
 //!
 //! The diagonal is what the bumps leave of a column, so that bytes cannot claim a wrong sensitivity.
 
+use crate::mechanism::{Objective};
 use super::{Bump, DensePure};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -54,7 +55,8 @@ impl DensePure {
         if !rest.is_empty() {
             return Err(damaged());
         }
-        Self::assemble(body.horizon, body.mean, body.bumps).map_err(|_| damaged())
+        let objective = if body.mean { Objective::Mean } else { Objective::Max };
+        Self::assemble(body.horizon, objective, body.bumps).map_err(|_| damaged())
     }
 
     /// The first 32 bits of the hash in the bytes: names the factorization.
@@ -65,7 +67,7 @@ impl DensePure {
 
     fn content(&self) -> Vec<u8> {
         let shape = &self.shape;
-        let body = Body { horizon: shape.horizon(), mean: shape.mean, bumps: shape.bumps.clone() };
+        let body = Body { horizon: shape.horizon(), mean: shape.objective == Objective::Mean, bumps: shape.bumps.clone() };
         let mut bytes = MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
         bytes.extend(postcard::to_allocvec(&body).expect("a factorization is plain data"));

@@ -8,6 +8,7 @@
 //! **Largest variance.** The power mean `(Σ ‖L_t‖^{2p} / T)^{1/p}` is minimised for growing `p`; its gradient is that of
 //! `Σ w_t ‖L_t‖²` with `w_t` proportional to `‖L_t‖^{2(p-1)}`. Powers are taken by squaring, roots by square roots.
 
+use crate::mechanism::{Objective};
 use super::bumps::{Layout, Solved};
 use super::descent::minimise;
 use crate::mechanism::accounting::row_norms::RowNorms;
@@ -36,7 +37,7 @@ impl Candidate {
     }
 
     /// Mean and largest of `2 ‖L_t‖²`: ε²·variance, for `s1 = 1`.
-    pub(super) fn figure(&self, mean: bool) -> f64 {
+    pub(super) fn figure(&self, objective: Objective) -> f64 {
         let norms = RowNorms::new(Solved::new(&self.layout, self.entries()).row_norms());
         2.0 * if mean { norms.mean() } else { norms.max() }
     }

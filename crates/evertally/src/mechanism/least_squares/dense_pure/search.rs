@@ -5,6 +5,7 @@
 //! descent. For the largest variance all this is done on power means of moderate exponents, and the exponent is raised at the
 //! end. All choices depend on the figures alone.
 
+use crate::mechanism::{Objective};
 use super::candidate::{Aim, Candidate};
 
 /// How many of the starts are refined, and how many of those have their bumps rearranged.
@@ -20,14 +21,14 @@ const MARGIN: usize = 8;
 
 /// Hears of progress: the best figure and the share of the work done.
 struct Report<'a> {
-    mean: bool,
+    objective: Objective,
     best: f64,
     progress: &'a mut dyn FnMut(f64, f64),
 }
 
 impl Report<'_> {
     fn tell(&mut self, candidate: &Candidate, done: f64) {
-        self.best = self.best.min(candidate.figure(self.mean));
+        self.best = self.best.min(candidate.figure(self.objective));
         (self.progress)(self.best, done);
     }
 }
@@ -36,9 +37,9 @@ impl Report<'_> {
 type Ranked = (f64, Candidate);
 
 /// The best factorization found over `horizon` steps.
-pub(super) fn search(horizon: usize, mean: bool, progress: &mut dyn FnMut(f64, f64)) -> Candidate {
-    let mut report = Report { mean, best: f64::INFINITY, progress };
-    let aim = if mean { Aim::Mean } else { Aim::PowerMean { log_power: 6 } };
+pub(super) fn search(horizon: usize, objective: Objective, progress: &mut dyn FnMut(f64, f64)) -> Candidate {
+    let mut report = Report { objective, best: f64::INFINITY, progress };
+    let aim = if objective == Objective::Mean { Aim::Mean } else { Aim::PowerMean { log_power: 6 } };
     let mut ranked = rank_starts(horizon, aim, &mut report);
     ranked.truncate(REFINED);
     let count = ranked.len() as f64;
@@ -61,7 +62,7 @@ pub(super) fn search(horizon: usize, mean: bool, progress: &mut dyn FnMut(f64, f
     let (_, mut best) = last.swap_remove(0);
     best.tidy(MARGIN);
     best.descend(aim, LONG);
-    if !mean {
+    if objective == Objective::Max {
         for log_power in [8, 10, 12, 14] {
             best.descend(Aim::PowerMean { log_power }, LONG);
         }

@@ -5,12 +5,12 @@ use super::release::{DIGITS, share};
 use super::*;
 use nalgebra::DMatrix;
 
-fn found(horizon: u64, mean: bool) -> DensePure {
-    DensePure::search(horizon, mean, &mut |_, _| ()).unwrap()
+fn found(horizon: u64, objective: Objective) -> DensePure {
+    DensePure::search(horizon, objective, &mut |_, _| ()).unwrap()
 }
 
 fn several() -> Vec<DensePure> {
-    [1, 2, 3, 9, 20, 41].into_iter().flat_map(|horizon| [found(horizon, true), found(horizon, false)]).collect()
+    [1, 2, 3, 9, 20, 41].into_iter().flat_map(|horizon| [found(horizon, Objective::Mean), found(horizon, Objective::Max)]).collect()
 }
 
 /// ε²·variance.
@@ -100,7 +100,7 @@ fn spread_events_stay_below_the_bound() {
         ],
     )
     .unwrap();
-    for found in [given, found(steps, false)] {
+    for found in [given, found(steps, Objective::Max)] {
         let (_, r) = dense(&found);
         for spread in [(1, 1), (4, 1), (4, 2), (3, 3), (2, 1)].map(|(total, per_step)| Spread { total, per_step }) {
             let bound = (u128::from(spread.total) * found.capped_column_sum(spread)) as f64;
@@ -201,7 +201,7 @@ fn tidying_does_no_harm() {
 #[test]
 fn small_horizons_reach_the_best_of_many_random_starts() {
     for (horizon, mean, max) in [(8, 9.0, 10.1989), (16, 13.2261, 15.2864), (32, 19.6519, 21.8191)] {
-        let (by_mean, by_max) = (figures(&found(horizon, true)).0, figures(&found(horizon, false)).1);
+        let (by_mean, by_max) = (figures(&found(horizon, Objective::Mean)).0, figures(&found(horizon, Objective::Max)).1);
         assert!((by_mean / mean - 1.0).abs() < 1e-4, "{horizon}: mean {by_mean}, known {mean}");
         assert!((by_max / max - 1.0).abs() < 3e-4, "{horizon}: max {by_max}, known {max}");
     }
@@ -215,26 +215,26 @@ fn sixty_four_steps() {
         assert!(best <= last.0 && (last.1..=1.0).contains(&done), "{best} {done} after {last:?}");
         last = (best, done);
     };
-    let by_mean = DensePure::search(64, true, &mut watch).unwrap();
+    let by_mean = DensePure::search(64, Objective::Mean, &mut watch).unwrap();
     assert_eq!(last.1, 1.0);
     assert!(figures(&by_mean).0 < 28.33 && (figures(&by_mean).0 / last.0 - 1.0).abs() < 1e-4, "{last:?}");
-    assert!(figures(&found(64, false)).1 < 30.7);
+    assert!(figures(&found(64, Objective::Max)).1 < 30.7);
 }
 
 /// Hats of spacings 12 and 150 have a mean of 80.0 and a maximum of 111 at T = 512.
 #[test]
 #[ignore = "takes minutes"]
 fn five_hundred_and_twelve_steps() {
-    let (by_mean, by_max) = (figures(&found(512, true)).0, figures(&found(512, false)).1);
+    let (by_mean, by_max) = (figures(&found(512, Objective::Mean)).0, figures(&found(512, Objective::Max)).1);
     assert!(by_mean < 70.4 && by_max < 73.3, "{by_mean} {by_max}");
 }
 
 /// The same on every machine: a plan that names its factorization by a digest finds it again.
 #[test]
 fn searches_are_deterministic_and_frozen() {
-    assert_eq!(found(24, false).to_bytes(), found(24, false).to_bytes());
-    assert_eq!(found(24, true).name(), "dense-pure(objective=mean,digest=5bc4967e)");
-    assert_eq!(found(24, false).name(), "dense-pure(objective=max,digest=d2075d41)");
+    assert_eq!(found(24, Objective::Max).to_bytes(), found(24, Objective::Max).to_bytes());
+    assert_eq!(found(24, Objective::Mean).name(), "dense-pure(objective=mean,digest=5bc4967e)");
+    assert_eq!(found(24, Objective::Max).name(), "dense-pure(objective=max,digest=d2075d41)");
 }
 
 fn noise(node: Node) -> i128 {
@@ -300,7 +300,7 @@ fn data_cancel_exactly() {
 /// Noise at the edge of what a plan can mean fits.
 #[test]
 fn the_loudest_noise_fits() {
-    let found = found(41, false);
+    let found = found(41, Objective::Max);
     let mut loud = |node: Node| if noise(node) > 0 { 1i128 << 74 } else { -(1i128 << 74) };
     let mut cursor = found.cursor();
     for step in 1..=41 {
@@ -341,6 +341,6 @@ fn senseless_bumps_and_horizons_are_refused() {
         assert!(assemble(first, weights).is_err(), "{first} {weights:?}");
     }
     assert!(DensePure::assemble(5, true, vec![Bump { first: 0, weights: vec![1] }; MAX_BUMPS + 1]).is_err());
-    assert!(DensePure::search(0, true, &mut |_, _| ()).is_err());
-    assert!(DensePure::search(513, true, &mut |_, _| ()).is_err());
+    assert!(DensePure::search(0, Objective::Mean, &mut |_, _| ()).is_err());
+    assert!(DensePure::search(513, Objective::Mean, &mut |_, _| ()).is_err());
 }

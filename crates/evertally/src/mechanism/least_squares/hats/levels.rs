@@ -1,5 +1,6 @@
 //! The parameters of a mechanism of hats, small enough to be copied.
 
+use crate::mechanism::registry::Parameters;
 use crate::{Error, Result};
 use std::fmt;
 
@@ -148,5 +149,71 @@ impl std::str::FromStr for HatLevels {
         Err(Error::invalid(format!(
             "levels of hats are written spacing=12/150,first=480/417,last=516/257, got {text:?}"
         )))
+    }
+}
+
+/// How the levels of hats are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HatChoice {
+    /// The best.
+    Best,
+    /// These spacings (up to the first 0) with the best shares.
+    Spaced([u32; MOST]),
+    /// The given ones.
+    Given(HatLevels),
+}
+
+impl HatChoice {
+    /// So many spacings, at most [`MOST`].
+    fn spaced(given: &[u32]) -> Self {
+        let mut spacings = [0; MOST];
+        spacings[..given.len()].copy_from_slice(given);
+        Self::Spaced(spacings)
+    }
+
+    /// Spacings without shares.
+    pub(in crate::mechanism) fn brief(self) -> Self {
+        match self {
+            Self::Given(levels) if !levels.spacings().is_empty() => Self::spaced(levels.spacings()),
+            other => other,
+        }
+    }
+
+    /// From `spacing`, alone or with `first` and `last`.
+    pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<Self> {
+        match (parameters.take("spacing"), parameters.take("first"), parameters.take("last")) {
+            (None, None, None) => Ok(Self::Best),
+            (Some("none"), None, None) => Ok(Self::Given(HatLevels::NONE)),
+            (Some(spacing), None, None) => {
+                let wrong = || {
+                    Error::invalid(format!(
+                        "`spacing` of `{}` should be at most {MOST} growing numbers of steps from 2, like 12/150",
+                        parameters.text
+                    ))
+                };
+                let spacings = list(spacing).filter(|list| list.iter().all(|w| *w > 1) && list.len() <= MOST);
+                Ok(Self::spaced(&spacings.ok_or_else(wrong)?))
+            }
+            (Some(spacing), Some(first), Some(last)) => {
+                Ok(Self::Given(format!("spacing={spacing},first={first},last={last}").parse()?))
+            }
+            _ => Err(Error::invalid(format!(
+                "`{}` should have the parameter `spacing` alone, or with both `first` and `last`",
+                parameters.text
+            ))),
+        }
+    }
+}
+
+impl fmt::Display for HatChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Best => Ok(()),
+            Self::Spaced(spacings) => {
+                let used = spacings.iter().take_while(|w| **w > 0).map(u32::to_string);
+                write!(f, "(spacing={})", used.collect::<Vec<_>>().join("/"))
+            }
+            Self::Given(levels) => write!(f, "({levels})"),
+        }
     }
 }

@@ -6,7 +6,7 @@
 use super::levels::{HatLevels, MOST, WHOLE, check_spacings};
 use super::{Hats, MAX_HORIZON};
 use crate::Result;
-use crate::mechanism::check_horizon;
+use crate::mechanism::{Objective, check_horizon};
 
 /// Where to start: two or three hats of the coarsest level and what fits before the first.
 struct Start {
@@ -53,7 +53,7 @@ impl Hats {
     ///
     /// # Errors
     /// If the horizon is out of range.
-    pub fn best(horizon: u64, mean: bool) -> Result<Self> {
+    pub fn best(horizon: u64, objective: Objective) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "hats")?;
         let mut starts = Vec::new();
         if horizon <= SHORT {
@@ -66,21 +66,21 @@ impl Hats {
                 starts.extend(start.hats(horizon, &geometric(coarsest, count)));
             }
         }
-        Ok(best_of(starts, mean, Free::All))
+        Ok(best_of(starts, objective, Free::All))
     }
 
     /// The best shares for these spacings (at most 6, growing from 2 or more, none above the horizon).
     ///
     /// # Errors
     /// If the horizon or a spacing is out of range.
-    pub fn with_spacings(horizon: u64, spacings: &[u32], mean: bool) -> Result<Self> {
+    pub fn with_spacings(horizon: u64, spacings: &[u32], objective: Objective) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "hats")?;
         check_spacings(spacings)?;
         if spacings.is_empty() {
             return Self::new(horizon, &HatLevels::NONE);
         }
         let starts = STARTS.iter().map(|start| start.hats(horizon, spacings)).collect::<Result<Vec<_>>>()?;
-        Ok(best_of(starts, mean, Free::Shares))
+        Ok(best_of(starts, objective, Free::Shares))
     }
 
     /// ε²·variance.
@@ -152,8 +152,8 @@ fn geometric(coarsest: f64, count: usize) -> Vec<u32> {
 
 /// The best of several starts after a descent, for long horizons of the most promising ones only; to the largest variance
 /// by way of the smooth figure.
-fn best_of(mut starts: Vec<Hats>, mean: bool, free: Free) -> Hats {
-    let path: &[Figure] = if mean { &[Figure::Mean] } else { &[Figure::Smooth, Figure::Max] };
+fn best_of(mut starts: Vec<Hats>, objective: Objective, free: Free) -> Hats {
+    let path: &[Figure] = objective.of(&[Figure::Smooth, Figure::Max], &[Figure::Mean]);
     let evaluations = BUDGET / (starts[0].shape.horizon * path.len() as u64);
     let kept = (evaluations / PATIENCE).clamp(1, starts.len() as u64);
     let order =

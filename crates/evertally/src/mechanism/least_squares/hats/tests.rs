@@ -20,7 +20,7 @@ fn given(horizon: u64) -> Vec<Hats> {
 
 /// The same and the best ones.
 fn shapes(horizon: u64) -> Vec<Hats> {
-    let best = [true, false].map(|mean| Hats::best(horizon, mean).unwrap());
+    let best = [Objective::Mean, Objective::Max].map(|objective| Hats::best(horizon, objective).unwrap());
     given(horizon).into_iter().chain(best).collect()
 }
 
@@ -102,7 +102,7 @@ fn tails_are_not_heavier_than_promised() {
             }
         }
     }
-    let long = Hats::best(1 << 16, true).unwrap();
+    let long = Hats::best(1 << 16, Objective::Mean).unwrap();
     assert!(matches!(long.row_law(1 << 15), RowLaw::Like { terms: 2.., .. }), "more than one term where it matters");
 }
 
@@ -244,24 +244,24 @@ fn laplace_figures(hats: &Hats) -> (f64, f64) {
 #[test]
 fn the_search_finds_figures_known_to_be_good() {
     for (horizon, mean, max) in [(64, 28.5, 36.6), (512, 71.8, 87.8), (4096, 147.7, 181.5), (1 << 20, 564.5, 714.0)] {
-        let by = |mean| laplace_figures(&Hats::best(horizon, mean).unwrap());
+        let by = |objective| laplace_figures(&Hats::best(horizon, objective).unwrap());
         assert!(by(true).0 <= mean && by(false).1 <= max, "{horizon}: {} {}", by(true).0, by(false).1);
     }
-    let given = |mean| laplace_figures(&Hats::with_spacings(512, &[12, 150], mean).unwrap());
+    let given = |objective| laplace_figures(&Hats::with_spacings(512, &[12, 150], objective).unwrap());
     assert!(given(true).0 <= 72.2 && given(false).1 <= 90.0, "{:?} {:?}", given(true), given(false));
 }
 
 /// The search must give the same parameters on every machine: a plan that leaves them open is found again.
 #[test]
 fn found_parameters_are_frozen() {
-    let name = |horizon, mean| Hats::best(horizon, mean).unwrap().name();
+    let name = |horizon, objective| Hats::best(horizon, objective).unwrap().name();
     assert_eq!(name(365, true), "hats(spacing=12/152,first=485/393,last=525/230)");
     assert_eq!(name(365, false), "hats(spacing=12/114,first=391/484,last=508/236)");
     assert_eq!(name(100_000, true), "hats(spacing=14/202/2872/40816,first=485/323/243/236,last=485/323/292/115)");
     assert_eq!(name(4, true), "hats(spacing=none)");
-    let given = Hats::with_spacings(1000, &[20, 300], true).unwrap();
+    let given = Hats::with_spacings(1000, &[20, 300], Objective::Mean).unwrap();
     assert_eq!(given.name(), "hats(spacing=20/300,first=443/396,last=503/232)");
-    assert_eq!(Hats::with_spacings(9, &[], true).unwrap().name(), "hats(spacing=none)");
+    assert_eq!(Hats::with_spacings(9, &[], Objective::Mean).unwrap().name(), "hats(spacing=none)");
 }
 
 #[test]
@@ -293,8 +293,8 @@ fn names_round_trip_and_bad_ones_are_refused() {
     assert!(build(11, "spacing=12,first=500,last=500").is_err(), "a hat longer than the horizon");
     assert!(build(100, "spacing=12/24,first=999/999,last=999/999").is_err(), "nothing left for single steps");
     assert!(build(0, "spacing=none").is_err() && build((1 << 22) + 1, "spacing=none").is_err());
-    assert!(Hats::best(0, true).is_err() && Hats::with_spacings(9, &[10], true).is_err());
-    assert!(Hats::with_spacings(9, &[3, 3], true).is_err());
+    assert!(Hats::best(0, Objective::Mean).is_err() && Hats::with_spacings(9, &[10], Objective::Mean).is_err());
+    assert!(Hats::with_spacings(9, &[3, 3], Objective::Mean).is_err());
 }
 
 /// A name means the same integer matrix for ever: the noise is bound to the name, and two matrices must never share it.

@@ -107,8 +107,8 @@ mod tests {
     /// The inverse in states is the inverse of the rows in states.
     #[test]
     fn rows_times_the_inverse_are_unit_vectors() {
-        for mean in [false, true] {
-            let factor = Factor::of(&Weights::optimal(300, mean, 1e-6));
+        for objective in Objective::BOTH {
+            let factor = Factor::of(&Weights::optimal(300, objective, 1e-6));
             for t in [0, 1, 77, 299] {
                 let unit = factor.times_inverse(&factor.row(t));
                 let error = |(j, x): (usize, &f64)| (x - f64::from(u8::from(j == t))).abs();

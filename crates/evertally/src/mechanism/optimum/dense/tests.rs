@@ -3,12 +3,12 @@
 
 use super::*;
 use crate::mechanism::toeplitz::filter::tests::{by_rationals, every_placement_stays_below_the_bound, noise};
-use crate::mechanism::{MechanismName, NamedShape};
+use crate::mechanism::{MechanismName, Criterion};
 use crate::plan::gaussian_lower_bound;
 use nalgebra::DMatrix;
 
 fn both(horizon: u64) -> [Dense; 2] {
-    [false, true].map(|mean| Dense::solve(horizon, mean).unwrap())
+    Objective::BOTH.map(|objective| Dense::solve(horizon, objective).unwrap())
 }
 
 /// Numbers between 0 and 1 that look random.
@@ -112,12 +112,12 @@ fn three_steps_are_solved_by_brute_force() {
         let (mut best, mut width, mut steps) = ([0.5; 3], 0.5, numbers(7));
         while width > 1e-8 {
             let mut tries = (0..1000).map(|_| best.map(|angle| angle + (2.0 * steps.next().unwrap() - 1.0) * width));
-            match tries.find(|tried| figure(tried, optimum.mean) < figure(&best, optimum.mean)) {
+            match tries.find(|tried| figure(tried, optimum.objective) < figure(&best, optimum.objective)) {
                 Some(better) => best = better,
                 None => width *= 0.5,
             }
         }
-        let (found, ours) = (figure(&best, optimum.mean), optimum.certificate().reached);
+        let (found, ours) = (figure(&best, optimum.objective), optimum.certificate().reached);
         // The search ends in the narrow valley of three equal rows: near the optimum, and never below it.
         assert!(found > ours - 1e-9 && found < ours * (1.0 + 1e-4), "{}: {found} {ours}", optimum.name());
     }
@@ -136,7 +136,7 @@ fn the_gap_is_closed_and_nothing_is_better() {
         }
         assert!(mean.certificate().reached <= max.certificate().reached);
         for name in MechanismName::FAMILIES {
-            let other = name.build(horizon, &NamedShape::gaussian_max()).unwrap();
+            let other = name.build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap();
             let norm = other.exact_l2_squared().unwrap_or(other.column_norms().l2_squared);
             assert!(max.certificate().bound <= norm * other.max_row_norm_squared(), "{name} at {horizon}");
             assert!(mean.certificate().bound <= norm * other.mean_row_norm_squared(), "{name} at {horizon}");
@@ -156,7 +156,7 @@ fn closed_forms_are_those_of_the_dense_twin() {
             for (row, step) in dense.row_norms_squared().iter().zip(1..) {
                 assert!((row - optimum.row_norm_squared(step)).abs() < 1e-12 * row, "{name} at {horizon}, step {step}");
                 let max = optimum.certificate().reached;
-                assert!(optimum.mean || (row / max - 1.0).abs() < 1e-8, "all rows are equally long: {row} {max}");
+                assert!(optimum.objective || (row / max - 1.0).abs() < 1e-8, "all rows are equally long: {row} {max}");
             }
             let exact = dense.exact_l2_squared().unwrap();
             assert!((optimum.exact_l2_squared().unwrap() - exact).abs() < 1e-9 * exact, "{name} at {horizon}");
@@ -280,8 +280,8 @@ fn the_matrices_are_frozen() {
             (format!("dense(objective=max,digest={max:08x})"), format!("dense(objective=mean,digest={mean:08x})")),
             "{horizon}"
         );
-        assert_eq!(Dense::with_digest(horizon, false, max).unwrap().name(), by_max.name());
-        assert!(Dense::with_digest(horizon, false, max ^ 1).is_err());
+        assert_eq!(Dense::with_digest(horizon, Objective::Max, max).unwrap().name(), by_max.name());
+        assert!(Dense::with_digest(horizon, Objective::Max, max ^ 1).is_err());
     }
 }
 
@@ -290,7 +290,7 @@ fn the_matrices_are_frozen() {
 fn the_bound_alone_is_close() {
     for horizon in [1u64, 2, 30, 500] {
         for optimum in both(horizon) {
-            let (quick, best) = (Dense::lower_bound(horizon, optimum.mean).unwrap(), optimum.certificate().bound);
+            let (quick, best) = (Dense::lower_bound(horizon, optimum.objective).unwrap(), optimum.certificate().bound);
             assert!(quick <= best * (1.0 + 1e-11) && quick > best * (1.0 - 1e-5), "{}: {quick} {best}", optimum.name());
             assert!(quick >= gaussian_lower_bound(horizon).powi(2) * (1.0 - 1e-11), "{}: {quick}", optimum.name());
         }
@@ -299,5 +299,5 @@ fn the_bound_alone_is_close() {
 
 #[test]
 fn horizons_out_of_range_are_refused() {
-    assert!(Dense::solve(0, false).is_err() && Dense::solve(MAX_HORIZON + 1, false).is_err());
+    assert!(Dense::solve(0, Objective::Max).is_err() && Dense::solve(MAX_HORIZON + 1, Objective::Max).is_err());
 }

@@ -10,7 +10,7 @@
 //! itself and a little more; twice that is added.
 
 use super::super::weights::{Ladder, Weights};
-use crate::mechanism::ColumnNorms;
+use crate::mechanism::{ColumnNorms, Objective};
 use crate::{Error, Result};
 
 /// Bits of a decay: `φ = decay / 2^32`.
@@ -121,10 +121,10 @@ impl Frozen {
     }
 
     /// The first four bytes of a BLAKE3 hash of all numbers.
-    pub(super) fn digest(&self, mean: bool) -> u32 {
+    pub(super) fn digest(&self, objective: Objective) -> u32 {
         let mut hasher = blake3::Hasher::new_derive_key("evertally 1 optimal filter");
         hasher.update(&(self.steps() as u64).to_le_bytes());
-        hasher.update(&[mean.into(), self.states as u8]);
+        hasher.update(&[(objective == Objective::Mean).into(), self.states as u8]);
         let mut bytes = Vec::with_capacity(8 * self.states);
         for step in self.each_step() {
             bytes.clear();

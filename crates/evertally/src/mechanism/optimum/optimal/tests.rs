@@ -4,17 +4,17 @@ mod release;
 
 use super::*;
 use crate::mechanism::Dense;
-use crate::mechanism::{MechanismName, NamedShape};
+use crate::mechanism::{MechanismName, Criterion};
 use num_bigint::BigInt;
 
-const BOTH: [bool; 2] = [false, true];
+const BOTH: [Objective; 2] = Objective::BOTH;
 
-fn solve(horizon: u64, states: usize, mean: bool) -> Optimal {
-    Optimal::solve(horizon, Some(states), mean).unwrap()
+fn solve(horizon: u64, states: usize, objective: Objective) -> Optimal {
+    Optimal::solve(horizon, Some(states), objective).unwrap()
 }
 
 fn some(horizon: u64) -> Vec<Optimal> {
-    BOTH.into_iter().flat_map(|mean| [4, 8, 12].map(|states| solve(horizon, states, mean))).collect()
+    BOTH.into_iter().flat_map(|objective| [4, 8, 12].map(|states| solve(horizon, states, objective))).collect()
 }
 
 /// 2ρ·variance.
@@ -93,7 +93,7 @@ fn column_norms_are_never_below_the_exact_ones() {
 #[test]
 fn long_figures_are_those_of_single_columns_and_rows() {
     for horizon in [3000u64, 1 << 16] {
-        for filter in BOTH.map(|mean| solve(horizon, 8, mean)) {
+        for filter in BOTH.map(|objective| solve(horizon, 8, objective)) {
             let (mut largest, places) = (0.0f64, 200);
             for j in (0..places).map(|i| i * (horizon - 1) / (places - 1)) {
                 let (mut state, mut norm) = (vec![1.0; 8], 0.0);
@@ -135,7 +135,7 @@ fn targets_are_reached() {
         (1 << 14, 12, true, 2e-4),
         (1 << 17, 12, false, 5e-4),
     ] {
-        let (reached, bound) = (figure(&solve(horizon, states, mean)), Dense::lower_bound(horizon, mean).unwrap());
+        let (reached, bound) = (figure(&solve(horizon, states, objective)), Dense::lower_bound(horizon, objective).unwrap());
         assert!(reached >= bound && reached < bound * (1.0 + within), "{horizon} {states}: {reached} {bound}");
     }
 }
@@ -144,10 +144,10 @@ fn targets_are_reached() {
 #[test]
 fn every_horizon_is_solved() {
     for horizon in (1..=40).chain([63, 64, 65, 66, 255, 257, 1000, 1023, 4097, 8193]) {
-        for mean in BOTH {
-            let bound = Dense::lower_bound(horizon, mean).unwrap();
+        for objective in BOTH {
+            let bound = Dense::lower_bound(horizon, objective).unwrap();
             for states in [4, 8, 12, 16] {
-                let reached = figure(&solve(horizon, states, mean));
+                let reached = figure(&solve(horizon, states, objective));
                 let within = if states == 4 { 4e-2 } else { 2e-3 };
                 assert!(reached > bound * (1.0 - 1e-9), "{horizon} {states} {mean}: {reached} {bound}");
                 assert!(reached < bound * (1.0 + within), "{horizon} {states} {mean}: {reached} {bound}");
@@ -159,8 +159,8 @@ fn every_horizon_is_solved() {
 /// Solving is deterministic, names lead back to the filter, and bad ones are refused.
 #[test]
 fn names_round_trip_and_bad_ones_are_refused() {
-    let shape = NamedShape::gaussian_max();
-    let filter = Optimal::solve(300, None, true).unwrap();
+    let shape = Criterion::new(NoiseKind::Gaussian, Objective::Max);
+    let filter = Optimal::solve(300, None, Objective::Mean).unwrap();
     let name: MechanismName = filter.name().parse().unwrap();
     assert_eq!(name.to_string(), filter.name());
     let again = name.build(300, &shape).unwrap();
@@ -191,6 +191,6 @@ fn the_filters_are_frozen() {
         (5000, 8, true, 0xaa1c_bb2c),
         (1 << 14, 12, false, 0x065c_3927),
     ] {
-        assert_eq!(solve(horizon, states, mean).digest(), digest, "{horizon} {states}");
+        assert_eq!(solve(horizon, states, objective).digest(), digest, "{horizon} {states}");
     }
 }

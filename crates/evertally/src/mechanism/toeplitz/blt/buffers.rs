@@ -1,6 +1,7 @@
 //! The frozen parameters of a BLT: integers, small enough to be copied.
 
 use super::MAX_BUFFERS;
+use crate::mechanism::registry::Parameters;
 use crate::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
@@ -38,6 +39,39 @@ pub enum BufferChoice {
     Count(usize),
     /// The given ones.
     Given(Buffers),
+}
+
+impl BufferChoice {
+    /// The number of given buffers instead of the buffers themselves.
+    pub(in crate::mechanism) fn brief(self) -> Self {
+        match self {
+            Self::Given(buffers) => Self::Count(buffers.decays().len()),
+            other => other,
+        }
+    }
+
+    /// From `buffers`, or `decay` and `echo`.
+    pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<Self> {
+        match (parameters.number("buffers")?, parameters.take("decay"), parameters.take("echo")) {
+            (None, None, None) => Ok(Self::Best),
+            (Some(count), None, None) => Ok(Self::Count(count)),
+            (None, Some(decay), Some(echo)) => Ok(Self::Given(format!("decay={decay},echo={echo}").parse()?)),
+            _ => Err(Error::invalid(format!(
+                "`{}` should have the parameter `buffers`, both of `decay` and `echo`, or none of them",
+                parameters.text
+            ))),
+        }
+    }
+}
+
+impl fmt::Display for BufferChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Best => Ok(()),
+            Self::Count(count) => write!(f, "(buffers={count})"),
+            Self::Given(buffers) => write!(f, "({buffers})"),
+        }
+    }
 }
 
 impl Buffers {

@@ -51,7 +51,7 @@ use std::fmt;
 ///
 /// ```
 /// use evertally::mechanism::{Blt, Mechanism};
-/// let blt = Blt::optimised(1 << 20, 4, true, false)?;
+/// let blt = Blt::optimised(1 << 20, Columns::Normalized, 4, Objective::Max)?;
 /// let lazy = blt.lazy();
 /// let mut state = vec![0.0; lazy.state_words()];
 /// // The first draw is 1 and all others are 0; a caller has independent standard normal numbers.

@@ -3,11 +3,11 @@
 use super::MAX_BUFFERS;
 use super::buffers::{Buffers, FRACTION_BITS};
 use super::descent::minimum;
-use super::objective::{Objective, coordinates, interlaced, rates};
+use super::aim::{Aim, coordinates, interlaced, rates};
 use super::response::Response;
 use super::{figures::RowFigures, participation, segments};
 use crate::Result;
-use crate::mechanism::Participation;
+use crate::mechanism::{Columns, Objective, Participation};
 
 /// Exponents by which the maximum is softened, one descent after the other.
 const POWERS: [f64; 2] = [30.0, 300.0];
@@ -17,26 +17,26 @@ const RIDGE: f64 = 1e-7;
 const DIFFERENCE: f64 = 1e-4;
 
 /// The best buffers found, for the maximum or the mean over the steps.
-pub(super) fn buffers(horizon: u64, count: usize, normalized: bool, mean: bool) -> Result<Buffers> {
-    let objectives = match (mean, normalized) {
-        (true, _) => vec![Objective::mean(horizon, normalized)],
-        (false, false) => vec![Objective::max(horizon, false, 1.0)],
-        (false, true) => POWERS.map(|power| Objective::max(horizon, true, power)).into(),
+pub(super) fn buffers(horizon: u64, columns: Columns, count: usize, objective: Objective) -> Result<Buffers> {
+    let aims = match (objective, columns) {
+        (Objective::Mean, _) => vec![Aim::mean(horizon, columns.are_normalized())],
+        (Objective::Max, Columns::Plain) => vec![Aim::max(horizon, false, 1.0)],
+        (Objective::Max, Columns::Normalized) => POWERS.map(|power| Aim::max(horizon, true, power)).into(),
     };
     let start = start(horizon, count.clamp(1, MAX_BUFFERS));
-    let descend = |point, objective: &Objective| near(&start, point, |y| objective.evaluate(y));
-    frozen(&objectives.iter().fold(start.clone(), descend))
+    let descend = |point, aim: &Aim| near(&start, point, |y| aim.evaluate(y));
+    frozen(&aims.iter().fold(start.clone(), descend))
 }
 
 /// Good buffers for a plain BLT and units that take part in several steps, for the maximum or the mean over the steps, from two
 /// starting points. `O(d³ min(k, 2^16))` for each of some hundred steps of the search.
-pub(super) fn buffers_for(horizon: u64, count: usize, participation: Participation, mean: bool) -> Vec<Buffers> {
+pub(super) fn buffers_for(horizon: u64, count: usize, objective: Objective, participation: Participation) -> Vec<Buffers> {
     let figure = |y: &[f64]| {
         let (poles, inverse) = interlaced(&rates(y));
         let response = Response::of_poles(poles, inverse);
         let squared = participation::plain(&response, horizon, participation);
         let rows = RowFigures::new(response, &segments::plain(horizon), 0);
-        libm::log(squared * if mean { rows.mean() } else { rows.max() })
+        libm::log(squared * objective.of(rows.max(), rows.mean()))
     };
     // What is remembered for longer than until the unit comes back costs more: rates begin around there.
     let stretches = [1, 4].map(|times| horizon.min(participation.separation().saturating_mul(times)));
@@ -48,9 +48,9 @@ pub(super) fn buffers_for(horizon: u64, count: usize, participation: Participati
 }
 
 /// A local minimum near a point, pulled a little to `start`.
-fn near(start: &[f64], point: Vec<f64>, objective: impl Fn(&[f64]) -> (f64, Vec<f64>)) -> Vec<f64> {
+fn near(start: &[f64], point: Vec<f64>, aim: impl Fn(&[f64]) -> (f64, Vec<f64>)) -> Vec<f64> {
     minimum(point, |y| {
-        let (mut value, mut gradient) = objective(y);
+        let (mut value, mut gradient) = aim(y);
         for ((gradient, y), start) in gradient.iter_mut().zip(y).zip(start) {
             value += RIDGE * (y - start) * (y - start);
             *gradient += 2.0 * RIDGE * (y - start);

@@ -98,7 +98,7 @@ fn inner_product(response: &Response, n: u64, distance: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::mechanism::{Blt, Mechanism, Participation};
+    use crate::mechanism::{Blt, Columns, Mechanism, Objective, Participation};
 
     /// Plain BLTs reach what another optimizer, without derivatives and in other coordinates, found with four buffers.
     #[test]
@@ -107,17 +107,17 @@ mod tests {
             [(4, 500, 8.1022, 7.0946), (20, 100, 27.0158, 21.374), (100, 20, 110.6009, 81.6896)]
         {
             let participation = Participation::new(most, separation).unwrap();
-            for (by_mean, want) in [(false, max), (true, mean)] {
+            for (objective, want) in [(Objective::Max, max), (Objective::Mean, mean)] {
                 let figure = |blt: &Blt| {
-                    let row = if by_mean { blt.mean_row_norm_squared() } else { blt.max_row_norm_squared() };
+                    let row = objective.row_norm_squared(blt);
                     (blt.participation_squared(participation) * row).sqrt()
                 };
                 let [plain, normalized] =
-                    [false, true].map(|normalized| Blt::best_for(2000, normalized, by_mean, participation).unwrap());
+                    Columns::BOTH.map(|columns| Blt::best_for(2000, columns, objective, participation).unwrap());
                 let ratio = figure(&plain) / want;
-                assert!(ratio < 1.01, "{most} steps {separation} apart, {by_mean}: {ratio} times as much");
+                assert!(ratio < 1.01, "{most} steps {separation} apart, {objective}: {ratio} times as much");
                 let ratio = figure(&normalized) / figure(&plain);
-                assert!(ratio < 1.005, "{most} steps {separation} apart, {by_mean}: {ratio} times the plain one");
+                assert!(ratio < 1.005, "{most} steps {separation} apart, {objective}: {ratio} times the plain one");
             }
         }
     }

@@ -2,11 +2,10 @@
 
 mod release;
 
-use super::objective::Objective;
+use super::aim::Aim;
 use super::*;
-use crate::mechanism::{MechanismName, NamedShape};
+use crate::mechanism::{MechanismName, Criterion};
 
-pub(super) const BOTH: [bool; 2] = [false, true];
 
 /// Parameters that no optimiser has seen.
 fn rough() -> Buffers {
@@ -29,11 +28,11 @@ pub(super) const LONGEST: &str = "decay=3ffffffffffc0000/3000000000000000,echo=4
 
 fn some(horizon: u64) -> Vec<Blt> {
     let mut found = vec![];
-    for normalized in BOTH {
-        found.push(Blt::new(horizon, normalized, rough()).unwrap());
-        found.push(Blt::new(horizon, normalized, long()).unwrap());
-        found.push(Blt::best(horizon, normalized, false).unwrap());
-        found.push(Blt::best(horizon, normalized, true).unwrap());
+    for columns in Columns::BOTH {
+        found.push(Blt::new(horizon, columns, rough()).unwrap());
+        found.push(Blt::new(horizon, columns, long()).unwrap());
+        found.push(Blt::best(horizon, columns, Objective::Max).unwrap());
+        found.push(Blt::best(horizon, columns, Objective::Mean).unwrap());
     }
     found
 }
@@ -112,7 +111,7 @@ fn columns_by_summation(blt: &Blt) {
 #[test]
 fn closed_forms_keep_their_digits() {
     for (buffers, horizon, l1, l2, max, mean) in GOLDEN {
-        let blt = Blt::new(horizon, false, buffers.parse().unwrap()).unwrap();
+        let blt = Blt::new(horizon, Columns::Plain, buffers.parse().unwrap()).unwrap();
         let norms = blt.column_norms();
         assert!(close(norms.l1, l1, 1e-11) && close(norms.l2_squared, l2, 1e-11), "{horizon}: {norms:?}");
         let (ours_max, ours_mean) = (blt.max_row_norm_squared(), blt.mean_row_norm_squared());
@@ -135,11 +134,11 @@ const GOLDEN: [(&str, u64, f64, f64, f64, f64); 7] = [
 #[test]
 fn gradients_are_those_of_differences() {
     for horizon in [3, 40, 3000, 1 << 30] {
-        for normalized in BOTH {
+        for columns in Columns::BOTH {
             let objectives = [
-                Objective::mean(horizon, normalized),
-                Objective::max(horizon, normalized, 7.0),
-                Objective::max(horizon, normalized, 80.0),
+                Aim::mean(horizon, columns.are_normalized()),
+                Aim::max(horizon, columns.are_normalized(), 7.0),
+                Aim::max(horizon, columns.are_normalized(), 80.0),
             ];
             for (objective, count) in objectives.iter().zip([2, 3, 5]) {
                 let y: Vec<f64> =
@@ -174,14 +173,14 @@ fn objectives_are_the_figures_of_short_horizons() {
         let figures = RowFigures::new(response.clone(), &segments::plain(horizon), 0);
         let norm = response.column_norm_squared(horizon as f64);
         for (objective, figure) in
-            [(Objective::mean(horizon, false), figures.mean()), (Objective::max(horizon, false, 9.0), figures.max())]
+            [(Aim::mean(horizon, false), figures.mean()), (Aim::max(horizon, false, 9.0), figures.max())]
         {
             assert!(close(libm::exp(objective.evaluate(&y).0), norm * figure, 1e-12), "{objective:?}");
         }
         // The weights of a normalized one are rounded down: by one part in 2^12, squared.
         let segments = segments::normalized(&response, horizon);
         let figures = RowFigures::new(response.clone(), &segments, WEIGHT_BITS);
-        let mean = libm::exp(Objective::mean(horizon, true).evaluate(&y).0);
+        let mean = libm::exp(Aim::mean(horizon, true).evaluate(&y).0);
         assert!(close(mean, figures.mean(), 1e-3), "{horizon}: {mean} {}", figures.mean());
     }
 }
@@ -199,18 +198,18 @@ fn square_root_max(horizon: u64) -> f64 {
 #[test]
 fn targets_are_reached() {
     let figure =
-        |horizon, buffers, normalized, mean| Blt::optimised(horizon, buffers, normalized, mean).unwrap().figure(mean);
-    assert!(figure(1024, 4, false, false) < square_root_max(1024) * 1.001);
-    assert!(figure(1 << 20, 5, false, false) < square_root_max(1 << 20) * 1.01);
-    assert!(figure(1 << 20, 8, false, false) < square_root_max(1 << 20) * 1.0003);
-    assert!(figure(1024, 4, true, false) < 9.483);
-    assert!(figure(1024, 4, true, true) < 8.947);
-    assert!(figure(1 << 20, 7, true, false) < 27.84);
-    assert!(figure(1 << 20, 7, true, true) < 26.88);
+        |horizon, columns, buffers, objective| Blt::optimised(horizon, columns, buffers, objective).unwrap().figure(objective);
+    assert!(figure(1024, Columns::Plain, 4, Objective::Max) < square_root_max(1024) * 1.001);
+    assert!(figure(1 << 20, Columns::Plain, 5, Objective::Max) < square_root_max(1 << 20) * 1.01);
+    assert!(figure(1 << 20, Columns::Plain, 8, Objective::Max) < square_root_max(1 << 20) * 1.0003);
+    assert!(figure(1024, Columns::Normalized, 4, Objective::Max) < 9.483);
+    assert!(figure(1024, Columns::Normalized, 4, Objective::Mean) < 8.947);
+    assert!(figure(1 << 20, Columns::Normalized, 7, Objective::Max) < 27.84);
+    assert!(figure(1 << 20, Columns::Normalized, 7, Objective::Mean) < 26.88);
     // The choice of the number of buffers.
-    let best = Blt::best(1_000_000, true, false).unwrap();
-    assert!(best.figure(false) < 27.81 && best.buffers().decays().len() == 7, "{} {:?}", best.figure(false), best);
-    assert_eq!(Blt::best(1024, true, false).unwrap().buffers().decays().len(), 4);
+    let best = Blt::best(1_000_000, Columns::Normalized, Objective::Max).unwrap();
+    assert!(best.figure(Objective::Max) < 27.81 && best.buffers().decays().len() == 7, "{} {:?}", best.figure(Objective::Max), best);
+    assert_eq!(Blt::best(1024, Columns::Normalized, Objective::Max).unwrap().buffers().decays().len(), 4);
 }
 
 /// Any horizon: never below the lower bound, the normalized one not above the plain one, more buffers no worse.
@@ -218,30 +217,30 @@ fn targets_are_reached() {
 fn optimisation_succeeds_at_every_horizon() {
     for horizon in (1..=24).chain([100, 1000, 10_000, 1 << 24, 1 << 30, (1 << 34) + 1, 1 << 40]) {
         let bound = crate::plan::gaussian_lower_bound(horizon).powi(2);
-        for mean in BOTH {
-            let [plain, normalized] = BOTH.map(|normalized| Blt::best(horizon, normalized, mean).unwrap());
-            let (p, n) = (plain.figure(mean), normalized.figure(mean));
+        for objective in Objective::BOTH {
+            let [plain, normalized] = Columns::BOTH.map(|columns| Blt::best(horizon, columns, objective).unwrap());
+            let (p, n) = (plain.figure(objective), normalized.figure(objective));
             assert!(p >= bound * (1.0 - 1e-9) && n >= bound * (1.0 - 1e-9), "{horizon}: {p}, {n}, bound {bound}");
             // At a horizon of 2 all is in two numbers, and rounded weights cost more than they gain.
-            assert!(n <= p * 1.0005 && p <= bound * 1.45, "{horizon} {mean}: {p}, {n}, bound {bound}");
-            let one = Blt::optimised(horizon, 1, true, mean).unwrap();
-            assert!(one.figure(mean) >= n * (1.0 - 1e-9), "{horizon}");
+            assert!(n <= p * 1.0005 && p <= bound * 1.45, "{horizon} {objective}: {p}, {n}, bound {bound}");
+            let one = Blt::optimised(horizon, Columns::Normalized, 1, objective).unwrap();
+            assert!(one.figure(objective) >= n * (1.0 - 1e-9), "{horizon}");
         }
         if horizon <= 10_000 {
-            let plain = Blt::best(horizon, false, false).unwrap().figure(false);
+            let plain = Blt::best(horizon, Columns::Plain, Objective::Max).unwrap().figure(Objective::Max);
             assert!(plain <= square_root_max(horizon) * 1.001, "{horizon}: {plain}");
         }
     }
-    let square_root = MechanismName::NormalizedSqrt.build(2000, &NamedShape::gaussian_max()).unwrap();
-    let ours = Blt::best(2000, true, false).unwrap().figure(false);
-    assert!(ours < NamedShape::gaussian_max().of(&*square_root) * 1.002, "{ours}");
+    let square_root = MechanismName::NormalizedSqrt.build(2000, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap();
+    let ours = Blt::best(2000, Columns::Normalized, Objective::Max).unwrap().figure(Objective::Max);
+    assert!(ours < Criterion::new(NoiseKind::Gaussian, Objective::Max).of(&*square_root) * 1.002, "{ours}");
 }
 
 /// Segments cover all steps, weights grow towards the end, and memory stays logarithmic.
 #[test]
 fn segments_are_few_and_cover_all_steps() {
     for horizon in [1, 2, 49, 50, 51, 1000, 1 << 20, 1 << 40] {
-        let blt = Blt::new(horizon, true, long()).unwrap();
+        let blt = Blt::new(horizon, Columns::Normalized, long()).unwrap();
         let segments = blt.constants.segments();
         assert!(segments.windows(2).all(|pair| pair[0].last < pair[1].last && pair[0].weight < pair[1].weight));
         let last = segments[segments.len() - 1];
@@ -252,17 +251,17 @@ fn segments_are_few_and_cover_all_steps() {
 
 #[test]
 fn parameters_and_names_round_trip_and_bad_ones_are_refused() {
-    for (normalized, stem) in [(false, "blt"), (true, "normalized-blt")] {
-        let blt = Blt::optimised(500, 3, normalized, true).unwrap();
+    for (columns, stem) in [(Columns::Plain, "blt"), (Columns::Normalized, "normalized-blt")] {
+        let blt = Blt::optimised(500, columns, 3, Objective::Mean).unwrap();
         let name: MechanismName = blt.name().parse().unwrap();
         assert_eq!(name.to_string(), blt.name());
-        let again = name.build(500, &NamedShape::gaussian_max()).unwrap();
+        let again = name.build(500, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap();
         assert_eq!((again.name(), again.max_row_norm_squared()), (blt.name(), blt.max_row_norm_squared()));
         for open in [stem.to_owned(), format!("{stem}(buffers=3)")] {
             assert_eq!(open.parse::<MechanismName>().unwrap().to_string(), open);
         }
         let built = format!("{stem}(buffers=3)").parse::<MechanismName>().unwrap();
-        let built = built.build(500, &NamedShape::gaussian_max().by_mean(true)).unwrap();
+        let built = built.build(500, &Criterion::new(NoiseKind::Gaussian, Objective::Mean)).unwrap();
         assert_eq!(built.name(), blt.name());
         for bad in ["(decay=1)", "(buffers=3,decay=1,echo=1)", "(buffers=x)", "(decay=1,echo=x)", "(k=3)"] {
             assert!(format!("{stem}{bad}").parse::<MechanismName>().is_err(), "{bad}");
@@ -285,25 +284,25 @@ fn parameters_and_names_round_trip_and_bad_ones_are_refused() {
         assert!(Buffers::new(decays, echoes).is_err(), "{decays:?} {echoes:?}");
     }
     assert!(Buffers::new(&[half], &[half - 1]).is_ok());
-    assert!(Blt::new(0, true, rough()).is_err() && Blt::new((1 << 40) + 1, false, rough()).is_err());
-    assert!(Blt::optimised(9, 0, true, false).is_err() && Blt::optimised(1 << 20, 9, true, false).is_err());
+    assert!(Blt::new(0, Columns::Normalized, rough()).is_err() && Blt::new((1 << 40) + 1, Columns::Plain, rough()).is_err());
+    assert!(Blt::optimised(9, Columns::Normalized, 0, Objective::Max).is_err() && Blt::optimised(1 << 20, Columns::Normalized, 9, Objective::Max).is_err());
 }
 
 /// A number of buffers that a short horizon cannot bear is lowered; one that no horizon can is refused.
 #[test]
 fn short_horizons_take_fewer_buffers() {
     for horizon in [1, 2, 3, 7, 64] {
-        for normalized in [false, true] {
-            let blt = Blt::chosen(horizon, BufferChoice::Count(8), normalized, false).unwrap();
+        for columns in Columns::BOTH {
+            let blt = Blt::chosen(horizon, columns, BufferChoice::Count(8), Objective::Max).unwrap();
             assert!((1..=8).contains(&blt.buffers().decays().len()), "{horizon}");
             let figure = blt.column_norms().l2_squared * blt.max_row_norm_squared();
-            let one = Blt::optimised(horizon, 1, normalized, false).unwrap();
+            let one = Blt::optimised(horizon, columns, 1, Objective::Max).unwrap();
             let single = one.column_norms().l2_squared * one.max_row_norm_squared();
             assert!(figure <= single * (1.0 + 1e-3), "{horizon}: {figure} {single}");
         }
     }
-    assert!(Blt::chosen(1000, BufferChoice::Count(9), false, false).is_err());
-    assert!(Blt::chosen(1000, BufferChoice::Count(0), false, false).is_err());
+    assert!(Blt::chosen(1000, Columns::Plain, BufferChoice::Count(9), Objective::Max).is_err());
+    assert!(Blt::chosen(1000, Columns::Plain, BufferChoice::Count(0), Objective::Max).is_err());
 }
 
 /// Columns of one entry have norm 1 whatever the buffers, and decays that floating point cannot tell from 0 are refused.
@@ -313,8 +312,8 @@ fn tiny_decays_do_not_hide_a_sensitivity() {
         assert!(text.parse::<Buffers>().is_err(), "{text}");
     }
     for text in ["decay=400000,echo=1", "decay=3000000000000000/400000,echo=1000000000000000/1"] {
-        for (horizon, normalized) in [(1, false), (1, true), (4, false), (4, true)] {
-            let blt = Blt::new(horizon, normalized, text.parse().unwrap()).unwrap();
+        for (horizon, columns) in [1, 4].into_iter().flat_map(|horizon| Columns::Columns::BOTH.map(|columns| (horizon, columns))) {
+            let blt = Blt::new(horizon, columns, text.parse().unwrap()).unwrap();
             let unit = (1u128 << blt.noise_bits()) as f64;
             let norm = blt.capped_column_sum(Spread::ONE) as f64 / unit / unit;
             assert!(norm >= 0.999 && blt.column_norms().l2_squared >= 0.999, "{text} over {horizon}: {norm}");

@@ -1,10 +1,10 @@
 //! Path sums against the Haar formula, dense linear algebra, and what is known from elsewhere.
 
 use super::*;
-use crate::mechanism::{MechanismName, NamedShape};
+use crate::mechanism::{MechanismName, Criterion};
 
 fn build(name: &str, horizon: u64) -> std::sync::Arc<dyn Mechanism> {
-    name.parse::<MechanismName>().unwrap().build(horizon, &NamedShape::gaussian_max()).unwrap()
+    name.parse::<MechanismName>().unwrap().build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap()
 }
 
 fn tree(horizon: u64, weights: &str) -> PathSum {

@@ -49,7 +49,7 @@ fn totals(steps: usize) -> impl Strategy<Value = Vec<i64>> {
 /// 2^16 steps with data: every release, and the states at the end, are those of the recurrences in big integers.
 #[test]
 fn long_runs_are_those_of_big_integers() {
-    let filter = solve(1 << 16, 4, false);
+    let filter = solve(1 << 16, 4, Objective::Max);
     let (mut ours, noise, bits) = (cursor(&filter), noise(&filter), filter.noise_bits());
     let mut states = vec![(BigInt::ZERO, BigInt::ZERO); 4];
     let (mut closed, mut sum) = (0i64, BigInt::ZERO);
@@ -83,7 +83,7 @@ fn long_runs_are_those_of_big_integers() {
 /// Over 2^14 steps with large data and without noise, releases are the running sums: the inverse filter forgets nothing.
 #[test]
 fn long_runs_without_noise_are_the_running_sums() {
-    for filter in BOTH.map(|mean| solve(1 << 14, 12, mean)) {
+    for filter in BOTH.map(|objective| solve(1 << 14, 12, objective)) {
         let (mut ours, mut closed) = (cursor(&filter), 0i64);
         for step in 1..=filter.horizon() {
             let total = if closed > 0 { -i64::MAX } else { i64::MAX - step as i64 };
@@ -236,11 +236,11 @@ fn sensitivities_bound_every_placement() {
 #[test]
 fn rounding_costs_little() {
     for horizon in [2, 1024, 1 << 16] {
-        let filter = solve(horizon, 4, false);
+        let filter = solve(horizon, 4, Objective::Max);
         let unit = libm::exp2(f64::from(filter.noise_bits()));
         let cost = filter.capped_column_sum(Spread::ONE) as f64 / (filter.columns.l2_squared * unit * unit) - 1.0;
         assert!(cost > 0.0 && cost < 1e-4, "{} at {horizon}: {cost}", filter.name());
     }
     let enormous = Spread { total: u64::MAX, per_step: u64::MAX };
-    assert!(solve(1 << 16, 4, false).capped_column_sum(enormous) >= 1 << 110);
+    assert!(solve(1 << 16, 4, Objective::Max).capped_column_sum(enormous) >= 1 << 110);
 }

@@ -3,7 +3,7 @@
 
 mod long;
 
-use super::super::tests::{BOTH, LONG, LONGEST, MIDDLE, ROUGH};
+use super::super::tests::{LONG, LONGEST, MIDDLE, ROUGH};
 use super::*;
 use crate::mechanism::Mechanism;
 use crate::mechanism::dense_twin::{Matrix, cholesky};
@@ -132,10 +132,10 @@ fn errors_of_reads(lazy: &LazyBlt, l: &Matrix, reads: &[u64]) -> (f64, f64) {
 #[test]
 fn reads_have_the_covariances_of_the_dense_twin() {
     for horizon in [1, 2, 3, 9, 60, 256] {
-        for normalized in BOTH {
+        for columns in Columns::BOTH {
             let optimised = (1..=8)
-                .map(|count| Blt::chosen(horizon, BufferChoice::Count(count), normalized, count % 2 == 0).unwrap());
-            let given = given().into_iter().map(|buffers| Blt::new(horizon, normalized, buffers).unwrap());
+                .map(|count| Blt::chosen(horizon, columns, BufferChoice::Count(count), if count % 2 == 0 { Objective::Mean } else { Objective::Max }).unwrap());
+            let given = given().into_iter().map(|buffers| Blt::new(horizon, columns, buffers).unwrap());
             for blt in optimised.chain(given) {
                 let (lazy, l) = (blt.lazy(), blt.dense().l);
                 for reads in patterns(horizon) {
@@ -152,7 +152,7 @@ fn reads_have_the_covariances_of_the_dense_twin() {
 #[test]
 fn falls_lie_between_the_right_steps() {
     for horizon in [120, 250] {
-        let blt = Blt::optimised(horizon, 3, true, false).unwrap();
+        let blt = Blt::optimised(horizon, Columns::Normalized, 3, Objective::Max).unwrap();
         let (lazy, l) = (blt.lazy(), blt.dense().l);
         assert!(lazy.stages.len() > 50);
         for offset in [0, 1, 2] {
@@ -174,7 +174,7 @@ fn falls_lie_between_the_right_steps() {
 #[test]
 fn spans_are_the_leaps_of_their_segments() {
     for horizon in [30, 33, 64, 150] {
-        let blt = Blt::optimised(horizon, 3, true, true).unwrap();
+        let blt = Blt::optimised(horizon, Columns::Normalized, 3, Objective::Mean).unwrap();
         let lazy = blt.lazy();
         let single: Vec<Leap> = {
             let ends = lazy.stages.windows(2).enumerate();

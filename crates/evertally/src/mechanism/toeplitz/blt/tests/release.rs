@@ -83,8 +83,8 @@ fn weight_at(blt: &Blt, step: u64) -> u32 {
 /// 2^16 steps with data: every protected integer, every `w` and every release are those of big integers.
 #[test]
 fn long_runs_are_those_of_big_integers() {
-    for normalized in BOTH {
-        let blt = Blt::optimised(1 << 16, 3, normalized, false).unwrap();
+    for columns in Columns::BOTH {
+        let blt = Blt::optimised(1 << 16, columns, 3, Objective::Max).unwrap();
         let (mut cursor, mut reference) = (Recurrence::new(blt.constants.clone()), Reference::new(&blt));
         let noise = noise(&blt);
         let (mut closed, mut settled, mut run, mut last_weight) = (0i64, BigInt::ZERO, BigInt::ZERO, None);
@@ -243,13 +243,13 @@ fn sensitivities_bound_every_placement() {
 #[test]
 fn rounding_costs_little() {
     for horizon in [2, 1024, 1 << 20, 1 << 30, 1 << 40] {
-        for normalized in BOTH {
-            let blt = Blt::new(horizon, normalized, long()).unwrap();
+        for columns in Columns::BOTH {
+            let blt = Blt::new(horizon, columns, long()).unwrap();
             let unit = libm::exp2(f64::from(blt.noise_bits()));
             let cost = blt.capped_column_sum(Spread::ONE) as f64 / (blt.columns.l2_squared * unit * unit) - 1.0;
             assert!(cost > 0.0 && cost < 1e-4, "{} at {horizon}: {cost}", blt.name());
         }
     }
-    let blt = Blt::new(1 << 40, true, long()).unwrap();
+    let blt = Blt::new(1 << 40, Columns::Normalized, long()).unwrap();
     assert_eq!(blt.capped_column_sum(Spread { total: u64::MAX, per_step: u64::MAX }), u128::MAX);
 }

@@ -33,11 +33,11 @@ fn gaps(horizon: u64) -> Vec<(u64, u64)> {
 
 fn long_ones() -> Vec<Blt> {
     let mut found = vec![];
-    for normalized in BOTH {
+    for columns in Columns::BOTH {
         for horizon in [1 << 20, 1 << 40] {
-            found.extend(given().into_iter().map(|buffers| Blt::new(horizon, normalized, buffers).unwrap()));
+            found.extend(given().into_iter().map(|buffers| Blt::new(horizon, columns, buffers).unwrap()));
         }
-        found.push(Blt::optimised(1 << 20, 5, normalized, false).unwrap());
+        found.push(Blt::optimised(1 << 20, columns, 5, Objective::Max).unwrap());
     }
     found
 }
@@ -137,8 +137,8 @@ fn factors_are_those_of_the_closed_forms() {
 #[test]
 fn covariances_are_those_of_the_rows() {
     let horizon = 1 << 18;
-    for normalized in BOTH {
-        let blt = Blt::optimised(horizon, 6, normalized, false).unwrap();
+    for columns in Columns::BOTH {
+        let blt = Blt::optimised(horizon, columns, 6, Objective::Max).unwrap();
         let reads = [1, 77, 78, 5000, 5001, 5777, horizon / 2, horizon - 4000, horizon - 30, horizon - 29, horizon];
         let mut rows = vec![vec![0.0; horizon as usize]; reads.len()];
         for (row, read) in rows.iter_mut().zip(reads) {
@@ -158,7 +158,8 @@ fn covariances_are_those_of_the_rows() {
 #[test]
 fn covariances_keep_their_digits() {
     for (buffers, horizon, normalized, s, t, [at_s, both, at_t]) in GOLDEN {
-        let blt = Blt::new(horizon, normalized, buffers.parse().unwrap()).unwrap();
+        let columns = if normalized { Columns::Normalized } else { Columns::Plain };
+        let blt = Blt::new(horizon, columns, buffers.parse().unwrap()).unwrap();
         let found = covariances_of_reads(&blt.lazy(), &[s, t]);
         let scale = (at_s * at_t).sqrt();
         for (found, want, scale) in

@@ -15,7 +15,7 @@ const RATIO: f64 = 1.2;
 
 /// A grid of steps, and what to make of the row norms there.
 #[derive(Clone, Debug)]
-pub(super) struct Objective {
+pub(super) struct Aim {
     /// Steps, ascending; the last is the horizon.
     steps: Vec<f64>,
     normalized: bool,
@@ -30,7 +30,7 @@ enum Aggregate {
     Mean(Vec<f64>),
 }
 
-impl Objective {
+impl Aim {
     /// The mean over the steps.
     pub(super) fn mean(horizon: u64, normalized: bool) -> Self {
         let steps = grid(horizon);

@@ -1,5 +1,6 @@
 //! The integer weights of a tree's levels, small enough to be copied.
 
+use crate::mechanism::registry::Parameters;
 use crate::{Error, Result};
 use std::fmt;
 
@@ -77,5 +78,39 @@ impl std::str::FromStr for Levels {
             weights.extend(vec![weight.trim().parse::<u16>().map_err(|_| malformed())?; times]);
         }
         Self::new(&weights)
+    }
+}
+
+/// How the level weights of a tree are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LevelChoice {
+    /// Optimised for the figure at hand; for Gaussian noise in a path-sum tree.
+    Best,
+    /// All equal, with or without the root.
+    Uniform {
+        /// Whether the root has noise.
+        root: bool,
+    },
+    /// The given ones.
+    Given(Levels),
+}
+
+impl LevelChoice {
+    /// From `levels` and `root`, where `equal` is the word for equal weights.
+    pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>, equal: &str) -> Result<Self> {
+        let root = match parameters.take("root") {
+            None => None,
+            Some("true") => Some(true),
+            Some("false") => Some(false),
+            Some(other) => return Err(Error::invalid(format!("`root` should be true or false, got `{other}`"))),
+        };
+        match (parameters.take("levels"), root) {
+            (Some(word), _) if word == equal => Ok(Self::Uniform { root: root.unwrap_or(true) }),
+            (_, Some(_)) => Err(Error::invalid(format!(
+                "`root` goes with `levels={equal}`; one weight fewer leaves the root out, too"
+            ))),
+            (Some(weights), None) => Ok(Self::Given(weights.parse()?)),
+            (None, None) => Ok(Self::Best),
+        }
     }
 }
