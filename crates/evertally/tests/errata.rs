@@ -1,6 +1,6 @@
 //! Places where the papers err, each with the computation that shows it. `docs/mechanisms.md` lists them.
 
-use evertally::mechanism::{MechanismName, Criterion};
+use evertally::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 use nalgebra::{DMatrix, DVector};
 
 /// Lazy sampling of a path-sum tree without a root, in the algebra of independent standard normals: every value is a row
@@ -165,7 +165,8 @@ fn the_constant_of_additive_trees() {
 #[test]
 fn the_constant_of_the_square_root() {
     let root_of_figure = |horizon| {
-        let mechanism = MechanismName::Sqrt.build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap();
+        let mechanism =
+            MechanismName::Sqrt.build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap();
         (mechanism.column_norms().l2_squared * mechanism.max_row_norm_squared()).sqrt()
     };
     // √(2ρ·variance) = c log T + d + o(1): the slope over ten doublings.

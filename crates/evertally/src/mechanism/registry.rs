@@ -16,9 +16,7 @@ pub(super) use parameters::Parameters;
 
 use super::least_squares::{consistent, dense_pure, hats};
 use super::optimum::{dense, optimal};
-use super::toeplitz::{
-    banded_inverse_sqrt, banded_sqrt, blt, normalized_blt, normalized_sqrt, sqrt,
-};
+use super::toeplitz::{banded_inverse_sqrt, banded_sqrt, blt, normalized_blt, normalized_sqrt, sqrt};
 use super::tree::{binary, honaker_online, kary, path_sum, smooth, subtract};
 use super::trivial::{input, output};
 use super::{BufferChoice, Criterion, HatChoice, LevelChoice, Mechanism, NoiseKind, Optimum};

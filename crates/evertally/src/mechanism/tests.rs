@@ -19,7 +19,8 @@ fn all(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
     let build = |name: &String| name.parse::<MechanismName>().unwrap().build(horizon, &gaussian).unwrap();
     let mut mechanisms: Vec<_> = names.iter().map(build).collect();
     mechanisms.push(Arc::new(Smooth::published(horizon).unwrap()));
-    mechanisms.push(MechanismName::Smooth(None).build(horizon, &Criterion::new(NoiseKind::Laplace, Objective::Max)).unwrap());
+    mechanisms
+        .push(MechanismName::Smooth(None).build(horizon, &Criterion::new(NoiseKind::Laplace, Objective::Max)).unwrap());
     for (height, zeros) in [(8, 3), (9, 6), (12, 6), (20, 2), (20, 18)] {
         mechanisms.extend(Smooth::new(horizon, height, zeros).ok().map(|m| Arc::new(m) as Arc<dyn Mechanism>));
     }
@@ -30,7 +31,12 @@ fn all(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
 fn all_cursors(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
     let mut mechanisms = all(horizon);
     for name in ["path-sum", "path-sum(levels=unit)", "path-sum(levels=unit,root=false)"] {
-        mechanisms.push(name.parse::<MechanismName>().unwrap().build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap());
+        mechanisms.push(
+            name.parse::<MechanismName>()
+                .unwrap()
+                .build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Max))
+                .unwrap(),
+        );
     }
     mechanisms
 }
@@ -232,12 +238,12 @@ fn golden_values() {
         for (name, want) in table.as_object().unwrap() {
             let mechanism: Arc<dyn Mechanism> = match name.as_str() {
                 "smooth(published shape)" => Arc::new(Smooth::published(horizon).unwrap()),
-                "smooth(best zCDP shape)" => {
-                    MechanismName::Smooth(None).build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap()
-                }
-                "smooth(best pure shape)" => {
-                    MechanismName::Smooth(None).build(horizon, &Criterion::new(NoiseKind::Laplace, Objective::Max)).unwrap()
-                }
+                "smooth(best zCDP shape)" => MechanismName::Smooth(None)
+                    .build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Max))
+                    .unwrap(),
+                "smooth(best pure shape)" => MechanismName::Smooth(None)
+                    .build(horizon, &Criterion::new(NoiseKind::Laplace, Objective::Max))
+                    .unwrap(),
                 name => match name.parse::<MechanismName>() {
                     Ok(name) => name.build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap(),
                     Err(_) => continue, // families that are not part of this library yet
@@ -282,7 +288,9 @@ fn names_round_trip_and_bad_ones_are_refused() {
         assert_eq!(name.parse::<MechanismName>().unwrap().to_string(), name);
     }
     assert_eq!(" smooth( h = 6 , zeros=3 )".parse::<MechanismName>().unwrap().to_string(), "smooth(h=6,zeros=3)");
-    let build = |name: &str| name.parse::<MechanismName>().and_then(|n| n.build(100, &Criterion::new(NoiseKind::Gaussian, Objective::Max)));
+    let build = |name: &str| {
+        name.parse::<MechanismName>().and_then(|n| n.build(100, &Criterion::new(NoiseKind::Gaussian, Objective::Max)))
+    };
     for bad in [
         "",
         "sqrt(k=2)",
@@ -303,5 +311,7 @@ fn names_round_trip_and_bad_ones_are_refused() {
         assert!(build(bad).is_err(), "{bad} was accepted");
     }
     assert!(MechanismName::Binary.build(0, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).is_err());
-    assert!(MechanismName::Binary.build(MAX_HORIZON + 1, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).is_err());
+    assert!(
+        MechanismName::Binary.build(MAX_HORIZON + 1, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).is_err()
+    );
 }

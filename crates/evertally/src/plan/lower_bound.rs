@@ -29,7 +29,7 @@ pub fn gaussian_lower_bound(horizon: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::gaussian_lower_bound;
-    use crate::mechanism::{MechanismName, Criterion};
+    use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 
     /// No mechanism beats the bound, and the bound is the nuclear norm: the singular values by another library.
     #[test]

@@ -14,9 +14,9 @@ mod neighbours;
 mod prepared;
 mod rational;
 
-pub(crate) use choose::ranked;
 pub use crate::mechanism::{NoiseKind, Objective};
 pub use choose::Candidate;
+pub(crate) use choose::ranked;
 pub use guarantee::Guarantee;
 pub use lower_bound::gaussian_lower_bound;
 pub use neighbours::{Neighbours, Sensitivity, Unit, Values};

@@ -203,7 +203,7 @@ impl Sensitivity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mechanism::{MechanismName, Criterion};
+    use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 
     #[test]
     fn senseless_declarations_are_refused() {

@@ -29,7 +29,7 @@ fn the_least_error_is_chosen_for_each_law_and_objective() {
     let mean = |budget| PlanRequest { objective: Objective::Mean, ..PlanRequest::count(1024, budget) };
     // The asymptotically best arity 19 has 199 here.
     let plan = PlanRequest { light_steps: true, ..mean(pure(1.0)) }.plan().unwrap();
-    assert_eq!(plan.mechanism().name(), "subtract(k=13)");
+    assert_eq!(plan.mechanism().name().to_string(), "subtract(k=13)");
     assert!((plan.mean_std_error().powi(2) / 170.5 - 1.0).abs() < 0.01);
     // Overlapping hats are better still, where memory may grow with the horizon.
     assert!(mean(pure(1.0)).plan().unwrap().mean_std_error().powi(2) < 95.0);

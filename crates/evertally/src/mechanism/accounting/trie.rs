@@ -147,7 +147,10 @@ mod tests {
     fn other_mechanisms_match_dense_linear_algebra() {
         let square = ["input", "output", "binary", "kary(k=3)"];
         for name in square.into_iter().chain(["subtract(k=4)", "subtract(k=5)", "honaker-online"]) {
-            let shape = crate::mechanism::Criterion::new(NoiseKind::Gaussian, Objective::Max);
+            let shape = crate::mechanism::Criterion::new(
+                crate::mechanism::NoiseKind::Gaussian,
+                crate::mechanism::Objective::Max,
+            );
             for horizon in [1, 7, 30, 64] {
                 let mechanism =
                     name.parse::<crate::mechanism::MechanismName>().unwrap().build(horizon, &shape).unwrap();
@@ -166,7 +169,15 @@ mod tests {
         for name in ["consistent", "hats", "dense-pure"] {
             let name: crate::mechanism::MechanismName = name.parse().unwrap();
             for horizon in [1, 5, 24] {
-                let mechanism = name.build(horizon, &crate::mechanism::Criterion::new(NoiseKind::Laplace, Objective::Max)).unwrap();
+                let mechanism = name
+                    .build(
+                        horizon,
+                        &crate::mechanism::Criterion::new(
+                            crate::mechanism::NoiseKind::Laplace,
+                            crate::mechanism::Objective::Max,
+                        ),
+                    )
+                    .unwrap();
                 let (ours, want) = (mechanism.exact_l2_squared().unwrap(), dense(&*mechanism));
                 assert!((ours / want - 1.0).abs() < 1e-9, "{name} at {horizon}: {ours}, want {want}");
             }

@@ -22,9 +22,11 @@ mod estimate;
 
 use super::at_once::AtOnce;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
-use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::registry::Parameters;
-use crate::mechanism::{Levels, LevelChoice, MechanismName, ColumnNorms, Cursor, Mechanism, Criterion, RowLaw, Spread, check_horizon};
+use crate::mechanism::rounding::FRACTION_BITS;
+use crate::mechanism::{
+    ColumnNorms, Criterion, Cursor, LevelChoice, Levels, Mechanism, MechanismName, RowLaw, Spread, check_horizon,
+};
 use crate::noise::Node;
 use crate::{Error, Result};
 use std::fmt;
@@ -291,11 +293,7 @@ pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<Mec
     Ok(MechanismName::Consistent(parameters.number("k")?, LevelChoice::parse(parameters, "uniform")?))
 }
 
-pub(in crate::mechanism) fn write(
-    f: &mut fmt::Formatter<'_>,
-    arity: Option<u64>,
-    levels: LevelChoice,
-) -> fmt::Result {
+pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, arity: Option<u64>, levels: LevelChoice) -> fmt::Result {
     let Some(k) = arity else { return Ok(()) };
     match levels {
         LevelChoice::Best => write!(f, "(k={k})"),

@@ -41,9 +41,12 @@ mod search;
 
 use super::at_once::AtOnce;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
-use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::registry::Parameters;
-use crate::mechanism::{Criterion, MechanismName, Optimum, ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, Spread, check_horizon, Objective};
+use crate::mechanism::rounding::FRACTION_BITS;
+use crate::mechanism::{
+    ColumnNorms, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, Objective, Optimum, RowLaw, Spread,
+    check_horizon,
+};
 use crate::noise::Node;
 use crate::{Error, Result};
 use bumps::{Layout, Solved};

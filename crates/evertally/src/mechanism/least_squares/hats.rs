@@ -40,9 +40,11 @@ pub use levels::{HatChoice, HatLevels};
 use super::at_once::AtOnce;
 use crate::Result;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
-use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::registry::Parameters;
-use crate::mechanism::{Criterion, MechanismName, ColumnNorms, Cursor, DensePair, Matrix, Mechanism, RowLaw, Spread, check_horizon};
+use crate::mechanism::rounding::FRACTION_BITS;
+use crate::mechanism::{
+    ColumnNorms, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, RowLaw, Spread, check_horizon,
+};
 use crate::noise::Node;
 use cursor::{hat_node, step_node};
 use normal::Elimination;
@@ -203,7 +205,11 @@ pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, choice: HatChoice)
     write!(f, "{choice}")
 }
 
-pub(in crate::mechanism) fn build(horizon: u64, criterion: &Criterion, choice: HatChoice) -> Result<Arc<dyn Mechanism>> {
+pub(in crate::mechanism) fn build(
+    horizon: u64,
+    criterion: &Criterion,
+    choice: HatChoice,
+) -> Result<Arc<dyn Mechanism>> {
     let objective = criterion.objective();
     Ok(Arc::new(match choice {
         HatChoice::Best => Hats::best(horizon, objective)?,

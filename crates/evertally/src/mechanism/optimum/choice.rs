@@ -1,7 +1,7 @@
 //! How a numerically optimised factorization is named.
 
-use crate::mechanism::registry::Parameters;
 use crate::mechanism::Objective;
+use crate::mechanism::registry::Parameters;
 use crate::{Error, Result};
 use std::fmt;
 

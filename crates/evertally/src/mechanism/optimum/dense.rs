@@ -34,10 +34,13 @@ mod products;
 
 use super::weights::Weights;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
+use crate::mechanism::registry::Parameters;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::toeplitz::filter::{Filter, Rows, packed};
-use crate::mechanism::registry::Parameters;
-use crate::mechanism::{Criterion, MechanismName, Optimum, ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, RowLaw, Spread, check_horizon, Objective};
+use crate::mechanism::{
+    ColumnNorms, Criterion, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, MechanismName, Objective, Optimum,
+    RowLaw, Spread, check_horizon,
+};
 use crate::noise::Node;
 use crate::{Error, Result};
 use factor::Factor;

@@ -18,9 +18,12 @@ mod frozen;
 use super::weights::Weights;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_bits};
-use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::registry::Parameters;
-use crate::mechanism::{Criterion, MechanismName, Optimum, ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, RowLaw, Spread, check_horizon, Objective};
+use crate::mechanism::rounding::FRACTION_BITS;
+use crate::mechanism::{
+    ColumnNorms, Criterion, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, MechanismName, Objective, Optimum,
+    RowLaw, Spread, check_horizon,
+};
 use crate::noise::Node;
 use crate::{Error, Result};
 use cursor::FilterCursor;
@@ -212,11 +215,7 @@ pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<Mec
     Ok(MechanismName::Optimal(parameters.number("states")?, Optimum::parse(parameters)?))
 }
 
-pub(in crate::mechanism) fn write(
-    f: &mut fmt::Formatter<'_>,
-    states: Option<usize>,
-    optimum: Optimum,
-) -> fmt::Result {
+pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, states: Option<usize>, optimum: Optimum) -> fmt::Result {
     match states {
         None => write!(f, "{optimum}"),
         Some(states) if optimum == Optimum::OPEN => write!(f, "(states={states})"),

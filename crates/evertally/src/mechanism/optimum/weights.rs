@@ -14,8 +14,8 @@
 //! Nothing is subtracted, so all is accurate to the last digits, whatever the condition. The dual value and its gradient
 //! cost `O(T n)` with `n` poles where dense algebra takes `O(T³)`.
 
-use crate::mechanism::{Objective};
 use super::poles::Poles;
+use crate::mechanism::Objective;
 
 /// Weights, and what they prove.
 #[derive(Clone, Debug)]
@@ -51,7 +51,8 @@ impl Weights {
                 break;
             }
             let columns = weights.raised();
-            let rows = if objective == Objective::Mean { weights.rows } else { columns.iter().rev().copied().collect() };
+            let rows =
+                if objective == Objective::Mean { weights.rows } else { columns.iter().rev().copied().collect() };
             weights = Self::evaluate(rows, columns);
         }
         weights
@@ -67,7 +68,11 @@ impl Weights {
             stretched(&Self::with_few_poles(horizon.div_ceil(4), objective, slack, count).columns, horizon)
         };
         let evaluate = |columns: Vec<f64>| {
-            let rows = if objective == Objective::Mean { vec![1.0 / horizon as f64; horizon] } else { columns.iter().rev().copied().collect() };
+            let rows = if objective == Objective::Mean {
+                vec![1.0 / horizon as f64; horizon]
+            } else {
+                columns.iter().rev().copied().collect()
+            };
             let poles = poles(&rows, &columns, Some(count));
             Self::with_poles(rows, columns, poles)
         };

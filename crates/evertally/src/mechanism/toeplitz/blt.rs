@@ -18,12 +18,12 @@
 //! time that does not depend on its length: [lazy].
 
 mod adjoint;
+mod aim;
 mod buffers;
 #[path = "../blt/descent.rs"]
 mod descent;
 mod figures;
 mod lazy;
-mod aim;
 mod optimise;
 mod participation;
 mod recurrence;
@@ -35,9 +35,10 @@ pub use lazy::LazyBlt;
 
 use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_bits};
 use crate::mechanism::registry::Parameters;
-use crate::mechanism::{Columns, Criterion, MechanismName, 
-    BufferSteps, ColumnNorms, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Spread,
-    Streaming, check_horizon, rounding, Objective};
+use crate::mechanism::{
+    BufferSteps, ColumnNorms, Columns, Criterion, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, MechanismName,
+    Objective, Participation, RowLaw, Spread, Streaming, check_horizon, rounding,
+};
 use crate::noise::Node;
 use crate::{Error, Result};
 use figures::RowFigures;
@@ -165,18 +166,16 @@ impl Blt {
         let mut stretch = participation.separation();
         while times > 1 && stretch < horizon && tried.len() <= MAX_STRETCHES {
             // Nothing is found for stretches that are too short, here and below.
-            tried.extend(
-                Self::best(stretch, columns, objective).and_then(|b| Self::new(horizon, columns, b.buffers())),
-            );
+            tried
+                .extend(Self::best(stretch, columns, objective).and_then(|b| Self::new(horizon, columns, b.buffers())));
             stretch = stretch.saturating_mul(2);
         }
         if (2..=MOST_OPTIMISED).contains(&times) {
             let found = (2..=5).flat_map(|count| optimise::buffers_for(horizon, count, objective, participation));
             tried.extend(found.filter_map(|buffers| Self::new(horizon, columns, buffers).ok()));
         }
-        let figure = |blt: &Self| {
-            blt.participation_squared(participation) * objective.of(blt.figures.max(), blt.figures.mean())
-        };
+        let figure =
+            |blt: &Self| blt.participation_squared(participation) * objective.of(blt.figures.max(), blt.figures.mean());
         let figures = tried.into_iter().map(|blt| (figure(&blt), blt));
         let best = figures.min_by(|(a, _), (b, _)| a.total_cmp(b));
         Ok(best.expect("the first was tried").1)

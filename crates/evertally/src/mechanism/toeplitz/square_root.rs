@@ -28,8 +28,8 @@ use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
-    MechanismName, ColumnNorms, Convolution, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, Participation, RowLaw, Spread,
-    Streaming, check_horizon,
+    ColumnNorms, Convolution, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, MechanismName, Participation, RowLaw,
+    Spread, Streaming, check_horizon,
 };
 use crate::noise::Node;
 use crate::{Error, Result};
@@ -341,7 +341,9 @@ impl Mechanism for SquareRoot {
         let steps = self.horizon() as f64;
         match self.kind {
             Kind::Banded(bands) => bands as f64,
-            Kind::Plain | Kind::Normalized | Kind::BandedInverse(_) => (steps / 2.0).min(64.0 + steps.log2() * steps.log2()),
+            Kind::Plain | Kind::Normalized | Kind::BandedInverse(_) => {
+                (steps / 2.0).min(64.0 + steps.log2() * steps.log2())
+            }
         }
     }
 

@@ -18,7 +18,8 @@ mod walk;
 use super::digits::DigitSystem;
 use crate::mechanism::walk::MAX_DEPTH;
 use crate::mechanism::{
-    MechanismName, ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Participation, Spread, Walk, check_horizon, exact_by_dense_twin,
+    ColumnNorms, Cursor, MAX_HORIZON, Mechanism, MechanismName, Participation, Spread, Walk, check_horizon,
+    exact_by_dense_twin,
 };
 use crate::noise::Node;
 use crate::{Error, Result};

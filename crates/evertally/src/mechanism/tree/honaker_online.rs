@@ -32,7 +32,9 @@ use super::digits::DigitSystem;
 use crate::Result;
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::registry::Limits;
-use crate::mechanism::{Criterion, MechanismName, ColumnNorms, Cursor, Mechanism, Participation, RowLaw, Spread, Streaming, check_horizon};
+use crate::mechanism::{
+    ColumnNorms, Criterion, Cursor, Mechanism, MechanismName, Participation, RowLaw, Spread, Streaming, check_horizon,
+};
 use crate::noise::Node;
 use num_bigint::BigInt;
 use std::sync::Arc;

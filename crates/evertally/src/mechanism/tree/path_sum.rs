@@ -26,9 +26,9 @@ mod walk;
 
 use crate::mechanism::accounting::trie::Subtree;
 use crate::mechanism::registry::Parameters;
-use crate::mechanism::{Criterion, LevelChoice, MechanismName, 
-    ColumnNorms, Cursor, DensePair, GaussianShift, Levels, MAX_HORIZON, Mechanism, Participation, RowLaw, Spread, Walk,
-    check_horizon,
+use crate::mechanism::{
+    ColumnNorms, Criterion, Cursor, DensePair, GaussianShift, LevelChoice, Levels, MAX_HORIZON, Mechanism,
+    MechanismName, Participation, RowLaw, Spread, Walk, check_horizon,
 };
 use crate::noise::Node;
 use crate::{Error, Result};

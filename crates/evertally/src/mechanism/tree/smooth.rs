@@ -18,8 +18,9 @@ mod walk;
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::trie::Subtree;
 use crate::mechanism::registry::{Limits, Parameters};
-use crate::mechanism::{MechanismName, Objective, NoiseKind, 
-    ColumnNorms, Cursor, GaussianShift, MAX_HORIZON, Mechanism, Criterion, Participation, Spread, Walk, check_horizon,
+use crate::mechanism::{
+    ColumnNorms, Criterion, Cursor, GaussianShift, MAX_HORIZON, Mechanism, MechanismName, NoiseKind, Objective,
+    Participation, Spread, Walk, check_horizon,
 };
 use crate::noise::Node;
 use crate::{Error, Result};

@@ -1,7 +1,10 @@
 //! Noise on every input.
 
 use crate::Result;
-use crate::mechanism::{Criterion, MechanismName, ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Participation, Spread, Streaming, check_horizon};
+use crate::mechanism::{
+    ColumnNorms, Criterion, Cursor, MAX_HORIZON, Mechanism, MechanismName, Participation, Spread, Streaming,
+    check_horizon,
+};
 use crate::noise::Node;
 use std::sync::Arc;
 

@@ -2,7 +2,9 @@
 
 use crate::Result;
 use crate::mechanism::accounting::participation::rounded_up;
-use crate::mechanism::{Criterion, MechanismName, ColumnNorms, Cursor, MAX_HORIZON, Mechanism, Participation, Spread, Walk, check_horizon};
+use crate::mechanism::{
+    ColumnNorms, Criterion, Cursor, MAX_HORIZON, Mechanism, MechanismName, Participation, Spread, Walk, check_horizon,
+};
 use crate::noise::Node;
 use std::sync::Arc;
 

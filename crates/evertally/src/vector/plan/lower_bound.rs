@@ -25,7 +25,7 @@ pub(super) fn error(horizon: u64, participation: Participation) -> Result<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mechanism::{MechanismName, Criterion};
+    use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 
     /// No mechanism beats the bounds, and each of them is near to what some mechanism has.
     #[test]
@@ -36,7 +36,8 @@ mod tests {
                 let participation = Participation::new(most, separation).unwrap();
                 let bound = error(horizon, participation).unwrap();
                 for name in MechanismName::FAMILIES {
-                    let Ok(mechanism) = name.build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Mean)) else {
+                    let Ok(mechanism) = name.build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Mean))
+                    else {
                         continue;
                     };
                     let squared = mechanism.participation_squared(participation) * mechanism.mean_row_norm_squared();

@@ -159,7 +159,17 @@ fn bytes_are_frozen() {
     let buffers = "decay=3c00000000000000/2000000000000000,echo=1000000000000000/800000000000000";
     for name in fixed.into_iter().chain(more) {
         let name: crate::mechanism::MechanismName = name.parse().unwrap();
-        feed(&mut hasher, name.build(23, &crate::mechanism::Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap());
+        feed(
+            &mut hasher,
+            name.build(
+                23,
+                &crate::mechanism::Criterion::new(
+                    crate::mechanism::NoiseKind::Gaussian,
+                    crate::mechanism::Objective::Max,
+                ),
+            )
+            .unwrap(),
+        );
     }
     for columns in Columns::BOTH {
         feed(&mut hasher, Arc::new(Blt::new(23, columns, buffers.parse().unwrap()).unwrap()));

@@ -1,6 +1,6 @@
 //! The shift of the module built explicitly: it hides an event exactly, and is no longer than stated.
 
-use crate::mechanism::{Mechanism, MechanismName, Criterion};
+use crate::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Objective};
 use nalgebra::{DMatrix, DVector};
 
 /// A mechanism with its dense `L`, and the parent of every node in the trie (the node above it with the most steps).

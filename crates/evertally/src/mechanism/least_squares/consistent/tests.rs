@@ -10,7 +10,11 @@ fn trees(horizon: u64) -> Vec<Consistent> {
             trees.push(Consistent::uniform(horizon, k, root).unwrap());
         }
     }
-    for shape in [Criterion::new(NoiseKind::Laplace, Objective::Max), Criterion::new(NoiseKind::Laplace, Objective::Mean), Criterion::new(NoiseKind::Gaussian, Objective::Max)] {
+    for shape in [
+        Criterion::new(NoiseKind::Laplace, Objective::Max),
+        Criterion::new(NoiseKind::Laplace, Objective::Mean),
+        Criterion::new(NoiseKind::Gaussian, Objective::Max),
+    ] {
         trees.push(Consistent::best(horizon, &shape).unwrap());
     }
     let levels = block_counts(horizon, 2).len();
@@ -98,10 +102,11 @@ fn golden_figures() {
 /// mean 90 and max 135 are known for T = 512 with blocks; optimising the weights must not be worse.
 #[test]
 fn optimised_weights_beat_equal_ones() {
-    let (by_max, by_mean) = (Criterion::new(NoiseKind::Laplace, Objective::Max), Criterion::new(NoiseKind::Laplace, Objective::Mean));
-    let uniform = by_mean.of(&Consistent::uniform(512, 12, false).unwrap());
+    let (by_max, by_mean) =
+        (Criterion::new(NoiseKind::Laplace, Objective::Max), Criterion::new(NoiseKind::Laplace, Objective::Mean));
+    let uniform = by_mean.figure(&Consistent::uniform(512, 12, false).unwrap());
     assert!((uniform - 91.0).abs() < 0.5, "{uniform}");
-    let best = |shape: &Criterion| shape.of(&Consistent::best(512, shape).unwrap());
+    let best = |shape: &Criterion| shape.figure(&Consistent::best(512, shape).unwrap());
     assert!(best(&by_mean) <= 90.5, "{}", best(&by_mean));
     assert!(best(&by_max) <= 135.5, "{}", best(&by_max));
 }

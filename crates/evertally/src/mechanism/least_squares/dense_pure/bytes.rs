@@ -6,8 +6,8 @@
 //!
 //! The diagonal is what the bumps leave of a column, so that bytes cannot claim a wrong sensitivity.
 
-use crate::mechanism::{Objective};
 use super::{Bump, DensePure};
+use crate::mechanism::Objective;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -67,7 +67,8 @@ impl DensePure {
 
     fn content(&self) -> Vec<u8> {
         let shape = &self.shape;
-        let body = Body { horizon: shape.horizon(), mean: shape.objective == Objective::Mean, bumps: shape.bumps.clone() };
+        let body =
+            Body { horizon: shape.horizon(), mean: shape.objective == Objective::Mean, bumps: shape.bumps.clone() };
         let mut bytes = MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
         bytes.extend(postcard::to_allocvec(&body).expect("a factorization is plain data"));

@@ -8,9 +8,9 @@
 //! **Largest variance.** The power mean `(Σ ‖L_t‖^{2p} / T)^{1/p}` is minimised for growing `p`; its gradient is that of
 //! `Σ w_t ‖L_t‖²` with `w_t` proportional to `‖L_t‖^{2(p-1)}`. Powers are taken by squaring, roots by square roots.
 
-use crate::mechanism::{Objective};
 use super::bumps::{Layout, Solved};
 use super::descent::minimise;
+use crate::mechanism::Objective;
 use crate::mechanism::accounting::row_norms::RowNorms;
 
 /// `φ`, the least share of the diagonal in a column.

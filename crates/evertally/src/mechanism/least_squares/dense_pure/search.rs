@@ -5,8 +5,8 @@
 //! descent. For the largest variance all this is done on power means of moderate exponents, and the exponent is raised at the
 //! end. All choices depend on the figures alone.
 
-use crate::mechanism::{Objective};
 use super::candidate::{Aim, Candidate};
+use crate::mechanism::Objective;
 
 /// How many of the starts are refined, and how many of those have their bumps rearranged.
 const REFINED: usize = 6;

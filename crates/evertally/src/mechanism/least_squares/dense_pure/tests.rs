@@ -10,7 +10,10 @@ fn found(horizon: u64, objective: Objective) -> DensePure {
 }
 
 fn several() -> Vec<DensePure> {
-    [1, 2, 3, 9, 20, 41].into_iter().flat_map(|horizon| [found(horizon, Objective::Mean), found(horizon, Objective::Max)]).collect()
+    [1, 2, 3, 9, 20, 41]
+        .into_iter()
+        .flat_map(|horizon| [found(horizon, Objective::Mean), found(horizon, Objective::Max)])
+        .collect()
 }
 
 /// ε²·variance.
@@ -201,7 +204,8 @@ fn tidying_does_no_harm() {
 #[test]
 fn small_horizons_reach_the_best_of_many_random_starts() {
     for (horizon, mean, max) in [(8, 9.0, 10.1989), (16, 13.2261, 15.2864), (32, 19.6519, 21.8191)] {
-        let (by_mean, by_max) = (figures(&found(horizon, Objective::Mean)).0, figures(&found(horizon, Objective::Max)).1);
+        let (by_mean, by_max) =
+            (figures(&found(horizon, Objective::Mean)).0, figures(&found(horizon, Objective::Max)).1);
         assert!((by_mean / mean - 1.0).abs() < 1e-4, "{horizon}: mean {by_mean}, known {mean}");
         assert!((by_max / max - 1.0).abs() < 3e-4, "{horizon}: max {by_max}, known {max}");
     }
@@ -233,8 +237,8 @@ fn five_hundred_and_twelve_steps() {
 #[test]
 fn searches_are_deterministic_and_frozen() {
     assert_eq!(found(24, Objective::Max).to_bytes(), found(24, Objective::Max).to_bytes());
-    assert_eq!(found(24, Objective::Mean).name(), "dense-pure(objective=mean,digest=5bc4967e)");
-    assert_eq!(found(24, Objective::Max).name(), "dense-pure(objective=max,digest=d2075d41)");
+    assert_eq!(found(24, Objective::Mean).name().to_string(), "dense-pure(objective=mean,digest=5bc4967e)");
+    assert_eq!(found(24, Objective::Max).name().to_string(), "dense-pure(objective=max,digest=d2075d41)");
 }
 
 fn noise(node: Node) -> i128 {

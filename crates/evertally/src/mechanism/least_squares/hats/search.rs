@@ -153,7 +153,7 @@ fn geometric(coarsest: f64, count: usize) -> Vec<u32> {
 /// The best of several starts after a descent, for long horizons of the most promising ones only; to the largest variance
 /// by way of the smooth figure.
 fn best_of(mut starts: Vec<Hats>, objective: Objective, free: Free) -> Hats {
-    let path: &[Figure] = objective.of(&[Figure::Smooth, Figure::Max], &[Figure::Mean]);
+    let path: &[Figure] = objective.of::<&[Figure]>(&[Figure::Smooth, Figure::Max], &[Figure::Mean]);
     let evaluations = BUDGET / (starts[0].shape.horizon * path.len() as u64);
     let kept = (evaluations / PATIENCE).clamp(1, starts.len() as u64);
     let order =

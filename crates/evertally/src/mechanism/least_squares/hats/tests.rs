@@ -260,8 +260,8 @@ fn found_parameters_are_frozen() {
     assert_eq!(name(100_000, true), "hats(spacing=14/202/2872/40816,first=485/323/243/236,last=485/323/292/115)");
     assert_eq!(name(4, true), "hats(spacing=none)");
     let given = Hats::with_spacings(1000, &[20, 300], Objective::Mean).unwrap();
-    assert_eq!(given.name(), "hats(spacing=20/300,first=443/396,last=503/232)");
-    assert_eq!(Hats::with_spacings(9, &[], Objective::Mean).unwrap().name(), "hats(spacing=none)");
+    assert_eq!(given.name().to_string(), "hats(spacing=20/300,first=443/396,last=503/232)");
+    assert_eq!(Hats::with_spacings(9, &[], Objective::Mean).unwrap().name().to_string(), "hats(spacing=none)");
 }
 
 #[test]

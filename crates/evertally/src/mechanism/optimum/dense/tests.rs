@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::mechanism::toeplitz::filter::tests::{by_rationals, every_placement_stays_below_the_bound, noise};
-use crate::mechanism::{MechanismName, Criterion};
+use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 use crate::plan::gaussian_lower_bound;
 use nalgebra::DMatrix;
 

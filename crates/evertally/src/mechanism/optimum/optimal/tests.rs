@@ -4,7 +4,7 @@ mod release;
 
 use super::*;
 use crate::mechanism::Dense;
-use crate::mechanism::{MechanismName, Criterion};
+use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 use num_bigint::BigInt;
 
 const BOTH: [Objective; 2] = Objective::BOTH;
@@ -135,7 +135,8 @@ fn targets_are_reached() {
         (1 << 14, 12, true, 2e-4),
         (1 << 17, 12, false, 5e-4),
     ] {
-        let (reached, bound) = (figure(&solve(horizon, states, objective)), Dense::lower_bound(horizon, objective).unwrap());
+        let (reached, bound) =
+            (figure(&solve(horizon, states, objective)), Dense::lower_bound(horizon, objective).unwrap());
         assert!(reached >= bound && reached < bound * (1.0 + within), "{horizon} {states}: {reached} {bound}");
     }
 }
@@ -161,14 +162,18 @@ fn every_horizon_is_solved() {
 fn names_round_trip_and_bad_ones_are_refused() {
     let shape = Criterion::new(NoiseKind::Gaussian, Objective::Max);
     let filter = Optimal::solve(300, None, Objective::Mean).unwrap();
-    let name: MechanismName = filter.name().parse().unwrap();
-    assert_eq!(name.to_string(), filter.name());
+    let name: MechanismName = filter.name().to_string().parse().unwrap();
+    assert_eq!(name.to_string(), filter.name().to_string());
     let again = name.build(300, &shape).unwrap();
     assert_eq!((again.name(), again.max_row_norm_squared()), (filter.name(), filter.max_row_norm_squared()));
     for open in ["optimal", "optimal(states=4)", "optimal(objective=mean)", "optimal(states=8,objective=max)"] {
         assert_eq!(open.parse::<MechanismName>().unwrap().to_string(), open);
     }
-    let by_mean = "optimal".parse::<MechanismName>().unwrap().build(300, &shape.by_mean(true)).unwrap();
+    let by_mean = "optimal"
+        .parse::<MechanismName>()
+        .unwrap()
+        .build(300, &Criterion::new(NoiseKind::Gaussian, Objective::Mean))
+        .unwrap();
     assert_eq!(by_mean.name(), filter.name());
     let build = |name: &str, horizon| name.parse::<MechanismName>().and_then(|name| name.build(horizon, &shape));
     let other = format!("optimal(states=8,objective=mean,digest={:08x})", filter.digest() ^ 1);

@@ -1,9 +1,9 @@
 //! Parameters with little error for a horizon.
 
 use super::MAX_BUFFERS;
+use super::aim::{Aim, coordinates, interlaced, rates};
 use super::buffers::{Buffers, FRACTION_BITS};
 use super::descent::minimum;
-use super::aim::{Aim, coordinates, interlaced, rates};
 use super::response::Response;
 use super::{figures::RowFigures, participation, segments};
 use crate::Result;
@@ -30,7 +30,12 @@ pub(super) fn buffers(horizon: u64, columns: Columns, count: usize, objective: O
 
 /// Good buffers for a plain BLT and units that take part in several steps, for the maximum or the mean over the steps, from two
 /// starting points. `O(d³ min(k, 2^16))` for each of some hundred steps of the search.
-pub(super) fn buffers_for(horizon: u64, count: usize, objective: Objective, participation: Participation) -> Vec<Buffers> {
+pub(super) fn buffers_for(
+    horizon: u64,
+    count: usize,
+    objective: Objective,
+    participation: Participation,
+) -> Vec<Buffers> {
     let figure = |y: &[f64]| {
         let (poles, inverse) = interlaced(&rates(y));
         let response = Response::of_poles(poles, inverse);

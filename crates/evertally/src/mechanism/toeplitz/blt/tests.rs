@@ -4,8 +4,7 @@ mod release;
 
 use super::aim::Aim;
 use super::*;
-use crate::mechanism::{MechanismName, Criterion};
-
+use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 
 /// Parameters that no optimiser has seen.
 fn rough() -> Buffers {
@@ -197,8 +196,9 @@ fn square_root_max(horizon: u64) -> f64 {
 
 #[test]
 fn targets_are_reached() {
-    let figure =
-        |horizon, columns, buffers, objective| Blt::optimised(horizon, columns, buffers, objective).unwrap().figure(objective);
+    let figure = |horizon, columns, buffers, objective| {
+        Blt::optimised(horizon, columns, buffers, objective).unwrap().figure(objective)
+    };
     assert!(figure(1024, Columns::Plain, 4, Objective::Max) < square_root_max(1024) * 1.001);
     assert!(figure(1 << 20, Columns::Plain, 5, Objective::Max) < square_root_max(1 << 20) * 1.01);
     assert!(figure(1 << 20, Columns::Plain, 8, Objective::Max) < square_root_max(1 << 20) * 1.0003);
@@ -208,7 +208,12 @@ fn targets_are_reached() {
     assert!(figure(1 << 20, Columns::Normalized, 7, Objective::Mean) < 26.88);
     // The choice of the number of buffers.
     let best = Blt::best(1_000_000, Columns::Normalized, Objective::Max).unwrap();
-    assert!(best.figure(Objective::Max) < 27.81 && best.buffers().decays().len() == 7, "{} {:?}", best.figure(Objective::Max), best);
+    assert!(
+        best.figure(Objective::Max) < 27.81 && best.buffers().decays().len() == 7,
+        "{} {:?}",
+        best.figure(Objective::Max),
+        best
+    );
     assert_eq!(Blt::best(1024, Columns::Normalized, Objective::Max).unwrap().buffers().decays().len(), 4);
 }
 
@@ -231,9 +236,10 @@ fn optimisation_succeeds_at_every_horizon() {
             assert!(plain <= square_root_max(horizon) * 1.001, "{horizon}: {plain}");
         }
     }
-    let square_root = MechanismName::NormalizedSqrt.build(2000, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap();
+    let square_root =
+        MechanismName::NormalizedSqrt.build(2000, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap();
     let ours = Blt::best(2000, Columns::Normalized, Objective::Max).unwrap().figure(Objective::Max);
-    assert!(ours < Criterion::new(NoiseKind::Gaussian, Objective::Max).of(&*square_root) * 1.002, "{ours}");
+    assert!(ours < Criterion::new(NoiseKind::Gaussian, Objective::Max).figure(&*square_root) * 1.002, "{ours}");
 }
 
 /// Segments cover all steps, weights grow towards the end, and memory stays logarithmic.
@@ -253,8 +259,8 @@ fn segments_are_few_and_cover_all_steps() {
 fn parameters_and_names_round_trip_and_bad_ones_are_refused() {
     for (columns, stem) in [(Columns::Plain, "blt"), (Columns::Normalized, "normalized-blt")] {
         let blt = Blt::optimised(500, columns, 3, Objective::Mean).unwrap();
-        let name: MechanismName = blt.name().parse().unwrap();
-        assert_eq!(name.to_string(), blt.name());
+        let name: MechanismName = blt.name().to_string().parse().unwrap();
+        assert_eq!(name, blt.name());
         let again = name.build(500, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap();
         assert_eq!((again.name(), again.max_row_norm_squared()), (blt.name(), blt.max_row_norm_squared()));
         for open in [stem.to_owned(), format!("{stem}(buffers=3)")] {
@@ -284,8 +290,13 @@ fn parameters_and_names_round_trip_and_bad_ones_are_refused() {
         assert!(Buffers::new(decays, echoes).is_err(), "{decays:?} {echoes:?}");
     }
     assert!(Buffers::new(&[half], &[half - 1]).is_ok());
-    assert!(Blt::new(0, Columns::Normalized, rough()).is_err() && Blt::new((1 << 40) + 1, Columns::Plain, rough()).is_err());
-    assert!(Blt::optimised(9, Columns::Normalized, 0, Objective::Max).is_err() && Blt::optimised(1 << 20, Columns::Normalized, 9, Objective::Max).is_err());
+    assert!(
+        Blt::new(0, Columns::Normalized, rough()).is_err() && Blt::new((1 << 40) + 1, Columns::Plain, rough()).is_err()
+    );
+    assert!(
+        Blt::optimised(9, Columns::Normalized, 0, Objective::Max).is_err()
+            && Blt::optimised(1 << 20, Columns::Normalized, 9, Objective::Max).is_err()
+    );
 }
 
 /// A number of buffers that a short horizon cannot bear is lowered; one that no horizon can is refused.
@@ -312,7 +323,9 @@ fn tiny_decays_do_not_hide_a_sensitivity() {
         assert!(text.parse::<Buffers>().is_err(), "{text}");
     }
     for text in ["decay=400000,echo=1", "decay=3000000000000000/400000,echo=1000000000000000/1"] {
-        for (horizon, columns) in [1, 4].into_iter().flat_map(|horizon| Columns::Columns::BOTH.map(|columns| (horizon, columns))) {
+        for (horizon, columns) in
+            [1, 4].into_iter().flat_map(|horizon| Columns::Columns::BOTH.map(|columns| (horizon, columns)))
+        {
             let blt = Blt::new(horizon, columns, text.parse().unwrap()).unwrap();
             let unit = (1u128 << blt.noise_bits()) as f64;
             let norm = blt.capped_column_sum(Spread::ONE) as f64 / unit / unit;

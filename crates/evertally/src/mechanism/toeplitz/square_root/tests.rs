@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::mechanism::toeplitz::filter::tests::{by_rationals, every_placement_stays_below_the_bound, noise};
-use crate::mechanism::{Input, MechanismName, Criterion};
+use crate::mechanism::{Criterion, Input, MechanismName, NoiseKind, Objective};
 
 fn both(horizon: u64) -> [SquareRoot; 2] {
     [SquareRoot::new(horizon).unwrap(), SquareRoot::normalized(horizon).unwrap()]
@@ -169,7 +169,10 @@ fn golden_figures_and_limits() {
     }
     assert!(SquareRoot::new(MAX_HORIZON + 1).is_err() && SquareRoot::normalized(MAX_NORMALIZED + 1).is_err());
     let shape = Criterion::new(NoiseKind::Gaussian, Objective::Max);
-    assert_eq!("normalized-sqrt".parse::<MechanismName>().unwrap().build(9, &shape).unwrap().name(), "normalized-sqrt");
+    assert_eq!(
+        "normalized-sqrt".parse::<MechanismName>().unwrap().build(9, &shape).unwrap().name().to_string(),
+        "normalized-sqrt"
+    );
 }
 
 /// One band is noise on every input, all bands are the square root; more or none are refused.

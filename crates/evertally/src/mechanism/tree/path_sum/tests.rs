@@ -1,7 +1,7 @@
 //! Path sums against the Haar formula, dense linear algebra, and what is known from elsewhere.
 
 use super::*;
-use crate::mechanism::{MechanismName, Criterion};
+use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 
 fn build(name: &str, horizon: u64) -> std::sync::Arc<dyn Mechanism> {
     name.parse::<MechanismName>().unwrap().build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap()
@@ -103,8 +103,8 @@ fn names_and_refusals() {
     {
         assert_eq!(name.parse::<MechanismName>().unwrap().to_string(), name);
     }
-    assert_eq!(tree(4, "4:2:3").name(), "path-sum(levels=4:2:3)");
-    assert_eq!(tree(16, "4:2:2:2:3").name(), "path-sum(levels=4:2*3:3)");
+    assert_eq!(tree(4, "4:2:3").name().to_string(), "path-sum(levels=4:2:3)");
+    assert_eq!(tree(16, "4:2:2:2:3").name().to_string(), "path-sum(levels=4:2*3:3)");
     let longest = PathSum::best(MAX_HORIZON).unwrap().name();
     assert!(longest.len() < 60 && longest == build(&longest, MAX_HORIZON).name(), "{longest}");
     for (horizon, weights) in [(4, "1"), (4, "1:1:1:1"), (3, "65521:65519"), (5, "1:1")] {

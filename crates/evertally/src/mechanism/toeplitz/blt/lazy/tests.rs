@@ -133,8 +133,15 @@ fn errors_of_reads(lazy: &LazyBlt, l: &Matrix, reads: &[u64]) -> (f64, f64) {
 fn reads_have_the_covariances_of_the_dense_twin() {
     for horizon in [1, 2, 3, 9, 60, 256] {
         for columns in Columns::BOTH {
-            let optimised = (1..=8)
-                .map(|count| Blt::chosen(horizon, columns, BufferChoice::Count(count), if count % 2 == 0 { Objective::Mean } else { Objective::Max }).unwrap());
+            let optimised = (1..=8).map(|count| {
+                Blt::chosen(
+                    horizon,
+                    columns,
+                    BufferChoice::Count(count),
+                    if count % 2 == 0 { Objective::Mean } else { Objective::Max },
+                )
+                .unwrap()
+            });
             let given = given().into_iter().map(|buffers| Blt::new(horizon, columns, buffers).unwrap());
             for blt in optimised.chain(given) {
                 let (lazy, l) = (blt.lazy(), blt.dense().l);
