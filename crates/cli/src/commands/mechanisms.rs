@@ -49,7 +49,109 @@ struct Figures {
     s2_exact: Option<f64>,
     zcdp_max_exact: Option<f64>,
     zcdp_mean_exact: Option<f64>,
-    fn table(rows: &[Figures]) -> Table {
+    /// Amortized noise draws a step, or multiplications where there are far more of them.
+    time_per_step: f64,
+    memory_words: u64,
+    /// Whether counts are released in exact integer arithmetic.
+    exact: bool,
+    /// Whether noise can be drawn where it is read, without all before it.
+    lazy: bool,
+}
+
+impl MechanismsArgs {
+    /// Prints the figures.
+    pub(super) fn run(self) -> Result<()> {
+        let rows = if self.mechanisms.is_empty() { everything(self.horizon, self.objective())? } else { self.named()? };
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            serde_json::to_writer_pretty(&mut out, &rows).map_err(std::io::Error::from)?;
+            writeln!(out)?;
+        } else {
+            writeln!(out, "{}", table(&rows))?;
+            writeln!(
+                out,
+                "T = {} steps, one unit of change in one step. s1, s2: how far that moves the protected sums (L1, L2).",
+                self.horizon
+            )?;
+            writeln!(
+                out,
+                "zCDP, pure: largest and mean variance of a release, times 2ρ and times ε². words: memory of a stream."
+            )?;
+        }
+        Ok(())
+    }
+
+    fn objective(&self) -> Objective {
+        if self.by_mean { Objective::Mean } else { Objective::Max }
+    }
+
+    fn named(&self) -> Result<Vec<Figures>> {
+        let figures = |name: &MechanismName| {
+            let law = self.law.unwrap_or(name.family().usual_law);
+            if let MechanismName::DensePure(optimum) = name
+                && optimum.digest.is_none()
+                && self.horizon <= searched::LONGEST
+            {
+                // The published figures of such searches are means.
+                let found = searched::dense_pure(self.horizon, optimum.objective.unwrap_or(Objective::Mean))?;
+                return Ok(Figures::of(*name, &found));
+            }
+            let mechanism = name.build(self.horizon, &Criterion::new(law, self.objective()))?;
+            Ok(Figures::of(*name, &*mechanism))
+        };
+        self.mechanisms.iter().map(figures).collect()
+    }
+}
+
+/// Every family, with open parameters chosen for either law.
+fn everything(horizon: u64, objective: Objective) -> Result<Vec<Figures>> {
+    let mut rows: Vec<Figures> = Vec::new();
+    for family in MechanismName::FAMILIES.into_iter().filter(|family| horizon <= family.longest_searched()) {
+        for law in [NoiseKind::Gaussian, NoiseKind::Laplace] {
+            let Ok(mechanism) = family.build(horizon, &Criterion::new(law, objective)) else { continue };
+            let resolved = mechanism.name();
+            if rows.iter().any(|row| row.resolved == resolved) {
+                continue;
+            }
+            let is_open = family.family().listed_open && law == family.family().usual_law;
+            let name = if is_open { family } else { resolved };
+            rows.push(Figures::of(name, &*mechanism));
+        }
+    }
+    if rows.is_empty() {
+        return Err(usage(format!(
+            "--horizon {horizon}: no mechanism serves it; it must be at least 1 and at most 2^62"
+        )));
+    }
+    Ok(rows)
+}
+
+impl Figures {
+    fn of(mechanism: MechanismName, m: &dyn Mechanism) -> Self {
+        let norms = m.column_norms();
+        let (max, mean) = (m.max_row_norm_squared(), m.mean_row_norm_squared());
+        let exact = m.exact_l2_squared();
+        Self {
+            mechanism,
+            resolved: m.name(),
+            s1: norms.l1,
+            s2: norms.l2_squared.sqrt(),
+            zcdp_max: norms.l2_squared * max,
+            zcdp_mean: norms.l2_squared * mean,
+            pure_max: 2.0 * norms.l1 * norms.l1 * max,
+            pure_mean: 2.0 * norms.l1 * norms.l1 * mean,
+            s2_exact: exact.map(f64::sqrt),
+            zcdp_max_exact: exact.map(|s| s * max),
+            zcdp_mean_exact: exact.map(|s| s * mean),
+            time_per_step: m.work_per_step(),
+            memory_words: m.memory_words(),
+            exact: true,
+            lazy: m.is_lazy(),
+        }
+    }
+}
+
+fn table(rows: &[Figures]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     table.set_header([

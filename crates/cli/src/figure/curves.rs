@@ -81,8 +81,9 @@ pub(super) fn pure_error(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
     };
     let svg = chart(&words, "ε² · mean variance of a step", lines);
     let header = ["horizon", "mechanism", "resolved", "epsilon_squared_mean_variance"];
-    let rows =
-        records.iter().map(|r| [r.horizon.to_string(), r.family.to_string(), r.resolved.to_string(), r.value.to_string()]);
+    let rows = records
+        .iter()
+        .map(|r| [r.horizon.to_string(), r.family.to_string(), r.resolved.to_string(), r.value.to_string()]);
     Ok(Drawn { svg, csv: csv(header, rows)? })
 }
 
