@@ -1,9 +1,10 @@
 //! The mechanisms that fit a request, ranked by exact error, beside what no mechanism can do better.
 
-use evertally::budget::conversions::mu_for;
-use evertally::budget::{Budget, Delta};
 use evertally::mechanism::{Dense, MechanismName};
-use evertally::plan::{Candidate, Neighbours, NoiseKind, Objective, PlanRequest, gaussian_lower_bound};
+use evertally::plan::{Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound};
+use evertally::privacy::Neighbours;
+use evertally::privacy::conversions::mu_for;
+use evertally::privacy::{Budget, Delta};
 use serde::Serialize;
 
 /// The longest horizon for which the bound by the optimal factorization is computed: less than a tenth of a second.
@@ -150,8 +151,8 @@ fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evertally::budget::{Epsilon, Rho};
-    use evertally::plan::{Unit, Values};
+    use evertally::privacy::{Epsilon, Rho};
+    use evertally::privacy::{Unit, Values};
 
     /// No candidate is below the bound, whoever is protected and however values are bounded, and the best is near it for
     /// single events.

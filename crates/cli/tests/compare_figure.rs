@@ -3,9 +3,9 @@
 mod common;
 
 use common::Bench;
-use evertally::budget::{Budget, Delta, Epsilon, Rho};
 use evertally::mechanism::{Criterion, Mechanism, MechanismName};
 use evertally::plan::{NoiseKind, Objective, PlanRequest, gaussian_lower_bound};
+use evertally::privacy::{Budget, Delta, Epsilon, Rho};
 use resvg::tiny_skia::Pixmap;
 use resvg::usvg;
 use serde_json::Value;

@@ -10,8 +10,9 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use evertally::noise::bridge::{Bridge, PolyaBridge, SkellamBridge};
 use evertally::noise::{
     BernoulliExp, Binomial, DiscreteGaussian, DiscreteLaplace, DiscreteLaw, Geometric, KeyedNoise, NegativeBinomial,
-    Node, Poisson, Polya, Purpose, RandomBits, Ratio, SecretKey, StreamName, TestSeed, uniform_below,
+    Node, Poisson, Polya, Purpose, RandomBits, SecretKey, StreamName, TestSeed, uniform_below,
 };
+use evertally::number::Ratio;
 
 fn noise() -> KeyedNoise {
     let name: StreamName = "bench".parse().expect("a valid name");

@@ -3,9 +3,9 @@
 //! `cargo bench --bench lazy -- [READS [ROW]]` makes READS reads (10^7 where left out) for every row, or for one, from 0. Times are for one read of a vector
 //! through its public interface, hash tables and ChaCha20 included: the median over chunks of 1000 reads.
 
-use evertally::budget::{Budget, Epsilon, Rho};
 use evertally::noise::{KeyedNoise, Purpose, RandomBits, SecretKey, TestSeed};
 use evertally::plan::PlanRequest;
+use evertally::privacy::{Budget, Epsilon, Rho};
 use evertally::stream::{LazyPlan, LazyVector, Sampling};
 use std::hint::black_box;
 use std::time::Instant;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use evertally::budget::{Budget, Delta, Epsilon, Rho};
 use evertally::noise::{KeyedNoise, Node, Purpose, SecretKey, TestSeed};
 use evertally::plan::{NoiseKind, Objective, Plan, PlanRequest};
+use evertally::privacy::{Budget, Delta, Epsilon, Rho};
 use evertally::stream::RunningSum;
 
 /// Every family; the open ones take the shape that is best for the horizon.

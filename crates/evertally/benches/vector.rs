@@ -8,8 +8,8 @@
 //! Square roots do the work of many steps at once: they are run once over whole horizons, for vectors of 10^4 coordinates, in
 //! processor time where the system tells it (Linux), so that neighbours do not count.
 
-use evertally::budget::{Budget, Rho};
 use evertally::noise::{SecretKey, TestSeed};
+use evertally::privacy::{Budget, Rho};
 use evertally::vector::{Memory, Path, Real, Series, Tuning, VectorNoise, VectorPlan, VectorRequest};
 use evertally_kernels::{BlockName, Cipher, Normals};
 use std::hint::black_box;

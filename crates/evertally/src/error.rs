@@ -12,6 +12,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum ErrorKind {
     /// A parameter or input value is outside its documented range.
     Invalid,
+    /// A budget that protects next to nothing, and that was not explicitly allowed to. [`Error::is_invalid`], too.
+    WeakBudget,
     /// An exact integer computation would not fit its type.
     Overflow,
     /// The stream has already released its last step.
@@ -61,9 +63,14 @@ impl Error {
         self.kind
     }
 
-    /// Is this [`ErrorKind::Invalid`]?
+    /// Is this [`ErrorKind::Invalid`], or a special case of it?
     pub fn is_invalid(&self) -> bool {
-        self.kind == ErrorKind::Invalid
+        matches!(self.kind, ErrorKind::Invalid | ErrorKind::WeakBudget)
+    }
+
+    /// Is this [`ErrorKind::WeakBudget`]? Who names the parameters says how such a budget is allowed.
+    pub fn is_weak_budget(&self) -> bool {
+        self.kind == ErrorKind::WeakBudget
     }
 
     /// Is this [`ErrorKind::Overflow`]?

@@ -8,12 +8,12 @@
 //! * a [`stream`] is plan + key + data so far, and yields the same releases whoever computes them, whenever.
 #![forbid(unsafe_code)]
 
-pub mod budget;
-pub mod decimal;
 mod error;
 pub mod mechanism;
 pub mod noise;
+pub mod number;
 pub mod plan;
+pub mod privacy;
 pub mod sketch;
 pub mod state;
 pub mod stream;

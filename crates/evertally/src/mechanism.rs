@@ -21,7 +21,6 @@ mod toeplitz;
 mod tree;
 mod trivial;
 mod walk;
-mod wide;
 
 pub use accounting::{GaussianShift, Participation};
 pub use criterion::{Criterion, NoiseKind, Objective};
@@ -40,6 +39,7 @@ pub use trivial::{Input, Output};
 pub use walk::Walk;
 
 use crate::noise::Node;
+use crate::privacy::Spread;
 use crate::{Error, Result};
 use accounting::participation;
 
@@ -61,25 +61,6 @@ pub struct ColumnNorms {
 
 /// Why the square roots and what follows them take no Laplace noise.
 const GROWING_L1: &str = "its L1 sensitivity grows with the square root of the horizon";
-
-/// How a privacy unit's events may be spread: at most `total` in all and `per_step` in one step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spread {
-    /// Most events in all.
-    pub total: u64,
-    /// Most events in one step; as large as `total` where nothing limits it.
-    pub per_step: u64,
-}
-
-impl Spread {
-    /// A single event.
-    pub const ONE: Spread = Spread { total: 1, per_step: 1 };
-
-    /// Most events that can fall into a node of so many steps: `min(total, per_step · width)`.
-    pub(crate) fn within(self, width: u128) -> u128 {
-        u128::from(self.per_step).saturating_mul(width).min(self.total.into())
-    }
-}
 
 /// A factorization `A = L R` of the prefix sums over a horizon of `T` steps, with closed forms for its figures and
 /// a streaming sampler that never builds a matrix.

@@ -1,8 +1,8 @@
 //! Noise where the system grants no threads. The test runs itself once more, in a process whose threads would need more memory for
 //! their stacks than there is.
 
-use evertally::budget::{Budget, Rho};
 use evertally::noise::{SecretKey, TestSeed};
+use evertally::privacy::{Budget, Rho};
 use evertally::vector::{Tuning, VectorNoise, VectorRequest};
 
 const STACK: &str = "1152921504606846976"; // 2^60

@@ -1,8 +1,8 @@
 //! Vector noise under random sequences of calls: steps, seeks, checkpoints and mistakes, with every tuning, in any part of the
 //! numbered coordinates, their very end among them. Always the bytes of one plain run over all steps.
 
-use evertally::budget::{Budget, Rho};
 use evertally::noise::{SecretKey, StreamName, TestSeed};
+use evertally::privacy::{Budget, Rho};
 use evertally::vector::{Cipher, Memory, Path, Real, Series, Tuning, VectorNoise, VectorPlan, VectorRequest};
 use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use crate::error::invalid;
 use crate::units::{float_multiple, multiple, refused};
-use evertally::decimal::{Grid, scale_integer};
+use evertally::number::{Grid, scale_integer};
 use numpy::{Element, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

@@ -1,7 +1,7 @@
 //! Privacy budgets.
 
 use crate::error::{OrRaise, invalid};
-use evertally::budget::{Budget as Inner, Delta, Epsilon, Rho, conversions};
+use evertally::privacy::{Budget as Inner, Delta, Epsilon, Rho, conversions};
 use pyo3::prelude::*;
 
 /// A privacy budget: what the whole history of releases may reveal.

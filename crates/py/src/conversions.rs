@@ -2,7 +2,7 @@
 
 use crate::budget::{delta as delta_of, epsilon as epsilon_of, rho as rho_of};
 use crate::error::invalid;
-use evertally::budget::conversions;
+use evertally::privacy::conversions;
 use pyo3::prelude::*;
 
 /// The ρ of zCDP that ε-differential privacy implies: ε²/2.

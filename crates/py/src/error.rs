@@ -34,6 +34,7 @@ pub(crate) fn invalid(message: impl Into<String>) -> PyErr {
 
 fn of_library(error: &evertally::Error) -> PyErr {
     let class = match error.kind() {
+        ErrorKind::WeakBudget => return exception("InvalidError", format!("{error} (allow_weak, allow_weak_budget)")),
         ErrorKind::Invalid => "InvalidError",
         ErrorKind::Overflow => "SumOverflowError",
         ErrorKind::HorizonExhausted => "HorizonExhausted",

@@ -1,8 +1,8 @@
 //! What a plan promises.
 
 use crate::budget::delta as delta_of;
-use evertally::budget::{Delta, Epsilon};
 use evertally::plan::Guarantee as Inner;
+use evertally::privacy::{Delta, Epsilon};
 use pyo3::prelude::*;
 
 /// What a plan promises about the whole history of releases together.

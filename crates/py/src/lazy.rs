@@ -74,7 +74,7 @@ fn check_values(vector: &Inner, values: &[i64]) -> PyResult<()> {
 pub(crate) fn values_of(
     values: Option<&Bound<'_, PyAny>>,
     count: usize,
-    grid: evertally::decimal::Grid,
+    grid: evertally::number::Grid,
 ) -> PyResult<Vec<i64>> {
     let Some(values) = values else { return Ok(vec![1; count]) };
     let values = if is_scalar(values)? { vec![multiple(values, grid)?; count] } else { multiples(values, grid)? };

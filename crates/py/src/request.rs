@@ -3,10 +3,11 @@
 use crate::budget::Budget;
 use crate::error::{OrRaise, invalid};
 use crate::units::decimal_text;
-use evertally::budget::Budget as InnerBudget;
-use evertally::decimal::Grid;
 use evertally::mechanism::MechanismName;
-use evertally::plan::{Neighbours, NoiseKind, Objective, PlanRequest, Unit, Values};
+use evertally::number::Grid;
+use evertally::plan::{NoiseKind, Objective, PlanRequest};
+use evertally::privacy::Budget as InnerBudget;
+use evertally::privacy::{Neighbours, Unit, Values};
 use evertally_cli::publish::declared_values;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

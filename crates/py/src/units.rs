@@ -1,7 +1,7 @@
 //! Python numbers as multiples of a grid, exactly.
 
 use crate::error::invalid;
-use evertally::decimal::{DecimalError, Grid, Rounding, parse_scaled, scale_float, scale_integer};
+use evertally::number::{DecimalError, Grid, Rounding, parse_scaled, scale_float, scale_integer};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::PyFloat;

@@ -1,9 +1,9 @@
 //! Releases against `node_variance · L Lᵀ`, and streams against one another. Levels: [`LEVEL`] = 10⁻⁹ for each family of
 //! comparisons in a [`Verdict`] (Bonferroni inside a family), five families for each of 104 plans.
 
-use evertally::budget::{Budget, Epsilon, Rho};
 use evertally::noise::{KeyedNoise, Purpose, SecretKey, TestSeed};
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
+use evertally::privacy::{Budget, Epsilon, Rho};
 use evertally::stream::{GroupedSums, Groups, RunningSum};
 use evertally_stat_tests::LEVEL;
 use evertally_stat_tests::covariance::{Promise, dense, releases};

@@ -4,7 +4,8 @@
 
 use std::num::NonZeroU128;
 
-use evertally::noise::{BernoulliExp, DiscreteGaussian, DiscreteLaplace, Geometric, KeyedNoise, Ratio, uniform_below};
+use evertally::noise::{BernoulliExp, DiscreteGaussian, DiscreteLaplace, Geometric, KeyedNoise, uniform_below};
+use evertally::number::Ratio;
 use evertally_stat_tests::{LEVEL, chi_square, count, leaf, moments, noise, normal_cdf, normal_tail, poisson_tail};
 
 fn ratio(text: &str) -> Ratio {

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use evertally::budget::{Budget, Epsilon};
 use evertally::mechanism::DensePair;
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
+use evertally::privacy::{Budget, Epsilon};
 use evertally::stream::RunningSum;
 use evertally_stat_tests::{LEVEL, chi_square, normal_tail};
 

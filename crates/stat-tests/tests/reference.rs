@@ -3,7 +3,8 @@
 //!
 //! Level: 10⁻⁹ a comparison, 18 comparisons.
 
-use evertally::noise::{DiscreteGaussian, DiscreteLaplace, Ratio};
+use evertally::noise::{DiscreteGaussian, DiscreteLaplace};
+use evertally::number::Ratio;
 use evertally_stat_tests::{LEVEL, count, leaf, noise, two_samples};
 use num_bigint::BigUint;
 

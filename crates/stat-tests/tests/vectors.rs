@@ -3,8 +3,8 @@
 //!
 //! 300,000 coordinates over 24 steps see 1 % of a variance.
 
-use evertally::budget::{Budget, Rho};
 use evertally::mechanism::Participation;
+use evertally::privacy::{Budget, Rho};
 use evertally::vector::{Cipher, Real, Series, VectorPlan, VectorRequest};
 use evertally_stat_tests::LEVEL;
 use evertally_stat_tests::covariance::{Promise, vector_noise};

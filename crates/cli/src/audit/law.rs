@@ -220,7 +220,8 @@ fn grouped(weights: &[f64]) -> Vec<(f64, i32)> {
 mod tests {
     use super::super::special::normal_cdf;
     use super::*;
-    use evertally::noise::{DiscreteGaussian, DiscreteLaplace, Ratio};
+    use evertally::noise::{DiscreteGaussian, DiscreteLaplace};
+    use evertally::number::Ratio;
 
     fn laws() -> Vec<NodeLaw> {
         let ratios = [(1, 5), (1, 3), (3, 2), (9, 1), (25, 1)].map(|(n, d)| Ratio::new(n, d).unwrap());

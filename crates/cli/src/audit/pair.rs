@@ -3,7 +3,8 @@
 use super::black_box::Stream;
 use super::promise::Promise;
 use evertally::mechanism::Matrix;
-use evertally::plan::{Neighbours, NoiseKind, Plan, Values};
+use evertally::plan::{NoiseKind, Plan};
+use evertally::privacy::{Neighbours, Values};
 use evertally::{Error, Result};
 use std::fmt;
 

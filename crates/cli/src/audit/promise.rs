@@ -2,10 +2,10 @@
 
 use super::law::NodeLaw;
 use super::linear::{Cholesky, transpose_times};
-use evertally::budget::Delta;
 use evertally::mechanism::Matrix;
 use evertally::noise::DiscreteLaw;
 use evertally::plan::{NoiseKind, Plan};
+use evertally::privacy::Delta;
 use evertally::{Error, Result};
 
 /// Longest horizon: matrices of `T × T` are factorized.

@@ -1,7 +1,7 @@
 //! The budget flags that several subcommands share.
 
 use clap::Args;
-use evertally::budget::Budget;
+use evertally::privacy::Budget;
 use serde::Deserialize;
 
 /// A privacy budget: ε, or ε and δ, or ρ.
@@ -25,7 +25,11 @@ pub struct BudgetFlags {
 impl BudgetFlags {
     /// The validated budget.
     pub fn budget(&self) -> evertally::Result<Budget> {
-        Budget::from_numbers(self.epsilon, self.delta, self.rho, self.allow_weak_budget.unwrap_or(false))
+        let budget = Budget::from_numbers(self.epsilon, self.delta, self.rho, self.allow_weak_budget.unwrap_or(false));
+        budget.map_err(|error| match error.is_weak_budget() {
+            true => evertally::Error::new(error.kind(), format!("{error} (--allow-weak-budget)")),
+            false => error,
+        })
     }
 
     /// Whether no number is given.

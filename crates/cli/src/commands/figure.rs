@@ -6,7 +6,7 @@ use crate::output::{OutputError, Publication};
 use crate::plot;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use evertally::budget::Epsilon;
+use evertally::privacy::Epsilon;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -7,8 +7,9 @@ use crate::searched;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use evertally::decimal::Grid;
-use evertally::plan::{NoiseKind, Objective, PlanRequest, Values};
+use evertally::number::Grid;
+use evertally::plan::{NoiseKind, Objective, PlanRequest};
+use evertally::privacy::Values;
 use std::io::Write;
 
 /// Flags of `evertally plan`.

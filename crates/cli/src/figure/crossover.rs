@@ -11,9 +11,9 @@ use crate::plot::canvas::{Anchor, Canvas, Stroke, Type, ink};
 use crate::plot::layout::{MARGIN, WIDTH};
 use crate::plot::text::width;
 use anyhow::Result;
-use evertally::budget::{Budget, Delta, Epsilon};
 use evertally::mechanism::MechanismName;
 use evertally::plan::{NoiseKind, PlanRequest};
+use evertally::privacy::{Budget, Delta, Epsilon};
 
 /// δ goes from 10⁻¹ to ten to minus this.
 const LEAST_DELTA: i32 = 24;

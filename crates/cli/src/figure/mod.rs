@@ -21,7 +21,7 @@ pub(crate) mod survey;
 pub(crate) mod timing;
 
 use anyhow::Result;
-use evertally::budget::Epsilon;
+use evertally::privacy::Epsilon;
 use indicatif::ProgressBar;
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! The mechanisms of the figures: each family at each horizon as the planner would use it, built once.
 
 use evertally::Error;
-use evertally::budget::{Budget, Epsilon, Rho};
 use evertally::mechanism::{Mechanism, MechanismName};
 use evertally::plan::{NoiseKind, Objective, PlanRequest};
+use evertally::privacy::{Budget, Epsilon, Rho};
 use std::collections::HashMap;
 use std::sync::Arc;
 

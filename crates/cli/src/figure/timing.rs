@@ -1,9 +1,9 @@
 //! How long a release takes: streams that really run, with a test key.
 
-use evertally::budget::{Budget, Epsilon, Rho};
 use evertally::mechanism::Mechanism;
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
+use evertally::privacy::{Budget, Epsilon, Rho};
 use evertally::stream::RunningSum;
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@ use super::*;
 
 /// A release of daily sums under one of many plans.
 fn run(key_path: &Path, name: &str, plan: u64, steps: &[i64]) -> Result<()> {
-    let budget = evertally::budget::Budget::Pure(evertally::budget::Epsilon::new(1.0)?);
+    let budget = evertally::privacy::Budget::Pure(evertally::privacy::Epsilon::new(1.0)?);
     let plan = evertally::plan::PlanRequest::count(100 + plan, budget).plan()?;
     let key = keyfile::read(key_path)?;
     let mut ledger = Ledger::open(key_path, &key, None, &AtomicBool::new(false))?;
@@ -43,7 +43,7 @@ fn items_are_told_apart_by_step_name_and_sum() {
     new_key(&key).unwrap();
     type Steps<'a> = &'a [(&'a [(&'a str, i64)], u64)];
     let close = |steps: Steps<'_>| {
-        let budget = evertally::budget::Budget::Pure(evertally::budget::Epsilon::new(1.0)?);
+        let budget = evertally::privacy::Budget::Pure(evertally::privacy::Epsilon::new(1.0)?);
         let plan = evertally::plan::PlanRequest::count(100, budget).plan()?;
         let secret = keyfile::read(&key)?;
         let mut ledger = Ledger::open(&key, &secret, None, &AtomicBool::new(false))?;
@@ -107,7 +107,7 @@ fn damaged_and_foreign_ledgers_are_refused() {
 fn a_ledger_in_memory_is_the_same_and_goes_to_the_file() {
     let key = SecretKey::generate().unwrap();
     let mut ledger = Ledger::in_memory(&key);
-    let budget = evertally::budget::Budget::Pure(evertally::budget::Epsilon::new(1.0).unwrap());
+    let budget = evertally::privacy::Budget::Pure(evertally::privacy::Epsilon::new(1.0).unwrap());
     let plan = evertally::plan::PlanRequest::count(101, budget).plan().unwrap();
     let publish = |ledger: &mut Ledger, steps: &[i64]| {
         let mut stream = ledger.stream(&key, &"s".parse()?, &plan, steps.len() as u64)?;

@@ -6,9 +6,9 @@ use crate::input::{Event, InputError, Progress, Role, for_each_event, for_each_e
 use crate::steps::TimeParser;
 use anyhow::Result;
 use arrow_array::RecordBatchReader;
-use evertally::decimal::{DecimalError, Grid};
-use evertally::mechanism::Spread;
-use evertally::plan::Unit;
+use evertally::number::{DecimalError, Grid};
+use evertally::privacy::Spread;
+use evertally::privacy::Unit;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::atomic::AtomicBool;

@@ -5,9 +5,10 @@ use crate::input::InputFormat;
 use crate::output::OutputFormat;
 use crate::steps::{Every, TimeFormat, Zone};
 use clap::{Args, ValueEnum};
-use evertally::decimal::Grid;
 use evertally::mechanism::MechanismName;
-use evertally::plan::{Neighbours, NoiseKind, Objective};
+use evertally::number::Grid;
+use evertally::plan::{NoiseKind, Objective};
+use evertally::privacy::Neighbours;
 use serde::{Deserialize, Deserializer};
 use std::path::{Path, PathBuf};
 

@@ -4,10 +4,10 @@ mod markdown;
 
 use super::setup::StreamSetup;
 use super::words::at_most;
-use evertally::budget::{Budget, Delta, Epsilon};
 use evertally::mechanism::MechanismName;
 use evertally::noise::SecretKey;
-use evertally::plan::{Neighbours, Values};
+use evertally::privacy::{Budget, Delta, Epsilon};
+use evertally::privacy::{Neighbours, Values};
 use serde::Serialize;
 
 /// δ for which the report states ε.

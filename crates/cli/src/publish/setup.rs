@@ -7,9 +7,10 @@ use crate::ledger::ledger_path;
 use crate::output::OutputFormat;
 use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
 use anyhow::Result;
-use evertally::decimal::{Grid, parse_scaled};
 use evertally::noise::StreamName;
-use evertally::plan::{Neighbours, Objective, Plan, PlanRequest, Prepared, Unit, Values};
+use evertally::number::{Grid, parse_scaled};
+use evertally::plan::{Objective, Plan, PlanRequest, Prepared};
+use evertally::privacy::{Neighbours, Unit, Values};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -292,7 +293,7 @@ pub fn declared_values(bounds: &[String], grid: Grid) -> Result<Values> {
 /// Whether a decimal text names a multiple of the grid: rounding down and rounding to nearest then agree, also for the
 /// negated number.
 fn on_grid(text: &str, grid: Grid) -> bool {
-    use evertally::decimal::{Rounding, parse_rounded};
+    use evertally::number::{Rounding, parse_rounded};
     let text = text.trim();
     let negated = text.strip_prefix('-').map_or_else(|| format!("-{text}"), str::to_owned);
     let down = |text: &str| parse_rounded(text, grid, Rounding::Floor).ok();

@@ -7,8 +7,8 @@ use crate::output::{Amount, OutputFile, Publication, ReleaseRow, TableWriter};
 use crate::plot::{MAX_SHOWN, Plot, Point, Ranked, Ranking, Series, TimeLabels, ranking_svg, svg};
 use crate::publish::{Beside, Extent, Report, SketchFacts};
 use anyhow::Result;
-use evertally::decimal::Grid;
 use evertally::noise::SecretKey;
+use evertally::number::Grid;
 
 /// How many items a ranking shows at most.
 const MOST_RANKED: usize = 30;

@@ -1,6 +1,7 @@
 //! What "best" means where a name leaves a parameter out: the figure to minimise.
 
-use super::{Mechanism, Participation, Spread};
+use super::{Mechanism, Participation};
+use crate::privacy::Spread;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::bernoulli::exp_coin;
 use super::laplace::signed;
-use super::{Geometric, RandomBits, Ratio};
+use super::{Geometric, RandomBits};
+use crate::number::Ratio;
 use crate::{Error, Result};
 
 /// The discrete Gaussian law: P(x) proportional to exp(−x²/(2σ²)) on the integers, for an exact rational σ².
@@ -24,7 +25,8 @@ use crate::{Error, Result};
 /// big integers. Both ways give the same value.
 ///
 /// ```
-/// use evertally::noise::{DiscreteGaussian, KeyedNoise, Node, Purpose, Ratio, SecretKey};
+/// use evertally::noise::{DiscreteGaussian, KeyedNoise, Node, Purpose, SecretKey};
+/// use evertally::number::Ratio;
 ///
 /// let law = DiscreteGaussian::new(Ratio::new(200, 1)?)?;
 /// let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
@@ -48,7 +50,8 @@ impl DiscreteGaussian {
     /// None at present; the result type leaves room for limits.
     ///
     /// ```
-    /// # use evertally::noise::{DiscreteGaussian, Ratio};
+    /// # use evertally::noise::DiscreteGaussian;
+    /// # use evertally::number::Ratio;
     /// let law = DiscreteGaussian::new(Ratio::new(1, 3)?)?;
     /// # Ok::<(), evertally::Error>(())
     /// ```
@@ -64,7 +67,8 @@ impl DiscreteGaussian {
     /// The parameter σ².
     ///
     /// ```
-    /// # use evertally::noise::{DiscreteGaussian, Ratio};
+    /// # use evertally::noise::DiscreteGaussian;
+    /// # use evertally::number::Ratio;
     /// assert_eq!(DiscreteGaussian::new(Ratio::new(1, 3)?)?.parameter(), Ratio::new(1, 3)?);
     /// # Ok::<(), evertally::Error>(())
     /// ```
@@ -76,7 +80,8 @@ impl DiscreteGaussian {
     /// 0 where it is below the least floating-point number (σ² < 1/1500).
     ///
     /// ```
-    /// # use evertally::noise::{DiscreteGaussian, Ratio};
+    /// # use evertally::noise::DiscreteGaussian;
+    /// # use evertally::number::Ratio;
     /// let variance = |n, d| Ok::<_, evertally::Error>(DiscreteGaussian::new(Ratio::new(n, d)?)?.variance());
     /// assert_eq!(variance(100, 1)?, 100.0);
     /// assert!((variance(1, 10)? - 0.0133).abs() < 1e-4);
@@ -108,7 +113,8 @@ impl DiscreteGaussian {
     /// One draw; below 2¹²⁷ in size.
     ///
     /// ```
-    /// # use evertally::noise::{DiscreteGaussian, Ratio, ScriptedBits};
+    /// # use evertally::noise::{DiscreteGaussian, ScriptedBits};
+    /// # use evertally::number::Ratio;
     /// // Magnitude ⌊10 · 0.25⌋ = 2, sign bit 0, and a coin whose first number is above γ.
     /// let mut bits = ScriptedBits::new(vec![0, 0x40, 0, 0x80, 0, 0xff, 0xff]);
     /// assert_eq!(DiscreteGaussian::new(Ratio::new(100, 1)?)?.sample(&mut bits), 2);

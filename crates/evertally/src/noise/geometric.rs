@@ -2,8 +2,9 @@
 
 use num_bigint::BigUint;
 
+use super::RandomBits;
 use super::lazy::exponential;
-use super::{RandomBits, Ratio};
+use crate::number::Ratio;
 use crate::{Error, Result};
 
 /// The number k ≥ 0 with probability (1 − exp(−1/s))·exp(−k/s), for an exact rational scale s.
@@ -13,7 +14,8 @@ use crate::{Error, Result};
 /// bytes on average.
 ///
 /// ```
-/// use evertally::noise::{Geometric, KeyedNoise, Node, Purpose, Ratio, SecretKey};
+/// use evertally::noise::{Geometric, KeyedNoise, Node, Purpose, SecretKey};
+/// use evertally::number::Ratio;
 ///
 /// let law = Geometric::new(Ratio::new(5, 2)?)?;
 /// let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
@@ -38,7 +40,8 @@ impl Geometric {
     /// or more would have probability below exp(−2²⁷); sampling would panic.
     ///
     /// ```
-    /// # use evertally::noise::{Geometric, Ratio};
+    /// # use evertally::noise::Geometric;
+    /// # use evertally::number::Ratio;
     /// assert!(Geometric::new(Ratio::new(u128::MAX, 1)?).is_err());
     /// # Ok::<(), evertally::Error>(())
     /// ```
@@ -65,7 +68,8 @@ impl Geometric {
     /// The scale s.
     ///
     /// ```
-    /// # use evertally::noise::{Geometric, Ratio};
+    /// # use evertally::noise::Geometric;
+    /// # use evertally::number::Ratio;
     /// assert_eq!(Geometric::new(Ratio::new(5, 2)?)?.scale(), Ratio::new(5, 2)?);
     /// # Ok::<(), evertally::Error>(())
     /// ```
@@ -76,7 +80,8 @@ impl Geometric {
     /// One draw; always below 2¹²⁷.
     ///
     /// ```
-    /// # use evertally::noise::{Geometric, Ratio, ScriptedBits};
+    /// # use evertally::noise::{Geometric, ScriptedBits};
+    /// # use evertally::number::Ratio;
     /// // E = 0.25 + 0: U = 0.25 is accepted, because the next number is greater.
     /// let mut bits = ScriptedBits::new(vec![0, 0x40, 0, 0x80]);
     /// assert_eq!(Geometric::new(Ratio::new(10, 1)?)?.sample(&mut bits), 2);

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Geometric, RandomBits, Ratio};
+use super::{Geometric, RandomBits};
+use crate::number::Ratio;
 use crate::{Error, Result};
 
 /// The discrete Laplace law: P(x) = (e^{1/s} − 1)/(e^{1/s} + 1) · exp(−|x|/s) on the integers, for an exact rational
@@ -15,7 +16,8 @@ use crate::{Error, Result};
 /// exp(−k/s)/2 each: proportional to exp(−|x|/s). Reads 10 to 18 bytes on average.
 ///
 /// ```
-/// use evertally::noise::{DiscreteLaplace, KeyedNoise, Node, Purpose, Ratio, SecretKey};
+/// use evertally::noise::{DiscreteLaplace, KeyedNoise, Node, Purpose, SecretKey};
+/// use evertally::number::Ratio;
 ///
 /// let law = DiscreteLaplace::new(Ratio::new(5, 2)?)?;
 /// let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
@@ -35,7 +37,8 @@ impl DiscreteLaplace {
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the scale is above 2¹⁰⁰.
     ///
     /// ```
-    /// # use evertally::noise::{DiscreteLaplace, Ratio};
+    /// # use evertally::noise::DiscreteLaplace;
+    /// # use evertally::number::Ratio;
     /// assert!(DiscreteLaplace::new(Ratio::new(u128::MAX, 1)?).is_err());
     /// # Ok::<(), evertally::Error>(())
     /// ```
@@ -46,7 +49,8 @@ impl DiscreteLaplace {
     /// The scale s.
     ///
     /// ```
-    /// # use evertally::noise::{DiscreteLaplace, Ratio};
+    /// # use evertally::noise::DiscreteLaplace;
+    /// # use evertally::number::Ratio;
     /// assert_eq!(DiscreteLaplace::new(Ratio::new(5, 2)?)?.scale(), Ratio::new(5, 2)?);
     /// # Ok::<(), evertally::Error>(())
     /// ```
@@ -57,7 +61,8 @@ impl DiscreteLaplace {
     /// The variance, 1/(2 sinh²(1/(2s))): a little less than 2s². Relative error below 10⁻¹².
     ///
     /// ```
-    /// # use evertally::noise::{DiscreteLaplace, Ratio};
+    /// # use evertally::noise::DiscreteLaplace;
+    /// # use evertally::number::Ratio;
     /// let variance = DiscreteLaplace::new(Ratio::new(10, 1)?)?.variance();
     /// assert!((variance - 199.8334).abs() < 1e-4);
     /// # Ok::<(), evertally::Error>(())
@@ -72,7 +77,8 @@ impl DiscreteLaplace {
     /// One draw; always below 2¹²⁷ in size.
     ///
     /// ```
-    /// # use evertally::noise::{DiscreteLaplace, Ratio, ScriptedBits};
+    /// # use evertally::noise::{DiscreteLaplace, ScriptedBits};
+    /// # use evertally::number::Ratio;
     /// // E = 0.25, sign bit 1.
     /// let mut bits = ScriptedBits::new(vec![0, 0x40, 0, 0x80, 1]);
     /// assert_eq!(DiscreteLaplace::new(Ratio::new(10, 1)?)?.sample(&mut bits), -2);

@@ -4,12 +4,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DiscreteGaussian, DiscreteLaplace, RandomBits, Ratio};
+use super::{DiscreteGaussian, DiscreteLaplace, RandomBits};
+use crate::number::Ratio;
 
 /// The law of a plan's noise variables. Serialized as `{"laplace": "5/2"}` (scale) or `{"gaussian": "200/1"}` (σ²).
 ///
 /// ```
-/// use evertally::noise::{DiscreteGaussian, DiscreteLaw, Ratio};
+/// use evertally::noise::{DiscreteGaussian, DiscreteLaw};
+/// use evertally::number::Ratio;
 ///
 /// let law = DiscreteLaw::Gaussian(DiscreteGaussian::new(Ratio::new(200, 1)?)?);
 /// assert_eq!(law.to_string(), "discrete Gaussian, σ² = 200/1");
@@ -29,7 +31,8 @@ impl DiscreteLaw {
     /// One draw; always below 2¹²⁷ in size.
     ///
     /// ```
-    /// # use evertally::noise::{DiscreteLaplace, DiscreteLaw, KeyedNoise, Node, Purpose, Ratio, SecretKey};
+    /// # use evertally::noise::{DiscreteLaplace, DiscreteLaw, KeyedNoise, Node, Purpose, SecretKey};
+    /// # use evertally::number::Ratio;
     /// let law = DiscreteLaw::Laplace(DiscreteLaplace::new(Ratio::new(5, 2)?)?);
     /// let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
     /// let x: i128 = law.sample(&mut noise.bits(Node { level: 0, index: 0 }));
@@ -46,7 +49,8 @@ impl DiscreteLaw {
     /// The variance of the discrete law, to a relative error of 10⁻¹².
     ///
     /// ```
-    /// # use evertally::noise::{DiscreteGaussian, DiscreteLaw, Ratio};
+    /// # use evertally::noise::{DiscreteGaussian, DiscreteLaw};
+    /// # use evertally::number::Ratio;
     /// assert_eq!(DiscreteLaw::Gaussian(DiscreteGaussian::new(Ratio::new(9, 1)?)?).variance(), 9.0);
     /// # Ok::<(), evertally::Error>(())
     /// ```
@@ -60,7 +64,8 @@ impl DiscreteLaw {
     /// The exact parameter: the scale of the Laplace law, σ² of the Gaussian.
     ///
     /// ```
-    /// # use evertally::noise::{DiscreteGaussian, DiscreteLaw, Ratio};
+    /// # use evertally::noise::{DiscreteGaussian, DiscreteLaw};
+    /// # use evertally::number::Ratio;
     /// let law = DiscreteLaw::Gaussian(DiscreteGaussian::new(Ratio::new(9, 1)?)?);
     /// assert_eq!(law.parameter(), Ratio::new(9, 1)?);
     /// # Ok::<(), evertally::Error>(())
@@ -75,7 +80,8 @@ impl DiscreteLaw {
     /// The scale in floating point: s of the Laplace law, σ of the Gaussian.
     ///
     /// ```
-    /// # use evertally::noise::{DiscreteGaussian, DiscreteLaw, Ratio};
+    /// # use evertally::noise::{DiscreteGaussian, DiscreteLaw};
+    /// # use evertally::number::Ratio;
     /// assert_eq!(DiscreteLaw::Gaussian(DiscreteGaussian::new(Ratio::new(9, 1)?)?).scale(), 3.0);
     /// # Ok::<(), evertally::Error>(())
     /// ```

@@ -5,7 +5,8 @@ use num_bigint::BigInt;
 use super::hat::{Hat, LogConcave};
 use super::real::LogSum;
 use super::stirling::{Estimate, difference, rise};
-use super::{Geometric, RandomBits, Ratio};
+use super::{Geometric, RandomBits};
+use crate::number::Ratio;
 use crate::{Error, Result};
 
 /// The sum of `shape` independent [geometric](Geometric) numbers of an exact rational scale s: k ≥ 0 has probability
@@ -26,7 +27,8 @@ use crate::{Error, Result};
 ///   is below 3.5·2⁻⁴³·⁵√r < 2⁻⁹, for which the hat has room.
 ///
 /// ```
-/// use evertally::noise::{KeyedNoise, NegativeBinomial, Node, Purpose, Ratio, SecretKey};
+/// use evertally::noise::{KeyedNoise, NegativeBinomial, Node, Purpose, SecretKey};
+/// use evertally::number::Ratio;
 ///
 /// let law = NegativeBinomial::new(20, Ratio::new(1000, 1)?)?;
 /// let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
@@ -53,7 +55,8 @@ impl NegativeBinomial {
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the shape is 0 or the scale above 2⁶⁰.
     ///
     /// ```
-    /// # use evertally::noise::{NegativeBinomial, Ratio};
+    /// # use evertally::noise::NegativeBinomial;
+    /// # use evertally::number::Ratio;
     /// assert!(NegativeBinomial::new(0, Ratio::new(1, 1)?).is_err());
     /// # Ok::<(), evertally::Error>(())
     /// ```
@@ -84,7 +87,8 @@ impl NegativeBinomial {
     /// One draw; always below 2¹²⁷.
     ///
     /// ```
-    /// # use evertally::noise::{NegativeBinomial, Ratio, ScriptedBits};
+    /// # use evertally::noise::{NegativeBinomial, ScriptedBits};
+    /// # use evertally::number::Ratio;
     /// // A shape of 1 is the geometric law: E = 0.25 of a scale of 10.
     /// let mut bits = ScriptedBits::new(vec![0, 0x40, 0, 0x80]);
     /// assert_eq!(NegativeBinomial::new(1, Ratio::new(10, 1)?)?.sample(&mut bits), 2);

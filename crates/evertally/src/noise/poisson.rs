@@ -2,10 +2,11 @@
 
 use num_bigint::{BigInt, BigUint};
 
+use super::RandomBits;
 use super::hat::{Hat, LogConcave};
 use super::real::LogSum;
 use super::stirling::{Estimate, difference, factorial_deviance, log_of_step};
-use super::{RandomBits, Ratio};
+use crate::number::Ratio;
 use crate::{Error, Result};
 
 /// The number k ≥ 0 with probability exp(−λ)·λᵏ/k!, for an exact rational mean λ.
@@ -15,7 +16,8 @@ use crate::{Error, Result};
 /// C = 1. p(m − 1) = p(m) exactly if λ = m. Below λ = 1 the law falls from p(0) on, with p(1)/p(0) = λ.
 ///
 /// ```
-/// use evertally::noise::{KeyedNoise, Node, Poisson, Purpose, Ratio, SecretKey};
+/// use evertally::noise::{KeyedNoise, Node, Poisson, Purpose, SecretKey};
+/// use evertally::number::Ratio;
 ///
 /// let law = Poisson::new(Ratio::new(5, 2)?)?;
 /// let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
@@ -41,7 +43,8 @@ impl Poisson {
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the mean is above 2¹²⁰.
     ///
     /// ```
-    /// # use evertally::noise::{Poisson, Ratio};
+    /// # use evertally::noise::Poisson;
+    /// # use evertally::number::Ratio;
     /// assert!(Poisson::new(Ratio::new(u128::MAX, 1)?).is_err());
     /// # Ok::<(), evertally::Error>(())
     /// ```
@@ -64,7 +67,8 @@ impl Poisson {
     /// The mean λ, to 3 units in the last place; it is the variance too.
     ///
     /// ```
-    /// # use evertally::noise::{Poisson, Ratio};
+    /// # use evertally::noise::Poisson;
+    /// # use evertally::number::Ratio;
     /// assert_eq!(Poisson::new(Ratio::new(5, 2)?)?.mean(), 2.5);
     /// # Ok::<(), evertally::Error>(())
     /// ```
@@ -80,7 +84,8 @@ impl Poisson {
     /// One draw; always below 2¹²⁷.
     ///
     /// ```
-    /// # use evertally::noise::{Poisson, Ratio, ScriptedBits};
+    /// # use evertally::noise::{Poisson, ScriptedBits};
+    /// # use evertally::number::Ratio;
     /// // E = 0.25 of a scale of 9 steps above the mode 50: 52, and a coin whose number is above γ.
     /// let mut bits = ScriptedBits::new(vec![0, 0x40, 0, 0x80, 0, 0xff, 0xff]);
     /// assert_eq!(Poisson::new(Ratio::new(50, 1)?)?.sample(&mut bits), 52);

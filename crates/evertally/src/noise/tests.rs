@@ -10,7 +10,8 @@ mod paths;
 mod sampling;
 mod values;
 
-use super::{KeyedNoise, Node, Purpose, RandomBits, Ratio, SecretKey, StreamName, TestSeed};
+use super::{KeyedNoise, Node, Purpose, RandomBits, SecretKey, StreamName, TestSeed};
+use crate::number::Ratio;
 
 /// Each byte replaced by one of three, as `CoarseBits` in `golden.py`: equal digits, the rare case, become common.
 struct Coarse<B>(B);

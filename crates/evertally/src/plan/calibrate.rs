@@ -19,13 +19,14 @@
 //! there only pure ε counts (`subtract(k=3)` over 13 steps has such an adversary, with a divergence of 1.12 times the sum over the
 //! nodes).
 
-use super::neighbours::Sensitivity;
-use super::rational::Exact;
 use super::{NoiseKind, PlanRequest};
-use crate::budget::loss::{self, ShiftProfile};
-use crate::budget::{Budget, Epsilon};
 use crate::mechanism::Mechanism;
-use crate::noise::{DiscreteGaussian, DiscreteLaplace, DiscreteLaw, Ratio};
+use crate::noise::{DiscreteGaussian, DiscreteLaplace, DiscreteLaw};
+use crate::number::Ratio;
+use crate::number::exact::Exact;
+use crate::privacy::Sensitivity;
+use crate::privacy::loss::{self, ShiftProfile};
+use crate::privacy::{Budget, Epsilon};
 use crate::{Error, Result};
 
 /// The largest scale of one noise variable, in units of the noise grid. A variable is larger than 2^20 scales with
@@ -169,7 +170,7 @@ fn routes(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism) 
 /// nothing.
 fn refinement(budget: &Budget, squared: &Exact) -> u64 {
     let (Budget::Approximate(epsilon, delta), Ok(squared)) = (*budget, squared.rounded_up()) else { return 1 };
-    let mu = crate::budget::conversions::mu_for(epsilon, delta);
+    let mu = crate::privacy::conversions::mu_for(epsilon, delta);
     let variance = squared.to_f64() / (mu * mu);
     (0..20).map(|bits| 1u64 << bits).find(|r| variance * (*r as f64).powi(2) >= 4096.0).unwrap_or(1 << 20)
 }

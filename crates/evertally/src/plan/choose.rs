@@ -1,11 +1,12 @@
 //! The search over mechanisms and laws: exact finite-T error decides.
 
 use super::calibrate::{Calibration, calibrated};
-use super::{Guarantee, PlanRequest, Sensitivity, node_variance};
+use super::{Guarantee, PlanRequest, node_variance};
 use crate::Result;
-use crate::budget::Budget;
 use crate::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Objective};
 use crate::noise::DiscreteLaw;
+use crate::privacy::Budget;
+use crate::privacy::Sensitivity;
 use std::sync::Arc;
 
 /// A mechanism with a calibrated law, and its error under a request.

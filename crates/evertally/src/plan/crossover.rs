@@ -2,7 +2,7 @@
 
 use super::choose::recalibrated;
 use super::{Candidate, NoiseKind, Objective, PlanRequest};
-use crate::budget::{Budget, Delta, crossover_delta};
+use crate::privacy::{Budget, Delta, crossover_delta};
 
 /// The least δ that is looked at.
 const LEAST_DELTA: f64 = 1e-290;
@@ -15,7 +15,7 @@ impl PlanRequest {
     /// candidates, or if one is better at every δ from 10⁻²⁹⁰ to 0.1.
     ///
     /// ```
-    /// use evertally::budget::{Budget, Delta, Epsilon};
+    /// use evertally::privacy::{Budget, Delta, Epsilon};
     /// use evertally::plan::{NoiseKind, PlanRequest};
     /// let budget = Budget::Approximate(Epsilon::new(1.0)?, Delta::new(1e-6)?);
     /// let request = PlanRequest::count(64, budget);

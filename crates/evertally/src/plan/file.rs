@@ -1,10 +1,11 @@
 //! Plans as readable files. Reading one goes through the constructor: the noise is calibrated again and must agree.
 
-use super::{Neighbours, NoiseKind, Objective, Plan, PlanRequest, Prepared, Unit, Values};
-use crate::budget::Budget;
-use crate::decimal::Grid;
+use super::{NoiseKind, Objective, Plan, PlanRequest, Prepared};
 use crate::mechanism::MechanismName;
 use crate::noise::DiscreteLaw;
+use crate::number::Grid;
+use crate::privacy::Budget;
+use crate::privacy::{Neighbours, Unit, Values};
 use crate::{Error, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;

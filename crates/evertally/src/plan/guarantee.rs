@@ -1,8 +1,8 @@
 //! What a plan promises, in every currency.
 
 use super::calibrate::Calibration;
-use crate::budget::{Budget, Delta, Epsilon, Rho, conversions, loss};
 use crate::noise::DiscreteLaw;
+use crate::privacy::{Budget, Delta, Epsilon, Rho, conversions, loss};
 
 /// A guarantee for the whole release history, in zCDP and, for Laplace noise, pure ε.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,7 +69,7 @@ impl Guarantee {
     /// noise, the comparison with continuous noise.
     ///
     /// ```
-    /// use evertally::budget::{Budget, Delta, Epsilon};
+    /// use evertally::privacy::{Budget, Delta, Epsilon};
     /// use evertally::plan::PlanRequest;
     /// let delta = Delta::new(1e-6)?;
     /// let plan = PlanRequest::count(100, Budget::Approximate(Epsilon::new(1.0)?, delta)).plan()?;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 /// Mechanisms that are built already.
 ///
 /// ```
-/// use evertally::budget::{Budget, Epsilon};
 /// use evertally::mechanism::DensePure;
 /// use evertally::plan::{Objective, PlanRequest, Prepared};
+/// use evertally::privacy::{Budget, Epsilon};
 /// use std::sync::Arc;
 /// let found = DensePure::search(16, Objective::Max, &mut |_, _| ())?; // or read from a file: DensePure::from_bytes
 /// let budget = Budget::Pure(Epsilon::new(1.0)?);

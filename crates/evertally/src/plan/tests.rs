@@ -1,8 +1,8 @@
 //! Plans: calibration, choice, files, and what they refuse.
 
 use super::*;
-use crate::budget::{Delta, Epsilon, Rho};
-use crate::mechanism::Spread;
+use crate::privacy::Spread;
+use crate::privacy::{Delta, Epsilon, Rho};
 
 fn pure(epsilon: f64) -> Budget {
     Budget::Pure(Epsilon::new(epsilon).unwrap())
@@ -14,7 +14,7 @@ fn zcdp(rho: f64) -> Budget {
 
 #[test]
 fn the_least_error_is_chosen_for_each_law_and_objective() {
-    let name = |request: PlanRequest| request.plan().unwrap().mechanism().name();
+    let name = |request: PlanRequest| request.plan().unwrap().mechanism().name().to_string();
     // The optimum itself, and where its matrix is too large, buffers.
     assert!(name(PlanRequest::count(1024, zcdp(0.5))).starts_with("dense(objective=max,digest="));
     assert!(name(PlanRequest::count(1 << 30, zcdp(0.5))).starts_with("normalized-blt(decay="));
@@ -251,7 +251,7 @@ fn open_nodes_count_by_pure_epsilon_alone() {
 /// Under (ε, δ) the noise is certified for the worst column, and not much more than that needs.
 #[test]
 fn approximate_budgets_are_spent_tightly() {
-    use crate::budget::loss::{self, ShiftProfile};
+    use crate::privacy::loss::{self, ShiftProfile};
     for (epsilon, delta) in [(1.0, 1e-6), (0.1, 1e-9), (4.0, 1e-3)] {
         let (epsilon, delta) = (Epsilon::new(epsilon).unwrap(), Delta::new(delta).unwrap());
         let budget = Budget::Approximate(epsilon, delta);
@@ -276,7 +276,7 @@ fn approximate_budgets_are_spent_tightly() {
             };
             let spent = loss::delta_of_discrete_gaussian_by_norm(law.parameter(), norm, epsilon);
             assert!(spent <= delta.get() * (1.0 + 1e-9) && spent > 0.98 * delta.get(), "{mechanism}: {spent}");
-            let by_zcdp = crate::budget::conversions::rho_for(epsilon, delta).get();
+            let by_zcdp = crate::privacy::conversions::rho_for(epsilon, delta).get();
             // Where the mechanism's own grid cannot be refined, discreteness costs up to s² of the variance.
             let refined = mechanism != "honaker-online";
             assert!(!refined || gaussian.guarantee().rho.get() > 1.02 * by_zcdp, "{mechanism}: no better than zCDP");
@@ -289,7 +289,7 @@ fn approximate_budgets_are_spent_tightly() {
 #[test]
 fn prepared_mechanisms_are_not_built_again() {
     use crate::mechanism::DensePure;
-    let found: Arc<dyn Mechanism> = Arc::new(DensePure::search(16, false, &mut |_, _| ()).unwrap());
+    let found: Arc<dyn Mechanism> = Arc::new(DensePure::search(16, Objective::Max, &mut |_, _| ()).unwrap());
     let request = |horizon| {
         let prepared = Prepared::new([found.clone()]);
         PlanRequest { prepared, ..PlanRequest::count(horizon, pure(1.0)) }
@@ -335,7 +335,7 @@ fn too_fine_a_grid_gives_way() {
 /// Laplace noise under (ε, δ) is certified for every placement of several events of any size, by brute force over their nodes.
 #[test]
 fn several_events_of_any_size_are_certified_under_approximate_privacy() {
-    use crate::budget::loss::{self, ShiftProfile};
+    use crate::privacy::loss::{self, ShiftProfile};
     let (epsilon, delta) = (Epsilon::new(1.0).unwrap(), Delta::new(1e-3).unwrap());
     for (mechanism, neighbours) in ["binary", "kary(k=3)", "smooth"]
         .into_iter()

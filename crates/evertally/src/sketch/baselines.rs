@@ -31,7 +31,7 @@ fn hashing_of(plan: &SketchPlan, key: &SecretKey, name: &StreamName, table: Tabl
 /// Vassilvitskii, Zhong 2023), by the sequential sampler of the plan's mechanism in each of them.
 ///
 /// ```
-/// use evertally::budget::{Budget, Rho};
+/// use evertally::privacy::{Budget, Rho};
 /// use evertally::noise::SecretKey;
 /// use evertally::plan::PlanRequest;
 /// use evertally::sketch::{CountSketch, SketchPlan, baselines::EagerSketch};
@@ -151,7 +151,7 @@ impl std::fmt::Debug for EagerSketch {
 /// one event a step, a batch of as many steps as cells is the published rule.
 ///
 /// ```
-/// use evertally::budget::{Budget, Rho};
+/// use evertally::privacy::{Budget, Rho};
 /// use evertally::noise::SecretKey;
 /// use evertally::plan::PlanRequest;
 /// use evertally::sketch::{SketchPlan, baselines::BufferedSketch};

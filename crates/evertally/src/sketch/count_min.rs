@@ -27,7 +27,7 @@ use crate::{Error, Result};
 /// end for every count, whatever else is counted, and the total.
 ///
 /// ```
-/// use evertally::budget::{Budget, Epsilon};
+/// use evertally::privacy::{Budget, Epsilon};
 /// use evertally::noise::SecretKey;
 /// use evertally::plan::PlanRequest;
 /// use evertally::sketch::{CountMin, SketchPlan};

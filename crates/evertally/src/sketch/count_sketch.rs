@@ -26,7 +26,7 @@ use crate::{Error, Result};
 /// collisions, see [`collision_std_error`](Self::collision_std_error). It is right on average, for counts of any sign.
 ///
 /// ```
-/// use evertally::budget::{Budget, Rho};
+/// use evertally::privacy::{Budget, Rho};
 /// use evertally::noise::SecretKey;
 /// use evertally::plan::PlanRequest;
 /// use evertally::sketch::{CountSketch, SketchPlan};

@@ -18,7 +18,7 @@ use std::ops::RangeBounds;
 /// Range counts, distribution, quantiles and heavy hitters of keys below 2^39, at any step, by lazy noise.
 ///
 /// ```
-/// use evertally::budget::{Budget, Rho};
+/// use evertally::privacy::{Budget, Rho};
 /// use evertally::noise::SecretKey;
 /// use evertally::plan::{NoiseKind, PlanRequest};
 /// use evertally::sketch::{DyadicCounts, KeyTree, Shape, SketchPlan};

@@ -18,7 +18,7 @@ use std::ops::RangeBounds;
 /// Heavy hitters and range counts of 64-bit keys, by descent through a tree of sketches.
 ///
 /// ```
-/// use evertally::budget::{Budget, Rho};
+/// use evertally::privacy::{Budget, Rho};
 /// use evertally::noise::SecretKey;
 /// use evertally::plan::PlanRequest;
 /// use evertally::sketch::{DyadicSketch, SketchPlan};

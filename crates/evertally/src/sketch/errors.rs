@@ -23,7 +23,7 @@ impl CountSketch {
     /// If the plan is not that of a count sketch, or the confidence is out of range.
     ///
     /// ```
-    /// use evertally::budget::{Budget, Rho};
+    /// use evertally::privacy::{Budget, Rho};
     /// use evertally::plan::PlanRequest;
     /// use evertally::sketch::{CountSketch, SketchPlan};
     /// use evertally::stream::Sampling;
@@ -54,9 +54,9 @@ impl CountSketch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::{Budget, Epsilon, Rho};
     use crate::noise::{SecretKey, TestSeed};
     use crate::plan::PlanRequest;
+    use crate::privacy::{Budget, Epsilon, Rho};
     use crate::stream::Sampling;
 
     /// Empty sketches so wide that items do not meet: the share of answers within their intervals is the confidence, and

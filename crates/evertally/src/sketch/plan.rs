@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// A plan for a sketch: its noise covers all cells that an event touches.
 ///
 /// ```
-/// use evertally::budget::{Budget, Epsilon};
+/// use evertally::privacy::{Budget, Epsilon};
 /// use evertally::plan::PlanRequest;
 /// use evertally::sketch::SketchPlan;
 /// use evertally::stream::Sampling;

@@ -1,7 +1,8 @@
 //! Shapes: which kind of sketch, and how large.
 
 use super::KeyTree;
-use crate::plan::{PlanRequest, Values};
+use crate::plan::PlanRequest;
+use crate::privacy::Values;
 use crate::{Error, Result};
 use std::fmt;
 use std::str::FromStr;

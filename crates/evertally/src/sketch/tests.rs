@@ -7,9 +7,9 @@ mod states;
 mod trees;
 
 use super::{CountMin, CountSketch, DyadicCounts, DyadicSketch, SketchPlan};
-use crate::budget::{Budget, Epsilon, Rho};
 use crate::noise::{SecretKey, StreamName, TestSeed};
 use crate::plan::PlanRequest;
+use crate::privacy::{Budget, Epsilon, Rho};
 use crate::stream::Sampling;
 
 fn key(seed: u64) -> SecretKey {

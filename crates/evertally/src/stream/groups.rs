@@ -65,7 +65,7 @@ impl Groups {
 /// all groups together (parallel composition).
 ///
 /// ```
-/// use evertally::{budget::{Budget, Epsilon}, noise::SecretKey, plan::PlanRequest};
+/// use evertally::{privacy::{Budget, Epsilon}, noise::SecretKey, plan::PlanRequest};
 /// use evertally::stream::{GroupedSums, Groups};
 /// let plan = PlanRequest::count(24, Budget::Pure(Epsilon::new(1.0)?)).plan()?;
 /// let groups = Groups::new(["EWR", "JFK", "LGA"])?;

@@ -1,6 +1,6 @@
 //! One released value.
 
-use crate::decimal::Grid;
+use crate::number::Grid;
 use std::fmt;
 
 /// The released running sum of one step: an exact multiple of the grid, or of a binary fraction of it.
@@ -9,7 +9,7 @@ use std::fmt;
 /// is not.
 ///
 /// ```
-/// use evertally::{budget::{Budget, Rho}, noise::{SecretKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
+/// use evertally::{privacy::{Budget, Rho}, noise::{SecretKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
 /// let plan = PlanRequest::count(100, Budget::Zcdp(Rho::new(0.5)?)).plan()?;
 /// let key = SecretKey::insecure_from_test_seed(TestSeed(1));
 /// let mut visits = RunningSum::new(plan, &key, "visits".parse()?)?;

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// A private running count or sum.
 ///
 /// ```
-/// use evertally::{budget::{Budget, Epsilon}, noise::SecretKey, plan::PlanRequest, stream::RunningSum};
+/// use evertally::{privacy::{Budget, Epsilon}, noise::SecretKey, plan::PlanRequest, stream::RunningSum};
 /// let plan = PlanRequest::count(365, Budget::Pure(Epsilon::new(1.0)?)).plan()?;
 /// let key = SecretKey::generate()?;
 /// let mut visits = RunningSum::new(plan, &key, "visits".parse()?)?;
@@ -62,14 +62,14 @@ impl RunningSum {
 
     /// Adds the sum of any number of events at once to the open step: their number for a count, else the sum of their values
     /// in multiples of the grid. `O(1)`. That each of them is within the plan's bounds is up to the caller, and so is, with
-    /// [`Unit::Person`](crate::plan::Unit::Person), how many are a person's.
+    /// [`Unit::Person`](crate::privacy::Unit::Person), how many are a person's.
     ///
     /// # Errors
     /// If no events within the bounds have this sum (one with a sign that none of them has), the running sum would leave 64
     /// bits, or the last step is closed. The stream is then as it was.
     ///
     /// ```
-    /// # use evertally::{budget::{Budget, Rho}, noise::{SecretKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
+    /// # use evertally::{privacy::{Budget, Rho}, noise::{SecretKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
     /// # let plan = PlanRequest::count(100, Budget::Zcdp(Rho::new(0.5)?)).plan()?;
     /// # let key = SecretKey::insecure_from_test_seed(TestSeed(1));
     /// let mut visits = RunningSum::new(plan, &key, "visits".parse()?)?;
@@ -102,7 +102,7 @@ impl RunningSum {
     /// If `step` is not after the last closed one or is beyond the horizon.
     ///
     /// ```
-    /// # use evertally::{budget::{Budget, Rho}, noise::{SecretKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
+    /// # use evertally::{privacy::{Budget, Rho}, noise::{SecretKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
     /// let request = PlanRequest::count(1 << 40, Budget::Zcdp(Rho::new(0.5)?));
     /// let request = PlanRequest { mechanism: Some("path-sum".parse()?), ..request }; // it has random access
     /// let key = SecretKey::insecure_from_test_seed(TestSeed(1));

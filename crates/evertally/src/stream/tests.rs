@@ -1,9 +1,10 @@
 //! Streams: releases are prefix sums plus the named noise, states continue them, and everything else is refused.
 
 use super::*;
-use crate::budget::{Budget, Epsilon, Rho};
 use crate::noise::{KeyedNoise, Purpose, SecretKey, StreamName, TestSeed};
-use crate::plan::{Plan, PlanRequest, Values};
+use crate::plan::{Plan, PlanRequest};
+use crate::privacy::Values;
+use crate::privacy::{Budget, Epsilon, Rho};
 use proptest::prelude::*;
 
 fn key(seed: u64) -> SecretKey {

@@ -6,16 +6,14 @@
 use super::blocks::Blocks;
 use super::buffer::Buffer;
 use super::program::{Op, REGISTERS};
+use super::threads::{helpful, share};
 use crate::mechanism::MAX_BUFFERS;
 use crate::noise::Node;
 use evertally_kernels::{BlockName, Normals, Path, Real};
 use smallvec::SmallVec;
-use std::sync::{Mutex, PoisonError};
 
 /// Coordinates that are worked on at once: accumulator, registers and normal variables stay in the fastest cache.
 pub(super) const PIECE: usize = 1024;
-/// A thread is worth its start for so many coordinates.
-const WORTH_A_THREAD: usize = 1 << 17;
 
 /// What becomes of the accumulator in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,45 +89,6 @@ pub(super) fn run<F: Real>(
         let mut desk = Desk::new(sources);
         lanes.for_each(|lane| desk.run(ops, lane, emit));
     });
-}
-
-/// Does all tasks: this thread and up to `threads - 1` more take one after the other.
-///
-/// A system that grants fewer threads, or none, makes it slower and nothing else: noise that is missing in some coordinates
-/// would be worse.
-pub(super) fn share<T>(
-    threads: usize,
-    tasks: impl Iterator<Item = T> + Send,
-    work: impl Fn(&mut dyn Iterator<Item = T>) + Sync,
-) {
-    let queue = Mutex::new(tasks);
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let work = || work(&mut std::iter::from_fn(next));
-    if threads == 1 {
-        return work();
-    }
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
-                break;
-            }
-        }
-        work();
-    });
-}
-
-/// How many threads help with so many coordinates; 0 are as many as there are processors.
-fn helpful(threads: usize, len: usize) -> usize {
-    let most = len / WORTH_A_THREAD;
-    if most < 2 {
-        return 1;
-    }
-    asked(threads).min(most)
-}
-
-/// A number of threads; for 0, that of processors.
-pub(super) fn asked(threads: usize) -> usize {
-    if threads > 0 { threads } else { std::thread::available_parallelism().map_or(1, usize::from) }
 }
 
 /// What one thread works with.
@@ -237,12 +196,5 @@ mod tests {
                 assert!(next % PIECE as u64 == 0 || next == first + len as u64);
             }
         }
-    }
-
-    #[test]
-    fn threads_are_used_where_they_help() {
-        assert_eq!(helpful(8, WORTH_A_THREAD), 1);
-        assert_eq!(helpful(8, 3 * WORTH_A_THREAD), 3);
-        assert_eq!(helpful(2, 100 * WORTH_A_THREAD), 2);
     }
 }

@@ -6,6 +6,7 @@ use super::execute::{self, Emit, Sources};
 use super::program::Op;
 use super::schedule::{Schedule, schedule};
 use super::scheme::Scheme;
+use super::threads;
 use super::{Real, Tuning, VectorPlan};
 use crate::noise::{Node, Purpose, SecretKey, StreamName, subkey};
 use crate::state::{Layout, StateId, damaged};
@@ -28,7 +29,7 @@ const MOST_COORDINATES: u64 = 1 << 56;
 /// knows the data from the release.
 ///
 /// ```
-/// use evertally::budget::{Budget, Rho};
+/// use evertally::privacy::{Budget, Rho};
 /// use evertally::noise::SecretKey;
 /// use evertally::vector::{Series, Tuning, VectorNoise, VectorRequest};
 ///
@@ -84,7 +85,7 @@ impl<F: Real> VectorNoise<F> {
     /// for the type or for memory.
     ///
     /// ```
-    /// # use evertally::{budget::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
     /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
@@ -119,7 +120,7 @@ impl<F: Real> VectorNoise<F> {
         let len = usize::try_from(end - first)
             .map_err(|_| Error::invalid(format!("{} coordinates do not fit this machine's memory", end - first)))?;
         let schedule = schedule(scheme, tuning.memory)?;
-        let layout = Layout::Noise { first, end, bits: F::BITS, series: scheme.series };
+        let layout = Layout::Noise { first, end, bits: F::BITS, series: scheme.series.code() };
         let state = StateId::of_digest(scheme.digest, key, name.clone(), layout);
         let subkey = subkey(key, name, &scheme.digest, Purpose::Vector(F::BITS as u8));
         let normals = Normals::new(scheme.cipher, &subkey, tuning.path);
@@ -166,7 +167,7 @@ impl<F: Real> VectorNoise<F> {
     /// If `out` has not one element for each coordinate, or the last step was given out before. Nothing changes then.
     ///
     /// ```
-    /// # use evertally::{budget::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
     /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
@@ -187,7 +188,7 @@ impl<F: Real> VectorNoise<F> {
     /// As [`next_into`](Self::next_into).
     ///
     /// ```
-    /// # use evertally::{budget::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
     /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
@@ -229,7 +230,7 @@ impl<F: Real> VectorNoise<F> {
     /// If the step is beyond the horizon, or the mechanism's noise depends on all steps before, as that of BLTs.
     ///
     /// ```
-    /// # use evertally::{budget::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
     /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
@@ -282,7 +283,7 @@ impl<F: Real> VectorNoise<F> {
                 F::draw(&self.normals, execute::name(Node { level: 0, index: step }), first, out);
             };
             let steps = self.ops.iter().filter_map(|op| if let Op::Row(step) = op { Some(*step) } else { None });
-            steps.for_each(|step| rows.prepare(step, &draw, execute::asked(self.threads)));
+            steps.for_each(|step| rows.prepare(step, &draw, threads::asked(self.threads)));
         }
         let sources = Sources { normals: &self.normals, rows: self.rows.as_ref() };
         execute::run(&self.ops, &sources, self.threads, (self.first, self.len), &mut self.buffers, out);
@@ -292,7 +293,7 @@ impl<F: Real> VectorNoise<F> {
     /// of noise that they keep. **As secret as the key.**
     ///
     /// ```
-    /// # use evertally::{budget::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
     /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
@@ -321,7 +322,7 @@ impl<F: Real> VectorNoise<F> {
     /// As [`new`](Self::new), or if the bytes are damaged or belong to something else.
     ///
     /// ```
-    /// # use evertally::{budget::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
     /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);

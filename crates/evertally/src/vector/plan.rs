@@ -30,9 +30,10 @@ mod lower_bound;
 pub use calibrate::VectorGuarantee;
 pub use choose::{VectorCandidate, streams};
 
-use crate::budget::Budget;
 use crate::mechanism::{Mechanism, MechanismName, Participation};
-use crate::plan::{Neighbours, Objective};
+use crate::plan::Objective;
+use crate::privacy::Budget;
+use crate::privacy::Neighbours;
 use crate::{Error, Result};
 use evertally_kernels::Cipher;
 use serde::{Deserialize, Serialize};
@@ -42,7 +43,7 @@ use std::sync::Arc;
 /// What the noise of a step is added to.
 ///
 /// ```
-/// use evertally::budget::{Budget, Rho};
+/// use evertally::privacy::{Budget, Rho};
 /// use evertally::vector::{Series, VectorRequest};
 /// let sums = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
 /// let steps = VectorRequest { series: Series::Increments, ..sums.clone() };
@@ -61,10 +62,20 @@ pub enum Series {
     Increments,
 }
 
+impl Series {
+    /// The number in saved states: frozen.
+    pub(super) fn code(self) -> u32 {
+        match self {
+            Self::RunningSums => 0,
+            Self::Increments => 1,
+        }
+    }
+}
+
 /// What a plan is asked for. Start from [`VectorRequest::new`] and change what differs.
 ///
 /// ```
-/// use evertally::budget::{Budget, Delta, Epsilon};
+/// use evertally::privacy::{Budget, Delta, Epsilon};
 /// use evertally::mechanism::Participation;
 /// use evertally::vector::VectorRequest;
 /// let budget = Budget::Approximate(Epsilon::new(2.0)?, Delta::new(1e-6)?);
@@ -103,7 +114,7 @@ impl VectorRequest {
     /// Running sums of vectors with one example in one step, added or removed; least maximal error.
     ///
     /// ```
-    /// use evertally::budget::{Budget, Rho};
+    /// use evertally::privacy::{Budget, Rho};
     /// use evertally::vector::VectorRequest;
     /// let plan = VectorRequest::new(1024, Budget::Zcdp(Rho::new(0.5)?), 1.0).plan()?;
     /// assert!(plan.max_std_error().powi(2) < 9.49);
@@ -141,7 +152,7 @@ impl VectorRequest {
     /// As [`VectorRequest::plan`].
     ///
     /// ```
-    /// use evertally::budget::{Budget, Rho};
+    /// use evertally::privacy::{Budget, Rho};
     /// use evertally::vector::VectorRequest;
     /// let ranking = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0).candidates()?;
     /// assert!(ranking.windows(2).all(|pair| pair[0].max_std <= pair[1].max_std));
@@ -167,7 +178,7 @@ impl VectorRequest {
 /// whose `sigma` or `digest` differ is refused.
 ///
 /// ```
-/// use evertally::budget::{Budget, Rho};
+/// use evertally::privacy::{Budget, Rho};
 /// use evertally::vector::{VectorPlan, VectorRequest};
 /// let plan = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0).plan()?;
 /// let text = serde_json::to_string(&plan).unwrap();
@@ -260,7 +271,7 @@ impl VectorPlan {
     /// For single steps it is [`gaussian_lower_bound`](crate::plan::gaussian_lower_bound); `vector/plan/lower_bound.rs` has the proofs.
     ///
     /// ```
-    /// use evertally::budget::{Budget, Rho};
+    /// use evertally::privacy::{Budget, Rho};
     /// use evertally::vector::VectorRequest;
     /// let plan = VectorRequest::new(1024, Budget::Zcdp(Rho::new(0.5)?), 1.0).plan()?;
     /// let bound = plan.lower_bound_max_std();

@@ -1,7 +1,8 @@
 //! Names of the choices that plans and streams of vectors have.
 
 use crate::error::invalid;
-use evertally::plan::{Neighbours, Objective};
+use evertally::plan::Objective;
+use evertally::privacy::Neighbours;
 use evertally::vector::{Cipher, Memory, Series};
 use pyo3::prelude::*;
 

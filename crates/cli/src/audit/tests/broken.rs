@@ -1,7 +1,8 @@
 //! What does not keep its promise is refuted.
 
 use super::*;
-use evertally::noise::{DiscreteGaussian, DiscreteLaplace, Ratio};
+use evertally::noise::{DiscreteGaussian, DiscreteLaplace};
+use evertally::number::Ratio;
 use evertally::plan::NoiseKind::{Gaussian, Laplace};
 
 const PATHS: u64 = 8000;

@@ -3,9 +3,9 @@
 use super::super::{Finding, Settings, audit};
 use super::*;
 use crate::audit::{Promise, worst_change};
-use evertally::budget::Delta;
 use evertally::mechanism::MechanismName;
-use evertally::plan::{Neighbours, Unit, Values};
+use evertally::privacy::Delta;
+use evertally::privacy::{Neighbours, Unit, Values};
 
 const PATHS: u64 = 8000;
 

@@ -7,9 +7,9 @@ mod path_sum;
 
 use super::{BlackBox, Pair, PlanBox, Promise, Report, Settings, Stream, audit, worst_change};
 use evertally::Result;
-use evertally::budget::{Budget, Epsilon, Rho};
 use evertally::noise::{DiscreteLaw, KeyedNoise, Node, Purpose, SecretKey, TestSeed};
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
+use evertally::privacy::{Budget, Epsilon, Rho};
 
 /// A box made of a closure: a stream and a path in, releases out.
 struct Made<F>(F);

@@ -5,7 +5,8 @@
 use super::*;
 use crate::audit::Revealed;
 use evertally::mechanism::Matrix;
-use evertally::noise::{DiscreteGaussian, Ratio};
+use evertally::noise::DiscreteGaussian;
+use evertally::number::Ratio;
 
 const HEIGHT: usize = 4;
 const QUERIES: [usize; 3] = [1, 4, 5];

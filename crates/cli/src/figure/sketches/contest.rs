@@ -1,9 +1,9 @@
 //! One sketch over one stream, in one of the ways to get its noise.
 
 use evertally::Result;
-use evertally::budget::{Budget, Rho};
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::plan::PlanRequest;
+use evertally::privacy::{Budget, Rho};
 use evertally::sketch::baselines::{BufferedSketch, EagerSketch};
 use evertally::sketch::{CountSketch, Shape, SketchPlan, Table};
 use evertally::stream::Sampling;

@@ -2,8 +2,8 @@
 
 use super::Report;
 use crate::publish::words::{at_most, plain, short};
-use evertally::budget::Budget;
-use evertally::plan::Neighbours;
+use evertally::privacy::Budget;
+use evertally::privacy::Neighbours;
 use std::fmt::Write;
 
 impl Report {

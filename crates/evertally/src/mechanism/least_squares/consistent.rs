@@ -25,9 +25,10 @@ use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::registry::Parameters;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, LevelChoice, Levels, Mechanism, MechanismName, RowLaw, Spread, check_horizon,
+    ColumnNorms, Criterion, Cursor, LevelChoice, Levels, Mechanism, MechanismName, RowLaw, check_horizon,
 };
 use crate::noise::Node;
+use crate::privacy::Spread;
 use crate::{Error, Result};
 use std::fmt;
 use std::sync::Arc;

@@ -34,8 +34,6 @@
 mod bumps;
 mod bytes;
 mod candidate;
-#[path = "../pure_optimal/descent.rs"]
-mod descent;
 mod release;
 mod search;
 
@@ -44,10 +42,11 @@ use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::registry::Parameters;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, Objective, Optimum, RowLaw, Spread,
+    ColumnNorms, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, Objective, Optimum, RowLaw,
     check_horizon,
 };
 use crate::noise::Node;
+use crate::privacy::Spread;
 use crate::{Error, Result};
 use bumps::{Layout, Solved};
 use candidate::Candidate;

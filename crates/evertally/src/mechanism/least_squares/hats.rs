@@ -43,9 +43,10 @@ use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::registry::Parameters;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, RowLaw, Spread, check_horizon,
+    ColumnNorms, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, RowLaw, check_horizon,
 };
 use crate::noise::Node;
+use crate::privacy::Spread;
 use cursor::{hat_node, step_node};
 use normal::Elimination;
 use shape::Shape;

@@ -39,9 +39,10 @@ use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::toeplitz::filter::{Filter, Rows, packed};
 use crate::mechanism::{
     ColumnNorms, Criterion, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, MechanismName, Objective, Optimum,
-    RowLaw, Spread, check_horizon,
+    RowLaw, check_horizon,
 };
 use crate::noise::Node;
+use crate::privacy::Spread;
 use crate::{Error, Result};
 use factor::Factor;
 use integer::Integer;

@@ -22,9 +22,10 @@ use crate::mechanism::registry::Parameters;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
     ColumnNorms, Criterion, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, MechanismName, Objective, Optimum,
-    RowLaw, Spread, check_horizon,
+    RowLaw, check_horizon,
 };
 use crate::noise::Node;
+use crate::privacy::Spread;
 use crate::{Error, Result};
 use cursor::FilterCursor;
 use frozen::Frozen;

@@ -20,8 +20,6 @@
 mod adjoint;
 mod aim;
 mod buffers;
-#[path = "../blt/descent.rs"]
-mod descent;
 mod figures;
 mod lazy;
 mod optimise;
@@ -37,9 +35,10 @@ use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_b
 use crate::mechanism::registry::Parameters;
 use crate::mechanism::{
     BufferSteps, ColumnNorms, Columns, Criterion, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, MechanismName,
-    Objective, Participation, RowLaw, Spread, Streaming, check_horizon, rounding,
+    Objective, Participation, RowLaw, Streaming, check_horizon, rounding,
 };
 use crate::noise::Node;
+use crate::privacy::Spread;
 use crate::{Error, Result};
 use figures::RowFigures;
 use recurrence::{Constants, Recurrence, rounding_slack};

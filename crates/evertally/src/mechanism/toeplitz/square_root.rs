@@ -29,9 +29,10 @@ use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
     ColumnNorms, Convolution, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, MechanismName, Participation, RowLaw,
-    Spread, Streaming, check_horizon,
+    Streaming, check_horizon,
 };
 use crate::noise::Node;
+use crate::privacy::Spread;
 use crate::{Error, Result};
 use series::{coefficients, cut_off, inverse_coefficient, normalized_row_norms, prefix_sums, reciprocal, summed};
 use std::sync::Arc;

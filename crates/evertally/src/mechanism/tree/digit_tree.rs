@@ -18,10 +18,10 @@ mod walk;
 use super::digits::DigitSystem;
 use crate::mechanism::walk::MAX_DEPTH;
 use crate::mechanism::{
-    ColumnNorms, Cursor, MAX_HORIZON, Mechanism, MechanismName, Participation, Spread, Walk, check_horizon,
-    exact_by_dense_twin,
+    ColumnNorms, Cursor, MAX_HORIZON, Mechanism, MechanismName, Participation, Walk, check_horizon, exact_by_dense_twin,
 };
 use crate::noise::Node;
+use crate::privacy::Spread;
 use crate::{Error, Result};
 
 /// A k-ary tree mechanism: binary, k-ary, or k-ary with subtraction.

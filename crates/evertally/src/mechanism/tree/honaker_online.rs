@@ -33,9 +33,10 @@ use crate::Result;
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::registry::Limits;
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, Mechanism, MechanismName, Participation, RowLaw, Spread, Streaming, check_horizon,
+    ColumnNorms, Criterion, Cursor, Mechanism, MechanismName, Participation, RowLaw, Streaming, check_horizon,
 };
 use crate::noise::Node;
+use crate::privacy::Spread;
 use num_bigint::BigInt;
 use std::sync::Arc;
 

@@ -28,9 +28,10 @@ use crate::mechanism::accounting::trie::Subtree;
 use crate::mechanism::registry::Parameters;
 use crate::mechanism::{
     ColumnNorms, Criterion, Cursor, DensePair, GaussianShift, LevelChoice, Levels, MAX_HORIZON, Mechanism,
-    MechanismName, Participation, RowLaw, Spread, Walk, check_horizon,
+    MechanismName, Participation, RowLaw, Walk, check_horizon,
 };
 use crate::noise::Node;
+use crate::privacy::Spread;
 use crate::{Error, Result};
 use std::fmt;
 use std::sync::Arc;

@@ -19,10 +19,11 @@ use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::trie::Subtree;
 use crate::mechanism::registry::{Limits, Parameters};
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, GaussianShift, MAX_HORIZON, Mechanism, MechanismName, NoiseKind, Objective,
-    Participation, Spread, Walk, check_horizon,
+    ColumnNorms, Criterion, Cursor, GaussianShift, MAX_HORIZON, Mechanism, MechanismName, NoiseKind, Participation,
+    Walk, check_horizon,
 };
 use crate::noise::Node;
+use crate::privacy::Spread;
 use crate::{Error, Result};
 use combinations::{Binomials, next_combination};
 use std::collections::HashMap;

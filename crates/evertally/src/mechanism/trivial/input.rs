@@ -2,10 +2,10 @@
 
 use crate::Result;
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, MAX_HORIZON, Mechanism, MechanismName, Participation, Spread, Streaming,
-    check_horizon,
+    ColumnNorms, Criterion, Cursor, MAX_HORIZON, Mechanism, MechanismName, Participation, Streaming, check_horizon,
 };
 use crate::noise::Node;
+use crate::privacy::Spread;
 use std::sync::Arc;
 
 /// `R = I`, `L = A`: every step total gets its own noise, the release sums them all. Best for the shortest horizons.

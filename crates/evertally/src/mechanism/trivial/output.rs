@@ -3,9 +3,10 @@
 use crate::Result;
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, MAX_HORIZON, Mechanism, MechanismName, Participation, Spread, Walk, check_horizon,
+    ColumnNorms, Criterion, Cursor, MAX_HORIZON, Mechanism, MechanismName, Participation, Walk, check_horizon,
 };
 use crate::noise::Node;
+use crate::privacy::Spread;
 use std::sync::Arc;
 
 /// `L = I`, `R = A`: fresh noise on every release, calibrated to a change that shifts all `T` of them.

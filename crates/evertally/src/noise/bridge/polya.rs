@@ -1,7 +1,8 @@
 //! The bridge of discrete Laplace noise: differences of negative binomial processes.
 
 use super::Bridge;
-use crate::noise::{NegativeBinomial, Polya, RandomBits, Ratio};
+use crate::noise::{NegativeBinomial, Polya, RandomBits};
+use crate::number::Ratio;
 use crate::{Error, Result};
 
 /// Discrete Laplace noise of scale s for every unit of length of a path, summed along it.
@@ -14,7 +15,8 @@ use crate::{Error, Result};
 ///
 /// ```
 /// use evertally::noise::bridge::{Bridge, PolyaBridge};
-/// use evertally::noise::{KeyedNoise, Node, Purpose, Ratio, SecretKey};
+/// use evertally::noise::{KeyedNoise, Node, Purpose, SecretKey};
+/// use evertally::number::Ratio;
 ///
 /// let bridge = PolyaBridge::new(Ratio::new(1000, 1)?)?;
 /// let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
@@ -39,7 +41,8 @@ impl PolyaBridge {
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the scale is above 2⁵⁰.
     ///
     /// ```
-    /// # use evertally::noise::{Ratio, bridge::PolyaBridge};
+    /// # use evertally::noise::bridge::PolyaBridge;
+    /// # use evertally::number::Ratio;
     /// assert!(PolyaBridge::new(Ratio::new(1 << 51, 1)?).is_err());
     /// # Ok::<(), evertally::Error>(())
     /// ```
@@ -53,7 +56,8 @@ impl PolyaBridge {
     /// The scale s of one unit of length.
     ///
     /// ```
-    /// # use evertally::noise::{Ratio, bridge::PolyaBridge};
+    /// # use evertally::noise::bridge::PolyaBridge;
+    /// # use evertally::number::Ratio;
     /// assert_eq!(PolyaBridge::new(Ratio::new(5, 2)?)?.scale(), Ratio::new(5, 2)?);
     /// # Ok::<(), evertally::Error>(())
     /// ```

@@ -1,7 +1,8 @@
 //! The bridge of Skellam noise: differences of Poisson processes.
 
 use super::Bridge;
-use crate::noise::{Binomial, Poisson, RandomBits, Ratio, rounded};
+use crate::noise::{Binomial, Poisson, RandomBits, rounded};
+use crate::number::Ratio;
 use crate::{Error, Result};
 
 /// Skellam noise along a path: N⁺ − N⁻ for two independent Poisson processes, each of rate variance/2 per unit of length.
@@ -12,7 +13,8 @@ use crate::{Error, Result};
 ///
 /// ```
 /// use evertally::noise::bridge::{Bridge, SkellamBridge};
-/// use evertally::noise::{KeyedNoise, Node, Purpose, Ratio, SecretKey};
+/// use evertally::noise::{KeyedNoise, Node, Purpose, SecretKey};
+/// use evertally::number::Ratio;
 ///
 /// let bridge = SkellamBridge::new(Ratio::new(1000, 1)?, 16)?;
 /// let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
@@ -44,7 +46,8 @@ impl SkellamBridge {
     /// if the divisor is 0.
     ///
     /// ```
-    /// # use evertally::noise::{Ratio, bridge::SkellamBridge};
+    /// # use evertally::noise::bridge::SkellamBridge;
+    /// # use evertally::number::Ratio;
     /// assert!(SkellamBridge::new(Ratio::new(10, 1)?, 0).is_err());
     /// # Ok::<(), evertally::Error>(())
     /// ```
@@ -66,7 +69,8 @@ impl SkellamBridge {
     /// The variance per unit of length, in squared noise steps.
     ///
     /// ```
-    /// # use evertally::noise::{Ratio, bridge::SkellamBridge};
+    /// # use evertally::noise::bridge::SkellamBridge;
+    /// # use evertally::number::Ratio;
     /// assert_eq!(SkellamBridge::new(Ratio::new(10, 1)?, 16)?.variance(), Ratio::new(10, 1)?);
     /// # Ok::<(), evertally::Error>(())
     /// ```
@@ -77,7 +81,8 @@ impl SkellamBridge {
     /// Noise steps to one step of the grid.
     ///
     /// ```
-    /// # use evertally::noise::{Ratio, bridge::SkellamBridge};
+    /// # use evertally::noise::bridge::SkellamBridge;
+    /// # use evertally::number::Ratio;
     /// assert_eq!(SkellamBridge::new(Ratio::new(10, 1)?, 16)?.divisor(), 16);
     /// # Ok::<(), evertally::Error>(())
     /// ```

@@ -5,8 +5,9 @@ use num_bigint::BigInt;
 use proptest::prelude::*;
 
 use super::super::hat::{Hat, LogConcave};
-use super::super::{Binomial, NegativeBinomial, Poisson, Polya, RandomBits, Ratio, ScriptedBits};
+use super::super::{Binomial, NegativeBinomial, Poisson, Polya, RandomBits, ScriptedBits};
 use super::{Coarse, node, noise, ratio};
+use crate::number::Ratio;
 
 /// Calls `visit` with a law and its hat.
 trait Visit {

@@ -7,9 +7,10 @@ use proptest::prelude::*;
 
 use super::super::lazy::Lazy;
 use super::super::{
-    BernoulliExp, DiscreteGaussian, DiscreteLaplace, Geometric, RandomBits, Ratio, ScriptedBits, uniform_below,
+    BernoulliExp, DiscreteGaussian, DiscreteLaplace, Geometric, RandomBits, ScriptedBits, uniform_below,
 };
 use super::{Coarse, node, noise, ratio};
+use crate::number::Ratio;
 
 /// A script of 16-bit numbers, then bytes 0.
 fn script(numbers: &[u16]) -> ScriptedBits {

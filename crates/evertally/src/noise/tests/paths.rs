@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::super::{DiscreteGaussian, DiscreteLaplace, Geometric, RandomBits, Ratio};
+use super::super::{DiscreteGaussian, DiscreteLaplace, Geometric, RandomBits};
 use super::{Coarse, node, noise, ratio};
+use crate::number::Ratio;
 
 /// One draw by either path, and the 8 bytes it leaves next.
 fn both<B: RandomBits>(law: &Law, mut bits: impl FnMut() -> B) -> [(i128, u64); 2] {

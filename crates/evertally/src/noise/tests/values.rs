@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::super::{DiscreteGaussian, DiscreteLaplace, DiscreteLaw, Geometric, Ratio};
+use super::super::{DiscreteGaussian, DiscreteLaplace, DiscreteLaw, Geometric};
 use super::ratio;
+use crate::number::Ratio;
 
 proptest! {
     #[test]

@@ -1,7 +1,7 @@
 //! The noiseless table never moves by more than the plan was calibrated for.
 
 use super::*;
-use crate::plan::{Neighbours, Sensitivity, Values};
+use crate::privacy::{Neighbours, Sensitivity, Values};
 use crate::sketch::Shape;
 use crate::sketch::cells::Cells;
 

@@ -1,7 +1,8 @@
 //! States come back bit for bit; bad input is refused in one sentence and changes nothing.
 
 use super::*;
-use crate::plan::{Plan, Values};
+use crate::plan::Plan;
+use crate::privacy::Values;
 use crate::sketch::{Estimate, Shape, Table};
 
 /// Saves after some steps, restores, and goes on with both.

@@ -1,9 +1,9 @@
 //! What a key produces is frozen: another value here would publish a second noise for what was published already.
 
 use super::*;
-use crate::budget::{Budget, Epsilon, Rho};
 use crate::noise::TestSeed;
 use crate::plan::PlanRequest;
+use crate::privacy::{Budget, Epsilon, Rho};
 
 /// Digest of the reads of a few sums at a few steps, one sum late and one only once.
 fn digest(mechanism: &str, budget: Budget, sampling: Sampling) -> String {

@@ -3,13 +3,13 @@
 use super::buffers::BufferSampler;
 use super::cells::{Cells, KeyedCells, Sampler, StateCells};
 use super::path::PathSampler;
-use crate::budget::loss::rounded_up;
-use crate::budget::skellam::{self, IntegerShift};
-use crate::budget::{Delta, conversions};
-use crate::mechanism::{LazyBlt, MechanismName, Walk};
+use crate::mechanism::{LazyBlt, Walk};
 use crate::noise::bridge::{Bridge, GammaBridge, GaussianBridge, PolyaBridge, SkellamBridge};
 use crate::noise::{DiscreteLaw, FRACTION_BITS, KeyedNoise, Purpose, SecretKey, StreamName};
 use crate::plan::{Plan, PlanRequest};
+use crate::privacy::loss::rounded_up;
+use crate::privacy::skellam::{self, IntegerShift};
+use crate::privacy::{Delta, conversions};
 use crate::stream::Release;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,15 @@ pub enum Sampling {
 }
 
 impl Sampling {
+    /// The number in saved states: frozen.
+    pub(super) fn code(self) -> u32 {
+        match self {
+            Self::Keyed => 0,
+            Self::Integer => 1,
+            Self::Float => 2,
+        }
+    }
+
     /// The byte of [`Purpose::Reads`]: frozen.
     fn tag(self) -> u8 {
         match self {
@@ -66,7 +75,7 @@ impl std::fmt::Display for Sampling {
 /// A plan for a vector of running sums, and how its noise is sampled.
 ///
 /// ```
-/// use evertally::budget::{Budget, Rho};
+/// use evertally::privacy::{Budget, Rho};
 /// use evertally::plan::PlanRequest;
 /// use evertally::stream::{LazyPlan, Sampling};
 /// let request = PlanRequest::count(1 << 20, Budget::Zcdp(Rho::new(0.5)?));
@@ -122,7 +131,7 @@ impl LazyPlan {
     /// steps that can be sampled in this way.
     ///
     /// ```
-    /// use evertally::budget::{Budget, Rho};
+    /// use evertally::privacy::{Budget, Rho};
     /// use evertally::plan::PlanRequest;
     /// use evertally::stream::{LazyPlan, Sampling};
     /// let request = PlanRequest::count(1 << 20, Budget::Zcdp(Rho::new(0.5)?));

@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// place with different sums have the same noise, and their difference is exact.
 ///
 /// ```
-/// use evertally::budget::{Budget, Rho};
+/// use evertally::privacy::{Budget, Rho};
 /// use evertally::noise::SecretKey;
 /// use evertally::plan::PlanRequest;
 /// use evertally::stream::{LazyPlan, LazyVector, Sampling, StatelessVector};

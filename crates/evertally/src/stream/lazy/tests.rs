@@ -3,11 +3,11 @@
 use super::cells::Sampler;
 use super::path::{Path, PathSampler};
 use super::*;
-use crate::budget::{Budget, Epsilon, Rho};
 use crate::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Objective};
 use crate::noise::bridge::Bridge;
 use crate::noise::{RandomBits, TestSeed};
 use crate::plan::PlanRequest;
+use crate::privacy::{Budget, Epsilon, Rho};
 use std::sync::Mutex;
 
 fn key(seed: u64) -> SecretKey {
@@ -379,11 +379,11 @@ fn bad_input_changes_nothing() {
 /// Sums that would not fit are refused when they are added; nothing is lost by that.
 #[test]
 fn overflow_is_refused_at_once() {
-    let values = crate::plan::Values::Sum { lower: -(1 << 57), upper: 1 << 57 };
+    let values = crate::privacy::Values::Sum { lower: -(1 << 57), upper: 1 << 57 };
     let request = PlanRequest {
         values,
         mechanism: "binary".parse().ok(),
-        grid: crate::decimal::Grid::ONE,
+        grid: crate::number::Grid::ONE,
         ..PlanRequest::count(9, Budget::Pure(Epsilon::new(20.0).unwrap()))
     };
     let plan = LazyPlan::new(request.plan().unwrap(), 10, Sampling::Keyed).unwrap();
@@ -404,7 +404,7 @@ fn overflow_is_refused_at_once() {
 #[test]
 fn floating_point_noise_keeps_to_its_digits() {
     let of = |upper: i64, sampling| {
-        let values = crate::plan::Values::Sum { lower: 0, upper };
+        let values = crate::privacy::Values::Sum { lower: 0, upper };
         let request =
             PlanRequest { values, mechanism: "path-sum".parse().ok(), ..PlanRequest::count(1 << 20, gaussian()) };
         LazyPlan::new(request.plan().unwrap(), 10, sampling)
@@ -468,8 +468,9 @@ fn events_in_several_sums_cost_more_noise() {
 /// where that is small; and it keeps the plan's ρ, and the budget at its δ.
 #[test]
 fn whole_numbers_cost_no_accuracy() {
-    let approximate =
-        |epsilon, delta| Budget::Approximate(Epsilon::new(epsilon).unwrap(), crate::budget::Delta::new(delta).unwrap());
+    let approximate = |epsilon, delta| {
+        Budget::Approximate(Epsilon::new(epsilon).unwrap(), crate::privacy::Delta::new(delta).unwrap())
+    };
     let zcdp = |rho| Budget::Zcdp(Rho::new(rho).unwrap());
     for budget in [zcdp(1e-6), zcdp(0.5), zcdp(8.0), approximate(0.1, 1e-9), approximate(3.0, 1e-6)] {
         for mechanism in ["path-sum", "smooth", "binary", "subtract(k=7)"] {
@@ -490,7 +491,7 @@ fn whole_numbers_cost_no_accuracy() {
             if let Budget::Approximate(epsilon, delta) = budget {
                 assert!(plan.epsilon_at(delta).unwrap() <= epsilon.get());
             }
-            let delta = crate::budget::Delta::new(1e-12).unwrap();
+            let delta = crate::privacy::Delta::new(1e-12).unwrap();
             let (ours, plans) = (plan.epsilon_at(delta).unwrap(), plan.plan().guarantee().epsilon_at(delta));
             // Its accounting is tighter where the plan's grid is coarse.
             assert!((0.9..1.0 + 1e-6).contains(&(ours / plans)), "{mechanism} {budget:?}: {ours}, {plans}");

@@ -1,8 +1,8 @@
 //! From a budget to the standard deviation of Gaussian noise, and what that noise promises.
 
 use super::{SCALES, VectorRequest};
-use crate::budget::{Budget, Delta, Epsilon, Rho, conversions};
 use crate::mechanism::Mechanism;
+use crate::privacy::{Budget, Delta, Epsilon, Rho, conversions};
 use crate::{Error, Result};
 
 /// Head room for the few roundings of a formula.
@@ -11,7 +11,7 @@ const ROUNDING: f64 = 1e-14;
 /// What the releases of a plan promise: `μ`-GDP, the strongest statement about Gaussian noise, and what follows from it.
 ///
 /// ```
-/// use evertally::budget::{Budget, Rho};
+/// use evertally::privacy::{Budget, Rho};
 /// use evertally::vector::VectorRequest;
 /// let guarantee = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0).plan()?.guarantee();
 /// assert!((guarantee.mu() - 1.0).abs() < 1e-13 && guarantee.rho().get() == 0.5);
@@ -63,7 +63,7 @@ impl VectorGuarantee {
     /// The least ε of (ε, δ)-differential privacy at this δ, by the exact curve of Gaussian noise, rounded up.
     ///
     /// ```
-    /// use evertally::budget::{Budget, Delta, Epsilon};
+    /// use evertally::privacy::{Budget, Delta, Epsilon};
     /// use evertally::vector::VectorRequest;
     /// let delta = Delta::new(1e-6)?;
     /// let budget = Budget::Approximate(Epsilon::new(2.0)?, delta);

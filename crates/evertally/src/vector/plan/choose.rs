@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// A mechanism with the noise it needs, and its error under a request.
 ///
 /// ```
-/// use evertally::budget::{Budget, Rho};
+/// use evertally::privacy::{Budget, Rho};
 /// use evertally::vector::VectorRequest;
 /// let request = VectorRequest::new(64, Budget::Zcdp(Rho::new(0.5)?), 1.0);
 /// let request = VectorRequest { mechanism: Some("binary".parse()?), ..request };

@@ -1,9 +1,10 @@
 //! Vector plans as readable files, and their digest.
 
 use super::{Series, VectorPlan, VectorRequest};
-use crate::budget::Budget;
 use crate::mechanism::{MechanismName, Participation};
-use crate::plan::{Neighbours, Objective};
+use crate::plan::Objective;
+use crate::privacy::Budget;
+use crate::privacy::Neighbours;
 use crate::{Error, Result};
 use evertally_kernels::Cipher;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

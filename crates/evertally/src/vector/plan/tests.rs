@@ -1,7 +1,8 @@
 //! Known figures, calibration against other arithmetic, and files.
 
 use super::*;
-use crate::budget::{Delta, Epsilon, Rho};
+use crate::mechanism::Vectors;
+use crate::privacy::{Delta, Epsilon, Rho};
 
 fn zcdp(rho: f64) -> Budget {
     Budget::Zcdp(Rho::new(rho).unwrap())
@@ -76,7 +77,7 @@ fn analytic_gaussian_noise() {
     assert!(guarantee.mu() >= 1.0 && guarantee.mu() < 1.0 + 1e-13);
     // Tighter than any conversion from zCDP.
     let delta = Delta::new(1e-6).unwrap();
-    let converted = crate::budget::conversions::epsilon_of_zcdp(guarantee.rho(), delta);
+    let converted = crate::privacy::conversions::epsilon_of_zcdp(guarantee.rho(), delta);
     assert!(guarantee.epsilon_at(delta) < 0.95 * converted);
 }
 

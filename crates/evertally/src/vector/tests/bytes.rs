@@ -1,6 +1,7 @@
 //! The same bytes whatever the tuning; and the numbers of the dense twin.
 
 use super::*;
+use crate::mechanism::Columns;
 use crate::noise::{Node, Purpose, subkey};
 use crate::vector::execute::name as block;
 use crate::vector::{Path, Real};

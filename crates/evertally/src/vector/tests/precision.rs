@@ -1,6 +1,7 @@
 //! What 32 bits lose over many steps: the noise in `f32` against the same programs in `f64`, with the same normal variables.
 
 use super::*;
+use crate::mechanism::{Columns, Objective};
 use crate::noise::{Purpose, subkey};
 use crate::vector::Path;
 use crate::vector::execute::name as block;

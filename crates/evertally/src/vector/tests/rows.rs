@@ -2,6 +2,7 @@
 
 use super::states::{goes_on, rest};
 use super::*;
+use crate::mechanism::MechanismName;
 use crate::noise::{Purpose, subkey};
 use crate::vector::{Path, Real};
 use evertally_kernels::{BlockName, Normals};

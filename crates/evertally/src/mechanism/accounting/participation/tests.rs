@@ -1,6 +1,7 @@
 //! Every bound against every pattern, in dense matrices.
 
 use super::*;
+use crate::mechanism::Columns;
 use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 use nalgebra::DMatrix;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! The consistent tree against dense algebra, golden figures, and exact rational estimation.
 
 use super::*;
+use crate::mechanism::{NoiseKind, Objective};
 use nalgebra::DMatrix;
 
 fn trees(horizon: u64) -> Vec<Consistent> {
@@ -116,11 +117,11 @@ fn optimised_weights_beat_equal_ones() {
 #[test]
 fn found_weights_are_frozen() {
     assert_eq!(
-        Consistent::best(365, &Criterion::new(NoiseKind::Laplace, Objective::Max)).unwrap().name(),
+        Consistent::best(365, &Criterion::new(NoiseKind::Laplace, Objective::Max)).unwrap().name().to_string(),
         "consistent(k=12,levels=256:210:185)"
     );
     assert_eq!(
-        Consistent::best(1000, &Criterion::new(NoiseKind::Laplace, Objective::Mean)).unwrap().name(),
+        Consistent::best(1000, &Criterion::new(NoiseKind::Laplace, Objective::Mean)).unwrap().name().to_string(),
         "consistent(k=15,levels=256:235:223)"
     );
 }

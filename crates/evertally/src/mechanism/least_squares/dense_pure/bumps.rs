@@ -14,6 +14,7 @@
 
 use crate::mechanism::Matrix;
 use crate::mechanism::dense_twin::cholesky;
+use crate::number::lanes::dot;
 use std::ops::Range;
 
 /// Where the entries of `R` stand in one vector: the diagonal first, then bump after bump.
@@ -58,19 +59,6 @@ impl Layout {
         }
         sums
     }
-}
-
-/// `Σ a_i b_i` in four interleaved sums: fast, and the same on every machine.
-pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let mut lanes = [0.0; 4];
-    let (a4, b4) = (a.chunks_exact(4), b.chunks_exact(4));
-    let rest: f64 = a4.remainder().iter().zip(b4.remainder()).map(|(x, y)| x * y).sum();
-    for (x, y) in a4.zip(b4) {
-        for lane in 0..4 {
-            lanes[lane] += x[lane] * y[lane];
-        }
-    }
-    (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]) + rest
 }
 
 /// `to += factor · from`.

@@ -9,9 +9,9 @@
 //! `Σ w_t ‖L_t‖²` with `w_t` proportional to `‖L_t‖^{2(p-1)}`. Powers are taken by squaring, roots by square roots.
 
 use super::bumps::{Layout, Solved};
-use super::descent::minimise;
 use crate::mechanism::Objective;
 use crate::mechanism::accounting::row_norms::RowNorms;
+use crate::number::descent::minimise;
 
 /// `φ`, the least share of the diagonal in a column.
 pub(super) const FLOOR: f64 = 1.0 / 64.0;
@@ -39,7 +39,7 @@ impl Candidate {
     /// Mean and largest of `2 ‖L_t‖²`: ε²·variance, for `s1 = 1`.
     pub(super) fn figure(&self, objective: Objective) -> f64 {
         let norms = RowNorms::new(Solved::new(&self.layout, self.entries()).row_norms());
-        2.0 * if mean { norms.mean() } else { norms.max() }
+        2.0 * objective.of(norms.max(), norms.mean())
     }
 
     /// Hats of every spacing `w` in a partition of unity, each level with its budget, on a support of twice the width, where
@@ -68,7 +68,11 @@ impl Candidate {
     /// Descends for at most so many steps and returns the value reached.
     pub(super) fn descend(&mut self, aim: Aim, steps: usize) -> f64 {
         let layout = &self.layout;
-        let mut objective = |theta: &[f64], gradient: &mut [f64]| evaluate(layout, aim, theta, gradient);
+        let mut objective = |theta: &[f64]| {
+            let mut gradient = vec![0.0; theta.len()];
+            let value = evaluate(layout, aim, theta, &mut gradient);
+            (value, gradient)
+        };
         minimise(&mut self.theta, steps, 1e-7, &mut objective)
     }
 

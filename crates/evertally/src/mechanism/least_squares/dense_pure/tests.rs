@@ -95,7 +95,7 @@ fn spread_events_stay_below_the_bound() {
     let bump = |first, weights: &[u16]| Bump { first, weights: weights.to_vec() };
     let given = DensePure::assemble(
         steps,
-        true,
+        Objective::Mean,
         vec![
             bump(0, &[9000, 30000, 50000, 20000]),
             bump(2, &[400, 0, 30000, 61000, 900]),
@@ -164,19 +164,6 @@ fn derivatives_are_those_of_the_definition() {
     }
 }
 
-#[test]
-fn descent_follows_a_curved_valley() {
-    let mut rosenbrock = |x: &[f64], gradient: &mut [f64]| {
-        let (a, b) = (1.0 - x[0], x[1] - x[0] * x[0]);
-        gradient[0] = -2.0 * a - 400.0 * x[0] * b;
-        gradient[1] = 200.0 * b;
-        a * a + 100.0 * b * b
-    };
-    let mut x = vec![-1.2, 1.0];
-    assert!(descent::minimise(&mut x, 200, 1e-12, &mut rosenbrock) < 1e-12);
-    assert!((x[0] - 1.0).abs() < 1e-6 && (x[1] - 1.0).abs() < 1e-6);
-}
-
 /// A bump on a single step is worth less than its weight on the diagonal; a vanished one is dropped; nothing else changes.
 #[test]
 fn tidying_does_no_harm() {
@@ -186,10 +173,10 @@ fn tidying_does_no_harm() {
     theta.push(0.5);
     theta.extend([1e-4; 10]);
     let mut candidate = Candidate { layout: Layout::new(10, spans), theta };
-    let (before, sums) = (candidate.figure(true), candidate.entries());
+    let (before, sums) = (candidate.figure(Objective::Mean), candidate.entries());
     candidate.tidy(1);
     assert_eq!((candidate.bumps(), &candidate.layout.spans()[0]), (1, &(1..10)));
-    assert!(candidate.figure(true) < before);
+    assert!(candidate.figure(Objective::Mean) < before);
     let after = candidate.entries();
     assert!((after[4] - sums[4] - sums[17]).abs() < 1e-3 && (after[2] - sums[2]).abs() < 1e-3);
     let split = candidate.split(0);
@@ -336,7 +323,8 @@ fn bytes_round_trip_and_damage_is_refused() {
 #[test]
 fn senseless_bumps_and_horizons_are_refused() {
     let assemble = |first, weights: &[u16]| {
-        DensePure::assemble(5, true, vec![Bump { first, weights: weights.to_vec() }; 2]).map(|found| found.name())
+        DensePure::assemble(5, Objective::Mean, vec![Bump { first, weights: weights.to_vec() }; 2])
+            .map(|found| found.name())
     };
     assert!(assemble(1, &[1, 0, 30000]).is_ok());
     for (first, weights) in
@@ -344,7 +332,7 @@ fn senseless_bumps_and_horizons_are_refused() {
     {
         assert!(assemble(first, weights).is_err(), "{first} {weights:?}");
     }
-    assert!(DensePure::assemble(5, true, vec![Bump { first: 0, weights: vec![1] }; MAX_BUMPS + 1]).is_err());
+    assert!(DensePure::assemble(5, Objective::Mean, vec![Bump { first: 0, weights: vec![1] }; MAX_BUMPS + 1]).is_err());
     assert!(DensePure::search(0, Objective::Mean, &mut |_, _| ()).is_err());
     assert!(DensePure::search(513, Objective::Mean, &mut |_, _| ()).is_err());
 }

@@ -1,7 +1,7 @@
 //! The integer matrix of the hats, as straight pieces.
 
 use super::levels::{HatLevels, MOST, WHOLE};
-use crate::mechanism::Spread;
+use crate::privacy::Spread;
 use crate::{Error, Result};
 
 /// Hats that lie over a step at once: two a level. Hat `i` of level `l` has slot `2 l + i mod 2`, and gives it up before the

@@ -86,6 +86,7 @@ impl Bounds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mechanism::Objective;
     use crate::mechanism::optimum::weights::Weights;
 
     #[test]

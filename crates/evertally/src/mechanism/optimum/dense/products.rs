@@ -1,7 +1,7 @@
 //! Inner products of the columns of `R̃`, rounded up.
 
-use crate::mechanism::Spread;
 use crate::mechanism::toeplitz::filter::packed;
+use crate::privacy::Spread;
 
 /// Entries are rounded up to multiples of `2^COARSE`, so that products and their sums fit 64 bits: (2^16)² · 2^12.
 const COARSE: u32 = 14;

@@ -37,8 +37,8 @@ use super::MAX_STATES;
 use super::frozen::{Frozen, Number, OUTPUT_BITS};
 use crate::mechanism::Cursor;
 use crate::mechanism::rounding::FRACTION_BITS;
-use crate::mechanism::wide::Wide;
 use crate::noise::Node;
+use crate::number::wide::Wide;
 use crate::{Error, Result};
 use std::sync::Arc;
 

@@ -3,11 +3,11 @@
 use super::MAX_BUFFERS;
 use super::aim::{Aim, coordinates, interlaced, rates};
 use super::buffers::{Buffers, FRACTION_BITS};
-use super::descent::minimum;
 use super::response::Response;
 use super::{figures::RowFigures, participation, segments};
 use crate::Result;
 use crate::mechanism::{Columns, Objective, Participation};
+use crate::number::descent::minimum;
 
 /// Exponents by which the maximum is softened, one descent after the other.
 const POWERS: [f64; 2] = [30.0, 300.0];

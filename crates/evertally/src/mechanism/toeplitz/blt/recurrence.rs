@@ -34,8 +34,8 @@ use super::buffers::Buffers;
 use super::segments::Segment;
 use crate::mechanism::Cursor;
 use crate::mechanism::rounding::FRACTION_BITS;
-use crate::mechanism::wide::Wide;
 use crate::noise::Node;
+use crate::number::wide::Wide;
 use crate::{Error, Result};
 use std::sync::Arc;
 

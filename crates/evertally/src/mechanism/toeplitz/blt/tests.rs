@@ -166,7 +166,7 @@ fn gradients_are_those_of_differences() {
 #[test]
 fn objectives_are_the_figures_of_short_horizons() {
     let y = [-2.0, -0.2, 0.3, 0.1];
-    let (poles, inverse) = objective::interlaced(&objective::rates(&y));
+    let (poles, inverse) = aim::interlaced(&aim::rates(&y));
     let response = Response::of_poles(poles, inverse);
     for horizon in [1, 2, 5, 9] {
         let figures = RowFigures::new(response.clone(), &segments::plain(horizon), 0);
@@ -323,8 +323,7 @@ fn tiny_decays_do_not_hide_a_sensitivity() {
         assert!(text.parse::<Buffers>().is_err(), "{text}");
     }
     for text in ["decay=400000,echo=1", "decay=3000000000000000/400000,echo=1000000000000000/1"] {
-        for (horizon, columns) in
-            [1, 4].into_iter().flat_map(|horizon| Columns::Columns::BOTH.map(|columns| (horizon, columns)))
+        for (horizon, columns) in [1, 4].into_iter().flat_map(|horizon| Columns::BOTH.map(|columns| (horizon, columns)))
         {
             let blt = Blt::new(horizon, columns, text.parse().unwrap()).unwrap();
             let unit = (1u128 << blt.noise_bits()) as f64;

@@ -9,12 +9,9 @@
 //! The products are number-theoretic transforms modulo three primes, put together modulo 2^128: integers in, the same
 //! integers out, on every machine.
 
-#[path = "../../filter/past/transform.rs"]
-mod transform;
-
 use super::Rows;
+use crate::number::transform::{self, PRIMES, Transform};
 use std::sync::{Arc, OnceLock};
-use transform::{PRIMES, Transform};
 
 /// Blocks below this length are summed directly.
 const DIRECT: usize = 128;

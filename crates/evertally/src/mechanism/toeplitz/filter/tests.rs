@@ -1,8 +1,9 @@
 //! What the tests of every factorization with this filter share: the definition of a release, and of a sensitivity.
 
+use crate::mechanism::Mechanism;
 use crate::mechanism::rounding::FRACTION_BITS;
-use crate::mechanism::{Mechanism, Spread};
 use crate::noise::Node;
+use crate::privacy::Spread;
 use num_bigint::BigInt;
 
 /// Some value of a node.

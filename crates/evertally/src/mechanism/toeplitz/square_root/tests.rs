@@ -151,7 +151,7 @@ fn golden_figures_and_limits() {
     let golden: serde_json::Value = serde_json::from_str(include_str!("../../golden.json")).unwrap();
     for (horizon, table) in golden["horizons"].as_object().unwrap() {
         for mechanism in both(horizon.parse().unwrap()) {
-            let want = &table[&mechanism.name()];
+            let want = &table[mechanism.name().to_string()];
             let norms = mechanism.column_norms();
             let (max, mean) = (mechanism.max_row_norm_squared(), mechanism.mean_row_norm_squared());
             for (key, ours) in [

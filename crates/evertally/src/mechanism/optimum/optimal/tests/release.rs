@@ -1,7 +1,7 @@
 //! The exact release: against big integers, against the matrices, and its sensitivity by brute force.
 
 use super::*;
-use crate::mechanism::wide::Wide;
+use crate::number::wide::Wide;
 use proptest::prelude::*;
 
 /// Noise of about `2^(noise_bits + 3)`.

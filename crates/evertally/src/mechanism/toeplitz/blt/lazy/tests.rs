@@ -8,6 +8,7 @@ use super::*;
 use crate::mechanism::Mechanism;
 use crate::mechanism::dense_twin::{Matrix, cholesky};
 use crate::mechanism::toeplitz::blt::{Blt, BufferChoice, Buffers};
+use crate::mechanism::{Columns, Objective};
 
 /// The words of the state after a skip from `state`, with the normal number of this place 1 and all others 0. `None` where
 /// there are not so many of them.

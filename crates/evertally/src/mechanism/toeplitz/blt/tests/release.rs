@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::mechanism::rounding::FRACTION_BITS;
-use crate::mechanism::wide::Wide;
+use crate::number::wide::Wide;
 use num_bigint::BigInt;
 use proptest::prelude::*;
 

@@ -1,6 +1,7 @@
 //! Long horizons and gaps: against the figures, against sums over all steps, and against another arithmetic.
 
 use super::*;
+use crate::mechanism::{Columns, Objective};
 
 /// The covariances of the words of a state that was all zeros.
 fn fresh_covariances(lazy: &LazyBlt, from: u64, to: u64) -> Vec<Vec<f64>> {

@@ -1,0 +1,79 @@
+//! Keyed noise: secret keys, seekable bits, and exact discrete laws (one law a file).
+//!
+//! A noise variable is a **pure function** of a [`SecretKey`], a [`StreamName`], the digest of a plan, a [`Purpose`]
+//! and a [`Node`]. Asking twice gives the same value; nothing is stored; any worker computes any variable.
+//!
+//! ```text
+//! SecretKey ─┐
+//! StreamName ├─ BLAKE3 keyed hash ─▶ subkey ─┐
+//! plan digest│                               ├─ ChaCha20 ─▶ NodeBits ─▶ law ─▶ i128
+//! Purpose ───┘                         Node ─┘
+//! ```
+//!
+//! The laws are exact: the probability of every outcome is the stated one, without rounding (see [`DiscreteLaplace`] and
+//! [`DiscreteGaussian`] for the algorithms and their proofs). The laws of counts, [`Poisson`], [`Binomial`],
+//! [`NegativeBinomial`] and [`Polya`], decide by floating-point bounds where these are certain, and by big integers where
+//! they are not; in the others no floating-point number takes part.
+//!
+//! ```
+//! use evertally::noise::{DiscreteGaussian, KeyedNoise, Node, Purpose, SecretKey, StreamName};
+//! use evertally::number::Ratio;
+//!
+//! # fn main() -> evertally::Result<()> {
+//! let key = SecretKey::generate()?;
+//! let name: StreamName = "visits 2026".parse()?;
+//! let noise = KeyedNoise::new(&key, &name, &[7; 32], Purpose::Total);
+//! let law = DiscreteGaussian::new(Ratio::new(200, 1)?)?;
+//! let node = Node { level: 0, index: 42 };
+//! let once = law.sample(&mut noise.bits(node));
+//! let again = law.sample(&mut noise.bits(node));
+//! assert_eq!(once, again);
+//! # Ok(())
+//! # }
+//! ```
+
+mod bernoulli;
+mod binomial;
+mod bits;
+pub mod bridge;
+mod chacha;
+mod gaussian;
+mod geometric;
+mod hat;
+mod key;
+mod keyed;
+mod laplace;
+mod law;
+mod lazy;
+mod name;
+mod negative_binomial;
+mod node;
+mod normal;
+mod poisson;
+mod polya;
+mod real;
+mod stirling;
+mod uniform;
+mod units;
+
+#[cfg(test)]
+mod tests;
+
+pub use bernoulli::BernoulliExp;
+pub use binomial::Binomial;
+pub use bits::{RandomBits, ScriptedBits};
+pub use gaussian::DiscreteGaussian;
+pub use geometric::Geometric;
+pub use key::{KeyId, SecretKey, TestSeed};
+pub(crate) use keyed::subkey;
+pub use keyed::{KeyedNoise, NodeBits, Purpose, mac_key};
+pub use laplace::DiscreteLaplace;
+pub use law::DiscreteLaw;
+pub use name::StreamName;
+pub use negative_binomial::NegativeBinomial;
+pub use node::Node;
+pub use normal::standard_normal;
+pub use poisson::Poisson;
+pub use polya::Polya;
+pub use uniform::uniform_below;
+pub(crate) use units::{FRACTION_BITS, rounded, whole_units};

@@ -1,0 +1,16 @@
+//! Numbers: exact ratios, decimals on a grid, wide integers, exact convolutions, descent, special functions. One of each.
+//!
+//! Everything that counts people is exact here: a value is a multiple of a declared [`Grid`], the parameter of a noise law is a
+//! [`Ratio`], a budget is the decimal number that was typed. The floating-point functions serve planning and figures alone.
+
+mod decimal;
+pub(crate) mod descent;
+pub(crate) mod exact;
+pub(crate) mod lanes;
+mod ratio;
+pub(crate) mod special;
+pub(crate) mod transform;
+pub(crate) mod wide;
+
+pub use decimal::{DecimalError, Grid, Rounding, parse_rounded, parse_scaled, scale_float, scale_integer};
+pub use ratio::Ratio;

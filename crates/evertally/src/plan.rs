@@ -1,0 +1,321 @@
+//! Plans: everything that is decided before the first datum, and the error it implies.
+//!
+//! A [`Plan`] holds no secret. It fixes the horizon, the budget, who counts as a neighbour, the factorization and the
+//! exact noise law, and it knows the standard error and an interval for every step before any data are seen.
+
+mod calibrate;
+mod choose;
+mod crossover;
+mod file;
+mod guarantee;
+mod interval;
+mod lower_bound;
+mod prepared;
+
+pub use crate::mechanism::{NoiseKind, Objective};
+pub use choose::Candidate;
+pub(crate) use choose::ranked;
+pub use guarantee::Guarantee;
+pub use lower_bound::gaussian_lower_bound;
+pub use prepared::Prepared;
+
+use crate::Result;
+use crate::mechanism::{Mechanism, MechanismName};
+use crate::noise::{DiscreteLaw, FRACTION_BITS, rounded};
+use crate::number::Grid;
+use crate::privacy::{Budget, Neighbours, Sensitivity, Unit, Values};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a plan is asked for. Start from [`PlanRequest::count`] and change what differs.
+///
+/// ```
+/// use evertally::privacy::{Budget, Epsilon};
+/// use evertally::plan::PlanRequest;
+/// use evertally::privacy::Unit;
+/// let budget = Budget::Pure(Epsilon::new(1.0)?);
+/// let plan = PlanRequest { unit: Unit::person(4), ..PlanRequest::count(365, budget) }.plan()?;
+/// assert!(plan.std_error(1) > 0.0);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanRequest {
+    /// Number of steps `T`, 1 ..= 2^62.
+    pub horizon: u64,
+    /// What may be spent on the whole history.
+    pub budget: Budget,
+    /// Whose data are protected.
+    pub unit: Unit,
+    /// What one unit's change may be.
+    pub neighbours: Neighbours,
+    /// What one event contributes.
+    pub values: Values,
+    /// How many running sums one event is added to, at most, with a value between the bounds in each; 1 for counts and
+    /// groups, the number of rows for a sketch. Every sum has noise of its own, and the budget covers all of them.
+    pub sums_per_event: u64,
+    /// The distance between neighbouring values; noise lives on the same grid.
+    pub grid: Grid,
+    /// The factorization, or `None` for the one with the least error.
+    pub mechanism: Option<MechanismName>,
+    /// The noise law, or `None` for the one with the least error that the budget allows.
+    pub noise: Option<NoiseKind>,
+    /// Which error to minimise.
+    pub objective: Objective,
+    /// Search only mechanisms whose steps cost logarithmic time and memory. A named mechanism is taken as it is.
+    pub light_steps: bool,
+    /// Mechanisms that are built already and compete with the families, or stand for their name where it is asked for.
+    pub prepared: Prepared,
+    /// What steps, groups and values mean, in words of the caller's. Public, and part of the plan's digest: plans
+    /// that differ here have independent noise.
+    pub meaning: BTreeMap<String, String>,
+}
+
+impl PlanRequest {
+    /// Counts of events, one event protected, add-remove neighbours, least maximal error.
+    pub fn count(horizon: u64, budget: Budget) -> Self {
+        Self {
+            horizon,
+            budget,
+            unit: Unit::Event,
+            neighbours: Neighbours::AddRemove,
+            values: Values::Count,
+            sums_per_event: 1,
+            grid: Grid::ONE,
+            mechanism: None,
+            noise: None,
+            objective: Objective::Max,
+            light_steps: false,
+            prepared: Prepared::default(),
+            meaning: BTreeMap::new(),
+        }
+    }
+
+    /// How far one unit's change can move the data.
+    ///
+    /// # Errors
+    /// If a parameter is out of range, or the numbers do not fit 128 bits.
+    pub fn sensitivity(&self) -> Result<Sensitivity> {
+        Sensitivity::of(self.unit, self.neighbours, self.values, self.horizon)?.in_sums(self.sums_per_event)
+    }
+
+    /// Calibrates the noise, choosing mechanism and law where they are left open.
+    ///
+    /// # Errors
+    /// If a parameter is out of range, the step sensitivity is 0, or the budget cannot be met with the requested noise.
+    pub fn plan(self) -> Result<Plan> {
+        let best = self.candidates()?.into_iter().next().expect("some candidate fits every budget");
+        Plan::build(self, best)
+    }
+
+    /// Everything that fits the request, least error first.
+    ///
+    /// # Errors
+    /// As [`PlanRequest::plan`].
+    pub fn candidates(&self) -> Result<Vec<Candidate>> {
+        choose::candidates(self)
+    }
+}
+
+/// A decided plan; see the [module](self).
+#[derive(Clone, Debug)]
+pub struct Plan {
+    request: PlanRequest,
+    kind: NoiseKind,
+    law: DiscreteLaw,
+    /// How many steps of the noise grid make one of the data's.
+    noise_divisor: u64,
+    exact_accounting: bool,
+    /// Variance of one noise variable in squared units of the data.
+    node_variance: f64,
+    guarantee: Guarantee,
+    mechanism: Arc<dyn Mechanism>,
+    digest: [u8; 32],
+}
+
+impl Plan {
+    /// The plan of a request with one of its [candidates](PlanRequest::candidates).
+    pub(crate) fn build(mut request: PlanRequest, chosen: Candidate) -> Result<Self> {
+        request.mechanism = Some(chosen.mechanism.name());
+        request.noise = Some(chosen.kind);
+        // These have done their work, and are no part of the plan.
+        (request.light_steps, request.prepared) = (false, Prepared::default());
+        let Candidate { mechanism, kind, law, noise_divisor, exact_accounting, guarantee, .. } = chosen;
+        let node_variance = node_variance(&request, noise_divisor, &law);
+        let digest = [0; 32];
+        let mut plan =
+            Self { request, kind, law, noise_divisor, exact_accounting, node_variance, guarantee, mechanism, digest };
+        plan.digest = file::digest(&plan);
+        Ok(plan)
+    }
+
+    /// The request, with mechanism and noise filled in.
+    pub fn request(&self) -> &PlanRequest {
+        &self.request
+    }
+
+    /// Number of steps `T`.
+    pub fn horizon(&self) -> u64 {
+        self.request.horizon
+    }
+
+    /// The factorization.
+    pub fn mechanism(&self) -> &Arc<dyn Mechanism> {
+        &self.mechanism
+    }
+
+    /// The exact law of every noise variable, in units of the noise grid: the data's over
+    /// [`noise_divisor`](Self::noise_divisor).
+    pub fn law(&self) -> &DiscreteLaw {
+        &self.law
+    }
+
+    /// How many steps of the noise grid make one step of the data's grid. 1 for trees under Laplace noise; a large number
+    /// for real-valued factorizations, and where Gaussian noise is calibrated by exact accounting, which needs a fine grid.
+    pub fn noise_divisor(&self) -> u64 {
+        self.noise_divisor
+    }
+
+    /// Whether the noise was calibrated by the exact covariance of the releases
+    /// ([`GaussianShift`](crate::mechanism::GaussianShift)) and not by the column norms of `R`.
+    pub fn exact_accounting(&self) -> bool {
+        self.exact_accounting
+    }
+
+    /// Releases are multiples of `2^-fraction_bits` of the grid.
+    pub fn fraction_bits(&self) -> u32 {
+        if self.has_fine_noise() { FRACTION_BITS } else { self.mechanism.fraction_bits() }
+    }
+
+    /// Whether integral combinations of fine noise are still to be rounded.
+    fn has_fine_noise(&self) -> bool {
+        self.noise_divisor > 1 << self.mechanism.noise_bits()
+    }
+
+    /// What hides one unit's change where Gaussian-like noise of variance `λ² μ` is added to every stretch of weight `λ` of a
+    /// mechanism's [paths](crate::mechanism::Walk): how many steps of such a noise's grid make one of the data's, the bound of
+    /// `Σ (shift/λ)²` in squared steps, and of the number of shifts that are not 0. `None` under Laplace noise.
+    pub(crate) fn shift_along_stretches(&self) -> Result<Option<(u64, f64, f64)>> {
+        let (Some(squared), sensitivity) = (self.guarantee.hidden_squared(), self.request.sensitivity()?) else {
+            return Ok(None);
+        };
+        if !self.exact_accounting {
+            // The weights are 1, and the shifts whole numbers.
+            return Ok(Some((self.noise_divisor, squared, squared)));
+        }
+        let shift = self.mechanism.gaussian_shift().expect("the plan counts by it");
+        let (divisor, of_one, each) = shift.along_stretches(sensitivity.event_size());
+        let squared = calibrate::releases(sensitivity, of_one, divisor).rounded_up()?.to_f64();
+        Ok(Some((divisor, squared, squared * each)))
+    }
+
+    /// What a cursor returns, in units of `2^-fraction_bits` of the grid. Noise on a finer grid than the mechanism's own is
+    /// rounded to the nearest, halves up: as the exact sum is a whole number, this rounds the release, after the fact.
+    pub(crate) fn rounded_noise(&self, noise: i128) -> i128 {
+        if !self.has_fine_noise() {
+            return noise;
+        }
+        rounded(noise, self.noise_divisor) // fits: the noise of a step is below 2^102, see the cursors
+    }
+
+    /// Laplace or Gaussian.
+    pub fn noise_kind(&self) -> NoiseKind {
+        self.kind
+    }
+
+    /// What is promised about the whole history of releases.
+    pub fn guarantee(&self) -> Guarantee {
+        self.guarantee
+    }
+
+    /// BLAKE3 digest of everything in the plan. Noise is bound to it: another plan has independent noise.
+    pub fn digest(&self) -> [u8; 32] {
+        self.digest
+    }
+
+    /// Variance of one noise variable, in squared units of the data.
+    pub fn node_variance(&self) -> f64 {
+        self.node_variance
+    }
+
+    /// Variance of the released value of a step (1 ..= T), in squared units of the data.
+    ///
+    /// # Panics
+    /// If the step is 0 or beyond the horizon, here and in the two below.
+    pub fn variance(&self, step: u64) -> f64 {
+        assert!((1..=self.horizon()).contains(&step), "step {step} is outside the horizon of {}", self.horizon());
+        self.node_variance * self.mechanism.row_norm_squared(step)
+    }
+
+    /// Standard error of the released value of a step (1 ..= T), in units of the data.
+    pub fn std_error(&self, step: u64) -> f64 {
+        self.variance(step).sqrt()
+    }
+
+    /// The largest standard error of any step.
+    pub fn max_std_error(&self) -> f64 {
+        (self.node_variance * self.mechanism.max_row_norm_squared()).sqrt()
+    }
+
+    /// The root of the mean variance over the steps.
+    pub fn mean_std_error(&self) -> f64 {
+        (self.node_variance * self.mechanism.mean_row_norm_squared()).sqrt()
+    }
+
+    /// Two-sided intervals at a confidence strictly between 0 and 1, for any step.
+    ///
+    /// # Errors
+    /// If the confidence is out of range.
+    ///
+    /// ```
+    /// use evertally::privacy::{Budget, Rho};
+    /// use evertally::plan::PlanRequest;
+    /// let plan = PlanRequest::count(1000, Budget::Zcdp(Rho::new(0.1)?)).plan()?;
+    /// let mut intervals = plan.intervals(0.95)?;
+    /// let half = intervals.half_width(500);
+    /// assert!((half as f64 - 1.96 * plan.std_error(500)).abs() <= 1.0);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn intervals(&self, confidence: f64) -> Result<Intervals> {
+        self.fine_intervals(confidence, 1)
+    }
+
+    /// The same with half-widths in steps of a grid that is so many times (at least once) finer than the data's. Releases that
+    /// are [finer than the grid](Self::fraction_bits) are rounded, which is not in them: half of a unit of theirs.
+    ///
+    /// # Errors
+    /// If the confidence is out of range.
+    pub fn fine_intervals(&self, confidence: f64, parts: u32) -> Result<Intervals> {
+        let scale = self.law.scale() / self.noise_divisor as f64 * f64::from(parts.max(1));
+        let table = interval::IntervalTable::new(self.kind, scale, confidence)?;
+        Ok(Intervals { mechanism: self.mechanism.clone(), table })
+    }
+}
+
+/// Half-widths of two-sided intervals; see [`Plan::intervals`].
+#[derive(Debug)]
+pub struct Intervals {
+    mechanism: Arc<dyn Mechanism>,
+    table: interval::IntervalTable,
+}
+
+impl Intervals {
+    /// The least whole number `q` of grid steps so that the true running sum lies within `± q` of the release of this
+    /// step (1 ..= T) with the given confidence.
+    ///
+    /// # Panics
+    /// If the step is 0 or beyond the horizon.
+    pub fn half_width(&mut self, step: u64) -> u128 {
+        let horizon = self.mechanism.horizon();
+        assert!((1..=horizon).contains(&step), "step {step} is outside the horizon of {horizon}");
+        self.table.half_width(&self.mechanism.row_law(step))
+    }
+}
+
+/// Variance of one noise variable in squared units of the data.
+fn node_variance(request: &PlanRequest, noise_divisor: u64, law: &DiscreteLaw) -> f64 {
+    let unit = request.grid.to_f64(1) / noise_divisor as f64;
+    law.variance() * unit * unit
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,350 @@
+//! What several plans on the same data spend together.
+//!
+//! An [`Odometer`] adds up whatever was spent and reports it in every currency. A [`Filter`] holds a total and refuses
+//! what would exceed it. Sums are exact: every number is read as the decimal number it prints as.
+//!
+//! ## Adaptive choice
+//! The next plan, and its budget, may depend on everything released so far. A filter promises its total all the same:
+//!
+//! * **pure ε** and **(ε, δ) by basic composition**: the sums stay below the caps whatever is chosen, and the privacy
+//!   loss is bounded along every history (Rogers, Roth, Ullman and Vadhan 2016, arXiv 1605.08294);
+//! * **zCDP**: the rule "refuse as soon as Σ ρ would exceed ρ" gives ρ-zCDP under fully adaptive composition (Feldman and
+//!   Zrnic 2021, arXiv 2008.11193, for each Rényi order; Whitehouse, Ramdas, Rogers and Wu 2023, arXiv 2203.05481);
+//! * **(ε, δ) by zCDP**: the cap ρ is fixed before the first plan as the largest one that implies (ε, δ).
+//!
+//! What an odometer reports is valid for plans whose number and budgets were fixed in advance. When they are chosen on the
+//! way, its pure ε and its ρ name the filter that would have admitted them, but a report at a moment that was chosen
+//! by looking at releases promises less (Rogers et al., section 6). Use a filter there.
+
+use super::conversions::{epsilon_of_zcdp, rho_for};
+use super::{Budget, Delta, Epsilon, Rho};
+use crate::number::exact::Exact;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// What one plan costs, in every currency in which it is known.
+///
+/// ```
+/// use evertally::privacy::{Budget, Epsilon, Rho, ledger::Expense};
+/// let laplace = Expense::new(Some(Epsilon::new(1.0)?), Some(Rho::new(0.1)?), None)?;
+/// let gaussian = Expense::from(Budget::Zcdp(Rho::new(0.1)?));
+/// assert!(Expense::new(None, None, None).is_err());
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RawExpense", into = "RawExpense")]
+pub struct Expense {
+    pure: Option<Epsilon>,
+    rho: Option<Rho>,
+    approximate: Option<(Epsilon, Delta)>,
+}
+
+impl Expense {
+    /// A cost that is known in these currencies; each of them is a true statement on its own.
+    ///
+    /// # Errors
+    /// If none is given.
+    pub fn new(pure: Option<Epsilon>, rho: Option<Rho>, approximate: Option<(Epsilon, Delta)>) -> Result<Self> {
+        if pure.is_none() && rho.is_none() && approximate.is_none() {
+            return Err(Error::invalid("an expense needs a cost: pure epsilon, rho, or epsilon and delta"));
+        }
+        Ok(Self { pure, rho, approximate })
+    }
+
+    /// ρ: as stated, or `ε²/2`, whichever is less.
+    fn rho(&self) -> Option<Exact> {
+        let implied = self.pure.map(|epsilon| Exact::decimal(epsilon.get()).half_square());
+        let stated = self.rho.map(|rho| Exact::decimal(rho.get()));
+        implied.into_iter().chain(stated).min()
+    }
+
+    /// ε and δ for basic composition: pure ε where there is one.
+    fn basic(&self) -> Option<(Exact, Exact)> {
+        let pure = self.pure.map(|epsilon| (Exact::decimal(epsilon.get()), Exact::zero()));
+        pure.or(self.approximate.map(|(epsilon, delta)| (Exact::decimal(epsilon.get()), Exact::decimal(delta.get()))))
+    }
+}
+
+impl From<Budget> for Expense {
+    /// A plan that spends this budget and of which nothing else is known.
+    fn from(budget: Budget) -> Self {
+        let nothing = Self { pure: None, rho: None, approximate: None };
+        match budget {
+            Budget::Pure(epsilon) => Self { pure: Some(epsilon), ..nothing },
+            Budget::Zcdp(rho) => Self { rho: Some(rho), ..nothing },
+            Budget::Approximate(epsilon, delta) => Self { approximate: Some((epsilon, delta)), ..nothing },
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawExpense {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pure_epsilon: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rho: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    epsilon: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    delta: Option<f64>,
+}
+
+impl TryFrom<RawExpense> for Expense {
+    type Error = Error;
+
+    fn try_from(raw: RawExpense) -> Result<Self> {
+        let approximate = match (raw.epsilon, raw.delta) {
+            (Some(epsilon), Some(delta)) => Some((Epsilon::new_even_if_weak(epsilon)?, Delta::new(delta)?)),
+            (None, None) => None,
+            _ => {
+                return Err(Error::invalid(
+                    "an expense needs epsilon and delta together; alone, epsilon is pure_epsilon",
+                ));
+            }
+        };
+        let pure = raw.pure_epsilon.map(Epsilon::new_even_if_weak).transpose()?;
+        Self::new(pure, raw.rho.map(Rho::new_even_if_weak).transpose()?, approximate)
+    }
+}
+
+impl From<Expense> for RawExpense {
+    fn from(expense: Expense) -> Self {
+        Self {
+            pure_epsilon: expense.pure.map(Epsilon::get),
+            rho: expense.rho.map(Rho::get),
+            epsilon: expense.approximate.map(|(epsilon, _)| epsilon.get()),
+            delta: expense.approximate.map(|(_, delta)| delta.get()),
+        }
+    }
+}
+
+/// The running total of what was spent on the same data. Reports take `O(n log n)` for `n` expenses.
+///
+/// ```
+/// use evertally::privacy::{Budget, Delta, Epsilon, Rho, ledger::Odometer};
+/// let mut spent = Odometer::default();
+/// for _ in 0..10 {
+///     spent.record(Budget::Pure(Epsilon::new(0.1)?).into());
+/// }
+/// assert_eq!((spent.pure_epsilon(), spent.rho()), (Some(1.0), Some(0.05)));
+/// spent.record(Budget::Zcdp(Rho::new(0.05)?).into());
+/// assert_eq!((spent.pure_epsilon(), spent.rho()), (None, Some(0.1)));
+/// assert!(spent.epsilon_at(Delta::new(1e-6)?) < 2.3);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Odometer {
+    expenses: Vec<Expense>,
+}
+
+impl Odometer {
+    /// Adds an expense.
+    pub fn record(&mut self, expense: Expense) {
+        self.expenses.push(expense);
+    }
+
+    /// Everything spent, in order.
+    pub fn expenses(&self) -> &[Expense] {
+        &self.expenses
+    }
+
+    /// The sum of all pure ε, rounded up; `None` if some expense is not pure.
+    pub fn pure_epsilon(&self) -> Option<f64> {
+        let terms = self.expenses.iter().map(|expense| expense.pure.map(|epsilon| Exact::decimal(epsilon.get())));
+        Some(sum(terms)?.to_f64_up())
+    }
+
+    /// The sum of all ρ, rounded up, where a pure ε counts `ε²/2`; `None` if some expense is neither.
+    pub fn rho(&self) -> Option<f64> {
+        Some(sum(self.expenses.iter().map(Expense::rho))?.to_f64_up())
+    }
+
+    /// The least ε known for this δ; infinite if no route leads there, 0 if nothing was spent.
+    ///
+    /// Routes: (ε, δ) costs add up by basic composition, and what is left of δ converts the sum of the ρ of some of the
+    /// other expenses, while the pure ε of the rest add up. An expense that can go two ways is tried both ways:
+    /// (ε, δ) costs where known or only where needed; pure ε for those expenses whose ε is smallest beside ρ.
+    pub fn epsilon_at(&self, delta: Delta) -> f64 {
+        let routes = [true, false].map(|approximate_first| self.epsilon_by(delta, approximate_first));
+        routes[0].min(routes[1])
+    }
+
+    fn epsilon_by(&self, delta: Delta, approximate_first: bool) -> f64 {
+        let (mut basic, mut spent_delta, mut forced) = (Exact::zero(), Exact::zero(), 0.0);
+        let mut either = vec![];
+        for expense in &self.expenses {
+            let rho = expense.rho().map(|rho| rho.to_f64_up());
+            match (expense.approximate, expense.pure, rho) {
+                (Some((epsilon, delta)), _, rho) if approximate_first || rho.is_none() => {
+                    basic = basic.plus(&Exact::decimal(epsilon.get()));
+                    spent_delta = spent_delta.plus(&Exact::decimal(delta.get()));
+                }
+                (_, Some(epsilon), Some(rho)) => either.push((epsilon.get(), rho)),
+                (_, None, Some(rho)) => forced = (forced + rho) * (1.0 + f64::EPSILON),
+                _ => unreachable!("an expense has a cost"),
+            }
+        }
+        if spent_delta > Exact::decimal(delta.get()) {
+            return f64::INFINITY;
+        }
+        let left = (delta.get() - spent_delta.to_f64_up()) * (1.0 - 2.0 * f64::EPSILON);
+        // Those first whose pure ε is cheap beside ρ; from each place on, the rest goes into ρ.
+        either.sort_by(|a, b| (a.0 * b.1).total_cmp(&(b.0 * a.1)));
+        let mut rhos = vec![forced];
+        rhos.extend(either.iter().rev().scan(forced, |sum, (_, rho)| {
+            *sum = (*sum + rho) * (1.0 + f64::EPSILON);
+            Some(*sum)
+        }));
+        let (mut least, mut pure) = (f64::INFINITY, basic);
+        for place in 0..=either.len() {
+            let rho = rhos[either.len() - place];
+            let rest = match Delta::new(left) {
+                _ if place == either.len() && forced == 0.0 => 0.0,
+                Ok(left) => epsilon_of_zcdp(Rho::derived(rho), left),
+                Err(_) => f64::INFINITY,
+            };
+            least = least.min(if rest == 0.0 {
+                pure.to_f64_up()
+            } else {
+                (pure.to_f64_up() + rest) * (1.0 + f64::EPSILON)
+            });
+            if let Some((epsilon, _)) = either.get(place) {
+                pure = pure.plus(&Exact::decimal(*epsilon));
+            }
+        }
+        least
+    }
+}
+
+fn sum(terms: impl Iterator<Item = Option<Exact>>) -> Option<Exact> {
+    terms.into_iter().try_fold(Exact::zero(), |sum, term| Some(sum.plus(&term?)))
+}
+
+/// A total budget that admits plans one by one, each chosen in view of all earlier releases, and refuses the first that
+/// would exceed it.
+///
+/// ```
+/// use evertally::privacy::{Budget, Delta, Epsilon, Rho, ledger::Filter};
+/// let mut filter = Filter::new(Budget::Zcdp(Rho::new(0.5)?));
+/// filter.spend(Budget::Zcdp(Rho::new(0.3)?).into())?;
+/// filter.spend(Budget::Pure(Epsilon::new(0.6)?).into())?; // ρ = 0.18
+/// assert!(filter.spend(Budget::Zcdp(Rho::new(0.03)?).into()).is_err());
+/// filter.spend(Budget::Zcdp(Rho::new(0.02)?).into())?;
+/// assert_eq!(filter.spent().expenses().len(), 3);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RawFilter", into = "RawFilter")]
+pub struct Filter {
+    total: Budget,
+    basic: bool,
+    spent: Odometer,
+}
+
+impl Filter {
+    /// A filter for this total. Pure ε admits pure expenses; ρ, and (ε, δ) by way of the largest ρ that implies it, admit
+    /// expenses with a ρ or a pure ε.
+    pub fn new(total: Budget) -> Self {
+        Self { total, basic: false, spent: Odometer::default() }
+    }
+
+    /// A filter for (ε, δ) that adds the ε and the δ of its expenses, which must be pure or (ε, δ).
+    ///
+    /// ```
+    /// use evertally::privacy::{Budget, Delta, Epsilon, ledger::Filter};
+    /// let mut filter = Filter::basic(Epsilon::new(1.0)?, Delta::new(1e-6)?);
+    /// filter.spend(Budget::Approximate(Epsilon::new(0.9)?, Delta::new(1e-6)?).into())?;
+    /// filter.spend(Budget::Pure(Epsilon::new(0.1)?).into())?;
+    /// assert!(filter.spend(Budget::Pure(Epsilon::new(0.1)?).into()).is_err());
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn basic(epsilon: Epsilon, delta: Delta) -> Self {
+        Self { basic: true, ..Self::new(Budget::Approximate(epsilon, delta)) }
+    }
+
+    /// The total that is promised.
+    pub fn total(&self) -> Budget {
+        self.total
+    }
+
+    /// What was admitted so far.
+    pub fn spent(&self) -> &Odometer {
+        &self.spent
+    }
+
+    /// Admits an expense, or refuses it and stays as it is.
+    ///
+    /// # Errors
+    /// If the expense has no cost in the currency of the filter, or would exceed its total.
+    pub fn spend(&mut self, expense: Expense) -> Result<()> {
+        let mut next = self.spent.clone();
+        next.record(expense);
+        if !self.admits(&next)? {
+            return Err(Error::invalid(format!(
+                "this plan would exceed the total budget ({}); give it less, or stop releasing from this data",
+                self.total
+            )));
+        }
+        self.spent = next;
+        Ok(())
+    }
+
+    fn admits(&self, spent: &Odometer) -> Result<bool> {
+        let wrong = |what: &str| Error::invalid(format!("a total of {} only admits plans with {what}", self.total));
+        let expenses = spent.expenses.iter();
+        if let (Budget::Approximate(epsilon, delta), true) = (self.total, self.basic) {
+            let costs: Option<Vec<_>> = expenses.map(Expense::basic).collect();
+            let costs = costs.ok_or_else(|| wrong("a pure epsilon, or epsilon and delta"))?;
+            let (zero, cap) =
+                ((Exact::zero(), Exact::zero()), (Exact::decimal(epsilon.get()), Exact::decimal(delta.get())));
+            let sums = costs.iter().fold(zero, |sums, cost| (sums.0.plus(&cost.0), sums.1.plus(&cost.1)));
+            return Ok(sums.0 <= cap.0 && sums.1 <= cap.1);
+        }
+        if let Budget::Pure(epsilon) = self.total {
+            let pure = sum(expenses.map(|expense| expense.pure.map(|epsilon| Exact::decimal(epsilon.get()))));
+            return Ok(pure.ok_or_else(|| wrong("a pure epsilon"))? <= Exact::decimal(epsilon.get()));
+        }
+        let cap = match self.total {
+            Budget::Zcdp(rho) => rho,
+            Budget::Approximate(epsilon, delta) => rho_for(epsilon, delta),
+            Budget::Pure(_) => unreachable!("handled above"),
+        };
+        Ok(sum(expenses.map(Expense::rho)).ok_or_else(|| wrong("a rho or a pure epsilon"))?
+            <= Exact::decimal(cap.get()))
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFilter {
+    total: Budget,
+    basic: bool,
+    spent: Odometer,
+}
+
+impl TryFrom<RawFilter> for Filter {
+    type Error = Error;
+
+    fn try_from(raw: RawFilter) -> Result<Self> {
+        if raw.basic && !matches!(raw.total, Budget::Approximate(..)) {
+            return Err(Error::invalid("basic composition needs a total of epsilon and delta"));
+        }
+        let mut filter = Self { total: raw.total, basic: raw.basic, spent: Odometer::default() };
+        if !filter.admits(&raw.spent)? {
+            return Err(Error::invalid("this filter has spent more than its total; it was changed by hand"));
+        }
+        filter.spent = raw.spent;
+        Ok(filter)
+    }
+}
+
+impl From<Filter> for RawFilter {
+    fn from(filter: Filter) -> Self {
+        Self { total: filter.total, basic: filter.basic, spent: filter.spent }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,28 @@
+//! Running sums: a plan, a key and the data so far, released step by step.
+//!
+//! [`RunningSum`] is one running sum; [`GroupedSums`] is one per declared group, where each event belongs to one
+//! group. Both are used the same way: `add` events to the open step, `tick` to close it and get its release.
+//! [`LazyVector`] holds up to 2^40 running sums, of which only those cost anything that are touched, and releases the ones
+//! that someone reads.
+//!
+//! A release is a pure function of plan, key, stream name and data: the same calls give the same bytes on any machine,
+//! and a stream restored from its [state](crate::state) continues as if it had never stopped. Two rules are the
+//! caller's:
+//!
+//! * one stream name serves **one** data set per key: the difference of two releases with equal noise is exact;
+//! * with [`Unit::Person`](crate::privacy::Unit::Person), at most `max_events` events of a person may be
+//!   added, and at most `max_events_per_step` of them to one step.
+
+mod groups;
+mod lazy;
+mod release;
+mod running;
+mod series;
+
+pub use groups::{GroupedSums, Groups};
+pub use lazy::{LazyPlan, LazyVector, Sampling, StatelessVector};
+pub use release::Release;
+pub use running::RunningSum;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! A vector of very many running sums, of which only some are read.
+
+mod buffers;
+mod cells;
+mod path;
+mod plan;
+mod stateless;
+
+pub use plan::{LazyPlan, Sampling};
+pub use stateless::StatelessVector;
+
+use super::Release;
+use super::series::{check_step, check_value};
+use crate::noise::{SecretKey, StreamName};
+use crate::state::{Layout, StateId};
+use crate::{Error, Result};
+use cells::Cells;
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+/// Up to 2^40 running sums under continual observation, with noise only where someone reads.
+///
+/// Noise has exactly the joint law it would have if every sum had its noise drawn at every step; time and memory are
+/// those of the events and reads alone. A step is open while events are added to it; [`tick`](Self::tick) closes it, and
+/// [`read`](Self::read) gives the release of any sum at the last closed step, the same however often it is asked.
+///
+/// The budget of the plan covers all sums at all steps, whoever chooses what to read, and may choose by what was read
+/// before. An event may be added to as many sums as [`PlanRequest::sums_per_event`](crate::plan::PlanRequest::sums_per_event) says.
+///
+/// **State.** Under [`Sampling::Keyed`] the state holds sums of data and nothing else. Under the others it holds the noise
+/// that was drawn, too: save it before publishing what was read since the last save, and keep it as safe as the data. A
+/// state that is lost or restored from an older copy must not be read on: keep the number of [`reads`](Self::reads) elsewhere,
+/// and compare. See `docs/threat-model.md`.
+///
+/// **What is read is public.** Choose it by public lists or by earlier releases. Reading, or publishing, just those sums that
+/// have events tells where events are.
+///
+/// ```
+/// use evertally::privacy::{Budget, Rho};
+/// use evertally::noise::SecretKey;
+/// use evertally::plan::PlanRequest;
+/// use evertally::stream::{LazyPlan, LazyVector, Sampling};
+///
+/// let request = PlanRequest::count(1 << 20, Budget::Zcdp(Rho::new(0.5)?));
+/// let plan = LazyPlan::best(request, 1_000_000_000, Sampling::Float)?;
+/// let mut visits = LazyVector::new(plan, &SecretKey::generate()?, "visits".parse()?)?;
+///
+/// visits.add(123_456_789, 1)?; // an event of the open step
+/// visits.tick()?;
+/// visits.tick_through(5000)?; // quiet hours
+/// let release = visits.read(123_456_789)?;
+/// println!("{release} ± {:.1}", visits.plan().std_error(release.step()));
+/// assert_eq!(visits.read(123_456_789)?, release);
+/// assert_eq!(visits.touched(), 1);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+pub struct LazyVector {
+    plan: LazyPlan,
+    id: StateId,
+    cells: Box<dyn Cells>,
+    /// Sums of the closed steps.
+    sums: HashMap<u64, i64>,
+    /// What the open step adds to each; with it no sum leaves 64 bits.
+    open: HashMap<u64, i64>,
+    step: u64,
+    reads: u64,
+}
+
+/// The changing part of a state.
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    step: u64,
+    reads: u64,
+    sums: Vec<(u64, i64)>,
+    open: Vec<(u64, i64)>,
+    cells: Vec<u8>,
+}
+
+fn check_coordinate(plan: &LazyPlan, coordinate: u64) -> Result<()> {
+    let coordinates = plan.coordinates();
+    if coordinate < coordinates {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("there is no running sum {coordinate}: they are numbered 0 to {}", coordinates - 1)))
+}
+
+/// Refuses an event with a sum that is named twice. Those whose parts come in rising order need not be looked at.
+fn check_different(parts: &[(u64, i64)]) -> Result<()> {
+    let mut coordinates: SmallVec<[u64; 32]> = parts.iter().map(|(coordinate, _)| *coordinate).collect();
+    coordinates.sort_unstable();
+    match coordinates.windows(2).find(|pair| pair[0] == pair[1]) {
+        None => Ok(()),
+        Some(pair) => Err(Error::invalid(format!("the event is added twice to the running sum {}", pair[0]))),
+    }
+}
+
+fn sorted(sums: &HashMap<u64, i64>) -> Vec<(u64, i64)> {
+    let mut sums: Vec<(u64, i64)> = sums.iter().map(|(coordinate, sum)| (*coordinate, *sum)).collect();
+    sums.sort_unstable();
+    sums
+}
+
+impl LazyVector {
+    /// A vector before its first step. Name a vector once: noise is a function of key, name and plan.
+    ///
+    /// # Errors
+    /// None at present; the result type leaves room for limits.
+    pub fn new(plan: LazyPlan, key: &SecretKey, name: StreamName) -> Result<Self> {
+        let cells = plan.cells(key, &name);
+        let layout = Layout::Vector {
+            coordinates: plan.coordinates(),
+            sampling: plan.sampling().code(),
+            law: plan.law_digest(),
+        };
+        let id = StateId::new(plan.plan(), key, name, layout);
+        Ok(Self { plan, id, cells, sums: HashMap::new(), open: HashMap::new(), step: 0, reads: 0 })
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &LazyPlan {
+        &self.plan
+    }
+
+    /// The last closed step, 0 before the first.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// Adds an event of this value to one running sum in the open step. The value is in multiples of the grid, within the
+    /// plan's bounds.
+    ///
+    /// # Errors
+    /// As [`add_event`](Self::add_event).
+    pub fn add(&mut self, coordinate: u64, value: i64) -> Result<()> {
+        self.add_event(&[(coordinate, value)])
+    }
+
+    /// Adds one event to several different running sums in the open step: (coordinate, value) pairs, at most as many as the
+    /// plan says.
+    ///
+    /// # Errors
+    /// If there are too many pairs, a coordinate is beyond the vector or named twice, or a value is out of bounds; if the
+    /// horizon is used up, or a sum would leave the range of 64 bits. Nothing is added then.
+    pub fn add_event(&mut self, parts: &[(u64, i64)]) -> Result<()> {
+        let plan = self.plan.plan();
+        check_step(plan, self.step)?;
+        let most = plan.request().sums_per_event;
+        if parts.len() as u64 > most {
+            return Err(Error::invalid(format!(
+                "the plan allows an event in {most} running sums, and this one is in {}",
+                parts.len()
+            )));
+        }
+        if !parts.windows(2).all(|pair| pair[0].0 < pair[1].0) {
+            check_different(parts)?;
+        }
+        for (coordinate, value) in parts {
+            check_coordinate(&self.plan, *coordinate)?;
+            check_value(plan, *value)?;
+            self.check_room(*coordinate, *value)?;
+        }
+        for (coordinate, value) in parts {
+            *self.open.entry(*coordinate).or_default() += value; // fits: just checked
+        }
+        Ok(())
+    }
+
+    /// The sum with its open step must fit 64 bits, so that closing cannot fail.
+    fn check_room(&self, coordinate: u64, value: i64) -> Result<()> {
+        let of = |sums: &HashMap<u64, i64>| sums.get(&coordinate).copied().unwrap_or(0);
+        let total = of(&self.open).checked_add(value).and_then(|open| open.checked_add(of(&self.sums)));
+        total.map(|_| ()).ok_or_else(|| {
+            Error::overflow(format!(
+                "the running sum {coordinate} leaves the range of 64-bit multiples of the grid; use a coarser grid"
+            ))
+        })
+    }
+
+    /// Closes the open step.
+    ///
+    /// # Errors
+    /// As [`tick_through`](Self::tick_through).
+    pub fn tick(&mut self) -> Result<u64> {
+        self.tick_through(self.step + 1)
+    }
+
+    /// Closes the open step and the empty ones after it through `step`, and returns it. Time is that of the events of the open
+    /// step, however many steps are closed.
+    ///
+    /// # Errors
+    /// If the step is closed already or beyond the horizon. Nothing is closed then.
+    pub fn tick_through(&mut self, step: u64) -> Result<u64> {
+        if step <= self.step {
+            return Err(Error::invalid(format!("step {step} is closed already; the open one is {}", self.step + 1)));
+        }
+        check_step(self.plan.plan(), step - 1)?;
+        for (coordinate, value) in self.open.drain() {
+            *self.sums.entry(coordinate).or_default() += value; // fits: see `check_room`
+        }
+        self.step = step;
+        Ok(step)
+    }
+
+    /// The release of a running sum at the last closed step.
+    ///
+    /// # Errors
+    /// If the coordinate is beyond the vector, or no step is closed yet.
+    pub fn read(&mut self, coordinate: u64) -> Result<Release> {
+        check_coordinate(&self.plan, coordinate)?;
+        if self.step == 0 {
+            return Err(Error::invalid("nothing can be read before the first step is closed"));
+        }
+        self.reads += 1;
+        let noise = self.cells.noise(coordinate, self.step);
+        let sum = self.sums.get(&coordinate).copied().unwrap_or(0);
+        Ok(self.plan.release(self.step, sum, noise))
+    }
+
+    /// How many reads there were so far. Saved with the state: a restored vector with fewer reads than were published is out
+    /// of date.
+    pub fn reads(&self) -> u64 {
+        self.reads
+    }
+
+    /// For how many running sums noise is remembered.
+    pub fn touched(&self) -> usize {
+        self.cells.touched()
+    }
+
+    /// Bytes of memory for remembered noise and sums. It depends on the data, as the length of a saved state does: not for
+    /// publication.
+    pub fn memory_bytes(&self) -> usize {
+        self.cells.memory_bytes() + self.sums.allocation_size() + self.open.allocation_size()
+    }
+
+    /// The whole state, to [`restore`](Self::restore) it bit for bit. It holds data and, but for [`Sampling::Keyed`], noise.
+    pub fn save(&self) -> Vec<u8> {
+        let (sums, open) = (sorted(&self.sums), sorted(&self.open));
+        let saved = Saved { step: self.step, reads: self.reads, sums, open, cells: self.cells.save() };
+        self.id.seal_vector(&saved)
+    }
+
+    /// The vector that was saved.
+    ///
+    /// # Errors
+    /// If the bytes are damaged, of an unknown version, or belong to another plan, vector or key.
+    pub fn restore(plan: LazyPlan, key: &SecretKey, name: StreamName, state: &[u8]) -> Result<Self> {
+        let mut vector = Self::new(plan, key, name)?;
+        let saved: Saved = vector.id.open_vector(state)?;
+        if saved.step > vector.plan.plan().horizon() {
+            return Err(Error::state("the saved state is damaged; restore an undamaged copy"));
+        }
+        vector.cells.restore(&saved.cells, saved.step)?;
+        (vector.step, vector.reads) = (saved.step, saved.reads);
+        (vector.sums, vector.open) = (saved.sums.into_iter().collect(), saved.open.into_iter().collect());
+        Ok(vector)
+    }
+}
+
+impl std::fmt::Debug for LazyVector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Neither sums nor noise.
+        f.debug_struct("LazyVector").field("plan", &self.plan).field("step", &self.step).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod frozen;
+#[cfg(test)]
+mod tests;
