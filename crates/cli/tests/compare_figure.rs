@@ -291,7 +291,7 @@ fn compare_writes_a_table_or_a_file() {
             objective: Objective::Max,
             ..PlanRequest::count(64, budget)
         };
-        assert_eq!(shape(law), request.candidates().unwrap()[0].mechanism.name());
+        assert_eq!(shape(law), request.candidates().unwrap()[0].mechanism.name().to_string());
     }
 }
 
