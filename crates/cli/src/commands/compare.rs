@@ -3,12 +3,12 @@
 use crate::failure::usage;
 use crate::figure::survey::{as_planned, families};
 use crate::figure::timing::time_per_step;
-use crate::output::{OutputError, Publication};
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::mechanism::{Mechanism, MechanismName};
 use evertally::plan::{NoiseKind, Objective, gaussian_lower_bound};
+use evertally_tables::output::{OutputError, Publication};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use std::io::Write;

@@ -2,7 +2,6 @@
 
 use super::{BudgetFlags, kebab};
 use crate::failure::usage;
-use crate::output::Publication;
 use anyhow::{Context, Result};
 use clap::Args;
 use evertally::mechanism::MechanismName;
@@ -11,6 +10,7 @@ use evertally::number::Grid;
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::privacy::Values;
 use evertally::stream::{LazyPlan, LazyVector, RunningSum, Sampling};
+use evertally_tables::output::Publication;
 use indicatif::ProgressBar;
 use npyz::{Order, WriterBuilder};
 use serde_json::json;

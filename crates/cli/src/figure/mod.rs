@@ -13,8 +13,6 @@ mod efficiency;
 #[cfg(test)]
 mod literature;
 mod over_time;
-mod scale;
-mod sheet;
 mod sketches;
 mod style;
 pub(crate) mod survey;
