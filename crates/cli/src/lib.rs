@@ -4,7 +4,6 @@ pub mod audit;
 pub mod commands;
 pub mod failure;
 mod figure;
-pub mod plot;
 pub mod progress;
 pub mod ranking;
 pub mod release;

@@ -13,9 +13,9 @@ pub use flags::{ReleaseFlags, SketchFlags};
 pub(crate) use groups_file::with_groups_of_file;
 pub(crate) use terminal::{print_plan, print_summary};
 
-use crate::plot::png;
 use crate::progress::ProgressOnTerminal;
 use anyhow::Result;
+use evertally_plot::png;
 use evertally_publish::event::Event;
 use evertally_publish::report::Report;
 use evertally_publish::stream::Stream;

@@ -9,7 +9,6 @@ mod budget;
 mod candidate;
 mod conversions;
 mod counter;
-mod curve;
 mod error;
 mod guarantee;
 mod html;

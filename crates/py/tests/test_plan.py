@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import re
 import xml.etree.ElementTree as ElementTree
 from typing import Literal
 
@@ -144,10 +145,11 @@ def test_pictures_are_well_formed(horizon: int) -> None:
         dashed = [line for line in svg.iter() if line.get("stroke-dasharray")]
         assert bool(dashed) == (plan.lower_bound is not None)
         width, height = 640, 260
-        for polyline in svg.iter("{http://www.w3.org/2000/svg}polyline"):
-            for point in polyline.get("points", "").split():
-                x, y = map(float, point.split(","))
-                assert 0 <= x <= width and 0 <= y <= height
+        paths = [path.get("d", "") for path in svg.iter("{http://www.w3.org/2000/svg}path")]
+        points = [point.split(",") for path in paths for point in re.split("[MLZ ]", path) if point]
+        assert points
+        for x, y in points:
+            assert 0 <= float(x) <= width and 0 <= float(y) <= height
         page = ElementTree.fromstring(plan._repr_html_())
         rows = list(page.iter("tr"))
         assert len(rows) == 1 + len(plan.ranking)

@@ -1,7 +1,6 @@
 //! `evertally audit`: an empirical check of a mechanism or plan, as a black box.
 
 use super::kebab;
-use super::mechanisms::brief;
 use crate::audit::{Change, Check, Finding, PlanBox, Promise, Report, Settings, audit, worst_change};
 use crate::failure::usage;
 use crate::stream::BudgetFlags;
@@ -57,7 +56,7 @@ pub(super) struct AuditArgs {
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Answer {
-    mechanism: String,
+    mechanism: MechanismName,
     noise: NoiseKind,
     horizon: u64,
     neighbours: Neighbours,
@@ -159,7 +158,7 @@ fn print_table(out: &mut impl Write, plan: &Plan, answer: &Answer) -> Result<()>
     writeln!(
         out,
         "{} with {} noise over {} steps, {}: {} releases, test seed {}.",
-        brief(&answer.mechanism),
+        answer.mechanism.brief(),
         answer.noise,
         answer.horizon,
         plan.request().budget,

@@ -8,9 +8,6 @@ mod mechanisms;
 mod plan;
 mod simulate;
 
-pub use mechanisms::brief;
-pub(crate) use mechanisms::work_per_step;
-
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 

@@ -1,6 +1,6 @@
 //! `evertally simulate`: the noise of a mechanism, many times over.
 
-use super::{brief, kebab};
+use super::kebab;
 use crate::failure::usage;
 use crate::stream::BudgetFlags;
 use anyhow::{Context, Result};
@@ -188,7 +188,7 @@ impl SimulateArgs {
             eprintln!(
                 "wrote {} × {columns} releases of {} with {law} noise{lazily} to {}; standard error at step {last}: {std_error:.4}",
                 self.paths,
-                brief(&name),
+                name.brief(),
                 self.out.display()
             );
         }

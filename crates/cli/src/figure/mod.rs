@@ -10,10 +10,9 @@
 mod crossover;
 mod curves;
 mod efficiency;
-pub(crate) mod literature;
+#[cfg(test)]
+mod literature;
 mod over_time;
-mod scale;
-mod sheet;
 mod sketches;
 mod style;
 pub(crate) mod survey;

@@ -6,7 +6,6 @@ use super::request::request;
 use super::words::{cipher_word, neighbours_word, objective_word, series_word};
 use crate::arrays::column;
 use crate::budget::Budget;
-use crate::curve::Curve;
 use crate::error::{OrRaise, invalid};
 use crate::html::{self, Row};
 use crate::options::Options;
@@ -16,7 +15,7 @@ use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
 use evertally::plan::Objective;
 use evertally::vector::{VectorCandidate as Found, VectorPlan as Inner, VectorRequest};
-use evertally_cli::commands::brief;
+use evertally_plot::ErrorCurve;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
@@ -91,14 +90,14 @@ impl VectorPlan {
 
     fn curve(&self) -> String {
         let bound = self.inner.lower_bound_max_std();
-        Curve::of(self.inner.horizon(), |step| self.inner.std_error(step), Some(bound)).svg()
+        ErrorCurve::of(self.inner.horizon(), |step| self.inner.std_error(step), Some(bound)).svg()
     }
 
     fn page(&self) -> String {
         let name = self.inner.name().to_string();
         let rows: Vec<Row> = self.candidates().iter().map(|candidate| candidate.row(&name)).collect();
         let error = self.error(self.inner.max_std_error(), self.inner.mean_std_error());
-        let unlisted = format!("The plan has {}, of error {error:.4}.", brief(&name));
+        let unlisted = format!("The plan has {}, of error {error:.4}.", self.inner.name().brief());
         html::page(&self.__repr__(), &self.guarantee().words(), HEADS, &rows, &unlisted, &self.curve())
     }
 }
@@ -140,7 +139,7 @@ impl VectorPlan {
     /// Short name of the mechanism.
     #[getter]
     fn mechanism(&self) -> String {
-        brief(&self.mechanism_name())
+        self.inner.name().brief().to_string()
     }
 
     /// Full name of the mechanism, as :func:`plan_vector` takes it.
