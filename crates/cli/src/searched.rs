@@ -27,7 +27,7 @@ pub fn prepare(request: PlanRequest, mean: bool) -> Result<PlanRequest> {
         return Ok(request); // the library says why
     }
     let found: Arc<dyn Mechanism> = Arc::new(pure_optimum(request.horizon, mean)?);
-    Ok(PlanRequest { prepared: Prepared::new([found]), ..request })
+    Ok(request.with_search(Search::default().with_prepared(Prepared::new([found]))))
 }
 
 /// The best factorization for pure ε (1 ..= 512 steps), from the cache or by a search that is then kept.

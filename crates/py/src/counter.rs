@@ -132,7 +132,7 @@ impl Counter {
     fn add(&self, py: Python<'_>, total: &Bound<'_, PyAny>) -> PyResult<Release> {
         let mut state = self.lock(py);
         let state = &mut *state;
-        let total = multiple(total, state.stream.plan().request().grid)?;
+        let total = multiple(total, state.stream.plan().request().grid())?;
         py.detach(|| state.add(total)).or_raise()
     }
 
@@ -166,7 +166,7 @@ impl Counter {
     fn release_many<'py>(&self, py: Python<'py>, totals: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let mut state = self.lock(py);
         let state = &mut *state;
-        let totals = multiples(totals, state.stream.plan().request().grid)?;
+        let totals = multiples(totals, state.stream.plan().request().grid())?;
         check_room(&state.stream, totals.len())?;
         let mut releases = Vec::with_capacity(totals.len());
         in_chunks(py, &totals, |total| state.add(*total).map(|release| releases.push(release)))?;

@@ -82,7 +82,11 @@ fn planned(request: PlanRequest) -> anyhow::Result<Plan> {
     let best = candidates.into_iter().next().context("some candidate fits every budget")?;
     let (mechanism, noise) = (Some(best.mechanism.name().parse()?), Some(best.kind));
     let prepared = Prepared::new([best.mechanism]);
-    let inner = PlanRequest { mechanism, noise, prepared, ..request }.plan()?;
+    let inner = request
+        .with_optional_mechanism(mechanism)
+        .with_optional_noise(noise)
+        .with_search(Search::default().with_prepared(prepared))
+        .plan()?;
     Ok(Plan { inner, ranking: ranking.into() })
 }
 
@@ -105,7 +109,7 @@ impl Plan {
     /// All mechanisms under the same request, searched at most once.
     fn ranked(&self) -> Option<&Ranking> {
         let search = || {
-            let request = PlanRequest { mechanism: None, noise: None, ..self.inner.request().clone() };
+            let request = self.inner.request().clone().with_optional_mechanism(None).with_optional_noise(None);
             Ranking::new(&request, &request.candidates().ok()?)
         };
         self.ranking.get_or_init(search).as_ref()
@@ -113,7 +117,7 @@ impl Plan {
 
     /// The error that the objective minimises.
     fn error(&self) -> f64 {
-        match self.inner.request().objective {
+        match self.inner.request().objective() {
             Objective::Max => self.inner.max_std_error(),
             Objective::Mean => self.inner.mean_std_error(),
         }
@@ -121,7 +125,7 @@ impl Plan {
 
     fn candidates(&self) -> Vec<Candidate> {
         let Some(ranking) = self.ranked() else { return Vec::new() };
-        let mean = self.inner.request().objective == Objective::Mean;
+        let mean = self.inner.request().objective() == Objective::Mean;
         let errors = ranking.ranking.iter().map(|row| if mean { row.mean_std } else { row.max_std });
         let errors: Vec<f64> = errors.collect();
         let rows = ranking.ranking.iter().zip(&errors).take(SHOWN);
@@ -189,7 +193,7 @@ impl Plan {
     /// The budget that the plan was asked for.
     #[getter]
     fn budget(&self) -> Budget {
-        Budget(self.inner.request().budget)
+        Budget(self.inner.request().budget())
     }
 
     /// What is promised about the whole history of releases.
@@ -201,7 +205,7 @@ impl Plan {
     /// Whose data are protected, in words.
     #[getter]
     fn unit(&self) -> String {
-        match self.inner.request().unit {
+        match self.inner.request().unit() {
             Unit::Event => "event".to_owned(),
             Unit::Person { max_events, max_events_per_step: None } => format!("person (max_events={max_events})"),
             Unit::Person { max_events, max_events_per_step: Some(per_step) } => {
@@ -213,7 +217,7 @@ impl Plan {
     /// The public text that is part of the plan.
     #[getter]
     fn meaning(&self) -> BTreeMap<String, String> {
-        self.inner.request().meaning.clone()
+        self.inner.request().meaning().clone()
     }
 
     /// Fingerprint of the plan, 64 hexadecimal digits. Noise is bound to it.
@@ -282,7 +286,7 @@ impl Plan {
         let half_width =
             self.inner.intervals(confidence).or_raise()?.half_width(check_step(self.inner.horizon(), step)?);
         // fits: half-widths are those of noise below 2^102 grid steps.
-        Ok(self.inner.request().grid.to_f64(half_width as i128))
+        Ok(self.inner.request().grid().to_f64(half_width as i128))
     }
 
     fn __eq__(&self, other: &Self) -> bool {
@@ -297,7 +301,7 @@ impl Plan {
         format!(
             "Plan(horizon={}, {}, per {}, {} with {} noise, max_std_error={:.4})",
             self.inner.horizon(),
-            self.inner.request().budget,
+            self.inner.request().budget(),
             self.unit(),
             self.mechanism(),
             self.noise(),

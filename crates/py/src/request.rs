@@ -73,19 +73,17 @@ impl<'py> Options<'py> {
             }
         };
         let mechanism = self.get::<String>("mechanism")?;
-        Ok(PlanRequest {
-            unit: self.unit()?,
-            values: self.values(grid)?,
-            grid,
-            neighbours: self.word("neighbours")?.unwrap_or(Neighbours::AddRemove),
-            sums_per_event: self.get("sums_per_event")?.unwrap_or(1),
-            mechanism: mechanism.as_deref().map(str::parse::<MechanismName>).transpose().or_raise()?,
-            noise: self.word::<NoiseKind>("noise")?,
-            objective: self.word("objective")?.unwrap_or(Objective::Max),
-            light_steps: self.get("light_steps")?.unwrap_or(false),
-            meaning: self.get::<BTreeMap<String, String>>("meaning")?.unwrap_or_default(),
-            ..PlanRequest::count(horizon, self.privacy()?)
-        })
+        Ok(PlanRequest::count(horizon, self.privacy()?)
+            .with_unit(self.unit()?)
+            .with_values(self.values(grid)?)
+            .with_grid(grid)
+            .with_neighbours(self.word("neighbours")?.unwrap_or(Neighbours::AddRemove))
+            .with_sums_per_event(self.get("sums_per_event")?.unwrap_or(1))
+            .with_optional_mechanism(mechanism.as_deref().map(str::parse::<MechanismName>).transpose().or_raise()?)
+            .with_optional_noise(self.word::<NoiseKind>("noise")?)
+            .with_objective(self.word("objective")?.unwrap_or(Objective::Max))
+            .with_search(Search::default().with_light_steps(self.get("light_steps")?.unwrap_or(false)))
+            .with_meanings(self.get::<BTreeMap<String, String>>("meaning")?.unwrap_or_default()))
     }
 
     /// The budget, or the one that its numbers make.
@@ -104,7 +102,9 @@ impl<'py> Options<'py> {
 
     fn unit(&self) -> PyResult<Unit> {
         match (self.get("max_events")?, self.get("max_events_per_step")?) {
-            (Some(max_events), max_events_per_step) => Ok(Unit::Person { max_events, max_events_per_step }),
+            (Some(max_events), max_events_per_step) => {
+                Ok(Unit::person(max_events).with_optional_per_step(max_events_per_step))
+            }
             (None, None) => Ok(Unit::Event),
             (None, Some(_)) => Err(invalid("max_events_per_step needs max_events beside it")),
         }

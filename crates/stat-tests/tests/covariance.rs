@@ -19,7 +19,7 @@ fn request(mechanism: &str, horizon: u64, kind: NoiseKind, budget: f64) -> PlanR
         NoiseKind::Gaussian => Budget::Zcdp(Rho::new(budget).expect("a valid rho")),
     };
     let mechanism = Some(mechanism.parse().expect("a known mechanism"));
-    PlanRequest { mechanism, noise: Some(kind), ..PlanRequest::count(horizon, budget) }
+    PlanRequest::count(horizon, budget).with_optional_mechanism(mechanism).with_noise(kind)
 }
 
 const KINDS: [NoiseKind; 2] = [NoiseKind::Laplace, NoiseKind::Gaussian];

@@ -122,7 +122,7 @@ impl AuditArgs {
             mechanism: plan.mechanism().name(),
             noise: plan.noise_kind(),
             horizon: plan.horizon(),
-            neighbours: plan.request().neighbours,
+            neighbours: plan.request().neighbours(),
             change: change.to_string(),
             test_seed: self.test_seed,
             promise: Promised {
@@ -161,7 +161,7 @@ fn print_table(out: &mut impl Write, plan: &Plan, answer: &Answer) -> Result<()>
         brief(&answer.mechanism),
         answer.noise,
         answer.horizon,
-        plan.request().budget,
+        plan.request().budget(),
         answer.report.paths,
         answer.test_seed
     )?;

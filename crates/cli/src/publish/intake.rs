@@ -112,7 +112,7 @@ impl<'a, S: Steps> Intake<'a, S> {
         steps: S,
         cancelled: &AtomicBool,
     ) -> Result<S> {
-        let persons = match setup.plan.request().unit {
+        let persons = match setup.plan.request().unit() {
             Unit::Event => None,
             unit => Some(Persons::new(unit.spread()?)),
         };
@@ -198,7 +198,7 @@ impl<'a, S: Steps> Intake<'a, S> {
         if self.setup.columns.value.is_none() {
             return Ok(Some(1));
         }
-        let grid = self.setup.plan.request().grid;
+        let grid = self.setup.plan.request().grid();
         let (lower, upper) = self.setup.values.bounds();
         let clamps = self.setup.out_of_bounds == OutOfBounds::Clamp;
         let Some(value) = multiple(event, grid, clamps)? else {

@@ -231,5 +231,5 @@ fn guarantee(setup: &StreamSetup) -> GuaranteeFacts {
 
 fn last_half_width(setup: &StreamSetup) -> f64 {
     let mut intervals = setup.plan.intervals(setup.confidence).expect("checked by the setup");
-    setup.plan.request().grid.to_f64(intervals.half_width(setup.last_step) as i128)
+    setup.plan.request().grid().to_f64(intervals.half_width(setup.last_step) as i128)
 }

@@ -137,7 +137,7 @@ impl StreamSetup {
 
     /// The privacy unit in words.
     pub(crate) fn unit(&self) -> String {
-        match (self.plan.request().unit, &self.columns.person) {
+        match (self.plan.request().unit(), &self.columns.person) {
             (Unit::Person { max_events, max_events_per_step }, Some(column)) => {
                 let per_step = max_events_per_step.map_or(String::new(), |n| format!(", {n} a step"));
                 format!("one {column} (at most {max_events} events kept{per_step})")
@@ -233,7 +233,7 @@ pub(crate) fn request(args: &StreamArgs, calendar: &StepCalendar) -> Result<Plan
         return Err(usage("--max-events-per-step needs --person and --max-events beside it"));
     }
     let unit = match (&args.person, args.max_events) {
-        (Some(_), Some(max_events)) => Unit::Person { max_events, max_events_per_step: args.max_events_per_step },
+        (Some(_), Some(max_events)) => Unit::person(max_events).with_optional_per_step(args.max_events_per_step),
         (None, None) => Unit::Event,
         (Some(_), None) => return Err(usage("--person needs --max-events: how many events of a person are kept")),
         (None, Some(_)) => return Err(usage("--max-events needs --person: the column that names the person")),

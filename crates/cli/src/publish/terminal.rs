@@ -28,7 +28,7 @@ pub(crate) fn print_summary(setup: &StreamSetup, done: &str, max_std_error: f64,
     eprintln!("{done} with {} and {} noise", brief(&plan.mechanism().name()), plan.noise_kind());
     eprintln!(
         "guarantee: {} for {}; standard error at most {}",
-        plan.request().budget,
+        plan.request().budget(),
         setup.unit(),
         at_most(max_std_error)
     );

@@ -30,7 +30,7 @@ impl Setup {
         let calendar = calendar(&args.stream)?;
         let groups = groups(&args)?;
         let plan = plan(request(&args.stream, &calendar)?, groups.as_ref())?;
-        let integral = plan.request().grid.is_integral() && plan.fraction_bits() == 0;
+        let integral = plan.request().grid().is_integral() && plan.fraction_bits() == 0;
         let columns = args.group_by.unwrap_or_default();
         let mut stream = StreamSetup::new(args.stream, calendar, plan, columns.clone())?;
         args.groups_file.into_iter().for_each(|path| stream.has_read(path));

@@ -44,7 +44,7 @@ impl Setup {
         if asked.is_none() && !args.stream.is_plan_only() {
             return Err(usage("nothing is asked: name the items in --queries or --candidates"));
         }
-        let integral = plan.plan().request().grid.is_integral() && plan.lazy().fraction_bits() == 0;
+        let integral = plan.plan().request().grid().is_integral() && plan.lazy().fraction_bits() == 0;
         let table = TableSpec::of_estimates(columns.clone(), integral).map_err(usage)?;
         let mut stream = StreamSetup::new(args.stream.clone(), calendar, plan.plan().clone(), columns.clone())?;
         if json && stream.out.as_os_str() == "-" && !stream.plan_only {
@@ -71,7 +71,7 @@ impl Setup {
     }
 
     pub(super) fn half_widths(&self) -> Result<HalfWidths> {
-        let (grid, bits) = (self.plan.plan().request().grid, self.plan.lazy().fraction_bits());
+        let (grid, bits) = (self.plan.plan().request().grid(), self.plan.lazy().fraction_bits());
         let (unit, parts) = match grid.finer(EXTRA_DIGITS) {
             Some(finer) if bits > 0 => (finer, 10u32.pow(EXTRA_DIGITS.into())),
             _ => (grid, 1),

@@ -56,7 +56,7 @@ const CONSISTENT_GAUSSIAN: u64 = 1 << 12;
 
 /// Whether a search considers a family: heavy ones only up to their horizon, and some for one law only.
 fn is_searched(request: &PlanRequest, kind: NoiseKind, name: MechanismName) -> bool {
-    let short_enough = request.horizon <= name.longest_searched() && !(request.light_steps && name.is_heavy());
+    let short_enough = request.horizon <= name.longest_searched() && !(request.search.light_steps && name.is_heavy());
     short_enough && serves(name, kind, request.horizon)
 }
 
@@ -122,11 +122,11 @@ pub(crate) fn ranked<C>(
 fn built(request: &PlanRequest, kind: NoiseKind, shape: &NamedShape) -> Vec<Result<Arc<dyn Mechanism>>> {
     let horizon = request.horizon;
     if let Some(name) = request.mechanism {
-        let prepared = request.prepared.named(name, horizon, request.objective == Objective::Mean);
+        let prepared = request.search.prepared.named(name, horizon, request.objective == Objective::Mean);
         return vec![prepared.map_or_else(|| name.build(horizon, shape), Ok)];
     }
     let families = MechanismName::FAMILIES.iter().filter(|name| is_searched(request, kind, **name));
-    let prepared = request.prepared.of_horizon(horizon).filter(|(name, _)| serves(*name, kind, horizon));
+    let prepared = request.search.prepared.of_horizon(horizon).filter(|(name, _)| serves(*name, kind, horizon));
     families.map(|name| name.build(horizon, shape)).chain(prepared.map(|(_, m)| Ok(m.clone()))).collect()
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// use std::sync::Arc;
 /// let found = PureOptimum::search(16, false, &mut |_, _| ())?; // or read from a file: PureOptimum::from_bytes
 /// let budget = Budget::Pure(Epsilon::new(1.0)?);
-/// let request = PlanRequest { prepared: Prepared::new([Arc::new(found) as _]), ..PlanRequest::count(16, budget) };
+/// let request = PlanRequest::count(16, budget).with_search(Search::default().with_prepared(Prepared::new([Arc::new(found) as _])));
 /// assert!(request.plan()?.mechanism().name().starts_with("dense-pure"));
 /// # Ok::<(), evertally::Error>(())
 /// ```

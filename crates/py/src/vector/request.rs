@@ -34,14 +34,12 @@ pub(crate) fn request(py: Python<'_>, horizon: u64, options: Option<&Bound<'_, P
     let options = Options::of(py, options, &NAMES)?;
     let mechanism = options.get::<String>("mechanism")?;
     let (most, separation) = (options.get("participations")?, options.get("separation")?);
-    Ok(VectorRequest {
-        neighbours: options.word("neighbours")?.unwrap_or(Neighbours::AddRemove),
-        participation: Participation::new(most.unwrap_or(1), separation.unwrap_or(1)).or_raise()?,
-        mechanism: mechanism.as_deref().map(str::parse::<MechanismName>).transpose().or_raise()?,
-        objective: options.word("objective")?.unwrap_or(Objective::Max),
-        series: options.word("series")?.unwrap_or(Series::Increments),
-        cipher: options.get::<String>("cipher")?.map_or(Ok(Cipher::default()), |word| cipher(&word))?,
-        meaning: options.get::<BTreeMap<String, String>>("meaning")?.unwrap_or_default(),
-        ..VectorRequest::new(horizon, options.privacy()?, options.get("norm")?.unwrap_or(1.0))
-    })
+    Ok(VectorRequest::new(horizon, options.privacy()?, options.get("norm")?.unwrap_or(1.0))
+        .with_neighbours(options.word("neighbours")?.unwrap_or(Neighbours::AddRemove))
+        .with_participation(Participation::new(most.unwrap_or(1), separation.unwrap_or(1)).or_raise()?)
+        .with_optional_mechanism(mechanism.as_deref().map(str::parse::<MechanismName>).transpose().or_raise()?)
+        .with_objective(options.word("objective")?.unwrap_or(Objective::Max))
+        .with_series(options.word("series")?.unwrap_or(Series::Increments))
+        .with_cipher(options.get::<String>("cipher")?.map_or(Ok(Cipher::default()), |word| cipher(&word))?)
+        .with_meanings(options.get::<BTreeMap<String, String>>("meaning")?.unwrap_or_default()))
 }
