@@ -108,7 +108,7 @@ def train(data: Split, setting: Setting, noise: et.VectorNoise | None) -> float:
 
 
 def plan_for(mechanism: str, setting: Setting, epsilon: float) -> et.VectorPlan:
-    return et.vector_plan(
+    return et.plan_vector(
         setting.steps,
         norm=NORM,
         epsilon=epsilon,

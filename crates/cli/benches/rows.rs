@@ -10,7 +10,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use evertally_cli::input::{Columns, Progress, ReadOptions, for_each_event};
+use evertally_publish::event::{Columns, Event};
+use evertally_tables::input::{ReadOptions, for_each_event};
 
 const ROWS: u64 = 1_000_000;
 const FLIGHTS: u64 = 336_776;
@@ -33,20 +34,19 @@ fn reading(c: &mut Criterion, events: &Path) {
     group.throughput(Throughput::Elements(ROWS));
     let named = |name: &str| Some(name.to_owned());
     let time = || Columns { time: "time".to_owned(), ..Columns::default() };
-    let all = Columns { groups: vec!["group".to_owned()], person: named("person"), value: named("amount"), ..time() };
+    let all = Columns { labels: vec!["group".to_owned()], person: named("person"), value: named("amount"), ..time() };
     for (name, columns) in [("csv, time", time()), ("csv, four columns", all)] {
         group.bench_function(name, |b| {
             b.iter(|| {
                 let mut cells = 0;
                 let sources = [events.to_owned()];
-                let mut visit = |event: &evertally_cli::input::Event<'_>| {
+                let mut visit = |event: &Event<'_>| {
                     let read = [event.time(), event.person(), event.value()];
                     cells += read.iter().filter(|field| !field.is_missing()).count();
                     Ok(())
                 };
                 let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
-                for_each_event(&sources, &columns, &options, &Progress::hidden(), &running, &mut visit)
-                    .expect("a readable file");
+                for_each_event(&sources, &columns, &options, &(), &running, &mut visit).expect("a readable file");
                 cells
             });
         });

@@ -1,25 +1,9 @@
 //! How the program ends: one message on standard error, and an exit status that says whose turn it is.
 
-use crate::input::{InputError, is_cancelled};
-use crate::output::OutputError;
-use std::fmt;
+use evertally_publish::error::{InputError, UsageError, is_cancelled};
+use evertally_tables::output::OutputError;
 
-/// The user asked for something that cannot be: a flag, a configuration, a declaration.
-#[derive(Debug)]
-pub struct UsageError(pub String);
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UsageError {}
-
-/// A [`UsageError`] as an `anyhow` error.
-pub fn usage(message: impl Into<String>) -> anyhow::Error {
-    UsageError(message.into()).into()
-}
+pub(crate) use evertally_publish::error::usage;
 
 /// Exit status of an error: 2 for usage and bad input, 130 after Ctrl-C, 1 for everything else.
 pub fn exit_status(error: &anyhow::Error) -> u8 {

@@ -16,18 +16,19 @@ pub const LONGEST: u64 = 512;
 
 /// Hands a request for `dense-pure` the factorization from the cache.
 pub fn with_searched(request: PlanRequest) -> Result<PlanRequest> {
-    let Some(MechanismName::DensePure(optimum)) = request.mechanism else { return Ok(request) };
-    let mean = optimum.mean.unwrap_or(request.objective == Objective::Mean);
+    let Some(MechanismName::DensePure(optimum)) = request.mechanism() else { return Ok(request) };
+    let mean = optimum.mean.unwrap_or(request.objective() == Objective::Mean);
     prepare(request, mean)
 }
 
 /// The same request with the searched factorization among its mechanisms, where its horizon has one.
 pub fn prepare(request: PlanRequest, mean: bool) -> Result<PlanRequest> {
-    if !(1..=LONGEST).contains(&request.horizon) {
+    if !(1..=LONGEST).contains(&request.horizon()) {
         return Ok(request); // the library says why
     }
-    let found: Arc<dyn Mechanism> = Arc::new(pure_optimum(request.horizon, mean)?);
-    Ok(request.with_search(Search::default().with_prepared(Prepared::new([found]))))
+    let found: Arc<dyn Mechanism> = Arc::new(pure_optimum(request.horizon(), mean)?);
+    let search = request.search().clone().with_prepared(Prepared::new([found]));
+    Ok(request.with_search(search))
 }
 
 /// The best factorization for pure ε (1 ..= 512 steps), from the cache or by a search that is then kept.

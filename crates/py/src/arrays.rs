@@ -3,10 +3,11 @@
 use crate::error::invalid;
 use crate::units::{float_multiple, multiple, refused};
 use evertally::number::{Grid, scale_integer};
-use numpy::{Element, PyArray1, PyReadonlyArray1};
+use numpy::{Element, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::slice::ChunksExactMut;
 
 /// Anything that NumPy makes a vector of, and the kind letter of its type.
 fn vector<'py>(values: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, String)> {
@@ -65,6 +66,23 @@ pub(crate) fn structured<'py>(py: Python<'py>, columns: &[(&str, Bound<'py, PyAn
     options.set_item("dtype", fields)?;
     let array = numpy.call_method("empty", (length,), Some(&options))?;
     columns.iter().try_for_each(|(name, column)| array.set_item(*name, column))?;
+    Ok(array)
+}
+
+/// A structured array of so many rows, each of 8-byte fields (name and type), which `fill` writes row after row.
+pub(crate) fn rows<'py>(
+    py: Python<'py>,
+    fields: &[(&str, &str)],
+    count: usize,
+    fill: impl FnOnce(ChunksExactMut<'_, u8>) -> PyResult<()>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let options = PyDict::new(py);
+    options.set_item("dtype", fields)?;
+    let array = py.import("numpy")?.call_method("empty", (count,), Some(&options))?;
+    let bytes: Bound<'py, PyArray1<u8>> = array.call_method1("view", ("u1",))?.extract()?;
+    let mut bytes = bytes.try_readwrite()?;
+    let bytes = bytes.as_slice_mut().map_err(|_| PyTypeError::new_err("not an array of bytes"))?;
+    fill(bytes.chunks_exact_mut(8 * fields.len()))?;
     Ok(array)
 }
 

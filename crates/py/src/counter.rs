@@ -1,12 +1,13 @@
 //! Running counts and sums.
 
-use crate::arrays::{column, multiples, structured};
+use crate::arrays::{multiples, rows};
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
 use crate::plan::Plan;
 use crate::release::Release;
 use crate::running::in_chunks;
 use crate::units::multiple;
+use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::plan::Intervals;
 use evertally::stream::{Release as Released, RunningSum};
@@ -17,7 +18,10 @@ use pyo3::sync::MutexExt;
 use pyo3::types::PyBytes;
 use std::sync::{Mutex, MutexGuard};
 
-/// A private running count or sum: one total a step in, one release a step out.
+/// A private running count or sum: events in, one release a step out.
+///
+/// :meth:`add` adds to the open step, :meth:`tick` closes it and releases the running sum; :meth:`release_many` does both for many
+/// steps at once.
 ///
 /// ``name`` (1 to 200 bytes) tells the noise of this counter from that of others with the same key. Name a counter once: two
 /// data sets under one key, name and plan have the same noise, and the difference of their releases is exact.
@@ -31,7 +35,11 @@ use std::sync::{Mutex, MutexGuard};
 /// >>> plan = et.plan(365, epsilon=1.0)
 /// >>> key = et.SecretKey.insecure_from_test_seed(et.TestSeed(1))  # of your own: SecretKey.generate()
 /// >>> visits = et.Counter(plan, key, "visits")
-/// >>> monday, tuesday = visits.add(120), visits.add(95)
+/// >>> visits.add(120)
+/// >>> monday = visits.tick()
+/// >>> visits.add(90)
+/// >>> visits.add(5)
+/// >>> tuesday = visits.tick()
 /// >>> tuesday.step, abs(tuesday.value - 215) < 5 * tuesday.std_error
 /// (2, True)
 #[pyclass(frozen, module = "evertally")]
@@ -58,27 +66,45 @@ impl Counter {
 }
 
 impl State {
+    /// Standard error of a step in units of the data, and half the width of its interval in steps of the grid.
+    fn error(&mut self, step: u64) -> (f64, i128) {
+        // fits: half-widths are those of noise below 2^102 grid steps.
+        (self.stream.plan().std_error(step), self.intervals.half_width(step) as i128)
+    }
+
     /// A release with its error.
     fn with_error(&mut self, release: Released) -> Release {
-        let step = release.step();
-        // fits: half-widths are those of noise below 2^102 grid steps.
-        let half_width = self.intervals.half_width(step) as i128;
+        let (std_error, half_width) = self.error(release.step());
         Release {
-            step,
+            step: release.step(),
             value: release.value(),
-            std_error: self.stream.plan().std_error(step),
+            std_error,
             lower: release.shifted(-half_width).value(),
             upper: release.shifted(half_width).value(),
             text: release.to_string(),
         }
     }
 
-    fn add(&mut self, total: i64) -> evertally::Result<Release> {
+    /// Adds to the open step, closes it, and writes its release into a row of [`FIELDS`].
+    fn release_into(&mut self, total: i64, row: &mut [u8]) -> evertally::Result<()> {
         self.stream.add_sum(total)?;
         let release = self.stream.tick()?;
-        Ok(self.with_error(release))
+        let (std_error, half_width) = self.error(release.step());
+        let (lower, upper) = (release.shifted(-half_width).value(), release.shifted(half_width).value());
+        let (step, figures) = row.split_at_mut(size_of::<u64>());
+        step.copy_from_slice(&release.step().to_ne_bytes());
+        for (place, figure) in
+            figures.chunks_exact_mut(size_of::<f64>()).zip([release.value(), std_error, lower, upper])
+        {
+            place.copy_from_slice(&figure.to_ne_bytes());
+        }
+        Ok(())
     }
 }
+
+/// Fields of a row of [`Counter::release_many`].
+const FIELDS: [(&str, &str); 5] =
+    [("step", "u8"), ("value", "f8"), ("std_error", "f8"), ("lower", "f8"), ("upper", "f8")];
 
 #[pymethods]
 impl Counter {
@@ -97,8 +123,9 @@ impl Counter {
     /// >>> import evertally as et
     /// >>> plan, key = et.plan(365, epsilon=1.0), et.SecretKey.generate()
     /// >>> visits = et.Counter(plan, key, "visits")
-    /// >>> first, state = visits.add(120), visits.save()
-    /// >>> et.Counter.restore(plan, key, "visits", state).add(95) == visits.add(95)
+    /// >>> visits.add(120)
+    /// >>> again = et.Counter.restore(plan, key, "visits", visits.save())
+    /// >>> again.tick() == visits.tick()
     /// True
     #[staticmethod]
     #[pyo3(signature = (plan, key, name, state, *, confidence = 0.95))]
@@ -115,42 +142,44 @@ impl Counter {
         Self::of(py.detach(restored).or_raise()?, name, confidence)
     }
 
-    /// Adds the total of the open step (the number of its events, or the sum of their values), closes it, and releases the
-    /// running sum.
+    /// Adds events to the open step: their number, or the sum of their values.
     ///
     /// The total is in units of the data; what is finer than the plan's grid is rounded half to even. It must be one that
     /// events within the bounds can have: at least 0 for counts.
     ///
-    /// Raises :class:`HorizonExhausted` after the last step, :class:`InvalidError` for an impossible total and
+    /// Raises :class:`InvalidError` for an impossible total, :class:`HorizonExhausted` after the last step and
     /// :class:`SumOverflowError` if the running sum leaves 64 bits. The counter is then as it was.
     ///
     /// >>> import evertally as et
     /// >>> plan = et.plan(365, rho=0.5, bounds=(0, "49.99"), grid="0.01")
     /// >>> sales = et.Counter(plan, et.SecretKey.generate(), "sales")
-    /// >>> abs(sales.add(1234.56).value - 1234.56) < 1000
+    /// >>> sales.add(1234.56)
+    /// >>> abs(sales.tick().value - 1234.56) < 1000
     /// True
-    fn add(&self, py: Python<'_>, total: &Bound<'_, PyAny>) -> PyResult<Release> {
+    fn add(&self, py: Python<'_>, total: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut state = self.lock(py);
-        let state = &mut *state;
         let total = multiple(total, state.stream.plan().request().grid())?;
-        py.detach(|| state.add(total)).or_raise()
+        state.stream.add_sum(total).or_raise()
     }
 
-    /// Closes ``steps`` steps (at least 1) without any event, and releases the last of them.
+    /// Closes the open step, and ``steps - 1`` empty ones after it, and releases the running sum of the last of them.
+    ///
+    /// Raises :class:`HorizonExhausted` beyond the horizon; nothing is closed then.
     ///
     /// >>> import evertally as et
     /// >>> visits = et.Counter(et.plan(365, epsilon=1.0), et.SecretKey.generate(), "visits")
-    /// >>> visits.skip(7).step
-    /// 7
-    #[pyo3(signature = (steps = 1))]
-    fn skip(&self, py: Python<'_>, steps: u64) -> PyResult<Release> {
+    /// >>> visits.add(120)
+    /// >>> visits.tick().step, visits.tick(7).step
+    /// (1, 8)
+    #[pyo3(signature = (steps = Whole(1)), text_signature = "($self, steps=1)")]
+    fn tick(&self, py: Python<'_>, steps: Whole) -> PyResult<Release> {
         let mut state = self.lock(py);
         let state = &mut *state;
         let to = after(state.stream.step(), steps)?;
         py.detach(|| state.stream.tick_through(to).map(|release| state.with_error(release))).or_raise()
     }
 
-    /// Adds the totals of many steps and returns their releases as a structured array with the fields ``step`` (uint64),
+    /// Adds and closes many steps, a total each, and returns their releases as a structured array with the fields ``step`` (uint64),
     /// ``value``, ``std_error``, ``lower`` and ``upper`` (float64), one row a step.
     ///
     /// ``totals`` has one dimension; integers and doubles are in units of the data. Works without the GIL. More totals than
@@ -168,20 +197,12 @@ impl Counter {
         let state = &mut *state;
         let totals = multiples(totals, state.stream.plan().request().grid())?;
         check_room(&state.stream, totals.len())?;
-        let mut releases = Vec::with_capacity(totals.len());
-        in_chunks(py, &totals, |total| state.add(*total).map(|release| releases.push(release)))?;
-        let figures = |of: fn(&Release) -> f64| column(py, releases.iter().map(of).collect::<Vec<f64>>());
-        let steps: Vec<u64> = releases.iter().map(|release| release.step).collect();
-        structured(
-            py,
-            &[
-                ("step", column(py, steps)),
-                ("value", figures(|r| r.value)),
-                ("std_error", figures(|r| r.std_error)),
-                ("lower", figures(|r| r.lower)),
-                ("upper", figures(|r| r.upper)),
-            ],
-        )
+        rows(py, &FIELDS, totals.len(), |mut places| {
+            in_chunks(py, &totals, |total| {
+                let row = places.next().expect("a row a total");
+                state.release_into(*total, row)
+            })
+        })
     }
 
     /// The release of the last closed step once more; ``None`` before the first.
@@ -245,7 +266,7 @@ fn check_room(stream: &RunningSum, totals: usize) -> PyResult<()> {
 }
 
 /// The step so many steps after another.
-pub(crate) fn after(step: u64, steps: u64) -> PyResult<u64> {
+pub(crate) fn after(step: u64, Whole(steps): Whole) -> PyResult<u64> {
     if steps == 0 {
         return Err(invalid("at least one step must be closed, got steps=0"));
     }

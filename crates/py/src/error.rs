@@ -3,8 +3,7 @@
 //! The classes are written in Python (`evertally/_errors.py`), where a class may have two parents.
 
 use evertally::ErrorKind;
-use evertally_cli::failure::UsageError;
-use evertally_cli::input::{InputError, is_cancelled};
+use evertally_publish::error::{InputError, UsageError, is_cancelled};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;

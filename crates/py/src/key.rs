@@ -1,9 +1,10 @@
 //! Secret keys.
 
 use crate::error::{OrRaise, invalid};
+use crate::whole::Whole;
 use evertally::noise::{SecretKey as Inner, TestSeed as InnerSeed};
-use evertally_cli::keyfile;
-use evertally_cli::ledger::Ledger;
+use evertally_publish::keyfile;
+use evertally_publish::ledger::Ledger;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
@@ -25,8 +26,8 @@ pub(crate) struct TestSeed {
 #[pymethods]
 impl TestSeed {
     #[new]
-    fn new(seed: u64) -> Self {
-        Self { seed }
+    fn new(seed: Whole) -> Self {
+        Self { seed: seed.0 }
     }
 
     fn __repr__(&self) -> String {

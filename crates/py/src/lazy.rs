@@ -4,11 +4,14 @@ use crate::arrays::{column, multiples, naturals, structured};
 use crate::counter::{after, not_pickled};
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
+use crate::options::Options;
 use crate::plan::Plan;
 use crate::reading::Reading;
 use crate::request::request;
 use crate::running::{abandonable, in_chunks};
+use crate::steps::check_step;
 use crate::units::multiple;
+use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::stream::{LazyPlan, LazyVector as Inner, Sampling};
 use pyo3::prelude::*;
@@ -21,7 +24,7 @@ use std::sync::{Mutex, MutexGuard};
 /// Time and memory are those of the events and reads alone, and the joint law of all that is read is the same as if every sum
 /// had had its noise at every step. ``sums`` is their number; they are numbered from 0. ``sampling`` says how noise is drawn:
 /// ``"float"`` (fastest; the state then holds the noise), ``"integer"`` or ``"keyed"`` (exact; ``"keyed"`` keeps no noise).
-/// :meth:`plan` plans with a mechanism that can be read in this way.
+/// Plans are those of :func:`plan_lazy`.
 ///
 /// **What is read is public.** Choose it by public lists or by earlier releases: reading just the sums that have events tells
 /// where events are. Unless ``"keyed"``, save the state before publishing what was read, and keep the number of
@@ -30,10 +33,10 @@ use std::sync::{Mutex, MutexGuard};
 /// Methods may be called from several threads, which take turns. Vectors are not pickled; see :meth:`save`.
 ///
 /// >>> import evertally as et
-/// >>> plan = et.LazyVector.plan(2**20, rho=0.5)
+/// >>> plan = et.plan_lazy(2**20, rho=0.5)
 /// >>> visits = et.LazyVector(plan, et.SecretKey.generate(), "visits", sums=10**9)
 /// >>> visits.add([123_456_789, 5, 5])  # three events
-/// >>> visits.advance()
+/// >>> visits.tick()
 /// 1
 /// >>> reading = visits.read(5)
 /// >>> abs(reading.value - 2) < 10 * reading.std_error
@@ -48,6 +51,18 @@ impl LazyVector {
     fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Inner> {
         self.vector.lock_py_attached(py).expect("no holder panics")
     }
+}
+
+/// The plan of a lazy vector. Called by `evertally.plan_lazy`, where its help is.
+#[pyfunction]
+#[pyo3(name = "_plan_lazy")]
+pub(crate) fn plan_lazy(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Plan> {
+    let options = Options::new(given)?;
+    let sampling = options.needed::<String>("sampling")?.parse::<Sampling>().or_raise()?;
+    let request = request(&options)?;
+    options.finish()?;
+    let best = move || LazyPlan::best(request, 1, sampling);
+    Ok(Plan::new(abandonable(py, best)?.or_raise()?.plan().clone()))
 }
 
 /// Refuses sums that a vector does not have, before any event of an array is added.
@@ -93,25 +108,11 @@ pub(crate) fn is_scalar(value: &Bound<'_, PyAny>) -> PyResult<bool> {
 impl LazyVector {
     #[new]
     #[pyo3(signature = (plan, key, name, *, sums, sampling = "float"))]
-    fn new(plan: &Plan, key: &SecretKey, name: &str, sums: u64, sampling: &str) -> PyResult<Self> {
+    fn new(plan: &Plan, key: &SecretKey, name: &str, sums: Whole, sampling: &str) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
-        let lazy = LazyPlan::new(plan.inner().clone(), sums, sampling.parse::<Sampling>().or_raise()?).or_raise()?;
+        let lazy = LazyPlan::new(plan.inner().clone(), sums.0, sampling.parse::<Sampling>().or_raise()?).or_raise()?;
         let text = name.to_string();
         Ok(Self { vector: Mutex::new(Inner::new(lazy, key.inner(), name).or_raise()?), name: text })
-    }
-
-    /// Plans a vector: as :func:`evertally.plan`, with the mechanism of least error among those that can be read lazily with
-    /// this ``sampling``.
-    ///
-    /// >>> import evertally as et
-    /// >>> et.LazyVector.plan(2**20, rho=0.5, sampling="keyed").mechanism.startswith("path-sum")
-    /// True
-    #[staticmethod]
-    #[pyo3(signature = (horizon, *, sampling = "float", **options), text_signature = "(horizon, *, sampling='float', epsilon=None, delta=None, rho=None, budget=None, allow_weak_budget=False, mechanism=None, noise=None, objective='max', bounds=None, grid=None, max_events=None, max_events_per_step=None, neighbours='add-remove', sums_per_event=1, light_steps=False, meaning=None)")]
-    fn plan(py: Python<'_>, horizon: u64, sampling: &str, options: Option<&Bound<'_, PyDict>>) -> PyResult<Plan> {
-        let (request, sampling) = (request(py, horizon, options)?, sampling.parse::<Sampling>().or_raise()?);
-        let best = move || LazyPlan::best(request, 1, sampling);
-        Ok(Plan::new(abandonable(py, best)?.or_raise()?.plan().clone()))
     }
 
     /// The vector that was saved, with the same plan, key, name, number of sums and sampling.
@@ -119,9 +120,9 @@ impl LazyVector {
     /// Raises :class:`StateError` if the bytes are damaged or belong to another vector.
     ///
     /// >>> import evertally as et
-    /// >>> plan, key = et.LazyVector.plan(100, rho=0.5), et.SecretKey.generate()
+    /// >>> plan, key = et.plan_lazy(100, rho=0.5), et.SecretKey.generate()
     /// >>> visits = et.LazyVector(plan, key, "visits", sums=1000)
-    /// >>> visits.advance()
+    /// >>> visits.tick()
     /// 1
     /// >>> again = et.LazyVector.restore(plan, key, "visits", visits.save(), sums=1000)
     /// >>> again.read(7) == visits.read(7)
@@ -134,11 +135,11 @@ impl LazyVector {
         key: &SecretKey,
         name: &str,
         state: &[u8],
-        sums: u64,
+        sums: Whole,
         sampling: &str,
     ) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
-        let lazy = LazyPlan::new(plan.inner().clone(), sums, sampling.parse::<Sampling>().or_raise()?).or_raise()?;
+        let lazy = LazyPlan::new(plan.inner().clone(), sums.0, sampling.parse::<Sampling>().or_raise()?).or_raise()?;
         let text = name.to_string();
         let vector = py.detach(|| Inner::restore(lazy, key.inner(), name, state)).or_raise()?;
         Ok(Self { vector: Mutex::new(vector), name: text })
@@ -166,7 +167,7 @@ impl LazyVector {
     /// Adds one event to several different running sums in the open step, at most as many as the plan's ``sums_per_event``.
     ///
     /// >>> import evertally as et
-    /// >>> plan = et.LazyVector.plan(100, rho=0.5, sums_per_event=2)
+    /// >>> plan = et.plan_lazy(100, rho=0.5, sums_per_event=2)
     /// >>> visits = et.LazyVector(plan, et.SecretKey.generate(), "visits", sums=1000)
     /// >>> visits.add_event([3, 14])
     #[pyo3(signature = (indices, values = None))]
@@ -181,8 +182,8 @@ impl LazyVector {
     /// Closes the open step, and ``steps - 1`` empty ones after it; returns the last closed step. Takes no longer for many.
     ///
     /// Raises :class:`HorizonExhausted` beyond the horizon; nothing is closed then.
-    #[pyo3(signature = (steps = 1))]
-    fn advance(&self, py: Python<'_>, steps: u64) -> PyResult<u64> {
+    #[pyo3(signature = (steps = Whole(1)), text_signature = "($self, steps=1)")]
+    fn tick(&self, py: Python<'_>, steps: Whole) -> PyResult<u64> {
         let mut vector = self.lock(py);
         let to = after(vector.step(), steps)?;
         let vector = &mut *vector;
@@ -220,13 +221,10 @@ impl LazyVector {
     }
 
     /// Standard error of what is read at a step (1 to the horizon), in units of the data. It follows from the plan alone.
-    fn std_error(&self, py: Python<'_>, step: u64) -> PyResult<f64> {
+    fn std_error(&self, py: Python<'_>, step: Whole) -> PyResult<f64> {
         let vector = self.lock(py);
-        let horizon = vector.plan().plan().horizon();
-        if !(1..=horizon).contains(&step) {
-            return Err(invalid(format!("there is no step {step}: they are numbered 1 to {horizon}")));
-        }
-        Ok(vector.plan().std_error(step))
+        let plan = vector.plan();
+        Ok(plan.std_error(check_step(plan.plan().horizon(), step.0)?))
     }
 
     /// The last closed step; 0 before the first.

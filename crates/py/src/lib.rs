@@ -9,13 +9,13 @@ mod budget;
 mod candidate;
 mod conversions;
 mod counter;
-mod curve;
 mod error;
 mod guarantee;
 mod html;
 mod items;
 mod key;
 mod lazy;
+mod options;
 mod plan;
 mod reading;
 mod release;
@@ -26,6 +26,7 @@ mod steps;
 mod table;
 mod units;
 mod vector;
+mod whole;
 
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -41,10 +42,10 @@ mod _evertally {
     #[pymodule_export]
     use super::{
         budget::Budget, candidate::Candidate, counter::Counter, guarantee::Guarantee, key::SecretKey, key::TestSeed,
-        lazy::LazyVector, plan::Plan, plan::plan, reading::Reading, release::Release, sketch::CountSketch,
-        table::ArrowTable, table::plan_table, table::release_table, vector::candidate::VectorCandidate,
-        vector::guarantee::VectorGuarantee, vector::noise::VectorNoise, vector::plan::VectorPlan,
-        vector::plan::vector_plan,
+        lazy::LazyVector, lazy::plan_lazy, plan::Plan, plan::plan, reading::Reading, release::Release,
+        sketch::CountSketch, sketch::plan_sketch, table::ArrowTable, table::plan_table, table::release_table,
+        vector::candidate::VectorCandidate, vector::guarantee::VectorGuarantee, vector::noise::VectorNoise,
+        vector::plan::VectorPlan, vector::plan::plan_vector,
     };
 
     #[pymodule_init]

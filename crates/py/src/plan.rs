@@ -3,19 +3,21 @@
 use crate::arrays::column;
 use crate::budget::Budget;
 use crate::candidate::{Candidate, HEADS, noise_word};
-use crate::curve::Curve;
 use crate::error::{OrRaise, invalid};
 use crate::guarantee::Guarantee;
 use crate::html::{self, Row};
+use crate::options::Options;
 use crate::request::request;
 use crate::running::abandonable;
 use crate::steps::{check_step, steps_or_all};
+use crate::whole::Whole;
 use anyhow::Context;
 use evertally::plan::{Objective, Plan as Inner, PlanRequest, Prepared};
 use evertally::privacy::Unit;
 use evertally_cli::commands::brief;
 use evertally_cli::ranking::Ranking;
 use evertally_cli::searched;
+use evertally_plot::ErrorCurve;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
@@ -41,40 +43,20 @@ pub(crate) struct Plan {
     ranking: OnceLock<Option<Ranking>>,
 }
 
-/// Plans a stream of ``horizon`` steps (1 to 2^62) under a budget, with the mechanism of least exact error.
-///
-/// Budget: ``epsilon``, or ``epsilon`` and ``delta``, or ``rho``, or a :class:`Budget`; ``allow_weak_budget`` accepts those
-/// that protect next to nothing.
-///
-/// Who is protected: one event; with ``max_events`` one person of whom at most so many events are kept in all, and at
-/// most ``max_events_per_step`` in one step. ``neighbours`` says whether their events are added or removed
-/// (``"add-remove"``) or replaced by others (``"replace-one"``).
-///
-/// Values: events count 1 each; with ``bounds=(low, high)`` each adds a value between these, a multiple of ``grid`` (1;
-/// give ``"0.01"`` for cents), all in units of the data. With ``sums_per_event`` an event is added to so many sums.
-///
-/// Mechanism: ``mechanism`` (a name such as ``"subtract(k=13)"``) and ``noise`` (``"laplace"`` or ``"gaussian"``) are chosen
-/// where they are left out, so that the largest (``objective="max"``) or the mean error (``"mean"``) is least;
-/// ``light_steps`` leaves out mechanisms whose steps take more than logarithmic time. ``meaning`` is public text that
-/// becomes part of the plan: plans that differ in it have independent noise.
-///
-/// Raises :class:`InvalidError` for what is out of range or cannot be met.
-///
-/// >>> import evertally as et
-/// >>> plan = et.plan(365, rho=0.5, max_events=4)
-/// >>> plan.noise, plan.unit
-/// ('gaussian', 'person (max_events=4)')
+/// The plan of a counter. Called by `evertally.plan`, where its help is.
 #[pyfunction]
-#[pyo3(signature = (horizon, **options), text_signature = "(horizon, *, epsilon=None, delta=None, rho=None, budget=None, allow_weak_budget=False, mechanism=None, noise=None, objective='max', bounds=None, grid=None, max_events=None, max_events_per_step=None, neighbours='add-remove', sums_per_event=1, light_steps=False, meaning=None)")]
-pub(crate) fn plan(py: Python<'_>, horizon: u64, options: Option<&Bound<'_, PyDict>>) -> PyResult<Plan> {
-    let request = request(py, horizon, options)?;
+#[pyo3(name = "_plan")]
+pub(crate) fn plan(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Plan> {
+    let options = Options::new(given)?;
+    let request = request(&options)?;
+    options.finish()?;
     abandonable(py, move || planned(request))?.or_raise()
 }
 
 /// The plan of a request. Where mechanism and noise are open, one search gives the plan and its ranking.
 fn planned(request: PlanRequest) -> anyhow::Result<Plan> {
     let request = searched::with_searched(request)?;
-    if request.mechanism.is_some() || request.noise.is_some() {
+    if request.mechanism().is_some() || request.noise().is_some() {
         return Ok(Plan::new(request.plan()?));
     }
     let candidates = request.candidates()?;
@@ -134,7 +116,7 @@ impl Plan {
 
     fn curve(&self) -> String {
         let bound = self.ranked().and_then(Ranking::bound);
-        Curve::of(self.inner.horizon(), |step| self.inner.std_error(step), bound).svg()
+        ErrorCurve::of(self.inner.horizon(), |step| self.inner.std_error(step), bound).svg()
     }
 
     fn page(&self) -> String {
@@ -257,8 +239,8 @@ impl Plan {
     }
 
     /// Standard error of the release of a step (1 to the horizon), in units of the data.
-    fn std_error(&self, step: u64) -> PyResult<f64> {
-        Ok(self.inner.std_error(check_step(self.inner.horizon(), step)?))
+    fn std_error(&self, step: Whole) -> PyResult<f64> {
+        Ok(self.inner.std_error(check_step(self.inner.horizon(), step.0)?))
     }
 
     /// Standard errors of many steps as float64, in units of the data: of all, or of those in the array ``steps``.
@@ -282,9 +264,9 @@ impl Plan {
     /// >>> abs(plan.half_width(100) - 1.96 * plan.std_error(100)) <= 1.0
     /// True
     #[pyo3(signature = (step, confidence = 0.95))]
-    fn half_width(&self, step: u64, confidence: f64) -> PyResult<f64> {
+    fn half_width(&self, step: Whole, confidence: f64) -> PyResult<f64> {
         let half_width =
-            self.inner.intervals(confidence).or_raise()?.half_width(check_step(self.inner.horizon(), step)?);
+            self.inner.intervals(confidence).or_raise()?.half_width(check_step(self.inner.horizon(), step.0)?);
         // fits: half-widths are those of noise below 2^102 grid steps.
         Ok(self.inner.request().grid().to_f64(half_width as i128))
     }

@@ -7,10 +7,10 @@ use pyo3::prelude::*;
 /// ``std_error`` is that of the noise alone; what collisions add to a sketch's estimate is not in it.
 ///
 /// >>> import evertally as et
-/// >>> plan = et.LazyVector.plan(1000, rho=0.5)
+/// >>> plan = et.plan_lazy(1000, rho=0.5)
 /// >>> key = et.SecretKey.insecure_from_test_seed(et.TestSeed(1))
 /// >>> visits = et.LazyVector(plan, key, "visits", sums=10**9)
-/// >>> visits.advance()
+/// >>> visits.tick()
 /// 1
 /// >>> reading = visits.read(123)
 /// >>> reading.step, abs(reading.value) < 10 * reading.std_error

@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 /// >>> import evertally as et
 /// >>> key = et.SecretKey.insecure_from_test_seed(et.TestSeed(1))
 /// >>> counter = et.Counter(et.plan(365, epsilon=1.0), key, "visits")
-/// >>> release = counter.add(1000)
+/// >>> counter.add(1000)
+/// >>> release = counter.tick()
 /// >>> release.step, release.lower <= release.value <= release.upper
 /// (1, True)
 /// >>> float(release.text) == release.value

@@ -6,10 +6,12 @@ use crate::error::{OrRaise, invalid};
 use crate::items::{Items, Owned};
 use crate::key::SecretKey;
 use crate::lazy::values_of;
+use crate::options::Options;
 use crate::plan::Plan;
 use crate::reading::Reading;
 use crate::request::request;
 use crate::running::{abandonable, in_chunks};
+use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::sketch::{CountSketch as Inner, Shape, SketchPlan, Table};
 use evertally::stream::Sampling;
@@ -22,16 +24,16 @@ use std::sync::{Mutex, MutexGuard};
 ///
 /// Items are whole numbers from 0 to 2^64 - 1, ``str`` or ``bytes``. An estimate looks at one cell a row; it is right on
 /// average, with the error of the noise, which it states, and of items that share its cells
-/// (:meth:`collision_std_error`). :meth:`plan` plans a sketch, its rows and width included. The remarks on ``sampling``, reads
+/// (:meth:`collision_std_error`). Plans are those of :func:`plan_sketch`, rows and width included. The remarks on ``sampling``, reads
 /// and states of :class:`LazyVector` hold here, too: ask only for items from public lists or earlier answers.
 ///
 /// Methods may be called from several threads, which take turns. Sketches are not pickled; see :meth:`save`.
 ///
 /// >>> import evertally as et
-/// >>> plan = et.CountSketch.plan(2**20, rows=5, width=1_000_000, rho=0.5)
+/// >>> plan = et.plan_sketch(2**20, rows=5, width=1_000_000, rho=0.5)
 /// >>> queries = et.CountSketch(plan, et.SecretKey.generate(), "queries")
-/// >>> queries.update(["zebra"] * 500 + ["gnu"] * 20)
-/// >>> queries.advance()
+/// >>> queries.add_many(["zebra"] * 500 + ["gnu"] * 20)
+/// >>> queries.tick()
 /// 1
 /// >>> zebras = queries.estimate("zebra")
 /// >>> abs(zebras.value - 500) < 10 * zebras.std_error
@@ -42,6 +44,21 @@ pub(crate) struct CountSketch {
     name: String,
 }
 
+/// The plan of a sketch. Called by `evertally.plan_sketch`, where its help is.
+#[pyfunction]
+#[pyo3(name = "_plan_sketch")]
+pub(crate) fn plan_sketch(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Plan> {
+    let options = Options::new(given)?;
+    let sampling = options.needed::<String>("sampling")?.parse::<Sampling>().or_raise()?;
+    let (Whole(rows), Whole(width)) = (options.needed("rows")?, options.needed("width")?);
+    let request = request(&options)?;
+    options.finish()?;
+    // Beyond 32 bits there are too many rows, too.
+    let shape = Shape::CountSketch(Table::new(rows.try_into().unwrap_or(u32::MAX), width).or_raise()?);
+    let plan = abandonable(py, move || SketchPlan::new(request, shape, sampling))?.or_raise()?;
+    Ok(Plan::new(plan.plan().clone()))
+}
+
 impl CountSketch {
     fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Inner> {
         self.sketch.lock_py_attached(py).expect("no holder panics")
@@ -50,8 +67,8 @@ impl CountSketch {
     fn add_items(&self, py: Python<'_>, items: &[Owned], values: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let mut sketch = self.lock(py);
         let request = sketch.plan().plan().request();
-        let values = values_of(values, items.len(), request.grid)?;
-        let (_, most) = request.values.bounds();
+        let values = values_of(values, items.len(), request.grid())?;
+        let (_, most) = request.values().bounds();
         if let Some(value) = values.iter().find(|value| value.unsigned_abs() > most.unsigned_abs()) {
             return Err(invalid(format!(
                 "an event of {value} is outside the declared bounds -{most} to {most} (in multiples of the grid)"
@@ -72,28 +89,6 @@ impl CountSketch {
         let plan = SketchPlan::from_plan(plan.inner().clone(), sampling.parse::<Sampling>().or_raise()?).or_raise()?;
         let text = name.to_string();
         Ok(Self { sketch: Mutex::new(Inner::new(plan, key.inner(), name).or_raise()?), name: text })
-    }
-
-    /// Plans a sketch of ``rows`` rows (odd, up to 31) of ``width`` cells (up to 2^32): as :func:`evertally.plan`, with noise
-    /// for all cells that an event touches, and the mechanism of least error among those that can be read lazily.
-    ///
-    /// >>> import evertally as et
-    /// >>> et.CountSketch.plan(1000, rows=5, width=1000, epsilon=1.0).meaning
-    /// {'sketch': 'count-sketch(rows=5,width=1000)'}
-    #[staticmethod]
-    #[pyo3(signature = (horizon, *, rows, width, sampling = "float", **options), text_signature = "(horizon, *, rows, width, sampling='float', epsilon=None, delta=None, rho=None, budget=None, allow_weak_budget=False, mechanism=None, noise=None, objective='max', bounds=None, grid=None, max_events=None, max_events_per_step=None, neighbours='add-remove', light_steps=False, meaning=None)")]
-    fn plan(
-        py: Python<'_>,
-        horizon: u64,
-        rows: u32,
-        width: u64,
-        sampling: &str,
-        options: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Plan> {
-        let (request, sampling) = (request(py, horizon, options)?, sampling.parse::<Sampling>().or_raise()?);
-        let shape = Shape::CountSketch(Table::new(rows, width).or_raise()?);
-        let plan = abandonable(py, move || SketchPlan::new(request, shape, sampling))?.or_raise()?;
-        Ok(Plan::new(plan.plan().clone()))
     }
 
     /// The sketch that was saved, with the same plan, key, name and sampling.
@@ -124,7 +119,7 @@ impl CountSketch {
     fn add(&self, py: Python<'_>, item: &Bound<'_, PyAny>, value: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         match Items::of(item)? {
             Items::One(item) => self.add_items(py, &[item], value),
-            Items::Many(_) => Err(invalid("add takes one item; update takes many")),
+            Items::Many(_) => Err(invalid("add takes one item; add_many takes many")),
         }
     }
 
@@ -133,18 +128,18 @@ impl CountSketch {
     ///
     /// Raises as :meth:`add`. Where a cell leaves 64 bits, and after Ctrl-C, the events before are added.
     #[pyo3(signature = (items, values = None))]
-    fn update(&self, py: Python<'_>, items: &Bound<'_, PyAny>, values: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    fn add_many(&self, py: Python<'_>, items: &Bound<'_, PyAny>, values: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         match Items::of(items)? {
             Items::Many(items) => self.add_items(py, &items, values),
-            Items::One(_) => Err(invalid("update takes many items; add takes one")),
+            Items::One(_) => Err(invalid("add_many takes many items; add takes one")),
         }
     }
 
     /// Closes the open step, and ``steps - 1`` empty ones after it; returns the last closed step.
     ///
     /// Raises :class:`HorizonExhausted` beyond the horizon; nothing is closed then.
-    #[pyo3(signature = (steps = 1))]
-    fn advance(&self, py: Python<'_>, steps: u64) -> PyResult<u64> {
+    #[pyo3(signature = (steps = Whole(1)), text_signature = "($self, steps=1)")]
+    fn tick(&self, py: Python<'_>, steps: Whole) -> PyResult<u64> {
         let mut sketch = self.lock(py);
         let to = after(sketch.step(), steps)?;
         let sketch = &mut *sketch;
@@ -157,10 +152,10 @@ impl CountSketch {
     /// Raises :class:`InvalidError` before the first step is closed.
     ///
     /// >>> import evertally as et, numpy as np
-    /// >>> plan = et.CountSketch.plan(1000, rows=5, width=1000, rho=0.5)
+    /// >>> plan = et.plan_sketch(1000, rows=5, width=1000, rho=0.5)
     /// >>> sketch = et.CountSketch(plan, et.SecretKey.generate(), "keys")
-    /// >>> sketch.update(np.arange(10))
-    /// >>> sketch.advance(24)
+    /// >>> sketch.add_many(np.arange(10))
+    /// >>> sketch.tick(24)
     /// 24
     /// >>> sketch.estimate(np.arange(100)).shape
     /// (100,)
@@ -222,9 +217,9 @@ impl CountSketch {
     /// The state, for :meth:`restore`. It holds exact sums and, unless ``"keyed"``, noise: keep it as safe as the data.
     ///
     /// >>> import evertally as et
-    /// >>> plan, key = et.CountSketch.plan(100, rows=3, width=100, rho=0.5), et.SecretKey.generate()
+    /// >>> plan, key = et.plan_sketch(100, rows=3, width=100, rho=0.5), et.SecretKey.generate()
     /// >>> sketch = et.CountSketch(plan, key, "keys")
-    /// >>> sketch.advance()
+    /// >>> sketch.tick()
     /// 1
     /// >>> et.CountSketch.restore(plan, key, "keys", sketch.save()).estimate("a") == sketch.estimate("a")
     /// True

@@ -11,6 +11,12 @@ import pytest
 import evertally as et
 
 
+def tick(counter: et.Counter, total: object) -> et.Release:
+    """The release of a step with this total."""
+    counter.add(total)  # type: ignore[arg-type]
+    return counter.tick()
+
+
 def counter(key: et.SecretKey, horizon: int = 365, **options: object) -> et.Counter:
     return et.Counter(et.plan(horizon, **({"epsilon": 1.0} | options)), key, "visits")  # type: ignore[arg-type]
 
@@ -34,25 +40,46 @@ def test_many_are_the_same_as_one_by_one(key: et.SecretKey) -> None:
     many = counter(key).release_many(totals)
     single = counter(key)
     for total, row in zip(totals, many, strict=True):
-        release = single.add(total)
+        single.add(total)
+        release = single.tick()
         assert (release.step, release.value, release.std_error, release.lower, release.upper) == tuple(row)
         assert single.last == release and float(release) == release.value and str(release).startswith(release.text)
     skipping = counter(key)
     skipping.add(3)
-    assert skipping.skip(4).step == 5
+    assert skipping.tick().step == 1 and skipping.tick(4).step == 5
     zeros = counter(key)
     assert zeros.release_many([3, 0, 0, 0, 0])["value"][-1] == skipping.last.value  # type: ignore[union-attr]
+
+
+def test_events_of_a_step_add_up(key: et.SecretKey) -> None:
+    """Whatever is added between two ticks is one step, also where a state is carried over in the middle of it."""
+    whole, parts = counter(key), counter(key)
+    whole.add(12)
+    for part in (5, 0, 4):
+        parts.add(part)
+    assert parts.step == 0 and parts.last is None
+    parts = et.Counter.restore(parts.plan, key, "visits", parts.save())
+    parts.add(3)
+    assert parts.tick() == whole.tick()
+    parts.add(2)
+    assert parts.release_many([1, 4]).tolist() == whole.release_many([3, 4]).tolist()
+
+
+def test_numbers_of_steps_out_of_range_are_refused_in_words(key: et.SecretKey) -> None:
+    for steps in (-1, 2**64):
+        with pytest.raises(et.InvalidError, match=f"{steps} is not a whole number from 0 to 2"):
+            counter(key).tick(steps)
 
 
 def test_names_and_keys_decide_the_noise(key: et.SecretKey) -> None:
     plan = et.plan(100, epsilon=0.01)
     values = {
-        et.Counter(plan, key, "a").add(5).value,
-        et.Counter(plan, key, "b").add(5).value,
-        et.Counter(plan, et.SecretKey.generate(), "a").add(5).value,
+        tick(et.Counter(plan, key, "a"), 5).value,
+        tick(et.Counter(plan, key, "b"), 5).value,
+        tick(et.Counter(plan, et.SecretKey.generate(), "a"), 5).value,
     }
     assert len(values) == 3
-    assert et.Counter(plan, key, "a").add(6).value - et.Counter(plan, key, "a").add(5).value == 1
+    assert tick(et.Counter(plan, key, "a"), 6).value - tick(et.Counter(plan, key, "a"), 5).value == 1
 
 
 def test_states_go_on(key: et.SecretKey) -> None:
@@ -63,7 +90,7 @@ def test_states_go_on(key: et.SecretKey) -> None:
     state = visits.save()
     again = et.Counter.restore(plan, key, "visits", state, confidence=0.9)
     assert again.step == 37 and again.last == visits.last
-    assert again.add(5) == visits.add(5)
+    assert tick(again, 5) == tick(visits, 5)
     damaged = state[:-1] + bytes([state[-1] ^ 1])
     for other, name, secret, saved in [
         (plan, "else", key, state),
@@ -79,17 +106,17 @@ def test_states_go_on(key: et.SecretKey) -> None:
 def test_the_horizon_ends(key: et.SecretKey) -> None:
     visits = counter(key, 3)
     visits.release_many([1, 2, 3])
-    for more in (lambda: visits.add(1), visits.skip, lambda: visits.release_many([1])):
+    for more in (lambda: visits.add(1), visits.tick, lambda: visits.release_many([1])):
         with pytest.raises(et.HorizonExhausted, match="3 steps"):
             more()
     assert visits.step == 3
     with pytest.raises(et.HorizonExhausted):
-        counter(key, 3).skip(4)
+        counter(key, 3).tick(4)
 
 
 def test_too_many_totals_close_no_step(key: et.SecretKey) -> None:
     visits = counter(key, 3)
-    visits.add(1)
+    tick(visits, 1)
     with pytest.raises(et.HorizonExhausted, match="3 steps 2 are left, for 3 totals"):
         visits.release_many([1, 2, 3])
     assert visits.step == 1 and visits.release_many([1, 2])["step"].tolist() == [2, 3]
@@ -109,7 +136,7 @@ def test_impossible_totals_are_refused(key: et.SecretKey, bad: object) -> None:
         visits.add(bad)  # type: ignore[arg-type]
     assert visits.step == 0
     with pytest.raises(et.InvalidError, match="steps=0"):
-        visits.skip(0)
+        visits.tick(0)
     with pytest.raises(et.InvalidError, match="one dimension"):
         visits.release_many(np.ones((2, 2)))
     with pytest.raises(et.InvalidError):
@@ -130,13 +157,13 @@ def test_amounts_are_exact_on_their_grid(key: et.SecretKey) -> None:
     def sales() -> et.Counter:
         return counter(key, bounds=(Decimal("-5"), 49.99), grid="0.01", mechanism="binary")
 
-    first = sales().add(Decimal("0.29"))
+    first = tick(sales(), Decimal("0.29"))
     assert len(first.text.split(".")[1]) == 2 and float(first.text) == first.value
-    assert first == sales().add(0.29) == sales().add("0.29") == sales().add(np.float64(0.29))
-    assert sales().add(3) == sales().add(np.int32(3)) == sales().add(3.0)
+    assert first == tick(sales(), 0.29) == tick(sales(), "0.29") == tick(sales(), np.float64(0.29))
+    assert tick(sales(), 3) == tick(sales(), np.int32(3)) == tick(sales(), 3.0)
     assert sales().release_many([0.29])["value"][0] == first.value
     assert sales().release_many([Decimal("0.29")])["value"][0] == first.value
-    assert sales().release_many(np.array([3], dtype=np.int8))["value"][0] == sales().add(3).value
+    assert sales().release_many(np.array([3], dtype=np.int8))["value"][0] == tick(sales(), 3).value
 
 
 def test_bad_names_and_confidences_are_refused(key: et.SecretKey) -> None:
@@ -158,11 +185,12 @@ def test_counters_are_not_pickled_or_copied(key: et.SecretKey) -> None:
 
 def test_threads_take_turns(key: et.SecretKey) -> None:
     visits = counter(key, 4000, rho=0.5, epsilon=None)
-    releases: list[et.Release] = []
+    releases: list[tuple[int, float]] = []
 
     def work() -> None:
         for _ in range(500):
-            releases.append(visits.add(1))
+            release = visits.release_many([1])[0]  # adds and closes in one turn
+            releases.append((int(release["step"]), float(release["value"])))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -170,6 +198,6 @@ def test_threads_take_turns(key: et.SecretKey) -> None:
     for thread in threads:
         thread.join()
     assert visits.step == 2000
-    assert sorted(release.step for release in releases) == list(range(1, 2001))
+    assert sorted(step for step, _ in releases) == list(range(1, 2001))
     other = counter(key, 4000, rho=0.5, epsilon=None).release_many(np.ones(2000, dtype=int))
-    assert {r.step: r.value for r in releases} == dict(zip(other["step"].tolist(), other["value"].tolist(), strict=True))
+    assert dict(releases) == dict(zip(other["step"].tolist(), other["value"].tolist(), strict=True))

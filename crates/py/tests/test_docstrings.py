@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 import evertally
-from evertally import _errors, _evertally, _tables, budget
+from evertally import _errors, _evertally, _functions, _tables, _types, budget
 
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
 def documented() -> Iterator[tuple[str, str]]:
     """Names and docstrings of all modules, classes, methods and properties."""
-    for module in (evertally, budget, _errors, _tables):
+    for module in (evertally, budget, _errors, _functions, _tables, _types):
         yield module.__name__, module.__doc__ or ""
     for name in (*evertally.__all__, *(f"budget.{name}" for name in budget.__all__)):
         thing = evertally
@@ -46,7 +46,7 @@ def test_examples_run(name: str) -> None:
 
 def test_there_are_examples_for_everything_that_is_called() -> None:
     classes = [name for name, thing in vars(evertally).items() if inspect.isclass(thing) and name[0].isupper()]
-    called = ["plan", "release", "plan_release", *(name for name in classes if not issubclass(vars(evertally)[name], Exception))]
+    called = [*_functions.__all__, *(name for name in classes if not issubclass(vars(evertally)[name], Exception))]
     lacking = [name for name in called if ">>>" not in NAMED[name]]
     assert lacking == ["ArrowTable"]
 

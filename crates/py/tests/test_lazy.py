@@ -10,12 +10,12 @@ import evertally as et
 
 @pytest.mark.parametrize("sampling", ["float", "integer", "keyed"])
 def test_reads_are_near_the_truth_and_repeatable(key: et.SecretKey, sampling: str) -> None:
-    plan = et.LazyVector.plan(10_000, rho=0.5, sampling=sampling)  # type: ignore[arg-type]
+    plan = et.plan_lazy(10_000, rho=0.5, sampling=sampling)  # type: ignore[arg-type]
     vector = et.LazyVector(plan, key, "visits", sums=10**9, sampling=sampling)  # type: ignore[arg-type]
     rng = np.random.default_rng(5)
     indices = rng.integers(0, 1000, 5000)
     vector.add(indices)
-    assert vector.advance(24) == 24 == vector.step
+    assert vector.tick(24) == 24 == vector.step
     truth = np.bincount(indices, minlength=1000)
     table = vector.read(np.arange(1000))
     assert table.dtype.names == ("index", "step", "value", "std_error")
@@ -31,16 +31,16 @@ def test_reads_are_near_the_truth_and_repeatable(key: et.SecretKey, sampling: st
 
 
 def test_states_go_on(key: et.SecretKey) -> None:
-    plan = et.LazyVector.plan(100, rho=0.5)
+    plan = et.plan_lazy(100, rho=0.5)
     vector = et.LazyVector(plan, key, "v", sums=50)
     vector.add([1, 2, 3], [1, 1, 1])
-    vector.advance()
+    vector.tick()
     vector.read([1, 2])
     again = et.LazyVector.restore(plan, key, "v", vector.save(), sums=50)
     assert again.reads == 2 and again.touched == vector.touched == 2
     for one in (vector, again):
         one.add(1)
-        one.advance(5)
+        one.tick(5)
     assert (again.read(range(50)) == vector.read(range(50))).all()
     with pytest.raises(et.StateError):
         et.LazyVector.restore(plan, key, "v", vector.save(), sums=51)
@@ -49,7 +49,7 @@ def test_states_go_on(key: et.SecretKey) -> None:
 
 
 def test_events_in_several_sums(key: et.SecretKey) -> None:
-    plan = et.LazyVector.plan(100, rho=0.5, sums_per_event=3, bounds=(0, 5))
+    plan = et.plan_lazy(100, rho=0.5, sums_per_event=3, bounds=(0, 5))
     vector = et.LazyVector(plan, key, "v", sums=10)
     vector.add_event([1, 2, 3], [5, 0, 5])
     vector.add_event([1, 2], 2)
@@ -59,13 +59,13 @@ def test_events_in_several_sums(key: et.SecretKey) -> None:
         vector.add_event([1, 1])
     with pytest.raises(et.InvalidError, match="2 values for 3"):
         vector.add_event([1, 2, 3], [1, 2])
-    vector.advance()
+    vector.tick()
     table = vector.read([1, 2, 3])
     assert (abs(table["value"] - [7, 2, 5]) < 8 * table["std_error"]).all()
 
 
 def test_bad_input_is_refused_and_adds_nothing(key: et.SecretKey) -> None:
-    plan = et.LazyVector.plan(10, rho=0.5)
+    plan = et.plan_lazy(10, rho=0.5)
     vector, clean = (et.LazyVector(plan, key, "v", sums=100) for _ in range(2))
     for wrong, message in [([1, 100], "0 to 99"), ([1, -1], "at least 0"), (-1, "number of a running sum")]:
         with pytest.raises(et.InvalidError, match=message):
@@ -77,10 +77,10 @@ def test_bad_input_is_refused_and_adds_nothing(key: et.SecretKey) -> None:
     with pytest.raises(et.InvalidError, match="before the first step"):
         vector.read(1)
     with pytest.raises(et.HorizonExhausted):
-        vector.advance(11)
+        vector.tick(11)
     vector.add([])
-    vector.advance()
-    clean.advance()
+    vector.tick()
+    clean.tick()
     assert (vector.read(range(100)) == clean.read(range(100))).all()
     with pytest.raises(et.InvalidError, match="0 to 99"):
         vector.read([100])
@@ -93,6 +93,6 @@ def test_plans_that_cannot_be_read_lazily_are_refused(key: et.SecretKey) -> None
     with pytest.raises(et.InvalidError, match="path-sum"):
         et.LazyVector(et.plan(100, rho=0.5, mechanism="sqrt"), key, "v", sums=10)
     with pytest.raises(et.InvalidError, match="running sums"):
-        et.LazyVector(et.LazyVector.plan(100, rho=0.5), key, "v", sums=0)
+        et.LazyVector(et.plan_lazy(100, rho=0.5), key, "v", sums=0)
     with pytest.raises(et.InvalidError, match="keyed"):
-        et.LazyVector.plan(100, rho=0.5, sampling="exact")  # type: ignore[arg-type]
+        et.plan_lazy(100, rho=0.5, sampling="exact")  # type: ignore[arg-type]

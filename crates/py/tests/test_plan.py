@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import re
 import xml.etree.ElementTree as ElementTree
 from typing import Literal
 
@@ -126,8 +127,13 @@ def test_unknown_arguments_are_named() -> None:
         et.plan(10, epsilonn=1.0)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         et.plan(10, epsilon="much")  # type: ignore[arg-type]
-    with pytest.raises((TypeError, OverflowError)):
-        et.plan(-1, epsilon=1.0)
+    for horizon in (-1, 2**64, -(10**5000)):
+        with pytest.raises(et.InvalidError, match="argument horizon: .* not a whole number"):
+            et.plan(horizon, epsilon=1.0)
+    with pytest.raises(et.InvalidError, match="argument max_events: -3 is not a whole number"):
+        et.plan(10, epsilon=1.0, max_events=-3)
+    with pytest.raises(et.InvalidError, match="-1 is not a whole number"):
+        et.plan(10, epsilon=1.0).std_error(-1)
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 3, 100, 5000, 2**40])
@@ -139,10 +145,11 @@ def test_pictures_are_well_formed(horizon: int) -> None:
         dashed = [line for line in svg.iter() if line.get("stroke-dasharray")]
         assert bool(dashed) == (plan.lower_bound is not None)
         width, height = 640, 260
-        for polyline in svg.iter("{http://www.w3.org/2000/svg}polyline"):
-            for point in polyline.get("points", "").split():
-                x, y = map(float, point.split(","))
-                assert 0 <= x <= width and 0 <= y <= height
+        paths = [path.get("d", "") for path in svg.iter("{http://www.w3.org/2000/svg}path")]
+        points = [point.split(",") for path in paths for point in re.split("[MLZ ]", path) if point]
+        assert points
+        for x, y in points:
+            assert 0 <= float(x) <= width and 0 <= float(y) <= height
         page = ElementTree.fromstring(plan._repr_html_())
         rows = list(page.iter("tr"))
         assert len(rows) == 1 + len(plan.ranking)

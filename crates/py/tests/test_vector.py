@@ -30,7 +30,7 @@ FLOATS: tuple[Literal["float32", "float64"], ...] = ("float32", "float64")
 
 
 def plan_of(mechanism: str | None = "smooth", **options: Any) -> et.VectorPlan:
-    return et.vector_plan(HORIZON, rho=0.5, mechanism=mechanism, **options)
+    return et.plan_vector(HORIZON, rho=0.5, mechanism=mechanism, **options)
 
 
 def steps(noise: et.VectorNoise, count: int) -> npt.NDArray[Any]:
@@ -39,7 +39,7 @@ def steps(noise: et.VectorNoise, count: int) -> npt.NDArray[Any]:
 
 
 def test_a_plan_says_what_it_promises() -> None:
-    plan = et.vector_plan(
+    plan = et.plan_vector(
         1000,
         norm=2.5,
         epsilon=2.0,
@@ -63,7 +63,7 @@ def test_a_plan_says_what_it_promises() -> None:
     assert 2 * plan.norm * plan.sensitivity / plan.sigma == pytest.approx(plan.guarantee.mu, rel=1e-9)
     assert repr(plan.guarantee) == "VectorGuarantee(ε = 2, δ = 1e-6)"
     assert plan.mechanism.startswith("smooth") and plan.mechanism in repr(plan)
-    assert et.vector_plan(10, budget=et.Budget.zcdp(0.5)).guarantee.mu == pytest.approx(1.0)
+    assert et.plan_vector(10, budget=et.Budget.zcdp(0.5)).guarantee.mu == pytest.approx(1.0)
     assert plan_of(series="running-sums").series == "running-sums"
 
 
@@ -82,12 +82,12 @@ def test_errors_are_those_of_the_running_sums() -> None:
         with pytest.raises(et.InvalidError, match=f"1 to {HORIZON}"):
             plan.std_errors([1, wrong])
     with pytest.raises(et.InvalidError, match="ask for some"):
-        et.vector_plan(2**40, rho=0.5, mechanism="smooth").std_errors()
+        et.plan_vector(2**40, rho=0.5, mechanism="smooth").std_errors()
 
 
 @pytest.mark.parametrize("objective", ["max", "mean"])
 def test_the_ranking_is_in_order_and_the_best_light_one_is_chosen(objective: Literal["max", "mean"]) -> None:
-    plan = et.vector_plan(500, rho=0.5, objective=objective)
+    plan = et.plan_vector(500, rho=0.5, objective=objective)
     relative = [candidate.relative_error for candidate in plan.ranking]
     assert relative == sorted(relative) and relative[0] == 1.0 and len(relative) > 8
     light = next(candidate for candidate in plan.ranking if candidate.streams_lightly)
@@ -96,12 +96,12 @@ def test_the_ranking_is_in_order_and_the_best_light_one_is_chosen(objective: Lit
     assert light.above_bound == plan.max_std_error / plan.lower_bound >= 1.0
     assert not all(candidate.streams_lightly for candidate in plan.ranking)
     # A plan of the caller's choice knows the others, too, and is the same plan.
-    named = et.vector_plan(500, rho=0.5, objective=objective, mechanism=plan.mechanism_name)
+    named = et.plan_vector(500, rho=0.5, objective=objective, mechanism=plan.mechanism_name)
     assert named == plan and [c.name for c in named.ranking] == [c.name for c in plan.ranking]
 
 
 def test_json_and_pickle_give_the_same_plan() -> None:
-    plan = et.vector_plan(300, norm=0.1, epsilon=1.0, delta=1e-6, participations=3, separation=100, meaning={"a": "b"})
+    plan = et.plan_vector(300, norm=0.1, epsilon=1.0, delta=1e-6, participations=3, separation=100, meaning={"a": "b"})
     again = et.VectorPlan.from_json(plan.to_json())
     assert again == plan and again.digest == plan.digest and hash(again) == hash(plan)
     assert pickle.loads(pickle.dumps(plan)) == plan and copy.deepcopy(plan) == plan
@@ -150,16 +150,16 @@ def test_plans_that_differ_have_different_fingerprints() -> None:
 )
 def test_senseless_requests_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(et.InvalidError, match=message) as caught:
-        et.vector_plan(10, **options)
+        et.plan_vector(10, **options)
     assert "--" not in str(caught.value)
     with pytest.raises(TypeError, match="max_events"):
-        et.vector_plan(10, rho=0.5, max_events=3)  # type: ignore[call-arg]
+        et.plan_vector(10, rho=0.5, max_events=3)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 3, 100, 5000, 2**40])
 def test_pictures_are_well_formed(horizon: int) -> None:
     for mechanism in (None, "smooth"):
-        plan = et.vector_plan(horizon, rho=0.5, mechanism=mechanism)
+        plan = et.plan_vector(horizon, rho=0.5, mechanism=mechanism)
         svg = ElementTree.fromstring(plan._repr_svg_())
         texts = [element.text for element in svg.iter("{http://www.w3.org/2000/svg}text")]
         assert "step" in texts and "standard error" in texts
@@ -201,18 +201,18 @@ def test_a_run_goes_on_from_any_checkpoint(key: et.SecretKey, mechanism: str) ->
     noise = et.VectorNoise(plan, key, "run", coordinates=d)
     whole = steps(et.VectorNoise(plan, key, "run", coordinates=d), HORIZON)
     for step in range(HORIZON):
-        state = noise.checkpoint()
-        resumed = et.VectorNoise.resume(plan, key, "run", state, coordinates=d, threads=2, memory="recompute")
+        state = noise.save()
+        resumed = et.VectorNoise.restore(plan, key, "run", state, coordinates=d, threads=2, memory="recompute")
         assert resumed.step == step == noise.step
         assert resumed.next().tobytes() == noise.next().tobytes() == whole[step].tobytes()
     with pytest.raises(et.StateError):
-        et.VectorNoise.resume(plan, key, "run", state[:-1] + bytes([state[-1] ^ 1]), coordinates=d)
+        et.VectorNoise.restore(plan, key, "run", state[:-1] + bytes([state[-1] ^ 1]), coordinates=d)
     with pytest.raises(et.StateError):
-        et.VectorNoise.resume(plan, key, "run", state, coordinates=d + 1)
+        et.VectorNoise.restore(plan, key, "run", state, coordinates=d + 1)
     with pytest.raises(et.StateError):
-        et.VectorNoise.resume(plan, key, "run", state, coordinates=d, dtype="float64")
+        et.VectorNoise.restore(plan, key, "run", state, coordinates=d, dtype="float64")
     with pytest.raises(et.StateError):
-        et.VectorNoise.resume(plan, key, "walk", state, coordinates=d)
+        et.VectorNoise.restore(plan, key, "walk", state, coordinates=d)
 
 
 @pytest.mark.parametrize("mechanism", ["smooth", "input", "binary"])
@@ -238,7 +238,7 @@ def test_noise_has_the_variance_of_the_plan(key: et.SecretKey, mechanism: str) -
     probability 6·10⁻⁷; so is a mean."""
     d, horizon = 1_000_000, 6
     for series in ("running-sums", "increments"):
-        plan = et.vector_plan(horizon, norm=3.0, rho=0.1, mechanism=mechanism, series=series)
+        plan = et.plan_vector(horizon, norm=3.0, rho=0.1, mechanism=mechanism, series=series)
         noise = et.VectorNoise(plan, key, series, coordinates=d, threads=0)
         total = np.zeros(d, dtype=np.float32)
         for step in range(1, horizon + 1):
@@ -375,7 +375,7 @@ def test_threads_take_turns_at_one_stream(key: et.SecretKey) -> None:
 
 def test_one_array_is_never_written_by_two_streams_at_once(key: et.SecretKey) -> None:
     """While one thread works on an array, another is told so. They try until it happens."""
-    plan = et.vector_plan(100_000, rho=0.5, mechanism="smooth")
+    plan = et.plan_vector(100_000, rho=0.5, mechanism="smooth")
     array = np.zeros(1_000_000, dtype=np.float32)
     streams = [et.VectorNoise(plan, key, f"run {i}", coordinates=len(array)) for i in range(2)]
     problems: list[Exception] = []

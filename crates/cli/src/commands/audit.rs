@@ -108,9 +108,9 @@ impl AuditArgs {
         let mut request = PlanRequest::count(horizon, self.budget.budget()?);
         let laplace = self.budget.delta.is_none() && self.budget.rho.is_none();
         let fallback = if laplace { NoiseKind::Laplace } else { NoiseKind::Gaussian };
-        request.noise = Some(self.noise.unwrap_or(fallback));
-        request.mechanism = self.mechanism;
-        request.neighbours = self.neighbours.unwrap_or(request.neighbours);
+        request = request.with_noise(self.noise.unwrap_or(fallback));
+        request = request.with_optional_mechanism(self.mechanism);
+        request = request.with_neighbours(self.neighbours.unwrap_or(Neighbours::AddRemove));
         Ok(crate::searched::with_searched(request)?.plan()?)
     }
 

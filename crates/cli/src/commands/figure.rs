@@ -2,11 +2,10 @@
 
 use crate::failure::usage;
 use crate::figure::{Drawn, Figure, Settings, Studio};
-use crate::output::{OutputError, Publication};
-use crate::plot;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use evertally::privacy::Epsilon;
+use evertally_tables::output::{OutputError, Publication};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -116,7 +115,7 @@ fn publish(folder: &Path, drawn: &[(&str, Drawn)]) -> Result<()> {
 fn write_all(folder: &Path, drawn: &[(&str, Drawn)]) -> Result<()> {
     let mut publication = Publication::new(&[], true);
     for (name, figure) in drawn {
-        let png = plot::png(&figure.svg, PNG_SCALE)?;
+        let png = evertally_plot::png(&figure.svg, PNG_SCALE)?;
         for (ending, bytes) in [("svg", figure.svg.as_bytes()), ("png", &png), ("csv", &figure.csv)] {
             let path = folder.join(format!("{name}.{ending}"));
             let mut file = publication.add(&path)?;

@@ -1,12 +1,12 @@
 //! `evertally key`: make and inspect secret keys.
 
-use crate::ledger::Ledger;
-use crate::{keyfile, ledger};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use comfy_table::{Table, presets};
 use evertally::privacy::Delta;
 use evertally::privacy::composition::{Expense, Odometer};
+use evertally_publish::ledger::Ledger;
+use evertally_publish::{keyfile, ledger};
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};

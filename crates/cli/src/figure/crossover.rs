@@ -3,17 +3,19 @@
 //! Each cell asks the planner for the least largest error of either law. Open parameters hardly depend on δ: the names
 //! that win at three δ over the range are a shortlist, of which each cell takes the best.
 
-use super::scale::{Axis, Spacing};
-use super::sheet::{self, Frame, SMALL, Words};
 use super::survey::{families, horizons};
 use super::{Drawn, Studio, csv};
-use crate::plot::canvas::{Anchor, Canvas, Stroke, Type, ink};
-use crate::plot::layout::{MARGIN, WIDTH};
-use crate::plot::text::width;
 use anyhow::Result;
 use evertally::mechanism::MechanismName;
 use evertally::plan::{NoiseKind, PlanRequest};
 use evertally::privacy::{Budget, Delta, Epsilon};
+use evertally_plot::axis::{Axis, Spacing};
+use evertally_plot::canvas::Canvas;
+use evertally_plot::frame::Frame;
+use evertally_plot::lines;
+use evertally_plot::sheet::{Words, sheet};
+use evertally_plot::style::{Anchor, MARGIN, ROOM, SMALL, Stroke, TextStyle, ink};
+use evertally_plot::text::width;
 
 /// δ goes from 10⁻¹ to ten to minus this.
 const LEAST_DELTA: i32 = 24;
@@ -56,7 +58,7 @@ pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
         subtitle: format!("Largest standard error of the best mechanism with Laplace noise over that with Gaussian noise, under (ε, δ) with ε = {e}."),
         footer: "By this program's planner: exact finite-horizon errors of all mechanisms it searches at the horizon, but for the dense numeric optima; one event changes one step by 1. Mechanisms with long searches end at their longest horizon, which shows as a step. Dashes: δ = T⁻⁰·⁹², the order at which the literature sees the two laws equal for long horizons.".into(),
     };
-    let svg = sheet::sheet(&words, 26.0 + HEIGHT + 46.0, |canvas, top| map(canvas, top, &columns));
+    let svg = sheet(&words, 26.0 + HEIGHT + 46.0, |canvas, top| map(canvas, top, &columns));
     let header =
         ["horizon", "delta", "laplace_mechanism", "laplace_max_std", "gaussian_mechanism", "gaussian_max_std", "ratio"];
     let rows = columns.iter().flatten().map(|cell| {
@@ -119,8 +121,7 @@ fn best(names: &[MechanismName], horizon: u64, epsilon: Epsilon, exponent: i32, 
 }
 
 fn map(canvas: &mut Canvas, top: f64, columns: &[Vec<Cell>]) {
-    let frame =
-        Frame { left: MARGIN + 52.0, top: top + 26.0, width: WIDTH - 2.0 * MARGIN - 52.0 - 118.0, height: HEIGHT };
+    let frame = Frame { left: MARGIN + 52.0, top: top + 26.0, width: ROOM - 52.0 - 118.0, height: HEIGHT };
     let times: Vec<f64> = columns.iter().map(|column| column[0].horizon as f64).collect();
     let edges = edges(&times);
     let x = Axis {
@@ -134,7 +135,7 @@ fn map(canvas: &mut Canvas, top: f64, columns: &[Vec<Cell>]) {
         range: (10f64.powi(-LEAST_DELTA) / half, 0.1 * half),
         caption: "δ of (ε, δ)-differential privacy".into(),
     };
-    sheet::axes(canvas, &frame, &x, &y, &y.ticks(13));
+    lines::axes(canvas, &frame, &x, &y, &y.ticks(13));
     for (column, ends) in columns.iter().zip(edges.windows(2)) {
         for cell in column {
             let delta = 10f64.powi(-cell.exponent);
@@ -225,15 +226,15 @@ fn regions(canvas: &mut Canvas, frame: &Frame, x: &Axis, y: &Axis, columns: &[Ve
         let Some(&(at, y)) = inside.iter().filter(free).min_by(|a, b| far(a).total_cmp(&far(b))) else { continue };
         // Readable whatever lines pass below.
         canvas.area(&[(at - reach, y - 11.0, y + 10.0), (at + reach, y - 11.0, y + 10.0)], "#ffffff", 0.8);
-        canvas.text(at, y + 4.0, name, Type::new(14.0, ink::TEXT).bold().anchor(Anchor::Middle));
+        canvas.text(at, y + 4.0, name, TextStyle::new(14.0, ink::TEXT).bold().anchor(Anchor::Middle));
     }
 }
 
 /// The colours with their ratios, and the lines.
 fn legend(canvas: &mut Canvas, frame: &Frame) {
     let left = frame.right() + 18.0;
-    canvas.text(left, frame.top + 8.0, "Laplace error", Type::new(SMALL, ink::TEXT));
-    canvas.text(left, frame.top + 22.0, "÷ Gaussian error", Type::new(SMALL, ink::TEXT));
+    canvas.text(left, frame.top + 8.0, "Laplace error", TextStyle::new(SMALL, ink::TEXT));
+    canvas.text(left, frame.top + 22.0, "÷ Gaussian error", TextStyle::new(SMALL, ink::TEXT));
     let top = frame.top + 36.0;
     for (row, log_ratio) in [2.0, 1.5, 1.0, 0.5, 0.0, -0.5, -1.0, -1.5, -2.0f64].into_iter().enumerate() {
         let y = top + 20.0 * row as f64;
@@ -241,7 +242,7 @@ fn legend(canvas: &mut Canvas, frame: &Frame) {
         if let Some(label) =
             ["4 and more", "", "2", "", "1", "", "½", "", "¼ and less"].get(row).filter(|l| !l.is_empty())
         {
-            canvas.text(left + 30.0, y + 14.0, label, Type::new(SMALL, ink::MUTED));
+            canvas.text(left + 30.0, y + 14.0, label, TextStyle::new(SMALL, ink::MUTED));
         }
     }
     let lines = [
@@ -252,6 +253,6 @@ fn legend(canvas: &mut Canvas, frame: &Frame) {
     for (row, (label, stroke)) in lines.into_iter().enumerate() {
         let y = top + 204.0 + 20.0 * row as f64;
         canvas.line((left, y), (left + 22.0, y), stroke);
-        canvas.text(left + 30.0, y + 4.0, label, Type::new(SMALL, ink::MUTED));
+        canvas.text(left + 30.0, y + 4.0, label, TextStyle::new(SMALL, ink::MUTED));
     }
 }

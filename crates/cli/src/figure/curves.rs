@@ -1,20 +1,21 @@
 //! Error by horizon: largest variance under zCDP, its ratio to the proven lower bound, and mean variance under pure ε.
 
-use super::scale::{Axis, Spacing};
-use super::sheet::{self, Line, Panel, Words};
 use super::style::look;
 use super::survey::{families, horizons, is_plain_noise};
 use super::{Drawn, Studio, cell, csv};
 use anyhow::Result;
 use evertally::mechanism::MechanismName;
 use evertally::plan::{NoiseKind, Objective, gaussian_lower_bound};
+use evertally_plot::axis::{Axis, Spacing};
+use evertally_plot::lines::{self, Line, Panel};
+use evertally_plot::sheet::Words;
 
 const HEIGHT: f64 = 400.0;
 const HORIZON: &str = "horizon T (steps)";
 pub(super) const EXACT: &str = "“exact” judges the same noise by what the covariance of all releases reveals, instead of by the column norms of the factorization; it is drawn where that is at least 1 % less.";
 pub(super) const LEFT_OUT: &str = "“input” and “output” noise, whose error grows with T itself, are in the CSV only.";
 
-/// The figures of one family at one horizon.
+/// One family at one horizon.
 struct Record {
     horizon: u64,
     family: MechanismName,
@@ -125,7 +126,7 @@ impl Record {
         [self.horizon.to_string(), family, self.resolved.clone(), (self.value / over).to_string(), exact]
     }
 
-    /// Whether the exact figure is less by as much as an eye can see.
+    /// Whether the exact value is less by as much as an eye can see.
     fn gains(&self) -> bool {
         self.exact.is_some_and(|exact| exact < 0.99 * self.value)
     }
@@ -157,5 +158,5 @@ fn chart(words: &Words, caption: &str, lines: Vec<Line>) -> String {
     let all = || lines.iter().flat_map(|line| line.points.iter().copied());
     let x = Axis::over(Spacing::PowersOfTwo, all().map(|point| point.0), HORIZON);
     let y = Axis::over(Spacing::Decades, all().map(|point| point.1), caption).padded();
-    sheet::panels(words, &[Panel { x, y, lines, height: HEIGHT }])
+    lines::panels(words, &[Panel { x, y, lines, height: HEIGHT }])
 }

@@ -1,13 +1,14 @@
 //! Measured time of a release, and memory of a stream, by horizon.
 
-use super::scale::{Axis, Spacing};
-use super::sheet::{self, Line, Panel, Words};
 use super::style::look;
 use super::survey::families;
 use super::timing::time_per_step;
 use super::{Drawn, Studio, csv};
 use anyhow::Result;
 use evertally::plan::{NoiseKind, Objective};
+use evertally_plot::axis::{Axis, Spacing};
+use evertally_plot::lines::{self, Line, Panel};
+use evertally_plot::sheet::Words;
 
 /// Every second power of two from 16 on, and the horizon itself.
 fn horizons(longest: u64) -> Vec<u64> {
@@ -64,7 +65,7 @@ pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
         "draws_per_step",
         "memory_words",
     ];
-    Ok(Drawn { svg: sheet::panels(&words, &panels), csv: csv(header, rows)? })
+    Ok(Drawn { svg: lines::panels(&words, &panels), csv: csv(header, rows)? })
 }
 
 fn add(lines: &mut Vec<Line>, name: &str, horizon: u64, value: f64) {

@@ -12,8 +12,6 @@ mod curves;
 mod efficiency;
 pub(crate) mod literature;
 mod over_time;
-mod scale;
-mod sheet;
 mod sketches;
 mod style;
 pub(crate) mod survey;

@@ -1,15 +1,17 @@
 //! Variance of the release of each step.
 
 use super::curves::{EXACT, LEFT_OUT};
-use super::scale::{Axis, Spacing};
-use super::sheet::{self, Line, Small, Words};
-use super::style::{Look, look};
+use super::style::look;
 use super::survey::{families, is_plain_noise};
 use super::{Drawn, Studio, cell, csv};
-use crate::plot::text::number;
 use anyhow::Result;
 use evertally::mechanism::MechanismName;
 use evertally::plan::{NoiseKind, Objective};
+use evertally_plot::axis::{Axis, Spacing};
+use evertally_plot::lines::{self, Line, SmallPanel};
+use evertally_plot::sheet::Words;
+use evertally_plot::style::Look;
+use evertally_plot::text::number;
 
 /// One family.
 struct Record {
@@ -47,7 +49,7 @@ pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
     let records = records(studio, horizon);
     let shown: Vec<&Record> = records.iter().filter(|record| !is_plain_noise(record.family)).collect();
     let best = shown.iter().min_by(|a, b| a.largest().total_cmp(&b.largest())).expect("trees serve every horizon");
-    let panels: Vec<Small> = shown.iter().map(|record| panel(record, best)).collect();
+    let panels: Vec<SmallPanel> = shown.iter().map(|record| panel(record, best)).collect();
     let words = Words {
         title: format!("Variance over time, T = {}", number(horizon as f64)),
         subtitle: format!(
@@ -59,7 +61,7 @@ pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
     let largest = shown.iter().map(|record| record.largest()).fold(0.0, f64::max);
     let y = Axis::over(Spacing::Linear, [0.0, 1.04 * largest].into_iter(), "2ρ · variance of the release");
     let x = Axis::over(Spacing::Linear, [0.0, horizon as f64].into_iter(), "step t");
-    Ok(Drawn { svg: sheet::small_panels(&words, &x, &y, &panels), csv: table(&records)? })
+    Ok(Drawn { svg: lines::small_panels(&words, &x, &y, &panels), csv: table(&records)? })
 }
 
 fn records(studio: &mut Studio, horizon: u64) -> Vec<Record> {
@@ -76,8 +78,8 @@ fn records(studio: &mut Studio, horizon: u64) -> Vec<Record> {
     records
 }
 
-/// The best of all behind, the exact figures dotted, the mechanism itself on top.
-fn panel(record: &Record, best: &Record) -> Small {
+/// The best of all behind, exact accounting pale, the mechanism itself on top.
+fn panel(record: &Record, best: &Record) -> SmallPanel {
     let name = record.family.to_string();
     let mut lines = Vec::new();
     let mut add = |look, points| lines.push(Line { label: String::new(), look, points });
@@ -90,7 +92,7 @@ fn panel(record: &Record, best: &Record) -> Small {
     add(Look { dash: None, width: 1.25, ..look(&name) }, record.points(record.norm));
     let exact = record.gain().map(|exact| format!(" (exact {})", number(record.largest() * exact / record.norm)));
     let note = format!("max {}{}, mean {}", number(record.largest()), exact.unwrap_or_default(), number(record.mean()));
-    Small { name, note, lines }
+    SmallPanel { name, note, lines }
 }
 
 fn table(records: &[Record]) -> Result<Vec<u8>> {

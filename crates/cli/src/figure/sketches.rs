@@ -3,12 +3,13 @@
 
 mod contest;
 
-use super::scale::{Axis, Spacing};
-use super::sheet::{self, Line, Panel, Words};
 use super::style::look;
 use super::{Drawn, Studio, csv};
 use anyhow::Result;
 use contest::{Contest, Way};
+use evertally_plot::axis::{Axis, Spacing};
+use evertally_plot::lines::{self, Line, Panel};
+use evertally_plot::sheet::Words;
 
 /// Width where the horizon varies, and events where the width does.
 const WIDTH: u64 = 1 << 12;
@@ -64,7 +65,7 @@ pub(super) fn draw(studio: &mut Studio, longest: u64) -> Result<Drawn> {
         ),
     };
     let header = ["by", "width", "horizon", "way", "ns_per_step", "rms_error", "queries"];
-    Ok(Drawn { svg: sheet::panels(&words, &panels), csv: csv(header, rows)? })
+    Ok(Drawn { svg: lines::panels(&words, &panels), csv: csv(header, rows)? })
 }
 
 fn add(lines: &mut Vec<Line>, way: Way, x: f64, y: f64) {

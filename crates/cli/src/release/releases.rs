@@ -1,13 +1,14 @@
 //! The running sums of a release, closed step after step.
 
-use super::groups::GroupTable;
 use super::setup::Setup;
-use crate::input::Event;
-use crate::ledger::StreamDigest;
-use crate::publish::{Steps, refuse_if};
 use anyhow::Result;
 use evertally::noise::SecretKey;
 use evertally::stream::{GroupedSums, Release, RunningSum};
+use evertally_publish::error::refuse_if;
+use evertally_publish::event::Event;
+use evertally_publish::groups::GroupTable;
+use evertally_publish::intake::Steps;
+use evertally_publish::ledger::StreamDigest;
 use std::sync::atomic::AtomicBool;
 
 /// Where the releases of closed steps go.

@@ -1,10 +1,10 @@
 //! From the releases of a step to the rows of a table.
 
 use super::setup::Setup;
-use crate::output::{Amount, ReleaseRow};
 use anyhow::{Context, Result};
 use evertally::plan::Intervals;
 use evertally::stream::Release;
+use evertally_tables::output::{Amount, ReleaseRow};
 use std::fmt::Write;
 
 /// Makes rows, and keeps what they have in common.

@@ -1,13 +1,14 @@
 //! From flags to validated parts, before any event is read.
 
-use super::groups::GroupTable;
 use super::options::ReleaseArgs;
 use crate::failure::usage;
-use crate::output::TableSpec;
-use crate::publish::{StreamSetup, calendar, request};
 use crate::searched;
+use crate::stream::{Files, calendar, read_groups, request, stream};
 use anyhow::Result;
-use evertally::plan::{Plan, PlanRequest};
+use evertally::plan::{Plan, PlanRequest, Search};
+use evertally_publish::groups::GroupTable;
+use evertally_publish::stream::Stream;
+use evertally_tables::output::TableSpec;
 
 /// Whether mechanisms whose time and memory grow with the horizon would take more than about half a minute (steps² × groups)
 /// or a gigabyte (steps × groups).
@@ -18,7 +19,8 @@ fn is_heavy(steps: u64, groups: usize) -> bool {
 
 /// Everything a run needs to know, checked.
 pub(super) struct Setup {
-    pub(super) stream: StreamSetup,
+    pub(super) stream: Stream,
+    pub(super) files: Files,
     pub(super) groups: Option<GroupTable>,
     pub(super) table: TableSpec,
     pub(super) show_truth: bool,
@@ -32,10 +34,12 @@ impl Setup {
         let plan = plan(request(&args.stream, &calendar)?, groups.as_ref())?;
         let integral = plan.request().grid().is_integral() && plan.fraction_bits() == 0;
         let columns = args.group_by.unwrap_or_default();
-        let mut stream = StreamSetup::new(args.stream, calendar, plan, columns.clone())?;
-        args.groups_file.into_iter().for_each(|path| stream.has_read(path));
+        let stream = stream(args.stream.clone(), calendar, plan, columns.clone())?;
+        let mut files = Files::new(&args.stream)?;
+        args.groups_file.into_iter().for_each(|path| files.has_read(path));
         Ok(Self {
             stream,
+            files,
             groups,
             table: TableSpec::new(columns, integral).map_err(usage)?,
             show_truth: args.unsafe_show_truth == Some(true),
@@ -60,7 +64,10 @@ fn groups(args: &ReleaseArgs) -> Result<Option<GroupTable>> {
     }
     match (&args.groups, &args.groups_file) {
         (Some(names), None) => GroupTable::of_names(columns, names.clone(), args.rest.clone()).map(Some),
-        (None, Some(path)) => GroupTable::of_file(columns, path, args.rest.clone()).map(Some),
+        (None, Some(path)) => {
+            let tuples = read_groups(&columns, path)?;
+            GroupTable::of_tuples(columns, tuples, args.rest.clone()).map(Some)
+        }
         (None, None) => Err(usage(
             "--group-by needs --groups or --groups-file: groups are declared, because one that appears only when \
              the data has it tells that someone is in it",
@@ -70,12 +77,15 @@ fn groups(args: &ReleaseArgs) -> Result<Option<GroupTable>> {
 }
 
 fn plan(mut request: PlanRequest, groups: Option<&GroupTable>) -> Result<Plan> {
-    request.light_steps = is_heavy(request.horizon, groups.map_or(1, |table| table.tuples().len()));
+    let light = is_heavy(request.horizon(), groups.map_or(1, |table| table.tuples().len()));
+    request = request.with_search(Search::default().with_light_steps(light));
     if let Some(table) = groups {
-        let mut put = |name: &str, text: String| request.meaning.insert(name.to_owned(), text);
-        put("group-by", table.columns().join(","));
-        put("groups", format!("{} (digest {})", table.tuples().len(), table.digest()));
-        table.rest_name().map(|rest| put("rest", rest.to_owned()));
+        request = request
+            .with_meaning("group-by", table.columns().join(","))
+            .with_meaning("groups", format!("{} (digest {})", table.tuples().len(), table.digest()));
+        if let Some(rest) = table.rest_name() {
+            request = request.with_meaning("rest", rest);
+        }
     }
     Ok(searched::with_searched(request)?.plan()?)
 }

@@ -4,10 +4,6 @@ use super::options::ReleaseArgs;
 use super::releases::{Outlet, Releases};
 use super::rows::Rows;
 use super::setup::Setup;
-use crate::ledger::Ledger;
-use crate::output::TableColumns;
-use crate::publish::{Events, Intake, refuse_if};
-use crate::steps::StepCalendar;
 use anyhow::{Context, Result};
 use arrow_array::builder::{Date32Builder, TimestampMicrosecondBuilder};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader};
@@ -15,6 +11,13 @@ use arrow_schema::{DataType, Field, Schema};
 use evertally::noise::SecretKey;
 use evertally::plan::Plan;
 use evertally::stream::Release;
+use evertally_publish::error::refuse_if;
+use evertally_publish::event::Event;
+use evertally_publish::intake::Intake;
+use evertally_publish::ledger::Ledger;
+use evertally_publish::steps::StepCalendar;
+use evertally_tables::input::for_each_event_of_table;
+use evertally_tables::output::TableColumns;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -44,8 +47,10 @@ pub fn release_table(
     let times = Times::like(&*table, &stream.columns.time);
     let outlet = Collected { rows: Rows::new(&setup)?, columns: TableColumns::new(&setup.table), steps: Vec::new() };
     let releases = Releases::new(&setup, key, digest, outlet, cancelled)?;
-    let Releases { digest, outlet, .. } =
-        Intake::run(stream, Events::Table(table), stream.last_step, releases, cancelled)?;
+    let mut intake = Intake::new(stream, stream.last_step, releases)?;
+    let visit = &mut |event: &Event<'_>| intake.event(event);
+    for_each_event_of_table(table, &stream.columns, &setup.files.reading, cancelled, visit)?;
+    let Releases { digest, outlet, .. } = intake.finish()?;
     let Collected { mut columns, steps, .. } = outlet;
     let batch = times.put_into(columns.finish()?, &steps, &stream.calendar)?;
     refuse_if(cancelled)?;

@@ -2,12 +2,15 @@
 
 use super::questions::{Asked, Questions};
 use super::setup::Setup;
-use crate::input::{Event, Role};
-use crate::ledger::StreamDigest;
-use crate::publish::{Refusable, Steps, push_encoded, refuse_if};
 use anyhow::Result;
 use evertally::noise::SecretKey;
 use evertally::sketch::{CountSketch, Estimate, Item};
+use evertally_publish::error::refuse_if;
+use evertally_publish::event::{Event, Role};
+use evertally_publish::intake::Steps;
+use evertally_publish::ledger::StreamDigest;
+use evertally_publish::stream::Refusable;
+use evertally_publish::tuples::push_encoded;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 
@@ -103,13 +106,13 @@ impl Steps for Counting<'_> {
 
     fn key_of(&mut self, event: &Event<'_>) -> Result<Option<Box<[u8]>>> {
         self.item.clear();
-        for (column, field) in event.groups().enumerate() {
+        for (column, field) in event.labels().enumerate() {
             let Some(cell) = field.text(&mut self.text) else {
                 if self.setup.stream.missing == Refusable::Skip {
                     return Ok(None);
                 }
                 let problem = "the event has no item: this part of its name is missing; leave such events out with --missing skip";
-                return Err(event.error(Role::Group(column), problem).into());
+                return Err(event.error(Role::Label(column), problem).into());
             };
             push_encoded(&mut self.item, cell);
         }

@@ -3,12 +3,13 @@
 use super::counting::Answer;
 use super::questions::{Asked, Questions};
 use super::setup::{HalfWidths, Setup};
-use crate::output::{Amount, OutputFile, Publication, ReleaseRow, TableWriter};
-use crate::plot::{MAX_SHOWN, Plot, Point, Ranked, Ranking, Series, TimeLabels, ranking_svg, svg};
-use crate::publish::{Beside, Extent, Report, SketchFacts};
+use crate::stream::Beside;
 use anyhow::Result;
 use evertally::noise::SecretKey;
 use evertally::number::Grid;
+use evertally_plot::{Curve, MAX_SHOWN, Point, RankedItem, Ranking, ReleasePlot, TimeLabels};
+use evertally_publish::report::{Extent, Report, SketchFacts};
+use evertally_tables::output::{Amount, OutputFile, Publication, ReleaseRow, TableWriter};
 
 /// How many items a ranking shows at most.
 const MOST_RANKED: usize = 30;
@@ -32,9 +33,9 @@ pub(super) struct Emitter<'a> {
 /// What is drawn.
 enum Picture {
     /// The first items over time, by their place in the file; every how many answers of one a point is kept.
-    Curves { series: Vec<(usize, Series)>, stride: usize, passed: usize },
+    Curves { curves: Vec<(usize, Curve)>, stride: usize, passed: usize },
     /// Answers below each other, and how many there are.
-    Ranking { items: Vec<Ranked>, total: usize },
+    Ranking { items: Vec<RankedItem>, total: usize },
 }
 
 /// An answer as it is published.
@@ -48,16 +49,16 @@ struct Row {
 
 impl<'a> Emitter<'a> {
     pub(super) fn new(setup: &'a Setup, questions: &'a Questions, publication: &mut Publication) -> Result<Self> {
-        let out = publication.add(&setup.stream.out)?;
+        let out = publication.add(&setup.files.out)?;
         let picture = match questions.is_series() && matches!(questions.asked, Asked::Each) {
             true => {
                 let stride = questions.step_count().div_ceil(MAX_POINTS);
-                Picture::Curves { series: Vec::new(), stride, passed: 0 }
+                Picture::Curves { curves: Vec::new(), stride, passed: 0 }
             }
             false => Picture::Ranking { items: Vec::new(), total: 0 },
         };
         Ok(Self {
-            table: TableWriter::new(setup.stream.output_format, &setup.table, out)?,
+            table: TableWriter::new(setup.files.output_format, &setup.table, out)?,
             half_widths: setup.half_widths()?,
             half_width: (0, 0),
             picture,
@@ -94,19 +95,19 @@ impl<'a> Emitter<'a> {
         })?;
         let last = step == self.questions.last_step();
         match &mut self.picture {
-            Picture::Curves { series, stride, passed } => {
-                if series.last().is_none_or(|(item, _)| *item != answer.item) && series.len() < MAX_SHOWN {
-                    series.push((answer.item, Series { name: tuple.join(", "), points: vec![] }));
+            Picture::Curves { curves, stride, passed } => {
+                if curves.last().is_none_or(|(item, _)| *item != answer.item) && curves.len() < MAX_SHOWN {
+                    curves.push((answer.item, Curve { name: tuple.join(", "), points: vec![] }));
                     *passed = 0;
                 }
                 *passed += 1;
-                if let Some((item, series)) = series.last_mut()
+                if let Some((item, curve)) = curves.last_mut()
                     && *item == answer.item
                     && (passed.is_multiple_of(*stride) || last)
                 {
                     let at = calendar.end_of(step).micros() as f64 / 1e6;
                     let Row { value, lower, upper, .. } = row;
-                    series.points.push(Point { at, value, lower, upper, truth: None });
+                    curve.points.push(Point { at, value, lower, upper, truth: None });
                 }
             }
             // Queries may each have a time of their own; candidates are compared at the last.
@@ -117,7 +118,7 @@ impl<'a> Emitter<'a> {
                     if self.questions.has_own_times() {
                         name = format!("{name}, {}", self.time);
                     }
-                    items.push(Ranked { name, value: row.value, half_width: row.half_width });
+                    items.push(RankedItem { name, value: row.value, half_width: row.half_width });
                 }
             }
             Picture::Ranking { .. } => {}
@@ -146,19 +147,17 @@ impl<'a> Emitter<'a> {
     pub(super) fn finish(self, key: &SecretKey, collisions: Option<f64>, publication: &mut Publication) -> Result<()> {
         let setup = self.setup;
         self.table.finish()?.finish()?;
-        if setup.stream.out.as_os_str() == "-" {
+        if setup.files.is_stdout() {
             return Ok(());
         }
         let sketch = Some(facts(setup, self.questions, collisions)?);
         let report = Report::new(&setup.stream, key, Extent { groups: None, sketch });
-        let mut beside = Beside { setup: &setup.stream, publication };
+        let mut beside = Beside { stream: &setup.stream, files: &setup.files, publication };
         beside.put_report(&report)?;
-        if setup.stream.plot {
+        if setup.files.plot {
             let picture = match self.picture {
-                Picture::Curves { series, .. } => svg(&curves(setup, self.questions, &report, series))?,
-                Picture::Ranking { items, total } => {
-                    ranking_svg(&ranking(setup, self.questions, &report, items, total))?
-                }
+                Picture::Curves { curves, .. } => over_time(setup, self.questions, &report, curves).svg()?,
+                Picture::Ranking { items, total } => ranking(setup, self.questions, &report, items, total).svg()?,
             };
             beside.put_picture("", &picture)?;
         }
@@ -178,7 +177,7 @@ fn facts(setup: &Setup, questions: &Questions, collisions: Option<f64>) -> Resul
         kind: "count sketch".to_owned(),
         rows: setup.rows.rows(),
         width: setup.rows.width(),
-        key_columns: setup.stream.columns.groups.clone(),
+        key_columns: setup.stream.columns.labels.clone(),
         hashing: "functions that only the secret key tells",
         max_cell_std_error: setup.stream.plan.max_std_error(),
         answers: questions.in_words(),
@@ -188,8 +187,8 @@ fn facts(setup: &Setup, questions: &Questions, collisions: Option<f64>) -> Resul
 }
 
 /// The first items as curves over time.
-fn curves(setup: &Setup, questions: &Questions, report: &Report, series: Vec<(usize, Series)>) -> Plot {
-    Plot {
+fn over_time(setup: &Setup, questions: &Questions, report: &Report, curves: Vec<(usize, Curve)>) -> ReleasePlot {
+    ReleasePlot {
         title: setup.stream.title.clone(),
         subtitle: report.headline(),
         y_label: format!(
@@ -200,7 +199,7 @@ fn curves(setup: &Setup, questions: &Questions, report: &Report, series: Vec<(us
         footer: report.promise(),
         time_labels: TimeLabels::Calendar(setup.stream.calendar.zone().time_zone().clone()),
         confidence: setup.stream.confidence,
-        series: series.into_iter().map(|(_, series)| series).collect(),
+        curves: curves.into_iter().map(|(_, curve)| curve).collect(),
         total_groups: questions.items.len(),
         group_word: "item",
         unsafe_truth: false,
@@ -208,7 +207,7 @@ fn curves(setup: &Setup, questions: &Questions, report: &Report, series: Vec<(us
 }
 
 /// The first answers of the last step, below each other.
-fn ranking(setup: &Setup, questions: &Questions, report: &Report, items: Vec<Ranked>, total: usize) -> Ranking {
+fn ranking(setup: &Setup, questions: &Questions, report: &Report, items: Vec<RankedItem>, total: usize) -> Ranking {
     let calendar = &setup.stream.calendar;
     let one_step = questions.step_count() == 1 || !matches!(questions.asked, Asked::Each);
     let last = calendar.format(calendar.start_of(questions.last_step()));

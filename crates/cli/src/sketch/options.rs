@@ -1,6 +1,6 @@
 //! Flags of `evertally sketch`, and the same names in a TOML file.
 
-use crate::publish::{ConfigFile, StreamArgs, resolve};
+use crate::stream::{ConfigFile, StreamArgs, resolve};
 use anyhow::Result;
 use clap::Args;
 use serde::Deserialize;

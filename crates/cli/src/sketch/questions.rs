@@ -2,10 +2,12 @@
 
 use super::options::SketchArgs;
 use crate::failure::usage;
-use crate::input::{Columns, Event, Progress, ReadOptions, Role, for_each_event};
-use crate::publish::{encode, file_time_parser, parse_time, time_parser};
-use crate::steps::{Instant, StepCalendar, TimeParser};
+use crate::stream::{file_time_parser, parse_time, time_parser};
 use anyhow::Result;
+use evertally_publish::event::{Columns, Event, Role};
+use evertally_publish::steps::{Instant, StepCalendar, TimeParser};
+use evertally_publish::tuples::encode;
+use evertally_tables::input::{ReadOptions, for_each_event};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -234,23 +236,23 @@ impl Reader<'_> {
     fn read(mut self, path: &Path, columns: &[String], reading: &ReadOptions) -> Result<Vec<(Vec<String>, u64)>> {
         // The reader wants a time column; where there is none, the cell of a key column stands there and is not looked at.
         let time = self.at_column.unwrap_or(&columns[0]).clone();
-        let columns = Columns { time, groups: columns.to_vec(), ..Columns::default() };
+        let columns = Columns { time, labels: columns.to_vec(), ..Columns::default() };
         let reading = ReadOptions { format: None, ..reading.clone() };
-        let (hidden, running) = (Progress::hidden(), AtomicBool::new(false));
-        for_each_event(&[path.to_owned()], &columns, &reading, &hidden, &running, &mut |row| self.row(row))?;
+        let running = AtomicBool::new(false);
+        for_each_event(&[path.to_owned()], &columns, &reading, &(), &running, &mut |row| self.row(row))?;
         Ok(self.found)
     }
 
     fn row(&mut self, row: &Event<'_>) -> Result<()> {
-        let (mut tuple, mut text) = (Vec::with_capacity(row.group_count()), String::new());
-        for (column, field) in row.groups().enumerate() {
+        let (mut tuple, mut text) = (Vec::with_capacity(row.label_count()), String::new());
+        for (column, field) in row.labels().enumerate() {
             let Some(cell) = field.text(&mut text) else {
-                return Err(row.error(Role::Group(column), "the item has no name in this column").into());
+                return Err(row.error(Role::Label(column), "the item has no name in this column").into());
             };
             tuple.push(cell.to_owned());
         }
         if self.distinct && !self.seen.insert(encode(&tuple)) {
-            return Err(row.error(Role::Group(0), "this candidate stands in the file twice; name it once").into());
+            return Err(row.error(Role::Label(0), "this candidate stands in the file twice; name it once").into());
         }
         let step = match self.at_column {
             None => 0,

@@ -3,14 +3,16 @@
 use super::options::SketchArgs;
 use super::questions::{Questions, Span};
 use crate::failure::usage;
-use crate::output::TableSpec;
-use crate::publish::{ErrorFacts, StreamSetup, calendar, needed, request};
+use crate::stream::{Files, calendar, needed, request, stream};
 use anyhow::{Context, Result};
 use evertally::number::Grid;
 use evertally::plan::{Intervals, PlanRequest};
 use evertally::privacy::Values;
 use evertally::sketch::{CountSketch, Shape, SketchPlan, Table};
 use evertally::stream::Sampling;
+use evertally_publish::report::ErrorFacts;
+use evertally_publish::stream::Stream;
+use evertally_tables::output::TableSpec;
 use std::path::{Path, PathBuf};
 
 const ROWS: u32 = 5;
@@ -20,7 +22,8 @@ const EXTRA_DIGITS: u8 = 4;
 
 /// Everything a run needs to know, checked.
 pub(super) struct Setup {
-    pub(super) stream: StreamSetup,
+    pub(super) stream: Stream,
+    pub(super) files: Files,
     pub(super) plan: SketchPlan,
     pub(super) rows: Table,
     pub(super) table: TableSpec,
@@ -46,28 +49,29 @@ impl Setup {
         }
         let integral = plan.plan().request().grid().is_integral() && plan.lazy().fraction_bits() == 0;
         let table = TableSpec::of_estimates(columns.clone(), integral).map_err(usage)?;
-        let mut stream = StreamSetup::new(args.stream.clone(), calendar, plan.plan().clone(), columns.clone())?;
-        if json && stream.out.as_os_str() == "-" && !stream.plan_only {
+        let mut stream = stream(args.stream.clone(), calendar, plan.plan().clone(), columns.clone())?;
+        let mut files = Files::new(&args.stream)?;
+        if json && files.is_stdout() && !files.plan_only {
             return Err(usage("--json and --out - both go to standard output; give --out a file name"));
         }
         let mut questions = None;
         if let Some((asked, path)) = asked {
-            if path.as_os_str() == "-" && stream.inputs.contains(&path) {
+            if path.as_os_str() == "-" && files.inputs.contains(&path) {
                 return Err(usage("events and items cannot both come from standard input; give one a file name"));
             }
-            if is_one_of(&path, &stream.inputs) {
+            if is_one_of(&path, &files.inputs) {
                 return Err(usage(format!(
                     "{}: the events themselves cannot be the list of items; ask for a list that is known to the public",
                     path.display()
                 )));
             }
-            stream.has_read(path.clone());
+            files.has_read(path.clone());
             let span = Span { calendar: &stream.calendar, last_step: stream.last_step };
-            let read = Questions::read(&args, (asked, path), &columns, span, &stream.reading)?;
+            let read = Questions::read(&args, (asked, path), &columns, span, &files.reading)?;
             stream.last_step = read.last_step();
             questions = Some(read);
         }
-        Ok(Self { stream, plan, rows, table, questions, json })
+        Ok(Self { stream, files, plan, rows, table, questions, json })
     }
 
     pub(super) fn half_widths(&self) -> Result<HalfWidths> {
@@ -121,10 +125,11 @@ fn is_one_of(list: &Path, inputs: &[PathBuf]) -> bool {
 
 fn plan(mut request: PlanRequest, columns: &[String], table: Table) -> Result<SketchPlan> {
     // What names an item, and where values are clamped: the plan itself only says how far they can be from 0.
-    request.meaning.insert("key-columns".to_owned(), serde_json::to_string(columns)?);
-    if let Values::Sum { lower, upper } = request.values {
-        let bound = |multiple: i64| request.grid.format(multiple.into());
-        request.meaning.insert("bounds".to_owned(), format!("{},{}", bound(lower), bound(upper)));
+    request = request.with_meaning("key-columns", serde_json::to_string(columns)?);
+    if let Values::Sum { lower, upper } = request.values() {
+        let grid = request.grid();
+        let bounds = format!("{},{}", grid.format(lower.into()), grid.format(upper.into()));
+        request = request.with_meaning("bounds", bounds);
     }
     Ok(SketchPlan::new(request, Shape::CountSketch(table), Sampling::Keyed)?)
 }

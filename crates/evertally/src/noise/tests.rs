@@ -1,4 +1,4 @@
-//! Unit tests of the noise module. The statistical tests of the laws are in the crate `evertally-stat-tests`.
+//! Unit tests of the noise module. The statistical tests of the laws are in the crate `evertally-testkit`.
 
 mod bridges;
 mod counts;

@@ -303,7 +303,7 @@ fn prepared_mechanisms_are_not_built_again() {
     assert_ne!(request(17).plan().unwrap().mechanism().name(), found.name());
     let named = request(16).with_mechanism("dense-pure".parse().unwrap()).plan().unwrap();
     assert!(Arc::ptr_eq(named.mechanism(), &found));
-    assert_eq!(named.request().prepared, Prepared::default());
+    assert_eq!(named.request().search.prepared, Prepared::default());
 }
 
 /// Laplace noise under zCDP is accounted node by node: twice the variance of Gaussian noise.

@@ -1,14 +1,18 @@
 """Differentially private continual release: running counts and sums of a sensitive event stream.
 
 A :func:`plan` is public and is decided before the first datum: horizon, budget, who is protected, mechanism and noise. A
-:class:`Counter`, a :class:`LazyVector` or a :class:`CountSketch` is plan, secret key and data so far; :func:`release` does
-all of it for a table of events. One guarantee covers the whole history of releases.
+:class:`Counter`, a :class:`LazyVector` or a :class:`CountSketch` is plan, secret key and data so far: ``add`` puts events into
+the open step, ``tick`` closes it, ``save`` and ``restore`` carry it over. :func:`release` does all of it for a table of events.
+One guarantee covers the whole history of releases.
+
+Each kind has its plan: :func:`plan` for counters, :func:`plan_lazy`, :func:`plan_sketch`, :func:`plan_vector` for the noise of
+vectors, and :func:`plan_release` for tables.
 
 >>> import evertally as et
 >>> plan = et.plan(365, epsilon=1.0)
 >>> visits = et.Counter(plan, et.SecretKey.generate(), "visits")
->>> release = visits.add(120)
->>> release.step
+>>> visits.add(120)
+>>> visits.tick().step
 1
 """
 
@@ -40,10 +44,8 @@ from ._evertally import (
     VectorNoise,
     VectorPlan,
     __version__,
-    plan,
-    vector_plan,
 )
-from ._tables import plan_release, release
+from ._functions import plan, plan_lazy, plan_release, plan_sketch, plan_vector, release
 
 __all__ = [
     "ArrowTable",
@@ -72,7 +74,9 @@ __all__ = [
     "__version__",
     "budget",
     "plan",
+    "plan_lazy",
     "plan_release",
+    "plan_sketch",
+    "plan_vector",
     "release",
-    "vector_plan",
 ]

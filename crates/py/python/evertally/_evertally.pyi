@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Iterable
-from typing import Any, Literal, SupportsFloat, SupportsIndex, TypeVar, final, overload
+from typing import Any, Literal, TypeVar, final, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from ._tables import ArrowStream
+from ._types import ArrowStream
+from ._types import Number as _Number
 
 __all__ = [
     "ArrowTable",
@@ -27,22 +28,23 @@ __all__ = [
     "VectorNoise",
     "VectorPlan",
     "__version__",
+    "_plan",
+    "_plan_lazy",
+    "_plan_sketch",
     "_plan_table",
+    "_plan_vector",
     "_release_table",
     "delta_of_gaussian",
     "delta_of_zcdp",
     "epsilon_of_gaussian",
     "epsilon_of_zcdp",
     "mu_for",
-    "plan",
     "rho_for",
-    "vector_plan",
     "zcdp_of_pure",
 ]
 
 __version__: str
 
-_Number = SupportsIndex | SupportsFloat | str
 _Numbers = npt.ArrayLike | Iterable[_Number]
 _Sampling = Literal["keyed", "integer", "float"]
 _Index = int | np.integer[Any]
@@ -151,27 +153,6 @@ class Plan:
     def __hash__(self) -> int: ...
     def __reduce__(self) -> tuple[Any, tuple[str]]: ...
 
-def plan(
-    horizon: int,
-    *,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    rho: float | None = None,
-    budget: Budget | None = None,
-    allow_weak_budget: bool = False,
-    mechanism: str | None = None,
-    noise: Literal["laplace", "gaussian"] | None = None,
-    objective: Literal["max", "mean"] = "max",
-    bounds: tuple[_Number, _Number] | None = None,
-    grid: _Number | None = None,
-    max_events: int | None = None,
-    max_events_per_step: int | None = None,
-    neighbours: Literal["add-remove", "replace-one"] = "add-remove",
-    sums_per_event: int = 1,
-    light_steps: bool = False,
-    meaning: dict[str, str] | None = None,
-) -> Plan: ...
-
 @final
 class TestSeed:
     def __new__(cls, seed: int) -> TestSeed: ...
@@ -234,8 +215,8 @@ class Counter:
     def __new__(cls, plan: Plan, key: SecretKey, name: str, *, confidence: float = 0.95) -> Counter: ...
     @staticmethod
     def restore(plan: Plan, key: SecretKey, name: str, state: bytes, *, confidence: float = 0.95) -> Counter: ...
-    def add(self, total: _Number) -> Release: ...
-    def skip(self, steps: int = 1) -> Release: ...
+    def add(self, total: _Number) -> None: ...
+    def tick(self, steps: int = 1) -> Release: ...
     def release_many(self, totals: _Numbers) -> npt.NDArray[np.void]: ...
     @property
     def last(self) -> Release | None: ...
@@ -255,28 +236,6 @@ class LazyVector:
         cls, plan: Plan, key: SecretKey, name: str, *, sums: int, sampling: _Sampling = "float"
     ) -> LazyVector: ...
     @staticmethod
-    def plan(
-        horizon: int,
-        *,
-        sampling: _Sampling = "float",
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        budget: Budget | None = None,
-        allow_weak_budget: bool = False,
-        mechanism: str | None = None,
-        noise: Literal["laplace", "gaussian"] | None = None,
-        objective: Literal["max", "mean"] = "max",
-        bounds: tuple[_Number, _Number] | None = None,
-        grid: _Number | None = None,
-        max_events: int | None = None,
-        max_events_per_step: int | None = None,
-        neighbours: Literal["add-remove", "replace-one"] = "add-remove",
-        sums_per_event: int = 1,
-        light_steps: bool = False,
-        meaning: dict[str, str] | None = None,
-    ) -> Plan: ...
-    @staticmethod
     def restore(
         plan: Plan, key: SecretKey, name: str, state: bytes, *, sums: int, sampling: _Sampling = "float"
     ) -> LazyVector: ...
@@ -284,7 +243,7 @@ class LazyVector:
         self, indices: _Index | Iterable[_Index], values: _Numbers | _Number | None = None
     ) -> None: ...
     def add_event(self, indices: Iterable[_Index], values: _Numbers | _Number | None = None) -> None: ...
-    def advance(self, steps: int = 1) -> int: ...
+    def tick(self, steps: int = 1) -> int: ...
     @overload
     def read(self, indices: _Index) -> Reading: ...
     @overload
@@ -304,35 +263,12 @@ class LazyVector:
 class CountSketch:
     def __new__(cls, plan: Plan, key: SecretKey, name: str, *, sampling: _Sampling = "float") -> CountSketch: ...
     @staticmethod
-    def plan(
-        horizon: int,
-        *,
-        rows: int,
-        width: int,
-        sampling: _Sampling = "float",
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        budget: Budget | None = None,
-        allow_weak_budget: bool = False,
-        mechanism: str | None = None,
-        noise: Literal["laplace", "gaussian"] | None = None,
-        objective: Literal["max", "mean"] = "max",
-        bounds: tuple[_Number, _Number] | None = None,
-        grid: _Number | None = None,
-        max_events: int | None = None,
-        max_events_per_step: int | None = None,
-        neighbours: Literal["add-remove", "replace-one"] = "add-remove",
-        light_steps: bool = False,
-        meaning: dict[str, str] | None = None,
-    ) -> Plan: ...
-    @staticmethod
     def restore(
         plan: Plan, key: SecretKey, name: str, state: bytes, *, sampling: _Sampling = "float"
     ) -> CountSketch: ...
     def add(self, item: _Item, value: _Number | None = None) -> None: ...
-    def update(self, items: Iterable[_Item], values: _Numbers | _Number | None = None) -> None: ...
-    def advance(self, steps: int = 1) -> int: ...
+    def add_many(self, items: Iterable[_Item], values: _Numbers | _Number | None = None) -> None: ...
+    def tick(self, steps: int = 1) -> int: ...
     @overload
     def estimate(self, items: _Item) -> Reading: ...  # type: ignore[overload-overlap]  # one text is one item
     @overload
@@ -430,25 +366,6 @@ class VectorPlan:
     def __hash__(self) -> int: ...
     def __reduce__(self) -> tuple[Any, tuple[str]]: ...
 
-def vector_plan(
-    horizon: int,
-    *,
-    norm: float = 1.0,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    rho: float | None = None,
-    budget: Budget | None = None,
-    allow_weak_budget: bool = False,
-    mechanism: str | None = None,
-    objective: Literal["max", "mean"] = "max",
-    series: Literal["increments", "running-sums"] = "increments",
-    participations: int = 1,
-    separation: int = 1,
-    neighbours: Literal["add-remove", "replace-one"] = "add-remove",
-    cipher: _Cipher = "aes-128-ctr",
-    meaning: dict[str, str] | None = None,
-) -> VectorPlan: ...
-
 @final
 class VectorNoise:
     def __new__(
@@ -463,7 +380,7 @@ class VectorNoise:
         memory: Literal["keep", "recompute"] = "keep",
     ) -> VectorNoise: ...
     @staticmethod
-    def resume(
+    def restore(
         plan: VectorPlan,
         key: SecretKey,
         name: str,
@@ -478,7 +395,7 @@ class VectorNoise:
     def next_into(self, array: _Array) -> _Array: ...
     def next(self) -> npt.NDArray[Any]: ...
     def seek(self, step: int) -> None: ...
-    def checkpoint(self) -> bytes: ...
+    def save(self) -> bytes: ...
     @property
     def step(self) -> int: ...
     @property
@@ -504,3 +421,7 @@ class ArrowTable:
 
 def _release_table(options: str, table: ArrowStream, key: SecretKey) -> ArrowTable: ...
 def _plan_table(options: str) -> Plan: ...
+def _plan(given: dict[str, Any]) -> Plan: ...
+def _plan_lazy(given: dict[str, Any]) -> Plan: ...
+def _plan_sketch(given: dict[str, Any]) -> Plan: ...
+def _plan_vector(given: dict[str, Any]) -> VectorPlan: ...

@@ -2,161 +2,35 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import difflib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeVar, Union, cast
+from typing import Any, cast
 
 from ._errors import InvalidError, TableError
 from ._evertally import ArrowTable, Budget, Plan, SecretKey, _plan_table, _release_table
+from ._types import Table, Time
 
 
-class ArrowStream(Protocol):
-    """Anything with the Arrow PyCapsule interface."""
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
-
-
-T = TypeVar("T", bound=ArrowStream)
-Time = Union[str, dt.date, dt.datetime]
-Number = Any
-
-
-def release(
-    table: T,
-    *,
-    key: SecretKey | str | os.PathLike[str],
-    name: str = "main",
-    start: Time,
-    end: Time | None = None,
-    steps: int | None = None,
-    every: str,
-    through: Time | None = None,
-    time: str = "time",
-    time_zone: str | None = None,
-    time_format: Literal["auto", "rfc3339", "date", "epoch-seconds", "epoch-millis"] | None = None,
-    group: str | Sequence[str] | None = None,
-    groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
-    rest: str | None = None,
-    value: str | None = None,
-    bounds: tuple[Number, Number] | None = None,
-    grid: Number | None = None,
-    out_of_bounds: Literal["clamp", "refuse"] = "clamp",
-    person: str | None = None,
-    max_events: int | None = None,
-    max_events_per_step: int | None = None,
-    neighbours: Literal["add-remove", "replace-one"] = "add-remove",
-    epsilon: float | None = None,
-    delta: float | None = None,
-    rho: float | None = None,
-    budget: Budget | None = None,
-    allow_weak_budget: bool = False,
-    mechanism: str | None = None,
-    noise: Literal["laplace", "gaussian"] | None = None,
-    objective: Literal["max", "mean"] = "max",
-    missing: Literal["refuse", "skip"] = "refuse",
-    missing_text: Sequence[str] = (),
-    outside: Literal["refuse", "skip"] = "refuse",
-    sort_buffer: int = 0,
-    confidence: float = 0.95,
-) -> T:
-    """Releases the private running counts or sums of a table of events, one row a step and group.
-
-    The values are those that the program ``evertally release`` writes for the same events, key, name and flags. ``table`` is
-    a pandas or polars DataFrame, a pyarrow Table, or anything else with ``__arrow_c_stream__``; its columns are read where
-    they are, and the result is of the same kind (else an :class:`ArrowTable`), with the columns ``time`` (the beginning of
-    the step), the group columns, ``step`` (from 1), ``value``, ``std_error``, ``lower`` and ``upper``.
-
-    **Steps.** ``start`` is the beginning of the first step, ``every`` their width (``"15m"``, ``"1h"``, ``"1d"``, ``"1w"``,
-    ``"1mo"``, ``"1y"``), and ``end`` (which belongs to no step) or ``steps`` says how many there are; all of it is decided
-    before seeing the data. Only steps that end by ``through`` are released; the rest can follow later from the same,
-    longer data. ``time`` is the column with the times of the events, which are in order unless ``sort_buffer`` events
-    may wait. ``time_zone`` is that of times without an offset and of calendar steps; ``time_format`` says how bare numbers
-    are meant (``"epoch-seconds"`` or ``"epoch-millis"``), which are refused otherwise.
-
-    **Groups.** ``group`` names one column or several, ``groups`` the groups to release (tuples for several columns). They
-    are declared, because a group that appears only when the data has it tells that someone is in it. Events of other
-    groups are refused, or counted together under the name ``rest``.
-
-    **Values.** Events are counted, or the column ``value`` is summed: each between ``bounds=(low, high)`` and a multiple of
-    ``grid``, in units of the data. Values outside the bounds are moved to the nearer one, or with
-    ``out_of_bounds="refuse"`` refused. ``missing_text`` lists texts that stand for a missing cell. ``lower`` and ``upper``
-    are the ends of an interval that contains the exact value of the step with the given ``confidence``.
-
-    **Privacy.** The budget is ``epsilon``, or ``epsilon`` and ``delta``, or ``rho``, or ``budget``; it covers the whole
-    history of all groups. One event is protected; with ``person`` (a column) and ``max_events`` all events of a person, of
-    which the first so many are used. ``key`` is a :class:`SecretKey` or the path of a key file. Its ledger refuses
-    to release other data under the same ``name``; the same data give the same release.
-
-    Rows that lack a value or person, and rows outside the horizon, are refused, or with ``"skip"`` left out.
-
-    Raises :class:`TableError` for a bad row or column, and :class:`InvalidError` for parameters that do not fit.
-
-    >>> import evertally as et, pyarrow as pa
-    >>> events = pa.table({"time": ["2024-01-01", "2024-01-01", "2024-01-03"], "airport": ["JFK", "LGA", "JFK"]})
-    >>> released = et.release(
-    ...     events, key=et.SecretKey.generate(), start="2024-01-01", end="2025-01-01", every="1d",
-    ...     group="airport", groups=["JFK", "LGA"], epsilon=1.0,
-    ... )
-    >>> released.column_names
-    ['time', 'airport', 'step', 'value', 'std_error', 'lower', 'upper']
-    >>> released.num_rows
-    732
-    """
-    options = dict(locals())
-    del options["table"], options["key"]
+def release(table: Table, given: Mapping[str, Any]) -> Table:
+    """The releases of a table, as a table of the same kind; see `evertally.release`."""
+    options = dict(given)
+    del options["table"]
+    key = options.pop("key")
+    columns = [options["time"], *_names(options["group"]), options["value"], options["person"]]
     flags = _flags(options)
     secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
-    wanted = [time, *_names(group), *(name for name in (value, person) if name is not None)]
-    stream = _narrowed(table, wanted)
+    stream = _narrowed(table, [column for column in columns if column is not None])
     if not hasattr(stream, "__arrow_c_stream__"):
         raise TypeError(
             f"a table with __arrow_c_stream__ is needed (a pandas, polars or pyarrow table), not {type(table).__name__}"
         )
-    released = _release_table(flags, stream, secret)
-    return cast(T, _like(table, released))
+    return cast(Table, _like(table, _release_table(flags, stream, secret)))
 
 
-def plan_release(
-    *,
-    name: str = "main",
-    start: Time,
-    end: Time | None = None,
-    steps: int | None = None,
-    every: str,
-    time_zone: str | None = None,
-    group: str | Sequence[str] | None = None,
-    groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
-    rest: str | None = None,
-    value: str | None = None,
-    bounds: tuple[Number, Number] | None = None,
-    grid: Number | None = None,
-    out_of_bounds: Literal["clamp", "refuse"] = "clamp",
-    person: str | None = None,
-    max_events: int | None = None,
-    max_events_per_step: int | None = None,
-    neighbours: Literal["add-remove", "replace-one"] = "add-remove",
-    epsilon: float | None = None,
-    delta: float | None = None,
-    rho: float | None = None,
-    budget: Budget | None = None,
-    allow_weak_budget: bool = False,
-    mechanism: str | None = None,
-    noise: Literal["laplace", "gaussian"] | None = None,
-    objective: Literal["max", "mean"] = "max",
-    missing: Literal["refuse", "skip"] = "refuse",
-    outside: Literal["refuse", "skip"] = "refuse",
-) -> Plan:
-    """The :class:`Plan` of a :func:`release` with the same arguments, before any event is seen.
-
-    >>> import evertally as et
-    >>> plan = et.plan_release(start="2024-01-01", end="2025-01-01", every="1d", epsilon=1.0)
-    >>> plan.horizon
-    366
-    """
-    return _plan_table(_flags(dict(locals())))
+def plan_release(given: Mapping[str, Any]) -> Plan:
+    """The plan of a release; see `evertally.plan_release`."""
+    return _plan_table(_flags(given))
 
 
 def _flags(options: Mapping[str, Any]) -> str:

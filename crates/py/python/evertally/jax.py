@@ -3,7 +3,7 @@
     import evertally as et
     import evertally.jax
 
-    plan = et.vector_plan(steps, norm=1.0, epsilon=4.0, delta=1e-6, mechanism="smooth", series="increments")
+    plan = et.plan_vector(steps, norm=1.0, epsilon=4.0, delta=1e-6, mechanism="smooth", series="increments")
     optimizer = optax.chain(
         et.jax.correlated_noise(plan, key, "digits, run 1"),
         optax.scale(1 / expected_batch_size),
@@ -24,7 +24,7 @@ stream:
 - the next step is made as usual; the step it made last is handed out again (one vector is kept for this);
 - any other step, after a restored state, is sought out, which costs trees about as much as a step. The noise of BLTs
   depends on all steps before: there those in between are made and left, and an earlier step is reached from the
-  beginning again. Start a resumed process with `checkpoint=`, and it begins there.
+  beginning again. Start a resumed process with `saved=`, and it begins there.
 
 **One transformation is for one run.** A training that begins again with `init` meets the noise that it met before. With other
 data, another order or another learning rate it is another run, and needs a transformation with a name of its own.
@@ -76,7 +76,7 @@ class CorrelatedNoise(NamedTuple):
 
     init: Callable[[Any], NoiseState]
     update: Callable[..., tuple[Any, NoiseState]]
-    checkpoint: Callable[[], bytes]  # the host's place in the stream; secret, like the noise
+    save: Callable[[], bytes]  # the host's place in the stream; secret, like the noise
 
 
 def correlated_noise(
@@ -86,16 +86,16 @@ def correlated_noise(
     *,
     threads: int = 1,
     memory: str = "keep",
-    checkpoint: bytes | None = None,
+    saved: bytes | None = None,
 ) -> CorrelatedNoise:
     """Adds the increment of the plan's noise to sums of clipped gradients, one step of its horizon for each update.
 
-    Chain it before anything else that changes gradients. `checkpoint` is what `checkpoint()` gave in an earlier
-    process; it must be of this plan, key and name, and only saves time. A step beyond the horizon raises an error.
+    Chain it before anything else that changes gradients. `saved` is what `save()` gave in an earlier process; it
+    must be of this plan, key and name, and only saves time. A step beyond the horizon raises an error.
     """
     if plan.series != "increments":
         raise ValueError(f'the plan\'s series is "{plan.series}": gradients need series="increments"')
-    host = _Host(plan, key, name, {"threads": threads, "memory": memory}, checkpoint)
+    host = _Host(plan, key, name, {"threads": threads, "memory": memory}, saved)
 
     def init(params: Any) -> NoiseState:
         del params
@@ -107,7 +107,7 @@ def correlated_noise(
         noisy = _never_batched(host)(state.step, *leaves)
         return jax.tree.unflatten(tree, noisy), NoiseState(state.step + 1)
 
-    return CorrelatedNoise(init, update, host.checkpoint)
+    return CorrelatedNoise(init, update, host.save)
 
 
 def _never_batched(host: _Host) -> Callable[..., list[jax.Array]]:
@@ -137,10 +137,10 @@ def _never_batched(host: _Host) -> Callable[..., list[jax.Array]]:
 class _Host:
     """The noise stream on the host; gives the noise of any step. Callbacks may come from several threads."""
 
-    def __init__(self, plan: Any, key: evertally.SecretKey, name: str, options: dict[str, Any], checkpoint: bytes | None) -> None:
+    def __init__(self, plan: Any, key: evertally.SecretKey, name: str, options: dict[str, Any], saved: bytes | None) -> None:
         self._identity = (plan, key, name)
         self._options = options
-        self._checkpoint = checkpoint
+        self._saved = saved
         self._lock = threading.Lock()
         self._noise: Any = None
         self._last: np.ndarray | None = None  # noise of the step that the stream is at, if it was handed out
@@ -159,12 +159,12 @@ class _Host:
                 self._last = out
             return self._last
 
-    def checkpoint(self) -> bytes:
+    def save(self) -> bytes:
         """State of the stream after the last step that was made, for a later process."""
         with self._lock:
             if self._noise is None:
                 raise ValueError("no step was taken yet: there is nothing to save")
-            return self._noise.checkpoint()
+            return self._noise.save()
 
     def _move_before(self, wanted: int, size: int) -> None:
         """Makes the stream stand before a step: just before it if it can seek or need not, else somewhere earlier."""
@@ -181,10 +181,10 @@ class _Host:
                 self._noise = self._new(size)
 
     def _start(self, size: int) -> Any:
-        if self._checkpoint is None:
+        if self._saved is None:
             return self._new(size)
-        return evertally.VectorNoise.resume(
-            *self._identity, self._checkpoint, coordinates=size, dtype="float32", **self._options
+        return evertally.VectorNoise.restore(
+            *self._identity, self._saved, coordinates=size, dtype="float32", **self._options
         )
 
     def _new(self, size: int) -> Any:

@@ -3,7 +3,7 @@
     import evertally as et
     import evertally.torch
 
-    plan = et.vector_plan(steps, norm=1.0, epsilon=4.0, delta=1e-6, mechanism="smooth", series="increments")
+    plan = et.plan_vector(steps, norm=1.0, epsilon=4.0, delta=1e-6, mechanism="smooth", series="increments")
     private = et.torch.DPFTRL(optimizer, plan, key, "digits, run 1", expected_batch_size=64)
     for batch in batches:
         ...                 # leaves per-example gradients in p.grad_sample, as Opacus does
@@ -144,14 +144,14 @@ class DPFTRL:
         return {
             "optimizer": self.optimizer.state_dict(),
             "shapes": self._shapes(),
-            "noise": torch.frombuffer(bytearray(self.noise.checkpoint()), dtype=torch.uint8),
+            "noise": torch.frombuffer(bytearray(self.noise.save()), dtype=torch.uint8),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from a `state_dict` of the same plan, key, name and parameters; refuses others."""
         if [list(shape) for shape in state["shapes"]] != self._shapes():
             raise ValueError("the state is that of a model with other parameters: build the model as it was")
-        noise = evertally.VectorNoise.resume(*self._identity, state["noise"].numpy().tobytes(), **self._options)
+        noise = evertally.VectorNoise.restore(*self._identity, state["noise"].numpy().tobytes(), **self._options)
         self.optimizer.load_state_dict(state["optimizer"])
         self.noise = noise
 

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 /// Errors are those of the running sums, a coordinate, in units of the vectors.
 ///
 /// >>> import evertally as et
-/// >>> ranking = et.vector_plan(1000, rho=0.5).ranking
+/// >>> ranking = et.plan_vector(1000, rho=0.5).ranking
 /// >>> ranking[0].relative_error, ranking[0].above_bound < 1.1
 /// (1.0, True)
 #[pyclass(frozen, get_all, module = "evertally")]
@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 pub(crate) struct VectorCandidate {
     /// Short name of the mechanism.
     mechanism: String,
-    /// Full name, as :func:`vector_plan` takes it.
+    /// Full name, as :func:`plan_vector` takes it.
     name: String,
     /// By how many standard deviations per ``norm`` one example moves the releases at most.
     sensitivity: f64,

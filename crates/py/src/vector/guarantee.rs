@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 /// What a plan of vectors promises about the whole history of releases together.
 ///
 /// >>> import evertally as et
-/// >>> guarantee = et.vector_plan(1000, rho=0.5, mechanism="smooth").guarantee
+/// >>> guarantee = et.plan_vector(1000, rho=0.5, mechanism="smooth").guarantee
 /// >>> round(guarantee.mu, 9), guarantee.rho
 /// (1.0, 0.5)
 #[pyclass(frozen, module = "evertally")]
@@ -32,7 +32,7 @@ impl VectorGuarantee {
     /// rounded up.
     ///
     /// >>> import evertally as et
-    /// >>> plan = et.vector_plan(1000, epsilon=2.0, delta=1e-6, mechanism="smooth")
+    /// >>> plan = et.plan_vector(1000, epsilon=2.0, delta=1e-6, mechanism="smooth")
     /// >>> plan.guarantee.epsilon_at(1e-6), plan.guarantee.epsilon_at(1e-9) > 2.0
     /// (2.0, True)
     fn epsilon_at(&self, py: Python<'_>, delta: f64) -> PyResult<f64> {

@@ -5,6 +5,7 @@ use super::plan::VectorPlan;
 use super::words;
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
+use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::vector::{Real, Tuning, VectorNoise as Inner};
 use numpy::Element;
@@ -28,10 +29,10 @@ use std::sync::{Mutex, MutexGuard};
 /// Arrays are of the noise's dtype, C-contiguous and writeable, with any shape of as many elements as there are coordinates;
 /// nothing is copied. Steps are drawn without the interpreter's lock. Several threads may call; they take turns.
 ///
-/// **As secret as the key**: the noise, this object and its checkpoints. It is not pickled; see :meth:`checkpoint`.
+/// **As secret as the key**: the noise, this object and its checkpoints. It is not pickled; see :meth:`save`.
 ///
 /// >>> import evertally as et, numpy as np
-/// >>> plan = et.vector_plan(1000, norm=1.0, rho=0.5, mechanism="smooth")
+/// >>> plan = et.plan_vector(1000, norm=1.0, rho=0.5, mechanism="smooth")
 /// >>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "run 1", coordinates=10_000)
 /// >>> gradient = np.zeros((100, 100), dtype=np.float32)  # a sum of clipped gradients
 /// >>> noise.add_next(gradient) is gradient
@@ -74,14 +75,18 @@ impl Arguments {
         name: &str,
         coordinates: &Bound<'_, PyAny>,
         dtype: Option<&Bound<'_, PyAny>>,
-        threads: usize,
+        threads: Whole,
         memory: &str,
     ) -> PyResult<Self> {
         Ok(Self {
             name: name.parse::<StreamName>().or_raise()?,
             coordinates: range(coordinates)?,
             double: dtype.map_or(Ok(false), is_double)?,
-            tuning: Tuning { threads, memory: words::memory(memory)?, ..Tuning::default() },
+            tuning: Tuning {
+                threads: usize::try_from(threads.0).unwrap_or(usize::MAX),
+                memory: words::memory(memory)?,
+                ..Tuning::default()
+            },
         })
     }
 
@@ -161,42 +166,42 @@ fn give<F: Real + Element>(noise: &mut Inner<F>, array: &Bound<'_, PyAny>, add: 
 #[pymethods]
 impl VectorNoise {
     #[new]
-    #[pyo3(signature = (plan, key, name, *, coordinates, dtype = None, threads = 1, memory = "keep"), text_signature = "(plan, key, name, *, coordinates, dtype='float32', threads=1, memory='keep')")]
+    #[pyo3(signature = (plan, key, name, *, coordinates, dtype = None, threads = Whole(1), memory = "keep"), text_signature = "(plan, key, name, *, coordinates, dtype='float32', threads=1, memory='keep')")]
     fn new(
         plan: &Bound<'_, VectorPlan>,
         key: &SecretKey,
         name: &str,
         coordinates: &Bound<'_, PyAny>,
         dtype: Option<&Bound<'_, PyAny>>,
-        threads: usize,
+        threads: Whole,
         memory: &str,
     ) -> PyResult<Self> {
         Arguments::read(name, coordinates, dtype, threads, memory)?.open(plan, key, None)
     }
 
-    /// The stream that a :meth:`checkpoint` was made of, with the same plan, key, name, coordinates and dtype; ``threads`` and ``memory``
+    /// The stream that was saved, with the same plan, key, name, coordinates and dtype; ``threads`` and ``memory``
     /// may differ. It goes on as if it had never stopped.
     ///
     /// Raises :class:`StateError` if the bytes are damaged or belong to another stream.
     ///
     /// >>> import evertally as et
-    /// >>> plan, key = et.vector_plan(1000, rho=0.5, mechanism="smooth"), et.SecretKey.generate()
+    /// >>> plan, key = et.plan_vector(1000, rho=0.5, mechanism="smooth"), et.SecretKey.generate()
     /// >>> noise = et.VectorNoise(plan, key, "run 1", coordinates=100)
-    /// >>> first, state = noise.next(), noise.checkpoint()
-    /// >>> again = et.VectorNoise.resume(plan, key, "run 1", state, coordinates=100)
+    /// >>> first, state = noise.next(), noise.save()
+    /// >>> again = et.VectorNoise.restore(plan, key, "run 1", state, coordinates=100)
     /// >>> again.step, bool((again.next() == noise.next()).all())
     /// (1, True)
     #[staticmethod]
-    #[pyo3(signature = (plan, key, name, state, *, coordinates, dtype = None, threads = 1, memory = "keep"), text_signature = "(plan, key, name, state, *, coordinates, dtype='float32', threads=1, memory='keep')")]
+    #[pyo3(signature = (plan, key, name, state, *, coordinates, dtype = None, threads = Whole(1), memory = "keep"), text_signature = "(plan, key, name, state, *, coordinates, dtype='float32', threads=1, memory='keep')")]
     #[allow(clippy::too_many_arguments)] // keywords, to the caller
-    fn resume(
+    fn restore(
         plan: &Bound<'_, VectorPlan>,
         key: &SecretKey,
         name: &str,
         state: &[u8],
         coordinates: &Bound<'_, PyAny>,
         dtype: Option<&Bound<'_, PyAny>>,
-        threads: usize,
+        threads: Whole,
         memory: &str,
     ) -> PyResult<Self> {
         Arguments::read(name, coordinates, dtype, threads, memory)?.open(plan, key, Some(state))
@@ -221,7 +226,7 @@ impl VectorNoise {
     /// Moves to the next step and returns its noise as a new array of one dimension.
     ///
     /// >>> import evertally as et
-    /// >>> plan = et.vector_plan(1000, rho=0.5, mechanism="smooth")
+    /// >>> plan = et.plan_vector(1000, rho=0.5, mechanism="smooth")
     /// >>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "run 1", coordinates=(50, 80), dtype="float64")
     /// >>> noise.next().shape
     /// (30,)
@@ -233,23 +238,23 @@ impl VectorNoise {
     /// Moves to any step (0 to the horizon), forwards or backwards: the next one given out is the one after it.
     ///
     /// Trees need about the time of a step, ``"input"`` that of all steps before. Raises :class:`InvalidError` beyond the horizon and
-    /// for mechanisms whose noise depends on all steps before, as that of BLTs: these go on from a :meth:`checkpoint`.
+    /// for mechanisms whose noise depends on all steps before, as that of BLTs: these go on from a :meth:`save`.
     ///
     /// >>> import evertally as et
-    /// >>> plan = et.vector_plan(1000, rho=0.5, mechanism="smooth")
+    /// >>> plan = et.plan_vector(1000, rho=0.5, mechanism="smooth")
     /// >>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "run 1", coordinates=100)
     /// >>> first = noise.next()
     /// >>> noise.seek(0)
     /// >>> bool((noise.next() == first).all())
     /// True
-    fn seek(&self, py: Python<'_>, step: u64) -> PyResult<()> {
+    fn seek(&self, py: Python<'_>, step: Whole) -> PyResult<()> {
         let mut stream = self.lock(py);
-        either!(&mut *stream, noise => py.detach(|| noise.seek(step))).or_raise()
+        either!(&mut *stream, noise => py.detach(|| noise.seek(step.0))).or_raise()
     }
 
-    /// The bytes from which :meth:`resume` goes on, **as secret as the key**: some hundred for trees; for other mechanisms also the
+    /// The bytes from which :meth:`restore` goes on, **as secret as the key**: some hundred for trees; for other mechanisms also the
     /// vectors of noise that they keep.
-    fn checkpoint<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+    fn save<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let stream = self.lock(py);
         let bytes = either!(&*stream, noise => py.detach(|| noise.checkpoint()));
         PyBytes::new(py, &bytes)
@@ -319,7 +324,7 @@ impl VectorNoise {
     fn __reduce__(&self) -> PyResult<()> {
         Err(PyTypeError::new_err(
             "a VectorNoise is not pickled or copied: noise is as secret as the key, and two copies could give the same noise to \
-             different data. To move it, keep the bytes of checkpoint() as safe as the key, and VectorNoise.resume(...) them with \
+             different data. To move it, keep the checkpoint that save() gives as safe as the key, and VectorNoise.restore(...) it with \
              the plan, key, name and coordinates",
         ))
     }

@@ -6,15 +6,17 @@ use super::request::request;
 use super::words::{cipher_word, neighbours_word, objective_word, series_word};
 use crate::arrays::column;
 use crate::budget::Budget;
-use crate::curve::Curve;
 use crate::error::{OrRaise, invalid};
 use crate::html::{self, Row};
+use crate::options::Options;
 use crate::plan::hexadecimal;
 use crate::running::abandonable;
 use crate::steps::{check_step, steps_or_all};
+use crate::whole::Whole;
 use evertally::plan::Objective;
 use evertally::vector::{VectorCandidate as Found, VectorPlan as Inner, VectorRequest};
 use evertally_cli::commands::brief;
+use evertally_plot::ErrorCurve;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
@@ -22,12 +24,12 @@ use std::sync::OnceLock;
 
 /// Everything that is decided before a training run: steps, budget, clipping norm, mechanism and noise.
 ///
-/// Made by :func:`vector_plan`; holds no secret and may be published. Plans compare by content. In a notebook a plan shows the
+/// Made by :func:`plan_vector`; holds no secret and may be published. Plans compare by content. In a notebook a plan shows the
 /// ranking of the mechanisms and its error over the steps. All errors are those of the *running sums* of the vectors,
 /// whatever the :attr:`series`: standard deviations of one coordinate, in units of the vectors.
 ///
 /// >>> import evertally as et
-/// >>> plan = et.vector_plan(1000, norm=1.0, epsilon=2.0, delta=1e-6, mechanism="smooth")
+/// >>> plan = et.plan_vector(1000, norm=1.0, epsilon=2.0, delta=1e-6, mechanism="smooth")
 /// >>> plan.horizon, plan.series, plan.sigma < plan.max_std_error
 /// (1000, 'increments', True)
 /// >>> et.VectorPlan.from_json(plan.to_json()) == plan
@@ -38,44 +40,19 @@ pub(crate) struct VectorPlan {
     ranking: OnceLock<Vec<VectorCandidate>>,
 }
 
-/// Plans Gaussian noise for ``horizon`` vectors (1 to 2^62 steps), such as the sums of clipped gradients of a training run.
-///
-/// ``norm`` is the clipping norm: the most by which one example changes the vector of a step, in L2 over all coordinates.
-///
-/// Budget, for the whole run: ``epsilon`` and ``delta``, or ``rho``, or a :class:`Budget`. Pure ε needs other noise and is refused;
-/// ``allow_weak_budget`` accepts budgets that protect next to nothing.
-///
-/// Who is protected: an example that takes part in at most ``participations`` steps, any two of them at least ``separation``
-/// steps apart. For batches in the same order in every epoch these are the epochs and the batches of an epoch.
-/// ``neighbours`` says whether an example is added or removed (``"add-remove"``) or replaced by another (``"replace-one"``).
-///
-/// Mechanism: ``mechanism`` (a name such as ``"smooth"`` or ``"banded-sqrt(bands=16)"``) is chosen where it is left out, so that the
-/// largest (``objective="max"``) or the mean error (``"mean"``) of the running sums is least, among those whose steps are
-/// light. ``"input"`` is independent noise for every step, as in DP-SGD.
-///
-/// ``series`` says what the noise is added to: ``"increments"``, the default here, to each step's vector, for optimizers that add up
-/// by themselves; ``"running-sums"``, the default of the Rust library, to the sum of all vectors so far. The promise is the same.
-///
-/// ``cipher`` (``"aes-128-ctr"``, ``"chacha8"`` or ``"chacha20"``) and ``meaning``, public text, become part of the plan: plans that differ
-/// in them have independent noise.
-///
-/// Raises :class:`InvalidError` for what is out of range or cannot be met.
-///
-/// >>> import evertally as et
-/// >>> once = et.vector_plan(2000, epsilon=2.0, delta=1e-6, mechanism="smooth")
-/// >>> four_epochs = et.vector_plan(2000, epsilon=2.0, delta=1e-6, mechanism="smooth", participations=4, separation=500)
-/// >>> 1 < four_epochs.max_std_error / once.max_std_error < 4
-/// True
+/// The plan of a vector. Called by `evertally.plan_vector`, where its help is.
 #[pyfunction]
-#[pyo3(signature = (horizon, **options), text_signature = "(horizon, *, norm=1.0, epsilon=None, delta=None, rho=None, budget=None, allow_weak_budget=False, mechanism=None, objective='max', series='increments', participations=1, separation=1, neighbours='add-remove', cipher='aes-128-ctr', meaning=None)")]
-pub(crate) fn vector_plan(py: Python<'_>, horizon: u64, options: Option<&Bound<'_, PyDict>>) -> PyResult<VectorPlan> {
-    let request = request(py, horizon, options)?;
+#[pyo3(name = "_plan_vector")]
+pub(crate) fn plan_vector(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<VectorPlan> {
+    let options = Options::new(given)?;
+    let request = request(&options)?;
+    options.finish()?;
     abandonable(py, move || planned(request))?.or_raise()
 }
 
 /// The plan of a request. Where the mechanism is open, one search gives the plan and its ranking.
 fn planned(request: VectorRequest) -> evertally::Result<VectorPlan> {
-    if request.mechanism.is_some() {
+    if request.mechanism().is_some() {
         return Ok(VectorPlan { inner: request.plan()?, ranking: OnceLock::new() });
     }
     let found = request.candidates()?;
@@ -114,7 +91,7 @@ impl VectorPlan {
 
     fn curve(&self) -> String {
         let bound = self.inner.lower_bound_max_std();
-        Curve::of(self.inner.horizon(), |step| self.inner.std_error(step), Some(bound)).svg()
+        ErrorCurve::of(self.inner.horizon(), |step| self.inner.std_error(step), Some(bound)).svg()
     }
 
     fn page(&self) -> String {
@@ -142,7 +119,7 @@ impl VectorPlan {
     /// The plan as JSON text: all of it, and nothing secret.
     ///
     /// >>> import evertally as et, json
-    /// >>> json.loads(et.vector_plan(1000, rho=0.5).to_json())["horizon"]
+    /// >>> json.loads(et.plan_vector(1000, rho=0.5).to_json())["horizon"]
     /// 1000
     fn to_json(&self) -> PyResult<String> {
         serde_json::to_string(&self.inner).map_err(|problem| invalid(problem.to_string()))
@@ -166,7 +143,7 @@ impl VectorPlan {
         brief(&self.mechanism_name())
     }
 
-    /// Full name of the mechanism, as :func:`vector_plan` takes it.
+    /// Full name of the mechanism, as :func:`plan_vector` takes it.
     #[getter]
     fn mechanism_name(&self) -> String {
         self.inner.name().to_string()
@@ -261,7 +238,7 @@ impl VectorPlan {
     /// What :attr:`max_std_error` of no mechanism can be below, for examples that take part once.
     ///
     /// >>> import evertally as et
-    /// >>> plan = et.vector_plan(1000, rho=0.5)
+    /// >>> plan = et.plan_vector(1000, rho=0.5)
     /// >>> 1.0 <= plan.max_std_error / plan.lower_bound < 1.1
     /// True
     #[getter]
@@ -276,8 +253,8 @@ impl VectorPlan {
     }
 
     /// Standard error of the running sum at a step (1 to the horizon).
-    fn std_error(&self, step: u64) -> PyResult<f64> {
-        Ok(self.inner.std_error(check_step(self.inner.horizon(), step)?))
+    fn std_error(&self, step: Whole) -> PyResult<f64> {
+        Ok(self.inner.std_error(check_step(self.inner.horizon(), step.0)?))
     }
 
     /// Standard errors of the running sums at many steps as float64: at all, or at those in the array ``steps``.
@@ -285,7 +262,7 @@ impl VectorPlan {
     /// Raises :class:`InvalidError` if all are asked for and there are more than 2^27.
     ///
     /// >>> import evertally as et
-    /// >>> plan = et.vector_plan(1000, rho=0.5)
+    /// >>> plan = et.plan_vector(1000, rho=0.5)
     /// >>> plan.std_errors().shape, plan.std_errors([1, 1000])[1] == plan.std_error(1000)
     /// ((1000,), np.True_)
     #[pyo3(signature = (steps = None))]

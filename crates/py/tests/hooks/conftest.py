@@ -52,7 +52,7 @@ class PredictableNoise:
         self.next_into(noise)
         array += noise
 
-    def checkpoint(self) -> bytes:
+    def save(self) -> bytes:
         return json.dumps([self.step, self.coordinates]).encode()
 
     def seek(self, step: int) -> None:
@@ -61,7 +61,7 @@ class PredictableNoise:
         self.step = step
 
     @classmethod
-    def resume(cls, plan, key, name, state, coordinates, dtype="float32", threads=1, memory="keep"):
+    def restore(cls, plan, key, name, state, coordinates, dtype="float32", threads=1, memory="keep"):
         step, size = json.loads(state)
         if size != coordinates:
             raise ValueError("the checkpoint is of other coordinates")

@@ -73,10 +73,10 @@ def test_restored_states_get_the_noise_of_their_step(noise_type, plan, monkeypat
 def test_checkpoint_saves_the_steps_before_it(noise_type, plan):
     first = correlated_noise(plan, KEY, "run")
     with pytest.raises(ValueError, match="nothing to save"):
-        first.checkpoint()
+        first.save()
     first.update(zeros(), NoiseState(jnp.int32(9)))
     made = noise_type.computed
-    second = correlated_noise(plan, KEY, "run", checkpoint=first.checkpoint())
+    second = correlated_noise(plan, KEY, "run", saved=first.save())
     updates, _ = second.update(zeros(), NoiseState(jnp.int32(10)))
     np.testing.assert_array_equal(flat(updates), noise_type.expected(KEY, 11, SIZE))
     assert noise_type.computed == made + 1
@@ -87,7 +87,7 @@ def test_checkpoint_saves_the_steps_before_it(noise_type, plan):
 def test_checkpoint_of_another_size_is_refused(noise_type, plan):
     first = correlated_noise(plan, KEY, "run")
     first.update(zeros(), NoiseState(jnp.int32(0)))
-    second = correlated_noise(plan, KEY, "run", checkpoint=first.checkpoint())
+    second = correlated_noise(plan, KEY, "run", saved=first.save())
     with pytest.raises(Exception, match="other coordinates"):
         jax.block_until_ready(second.update(jnp.zeros(5), NoiseState(jnp.int32(1))))
 

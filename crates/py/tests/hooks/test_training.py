@@ -16,7 +16,7 @@ MECHANISMS = ["smooth", "input", "blt", "banded-inverse-sqrt(bands=4)"]
 
 @pytest.fixture(params=MECHANISMS)
 def plan(request: pytest.FixtureRequest) -> et.VectorPlan:
-    return et.vector_plan(STEPS, norm=0.7, rho=0.5, mechanism=request.param, participations=3, separation=4)
+    return et.plan_vector(STEPS, norm=0.7, rho=0.5, mechanism=request.param, participations=3, separation=4)
 
 
 def batch(step: int) -> tuple[np.ndarray, np.ndarray]:
@@ -132,7 +132,7 @@ class TestJax:
 
         import evertally.jax as ej
 
-        noise = ej.correlated_noise(plan, KEY, "run", checkpoint=checkpoint, **options)
+        noise = ej.correlated_noise(plan, KEY, "run", saved=checkpoint, **options)
         optimizer = optax.chain(noise, optax.scale(1 / BATCH), optax.adam(0.05))
 
         def loss(params: Any, features: Any, target: Any) -> Any:
@@ -170,7 +170,7 @@ class TestJax:
         broken = train(start(), 0, BREAK)
         leaves, tree = jax.tree.flatten(broken)
         kept = [np.asarray(leaf) for leaf in leaves]
-        state = noise.checkpoint() if saved else None
+        state = noise.save() if saved else None
 
         _, _, train = self.training(plan, state, threads=2, memory="recompute")
         resumed = train(jax.tree.unflatten(tree, [jax.numpy.asarray(leaf) for leaf in kept]), BREAK, STEPS)

@@ -6,7 +6,7 @@ use super::path::PathSampler;
 use crate::mechanism::{LazyBlt, MechanismName, Walk};
 use crate::noise::bridge::{Bridge, GammaBridge, GaussianBridge, PolyaBridge, SkellamBridge};
 use crate::noise::{DiscreteLaw, FRACTION_BITS, KeyedNoise, Purpose, SecretKey, StreamName};
-use crate::plan::{Plan, PlanRequest, Search};
+use crate::plan::{Plan, PlanRequest};
 use crate::privacy::loss::rounded_up;
 use crate::privacy::skellam::{self, IntegerShift};
 use crate::privacy::{Delta, conversions};

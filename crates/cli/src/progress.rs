@@ -1,0 +1,60 @@
+//! How far the reading is, shown while it lasts.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use evertally_tables::progress::Progress;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A bar by bytes on standard error when that is a terminal (a spinner when the size is unknown); silent otherwise.
+#[derive(Debug)]
+pub struct ProgressOnTerminal {
+    bar: Option<ProgressBar>,
+}
+
+impl ProgressOnTerminal {
+    /// Shown when standard error is a terminal.
+    pub fn new() -> Self {
+        let shown = std::io::stderr().is_terminal();
+        Self { bar: shown.then(ProgressBar::new_spinner) }
+    }
+}
+
+impl Progress for ProgressOnTerminal {
+    fn start(&self, total: Option<u64>) {
+        let Some(bar) = &self.bar else { return };
+        match total {
+            Some(total) => {
+                bar.set_length(total);
+                bar.set_style(style("{bar:40} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta} left"));
+            }
+            None => {
+                bar.set_style(style("{spinner} {bytes} read {binary_bytes_per_sec}"));
+                bar.enable_steady_tick(Duration::from_millis(200));
+            }
+        }
+    }
+
+    fn advance(&self, bytes: u64) {
+        if let Some(bar) = &self.bar {
+            bar.inc(bytes);
+        }
+    }
+
+    fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Drop for ProgressOnTerminal {
+    // An error message must not end up behind a half-drawn bar.
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}

@@ -1,0 +1,116 @@
+//! `evertally sketch`: from event files to private counts of very many items, of which few are asked for.
+//!
+//! [`options`] gathers flags and the configuration file; [`questions`] says which items are asked for, and when; [`setup`]
+//! turns flags into validated parts, among them the plan; [`counting`] adds bounded events and answers as steps close; [`emit`]
+//! writes table, picture and report, all together or not at all.
+//!
+//! **Nothing is kept between runs but the key and its ledger.** Noise is a function of key, plan, stream, cell and step
+//! ([`Sampling::Keyed`](evertally::stream::Sampling::Keyed)), so that other questions to the same data get answers that agree
+//! with all earlier ones, at no further cost of budget. What must not happen is the same noise over other data: the ledger
+//! holds, for every step up to which answers were published, a digest of what every step added to each item. All cells are a
+//! function of these sums, so that equal digests mean equal releases, whatever is asked. A run closes, beyond the steps that it is
+//! asked for, those up to the last published one: earlier steps can be asked for only with data that pass the same check.
+
+mod counting;
+mod emit;
+mod options;
+mod questions;
+mod setup;
+
+pub use options::SketchArgs;
+
+use crate::commands::brief;
+use crate::stream::{for_each_event_of_files, interruptible, print_plan, print_summary};
+use anyhow::{Context, Result};
+use counting::Counting;
+use emit::Emitter;
+use evertally_publish::error::refuse_if;
+use evertally_publish::intake::Intake;
+use evertally_publish::keyfile;
+use evertally_publish::ledger::{self, Ledger};
+use evertally_tables::output::Publication;
+use serde_json::json;
+use setup::Setup;
+
+/// Runs `evertally sketch`.
+pub fn run(args: SketchArgs) -> Result<()> {
+    let setup = Setup::new(args)?;
+    let (stream, files) = (&setup.stream, &setup.files);
+    if files.plan_only {
+        return if setup.json { print_json(&setup, None) } else { print_plan(&stream.plan, &setup.errors()?) };
+    }
+    let questions = setup.questions.as_ref().expect("only a plan needs no question");
+    let cancelled = interruptible()?;
+    let new_key = ledger::new_key_if_absent(&files.key_path, files.create_key)?;
+    let made_key = new_key.is_some();
+    let key = keyfile::read(&files.key_path)?;
+    let mut ledger = Ledger::open(&files.key_path, &key, new_key, &cancelled)?;
+    let last_step = stream.last_step.max(ledger.last_published(&stream.name));
+    let digest = ledger.stream(&key, &stream.name, &stream.plan, last_step)?;
+
+    let mut publication = Publication::new(&files.protected_paths(), true);
+    let mut emitter = Emitter::new(&setup, questions, &mut publication)?;
+    let counting = Counting::new(&setup, questions, &key, digest, &cancelled)?;
+    let mut intake = Intake::new(stream, last_step, counting)?;
+    for_each_event_of_files(stream, files, &cancelled, &mut |event| intake.event(event))?;
+    let Counting { digest, answers, collisions, .. } = intake.finish()?;
+    let count = answers.len();
+    emitter.answers(answers)?;
+    emitter.finish(&key, collisions, &mut publication)?;
+    refuse_if(&cancelled)?;
+    // Commit, then publish: see `release`.
+    ledger.record(&digest)?;
+    publication
+        .commit()
+        .context("the answers are recorded, but not written: mend this and run again with the same data")?;
+    if made_key {
+        eprintln!("there was no key {}; made a new one, {}", files.key_path.display(), key.id());
+    }
+    if !files.quiet {
+        let (rows, width) = (setup.rows.rows(), setup.rows.width());
+        let done = format!("answered {count} questions by a count sketch of {rows} rows of {width} cells,");
+        let noise = setup.errors()?.max_std_error;
+        print_summary(stream, files, &done, noise, stream.last_step, ledger.stream_count());
+        match collisions {
+            Some(error) if error > noise => eprintln!(
+                "collisions of items add a standard error of up to about {error:.2}, more than the noise: a larger --width (for a new stream) makes it less"
+            ),
+            Some(error) => eprintln!("collisions of items add a standard error of up to about {error:.2}"),
+            None => {
+                eprintln!("the table is too large for an estimate of what collisions of items add; likely very little")
+            }
+        }
+    }
+    if setup.json { print_json(&setup, Some((count, collisions))) } else { Ok(()) }
+}
+
+/// Says for programs what was done, or planned.
+fn print_json(setup: &Setup, done: Option<(usize, Option<f64>)>) -> Result<()> {
+    use std::io::Write;
+    let (stream, files, errors) = (&setup.stream, &setup.files, setup.errors()?);
+    let plan = &stream.plan;
+    let mut summary = json!({
+        "stream": stream.name.as_str(),
+        "rows": setup.rows.rows(),
+        "width": setup.rows.width(),
+        "key_columns": stream.columns.labels,
+        "mechanism": brief(&plan.mechanism().name()),
+        "noise": plan.noise_kind().to_string(),
+        "budget": plan.request().budget(),
+        "unit": stream.unit(),
+        "steps": stream.calendar.steps(),
+        "answered_through_step": stream.last_step,
+        "max_std_error": errors.max_std_error,
+        "last_step_half_width": errors.last_step_half_width,
+        "confidence": errors.confidence,
+    });
+    if let Some((answers, collisions)) = done {
+        summary["answers"] = json!(answers);
+        summary["collision_std_error"] = json!(collisions);
+        summary["out"] = json!(files.out);
+        summary["beside"] = json!(files.endings().iter().map(|ending| files.beside(ending)).collect::<Vec<_>>());
+    }
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, &summary).map_err(std::io::Error::from)?;
+    Ok(writeln!(out)?)
+}

@@ -1,0 +1,59 @@
+//! The declared groups of a release, from a CSV file.
+
+use crate::failure::usage;
+use anyhow::Result;
+use evertally_publish::words::quoted;
+use std::path::Path;
+
+/// The cells of these columns in every row of a CSV file.
+pub(crate) fn read_groups(columns: &[String], path: &Path) -> Result<Vec<Vec<String>>> {
+    let shown = path.display();
+    let problem = |e: csv::Error| usage(format!("cannot read --groups-file {shown}: {e}"));
+    let mut reader = csv::Reader::from_path(path).map_err(problem)?;
+    let header = reader.headers().map_err(problem)?.clone();
+    let place = |column: &String| {
+        // A byte order mark belongs to the file, not to the first name.
+        header.iter().position(|h| h.trim_start_matches('\u{feff}') == column).ok_or_else(|| {
+            usage(format!(
+                "{shown} has no column {}; it has {}",
+                quoted(column),
+                header.iter().collect::<Vec<_>>().join(", ")
+            ))
+        })
+    };
+    let places = columns.iter().map(place).collect::<Result<Vec<_>>>()?;
+    let mut tuples = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(problem)?;
+        tuples.push(places.iter().map(|&i| record[i].to_owned()).collect());
+    }
+    Ok(tuples)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evertally_publish::groups::GroupTable;
+
+    fn texts(names: &[&str]) -> Vec<String> {
+        names.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn tuples_never_meet() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let table = |columns: &[&str], rest: Option<&str>| {
+            let tuples = read_groups(&texts(columns), file.path())?;
+            GroupTable::of_tuples(texts(columns), tuples, rest.map(str::to_owned))
+        };
+        std::fs::write(&file, "\u{feff}h,g,x\r\nb,a,1\r\n\"\",ab,2\r\n").unwrap();
+        let empty = table(&["g", "h"], None).err().unwrap();
+        assert!(empty.to_string().contains("empty"));
+        std::fs::write(&file, "\u{feff}h,g,x\r\nb,a,1\r\nab,a,2\r\nb,aa,3\r\n").unwrap();
+        let found = table(&["g", "h"], Some("a")).unwrap();
+        assert_eq!(found.tuples()[0], texts(&["a", "b"]));
+        assert_eq!(found.to_library().unwrap().len(), 4);
+        let missing = table(&["g", "y"], None).err().unwrap();
+        assert!(missing.to_string().contains("has no column `y`"), "{missing}");
+    }
+}

@@ -1,0 +1,275 @@
+//! The axis of time: ticks at round civil times, or at round numbers of steps.
+
+use super::ValueAxis;
+use crate::style::SMALL;
+use crate::text::{number, width};
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp, ToSpan, Zoned};
+
+/// How the horizontal axis is labelled.
+#[derive(Clone, Debug)]
+pub enum TimeLabels {
+    /// Times are seconds since 1970; dates and hours are those of this time zone.
+    Calendar(TimeZone),
+    /// Times are numbers of steps.
+    Steps,
+}
+
+/// A tick of the time axis: where, what it says, and what holds from here on (the day of an hour, the year of a month).
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TimeTick {
+    pub(crate) at: f64,
+    pub(crate) label: String,
+    pub(crate) context: String,
+}
+
+/// The unit of ticks of a calendar axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Unit {
+    Second(i64),
+    Minute(i64),
+    Hour(i64),
+    Day,
+    Week,
+    Month(i64),
+    Year(i64),
+}
+
+/// Units that divide the next larger one, with their rough lengths in seconds.
+const UNITS: [(f64, Unit); 25] = [
+    (1.0, Unit::Second(1)),
+    (5.0, Unit::Second(5)),
+    (15.0, Unit::Second(15)),
+    (30.0, Unit::Second(30)),
+    (60.0, Unit::Minute(1)),
+    (300.0, Unit::Minute(5)),
+    (900.0, Unit::Minute(15)),
+    (1_800.0, Unit::Minute(30)),
+    (3_600.0, Unit::Hour(1)),
+    (10_800.0, Unit::Hour(3)),
+    (21_600.0, Unit::Hour(6)),
+    (43_200.0, Unit::Hour(12)),
+    (86_400.0, Unit::Day),
+    (604_800.0, Unit::Week),
+    (2_629_746.0, Unit::Month(1)),
+    (7_889_238.0, Unit::Month(3)),
+    (15_778_476.0, Unit::Month(6)),
+    (31_556_952.0, Unit::Year(1)),
+    (63_113_904.0, Unit::Year(2)),
+    (157_784_760.0, Unit::Year(5)),
+    (315_569_520.0, Unit::Year(10)),
+    (631_139_040.0, Unit::Year(20)),
+    (1_577_847_600.0, Unit::Year(50)),
+    (3_155_695_200.0, Unit::Year(100)),
+    (31_556_952_000.0, Unit::Year(1_000)),
+];
+
+/// A panel should show that many labels of time.
+const ENOUGH: usize = 3;
+/// Of ticks that stand too close, every so many may be kept.
+const STRIDES: [usize; 9] = [1, 2, 3, 4, 5, 10, 15, 20, 50];
+/// Ticks that stand closer than that are not thinned.
+const MOST_TICKS: f64 = 300.0;
+
+impl TimeLabels {
+    /// As many ticks from `low` to `high` as have room on `width` pixels; at least one.
+    pub(crate) fn ticks(&self, low: f64, high: f64, width: f64) -> Vec<TimeTick> {
+        match self {
+            Self::Calendar(zone) => calendar(low, high, width, zone).unwrap_or_else(|| steps(low, high, width)),
+            Self::Steps => steps(low, high, width),
+        }
+    }
+
+    /// What the axis counts: the time zone, or steps.
+    pub(crate) fn caption(&self) -> String {
+        match self {
+            Self::Calendar(zone) if *zone == TimeZone::UTC => "UTC".into(),
+            Self::Calendar(zone) => match (zone.iana_name(), zone.to_fixed_offset()) {
+                (Some(name), _) => name.into(),
+                (None, Ok(offset)) => format!("UTC{offset}"),
+                (None, Err(_)) => "local time".into(),
+            },
+            Self::Steps => "step".into(),
+        }
+    }
+
+    /// As long before `first` as `second` is after it: a month before, if it is a month after.
+    pub(crate) fn before(&self, first: f64, second: f64) -> f64 {
+        let civil = |zone: &TimeZone| {
+            let (first, second) = (zoned(first, zone)?, zoned(second, zone)?);
+            let step = first.until((jiff::Unit::Year, &second)).ok()?;
+            Some(first.checked_sub(step).ok()?.timestamp().as_second() as f64)
+        };
+        match self {
+            Self::Calendar(zone) if first.fract() == 0.0 && second.fract() == 0.0 => civil(zone),
+            _ => None,
+        }
+        .unwrap_or(first - (second - first))
+    }
+
+    /// One instant in words.
+    pub(crate) fn instant(&self, at: f64) -> String {
+        match self {
+            Self::Calendar(zone) => zoned(at, zone).map_or_else(|| number(at), |when| full(&when)),
+            Self::Steps => format!("step {}", number(at)),
+        }
+    }
+}
+
+fn zoned(at: f64, zone: &TimeZone) -> Option<Zoned> {
+    // A cast saturates; what lies outside the calendar's range is refused by the conversion.
+    Timestamp::from_second(at.floor() as i64).ok().map(|instant| instant.to_zoned(zone.clone()))
+}
+
+fn full(when: &Zoned) -> String {
+    let format = if when.second() == 0 { "%-d %b %Y %H:%M" } else { "%-d %b %Y %H:%M:%S" };
+    when.strftime(format).to_string()
+}
+
+/// Ticks at round civil times; nothing if a time is outside the calendar.
+fn calendar(low: f64, high: f64, width: f64, zone: &TimeZone) -> Option<Vec<TimeTick>> {
+    let first = zoned(low, zone)?;
+    let span = high - low;
+    if span <= 0.0 {
+        return Some(vec![TimeTick { at: low, label: full(&first), context: String::new() }]);
+    }
+    let fits = |(length, unit): &(f64, Unit)| span / length * room(*unit) <= width;
+    let chosen = UNITS.iter().position(fits).unwrap_or(UNITS.len() - 1);
+    let mut ticks = every(UNITS[chosen].1, low, high, zone)?;
+    if labels_inside(&ticks, low, high, width) < ENOUGH {
+        // Every second week or every tenth day rather than months.
+        let finer = UNITS[..chosen].iter().rev().take_while(|(length, _)| span / length <= MOST_TICKS);
+        for (_, unit) in finer {
+            let all = every(*unit, low, high, zone)?;
+            let thinned = STRIDES.map(|stride| all.iter().step_by(stride).cloned().collect::<Vec<TimeTick>>());
+            let better = |ticks: &Vec<TimeTick>| {
+                apart(ticks, low, high, width) && labels_inside(ticks, low, high, width) >= ENOUGH
+            };
+            if let Some(better) = thinned.into_iter().find(better) {
+                return Some(better);
+            }
+        }
+    }
+    if ticks.is_empty() {
+        let label = full(&first);
+        ticks.push(TimeTick { at: low, label, context: String::new() });
+    }
+    Some(ticks)
+}
+
+/// Ticks at all round civil times of a unit.
+fn every(unit: Unit, low: f64, high: f64, zone: &TimeZone) -> Option<Vec<TimeTick>> {
+    let (first, last) = (zoned(low, zone)?, zoned(high, zone)?);
+    let mut ticks = Vec::new();
+    let mut civil = floor(first.datetime(), unit)?;
+    while civil <= last.datetime() {
+        let when = zone.to_zoned(civil).ok()?;
+        let at = when.timestamp().as_second() as f64;
+        if at >= low && at <= high && ticks.last().is_none_or(|tick: &TimeTick| tick.at < at) {
+            ticks.push(tick(at, &when, unit));
+        }
+        match civil.checked_add(step(unit)) {
+            Ok(next) => civil = next,
+            Err(_) => break,
+        }
+    }
+    Some(ticks)
+}
+
+/// Where a tick's label ends, from the left of a panel `room` wide.
+pub(crate) fn label_end(tick: &TimeTick, times: (f64, f64), room: f64) -> f64 {
+    let (low, high) = times;
+    let share = if high > low { (tick.at - low) / (high - low) } else { 0.5 };
+    share * room + width(&tick.label, SMALL, false) / 2.0
+}
+
+/// How many labels do not jut out at the end.
+fn labels_inside(ticks: &[TimeTick], low: f64, high: f64, room: f64) -> usize {
+    ticks.iter().filter(|tick| label_end(tick, (low, high), room) <= room).count()
+}
+
+/// Whether the labels leave gaps between them.
+fn apart(ticks: &[TimeTick], low: f64, high: f64, room: f64) -> bool {
+    let end = |tick: &TimeTick| label_end(tick, (low, high), room);
+    ticks.windows(2).all(|pair| end(&pair[0]) + 10.0 <= end(&pair[1]) - width(&pair[1].label, SMALL, false))
+}
+
+/// Pixels from one label to the next, so that they do not touch.
+fn room(unit: Unit) -> f64 {
+    match unit {
+        Unit::Second(_) => 72.0,
+        Unit::Minute(_) | Unit::Hour(_) | Unit::Day | Unit::Week => 58.0,
+        Unit::Month(_) | Unit::Year(_) => 46.0,
+    }
+}
+
+/// The round time at or before `from`.
+fn floor(from: DateTime, unit: Unit) -> Option<DateTime> {
+    let (date, time) = (from.date(), from.time());
+    let (hour, minute, second) = (time.hour(), time.minute(), time.second());
+    let down = |value: i8, by: i64| value - (i64::from(value) % by) as i8;
+    let at =
+        |hour, minute, second| Time::new(hour, minute, second, 0).ok().map(|time| DateTime::from_parts(date, time));
+    let day = |date: Date| DateTime::from_parts(date, Time::midnight());
+    match unit {
+        Unit::Second(by) => at(hour, minute, down(second, by)),
+        Unit::Minute(by) => at(hour, down(minute, by), 0),
+        Unit::Hour(by) => at(down(hour, by), 0, 0),
+        Unit::Day => Some(day(date)),
+        Unit::Week => date.checked_sub(i64::from(date.weekday().to_monday_zero_offset()).days()).ok().map(day),
+        Unit::Month(by) => Date::new(date.year(), down(date.month() - 1, by) + 1, 1).ok().map(day),
+        Unit::Year(by) => Date::new((i64::from(date.year()).div_euclid(by) * by) as i16, 1, 1).ok().map(day),
+    }
+}
+
+fn step(unit: Unit) -> Span {
+    match unit {
+        Unit::Second(by) => by.seconds(),
+        Unit::Minute(by) => by.minutes(),
+        Unit::Hour(by) => by.hours(),
+        Unit::Day => 1.day(),
+        Unit::Week => 1.week(),
+        Unit::Month(by) => by.months(),
+        Unit::Year(by) => by.years(),
+    }
+}
+
+fn tick(at: f64, when: &Zoned, unit: Unit) -> TimeTick {
+    let (label, context) = match unit {
+        Unit::Second(_) => ("%H:%M:%S", "%-d %b %Y"),
+        Unit::Minute(_) | Unit::Hour(_) => ("%H:%M", "%-d %b %Y"),
+        Unit::Day | Unit::Week => ("%-d %b", "%Y"),
+        Unit::Month(_) => ("%b", "%Y"),
+        Unit::Year(_) => ("%Y", ""),
+    };
+    TimeTick { at, label: when.strftime(label).to_string(), context: when.strftime(context).to_string() }
+}
+
+fn steps(low: f64, high: f64, width: f64) -> Vec<TimeTick> {
+    let ticks = |count: usize| -> Vec<TimeTick> {
+        let scale = ValueAxis::new(low, high, count, true);
+        let tick = |&at: &f64| TimeTick { at, label: scale.label(at), context: String::new() };
+        scale.ticks.iter().map(tick).collect()
+    };
+    let count = (width / 80.0) as usize;
+    let enough =
+        |ticks: &Vec<TimeTick>| labels_inside(ticks, low, high, width) >= ENOUGH && apart(ticks, low, high, width);
+    let ticks = (count..=2 * count + 2).map(ticks).find(enough).unwrap_or_else(|| ticks(count));
+    if ticks.is_empty() { vec![TimeTick { at: low, label: number(low), context: String::new() }] } else { ticks }
+}
+
+/// Keeps a tick's context only where it changes, and leaves out one that would run into the next.
+pub(crate) fn contexts(ticks: &[TimeTick], place: impl Fn(f64) -> f64, size: f64) -> Vec<(f64, String)> {
+    let mut changes: Vec<(f64, String)> = Vec::new();
+    for tick in ticks {
+        if !tick.context.is_empty() && changes.last().is_none_or(|(_, context)| *context != tick.context) {
+            changes.push((place(tick.at), tick.context.clone()));
+        }
+    }
+    let clear = |index: usize| match changes.get(index + 1) {
+        Some((next, _)) => next - changes[index].0 > width(&changes[index].1, size, false) + 10.0,
+        None => true,
+    };
+    (0..changes.len()).filter(|&index| clear(index)).map(|index| changes[index].clone()).collect()
+}

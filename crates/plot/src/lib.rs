@@ -1,0 +1,69 @@
+//! The pictures of evertally, in one style for the program, the notebook and the page: SVG, and PNG by the feature `raster`.
+//!
+//! | picture | of |
+//! |---|---|
+//! | [`ReleasePlot`] | a release: running counts of groups with their intervals |
+//! | [`Ranking`] | items below each other: a dot for each value, its interval as a line |
+//! | [`ErrorCurve`] | a plan: the error of its release over the steps |
+//! | [`lines`] | a comparison: lines on common axes, in panels |
+//!
+//! ```text
+//!  ReleasePlot   Ranking   ErrorCurve   lines      what is seen
+//!       └───────────┴──────────┴──────────┘
+//!                   sheet                          headline, body, footnote
+//!                axis   frame                      from numbers to places
+//!                   canvas                         SVG elements
+//!                style    text                     sizes, colours, looks; texts that fit
+//! ```
+//!
+//! The same picture gives the same bytes, on every machine: fonts are the crate's own, coordinates have one decimal.
+//! Texts are escaped; any characters are safe.
+//!
+//! ```
+//! use evertally_plot::{Curve, Point, ReleasePlot, TimeLabels};
+//!
+//! let point = |step: u32, value| Point { at: step.into(), value, lower: value - 9.0, upper: value + 9.0, truth: None };
+//! let plot = ReleasePlot {
+//!     title: "Visits".into(),
+//!     subtitle: "ρ = 0.5 for one visitor".into(),
+//!     y_label: "visits since Monday".into(),
+//!     footer: "The whole history is 0.5-zCDP.".into(),
+//!     time_labels: TimeLabels::Steps,
+//!     confidence: 0.95,
+//!     curves: vec![Curve { name: "all".into(), points: vec![point(1, 40.0), point(2, 95.0)] }],
+//!     total_groups: 1,
+//!     group_word: "group",
+//!     unsafe_truth: false,
+//! };
+//! assert!(plot.svg()?.starts_with("<svg"));
+//! # Ok::<(), evertally_plot::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod axis;
+pub mod canvas;
+mod decimate;
+mod error;
+mod error_curve;
+mod font;
+pub mod frame;
+mod labels;
+pub mod lines;
+mod ranking;
+#[cfg(feature = "raster")]
+mod raster;
+mod release;
+pub mod sheet;
+pub mod style;
+pub mod text;
+
+pub use axis::TimeLabels;
+pub use error::Error;
+pub use error_curve::ErrorCurve;
+pub use ranking::{RankedItem, Ranking};
+#[cfg(feature = "raster")]
+pub use raster::png;
+pub use release::{Curve, MAX_SHOWN, Point, ReleasePlot, STAMP};
+
+#[cfg(all(test, feature = "raster"))]
+mod tests;

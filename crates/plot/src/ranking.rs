@@ -1,0 +1,168 @@
+//! A picture of items below each other: a dot for each value, and its interval as a line.
+
+use crate::axis::{ValueAxis, with_air};
+use crate::canvas::Canvas;
+use crate::error::Error;
+use crate::frame::crisp;
+use crate::sheet::{Sheet, Words};
+use crate::style::{Anchor, MARGIN, NORMAL, ROOM, SMALL, Stroke, TextStyle, WIDTH, ink};
+use crate::text::{fit, grouped, percent, release, width};
+
+/// Height of an item's row.
+const ROW: f64 = 22.0;
+/// Room above the rows for the caption, and below for ticks.
+const CAPTION: f64 = 34.0;
+const TICKS: f64 = 26.0;
+/// Most room for the names of items.
+const NAMES: f64 = 300.0;
+/// Between names, panel and values.
+const GAP: f64 = 12.0;
+
+/// One item and its estimate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankedItem {
+    /// The item's name; any characters are safe.
+    pub name: String,
+    /// The estimate.
+    pub value: f64,
+    /// Half of the width of its interval.
+    pub half_width: f64,
+}
+
+impl RankedItem {
+    fn ends(&self) -> [f64; 2] {
+        [self.value - self.half_width, self.value + self.half_width]
+    }
+}
+
+/// Items below each other, in the order they are given.
+#[derive(Clone, Debug)]
+pub struct Ranking {
+    /// Headline.
+    pub title: String,
+    /// Budget, privacy unit and mechanism in words, under the headline.
+    pub subtitle: String,
+    /// What the values are.
+    pub label: String,
+    /// The guarantee in one sentence, under the picture.
+    pub footer: String,
+    /// Confidence of the intervals, as 0.95.
+    pub confidence: f64,
+    /// The items.
+    pub items: Vec<RankedItem>,
+    /// How many there are; more than `items` holds when the caller left some out.
+    pub total: usize,
+}
+
+impl Ranking {
+    /// The picture as SVG; without items it says that there are none. The same ranking gives the same bytes.
+    ///
+    /// # Errors
+    /// If a number is not finite.
+    pub fn svg(&self) -> Result<String, Error> {
+        let finite = |item: &RankedItem| item.ends().iter().all(|number| number.abs() < 1e300);
+        if let Some(item) = self.items.iter().find(|item| !finite(item)) {
+            return Err(Error::ItemNotFinite { item: fit(&item.name, 400.0, NORMAL, false) });
+        }
+        let words = Words { title: self.title.clone(), subtitle: self.subtitle.clone(), footer: self.footer.clone() };
+        let description = description(self);
+        let sheet =
+            Sheet { words: &words, footer_lines: 3, banner: 0.0, title: &self.title, description: &description };
+        let height = CAPTION + ROW * self.items.len().max(1) as f64 + TICKS;
+        Ok(sheet.draw(height, |canvas, top| draw(canvas, top, self)).finish())
+    }
+}
+
+fn draw(canvas: &mut Canvas, top: f64, ranking: &Ranking) {
+    let items = &ranking.items;
+    let values: Vec<String> = items.iter().map(|item| release(item.value, item.half_width)).collect();
+    let widest =
+        |texts: &mut dyn Iterator<Item = &str>| texts.map(|text| width(text, NORMAL, false)).fold(0.0, f64::max);
+    let names = widest(&mut items.iter().map(|item| item.name.as_str())).min(NAMES);
+    let left = MARGIN + names + GAP;
+    let right = WIDTH - MARGIN - widest(&mut values.iter().map(String::as_str)) - GAP;
+    let ends = items.iter().flat_map(RankedItem::ends);
+    let (low, high) = ends.fold((0f64, 0f64), |(low, high), end| (low.min(end), high.max(end)));
+    let (low, high) = with_air(low, high);
+    let x = |value: f64| left + (right - left) * ((value - low) / (high - low));
+    let axis = ValueAxis::new(low, high, 8, false);
+    caption(canvas, top + 16.0, ranking, &axis.unit());
+    let (first, last) = (top + CAPTION, top + CAPTION + ROW * items.len().max(1) as f64);
+    for &tick in &axis.ticks {
+        let at = crisp(x(tick));
+        let colour = if tick == 0.0 { ink::AXIS } else { ink::GRID };
+        canvas.line((at, first), (at, last + 4.0), Stroke::new(colour, 1.0));
+        canvas.text(at, last + 18.0, &axis.label(tick), TextStyle::new(SMALL, ink::MUTED).anchor(Anchor::Middle));
+    }
+    let (colour, dark) = ink::GROUPS[0];
+    for (place, (item, value)) in items.iter().zip(&values).enumerate() {
+        let y = first + ROW * (place as f64 + 0.5);
+        let name = fit(&item.name, NAMES, NORMAL, false);
+        canvas.text(left - GAP, y + 4.0, &name, TextStyle::new(NORMAL, ink::TEXT).anchor(Anchor::End));
+        let [lower, upper] = item.ends();
+        canvas.line((x(lower), y), (x(upper), y), Stroke { opacity: 0.55, ..Stroke::new(colour, 2.5) });
+        canvas.dot(x(item.value), y, 4.5, colour);
+        canvas.text(right + GAP, y + 4.0, value, TextStyle::new(NORMAL, dark));
+    }
+    if items.is_empty() {
+        let middle = TextStyle::new(NORMAL, ink::MUTED).anchor(Anchor::Middle);
+        canvas.text((left + right) / 2.0, first + ROW * 0.5 + 4.0, "no item reaches the threshold", middle);
+    }
+}
+
+fn caption(canvas: &mut Canvas, y: f64, ranking: &Ranking, unit: &str) {
+    let legend = format!("estimate, with {} interval of its noise", percent(ranking.confidence));
+    let mut parts = vec![ranking.label.clone()];
+    if !unit.is_empty() {
+        parts.push(unit.to_owned());
+    }
+    if ranking.total > ranking.items.len() {
+        parts.push(format!("{} of {} items shown", ranking.items.len(), grouped(ranking.total as f64, 0)));
+    }
+    let room = ROOM - width(&legend, SMALL, false) - 24.0;
+    canvas.text(MARGIN, y, &fit(&parts.join(" · "), room, NORMAL, false), TextStyle::new(NORMAL, ink::TEXT));
+    canvas.text(WIDTH - MARGIN, y, &legend, TextStyle::new(SMALL, ink::MUTED).anchor(Anchor::End));
+}
+
+/// The picture in words.
+fn description(ranking: &Ranking) -> String {
+    let items = ranking
+        .items
+        .iter()
+        .map(|item| format!("{} {}", fit(&item.name, 300.0, NORMAL, false), release(item.value, item.half_width)));
+    let items: Vec<String> = items.collect();
+    let interval = percent(ranking.confidence);
+    format!("{}. Estimates with {interval} half-widths: {}. {}", ranking.label, items.join("; "), ranking.footer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranking(items: &[(&str, f64)]) -> Ranking {
+        let item =
+            |(name, value): &(&str, f64)| RankedItem { name: (*name).to_owned(), value: *value, half_width: 9.0 };
+        Ranking {
+            title: "Heaviest <items>".into(),
+            subtitle: "budget".into(),
+            label: "Estimated count".into(),
+            footer: "promise".into(),
+            confidence: 0.95,
+            items: items.iter().map(item).collect(),
+            total: 2,
+        }
+    }
+
+    #[test]
+    fn every_item_has_a_dot_and_a_value() {
+        let svg = ranking(&[("a & b", 1234.0), ("c", -5.0)]).svg().unwrap();
+        assert_eq!(svg.matches("<circle").count(), 2);
+        for part in ["a &amp; b", "1,234 ± 9", "−5 ± 9", "Heaviest &lt;items&gt;", "95 % interval", "promise"] {
+            assert!(svg.contains(part), "{part}: {svg}");
+        }
+        assert!(!svg.contains("shown"), "nothing was left out");
+        assert!(ranking(&[("a", 1.0)]).svg().unwrap().contains("1 of 2 items shown"));
+        assert!(ranking(&[]).svg().unwrap().contains("no item reaches the threshold"));
+        assert!(ranking(&[("a", f64::NAN)]).svg().is_err());
+    }
+}

@@ -1,0 +1,162 @@
+//! What can be wrong, said in one line: a declaration, an input, or that somebody wants to stop.
+
+use crate::words::quoted;
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The user asked for something that cannot be: a flag, a configuration, a declaration.
+#[derive(Debug)]
+pub struct UsageError(pub String);
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// A [`UsageError`] as an `anyhow` error.
+pub fn usage(message: impl Into<String>) -> anyhow::Error {
+    UsageError(message.into()).into()
+}
+
+/// Where in a file something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A line of a text file, counted from 1 with the header.
+    Line(u64),
+    /// A row of a Parquet file, counted from 1.
+    Row(u64),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Line(n) => write!(f, "line {n}"),
+            Place::Row(n) => write!(f, "row {n}"),
+        }
+    }
+}
+
+/// Something wrong with the input: names the file, the line or row and the column as far as they apply.
+///
+/// ```text
+/// events.csv, line 17, column `delay`: `abc` is not a number; …
+/// ```
+#[derive(Debug)]
+pub struct InputError {
+    file: String,
+    place: Option<Place>,
+    column: Option<String>,
+    problem: String,
+    cause: Option<io::Error>,
+}
+
+impl InputError {
+    /// A problem with a whole file.
+    pub fn of_file(file: impl Into<String>, problem: impl fmt::Display) -> Self {
+        InputError { file: file.into(), place: None, column: None, problem: problem.to_string(), cause: None }
+    }
+
+    /// A failure to read a file.
+    pub fn reading(file: impl Into<String>, error: io::Error) -> Self {
+        let problem = describe_read(&error);
+        InputError { file: file.into(), place: None, column: None, problem, cause: Some(error) }
+    }
+
+    /// The same problem at a place of the file.
+    #[must_use]
+    pub fn at(mut self, place: Place) -> Self {
+        self.place = Some(place);
+        self
+    }
+
+    /// The same problem in a column of the file.
+    #[must_use]
+    pub fn in_column(mut self, column: impl Into<String>) -> Self {
+        self.column = Some(column.into());
+        self
+    }
+
+    /// The file, as messages name it.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The line or row, where the problem has one.
+    pub fn place(&self) -> Option<Place> {
+        self.place
+    }
+
+    /// The column, where the problem has one.
+    pub fn column(&self) -> Option<&str> {
+        self.column.as_deref()
+    }
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(place) = self.place {
+            write!(f, ", {place}")?;
+        }
+        if let Some(column) = &self.column {
+            write!(f, ", column {}", quoted(column))?;
+        }
+        write!(f, ": {}", self.problem)
+    }
+}
+
+// The cause is already in the message: a chain printer would say it twice.
+impl std::error::Error for InputError {}
+
+impl InputError {
+    /// The system's error behind a failed read.
+    pub fn io_cause(&self) -> Option<&io::Error> {
+        self.cause.as_ref()
+    }
+}
+
+fn describe_read(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file; check the path".into(),
+        io::ErrorKind::PermissionDenied => "permission to read it is denied; check the file's mode and owner".into(),
+        io::ErrorKind::IsADirectory => "this is a directory; give the files in it".into(),
+        io::ErrorKind::UnexpectedEof => {
+            "its compressed data ends in the middle; the file is cut short, fetch it again".into()
+        }
+        _ => format!("it cannot be read ({error}); if it is compressed, it may be damaged"),
+    }
+}
+
+/// The run was asked to stop (Ctrl-C): not a fault of the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cancelled;
+
+impl fmt::Display for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("interrupted; nothing was written")
+    }
+}
+
+impl std::error::Error for Cancelled {}
+
+/// Whether an error means that the run was asked to stop.
+pub fn is_cancelled(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Cancelled>().is_some()
+}
+
+/// Ends a run that was asked to stop.
+pub fn refuse_if(cancelled: &AtomicBool) -> Result<(), Cancelled> {
+    if cancelled.load(Ordering::Relaxed) { Err(Cancelled) } else { Ok(()) }
+}
+
+/// A read error as the caller should see it: a cancelled read is [`Cancelled`], all others name the file.
+pub fn read_error(file: &str, error: io::Error) -> anyhow::Error {
+    if error.get_ref().is_some_and(|e| e.is::<Cancelled>()) {
+        return Cancelled.into();
+    }
+    InputError::reading(file, error).into()
+}

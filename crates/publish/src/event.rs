@@ -1,0 +1,258 @@
+//! One event as the readers hand it on: borrowed from the reader's buffer, good until the next one.
+
+use std::fmt;
+
+use crate::error::{InputError, Place};
+use crate::words::quoted;
+use evertally::number::{self, DecimalError, Grid, Rounding};
+
+/// The columns of the input that matter, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Columns {
+    /// When the event happened.
+    pub time: String,
+    /// The columns whose cells together label the event: with its group, or with its item in a sketch.
+    pub labels: Vec<String>,
+    /// Who the event belongs to.
+    pub person: Option<String>,
+    /// What is summed.
+    pub value: Option<String>,
+}
+
+/// What a column is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// When the event happened.
+    Time,
+    /// One of the label columns, by its place in [`Columns::labels`].
+    Label(usize),
+    /// Who the event belongs to.
+    Person,
+    /// What is summed.
+    Value,
+}
+
+/// The distinct columns to read, and which of them plays which role.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    names: Vec<String>,
+    time: usize,
+    labels: Vec<usize>,
+    person: Option<usize>,
+    value: Option<usize>,
+}
+
+impl Layout {
+    /// Each wanted column once, however many roles it has.
+    pub fn new(columns: &Columns) -> Self {
+        let mut names: Vec<String> = Vec::new();
+        let mut slot = |name: &String| match names.iter().position(|n| n == name) {
+            Some(i) => i,
+            None => {
+                names.push(name.clone());
+                names.len() - 1
+            }
+        };
+        let time = slot(&columns.time);
+        let labels = columns.labels.iter().map(&mut slot).collect();
+        let person = columns.person.as_ref().map(&mut slot);
+        let value = columns.value.as_ref().map(&mut slot);
+        Layout { names, time, labels, person, value }
+    }
+
+    /// The names of the columns, by slot.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn slot(&self, role: Role) -> Option<usize> {
+        match role {
+            Role::Time => Some(self.time),
+            Role::Label(i) => self.labels.get(i).copied(),
+            Role::Person => self.person,
+            Role::Value => self.value,
+        }
+    }
+}
+
+/// One cell of the input.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Field<'a> {
+    /// Empty, null, absent, or one of the declared missing texts.
+    Missing,
+    /// Text; also a number that the file holds as text, so that its digits stay exact.
+    Text(&'a str),
+    /// A whole number of a typed column.
+    Integer(i64),
+    /// A double of a typed column.
+    Float(f64),
+    /// An instant of a typed column, in microseconds since 1970 UTC.
+    Instant(i64),
+    /// A date and time of day of a typed column without a zone, as microseconds since 1970-01-01T00:00.
+    Civil(i64),
+    /// A date of a typed column, as days since 1970-01-01.
+    Date(i32),
+}
+
+impl<'a> Field<'a> {
+    /// Whether the cell holds nothing.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Field::Missing)
+    }
+
+    /// The cell as text, for group and person names; `None` when missing. Text is borrowed, the rest is written to
+    /// `scratch`.
+    pub fn text<'s>(&self, scratch: &'s mut String) -> Option<&'s str>
+    where
+        'a: 's,
+    {
+        match self {
+            Field::Missing => None,
+            Field::Text(text) => Some(text),
+            other => {
+                use fmt::Write;
+                scratch.clear();
+                write!(scratch, "{other}").expect("a String accepts every write");
+                Some(scratch)
+            }
+        }
+    }
+
+    /// The cell as a multiple of `grid`; `Ok(None)` when missing.
+    pub fn multiple_of(&self, grid: Grid) -> Result<Option<i64>, DecimalError> {
+        match self {
+            Field::Missing => Ok(None),
+            Field::Text(text) => number::parse_scaled(text, grid).map(Some),
+            Field::Integer(value) => number::scale_integer(*value, grid).map(Some),
+            Field::Float(value) => number::scale_float(*value, grid, Rounding::HalfEven).map(Some),
+            Field::Instant(_) | Field::Civil(_) | Field::Date(_) => Err(DecimalError::NotANumber),
+        }
+    }
+}
+
+impl fmt::Display for Field<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Field::Missing => Ok(()),
+            Field::Text(text) => f.write_str(text),
+            Field::Integer(value) => write!(f, "{value}"),
+            Field::Float(value) => write!(f, "{value}"),
+            Field::Instant(micros) => match jiff::Timestamp::from_microsecond(*micros) {
+                Ok(time) => write!(f, "{time}"),
+                Err(_) => write!(f, "{micros} µs"),
+            },
+            Field::Civil(micros) => match jiff::Timestamp::from_microsecond(*micros) {
+                Ok(time) => write!(f, "{}", jiff::tz::TimeZone::UTC.to_datetime(time)),
+                Err(_) => write!(f, "{micros} µs"),
+            },
+            Field::Date(days) => match jiff::Timestamp::from_second(i64::from(*days) * 86_400) {
+                Ok(time) => write!(f, "{}", jiff::tz::TimeZone::UTC.to_datetime(time).date()),
+                Err(_) => write!(f, "day {days}"),
+            },
+        }
+    }
+}
+
+/// Where an event stands: the file and the line or row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position<'a> {
+    /// The file, as messages name it.
+    pub file: &'a str,
+    /// The line or row in it.
+    pub place: Place,
+}
+
+impl fmt::Display for Position<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.file, self.place)
+    }
+}
+
+/// The cells of one row, by slot of the [`Layout`].
+pub trait Cells {
+    /// The cell in a slot of the layout.
+    fn cell(&self, slot: usize) -> Field<'_>;
+}
+
+/// One row of the input.
+#[derive(Clone, Copy)]
+pub struct Event<'a> {
+    /// Where it stands.
+    pub position: Position<'a>,
+    cells: &'a dyn Cells,
+    layout: &'a Layout,
+}
+
+impl<'a> Event<'a> {
+    /// A row that stands at `position` and has these cells, one for each name of the layout.
+    #[inline]
+    pub fn new(position: Position<'a>, cells: &'a dyn Cells, layout: &'a Layout) -> Self {
+        Event { position, cells, layout }
+    }
+
+    /// When it happened.
+    pub fn time(&self) -> Field<'a> {
+        self.cells.cell(self.layout.time)
+    }
+
+    /// How many label columns there are.
+    pub fn label_count(&self) -> usize {
+        self.layout.labels.len()
+    }
+
+    /// The cell of one label column.
+    ///
+    /// # Panics
+    /// When there is no such label column.
+    pub fn label(&self, index: usize) -> Field<'a> {
+        self.cells.cell(self.layout.labels[index])
+    }
+
+    /// The cells of all label columns, in the order they were declared.
+    pub fn labels(&self) -> impl Iterator<Item = Field<'a>> + use<'a> {
+        let cells = self.cells;
+        self.layout.labels.iter().map(move |&slot| cells.cell(slot))
+    }
+
+    /// Who it belongs to: missing where no person column was declared.
+    pub fn person(&self) -> Field<'a> {
+        self.layout.person.map_or(Field::Missing, |slot| self.cells.cell(slot))
+    }
+
+    /// What is summed: missing where no value column was declared.
+    pub fn value(&self) -> Field<'a> {
+        self.layout.value.map_or(Field::Missing, |slot| self.cells.cell(slot))
+    }
+
+    /// An error that names this row and the column of `role`, and then says `problem`.
+    pub fn error(&self, role: Role, problem: impl fmt::Display) -> InputError {
+        let error = InputError::of_file(self.position.file, problem).at(self.position.place);
+        match self.layout.slot(role) {
+            Some(slot) => error.in_column(self.layout.names[slot].clone()),
+            None => error,
+        }
+    }
+
+    /// As [`error`](Self::error), with the cell's text in front of the problem: "`abc` is not a number".
+    pub fn bad_cell(&self, role: Role, problem: impl fmt::Display) -> InputError {
+        let cell = self.layout.slot(role).map_or(Field::Missing, |slot| self.cells.cell(slot));
+        self.error(role, format_args!("{} {problem}", quoted(&cell.to_string())))
+    }
+
+    /// The value as a multiple of `grid`; `Ok(None)` when missing, an error that names row and column when unreadable.
+    pub fn multiple_of(&self, grid: Grid) -> Result<Option<i64>, InputError> {
+        self.value().multiple_of(grid).map_err(|problem| self.bad_cell(Role::Value, problem))
+    }
+}
+
+impl fmt::Debug for Event<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event")
+            .field("position", &self.position)
+            .field("time", &self.time())
+            .field("labels", &self.labels().collect::<Vec<_>>())
+            .field("person", &self.person())
+            .field("value", &self.value())
+            .finish()
+    }
+}

@@ -1,0 +1,178 @@
+//! The declared groups of a release, and which of them an event belongs to.
+
+use crate::error::usage;
+use crate::event::{Event, Field, Role};
+use crate::report::GroupFacts;
+use crate::tuples::{encode, push_encoded};
+use crate::words::quoted;
+use anyhow::Result;
+use evertally::stream::Groups;
+use std::collections::HashMap;
+
+/// Declared groups: tuples of texts, one text a column, and perhaps a rest.
+#[derive(Clone)]
+pub struct GroupTable {
+    columns: Vec<String>,
+    tuples: Vec<Vec<String>>,
+    /// From the injective encoding of a tuple to its place.
+    places: HashMap<Vec<u8>, usize>,
+    rest: Option<usize>,
+    scratch: Vec<u8>,
+    text: String,
+}
+
+impl GroupTable {
+    /// From a list of names for one column.
+    pub fn of_names(columns: Vec<String>, names: Vec<String>, rest: Option<String>) -> Result<Self> {
+        if columns.len() != 1 {
+            return Err(usage(format!(
+                "--groups lists names for one --group-by column, and there are {}; use --groups-file",
+                columns.len()
+            )));
+        }
+        Self::new(columns, names.into_iter().map(|name| vec![name]).collect(), rest)
+    }
+
+    /// From a list of tuples, one text for each column.
+    pub fn of_tuples(columns: Vec<String>, tuples: Vec<Vec<String>>, rest: Option<String>) -> Result<Self> {
+        if let Some(tuple) = tuples.iter().find(|tuple| tuple.len() != columns.len()) {
+            return Err(usage(format!(
+                "group ({}) has {} names, and there are {} --group-by columns",
+                tuple.join(", "),
+                tuple.len(),
+                columns.len()
+            )));
+        }
+        Self::new(columns, tuples, rest)
+    }
+
+    fn new(columns: Vec<String>, mut tuples: Vec<Vec<String>>, rest: Option<String>) -> Result<Self> {
+        if tuples.is_empty() {
+            return Err(usage("no group is declared; groups are never made from the data"));
+        }
+        let mut places = HashMap::new();
+        for (place, tuple) in tuples.iter().enumerate() {
+            if let Some(name) = tuple.iter().find(|name| name.trim() != *name) {
+                return Err(usage(format!(
+                    "group {} begins or ends with a blank; separate names by commas alone, and put names that hold a comma into a --groups-file",
+                    quoted(name)
+                )));
+            }
+            if tuple.iter().any(String::is_empty) {
+                return Err(usage("a declared group has an empty name"));
+            }
+            if places.insert(encode(tuple), place).is_some() {
+                return Err(usage(format!("group {} is declared twice", quoted(&tuple.join(", ")))));
+            }
+        }
+        let rest_tuple = rest.map(|name| vec![name; columns.len()]);
+        if let Some(tuple) = &rest_tuple
+            && (places.contains_key(&encode(tuple)) || tuple[0].is_empty())
+        {
+            return Err(usage(format!("--rest {} is empty or the name of a declared group", quoted(&tuple[0]))));
+        }
+        let rest = rest_tuple.map(|tuple| {
+            tuples.push(tuple);
+            tuples.len() - 1
+        });
+        Ok(Self { columns, tuples, places, rest, scratch: Vec::new(), text: String::new() })
+    }
+
+    /// The columns that name the group.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// The texts of every group, declared order, the rest last.
+    pub fn tuples(&self) -> &[Vec<String>] {
+        &self.tuples
+    }
+
+    /// The name of the group of all undeclared ones, where there is one.
+    pub fn rest_name(&self) -> Option<&str> {
+        self.rest.map(|place| self.tuples[place][0].as_str())
+    }
+
+    /// The library's groups: the rest is marked, so that it cannot meet a declared tuple.
+    pub fn to_library(&self) -> Result<Groups> {
+        let name = |(place, tuple): (usize, &Vec<String>)| {
+            let mark = u8::from(self.rest == Some(place));
+            [vec![mark], encode(tuple)].concat()
+        };
+        Ok(Groups::new(self.tuples.iter().enumerate().map(name))?)
+    }
+
+    /// A short text that stands for all declared groups in the plan.
+    pub fn digest(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        for tuple in &self.tuples {
+            let code = encode(tuple);
+            hasher.update(&(code.len() as u64).to_le_bytes()).update(&code);
+        }
+        hasher.finalize().to_hex()[..16].to_owned()
+    }
+
+    /// What the report says of the groups.
+    pub fn facts(&self) -> GroupFacts {
+        GroupFacts {
+            columns: self.columns.clone(),
+            declared: self.tuples.len() - usize::from(self.rest.is_some()),
+            rest: self.rest_name().map(str::to_owned),
+        }
+    }
+
+    /// Where an event belongs.
+    pub fn place_of(&mut self, event: &Event<'_>) -> Result<usize> {
+        self.scratch.clear();
+        let mut missing = false;
+        for field in event.labels() {
+            missing |= matches!(field, Field::Missing);
+            push_encoded(&mut self.scratch, field.text(&mut self.text).unwrap_or(""));
+        }
+        match self.places.get(self.scratch.as_slice()).copied().or(self.rest) {
+            Some(place) => Ok(place),
+            None => Err(self.unknown(event, missing)),
+        }
+    }
+
+    fn unknown(&self, event: &Event<'_>, missing: bool) -> anyhow::Error {
+        let remedy = "declare it with --groups or --groups-file, or give --rest a name for all undeclared groups";
+        let role = Role::Label(0);
+        if missing {
+            return event.error(role, format_args!("the event has no group; {remedy}")).into();
+        }
+        let names: Vec<String> = event.labels().map(|field| field.to_string()).collect();
+        event.error(role, format_args!("{} is not a declared group; {remedy}", quoted(&names.join(", ")))).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(names: &[&str]) -> Vec<String> {
+        names.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn ambiguous_declarations_are_refused() {
+        let one = |names: &[&str], rest: Option<&str>| {
+            GroupTable::of_names(texts(&["g"]), texts(names), rest.map(str::to_owned)).err().map(|e| e.to_string())
+        };
+        assert_eq!(one(&["a", "b"], Some("other")), None);
+        assert!(one(&["a", "a"], None).unwrap().contains("twice"));
+        assert!(one(&[], None).unwrap().contains("no group"));
+        assert!(one(&["a", " b"], None).unwrap().contains("blank"));
+        assert!(one(&["a", ""], None).unwrap().contains("empty"));
+        assert!(one(&["a"], Some("a")).unwrap().contains("--rest"));
+        assert!(GroupTable::of_names(texts(&["g", "h"]), texts(&["a"]), None).is_err());
+    }
+
+    #[test]
+    fn tuples_never_meet() {
+        let tuples = vec![texts(&["a", "b"]), texts(&["a", "ab"]), texts(&["aa", "b"])];
+        let table = GroupTable::of_tuples(texts(&["g", "h"]), tuples, Some("a".into())).unwrap();
+        assert_eq!(table.tuples()[0], texts(&["a", "b"]));
+        assert_eq!(table.to_library().unwrap().len(), 4);
+    }
+}

@@ -1,0 +1,29 @@
+//! The pipeline under every front of evertally: from the events of a declared stream to releases that are recorded before
+//! anyone sees them, and the report of what they promise.
+//!
+//! A front (the program, the Python package, a service) fills in what is wanted, hands over events and takes rows; it
+//! decides nothing. Nothing here knows a file format, a flag or a terminal.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`steps`] | times, and the horizon cut into steps |
+//! | [`stream`] | what is known of a stream before any event |
+//! | [`event`] | one row of events, however it is held |
+//! | [`groups`] | the declared groups of a release |
+//! | [`intake`] | placing, bounding and ordering events |
+//! | [`ledger`], [`keyfile`] | what a key has published, and where it is kept |
+//! | [`report`] | what was promised, and what a reader may conclude |
+
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod event;
+pub mod groups;
+pub mod intake;
+pub mod keyfile;
+pub mod ledger;
+pub mod report;
+pub mod steps;
+pub mod stream;
+pub mod tuples;
+pub mod words;

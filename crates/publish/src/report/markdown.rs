@@ -1,0 +1,175 @@
+//! The privacy report for people.
+
+use super::Report;
+use crate::words::{at_most, brief, plain, short};
+use evertally::privacy::Budget;
+use evertally::privacy::Neighbours;
+use std::fmt::Write;
+
+impl Report {
+    /// The report for people.
+    pub fn markdown(&self) -> String {
+        let mut out = String::new();
+        self.write_markdown(&mut out).expect("a String accepts every write");
+        out
+    }
+
+    fn write_markdown(&self, out: &mut String) -> std::fmt::Result {
+        writeln!(out, "# Privacy report: {}\n", plain(&self.title))?;
+        writeln!(out, "{}\n", self.promise())?;
+        self.write_facts(out)?;
+        self.write_guarantee(out)?;
+        self.write_conclusions(out)
+    }
+
+    fn write_facts(&self, out: &mut String) -> std::fmt::Result {
+        let h = &self.horizon;
+        writeln!(out, "| | |\n|---|---|")?;
+        writeln!(out, "| released | {}, {} of {} steps |", self.quantity, h.released_steps, h.steps)?;
+        writeln!(out, "| horizon | {} to {}, every {} ({}) |", h.start, h.end, h.every, h.time_zone)?;
+        if let Some(groups) = &self.groups {
+            let rest =
+                groups.rest.as_ref().map_or("undeclared groups refused".into(), |r| format!("all others as `{r}`"));
+            writeln!(out, "| groups | {} declared by {}, {rest} |", groups.declared, groups.columns.join(", "))?;
+        }
+        if let Some(sketch) = &self.sketch {
+            writeln!(
+                out,
+                "| items | by {}, each possible one with a count of its own |",
+                plain(&sketch.key_columns.join(", "))
+            )?;
+            writeln!(
+                out,
+                "| sketch | {} of {} rows of {} cells, hashed by {} |",
+                sketch.kind, sketch.rows, sketch.width, sketch.hashing
+            )?;
+            writeln!(out, "| answered | {} |", sketch.answers)?;
+        }
+        writeln!(out, "| privacy unit | {} |", self.unit.unit)?;
+        let neighbours = match self.unit.neighbours {
+            Neighbours::AddRemove => "the unit's events added or removed",
+            Neighbours::ReplaceOne => "the unit's events replaced by as many others, in any step and group",
+        };
+        writeln!(out, "| neighbouring data | {neighbours} |")?;
+        if self.quantity.starts_with("running sum") {
+            writeln!(
+                out,
+                "| one event | between {} and {}, on a grid of {} |",
+                self.unit.lower, self.unit.upper, self.unit.grid
+            )?;
+        }
+        writeln!(out, "| budget | {} |", self.budget)?;
+        let (l2, by) = (short(self.noise.s2), "by at most");
+        let moved = match self.noise.s1 {
+            Some(s1) => format!("moves the protected sums {by} {} (L1) or {l2} (L2)", short(s1)),
+            None => format!("is hidden by noise that moves {by} {l2} (L2, by the covariance of the releases)"),
+        };
+        writeln!(out, "| mechanism | {}: one unit of change {moved} |", brief(&self.mechanism))?;
+        let n = &self.noise;
+        writeln!(out, "| noise | {} of standard deviation {} on every protected sum |", n.law, short(n.std))?;
+        match &self.sketch {
+            None => writeln!(
+                out,
+                "| standard error | at most {}, {} in root mean square |",
+                short(self.error.max_std_error),
+                short(self.error.mean_std_error)
+            ),
+            Some(sketch) => writeln!(
+                out,
+                "| standard error by noise | of an answer at most {}, of a cell at most {} |",
+                short(self.error.max_std_error),
+                short(sketch.max_cell_std_error)
+            ),
+        }?;
+        if let Some(error) = self.sketch.as_ref().and_then(|sketch| sketch.collision_std_error) {
+            writeln!(
+                out,
+                "| standard error by collisions | up to about {}, computed from the released cells |",
+                short(error)
+            )?;
+        }
+        let e = &self.error;
+        writeln!(
+            out,
+            "| interval at the last step | ± {} at {} % confidence |",
+            e.last_step_half_width,
+            e.confidence * 100.0
+        )?;
+        writeln!(out, "| stream | {}, key {}, plan {} |\n", plain(&self.stream), self.key_id, &self.plan_digest[..16])
+    }
+
+    fn write_guarantee(&self, out: &mut String) -> std::fmt::Result {
+        let g = &self.guarantee;
+        writeln!(out, "## Guarantee\n\nFor the whole history of releases together, whoever sees all of them:\n")?;
+        if let Some(epsilon) = g.pure_epsilon {
+            writeln!(out, "- ε-differential privacy with ε = {};", at_most(epsilon))?;
+        }
+        writeln!(out, "- ρ-zero-concentrated differential privacy with ρ = {};", at_most(g.rho))?;
+        let stated = match self.budget {
+            Budget::Approximate(epsilon, _) => epsilon.get(),
+            _ => f64::INFINITY,
+        };
+        if g.pure_epsilon.is_none_or(|pure| pure > stated) {
+            writeln!(out, "- (ε, δ)-differential privacy with any of\n\n| δ | ε |\n|---|---|")?;
+            for row in &g.epsilon_at_delta {
+                writeln!(out, "| {:e} | {} |", row.delta, at_most(row.epsilon))?;
+            }
+        }
+        writeln!(
+            out,
+            "\nIn words: whether {} is in the data or not changes the probability of anything one can see in these releases by \
+             a factor of at most e^ε (apart from a probability δ).\n",
+            self.unit.unit
+        )
+    }
+
+    fn write_conclusions(&self, out: &mut String) -> std::fmt::Result {
+        let confidence = self.error.confidence * 100.0;
+        let unit = &self.unit.unit;
+        let weaker = match self.guarantee.pure_epsilon {
+            Some(_) => "ε is k times as large",
+            None => "ρ is k² times as large",
+        };
+        let single = unit.split(" (").next().unwrap_or(unit);
+        let (interval, but) = match &self.sketch {
+            None => (
+                format!(
+                    "Each single interval contains the true running value of the kept data with {confidence} % confidence; \
+                     over many steps some will miss. Errors of nearby steps are correlated."
+                ),
+                "",
+            ),
+            Some(sketch) => (
+                format!(
+                    "Each single interval covers the noise with {confidence} % confidence; over many answers some will miss, \
+                     and the largest of many estimates are too large on average. Other items in the same cells add to the \
+                     error: in a row about the root of the sum of the squares of all counts, over {} cells.\n\
+                     - Items that do not occur are answered like all others; no answer tells for sure that one occurs.",
+                    sketch.width
+                ),
+                "; only the error by collisions is computed, like the answers, from released cells",
+            ),
+        };
+        writeln!(
+            out,
+            "## What you may conclude\n\n\
+             - {interval}\n\
+             - Whatever is computed from the released table alone is covered by the same guarantee.\n\
+             - The numbers in this report follow from the plan and say nothing about the data{but}.\n\n\
+             ## What you may not conclude\n\n\
+             - That a released value is exact, or that it cannot be negative or decrease: it carries noise.\n\
+             - Anything about {single} in particular: that is what the noise protects.\n\
+             - That facts about more than {single} are hidden: for k of them together {weaker}.\n\
+             - That other releases from the same data are covered: their budgets add to this one.\n"
+        )?;
+        if unit.contains("kept") {
+            writeln!(
+                out,
+                "Only the first {} events of each unit are used, so values describe the kept data; how many were left \
+                 out is not published, because that would depend on the data.\n",
+                self.unit.max_events
+            )?;
+        }
+        writeln!(out, "Made with evertally {}.", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,187 @@
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use proptest::prelude::*;
+
+use crate::event::Field;
+use crate::steps::{Instant, TimeError, TimeFormat, TimeParser, Zone};
+
+fn parser(format: TimeFormat, zone: &str) -> TimeParser {
+    TimeParser::new(format, zone.parse().unwrap())
+}
+
+fn auto(text: &str) -> Result<String, TimeError> {
+    parser(TimeFormat::Auto, "UTC").parse_text(text).map(|i| i.to_string())
+}
+
+#[test]
+fn auto_reads_the_usual_shapes() {
+    for (text, expected) in [
+        ("2024-05-01", "2024-05-01T00:00:00Z"),
+        ("2024-05-01T12:30", "2024-05-01T12:30:00Z"),
+        ("2024-05-01 12:30:15", "2024-05-01T12:30:15Z"),
+        ("2024-05-01T12:30:15.25", "2024-05-01T12:30:15.25Z"),
+        ("2024-05-01T12:30:15.123456789Z", "2024-05-01T12:30:15.123456Z"),
+        ("2024-05-01t12:30:15z", "2024-05-01T12:30:15Z"),
+        ("2024-05-01T12:30:15+02:00", "2024-05-01T10:30:15Z"),
+        ("2024-05-01 00:30:00-0530", "2024-05-01T06:00:00Z"),
+        ("2024-05-01 12:30:15+00", "2024-05-01T12:30:15Z"),
+        ("2016-12-31T23:59:60Z", "2016-12-31T23:59:59Z"),
+        ("1969-12-31T23:59:59.5Z", "1969-12-31T23:59:59.5Z"),
+        ("0001-01-01", "0001-01-01T00:00:00Z"),
+        (" 2024-02-29 ", "2024-02-29T00:00:00Z"),
+    ] {
+        assert_eq!(auto(text).as_deref(), Ok(expected), "{text}");
+    }
+    // A common stand-in for "never" is a time like any other, far behind every horizon.
+    assert!(parser(TimeFormat::Auto, "America/New_York").parse_text("9999-12-31T23:59:59").is_ok());
+}
+
+#[test]
+fn auto_refuses_the_rest_and_says_why() {
+    for text in [
+        "",
+        "abc",
+        "2024",
+        "2024-5-1",
+        "05/01/2024",
+        "2024-05-01T",
+        "2024-05-01T12",
+        "2024-05-01T12:3",
+        "24-05-01",
+        "2024-05-01T12:30:15.",
+        "2024-05-01T12:30:15+2",
+        "2024-05-01T12:30:15 Z",
+        "2024-05-01X12:30",
+        "2024-05-01T12:30:15.1234567890",
+        "２024-05-01",
+        "2024-05-01T12:30:1",
+    ] {
+        let expected = if text == "2024" { TimeError::BareNumber } else { TimeError::Unrecognised };
+        assert_eq!(auto(text), Err(expected), "{text:?}");
+    }
+    for (text, what, number) in [
+        ("2024-13-01", "month", 13),
+        ("2024-00-01", "month", 0),
+        ("2023-02-29", "day of that month", 29),
+        ("1900-02-29", "day of that month", 29),
+        ("2024-04-31", "day of that month", 31),
+        ("2024-05-01T24:00", "hour", 24),
+        ("2024-05-01T23:60", "minute", 60),
+        ("2024-05-01T23:59:61", "second", 61),
+    ] {
+        let error = auto(text).unwrap_err();
+        assert_eq!(error, TimeError::NoSuch(what, number), "{text}");
+        assert!(error.to_string().contains(&format!("there is no {what} {number}")), "{error}");
+    }
+    for text in ["1700000000", "-5", "1.7e9", "1700000000.25"] {
+        let error = auto(text).unwrap_err();
+        assert_eq!(error, TimeError::BareNumber, "{text}");
+        assert!(error.to_string().contains("--time-format epoch-seconds or epoch-millis"), "{error}");
+    }
+}
+
+#[test]
+fn declared_formats_hold() {
+    let mut rfc = parser(TimeFormat::Rfc3339, "UTC");
+    assert!(rfc.parse_text("2024-05-01T12:30:15Z").is_ok());
+    assert_eq!(rfc.parse_text("2024-05-01T12:30:15"), Err(TimeError::NoOffset));
+    assert_eq!(rfc.parse_text("2024-05-01"), Err(TimeError::NoOffset));
+    let mut date = parser(TimeFormat::Date, "UTC");
+    assert!(date.parse_text("2024-05-01").is_ok());
+    assert_eq!(date.parse_text("2024-05-01T00:00"), Err(TimeError::NotADate));
+    let mut seconds = parser(TimeFormat::EpochSeconds, "UTC");
+    assert_eq!(seconds.parse_text("1700000000.0000019"), Ok(Instant::from_micros(1_700_000_000_000_001)));
+    assert_eq!(seconds.parse_text("-0.5"), Ok(Instant::from_micros(-500_000)));
+    assert_eq!(seconds.parse(Field::Float(0.1)), Ok(Instant::from_micros(100_000)));
+    assert_eq!(seconds.parse(Field::Integer(2)), Ok(Instant::from_micros(2_000_000)));
+    assert_eq!(seconds.parse_text("2024-05-01"), Err(TimeError::NotEpoch));
+    assert_eq!(seconds.parse_text("NaN"), Err(TimeError::NotEpoch));
+    assert_eq!(seconds.parse(Field::Float(f64::NAN)), Err(TimeError::NotEpoch));
+    assert_eq!(seconds.parse_text("1e30"), Err(TimeError::TooFar));
+    assert_eq!(seconds.parse(Field::Integer(i64::MAX)), Err(TimeError::TooFar));
+    let mut millis = parser(TimeFormat::EpochMillis, "UTC");
+    assert_eq!(millis.parse_text("1700000000123"), Ok(Instant::from_micros(1_700_000_000_123_000)));
+    assert_eq!(millis.parse(Field::Integer(-1)), Ok(Instant::from_micros(-1000)));
+}
+
+#[test]
+fn typed_cells_say_what_they_are() {
+    let mut parser = parser(TimeFormat::Auto, "America/New_York");
+    assert_eq!(parser.parse(Field::Missing), Err(TimeError::Missing));
+    assert_eq!(parser.parse(Field::Integer(5)), Err(TimeError::BareNumber));
+    assert_eq!(parser.parse(Field::Float(5.0)), Err(TimeError::BareNumber));
+    assert_eq!(parser.parse(Field::Instant(5)), Ok(Instant::from_micros(5)));
+    assert_eq!(parser.parse(Field::Civil(0)), Ok(Instant::from_micros(5 * 3_600_000_000)));
+    assert_eq!(parser.parse(Field::Date(1)), Ok(Instant::from_micros(29 * 3_600_000_000)));
+    for extreme in [i64::MIN, i64::MAX] {
+        assert!(parser.parse(Field::Civil(extreme)).is_ok() && parser.parse(Field::Instant(extreme)).is_ok());
+    }
+    assert!(parser.parse(Field::Date(i32::MIN)).is_ok());
+}
+
+#[test]
+fn clock_changes_resolve_as_documented() {
+    let mut parser = parser(TimeFormat::Auto, "America/New_York");
+    let mut read = |text: &str| parser.parse_text(text).unwrap().to_string();
+    // 02:30 does not occur: moved on by the hour that is skipped.
+    assert_eq!(read("2024-03-10T02:30:00"), "2024-03-10T07:30:00Z");
+    // 01:30 occurs twice: the first.
+    assert_eq!(read("2024-11-03T01:30:00"), "2024-11-03T05:30:00Z");
+    assert_eq!(read("2024-11-03T02:30:00"), "2024-11-03T07:30:00Z");
+    assert_eq!(read("2024-11-04"), "2024-11-04T05:00:00Z");
+    assert_eq!(read("2024-07-04"), "2024-07-04T04:00:00Z");
+}
+
+#[test]
+fn zones_by_name_and_offset() {
+    for (text, name) in
+        [("utc", "UTC"), ("Z", "UTC"), ("europe/berlin", "Europe/Berlin"), ("+02:00", "+02:00"), ("-0530", "-0530")]
+    {
+        let zone: Zone = text.parse().unwrap();
+        assert_eq!(zone.name(), name);
+        assert_eq!(serde_json::from_str::<Zone>(&serde_json::to_string(&zone).unwrap()).unwrap(), zone);
+    }
+    assert_eq!("-0530".parse::<Zone>().unwrap().fixed_offset(), Some(-19_800));
+    assert_eq!("Europe/Berlin".parse::<Zone>().unwrap().fixed_offset(), None);
+    let message = "Mars/Base".parse::<Zone>().unwrap_err().to_string();
+    assert!(message.contains("`Mars/Base` is not a time zone") && message.contains("Europe/Berlin"), "{message}");
+}
+
+proptest! {
+    #[test]
+    fn agrees_with_the_calendar_library(micros in -62_135_596_800_000_000i64..253_402_207_200_000_000, hours in -23i32..24, minutes in 0i32..60) {
+        let time = Timestamp::from_microsecond(micros).unwrap();
+        let mut parser = parser(TimeFormat::Auto, "UTC");
+        prop_assert_eq!(parser.parse_text(&time.to_string()), Ok(Instant::from_micros(micros)));
+        let offset = jiff::tz::Offset::from_seconds((hours * 60 + minutes * hours.signum()) * 60).unwrap();
+        let text = time.display_with_offset(offset).to_string();
+        if !text.starts_with('-') && text.len() >= 25 && text.as_bytes()[4] == b'-' {
+            prop_assert_eq!(parser.parse_text(&text), Ok(Instant::from_micros(micros)));
+        }
+    }
+
+    #[test]
+    fn remembered_offsets_agree_with_the_calendar_library(
+        start in 0i64..2_500_000_000, steps in prop::collection::vec(-90_000i64..90_000, 20),
+        zone in prop::sample::select(vec!["America/New_York", "Europe/London", "Australia/Lord_Howe", "Pacific/Apia", "America/Sao_Paulo"]),
+    ) {
+        let mut parser = parser(TimeFormat::Auto, zone);
+        let zone: Zone = zone.parse().unwrap();
+        let mut second = start;
+        for step in steps {
+            second += step;
+            let civil: DateTime = jiff::tz::TimeZone::UTC.to_datetime(Timestamp::from_second(second).unwrap());
+            let expected = zone.time_zone().to_ambiguous_timestamp(civil).compatible().unwrap();
+            prop_assert_eq!(parser.parse_text(&civil.to_string()), Ok(Instant::from(expected)), "{}", civil);
+        }
+    }
+
+    #[test]
+    fn never_panics(text in "[-+0-9TZtz:. ]{0,32}", other in ".{0,12}") {
+        for format in [TimeFormat::Auto, TimeFormat::Rfc3339, TimeFormat::Date, TimeFormat::EpochSeconds, TimeFormat::EpochMillis] {
+            let mut parser = parser(format, "America/New_York");
+            let _ = parser.parse_text(&text);
+            let _ = parser.parse_text(&other);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What is known of a stream before any event is read.
+
+use crate::event::Columns;
+use crate::steps::{StepCalendar, TimeFormat};
+use evertally::noise::StreamName;
+use evertally::plan::Plan;
+use evertally::privacy::Values;
+use serde::Deserialize;
+
+/// A stream of events that is to be released, decided and checked.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    /// Its name under the key: one name serves one data set.
+    pub name: StreamName,
+    /// Headline of picture and report.
+    pub title: String,
+    /// The columns of the events that matter.
+    pub columns: Columns,
+    /// How the time column writes times.
+    pub time_format: TimeFormat,
+    /// The steps of the horizon.
+    pub calendar: StepCalendar,
+    /// The last step to publish.
+    pub last_step: u64,
+    /// The plan.
+    pub plan: Plan,
+    /// What one event contributes, as it was declared: the plan of a sketch covers either sign.
+    pub values: Values,
+    /// What to do with a value outside its bounds.
+    pub out_of_bounds: OutOfBounds,
+    /// What to do with an event whose person, value or label is missing.
+    pub missing: Refusable,
+    /// What to do with an event outside the horizon.
+    pub outside: Refusable,
+    /// How many events are held back to put them in order of time.
+    pub sort_buffer: usize,
+    /// Confidence of the intervals.
+    pub confidence: f64,
+}
+
+/// What to do with an event that does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Refusable {
+    /// Stop with an error that names the event.
+    Refuse,
+    /// Leave the event out.
+    Skip,
+}
+
+/// What to do with a value outside its bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OutOfBounds {
+    /// Take the nearer bound.
+    Clamp,
+    /// Stop with an error that names the event.
+    Refuse,
+}
+
+impl Stream {
+    /// What is counted or summed, in words.
+    pub fn quantity(&self) -> String {
+        match &self.columns.value {
+            Some(column) => format!("running sum of {column}"),
+            None => "running count of events".into(),
+        }
+    }
+
+    /// The privacy unit in words.
+    pub fn unit(&self) -> String {
+        let unit = self.plan.request().unit();
+        match (unit.max_events(), &self.columns.person) {
+            (Some(max_events), Some(column)) => {
+                let per_step = unit.max_events_per_step().map_or(String::new(), |n| format!(", {n} a step"));
+                format!("one {column} (at most {max_events} events kept{per_step})")
+            }
+            _ => "one event".into(),
+        }
+    }
+
+    /// The beginning of the horizon: a date alone where it begins at midnight.
+    pub fn start_in_words(&self) -> String {
+        let start = self.calendar.start();
+        let civil = start.timestamp().map(|time| self.calendar.zone().time_zone().to_datetime(time));
+        match civil {
+            Some(civil) if civil.time() == jiff::civil::Time::midnight() => civil.strftime("%-d %B %Y").to_string(),
+            _ => self.calendar.format(start),
+        }
+    }
+}

@@ -1,0 +1,459 @@
+"""The functions that plan and release: their keywords, types and help.
+
+Written by `generate.py` from `keywords.toml`; change that, and run it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from . import _evertally, _tables
+from ._evertally import Budget, Plan, SecretKey, VectorPlan
+from ._types import Number, Table, Time
+
+__all__ = ["plan", "plan_lazy", "plan_release", "plan_sketch", "plan_vector", "release"]
+
+
+def plan(
+    horizon: int,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    budget: Budget | None = None,
+    allow_weak_budget: bool = False,
+    max_events: int | None = None,
+    max_events_per_step: int | None = None,
+    neighbours: Literal["add-remove", "replace-one"] = "add-remove",
+    bounds: tuple[Number, Number] | None = None,
+    grid: Number | None = None,
+    sums_per_event: int = 1,
+    mechanism: str | None = None,
+    noise: Literal["laplace", "gaussian"] | None = None,
+    objective: Literal["max", "mean"] = "max",
+    light_steps: bool = False,
+    meaning: dict[str, str] | None = None,
+) -> Plan:
+    """Plans a :class:`Counter` of `horizon` steps (1 to 2^62) under a budget, with the mechanism of least exact error.
+
+    Raises :class:`InvalidError` for what is out of range or cannot be met.
+
+    Budget:
+        ``epsilon``: ε: alone of pure differential privacy, with `delta` of (ε, δ).
+        ``delta``: δ beside `epsilon`, strictly between 0 and 0.1.
+        ``rho``: ρ of zero-concentrated differential privacy, in the place of `epsilon`.
+        ``budget``: A :class:`Budget`, in the place of its numbers.
+        ``allow_weak_budget``: Accept a budget that protects next to nothing.
+
+    Who is protected:
+        ``max_events``: Protect all events of one person, of whom at most so many are kept in all; without it, one
+            event.
+        ``max_events_per_step``: At most so many of them in one step; as many as in all without it.
+        ``neighbours``: Whether what is protected is added or removed, or replaced by something else.
+
+    Values:
+        ``bounds``: Least and greatest value of one event, `(low, high)` in units of the data; without it events count 1
+            each.
+        ``grid``: Distance between neighbouring values, 1 where it is left out; give `"0.01"` for cents.
+        ``sums_per_event``: To how many running sums one event is added at most.
+
+    Mechanism:
+        ``mechanism``: A name such as `"subtract(k=13)"`; the mechanism of least error without it.
+        ``noise``: The law of the noise; the one of least error that the budget allows without it.
+        ``objective``: Which error over the steps is made least, the largest or the mean.
+        ``light_steps``: Leave out mechanisms whose steps take more than logarithmic time.
+        ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
+
+    >>> import evertally as et
+    >>> plan = et.plan(365, rho=0.5, max_events=4)
+    >>> plan.noise, plan.unit
+    ('gaussian', 'person (max_events=4)')
+    """
+    return _evertally._plan(locals())
+
+
+def plan_lazy(
+    horizon: int,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    budget: Budget | None = None,
+    allow_weak_budget: bool = False,
+    max_events: int | None = None,
+    max_events_per_step: int | None = None,
+    neighbours: Literal["add-remove", "replace-one"] = "add-remove",
+    bounds: tuple[Number, Number] | None = None,
+    grid: Number | None = None,
+    sums_per_event: int = 1,
+    mechanism: str | None = None,
+    noise: Literal["laplace", "gaussian"] | None = None,
+    objective: Literal["max", "mean"] = "max",
+    light_steps: bool = False,
+    sampling: Literal["keyed", "integer", "float"] = "float",
+    meaning: dict[str, str] | None = None,
+) -> Plan:
+    """Plans a :class:`LazyVector` of `horizon` steps: as :func:`plan`, with the mechanism of least error among those that
+    can be read lazily with this `sampling`.
+
+    Budget:
+        ``epsilon``: ε: alone of pure differential privacy, with `delta` of (ε, δ).
+        ``delta``: δ beside `epsilon`, strictly between 0 and 0.1.
+        ``rho``: ρ of zero-concentrated differential privacy, in the place of `epsilon`.
+        ``budget``: A :class:`Budget`, in the place of its numbers.
+        ``allow_weak_budget``: Accept a budget that protects next to nothing.
+
+    Who is protected:
+        ``max_events``: Protect all events of one person, of whom at most so many are kept in all; without it, one
+            event.
+        ``max_events_per_step``: At most so many of them in one step; as many as in all without it.
+        ``neighbours``: Whether what is protected is added or removed, or replaced by something else.
+
+    Values:
+        ``bounds``: Least and greatest value of one event, `(low, high)` in units of the data; without it events count 1
+            each.
+        ``grid``: Distance between neighbouring values, 1 where it is left out; give `"0.01"` for cents.
+        ``sums_per_event``: To how many running sums one event is added at most.
+
+    Mechanism:
+        ``mechanism``: A name such as `"subtract(k=13)"`; the mechanism of least error without it.
+        ``noise``: The law of the noise; the one of least error that the budget allows without it.
+        ``objective``: Which error over the steps is made least, the largest or the mean.
+        ``light_steps``: Leave out mechanisms whose steps take more than logarithmic time.
+        ``sampling``: How noise will be drawn, see :class:`LazyVector`.
+        ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
+
+    >>> import evertally as et
+    >>> et.plan_lazy(2**20, rho=0.5, sampling="keyed").mechanism.startswith("path-sum")
+    True
+    """
+    return _evertally._plan_lazy(locals())
+
+
+def plan_sketch(
+    horizon: int,
+    *,
+    rows: int,
+    width: int,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    budget: Budget | None = None,
+    allow_weak_budget: bool = False,
+    max_events: int | None = None,
+    max_events_per_step: int | None = None,
+    neighbours: Literal["add-remove", "replace-one"] = "add-remove",
+    bounds: tuple[Number, Number] | None = None,
+    grid: Number | None = None,
+    mechanism: str | None = None,
+    noise: Literal["laplace", "gaussian"] | None = None,
+    objective: Literal["max", "mean"] = "max",
+    light_steps: bool = False,
+    sampling: Literal["keyed", "integer", "float"] = "float",
+    meaning: dict[str, str] | None = None,
+) -> Plan:
+    """Plans a :class:`CountSketch` of `horizon` steps: as :func:`plan`, with noise for all cells that an event touches,
+    and the mechanism of least error among those that can be read lazily.
+
+    Table:
+        ``rows``: Rows of the table: odd, up to 31.
+        ``width``: Cells of a row, up to 2^32.
+
+    Budget:
+        ``epsilon``: ε: alone of pure differential privacy, with `delta` of (ε, δ).
+        ``delta``: δ beside `epsilon`, strictly between 0 and 0.1.
+        ``rho``: ρ of zero-concentrated differential privacy, in the place of `epsilon`.
+        ``budget``: A :class:`Budget`, in the place of its numbers.
+        ``allow_weak_budget``: Accept a budget that protects next to nothing.
+
+    Who is protected:
+        ``max_events``: Protect all events of one person, of whom at most so many are kept in all; without it, one
+            event.
+        ``max_events_per_step``: At most so many of them in one step; as many as in all without it.
+        ``neighbours``: Whether what is protected is added or removed, or replaced by something else.
+
+    Values:
+        ``bounds``: Least and greatest value of one event, `(low, high)` in units of the data; without it events count 1
+            each.
+        ``grid``: Distance between neighbouring values, 1 where it is left out; give `"0.01"` for cents.
+
+    Mechanism:
+        ``mechanism``: A name such as `"subtract(k=13)"`; the mechanism of least error without it.
+        ``noise``: The law of the noise; the one of least error that the budget allows without it.
+        ``objective``: Which error over the steps is made least, the largest or the mean.
+        ``light_steps``: Leave out mechanisms whose steps take more than logarithmic time.
+        ``sampling``: How noise will be drawn, see :class:`LazyVector`.
+        ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
+
+    >>> import evertally as et
+    >>> et.plan_sketch(1000, rows=5, width=1000, epsilon=1.0).meaning
+    {'sketch': 'count-sketch(rows=5,width=1000)'}
+    """
+    return _evertally._plan_sketch(locals())
+
+
+def plan_vector(
+    horizon: int,
+    *,
+    norm: float = 1.0,
+    series: Literal["increments", "running-sums"] = "increments",
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    budget: Budget | None = None,
+    allow_weak_budget: bool = False,
+    participations: int = 1,
+    separation: int = 1,
+    neighbours: Literal["add-remove", "replace-one"] = "add-remove",
+    mechanism: str | None = None,
+    objective: Literal["max", "mean"] = "max",
+    cipher: Literal["aes-128-ctr", "chacha8", "chacha20"] = "aes-128-ctr",
+    meaning: dict[str, str] | None = None,
+) -> VectorPlan:
+    """Plans Gaussian noise for `horizon` vectors (1 to 2^62 steps), such as the sums of clipped gradients of a training
+    run: a :class:`VectorNoise`. One example is protected, and the budget covers the whole run; pure ε needs other noise
+    and is refused.
+
+    Vectors:
+        ``norm``: The clipping norm: the most by which one example changes the vector of a step, in L2 over all
+            coordinates.
+        ``series``: What the noise is added to: each step's vector, for optimizers that add up by themselves, or the sum
+            of all vectors so far. The promise is the same. (The Rust library's default is the other one.)
+
+    Budget:
+        ``epsilon``: ε: alone of pure differential privacy, with `delta` of (ε, δ).
+        ``delta``: δ beside `epsilon`, strictly between 0 and 0.1.
+        ``rho``: ρ of zero-concentrated differential privacy, in the place of `epsilon`.
+        ``budget``: A :class:`Budget`, in the place of its numbers.
+        ``allow_weak_budget``: Accept a budget that protects next to nothing.
+
+    Who is protected:
+        ``participations``: In how many steps one example takes part at most; for batches in the same order in every
+            epoch, the epochs.
+        ``separation``: How many steps two of them are apart at least; the batches of such an epoch.
+        ``neighbours``: Whether what is protected is added or removed, or replaced by something else.
+
+    Mechanism:
+        ``mechanism``: A name such as `"smooth"` or `"banded-sqrt(bands=16)"`; `"input"` is independent noise for every
+            step, as in DP-SGD. Without it, the one of least error among those whose steps are light.
+        ``objective``: Which error of the running sums is made least, the largest or the mean.
+        ``cipher``: The cipher that the noise is drawn from, part of the plan.
+        ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
+
+    >>> import evertally as et
+    >>> once = et.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="smooth")
+    >>> four_epochs = et.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="smooth", participations=4, separation=500)
+    >>> 1 < four_epochs.max_std_error / once.max_std_error < 4
+    True
+    """
+    return _evertally._plan_vector(locals())
+
+
+def plan_release(
+    *,
+    name: str = "main",
+    start: Time,
+    end: Time | None = None,
+    steps: int | None = None,
+    every: str,
+    time_zone: str | None = None,
+    group: str | Sequence[str] | None = None,
+    groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
+    rest: str | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    budget: Budget | None = None,
+    allow_weak_budget: bool = False,
+    person: str | None = None,
+    max_events: int | None = None,
+    max_events_per_step: int | None = None,
+    neighbours: Literal["add-remove", "replace-one"] = "add-remove",
+    value: str | None = None,
+    bounds: tuple[Number, Number] | None = None,
+    grid: Number | None = None,
+    out_of_bounds: Literal["clamp", "refuse"] = "clamp",
+    mechanism: str | None = None,
+    noise: Literal["laplace", "gaussian"] | None = None,
+    objective: Literal["max", "mean"] = "max",
+    missing: Literal["refuse", "skip"] = "refuse",
+    outside: Literal["refuse", "skip"] = "refuse",
+) -> Plan:
+    """Plans a :func:`release`: the :class:`Plan` of one with the same arguments, before any event is seen.
+
+    Key:
+        ``name``: Name of this stream: one name serves one data set.
+
+    Steps:
+        ``start``: Beginning of the first step, decided before seeing the data.
+        ``end``: End of the last step; the time itself belongs to no step. Decided before seeing the data, as `steps`
+            is.
+        ``steps``: Number of steps, in the place of `end`.
+        ``every``: Width of a step: `"15m"`, `"1h"`, `"1d"`, `"1w"`, `"1mo"`, `"1y"`.
+        ``time_zone``: Zone of times without an offset, and of calendar steps; UTC without it.
+
+    Groups:
+        ``group``: Column that names the group of an event, or several.
+        ``groups``: The groups to release, tuples for several columns. They are declared, because a group that appears
+            only when the data has it tells that someone is in it.
+        ``rest``: Count the events of all other groups together under this name; they are refused without it.
+
+    Budget:
+        ``epsilon``: ε: alone of pure differential privacy, with `delta` of (ε, δ).
+        ``delta``: δ beside `epsilon`, strictly between 0 and 0.1.
+        ``rho``: ρ of zero-concentrated differential privacy, in the place of `epsilon`.
+        ``budget``: A :class:`Budget`, in the place of its numbers.
+        ``allow_weak_budget``: Accept a budget that protects next to nothing.
+
+    Who is protected:
+        ``person``: Column that names the person of an event; with `max_events`, all events of a person are protected.
+        ``max_events``: Protect all events of one person, of whom at most so many are kept in all; without it, one
+            event.
+        ``max_events_per_step``: At most so many of them in one step; as many as in all without it.
+        ``neighbours``: Whether what is protected is added or removed, or replaced by something else.
+
+    Values:
+        ``value``: Sum this column, with `bounds`, instead of counting events.
+        ``bounds``: Least and greatest value of one event, `(low, high)` in units of the data; without it events count 1
+            each.
+        ``grid``: Distance between neighbouring values, 1 where it is left out; give `"0.01"` for cents.
+        ``out_of_bounds``: What to do with a value outside the bounds: take the nearer bound, or refuse the table.
+
+    Mechanism:
+        ``mechanism``: A name such as `"subtract(k=13)"`; the mechanism of least error without it.
+        ``noise``: The law of the noise; the one of least error that the budget allows without it.
+        ``objective``: Which error over the steps is made least, the largest or the mean.
+
+    Events that do not fit:
+        ``missing``: What to do with an event that lacks its person or value.
+        ``outside``: What to do with an event outside the horizon.
+
+    >>> import evertally as et
+    >>> plan = et.plan_release(start="2024-01-01", end="2025-01-01", every="1d", epsilon=1.0)
+    >>> plan.horizon
+    366
+    """
+    return _tables.plan_release(locals())
+
+
+def release(
+    table: Table,
+    *,
+    key: SecretKey | str | os.PathLike[str],
+    name: str = "main",
+    start: Time,
+    end: Time | None = None,
+    steps: int | None = None,
+    every: str,
+    through: Time | None = None,
+    time: str = "time",
+    time_zone: str | None = None,
+    time_format: Literal["auto", "rfc3339", "date", "epoch-seconds", "epoch-millis"] | None = None,
+    group: str | Sequence[str] | None = None,
+    groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
+    rest: str | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    budget: Budget | None = None,
+    allow_weak_budget: bool = False,
+    person: str | None = None,
+    max_events: int | None = None,
+    max_events_per_step: int | None = None,
+    neighbours: Literal["add-remove", "replace-one"] = "add-remove",
+    value: str | None = None,
+    bounds: tuple[Number, Number] | None = None,
+    grid: Number | None = None,
+    out_of_bounds: Literal["clamp", "refuse"] = "clamp",
+    mechanism: str | None = None,
+    noise: Literal["laplace", "gaussian"] | None = None,
+    objective: Literal["max", "mean"] = "max",
+    missing: Literal["refuse", "skip"] = "refuse",
+    missing_text: Sequence[str] = (),
+    outside: Literal["refuse", "skip"] = "refuse",
+    sort_buffer: int = 0,
+    confidence: float = 0.95,
+) -> Table:
+    """Releases the private running counts or sums of a table of events, one row a step and group.
+
+    The values are those that the program ``evertally release`` writes for the same events, key, name and flags. `table`
+    is a pandas or polars DataFrame, a pyarrow Table, or anything else with ``__arrow_c_stream__``; its columns are read
+    where they are, and the result is of the same kind (else an :class:`ArrowTable`), with the columns ``time`` (the
+    beginning of the step), the group columns, ``step`` (from 1), ``value``, ``std_error``, and ``lower`` and ``upper``,
+    the ends of an interval that contains the exact value with the given `confidence`. One budget covers the whole
+    history of all groups.
+
+    Raises :class:`TableError` for a bad row or column, and :class:`InvalidError` for parameters that do not fit.
+
+    Key:
+        ``key``: The secret key or the path of its file. Its ledger refuses to release other data under the same name;
+            the same data give the same release.
+        ``name``: Name of this stream: one name serves one data set.
+
+    Steps:
+        ``start``: Beginning of the first step, decided before seeing the data.
+        ``end``: End of the last step; the time itself belongs to no step. Decided before seeing the data, as `steps`
+            is.
+        ``steps``: Number of steps, in the place of `end`.
+        ``every``: Width of a step: `"15m"`, `"1h"`, `"1d"`, `"1w"`, `"1mo"`, `"1y"`.
+        ``through``: Release only the steps that end by this time; the rest can follow later from the same, longer data.
+        ``time``: Column with the time of an event.
+        ``time_zone``: Zone of times without an offset, and of calendar steps; UTC without it.
+        ``time_format``: How times are written. Bare numbers are refused unless their unit is given.
+
+    Groups:
+        ``group``: Column that names the group of an event, or several.
+        ``groups``: The groups to release, tuples for several columns. They are declared, because a group that appears
+            only when the data has it tells that someone is in it.
+        ``rest``: Count the events of all other groups together under this name; they are refused without it.
+
+    Budget:
+        ``epsilon``: ε: alone of pure differential privacy, with `delta` of (ε, δ).
+        ``delta``: δ beside `epsilon`, strictly between 0 and 0.1.
+        ``rho``: ρ of zero-concentrated differential privacy, in the place of `epsilon`.
+        ``budget``: A :class:`Budget`, in the place of its numbers.
+        ``allow_weak_budget``: Accept a budget that protects next to nothing.
+
+    Who is protected:
+        ``person``: Column that names the person of an event; with `max_events`, all events of a person are protected.
+        ``max_events``: Protect all events of one person, of whom at most so many are kept in all; without it, one
+            event.
+        ``max_events_per_step``: At most so many of them in one step; as many as in all without it.
+        ``neighbours``: Whether what is protected is added or removed, or replaced by something else.
+
+    Values:
+        ``value``: Sum this column, with `bounds`, instead of counting events.
+        ``bounds``: Least and greatest value of one event, `(low, high)` in units of the data; without it events count 1
+            each.
+        ``grid``: Distance between neighbouring values, 1 where it is left out; give `"0.01"` for cents.
+        ``out_of_bounds``: What to do with a value outside the bounds: take the nearer bound, or refuse the table.
+
+    Mechanism:
+        ``mechanism``: A name such as `"subtract(k=13)"`; the mechanism of least error without it.
+        ``noise``: The law of the noise; the one of least error that the budget allows without it.
+        ``objective``: Which error over the steps is made least, the largest or the mean.
+
+    Events that do not fit:
+        ``missing``: What to do with an event that lacks its person or value.
+        ``missing_text``: Texts that stand for a missing cell.
+        ``outside``: What to do with an event outside the horizon.
+        ``sort_buffer``: Put events in order of time while reading, holding back so many; unsorted events are refused
+            otherwise.
+
+    Intervals:
+        ``confidence``: Confidence of the intervals, strictly between 0 and 1.
+
+    >>> import evertally as et, pyarrow as pa
+    >>> events = pa.table({"time": ["2024-01-01", "2024-01-01", "2024-01-03"], "airport": ["JFK", "LGA", "JFK"]})
+    >>> released = et.release(
+    ...     events, key=et.SecretKey.generate(), start="2024-01-01", end="2025-01-01", every="1d",
+    ...     group="airport", groups=["JFK", "LGA"], epsilon=1.0,
+    ... )
+    >>> released.column_names
+    ['time', 'airport', 'step', 'value', 'std_error', 'lower', 'upper']
+    >>> released.num_rows
+    732
+    """
+    return _tables.release(table, locals())

@@ -1,0 +1,56 @@
+//! Keyword arguments that come in a dictionary, as `evertally/_functions.py` hands them over.
+//!
+//! Which function takes which keyword stands in `keywords.toml` alone. Here each is taken out by name, and what nobody has
+//! taken in the end is refused: no keyword is ever without effect.
+
+use crate::error::invalid;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+/// Keyword arguments that are still to be taken.
+pub(crate) struct Options<'py>(Bound<'py, PyDict>);
+
+impl<'py> Options<'py> {
+    /// What was given.
+    pub(crate) fn new(given: &Bound<'py, PyDict>) -> PyResult<Self> {
+        given.copy().map(Self)
+    }
+
+    /// Takes an argument; `None` is as good as none.
+    pub(crate) fn take<T: for<'a> FromPyObject<'a, 'py>>(&self, name: &str) -> PyResult<Option<T>> {
+        let Some(value) = self.0.get_item(name)? else { return Ok(None) };
+        self.0.del_item(name)?;
+        if value.is_none() {
+            return Ok(None);
+        }
+        value.extract::<T>().map(Some).map_err(|problem| of_argument(self.0.py(), name, problem.into()))
+    }
+
+    /// Takes an argument that has no default.
+    pub(crate) fn needed<T: for<'a> FromPyObject<'a, 'py>>(&self, name: &str) -> PyResult<T> {
+        self.take(name)?.ok_or_else(|| PyTypeError::new_err(format!("argument {name} is needed")))
+    }
+
+    /// Takes a word of a small set, by its name in plan files.
+    pub(crate) fn word<T: for<'de> serde::Deserialize<'de>>(&self, name: &str) -> PyResult<Option<T>> {
+        let parse = |text: String| {
+            let word = serde::de::value::StringDeserializer::<serde::de::value::Error>::new(text);
+            T::deserialize(word).map_err(|problem| invalid(format!("{name}: {problem}")))
+        };
+        self.take::<String>(name)?.map(parse).transpose()
+    }
+
+    /// Refuses what nobody has taken.
+    pub(crate) fn finish(self) -> PyResult<()> {
+        match self.0.keys().iter().next() {
+            None => Ok(()),
+            Some(name) => Err(PyTypeError::new_err(format!("there is no argument {}", name.cast::<PyString>()?))),
+        }
+    }
+}
+
+/// An exception of the same class that says which argument it is about.
+fn of_argument(py: Python<'_>, name: &str, problem: PyErr) -> PyErr {
+    PyErr::from_type(problem.get_type(py), format!("argument {name}: {}", problem.value(py)))
+}

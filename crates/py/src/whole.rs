@@ -1,0 +1,27 @@
+//! Whole numbers as arguments.
+
+use crate::error::invalid;
+use pyo3::exceptions::PyOverflowError;
+use pyo3::prelude::*;
+
+/// A whole number from 0 to 2^64 - 1. What is beyond is an `InvalidError` that says so, and not Python's `OverflowError`.
+#[derive(Clone, Copy)]
+pub(crate) struct Whole(pub(crate) u64);
+
+impl<'py> FromPyObject<'_, 'py> for Whole {
+    type Error = PyErr;
+
+    fn extract(number: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        number.extract().map(Self).map_err(|problem| beyond(&number, problem))
+    }
+}
+
+/// The exception for a number that does not fit the integers here; others stay as they are.
+fn beyond(number: &Bound<'_, PyAny>, problem: PyErr) -> PyErr {
+    if !problem.is_instance_of::<PyOverflowError>(number.py()) {
+        return problem;
+    }
+    let shown: String = number.str().map_or_else(|_| "the number".into(), |text| text.to_string());
+    let shown = if shown.chars().count() > 24 { shown.chars().take(24).chain(['…']).collect() } else { shown };
+    invalid(format!("{shown} is not a whole number from 0 to 2^64 - 1"))
+}

@@ -1,0 +1,40 @@
+"""Signatures, types and help of the functions are what the table of keywords says."""
+
+import inspect
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import evertally
+from evertally import _functions
+
+PACKAGE = Path(__file__).parents[1]
+TABLE = tomllib.loads((PACKAGE / "keywords.toml").read_text(encoding="utf-8"))
+
+
+def test_the_functions_are_as_generated() -> None:
+    run = subprocess.run([sys.executable, "generate.py", "--check"], cwd=PACKAGE, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+def test_every_keyword_is_in_the_signatures_and_the_help() -> None:
+    assert {function["name"] for function in TABLE["function"]} == set(_functions.__all__)
+    for name in _functions.__all__:
+        function = getattr(evertally, name)
+        keywords = inspect.signature(function).parameters
+        for keyword in TABLE["keyword"]:
+            assert (name in keyword["of"]) == (keyword["name"] in keywords)
+            assert (name in keyword["of"]) == (f"``{keyword['name']}``:" in function.__doc__)
+
+
+def test_every_keyword_is_taken() -> None:
+    """What a function hands on and nobody takes is refused: the defaults of all keywords are taken, then."""
+    for plan in (
+        evertally.plan(10, rho=0.5),
+        evertally.plan_lazy(10, rho=0.5),
+        evertally.plan_sketch(10, rows=3, width=10, rho=0.5),
+        evertally.plan_vector(10, rho=0.5),
+        evertally.plan_release(start="2024-01-01", steps=10, every="1d", rho=0.5),
+    ):
+        assert plan.horizon == 10

@@ -1,0 +1,187 @@
+//! Rows of Arrow record batches, whether they come from a file or are in memory.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Date32Type, Float32Type, Float64Type, Int64Type};
+use arrow_array::{
+    Array, ArrayRef, Date32Array, Float32Array, Float64Array, Int64Array, RecordBatch, RecordBatchReader, StringArray,
+};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{DataType, TimeUnit};
+
+use super::{Pass, header, text_field};
+use evertally_publish::error::{InputError, Place};
+use evertally_publish::event::{Cells, Field};
+use evertally_publish::words::quoted;
+
+/// Rows decoded at once.
+pub(super) const BATCH_ROWS: usize = 16 * 1024;
+
+/// How messages name a table in memory.
+const TABLE_NAME: &str = "the table";
+
+const MICROS_PER_SECOND: i64 = 1_000_000;
+
+/// Reads a table in memory. Its columns are used where they are; those of other types than cells have are converted some
+/// thousand rows at a time.
+pub(super) fn read(table: &mut dyn RecordBatchReader, pass: &mut Pass<'_>) -> anyhow::Result<()> {
+    let schema = table.schema();
+    let present: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+    let places = header::locate(TABLE_NAME, pass.layout.names(), &present)?;
+    let mut row = 0;
+    for batch in table {
+        pass.check_cancelled()?;
+        let unreadable =
+            |e| InputError::of_file(TABLE_NAME, format!("it cannot be read ({e})")).at(Place::Row(row + 1));
+        let batch = batch.and_then(|batch| batch.project(&places)).map_err(unreadable)?;
+        for start in (0..batch.num_rows()).step_by(BATCH_ROWS) {
+            let rows = batch.slice(start, BATCH_ROWS.min(batch.num_rows() - start));
+            row = emit_rows(TABLE_NAME, &rows, row, pass)?;
+        }
+    }
+    Ok(())
+}
+
+/// Hands on the rows of a batch, of which `before` were handed on already, and returns how many there are then.
+pub(super) fn emit_rows(file: &str, batch: &RecordBatch, before: u64, pass: &mut Pass<'_>) -> anyhow::Result<u64> {
+    let columns = Columns::of(batch, pass.layout.names(), file)?;
+    let mut row = before;
+    for index in 0..batch.num_rows() {
+        row += 1;
+        let cells = Row { columns: &columns.0, index, missing: &pass.options.missing };
+        pass.emit(file, Place::Row(row), &cells)?;
+    }
+    Ok(row)
+}
+
+/// The wanted columns of a batch, in the order of the layout.
+struct Columns(Vec<Column>);
+
+impl Columns {
+    fn of(batch: &RecordBatch, names: &[String], file: &str) -> Result<Columns, InputError> {
+        let column = |name: &String| {
+            let array = batch.column_by_name(name).expect("located in the same schema");
+            Column::of(array).map_err(|problem| InputError::of_file(file, problem).in_column(name.clone()))
+        };
+        names.iter().map(column).collect::<Result<_, _>>().map(Columns)
+    }
+}
+
+/// A column in one of the few types that cells have.
+enum Column {
+    Text(StringArray),
+    Integer(Int64Array),
+    Float(Float64Array),
+    /// Kept apart: the decimal text of a single is not that of the double nearest to it.
+    Single(Float32Array),
+    Ticks(Ticks),
+    Date(Date32Array),
+    Null,
+}
+
+/// Times as counts of a unit.
+struct Ticks {
+    counts: Int64Array,
+    unit: TimeUnit,
+    is_instant: bool,
+}
+
+impl Column {
+    fn of(array: &ArrayRef) -> Result<Column, String> {
+        use DataType::*;
+        Ok(match array.data_type() {
+            Utf8 => Column::Text(array.as_string::<i32>().clone()),
+            LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | Boolean => Column::text(array)?,
+            Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => Column::text(array)?,
+            Dictionary(_, values) => return Column::of(&cast(array, values)?),
+            Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 => {
+                Column::Integer(cast(array, &Int64)?.as_primitive::<Int64Type>().clone())
+            }
+            Float16 | Float32 => Column::Single(cast(array, &Float32)?.as_primitive::<Float32Type>().clone()),
+            Float64 => Column::Float(array.as_primitive::<Float64Type>().clone()),
+            Timestamp(unit, zone) => Column::ticks(array, *unit, zone.is_some())?,
+            Date64 => Column::ticks(array, TimeUnit::Millisecond, false)?,
+            Date32 => Column::Date(array.as_primitive::<Date32Type>().clone()),
+            Null => Column::Null,
+            other => return Err(format!("it has the type {other}; only plain text, numbers and times can be read")),
+        })
+    }
+
+    fn text(array: &ArrayRef) -> Result<Column, String> {
+        Ok(Column::Text(cast(array, &DataType::Utf8)?.as_string::<i32>().clone()))
+    }
+
+    fn ticks(array: &ArrayRef, unit: TimeUnit, is_instant: bool) -> Result<Column, String> {
+        let counts = cast(array, &DataType::Int64)?.as_primitive::<Int64Type>().clone();
+        Ok(Column::Ticks(Ticks { counts, unit, is_instant }))
+    }
+
+    fn is_null(&self, index: usize) -> bool {
+        match self {
+            Column::Text(a) => a.is_null(index),
+            Column::Integer(a) => a.is_null(index),
+            Column::Float(a) => a.is_null(index),
+            Column::Single(a) => a.is_null(index),
+            Column::Ticks(t) => t.counts.is_null(index),
+            Column::Date(a) => a.is_null(index),
+            Column::Null => true,
+        }
+    }
+}
+
+impl Ticks {
+    /// Microseconds, rounded down; beyond 64 bits the ends, which no calendar reaches.
+    fn micros(&self, index: usize) -> i64 {
+        let count = self.counts.value(index);
+        match self.unit {
+            TimeUnit::Second => count.saturating_mul(MICROS_PER_SECOND),
+            TimeUnit::Millisecond => count.saturating_mul(1000),
+            TimeUnit::Microsecond => count,
+            TimeUnit::Nanosecond => count.div_euclid(1000),
+        }
+    }
+}
+
+fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
+    if array.data_type() == to {
+        return Ok(Arc::clone(array));
+    }
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(array, to, &options)
+        .map_err(|e| format!("its type {} cannot be read as {to} ({e})", quoted(&array.data_type().to_string())))
+}
+
+/// One row of a batch.
+struct Row<'r> {
+    columns: &'r [Column],
+    index: usize,
+    missing: &'r [String],
+}
+
+impl Cells for Row<'_> {
+    fn cell(&self, slot: usize) -> Field<'_> {
+        let column = &self.columns[slot];
+        if column.is_null(self.index) {
+            return Field::Missing;
+        }
+        match column {
+            Column::Text(a) => text_field(a.value(self.index), self.missing),
+            Column::Integer(a) => Field::Integer(a.value(self.index)),
+            Column::Float(a) => Field::Float(a.value(self.index)),
+            Column::Single(a) => Field::Float(widened(a.value(self.index))),
+            Column::Ticks(t) if t.is_instant => Field::Instant(t.micros(self.index)),
+            Column::Ticks(t) => Field::Civil(t.micros(self.index)),
+            Column::Date(a) => Field::Date(a.value(self.index)),
+            Column::Null => Field::Missing,
+        }
+    }
+}
+
+/// The double with the same shortest decimal text: 0.1 stays 0.1 and does not become 0.10000000149011612.
+fn widened(value: f32) -> f64 {
+    if value == value.trunc() || !value.is_finite() {
+        return f64::from(value);
+    }
+    value.to_string().parse().unwrap_or(f64::from(value))
+}

@@ -1,0 +1,73 @@
+//! Finding the wanted columns among those that a file has.
+
+use evertally_publish::error::InputError;
+use evertally_publish::words::quoted;
+
+/// Most columns that a message lists.
+const LISTED: usize = 30;
+
+/// The place of every wanted name among the columns there are; each must be there exactly once.
+pub(super) fn locate(file: &str, wanted: &[String], present: &[&str]) -> Result<Vec<usize>, InputError> {
+    wanted.iter().map(|name| locate_one(file, name, present)).collect()
+}
+
+fn locate_one(file: &str, wanted: &str, present: &[&str]) -> Result<usize, InputError> {
+    let mut places = present.iter().enumerate().filter(|(_, name)| **name == wanted).map(|(i, _)| i);
+    let Some(first) = places.next() else { return Err(missing_column(file, wanted, present)) };
+    match places.next() {
+        None => Ok(first),
+        Some(second) => Err(InputError::of_file(
+            file,
+            format!(
+                "there are two columns named {} (columns {} and {}); rename one of them",
+                quoted(wanted),
+                first + 1,
+                second + 1
+            ),
+        )),
+    }
+}
+
+/// The error for a column that is not there: lists what is, and suggests the nearest.
+pub(super) fn missing_column(file: &str, wanted: &str, present: &[&str]) -> InputError {
+    let suggestion = match nearest(wanted, present) {
+        Some(name) => format!(" (did you mean {}?)", quoted(name)),
+        None => String::new(),
+    };
+    let hint = match other_delimiter(present) {
+        Some(name) => format!("; its cells look {name}-separated, but another delimiter was expected"),
+        None => String::new(),
+    };
+    InputError::of_file(
+        file,
+        format!("there is no column {}{suggestion}; it has {}{hint}", quoted(wanted), list(present)),
+    )
+}
+
+fn list(present: &[&str]) -> String {
+    if present.is_empty() {
+        return "no columns".into();
+    }
+    let names: Vec<String> = present.iter().take(LISTED).map(|name| quoted(name)).collect();
+    let more = present.len().saturating_sub(LISTED);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{rest}", names.join(", "))
+}
+
+/// The name most like `wanted`, if any is like it at all; case and surrounding space count little.
+fn nearest<'n>(wanted: &str, present: &[&'n str]) -> Option<&'n str> {
+    let plain = |s: &str| s.trim().to_lowercase();
+    let target = plain(wanted);
+    let score = |name: &&&str| strsim::jaro_winkler(&target, &plain(name));
+    let best = present.iter().max_by(|a, b| score(a).total_cmp(&score(b)))?;
+    (score(&best) > 0.75).then_some(*best)
+}
+
+/// A single "column" that holds another separator suggests that the delimiter is wrong.
+fn other_delimiter(present: &[&str]) -> Option<&'static str> {
+    let [only] = present else { return None };
+    [("semicolon", ";"), ("tab", "\t"), ("bar", "|"), ("comma", ",")]
+        .into_iter()
+        .find(|(_, separator)| only.contains(separator))
+        .map(|(name, _)| name)
+}

@@ -1,0 +1,279 @@
+//! Opening an input: what it is (by its first bytes), decompression, and a spool where Parquet needs to seek.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use super::{InputFormat, ReadOptions};
+use crate::progress::Progress;
+use evertally_publish::error::{Cancelled, InputError, read_error};
+
+/// How messages name standard input.
+pub(super) const STDIN_NAME: &str = "standard input";
+
+/// Bytes looked at to find out what a file is.
+const HEAD: usize = 4096;
+
+/// Bytes per read from a pipe.
+const PIPE_CHUNK: usize = 256 * 1024;
+
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+const PARQUET: &[u8] = b"PAR1";
+const BOM: &[u8] = &[0xef, 0xbb, 0xbf];
+
+/// An input ready to be read as what it is.
+pub(super) enum Opened<'o> {
+    Csv(Box<dyn Read + 'o>),
+    JsonLines(Box<dyn Read + 'o>),
+    Parquet(ParquetFile),
+}
+
+/// A seekable Parquet file, and whether its bytes still count towards the progress.
+pub(super) struct ParquetFile {
+    pub(super) file: File,
+    pub(super) bytes_to_report: u64,
+}
+
+pub(super) fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+pub(super) fn display_name(path: &Path) -> String {
+    if is_stdin(path) { STDIN_NAME.into() } else { path.display().to_string() }
+}
+
+/// The size of all files together, when all are regular files.
+pub(super) fn total_bytes(sources: &[PathBuf]) -> Option<u64> {
+    sources.iter().try_fold(0u64, |sum, path| {
+        let meta = if is_stdin(path) { None } else { std::fs::metadata(path).ok() }?;
+        meta.is_file().then(|| sum + meta.len())
+    })
+}
+
+pub(super) fn open<'o>(
+    path: &Path,
+    name: &str,
+    options: &ReadOptions,
+    progress: &'o dyn Progress,
+    cancelled: &'o AtomicBool,
+) -> anyhow::Result<Opened<'o>> {
+    let mut raw = Raw::open(path).map_err(|e| read_error(name, e))?;
+    if let Raw::Regular(file) = &mut raw {
+        let head = read_head(file).and_then(|head| file.rewind().map(|()| head)).map_err(|e| read_error(name, e))?;
+        if head.starts_with(PARQUET) {
+            expect_format(name, options.format, InputFormat::Parquet)?;
+            return Ok(Opened::Parquet(parquet_in_place(raw, name)?));
+        }
+    }
+    let reader: Box<dyn Read + 'o> = match raw {
+        Raw::Regular(file) => Box::new(Counted { inner: file, progress }),
+        Raw::Pipe(chunks) => Box::new(Counted { inner: PipeReader::new(chunks, cancelled), progress }),
+    };
+    let (head, reader) = decompressed(reader).map_err(|e| read_error(name, e))?;
+    if head.starts_with(PARQUET) {
+        expect_format(name, options.format, InputFormat::Parquet)?;
+        return Ok(Opened::Parquet(spool(reader, name, cancelled)?));
+    }
+    open_text(name, &head, reader, options.format)
+}
+
+fn open_text<'o>(
+    name: &str,
+    head: &[u8],
+    mut reader: Box<dyn Read + 'o>,
+    declared: Option<InputFormat>,
+) -> anyhow::Result<Opened<'o>> {
+    let bom = if head.starts_with(BOM) { BOM.len() } else { 0 };
+    let text = &head[bom..];
+    refuse_unreadable(name, text)?;
+    reader.read_exact(&mut [0; BOM.len()][..bom]).map_err(|e| read_error(name, e))?;
+    let first = text.iter().find(|b| !b.is_ascii_whitespace());
+    let found = if first == Some(&b'{') { InputFormat::JsonLines } else { InputFormat::Csv };
+    match declared.unwrap_or(found) {
+        InputFormat::Csv => Ok(Opened::Csv(reader)),
+        InputFormat::JsonLines => Ok(Opened::JsonLines(reader)),
+        InputFormat::Parquet => {
+            let problem = "this is not a Parquet file (it does not begin with PAR1); leave --input-format out to have it recognised";
+            Err(InputError::of_file(name, problem).into())
+        }
+    }
+}
+
+/// Refuses what cannot be events in any of the formats, by its first bytes.
+fn refuse_unreadable(name: &str, head: &[u8]) -> Result<(), InputError> {
+    let first = head.iter().find(|b| !b.is_ascii_whitespace());
+    let problem = match head {
+        [] => "the file is empty: there is not even a header line",
+        _ if first.is_none() && head.len() < HEAD - BOM.len() => "the file is empty: it holds nothing but blank lines",
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "this is UTF-16 text; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)",
+        [b'P', b'K', 3, 4, ..] => "this is a zip archive; unpack it first",
+        [b'B', b'Z', b'h', ..] => "this is compressed with bzip2; only gzip and zstd are read, so decompress it first",
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => {
+            "this is compressed with xz; only gzip and zstd are read, so decompress it first"
+        }
+        _ if first == Some(&b'[') => "this is a JSON array; give one object a line instead (jq -c '.[]')",
+        _ => return Ok(()),
+    };
+    Err(InputError::of_file(name, problem))
+}
+
+fn expect_format(name: &str, declared: Option<InputFormat>, found: InputFormat) -> Result<(), InputError> {
+    match declared {
+        Some(declared) if declared != found => Err(InputError::of_file(
+            name,
+            format!(
+                "this is a {found} file, but {declared} was declared; leave --input-format out to have it recognised"
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// An input before its bytes are interpreted.
+enum Raw {
+    Regular(File),
+    Pipe(Receiver<io::Result<Vec<u8>>>),
+}
+
+impl Raw {
+    fn open(path: &Path) -> io::Result<Raw> {
+        if is_stdin(path) {
+            return Ok(Raw::Pipe(pump(io::stdin())));
+        }
+        let file = File::open(path)?;
+        let kind = file.metadata()?.file_type();
+        if kind.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        Ok(if kind.is_file() { Raw::Regular(file) } else { Raw::Pipe(pump(file)) })
+    }
+}
+
+fn read_head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut head = Vec::with_capacity(HEAD);
+    reader.take(HEAD as u64).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// The first bytes and a reader from the beginning, both after decompression.
+fn decompressed<'o>(mut reader: Box<dyn Read + 'o>) -> io::Result<(Vec<u8>, Box<dyn Read + 'o>)> {
+    let head = read_head(&mut reader)?;
+    let whole = Cursor::new(head.clone()).chain(reader);
+    let mut plain: Box<dyn Read + 'o> = if head.starts_with(GZIP) {
+        Box::new(flate2::read::MultiGzDecoder::new(io::BufReader::with_capacity(PIPE_CHUNK, whole)))
+    } else if head.starts_with(ZSTD) {
+        Box::new(zstd::Decoder::new(whole)?)
+    } else {
+        return Ok((head, Box::new(whole)));
+    };
+    let head = read_head(&mut plain)?;
+    Ok((head.clone(), Box::new(Cursor::new(head).chain(plain))))
+}
+
+fn parquet_in_place(raw: Raw, name: &str) -> anyhow::Result<ParquetFile> {
+    let Raw::Regular(file) = raw else { unreachable!("only regular files are read in place") };
+    let bytes_to_report = file.metadata().map_err(|e| read_error(name, e))?.len();
+    Ok(ParquetFile { file, bytes_to_report })
+}
+
+/// Copies to an unnamed temporary file: Parquet keeps its directory at the end and has to be read from there.
+fn spool(mut reader: Box<dyn Read + '_>, name: &str, cancelled: &AtomicBool) -> anyhow::Result<ParquetFile> {
+    let spool_error = |error: io::Error| {
+        let directory = std::env::temp_dir();
+        let problem = format!(
+            "it must be copied to a temporary file in {} to be read as Parquet, and that failed ({error}); \
+             point TMPDIR to a directory with room, or give the uncompressed file itself",
+            directory.display()
+        );
+        InputError::of_file(name, problem)
+    };
+    let mut file = tempfile::tempfile().map_err(spool_error)?;
+    let mut chunk = vec![0; PIPE_CHUNK];
+    loop {
+        if cancelled.load(Ordering::Relaxed) {
+            return Err(Cancelled.into());
+        }
+        match reader.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(n) => file.write_all(&chunk[..n]).map_err(spool_error)?,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(read_error(name, e)),
+        }
+    }
+    file.rewind().map_err(spool_error)?;
+    Ok(ParquetFile { file, bytes_to_report: 0 })
+}
+
+/// Counts the bytes of the file itself, before decompression.
+struct Counted<'p, R> {
+    inner: R,
+    progress: &'p dyn Progress,
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buf)?;
+        self.progress.advance(n as u64);
+        Ok(n)
+    }
+}
+
+/// Reads a pipe in its own thread: a pipe that says nothing must not keep the program from being interrupted.
+fn pump(mut from: impl Read + Send + 'static) -> Receiver<io::Result<Vec<u8>>> {
+    let (sender, receiver) = mpsc::sync_channel(4);
+    std::thread::spawn(move || {
+        loop {
+            let mut chunk = vec![0; PIPE_CHUNK];
+            let message = match from.read(&mut chunk) {
+                Ok(0) => return,
+                Ok(n) => {
+                    chunk.truncate(n);
+                    Ok(chunk)
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => Err(e),
+            };
+            let failed = message.is_err();
+            // The receiver is gone once the reading has ended early.
+            if sender.send(message).is_err() || failed {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+struct PipeReader<'c> {
+    chunks: Receiver<io::Result<Vec<u8>>>,
+    current: Cursor<Vec<u8>>,
+    cancelled: &'c AtomicBool,
+}
+
+impl<'c> PipeReader<'c> {
+    fn new(chunks: Receiver<io::Result<Vec<u8>>>, cancelled: &'c AtomicBool) -> Self {
+        PipeReader { chunks, current: Cursor::new(Vec::new()), cancelled }
+    }
+}
+
+impl Read for PipeReader<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let n = self.current.read(buf)?;
+            if n > 0 || buf.is_empty() {
+                return Ok(n);
+            }
+            if self.cancelled.load(Ordering::Relaxed) {
+                return Err(io::Error::other(Cancelled));
+            }
+            match self.chunks.recv_timeout(Duration::from_millis(50)) {
+                Ok(chunk) => self.current = Cursor::new(chunk?),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(0),
+            }
+        }
+    }
+}

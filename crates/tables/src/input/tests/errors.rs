@@ -1,0 +1,185 @@
+//! What is wrong, where, and what to do: one line for each.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, ListArray, StringArray, types};
+
+use super::golden::parquet_of;
+use super::*;
+use evertally::number::Grid;
+use evertally_publish::words::shorten;
+
+fn assert_says(message: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(message.contains(part), "`{part}` is not in: {message}");
+    }
+}
+
+const HEADER: &str = "time,airport,carrier,tail,delay\n";
+
+#[test]
+fn empty_files() {
+    let fixture = Fixture::new();
+    for data in [b"".to_vec(), b"\xef\xbb\xbf".to_vec(), b"\n \n".to_vec(), gzip(b""), zst(b"")] {
+        assert_says(&fixture.error(&data), &["events.csv: the file is empty"]);
+    }
+}
+
+#[test]
+fn header_only_has_no_events() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.read_bytes(HEADER.as_bytes()).unwrap(), [""; 0]);
+    assert_eq!(fixture.read_bytes(HEADER.trim_end().as_bytes()).unwrap(), [""; 0]);
+}
+
+#[test]
+fn missing_columns_are_suggested() {
+    let fixture = Fixture::new();
+    let message = fixture.error(b"Time,airport,carrier,tail,Delay\n");
+    assert_says(&message, &["events.csv", "no column `time`", "did you mean `Time`?", "`airport`, `carrier`"]);
+    let message = fixture.error(b"x,airport,carrier,tail,delay\n");
+    assert!(!message.contains("did you mean"), "{message}");
+    let message = fixture.error(b"time;airport;carrier;tail;delay\n");
+    assert_says(&message, &["semicolon-separated", "another delimiter"]);
+    let wide = (0..50).map(|i| format!("c{i}")).collect::<Vec<_>>().join(",");
+    assert_says(&fixture.error(wide.as_bytes()), &["`c29` and 20 more"]);
+    let message = fixture.error(b"{\"time\":1,\"airport\":2,\"carier\":3,\"tail\":4,\"delay\":5}\n");
+    assert_says(&message, &["no column `carrier`", "did you mean `carier`?"]);
+    let message = fixture.error(&parquet_of(vec![("when", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]));
+    assert_says(&message, &["no column `time`", "it has `when`"]);
+}
+
+#[test]
+fn needed_columns_must_not_be_there_twice() {
+    let fixture = Fixture::new();
+    let message = fixture.error(b"time,airport,carrier,tail,delay,time\n");
+    assert_says(&message, &["two columns named `time` (columns 1 and 6)", "rename"]);
+    assert!(fixture.read_bytes(b"x,time,airport,carrier,tail,delay,x\n").is_ok());
+}
+
+#[test]
+fn ragged_rows_name_their_line() {
+    let fixture = Fixture::new();
+    let message = fixture.error(format!("{HEADER}1,2,3,4,5\n1,2,3\n").as_bytes());
+    assert_says(&message, &["events.csv, line 3", "3 cells", "header has 5"]);
+    let message = fixture.error(format!("{HEADER}1,2,3,4,\"5\n\n\",6\n").as_bytes());
+    assert_says(&message, &["events.csv, line 2", "6 cells"]);
+}
+
+#[test]
+fn encodings_other_than_utf8() {
+    let fixture = Fixture::new();
+    let message = fixture.error(&[HEADER.as_bytes(), b"1,Z\xfcrich,3,4,5\n"].concat());
+    assert_says(&message, &["events.csv, line 2", "not UTF-8", "iconv"]);
+    assert_says(&fixture.error(b"\xff\xfet\0i\0m\0e\0"), &["UTF-16", "iconv"]);
+    assert_says(&fixture.error(b"{\"time\":\"\xfc\"}\n"), &["line 1", "not UTF-8"]);
+    assert_says(&fixture.error(b"time,airport\r1,2\r"), &["carriage returns"]);
+}
+
+#[test]
+fn other_kinds_of_files() {
+    let fixture = Fixture::new();
+    assert_says(&fixture.error(b"PK\x03\x04zip"), &["zip archive"]);
+    assert_says(&fixture.error(b"BZh91AY"), &["bzip2"]);
+    assert_says(&fixture.error(b"\xfd7zXZ\0"), &["xz"]);
+    assert_says(&fixture.error(b" [{\"time\":1}]"), &["JSON array", "jq"]);
+    assert_says(&fixture.error_of(&fixture.path("absent.csv")), &["absent.csv: there is no such file"]);
+    std::fs::create_dir(fixture.path("folder")).unwrap();
+    assert_says(&fixture.error_of(&fixture.path("folder")), &["folder: this is a directory"]);
+}
+
+#[test]
+fn cut_and_damaged_files() {
+    let fixture = Fixture::new();
+    let text = format!("{HEADER}{}", "2013-01-01,a,b,c,1\n".repeat(100_000));
+    for packed in [gzip(text.as_bytes()), zst(text.as_bytes())] {
+        let message = fixture.error(&packed[..packed.len() / 2]);
+        assert_says(&message, &["events.csv", "cut short"]);
+    }
+    let mut packed = gzip(text.as_bytes());
+    // Behind the ten bytes of header: no deflate block begins like this.
+    packed[10] = 0xff;
+    assert_says(&fixture.error(&packed), &["cannot be read", "damaged"]);
+    assert_says(&fixture.error(b"PAR1 and then nothing"), &["Parquet file cannot be read"]);
+}
+
+#[test]
+fn declared_formats_must_fit() {
+    let fixture = Fixture::new().options(ReadOptions { format: Some(InputFormat::Parquet), ..ReadOptions::default() });
+    assert_says(&fixture.error(HEADER.as_bytes()), &["not a Parquet file"]);
+    let fixture = Fixture::new().options(ReadOptions { format: Some(InputFormat::Csv), ..ReadOptions::default() });
+    assert_says(&fixture.error(b"PAR1xx"), &["Parquet file, but CSV was declared"]);
+    assert_says(&fixture.error(&gzip(b"PAR1xx")), &["Parquet file, but CSV was declared"]);
+    assert_eq!("jsonl".parse(), Ok(InputFormat::JsonLines));
+    assert_eq!("ndjson".parse(), Ok(InputFormat::JsonLines));
+    assert_says(&"xls".parse::<InputFormat>().unwrap_err(), &["`xls`", "csv, jsonl or parquet"]);
+}
+
+#[test]
+fn json_faults_name_line_and_key() {
+    let fixture = Fixture::new().columns("time", &[], None, Some("delay"));
+    let good = "{\"time\":1,\"delay\":2}\n";
+    let error = |line: &str| fixture.error(format!("{good}\n{line}\n").as_bytes());
+    assert_says(&error("{\"time\":1,\"delay\":2,\"delay\":3}"), &["events.csv, line 3, column `delay`", "twice"]);
+    assert_says(
+        &error("{\"time\":{\"a\":1},\"delay\":2}"),
+        &["line 3, column `time`", "`{\"a\":1}` is a nested value"],
+    );
+    assert_says(&error("{\"time\":1,\"delay\":[2]}"), &["line 3, column `delay`", "nested"]);
+    assert_says(&error("{\"time\":1,\"delay\":NaN}"), &["line 3", "not a JSON object", "character 19"]);
+    assert_says(&error("{\"time\":1,"), &["line 3", "not a JSON object"]);
+    assert_says(&error("{\"time\":1} trailing"), &["line 3", "not a JSON object"]);
+    assert_says(&error("42"), &["line 3", "`42` is not a JSON object"]);
+    assert_says(&error("{\"time\":\"\\ud800\",\"delay\":1}"), &["line 3, column `time`", "broken escape"]);
+}
+
+#[test]
+fn parquet_faults_name_the_column() {
+    let nested = ListArray::from_iter_primitive::<types::Int64Type, _, _>([Some([Some(1)])]);
+    let fixture = Fixture::new().columns("time", &[], None, None);
+    let message = fixture.error(&parquet_of(vec![("time", Arc::new(nested) as ArrayRef)]));
+    assert_says(&message, &["column `time`", "only plain text, numbers and times"]);
+}
+
+#[test]
+fn bad_values_name_row_and_column() {
+    let fixture = Fixture::new().columns("time", &[], None, Some("delay"));
+    let read = |data: &[u8]| {
+        let path = fixture.file("events.csv", data);
+        let mut sum = 0;
+        fixture.visit(&[path], &AtomicBool::new(false), &mut |event| {
+            sum += event.multiple_of("0.01".parse::<Grid>()?)?.unwrap_or(0);
+            Ok(())
+        })?;
+        anyhow::Ok(sum)
+    };
+    assert_eq!(read(b"time,delay\n1,0.1\n1,\n1,-2\n").unwrap(), -190);
+    let long = "z".repeat(100);
+    for (value, parts) in [
+        ("abc", ["line 3, column `delay`: `abc` is not a number", "declare"]),
+        ("NaN", ["line 3, column `delay`: `NaN` is not a finite number", "missing"]),
+        ("1e30", ["line 3, column `delay`: `1e30` is too large", "grid"]),
+        (&long, ["`zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz…`", "line 3"]),
+    ] {
+        let error = read(format!("time,delay\n1,1\n1,{value}\n").as_bytes()).unwrap_err();
+        let error = error.downcast::<InputError>().unwrap();
+        assert_eq!((error.place(), error.column()), (Some(Place::Line(3)), Some("delay")));
+        assert_says(&error.to_string(), &parts);
+    }
+    let columns: Vec<(&str, ArrayRef)> =
+        vec![("time", Arc::new(Int64Array::from(vec![1, 2]))), ("delay", Arc::new(StringArray::from(vec!["1", "x"])))];
+    let message = read(&parquet_of(columns)).unwrap_err().to_string();
+    assert_says(&message, &["events.csv, row 2, column `delay`: `x` is not a number"]);
+}
+
+#[test]
+fn standard_input_is_read_once() {
+    let message = Fixture::new().read(&["-".into(), "-".into()]).unwrap_err().to_string();
+    assert_says(&message, &["standard input", "twice"]);
+}
+
+#[test]
+fn offending_text_cannot_break_the_message() {
+    assert_eq!(quoted("a\n\u{1b}[31m"), "`a\\n\\u{1b}[31m`");
+    assert_eq!(shorten(&"é".repeat(41)), format!("{}…", "é".repeat(40)));
+}

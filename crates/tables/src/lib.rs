@@ -1,0 +1,10 @@
+//! Tables in and out of evertally: CSV, JSON lines, Parquet and Arrow, plain or compressed.
+//!
+//! [`input`] reads events, one pass in bounded memory; [`output`] writes the released table, and makes all files of a run
+//! appear together or not at all.
+
+#![forbid(unsafe_code)]
+
+pub mod input;
+pub mod output;
+pub mod progress;

@@ -1,0 +1,62 @@
+//! Writing a release: the table in three formats, and all files of a run together or not at all.
+
+mod columns;
+mod parquet;
+mod publication;
+mod table;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::str::FromStr;
+
+pub use columns::TableColumns;
+pub use publication::{OutputError, OutputFile, Publication};
+pub use table::{Amount, ReleaseRow, TableSpec, TableWriter};
+
+use evertally_publish::words::quoted;
+
+/// How the table is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputFormat {
+    /// Comma separated values with a header line.
+    Csv,
+    /// One JSON object a line.
+    JsonLines,
+    /// Apache Parquet.
+    Parquet,
+}
+
+impl OutputFormat {
+    /// The format that a file name's extension stands for; CSV for standard output (`-`).
+    pub fn of_path(path: &Path) -> Result<Self, OutputError> {
+        if path.as_os_str() == "-" {
+            return Ok(OutputFormat::Csv);
+        }
+        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+        match extension.as_str() {
+            "csv" => Ok(OutputFormat::Csv),
+            "jsonl" | "ndjson" => Ok(OutputFormat::JsonLines),
+            "parquet" | "pq" => Ok(OutputFormat::Parquet),
+            _ => Err(OutputError::new(
+                path,
+                "its name does not say the format; end it in .csv, .jsonl or .parquet, or declare --output-format",
+            )),
+        }
+    }
+}
+
+impl FromStr for OutputFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "csv" => Ok(OutputFormat::Csv),
+            "jsonl" | "ndjson" => Ok(OutputFormat::JsonLines),
+            "parquet" => Ok(OutputFormat::Parquet),
+            _ => Err(format!("{} is not an output format: use csv, jsonl or parquet", quoted(text))),
+        }
+    }
+}

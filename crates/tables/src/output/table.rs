@@ -1,0 +1,142 @@
+//! The released table, row by row.
+
+use std::io::Write;
+
+use super::OutputFormat;
+use super::parquet::ParquetTable;
+use super::text::{CsvTable, JsonTable};
+use evertally_publish::words::quoted;
+
+/// What a table says of each row besides its group or key, in this order.
+fn own_columns(value: &'static str) -> [&'static str; 6] {
+    ["time", "step", value, "std_error", "lower", "upper"]
+}
+
+/// What the rows of a table have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableSpec {
+    groups: Vec<String>,
+    /// Name of the value column.
+    value: &'static str,
+    integral: bool,
+}
+
+impl TableSpec {
+    /// A table of releases with these group columns. `integral` when every value is a whole number: it decides the type of the
+    /// value column in Parquet.
+    pub fn new(groups: Vec<String>, integral: bool) -> Result<Self, String> {
+        Self::of("value", "group", groups, integral)
+    }
+
+    /// The same for estimates of items with these key columns.
+    pub fn of_estimates(keys: Vec<String>, integral: bool) -> Result<Self, String> {
+        Self::of("estimate", "key", keys, integral)
+    }
+
+    fn of(value: &'static str, kind: &str, groups: Vec<String>, integral: bool) -> Result<Self, String> {
+        let own = own_columns(value);
+        for (i, name) in groups.iter().enumerate() {
+            if own.contains(&name.as_str()) {
+                return Err(format!(
+                    "the {kind} column {} has the name of a column of the release ({}); rename it in the input",
+                    quoted(name),
+                    own.join(", ")
+                ));
+            }
+            if groups[..i].contains(name) {
+                return Err(format!("the {kind} column {} is named twice; name it once", quoted(name)));
+            }
+        }
+        Ok(TableSpec { groups, value, integral })
+    }
+
+    /// The group columns.
+    pub fn groups(&self) -> &[String] {
+        &self.groups
+    }
+
+    /// The name of the value column.
+    pub fn value_name(&self) -> &'static str {
+        self.value
+    }
+
+    /// Whether every value is a whole number.
+    pub fn is_integral(&self) -> bool {
+        self.integral
+    }
+
+    /// All columns, in the order in which every format has them.
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        let [time, rest @ ..] = own_columns(self.value);
+        [time].into_iter().chain(self.groups.iter().map(String::as_str)).chain(rest)
+    }
+}
+
+/// A released value: its exact decimal text, and the double nearest to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Amount<'a> {
+    /// Exact decimal text, such as `-12.50`.
+    pub text: &'a str,
+    /// The double nearest to it, for formats without decimal text.
+    pub number: f64,
+}
+
+/// One row of a release. Figures that are not finite are written as missing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReleaseRow<'a> {
+    /// The step's time, as the step calendar writes it.
+    pub time: &'a str,
+    /// The group, one text for each group column.
+    pub groups: &'a [&'a str],
+    /// The step, counted from 1.
+    pub step: u64,
+    /// The released value.
+    pub value: Amount<'a>,
+    /// Standard error of the value.
+    pub std_error: f64,
+    /// Lower end of the interval.
+    pub lower: f64,
+    /// Upper end of the interval.
+    pub upper: f64,
+}
+
+/// Writes rows to one of the formats, in bounded memory.
+pub struct TableWriter<W: Write + Send>(Writer<W>);
+
+enum Writer<W: Write + Send> {
+    Csv(Box<CsvTable<W>>),
+    JsonLines(JsonTable<W>),
+    Parquet(Box<ParquetTable<W>>),
+}
+
+impl<W: Write + Send> TableWriter<W> {
+    /// Begins a table; what is written goes to `out`.
+    pub fn new(format: OutputFormat, spec: &TableSpec, out: W) -> anyhow::Result<Self> {
+        Ok(TableWriter(match format {
+            OutputFormat::Csv => Writer::Csv(Box::new(CsvTable::new(spec, out)?)),
+            OutputFormat::JsonLines => Writer::JsonLines(JsonTable::new(spec, out)),
+            OutputFormat::Parquet => Writer::Parquet(Box::new(ParquetTable::new(spec, out)?)),
+        }))
+    }
+
+    /// Writes one row.
+    ///
+    /// # Panics
+    /// When the row has not one text for each group column.
+    pub fn write(&mut self, row: &ReleaseRow<'_>) -> anyhow::Result<()> {
+        match &mut self.0 {
+            Writer::Csv(table) => table.write(row),
+            Writer::JsonLines(table) => table.write(row),
+            Writer::Parquet(table) => table.write(row),
+        }
+    }
+
+    /// Writes what the format has at its end and gives `out` back, flushed.
+    pub fn finish(self) -> anyhow::Result<W> {
+        match self.0 {
+            Writer::Csv(table) => table.finish(),
+            Writer::JsonLines(table) => table.finish(),
+            Writer::Parquet(table) => table.finish(),
+        }
+    }
+}
