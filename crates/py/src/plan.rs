@@ -11,10 +11,7 @@ use crate::request::request;
 use crate::running::abandonable;
 use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
-use anyhow::Context;
-use evertally::plan::{Objective, Plan as Inner, PlanRequest, Prepared};
-use evertally::privacy::Unit;
-use evertally_cli::commands::brief;
+use evertally::plan::{Objective, Plan as Inner, PlanRequest};
 use evertally_cli::ranking::Ranking;
 use evertally_cli::searched;
 use evertally_plot::ErrorCurve;
@@ -59,17 +56,8 @@ fn planned(request: PlanRequest) -> anyhow::Result<Plan> {
     if request.mechanism().is_some() || request.noise().is_some() {
         return Ok(Plan::new(request.plan()?));
     }
-    let candidates = request.candidates()?;
-    let ranking = Ranking::new(&request, &candidates);
-    let best = candidates.into_iter().next().context("some candidate fits every budget")?;
-    let (mechanism, noise) = (Some(best.mechanism.name().parse()?), Some(best.kind));
-    let prepared = Prepared::new([best.mechanism]);
-    let inner = request
-        .with_optional_mechanism(mechanism)
-        .with_optional_noise(noise)
-        .with_search(Search::default().with_prepared(prepared))
-        .plan()?;
-    Ok(Plan { inner, ranking: ranking.into() })
+    let (inner, candidates) = request.clone().plan_with_candidates()?;
+    Ok(Plan { inner, ranking: Ranking::new(&request, &candidates).into() })
 }
 
 /// A fingerprint as text.
@@ -120,7 +108,7 @@ impl Plan {
     }
 
     fn page(&self) -> String {
-        let (name, noise) = (self.inner.mechanism().name(), self.noise());
+        let (name, noise) = (self.mechanism_name(), self.noise());
         let rows: Vec<Row> = self.candidates().iter().map(|candidate| candidate.row(&name, noise)).collect();
         let unlisted = format!("The plan has {name} with {noise} noise, of error {:.4}.", self.error());
         html::page(&self.__repr__(), &self.guarantee().words(), HEADS, &rows, &unlisted, &self.curve())
@@ -157,13 +145,13 @@ impl Plan {
     /// Short name of the mechanism.
     #[getter]
     fn mechanism(&self) -> String {
-        brief(&self.inner.mechanism().name())
+        self.inner.mechanism().name().brief().to_string()
     }
 
     /// Full name of the mechanism, as :func:`plan` takes it.
     #[getter]
     fn mechanism_name(&self) -> String {
-        self.inner.mechanism().name()
+        self.inner.mechanism().name().to_string()
     }
 
     /// ``"laplace"`` or ``"gaussian"``.
@@ -187,10 +175,11 @@ impl Plan {
     /// Whose data are protected, in words.
     #[getter]
     fn unit(&self) -> String {
-        match self.inner.request().unit() {
-            Unit::Event => "event".to_owned(),
-            Unit::Person { max_events, max_events_per_step: None } => format!("person (max_events={max_events})"),
-            Unit::Person { max_events, max_events_per_step: Some(per_step) } => {
+        let unit = self.inner.request().unit();
+        match (unit.max_events(), unit.max_events_per_step()) {
+            (None, _) => "event".to_owned(),
+            (Some(max_events), None) => format!("person (max_events={max_events})"),
+            (Some(max_events), Some(per_step)) => {
                 format!("person (max_events={max_events}, max_events_per_step={per_step})")
             }
         }

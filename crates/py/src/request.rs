@@ -7,7 +7,7 @@ use crate::units::decimal_text;
 use crate::whole::Whole;
 use evertally::mechanism::MechanismName;
 use evertally::number::Grid;
-use evertally::plan::{NoiseKind, Objective, PlanRequest};
+use evertally::plan::{NoiseKind, Objective, PlanRequest, Search};
 use evertally::privacy::Budget as InnerBudget;
 use evertally::privacy::{Neighbours, Unit, Values};
 use evertally_cli::stream::declared_values;

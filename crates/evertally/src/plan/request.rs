@@ -69,6 +69,16 @@ impl PlanRequest {
         Plan::build(self, best)
     }
 
+    /// The plan and everything it was chosen from, least error first, by one search.
+    ///
+    /// # Errors
+    /// As [`PlanRequest::plan`].
+    pub fn plan_with_candidates(self) -> Result<(Plan, Vec<Candidate>)> {
+        let candidates = self.candidates()?;
+        let best = candidates.first().expect("some candidate fits every budget").clone();
+        Ok((Plan::build(self, best)?, candidates))
+    }
+
     /// Everything that fits the request, least error first.
     ///
     /// # Errors
