@@ -23,7 +23,7 @@ impl Setup {
     pub(super) fn new(declared: &Declaration, files: Option<declaration::Files>) -> Result<Self> {
         let settings = declared.resolve()?;
         let plan = searched::with_searched(settings.request.clone())?.plan()?;
-        let integral = plan.request().grid.is_integral() && plan.fraction_bits() == 0;
+        let integral = plan.request().grid().is_integral() && plan.fraction_bits() == 0;
         let groups = match &settings.labels {
             Labels::Groups(table) => Some(table.clone()),
             Labels::None | Labels::Items(_) => None,

@@ -185,7 +185,7 @@ fn settings_are_what_was_declared() {
     assert_eq!((settings.outside, settings.missing), (Refusable::Skip, Refusable::Refuse));
     assert_eq!((settings.name.as_str(), settings.title.as_str()), ("flights", "flights"));
     assert_eq!(settings.columns.labels, ["airport"]);
-    let meaning = &settings.request.meaning;
+    let meaning = settings.request.meaning();
     assert_eq!((meaning["group-by"].as_str(), meaning["rest"].as_str()), ("airport", "other"));
     assert!(meaning["groups"].starts_with("3 (digest "), "{}", meaning["groups"]);
     let plan = settings.request.clone().plan().unwrap();
@@ -199,7 +199,7 @@ fn settings_are_what_was_declared() {
 #[test]
 fn a_plan_alone_names_no_column() {
     let declared = Declaration { epsilon: Some(1.0), max_events: Some(3), ..Declaration::default() };
-    assert_eq!(declared.plan_request(10).unwrap().unit, evertally::privacy::Unit::person(3));
+    assert_eq!(declared.plan_request(10).unwrap().unit(), evertally::privacy::Unit::person(3));
     let declared = Declaration { max_events: None, max_events_per_step: Some(3), ..declared };
     let problem = declared.plan_request(10).unwrap_err();
     assert_eq!(problem.worded(Wording::Keywords), "max_events_per_step needs max_events beside it");
@@ -222,7 +222,7 @@ fn files_services_and_keywords_read_alike() {
     keywords.insert("group".into(), columns);
     assert_eq!(Declaration::of_names(keywords, Wording::Keywords).unwrap(), of_toml);
     assert_eq!(of_toml.bounds.as_ref().unwrap()[1].0, "2.5");
-    assert_eq!(of_toml.resolve().unwrap().request.values, evertally::privacy::Values::Sum { lower: -2, upper: 5 });
+    assert_eq!(of_toml.resolve().unwrap().request.values(), evertally::privacy::Values::Sum { lower: -2, upper: 5 });
     let tuples = Declaration::from_json(r#"{"group-by": ["g", "h"], "groups": [["a", "b"]]}"#).unwrap();
     assert_eq!(tuples.groups, Some(Groups::Tuples(vec![vec!["a".into(), "b".into()]])));
 }
