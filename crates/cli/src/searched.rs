@@ -1,8 +1,8 @@
 //! Factorizations that are searched for minutes, with a progress bar: see [`evertally_publish::searched`].
 
 use anyhow::Result;
-use evertally::mechanism::PureOptimum;
-use evertally::plan::PlanRequest;
+use evertally::mechanism::DensePure;
+use evertally::plan::{Objective, PlanRequest};
 use evertally_publish::searched::{self, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -14,13 +14,13 @@ pub(crate) fn with_searched(request: PlanRequest) -> Result<PlanRequest> {
 }
 
 /// As [`searched::prepare`].
-pub(crate) fn prepare(request: PlanRequest, mean: bool) -> Result<PlanRequest> {
-    Ok(searched::prepare(request, mean, &mut WatchOnTerminal::default())?)
+pub(crate) fn prepare(request: PlanRequest, objective: Objective) -> Result<PlanRequest> {
+    Ok(searched::prepare(request, objective, &mut WatchOnTerminal::default())?)
 }
 
-/// As [`searched::pure_optimum`].
-pub(crate) fn pure_optimum(horizon: u64, mean: bool) -> Result<PureOptimum> {
-    Ok(searched::pure_optimum(horizon, mean, &mut WatchOnTerminal::default())?)
+/// As [`searched::dense_pure`].
+pub(crate) fn dense_pure(horizon: u64, objective: Objective) -> Result<DensePure> {
+    Ok(searched::dense_pure(horizon, objective, &mut WatchOnTerminal::default())?)
 }
 
 /// A bar while something is searched, which is gone afterwards.

@@ -18,7 +18,6 @@ mod setup;
 
 pub use crate::stream::SketchFlags;
 
-use crate::commands::brief;
 use crate::stream::{OpenKey, interruptible, open_events, print_plan, print_summary};
 use answers::Answers;
 use anyhow::{Context, Result};
@@ -94,9 +93,9 @@ fn print_json(setup: &Setup, done: Option<(usize, Option<f64>)>) -> Result<()> {
         "rows": setup.rows.rows(),
         "width": setup.rows.width(),
         "key_columns": stream.columns.labels,
-        "mechanism": brief(&plan.mechanism().name()),
+        "mechanism": plan.mechanism().name().brief(),
         "noise": plan.noise_kind().to_string(),
-        "budget": plan.request().budget,
+        "budget": plan.request().budget(),
         "unit": stream.unit(),
         "steps": stream.calendar.steps(),
         "answered_through_step": stream.last_step,

@@ -78,7 +78,7 @@ pub(crate) fn open_events<'o>(
     progress: &'o dyn Progress,
     cancelled: &'o AtomicBool,
 ) -> Result<Events<'o>> {
-    Events::of_files(&files.inputs, &stream.columns, &files.reading, progress, cancelled)
+    Ok(Events::of_files(&files.inputs, &stream.columns, &files.reading, progress, cancelled)?)
 }
 
 /// Pixels of a PNG for each unit of the SVG.

@@ -3,7 +3,6 @@
 use crate::html;
 use evertally::plan::NoiseKind;
 use evertally_publish::ranking::Row;
-use evertally_publish::words::brief;
 use pyo3::prelude::*;
 
 /// A mechanism that fits a plan's budget and horizon, and its exact error.
@@ -56,8 +55,8 @@ impl Candidate {
     /// From a row of the program's ranking, the best one's error, the row's own, and the bound.
     pub(crate) fn new(row: &Row, error: f64, best: f64, bound: Option<f64>) -> Self {
         Self {
-            mechanism: brief(&row.mechanism),
-            name: row.mechanism.clone(),
+            mechanism: row.mechanism.brief().to_string(),
+            name: row.mechanism.to_string(),
             noise: noise_word(row.noise.law),
             max_std_error: row.max_std,
             mean_std_error: row.mean_std,

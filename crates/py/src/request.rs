@@ -7,7 +7,7 @@ use crate::units::decimal_text;
 use crate::whole::Whole;
 use evertally::mechanism::MechanismName;
 use evertally::number::Grid;
-use evertally::plan::PlanRequest;
+use evertally::plan::{PlanRequest, Search};
 use evertally::privacy::Budget as InnerBudget;
 use evertally_publish::declaration::{Decimal, Declaration};
 use pyo3::prelude::*;
@@ -27,12 +27,12 @@ pub(crate) fn request(options: &Options<'_>) -> PyResult<PlanRequest> {
         objective: options.word("objective")?,
         ..Declaration::default().with_budget(budget(options)?)
     };
-    Ok(PlanRequest {
-        sums_per_event: whole(options, "sums_per_event")?.unwrap_or(1),
-        light_steps: options.take("light_steps")?.unwrap_or(false),
-        meaning: meaning(options)?,
-        ..declared.plan_request(horizon).or_raise()?
-    })
+    Ok(declared
+        .plan_request(horizon)
+        .or_raise()?
+        .with_sums_per_event(whole(options, "sums_per_event")?.unwrap_or(1))
+        .with_search(Search::default().with_light_steps(options.take("light_steps")?.unwrap_or(false)))
+        .with_meanings(meaning(options)?))
 }
 
 /// The budget, or the one that its numbers make.

@@ -8,8 +8,6 @@ mod mechanisms;
 mod plan;
 mod simulate;
 
-pub use mechanisms::brief;
-
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 

@@ -45,7 +45,7 @@ impl Emitter {
             last_step: stream.last_step,
             truth: setup.show_truth.then(|| vec![0; drawn]),
             calendar: stream.calendar.clone(),
-            grid: stream.plan.request().grid,
+            grid: stream.plan.request().grid(),
         })
     }
 

@@ -45,7 +45,7 @@ impl Setup {
         if asked.is_none() && files.plan_only != Some(true) {
             return Err(usage("nothing is asked: name the items in --queries or --candidates"));
         }
-        let integral = plan.plan().request().grid.is_integral() && plan.lazy().fraction_bits() == 0;
+        let integral = plan.plan().request().grid().is_integral() && plan.lazy().fraction_bits() == 0;
         let table = TableSpec::of_estimates(columns.clone(), integral).map_err(usage)?;
         let (declared, file_times) = (settings.times(), settings.file_times());
         let mut files = Files::new(files, settings.missing_text.clone())?;
@@ -75,7 +75,7 @@ impl Setup {
     }
 
     pub(super) fn half_widths(&self) -> Result<HalfWidths> {
-        let (grid, bits) = (self.plan.plan().request().grid, self.plan.lazy().fraction_bits());
+        let (grid, bits) = (self.plan.plan().request().grid(), self.plan.lazy().fraction_bits());
         let (unit, parts) = match grid.finer(EXTRA_DIGITS) {
             Some(finer) if bits > 0 => (finer, 10u32.pow(EXTRA_DIGITS.into())),
             _ => (grid, 1),

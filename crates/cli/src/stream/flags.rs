@@ -112,7 +112,7 @@ fn argument(parameter: Parameter) -> Arg {
         argument = argument.help_heading(title);
     }
     argument = match parameter {
-        Parameter::Input => argument.num_args(0..),
+        Parameter::Input => argument.num_args(1..),
         Parameter::Out => argument.long(name).short('o'),
         Parameter::Quiet => argument.long(name).short('q'),
         _ => argument.long(name),

@@ -22,7 +22,7 @@ pub struct PersonId(u32);
 ///
 /// ```
 /// use evertally::privacy::{Unit, contribution::Contributions};
-/// let unit = Unit::Person { max_events: 3, max_events_per_step: Some(2) };
+/// let unit = Unit::person(3).per_step(2);
 /// let mut contributions = Contributions::new(unit)?;
 /// let ada = contributions.add_person();
 /// let kept: Vec<bool> = [1, 1, 1, 2, 2].map(|step| contributions.keep(ada, step)).into();

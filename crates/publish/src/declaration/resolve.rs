@@ -15,7 +15,7 @@ use crate::stream::{OutOfBounds, Refusable, Stream};
 use crate::words::quoted;
 use evertally::noise::StreamName;
 use evertally::number::{self, Rounding, parse_rounded, parse_scaled};
-use evertally::plan::{Objective, Plan, PlanRequest};
+use evertally::plan::{Objective, Plan, PlanRequest, Search};
 use evertally::privacy::{Budget, Neighbours, Unit, Values};
 use evertally::sketch::Table;
 use std::collections::BTreeMap;
@@ -182,9 +182,8 @@ impl Declaration {
         let labels = self.labels()?;
         let unit = self.unit();
         let (grid, values) = (self.grid(), self.values()?);
-        let mut request = self.request(calendar.steps(), unit, values)?;
-        request.meaning = self.meaning(&calendar);
-        labels.shape(&mut request, grid);
+        let request = self.request(calendar.steps(), unit, values)?.with_meanings(self.meaning(&calendar));
+        let request = labels.shape(request, grid);
         let name: StreamName = self.stream.as_deref().unwrap_or("main").parse()?;
         let columns = match &labels {
             Labels::None => Vec::new(),
@@ -251,16 +250,14 @@ impl Declaration {
     }
 
     fn request(&self, horizon: u64, unit: Unit, values: Values) -> Result<PlanRequest> {
-        Ok(PlanRequest {
-            unit,
-            values,
-            grid: self.grid(),
-            neighbours: self.neighbours.unwrap_or(Neighbours::AddRemove),
-            mechanism: self.mechanism,
-            noise: self.noise,
-            objective: self.objective.unwrap_or(Objective::Max),
-            ..PlanRequest::count(horizon, self.budget()?)
-        })
+        Ok(PlanRequest::count(horizon, self.budget()?)
+            .with_unit(unit)
+            .with_neighbours(self.neighbours.unwrap_or(Neighbours::AddRemove))
+            .with_values(values)
+            .with_grid(self.grid())
+            .with_optional_mechanism(self.mechanism)
+            .with_optional_noise(self.noise)
+            .with_objective(self.objective.unwrap_or(Objective::Max)))
     }
 
     fn check_needs(&self) -> Result<()> {
@@ -273,8 +270,8 @@ impl Declaration {
     }
 
     fn unit(&self) -> Unit {
-        let max_events_per_step = self.max_events_per_step;
-        self.max_events.map_or(Unit::Event, |max_events| Unit::Person { max_events, max_events_per_step })
+        let person = |events| Unit::person(events).with_optional_per_step(self.max_events_per_step);
+        self.max_events.map_or(Unit::Event, person)
     }
 
     fn values(&self) -> Result<Values> {
@@ -370,22 +367,32 @@ impl Declaration {
 
 impl Labels {
     /// What they change in a request, which says what makes one stream another.
-    fn shape(&self, request: &mut PlanRequest, grid: number::Grid) {
-        let mut put = |name: &str, text: String| request.meaning.insert(name.to_owned(), text);
+    fn shape(&self, request: PlanRequest, grid: number::Grid) -> PlanRequest {
+        let horizon = request.horizon();
+        let light = |groups| Search::default().with_light_steps(is_heavy(horizon, groups));
         match self {
-            Self::None => request.light_steps = is_heavy(request.horizon, 1),
+            Self::None => request.with_search(light(1)),
             Self::Groups(table) => {
-                put("group-by", table.columns().join(","));
-                put("groups", format!("{} (digest {})", table.tuples().len(), table.digest()));
-                table.rest_name().map(|rest| put("rest", rest.to_owned()));
-                request.light_steps = is_heavy(request.horizon, table.tuples().len());
+                let groups = table.tuples().len();
+                let request = request
+                    .with_search(light(groups))
+                    .with_meaning("group-by", table.columns().join(","))
+                    .with_meaning("groups", format!("{groups} (digest {})", table.digest()));
+                match table.rest_name() {
+                    Some(rest) => request.with_meaning("rest", rest),
+                    None => request,
+                }
             }
             Self::Items(items) => {
                 // What names an item, and where values are clamped: the plan itself only says how far they can be from 0.
-                put("key-columns", serde_json::to_string(&items.columns).expect("texts are JSON"));
-                if let Values::Sum { lower, upper } = request.values {
-                    let bound = |multiple: i64| grid.format(multiple.into());
-                    put("bounds", format!("{},{}", bound(lower), bound(upper)));
+                let columns = serde_json::to_string(&items.columns).expect("texts are JSON");
+                let request = request.with_meaning("key-columns", columns);
+                match request.values() {
+                    Values::Count => request,
+                    Values::Sum { lower, upper } => {
+                        let bounds = format!("{},{}", grid.format(lower.into()), grid.format(upper.into()));
+                        request.with_meaning("bounds", bounds)
+                    }
                 }
             }
         }

@@ -28,7 +28,7 @@ fn names_are_those_of_the_fields() {
         assert!(!parameter.uses().is_empty());
         for wording in [Wording::Flags, Wording::Keywords] {
             let about = parameter.about(wording);
-            assert!(about.ends_with('.') && !about.contains("  "), "{about:?}");
+            assert!(about.ends_with(['.', '…']) && !about.contains("  "), "{about:?}");
         }
         if parameter.is_declared() {
             // Every field is one of the struct's, and null leaves it open.
@@ -185,7 +185,7 @@ fn settings_are_what_was_declared() {
     assert_eq!((settings.outside, settings.missing), (Refusable::Skip, Refusable::Refuse));
     assert_eq!((settings.name.as_str(), settings.title.as_str()), ("flights", "flights"));
     assert_eq!(settings.columns.labels, ["airport"]);
-    let meaning = &settings.request.meaning;
+    let meaning = settings.request.meaning();
     assert_eq!((meaning["group-by"].as_str(), meaning["rest"].as_str()), ("airport", "other"));
     assert!(meaning["groups"].starts_with("3 (digest "), "{}", meaning["groups"]);
     let plan = settings.request.clone().plan().unwrap();
@@ -199,7 +199,7 @@ fn settings_are_what_was_declared() {
 #[test]
 fn a_plan_alone_names_no_column() {
     let declared = Declaration { epsilon: Some(1.0), max_events: Some(3), ..Declaration::default() };
-    assert_eq!(declared.plan_request(10).unwrap().unit, evertally::privacy::Unit::person(3));
+    assert_eq!(declared.plan_request(10).unwrap().unit(), evertally::privacy::Unit::person(3));
     let declared = Declaration { max_events: None, max_events_per_step: Some(3), ..declared };
     let problem = declared.plan_request(10).unwrap_err();
     assert_eq!(problem.worded(Wording::Keywords), "max_events_per_step needs max_events beside it");
@@ -222,7 +222,7 @@ fn files_services_and_keywords_read_alike() {
     keywords.insert("group".into(), columns);
     assert_eq!(Declaration::of_names(keywords, Wording::Keywords).unwrap(), of_toml);
     assert_eq!(of_toml.bounds.as_ref().unwrap()[1].0, "2.5");
-    assert_eq!(of_toml.resolve().unwrap().request.values, evertally::privacy::Values::Sum { lower: -2, upper: 5 });
+    assert_eq!(of_toml.resolve().unwrap().request.values(), evertally::privacy::Values::Sum { lower: -2, upper: 5 });
     let tuples = Declaration::from_json(r#"{"group-by": ["g", "h"], "groups": [["a", "b"]]}"#).unwrap();
     assert_eq!(tuples.groups, Some(Groups::Tuples(vec![vec!["a".into(), "b".into()]])));
 }
@@ -232,7 +232,7 @@ fn unknown_names_are_refused_with_the_nearest() {
     let problem = |json: &str| Declaration::from_json(json).unwrap_err().worded(Wording::Json);
     assert_eq!(problem(r#"{"max_events": 3}"#), "there is no `max_events`; did you mean `max-events`?");
     assert_eq!(problem(r#"{"xyzzy": 3}"#), "there is no `xyzzy`");
-    assert_eq!(problem(r#"{"out": "x.csv"}"#), "there is no `out`");
+    assert!(problem(r#"{"out": "x.csv"}"#).starts_with("there is no `out`"));
     assert!(problem(r#"{"missing": "ignore"}"#).starts_with("\"missing\": unknown variant `ignore`"));
     assert!(problem("[]").starts_with("this is not a JSON object"));
     assert!(serde_json::from_str::<Declaration>(r#"{"max-evnts": 3}"#).is_err());
@@ -268,13 +268,12 @@ fn flags_are_read_as_their_types() {
 #[test]
 fn the_schema_is_the_one_in_the_documents() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/declaration.schema.json");
-    let made = format!("{:#}\n", schema());
     if std::env::var_os("EVERTALLY_WRITE_SCHEMA").is_some() {
-        std::fs::write(path, &made).unwrap();
+        std::fs::write(path, format!("{:#}\n", schema())).unwrap();
     }
-    let written = std::fs::read_to_string(path).unwrap_or_default();
+    let written: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let how = "docs/declaration.schema.json is stale: run this test with EVERTALLY_WRITE_SCHEMA=1, and commit the file";
-    assert!(written == made, "{how}");
+    assert!(written == schema(), "{how}");
 }
 
 #[test]

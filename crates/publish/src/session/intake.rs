@@ -63,7 +63,7 @@ struct Persons {
 
 impl Intake {
     pub(super) fn new(stream: &Stream) -> Result<Self> {
-        let persons = match stream.plan.request().unit {
+        let persons = match stream.plan.request().unit() {
             Unit::Event => None,
             unit => {
                 let contributions = Contributions::new(unit)?;
@@ -148,7 +148,7 @@ fn value(stream: &Stream, event: &Event<'_>) -> Result<Option<i64>> {
     if stream.columns.value.is_none() {
         return Ok(Some(1));
     }
-    let grid = stream.plan.request().grid;
+    let grid = stream.plan.request().grid();
     let (lower, upper) = stream.values.bounds();
     let clamps = stream.out_of_bounds == OutOfBounds::Clamp;
     let cell = event.value();

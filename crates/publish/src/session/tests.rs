@@ -44,9 +44,10 @@ fn stream(sort_buffer: usize) -> Stream {
     let every = "1h".parse().unwrap();
     let calendar = StepCalendar::new(Instant::from_micros(0), Horizon::Steps(STEPS), every, Zone::utc()).unwrap();
     let values = Values::Sum { lower: -5, upper: 5 };
-    let unit = Unit::Person { max_events: 3, max_events_per_step: Some(2) };
+    let unit = Unit::person(3).per_step(2);
     let budget = Budget::Pure(Epsilon::new(1.0).unwrap());
-    let plan = PlanRequest { unit, values, grid: Grid::ONE, ..PlanRequest::count(STEPS, budget) }.plan().unwrap();
+    let plan =
+        PlanRequest::count(STEPS, budget).with_unit(unit).with_values(values).with_grid(Grid::ONE).plan().unwrap();
     Stream {
         name: "test".parse().unwrap(),
         title: "test".into(),

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use evertally_publish::error::Error;
 use tempfile::NamedTempFile;
 
 /// Something wrong with an output: names its path and says what to do.

@@ -44,7 +44,7 @@ fn histories(events: usize) -> Vec<History> {
 #[test]
 fn as_counting_by_hand() {
     for (total, per_step) in [(1, None), (2, None), (2, Some(1)), (3, Some(2)), (5, Some(1)), (2, Some(9))] {
-        let unit = Unit::Person { max_events: total, max_events_per_step: per_step };
+        let unit = per_step.map_or(Unit::person(total), |most| Unit::person(total).per_step(most));
         for history in (0..=6).flat_map(histories) {
             let kept = by_contributions(&history, unit);
             assert_eq!(kept, by_counting(&history, total, per_step.unwrap_or(total)), "{history:?} {unit:?}");
@@ -55,7 +55,7 @@ fn as_counting_by_hand() {
 /// What the guarantee rests on: one person's events decide nothing about those of another, and what is kept fits the bounds.
 #[test]
 fn persons_do_not_touch_each_other() {
-    let unit = Unit::Person { max_events: 3, max_events_per_step: Some(2) };
+    let unit = Unit::person(3).per_step(2);
     for history in histories(6) {
         let kept = by_contributions(&history, unit);
         for person in [0, 1] {
@@ -73,8 +73,8 @@ fn persons_do_not_touch_each_other() {
 /// Single events are each a unit, and a bound of 0 keeps nothing.
 #[test]
 fn bounds_of_nothing_are_refused() {
-    assert!(Contributions::new(Unit::Person { max_events: 0, max_events_per_step: None }).is_err());
-    assert!(Contributions::new(Unit::Person { max_events: 2, max_events_per_step: Some(0) }).is_err());
+    assert!(Contributions::new(Unit::person(0)).is_err());
+    assert!(Contributions::new(Unit::person(2).per_step(0)).is_err());
     let mut events = Contributions::new(Unit::Event).unwrap();
     let (one, other) = (events.add_person(), events.add_person());
     assert!(events.keep(one, 1) && events.keep(other, 1));

@@ -143,7 +143,7 @@ fn ten_million_rows_pass_through_one_buffer() {
         sum += event.multiple_of("0.5".parse().unwrap())?.unwrap();
         Ok(())
     };
-    let mut pass = Pass {
+    let mut pass = Pass::<Error> {
         layout: &layout,
         options: &options,
         progress: &progress,
