@@ -145,7 +145,8 @@ impl Criterion {
                 2.0 * s1 * s1
             }
             Change::Events { law: NoiseKind::Gaussian, spread, .. } => {
-                mechanism.capped_column_sum(spread) as f64 * mechanism.noise_unit() * mechanism.noise_unit()
+                let noise_unit = libm::exp2(-f64::from(mechanism.noise_bits()));
+                mechanism.capped_column_sum(spread) as f64 * noise_unit * noise_unit
             }
             Change::Vectors(participation) => mechanism.participation_squared(participation),
         };

@@ -13,7 +13,7 @@ pub(crate) const LIGHT: u64 = 64;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Streaming {
-    /// A sum along the path of a step, in the order of [`visit_path`](super::Mechanism::visit_path), of which steps share what
+    /// A sum along the path of a step, of which steps share what
     /// the walk says.
     Paths(Box<dyn Walk>),
     /// Step `t` adds node `(0, t-1)` to the noise, for good.

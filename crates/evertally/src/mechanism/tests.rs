@@ -201,8 +201,8 @@ fn draws_are_constant_per_step() {
             });
         }
         let per_step = draws as f64 / horizon as f64;
-        assert!(per_step <= mechanism.draws_per_step() * 2.0 + 0.01, "{}: {per_step}", mechanism.name());
-        assert!(per_step >= mechanism.draws_per_step() * 0.5, "{}: {per_step}", mechanism.name());
+        assert!(per_step <= mechanism.cost().draws_per_step * 2.0 + 0.01, "{}: {per_step}", mechanism.name());
+        assert!(per_step >= mechanism.cost().draws_per_step * 0.5, "{}: {per_step}", mechanism.name());
     }
 }
 

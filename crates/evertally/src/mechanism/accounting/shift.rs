@@ -62,6 +62,34 @@
 //! release given those before it a discrete Gaussian of the continuous law's conditional mean and variance, up to such a
 //! factor. Step by step the divergences are then those of the continuous case, off by less than about `T ε` in all.
 
+/// How far a unit of change in one step moves the nodes, in L1 norm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaplaceShift {
+    /// The largest L1 norm of a column of the integer matrix `2^noise_bits R` that is protected: exact. `s1` where `R` is 0/1.
+    pub column_sum: u128,
+    /// The nodes in classes, such that the entries of one column of the integer matrix that lie in one class sum to at most a
+    /// weight: that weight, and how many classes have it. Finer classes say more; all nodes in one class, of weight
+    /// [`column_sum`](Self::column_sum), is always right.
+    pub classes: Vec<(u64, u64)>,
+}
+
+impl LaplaceShift {
+    /// Every class holds no more than one of a step's nodes, all of weight 1, and so many classes have one.
+    pub(in crate::mechanism) fn of_single_nodes(count: u64) -> Self {
+        Self { column_sum: count.into(), classes: vec![(1, count)] }
+    }
+
+    /// The same with these weights.
+    pub(in crate::mechanism) fn of_weights(weights: impl Iterator<Item = u64> + Clone) -> Self {
+        Self { column_sum: weights.clone().map(u128::from).sum(), classes: weights.map(|weight| (weight, 1)).collect() }
+    }
+
+    /// All nodes in one class.
+    pub(in crate::mechanism) fn together(column_sum: u64) -> Self {
+        Self { column_sum: column_sum.into(), classes: vec![(column_sum, 1)] }
+    }
+}
+
 /// The least shift of the noise that hides one event; see the header of `mechanism/shift.rs`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GaussianShift {

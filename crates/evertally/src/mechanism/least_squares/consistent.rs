@@ -25,7 +25,8 @@ use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::registry::Parameters;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, LevelChoice, Levels, Mechanism, MechanismName, RowLaw, check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, LaplaceShift, LevelChoice, Levels, Mechanism, MechanismName, RowLaw,
+    check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -226,11 +227,6 @@ impl Mechanism for Consistent {
         ColumnNorms { l1: weights.clone().sum(), l2_squared: weights.map(|w| w * w).sum() }
     }
 
-    /// The blocks of one level do not overlap.
-    fn shift_classes(&self) -> Vec<(u64, u64)> {
-        self.shape.weights.as_slice().iter().map(|weight| (u64::from(*weight), 1)).collect()
-    }
-
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         let width = |level: usize| u128::from(self.shape.arity).saturating_pow(level as u32).min(self.horizon().into());
         let bound = |level| u128::from(self.shape.weight_squared(level)) * spread.within(width(level));
@@ -240,10 +236,6 @@ impl Mechanism for Consistent {
     /// `L = A R⁺`, so that `C⁻¹ = A⁻ᵀ RᵀR A⁻¹` and `a_iᵀ C⁻¹ a_i` is the column norm: there is nothing to gain.
     fn exact_l2_squared(&self) -> Option<f64> {
         Some(self.column_norms().l2_squared)
-    }
-
-    fn random_access(&self) -> bool {
-        false
     }
 
     row_norms_of_table!();
@@ -276,17 +268,19 @@ impl Mechanism for Consistent {
         FRACTION_BITS
     }
 
+    fn cost(&self) -> Cost {
+        let k = self.shape.arity as f64;
+        let draws = k / (k - 1.0);
+        Cost::of_draws(draws, 6 * self.horizon())
+    }
+
+    /// The blocks of one level do not overlap.
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        Ok(LaplaceShift::of_weights(self.shape.weights.as_slice().iter().map(|weight| u64::from(*weight))))
+    }
+
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(AtOnce::new(self.shape.clone()))
-    }
-
-    fn draws_per_step(&self) -> f64 {
-        let k = self.shape.arity as f64;
-        k / (k - 1.0)
-    }
-
-    fn memory_words(&self) -> u64 {
-        6 * self.horizon()
     }
 }
 

@@ -42,8 +42,8 @@ use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::registry::Parameters;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, Objective, Optimum, RowLaw,
-    check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, Matrix, Mechanism, MechanismName, Objective,
+    Optimum, RowLaw, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -242,10 +242,6 @@ impl Mechanism for DensePure {
         Some(self.column_norms().l2_squared)
     }
 
-    fn random_access(&self) -> bool {
-        false
-    }
-
     row_norms_of_table!();
 
     fn row_law(&self, step: u64) -> RowLaw {
@@ -276,17 +272,18 @@ impl Mechanism for DensePure {
         FRACTION_BITS
     }
 
+    fn cost(&self) -> Cost {
+        let steps = self.horizon() as f64;
+        let draws = (steps + self.shape.bumps.len() as f64) / steps;
+        Cost::of_draws(draws, 6 * self.horizon() + 4 * self.shape.bumps.len() as u64)
+    }
+
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        Ok(LaplaceShift::together(COLUMN_SUM.into()))
+    }
+
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(AtOnce::new(self.shape.clone()))
-    }
-
-    fn draws_per_step(&self) -> f64 {
-        let steps = self.horizon() as f64;
-        (steps + self.shape.bumps.len() as f64) / steps
-    }
-
-    fn memory_words(&self) -> u64 {
-        6 * self.horizon() + 4 * self.shape.bumps.len() as u64
     }
 
     fn dense(&self) -> DensePair {

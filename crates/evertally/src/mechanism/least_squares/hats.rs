@@ -43,7 +43,8 @@ use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::registry::Parameters;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, RowLaw, check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, Matrix, Mechanism, MechanismName, RowLaw,
+    check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -103,10 +104,6 @@ impl Mechanism for Hats {
         ColumnNorms { l1: self.shape.total as f64, l2_squared }
     }
 
-    fn l1_column_sum(&self) -> u128 {
-        self.shape.total.into()
-    }
-
     /// A node's sum is at most `c_n`, the lesser of `total` times its largest entry and `per_step` times the sum of its
     /// entries, so `‖R u‖² ≤ Σ_n c_n Σ_i u_i R_ni ≤ total · max_i Σ_n R_ni c_n`. It is also at most `total² · s2²`.
     fn capped_column_sum(&self, spread: Spread) -> u128 {
@@ -116,10 +113,6 @@ impl Mechanism for Hats {
     /// `L = A R⁺`, so that `C⁻¹ = A⁻ᵀ RᵀR A⁻¹` and `a_iᵀ C⁻¹ a_i` is the column norm: there is nothing to gain.
     fn exact_l2_squared(&self) -> Option<f64> {
         Some(self.column_norms().l2_squared)
-    }
-
-    fn random_access(&self) -> bool {
-        false
     }
 
     row_norms_of_table!();
@@ -170,17 +163,20 @@ impl Mechanism for Hats {
         FRACTION_BITS
     }
 
+    /// While it solves; two words a step remain.
+    fn cost(&self) -> Cost {
+        Cost::of_draws(
+            1.0 + self.shape.hat_count() as f64 / self.horizon() as f64,
+            4 * self.horizon() + 20 * self.shape.hat_count() as u64,
+        )
+    }
+
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        Ok(LaplaceShift::together(self.shape.total))
+    }
+
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(AtOnce::new(self.shape.clone()))
-    }
-
-    fn draws_per_step(&self) -> f64 {
-        1.0 + self.shape.hat_count() as f64 / self.horizon() as f64
-    }
-
-    /// While it solves; two words a step remain.
-    fn memory_words(&self) -> u64 {
-        4 * self.horizon() + 20 * self.shape.hat_count() as u64
     }
 
     fn dense(&self) -> DensePair {

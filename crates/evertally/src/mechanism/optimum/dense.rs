@@ -38,8 +38,8 @@ use crate::mechanism::registry::Parameters;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::toeplitz::filter::{Filter, Rows, packed};
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, MechanismName, Objective, Optimum,
-    RowLaw, check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, DensePair, GROWING_L1, LaplaceShift, Matrix, Mechanism, MechanismName,
+    Objective, Optimum, RowLaw, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -217,6 +217,13 @@ fn digest(horizon: u64, objective: Objective, matrix: &[u32]) -> u32 {
     u32::from_be_bytes(hash.as_bytes()[..4].try_into().expect("a hash has 32 bytes"))
 }
 
+impl Dense {
+    /// The largest L1 norm of a column of the integer matrix that is protected.
+    pub fn l1_column_sum(&self) -> u128 {
+        self.l1
+    }
+}
+
 impl Mechanism for Dense {
     fn name(&self) -> MechanismName {
         MechanismName::Dense(Optimum::found(self.objective, self.digest))
@@ -232,10 +239,6 @@ impl Mechanism for Dense {
 
     fn noise_bits(&self) -> u32 {
         MATRIX_BITS
-    }
-
-    fn l1_column_sum(&self) -> u128 {
-        self.l1
     }
 
     fn is_causal(&self) -> bool {
@@ -255,14 +258,6 @@ impl Mechanism for Dense {
 
     fn exact_l2_squared(&self) -> Option<f64> {
         Some(self.column_norms.l2_squared) // L is square
-    }
-
-    fn laplace_refusal(&self) -> Option<&'static str> {
-        Some(GROWING_L1)
-    }
-
-    fn random_access(&self) -> bool {
-        false
     }
 
     row_norms_of_table!();
@@ -286,21 +281,21 @@ impl Mechanism for Dense {
         FRACTION_BITS
     }
 
+    /// A row of the matrix.
+    fn cost(&self) -> Cost {
+        Cost {
+            draws_per_step: 1.0,
+            work_per_step: self.horizon() as f64 / 2.0,
+            memory_words: 4 * self.horizon() + self.matrix.len() as u64 / 2,
+        }
+    }
+
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        Err(GROWING_L1)
+    }
+
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(Filter::new(Rows::Packed(self.matrix.clone()), None))
-    }
-
-    fn draws_per_step(&self) -> f64 {
-        1.0
-    }
-
-    /// A row of the matrix.
-    fn work_per_step(&self) -> f64 {
-        self.horizon() as f64 / 2.0
-    }
-
-    fn memory_words(&self) -> u64 {
-        4 * self.horizon() + self.matrix.len() as u64 / 2
     }
 
     fn dense(&self) -> DensePair {

@@ -21,8 +21,8 @@ use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_b
 use crate::mechanism::registry::Parameters;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, MechanismName, Objective, Optimum,
-    RowLaw, check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, DensePair, GROWING_L1, LaplaceShift, Matrix, Mechanism, MechanismName,
+    Objective, Optimum, RowLaw, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -120,6 +120,14 @@ impl Optimal {
     }
 }
 
+impl Optimal {
+    /// The largest L1 norm of a column of the integer matrix that is protected: an upper bound, which includes its rounding.
+    pub fn l1_column_sum(&self) -> u128 {
+        let slack = self.slack * libm::sqrt(self.horizon() as f64);
+        in_noise_steps(self.columns.l1, 1, self.noise_bits(), slack)
+    }
+}
+
 impl Mechanism for Optimal {
     fn name(&self) -> MechanismName {
         MechanismName::Optimal(Some(self.frozen.states()), Optimum::found(self.objective, self.digest))
@@ -137,12 +145,6 @@ impl Mechanism for Optimal {
         noise_bits(self.horizon())
     }
 
-    /// An upper bound, which includes the rounding of the integers.
-    fn l1_column_sum(&self) -> u128 {
-        let slack = self.slack * libm::sqrt(self.horizon() as f64);
-        in_noise_steps(self.columns.l1, 1, self.noise_bits(), slack)
-    }
-
     /// An upper bound, which includes the rounding of the protected integers, as for a [`Blt`](crate::mechanism::Blt):
     /// `(√(total s2²) + E √T)²`, `total` times which bounds the rounding of all groups that a unit's change can touch: `total` of
     /// them, or twice as many where events are replaced, and then one event counts at least twice.
@@ -154,16 +156,8 @@ impl Mechanism for Optimal {
         Some(self.columns.l2_squared) // L is square
     }
 
-    fn laplace_refusal(&self) -> Option<&'static str> {
-        Some(GROWING_L1)
-    }
-
     fn is_causal(&self) -> bool {
         true
-    }
-
-    fn random_access(&self) -> bool {
-        false
     }
 
     row_norms_of_table!();
@@ -187,18 +181,19 @@ impl Mechanism for Optimal {
         FRACTION_BITS
     }
 
+    /// The table and the states.
+    fn cost(&self) -> Cost {
+        let states = self.frozen.states() as u64;
+        let words = states * self.horizon() + 8 * states + 8;
+        Cost::of_draws(1.0, words)
+    }
+
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        Err(GROWING_L1)
+    }
+
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(FilterCursor::new(self.frozen.clone(), self.noise_bits()))
-    }
-
-    fn draws_per_step(&self) -> f64 {
-        1.0
-    }
-
-    /// The table and the states.
-    fn memory_words(&self) -> u64 {
-        let states = self.frozen.states() as u64;
-        states * self.horizon() + 8 * states + 8
     }
 
     fn dense(&self) -> DensePair {

@@ -36,8 +36,8 @@ pub struct Family {
     pub vectors: Vectors,
     /// What a stream of its noise can do.
     pub abilities: Abilities,
-    /// What a step costs.
-    pub cost: Cost,
+    /// How the cost of a step grows.
+    pub steps: Steps,
     /// Whether it is plain noise, whose error grows with the horizon itself and not with its logarithm.
     pub is_plain_noise: bool,
     /// Whether figures with the parameters that are best for its usual law are listed under the open name: the published setting,
@@ -88,7 +88,7 @@ pub struct Abilities {
 
 /// How time and memory of a step grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cost {
+pub enum Steps {
     /// With the logarithm of the horizon at most.
     Light,
     /// With the horizon.
@@ -150,7 +150,7 @@ impl Family {
 
     /// Whether time and memory grow with the horizon instead of its logarithm.
     pub fn is_heavy(&self) -> bool {
-        self.cost == Cost::Heavy
+        self.steps == Steps::Heavy
     }
 }
 

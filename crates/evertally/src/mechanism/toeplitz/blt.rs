@@ -34,8 +34,8 @@ pub use lazy::LazyBlt;
 use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_bits};
 use crate::mechanism::registry::Parameters;
 use crate::mechanism::{
-    BufferSteps, ColumnNorms, Columns, Criterion, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, MechanismName,
-    Objective, Participation, RowLaw, Streaming, check_horizon, rounding,
+    BufferSteps, ColumnNorms, Columns, Cost, Criterion, Cursor, DensePair, GROWING_L1, LaplaceShift, Lazy, Matrix,
+    Mechanism, MechanismName, Objective, Participation, RowLaw, Streaming, check_horizon, rounding,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -261,6 +261,14 @@ fn column_norms(response: &Response, segments: &[segments::Segment], horizon: u6
     ColumnNorms { l1: largest.l1 * (1.0 + 1e-12), l2_squared: largest.l2_squared * (1.0 + 1e-12) }
 }
 
+impl Blt {
+    /// The largest L1 norm of a column of the integer matrix that is protected: an upper bound, which includes its rounding.
+    pub fn l1_column_sum(&self) -> u128 {
+        let slack = self.slack() * libm::sqrt(self.horizon as f64);
+        in_noise_steps(self.columns.l1, 1, self.noise_bits(), slack)
+    }
+}
+
 impl Mechanism for Blt {
     fn name(&self) -> MechanismName {
         let choice = BufferChoice::Given(self.buffers);
@@ -277,12 +285,6 @@ impl Mechanism for Blt {
 
     fn noise_bits(&self) -> u32 {
         noise_bits(self.horizon)
-    }
-
-    /// An upper bound, which includes the rounding of the integers.
-    fn l1_column_sum(&self) -> u128 {
-        let slack = self.slack() * libm::sqrt(self.horizon as f64);
-        in_noise_steps(self.columns.l1, 1, self.noise_bits(), slack)
     }
 
     fn is_causal(&self) -> bool {
@@ -318,20 +320,8 @@ impl Mechanism for Blt {
         }
     }
 
-    fn laplace_refusal(&self) -> Option<&'static str> {
-        Some(GROWING_L1)
-    }
-
-    fn random_access(&self) -> bool {
-        false
-    }
-
-    fn is_lazy(&self) -> bool {
-        true // in floating point
-    }
-
-    fn state_space(&self) -> Option<LazyBlt> {
-        Some(self.lazy())
+    fn lazy(&self) -> Option<Lazy> {
+        Some(Lazy::States(Blt::lazy(self)))
     }
 
     fn streaming(&self) -> Option<Streaming> {
@@ -381,16 +371,16 @@ impl Mechanism for Blt {
         rounding::FRACTION_BITS
     }
 
+    fn cost(&self) -> Cost {
+        Cost::of_draws(1.0, 8 * self.buffers.decays().len() as u64 + 9)
+    }
+
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        Err(GROWING_L1)
+    }
+
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(Recurrence::new(self.constants.clone()))
-    }
-
-    fn draws_per_step(&self) -> f64 {
-        1.0
-    }
-
-    fn memory_words(&self) -> u64 {
-        8 * self.buffers.decays().len() as u64 + 9
     }
 
     fn dense(&self) -> DensePair {

@@ -28,8 +28,8 @@ use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
-    ColumnNorms, Convolution, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, MechanismName, Participation, RowLaw,
-    Streaming, check_horizon,
+    ColumnNorms, Convolution, Cost, Cursor, DensePair, GROWING_L1, LaplaceShift, Matrix, Mechanism, MechanismName,
+    Participation, RowLaw, Streaming, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -204,6 +204,13 @@ fn banded_coefficients(horizon: u64, bands: u64, mechanism: &str) -> Result<Vec<
     Ok(coefficients(horizon))
 }
 
+impl SquareRoot {
+    /// The largest L1 norm of a column of the integer matrix that is protected.
+    pub fn l1_column_sum(&self) -> u128 {
+        self.largest_column(1, |f| f)
+    }
+}
+
 impl Mechanism for SquareRoot {
     fn name(&self) -> MechanismName {
         match self.kind {
@@ -231,10 +238,6 @@ impl Mechanism for SquareRoot {
 
     fn noise_bits(&self) -> u32 {
         COEFFICIENT_BITS + if self.is_normalized() { WEIGHT_BITS } else { 0 }
-    }
-
-    fn l1_column_sum(&self) -> u128 {
-        self.largest_column(1, |f| f)
     }
 
     fn is_causal(&self) -> bool {
@@ -273,14 +276,6 @@ impl Mechanism for SquareRoot {
         }
         let pairs = participation.of_pairs(steps, |distance| self.closest_pair(distance as usize));
         rounded_up(pairs, 2 * operations + steps)
-    }
-
-    fn laplace_refusal(&self) -> Option<&'static str> {
-        Some(GROWING_L1)
-    }
-
-    fn random_access(&self) -> bool {
-        false
     }
 
     row_norms_of_table!();
@@ -329,27 +324,26 @@ impl Mechanism for SquareRoot {
         FRACTION_BITS
     }
 
+    /// The bands, or all steps before by transforms.
+    fn cost(&self) -> Cost {
+        let work = {
+            let steps = self.horizon() as f64;
+            match self.kind {
+                Kind::Banded(bands) => bands as f64,
+                Kind::Plain | Kind::Normalized | Kind::BandedInverse(_) => {
+                    (steps / 2.0).min(64.0 + steps.log2() * steps.log2())
+                }
+            }
+        };
+        Cost { draws_per_step: 1.0, work_per_step: work, memory_words: 7 * self.horizon() }
+    }
+
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        Err(GROWING_L1)
+    }
+
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(Filter::new(self.rows.clone(), self.is_normalized().then(|| self.weights.clone())))
-    }
-
-    fn draws_per_step(&self) -> f64 {
-        1.0
-    }
-
-    /// The bands, or all steps before by transforms.
-    fn work_per_step(&self) -> f64 {
-        let steps = self.horizon() as f64;
-        match self.kind {
-            Kind::Banded(bands) => bands as f64,
-            Kind::Plain | Kind::Normalized | Kind::BandedInverse(_) => {
-                (steps / 2.0).min(64.0 + steps.log2() * steps.log2())
-            }
-        }
-    }
-
-    fn memory_words(&self) -> u64 {
-        7 * self.horizon()
     }
 
     fn dense(&self) -> DensePair {

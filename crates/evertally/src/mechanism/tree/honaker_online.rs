@@ -33,7 +33,8 @@ use crate::Result;
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::registry::Limits;
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, Mechanism, MechanismName, Participation, RowLaw, Streaming, check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, LaplaceShift, Mechanism, MechanismName, Participation, RowLaw, Streaming,
+    check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -83,11 +84,6 @@ impl Mechanism for HonakerOnline {
     fn column_norms(&self) -> ColumnNorms {
         let levels = f64::from(self.digits.levels);
         ColumnNorms { l1: levels, l2_squared: levels }
-    }
-
-    /// The blocks of one height do not overlap.
-    fn shift_classes(&self) -> Vec<(u64, u64)> {
-        vec![(1, self.l1_column_sum() as u64)]
     }
 
     fn is_causal(&self) -> bool {
@@ -167,20 +163,17 @@ impl Mechanism for HonakerOnline {
         RowLaw::Sum(magnitudes)
     }
 
-    fn random_access(&self) -> bool {
-        false
+    fn cost(&self) -> Cost {
+        Cost::of_draws(2.0, 8 * u64::from(self.digits.levels))
+    }
+
+    /// The blocks of one height do not overlap.
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        Ok(LaplaceShift::of_single_nodes(self.digits.levels.into()))
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(HonakerCursor { step: 0, blocks: Vec::new() })
-    }
-
-    fn draws_per_step(&self) -> f64 {
-        2.0
-    }
-
-    fn memory_words(&self) -> u64 {
-        8 * u64::from(self.digits.levels)
     }
 }
 

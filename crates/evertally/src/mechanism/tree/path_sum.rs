@@ -27,8 +27,8 @@ mod walk;
 use crate::mechanism::accounting::trie::Subtree;
 use crate::mechanism::registry::Parameters;
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, DensePair, GaussianShift, LevelChoice, Levels, MAX_HORIZON, Mechanism,
-    MechanismName, Participation, RowLaw, Walk, check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, DensePair, GaussianShift, LaplaceShift, Lazy, LevelChoice, Levels,
+    MAX_HORIZON, Mechanism, MechanismName, Participation, RowLaw, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -171,12 +171,8 @@ impl Mechanism for PathSum {
         Some(GaussianShift::of_trie(self.squared, self.weights_lcm, least, weights.len() as u32, self.variance()))
     }
 
-    fn laplace_refusal(&self) -> Option<&'static str> {
-        Some("its privacy is that of the covariance of the releases, which Laplace noise is not described by")
-    }
-
-    fn walk(&self) -> Option<Box<dyn Walk>> {
-        Some(Box::new(walk::LevelWalk::new(self.weights.as_slice())))
+    fn lazy(&self) -> Option<Lazy> {
+        Some(Lazy::Paths(Box::new(walk::LevelWalk::new(self.weights))))
     }
 
     fn row_norm_squared(&self, _step: u64) -> f64 {
@@ -201,27 +197,21 @@ impl Mechanism for PathSum {
         }
     }
 
-    fn visit_path(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
-        for (level, weight) in self.weights.as_slice().iter().enumerate().rev() {
-            visit(Node { level: level as u32, index: (step - 1) >> level }, f64::from(*weight));
-        }
-    }
-
     /// The block of a node. No row of `R` is 1 on it: see [`dense`](Mechanism::dense).
     fn node_span(&self, node: Node) -> (u64, u64) {
         ((node.index << node.level) + 1, (node.index + 1) << node.level)
     }
 
+    fn cost(&self) -> Cost {
+        Cost::of_draws(2.0, 2 * self.weights.as_slice().len() as u64 + 20)
+    }
+
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        Err("its privacy is that of the covariance of the releases, which Laplace noise is not described by")
+    }
+
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(PathCursor { step: 0, weights: self.weights, sums: vec![0; self.weights.as_slice().len() + 1] })
-    }
-
-    fn draws_per_step(&self) -> f64 {
-        2.0
-    }
-
-    fn memory_words(&self) -> u64 {
-        2 * self.weights.as_slice().len() as u64 + 20
     }
 
     /// With `R = Lᵀ (L Lᵀ)⁻¹ A`.

@@ -19,8 +19,8 @@ use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::trie::Subtree;
 use crate::mechanism::registry::{Limits, Parameters};
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, GaussianShift, MAX_HORIZON, Mechanism, MechanismName, NoiseKind, Participation,
-    Walk, check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, GaussianShift, LaplaceShift, Lazy, MAX_HORIZON, Mechanism, MechanismName,
+    NoiseKind, Participation, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -178,11 +178,6 @@ impl Mechanism for Smooth {
         ColumnNorms { l1: used, l2_squared: used }
     }
 
-    /// Of the nodes at the j-th zero from the top a step is in one at most.
-    fn shift_classes(&self) -> Vec<(u64, u64)> {
-        vec![(1, self.l1_column_sum() as u64)]
-    }
-
     fn is_causal(&self) -> bool {
         true
     }
@@ -210,9 +205,9 @@ impl Mechanism for Smooth {
         Some(GaussianShift::of_trie(self.exact_l2_squared()?, 1, 1, ones, f64::from(ones)))
     }
 
-    fn walk(&self) -> Option<Box<dyn Walk>> {
+    fn lazy(&self) -> Option<Lazy> {
         let binomials = self.binomials.clone();
-        Some(Box::new(walk::LeafWalk { height: self.height, ones: self.ones(), binomials }))
+        Some(Lazy::Paths(Box::new(walk::LeafWalk { height: self.height, ones: self.ones(), binomials })))
     }
 
     fn row_norm_squared(&self, _step: u64) -> f64 {
@@ -243,12 +238,7 @@ impl Mechanism for Smooth {
         (node.index + 1 - size, node.index)
     }
 
-    fn cursor(&self) -> Box<dyn Cursor> {
-        let binomials = self.binomials.clone();
-        Box::new(SmoothCursor { step: 0, leaf: (1 << self.ones()) - 1, height: self.height, binomials, path: vec![] })
-    }
-
-    fn draws_per_step(&self) -> f64 {
+    fn cost(&self) -> Cost {
         // Each change of leaf replaces the lowest block of ones; summed over a full tree that is one node per pair
         // (leaf, one bit that a smaller leaf does not share).
         let full = self.binomials.choose(self.height, self.zeros) as f64;
@@ -257,11 +247,18 @@ impl Mechanism for Smooth {
             .filter(|&(p, count)| self.height - 1 - p >= self.ones() - count && count - 1 <= p)
             .map(|(p, count)| self.binomials.choose(self.height - 1 - p, self.ones() - count) as f64)
             .sum();
-        nodes / full
+        let draws = nodes / full;
+        Cost::of_draws(draws, 4 * u64::from(self.ones()) + 4)
     }
 
-    fn memory_words(&self) -> u64 {
-        4 * u64::from(self.ones()) + 4
+    /// Of the nodes at the j-th zero from the top a step is in one at most.
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        Ok(LaplaceShift::of_single_nodes((self.zeros - self.unread()).into()))
+    }
+
+    fn cursor(&self) -> Box<dyn Cursor> {
+        let binomials = self.binomials.clone();
+        Box::new(SmoothCursor { step: 0, leaf: (1 << self.ones()) - 1, height: self.height, binomials, path: vec![] })
     }
 }
 

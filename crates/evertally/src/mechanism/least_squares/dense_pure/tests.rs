@@ -62,7 +62,7 @@ fn figures_rows_and_sensitivity_match_dense_linear_algebra() {
         for j in 0..r.ncols() {
             assert_eq!(r.column(j).sum(), 65536.0, "{name}: column {j}");
         }
-        assert_eq!(found.l1_column_sum(), 65536);
+        assert_eq!(found.laplace().unwrap().column_sum, 65536);
         let mean = l.row_iter().map(|row| row.norm_squared()).sum::<f64>() / l.nrows() as f64;
         assert!((found.mean_row_norm_squared() / mean - 1.0).abs() < 1e-9, "{name}");
     }

@@ -166,7 +166,7 @@ fn the_cursor_follows_the_rows() {
             // Every node of R is drawn once; any step can be reached.
             drawn.sort_unstable();
             assert_eq!(drawn, hats.dense().nodes, "{name} at {horizon}");
-            assert_eq!(hats.draws_per_step(), drawn.len() as f64 / horizon as f64);
+            assert_eq!(hats.cost().draws_per_step, drawn.len() as f64 / horizon as f64);
             let seek = |cursor: &mut dyn Cursor, step| cursor.seek(step, &mut |node| noise(node, 40));
             assert_eq!(seek(&mut *hats.cursor(), horizon / 2 + 1), releases[horizon as usize / 2]);
             assert_eq!(seek(&mut *cursor, 0), 0);
@@ -216,7 +216,7 @@ fn capped_column_sums_bound_every_placement() {
         for hats in shapes(horizon) {
             let (name, (_, r, _)) = (hats.name(), dense(&hats));
             assert_eq!(hats.capped_column_sum(Spread::ONE) as f64, hats.column_norms().l2_squared, "{name}");
-            assert_eq!(hats.l1_column_sum() as f64, hats.column_norms().l1);
+            assert_eq!(hats.laplace().unwrap().column_sum as f64, hats.column_norms().l1);
             let largest = |total: u32, per_step: u32| {
                 let placement =
                     |code: u32| (0..horizon as u32).map(move |t| code / (per_step + 1).pow(t) % (per_step + 1));

@@ -205,7 +205,7 @@ fn sensitivities_are_exact_for_the_integer_matrix() {
             };
             assert_eq!(optimum.l1_column_sum(), sum(1));
             assert_eq!(optimum.capped_column_sum(Spread::ONE), sum(2));
-            let unit = optimum.noise_unit();
+            let unit = libm::exp2(-f64::from(optimum.noise_bits()));
             assert!((sum(1) as f64 * unit / optimum.column_norms().l1 - 1.0).abs() < 1e-7);
             assert!((sum(2) as f64 * unit * unit - 1.0).abs() < 1e-7);
         }
@@ -258,7 +258,7 @@ fn releases_are_correctly_rounded() {
 fn the_filter_applies_the_ideal_matrix() {
     for optimum in both(200) {
         let mut cursor = optimum.cursor();
-        let unit = optimum.noise_unit();
+        let unit = libm::exp2(-f64::from(optimum.noise_bits()));
         for step in 1..=200 {
             let released = cursor.advance(&mut |node| noise(node) << 10) as f64 / f64::from(1 << FRACTION_BITS);
             let (mut ideal, mut size) = (0.0, 0.0f64);
