@@ -20,10 +20,9 @@
 
 mod estimate;
 
-use super::at_once::AtOnce;
-use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
+use super::frame::solved_at_once;
+use crate::mechanism::accounting::row_norms::RowNorms;
 use crate::mechanism::registry::Parameters;
-use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, LaplaceShift, LevelChoice, Levels, Mechanism, MechanismName, RowLaw,
     check_horizon,
@@ -233,12 +232,7 @@ impl Mechanism for Consistent {
         (0..self.shape.levels()).map(bound).sum()
     }
 
-    /// `L = A R⁺`, so that `C⁻¹ = A⁻ᵀ RᵀR A⁻¹` and `a_iᵀ C⁻¹ a_i` is the column norm: there is nothing to gain.
-    fn exact_l2_squared(&self) -> Option<f64> {
-        Some(self.column_norms().l2_squared)
-    }
-
-    row_norms_of_table!();
+    solved_at_once!();
 
     /// No weight of the row exceeds `1 / min W`, so its fourth moment is at most that of `variance · min W²` equal terms.
     fn row_law(&self, step: u64) -> RowLaw {
@@ -264,10 +258,6 @@ impl Mechanism for Consistent {
         f64::from(self.shape.weight(node.level as usize).expect("a measured level"))
     }
 
-    fn fraction_bits(&self) -> u32 {
-        FRACTION_BITS
-    }
-
     fn cost(&self) -> Cost {
         let k = self.shape.arity as f64;
         let draws = k / (k - 1.0);
@@ -277,10 +267,6 @@ impl Mechanism for Consistent {
     /// The blocks of one level do not overlap.
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
         Ok(LaplaceShift::of_weights(self.shape.weights.as_slice().iter().map(|weight| u64::from(*weight))))
-    }
-
-    fn cursor(&self) -> Box<dyn Cursor> {
-        Box::new(AtOnce::new(self.shape.clone()))
     }
 }
 

@@ -37,10 +37,9 @@ mod candidate;
 mod release;
 mod search;
 
-use super::at_once::AtOnce;
-use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
+use super::frame::solved_at_once;
+use crate::mechanism::accounting::row_norms::RowNorms;
 use crate::mechanism::registry::Parameters;
-use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, Matrix, Mechanism, MechanismName, Objective,
     Optimum, RowLaw, check_horizon,
@@ -237,12 +236,7 @@ impl Mechanism for DensePure {
         apart.min(u128::from(spread.total) * together)
     }
 
-    /// `L = A R⁺`, so that `C⁻¹ = A⁻ᵀ RᵀR A⁻¹` and `a_iᵀ C⁻¹ a_i` is the column norm: there is nothing to gain.
-    fn exact_l2_squared(&self) -> Option<f64> {
-        Some(self.column_norms().l2_squared)
-    }
-
-    row_norms_of_table!();
+    solved_at_once!();
 
     fn row_law(&self, step: u64) -> RowLaw {
         if self.shape.bumps.is_empty() && step == 1 {
@@ -268,10 +262,6 @@ impl Mechanism for DensePure {
         (first + 1, first + bump.weights.len() as u64)
     }
 
-    fn fraction_bits(&self) -> u32 {
-        FRACTION_BITS
-    }
-
     fn cost(&self) -> Cost {
         let steps = self.horizon() as f64;
         let draws = (steps + self.shape.bumps.len() as f64) / steps;
@@ -280,10 +270,6 @@ impl Mechanism for DensePure {
 
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
         Ok(LaplaceShift::together(COLUMN_SUM.into()))
-    }
-
-    fn cursor(&self) -> Box<dyn Cursor> {
-        Box::new(AtOnce::new(self.shape.clone()))
     }
 
     fn dense(&self) -> DensePair {

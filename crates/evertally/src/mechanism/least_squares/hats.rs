@@ -37,11 +37,10 @@ mod shape;
 
 pub use levels::{HatChoice, HatLevels};
 
-use super::at_once::AtOnce;
+use super::frame::solved_at_once;
 use crate::Result;
-use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
+use crate::mechanism::accounting::row_norms::RowNorms;
 use crate::mechanism::registry::Parameters;
-use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, Matrix, Mechanism, MechanismName, RowLaw,
     check_horizon,
@@ -110,12 +109,7 @@ impl Mechanism for Hats {
         self.shape.capped_column(spread).min(u128::from(spread.total) * self.shape.column_squares())
     }
 
-    /// `L = A R⁺`, so that `C⁻¹ = A⁻ᵀ RᵀR A⁻¹` and `a_iᵀ C⁻¹ a_i` is the column norm: there is nothing to gain.
-    fn exact_l2_squared(&self) -> Option<f64> {
-        Some(self.column_norms().l2_squared)
-    }
-
-    row_norms_of_table!();
+    solved_at_once!();
 
     /// One term is always enough, as no fourth moment exceeds the square of the second. More are counted as if no weight of the
     /// row exceeded 1 over its node's largest entry; weights do now and then, by a tenth, but most are far smaller, and the tests
@@ -159,10 +153,6 @@ impl Mechanism for Hats {
         }
     }
 
-    fn fraction_bits(&self) -> u32 {
-        FRACTION_BITS
-    }
-
     /// While it solves; two words a step remain.
     fn cost(&self) -> Cost {
         Cost::of_draws(
@@ -173,10 +163,6 @@ impl Mechanism for Hats {
 
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
         Ok(LaplaceShift::together(self.shape.total))
-    }
-
-    fn cursor(&self) -> Box<dyn Cursor> {
-        Box::new(AtOnce::new(self.shape.clone()))
     }
 
     fn dense(&self) -> DensePair {

@@ -35,11 +35,11 @@ mod products;
 use super::weights::Weights;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::registry::Parameters;
-use crate::mechanism::rounding::FRACTION_BITS;
+use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::toeplitz::filter::{Filter, Rows, packed};
 use crate::mechanism::{
-    ColumnNorms, Cost, Criterion, Cursor, DensePair, GROWING_L1, LaplaceShift, Matrix, Mechanism, MechanismName,
-    Objective, Optimum, RowLaw, check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, Objective, Optimum,
+    check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -241,10 +241,6 @@ impl Mechanism for Dense {
         MATRIX_BITS
     }
 
-    fn is_causal(&self) -> bool {
-        true
-    }
-
     /// In squared units of `2^-30`, exact for one event. With the inner products `G_ij` of the columns of `R̃`,
     /// `‖R̃ u‖² = Σ u_i u_j G_ij ≤ total · max_i Σ_j u_j G_ij`, where the sum is largest if the events are in the steps of the
     /// largest `G_ij`; and `G_ij ≤ max_i G_ii`. `O(T³)` where a step is limited, up to 2048 steps; above, that is not used.
@@ -256,29 +252,14 @@ impl Mechanism for Dense {
         together.min(products::largest_sum(&self.matrix, self.factor.steps(), spread))
     }
 
-    fn exact_l2_squared(&self) -> Option<f64> {
-        Some(self.column_norms.l2_squared) // L is square
-    }
+    filters_one_node_a_step!();
 
     row_norms_of_table!();
-
-    /// Under Gaussian noise, the only one, the number of terms does not matter.
-    fn row_law(&self, step: u64) -> RowLaw {
-        RowLaw::Like { norm_squared: self.row_norm_squared(step), terms: 1 }
-    }
 
     /// `O(T log T)`.
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
         let row = self.factor.times_inverse(&vec![1.0; step as usize]);
         row.into_iter().zip(0..).for_each(|(entry, index)| visit(Node { level: 0, index }, entry));
-    }
-
-    fn node_span(&self, node: Node) -> (u64, u64) {
-        (1, node.index + 1)
-    }
-
-    fn fraction_bits(&self) -> u32 {
-        FRACTION_BITS
     }
 
     /// A row of the matrix.
@@ -288,10 +269,6 @@ impl Mechanism for Dense {
             work_per_step: self.horizon() as f64 / 2.0,
             memory_words: 4 * self.horizon() + self.matrix.len() as u64 / 2,
         }
-    }
-
-    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
-        Err(GROWING_L1)
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {

@@ -19,10 +19,10 @@ use super::weights::Weights;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_bits};
 use crate::mechanism::registry::Parameters;
-use crate::mechanism::rounding::FRACTION_BITS;
+use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::{
-    ColumnNorms, Cost, Criterion, Cursor, DensePair, GROWING_L1, LaplaceShift, Matrix, Mechanism, MechanismName,
-    Objective, Optimum, RowLaw, check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, Objective, Optimum,
+    check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -152,20 +152,9 @@ impl Mechanism for Optimal {
         in_noise_steps(spread.total as f64 * self.columns.l2_squared, 2, self.noise_bits(), self.slack)
     }
 
-    fn exact_l2_squared(&self) -> Option<f64> {
-        Some(self.columns.l2_squared) // L is square
-    }
-
-    fn is_causal(&self) -> bool {
-        true
-    }
+    filters_one_node_a_step!();
 
     row_norms_of_table!();
-
-    /// Under Gaussian noise, the only one, the number of terms does not matter.
-    fn row_law(&self, step: u64) -> RowLaw {
-        RowLaw::Like { norm_squared: self.row_norm_squared(step), terms: 1 }
-    }
 
     /// `O(step · n)`.
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
@@ -173,23 +162,11 @@ impl Mechanism for Optimal {
         row.into_iter().zip(0..).for_each(|(entry, index)| visit(Node { level: 0, index }, entry));
     }
 
-    fn node_span(&self, node: Node) -> (u64, u64) {
-        (1, node.index + 1)
-    }
-
-    fn fraction_bits(&self) -> u32 {
-        FRACTION_BITS
-    }
-
     /// The table and the states.
     fn cost(&self) -> Cost {
         let states = self.frozen.states() as u64;
         let words = states * self.horizon() + 8 * states + 8;
         Cost::of_draws(1.0, words)
-    }
-
-    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
-        Err(GROWING_L1)
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {

@@ -33,9 +33,10 @@ pub use lazy::LazyBlt;
 
 use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_bits};
 use crate::mechanism::registry::Parameters;
+use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::{
-    BufferSteps, ColumnNorms, Columns, Cost, Criterion, Cursor, DensePair, GROWING_L1, LaplaceShift, Lazy, Matrix,
-    Mechanism, MechanismName, Objective, Participation, RowLaw, Streaming, check_horizon, rounding,
+    BufferSteps, ColumnNorms, Columns, Cost, Criterion, Cursor, DensePair, Lazy, Matrix, Mechanism, MechanismName,
+    Objective, Participation, Streaming, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -287,10 +288,6 @@ impl Mechanism for Blt {
         noise_bits(self.horizon)
     }
 
-    fn is_causal(&self) -> bool {
-        true
-    }
-
     /// An upper bound, which includes the rounding of the protected integers: `(√capped + E √T)²`. Multiplied by
     /// `event² · total` it bounds the square of `√(event² total capped) + E √(event² total T)`. The second term is the rounding
     /// of as many groups as a unit's change can touch: `total` of them, or twice as many where events are replaced, and then
@@ -303,10 +300,6 @@ impl Mechanism for Blt {
             together.min(self.apart(spread))
         };
         in_noise_steps(capped, 2, self.noise_bits(), self.slack())
-    }
-
-    fn exact_l2_squared(&self) -> Option<f64> {
-        Some(self.columns.l2_squared) // L is square
     }
 
     /// Exact for the plain one; by pairs where columns are normalized. `O(d² min(k, 2^16))`.
@@ -344,10 +337,7 @@ impl Mechanism for Blt {
         self.figures.mean()
     }
 
-    /// Under Gaussian noise, the only one, the number of terms does not matter.
-    fn row_law(&self, step: u64) -> RowLaw {
-        RowLaw::Like { norm_squared: self.row_norm_squared(step), terms: 1 }
-    }
+    filters_one_node_a_step!();
 
     /// From the last node back: `L_tj = D_j - Σ_i λ_i q̂_i a_i(j)` with `a_i(j) = Σ_{j<k≤t} D_k θ̂_i^(k-j-1)`.
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
@@ -363,20 +353,8 @@ impl Mechanism for Blt {
         }
     }
 
-    fn node_span(&self, node: Node) -> (u64, u64) {
-        (1, node.index + 1)
-    }
-
-    fn fraction_bits(&self) -> u32 {
-        rounding::FRACTION_BITS
-    }
-
     fn cost(&self) -> Cost {
         Cost::of_draws(1.0, 8 * self.buffers.decays().len() as u64 + 9)
-    }
-
-    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
-        Err(GROWING_L1)
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {

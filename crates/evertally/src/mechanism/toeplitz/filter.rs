@@ -13,6 +13,7 @@
 //! The running sum is rounded as [`rounding`](crate::mechanism::rounding) says. Where the working precision does not decide,
 //! it is computed again with more, in big integers.
 
+pub(in crate::mechanism) mod frame;
 mod past;
 mod rows;
 

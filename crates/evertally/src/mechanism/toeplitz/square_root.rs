@@ -26,10 +26,10 @@ mod series;
 use super::filter::{Filter, Rows, WEIGHT_BITS};
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
-use crate::mechanism::rounding::FRACTION_BITS;
+use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::{
-    ColumnNorms, Convolution, Cost, Cursor, DensePair, GROWING_L1, LaplaceShift, Matrix, Mechanism, MechanismName,
-    Participation, RowLaw, Streaming, check_horizon,
+    ColumnNorms, Convolution, Cost, Cursor, DensePair, Matrix, Mechanism, MechanismName, Participation, Streaming,
+    check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -240,10 +240,6 @@ impl Mechanism for SquareRoot {
         COEFFICIENT_BITS + if self.is_normalized() { WEIGHT_BITS } else { 0 }
     }
 
-    fn is_causal(&self) -> bool {
-        true
-    }
-
     /// In squared units of `2^-noise_bits`, exactly. Where a step holds fewer events than all, all but the normalized
     /// factorization use that two columns `d` steps apart have an inner product of at most `G_d` (that of the first and the `d+1`-st):
     /// `‖R̃ u‖² = Σ u_i u_j G_ij ≤ total · per_step · (G_0 + 2 Σ_{0<d≤n} G_d)` with `2n + 1 ≥ total / per_step`, since `G_d`
@@ -262,10 +258,6 @@ impl Mechanism for SquareRoot {
         together.min(u128::from(spread.per_step) * (self.correlation(0) + apart))
     }
 
-    fn exact_l2_squared(&self) -> Option<f64> {
-        Some(self.column_norms().l2_squared) // L is square
-    }
-
     /// Exact but for the normalized factorization, which goes by pairs: `O(T log k)` both.
     fn participation_squared(&self, participation: Participation) -> f64 {
         // Of positive numbers: a coefficient takes two roundings a step, that of a reciprocal series a sum besides.
@@ -278,12 +270,9 @@ impl Mechanism for SquareRoot {
         rounded_up(pairs, 2 * operations + steps)
     }
 
-    row_norms_of_table!();
+    filters_one_node_a_step!();
 
-    /// Under Gaussian noise, the only one, the number of terms does not matter.
-    fn row_law(&self, step: u64) -> RowLaw {
-        RowLaw::Like { norm_squared: self.row_norm_squared(step), terms: 1 }
-    }
+    row_norms_of_table!();
 
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
         let t = step as usize - 1;
@@ -316,14 +305,6 @@ impl Mechanism for SquareRoot {
         }
     }
 
-    fn node_span(&self, node: Node) -> (u64, u64) {
-        (1, node.index + 1)
-    }
-
-    fn fraction_bits(&self) -> u32 {
-        FRACTION_BITS
-    }
-
     /// The bands, or all steps before by transforms.
     fn cost(&self) -> Cost {
         let work = {
@@ -336,10 +317,6 @@ impl Mechanism for SquareRoot {
             }
         };
         Cost { draws_per_step: 1.0, work_per_step: work, memory_words: 7 * self.horizon() }
-    }
-
-    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
-        Err(GROWING_L1)
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {

@@ -1,6 +1,7 @@
 //! The consistent tree against dense algebra, golden figures, and exact rational estimation.
 
 use super::*;
+use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{NoiseKind, Objective};
 use nalgebra::DMatrix;
 

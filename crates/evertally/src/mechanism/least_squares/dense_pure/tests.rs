@@ -3,6 +3,7 @@
 use super::candidate::{Aim, evaluate};
 use super::release::{DIGITS, share};
 use super::*;
+use crate::mechanism::rounding::FRACTION_BITS;
 use nalgebra::DMatrix;
 
 fn found(horizon: u64, objective: Objective) -> DensePure {

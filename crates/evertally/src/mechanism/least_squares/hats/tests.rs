@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::mechanism::Objective;
+use crate::mechanism::least_squares::at_once::AtOnce;
+use crate::mechanism::rounding::FRACTION_BITS;
 use nalgebra::DMatrix;
 
 /// Shapes of every kind that fit: single hats longer than half the horizon, spacings that do not divide anything, steep shares.

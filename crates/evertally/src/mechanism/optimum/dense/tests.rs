@@ -2,6 +2,7 @@
 //! its releases against their definitions.
 
 use super::*;
+use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::toeplitz::filter::tests::{by_rationals, every_placement_stays_below_the_bound, noise};
 use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 use crate::plan::gaussian_lower_bound;

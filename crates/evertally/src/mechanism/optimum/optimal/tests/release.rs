@@ -1,6 +1,7 @@
 //! The exact release: against big integers, against the matrices, and its sensitivity by brute force.
 
 use super::*;
+use crate::mechanism::rounding::FRACTION_BITS;
 use crate::number::wide::Wide;
 use proptest::prelude::*;
 
