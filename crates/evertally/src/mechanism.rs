@@ -101,7 +101,7 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
 
     /// The squared sensitivity under continuous Gaussian noise to a unit that takes part in several steps, with a vector of norm at
     /// most 1 in each: never below the true value. Patterns, vectors and data may depend on earlier releases; proofs are in
-    /// the header of `mechanism/participation.rs`.
+    /// the header of `mechanism/accounting/participation.rs`.
     ///
     /// ```
     /// use evertally::mechanism::{Input, Mechanism, Participation};

@@ -90,7 +90,7 @@ impl LaplaceShift {
     }
 }
 
-/// The least shift of the noise that hides one event; see the header of `mechanism/shift.rs`.
+/// The least shift of the noise that hides one event; see the header of `mechanism/accounting/shift.rs`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GaussianShift {
     squared: f64,

@@ -93,7 +93,7 @@ impl Mechanism for HonakerOnline {
     fn is_causal(&self) -> bool {
         true
     }
-    /// `O(log² T)`, see the header of `mechanism/honaker.rs`.
+    /// `O(log² T)`, see the header of this module.
     fn exact_l2_squared(&self) -> Option<f64> {
         let mut least = vec![1.0f64];
         for height in 1..self.digits.levels {
