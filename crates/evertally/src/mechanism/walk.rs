@@ -22,7 +22,7 @@ pub enum Lazy {
     /// A sum along the paths of a trie.
     Paths(Box<dyn Walk>),
     /// A state-space model with skips of any length.
-    States(LazyBlt),
+    States(Box<LazyBlt>),
 }
 
 impl Lazy {

@@ -314,7 +314,7 @@ impl Mechanism for Blt {
     }
 
     fn lazy(&self) -> Option<Lazy> {
-        Some(Lazy::States(Blt::lazy(self)))
+        Some(Lazy::States(Box::new(Blt::lazy(self))))
     }
 
     fn streaming(&self) -> Option<Streaming> {

@@ -282,7 +282,7 @@ impl Noise {
             Sampling::Keyed if mechanism.name().family().abilities.random_access => Ok(Self::Nodes),
             Sampling::Keyed => Err(refusal(plan, sampling, "it has no random access")),
             Sampling::Float => match mechanism.lazy() {
-                Some(Lazy::States(model)) => Ok(Self::Buffers(Float::of(plan)?, Arc::new(model))),
+                Some(Lazy::States(model)) => Ok(Self::Buffers(Float::of(plan)?, Arc::from(model))),
                 _ => walk(plan, sampling).and_then(|_| Float::of(plan)).map(Self::Float),
             },
             Sampling::Integer => {
