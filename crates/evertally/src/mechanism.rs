@@ -84,8 +84,8 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
         0
     }
 
-    /// `max_i Σ min(total, per_step · width)` over the nodes that sum step `i`, width = number of steps a node sums; never
-    /// below the true value, in squared units of `2^-noise_bits`. For one event this is `s2²`, exactly.
+    /// `max_i Σ min(total, per_step · width)` over the nodes that sum step `i`, width = number of steps a node sums;
+    /// never below the true value, in squared units of `2^-noise_bits`. For one event this is `s2²`, exactly.
     ///
     /// It bounds how far a unit's events `u` (`u_t ≤ per_step`, `Σ u_t ≤ total`) move the node sums `s = R u`: as no
     /// `s_n` exceeds `min(total, per_step · width_n)`,
@@ -99,9 +99,9 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
         exact_by_dense_twin(self)
     }
 
-    /// The squared sensitivity under continuous Gaussian noise to a unit that takes part in several steps, with a vector of norm at
-    /// most 1 in each: never below the true value. Patterns, vectors and data may depend on earlier releases; proofs are in
-    /// the header of `mechanism/accounting/participation.rs`.
+    /// The squared sensitivity under continuous Gaussian noise to a unit that takes part in several steps, with a
+    /// vector of norm at most 1 in each: never below the true value. Patterns, vectors and data may depend on earlier
+    /// releases; proofs are in the header of `mechanism/accounting/participation.rs`.
     ///
     /// ```
     /// use evertally::mechanism::{Input, Mechanism, Participation};
@@ -112,9 +112,9 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
         participation::of_any_mechanism(self, participation)
     }
 
-    /// Whether every node is read only once all of its steps are over. Then node after node is protected whatever the data
-    /// do in answer to releases, and what is known of single nodes adds up also against one who chooses the event while
-    /// watching.
+    /// Whether every node is read only once all of its steps are over. Then node after node is protected whatever the
+    /// data do in answer to releases, and what is known of single nodes adds up also against one who chooses the event
+    /// while watching.
     fn is_causal(&self) -> bool {
         false
     }
@@ -162,14 +162,14 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// Where Laplace noise does not go with this mechanism: why, in words that follow its name.
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str>;
 
-    /// How exact accounting carries over to discrete Gaussian noise on a fine grid, for an integral `L`; `None` where that
-    /// is not known, or where it is no better than the column norm.
+    /// How exact accounting carries over to discrete Gaussian noise on a fine grid, for an integral `L`; `None` where
+    /// that is not known, or where it is no better than the column norm.
     fn gaussian_shift(&self) -> Option<GaussianShift> {
         None
     }
 
-    /// How its noise is sampled where it is read, without all before it; `None` where no way is known. (Any step of a mechanism with
-    /// [random access](Abilities::random_access) can also be had from its own nodes.)
+    /// How its noise is sampled where it is read, without all before it; `None` where no way is known. (Any step of a
+    /// mechanism with [random access](Abilities::random_access) can also be had from its own nodes.)
     fn lazy(&self) -> Option<Lazy> {
         None
     }
@@ -234,11 +234,11 @@ pub trait Cursor: Send {
     /// The caller keeps the step within the horizon.
     fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128;
 
-    /// Moves to the next step, whose data sum to `total` grid units and bring the exact running sum to `closed`, and returns
-    /// the release less that sum, in units of `2^-fraction_bits`.
+    /// Moves to the next step, whose data sum to `total` grid units and bring the exact running sum to `closed`, and
+    /// returns the release less that sum, in units of `2^-fraction_bits`.
     ///
-    /// For most mechanisms that is `(L z)_t` whatever the data. One that rounds the sums it protects has to see them: its
-    /// release is computed from the protected sums alone, and the rounding shows here.
+    /// For most mechanisms that is `(L z)_t` whatever the data. One that rounds the sums it protects has to see them:
+    /// its release is computed from the protected sums alone, and the rounding shows here.
     fn advance_with(&mut self, _total: i64, _closed: i64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         self.advance(draw)
     }
@@ -249,8 +249,8 @@ pub trait Cursor: Send {
         None
     }
 
-    /// Moves to `step` (0 ≤ `step` ≤ `T`) with the [memory](Self::memory) of a cursor that stood there, and returns what that
-    /// one returned last (0 for step 0).
+    /// Moves to `step` (0 ≤ `step` ≤ `T`) with the [memory](Self::memory) of a cursor that stood there, and returns
+    /// what that one returned last (0 for step 0).
     ///
     /// # Errors
     /// If this is not the memory of a cursor of the same mechanism.
@@ -258,8 +258,8 @@ pub trait Cursor: Send {
         Err(Error::state("the saved state holds a memory that its mechanism does not have"))
     }
 
-    /// Moves to any step (0 ≤ `step` ≤ `T`), forwards or backwards, and returns its noise (0 for step 0): that of a stream of
-    /// zeros where it depends on the data.
+    /// Moves to any step (0 ≤ `step` ≤ `T`), forwards or backwards, and returns its noise (0 for step 0): that of a
+    /// stream of zeros where it depends on the data.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128;
 }
 

@@ -1,7 +1,7 @@
 //! The registry: one row for every family of mechanisms, pointing into its folder.
 //!
-//! Names, searches, programs and figures read what they know of families here; nothing else lists them. How to add one is in
-//! `docs/adding-a-mechanism.md`.
+//! Names, searches, programs and figures read what they know of families here; nothing else lists them. How to add one
+//! is in `docs/adding-a-mechanism.md`.
 
 mod family;
 mod name;

@@ -1,7 +1,8 @@
 //! How the noise of a step follows from that of the steps before it: what a sampler of many coordinates needs to know.
 //!
-//! All forms say `(L z)_t`, or its increment `(L z)_t - (L z)_{t-1}`: by few nodes and few vectors that are kept, or as a
-//! convolution, which Fourier transforms compute for many steps at once. Nodes without a level are `(0, t-1)` for step `t`.
+//! All forms say `(L z)_t`, or its increment `(L z)_t - (L z)_{t-1}`: by few nodes and few vectors that are kept, or as
+//! a convolution, which Fourier transforms compute for many steps at once. Nodes without a level are `(0, t-1)` for
+//! step `t`.
 
 use super::Walk;
 use std::sync::Arc;
@@ -18,8 +19,8 @@ pub enum Streaming {
     Paths(Box<dyn Walk>),
     /// Step `t` adds node `(0, t-1)` to the noise, for good.
     Inputs,
-    /// The prefix is the sum of the complete dyadic blocks of its binary digits. The estimate of a block of height `j` is
-    /// `(2^j own + (2^j - 1)(left + right)) / (2^(j+1) - 1)` with the estimates of its halves; nodes are
+    /// The prefix is the sum of the complete dyadic blocks of its binary digits. The estimate of a block of height `j`
+    /// is `(2^j own + (2^j - 1)(left + right)) / (2^(j+1) - 1)` with the estimates of its halves; nodes are
     /// `(height, number of the block)`.
     Estimates,
     /// Increments `D_t (C⁻¹ z)_t` for a buffered Toeplitz matrix `C`.

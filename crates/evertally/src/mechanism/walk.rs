@@ -1,12 +1,12 @@
 //! Mechanisms whose noise is a sum along the paths of a trie: what a lazy sampler needs to know of them.
 //!
-//! The noise of step `t` is the sum of the nodes on a path from a root. Two steps share the first stretches of their paths
-//! and nothing else, so a step's noise is the end of a walk with independent increments, and all that matters of the
-//! mechanism is where paths part. Each stretch has a *length*, the square of its weight: the variance it adds, or for unit
-//! weights the number of noise variables.
+//! The noise of step `t` is the sum of the nodes on a path from a root. Two steps share the first stretches of their
+//! paths and nothing else, so a step's noise is the end of a walk with independent increments, and all that matters of
+//! the mechanism is where paths part. Each stretch has a *length*, the square of its weight: the variance it adds, or
+//! for unit weights the number of noise variables.
 //!
-//! Steps that share a stretch are consecutive. So what a path leaves behind as time goes on is never walked again, and the
-//! places known on the path of the last step are all that needs to be remembered.
+//! Steps that share a stretch are consecutive. So what a path leaves behind as time goes on is never walked again, and
+//! the places known on the path of the last step are all that needs to be remembered.
 
 use super::LazyBlt;
 use crate::noise::Node;

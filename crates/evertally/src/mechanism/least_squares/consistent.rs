@@ -1,22 +1,23 @@
 //! The consistent tree: every block of a k-ary tree is measured, and every prefix is estimated from all of them.
 //!
 //! Level `l` has the blocks of `k^l` steps, the last one cut at `T`; levels go up to the first with a single block, the
-//! root. The root, and more levels below it, may be left out. A block of level `l` is measured with weight `W_l` (a row of `R` is `W_l` on its steps), so a
-//! step costs `s1 = Σ W_l` whatever it is. The release is the best linear unbiased estimate of the prefix from all
-//! measurements, `L = A R⁺` (Hay, Rastogi, Miklau, Suciu 2010, arXiv 0904.0942; Honaker 2015, "full" estimation): it needs
-//! noise of blocks that are still open, and no data from the future.
+//! root. The root, and more levels below it, may be left out. A block of level `l` is measured with weight `W_l` (a row
+//! of `R` is `W_l` on its steps), so a step costs `s1 = Σ W_l` whatever it is. The release is the best linear unbiased
+//! estimate of the prefix from all measurements, `L = A R⁺` (Hay, Rastogi, Miklau, Suciu 2010, arXiv 0904.0942; Honaker
+//! 2015, "full" estimation): it needs noise of blocks that are still open, and no data from the future.
 //!
-//! **Estimation in two passes.** Let `1/W²` be the variance of a measurement (`z/W`). Upwards, a block with children of total
-//! variance `V` and total estimate `S` has the estimate `u = (V W² · z/W + S) / (1 + V W²)` of variance `V / (1 + V W²)`.
-//! Downwards, a child's estimate moves by its share `var/V` of what its parent's final estimate differs from `S`.
+//! **Estimation in two passes.** Let `1/W²` be the variance of a measurement (`z/W`). Upwards, a block with children of
+//! total variance `V` and total estimate `S` has the estimate `u = (V W² · z/W + S) / (1 + V W²)` of variance
+//! `V / (1 + V W²)`. Downwards, a child's estimate moves by its share `var/V` of what its parent's final estimate
+//! differs from `S`.
 //!
-//! **Variance of a prefix.** Inside a block let `β` be the regression of the prefix on the block's total and `c` its variance
-//! given the total; both follow from the child that holds the end of the prefix. At the top the variance is
+//! **Variance of a prefix.** Inside a block let `β` be the regression of the prefix on the block's total and `c` its
+//! variance given the total; both follow from the child that holds the end of the prefix. At the top the variance is
 //! `c + β² · var(total)`.
 //!
-//! **Exact release.** `W` are integers, noise is integer, and `L` is rational: the noise of a release is computed with so
-//! many digits that its rounding to `2^-8` of the grid is certain (as for the square roots, `⌊x + √2 - 1⌋`). `A x` is a whole
-//! number, so rounding the noise rounds the release.
+//! **Exact release.** `W` are integers, noise is integer, and `L` is rational: the noise of a release is computed with
+//! so many digits that its rounding to `2^-8` of the grid is certain (as for the square roots, `⌊x + √2 - 1⌋`). `A x`
+//! is a whole number, so rounding the noise rounds the release.
 
 mod estimate;
 
@@ -59,8 +60,8 @@ struct Shape {
 const MAX_HORIZON: u64 = 1 << 20;
 
 impl Consistent {
-    /// A tree of `arity` (2 and more) over `horizon` steps (1 ..= 2^20) with the given weights of its levels, leaves first:
-    /// one for every level, or fewer to leave out the topmost. `O(T h)`.
+    /// A tree of `arity` (2 and more) over `horizon` steps (1 ..= 2^20) with the given weights of its levels, leaves
+    /// first: one for every level, or fewer to leave out the topmost. `O(T h)`.
     ///
     /// # Errors
     /// If there are more weights than levels.
@@ -90,8 +91,8 @@ impl Consistent {
         Self::new(horizon, arity, Levels::new(&vec![1; kept])?)
     }
 
-    /// The best weights for an arity by some figure: a deterministic descent on the logarithms of the weights, started from
-    /// equal ones, with the root, without it, and without the level below it.
+    /// The best weights for an arity by some figure: a deterministic descent on the logarithms of the weights, started
+    /// from equal ones, with the root, without it, and without the level below it.
     pub fn optimised(horizon: u64, arity: u64, criterion: &Criterion) -> Result<Self> {
         let figure = |tree: &Self| criterion.figure(tree);
         let start = Self::starts(horizon, arity)?.into_iter();
@@ -234,7 +235,8 @@ impl Mechanism for Consistent {
 
     solved_at_once!();
 
-    /// No weight of the row exceeds `1 / min W`, so its fourth moment is at most that of `variance · min W²` equal terms.
+    /// No weight of the row exceeds `1 / min W`, so its fourth moment is at most that of `variance · min W²` equal
+    /// terms.
     fn row_law(&self, step: u64) -> RowLaw {
         let least = self.shape.weights.as_slice().iter().copied().min().map_or(1.0, f64::from);
         let norm_squared = self.row_norm_squared(step);

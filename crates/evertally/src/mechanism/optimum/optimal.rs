@@ -1,15 +1,18 @@
 //! The optimum as a filter with few states, for long horizons.
 //!
-//! The [optimum](super) takes some thirty states because its inverse root is accurate to 10⁻¹². With eight or twelve poles the root
-//! is off by 10⁻⁴ to 10⁻², and the factorization by the square of that: the variance is stationary at the optimum. What remains is
-//! to make the columns equally long for *this* root, which the dual iteration does as well (`weights.rs`). Over `T = 2^20` steps
-//! twelve states are within 0.1 % of the lower bound, where the normalized square root is 5 % above it.
+//! The [optimum](super) takes some thirty states because its inverse root is accurate to 10⁻¹². With eight or twelve
+//! poles the root is off by 10⁻⁴ to 10⁻², and the factorization by the square of that: the variance is stationary at
+//! the optimum. What remains is to make the columns equally long for *this* root, which the dual iteration does as well
+//! (`weights.rs`). Over `T = 2^20` steps twelve states are within 0.1 % of the lower bound, where the normalized square
+//! root is 5 % above it.
 //!
 //! **Frozen.** Decays and outputs are rounded to integers ([frozen]), which define `R` exactly. Column norms, row norms
-//! ([figures]) and the cost of truncation ([cursor]) are those of the frozen matrix, in `O(T n²)` by recursions over the steps.
+//! ([figures]) and the cost of truncation ([cursor]) are those of the frozen matrix, in `O(T n²)` by recursions over
+//! the steps.
 //!
-//! **Exact release.** As for a BLT, the protected integers are computed from the data by a truncating filter, and the release by
-//! the inverse filter from them alone. A release costs `O(n)`; the filter itself is a table of `8 n` bytes a step.
+//! **Exact release.** As for a BLT, the protected integers are computed from the data by a truncating filter, and the
+//! release by the inverse filter from them alone. A release costs `O(n)`; the filter itself is a table of `8 n` bytes a
+//! step.
 
 mod cursor;
 mod figures;
@@ -45,8 +48,8 @@ const FEW_STATES: u64 = 1 << 13;
 /// Largest variance inside the inverse filter that its fixed-point numbers are made for.
 const MAX_VARIANCE: f64 = (1 << 20) as f64;
 
-/// The factorization of least mean or least maximal variance under Gaussian noise among those that a time-varying filter with a
-/// few states computes (after Denisov, McMahan, Rush, Smith, Thakurta 2022, arXiv 2202.08312).
+/// The factorization of least mean or least maximal variance under Gaussian noise among those that a time-varying
+/// filter with a few states computes (after Denisov, McMahan, Rush, Smith, Thakurta 2022, arXiv 2202.08312).
 #[doc(alias = "Denisov")]
 #[doc(alias = "matrix mechanism")]
 #[doc(alias = "matrix factorization")]
@@ -63,8 +66,9 @@ pub struct Optimal {
 }
 
 impl Optimal {
-    /// For the least maximal or the least mean variance over `horizon` steps, 1 ..= 2^20, with 4, 8, 12 or 16 states, or
-    /// as many as leave little to be won. `O(T n²)`: some 50 ms at 2^14 steps, seconds at 2^20; always with the same result.
+    /// For the least maximal or the least mean variance over `horizon` steps, 1 ..= 2^20, with 4, 8, 12 or 16 states,
+    /// or as many as leave little to be won. `O(T n²)`: some 50 ms at 2^14 steps, seconds at 2^20; always with the same
+    /// result.
     ///
     /// # Errors
     /// If the horizon or the number of states is out of range.
@@ -114,14 +118,16 @@ impl Optimal {
         Ok(filter)
     }
 
-    /// The first four bytes of a BLAKE3 hash of the frozen filter, part of the name: a plan is bound to the filter itself.
+    /// The first four bytes of a BLAKE3 hash of the frozen filter, part of the name: a plan is bound to the filter
+    /// itself.
     pub fn digest(&self) -> u32 {
         self.digest
     }
 }
 
 impl Optimal {
-    /// The largest L1 norm of a column of the integer matrix that is protected: an upper bound, which includes its rounding.
+    /// The largest L1 norm of a column of the integer matrix that is protected: an upper bound, which includes its
+    /// rounding.
     pub fn l1_column_sum(&self) -> u128 {
         let slack = self.slack * libm::sqrt(self.horizon() as f64);
         in_noise_steps(self.columns.l1, 1, self.noise_bits(), slack)
@@ -146,8 +152,8 @@ impl Mechanism for Optimal {
     }
 
     /// An upper bound, which includes the rounding of the protected integers, as for a [`Blt`](crate::mechanism::Blt):
-    /// `(√(total s2²) + E √T)²`, `total` times which bounds the rounding of all groups that a unit's change can touch: `total` of
-    /// them, or twice as many where events are replaced, and then one event counts at least twice.
+    /// `(√(total s2²) + E √T)²`, `total` times which bounds the rounding of all groups that a unit's change can touch:
+    /// `total` of them, or twice as many where events are replaced, and then one event counts at least twice.
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         in_noise_steps(spread.total as f64 * self.columns.l2_squared, 2, self.noise_bits(), self.slack)
     }

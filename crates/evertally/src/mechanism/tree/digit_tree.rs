@@ -6,16 +6,16 @@
 //! * `binary` (Chan, Shi, Song 2011, doi 10.1145/2043621.2043626; Dwork, Naor, Pitassi, Rothblum 2010,
 //!   doi 10.1145/1806689.1806787), left children only: base 2, digits 0 and 1;
 //! * `kary(k)`: base `k`, digits `0 ..= k-1`;
-//! * `subtract(k)` (k-ary trees with subtraction, Andersson, Pagh, Steiner, Torkamani, "Count on your elders: Laplace vs Gaussian noise"): digits
-//!   `-(k-1)/2 ..= (k-1)/2` for odd `k`, `-k/2+1 ..= k/2` for even `k`.
+//! * `subtract(k)` (k-ary trees with subtraction, Andersson, Pagh, Steiner, Torkamani, "Count on your elders: Laplace
+//!   vs Gaussian noise"): digits `-(k-1)/2 ..= (k-1)/2` for odd `k`, `-k/2+1 ..= k/2` for even `k`.
 //!
 //! **Sensitivity.** A step lies in at most one node per level, so no column of `R` has more than `h` ones, `h` the
 //! number of digits of `T`. Step 1 reaches `h`: its block at level `l < h` is first used at step
 //! `max_l + 1` where `max_l ≤ T - 1` is the largest number of `l` digits. Hence `s1 = s2² = h` exactly.
 //!
-//! **Signs.** A node has one sign for all steps. With symmetric noise it could be dropped; it is kept, so that `L R = A`.
-//! Subtracted blocks cover steps that lie in the future when their noise is first used. Only their noise is: the release is
-//! `A x + L z`, and `z` does not depend on `x`.
+//! **Signs.** A node has one sign for all steps. With symmetric noise it could be dropped; it is kept, so that
+//! `L R = A`. Subtracted blocks cover steps that lie in the future when their noise is first used. Only their noise is:
+//! the release is `A x + L z`, and `z` does not depend on `x`.
 
 mod walk;
 
@@ -132,8 +132,8 @@ impl Mechanism for DigitTree {
         }
     }
 
-    /// By levels: of every `k` consecutive blocks all but the one after the last positive digit are read. Only a subtracted block can
-    /// reach beyond the horizon.
+    /// By levels: of every `k` consecutive blocks all but the one after the last positive digit are read. Only a
+    /// subtracted block can reach beyond the horizon.
     fn participation_squared(&self, participation: Participation) -> f64 {
         let DigitSystem { base, below, levels, .. } = self.digits;
         let level = |level: u32| {

@@ -1,24 +1,26 @@
 //! The path-sum tree: the noise of a step is a sum along the path from the root to its leaf.
 //!
 //! In the complete binary tree with `2^h ≥ T` leaves every block has one noise variable, and the noise of step `t` is
-//! `Σ_l λ_l z_{l, block of t}`: the variance `Σ λ_l²` is the same at every step, and two steps share the levels above the
-//! least block that holds both (Pagh, Sejer 2026, "An efficient Gaussian mechanism under continual observation", appendix
-//! B, with unit weights). There is no 0/1 matrix `R` behind it; what counts is the covariance `C = L Lᵀ`, and `R = Lᵀ C⁻¹ A`,
-//! the right factor of least norm, has the columns whose squared norms are the exact sensitivities `a_iᵀ C⁻¹ a_i`.
+//! `Σ_l λ_l z_{l, block of t}`: the variance `Σ λ_l²` is the same at every step, and two steps share the levels above
+//! the least block that holds both (Pagh, Sejer 2026, "An efficient Gaussian mechanism under continual observation",
+//! appendix B, with unit weights). There is no 0/1 matrix `R` behind it; what counts is the covariance `C = L Lᵀ`, and
+//! `R = Lᵀ C⁻¹ A`, the right factor of least norm, has the columns whose squared norms are the exact sensitivities
+//! `a_iᵀ C⁻¹ a_i`.
 //!
-//! **Sensitivity.** Where `T = 2^h` the Haar basis makes `C` diagonal, and with `e_j = Σ_{l<j} 2^l λ_l²`, `r = 2^h - i + 1`,
-//! `r_j = r mod 2^j`,
+//! **Sensitivity.** Where `T = 2^h` the Haar basis makes `C` diagonal, and with `e_j = Σ_{l<j} 2^l λ_l²`,
+//! `r = 2^h - i + 1`, `r_j = r mod 2^j`,
 //!
 //! ```text
 //! a_iᵀ C⁻¹ a_i = Σ_{j=1..h} min(r_j, 2^j - r_j)² / (2^j e_j) + r² / (2^h e_{h+1}).
 //! ```
 //!
-//! For any `T` the maximum over `i` follows from the leaves up, see [`trie`](crate::mechanism::accounting::trie): complete blocks of a level are alike,
-//! so that there are two blocks a level to look at. For unit weights it grows like `h/9`.
+//! For any `T` the maximum over `i` follows from the leaves up, see [`trie`](crate::mechanism::accounting::trie):
+//! complete blocks of a level are alike, so that there are two blocks a level to look at. For unit weights it grows
+//! like `h/9`.
 //!
 //! **Weights.** They are whole numbers, and discrete Gaussian noise on a fine grid realises the exact figure (see
-//! [`shift`](crate::mechanism::accounting::shift)); the grid is divided by their least common multiple. The best weights are searched among the divisors
-//! of one number, see [`levels`].
+//! [`shift`](crate::mechanism::accounting::shift)); the grid is divided by their least common multiple. The best
+//! weights are searched among the divisors of one number, see [`levels`].
 
 mod levels;
 mod participation;
@@ -52,8 +54,8 @@ pub struct PathSum {
 const MAX_LCM: u64 = 1 << 20;
 
 impl PathSum {
-    /// A tree over `horizon` steps (1 ..= 2^62) with the given weights of its levels, leaves first: one for every level, or
-    /// one fewer to leave out the root. `O(h²)`.
+    /// A tree over `horizon` steps (1 ..= 2^62) with the given weights of its levels, leaves first: one for every
+    /// level, or one fewer to leave out the root. `O(h²)`.
     ///
     /// # Errors
     /// If the number of weights does not fit the horizon, or their least common multiple is above 2^20.

@@ -70,7 +70,8 @@ impl Mechanism for Output {
     fn exact_l2_squared(&self) -> Option<f64> {
         Some(self.column_norms().l2_squared)
     }
-    /// Exact: all coefficients are 1, and in the worst pattern `j` steps are over during `b` steps for each `j < k`, then all.
+    /// Exact: all coefficients are 1, and in the worst pattern `j` steps are over during `b` steps for each `j < k`,
+    /// then all.
     fn participation_squared(&self, participation: Participation) -> f64 {
         let (times, separation) = (participation.within(self.horizon) as f64, participation.separation() as f64);
         let growing = separation * (times - 1.0) * times * (2.0 * times - 1.0) / 6.0;

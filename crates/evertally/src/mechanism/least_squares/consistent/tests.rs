@@ -113,8 +113,8 @@ fn optimised_weights_beat_equal_ones() {
     assert!(best(&by_max) <= 135.5, "{}", best(&by_max));
 }
 
-/// The search must give the same weights on every machine: a plan that names its mechanism can be read anywhere, and one
-/// that leaves it open is found again.
+/// The search must give the same weights on every machine: a plan that names its mechanism can be read anywhere, and
+/// one that leaves it open is found again.
 #[test]
 fn found_weights_are_frozen() {
     assert_eq!(

@@ -6,7 +6,8 @@ use crate::mechanism::least_squares::at_once::AtOnce;
 use crate::mechanism::rounding::FRACTION_BITS;
 use nalgebra::DMatrix;
 
-/// Shapes of every kind that fit: single hats longer than half the horizon, spacings that do not divide anything, steep shares.
+/// Shapes of every kind that fit: single hats longer than half the horizon, spacings that do not divide anything, steep
+/// shares.
 fn given(horizon: u64) -> Vec<Hats> {
     let texts = [
         "spacing=none",
@@ -109,8 +110,8 @@ fn tails_are_not_heavier_than_promised() {
     assert!(matches!(long.row_law(1 << 15), RowLaw::Like { terms: 2.., .. }), "more than one term where it matters");
 }
 
-/// The recursions keep their digits over many steps: figures against the sum of squares of single rows, releases against these
-/// rows.
+/// The recursions keep their digits over many steps: figures against the sum of squares of single rows, releases
+/// against these rows.
 #[test]
 fn long_horizons_keep_their_digits() {
     for text in
@@ -178,8 +179,8 @@ fn the_cursor_follows_the_rows() {
 }
 
 proptest::proptest! {
-    /// Post-processing: from the protected sums `y = R x + z` in place of the noise `z`, the discrepancies are the same numbers,
-    /// and the release is `A x` more, to the last bit. So the release is a function of `y` alone.
+    /// Post-processing: from the protected sums `y = R x + z` in place of the noise `z`, the discrepancies are the same
+    /// numbers, and the release is `A x` more, to the last bit. So the release is a function of `y` alone.
     #[test]
     fn the_release_is_a_function_of_the_protected_sums(
         horizon in 1u64..150,

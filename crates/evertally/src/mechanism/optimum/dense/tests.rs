@@ -1,5 +1,5 @@
-//! The dual bound against singular values and random factorizations, the optimum against brute force, the integer matrix and
-//! its releases against their definitions.
+//! The dual bound against singular values and random factorizations, the optimum against brute force, the integer
+//! matrix and its releases against their definitions.
 
 use super::*;
 use crate::mechanism::rounding::FRACTION_BITS;
@@ -80,8 +80,8 @@ fn no_bound_exceeds_any_factorization() {
     }
 }
 
-/// Two steps by hand: `R` has the columns `(√(1-s²), s)` and `(0, 1)`, hence the rows of `L` the squared norms `1/(1-s²)` and
-/// `1 + (1-s)/(1+s)`. The larger is least for `s = 1/2`, the sum for `s² - 3s + 1 = 0`.
+/// Two steps by hand: `R` has the columns `(√(1-s²), s)` and `(0, 1)`, hence the rows of `L` the squared norms
+/// `1/(1-s²)` and `1 + (1-s)/(1+s)`. The larger is least for `s = 1/2`, the sum for `s² - 3s + 1 = 0`.
 #[test]
 fn two_steps_are_solved_by_hand() {
     let [max, mean] = both(2).map(|optimum| optimum.certificate().reached);
@@ -189,7 +189,8 @@ fn integer_matrix(optimum: &Dense) -> Vec<Vec<u128>> {
     (0..steps).map(row).collect()
 }
 
-/// `R̃` is `2^30 R` to the nearest integer, and nothing was cut off at 0; the sensitivities are its own, by brute force.
+/// `R̃` is `2^30 R` to the nearest integer, and nothing was cut off at 0; the sensitivities are its own, by brute
+/// force.
 #[test]
 fn sensitivities_are_exact_for_the_integer_matrix() {
     for horizon in [1, 2, 5, 33, 80] {

@@ -1,7 +1,7 @@
 //! What all families have in common whose releases filter one node a step.
 
-/// The methods of a [`Mechanism`](crate::mechanism::Mechanism) with a square `L`: node `t` is read from step `t` on, and sums all
-/// steps up to it. Its L1 norms grow, so that it is for Gaussian noise only.
+/// The methods of a [`Mechanism`](crate::mechanism::Mechanism) with a square `L`: node `t` is read from step `t` on,
+/// and sums all steps up to it. Its L1 norms grow, so that it is for Gaussian noise only.
 macro_rules! filters_one_node_a_step {
     () => {
         /// `L` is square: the releases reveal what the nodes do.

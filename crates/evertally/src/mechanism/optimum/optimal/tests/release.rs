@@ -81,7 +81,8 @@ fn long_runs_are_those_of_big_integers() {
     assert_eq!(held, want);
 }
 
-/// Over 2^14 steps with large data and without noise, releases are the running sums: the inverse filter forgets nothing.
+/// Over 2^14 steps with large data and without noise, releases are the running sums: the inverse filter forgets
+/// nothing.
 #[test]
 fn long_runs_without_noise_are_the_running_sums() {
     for filter in BOTH.map(|objective| solve(1 << 14, 12, objective)) {
@@ -163,8 +164,8 @@ proptest! {
     }
 }
 
-/// The largest units by which states can fall short: with a guard of few bits they would show. Here `Σ y_i m_i` itself, by
-/// following what every step may lose.
+/// The largest units by which states can fall short: with a guard of few bits they would show. Here `Σ y_i m_i` itself,
+/// by following what every step may lose.
 #[test]
 fn the_truncation_bound_adds_what_every_step_may_lose() {
     for filter in some(50) {
