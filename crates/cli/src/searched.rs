@@ -16,18 +16,19 @@ pub const LONGEST: u64 = 512;
 
 /// Hands a request for `dense-pure` the factorization from the cache.
 pub fn with_searched(request: PlanRequest) -> Result<PlanRequest> {
-    let Some(MechanismName::DensePure(optimum)) = request.mechanism else { return Ok(request) };
-    let objective = optimum.objective.unwrap_or(request.objective);
+    let Some(MechanismName::DensePure(optimum)) = request.mechanism() else { return Ok(request) };
+    let objective = optimum.objective.unwrap_or(request.objective());
     prepare(request, objective)
 }
 
 /// The same request with the searched factorization among its mechanisms, where its horizon has one.
 pub fn prepare(request: PlanRequest, objective: Objective) -> Result<PlanRequest> {
-    if !(1..=LONGEST).contains(&request.horizon) {
+    if !(1..=LONGEST).contains(&request.horizon()) {
         return Ok(request); // the library says why
     }
-    let found: Arc<dyn Mechanism> = Arc::new(dense_pure(request.horizon, objective)?);
-    Ok(PlanRequest { prepared: Prepared::new([found]), ..request })
+    let found: Arc<dyn Mechanism> = Arc::new(dense_pure(request.horizon(), objective)?);
+    let search = request.search().clone().with_prepared(Prepared::new([found]));
+    Ok(request.with_search(search))
 }
 
 /// The best factorization for pure ε (1 ..= 512 steps), from the cache or by a search that is then kept.
