@@ -1,7 +1,6 @@
 //! The mechanisms that fit a request, ranked by exact error, beside what no mechanism can do better.
 
-use crate::commands::work_per_step;
-use evertally::mechanism::DenseOptimum;
+use evertally::mechanism::{Dense, MechanismName};
 use evertally::plan::{Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound};
 use evertally::privacy::Neighbours;
 use evertally::privacy::conversions::mu_for;
@@ -35,7 +34,7 @@ pub struct Ranking {
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// Full name of the mechanism.
-    pub mechanism: String,
+    pub mechanism: MechanismName,
     /// The calibrated noise.
     pub noise: NoiseRow,
     /// Largest standard error of a step, in units of the data.
@@ -101,7 +100,7 @@ impl Ranking {
 
 fn optimum(request: &PlanRequest) -> Option<f64> {
     let horizon = request.horizon;
-    let bound = (horizon <= LONGEST_CERTIFIED).then(|| DenseOptimum::lower_bound(horizon, false))?.ok()?;
+    let bound = (horizon <= LONGEST_CERTIFIED).then(|| Dense::lower_bound(horizon, Objective::Max))?.ok()?;
     Some(bound.sqrt() * least_node_std(request)?)
 }
 
@@ -141,7 +140,7 @@ fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row 
             delta: promise.map(|(_, delta)| delta.map_or(0.0, Delta::get)),
             rho: guarantee.rho.get(),
         },
-        time_per_step: work_per_step(&**m),
+        time_per_step: m.work_per_step(),
         memory_words: m.memory_words(),
         exact: true,
         lazy: m.is_lazy(),

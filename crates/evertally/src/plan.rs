@@ -12,8 +12,9 @@ mod interval;
 mod lower_bound;
 mod prepared;
 
+pub use crate::mechanism::{NoiseKind, Objective};
+pub use choose::Candidate;
 pub(crate) use choose::ranked;
-pub use choose::{Candidate, NoiseKind, Objective};
 pub use guarantee::Guarantee;
 pub use lower_bound::gaussian_lower_bound;
 pub use prepared::Prepared;
@@ -134,7 +135,7 @@ pub struct Plan {
 impl Plan {
     /// The plan of a request with one of its [candidates](PlanRequest::candidates).
     pub(crate) fn build(mut request: PlanRequest, chosen: Candidate) -> Result<Self> {
-        request.mechanism = Some(chosen.mechanism.name().parse()?);
+        request.mechanism = Some(chosen.mechanism.name());
         request.noise = Some(chosen.kind);
         // These have done their work, and are no part of the plan.
         (request.light_steps, request.prepared) = (false, Prepared::default());

@@ -3,7 +3,8 @@
 mod markdown;
 
 use crate::stream::Stream;
-use crate::words::{at_most, brief};
+use crate::words::at_most;
+use evertally::mechanism::MechanismName;
 use evertally::noise::SecretKey;
 use evertally::privacy::{Budget, Delta, Epsilon};
 use evertally::privacy::{Neighbours, Values};
@@ -25,7 +26,7 @@ pub struct Report {
     sketch: Option<SketchFacts>,
     unit: UnitFacts,
     budget: Budget,
-    mechanism: String,
+    mechanism: MechanismName,
     noise: NoiseFacts,
     guarantee: GuaranteeFacts,
     error: ErrorFacts,
@@ -201,7 +202,7 @@ impl Report {
 
     /// Budget, unit and mechanism in one line.
     pub fn headline(&self) -> String {
-        format!("{} for {} · {} · {}", self.budget, self.unit.unit, brief(&self.mechanism), self.noise.law)
+        format!("{} for {} · {} · {}", self.budget, self.unit.unit, self.mechanism.brief(), self.noise.law)
     }
 
     /// The guarantee in one sentence.

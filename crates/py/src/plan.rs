@@ -14,7 +14,6 @@ use crate::whole::Whole;
 use anyhow::Context;
 use evertally::plan::{Objective, Plan as Inner, PlanRequest, Prepared};
 use evertally::privacy::Unit;
-use evertally_cli::commands::brief;
 use evertally_cli::ranking::Ranking;
 use evertally_cli::searched;
 use evertally_plot::ErrorCurve;
@@ -62,7 +61,7 @@ fn planned(request: PlanRequest) -> anyhow::Result<Plan> {
     let candidates = request.candidates()?;
     let ranking = Ranking::new(&request, &candidates);
     let best = candidates.into_iter().next().context("some candidate fits every budget")?;
-    let (mechanism, noise) = (Some(best.mechanism.name().parse()?), Some(best.kind));
+    let (mechanism, noise) = (Some(best.mechanism.name()), Some(best.kind));
     let prepared = Prepared::new([best.mechanism]);
     let inner = PlanRequest { mechanism, noise, prepared, ..request }.plan()?;
     Ok(Plan { inner, ranking: ranking.into() })
@@ -116,7 +115,7 @@ impl Plan {
     }
 
     fn page(&self) -> String {
-        let (name, noise) = (self.inner.mechanism().name(), self.noise());
+        let (name, noise) = (self.mechanism_name(), self.noise());
         let rows: Vec<Row> = self.candidates().iter().map(|candidate| candidate.row(&name, noise)).collect();
         let unlisted = format!("The plan has {name} with {noise} noise, of error {:.4}.", self.error());
         html::page(&self.__repr__(), &self.guarantee().words(), HEADS, &rows, &unlisted, &self.curve())
@@ -153,13 +152,13 @@ impl Plan {
     /// Short name of the mechanism.
     #[getter]
     fn mechanism(&self) -> String {
-        brief(&self.inner.mechanism().name())
+        self.inner.mechanism().name().brief().to_string()
     }
 
     /// Full name of the mechanism, as :func:`plan` takes it.
     #[getter]
     fn mechanism_name(&self) -> String {
-        self.inner.mechanism().name()
+        self.inner.mechanism().name().to_string()
     }
 
     /// ``"laplace"`` or ``"gaussian"``.

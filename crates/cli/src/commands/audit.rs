@@ -1,6 +1,5 @@
 //! `evertally audit`: an empirical check of a mechanism or plan, as a black box.
 
-use super::mechanisms::brief;
 use super::{BudgetFlags, kebab};
 use crate::audit::{Change, Check, Finding, PlanBox, Promise, Report, Settings, audit, worst_change};
 use crate::failure::usage;
@@ -56,7 +55,7 @@ pub(super) struct AuditArgs {
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Answer {
-    mechanism: String,
+    mechanism: MechanismName,
     noise: NoiseKind,
     horizon: u64,
     neighbours: Neighbours,
@@ -158,7 +157,7 @@ fn print_table(out: &mut impl Write, plan: &Plan, answer: &Answer) -> Result<()>
     writeln!(
         out,
         "{} with {} noise over {} steps, {}: {} releases, test seed {}.",
-        brief(&answer.mechanism),
+        answer.mechanism.brief(),
         answer.noise,
         answer.horizon,
         plan.request().budget,

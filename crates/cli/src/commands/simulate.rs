@@ -1,6 +1,6 @@
 //! `evertally simulate`: the noise of a mechanism, many times over.
 
-use super::{BudgetFlags, brief, kebab};
+use super::{BudgetFlags, kebab};
 use crate::failure::usage;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -187,7 +187,7 @@ impl SimulateArgs {
             eprintln!(
                 "wrote {} × {columns} releases of {} with {law} noise{lazily} to {}; standard error at step {last}: {std_error:.4}",
                 self.paths,
-                brief(&name),
+                name.brief(),
                 self.out.display()
             );
         }

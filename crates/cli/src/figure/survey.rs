@@ -14,7 +14,7 @@ type Wanted = (MechanismName, NoiseKind, Objective, u64);
 #[derive(Default)]
 pub(super) struct Survey {
     found: HashMap<Wanted, Option<Arc<dyn Mechanism>>>,
-    exact: HashMap<(String, u64), Option<f64>>,
+    exact: HashMap<(MechanismName, u64), Option<f64>>,
 }
 
 /// The families that a search considers at a horizon.
@@ -24,7 +24,7 @@ pub(crate) fn families(horizon: u64) -> impl Iterator<Item = MechanismName> {
 
 /// Whether the error grows with the horizon itself, not with its logarithm: such lines would flatten all others.
 pub(super) fn is_plain_noise(family: MechanismName) -> bool {
-    matches!(family, MechanismName::Input | MechanismName::Output)
+    family.family().is_plain_noise
 }
 
 /// A family at a horizon with its open parameters as the planner chooses them for one event, if it serves both.
@@ -34,7 +34,7 @@ pub(crate) fn as_planned(
     objective: Objective,
     horizon: u64,
 ) -> evertally::Result<Arc<dyn Mechanism>> {
-    if law == NoiseKind::Gaussian && matches!(family, MechanismName::Hats(_) | MechanismName::DensePure(_)) {
+    if law == NoiseKind::Gaussian && !family.family().serves(law) {
         return Err(Error::invalid(format!("the planner has `{family}` for Laplace noise only")));
     }
     let budget = match law {

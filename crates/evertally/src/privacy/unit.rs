@@ -221,7 +221,7 @@ impl Sensitivity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mechanism::{MechanismName, NamedShape};
+    use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 
     #[test]
     fn senseless_declarations_are_refused() {
@@ -255,7 +255,7 @@ mod tests {
                 events.extend((lower..=upper).map(|value| (step, value)));
             }
             for name in ["input", "output", "binary", "subtract(k=3)", "smooth"] {
-                let shape = NamedShape::gaussian_max();
+                let shape = Criterion::new(NoiseKind::Gaussian, Objective::Max);
                 let mechanism = name.parse::<MechanismName>().unwrap().build(STEPS as u64, &shape).unwrap();
                 let (norms, r) = (mechanism.column_norms(), mechanism.dense().r);
                 for unit in [Unit::Event, Unit::person(2), Unit::Person { max_events: 2, max_events_per_step: Some(1) }]

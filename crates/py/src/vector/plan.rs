@@ -15,7 +15,6 @@ use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
 use evertally::plan::Objective;
 use evertally::vector::{VectorCandidate as Found, VectorPlan as Inner, VectorRequest};
-use evertally_cli::commands::brief;
 use evertally_plot::ErrorCurve;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -98,7 +97,7 @@ impl VectorPlan {
         let name = self.inner.name().to_string();
         let rows: Vec<Row> = self.candidates().iter().map(|candidate| candidate.row(&name)).collect();
         let error = self.error(self.inner.max_std_error(), self.inner.mean_std_error());
-        let unlisted = format!("The plan has {}, of error {error:.4}.", brief(&name));
+        let unlisted = format!("The plan has {}, of error {error:.4}.", self.inner.name().brief());
         html::page(&self.__repr__(), &self.guarantee().words(), HEADS, &rows, &unlisted, &self.curve())
     }
 }
@@ -140,7 +139,7 @@ impl VectorPlan {
     /// Short name of the mechanism.
     #[getter]
     fn mechanism(&self) -> String {
-        brief(&self.mechanism_name())
+        self.inner.name().brief().to_string()
     }
 
     /// Full name of the mechanism, as :func:`plan_vector` takes it.

@@ -3,7 +3,7 @@
 use super::cells::Sampler;
 use super::path::{Path, PathSampler};
 use super::*;
-use crate::mechanism::{Mechanism, MechanismName, NamedShape};
+use crate::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Objective};
 use crate::noise::bridge::Bridge;
 use crate::noise::{RandomBits, TestSeed};
 use crate::plan::PlanRequest;
@@ -15,7 +15,11 @@ fn key(seed: u64) -> SecretKey {
 }
 
 fn named(mechanism: &str, horizon: u64) -> std::sync::Arc<dyn Mechanism> {
-    mechanism.parse::<MechanismName>().unwrap().build(horizon, &NamedShape::gaussian_max()).unwrap()
+    mechanism
+        .parse::<MechanismName>()
+        .unwrap()
+        .build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Max))
+        .unwrap()
 }
 
 /// Brownian motion in exact algebra: a value is an index of a table of rows of coefficients, one for every normal drawn.
@@ -117,7 +121,10 @@ fn every_pattern_of_reads_has_the_covariance_of_the_mechanism() {
         "output",
     ] {
         for horizon in [1, 2, 5, 11, 13, 16] {
-            let built = name.parse::<MechanismName>().unwrap().build(horizon, &NamedShape::gaussian_max());
+            let built = name
+                .parse::<MechanismName>()
+                .unwrap()
+                .build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Max));
             let Ok(mechanism) = built else { continue }; // weights and shapes of another horizon
             let most = if horizon > 13 { 4 } else { horizon as u32 };
             for pattern in (1u32..1 << horizon).filter(|pattern| pattern.count_ones() <= most) {

@@ -1,6 +1,7 @@
 //! Known figures, calibration against other arithmetic, and files.
 
 use super::*;
+use crate::mechanism::Vectors;
 use crate::privacy::{Delta, Epsilon, Rho};
 
 fn zcdp(rho: f64) -> Budget {
@@ -161,9 +162,10 @@ fn senseless_requests_are_refused() {
 #[test]
 fn ranking_and_choice() {
     let ranking = VectorRequest::new(300, zcdp(0.5), 1.0).candidates().unwrap();
-    for family in choose::FAMILIES {
-        let stem = family.to_string();
-        assert!(ranking.iter().any(|c| c.name.to_string().split('(').next() == stem.split('(').next()), "{stem}");
+    let competing = MechanismName::all_families().filter(|family| matches!(family.vectors, Vectors::Compete));
+    assert_eq!(competing.clone().count(), 12);
+    for family in competing {
+        assert!(ranking.iter().any(|c| c.name.family().stem == family.stem), "{}", family.stem);
     }
     let heavy: Vec<String> = ranking.iter().filter(|c| !c.streams_lightly).map(|c| c.name.to_string()).collect();
     assert_eq!(heavy.len(), 2, "{heavy:?}");
