@@ -11,6 +11,7 @@ mod guarantee;
 mod interval;
 mod lower_bound;
 mod prepared;
+pub mod ranking;
 
 pub use crate::mechanism::{NoiseKind, Objective};
 pub use choose::Candidate;
@@ -105,6 +106,26 @@ impl PlanRequest {
     pub fn plan(self) -> Result<Plan> {
         let best = self.candidates()?.into_iter().next().expect("some candidate fits every budget");
         Plan::build(self, best)
+    }
+
+    /// The plan, and everything that fits the request, least error first: one search for both.
+    ///
+    /// # Errors
+    /// As [`PlanRequest::plan`].
+    ///
+    /// ```
+    /// use evertally::plan::PlanRequest;
+    /// use evertally::privacy::{Budget, Rho};
+    /// let request = PlanRequest::count(100, Budget::Zcdp(Rho::new(0.5)?));
+    /// let (plan, candidates) = request.clone().plan_and_candidates()?;
+    /// assert_eq!(plan.max_std_error(), candidates[0].max_std);
+    /// assert_eq!(plan.digest(), request.plan()?.digest());
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn plan_and_candidates(self) -> Result<(Plan, Vec<Candidate>)> {
+        let candidates = self.candidates()?;
+        let best = candidates.first().expect("some candidate fits every budget").clone();
+        Ok((Plan::build(self, best)?, candidates))
     }
 
     /// Everything that fits the request, least error first.

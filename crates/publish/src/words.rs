@@ -1,6 +1,5 @@
 //! Numbers and names in sentences.
 
-
 /// Longest piece of offending text that a message repeats, in characters.
 const QUOTED_CHARS: usize = 40;
 

@@ -11,12 +11,11 @@ use crate::request::request;
 use crate::running::abandonable;
 use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
-use anyhow::Context;
-use evertally::plan::{Objective, Plan as Inner, PlanRequest, Prepared};
+use evertally::plan::ranking::Ranking;
+use evertally::plan::{Objective, Plan as Inner, PlanRequest};
 use evertally::privacy::Unit;
-use evertally_cli::ranking::Ranking;
-use evertally_cli::searched;
 use evertally_plot::ErrorCurve;
+use evertally_publish::searched;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
@@ -54,17 +53,12 @@ pub(crate) fn plan(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Plan> 
 
 /// The plan of a request. Where mechanism and noise are open, one search gives the plan and its ranking.
 fn planned(request: PlanRequest) -> anyhow::Result<Plan> {
-    let request = searched::with_searched(request)?;
+    let request = searched::with_searched(request, &mut |_| ())?;
     if request.mechanism.is_some() || request.noise.is_some() {
         return Ok(Plan::new(request.plan()?));
     }
-    let candidates = request.candidates()?;
-    let ranking = Ranking::new(&request, &candidates);
-    let best = candidates.into_iter().next().context("some candidate fits every budget")?;
-    let (mechanism, noise) = (Some(best.mechanism.name()), Some(best.kind));
-    let prepared = Prepared::new([best.mechanism]);
-    let inner = PlanRequest { mechanism, noise, prepared, ..request }.plan()?;
-    Ok(Plan { inner, ranking: ranking.into() })
+    let (inner, candidates) = request.clone().plan_and_candidates()?;
+    Ok(Plan { inner, ranking: Ranking::new(&request, &candidates).into() })
 }
 
 /// A fingerprint as text.

@@ -377,7 +377,7 @@ fn errors_at_once_are_those_one_by_one() {
     for horizon in [1, 2, 37, 300] {
         for (kind, budget) in [(NoiseKind::Laplace, pure(1.0)), (NoiseKind::Gaussian, zcdp(0.1))] {
             for candidate in PlanRequest::count(horizon, budget).candidates().unwrap() {
-                let mechanism = Some(candidate.mechanism.name().parse().unwrap());
+                let mechanism = Some(candidate.mechanism.name());
                 let noise = Some(candidate.kind);
                 let plan = PlanRequest { mechanism, noise, ..PlanRequest::count(horizon, budget) }.plan().unwrap();
                 let (mut both, mut alone) = (plan.intervals(0.9).unwrap(), plan.intervals(0.9).unwrap());
