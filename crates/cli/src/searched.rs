@@ -9,13 +9,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// Hands a request for `dense-pure` the factorization from the cache.
 pub(crate) fn with_searched(request: PlanRequest) -> Result<PlanRequest> {
-    let mut bar = Bar::new(request.horizon);
+    let mut bar = Bar::new(request.horizon());
     searched::with_searched(request, &mut |progress| bar.show(progress))
 }
 
 /// The same request with the searched factorization among its mechanisms, where its horizon has one.
 pub(crate) fn prepare(request: PlanRequest, objective: Objective) -> Result<PlanRequest> {
-    let mut bar = Bar::new(request.horizon);
+    let mut bar = Bar::new(request.horizon());
     searched::prepare(request, objective, &mut |progress| bar.show(progress))
 }
 

@@ -95,7 +95,7 @@ fn print_json(setup: &Setup, done: Option<(usize, Option<f64>)>) -> Result<()> {
         "key_columns": stream.columns.labels,
         "mechanism": plan.mechanism().name().brief(),
         "noise": plan.noise_kind().to_string(),
-        "budget": plan.request().budget,
+        "budget": plan.request().budget(),
         "unit": stream.unit(),
         "steps": stream.calendar.steps(),
         "answered_through_step": stream.last_step,

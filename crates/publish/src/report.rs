@@ -153,9 +153,9 @@ impl Report {
         let (lower, upper) = setup.values.bounds();
         let bound = |multiple: i64| match setup.values {
             Values::Count => "1".to_owned(),
-            Values::Sum { .. } => request.grid.format(multiple.into()),
+            Values::Sum { .. } => request.grid().format(multiple.into()),
         };
-        let spread = request.unit.spread().expect("the plan has checked it");
+        let spread = request.unit().spread().expect("the plan has checked it");
         let norms = plan.mechanism().column_norms();
         let exact = plan.mechanism().exact_l2_squared().filter(|_| plan.exact_accounting());
         Self {
@@ -176,14 +176,14 @@ impl Report {
             sketch: extent.sketch,
             unit: UnitFacts {
                 unit: setup.unit(),
-                neighbours: request.neighbours,
+                neighbours: request.neighbours(),
                 max_events: spread.total,
                 max_events_per_step: spread.per_step,
                 lower: bound(lower),
                 upper: bound(upper),
-                grid: request.grid.to_string(),
+                grid: request.grid().to_string(),
             },
-            budget: request.budget,
+            budget: request.budget(),
             mechanism: plan.mechanism().name(),
             noise: NoiseFacts {
                 law: plan.noise_kind().to_string(),
@@ -247,5 +247,5 @@ fn guarantee(setup: &Stream) -> GuaranteeFacts {
 
 fn last_half_width(setup: &Stream) -> f64 {
     let mut intervals = setup.plan.intervals(setup.confidence).expect("checked by the setup");
-    setup.plan.request().grid.to_f64(intervals.half_width(setup.last_step) as i128)
+    setup.plan.request().grid().to_f64(intervals.half_width(setup.last_step) as i128)
 }

@@ -29,8 +29,8 @@ pub const LONGEST: u64 = 512;
 /// # Errors
 /// If the library refuses the search.
 pub fn with_searched(request: PlanRequest, watch: &mut Watch<'_>) -> Result<PlanRequest> {
-    let Some(MechanismName::DensePure(optimum)) = request.mechanism else { return Ok(request) };
-    let objective = optimum.objective.unwrap_or(request.objective);
+    let Some(MechanismName::DensePure(optimum)) = request.mechanism() else { return Ok(request) };
+    let objective = optimum.objective.unwrap_or(request.objective());
     prepare(request, objective, watch)
 }
 
@@ -39,11 +39,12 @@ pub fn with_searched(request: PlanRequest, watch: &mut Watch<'_>) -> Result<Plan
 /// # Errors
 /// If the library refuses the search.
 pub fn prepare(request: PlanRequest, objective: Objective, watch: &mut Watch<'_>) -> Result<PlanRequest> {
-    if !(1..=LONGEST).contains(&request.horizon) {
+    if !(1..=LONGEST).contains(&request.horizon()) {
         return Ok(request); // the library says why
     }
-    let found: Arc<dyn Mechanism> = Arc::new(dense_pure(request.horizon, objective, watch)?);
-    Ok(PlanRequest { prepared: Prepared::new([found]), ..request })
+    let found: Arc<dyn Mechanism> = Arc::new(dense_pure(request.horizon(), objective, watch)?);
+    let search = request.search().clone().with_prepared(Prepared::new([found]));
+    Ok(request.with_search(search))
 }
 
 /// The best factorization for pure ε (1 ..= 512 steps), from the cache or by a search that is then kept.

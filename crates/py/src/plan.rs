@@ -13,7 +13,6 @@ use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
 use evertally::plan::ranking::Ranking;
 use evertally::plan::{Objective, Plan as Inner, PlanRequest};
-use evertally::privacy::Unit;
 use evertally_plot::ErrorCurve;
 use evertally_publish::searched;
 use pyo3::prelude::*;
@@ -54,10 +53,10 @@ pub(crate) fn plan(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Plan> 
 /// The plan of a request. Where mechanism and noise are open, one search gives the plan and its ranking.
 fn planned(request: PlanRequest) -> anyhow::Result<Plan> {
     let request = searched::with_searched(request, &mut |_| ())?;
-    if request.mechanism.is_some() || request.noise.is_some() {
+    if request.mechanism().is_some() || request.noise().is_some() {
         return Ok(Plan::new(request.plan()?));
     }
-    let (inner, candidates) = request.clone().plan_and_candidates()?;
+    let (inner, candidates) = request.clone().plan_with_candidates()?;
     Ok(Plan { inner, ranking: Ranking::new(&request, &candidates).into() })
 }
 
@@ -80,7 +79,7 @@ impl Plan {
     /// All mechanisms under the same request, searched at most once.
     fn ranked(&self) -> Option<&Ranking> {
         let search = || {
-            let request = PlanRequest { mechanism: None, noise: None, ..self.inner.request().clone() };
+            let request = self.inner.request().clone().with_optional_mechanism(None).with_optional_noise(None);
             Ranking::new(&request, &request.candidates().ok()?)
         };
         self.ranking.get_or_init(search).as_ref()
@@ -88,7 +87,7 @@ impl Plan {
 
     /// The error that the objective minimises.
     fn error(&self) -> f64 {
-        match self.inner.request().objective {
+        match self.inner.request().objective() {
             Objective::Max => self.inner.max_std_error(),
             Objective::Mean => self.inner.mean_std_error(),
         }
@@ -96,7 +95,7 @@ impl Plan {
 
     fn candidates(&self) -> Vec<Candidate> {
         let Some(ranking) = self.ranked() else { return Vec::new() };
-        let mean = self.inner.request().objective == Objective::Mean;
+        let mean = self.inner.request().objective() == Objective::Mean;
         let errors = ranking.ranking.iter().map(|row| if mean { row.mean_std } else { row.max_std });
         let errors: Vec<f64> = errors.collect();
         let rows = ranking.ranking.iter().zip(&errors).take(SHOWN);
@@ -164,7 +163,7 @@ impl Plan {
     /// The budget that the plan was asked for.
     #[getter]
     fn budget(&self) -> Budget {
-        Budget(self.inner.request().budget)
+        Budget(self.inner.request().budget())
     }
 
     /// What is promised about the whole history of releases.
@@ -176,10 +175,11 @@ impl Plan {
     /// Whose data are protected, in words.
     #[getter]
     fn unit(&self) -> String {
-        match self.inner.request().unit {
-            Unit::Event => "event".to_owned(),
-            Unit::Person { max_events, max_events_per_step: None } => format!("person (max_events={max_events})"),
-            Unit::Person { max_events, max_events_per_step: Some(per_step) } => {
+        let unit = self.inner.request().unit();
+        match (unit.max_events(), unit.max_events_per_step()) {
+            (None, _) => "event".to_owned(),
+            (Some(max_events), None) => format!("person (max_events={max_events})"),
+            (Some(max_events), Some(per_step)) => {
                 format!("person (max_events={max_events}, max_events_per_step={per_step})")
             }
         }
@@ -188,7 +188,7 @@ impl Plan {
     /// The public text that is part of the plan.
     #[getter]
     fn meaning(&self) -> BTreeMap<String, String> {
-        self.inner.request().meaning.clone()
+        self.inner.request().meaning().clone()
     }
 
     /// Fingerprint of the plan, 64 hexadecimal digits. Noise is bound to it.
@@ -257,7 +257,7 @@ impl Plan {
         let half_width =
             self.inner.intervals(confidence).or_raise()?.half_width(check_step(self.inner.horizon(), step.0)?);
         // fits: half-widths are those of noise below 2^102 grid steps.
-        Ok(self.inner.request().grid.to_f64(half_width as i128))
+        Ok(self.inner.request().grid().to_f64(half_width as i128))
     }
 
     fn __eq__(&self, other: &Self) -> bool {
@@ -272,7 +272,7 @@ impl Plan {
         format!(
             "Plan(horizon={}, {}, per {}, {} with {} noise, max_std_error={:.4})",
             self.inner.horizon(),
-            self.inner.request().budget,
+            self.inner.request().budget(),
             self.unit(),
             self.mechanism(),
             self.noise(),

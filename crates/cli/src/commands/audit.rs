@@ -107,9 +107,9 @@ impl AuditArgs {
         let mut request = PlanRequest::count(horizon, self.budget.budget()?);
         let laplace = self.budget.delta.is_none() && self.budget.rho.is_none();
         let fallback = if laplace { NoiseKind::Laplace } else { NoiseKind::Gaussian };
-        request.noise = Some(self.noise.unwrap_or(fallback));
-        request.mechanism = self.mechanism;
-        request.neighbours = self.neighbours.unwrap_or(request.neighbours);
+        request = request.with_noise(self.noise.unwrap_or(fallback));
+        request = request.with_optional_mechanism(self.mechanism);
+        request = request.with_neighbours(self.neighbours.unwrap_or(Neighbours::AddRemove));
         Ok(crate::searched::with_searched(request)?.plan()?)
     }
 
@@ -121,7 +121,7 @@ impl AuditArgs {
             mechanism: plan.mechanism().name(),
             noise: plan.noise_kind(),
             horizon: plan.horizon(),
-            neighbours: plan.request().neighbours,
+            neighbours: plan.request().neighbours(),
             change: change.to_string(),
             test_seed: self.test_seed,
             promise: Promised {
@@ -160,7 +160,7 @@ fn print_table(out: &mut impl Write, plan: &Plan, answer: &Answer) -> Result<()>
         answer.mechanism.brief(),
         answer.noise,
         answer.horizon,
-        plan.request().budget,
+        plan.request().budget(),
         answer.report.paths,
         answer.test_seed
     )?;

@@ -62,11 +62,11 @@ impl PlanArgs {
     /// One event is a value between 0 and the sensitivity, which is one step of the grid for a count.
     fn request(&self) -> Result<PlanRequest> {
         let mut request = PlanRequest::count(self.horizon, self.budget.budget()?);
-        request.objective = self.objective;
-        request.noise = self.noise;
+        request = request.with_objective(self.objective);
+        request = request.with_optional_noise(self.noise);
         if self.sensitivity != Grid::ONE {
-            request.grid = self.sensitivity;
-            request.values = Values::Sum { lower: 0, upper: 1 };
+            request = request.with_grid(self.sensitivity);
+            request = request.with_values(Values::Sum { lower: 0, upper: 1 });
         }
         if self.search {
             if self.horizon > searched::LONGEST {

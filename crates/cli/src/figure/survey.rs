@@ -41,8 +41,7 @@ pub(crate) fn as_planned(
         NoiseKind::Laplace => Budget::Pure(Epsilon::new(1.0)?),
         NoiseKind::Gaussian => Budget::Zcdp(Rho::new(0.5)?),
     };
-    let request =
-        PlanRequest { mechanism: Some(family), noise: Some(law), objective, ..PlanRequest::count(horizon, budget) };
+    let request = PlanRequest::count(horizon, budget).with_mechanism(family).with_noise(law).with_objective(objective);
     Ok(request.candidates()?.swap_remove(0).mechanism)
 }
 

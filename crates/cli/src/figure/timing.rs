@@ -71,7 +71,7 @@ fn plan(mechanism: &dyn Mechanism) -> evertally::Result<Plan> {
     let named = mechanism.name();
     let with = |noise, budget| {
         let request = PlanRequest::count(mechanism.horizon(), budget);
-        PlanRequest { mechanism: Some(named), noise: Some(noise), ..request }.plan()
+        request.with_mechanism(named).with_noise(noise).plan()
     };
     with(NoiseKind::Gaussian, Budget::Zcdp(Rho::new(0.5)?))
         .or_else(|_| with(NoiseKind::Laplace, Budget::Pure(Epsilon::new(1.0)?)))

@@ -35,7 +35,7 @@ pub(crate) fn print_summary(
     eprintln!("{done} with {} and {} noise", plan.mechanism().name().brief(), plan.noise_kind());
     eprintln!(
         "guarantee: {} for {}; standard error at most {}",
-        plan.request().budget,
+        plan.request().budget(),
         stream.unit(),
         at_most(max_std_error)
     );

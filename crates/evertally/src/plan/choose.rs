@@ -34,7 +34,7 @@ pub struct Candidate {
 fn is_searched(request: &PlanRequest, kind: NoiseKind, name: MechanismName) -> bool {
     let family = name.family();
     let is_reached = family.reach.of(kind).is_some_and(|longest| request.horizon <= longest);
-    is_reached && !(request.light_steps && family.is_heavy())
+    is_reached && !(request.search.light_steps && family.is_heavy())
 }
 
 pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
@@ -87,11 +87,12 @@ pub(crate) fn ranked<C>(
 fn built(request: &PlanRequest, kind: NoiseKind, criterion: &Criterion) -> Vec<Result<Arc<dyn Mechanism>>> {
     let horizon = request.horizon;
     if let Some(name) = request.mechanism {
-        let prepared = request.prepared.named(name, horizon, request.objective);
+        let prepared = request.search.prepared.named(name, horizon, request.objective);
         return vec![prepared.map_or_else(|| name.build(horizon, criterion), Ok)];
     }
     let families = MechanismName::FAMILIES.iter().filter(|name| is_searched(request, kind, **name));
-    let prepared = request.prepared.of_horizon(horizon).filter(|mechanism| mechanism.name().family().serves(kind));
+    let prepared =
+        request.search.prepared.of_horizon(horizon).filter(|mechanism| mechanism.name().family().serves(kind));
     families.map(|name| name.build(horizon, criterion)).chain(prepared.map(|mechanism| Ok(mechanism.clone()))).collect()
 }
 

@@ -77,12 +77,12 @@ pub struct GuaranteeRow {
 impl Ranking {
     /// The ranking of candidates of a request, which are in order; `None` if there are none.
     pub fn new(request: &PlanRequest, candidates: &[Candidate]) -> Option<Self> {
-        let bound = gaussian_lower_bound(request.horizon);
+        let bound = gaussian_lower_bound(request.horizon());
         let lower_bound_max_std = least_node_std(request).map(|least| bound * least);
         let rows: Vec<Row> = candidates.iter().map(|c| row(request, c, lower_bound_max_std)).collect();
         Some(Self {
-            horizon: request.horizon,
-            objective: request.objective,
+            horizon: request.horizon(),
+            objective: request.objective(),
             chosen: rows.first()?.clone(),
             ranking: rows,
             lower_bound_max_std,
@@ -98,7 +98,7 @@ impl Ranking {
 }
 
 fn optimum(request: &PlanRequest) -> Option<f64> {
-    let horizon = request.horizon;
+    let horizon = request.horizon();
     let bound = (horizon <= LONGEST_CERTIFIED).then(|| Dense::lower_bound(horizon, Objective::Max))?.ok()?;
     Some(bound.sqrt() * least_node_std(request)?)
 }
@@ -110,15 +110,15 @@ fn optimum(request: &PlanRequest) -> Option<f64> {
 /// change in two steps at once, for which nothing is proven here. Where an event is in several sums, each has the same
 /// factorization and noise of its own, and squared shifts add up.
 fn least_node_std(request: &PlanRequest) -> Option<f64> {
-    let (lower, upper) = request.values.bounds();
-    let size = match request.neighbours {
+    let (lower, upper) = request.values().bounds();
+    let size = match request.neighbours() {
         Neighbours::AddRemove => lower.unsigned_abs().max(upper.unsigned_abs()),
         Neighbours::ReplaceOne => Some(upper.abs_diff(lower)).filter(|span| *span > 0)?,
     };
-    let spread = request.unit.spread().ok()?;
+    let spread = request.unit().spread().ok()?;
     let events = spread.per_step.min(spread.total) as f64;
-    let of_step = request.grid.to_f64(size.into()) * events * (request.sums_per_event as f64).sqrt();
-    match request.budget {
+    let of_step = request.grid().to_f64(size.into()) * events * (request.sums_per_event() as f64).sqrt();
+    match request.budget() {
         Budget::Pure(_) => None,
         Budget::Zcdp(rho) => Some(of_step / (2.0 * rho.get()).sqrt()),
         Budget::Approximate(epsilon, delta) => Some(of_step / mu_for(epsilon, delta)),
@@ -127,7 +127,7 @@ fn least_node_std(request: &PlanRequest) -> Option<f64> {
 
 fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row {
     let m = &candidate.mechanism;
-    let scale = candidate.law.scale() / candidate.noise_divisor as f64 * request.grid.to_f64(1);
+    let scale = candidate.law.scale() / candidate.noise_divisor as f64 * request.grid().to_f64(1);
     let (guarantee, promise) = (candidate.guarantee, candidate.guarantee.epsilon_delta());
     Row {
         mechanism: m.name(),

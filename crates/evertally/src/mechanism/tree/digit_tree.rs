@@ -12,6 +12,10 @@
 //! **Sensitivity.** A step lies in at most one node per level, so no column of `R` has more than `h` ones, `h` the
 //! number of digits of `T`. Step 1 reaches `h`: its block at level `l < h` is first used at step
 //! `max_l + 1` where `max_l ≤ T - 1` is the largest number of `l` digits. Hence `s1 = s2² = h` exactly.
+//!
+//! **Signs.** A node has one sign for all steps. With symmetric noise it could be dropped; it is kept, so that `L R = A`.
+//! Subtracted blocks cover steps that lie in the future when their noise is first used. Only their noise is: the release is
+//! `A x + L z`, and `z` does not depend on `x`.
 
 mod walk;
 

@@ -12,6 +12,10 @@
 //! is an integer, and the release is a sum of at most 41 exact fractions, one per 1-bit of the step. It is rounded
 //! once, exactly, to `2^-16` of the grid. (Honaker 2015, "Efficient use of differentially private binary trees".)
 //!
+//! The weights give the variance back: `Σ_d 2^d · 4^{j-d} / (2^{j+1} - 1)² = 2^j / (2^{j+1} - 1)`. Intervals use them as they
+//! are, `2^{j-l}` times `2^l / (2^{j+1} - 1)`. Fractions are added rounded down; where the sum of what was lost could change
+//! the rounding, the exact rational decides. The running sum is a whole number, so rounding the noise rounds the release.
+//!
 //! **Sensitivity.** A step lies in one complete block per height; step 1 lies in all of them: `s1 = s2² = ⌊log T⌋+1`.
 //!
 //! **Exact Gaussian sensitivity**, the least `‖v‖²` of node values `v` with `L v = a_i`. Read are the complete blocks with an even

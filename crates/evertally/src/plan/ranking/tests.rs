@@ -9,12 +9,16 @@ fn nothing_is_below_the_bound() {
     let budgets = [Budget::Zcdp(Rho::new(0.1).unwrap()), Budget::Approximate(Epsilon::new(1.0).unwrap(), delta)];
     for budget in budgets {
         for (lower, upper) in [(1, 1), (0, 7), (-3, 5)] {
-            for unit in [Unit::Event, Unit::person(4), Unit::Person { max_events: 4, max_events_per_step: Some(2) }] {
+            for unit in [Unit::Event, Unit::person(4), Unit::person(4).per_step(2)] {
                 for neighbours in [Neighbours::AddRemove, Neighbours::ReplaceOne] {
                     for sums_per_event in [1, 3] {
                         let values = Values::Sum { lower, upper };
                         let count = PlanRequest::count(60, budget);
-                        let request = PlanRequest { unit, neighbours, values, sums_per_event, ..count };
+                        let request = count
+                            .with_unit(unit)
+                            .with_neighbours(neighbours)
+                            .with_values(values)
+                            .with_sums_per_event(sums_per_event);
                         let ranking = Ranking::new(&request, &request.candidates().unwrap()).unwrap();
                         let bound = ranking.bound().unwrap_or(0.0);
                         let gaussian = |row: &&Row| row.noise.law == NoiseKind::Gaussian;

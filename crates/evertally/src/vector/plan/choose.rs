@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// use evertally::privacy::{Budget, Rho};
 /// use evertally::vector::VectorRequest;
 /// let request = VectorRequest::new(64, Budget::Zcdp(Rho::new(0.5)?), 1.0);
-/// let request = VectorRequest { mechanism: Some("binary".parse()?), ..request };
+/// let request = request.with_mechanism("binary".parse()?);
 /// let binary = &request.candidates()?[0];
 /// assert!((binary.sensitivity - 7f64.sqrt()).abs() < 1e-12); // seven levels
 /// # Ok::<(), evertally::Error>(())
