@@ -53,7 +53,7 @@ def keywords() -> list[dict[str, Any]]:
             raise SystemExit(f"keywords.toml: `{row['name']}` is of {', '.join(unknown)}, which is no function there")
         if row["section"] not in sections:
             raise SystemExit(f"keywords.toml: the section {row['section']!r} of `{row['name']}` is not in its list")
-    return sorted(rows.values(), key=lambda row: sections.index(row["section"]))
+    return sorted(rows.values(), key=lambda row: (sections.index(row["section"]), row.get("order", 1000)))
 
 
 def declared() -> dict[str, dict[str, Any]]:
@@ -64,15 +64,14 @@ def declared() -> dict[str, dict[str, Any]]:
         if "x-keyword" not in of:
             continue
         needed = name in schema["required"]
-        kind = type_of(of)
-        default = default_of(of)
-        note = f" Without it, {of['x-default']}." if default is None and "x-default" in of else ""
+        kind, default = type_of(of), default_of(of)
         rows[of["x-keyword"]] = {
             "name": of["x-keyword"],
+            "order": of.get("x-order", 0),
             "section": of["x-heading"],
             "type": kind if needed or default is not None else f"{kind} | None",
             **({} if needed else {"default": default or "None"}),
-            "help": of["x-keyword-help"] + note,
+            "help": help_of(of),
             "of": [use.removeprefix("python ") for use in of["x-uses"] if use.startswith("python ")],
         }
     return rows
@@ -89,6 +88,18 @@ def type_of(of: dict[str, Any]) -> str:
     if of.get("type") == ["string", "number"]:
         return "Number"
     return {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}[of["type"]]
+
+
+def help_of(of: dict[str, Any]) -> str:
+    """What a parameter is, what its words mean, and what is done without it."""
+    text: str = of["description"]
+    words = [f'"{word["const"]}": {word["description"]}.' for word in of.get("oneOf", [])]
+    otherwise: str = of.get("x-default", "")
+    if otherwise and "default" not in of:
+        words.append(f"Without it, {otherwise}.")
+    elif ", " in otherwise:
+        words.append(f"By default {otherwise}.")
+    return " ".join([text, *words])
 
 
 def default_of(of: dict[str, Any]) -> str | None:
