@@ -3,7 +3,7 @@
 //! that it has just drawn as known; then Cov(ν₁, ν₅) is half of what it should be.
 
 use super::*;
-use crate::audit::Revealed;
+use crate::PrivacyLimit;
 use evertally::mechanism::Matrix;
 use evertally::noise::DiscreteGaussian;
 use evertally::number::Ratio;
@@ -54,7 +54,7 @@ fn promise() -> Promise {
     }
     // Normal noise: a discrete law a million variances wide, on a grid of 1/1000.
     let law = DiscreteGaussian::new(Ratio::new(1_000_000, 1).unwrap()).unwrap();
-    Promise::new(l, law.into(), 1e-3, Revealed::default()).unwrap().rounded(1e-3)
+    Promise::new(l, law.into(), 1e-3, PrivacyLimit::default()).unwrap().rounded(1e-3)
 }
 
 fn audited(remember: bool) -> Report {
