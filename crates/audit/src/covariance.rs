@@ -1,15 +1,16 @@
 //! Means and covariance of releases against the promise.
 //!
-//! In units of a node's deviation, `y = (out - truth)/(unit · σ)` is `L z` with independent `z` of variance 1 and fourth
-//! cumulant `κ`, so its covariance is `C = L Lᵀ`. Every statistic is a quadratic form of the empirical covariance
-//! `Ĉ = mean(y yᵀ)` with a weight matrix `B`; its mean is `tr(B C)`, and its variance over `N` paths is exactly
+//! In units of a node's deviation, `y = (out - truth)/(unit · σ)` is `L z` with independent `z` of variance 1 and
+//! fourth cumulant `κ`, so its covariance is `C = L Lᵀ`. Every statistic is a quadratic form of the empirical
+//! covariance `Ĉ = mean(y yᵀ)` with a weight matrix `B`; its mean is `tr(B C)`, and its variance over `N` paths is
+//! exactly
 //!
 //! ```text
 //! N · Var tr(B Ĉ) = 2 tr(B C B C) + κ Σ_n (l_nᵀ B l_n)²       (l_n = column n of L)
 //! ```
 //!
-//! Only the last step, from the variance to a p-value, is the central limit theorem: the caller must not use it for fewer
-//! paths than [`enough_paths`] says.
+//! Only the last step, from the variance to a p-value, is the central limit theorem: the caller must not use it for
+//! fewer paths than [`enough_paths`] says.
 
 use crate::law::NodeLaw;
 use crate::linear::{Cholesky, column, dot};
@@ -47,8 +48,8 @@ pub(crate) struct Verdict {
     pub(crate) whole: f64,
 }
 
-/// Whether the normal approximation of a mean of squares over so many paths is good to a factor of ten at p = 10⁻¹¹: by its
-/// first correction, `exp(γ z³/(6 √N))` with the skewness `γ` of a single square and `z` = 6.9.
+/// Whether the normal approximation of a mean of squares over so many paths is good to a factor of ten at p = 10⁻¹¹: by
+/// its first correction, `exp(γ z³/(6 √N))` with the skewness `γ` of a single square and `z` = 6.9.
 pub(crate) fn enough_paths(law: &NodeLaw, paths: f64) -> bool {
     let [second, fourth, sixth] = law.moments();
     let variance = fourth - second * second;

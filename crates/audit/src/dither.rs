@@ -1,7 +1,7 @@
 //! Randomness of the audit's own.
 
-/// Standard normal numbers of the audit's own (SplitMix64 and the polar transform): they need be independent of the releases,
-/// not secret.
+/// Standard normal numbers of the audit's own (SplitMix64 and the polar transform): they need be independent of the
+/// releases, not secret.
 pub(crate) struct Dither(pub(crate) u64);
 
 impl Dither {

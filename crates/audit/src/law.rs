@@ -1,9 +1,10 @@
 //! The exact law of a linear statistic of releases under the promise.
 //!
 //! A statistic `Σ_t v_t (out_t - truth_t)` is `Σ_n w_n z_n` with `w = Lᵀ v` and independent node variables `z_n` of one
-//! discrete law. The audit adds a little Gaussian noise of its own to it (**dither**; whatever is computed from releases
-//! is post-processing), so that the statistic has a density, and its distribution function follows from the product of
-//! characteristic functions. Folded to the interval `±X`, outside which there is no mass to speak of, it is a Fourier series:
+//! discrete law. The audit adds a little Gaussian noise of its own to it (**dither**; whatever is computed from
+//! releases is post-processing), so that the statistic has a density, and its distribution function follows from the
+//! product of characteristic functions. Folded to the interval `±X`, outside which there is no mass to speak of, it is
+//! a Fourier series:
 //!
 //! ```text
 //! F(x) = 1/2 + x/(2X) + (1/π) Σ_{k≥1} sin(k π x / X)/k · ψ(k π / X),    ψ(t) = exp(-d² t²/2) Π_n φ(w_n t)
@@ -26,7 +27,8 @@ pub(crate) struct NodeLaw {
     gaussian_weights: [f64; 7],
 }
 
-/// Above this deviation the discrete laws and the continuous ones differ by less than 10⁻⁷ of any probability used here.
+/// Above this deviation the discrete laws and the continuous ones differ by less than 10⁻⁷ of any probability used
+/// here.
 const COARSE: f64 = 2e3;
 /// Longest series of a [`SumLaw`].
 const MOST_TERMS: f64 = 2e4;
@@ -123,8 +125,8 @@ impl NodeLaw {
         moments.map(|m| m / mass)
     }
 
-    /// P(low ≤ z < high) for rising edges, one for each neighbouring two, with all below the first edge and all above the last
-    /// before and after them.
+    /// P(low ≤ z < high) for rising edges, one for each neighbouring two, with all below the first edge and all above
+    /// the last before and after them.
     pub(crate) fn cells(&self, edges: &[i64]) -> Vec<f64> {
         let below: Vec<f64> = if self.deviation() > COARSE {
             edges.iter().map(|&edge| self.continuous_below(edge as f64 - 0.5)).collect()
@@ -162,8 +164,8 @@ pub(crate) struct SumLaw {
 }
 
 impl SumLaw {
-    /// `weights` may hold zeros; `dither` is the standard deviation of the added noise, in units of the statistic. It is raised
-    /// where the noise is so sparse (nearly always 0) that the series would be longer than [`MOST_TERMS`].
+    /// `weights` may hold zeros; `dither` is the standard deviation of the added noise, in units of the statistic. It
+    /// is raised where the noise is so sparse (nearly always 0) that the series would be longer than [`MOST_TERMS`].
     pub(crate) fn new(law: &NodeLaw, weights: &[f64], dither: f64) -> Self {
         let grouped = grouped(weights);
         let largest = grouped.iter().map(|(w, _)| *w).fold(0.0, f64::max);
@@ -218,8 +220,8 @@ fn grouped(weights: &[f64]) -> Vec<(f64, i32)> {
 
 #[cfg(test)]
 mod tests {
-    use crate::tails::normal_cdf;
     use super::*;
+    use crate::tails::normal_cdf;
     use evertally::noise::{DiscreteGaussian, DiscreteLaplace};
     use evertally::number::Ratio;
 

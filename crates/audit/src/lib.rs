@@ -7,20 +7,21 @@
 //!   guarantee)    └──────────────────────────┘                 independent noise)
 //! ```
 //!
-//! * **privacy** (`privacy.rs`): lower confidence bounds on ε and on μ, from how well the two streams can be told apart;
-//! * **law** (`statistic.rs`, `nodes.rs`): linear statistics of releases, and recovered node variables, against their exact
-//!   laws;
+//! * **privacy** (`privacy.rs`): lower confidence bounds on ε and on μ, from how well the two streams can be told
+//!   apart;
+//! * **law** (`statistic.rs`, `nodes.rs`): linear statistics of releases, and recovered node variables, against their
+//!   exact laws;
 //! * **covariance** (`covariance.rs`): means, and covariances against `Var(z) · L Lᵀ`;
 //! * **repeatability** (`repeat.rs`).
 //!
-//! **Significance.** A mechanism that keeps its promise is refuted with chance at most `1 - confidence`, divided evenly over the
-//! statistical checks; inside a check the level is divided by its number of comparisons. Bounds and law checks use exact
-//! binomial tails. Checks that rest on the central limit theorem (covariance, χ²) get a tenth of their share, and are left
-//! out where that margin would not do.
+//! **Significance.** A mechanism that keeps its promise is refuted with chance at most `1 - confidence`, divided evenly
+//! over the statistical checks; inside a check the level is divided by its number of comparisons. Bounds and law checks
+//! use exact binomial tails. Checks that rest on the central limit theorem (covariance, χ²) get a tenth of their share,
+//! and are left out where that margin would not do.
 //!
-//! **What it cannot show.** An audit can refute, never prove: it tries one pair of neighbours (the worst by the theory, which is
-//! what is in doubt), in two surroundings, without adapting the stream to the releases, and it sees no violation that is
-//! rarer than about one in the number of paths.
+//! **What it cannot show.** An audit can refute, never prove: it tries one pair of neighbours (the worst by the theory,
+//! which is what is in doubt), in two surroundings, without adapting the stream to the releases, and it sees no
+//! violation that is rarer than about one in the number of paths.
 #![forbid(unsafe_code)]
 
 mod black_box;
@@ -66,8 +67,8 @@ impl Default for Settings {
 /// `O(paths · (T · nodes))` at worst, `O(paths · T)` for square sparse factorizations and up to 64 steps.
 ///
 /// # Errors
-/// If the settings are out of range, two streams do not differ, a stream has another horizon than the promise, or the box
-/// refuses a stream.
+/// If the settings are out of range, two streams do not differ, a stream has another horizon than the promise, or the
+/// box refuses a stream.
 pub fn audit(
     subject: &mut dyn BlackBox,
     promise: &Promise,

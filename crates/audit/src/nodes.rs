@@ -1,7 +1,7 @@
 //! The node variables themselves, where the releases determine them: a χ² test of their law.
 //!
-//! With `L` square, `z = L⁻¹ r` is a sum of few releases for every node. All nodes of all paths are independent draws of one
-//! law, so one table of frequencies holds them all.
+//! With `L` square, `z = L⁻¹ r` is a sum of few releases for every node. All nodes of all paths are independent draws
+//! of one law, so one table of frequencies holds them all.
 
 use crate::law::NodeLaw;
 use crate::linear::column;

@@ -27,8 +27,8 @@ pub(crate) struct Observations {
     laws: Vec<LawTest>,
     nodes: Option<NodeTable>,
     moments: Moments,
-    /// Releases off the noise grid, where all must lie on it: the mark of noise drawn in floating point, whose low digits give
-    /// the data away.
+    /// Releases off the noise grid, where all must lie on it: the mark of noise drawn in floating point, whose low
+    /// digits give the data away.
     off_grid: Option<u64>,
     paths: f64,
 }

@@ -95,9 +95,9 @@ fn busy(plan: &Plan) -> Stream {
     stream
 }
 
-/// The change of one privacy unit that the plan's noise hides worst: by `Δᵀ C⁻¹ Δ` under Gaussian noise, by `‖R d‖₁` and
-/// then that under Laplace noise. All places are tried for one unit's events, `event` only where it is given; a unit of
-/// several events has them in as few neighbouring steps as allowed. Where events may move, the two places are
+/// The change of one privacy unit that the plan's noise hides worst: by `Δᵀ C⁻¹ Δ` under Gaussian noise, by `‖R d‖₁`
+/// and then that under Laplace noise. All places are tried for one unit's events, `event` only where it is given; a
+/// unit of several events has them in as few neighbouring steps as allowed. Where events may move, the two places are
 /// searched in turn.
 ///
 /// # Errors
@@ -187,8 +187,8 @@ impl<'a> Search<'a> {
         Change { first: batches(first), second: batches(second) }
     }
 
-    /// Events that move: from the place that is worst alone to the one that is worst then, and from the one that is worst for
-    /// that.
+    /// Events that move: from the place that is worst alone to the one that is worst then, and from the one that is
+    /// worst for that.
     fn moves(&self, value: i64) -> Vec<Change> {
         let to = |from: usize, places: &[usize]| {
             let others = places.iter().filter(|&&place| place != from);

@@ -1,16 +1,17 @@
 //! Lower confidence bounds on what the releases of two neighbouring streams reveal.
 //!
-//! A test tells two streams apart by a set of outcomes, "the statistic exceeds a threshold", with probabilities `q` under
-//! the first and `p` under the second. Whatever the mechanism, (ε, δ)-differential privacy says `p ≤ e^ε q + δ`, and the same
-//! with the streams or the set exchanged for its complement, so that Clopper–Pearson bounds on `p` and `q` bound ε from below.
-//! Where no test may do better than between normal laws μ deviations apart, `μ ≥ Φ⁻¹(p) - Φ⁻¹(q)` likewise.
+//! A test tells two streams apart by a set of outcomes, "the statistic exceeds a threshold", with probabilities `q`
+//! under the first and `p` under the second. Whatever the mechanism, (ε, δ)-differential privacy says `p ≤ e^ε q + δ`,
+//! and the same with the streams or the set exchanged for its complement, so that Clopper–Pearson bounds on `p` and `q`
+//! bound ε from below. Where no test may do better than between normal laws μ deviations apart, `μ ≥ Φ⁻¹(p) - Φ⁻¹(q)`
+//! likewise.
 //!
 //! Thresholds are fixed before anything is drawn; the level is divided by their number (and by two, for `p` and `q`).
 //!
-//! The statistics: for μ the linear one along `C⁻¹ Δ`, which is the likelihood ratio under normal noise. For ε under Laplace
-//! noise `Σ_n (|ẑ_n| - |ẑ_n - d_n|)/s` with the least-squares estimates `ẑ = Lᵀ C⁻¹ r` of the node variables and `d` that of
-//! the difference: the likelihood ratio itself where `L` is square. Where it is not, the likelihood is an integral, and this is an
-//! approximation that costs power and no validity.
+//! The statistics: for μ the linear one along `C⁻¹ Δ`, which is the likelihood ratio under normal noise. For ε under
+//! Laplace noise `Σ_n (|ẑ_n| - |ẑ_n - d_n|)/s` with the least-squares estimates `ẑ = Lᵀ C⁻¹ r` of the node variables
+//! and `d` that of the difference: the likelihood ratio itself where `L` is square. Where it is not, the likelihood is
+//! an integral, and this is an approximation that costs power and no validity.
 
 use crate::linear::{column, dot};
 use crate::pair::Pair;
@@ -88,8 +89,8 @@ impl NeighbourTest {
         first.below().into_iter().zip(second.below()).map(at).fold(0.0, f64::max)
     }
 
-    /// The bound on μ at the threshold where it comes closest to what is allowed, or exceeds it most. Allowed is what this
-    /// test sees of the promised mechanism at this threshold, or `anywhere` if that is more.
+    /// The bound on μ at the threshold where it comes closest to what is allowed, or exceeds it most. Allowed is what
+    /// this test sees of the promised mechanism at this threshold, or `anywhere` if that is more.
     pub(crate) fn mu(&self, anywhere: Option<f64>, level: f64) -> Bound {
         let [first, second] = &self.linear_counts;
         let (n, m) = (first.total(), second.total());

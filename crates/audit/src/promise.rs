@@ -96,7 +96,8 @@ impl Promise {
         self.unit * self.law.deviation()
     }
 
-    /// `√(Δᵀ C⁻¹ Δ)`: how many deviations apart two streams are whose exact running sums differ by `Δ` (units of the data).
+    /// `√(Δᵀ C⁻¹ Δ)`: how many deviations apart two streams are whose exact running sums differ by `Δ` (units of the
+    /// data).
     pub fn separation(&self, difference: &[f64]) -> f64 {
         let white = self.factor.whiten(difference);
         white.iter().map(|y| y * y).sum::<f64>().sqrt() / self.node_deviation()

@@ -18,7 +18,8 @@ pub(crate) struct Repeats {
     pub(crate) restored: Option<bool>,
 }
 
-/// Draws a few paths twice, compares them with one another, and interrupts them in the first, a middle and the last step.
+/// Draws a few paths twice, compares them with one another, and interrupts them in the first, a middle and the last
+/// step.
 pub(crate) fn repeats(subject: &mut dyn BlackBox, promise: &Promise, stream: &Stream) -> Result<Repeats> {
     let mut drawn: Vec<Vec<f64>> = Vec::new();
     let mut same_again = true;

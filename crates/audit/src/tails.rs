@@ -1,16 +1,17 @@
 //! The tails behind p-values and confidence bounds, by `statrs`: normal, χ² and binomial.
 //!
-//! Tails are computed directly, never as one minus something near one, so that small p-values keep their relative accuracy.
+//! Tails are computed directly, never as one minus something near one, so that small p-values keep their relative
+//! accuracy.
 //!
-//! Held against 40 digits (mpmath) and against code of our own that stood here before, `statrs` 0.19 is right to 10⁻¹⁰ for
-//! normal tails down to 10⁻³⁰⁰, to 2·10⁻¹¹ for χ² of up to 30,000 degrees of freedom, and to 10⁻⁸ for binomial tails from
-//! one to eight deviations off the mean of up to 10⁸ trials. In two places it is not:
+//! Held against 40 digits (mpmath) and against code of our own that stood here before, `statrs` 0.19 is right to 10⁻¹⁰
+//! for normal tails down to 10⁻³⁰⁰, to 2·10⁻¹¹ for χ² of up to 30,000 degrees of freedom, and to 10⁻⁸ for binomial
+//! tails from one to eight deviations off the mean of up to 10⁸ trials. In two places it is not:
 //!
-//! - **Binomial laws near their mean.** Its continued fraction ends after 140 terms: within half a deviation of the mean it
-//!   is wrong by 0.2 % at 10⁶ trials, by a third at 10⁷, and no probability at all at 10⁸. No tail there is small, so
-//!   [`binomial_at_least`] looks at it no closer.
-//! - **Quantiles of beta laws.** `inv_beta_reg` does not end (1 of 10⁷ trials at level 0.3), or is off by a thousandth of a
-//!   deviation (999,999 of 10⁶). [`at_least`] bisects.
+//! - **Binomial laws near their mean.** Its continued fraction ends after 140 terms: within half a deviation of the
+//!   mean it is wrong by 0.2 % at 10⁶ trials, by a third at 10⁷, and no probability at all at 10⁸. No tail there is
+//!   small, so [`binomial_at_least`] looks at it no closer.
+//! - **Quantiles of beta laws.** `inv_beta_reg` does not end (1 of 10⁷ trials at level 0.3), or is off by a thousandth
+//!   of a deviation (999,999 of 10⁶). [`at_least`] bisects.
 
 use statrs::distribution::{Binomial, ChiSquared, ContinuousCDF, DiscreteCDF, Normal};
 

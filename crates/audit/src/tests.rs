@@ -1,5 +1,5 @@
-//! Audits of correct mechanisms, which must pass, and of mechanisms broken on purpose, which must not. Seeds are fixed, so a
-//! test passes always or never; the chance of an unlucky seed is 10⁻⁶ for each audit of a correct mechanism.
+//! Audits of correct mechanisms, which must pass, and of mechanisms broken on purpose, which must not. Seeds are fixed,
+//! so a test passes always or never; the chance of an unlucky seed is 10⁻⁶ for each audit of a correct mechanism.
 
 mod broken;
 mod correct;

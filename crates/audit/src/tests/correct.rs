@@ -71,8 +71,8 @@ fn other_neighbours_units_values_and_budgets_pass() {
     }
 }
 
-/// The stated level holds: at 90 % confidence at most one correct mechanism in ten is refuted. With a tenth, more than 27 of
-/// 100 have a chance below 10⁻⁶.
+/// The stated level holds: at 90 % confidence at most one correct mechanism in ten is refuted. With a tenth, more than
+/// 27 of 100 have a chance below 10⁻⁶.
 #[test]
 fn the_significance_is_kept() {
     let (mut refuted, mut tested) = (0, 0);

@@ -1,6 +1,6 @@
-//! A lazily sampled mechanism of another kind, with a known mistake: the path-sum tree (every step's noise is the sum of the
-//! node variables on its path) of 16 steps, read at steps 1, 4 and 5 only. The published sampler forgets to mark the prefix sum
-//! that it has just drawn as known; then Cov(ν₁, ν₅) is half of what it should be.
+//! A lazily sampled mechanism of another kind, with a known mistake: the path-sum tree (every step's noise is the sum
+//! of the node variables on its path) of 16 steps, read at steps 1, 4 and 5 only. The published sampler forgets to mark
+//! the prefix sum that it has just drawn as known; then Cov(ν₁, ν₅) is half of what it should be.
 
 use super::*;
 use crate::PrivacyLimit;
@@ -11,8 +11,8 @@ use evertally::number::Ratio;
 const HEIGHT: usize = 4;
 const QUERIES: [usize; 3] = [1, 4, 5];
 
-/// Noise at the queried steps. `known[m]` tells whether the sum of the first `m` variables of the current path is known; each
-/// variable has variance 1.
+/// Noise at the queried steps. `known[m]` tells whether the sum of the first `m` variables of the current path is
+/// known; each variable has variance 1.
 fn lazy_noise(path: u64, remember: bool) -> Vec<f64> {
     let mut floats = Floats::of(path);
     let mut sums = [0.0; HEIGHT + 1];
