@@ -82,9 +82,9 @@ impl fmt::Display for Change {
 /// Up to six events a step, in an order without pattern; of all sizes that the plan allows.
 fn busy(plan: &Plan) -> Stream {
     let mut stream = Stream::empty(plan.horizon() as usize);
-    let (lower, upper) = plan.request().values.bounds();
+    let (lower, upper) = plan.request().values().bounds();
     for step in 1..=plan.horizon() as usize {
-        match plan.request().values {
+        match plan.request().values() {
             Values::Count => stream.add(step, 1, (5 * step * step + 3 * step) as u64 % 7),
             Values::Sum { .. } => {
                 let sizes = [upper, lower, lower.midpoint(upper)];
@@ -104,9 +104,9 @@ fn busy(plan: &Plan) -> Stream {
 /// If `event` is no step, or the unit has too many events to feed them one by one.
 pub fn worst_change(plan: &Plan, promise: &Promise, event: Option<u64>) -> Result<Change> {
     let search = Search::new(plan, promise, event)?;
-    let (lower, upper) = plan.request().values.bounds();
+    let (lower, upper) = plan.request().values().bounds();
     let mut candidates = Vec::new();
-    match plan.request().neighbours {
+    match plan.request().neighbours() {
         Neighbours::AddRemove => {
             let largest = if lower.unsigned_abs() > upper.unsigned_abs() { lower } else { upper };
             candidates.extend(search.starts.iter().map(|&s| search.change(None, Some((s, largest)))));
@@ -152,7 +152,7 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     fn new(plan: &Plan, promise: &'a Promise, event: Option<u64>) -> Result<Self> {
         let horizon = plan.horizon();
-        let spread = plan.request().unit.spread()?;
+        let spread = plan.request().unit().spread()?;
         let events = spread.total.min(spread.per_step.saturating_mul(horizon));
         if events > MAX_EVENTS {
             return Err(Error::invalid(format!(

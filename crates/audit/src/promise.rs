@@ -53,7 +53,7 @@ impl Promise {
             )));
         }
         let mechanism = plan.mechanism();
-        let grid = plan.request().grid.to_f64(1);
+        let grid = plan.request().grid().to_f64(1);
         let guarantee = plan.guarantee();
         let pair = guarantee.epsilon_delta().map(|(epsilon, delta)| (epsilon.get(), delta.map_or(0.0, Delta::get)));
         let gaussian = plan.noise_kind() == NoiseKind::Gaussian;

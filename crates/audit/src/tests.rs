@@ -26,7 +26,7 @@ fn request(mechanism: &str, horizon: u64, kind: NoiseKind, budget: f64) -> PlanR
         NoiseKind::Gaussian => Budget::Zcdp(Rho::new(budget).unwrap()),
     };
     let mechanism = Some(mechanism.parse().unwrap());
-    PlanRequest { mechanism, noise: Some(kind), ..PlanRequest::count(horizon, budget) }
+    PlanRequest::count(horizon, budget).with_optional_mechanism(mechanism).with_noise(kind)
 }
 
 fn plan(mechanism: &str, horizon: u64, kind: NoiseKind, budget: f64) -> Plan {

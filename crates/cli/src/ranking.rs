@@ -1,7 +1,6 @@
 //! The mechanisms that fit a request, ranked by exact error, beside what no mechanism can do better.
 
-use crate::commands::work_per_step;
-use evertally::mechanism::DenseOptimum;
+use evertally::mechanism::{Dense, MechanismName};
 use evertally::plan::{Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound};
 use evertally::privacy::Neighbours;
 use evertally::privacy::conversions::mu_for;
@@ -35,7 +34,7 @@ pub struct Ranking {
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// Full name of the mechanism.
-    pub mechanism: String,
+    pub mechanism: MechanismName,
     /// The calibrated noise.
     pub noise: NoiseRow,
     /// Largest standard error of a step, in units of the data.
@@ -79,12 +78,12 @@ pub struct GuaranteeRow {
 impl Ranking {
     /// The ranking of candidates of a request, which are in order; `None` if there are none.
     pub fn new(request: &PlanRequest, candidates: &[Candidate]) -> Option<Self> {
-        let bound = gaussian_lower_bound(request.horizon);
+        let bound = gaussian_lower_bound(request.horizon());
         let lower_bound_max_std = least_node_std(request).map(|least| bound * least);
         let rows: Vec<Row> = candidates.iter().map(|c| row(request, c, lower_bound_max_std)).collect();
         Some(Self {
-            horizon: request.horizon,
-            objective: request.objective,
+            horizon: request.horizon(),
+            objective: request.objective(),
             chosen: rows.first()?.clone(),
             ranking: rows,
             lower_bound_max_std,
@@ -100,8 +99,8 @@ impl Ranking {
 }
 
 fn optimum(request: &PlanRequest) -> Option<f64> {
-    let horizon = request.horizon;
-    let bound = (horizon <= LONGEST_CERTIFIED).then(|| DenseOptimum::lower_bound(horizon, false))?.ok()?;
+    let horizon = request.horizon();
+    let bound = (horizon <= LONGEST_CERTIFIED).then(|| Dense::lower_bound(horizon, Objective::Max))?.ok()?;
     Some(bound.sqrt() * least_node_std(request)?)
 }
 
@@ -112,15 +111,15 @@ fn optimum(request: &PlanRequest) -> Option<f64> {
 /// change in two steps at once, for which nothing is proven here. Where an event is in several sums, each has the same
 /// factorization and noise of its own, and squared shifts add up.
 fn least_node_std(request: &PlanRequest) -> Option<f64> {
-    let (lower, upper) = request.values.bounds();
-    let size = match request.neighbours {
+    let (lower, upper) = request.values().bounds();
+    let size = match request.neighbours() {
         Neighbours::AddRemove => lower.unsigned_abs().max(upper.unsigned_abs()),
         Neighbours::ReplaceOne => Some(upper.abs_diff(lower)).filter(|span| *span > 0)?,
     };
-    let spread = request.unit.spread().ok()?;
+    let spread = request.unit().spread().ok()?;
     let events = spread.per_step.min(spread.total) as f64;
-    let of_step = request.grid.to_f64(size.into()) * events * (request.sums_per_event as f64).sqrt();
-    match request.budget {
+    let of_step = request.grid().to_f64(size.into()) * events * (request.sums_per_event() as f64).sqrt();
+    match request.budget() {
         Budget::Pure(_) => None,
         Budget::Zcdp(rho) => Some(of_step / (2.0 * rho.get()).sqrt()),
         Budget::Approximate(epsilon, delta) => Some(of_step / mu_for(epsilon, delta)),
@@ -129,7 +128,7 @@ fn least_node_std(request: &PlanRequest) -> Option<f64> {
 
 fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row {
     let m = &candidate.mechanism;
-    let scale = candidate.law.scale() / candidate.noise_divisor as f64 * request.grid.to_f64(1);
+    let scale = candidate.law.scale() / candidate.noise_divisor as f64 * request.grid().to_f64(1);
     let (guarantee, promise) = (candidate.guarantee, candidate.guarantee.epsilon_delta());
     Row {
         mechanism: m.name(),
@@ -141,7 +140,7 @@ fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row 
             delta: promise.map(|(_, delta)| delta.map_or(0.0, Delta::get)),
             rho: guarantee.rho.get(),
         },
-        time_per_step: work_per_step(&**m),
+        time_per_step: m.work_per_step(),
         memory_words: m.memory_words(),
         exact: true,
         lazy: m.is_lazy(),
@@ -163,13 +162,16 @@ mod tests {
         let budgets = [Budget::Zcdp(Rho::new(0.1).unwrap()), Budget::Approximate(Epsilon::new(1.0).unwrap(), delta)];
         for budget in budgets {
             for (lower, upper) in [(1, 1), (0, 7), (-3, 5)] {
-                for unit in [Unit::Event, Unit::person(4), Unit::Person { max_events: 4, max_events_per_step: Some(2) }]
-                {
+                for unit in [Unit::Event, Unit::person(4), Unit::person(4).per_step(2)] {
                     for neighbours in [Neighbours::AddRemove, Neighbours::ReplaceOne] {
                         for sums_per_event in [1, 3] {
                             let values = Values::Sum { lower, upper };
                             let count = PlanRequest::count(60, budget);
-                            let request = PlanRequest { unit, neighbours, values, sums_per_event, ..count };
+                            let request = count
+                                .with_unit(unit)
+                                .with_neighbours(neighbours)
+                                .with_values(values)
+                                .with_sums_per_event(sums_per_event);
                             let ranking = Ranking::new(&request, &request.candidates().unwrap()).unwrap();
                             let bound = ranking.bound().unwrap_or(0.0);
                             let gaussian = |row: &&Row| row.noise.law == NoiseKind::Gaussian;

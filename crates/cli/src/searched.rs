@@ -4,7 +4,7 @@
 //! or foreign one is searched again. The search is deterministic: a cache only saves time.
 
 use anyhow::{Context, Result};
-use evertally::mechanism::{Mechanism, MechanismName, PureOptimum};
+use evertally::mechanism::{DensePure, Mechanism, MechanismName};
 use evertally::plan::{Objective, PlanRequest, Prepared};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
@@ -16,30 +16,30 @@ pub const LONGEST: u64 = 512;
 
 /// Hands a request for `dense-pure` the factorization from the cache.
 pub fn with_searched(request: PlanRequest) -> Result<PlanRequest> {
-    let Some(MechanismName::DensePure(optimum)) = request.mechanism else { return Ok(request) };
-    let mean = optimum.mean.unwrap_or(request.objective == Objective::Mean);
-    prepare(request, mean)
+    let Some(MechanismName::DensePure(optimum)) = request.mechanism() else { return Ok(request) };
+    let objective = optimum.objective.unwrap_or(request.objective());
+    prepare(request, objective)
 }
 
 /// The same request with the searched factorization among its mechanisms, where its horizon has one.
-pub fn prepare(request: PlanRequest, mean: bool) -> Result<PlanRequest> {
-    if !(1..=LONGEST).contains(&request.horizon) {
+pub fn prepare(request: PlanRequest, objective: Objective) -> Result<PlanRequest> {
+    if !(1..=LONGEST).contains(&request.horizon()) {
         return Ok(request); // the library says why
     }
-    let found: Arc<dyn Mechanism> = Arc::new(pure_optimum(request.horizon, mean)?);
-    Ok(PlanRequest { prepared: Prepared::new([found]), ..request })
+    let found: Arc<dyn Mechanism> = Arc::new(dense_pure(request.horizon(), objective)?);
+    let search = request.search().clone().with_prepared(Prepared::new([found]));
+    Ok(request.with_search(search))
 }
 
 /// The best factorization for pure ε (1 ..= 512 steps), from the cache or by a search that is then kept.
-pub fn pure_optimum(horizon: u64, mean: bool) -> Result<PureOptimum> {
-    let objective = if mean { "mean" } else { "max" };
+pub fn dense_pure(horizon: u64, objective: Objective) -> Result<DensePure> {
     let path = folder().map(|folder| folder.join(format!("dense-pure-{horizon}-{objective}.bin")));
     if let Some(found) = path.as_deref().and_then(|path| read(path, horizon, objective)) {
         return Ok(found);
     }
     let bar = ProgressBar::new(1000).with_message(format!("searching dense-pure over {horizon} steps"));
     bar.set_style(ProgressStyle::with_template("{msg} {bar:30} {percent} %  {elapsed}").expect("a valid template"));
-    let found = PureOptimum::search(horizon, mean, &mut |_, share| bar.set_position((1000.0 * share) as u64))?;
+    let found = DensePure::search(horizon, objective, &mut |_, share| bar.set_position((1000.0 * share) as u64))?;
     bar.finish_and_clear();
     if let Some(path) = path
         && let Err(error) = write(&path, &found.to_bytes())
@@ -57,10 +57,9 @@ fn folder() -> Option<PathBuf> {
         .or_else(|| variable("HOME").map(|home| home.join(".cache").join("evertally")))
 }
 
-fn read(path: &Path, horizon: u64, objective: &str) -> Option<PureOptimum> {
-    let found = PureOptimum::from_bytes(&std::fs::read(path).ok()?).ok()?;
-    let wanted = found.horizon() == horizon && found.name().contains(&format!("objective={objective},"));
-    wanted.then_some(found)
+fn read(path: &Path, horizon: u64, objective: Objective) -> Option<DensePure> {
+    let found = DensePure::from_bytes(&std::fs::read(path).ok()?).ok()?;
+    (found.horizon() == horizon && found.objective() == objective).then_some(found)
 }
 
 /// All of it or nothing.

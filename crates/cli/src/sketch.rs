@@ -19,7 +19,6 @@ mod setup;
 
 pub use options::SketchArgs;
 
-use crate::commands::brief;
 use crate::stream::{for_each_event_of_files, interruptible, print_plan, print_summary};
 use anyhow::{Context, Result};
 use counting::Counting;
@@ -94,9 +93,9 @@ fn print_json(setup: &Setup, done: Option<(usize, Option<f64>)>) -> Result<()> {
         "rows": setup.rows.rows(),
         "width": setup.rows.width(),
         "key_columns": stream.columns.labels,
-        "mechanism": brief(&plan.mechanism().name()),
+        "mechanism": plan.mechanism().name().brief(),
         "noise": plan.noise_kind().to_string(),
-        "budget": plan.request().budget,
+        "budget": plan.request().budget(),
         "unit": stream.unit(),
         "steps": stream.calendar.steps(),
         "answered_through_step": stream.last_step,

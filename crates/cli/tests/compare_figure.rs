@@ -3,7 +3,7 @@
 mod common;
 
 use common::Bench;
-use evertally::mechanism::{Mechanism, MechanismName, NamedShape};
+use evertally::mechanism::{Criterion, Mechanism, MechanismName};
 use evertally::plan::{NoiseKind, Objective, PlanRequest, gaussian_lower_bound};
 use evertally::privacy::{Budget, Delta, Epsilon, Rho};
 use resvg::tiny_skia::Pixmap;
@@ -33,7 +33,7 @@ fn number(row: &HashMap<String, String>, column: &str) -> f64 {
 }
 
 fn built(name: &str, horizon: u64) -> Arc<dyn Mechanism> {
-    name.parse::<MechanismName>().unwrap().build(horizon, &NamedShape::gaussian_max()).unwrap()
+    name.parse::<MechanismName>().unwrap().build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap()
 }
 
 fn close(a: f64, b: f64) -> bool {
@@ -94,11 +94,9 @@ fn variance_over_time_is_the_papers_figure() {
     let rows = rows(&bench, "figures/variance-over-time.csv");
     let families: BTreeSet<&String> = rows.iter().map(|row| &row["mechanism"]).collect();
     for family in MechanismName::FAMILIES.iter().filter(|family| family.longest_searched() >= 250) {
-        let gaussian = PlanRequest {
-            mechanism: Some(*family),
-            noise: Some(NoiseKind::Gaussian),
-            ..PlanRequest::count(250, Budget::Zcdp(Rho::new(0.5).unwrap()))
-        };
+        let gaussian = PlanRequest::count(250, Budget::Zcdp(Rho::new(0.5).unwrap()))
+            .with_mechanism(*family)
+            .with_noise(NoiseKind::Gaussian);
         // Hats could have Gaussian noise; the planner has them for Laplace noise only.
         let planned = gaussian.candidates().is_ok() && family.to_string() != "hats";
         assert_eq!(families.contains(&family.to_string()), planned, "{family}");
@@ -179,9 +177,9 @@ fn the_crossover_is_the_planners() {
         for law in ["laplace", "gaussian"] {
             let noise = if law == "laplace" { NoiseKind::Laplace } else { NoiseKind::Gaussian };
             let budget = Budget::Approximate(Epsilon::new(0.5).unwrap(), delta);
-            let request = PlanRequest { noise: Some(noise), ..PlanRequest::count(horizon, budget) };
+            let request = PlanRequest::count(horizon, budget).with_noise(noise);
             let all = request.candidates().unwrap();
-            let best = all.iter().find(|c| !c.mechanism.name().starts_with("dense")).unwrap();
+            let best = all.iter().find(|c| !c.mechanism.name().family().stem.starts_with("dense")).unwrap();
             let ours = number(row, &format!("{law}_max_std"));
             assert!(close(ours, best.max_std), "{row:?}: {} {}", best.mechanism.name(), best.max_std);
         }
@@ -285,13 +283,11 @@ fn compare_writes_a_table_or_a_file() {
     for (law, kind) in [("gaussian", NoiseKind::Gaussian), ("laplace", NoiseKind::Laplace)] {
         let budget = Budget::Pure(Epsilon::new(1.0).unwrap());
         let budget = if kind == NoiseKind::Laplace { budget } else { Budget::Zcdp(Rho::new(0.5).unwrap()) };
-        let request = PlanRequest {
-            mechanism: Some(MechanismName::Smooth(None)),
-            noise: Some(kind),
-            objective: Objective::Max,
-            ..PlanRequest::count(64, budget)
-        };
-        assert_eq!(shape(law), request.candidates().unwrap()[0].mechanism.name());
+        let request = PlanRequest::count(64, budget)
+            .with_mechanism(MechanismName::Smooth(None))
+            .with_noise(kind)
+            .with_objective(Objective::Max);
+        assert_eq!(shape(law), request.candidates().unwrap()[0].mechanism.name().to_string());
     }
 }
 

@@ -180,7 +180,8 @@ fn simulate_draws_lazily() {
         let columns = columns(&bench, "x.npy", 16384);
         assert_eq!(columns[2], columns[3]);
         let name: evertally::mechanism::MechanismName = described["mechanism"].as_str().unwrap().parse().unwrap();
-        let shape = evertally::mechanism::NamedShape::gaussian_max();
+        let shape =
+            evertally::mechanism::Criterion::new(evertally::plan::NoiseKind::Gaussian, evertally::plan::Objective::Max);
         let built = name.build(horizon.parse().unwrap(), &shape).unwrap();
         for (column, step) in columns.iter().zip(at.split(',')) {
             let want = described["noise_variance"].as_f64().unwrap() * built.row_norm_squared(step.parse().unwrap());

@@ -152,7 +152,7 @@ fn a_run_has_a_table_a_picture_a_report_and_a_plan() {
     assert_eq!(report["sketch"]["key_columns"], serde_json::json!(["page", "country"]));
     assert_eq!(report["guarantee"]["pure_epsilon"], 1.0);
     let plan: evertally::plan::Plan = toml::from_str(&bench.read("answers.plan.toml")).unwrap();
-    assert_eq!((plan.request().sums_per_event, plan.horizon()), (5, 3));
+    assert_eq!((plan.request().sums_per_event(), plan.horizon()), (5, 3));
     assert!(bench.read("answers.svg").contains("Visits"));
     assert!(std::fs::read(bench.path("answers.png")).unwrap().starts_with(b"\x89PNG"));
     // A series is drawn as curves.
@@ -376,8 +376,8 @@ fn a_plan_can_be_seen_before_anything_is_read() {
     let run = bench.run(&[&plan[..], &["--key-columns", "a,b"]].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
     let written: evertally::plan::Plan = toml::from_str(&run.stdout).unwrap();
-    assert_eq!(written.request().meaning["key-columns"], "[\"a\",\"b\"]");
-    assert_eq!(written.request().meaning["sketch"], "count-sketch(rows=5,width=65536)");
+    assert_eq!(written.request().meaning()["key-columns"], "[\"a\",\"b\"]");
+    assert_eq!(written.request().meaning()["sketch"], "count-sketch(rows=5,width=65536)");
     assert!(run.stdout.contains("standard error"));
     let json = bench.run(&[&plan[..], &["--key-columns", "a,b", "--json", "--mechanism", "binary"]].concat());
     let summary: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();

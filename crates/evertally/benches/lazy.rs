@@ -87,7 +87,7 @@ impl Case {
         let pure = self.mechanism.starts_with("subtract");
         let budget = if pure { Budget::Pure(Epsilon::new(1.0)?) } else { Budget::Zcdp(Rho::new(0.5)?) };
         let mechanism = Some(self.mechanism.parse()?);
-        let plan = PlanRequest { mechanism, ..PlanRequest::count(self.horizon, budget) }.plan()?;
+        let plan = PlanRequest::count(self.horizon, budget).with_optional_mechanism(mechanism).plan()?;
         LazyPlan::new(plan, self.coordinates, self.sampling)
     }
 

@@ -46,7 +46,7 @@ fn budget(kind: NoiseKind) -> Budget {
 
 fn plan(mechanism: &str, horizon: u64, kind: NoiseKind) -> Plan {
     let mechanism = Some(mechanism.parse().expect("a known mechanism"));
-    let request = PlanRequest { mechanism, noise: Some(kind), ..PlanRequest::count(horizon, budget(kind)) };
+    let request = PlanRequest::count(horizon, budget(kind)).with_optional_mechanism(mechanism).with_noise(kind);
     request.plan().expect("a valid plan")
 }
 
@@ -155,7 +155,7 @@ fn plans(c: &mut Criterion) {
         for (objective, which) in [(Objective::Max, "max"), (Objective::Mean, "mean")] {
             group.bench_function(format!("{name}/{which}"), |b| {
                 b.iter(|| {
-                    let request = PlanRequest { objective, ..PlanRequest::count(black_box(1_000_000), budget) };
+                    let request = PlanRequest::count(black_box(1_000_000), budget).with_objective(objective);
                     request.plan().expect("a valid plan")
                 });
             });

@@ -53,7 +53,7 @@ const MECHANISMS: [&str; 6] = ["binary", "smooth", "path-sum", "blt(buffers=4)",
 
 fn plan(mechanism: &str, series: Series, horizon: u64) -> evertally::Result<VectorPlan> {
     let request = VectorRequest::new(horizon, Budget::Zcdp(Rho::new(0.5)?), 1.0);
-    VectorRequest { mechanism: Some(mechanism.parse()?), series, ..request }.plan()
+    request.with_mechanism(mechanism.parse()?).with_series(series).plan()
 }
 
 fn noise<F: Real>(plan: &VectorPlan, memory: Memory, len: usize) -> VectorNoise<F> {

@@ -11,109 +11,22 @@ mod guarantee;
 mod interval;
 mod lower_bound;
 mod prepared;
+mod request;
+mod search;
 
+pub use crate::mechanism::{NoiseKind, Objective};
+pub use choose::Candidate;
 pub(crate) use choose::ranked;
-pub use choose::{Candidate, NoiseKind, Objective};
 pub use guarantee::Guarantee;
 pub use lower_bound::gaussian_lower_bound;
 pub use prepared::Prepared;
+pub use request::PlanRequest;
+pub use search::Search;
 
 use crate::Result;
-use crate::mechanism::{Mechanism, MechanismName};
+use crate::mechanism::Mechanism;
 use crate::noise::{DiscreteLaw, FRACTION_BITS, rounded};
-use crate::number::Grid;
-use crate::privacy::{Budget, Neighbours, Sensitivity, Unit, Values};
-use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// What a plan is asked for. Start from [`PlanRequest::count`] and change what differs.
-///
-/// ```
-/// use evertally::privacy::{Budget, Epsilon};
-/// use evertally::plan::PlanRequest;
-/// use evertally::privacy::Unit;
-/// let budget = Budget::Pure(Epsilon::new(1.0)?);
-/// let plan = PlanRequest { unit: Unit::person(4), ..PlanRequest::count(365, budget) }.plan()?;
-/// assert!(plan.std_error(1) > 0.0);
-/// # Ok::<(), evertally::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct PlanRequest {
-    /// Number of steps `T`, 1 ..= 2^62.
-    pub horizon: u64,
-    /// What may be spent on the whole history.
-    pub budget: Budget,
-    /// Whose data are protected.
-    pub unit: Unit,
-    /// What one unit's change may be.
-    pub neighbours: Neighbours,
-    /// What one event contributes.
-    pub values: Values,
-    /// How many running sums one event is added to, at most, with a value between the bounds in each; 1 for counts and
-    /// groups, the number of rows for a sketch. Every sum has noise of its own, and the budget covers all of them.
-    pub sums_per_event: u64,
-    /// The distance between neighbouring values; noise lives on the same grid.
-    pub grid: Grid,
-    /// The factorization, or `None` for the one with the least error.
-    pub mechanism: Option<MechanismName>,
-    /// The noise law, or `None` for the one with the least error that the budget allows.
-    pub noise: Option<NoiseKind>,
-    /// Which error to minimise.
-    pub objective: Objective,
-    /// Search only mechanisms whose steps cost logarithmic time and memory. A named mechanism is taken as it is.
-    pub light_steps: bool,
-    /// Mechanisms that are built already and compete with the families, or stand for their name where it is asked for.
-    pub prepared: Prepared,
-    /// What steps, groups and values mean, in words of the caller's. Public, and part of the plan's digest: plans
-    /// that differ here have independent noise.
-    pub meaning: BTreeMap<String, String>,
-}
-
-impl PlanRequest {
-    /// Counts of events, one event protected, add-remove neighbours, least maximal error.
-    pub fn count(horizon: u64, budget: Budget) -> Self {
-        Self {
-            horizon,
-            budget,
-            unit: Unit::Event,
-            neighbours: Neighbours::AddRemove,
-            values: Values::Count,
-            sums_per_event: 1,
-            grid: Grid::ONE,
-            mechanism: None,
-            noise: None,
-            objective: Objective::Max,
-            light_steps: false,
-            prepared: Prepared::default(),
-            meaning: BTreeMap::new(),
-        }
-    }
-
-    /// How far one unit's change can move the data.
-    ///
-    /// # Errors
-    /// If a parameter is out of range, or the numbers do not fit 128 bits.
-    pub fn sensitivity(&self) -> Result<Sensitivity> {
-        Sensitivity::of(self.unit, self.neighbours, self.values, self.horizon)?.in_sums(self.sums_per_event)
-    }
-
-    /// Calibrates the noise, choosing mechanism and law where they are left open.
-    ///
-    /// # Errors
-    /// If a parameter is out of range, the step sensitivity is 0, or the budget cannot be met with the requested noise.
-    pub fn plan(self) -> Result<Plan> {
-        let best = self.candidates()?.into_iter().next().expect("some candidate fits every budget");
-        Plan::build(self, best)
-    }
-
-    /// Everything that fits the request, least error first.
-    ///
-    /// # Errors
-    /// As [`PlanRequest::plan`].
-    pub fn candidates(&self) -> Result<Vec<Candidate>> {
-        choose::candidates(self)
-    }
-}
 
 /// A decided plan; see the [module](self).
 #[derive(Clone, Debug)]
@@ -134,10 +47,10 @@ pub struct Plan {
 impl Plan {
     /// The plan of a request with one of its [candidates](PlanRequest::candidates).
     pub(crate) fn build(mut request: PlanRequest, chosen: Candidate) -> Result<Self> {
-        request.mechanism = Some(chosen.mechanism.name().parse()?);
+        request.mechanism = Some(chosen.mechanism.name());
         request.noise = Some(chosen.kind);
         // These have done their work, and are no part of the plan.
-        (request.light_steps, request.prepared) = (false, Prepared::default());
+        request.search = Search::default();
         let Candidate { mechanism, kind, law, noise_divisor, exact_accounting, guarantee, .. } = chosen;
         let node_variance = node_variance(&request, noise_divisor, &law);
         let digest = [0; 32];

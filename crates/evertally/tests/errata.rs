@@ -1,6 +1,6 @@
 //! Places where the papers err, each with the computation that shows it. `docs/mechanisms.md` lists them.
 
-use evertally::mechanism::{MechanismName, NamedShape};
+use evertally::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 use nalgebra::{DMatrix, DVector};
 
 /// Lazy sampling of a path-sum tree without a root, in the algebra of independent standard normals: every value is a row
@@ -146,7 +146,7 @@ fn the_subtracted_block_ends_where_the_prefix_does() {
 
 fn pure_mean(name: &str, horizon: u64) -> f64 {
     let name: MechanismName = name.parse().unwrap();
-    let mechanism = name.build(horizon, &NamedShape::laplace_max()).unwrap();
+    let mechanism = name.build(horizon, &Criterion::new(NoiseKind::Laplace, Objective::Max)).unwrap();
     2.0 * mechanism.column_norms().l1.powi(2) * mechanism.mean_row_norm_squared()
 }
 
@@ -165,7 +165,8 @@ fn the_constant_of_additive_trees() {
 #[test]
 fn the_constant_of_the_square_root() {
     let root_of_figure = |horizon| {
-        let mechanism = MechanismName::Sqrt.build(horizon, &NamedShape::gaussian_max()).unwrap();
+        let mechanism =
+            MechanismName::Sqrt.build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap();
         (mechanism.column_norms().l2_squared * mechanism.max_row_norm_squared()).sqrt()
     };
     // √(2ρ·variance) = c log T + d + o(1): the slope over ten doublings.
@@ -177,6 +178,6 @@ fn the_constant_of_the_square_root() {
 #[test]
 fn smooth_needs_one_leaf_more_than_steps() {
     let shape = MechanismName::Smooth(Some((6, 3))); // C(6, 3) = 20
-    assert!(shape.build(19, &NamedShape::gaussian_max()).is_ok());
-    assert!(shape.build(20, &NamedShape::gaussian_max()).is_err());
+    assert!(shape.build(19, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).is_ok());
+    assert!(shape.build(20, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).is_err());
 }

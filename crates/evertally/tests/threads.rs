@@ -10,7 +10,7 @@ const STACK: &str = "1152921504606846976"; // 2^60
 /// Two steps of many coordinates.
 fn noise(mechanism: &str, threads: usize) -> evertally::Result<Vec<f32>> {
     let request = VectorRequest::new(10, Budget::Zcdp(Rho::new(0.5)?), 1.0);
-    let plan = VectorRequest { mechanism: Some(mechanism.parse()?), ..request }.plan()?;
+    let plan = request.with_mechanism(mechanism.parse()?).plan()?;
     let key = SecretKey::insecure_from_test_seed(TestSeed(1));
     let tuning = Tuning { threads, ..Tuning::default() };
     let mut noise = VectorNoise::new(&plan, &key, &"threads".parse()?, 5..1 << 19, tuning)?;

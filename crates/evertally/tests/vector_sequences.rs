@@ -63,7 +63,7 @@ fn plans() -> impl Strategy<Value = VectorPlan> {
     (horizons, mechanisms, ciphers, any::<bool>()).prop_filter_map("too many bands", |(horizon, name, cipher, sums)| {
         let series = if sums { Series::RunningSums } else { Series::Increments };
         let request = VectorRequest::new(horizon, Budget::Zcdp(Rho::new(0.5).ok()?), 1.0);
-        VectorRequest { mechanism: Some(name.parse().ok()?), series, cipher, ..request }.plan().ok()
+        request.with_mechanism(name.parse().ok()?).with_series(series).with_cipher(cipher).plan().ok()
     })
 }
 

@@ -96,7 +96,7 @@ struct Kept {
 impl<'a, S: Steps> Intake<'a, S> {
     /// Takes in the events of a stream through `last_step`.
     pub fn new(setup: &'a Stream, last_step: u64, steps: S) -> Result<Self> {
-        let persons = match setup.plan.request().unit {
+        let persons = match setup.plan.request().unit() {
             Unit::Event => None,
             unit => Some(Persons::new(unit.spread()?)),
         };
@@ -171,7 +171,7 @@ impl<'a, S: Steps> Intake<'a, S> {
         if self.setup.columns.value.is_none() {
             return Ok(Some(1));
         }
-        let grid = self.setup.plan.request().grid;
+        let grid = self.setup.plan.request().grid();
         let (lower, upper) = self.setup.values.bounds();
         let clamps = self.setup.out_of_bounds == OutOfBounds::Clamp;
         let Some(value) = multiple(event, grid, clamps)? else {

@@ -3,7 +3,8 @@
 mod markdown;
 
 use crate::stream::Stream;
-use crate::words::{at_most, brief};
+use crate::words::at_most;
+use evertally::mechanism::MechanismName;
 use evertally::noise::SecretKey;
 use evertally::privacy::{Budget, Delta, Epsilon};
 use evertally::privacy::{Neighbours, Values};
@@ -25,7 +26,7 @@ pub struct Report {
     sketch: Option<SketchFacts>,
     unit: UnitFacts,
     budget: Budget,
-    mechanism: String,
+    mechanism: MechanismName,
     noise: NoiseFacts,
     guarantee: GuaranteeFacts,
     error: ErrorFacts,
@@ -152,9 +153,9 @@ impl Report {
         let (lower, upper) = setup.values.bounds();
         let bound = |multiple: i64| match setup.values {
             Values::Count => "1".to_owned(),
-            Values::Sum { .. } => request.grid.format(multiple.into()),
+            Values::Sum { .. } => request.grid().format(multiple.into()),
         };
-        let spread = request.unit.spread().expect("the plan has checked it");
+        let spread = request.unit().spread().expect("the plan has checked it");
         let norms = plan.mechanism().column_norms();
         let exact = plan.mechanism().exact_l2_squared().filter(|_| plan.exact_accounting());
         Self {
@@ -175,14 +176,14 @@ impl Report {
             sketch: extent.sketch,
             unit: UnitFacts {
                 unit: setup.unit(),
-                neighbours: request.neighbours,
+                neighbours: request.neighbours(),
                 max_events: spread.total,
                 max_events_per_step: spread.per_step,
                 lower: bound(lower),
                 upper: bound(upper),
-                grid: request.grid.to_string(),
+                grid: request.grid().to_string(),
             },
-            budget: request.budget,
+            budget: request.budget(),
             mechanism: plan.mechanism().name(),
             noise: NoiseFacts {
                 law: plan.noise_kind().to_string(),
@@ -201,7 +202,7 @@ impl Report {
 
     /// Budget, unit and mechanism in one line.
     pub fn headline(&self) -> String {
-        format!("{} for {} · {} · {}", self.budget, self.unit.unit, brief(&self.mechanism), self.noise.law)
+        format!("{} for {} · {} · {}", self.budget, self.unit.unit, self.mechanism.brief(), self.noise.law)
     }
 
     /// The guarantee in one sentence.
@@ -246,5 +247,5 @@ fn guarantee(setup: &Stream) -> GuaranteeFacts {
 
 fn last_half_width(setup: &Stream) -> f64 {
     let mut intervals = setup.plan.intervals(setup.confidence).expect("checked by the setup");
-    setup.plan.request().grid.to_f64(intervals.half_width(setup.last_step) as i128)
+    setup.plan.request().grid().to_f64(intervals.half_width(setup.last_step) as i128)
 }

@@ -4,7 +4,7 @@ use crate::event::Columns;
 use crate::steps::{StepCalendar, TimeFormat};
 use evertally::noise::StreamName;
 use evertally::plan::Plan;
-use evertally::privacy::{Unit, Values};
+use evertally::privacy::Values;
 use serde::Deserialize;
 
 /// A stream of events that is to be released, decided and checked.
@@ -69,9 +69,10 @@ impl Stream {
 
     /// The privacy unit in words.
     pub fn unit(&self) -> String {
-        match (self.plan.request().unit, &self.columns.person) {
-            (Unit::Person { max_events, max_events_per_step }, Some(column)) => {
-                let per_step = max_events_per_step.map_or(String::new(), |n| format!(", {n} a step"));
+        let unit = self.plan.request().unit();
+        match (unit.max_events(), &self.columns.person) {
+            (Some(max_events), Some(column)) => {
+                let per_step = unit.max_events_per_step().map_or(String::new(), |n| format!(", {n} a step"));
                 format!("one {column} (at most {max_events} events kept{per_step})")
             }
             _ => "one event".into(),

@@ -1,7 +1,5 @@
 //! Numbers and names in sentences.
 
-use evertally::mechanism::MechanismName;
-
 /// Longest piece of offending text that a message repeats, in characters.
 const QUOTED_CHARS: usize = 40;
 
@@ -21,11 +19,6 @@ pub fn shorten(text: &str) -> String {
         if c.is_control() { short.extend(c.escape_default()) } else { short.push(c) }
     }
     short
-}
-
-/// A mechanism's name as tables and pictures show it.
-pub fn brief(name: &str) -> String {
-    name.parse::<MechanismName>().map_or_else(|_| name.to_owned(), |name| name.brief().to_string())
 }
 
 /// Four significant digits, without an exponent where that reads well.

@@ -2,7 +2,6 @@
 
 use crate::html;
 use evertally::plan::NoiseKind;
-use evertally_cli::commands::brief;
 use evertally_cli::ranking::Row;
 use pyo3::prelude::*;
 
@@ -56,8 +55,8 @@ impl Candidate {
     /// From a row of the program's ranking, the best one's error, the row's own, and the bound.
     pub(crate) fn new(row: &Row, error: f64, best: f64, bound: Option<f64>) -> Self {
         Self {
-            mechanism: brief(&row.mechanism),
-            name: row.mechanism.clone(),
+            mechanism: row.mechanism.brief().to_string(),
+            name: row.mechanism.to_string(),
             noise: noise_word(row.noise.law),
             max_std_error: row.max_std,
             mean_std_error: row.mean_std,

@@ -158,7 +158,7 @@ impl Counter {
     /// True
     fn add(&self, py: Python<'_>, total: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut state = self.lock(py);
-        let total = multiple(total, state.stream.plan().request().grid)?;
+        let total = multiple(total, state.stream.plan().request().grid())?;
         state.stream.add_sum(total).or_raise()
     }
 
@@ -195,7 +195,7 @@ impl Counter {
     fn release_many<'py>(&self, py: Python<'py>, totals: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let mut state = self.lock(py);
         let state = &mut *state;
-        let totals = multiples(totals, state.stream.plan().request().grid)?;
+        let totals = multiples(totals, state.stream.plan().request().grid())?;
         check_room(&state.stream, totals.len())?;
         rows(py, &FIELDS, totals.len(), |mut places| {
             in_chunks(py, &totals, |total| {

@@ -76,7 +76,7 @@ fn check_indices(vector: &Inner, indices: &[u64]) -> PyResult<()> {
 
 /// Refuses values that events must not have, before any is added.
 fn check_values(vector: &Inner, values: &[i64]) -> PyResult<()> {
-    let (lower, upper) = vector.plan().plan().request().values.bounds();
+    let (lower, upper) = vector.plan().plan().request().values().bounds();
     match values.iter().find(|value| !(lower..=upper).contains(value)) {
         None => Ok(()),
         Some(value) => Err(invalid(format!(
@@ -156,7 +156,7 @@ impl LazyVector {
     fn add(&self, py: Python<'_>, indices: &Bound<'_, PyAny>, values: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let mut vector = self.lock(py);
         let indices = if is_scalar(indices)? { vec![natural(indices)?] } else { naturals(indices)? };
-        let values = values_of(values, indices.len(), vector.plan().plan().request().grid)?;
+        let values = values_of(values, indices.len(), vector.plan().plan().request().grid())?;
         check_indices(&vector, &indices)?;
         check_values(&vector, &values)?;
         let events: Vec<(u64, i64)> = indices.into_iter().zip(values).collect();
@@ -174,7 +174,7 @@ impl LazyVector {
     fn add_event(&self, py: Python<'_>, indices: &Bound<'_, PyAny>, values: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let mut vector = self.lock(py);
         let indices = naturals(indices)?;
-        let values = values_of(values, indices.len(), vector.plan().plan().request().grid)?;
+        let values = values_of(values, indices.len(), vector.plan().plan().request().grid())?;
         let parts: Vec<(u64, i64)> = indices.into_iter().zip(values).collect();
         vector.add_event(&parts).or_raise()
     }

@@ -11,10 +11,7 @@ use crate::request::request;
 use crate::running::abandonable;
 use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
-use anyhow::Context;
-use evertally::plan::{Objective, Plan as Inner, PlanRequest, Prepared};
-use evertally::privacy::Unit;
-use evertally_cli::commands::brief;
+use evertally::plan::{Objective, Plan as Inner, PlanRequest};
 use evertally_cli::ranking::Ranking;
 use evertally_cli::searched;
 use evertally_plot::ErrorCurve;
@@ -56,16 +53,11 @@ pub(crate) fn plan(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Plan> 
 /// The plan of a request. Where mechanism and noise are open, one search gives the plan and its ranking.
 fn planned(request: PlanRequest) -> anyhow::Result<Plan> {
     let request = searched::with_searched(request)?;
-    if request.mechanism.is_some() || request.noise.is_some() {
+    if request.mechanism().is_some() || request.noise().is_some() {
         return Ok(Plan::new(request.plan()?));
     }
-    let candidates = request.candidates()?;
-    let ranking = Ranking::new(&request, &candidates);
-    let best = candidates.into_iter().next().context("some candidate fits every budget")?;
-    let (mechanism, noise) = (Some(best.mechanism.name().parse()?), Some(best.kind));
-    let prepared = Prepared::new([best.mechanism]);
-    let inner = PlanRequest { mechanism, noise, prepared, ..request }.plan()?;
-    Ok(Plan { inner, ranking: ranking.into() })
+    let (inner, candidates) = request.clone().plan_with_candidates()?;
+    Ok(Plan { inner, ranking: Ranking::new(&request, &candidates).into() })
 }
 
 /// A fingerprint as text.
@@ -87,7 +79,7 @@ impl Plan {
     /// All mechanisms under the same request, searched at most once.
     fn ranked(&self) -> Option<&Ranking> {
         let search = || {
-            let request = PlanRequest { mechanism: None, noise: None, ..self.inner.request().clone() };
+            let request = self.inner.request().clone().with_optional_mechanism(None).with_optional_noise(None);
             Ranking::new(&request, &request.candidates().ok()?)
         };
         self.ranking.get_or_init(search).as_ref()
@@ -95,7 +87,7 @@ impl Plan {
 
     /// The error that the objective minimises.
     fn error(&self) -> f64 {
-        match self.inner.request().objective {
+        match self.inner.request().objective() {
             Objective::Max => self.inner.max_std_error(),
             Objective::Mean => self.inner.mean_std_error(),
         }
@@ -103,7 +95,7 @@ impl Plan {
 
     fn candidates(&self) -> Vec<Candidate> {
         let Some(ranking) = self.ranked() else { return Vec::new() };
-        let mean = self.inner.request().objective == Objective::Mean;
+        let mean = self.inner.request().objective() == Objective::Mean;
         let errors = ranking.ranking.iter().map(|row| if mean { row.mean_std } else { row.max_std });
         let errors: Vec<f64> = errors.collect();
         let rows = ranking.ranking.iter().zip(&errors).take(SHOWN);
@@ -116,7 +108,7 @@ impl Plan {
     }
 
     fn page(&self) -> String {
-        let (name, noise) = (self.inner.mechanism().name(), self.noise());
+        let (name, noise) = (self.mechanism_name(), self.noise());
         let rows: Vec<Row> = self.candidates().iter().map(|candidate| candidate.row(&name, noise)).collect();
         let unlisted = format!("The plan has {name} with {noise} noise, of error {:.4}.", self.error());
         html::page(&self.__repr__(), &self.guarantee().words(), HEADS, &rows, &unlisted, &self.curve())
@@ -153,13 +145,13 @@ impl Plan {
     /// Short name of the mechanism.
     #[getter]
     fn mechanism(&self) -> String {
-        brief(&self.inner.mechanism().name())
+        self.inner.mechanism().name().brief().to_string()
     }
 
     /// Full name of the mechanism, as :func:`plan` takes it.
     #[getter]
     fn mechanism_name(&self) -> String {
-        self.inner.mechanism().name()
+        self.inner.mechanism().name().to_string()
     }
 
     /// ``"laplace"`` or ``"gaussian"``.
@@ -171,7 +163,7 @@ impl Plan {
     /// The budget that the plan was asked for.
     #[getter]
     fn budget(&self) -> Budget {
-        Budget(self.inner.request().budget)
+        Budget(self.inner.request().budget())
     }
 
     /// What is promised about the whole history of releases.
@@ -183,10 +175,11 @@ impl Plan {
     /// Whose data are protected, in words.
     #[getter]
     fn unit(&self) -> String {
-        match self.inner.request().unit {
-            Unit::Event => "event".to_owned(),
-            Unit::Person { max_events, max_events_per_step: None } => format!("person (max_events={max_events})"),
-            Unit::Person { max_events, max_events_per_step: Some(per_step) } => {
+        let unit = self.inner.request().unit();
+        match (unit.max_events(), unit.max_events_per_step()) {
+            (None, _) => "event".to_owned(),
+            (Some(max_events), None) => format!("person (max_events={max_events})"),
+            (Some(max_events), Some(per_step)) => {
                 format!("person (max_events={max_events}, max_events_per_step={per_step})")
             }
         }
@@ -195,7 +188,7 @@ impl Plan {
     /// The public text that is part of the plan.
     #[getter]
     fn meaning(&self) -> BTreeMap<String, String> {
-        self.inner.request().meaning.clone()
+        self.inner.request().meaning().clone()
     }
 
     /// Fingerprint of the plan, 64 hexadecimal digits. Noise is bound to it.
@@ -264,7 +257,7 @@ impl Plan {
         let half_width =
             self.inner.intervals(confidence).or_raise()?.half_width(check_step(self.inner.horizon(), step.0)?);
         // fits: half-widths are those of noise below 2^102 grid steps.
-        Ok(self.inner.request().grid.to_f64(half_width as i128))
+        Ok(self.inner.request().grid().to_f64(half_width as i128))
     }
 
     fn __eq__(&self, other: &Self) -> bool {
@@ -279,7 +272,7 @@ impl Plan {
         format!(
             "Plan(horizon={}, {}, per {}, {} with {} noise, max_std_error={:.4})",
             self.inner.horizon(),
-            self.inner.request().budget,
+            self.inner.request().budget(),
             self.unit(),
             self.mechanism(),
             self.noise(),

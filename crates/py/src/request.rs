@@ -7,7 +7,7 @@ use crate::units::decimal_text;
 use crate::whole::Whole;
 use evertally::mechanism::MechanismName;
 use evertally::number::Grid;
-use evertally::plan::{NoiseKind, Objective, PlanRequest};
+use evertally::plan::{NoiseKind, Objective, PlanRequest, Search};
 use evertally::privacy::Budget as InnerBudget;
 use evertally::privacy::{Neighbours, Unit, Values};
 use evertally_cli::stream::declared_values;
@@ -19,19 +19,17 @@ pub(crate) fn request(options: &Options<'_>) -> PyResult<PlanRequest> {
     let Whole(horizon) = options.needed("horizon")?;
     let (grid, bounds) = (options.take("grid")?, options.take("bounds")?);
     let (grid, values) = values(grid, bounds)?;
-    Ok(PlanRequest {
-        unit: unit(options)?,
-        values,
-        grid,
-        neighbours: options.word("neighbours")?.unwrap_or(Neighbours::AddRemove),
-        sums_per_event: options.take("sums_per_event")?.map_or(1, |Whole(sums)| sums),
-        mechanism: mechanism(options)?,
-        noise: options.word::<NoiseKind>("noise")?,
-        objective: options.word("objective")?.unwrap_or(Objective::Max),
-        light_steps: options.take("light_steps")?.unwrap_or(false),
-        meaning: meaning(options)?,
-        ..PlanRequest::count(horizon, budget(options)?)
-    })
+    Ok(PlanRequest::count(horizon, budget(options)?)
+        .with_unit(unit(options)?)
+        .with_values(values)
+        .with_grid(grid)
+        .with_neighbours(options.word("neighbours")?.unwrap_or(Neighbours::AddRemove))
+        .with_sums_per_event(options.take("sums_per_event")?.map_or(1, |Whole(sums)| sums))
+        .with_optional_mechanism(mechanism(options)?)
+        .with_optional_noise(options.word::<NoiseKind>("noise")?)
+        .with_objective(options.word("objective")?.unwrap_or(Objective::Max))
+        .with_search(Search::default().with_light_steps(options.take("light_steps")?.unwrap_or(false)))
+        .with_meanings(meaning(options)?))
 }
 
 /// The budget, or the one that its numbers make.
@@ -60,7 +58,7 @@ pub(crate) fn meaning(options: &Options<'_>) -> PyResult<BTreeMap<String, String
 fn unit(options: &Options<'_>) -> PyResult<Unit> {
     match (options.take("max_events")?, options.take("max_events_per_step")?) {
         (Some(Whole(max_events)), per_step) => {
-            Ok(Unit::Person { max_events, max_events_per_step: per_step.map(|Whole(events)| events) })
+            Ok(Unit::person(max_events).with_optional_per_step(per_step.map(|Whole(events)| events)))
         }
         (None, None) => Ok(Unit::Event),
         (None, Some(_)) => Err(invalid("max_events_per_step needs max_events beside it")),

@@ -67,8 +67,8 @@ impl CountSketch {
     fn add_items(&self, py: Python<'_>, items: &[Owned], values: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let mut sketch = self.lock(py);
         let request = sketch.plan().plan().request();
-        let values = values_of(values, items.len(), request.grid)?;
-        let (_, most) = request.values.bounds();
+        let values = values_of(values, items.len(), request.grid())?;
+        let (_, most) = request.values().bounds();
         if let Some(value) = values.iter().find(|value| value.unsigned_abs() > most.unsigned_abs()) {
             return Err(invalid(format!(
                 "an event of {value} is outside the declared bounds -{most} to {most} (in multiples of the grid)"

@@ -122,7 +122,7 @@ impl Verdict {
 impl Promise {
     /// From the dense twin and the probabilities of the law.
     pub fn of(plan: &Plan) -> Self {
-        let grid = plan.request().grid.to_f64(1) / plan.noise_divisor() as f64;
+        let grid = plan.request().grid().to_f64(1) / plan.noise_divisor() as f64;
         let (variance, fourth) = law_moments(plan.law());
         let (variance, fourth) = (variance * grid * grid, fourth * grid.powi(4));
         assert!((plan.node_variance() / variance - 1.0).abs() < 1e-7, "the plan states another variance than its law");

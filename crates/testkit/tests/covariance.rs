@@ -19,7 +19,7 @@ fn request(mechanism: &str, horizon: u64, kind: NoiseKind, budget: f64) -> PlanR
         NoiseKind::Gaussian => Budget::Zcdp(Rho::new(budget).expect("a valid rho")),
     };
     let mechanism = Some(mechanism.parse().expect("a known mechanism"));
-    PlanRequest { mechanism, noise: Some(kind), ..PlanRequest::count(horizon, budget) }
+    PlanRequest::count(horizon, budget).with_optional_mechanism(mechanism).with_noise(kind)
 }
 
 const KINDS: [NoiseKind; 2] = [NoiseKind::Laplace, NoiseKind::Gaussian];
@@ -228,7 +228,7 @@ fn other_streams_plans_and_keys_are_independent() {
         assert_independent("other key", [&plan, &plan], &first, &releases(&plan, 32, PAIRS));
 
         let mut told_apart = request(mechanism, 12, kind, 0.5);
-        told_apart.meaning.insert("what".to_owned(), "something else".to_owned());
+        told_apart = told_apart.with_meaning("what", "something else");
         let others = [
             ("other meaning", told_apart),
             ("other budget", request(mechanism, 12, kind, 0.25)),

@@ -14,7 +14,11 @@ fn plan(mechanism: &str, horizon: u64, epsilon: f64) -> Plan {
     let budget = Budget::Pure(Epsilon::new(epsilon).expect("a valid epsilon"));
     let mechanism = Some(mechanism.parse().expect("a known mechanism"));
     let noise = Some(NoiseKind::Laplace);
-    PlanRequest { mechanism, noise, ..PlanRequest::count(horizon, budget) }.plan().expect("a valid plan")
+    PlanRequest::count(horizon, budget)
+        .with_optional_mechanism(mechanism)
+        .with_optional_noise(noise)
+        .plan()
+        .expect("a valid plan")
 }
 
 /// The privacy loss of the noisy node sums when one event is added at the worst step: an outcome that lies on the near

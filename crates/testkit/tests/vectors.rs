@@ -35,7 +35,7 @@ const MECHANISMS: [&str; 16] = [
 fn request(mechanism: &str, series: Series) -> VectorRequest {
     let budget = Budget::Zcdp(Rho::new(0.5).expect("a valid rho"));
     let mechanism = Some(mechanism.parse().expect("a known mechanism"));
-    VectorRequest { mechanism, series, ..VectorRequest::new(HORIZON, budget, 3.0) }
+    VectorRequest::new(HORIZON, budget, 3.0).with_optional_mechanism(mechanism).with_series(series)
 }
 
 fn check<F: Real>(plan: &VectorPlan, seed: u64, what: &str) -> DMatrix<f64> {
@@ -67,7 +67,7 @@ fn the_other_half_of_the_mechanisms_have_their_covariances() {
 #[test]
 fn one_percent_of_a_standard_deviation_is_seen() {
     let request = request("smooth", Series::RunningSums);
-    let larger = VectorRequest { norm: 1.01 * request.norm, ..request.clone() }.plan().expect("a valid plan");
+    let larger = request.clone().with_norm(1.01 * request.norm()).plan().expect("a valid plan");
     let noise = vector_noise::<f32>(&request.plan().expect("a valid plan"), 1, COORDINATES);
     assert!(!Promise::of_vectors(&larger).judge(&noise).passes(LEVEL));
 }
@@ -78,10 +78,10 @@ fn noise_of_different_plans_is_independent() {
     let base = request("blt", Series::Increments);
     let plans = [
         base.clone(),
-        VectorRequest { series: Series::RunningSums, ..base.clone() },
-        VectorRequest { cipher: Cipher::ChaCha8, ..base.clone() },
-        VectorRequest { norm: 6.0, ..base.clone() },
-        VectorRequest { participation: Participation::new(2, 12).expect("valid"), ..base.clone() },
+        base.clone().with_series(Series::RunningSums),
+        base.clone().with_cipher(Cipher::ChaCha8),
+        base.clone().with_norm(6.0),
+        base.clone().with_participation(Participation::new(2, 12).expect("valid")),
         request("binary", Series::Increments),
     ]
     .map(|request| request.plan().expect("a valid plan"));

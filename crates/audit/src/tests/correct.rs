@@ -56,16 +56,16 @@ fn shortest_horizons_pass() {
 fn other_neighbours_units_values_and_budgets_pass() {
     let base = request("binary", 12, NoiseKind::Gaussian, 0.5);
     let values = Values::Sum { lower: -2, upper: 5 };
-    let unit = Unit::Person { max_events: 5, max_events_per_step: Some(2) };
+    let unit = Unit::person(5).per_step(2);
     let grid = "0.25".parse().unwrap();
     let approximate = Budget::Approximate(Epsilon::new(1.0).unwrap(), Delta::new(1e-3).unwrap());
     for (seed, request) in (4..).zip([
-        PlanRequest { neighbours: Neighbours::ReplaceOne, ..base.clone() },
-        PlanRequest { neighbours: Neighbours::ReplaceOne, values, grid, ..base.clone() },
-        PlanRequest { unit, ..base.clone() },
-        PlanRequest { unit, neighbours: Neighbours::ReplaceOne, values, ..base.clone() },
-        PlanRequest { budget: approximate, ..base.clone() },
-        PlanRequest { budget: approximate, noise: Some(NoiseKind::Laplace), values, ..base },
+        base.clone().with_neighbours(Neighbours::ReplaceOne),
+        base.clone().with_neighbours(Neighbours::ReplaceOne).with_values(values).with_grid(grid),
+        base.clone().with_unit(unit),
+        base.clone().with_unit(unit).with_neighbours(Neighbours::ReplaceOne).with_values(values),
+        base.clone().with_budget(approximate),
+        base.with_budget(approximate).with_noise(NoiseKind::Laplace).with_values(values),
     ]) {
         passes(&request.plan().unwrap(), seed);
     }
@@ -105,8 +105,7 @@ fn the_worst_change_is_the_worst() {
         assert!(separation < 0.04 * (1.0 + 1e-3), "{family}");
     }
     // Moved events: by brute force over all pairs of places.
-    let request =
-        PlanRequest { neighbours: Neighbours::ReplaceOne, ..request("binary", 13, NoiseKind::Gaussian, 0.02) };
+    let request = request("binary", 13, NoiseKind::Gaussian, 0.02).with_neighbours(Neighbours::ReplaceOne);
     let plan = request.plan().unwrap();
     let promise = Promise::of(&plan).unwrap();
     let change = worst_change(&plan, &promise, None).unwrap();

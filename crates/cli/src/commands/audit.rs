@@ -1,6 +1,5 @@
 //! `evertally audit`: an empirical check of a mechanism or plan, as a black box.
 
-use super::mechanisms::brief;
 use super::{BudgetFlags, kebab};
 use crate::failure::usage;
 use anyhow::{Context, Result, anyhow};
@@ -56,7 +55,7 @@ pub(super) struct AuditArgs {
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Answer {
-    mechanism: String,
+    mechanism: MechanismName,
     noise: NoiseKind,
     horizon: u64,
     neighbours: Neighbours,
@@ -117,9 +116,9 @@ impl AuditArgs {
         let mut request = PlanRequest::count(horizon, self.budget.budget()?);
         let laplace = self.budget.delta.is_none() && self.budget.rho.is_none();
         let fallback = if laplace { NoiseKind::Laplace } else { NoiseKind::Gaussian };
-        request.noise = Some(self.noise.unwrap_or(fallback));
-        request.mechanism = self.mechanism;
-        request.neighbours = self.neighbours.unwrap_or(request.neighbours);
+        request = request.with_noise(self.noise.unwrap_or(fallback));
+        request = request.with_optional_mechanism(self.mechanism);
+        request = request.with_neighbours(self.neighbours.unwrap_or(Neighbours::AddRemove));
         Ok(crate::searched::with_searched(request)?.plan()?)
     }
 
@@ -131,7 +130,7 @@ impl AuditArgs {
             mechanism: plan.mechanism().name(),
             noise: plan.noise_kind(),
             horizon: plan.horizon(),
-            neighbours: plan.request().neighbours,
+            neighbours: plan.request().neighbours(),
             change: change.to_string(),
             test_seed: self.test_seed,
             promise: Promised {
@@ -167,10 +166,10 @@ fn print_table(out: &mut impl Write, plan: &Plan, answer: &Answer) -> Result<()>
     writeln!(
         out,
         "{} with {} noise over {} steps, {}: {} releases, test seed {}.",
-        brief(&answer.mechanism),
+        answer.mechanism.brief(),
         answer.noise,
         answer.horizon,
-        plan.request().budget,
+        plan.request().budget(),
         answer.report.paths,
         answer.test_seed
     )?;

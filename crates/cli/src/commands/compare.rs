@@ -1,8 +1,6 @@
 //! `evertally compare`: mechanisms side by side, by exact error, measured time and space.
 
-use super::mechanisms::brief;
 use crate::failure::usage;
-use crate::figure::literature::{pure_constant, zcdp_constant};
 use crate::figure::survey::{as_planned, families};
 use crate::figure::timing::time_per_step;
 use anyhow::Result;
@@ -52,7 +50,7 @@ struct Comparison {
 struct Row {
     horizon: u64,
     /// With every parameter.
-    mechanism: String,
+    mechanism: MechanismName,
     /// The laws for which this is the family's best, or those that were asked for.
     best_for: String,
     /// Limit of `zcdp_max` / log₂²T, where the literature states it.
@@ -165,9 +163,9 @@ impl CompareArgs {
 
     fn row(&self, found: &Found, lower_bound: f64) -> Result<Row> {
         let (m, laws) = (&*found.mechanism, &found.laws);
-        let name: MechanismName = m.name().parse()?;
-        // An open shape of `smooth` has a limit of its own under the law that the limit is for.
-        let open_shape = found.name == MechanismName::Smooth(None) && laws.contains(&NoiseKind::Gaussian);
+        let name = m.name();
+        // An open name may have a limit of its own under the law that the limit is for.
+        let of_open = found.name.limits().zcdp.filter(|_| laws.contains(&NoiseKind::Gaussian));
         let norms = m.column_norms();
         let (max, mean) = (m.max_row_norm_squared(), m.mean_row_norm_squared());
         let pure = |row: f64| 2.0 * norms.l1 * norms.l1 * row;
@@ -177,10 +175,10 @@ impl CompareArgs {
         let timing = (self.timing > 0).then(|| time_per_step(m, limit)).transpose()?;
         Ok(Row {
             horizon: m.horizon(),
-            mechanism: m.name(),
+            mechanism: name,
             best_for: laws.iter().map(|law| kind(*law)).collect::<Vec<_>>().join(" "),
-            zcdp_leading_constant: zcdp_constant(if open_shape { found.name } else { name }),
-            pure_leading_constant: pure_constant(name),
+            zcdp_leading_constant: of_open.or(name.limits().zcdp),
+            pure_leading_constant: name.limits().pure,
             zcdp_max: norms.l2_squared * max,
             zcdp_mean: norms.l2_squared * mean,
             zcdp_max_exact: m.exact_l2_squared().map(|exact| exact * max),
@@ -236,7 +234,7 @@ fn print(out: &mut impl Write, comparison: &Comparison) -> Result<()> {
     for row in &comparison.mechanisms {
         let least = if row.time_is_at_least == Some(true) { "≥ " } else { "" };
         table.add_row([
-            brief(&row.mechanism),
+            row.mechanism.brief().to_string(),
             row.zcdp_leading_constant.map_or(String::new(), |c| format!("{c:.4}")),
             figure(row.zcdp_max),
             figure(row.zcdp_mean),
@@ -259,7 +257,7 @@ fn print(out: &mut impl Write, comparison: &Comparison) -> Result<()> {
         out,
         "no factorization has 2ρ · max below {:.3}; {} is {:.1} % above (its standard error {:.1} %)\n",
         comparison.lower_bound,
-        brief(&best.mechanism),
+        best.mechanism.brief(),
         100.0 * (best.above_lower_bound - 1.0),
         100.0 * (best.above_lower_bound.sqrt() - 1.0)
     )?;

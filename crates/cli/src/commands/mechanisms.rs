@@ -6,8 +6,7 @@ use crate::searched;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use evertally::mechanism::{LevelChoice, Mechanism, MechanismName};
-use evertally::plan::NoiseKind;
+use evertally::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Objective};
 use serde::Serialize;
 use std::io::Write;
 
@@ -36,9 +35,9 @@ pub(super) struct MechanismsArgs {
 /// The figures of one mechanism, for step sensitivity 1: `zcdp_*` are 2ρ·variance, `pure_*` are ε²·variance.
 #[derive(Debug, Serialize)]
 struct Figures {
-    mechanism: String,
+    mechanism: MechanismName,
     /// The same with every parameter.
-    resolved: String,
+    resolved: MechanismName,
     /// Infinite, and null in JSON, where Laplace noise is refused; so are `pure_*`.
     s1: f64,
     s2: f64,
@@ -62,7 +61,7 @@ struct Figures {
 impl MechanismsArgs {
     /// Prints the figures.
     pub(super) fn run(self) -> Result<()> {
-        let rows = if self.mechanisms.is_empty() { everything(self.horizon, self.by_mean)? } else { self.named()? };
+        let rows = if self.mechanisms.is_empty() { everything(self.horizon, self.objective())? } else { self.named()? };
         let mut out = std::io::stdout().lock();
         if self.json {
             serde_json::to_writer_pretty(&mut out, &rows).map_err(std::io::Error::from)?;
@@ -82,46 +81,40 @@ impl MechanismsArgs {
         Ok(())
     }
 
+    fn objective(&self) -> Objective {
+        if self.by_mean { Objective::Mean } else { Objective::Max }
+    }
+
     fn named(&self) -> Result<Vec<Figures>> {
         let figures = |name: &MechanismName| {
-            let law = self.law.unwrap_or(usual_law(*name));
+            let law = self.law.unwrap_or(name.family().usual_law);
             if let MechanismName::DensePure(optimum) = name
                 && optimum.digest.is_none()
                 && self.horizon <= searched::LONGEST
             {
                 // The published figures of such searches are means.
-                let found = searched::pure_optimum(self.horizon, optimum.mean.unwrap_or(true))?;
-                return Ok(Figures::of(name.to_string(), &found));
+                let found = searched::dense_pure(self.horizon, optimum.objective.unwrap_or(Objective::Mean))?;
+                return Ok(Figures::of(*name, &found));
             }
-            let mechanism = name.build(self.horizon, &law.shape().by_mean(self.by_mean))?;
-            Ok(Figures::of(name.to_string(), &*mechanism))
+            let mechanism = name.build(self.horizon, &Criterion::new(law, self.objective()))?;
+            Ok(Figures::of(*name, &*mechanism))
         };
         self.mechanisms.iter().map(figures).collect()
     }
 }
 
-/// The law a mechanism is mostly used with.
-fn usual_law(name: MechanismName) -> NoiseKind {
-    match name {
-        MechanismName::Consistent(..) | MechanismName::Hats(_) | MechanismName::DensePure(_) => NoiseKind::Laplace,
-        _ => NoiseKind::Gaussian,
-    }
-}
-
 /// Every family, with open parameters chosen for either law.
-fn everything(horizon: u64, by_mean: bool) -> Result<Vec<Figures>> {
+fn everything(horizon: u64, objective: Objective) -> Result<Vec<Figures>> {
     let mut rows: Vec<Figures> = Vec::new();
     for family in MechanismName::FAMILIES.into_iter().filter(|family| horizon <= family.longest_searched()) {
         for law in [NoiseKind::Gaussian, NoiseKind::Laplace] {
-            let Ok(mechanism) = family.build(horizon, &law.shape().by_mean(by_mean)) else { continue };
+            let Ok(mechanism) = family.build(horizon, &Criterion::new(law, objective)) else { continue };
             let resolved = mechanism.name();
             if rows.iter().any(|row| row.resolved == resolved) {
                 continue;
             }
-            // These by themselves are best for Gaussian noise: the published setting of the one, the only law of the other.
-            let of_gaussian = [MechanismName::Smooth(None), MechanismName::PathSum(LevelChoice::Best)];
-            let plain = of_gaussian.contains(&family) && law == NoiseKind::Gaussian;
-            let name = if plain { family.to_string() } else { resolved };
+            let is_open = family.family().listed_open && law == family.family().usual_law;
+            let name = if is_open { family } else { resolved };
             rows.push(Figures::of(name, &*mechanism));
         }
     }
@@ -134,7 +127,7 @@ fn everything(horizon: u64, by_mean: bool) -> Result<Vec<Figures>> {
 }
 
 impl Figures {
-    fn of(mechanism: String, m: &dyn Mechanism) -> Self {
+    fn of(mechanism: MechanismName, m: &dyn Mechanism) -> Self {
         let norms = m.column_norms();
         let (max, mean) = (m.max_row_norm_squared(), m.mean_row_norm_squared());
         let exact = m.exact_l2_squared();
@@ -150,30 +143,12 @@ impl Figures {
             s2_exact: exact.map(f64::sqrt),
             zcdp_max_exact: exact.map(|s| s * max),
             zcdp_mean_exact: exact.map(|s| s * mean),
-            time_per_step: work_per_step(m),
+            time_per_step: m.work_per_step(),
             memory_words: m.memory_words(),
             exact: true,
             lazy: m.is_lazy(),
         }
     }
-}
-
-/// Amortized noise draws a step, or multiplications where there are far more of them, as a figure for comparisons.
-pub(crate) fn work_per_step(m: &dyn Mechanism) -> f64 {
-    let steps = m.horizon() as f64;
-    match m.name().parse().expect("a mechanism names itself") {
-        MechanismName::Dense(_) => steps / 2.0,
-        MechanismName::Sqrt | MechanismName::NormalizedSqrt | MechanismName::BandedInverseSqrt(_) => {
-            (steps / 2.0).min(64.0 + steps.log2() * steps.log2())
-        }
-        MechanismName::BandedSqrt(bands) => bands as f64,
-        _ => m.draws_per_step(),
-    }
-}
-
-/// A name as tables and pictures show it.
-pub fn brief(name: &str) -> String {
-    name.parse::<MechanismName>().map_or_else(|_| name.to_owned(), |name| name.brief().to_string())
 }
 
 fn table(rows: &[Figures]) -> Table {
@@ -191,7 +166,7 @@ fn table(rows: &[Figures]) -> Table {
         "words",
     ]);
     for row in rows {
-        let (name, resolved) = (brief(&row.mechanism), brief(&row.resolved));
+        let (name, resolved) = (row.mechanism.brief(), row.resolved.brief());
         let shape = if name == resolved { String::new() } else { format!(" = {resolved}") };
         let figure = |x: f64| match x {
             _ if x < 1e5 => format!("{x:.2}"),

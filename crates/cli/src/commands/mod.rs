@@ -10,8 +10,6 @@ mod plan;
 mod simulate;
 
 pub use budget::BudgetFlags;
-pub use mechanisms::brief;
-pub(crate) use mechanisms::work_per_step;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};

@@ -1,6 +1,5 @@
 //! `evertally plan`: every mechanism under a budget, ranked by exact error.
 
-use super::mechanisms::brief;
 use super::{BudgetFlags, kebab};
 use crate::failure::usage;
 use crate::ranking::Ranking;
@@ -63,17 +62,17 @@ impl PlanArgs {
     /// One event is a value between 0 and the sensitivity, which is one step of the grid for a count.
     fn request(&self) -> Result<PlanRequest> {
         let mut request = PlanRequest::count(self.horizon, self.budget.budget()?);
-        request.objective = self.objective;
-        request.noise = self.noise;
+        request = request.with_objective(self.objective);
+        request = request.with_optional_noise(self.noise);
         if self.sensitivity != Grid::ONE {
-            request.grid = self.sensitivity;
-            request.values = Values::Sum { lower: 0, upper: 1 };
+            request = request.with_grid(self.sensitivity);
+            request = request.with_values(Values::Sum { lower: 0, upper: 1 });
         }
         if self.search {
             if self.horizon > searched::LONGEST {
                 return Err(usage(format!("--search reaches {} steps, not {}", searched::LONGEST, self.horizon)));
             }
-            request = searched::prepare(request, self.objective == Objective::Mean)?;
+            request = searched::prepare(request, self.objective)?;
         }
         Ok(request)
     }
@@ -85,7 +84,7 @@ fn print_table(out: &mut impl Write, answer: &Ranking) -> Result<()> {
     table.set_header(["mechanism", "noise", "max error", "mean error", "× bound", "work/step", "words", "lazy"]);
     for row in &answer.ranking {
         table.add_row([
-            brief(&row.mechanism),
+            row.mechanism.brief().to_string(),
             row.noise.law.to_string(),
             format!("{:.4}", row.max_std),
             format!("{:.4}", row.mean_std),

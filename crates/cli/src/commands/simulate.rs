@@ -1,6 +1,6 @@
 //! `evertally simulate`: the noise of a mechanism, many times over.
 
-use super::{BudgetFlags, brief, kebab};
+use super::{BudgetFlags, kebab};
 use crate::failure::usage;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -134,14 +134,14 @@ impl SimulateArgs {
         let mut request = PlanRequest::count(self.horizon, self.budget.budget()?);
         let laplace = self.budget.delta.is_none() && self.budget.rho.is_none();
         let fallback = if laplace { NoiseKind::Laplace } else { NoiseKind::Gaussian };
-        request.noise = Some(self.noise.unwrap_or(fallback));
-        request.mechanism = Some(self.mechanism);
-        request.grid = self.grid;
+        request = request.with_noise(self.noise.unwrap_or(fallback));
+        request = request.with_mechanism(self.mechanism);
+        request = request.with_grid(self.grid);
         let unit = 10u64.pow(u32::from(self.grid.scale()));
         if !unit.is_multiple_of(self.grid.coefficient()) || unit > 1 << 62 {
             return Err(usage(format!("--grid {} does not divide 1", self.grid)));
         }
-        request.values = Values::Sum { lower: 0, upper: (unit / self.grid.coefficient()) as i64 };
+        request = request.with_values(Values::Sum { lower: 0, upper: (unit / self.grid.coefficient()) as i64 });
         Ok(crate::searched::with_searched(request)?.plan()?)
     }
 
@@ -187,7 +187,7 @@ impl SimulateArgs {
             eprintln!(
                 "wrote {} × {columns} releases of {} with {law} noise{lazily} to {}; standard error at step {last}: {std_error:.4}",
                 self.paths,
-                brief(&name),
+                name.brief(),
                 self.out.display()
             );
         }

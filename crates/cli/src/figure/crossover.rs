@@ -106,10 +106,10 @@ fn best(names: &[MechanismName], horizon: u64, epsilon: Epsilon, exponent: i32, 
     let budget = Budget::Approximate(epsilon, Delta::new(10f64.powi(-exponent))?);
     let (mut found, mut refusal): (Option<Best>, _) = (None, None);
     for &name in names {
-        let request = PlanRequest { mechanism: Some(name), noise: Some(law), ..PlanRequest::count(horizon, budget) };
+        let request = PlanRequest::count(horizon, budget).with_mechanism(name).with_noise(law);
         match request.candidates() {
             Ok(candidates) => {
-                let (mechanism, max_std) = (candidates[0].mechanism.name().parse()?, candidates[0].max_std);
+                let (mechanism, max_std) = (candidates[0].mechanism.name(), candidates[0].max_std);
                 if found.as_ref().is_none_or(|best| max_std < best.max_std) {
                     found = Some(Best { mechanism, max_std });
                 }

@@ -19,7 +19,7 @@ pub(super) const LEFT_OUT: &str = "“input” and “output” noise, whose err
 struct Record {
     horizon: u64,
     family: MechanismName,
-    resolved: String,
+    resolved: MechanismName,
     /// Largest or mean variance, times 2ρ or ε²; by column norms.
     value: f64,
     /// The same by the exact sensitivity.
@@ -82,8 +82,9 @@ pub(super) fn pure_error(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
     };
     let svg = chart(&words, "ε² · mean variance of a step", lines);
     let header = ["horizon", "mechanism", "resolved", "epsilon_squared_mean_variance"];
-    let rows =
-        records.iter().map(|r| [r.horizon.to_string(), r.family.to_string(), r.resolved.clone(), r.value.to_string()]);
+    let rows = records
+        .iter()
+        .map(|r| [r.horizon.to_string(), r.family.to_string(), r.resolved.to_string(), r.value.to_string()]);
     Ok(Drawn { svg, csv: csv(header, rows)? })
 }
 
@@ -123,7 +124,7 @@ impl Record {
     fn row(&self, over: f64) -> [String; 5] {
         let family = self.family.to_string();
         let exact = cell(self.exact.map(|exact| exact / over));
-        [self.horizon.to_string(), family, self.resolved.clone(), (self.value / over).to_string(), exact]
+        [self.horizon.to_string(), family, self.resolved.to_string(), (self.value / over).to_string(), exact]
     }
 
     /// Whether the exact value is less by as much as an eye can see.

@@ -36,7 +36,7 @@ pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
             rows.push([
                 t.to_string(),
                 name,
-                m.name(),
+                m.name().to_string(),
                 timing.ns_per_step.to_string(),
                 timing.steps.to_string(),
                 timing.at_least.to_string(),

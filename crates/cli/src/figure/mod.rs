@@ -10,7 +10,8 @@
 mod crossover;
 mod curves;
 mod efficiency;
-pub(crate) mod literature;
+#[cfg(test)]
+mod literature;
 mod over_time;
 mod sketches;
 mod style;

@@ -16,7 +16,7 @@ use evertally_plot::text::number;
 /// One family.
 struct Record {
     family: MechanismName,
-    resolved: String,
+    resolved: MechanismName,
     /// ‖L_t‖² of the steps 1 … T.
     squares: Vec<f64>,
     /// Squared sensitivity by column norms.
@@ -99,7 +99,7 @@ fn table(records: &[Record]) -> Result<Vec<u8>> {
     let row = |record: &Record, step: usize, square: f64| {
         let exact = cell(record.exact.map(|exact| exact * square));
         let by_norm = (record.norm * square).to_string();
-        [record.family.to_string(), record.resolved.clone(), step.to_string(), by_norm, exact]
+        [record.family.to_string(), record.resolved.to_string(), step.to_string(), by_norm, exact]
     };
     let rows = records.iter().flat_map(|record| {
         record.squares.iter().enumerate().map(move |(index, square)| row(record, index + 1, *square))

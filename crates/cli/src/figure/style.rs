@@ -1,40 +1,68 @@
 //! How the line of a mechanism looks: the same in every figure, told apart by colour, dashes and marker.
 
+use evertally::mechanism::{Dash, Family, Hue, Mark, MechanismName};
 use evertally_plot::style::dash::{DASHED, MIXED, SOLID};
 use evertally_plot::style::ink::{BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, Shade, VERMILION};
 use evertally_plot::style::{Look, Marker};
 
-/// Relatives share a colour and differ in dashes and marker.
-const FAMILIES: [(&str, Shade, Option<&str>, Marker); 22] = [
-    ("input", GREY, DASHED, Marker::Up),
-    ("output", GREY, MIXED, Marker::Down),
-    ("binary", BLACK, SOLID, Marker::Square),
-    ("honaker-online", BLACK, DASHED, Marker::Diamond),
-    ("kary", SKY, SOLID, Marker::Up),
-    ("subtract", SKY, DASHED, Marker::Down),
-    ("smooth", BLUE, SOLID, Marker::Circle),
-    ("path-sum", BLUE, MIXED, Marker::Square),
-    ("consistent", GREEN, SOLID, Marker::Diamond),
-    ("hats", GREEN, DASHED, Marker::Up),
-    ("sqrt", VERMILION, DASHED, Marker::Down),
-    ("normalized-sqrt", VERMILION, SOLID, Marker::Square),
-    ("blt", PURPLE, DASHED, Marker::Diamond),
-    ("normalized-blt", PURPLE, SOLID, Marker::Circle),
-    ("dense", ORANGE, SOLID, Marker::Up),
-    ("optimal", ORANGE, MIXED, Marker::Square),
-    ("dense-pure", ORANGE, DASHED, Marker::Circle),
-    ("lower bound", GREY, SOLID, Marker::None),
-    ("lazy, float", VERMILION, SOLID, Marker::Circle),
-    ("lazy, keyed", VERMILION, DASHED, Marker::Diamond),
-    ("eager", BLACK, MIXED, Marker::Circle),
-    ("buffered", BLUE, MIXED, Marker::Up),
+/// Lines that are no mechanism's.
+const OTHERS: [(&str, Line); 5] = [
+    ("lower bound", Line { shade: GREY, dash: SOLID, marker: Marker::None }),
+    ("lazy, float", Line { shade: VERMILION, dash: SOLID, marker: Marker::Circle }),
+    ("lazy, keyed", Line { shade: VERMILION, dash: DASHED, marker: Marker::Diamond }),
+    ("eager", Line { shade: BLACK, dash: MIXED, marker: Marker::Circle }),
+    ("buffered", Line { shade: BLUE, dash: MIXED, marker: Marker::Up }),
 ];
+
+/// What tells a line apart.
+#[derive(Clone, Copy)]
+struct Line {
+    shade: Shade,
+    dash: Option<&'static str>,
+    marker: Marker,
+}
+
+impl Line {
+    /// The line of a family, by its row in the registry.
+    fn of(family: &Family) -> Self {
+        let evertally::mechanism::Line(hue, dash, mark) = family.line;
+        Self {
+            shade: match hue {
+                Hue::Grey => GREY,
+                Hue::Black => BLACK,
+                Hue::Sky => SKY,
+                Hue::Blue => BLUE,
+                Hue::Green => GREEN,
+                Hue::Vermilion => VERMILION,
+                Hue::Purple => PURPLE,
+                Hue::Orange => ORANGE,
+            },
+            dash: match dash {
+                Dash::Solid => SOLID,
+                Dash::Dashed => DASHED,
+                Dash::Mixed => MIXED,
+            },
+            marker: match mark {
+                Mark::Circle => Marker::Circle,
+                Mark::Square => Marker::Square,
+                Mark::Diamond => Marker::Diamond,
+                Mark::Up => Marker::Up,
+                Mark::Down => Marker::Down,
+            },
+        }
+    }
+}
+
+/// Every line that has a look, by the name of its family or by its own.
+fn known() -> impl Iterator<Item = (&'static str, Line)> {
+    MechanismName::all_families().map(|family| (family.stem, Line::of(family))).chain(OTHERS)
+}
 
 /// The look of a mechanism, by its name up to the parameters.
 pub(super) fn look(name: &str) -> Look {
     let family = name.split('(').next().unwrap_or(name);
-    let known = FAMILIES.iter().find(|(known, ..)| *known == family);
-    known.map_or_else(|| Look::of_unknown(family), |&(_, shade, dash, marker)| Look::new(shade, dash, marker))
+    let line = known().find(|(known, _)| *known == family);
+    line.map_or_else(|| Look::of_unknown(family), |(_, line)| Look::new(line.shade, line.dash, line.marker))
 }
 
 #[cfg(test)]
@@ -43,7 +71,7 @@ mod tests {
 
     #[test]
     fn every_family_has_a_look_of_its_own() {
-        let looks = FAMILIES.map(|(name, ..)| look(name));
+        let looks: Vec<Look> = known().map(|(name, _)| look(name)).collect();
         for (i, a) in looks.iter().enumerate() {
             for b in &looks[..i] {
                 assert!((a.colour, a.dash, a.marker) != (b.colour, b.dash, b.marker), "{a:?}");
@@ -59,7 +87,7 @@ mod tests {
         for name in evertally::mechanism::MechanismName::FAMILIES {
             let name = name.to_string();
             let family = name.split('(').next().unwrap();
-            assert!(FAMILIES.iter().any(|(known, ..)| *known == family), "{family} has no look yet");
+            assert!(known().any(|(known, _)| known == family), "{family} has no look yet");
         }
     }
 }

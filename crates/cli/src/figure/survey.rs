@@ -14,7 +14,7 @@ type Wanted = (MechanismName, NoiseKind, Objective, u64);
 #[derive(Default)]
 pub(super) struct Survey {
     found: HashMap<Wanted, Option<Arc<dyn Mechanism>>>,
-    exact: HashMap<(String, u64), Option<f64>>,
+    exact: HashMap<(MechanismName, u64), Option<f64>>,
 }
 
 /// The families that a search considers at a horizon.
@@ -24,7 +24,7 @@ pub(crate) fn families(horizon: u64) -> impl Iterator<Item = MechanismName> {
 
 /// Whether the error grows with the horizon itself, not with its logarithm: such lines would flatten all others.
 pub(super) fn is_plain_noise(family: MechanismName) -> bool {
-    matches!(family, MechanismName::Input | MechanismName::Output)
+    family.family().is_plain_noise
 }
 
 /// A family at a horizon with its open parameters as the planner chooses them for one event, if it serves both.
@@ -34,15 +34,14 @@ pub(crate) fn as_planned(
     objective: Objective,
     horizon: u64,
 ) -> evertally::Result<Arc<dyn Mechanism>> {
-    if law == NoiseKind::Gaussian && matches!(family, MechanismName::Hats(_) | MechanismName::DensePure(_)) {
+    if law == NoiseKind::Gaussian && !family.family().serves(law) {
         return Err(Error::invalid(format!("the planner has `{family}` for Laplace noise only")));
     }
     let budget = match law {
         NoiseKind::Laplace => Budget::Pure(Epsilon::new(1.0)?),
         NoiseKind::Gaussian => Budget::Zcdp(Rho::new(0.5)?),
     };
-    let request =
-        PlanRequest { mechanism: Some(family), noise: Some(law), objective, ..PlanRequest::count(horizon, budget) };
+    let request = PlanRequest::count(horizon, budget).with_mechanism(family).with_noise(law).with_objective(objective);
     Ok(request.candidates()?.swap_remove(0).mechanism)
 }
 

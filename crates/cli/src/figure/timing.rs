@@ -1,6 +1,6 @@
 //! How long a release takes: streams that really run, with a test key.
 
-use evertally::mechanism::{Mechanism, MechanismName};
+use evertally::mechanism::Mechanism;
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::privacy::{Budget, Epsilon, Rho};
@@ -30,7 +30,7 @@ pub(crate) struct Timing {
 /// whatever else the machine does only adds time. A round of a mechanism whose later steps cost more is a whole stream.
 pub(crate) fn time_per_step(mechanism: &dyn Mechanism, limit: Duration) -> evertally::Result<Timing> {
     let plan = plan(mechanism)?;
-    let heavy = mechanism.name().parse::<MechanismName>()?.is_heavy();
+    let heavy = mechanism.name().is_heavy();
     let last = if heavy { mechanism.horizon().min(WHOLE) } else { mechanism.horizon() };
     let (least_steps, least_time) = if heavy { (last, Duration::ZERO) } else { (BATCH, ROUND.min(limit)) };
     let mut best = Timing { ns_per_step: f64::INFINITY, steps: 0, at_least: last < mechanism.horizon() };
@@ -68,10 +68,10 @@ fn round(plan: &Plan, last: u64, least_steps: u64, least_time: Duration) -> ever
 }
 
 fn plan(mechanism: &dyn Mechanism) -> evertally::Result<Plan> {
-    let named = mechanism.name().parse()?;
+    let named = mechanism.name();
     let with = |noise, budget| {
         let request = PlanRequest::count(mechanism.horizon(), budget);
-        PlanRequest { mechanism: Some(named), noise: Some(noise), ..request }.plan()
+        request.with_mechanism(named).with_noise(noise).plan()
     };
     with(NoiseKind::Gaussian, Budget::Zcdp(Rho::new(0.5)?))
         .or_else(|_| with(NoiseKind::Laplace, Budget::Pure(Epsilon::new(1.0)?)))

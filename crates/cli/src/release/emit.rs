@@ -52,7 +52,7 @@ impl Outlet for Emitter {
         self.rows.of_step(setup, releases, |group, row| {
             self.table.write(row)?;
             if drawn && let Some(curve) = self.picture.get_mut(group) {
-                let truth = self.truth.as_ref().map(|t| plan.request().grid.to_f64(t[group].into()));
+                let truth = self.truth.as_ref().map(|t| plan.request().grid().to_f64(t[group].into()));
                 let at = setup.stream.calendar.end_of(step).micros() as f64 / 1e6;
                 let (value, lower, upper) = (row.value.number, row.lower, row.upper);
                 curve.points.push(Point { at, value, lower, upper, truth });

@@ -5,7 +5,7 @@ use crate::failure::usage;
 use crate::searched;
 use crate::stream::{Files, calendar, read_groups, request, stream};
 use anyhow::Result;
-use evertally::plan::{Plan, PlanRequest};
+use evertally::plan::{Plan, PlanRequest, Search};
 use evertally_publish::groups::GroupTable;
 use evertally_publish::stream::Stream;
 use evertally_tables::output::TableSpec;
@@ -32,7 +32,7 @@ impl Setup {
         let calendar = calendar(&args.stream)?;
         let groups = groups(&args)?;
         let plan = plan(request(&args.stream, &calendar)?, groups.as_ref())?;
-        let integral = plan.request().grid.is_integral() && plan.fraction_bits() == 0;
+        let integral = plan.request().grid().is_integral() && plan.fraction_bits() == 0;
         let columns = args.group_by.unwrap_or_default();
         let stream = stream(args.stream.clone(), calendar, plan, columns.clone())?;
         let mut files = Files::new(&args.stream)?;
@@ -77,12 +77,15 @@ fn groups(args: &ReleaseArgs) -> Result<Option<GroupTable>> {
 }
 
 fn plan(mut request: PlanRequest, groups: Option<&GroupTable>) -> Result<Plan> {
-    request.light_steps = is_heavy(request.horizon, groups.map_or(1, |table| table.tuples().len()));
+    let light = is_heavy(request.horizon(), groups.map_or(1, |table| table.tuples().len()));
+    request = request.with_search(Search::default().with_light_steps(light));
     if let Some(table) = groups {
-        let mut put = |name: &str, text: String| request.meaning.insert(name.to_owned(), text);
-        put("group-by", table.columns().join(","));
-        put("groups", format!("{} (digest {})", table.tuples().len(), table.digest()));
-        table.rest_name().map(|rest| put("rest", rest.to_owned()));
+        request = request
+            .with_meaning("group-by", table.columns().join(","))
+            .with_meaning("groups", format!("{} (digest {})", table.tuples().len(), table.digest()));
+        if let Some(rest) = table.rest_name() {
+            request = request.with_meaning("rest", rest);
+        }
     }
     Ok(searched::with_searched(request)?.plan()?)
 }

@@ -47,7 +47,7 @@ impl Setup {
         if asked.is_none() && !args.stream.is_plan_only() {
             return Err(usage("nothing is asked: name the items in --queries or --candidates"));
         }
-        let integral = plan.plan().request().grid.is_integral() && plan.lazy().fraction_bits() == 0;
+        let integral = plan.plan().request().grid().is_integral() && plan.lazy().fraction_bits() == 0;
         let table = TableSpec::of_estimates(columns.clone(), integral).map_err(usage)?;
         let mut stream = stream(args.stream.clone(), calendar, plan.plan().clone(), columns.clone())?;
         let mut files = Files::new(&args.stream)?;
@@ -75,7 +75,7 @@ impl Setup {
     }
 
     pub(super) fn half_widths(&self) -> Result<HalfWidths> {
-        let (grid, bits) = (self.plan.plan().request().grid, self.plan.lazy().fraction_bits());
+        let (grid, bits) = (self.plan.plan().request().grid(), self.plan.lazy().fraction_bits());
         let (unit, parts) = match grid.finer(EXTRA_DIGITS) {
             Some(finer) if bits > 0 => (finer, 10u32.pow(EXTRA_DIGITS.into())),
             _ => (grid, 1),
@@ -125,10 +125,11 @@ fn is_one_of(list: &Path, inputs: &[PathBuf]) -> bool {
 
 fn plan(mut request: PlanRequest, columns: &[String], table: Table) -> Result<SketchPlan> {
     // What names an item, and where values are clamped: the plan itself only says how far they can be from 0.
-    request.meaning.insert("key-columns".to_owned(), serde_json::to_string(columns)?);
-    if let Values::Sum { lower, upper } = request.values {
-        let bound = |multiple: i64| request.grid.format(multiple.into());
-        request.meaning.insert("bounds".to_owned(), format!("{},{}", bound(lower), bound(upper)));
+    request = request.with_meaning("key-columns", serde_json::to_string(columns)?);
+    if let Values::Sum { lower, upper } = request.values() {
+        let grid = request.grid();
+        let bounds = format!("{},{}", grid.format(lower.into()), grid.format(upper.into()));
+        request = request.with_meaning("bounds", bounds);
     }
     Ok(SketchPlan::new(request, Shape::CountSketch(table), Sampling::Keyed)?)
 }

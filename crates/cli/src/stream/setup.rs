@@ -5,7 +5,7 @@ use crate::failure::usage;
 use anyhow::Result;
 use evertally::noise::StreamName;
 use evertally::number::{Grid, parse_scaled};
-use evertally::plan::{Objective, Plan, PlanRequest, Prepared};
+use evertally::plan::{Objective, Plan, PlanRequest};
 use evertally::privacy::{Neighbours, Unit, Values};
 use evertally_publish::event::Columns;
 use evertally_publish::ledger::ledger_path;
@@ -196,26 +196,20 @@ pub(crate) fn request(args: &StreamArgs, calendar: &StepCalendar) -> Result<Plan
         return Err(usage("--max-events-per-step needs --person and --max-events beside it"));
     }
     let unit = match (&args.person, args.max_events) {
-        (Some(_), Some(max_events)) => Unit::Person { max_events, max_events_per_step: args.max_events_per_step },
+        (Some(_), Some(max_events)) => Unit::person(max_events).with_optional_per_step(args.max_events_per_step),
         (None, None) => Unit::Event,
         (Some(_), None) => return Err(usage("--person needs --max-events: how many events of a person are kept")),
         (None, Some(_)) => return Err(usage("--max-events needs --person: the column that names the person")),
     };
-    Ok(PlanRequest {
-        horizon: calendar.steps(),
-        budget: args.budget.budget()?,
-        unit,
-        neighbours: args.neighbours.unwrap_or(Neighbours::AddRemove),
-        values: values(args)?,
-        sums_per_event: 1,
-        grid,
-        mechanism: args.mechanism,
-        noise: args.noise,
-        objective: args.objective.unwrap_or(Objective::Max),
-        light_steps: false,
-        prepared: Prepared::default(),
-        meaning: meaning(args, calendar),
-    })
+    Ok(PlanRequest::count(calendar.steps(), args.budget.budget()?)
+        .with_unit(unit)
+        .with_neighbours(args.neighbours.unwrap_or(Neighbours::AddRemove))
+        .with_values(values(args)?)
+        .with_grid(grid)
+        .with_optional_mechanism(args.mechanism)
+        .with_optional_noise(args.noise)
+        .with_objective(args.objective.unwrap_or(Objective::Max))
+        .with_meanings(meaning(args, calendar)))
 }
 
 fn values(args: &StreamArgs) -> Result<Values> {

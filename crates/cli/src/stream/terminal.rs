@@ -5,7 +5,7 @@ use anyhow::Result;
 use evertally::plan::Plan;
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::stream::Stream;
-use evertally_publish::words::{at_most, brief, short};
+use evertally_publish::words::{at_most, short};
 
 /// Prints the plan and its error; nothing is read or written.
 pub(crate) fn print_plan(plan: &Plan, error: &ErrorFacts) -> Result<()> {
@@ -32,10 +32,10 @@ pub(crate) fn print_summary(
     streams: usize,
 ) {
     let plan = &stream.plan;
-    eprintln!("{done} with {} and {} noise", brief(&plan.mechanism().name()), plan.noise_kind());
+    eprintln!("{done} with {} and {} noise", plan.mechanism().name().brief(), plan.noise_kind());
     eprintln!(
         "guarantee: {} for {}; standard error at most {}",
-        plan.request().budget,
+        plan.request().budget(),
         stream.unit(),
         at_most(max_std_error)
     );

@@ -6,6 +6,9 @@
 use super::Walk;
 use std::sync::Arc;
 
+/// Most vectors of memory or of fresh noise that a step needs of a mechanism that streams lightly.
+pub(crate) const LIGHT: u64 = 64;
+
 /// How a mechanism's noise is drawn step by step.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -27,6 +30,19 @@ pub enum Streaming {
     Innovations(Arc<[f64]>),
     /// A sum over all innovations so far.
     Convolution(Convolution),
+}
+
+impl Streaming {
+    /// Whether a step needs no more than 64 vectors of memory or of fresh noise, whatever the horizon.
+    pub fn is_light(&self) -> bool {
+        let vectors = match self {
+            Self::Paths(_) | Self::Inputs | Self::Estimates | Self::Buffers(_) => 0,
+            Self::Outputs(past) => past.len() + 1,
+            Self::Innovations(weights) => weights.len(),
+            Self::Convolution(steps) => steps.increments.len(),
+        };
+        vectors as u64 <= LIGHT
+    }
 }
 
 /// Increments `D_t Σ_j r_j z_{t-j}` over all steps so far; nodes are `(0, t-1)`.

@@ -3,32 +3,11 @@
 use super::calibrate::{Calibration, calibrated};
 use super::{Guarantee, PlanRequest, node_variance};
 use crate::Result;
-use crate::mechanism::{Mechanism, MechanismName, NamedShape};
+use crate::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Objective};
 use crate::noise::DiscreteLaw;
 use crate::privacy::Budget;
 use crate::privacy::Sensitivity;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// The two noise laws.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum NoiseKind {
-    /// Discrete Laplace: pure ε-DP.
-    Laplace,
-    /// Discrete Gaussian: zCDP.
-    Gaussian,
-}
-
-/// Which error a plan minimises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Objective {
-    /// The largest variance of any step.
-    Max,
-    /// The mean variance over the steps.
-    Mean,
-}
 
 /// A mechanism with a calibrated law, and its error under a request.
 #[derive(Clone, Debug)]
@@ -51,25 +30,11 @@ pub struct Candidate {
     pub mean_std: f64,
 }
 
-/// The longest horizon at which weights of a consistent tree are searched for Gaussian noise, where others are far better.
-const CONSISTENT_GAUSSIAN: u64 = 1 << 12;
-
-/// Whether a search considers a family: heavy ones only up to their horizon, and some for one law only.
+/// Whether a search considers a family under a law: as far as it reaches, and heavy ones where steps may cost as much.
 fn is_searched(request: &PlanRequest, kind: NoiseKind, name: MechanismName) -> bool {
-    let short_enough = request.horizon <= name.longest_searched() && !(request.light_steps && name.is_heavy());
-    short_enough && serves(name, kind, request.horizon)
-}
-
-/// Whether a family is worth considering under a law.
-fn serves(name: MechanismName, kind: NoiseKind, horizon: u64) -> bool {
-    use MechanismName::*;
-    match name {
-        Sqrt | NormalizedSqrt | BandedSqrt(_) | BandedInverseSqrt(_) | PathSum(_) | Blt(_) | NormalizedBlt(_)
-        | Dense(_) | Optimal(..) => kind == NoiseKind::Gaussian,
-        Hats(_) | DensePure(_) => kind == NoiseKind::Laplace,
-        Consistent(..) => kind == NoiseKind::Laplace || horizon <= CONSISTENT_GAUSSIAN,
-        _ => true,
-    }
+    let family = name.family();
+    let is_reached = family.reach.of(kind).is_some_and(|longest| request.horizon <= longest);
+    is_reached && !(request.search.light_steps && family.is_heavy())
 }
 
 pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
@@ -81,9 +46,9 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
         (None, _) => vec![NoiseKind::Gaussian, NoiseKind::Laplace],
     };
     let attempts = kinds.into_iter().flat_map(|kind| {
-        let shape = kind.shape().exact().by_mean(request.objective == Objective::Mean).with_spread(sensitivity.spread);
+        let criterion = Criterion::new(kind, request.objective).exact().with_spread(sensitivity.spread);
         let of = move |m| candidate(request, sensitivity, kind, m);
-        built(request, kind, &shape).into_iter().map(move |built| built.and_then(of))
+        built(request, kind, &criterion).into_iter().map(move |built| built.and_then(of))
     });
     ranked(attempts, request.objective, |candidate| (candidate.max_std, candidate.mean_std))
 }
@@ -119,15 +84,16 @@ pub(crate) fn ranked<C>(
 }
 
 /// The mechanisms that compete under a law: the one that is asked for, or the searched families and the prepared ones.
-fn built(request: &PlanRequest, kind: NoiseKind, shape: &NamedShape) -> Vec<Result<Arc<dyn Mechanism>>> {
+fn built(request: &PlanRequest, kind: NoiseKind, criterion: &Criterion) -> Vec<Result<Arc<dyn Mechanism>>> {
     let horizon = request.horizon;
     if let Some(name) = request.mechanism {
-        let prepared = request.prepared.named(name, horizon, request.objective == Objective::Mean);
-        return vec![prepared.map_or_else(|| name.build(horizon, shape), Ok)];
+        let prepared = request.search.prepared.named(name, horizon, request.objective);
+        return vec![prepared.map_or_else(|| name.build(horizon, criterion), Ok)];
     }
     let families = MechanismName::FAMILIES.iter().filter(|name| is_searched(request, kind, **name));
-    let prepared = request.prepared.of_horizon(horizon).filter(|(name, _)| serves(*name, kind, horizon));
-    families.map(|name| name.build(horizon, shape)).chain(prepared.map(|(_, m)| Ok(m.clone()))).collect()
+    let prepared =
+        request.search.prepared.of_horizon(horizon).filter(|mechanism| mechanism.name().family().serves(kind));
+    families.map(|name| name.build(horizon, criterion)).chain(prepared.map(|mechanism| Ok(mechanism.clone()))).collect()
 }
 
 /// The same mechanism and law under the budget of another request.
@@ -149,23 +115,4 @@ fn candidate(
     let max_std = unit * mechanism.max_row_norm_squared().sqrt();
     let mean_std = unit * mechanism.mean_row_norm_squared().sqrt();
     Ok(Candidate { mechanism, kind, law, noise_divisor, exact_accounting, guarantee, max_std, mean_std })
-}
-
-impl NoiseKind {
-    /// The figure that decides open parameters of a mechanism under this law.
-    pub fn shape(self) -> NamedShape {
-        match self {
-            Self::Laplace => NamedShape::laplace_max(),
-            Self::Gaussian => NamedShape::gaussian_max(),
-        }
-    }
-}
-
-impl std::fmt::Display for NoiseKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Laplace => "discrete Laplace",
-            Self::Gaussian => "discrete Gaussian",
-        })
-    }
 }

@@ -29,7 +29,7 @@ impl PlanRequest {
         let best = |kind| candidates.iter().find(|candidate| candidate.kind == kind);
         let (laplace, gaussian) = (best(NoiseKind::Laplace)?, best(NoiseKind::Gaussian)?);
         let error = |candidate: &Candidate, delta: Delta| {
-            let request = PlanRequest { budget: Budget::Approximate(epsilon, delta), ..self.clone() };
+            let request = self.clone().with_budget(Budget::Approximate(epsilon, delta));
             recalibrated(&request, candidate).map_or(f64::INFINITY, |found| match self.objective {
                 Objective::Max => found.max_std,
                 Objective::Mean => found.mean_std,

@@ -1,6 +1,6 @@
 //! Plans as readable files. Reading one goes through the constructor: the noise is calibrated again and must agree.
 
-use super::{NoiseKind, Objective, Plan, PlanRequest, Prepared};
+use super::{NoiseKind, Objective, Plan, PlanRequest, Search};
 use crate::mechanism::MechanismName;
 use crate::noise::DiscreteLaw;
 use crate::number::Grid;
@@ -86,8 +86,7 @@ impl TryFrom<PlanFile> for Plan {
             mechanism: Some(file.mechanism),
             noise: Some(kind),
             objective: file.objective,
-            light_steps: false,
-            prepared: Prepared::default(),
+            search: Search::default(),
             meaning: file.meaning,
         }
         .plan()?;

@@ -29,7 +29,7 @@ pub fn gaussian_lower_bound(horizon: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::gaussian_lower_bound;
-    use crate::mechanism::{MechanismName, NamedShape};
+    use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 
     /// No mechanism beats the bound, and the bound is the nuclear norm: the singular values by another library.
     #[test]
@@ -44,7 +44,7 @@ mod tests {
         for horizon in [1u64, 7, 100, 1000] {
             let bound = gaussian_lower_bound(horizon).powi(2);
             for name in MechanismName::FAMILIES {
-                let mechanism = name.build(horizon, &NamedShape::gaussian_max().by_mean(true)).unwrap();
+                let mechanism = name.build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Mean)).unwrap();
                 let norm = mechanism.exact_l2_squared().unwrap_or(mechanism.column_norms().l2_squared);
                 let mean = norm * mechanism.mean_row_norm_squared();
                 assert!(mean >= bound * (1.0 - 1e-9), "{name} at {horizon}: {mean} below {bound}");

@@ -1,7 +1,9 @@
 //! Plans: calibration, choice, files, and what they refuse.
 
 use super::*;
+use crate::mechanism::MechanismName;
 use crate::privacy::Spread;
+use crate::privacy::{Budget, Neighbours, Unit, Values};
 use crate::privacy::{Delta, Epsilon, Rho};
 
 fn pure(epsilon: f64) -> Budget {
@@ -14,22 +16,22 @@ fn zcdp(rho: f64) -> Budget {
 
 #[test]
 fn the_least_error_is_chosen_for_each_law_and_objective() {
-    let name = |request: PlanRequest| request.plan().unwrap().mechanism().name();
+    let name = |request: PlanRequest| request.plan().unwrap().mechanism().name().to_string();
     // The optimum itself, and where its matrix is too large, buffers.
     assert!(name(PlanRequest::count(1024, zcdp(0.5))).starts_with("dense(objective=max,digest="));
     assert!(name(PlanRequest::count(1 << 30, zcdp(0.5))).starts_with("normalized-blt(decay="));
-    let light = PlanRequest { light_steps: true, ..PlanRequest::count(1024, zcdp(0.5)) };
+    let light = PlanRequest::count(1024, zcdp(0.5)).with_search(Search::default().with_light_steps(true));
     assert!(name(light).starts_with("normalized-blt(decay="));
-    let path_sum = PlanRequest { mechanism: "path-sum".parse().ok(), ..PlanRequest::count(1024, zcdp(0.5)) };
+    let path_sum = PlanRequest::count(1024, zcdp(0.5)).with_mechanism("path-sum".parse().unwrap());
     assert_eq!(name(path_sum), "path-sum(levels=80:28:56:45:48*5:36:60)");
     // The shape is the best by exact accounting.
-    let smooth = PlanRequest { mechanism: "smooth".parse().ok(), ..PlanRequest::count(1000, zcdp(0.5)) };
+    let smooth = PlanRequest::count(1000, zcdp(0.5)).with_mechanism("smooth".parse().unwrap());
     assert_eq!(name(smooth), "smooth(h=14,zeros=4)");
     assert_eq!(name(PlanRequest::count(1, pure(1.0))), "input");
-    let mean = |budget| PlanRequest { objective: Objective::Mean, ..PlanRequest::count(1024, budget) };
+    let mean = |budget| PlanRequest::count(1024, budget).with_objective(Objective::Mean);
     // The asymptotically best arity 19 has 199 here.
-    let plan = PlanRequest { light_steps: true, ..mean(pure(1.0)) }.plan().unwrap();
-    assert_eq!(plan.mechanism().name(), "subtract(k=13)");
+    let plan = mean(pure(1.0)).with_search(Search::default().with_light_steps(true)).plan().unwrap();
+    assert_eq!(plan.mechanism().name().to_string(), "subtract(k=13)");
     assert!((plan.mean_std_error().powi(2) / 170.5 - 1.0).abs() < 0.01);
     // Overlapping hats are better still, where memory may grow with the horizon.
     assert!(mean(pure(1.0)).plan().unwrap().mean_std_error().powi(2) < 95.0);
@@ -61,12 +63,9 @@ fn calibrated_noise_keeps_the_budget() {
     for (horizon, mechanism) in [1, 7, 40].into_iter().flat_map(|t| trees.map(|name| (t, name))) {
         for (unit, m) in [(Unit::Event, 1.0), (Unit::person(3), 3.0)] {
             let place = format!("{mechanism} over {horizon} steps, {unit:?}");
-            let request = |budget| PlanRequest {
-                unit,
-                mechanism: Some(mechanism.parse().unwrap()),
-                ..PlanRequest::count(horizon, budget)
-            };
-            let gaussian = PlanRequest { noise: Some(NoiseKind::Gaussian), ..request(zcdp(0.07)) }.plan().unwrap();
+            let request =
+                |budget| PlanRequest::count(horizon, budget).with_unit(unit).with_mechanism(mechanism.parse().unwrap());
+            let gaussian = request(zcdp(0.07)).with_noise(NoiseKind::Gaussian).plan().unwrap();
             let dense = gaussian.mechanism().dense();
             let revealed = dense.exact_l2_squared().unwrap() * m * m / (2.0 * gaussian.node_variance());
             let by_columns = dense.column_norms().l2_squared * m * m / (2.0 * gaussian.node_variance());
@@ -97,8 +96,12 @@ fn exact_accounting_saves_noise_on_the_discrete_grid() {
         for (grid, values) in [("1", Values::Count), ("0.000001", Values::Sum { lower: 0, upper: 1_000_000 })] {
             let grid = grid.parse().unwrap();
             let mechanism = mechanism.parse().ok();
-            let plan =
-                PlanRequest { mechanism, grid, values, ..PlanRequest::count(horizon, zcdp(0.5)) }.plan().unwrap();
+            let plan = PlanRequest::count(horizon, zcdp(0.5))
+                .with_optional_mechanism(mechanism)
+                .with_grid(grid)
+                .with_values(values)
+                .plan()
+                .unwrap();
             let figure = plan.max_std_error().powi(2);
             assert!((figure - want).abs() < 0.01, "{} on {grid}: {figure}, want {want}", plan.mechanism().name());
             assert_eq!(plan.fraction_bits(), 8);
@@ -113,7 +116,11 @@ fn exact_accounting_saves_noise_on_the_discrete_grid() {
 fn exact_accounting_follows_the_sensitivity() {
     let variance = |unit, neighbours, values| {
         let mechanism = "path-sum(levels=unit)".parse().ok();
-        let request = PlanRequest { unit, neighbours, values, mechanism, ..PlanRequest::count(100, zcdp(0.5)) };
+        let request = PlanRequest::count(100, zcdp(0.5))
+            .with_unit(unit)
+            .with_neighbours(neighbours)
+            .with_values(values)
+            .with_optional_mechanism(mechanism);
         request.plan().unwrap().node_variance()
     };
     let one = variance(Unit::Event, Neighbours::AddRemove, Values::Count);
@@ -133,8 +140,7 @@ fn exact_accounting_follows_the_sensitivity() {
 #[test]
 fn laplace_noise_is_better_concentrated_than_its_epsilon_says() {
     for mechanism in ["input", "binary", "kary(k=4)", "smooth", "honaker-online"] {
-        let plan =
-            PlanRequest { mechanism: mechanism.parse().ok(), ..PlanRequest::count(40, pure(0.7)) }.plan().unwrap();
+        let plan = PlanRequest::count(40, pure(0.7)).with_mechanism(mechanism.parse().unwrap()).plan().unwrap();
         let (columns, scale) = (plan.mechanism().dense().r.transpose(), plan.law().parameter().to_f64());
         let spent = |j| columns.row(j).iter().map(|d| (d / scale).powi(2) / 2.0).sum::<f64>();
         let worst = (0..40).map(spent).fold(0.0, f64::max);
@@ -176,20 +182,20 @@ fn plans_round_trip_and_tampering_is_noticed() {
 
 #[test]
 fn every_field_of_a_plan_is_in_its_digest() {
-    let base = || PlanRequest { mechanism: Some(MechanismName::Binary), ..PlanRequest::count(100, pure(1.0)) };
+    let base = || PlanRequest::count(100, pure(1.0)).with_mechanism(MechanismName::Binary);
     let sum = Values::Sum { lower: 0, upper: 1 };
     let variants = [
         base(),
-        PlanRequest { horizon: 101, ..base() },
-        PlanRequest { budget: pure(1.5), ..base() },
-        PlanRequest { unit: Unit::person(1), ..base() },
-        PlanRequest { unit: Unit::Person { max_events: 1, max_events_per_step: Some(1) }, ..base() },
-        PlanRequest { neighbours: Neighbours::ReplaceOne, ..base() },
-        PlanRequest { values: sum, ..base() },
-        PlanRequest { grid: "0.1".parse().unwrap(), ..base() },
-        PlanRequest { mechanism: Some(MechanismName::HonakerOnline), ..base() },
-        PlanRequest { objective: Objective::Mean, ..base() },
-        PlanRequest { meaning: [("a".to_owned(), "b".to_owned())].into(), ..base() },
+        base().with_horizon(101),
+        base().with_budget(pure(1.5)),
+        base().with_unit(Unit::person(1)),
+        base().with_unit(Unit::person(1).per_step(1)),
+        base().with_neighbours(Neighbours::ReplaceOne),
+        base().with_values(sum),
+        base().with_grid("0.1".parse().unwrap()),
+        base().with_mechanism(MechanismName::HonakerOnline),
+        base().with_objective(Objective::Mean),
+        base().with_meanings([("a".to_owned(), "b".to_owned())].into()),
     ];
     let digests: std::collections::BTreeSet<_> = variants.iter().map(|v| v.clone().plan().unwrap().digest()).collect();
     assert_eq!(digests.len(), variants.len());
@@ -200,9 +206,9 @@ fn every_field_of_a_plan_is_in_its_digest() {
 #[test]
 fn events_spread_over_steps_need_less_noise() {
     let plan = |per_step| {
-        let unit = Unit::Person { max_events: 300, max_events_per_step: per_step };
+        let unit = Unit::person(300).with_optional_per_step(per_step);
         let mechanism = "smooth(h=16,zeros=7)".parse().ok();
-        PlanRequest { unit, mechanism, ..PlanRequest::count(8760, zcdp(0.5)) }.plan().unwrap()
+        PlanRequest::count(8760, zcdp(0.5)).with_unit(unit).with_optional_mechanism(mechanism).plan().unwrap()
     };
     let exact = plan(None).mechanism().exact_l2_squared().unwrap();
     assert!((plan(None).node_variance() / (300.0 * 300.0 * exact) - 1.0).abs() < 3e-6);
@@ -216,20 +222,19 @@ fn events_spread_over_steps_need_less_noise() {
 
 #[test]
 fn impossible_requests_are_refused() {
-    let gaussian_for_pure = PlanRequest { noise: Some(NoiseKind::Gaussian), ..PlanRequest::count(10, pure(1.0)) };
+    let gaussian_for_pure = PlanRequest::count(10, pure(1.0)).with_noise(NoiseKind::Gaussian);
     assert!(gaussian_for_pure.plan().unwrap_err().to_string().contains("pure"));
-    let square_root = PlanRequest { mechanism: Some(MechanismName::Sqrt), ..PlanRequest::count(10, pure(1.0)) };
+    let square_root = PlanRequest::count(10, pure(1.0)).with_mechanism(MechanismName::Sqrt);
     assert!(square_root.plan().unwrap_err().to_string().contains("Gaussian noise only"));
-    let path_sum = PlanRequest { mechanism: "path-sum".parse().ok(), ..PlanRequest::count(10, pure(1.0)) };
+    let path_sum = PlanRequest::count(10, pure(1.0)).with_mechanism("path-sum".parse().unwrap());
     assert!(path_sum.plan().unwrap_err().to_string().contains("Gaussian noise only"));
     let enormous = Values::Sum { lower: 0, upper: i64::MAX };
-    let path_sum =
-        PlanRequest { values: enormous, mechanism: "path-sum".parse().ok(), ..PlanRequest::count(10, zcdp(1.0)) };
+    let path_sum = PlanRequest::count(10, zcdp(1.0)).with_values(enormous).with_mechanism("path-sum".parse().unwrap());
     assert!(path_sum.plan().unwrap_err().to_string().contains("coarsen the grid"));
     assert!(PlanRequest::count(0, pure(1.0)).plan().is_err());
-    let zero = PlanRequest { values: Values::Sum { lower: 0, upper: 0 }, ..PlanRequest::count(10, pure(1.0)) };
+    let zero = PlanRequest::count(10, pure(1.0)).with_values(Values::Sum { lower: 0, upper: 0 });
     assert!(zero.plan().unwrap_err().to_string().contains("sensitivity is 0"));
-    let small = PlanRequest { mechanism: "smooth(h=4,zeros=2)".parse().ok(), ..PlanRequest::count(10, pure(1.0)) };
+    let small = PlanRequest::count(10, pure(1.0)).with_mechanism("smooth(h=4,zeros=2)".parse().unwrap());
     assert!(small.plan().unwrap_err().to_string().contains("serves at most 5 steps"));
 }
 
@@ -238,8 +243,8 @@ fn impossible_requests_are_refused() {
 fn open_nodes_count_by_pure_epsilon_alone() {
     for mechanism in ["subtract(k=4)", "consistent(k=4)", "hats", "dense-pure"] {
         let plan = |budget| {
-            let request = PlanRequest { noise: Some(NoiseKind::Laplace), ..PlanRequest::count(40, budget) };
-            PlanRequest { mechanism: mechanism.parse().ok(), ..request }.plan().unwrap()
+            let request = PlanRequest::count(40, budget).with_noise(NoiseKind::Laplace);
+            request.with_mechanism(mechanism.parse().unwrap()).plan().unwrap()
         };
         assert!((plan(pure(0.7)).guarantee().rho.get() / 0.245 - 1.0).abs() < 1e-9, "{mechanism}");
         let loose = Budget::Approximate(Epsilon::new(0.7).unwrap(), Delta::new(1e-2).unwrap());
@@ -258,7 +263,7 @@ fn approximate_budgets_are_spent_tightly() {
         for mechanism in ["input", "binary", "kary(k=3)", "smooth", "honaker-online"] {
             let plan = |noise| {
                 let request = PlanRequest::count(40, budget);
-                PlanRequest { mechanism: mechanism.parse().ok(), noise: Some(noise), ..request }.plan().unwrap()
+                request.with_mechanism(mechanism.parse().unwrap()).with_noise(noise).plan().unwrap()
             };
             let (laplace, gaussian) = (plan(NoiseKind::Laplace), plan(NoiseKind::Gaussian));
             let ones = ShiftProfile::ones(laplace.mechanism().column_norms().l1 as u64).unwrap();
@@ -288,28 +293,24 @@ fn approximate_budgets_are_spent_tightly() {
 /// What is prepared is used for its name and competes in a search, at its own horizon only.
 #[test]
 fn prepared_mechanisms_are_not_built_again() {
-    use crate::mechanism::PureOptimum;
-    let found: Arc<dyn Mechanism> = Arc::new(PureOptimum::search(16, false, &mut |_, _| ()).unwrap());
+    use crate::mechanism::DensePure;
+    let found: Arc<dyn Mechanism> = Arc::new(DensePure::search(16, Objective::Max, &mut |_, _| ()).unwrap());
     let request = |horizon| {
         let prepared = Prepared::new([found.clone()]);
-        PlanRequest { prepared, ..PlanRequest::count(horizon, pure(1.0)) }
+        PlanRequest::count(horizon, pure(1.0)).with_search(Search::default().with_prepared(prepared))
     };
     assert_eq!(request(16).plan().unwrap().mechanism().name(), found.name());
     assert_ne!(request(17).plan().unwrap().mechanism().name(), found.name());
-    let named = PlanRequest { mechanism: "dense-pure".parse().ok(), ..request(16) }.plan().unwrap();
+    let named = request(16).with_mechanism("dense-pure".parse().unwrap()).plan().unwrap();
     assert!(Arc::ptr_eq(named.mechanism(), &found));
-    assert_eq!(named.request().prepared, Prepared::default());
+    assert_eq!(named.request().search.prepared, Prepared::default());
 }
 
 /// Laplace noise under zCDP is accounted node by node: twice the variance of Gaussian noise.
 #[test]
 fn laplace_under_zcdp_costs_a_factor_of_two() {
     let plan = |noise| {
-        let request = PlanRequest {
-            mechanism: "binary".parse().ok(),
-            noise: Some(noise),
-            ..PlanRequest::count(1000, zcdp(0.01))
-        };
+        let request = PlanRequest::count(1000, zcdp(0.01)).with_mechanism("binary".parse().unwrap()).with_noise(noise);
         request.plan().unwrap()
     };
     let (laplace, gaussian) = (plan(NoiseKind::Laplace), plan(NoiseKind::Gaussian));
@@ -320,15 +321,13 @@ fn laplace_under_zcdp_costs_a_factor_of_two() {
 /// A route that needs more noise than can be drawn gives way to one that does not: exact accounting needs a finer grid.
 #[test]
 fn too_fine_a_grid_gives_way() {
-    let request = PlanRequest {
-        mechanism: "smooth".parse().ok(),
-        values: Values::Sum { lower: 0, upper: 1 << 55 },
-        ..PlanRequest::count(1000, zcdp(0.5))
-    };
+    let request = PlanRequest::count(1000, zcdp(0.5))
+        .with_mechanism("smooth".parse().unwrap())
+        .with_values(Values::Sum { lower: 0, upper: 1 << 55 });
     let plan = request.clone().plan().unwrap();
     let finer = plan.noise_divisor() > 1;
     assert!(plan.law().scale() <= (1u64 << 60) as f64 && (!finer || plan.exact_accounting()));
-    let huge = PlanRequest { values: Values::Sum { lower: 0, upper: i64::MAX }, ..request };
+    let huge = request.with_values(Values::Sum { lower: 0, upper: i64::MAX });
     assert!(huge.plan().is_err_and(|e| e.to_string().contains("grid steps")));
 }
 
@@ -341,14 +340,12 @@ fn several_events_of_any_size_are_certified_under_approximate_privacy() {
         .into_iter()
         .flat_map(|name| [Neighbours::AddRemove, Neighbours::ReplaceOne].map(|neighbours| (name, neighbours)))
     {
-        let request = PlanRequest {
-            unit: Unit::person(3),
-            values: Values::Sum { lower: -2, upper: 5 },
-            neighbours,
-            mechanism: mechanism.parse().ok(),
-            noise: Some(NoiseKind::Laplace),
-            ..PlanRequest::count(12, Budget::Approximate(epsilon, delta))
-        };
+        let request = PlanRequest::count(12, Budget::Approximate(epsilon, delta))
+            .with_unit(Unit::person(3))
+            .with_values(Values::Sum { lower: -2, upper: 5 })
+            .with_neighbours(neighbours)
+            .with_mechanism(mechanism.parse().unwrap())
+            .with_noise(NoiseKind::Laplace);
         let plan = request.plan().unwrap();
         let DiscreteLaw::Laplace(law) = plan.law() else { panic!("a Laplace law") };
         let columns = plan.mechanism().dense().r.transpose();

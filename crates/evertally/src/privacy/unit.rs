@@ -25,11 +25,13 @@ impl Spread {
 /// The privacy unit: whose data may change between neighbouring data sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Unit {
     /// One event.
     Event,
     /// One person, of whom at most `max_events` events are kept in all (over every step and group), and at most
     /// `max_events_per_step` in one step (over every group). Whoever feeds the stream must enforce these bounds.
+    #[non_exhaustive]
     Person {
         /// How many events of one person are kept, at least 1.
         max_events: u64,
@@ -43,6 +45,35 @@ impl Unit {
     /// One person with at most `max_events` events in all.
     pub fn person(max_events: u64) -> Self {
         Self::Person { max_events, max_events_per_step: None }
+    }
+
+    /// The same person with at most `max_events` of them in one step. An event has no such bound, and stays an event.
+    pub fn per_step(self, max_events: u64) -> Self {
+        self.with_optional_per_step(Some(max_events))
+    }
+
+    /// The same person with at most so many events in one step; for `None` as many as in all.
+    pub fn with_optional_per_step(self, max_events_per_step: Option<u64>) -> Self {
+        match self {
+            Self::Person { max_events, .. } => Self::Person { max_events, max_events_per_step },
+            Self::Event => self,
+        }
+    }
+
+    /// How many events of one person are kept in all; `None` where single events are protected.
+    pub fn max_events(self) -> Option<u64> {
+        match self {
+            Self::Event => None,
+            Self::Person { max_events, .. } => Some(max_events),
+        }
+    }
+
+    /// How many of them in one step; `None` where nothing more than the bound in all is declared.
+    pub fn max_events_per_step(self) -> Option<u64> {
+        match self {
+            Self::Event => None,
+            Self::Person { max_events_per_step, .. } => max_events_per_step,
+        }
     }
 
     /// How the unit's events may be spread.
@@ -221,7 +252,7 @@ impl Sensitivity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mechanism::{MechanismName, NamedShape};
+    use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 
     #[test]
     fn senseless_declarations_are_refused() {
@@ -255,7 +286,7 @@ mod tests {
                 events.extend((lower..=upper).map(|value| (step, value)));
             }
             for name in ["input", "output", "binary", "subtract(k=3)", "smooth"] {
-                let shape = NamedShape::gaussian_max();
+                let shape = Criterion::new(NoiseKind::Gaussian, Objective::Max);
                 let mechanism = name.parse::<MechanismName>().unwrap().build(STEPS as u64, &shape).unwrap();
                 let (norms, r) = (mechanism.column_norms(), mechanism.dense().r);
                 for unit in [Unit::Event, Unit::person(2), Unit::Person { max_events: 2, max_events_per_step: Some(1) }]

@@ -126,7 +126,7 @@ impl EagerSketch {
             return Err(Error::invalid("nothing can be read before the first step is closed"));
         }
         let (plan, table, mut values) = (self.plan.plan(), self.hashing.table(), vec![]);
-        let unit = plan.request().grid.to_f64(1) * libm::exp2(-f64::from(plan.fraction_bits()));
+        let unit = plan.request().grid().to_f64(1) * libm::exp2(-f64::from(plan.fraction_bits()));
         self.hashing.each_place(self::item(item).as_bytes(), |row, bucket, sign| {
             let cell = &self.cells[table.cell(row, bucket) as usize];
             // fits: as in a lazy vector.

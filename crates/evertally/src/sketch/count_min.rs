@@ -147,8 +147,8 @@ impl CountMin {
     /// If the plan allows negative values, the confidence is not strictly between 0 and 1, or no step is closed yet.
     pub fn upper_end<'a>(&mut self, item: impl Into<Item<'a>>, confidence: f64) -> Result<UpperEnd> {
         let request = self.plan().plan().request();
-        let grid = request.grid;
-        if request.values.bounds().0 < 0 {
+        let grid = request.grid();
+        if request.values().bounds().0 < 0 {
             return Err(Error::invalid("counts have no upper end where values may be negative; take the estimate"));
         }
         if !(confidence > 0.0 && confidence < 1.0) {

@@ -137,7 +137,7 @@ impl DyadicCounts {
             return Err(Error::invalid(format!("the confidence must be strictly between 0 and 1, got {confidence}")));
         }
         let plan = self.plan().plan();
-        if plan.request().values.bounds().0 < 0 {
+        if plan.request().values().bounds().0 < 0 {
             return Err(Error::invalid("there are no quantiles where values may be negative"));
         }
         if self.step() == 0 {

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 /// use evertally::stream::Sampling;
 /// let request = PlanRequest::count(1 << 20, Budget::Pure(Epsilon::new(1.0)?));
 /// let plan = SketchPlan::new(request, "count-sketch(rows=5,width=1000)".parse()?, Sampling::Float)?;
-/// assert_eq!(plan.plan().request().sums_per_event, 5);
+/// assert_eq!(plan.plan().request().sums_per_event(), 5);
 /// # Ok::<(), evertally::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -43,13 +43,12 @@ impl SketchPlan {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn sharing_hashes(
-        mut request: PlanRequest,
+        request: PlanRequest,
         shape: Shape,
         sampling: Sampling,
         hash_name: &StreamName,
     ) -> Result<Self> {
-        request.meaning.insert(HASHES.to_owned(), hash_name.to_string());
-        Self::new(request, shape, sampling)
+        Self::new(request.with_meaning(HASHES, hash_name.to_string()), shape, sampling)
     }
 
     /// A plan that was made for a sketch and, for example, read from a file.
@@ -63,7 +62,7 @@ impl SketchPlan {
 
     fn from_lazy(lazy: LazyPlan) -> Result<Self> {
         let (shape, request) = (shape_of(lazy.plan())?, lazy.plan().request());
-        let hashes = request.meaning.get(HASHES).map(|name| name.parse()).transpose()?;
+        let hashes = request.meaning().get(HASHES).map(|name| name.parse()).transpose()?;
         Ok(Self { lazy, shape, hashes })
     }
 
@@ -79,7 +78,7 @@ impl SketchPlan {
 
     /// Refuses a value that is too large before hash functions turn its sign: that is secret.
     pub(super) fn check_size(&self, value: i64) -> Result<()> {
-        let (_, most) = self.plan().request().values.bounds();
+        let (_, most) = self.plan().request().values().bounds();
         if value.unsigned_abs() <= most.unsigned_abs() {
             return Ok(());
         }
@@ -110,13 +109,13 @@ impl SketchPlan {
 /// The shape that a plan was made for, if its noise covers the events of one.
 fn shape_of(plan: &Plan) -> Result<Shape> {
     let request = plan.request();
-    let Some(shape) = request.meaning.get(MEANING) else {
+    let Some(shape) = request.meaning().get(MEANING) else {
         return Err(Error::invalid("the plan was not made for a sketch; make one from the sketch's shape"));
     };
     let shape: Shape = shape.parse()?;
-    let (lower, upper) = request.values.bounds();
-    let covered =
-        request.sums_per_event == shape.sums_per_event() && (!shape.is_signed() || lower.checked_neg() == Some(upper));
+    let (lower, upper) = request.values().bounds();
+    let covered = request.sums_per_event() == shape.sums_per_event()
+        && (!shape.is_signed() || lower.checked_neg() == Some(upper));
     if covered {
         return Ok(shape);
     }

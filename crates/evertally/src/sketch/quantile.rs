@@ -48,7 +48,7 @@ pub(super) struct Tail {
 impl Tail {
     pub(super) fn new(plan: &LazyPlan, step: u64, surprise: f64) -> Self {
         let (lazy, plan) = (plan, plan.plan());
-        let grid = plan.request().grid.to_f64(1);
+        let grid = plan.request().grid().to_f64(1);
         let variable = plan.law().scale() / plan.noise_divisor() as f64 * grid;
         let norm_squared = plan.mechanism().row_norm_squared(step);
         let (scale, squared) = match plan.noise_kind() {

@@ -144,21 +144,19 @@ impl Shape {
     /// If the request is of a sketch already, or the bounds have no opposite.
     pub fn request(self, mut request: PlanRequest) -> Result<PlanRequest> {
         self.validate()?;
-        if request.sums_per_event != 1 || request.meaning.contains_key(MEANING) {
+        if request.sums_per_event() != 1 || request.meaning().contains_key(MEANING) {
             return Err(Error::invalid(
                 "ask for the plan of a sketch as for one running sum: the sketch decides how many sums an event is in",
             ));
         }
         if self.is_signed() {
-            let (lower, upper) = request.values.bounds();
+            let (lower, upper) = request.values().bounds();
             let largest = i64::try_from(lower.unsigned_abs().max(upper.unsigned_abs())).map_err(|_| {
                 Error::overflow("an event of -2^63 has no opposite; use tighter bounds or a coarser grid")
             })?;
-            request.values = Values::Sum { lower: -largest, upper: largest };
+            request = request.with_values(Values::Sum { lower: -largest, upper: largest });
         }
-        request.sums_per_event = self.sums_per_event();
-        request.meaning.insert(MEANING.to_owned(), self.to_string());
-        Ok(request)
+        Ok(request.with_sums_per_event(self.sums_per_event()).with_meaning(MEANING, self.to_string()))
     }
 }
 

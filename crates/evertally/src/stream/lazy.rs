@@ -145,7 +145,7 @@ impl LazyVector {
     pub fn add_event(&mut self, parts: &[(u64, i64)]) -> Result<()> {
         let plan = self.plan.plan();
         check_step(plan, self.step)?;
-        let most = plan.request().sums_per_event;
+        let most = plan.request().sums_per_event();
         if parts.len() as u64 > most {
             return Err(Error::invalid(format!(
                 "the plan allows an event in {most} running sums, and this one is in {}",

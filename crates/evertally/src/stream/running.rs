@@ -104,7 +104,7 @@ impl RunningSum {
     /// ```
     /// # use evertally::{privacy::{Budget, Rho}, noise::{SecretKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
     /// let request = PlanRequest::count(1 << 40, Budget::Zcdp(Rho::new(0.5)?));
-    /// let request = PlanRequest { mechanism: Some("path-sum".parse()?), ..request }; // it has random access
+    /// let request = request.with_mechanism("path-sum".parse()?); // it has random access
     /// let key = SecretKey::insecure_from_test_seed(TestSeed(1));
     /// let mut visits = RunningSum::new(request.plan()?, &key, "visits".parse()?)?;
     /// visits.add(1)?;

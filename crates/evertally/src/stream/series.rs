@@ -59,7 +59,7 @@ impl Series {
         let fraction_bits = plan.fraction_bits();
         // fits: |closed| ≤ 2^63 with at most 16 fraction bits, and noise that is a sum of fewer than 2^40 values below 2^80.
         let multiple = (i128::from(self.closed) << fraction_bits) + plan.rounded_noise(self.last);
-        Release { step: self.cursor.step(), multiple, fraction_bits, grid: plan.request().grid }
+        Release { step: self.cursor.step(), multiple, fraction_bits, grid: plan.request().grid() }
     }
 
     /// Sums of the closed steps and of the open one.
@@ -93,7 +93,7 @@ impl Series {
 
 /// Refuses a value that the plan does not allow for one event.
 pub(super) fn check_value(plan: &Plan, value: i64) -> Result<()> {
-    let (lower, upper) = plan.request().values.bounds();
+    let (lower, upper) = plan.request().values().bounds();
     if (lower..=upper).contains(&value) {
         return Ok(());
     }
@@ -105,7 +105,7 @@ pub(super) fn check_value(plan: &Plan, value: i64) -> Result<()> {
 /// Refuses a sum that no number of allowed events has: one of the wrong sign. (Which of the right sign are out of reach is not
 /// looked at: events between 2 and 3 never add up to 1.)
 pub(super) fn check_sum(plan: &Plan, sum: i64) -> Result<()> {
-    let (lower, upper) = plan.request().values.bounds();
+    let (lower, upper) = plan.request().values().bounds();
     if (sum >= 0 || lower < 0) && (sum <= 0 || upper > 0) {
         return Ok(());
     }

@@ -34,7 +34,7 @@ const MECHANISMS: [&str; 13] = [
 fn plan(horizon: u64, mechanism: &str) -> Plan {
     let budget = Budget::Zcdp(Rho::new(0.5).unwrap());
     let values = Values::Sum { lower: -3, upper: 9 };
-    PlanRequest { mechanism: mechanism.parse().ok(), values, ..PlanRequest::count(horizon, budget) }.plan().unwrap()
+    PlanRequest::count(horizon, budget).with_mechanism(mechanism.parse().unwrap()).with_values(values).plan().unwrap()
 }
 
 /// The sum of a step's events at once gives the same releases, and sums that no events have are refused.
@@ -53,7 +53,7 @@ fn a_step_may_be_added_as_one_sum() {
     }
     let of = |lower, upper| {
         let values = Values::Sum { lower, upper };
-        let request = PlanRequest { values, ..PlanRequest::count(9, Budget::Zcdp(Rho::new(0.5).unwrap())) };
+        let request = PlanRequest::count(9, Budget::Zcdp(Rho::new(0.5).unwrap())).with_values(values);
         RunningSum::new(request.plan().unwrap(), &key(7), name("s")).unwrap()
     };
     for (lower, upper, fits, fails) in [(1, 5, 1000, -1), (0, 5, 0, -1), (-5, 0, -1000, 1), (-5, -1, -7, 7)] {
@@ -151,7 +151,7 @@ fn values_outside_the_bounds_and_overflow_change_nothing() {
 
     let values = Values::Sum { lower: 0, upper: 1 << 58 };
     let budget = Budget::Pure(Epsilon::new(1.0).unwrap());
-    let huge = PlanRequest { values, ..PlanRequest::count(3, budget) }.plan().unwrap();
+    let huge = PlanRequest::count(3, budget).with_values(values).plan().unwrap();
     let mut stream = RunningSum::new(huge, &key(1), name("s")).unwrap();
     (0..31).for_each(|_| stream.add(1 << 58).unwrap());
     assert!(stream.add(1 << 58).unwrap_err().is_overflow());

@@ -35,7 +35,7 @@ const MOST_COORDINATES: u64 = 1 << 56;
 ///
 /// // A hundred steps of training, gradients clipped to norm 1; every step's sum gets its own noise.
 /// let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
-/// let plan = VectorRequest { series: Series::Increments, ..request }.plan()?;
+/// let plan = request.with_series(Series::Increments).plan()?;
 /// let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
 /// let mut noise = VectorNoise::<f32>::new(&plan, &key, &name, 0..1000, Tuning::default())?;
 /// let mut gradient = vec![0.25; 1000];
@@ -87,7 +87,7 @@ impl<F: Real> VectorNoise<F> {
     /// ```
     /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
-    /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
+    /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
     /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
     /// let noise = VectorNoise::<f64>::new(&plan, &key, &name, 0..10, Tuning::default())?;
     /// assert_eq!((noise.step(), noise.horizon(), noise.len(), noise.coordinates()), (0, 100, 10, 0..10));
@@ -169,7 +169,7 @@ impl<F: Real> VectorNoise<F> {
     /// ```
     /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
-    /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
+    /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
     /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
     /// let mut noise = VectorNoise::<f64>::new(&plan, &key, &name, 0..10, Tuning::default())?;
     /// let mut out = [0.0; 10];
@@ -190,7 +190,7 @@ impl<F: Real> VectorNoise<F> {
     /// ```
     /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
-    /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
+    /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
     /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
     /// let mut noise = VectorNoise::<f64>::new(&plan, &key, &name, 0..10, Tuning::default())?;
     /// let mut sums = [1000.0; 10];
@@ -232,7 +232,7 @@ impl<F: Real> VectorNoise<F> {
     /// ```
     /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
-    /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
+    /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
     /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
     /// let mut noise = VectorNoise::<f64>::new(&plan, &key, &name, 0..10, Tuning::default())?;
     /// let (mut late, mut again) = ([0.0; 10], [0.0; 10]);
@@ -295,7 +295,7 @@ impl<F: Real> VectorNoise<F> {
     /// ```
     /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
-    /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
+    /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
     /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
     /// let noise = VectorNoise::<f64>::new(&plan, &key, &name, 0..10, Tuning::default())?;
     /// assert!(noise.checkpoint().len() < 200);
@@ -324,7 +324,7 @@ impl<F: Real> VectorNoise<F> {
     /// ```
     /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
-    /// # let plan = VectorRequest { mechanism: Some("binary".parse()?), ..request }.plan()?;
+    /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
     /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
     /// let mut noise = VectorNoise::<f64>::new(&plan, &key, &name, 0..10, Tuning::default())?;
     /// noise.next_into(&mut [0.0; 10])?;

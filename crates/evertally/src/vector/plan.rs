@@ -26,18 +26,15 @@ mod calibrate;
 mod choose;
 mod file;
 mod lower_bound;
+mod request;
 
 pub use calibrate::VectorGuarantee;
 pub use choose::{VectorCandidate, streams};
+pub use request::VectorRequest;
 
-use crate::mechanism::{Mechanism, MechanismName, Participation};
-use crate::plan::Objective;
-use crate::privacy::Budget;
-use crate::privacy::Neighbours;
-use crate::{Error, Result};
+use crate::mechanism::{Mechanism, MechanismName};
 use evertally_kernels::Cipher;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What the noise of a step is added to.
@@ -46,7 +43,7 @@ use std::sync::Arc;
 /// use evertally::privacy::{Budget, Rho};
 /// use evertally::vector::{Series, VectorRequest};
 /// let sums = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
-/// let steps = VectorRequest { series: Series::Increments, ..sums.clone() };
+/// let steps = sums.clone().with_series(Series::Increments);
 /// // The same σ, and noise of its own.
 /// let (sums, steps) = (sums.plan()?, steps.plan()?);
 /// assert!(sums.sigma() == steps.sigma() && sums.digest() != steps.digest());
@@ -68,106 +65,6 @@ impl Series {
         match self {
             Self::RunningSums => 0,
             Self::Increments => 1,
-        }
-    }
-}
-
-/// What a plan is asked for. Start from [`VectorRequest::new`] and change what differs.
-///
-/// ```
-/// use evertally::privacy::{Budget, Delta, Epsilon};
-/// use evertally::mechanism::Participation;
-/// use evertally::vector::VectorRequest;
-/// let budget = Budget::Approximate(Epsilon::new(2.0)?, Delta::new(1e-6)?);
-/// // Four epochs of 500 batches in a fixed order, gradients clipped to norm 1.
-/// let request = VectorRequest { participation: Participation::new(4, 500)?, ..VectorRequest::new(2000, budget, 1.0) };
-/// let plan = request.plan()?;
-/// assert!(plan.max_std_error() < plan.sigma() * 2000f64.sqrt());
-/// # Ok::<(), evertally::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct VectorRequest {
-    /// Number of steps `T`, 1 ..= 2^62 (less for some mechanisms).
-    pub horizon: u64,
-    /// What may be spent on the whole history: ρ, or (ε, δ).
-    pub budget: Budget,
-    /// The clipping norm: the most by which one example changes the vector of a step, in L2; finite and above 0.
-    pub norm: f64,
-    /// What happens to one example between neighbouring data sets.
-    pub neighbours: Neighbours,
-    /// In how many steps one example takes part, and how far apart.
-    pub participation: Participation,
-    /// The factorization, or `None` for the one with the least error among those that [stream lightly](VectorCandidate::streams_lightly).
-    pub mechanism: Option<MechanismName>,
-    /// Which error of the running sums to minimise.
-    pub objective: Objective,
-    /// What the noise is added to.
-    pub series: Series,
-    /// The cipher that the noise is drawn from.
-    pub cipher: Cipher,
-    /// What the run is for, in words of the caller's. Public, and part of the plan's digest: plans that differ here have
-    /// independent noise.
-    pub meaning: BTreeMap<String, String>,
-}
-
-impl VectorRequest {
-    /// Running sums of vectors with one example in one step, added or removed; least maximal error.
-    ///
-    /// ```
-    /// use evertally::privacy::{Budget, Rho};
-    /// use evertally::vector::VectorRequest;
-    /// let plan = VectorRequest::new(1024, Budget::Zcdp(Rho::new(0.5)?), 1.0).plan()?;
-    /// assert!(plan.max_std_error().powi(2) < 9.49);
-    /// # Ok::<(), evertally::Error>(())
-    /// ```
-    pub fn new(horizon: u64, budget: Budget, norm: f64) -> Self {
-        Self {
-            horizon,
-            budget,
-            norm,
-            neighbours: Neighbours::AddRemove,
-            participation: Participation::ONCE,
-            mechanism: None,
-            objective: Objective::Max,
-            series: Series::default(),
-            cipher: Cipher::default(),
-            meaning: BTreeMap::new(),
-        }
-    }
-
-    /// Chooses the mechanism where it is left open, and calibrates the noise.
-    ///
-    /// # Errors
-    /// If a parameter is out of range, the budget is pure ε, or the mechanism cannot stream vectors.
-    pub fn plan(self) -> Result<VectorPlan> {
-        let named = self.mechanism.is_some();
-        let mut found = self.candidates()?.into_iter();
-        let chosen = found.find(|candidate| named || candidate.streams_lightly);
-        Ok(VectorPlan::build(self, chosen.expect("trees stream lightly, whatever the horizon")))
-    }
-
-    /// Everything that fits the request, least error first; mechanisms that do not stream lightly among them.
-    ///
-    /// # Errors
-    /// As [`VectorRequest::plan`].
-    ///
-    /// ```
-    /// use evertally::privacy::{Budget, Rho};
-    /// use evertally::vector::VectorRequest;
-    /// let ranking = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0).candidates()?;
-    /// assert!(ranking.windows(2).all(|pair| pair[0].max_std <= pair[1].max_std));
-    /// assert!(ranking.iter().any(|candidate| !candidate.streams_lightly));
-    /// # Ok::<(), evertally::Error>(())
-    /// ```
-    pub fn candidates(&self) -> Result<Vec<VectorCandidate>> {
-        choose::candidates(self)
-    }
-
-    /// How many times the norm one example can move the vector of one step.
-    fn norms_per_step(&self) -> f64 {
-        match self.neighbours {
-            Neighbours::AddRemove => 1.0,
-            Neighbours::ReplaceOne => 2.0,
         }
     }
 }
@@ -292,21 +189,6 @@ impl VectorPlan {
     /// BLAKE3 digest of everything in the plan. Noise is bound to it: another plan has independent noise.
     pub fn digest(&self) -> [u8; 32] {
         self.digest
-    }
-}
-
-/// The vectors' scale that is accepted: beyond it single-precision noise would leave its range.
-const SCALES: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
-
-impl VectorRequest {
-    fn check(&self) -> Result<()> {
-        if !SCALES.contains(&self.norm) {
-            return Err(Error::invalid(format!(
-                "the clipping norm must be a number from 1e-30 to 1e30, got {:e}; clip every example's vector to it",
-                self.norm
-            )));
-        }
-        VectorGuarantee::of(&self.budget).map(drop)
     }
 }
 

@@ -15,7 +15,7 @@ use super::blocks::Response;
 use super::program::Op;
 use super::scheme::Scheme;
 use super::{Memory, Series};
-use crate::mechanism::Streaming;
+use crate::mechanism::{Streaming, names_that_stream};
 use crate::noise::Node;
 use crate::{Error, Result};
 
@@ -95,10 +95,9 @@ pub(super) fn schedule(scheme: &Scheme, memory: Memory) -> Result<Box<dyn Schedu
         Some(Streaming::Convolution(steps)) => Box::new(rows::Rows::new(&frame, steps)),
         None => {
             return Err(Error::invalid(format!(
-                "`{}` cannot be drawn for vectors step by step; those that can are input, output, binary, kary, subtract, \
-                 smooth, path-sum, honaker-online, blt, normalized-blt, banded-sqrt, banded-inverse-sqrt, sqrt and \
-                 normalized-sqrt",
-                mechanism.name()
+                "`{}` cannot be drawn for vectors step by step; take one of {}",
+                mechanism.name(),
+                names_that_stream()
             )));
         }
     })

@@ -7,7 +7,7 @@ mod symbolic;
 use super::scheme::Scheme;
 use super::{Cipher, Memory, Series, Tuning, VectorNoise};
 use crate::mechanism::{
-    Blt, DigitTree, HonakerOnline, InputNoise, Levels, Mechanism, OutputNoise, PathSum, Smooth, SquareRoot,
+    Blt, Columns, DigitTree, HonakerOnline, Input, Levels, Mechanism, Objective, Output, PathSum, Smooth, SquareRoot,
 };
 use crate::noise::{SecretKey, StreamName, TestSeed};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ const MEMORIES: [Memory; 2] = [Memory::Keep, Memory::Recompute];
 /// Every family over a horizon, with several parameters.
 fn mechanisms(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
     let mut all: Vec<Arc<dyn Mechanism>> = vec![
-        Arc::new(InputNoise::new(horizon).unwrap()),
-        Arc::new(OutputNoise::new(horizon).unwrap()),
+        Arc::new(Input::new(horizon).unwrap()),
+        Arc::new(Output::new(horizon).unwrap()),
         Arc::new(DigitTree::binary(horizon).unwrap()),
         Arc::new(HonakerOnline::new(horizon).unwrap()),
         Arc::new(PathSum::uniform(horizon, true).unwrap()),
@@ -42,12 +42,12 @@ fn mechanisms(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
     }
     all.push(Arc::new(SquareRoot::new(horizon).unwrap()));
     all.push(Arc::new(SquareRoot::normalized(horizon).unwrap()));
-    for normalized in [false, true] {
+    for columns in Columns::BOTH {
         for buffers in 1..=4 {
-            all.extend(Blt::optimised(horizon, buffers, normalized, false).ok().map(|blt| Arc::new(blt) as _));
+            all.extend(Blt::optimised(horizon, columns, buffers, Objective::Max).ok().map(|blt| Arc::new(blt) as _));
         }
         let given = "decay=3c00000000000000/2000000000000000,echo=1000000000000000/800000000000000";
-        all.push(Arc::new(Blt::new(horizon, normalized, given.parse().unwrap()).unwrap()));
+        all.push(Arc::new(Blt::new(horizon, columns, given.parse().unwrap()).unwrap()));
     }
     let weights: Vec<u16> =
         (0..=horizon.next_power_of_two().trailing_zeros()).map(|level| 2 + level as u16 % 3).collect();

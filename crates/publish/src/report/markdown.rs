@@ -1,7 +1,7 @@
 //! The privacy report for people.
 
 use super::Report;
-use crate::words::{at_most, brief, plain, short};
+use crate::words::{at_most, plain, short};
 use evertally::privacy::Budget;
 use evertally::privacy::Neighbours;
 use std::fmt::Write;
@@ -64,7 +64,7 @@ impl Report {
             Some(s1) => format!("moves the protected sums {by} {} (L1) or {l2} (L2)", short(s1)),
             None => format!("is hidden by noise that moves {by} {l2} (L2, by the covariance of the releases)"),
         };
-        writeln!(out, "| mechanism | {}: one unit of change {moved} |", brief(&self.mechanism))?;
+        writeln!(out, "| mechanism | {}: one unit of change {moved} |", self.mechanism.brief())?;
         let n = &self.noise;
         writeln!(out, "| noise | {} of standard deviation {} on every protected sum |", n.law, short(n.std))?;
         match &self.sketch {

@@ -2,7 +2,6 @@
 
 use crate::html::Row;
 use evertally::vector::VectorCandidate as Inner;
-use evertally_cli::commands::brief;
 use pyo3::prelude::*;
 
 /// A mechanism that fits a request for vectors, the noise it needs, and its exact error.
@@ -57,10 +56,9 @@ pub(crate) const HEADS: [&str; 6] = ["mechanism", "steps", "max error", "mean er
 impl VectorCandidate {
     /// From the library's, its error over that of the best, and the lower bound.
     pub(crate) fn new(inner: &Inner, relative_error: f64, bound: f64) -> Self {
-        let name = inner.name.to_string();
         Self {
-            mechanism: brief(&name),
-            name,
+            mechanism: inner.name.brief().to_string(),
+            name: inner.name.to_string(),
             sensitivity: inner.sensitivity,
             sigma: inner.sigma,
             max_std_error: inner.max_std,

@@ -15,7 +15,6 @@ use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
 use evertally::plan::Objective;
 use evertally::vector::{VectorCandidate as Found, VectorPlan as Inner, VectorRequest};
-use evertally_cli::commands::brief;
 use evertally_plot::ErrorCurve;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -52,13 +51,13 @@ pub(crate) fn plan_vector(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult
 
 /// The plan of a request. Where the mechanism is open, one search gives the plan and its ranking.
 fn planned(request: VectorRequest) -> evertally::Result<VectorPlan> {
-    if request.mechanism.is_some() {
+    if request.mechanism().is_some() {
         return Ok(VectorPlan { inner: request.plan()?, ranking: OnceLock::new() });
     }
     let found = request.candidates()?;
     let chosen = found.iter().find(|candidate| candidate.streams_lightly);
     let mechanism = chosen.map(|candidate| candidate.name);
-    let plan = VectorPlan { inner: VectorRequest { mechanism, ..request }.plan()?, ranking: OnceLock::new() };
+    let plan = VectorPlan { inner: request.with_optional_mechanism(mechanism).plan()?, ranking: OnceLock::new() };
     let ranking = plan.ranked(&found);
     Ok(VectorPlan { ranking: ranking.into(), ..plan })
 }
@@ -71,7 +70,7 @@ impl VectorPlan {
 
     /// What the objective minimises.
     fn error(&self, max: f64, mean: f64) -> f64 {
-        if self.inner.request().objective == Objective::Max { max } else { mean }
+        if self.inner.request().objective() == Objective::Max { max } else { mean }
     }
 
     fn ranked(&self, found: &[Found]) -> Vec<VectorCandidate> {
@@ -83,7 +82,7 @@ impl VectorPlan {
     /// All mechanisms under the same request, searched at most once.
     fn candidates(&self) -> &[VectorCandidate] {
         self.ranking.get_or_init(|| {
-            let open = VectorRequest { mechanism: None, ..self.inner.request().clone() };
+            let open = self.inner.request().clone().with_optional_mechanism(None);
             // What fits one mechanism is a request that others can compete for.
             self.ranked(&open.candidates().unwrap_or_default())
         })
@@ -98,7 +97,7 @@ impl VectorPlan {
         let name = self.inner.name().to_string();
         let rows: Vec<Row> = self.candidates().iter().map(|candidate| candidate.row(&name)).collect();
         let error = self.error(self.inner.max_std_error(), self.inner.mean_std_error());
-        let unlisted = format!("The plan has {}, of error {error:.4}.", brief(&name));
+        let unlisted = format!("The plan has {}, of error {error:.4}.", self.inner.name().brief());
         html::page(&self.__repr__(), &self.guarantee().words(), HEADS, &rows, &unlisted, &self.curve())
     }
 }
@@ -134,13 +133,13 @@ impl VectorPlan {
     /// The clipping norm, in units of the vectors.
     #[getter]
     fn norm(&self) -> f64 {
-        self.inner.request().norm
+        self.inner.request().norm()
     }
 
     /// Short name of the mechanism.
     #[getter]
     fn mechanism(&self) -> String {
-        brief(&self.mechanism_name())
+        self.inner.name().brief().to_string()
     }
 
     /// Full name of the mechanism, as :func:`plan_vector` takes it.
@@ -152,7 +151,7 @@ impl VectorPlan {
     /// The error that was minimised: ``"max"`` or ``"mean"``.
     #[getter]
     fn objective(&self) -> &'static str {
-        objective_word(self.inner.request().objective)
+        objective_word(self.inner.request().objective())
     }
 
     /// What the noise is added to: ``"increments"`` or ``"running-sums"``.
@@ -164,19 +163,19 @@ impl VectorPlan {
     /// In how many steps one example takes part at most.
     #[getter]
     fn participations(&self) -> u64 {
-        self.inner.request().participation.most()
+        self.inner.request().participation().most()
     }
 
     /// How many steps two of them are apart at least.
     #[getter]
     fn separation(&self) -> u64 {
-        self.inner.request().participation.separation()
+        self.inner.request().participation().separation()
     }
 
     /// What neighbouring data sets differ in: ``"add-remove"`` or ``"replace-one"``.
     #[getter]
     fn neighbours(&self) -> &'static str {
-        neighbours_word(self.inner.request().neighbours)
+        neighbours_word(self.inner.request().neighbours())
     }
 
     /// The cipher that the noise is drawn from.
@@ -188,7 +187,7 @@ impl VectorPlan {
     /// The budget that the plan was asked for.
     #[getter]
     fn budget(&self) -> Budget {
-        Budget(self.inner.request().budget)
+        Budget(self.inner.request().budget())
     }
 
     /// What is promised about the whole history of releases.
@@ -200,7 +199,7 @@ impl VectorPlan {
     /// The public text that is part of the plan.
     #[getter]
     fn meaning(&self) -> BTreeMap<String, String> {
-        self.inner.request().meaning.clone()
+        self.inner.request().meaning().clone()
     }
 
     /// Fingerprint of the plan, 64 hexadecimal digits. Noise is bound to it.
@@ -283,7 +282,7 @@ impl VectorPlan {
         format!(
             "VectorPlan(horizon={}, {}, norm={}, {}, {}, sigma={:.4}, max_std_error={:.4})",
             self.inner.horizon(),
-            self.inner.request().budget,
+            self.inner.request().budget(),
             self.norm(),
             self.series(),
             self.mechanism(),

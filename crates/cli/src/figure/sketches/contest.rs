@@ -143,7 +143,7 @@ impl Contest {
     fn sketch(self, way: Way, batch: Option<u64>) -> Result<Box<dyn Sketch>> {
         let horizon = self.horizon;
         let request = PlanRequest::count(horizon, Budget::Zcdp(Rho::new(0.5)?));
-        let request = PlanRequest { mechanism: Some("path-sum".parse()?), ..request };
+        let request = request.with_mechanism("path-sum".parse()?);
         let sampling = if way == Way::Keyed || way == Way::Eager { Sampling::Keyed } else { Sampling::Float };
         let plan = SketchPlan::new(request, Shape::CountSketch(Table::new(5, self.width)?), sampling)?;
         let (key, name) = (SecretKey::insecure_from_test_seed(TestSeed(1)), "contest".parse()?);

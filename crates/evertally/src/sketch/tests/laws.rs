@@ -40,7 +40,7 @@ fn small_noise_has_the_stated_variance() {
     let mut stated = vec![];
     for sampling in [Sampling::Float, Sampling::Keyed] {
         let shape = "count-sketch(rows=1,width=4294967296)".parse().unwrap();
-        let request = PlanRequest { mechanism: "subtract(k=3)".parse().ok(), ..PlanRequest::count(1, budget) };
+        let request = PlanRequest::count(1, budget).with_mechanism("subtract(k=3)".parse().unwrap());
         let plan = SketchPlan::new(request, shape, sampling).unwrap();
         let mut sketch = CountSketch::new(plan, &key(9), named("small")).unwrap();
         sketch.tick().unwrap();

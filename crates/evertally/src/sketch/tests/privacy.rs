@@ -68,7 +68,12 @@ fn one_event_moves_the_table_by_no_more_than_planned() {
                 let shape: Shape = shape.parse().unwrap();
                 let mechanism = "path-sum".parse().ok();
                 shape
-                    .request(PlanRequest { values, neighbours, mechanism, ..PlanRequest::count(4, gaussian()) })
+                    .request(
+                        PlanRequest::count(4, gaussian())
+                            .with_values(values)
+                            .with_neighbours(neighbours)
+                            .with_optional_mechanism(mechanism),
+                    )
                     .unwrap()
             };
             let sensitivity = |neighbours| request(neighbours).sensitivity().unwrap();
@@ -107,7 +112,7 @@ fn noise_covers_every_cell_of_an_event() {
     for (budget, power) in [(gaussian(), 1), (pure(), 2)] {
         let single = |horizon| {
             let mechanism = Some(if power == 1 { "path-sum" } else { "subtract(k=5)" }.parse().unwrap());
-            PlanRequest { mechanism, ..PlanRequest::count(horizon, budget) }
+            PlanRequest::count(horizon, budget).with_optional_mechanism(mechanism)
         };
         let alone = single(100).plan().unwrap().node_variance();
         for (shape, cells) in [

@@ -86,7 +86,7 @@ fn bad_input_changes_nothing() {
     let mut min = CountMin::new(plan_of("count-min(rows=3,width=30)"), &key(1), named("bad")).unwrap();
     min.tick().unwrap();
     assert!(min.upper_end(1, 1.0).unwrap_err().to_string().contains("confidence"));
-    let request = PlanRequest { values: Values::Sum { lower: -1, upper: 1 }, ..PlanRequest::count(5, gaussian()) };
+    let request = PlanRequest::count(5, gaussian()).with_values(Values::Sum { lower: -1, upper: 1 });
     let signed = |shape: &str| SketchPlan::new(request.clone(), shape.parse().unwrap(), Sampling::Float).unwrap();
     let mut min = CountMin::new(signed("count-min(rows=3,width=30)"), &key(1), named("bad")).unwrap();
     min.tick().unwrap();
@@ -130,17 +130,15 @@ fn senseless_shapes_and_plans_are_refused() {
     let shape: Shape = "count-sketch(rows=3,width=9)".parse().unwrap();
     let twice = shape.request(shape.request(PlanRequest::count(9, gaussian())).unwrap());
     assert!(twice.unwrap_err().to_string().contains("one running sum"));
-    let widest = PlanRequest { values: Values::Sum { lower: i64::MIN, upper: 0 }, ..PlanRequest::count(9, gaussian()) };
+    let widest = PlanRequest::count(9, gaussian()).with_values(Values::Sum { lower: i64::MIN, upper: 0 });
     assert!(shape.request(widest).unwrap_err().is_overflow());
     // Plans that were not made for a sketch, or whose words say more cells than their noise covers.
     let made = |request: PlanRequest| SketchPlan::from_plan(request.plan().unwrap(), Sampling::Float);
-    let path_sum = || PlanRequest { mechanism: "path-sum".parse().ok(), ..PlanRequest::count(9, gaussian()) };
+    let path_sum = || PlanRequest::count(9, gaussian()).with_mechanism("path-sum".parse().unwrap());
     assert!(made(path_sum()).unwrap_err().to_string().contains("not made for a sketch"));
     let request = shape.request(path_sum()).unwrap();
     assert!(made(request.clone()).is_ok());
-    for wrong in
-        [PlanRequest { sums_per_event: 2, ..request.clone() }, PlanRequest { values: Values::Count, ..request.clone() }]
-    {
+    for wrong in [request.clone().with_sums_per_event(2), request.clone().with_values(Values::Count)] {
         assert!(made(wrong).unwrap_err().to_string().contains("does not cover"));
     }
     let count_min = plan("count-min(rows=3,width=9)", 9, gaussian(), Sampling::Float);
@@ -183,11 +181,9 @@ fn open_mechanisms_are_chosen_by_error() {
         sketch.tick_through(1 << 20).unwrap();
         assert!(sketch.estimate(5).unwrap().noise_std_error > 1.0);
         for other in ["path-sum", "subtract(k=13)", "smooth"] {
-            let request = PlanRequest {
-                mechanism: other.parse().ok(),
-                noise: Some(chosen.plan().noise_kind()),
-                ..PlanRequest::count(1 << 20, budget)
-            };
+            let request = PlanRequest::count(1 << 20, budget)
+                .with_mechanism(other.parse().unwrap())
+                .with_noise(chosen.plan().noise_kind());
             if let Ok(other) = SketchPlan::new(request, chosen.shape(), sampling) {
                 assert!(other.plan().max_std_error() >= chosen.plan().max_std_error() * (1.0 - 1e-9), "{chosen_name}");
             }

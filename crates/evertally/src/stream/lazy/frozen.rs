@@ -7,7 +7,7 @@ use crate::privacy::{Budget, Epsilon, Rho};
 
 /// Digest of the reads of a few sums at a few steps, one sum late and one only once.
 fn digest(mechanism: &str, budget: Budget, sampling: Sampling) -> String {
-    let request = PlanRequest { mechanism: mechanism.parse().ok(), ..PlanRequest::count(1000, budget) };
+    let request = PlanRequest::count(1000, budget).with_mechanism(mechanism.parse().unwrap());
     let plan = LazyPlan::new(request.plan().unwrap(), 1 << 40, sampling).unwrap();
     let key = SecretKey::insecure_from_test_seed(TestSeed(1));
     let mut vector = LazyVector::new(plan, &key, "frozen".parse().unwrap()).unwrap();

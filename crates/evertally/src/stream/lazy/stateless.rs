@@ -20,7 +20,7 @@ use crate::{Error, Result};
 /// use evertally::stream::{LazyPlan, LazyVector, Sampling, StatelessVector};
 ///
 /// let request = PlanRequest::count(1 << 40, Budget::Zcdp(Rho::new(0.5)?));
-/// let plan = PlanRequest { mechanism: Some("path-sum".parse()?), ..request }.plan()?;
+/// let plan = request.with_mechanism("path-sum".parse()?).plan()?;
 /// let plan = LazyPlan::new(plan, 1_000_000_000_000, Sampling::Keyed)?;
 /// let key = SecretKey::generate()?;
 /// let visits = StatelessVector::new(plan.clone(), &key, &"visits".parse()?)?;

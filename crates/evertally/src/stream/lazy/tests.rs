@@ -3,7 +3,7 @@
 use super::cells::Sampler;
 use super::path::{Path, PathSampler};
 use super::*;
-use crate::mechanism::{Mechanism, MechanismName, NamedShape};
+use crate::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Objective};
 use crate::noise::bridge::Bridge;
 use crate::noise::{RandomBits, TestSeed};
 use crate::plan::PlanRequest;
@@ -15,7 +15,11 @@ fn key(seed: u64) -> SecretKey {
 }
 
 fn named(mechanism: &str, horizon: u64) -> std::sync::Arc<dyn Mechanism> {
-    mechanism.parse::<MechanismName>().unwrap().build(horizon, &NamedShape::gaussian_max()).unwrap()
+    mechanism
+        .parse::<MechanismName>()
+        .unwrap()
+        .build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Max))
+        .unwrap()
 }
 
 /// Brownian motion in exact algebra: a value is an index of a table of rows of coefficients, one for every normal drawn.
@@ -117,7 +121,10 @@ fn every_pattern_of_reads_has_the_covariance_of_the_mechanism() {
         "output",
     ] {
         for horizon in [1, 2, 5, 11, 13, 16] {
-            let built = name.parse::<MechanismName>().unwrap().build(horizon, &NamedShape::gaussian_max());
+            let built = name
+                .parse::<MechanismName>()
+                .unwrap()
+                .build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Max));
             let Ok(mechanism) = built else { continue }; // weights and shapes of another horizon
             let most = if horizon > 13 { 4 } else { horizon as u32 };
             for pattern in (1u32..1 << horizon).filter(|pattern| pattern.count_ones() <= most) {
@@ -168,7 +175,7 @@ fn long_horizons_and_gaps_have_the_covariance_of_the_mechanism() {
 }
 
 fn lazy(mechanism: &str, horizon: u64, budget: Budget, coordinates: u64, sampling: Sampling) -> LazyPlan {
-    let request = PlanRequest { mechanism: mechanism.parse().ok(), ..PlanRequest::count(horizon, budget) };
+    let request = PlanRequest::count(horizon, budget).with_mechanism(mechanism.parse().unwrap());
     LazyPlan::new(request.plan().unwrap(), coordinates, sampling).unwrap()
 }
 
@@ -240,7 +247,7 @@ fn keyed_reads_are_those_of_the_sequential_sampler() {
     for (mechanism, budget) in
         [("path-sum", gaussian()), ("smooth", gaussian()), ("subtract(k=4)", pure()), ("consistent(k=3)", pure())]
     {
-        let request = PlanRequest { mechanism: mechanism.parse().ok(), ..PlanRequest::count(60, budget) };
+        let request = PlanRequest::count(60, budget).with_mechanism(mechanism.parse().unwrap());
         let Ok(plan) = LazyPlan::new(request.plan().unwrap(), 10, Sampling::Keyed) else {
             assert!(mechanism.starts_with("consistent"));
             continue;
@@ -338,8 +345,7 @@ fn states_are_checked() {
 
 #[test]
 fn bad_input_changes_nothing() {
-    let request =
-        PlanRequest { sums_per_event: 2, mechanism: "path-sum".parse().ok(), ..PlanRequest::count(9, gaussian()) };
+    let request = PlanRequest::count(9, gaussian()).with_sums_per_event(2).with_mechanism("path-sum".parse().unwrap());
     let plan = LazyPlan::new(request.plan().unwrap(), 10, Sampling::Float).unwrap();
     let mut vector = LazyVector::new(plan, &key(1), "vector".parse().unwrap()).unwrap();
     assert!(vector.read(0).unwrap_err().to_string().contains("before the first step"));
@@ -358,12 +364,12 @@ fn bad_input_changes_nothing() {
     assert_eq!(vector.save(), before);
     assert!(vector.read(10).is_err());
     let of = |mechanism: &str, sampling| {
-        let request = PlanRequest { mechanism: mechanism.parse().ok(), ..PlanRequest::count(9, gaussian()) };
+        let request = PlanRequest::count(9, gaussian()).with_mechanism(mechanism.parse().unwrap());
         LazyPlan::new(request.plan().unwrap(), 10, sampling)
     };
     assert!(of("honaker-online", Sampling::Float).unwrap_err().to_string().contains("no sum along the paths"));
     assert!(of("sqrt", Sampling::Keyed).unwrap_err().to_string().contains("random access"));
-    let request = PlanRequest { mechanism: "path-sum".parse().ok(), ..PlanRequest::count(9, gaussian()) };
+    let request = PlanRequest::count(9, gaussian()).with_mechanism("path-sum".parse().unwrap());
     for coordinates in [0, (1 << 40) + 1] {
         assert!(LazyPlan::new(request.clone().plan().unwrap(), coordinates, Sampling::Keyed).is_err());
     }
@@ -373,12 +379,10 @@ fn bad_input_changes_nothing() {
 #[test]
 fn overflow_is_refused_at_once() {
     let values = crate::privacy::Values::Sum { lower: -(1 << 57), upper: 1 << 57 };
-    let request = PlanRequest {
-        values,
-        mechanism: "binary".parse().ok(),
-        grid: crate::number::Grid::ONE,
-        ..PlanRequest::count(9, Budget::Pure(Epsilon::new(20.0).unwrap()))
-    };
+    let request = PlanRequest::count(9, Budget::Pure(Epsilon::new(20.0).unwrap()))
+        .with_values(values)
+        .with_mechanism("binary".parse().unwrap())
+        .with_grid(crate::number::Grid::ONE);
     let plan = LazyPlan::new(request.plan().unwrap(), 10, Sampling::Keyed).unwrap();
     let mut vector = LazyVector::new(plan, &key(1), "vector".parse().unwrap()).unwrap();
     (0..63).for_each(|_| vector.add(0, 1 << 57).unwrap());
@@ -399,7 +403,7 @@ fn floating_point_noise_keeps_to_its_digits() {
     let of = |upper: i64, sampling| {
         let values = crate::privacy::Values::Sum { lower: 0, upper };
         let request =
-            PlanRequest { values, mechanism: "path-sum".parse().ok(), ..PlanRequest::count(1 << 20, gaussian()) };
+            PlanRequest::count(1 << 20, gaussian()).with_values(values).with_mechanism("path-sum".parse().unwrap());
         LazyPlan::new(request.plan().unwrap(), 10, sampling)
     };
     assert_eq!(of(1, Sampling::Float).unwrap().fraction_bits(), 8);
@@ -440,8 +444,9 @@ fn events_in_several_sums_cost_more_noise() {
     for (budget, power) in [(gaussian(), 1), (pure(), 2)] {
         let of = |sums_per_event| {
             let mechanism = if power == 1 { "path-sum" } else { "subtract(k=5)" };
-            let request =
-                PlanRequest { sums_per_event, mechanism: mechanism.parse().ok(), ..PlanRequest::count(100, budget) };
+            let request = PlanRequest::count(100, budget)
+                .with_sums_per_event(sums_per_event)
+                .with_mechanism(mechanism.parse().unwrap());
             let plan = request.plan().unwrap();
             (plan.node_variance(), plan.noise_divisor())
         };
@@ -453,7 +458,7 @@ fn events_in_several_sums_cost_more_noise() {
             assert_eq!(grid, grid_of_one);
         }
     }
-    let none = PlanRequest { sums_per_event: 0, ..PlanRequest::count(100, gaussian()) };
+    let none = PlanRequest::count(100, gaussian()).with_sums_per_event(0);
     assert!(none.plan().unwrap_err().to_string().contains("at least 1 running sum and"));
 }
 
@@ -467,11 +472,9 @@ fn whole_numbers_cost_no_accuracy() {
     let zcdp = |rho| Budget::Zcdp(Rho::new(rho).unwrap());
     for budget in [zcdp(1e-6), zcdp(0.5), zcdp(8.0), approximate(0.1, 1e-9), approximate(3.0, 1e-6)] {
         for mechanism in ["path-sum", "smooth", "binary", "subtract(k=7)"] {
-            let request = PlanRequest {
-                mechanism: mechanism.parse().ok(),
-                noise: Some(crate::plan::NoiseKind::Gaussian),
-                ..PlanRequest::count(1 << 20, budget)
-            };
+            let request = PlanRequest::count(1 << 20, budget)
+                .with_mechanism(mechanism.parse().unwrap())
+                .with_noise(crate::plan::NoiseKind::Gaussian);
             let plan = LazyPlan::new(request.clone().plan().unwrap(), 1000, Sampling::Float).unwrap();
             // σ² is what the budget asks for; a small discrete law has less variance than that.
             assert!(

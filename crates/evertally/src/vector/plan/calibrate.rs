@@ -1,6 +1,7 @@
 //! From a budget to the standard deviation of Gaussian noise, and what that noise promises.
 
-use super::{SCALES, VectorRequest};
+use super::VectorRequest;
+use super::request::SCALES;
 use crate::mechanism::Mechanism;
 use crate::privacy::{Budget, Delta, Epsilon, Rho, conversions};
 use crate::{Error, Result};

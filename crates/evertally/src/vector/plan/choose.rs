@@ -2,9 +2,8 @@
 
 use super::VectorRequest;
 use super::calibrate::calibrated;
-use crate::mechanism::{Blt, BufferChoice, DigitTree, LevelChoice, Mechanism, MechanismName, NamedShape, Smooth};
-use crate::plan::{Objective, ranked};
-use crate::privacy::Spread;
+use crate::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Vectors, names_that_stream};
+use crate::plan::ranked;
 use crate::{Error, Result};
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use std::sync::Arc;
 /// use evertally::privacy::{Budget, Rho};
 /// use evertally::vector::VectorRequest;
 /// let request = VectorRequest::new(64, Budget::Zcdp(Rho::new(0.5)?), 1.0);
-/// let request = VectorRequest { mechanism: Some("binary".parse()?), ..request };
+/// let request = request.with_mechanism("binary".parse()?);
 /// let binary = &request.candidates()?[0];
 /// assert!((binary.sensitivity - 7f64.sqrt()).abs() < 1e-12); // seven levels
 /// # Ok::<(), evertally::Error>(())
@@ -40,24 +39,17 @@ pub struct VectorCandidate {
     pub streams_lightly: bool,
 }
 
-/// Most vectors of a mechanism that streams lightly.
-const LIGHT: u64 = 64;
-
-/// The families that compete where no mechanism is named.
-pub(super) const FAMILIES: [MechanismName; 12] = [
-    MechanismName::Input,
-    MechanismName::Output,
-    MechanismName::Binary,
-    MechanismName::HonakerOnline,
-    MechanismName::Kary(None),
-    MechanismName::Subtract(None),
-    MechanismName::Smooth(None),
-    MechanismName::PathSum(LevelChoice::Best),
-    MechanismName::Blt(BufferChoice::Best),
-    MechanismName::NormalizedBlt(BufferChoice::Best),
-    MechanismName::Sqrt,
-    MechanismName::NormalizedSqrt,
-];
+/// The families that compete where no mechanism is named, with the names that a request suggests.
+fn families(request: &VectorRequest) -> impl Iterator<Item = MechanismName> {
+    let (horizon, participation) = (request.horizon, request.participation);
+    MechanismName::all_families()
+        .filter(move |family| family.reach.of(NoiseKind::Gaussian).is_some_and(|longest| horizon <= longest))
+        .flat_map(move |family| match family.vectors {
+            Vectors::No | Vectors::Named => vec![],
+            Vectors::Compete => family.open.into_iter().collect(),
+            Vectors::CompeteAs(names) => names(horizon, participation),
+        })
+}
 
 /// Whether vectors can be streamed with this mechanism.
 ///
@@ -71,24 +63,11 @@ pub(super) const FAMILIES: [MechanismName; 12] = [
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub fn streams(name: &MechanismName) -> Result<()> {
-    use MechanismName::*;
-    match name {
-        Input | Output | Binary | HonakerOnline | Kary(_) | Subtract(_) | Smooth(_) | PathSum(_) | Sqrt
-        | NormalizedSqrt | Blt(_) | NormalizedBlt(_) | BandedSqrt(_) | BandedInverseSqrt(_) => Ok(()),
-        other => Err(Error::invalid(format!(
-            "`{}` cannot stream the noise of vectors; take one of input, output, binary, kary, subtract, smooth, path-sum, \
-             honaker-online, blt, normalized-blt, banded-sqrt(bands=…), banded-inverse-sqrt(bands=…), sqrt or normalized-sqrt",
-            other.brief()
-        ))),
+    if name.family().vectors.are_streamed() {
+        return Ok(());
     }
-}
-
-fn streams_lightly(name: MechanismName, horizon: u64) -> bool {
-    match name {
-        MechanismName::Sqrt | MechanismName::NormalizedSqrt => horizon <= LIGHT,
-        MechanismName::BandedSqrt(bands) | MechanismName::BandedInverseSqrt(bands) => bands <= LIGHT,
-        _ => true,
-    }
+    let others = names_that_stream();
+    Err(Error::invalid(format!("`{}` cannot stream the noise of vectors; take one of {others}", name.brief())))
 }
 
 pub(super) fn candidates(request: &VectorRequest) -> Result<Vec<VectorCandidate>> {
@@ -100,83 +79,23 @@ pub(super) fn candidates(request: &VectorRequest) -> Result<Vec<VectorCandidate>
 
 /// The mechanism that is asked for, or those that compete.
 fn competitors(request: &VectorRequest) -> Result<Vec<Result<Arc<dyn Mechanism>>>> {
+    let criterion = Criterion::of_vectors(request.objective, request.participation);
     if let Some(name) = request.mechanism {
         streams(&name)?;
-        return Ok(vec![best(request, name)]);
+        return Ok(vec![name.build(request.horizon, &criterion)]);
     }
-    let reached = FAMILIES.into_iter().filter(|name| request.horizon <= name.longest_searched());
-    Ok(reached.chain(banded(request)).map(|name| best(request, name)).collect())
-}
-
-/// Banded inverse square roots compete where examples come back: with a band up to their return, or a light one.
-fn banded(request: &VectorRequest) -> impl Iterator<Item = MechanismName> {
-    let (horizon, separation) = (request.horizon, request.participation.separation());
-    let reached = horizon <= MechanismName::BandedInverseSqrt(1).longest_searched();
-    let returning = request.participation.within(horizon) > 1 && reached;
-    let light = [4, 16, LIGHT].into_iter().filter(move |bands| *bands < separation);
-    let all = light.chain([separation]).filter(move |bands| returning && *bands <= horizon);
-    all.map(MechanismName::BandedInverseSqrt)
-}
-
-/// The mechanism of a name, what it leaves open chosen for the least error under the request.
-fn best(request: &VectorRequest, name: MechanismName) -> Result<Arc<dyn Mechanism>> {
-    let horizon = request.horizon;
-    let tried: Vec<Result<Arc<dyn Mechanism>>> = match name {
-        MechanismName::Kary(None) => (2..=64).map(|k| shared(DigitTree::additive(horizon, k))).collect(),
-        MechanismName::Subtract(None) => (3..=64).map(|k| shared(DigitTree::subtractive(horizon, k))).collect(),
-        MechanismName::Smooth(None) => {
-            let total = request.participation.within(horizon);
-            let several = shape(request).with_spread(Spread { total, per_step: 1 });
-            let shapes = if total == 1 { vec![several.exact()] } else { vec![shape(request).exact(), several] };
-            shapes.iter().map(|shape| shared(Smooth::best(horizon, shape))).collect()
-        }
-        MechanismName::Blt(BufferChoice::Best) => vec![buffered(request, false)],
-        MechanismName::NormalizedBlt(BufferChoice::Best) => vec![buffered(request, true)],
-        _ => vec![name.build(horizon, &shape(request).exact())],
-    };
-    let mut best: Option<(f64, Arc<dyn Mechanism>)> = None;
-    for mechanism in tried {
-        let mechanism = mechanism?;
-        let figure = figure(request, &*mechanism);
-        if best.as_ref().is_none_or(|(least, _)| figure < *least) {
-            best = Some((figure, mechanism));
-        }
-    }
-    Ok(best.expect("every name has something to try").1)
-}
-
-fn shared<M: Mechanism + 'static>(mechanism: Result<M>) -> Result<Arc<dyn Mechanism>> {
-    mechanism.map(|mechanism| Arc::new(mechanism) as _)
-}
-
-fn buffered(request: &VectorRequest, normalized: bool) -> Result<Arc<dyn Mechanism>> {
-    let mean = request.objective == Objective::Mean;
-    shared(Blt::best_for(request.horizon, normalized, mean, request.participation))
-}
-
-fn shape(request: &VectorRequest) -> NamedShape {
-    NamedShape::gaussian_max().by_mean(request.objective == Objective::Mean)
-}
-
-/// The squared error that is minimised, up to a factor that all mechanisms share.
-fn figure(request: &VectorRequest, mechanism: &dyn Mechanism) -> f64 {
-    let row = match request.objective {
-        Objective::Max => mechanism.max_row_norm_squared(),
-        Objective::Mean => mechanism.mean_row_norm_squared(),
-    };
-    mechanism.participation_squared(request.participation) * row
+    Ok(families(request).map(|name| name.build(request.horizon, &criterion)).collect())
 }
 
 fn candidate(request: &VectorRequest, mechanism: Arc<dyn Mechanism>) -> Result<VectorCandidate> {
     let (sensitivity, sigma) = calibrated(request, &*mechanism)?;
-    let name: MechanismName = mechanism.name().parse()?;
     Ok(VectorCandidate {
-        name,
+        name: mechanism.name(),
         sensitivity,
         sigma,
         max_std: sigma * mechanism.max_row_norm_squared().sqrt(),
         mean_std: sigma * mechanism.mean_row_norm_squared().sqrt(),
-        streams_lightly: streams_lightly(name, request.horizon),
+        streams_lightly: mechanism.streaming().is_some_and(|streaming| streaming.is_light()),
         mechanism,
     })
 }

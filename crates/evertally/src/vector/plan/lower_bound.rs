@@ -10,7 +10,7 @@
 //!   `‖A u‖²` is the squared sensitivity of output noise.
 
 use crate::Result;
-use crate::mechanism::{Mechanism, OutputNoise, Participation};
+use crate::mechanism::{Mechanism, Output, Participation};
 use crate::plan::gaussian_lower_bound;
 
 /// The larger of the two bounds of `√(s² V)`, rounded down. `O(min(T, 2^20))`.
@@ -18,14 +18,14 @@ pub(super) fn error(horizon: u64, participation: Participation) -> Result<f64> {
     let steps = horizon as f64;
     let apart = participation.separation().max(horizon.div_ceil(participation.most())).min(horizon);
     let spread = gaussian_lower_bound(horizon) * (steps / apart as f64).sqrt();
-    let together = (OutputNoise::new(horizon)?.participation_squared(participation) / steps).sqrt();
+    let together = (Output::new(horizon)?.participation_squared(participation) / steps).sqrt();
     Ok(spread.max(together) * (1.0 - 1e-12))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mechanism::{MechanismName, NamedShape};
+    use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 
     /// No mechanism beats the bounds, and each of them is near to what some mechanism has.
     #[test]
@@ -36,7 +36,8 @@ mod tests {
                 let participation = Participation::new(most, separation).unwrap();
                 let bound = error(horizon, participation).unwrap();
                 for name in MechanismName::FAMILIES {
-                    let Ok(mechanism) = name.build(horizon, &NamedShape::gaussian_max().by_mean(true)) else {
+                    let Ok(mechanism) = name.build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Mean))
+                    else {
                         continue;
                     };
                     let squared = mechanism.participation_squared(participation) * mechanism.mean_row_norm_squared();

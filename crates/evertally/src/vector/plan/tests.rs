@@ -1,6 +1,9 @@
 //! Known figures, calibration against other arithmetic, and files.
 
 use super::*;
+use crate::mechanism::{Participation, Vectors};
+use crate::plan::Objective;
+use crate::privacy::{Budget, Neighbours};
 use crate::privacy::{Delta, Epsilon, Rho};
 
 fn zcdp(rho: f64) -> Budget {
@@ -12,7 +15,7 @@ fn approximate(epsilon: f64, delta: f64) -> Budget {
 }
 
 fn named(name: &str, request: VectorRequest) -> VectorPlan {
-    VectorRequest { mechanism: Some(name.parse().unwrap()), ..request }.plan().unwrap()
+    request.with_mechanism(name.parse().unwrap()).plan().unwrap()
 }
 
 /// 2ρ·variance is the counting lane's where it is known from dense linear algebra.
@@ -44,10 +47,10 @@ fn scales_and_steps() {
     let base = VectorRequest::new(100, zcdp(0.5), 1.0);
     let plan = named("subtract(k=3)", base.clone());
     let close = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-12;
-    assert!(close(named("subtract(k=3)", VectorRequest { norm: 7.5, ..base.clone() }).sigma(), 7.5 * plan.sigma()));
-    let replaced = VectorRequest { neighbours: Neighbours::ReplaceOne, ..base.clone() };
+    assert!(close(named("subtract(k=3)", base.clone().with_norm(7.5)).sigma(), 7.5 * plan.sigma()));
+    let replaced = base.clone().with_neighbours(Neighbours::ReplaceOne);
     assert!(close(named("subtract(k=3)", replaced).sigma(), 2.0 * plan.sigma()));
-    assert!(close(named("subtract(k=3)", VectorRequest { budget: zcdp(2.0), ..base }).sigma(), plan.sigma() / 2.0));
+    assert!(close(named("subtract(k=3)", base.with_budget(zcdp(2.0))).sigma(), plan.sigma() / 2.0));
     let mut squares = 0.0;
     for step in 1..=100 {
         let want = plan.sigma() * plan.mechanism().row_norm_squared(step).sqrt();
@@ -112,9 +115,9 @@ fn noise_is_rounded_up() {
 /// Participation in several steps costs what the mechanism says, and the choice accounts for it.
 #[test]
 fn participation_is_paid_for() {
-    let epochs = |most, separation| VectorRequest {
-        participation: Participation::new(most, separation).unwrap(),
-        ..VectorRequest::new(1000, approximate(2.0, 1e-6), 1.0)
+    let epochs = |most, separation| {
+        VectorRequest::new(1000, approximate(2.0, 1e-6), 1.0)
+            .with_participation(Participation::new(most, separation).unwrap())
     };
     let of = |name: &str, most, separation| named(name, epochs(most, separation));
     // Steps that share no node, only norms.
@@ -141,18 +144,18 @@ fn senseless_requests_are_refused() {
     let base = VectorRequest::new(100, zcdp(0.5), 1.0);
     let refusal = |request: VectorRequest| request.plan().unwrap_err().to_string();
     for norm in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-40, 1e31] {
-        assert!(refusal(VectorRequest { norm, ..base.clone() }).contains("clipping norm"), "{norm}");
+        assert!(refusal(base.clone().with_norm(norm)).contains("clipping norm"), "{norm}");
     }
     let pure = Budget::Pure(Epsilon::new(1.0).unwrap());
-    assert!(refusal(VectorRequest { budget: pure, ..base.clone() }).contains("delta"));
-    assert!(refusal(VectorRequest { horizon: 0, ..base.clone() }).contains("horizon"));
+    assert!(refusal(base.clone().with_budget(pure)).contains("delta"));
+    assert!(refusal(base.clone().with_horizon(0)).contains("horizon"));
     for name in ["consistent", "hats", "dense", "optimal", "dense-pure"] {
         let mechanism = Some(name.parse().unwrap());
-        assert!(refusal(VectorRequest { mechanism, ..base.clone() }).contains("cannot stream"), "{name}");
+        assert!(refusal(base.clone().with_optional_mechanism(mechanism)).contains("cannot stream"), "{name}");
     }
-    let far = VectorRequest { mechanism: Some(MechanismName::Sqrt), horizon: 1 << 21, ..base.clone() };
+    let far = base.clone().with_mechanism(MechanismName::Sqrt).with_horizon(1 << 21);
     assert!(refusal(far).contains("at most"));
-    let quiet = VectorRequest { norm: 1e30, budget: zcdp(1e-20), ..base };
+    let quiet = base.with_norm(1e30).with_budget(zcdp(1e-20));
     assert!(refusal(quiet).contains("scale the vectors"));
     assert!(Participation::new(3, 0).is_err() && Participation::new(0, 3).is_err());
 }
@@ -161,9 +164,10 @@ fn senseless_requests_are_refused() {
 #[test]
 fn ranking_and_choice() {
     let ranking = VectorRequest::new(300, zcdp(0.5), 1.0).candidates().unwrap();
-    for family in choose::FAMILIES {
-        let stem = family.to_string();
-        assert!(ranking.iter().any(|c| c.name.to_string().split('(').next() == stem.split('(').next()), "{stem}");
+    let competing = MechanismName::all_families().filter(|family| matches!(family.vectors, Vectors::Compete));
+    assert_eq!(competing.clone().count(), 12);
+    for family in competing {
+        assert!(ranking.iter().any(|c| c.name.family().stem == family.stem), "{}", family.stem);
     }
     let heavy: Vec<String> = ranking.iter().filter(|c| !c.streams_lightly).map(|c| c.name.to_string()).collect();
     assert_eq!(heavy.len(), 2, "{heavy:?}");
@@ -174,11 +178,9 @@ fn ranking_and_choice() {
 }
 
 fn example() -> VectorRequest {
-    VectorRequest {
-        participation: Participation::new(3, 20).unwrap(),
-        mechanism: Some("subtract(k=5)".parse().unwrap()),
-        ..VectorRequest::new(100, approximate(1.5, 1e-7), 0.1 + 0.2)
-    }
+    VectorRequest::new(100, approximate(1.5, 1e-7), 0.1 + 0.2)
+        .with_participation(Participation::new(3, 20).unwrap())
+        .with_mechanism("subtract(k=5)".parse().unwrap())
 }
 
 /// Every field of the request is in the digest.
@@ -187,21 +189,21 @@ fn digests_depend_on_everything() {
     let base = example();
     let mut digests = vec![base.clone().plan().unwrap().digest()];
     let variants: Vec<VectorRequest> = vec![
-        VectorRequest { horizon: 101, ..base.clone() },
-        VectorRequest { budget: approximate(1.5, 2e-7), ..base.clone() },
-        VectorRequest { budget: approximate(1.6, 1e-7), ..base.clone() },
-        VectorRequest { budget: zcdp(0.5), ..base.clone() },
-        VectorRequest { norm: (0.1f64 + 0.2).next_up(), ..base.clone() },
-        VectorRequest { neighbours: Neighbours::ReplaceOne, ..base.clone() },
-        VectorRequest { participation: Participation::new(4, 20).unwrap(), ..base.clone() },
-        VectorRequest { participation: Participation::new(3, 21).unwrap(), ..base.clone() },
-        VectorRequest { mechanism: Some("subtract(k=6)".parse().unwrap()), ..base.clone() },
-        VectorRequest { objective: Objective::Mean, ..base.clone() },
-        VectorRequest { series: Series::Increments, ..base.clone() },
-        VectorRequest { cipher: Cipher::ChaCha8, ..base.clone() },
-        VectorRequest { cipher: Cipher::ChaCha20, ..base.clone() },
-        VectorRequest { meaning: [("run".to_string(), "7".to_string())].into(), ..base.clone() },
-        VectorRequest { meaning: [("run".to_string(), "8".to_string())].into(), ..base },
+        base.clone().with_horizon(101),
+        base.clone().with_budget(approximate(1.5, 2e-7)),
+        base.clone().with_budget(approximate(1.6, 1e-7)),
+        base.clone().with_budget(zcdp(0.5)),
+        base.clone().with_norm((0.1f64 + 0.2).next_up()),
+        base.clone().with_neighbours(Neighbours::ReplaceOne),
+        base.clone().with_participation(Participation::new(4, 20).unwrap()),
+        base.clone().with_participation(Participation::new(3, 21).unwrap()),
+        base.clone().with_mechanism("subtract(k=6)".parse().unwrap()),
+        base.clone().with_objective(Objective::Mean),
+        base.clone().with_series(Series::Increments),
+        base.clone().with_cipher(Cipher::ChaCha8),
+        base.clone().with_cipher(Cipher::ChaCha20),
+        base.clone().with_meanings([("run".to_string(), "7".to_string())].into()),
+        base.with_meanings([("run".to_string(), "8".to_string())].into()),
     ];
     digests.extend(variants.into_iter().map(|request| request.plan().unwrap().digest()));
     let distinct: std::collections::BTreeSet<_> = digests.iter().collect();
@@ -272,10 +274,7 @@ fn files_are_read_back_and_checked() {
 #[test]
 fn plans_hide_the_worst_pattern() {
     for name in ["normalized-blt", "subtract(k=3)", "path-sum", "banded-inverse-sqrt(bands=4)"] {
-        let request = VectorRequest {
-            participation: Participation::new(3, 4).unwrap(),
-            ..VectorRequest::new(12, zcdp(0.5), 2.0)
-        };
+        let request = VectorRequest::new(12, zcdp(0.5), 2.0).with_participation(Participation::new(3, 4).unwrap());
         let plan = named(name, request);
         let dense = plan.mechanism().dense();
         for pattern in [[0, 4, 8], [1, 5, 9], [0, 4, 11], [2, 6, 10], [0, 5, 10]] {

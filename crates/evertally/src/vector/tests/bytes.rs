@@ -1,6 +1,7 @@
 //! The same bytes whatever the tuning; and the numbers of the dense twin.
 
 use super::*;
+use crate::mechanism::Columns;
 use crate::noise::{Node, Purpose, subkey};
 use crate::vector::execute::name as block;
 use crate::vector::{Path, Real};
@@ -140,7 +141,7 @@ fn misuse_is_refused_and_changes_nothing() {
 /// A coordinate in double precision is not that of single precision in more digits, nor any other one.
 #[test]
 fn precisions_have_noise_of_their_own() {
-    let scheme = scheme(Arc::new(InputNoise::new(1).unwrap()), Series::Increments);
+    let scheme = scheme(Arc::new(Input::new(1).unwrap()), Series::Increments);
     let singles: Vec<f32> = all(&scheme, 0..2000, single(Memory::Keep));
     let doubles: Vec<f64> = all(&scheme, 0..2000, single(Memory::Keep));
     for double in &doubles {
@@ -159,10 +160,20 @@ fn bytes_are_frozen() {
     let buffers = "decay=3c00000000000000/2000000000000000,echo=1000000000000000/800000000000000";
     for name in fixed.into_iter().chain(more) {
         let name: crate::mechanism::MechanismName = name.parse().unwrap();
-        feed(&mut hasher, name.build(23, &crate::mechanism::NamedShape::gaussian_max()).unwrap());
+        feed(
+            &mut hasher,
+            name.build(
+                23,
+                &crate::mechanism::Criterion::new(
+                    crate::mechanism::NoiseKind::Gaussian,
+                    crate::mechanism::Objective::Max,
+                ),
+            )
+            .unwrap(),
+        );
     }
-    for normalized in [false, true] {
-        feed(&mut hasher, Arc::new(Blt::new(23, normalized, buffers.parse().unwrap()).unwrap()));
+    for columns in Columns::BOTH {
+        feed(&mut hasher, Arc::new(Blt::new(23, columns, buffers.parse().unwrap()).unwrap()));
     }
     assert_eq!(hasher.finalize().to_hex()[..32], *"877865fb0bf0c5023021ef99dee3c3b5");
 }

@@ -1,6 +1,7 @@
 //! What 32 bits lose over many steps: the noise in `f32` against the same programs in `f64`, with the same normal variables.
 
 use super::*;
+use crate::mechanism::{Columns, Objective};
 use crate::noise::{Purpose, subkey};
 use crate::vector::Path;
 use crate::vector::execute::name as block;
@@ -87,16 +88,16 @@ fn single_precision_keeps_its_digits_over_many_steps() {
                 3ffe4054747d370a/3fc597f21d8862b6/38c9efa0a83deb00,echo=8bfe93aa71b/2ac4b5ee22fb/f6c0979c9940/\
                 5923b89e5721a/203c1ac4758e60/ba656086392038/4319a537005b340/14ff55b2615f2d00";
     let mut tried: Vec<Arc<dyn Mechanism>> = vec![
-        Arc::new(InputNoise::new(STEPS).unwrap()),
+        Arc::new(Input::new(STEPS).unwrap()),
         Arc::new(DigitTree::subtractive(STEPS, 5).unwrap()),
         Arc::new(HonakerOnline::new(STEPS).unwrap()),
         Arc::new(PathSum::best(STEPS).unwrap()),
         Arc::new(SquareRoot::banded(STEPS, 64).unwrap()),
         Arc::new(SquareRoot::banded_inverse(STEPS, 64).unwrap()),
     ];
-    for normalized in [false, true] {
-        tried.push(Arc::new(Blt::optimised(STEPS, 4, normalized, false).unwrap()));
-        tried.push(Arc::new(Blt::new(1 << 40, normalized, long.parse().unwrap()).unwrap()));
+    for columns in Columns::BOTH {
+        tried.push(Arc::new(Blt::optimised(STEPS, columns, 4, Objective::Max).unwrap()));
+        tried.push(Arc::new(Blt::new(1 << 40, columns, long.parse().unwrap()).unwrap()));
     }
     for mechanism in tried {
         for series in SERIES {

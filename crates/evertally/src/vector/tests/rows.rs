@@ -2,6 +2,7 @@
 
 use super::states::{goes_on, rest};
 use super::*;
+use crate::mechanism::MechanismName;
 use crate::noise::{Purpose, subkey};
 use crate::vector::{Path, Real};
 use evertally_kernels::{BlockName, Normals};
@@ -67,7 +68,8 @@ fn noise_is_that_of_the_definition() {
     for horizon in [1, 2, 31, 33, 100, 300] {
         for scheme in schemes(horizon) {
             // Increments that are added up in the type of the vector lose √T as much.
-            let added_up = scheme.series == Series::RunningSums && scheme.mechanism.name() == "normalized-sqrt";
+            let added_up =
+                scheme.series == Series::RunningSums && scheme.mechanism.name() == MechanismName::NormalizedSqrt;
             let loss = if added_up { (horizon as f64).sqrt() } else { 1.0 };
             let (single, double) = (error::<f32>(&scheme, 250..262), error::<f64>(&scheme, 250..262));
             // The twin's own increments are differences of sums.
@@ -110,7 +112,7 @@ fn checkpoints_hold_a_vector_at_most() {
     for scheme in schemes(100) {
         let mut noise = noise::<f32>(&scheme, 0..1000, single(Memory::Keep));
         (0..70).for_each(|_| noise.next_into(&mut [0.0; 1000]).unwrap());
-        let kept = scheme.series == Series::RunningSums && scheme.mechanism.name() == "normalized-sqrt";
+        let kept = scheme.series == Series::RunningSums && scheme.mechanism.name() == MechanismName::NormalizedSqrt;
         assert_eq!(noise.checkpoint().len() / 4000, usize::from(kept));
         assert_eq!(noise.seek(40).is_ok(), !kept);
     }

@@ -165,12 +165,12 @@ fn programs_are_the_rows_of_l_over_longer_horizons() {
 /// All mechanisms that stream in some way, and no more, are those that the message of refusal lists.
 #[test]
 fn others_are_refused_with_a_list_of_what_can_be_had() {
-    let refused = crate::mechanism::ConsistentTree::uniform(8, 3, true).unwrap();
+    let refused = crate::mechanism::Consistent::uniform(8, 3, true).unwrap();
     let error = schedule(&scheme(Arc::new(refused), Series::Increments), Memory::Keep).map(|_| ()).unwrap_err();
     assert!(error.is_invalid());
     for mechanism in mechanisms(9) {
         let name = mechanism.name();
-        let listed = format!(" {}", name.split('(').next().unwrap());
+        let listed = format!(" {}", name.family().stem);
         assert!(error.to_string().contains(&listed), "{name}: {error}");
     }
 }

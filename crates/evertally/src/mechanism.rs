@@ -1,0 +1,306 @@
+//! Factorizations of the prefix-sum matrix, one a file.
+//!
+//! Let `A` be the lower triangular matrix of ones. A mechanism is a pair `A = L R`: every row of `R` is a **node**,
+//! a sum of steps that is protected by one noise variable; row `t` of `L` says how the nodes (and their noise) are
+//! combined into the release of step `t`. The release is `A x + L z` with independent `z`, so
+//!
+//! * privacy depends on the columns of `R` only ([`ColumnNorms`]),
+//! * the variance at step `t` is `Var(z) · ‖L_t‖²` ([`Mechanism::row_norm_squared`]).
+//!
+//! Mechanisms know nothing of noise laws: a [`Cursor`] asks its caller for the value of a node.
+
+mod accounting;
+mod criterion;
+mod dense_twin;
+mod least_squares;
+mod optimum;
+mod registry;
+mod rounding;
+mod streaming;
+mod toeplitz;
+mod tree;
+mod trivial;
+mod walk;
+
+pub use accounting::{GaussianShift, Participation};
+pub use criterion::{Criterion, NoiseKind, Objective};
+pub use dense_twin::{DensePair, Matrix};
+pub use least_squares::{Consistent, DensePure, HatChoice, HatLevels, Hats};
+pub use optimum::{Certificate, Dense, Optimal, Optimum};
+pub use registry::{
+    Abilities, Cost, Dash, Family, Hue, Limits, Line, Mark, MechanismName, Reach, Vectors, names_that_stream,
+};
+pub(crate) use streaming::LIGHT;
+pub use streaming::{BufferSteps, Convolution, Streaming};
+pub(crate) use toeplitz::MAX_BUFFERS;
+pub use toeplitz::{Blt, BufferChoice, Buffers, Columns, LazyBlt, SquareRoot};
+pub use tree::{DigitTree, HonakerOnline, LevelChoice, Levels, PathSum, Smooth};
+pub use trivial::{Input, Output};
+pub use walk::Walk;
+
+use crate::noise::Node;
+use crate::privacy::Spread;
+use crate::{Error, Result};
+use accounting::participation;
+
+/// The longest horizon any mechanism accepts, `2^62` steps.
+pub const MAX_HORIZON: u64 = 1 << 62;
+
+/// The largest column norms of `R` over the columns (steps) `1 ..= T`: how far one unit of change in one step can
+/// move the vector of node sums.
+///
+/// Only nodes that some step `≤ T` uses are counted: a node that nothing reads costs no privacy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ColumnNorms {
+    /// `s1`, the largest L1 norm of a column. Exact for 0/1 matrices below 2^53, never below the true value.
+    pub l1: f64,
+    /// `s2²`, the square of the largest L2 norm of a column. Exact for 0/1 matrices below 2^53, never below the
+    /// true value.
+    pub l2_squared: f64,
+}
+
+/// Why the square roots and what follows them take no Laplace noise.
+const GROWING_L1: &str = "its L1 sensitivity grows with the square root of the horizon";
+
+/// A factorization `A = L R` of the prefix sums over a horizon of `T` steps, with closed forms for its figures and
+/// a streaming sampler that never builds a matrix.
+///
+/// Steps are counted from 1.
+#[doc(alias = "matrix mechanism")]
+#[doc(alias = "factorization mechanism")]
+#[doc(alias = "DP-FTRL")]
+pub trait Mechanism: std::fmt::Debug + Send + Sync {
+    /// The name that selects this mechanism, with every parameter, as in `subtract(k=13)`.
+    fn name(&self) -> MechanismName;
+
+    /// Number of steps `T`.
+    fn horizon(&self) -> u64;
+
+    /// Largest column norms of `R`. `O(log T)`.
+    fn column_norms(&self) -> ColumnNorms;
+
+    /// The noise lives on a grid `2^noise_bits` times finer than the data: 0 where `R` is 0/1.
+    fn noise_bits(&self) -> u32 {
+        0
+    }
+
+    /// The step of the noise grid in multiples of the data's grid: `2^-noise_bits`.
+    fn noise_unit(&self) -> f64 {
+        libm::exp2(-f64::from(self.noise_bits()))
+    }
+
+    /// The largest L1 norm of a column of the integer matrix `2^noise_bits R` that is protected: exact. `s1` where `R` is 0/1.
+    fn l1_column_sum(&self) -> u128 {
+        self.column_norms().l1 as u128
+    }
+
+    /// The nodes in classes, such that the entries of one column of the integer matrix that lie in one class sum to at most a
+    /// weight: that weight, and how many classes have it. Finer classes say more; all nodes in one class, of weight
+    /// [`l1_column_sum`](Self::l1_column_sum), is always right.
+    fn shift_classes(&self) -> Vec<(u64, u64)> {
+        vec![(u64::try_from(self.l1_column_sum()).unwrap_or(u64::MAX), 1)]
+    }
+
+    /// `max_i Σ min(total, per_step · width)` over the nodes that sum step `i`, width = number of steps a node sums; never
+    /// below the true value, in squared units of `2^-noise_bits`. For one event this is `s2²`, exactly.
+    ///
+    /// It bounds how far a unit's events `u` (`u_t ≤ per_step`, `Σ u_t ≤ total`) move the node sums `s = R u`: as no
+    /// `s_n` exceeds `min(total, per_step · width_n)`,
+    /// `‖R u‖² = Σ_n s_n² ≤ Σ_i u_i Σ_{n ∋ i} min(total, per_step · width_n) ≤ total · capped_column_sum`.
+    fn capped_column_sum(&self, spread: Spread) -> u128;
+
+    /// The exact squared sensitivity under Gaussian noise, `max_i a_iᵀ (L Lᵀ)⁻¹ a_i` with `a_i` = ones from step `i`
+    /// on: what the covariance of the releases reveals, never more than the column norm, and equal to it where `L`
+    /// is square. `None` where there is no closed form and the horizon is too long (over 512) for the dense twin.
+    fn exact_l2_squared(&self) -> Option<f64> {
+        exact_by_dense_twin(self)
+    }
+
+    /// The squared sensitivity under continuous Gaussian noise to a unit that takes part in several steps, with a vector of norm at
+    /// most 1 in each: never below the true value. Patterns, vectors and data may depend on earlier releases; proofs are in
+    /// the header of `mechanism/participation.rs`.
+    ///
+    /// ```
+    /// use evertally::mechanism::{Input, Mechanism, Participation};
+    /// assert_eq!(Input::new(100)?.participation_squared(Participation::new(7, 10)?), 7.0);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    fn participation_squared(&self, participation: Participation) -> f64 {
+        participation::of_any_mechanism(self, participation)
+    }
+
+    /// How exact accounting carries over to discrete Gaussian noise on a fine grid, for an integral `L`; `None` where that
+    /// is not known, or where it is no better than the column norm.
+    fn gaussian_shift(&self) -> Option<GaussianShift> {
+        None
+    }
+
+    /// Why Laplace noise does not go with this mechanism, in words that follow its name; `None` where it does.
+    fn laplace_refusal(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether every node is read only once all of its steps are over. Then node after node is protected whatever the data
+    /// do in answer to releases, and what is known of single nodes adds up also against one who chooses the event while
+    /// watching.
+    fn is_causal(&self) -> bool {
+        false
+    }
+
+    /// Whether the noise of any single step is reached in `O(log T)` draws.
+    fn random_access(&self) -> bool {
+        true
+    }
+
+    /// The noise as a state-space model with skips of any length, where it is one: such noise can be sampled lazily, too.
+    fn state_space(&self) -> Option<LazyBlt> {
+        None
+    }
+
+    /// The paths along which the noise of the steps adds up, where it is a sum along the paths of a trie: such noise can be
+    /// sampled lazily.
+    fn walk(&self) -> Option<Box<dyn Walk>> {
+        None
+    }
+
+    /// How the noise of many coordinates is drawn step by step; `None` where no way is known that is fast.
+    fn streaming(&self) -> Option<Streaming> {
+        self.walk().map(Streaming::Paths)
+    }
+
+    /// Visits the entries of row `step` of `L` as [`visit_row`](Self::visit_row) does, where there is a [`walk`](Self::walk) in
+    /// the order of its path, from the root down.
+    fn visit_path(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        self.visit_row(step, visit);
+    }
+
+    /// Whether a running sum of a [`LazyVector`](crate::stream::LazyVector) can have this noise: drawn where it is read.
+    fn is_lazy(&self) -> bool {
+        self.random_access()
+    }
+
+    /// `‖L_t‖²` of one step, `1 ≤ step ≤ T`. `O(log T)`.
+    fn row_norm_squared(&self, step: u64) -> f64;
+
+    /// The largest `‖L_t‖²` over all steps. `O(log T)`.
+    fn max_row_norm_squared(&self) -> f64;
+
+    /// The mean of `‖L_t‖²` over all steps. `O(log T)`.
+    fn mean_row_norm_squared(&self) -> f64;
+
+    /// Visits the entries of row `step` of `L`: the nodes the release of that step uses, with their weights, each
+    /// node once.
+    fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64));
+
+    /// The steps whose data a node sums (a row of `R` is 1 on them), first and last; the last may lie beyond `T`.
+    fn node_span(&self, node: Node) -> (u64, u64);
+
+    /// The value of a node's row of `R` on the steps it sums.
+    fn node_weight(&self, _node: Node) -> f64 {
+        1.0
+    }
+
+    /// Noise values come in units of `2^-fraction_bits` of the noise grid: 0 where `L` is integral.
+    fn fraction_bits(&self) -> u32 {
+        0
+    }
+
+    /// The law of the noise of row `step` of `L`, for intervals.
+    fn row_law(&self, step: u64) -> RowLaw {
+        RowLaw::Sum(vec![(1.0, self.row_norm_squared(step) as u64)])
+    }
+
+    /// A sampler standing before the first step.
+    fn cursor(&self) -> Box<dyn Cursor>;
+
+    /// Expected noise draws and other work per step, a figure for comparisons: amortized number of nodes touched.
+    fn draws_per_step(&self) -> f64;
+
+    /// Amortized noise draws a step, or multiplications where there are far more of them: a figure for comparisons.
+    fn work_per_step(&self) -> f64 {
+        self.draws_per_step()
+    }
+
+    /// Words of memory a [`Cursor`] holds at most, a figure for comparisons.
+    fn memory_words(&self) -> u64;
+
+    /// The dense twin: `L` and `R` with exactly the nodes that some step `≤ T` uses. For tests and small `T`.
+    ///
+    /// # Panics
+    /// If `T` exceeds 4096: the matrices would not fit a test's memory.
+    fn dense(&self) -> DensePair {
+        DensePair::of(self)
+    }
+}
+
+/// What an interval needs to know of one row of `L`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RowLaw {
+    /// The noise is a sum of independent variables: (|weight|, how many of it).
+    Sum(Vec<(f64, u64)>),
+    /// Very many unequal terms: this `‖L_t‖²`, and tails no heavier than those of so many equal terms of that variance.
+    Like {
+        /// `‖L_t‖²`.
+        norm_squared: f64,
+        /// Number of equal terms whose fourth moment is not smaller.
+        terms: u64,
+    },
+}
+
+/// Streams `L z` step by step in `O(1)` amortized draws per step and logarithmic space.
+pub trait Cursor: Send {
+    /// The step last produced, 0 before the first.
+    fn step(&self) -> u64;
+
+    /// Moves to the next step and returns its noise `(L z)_t`, in units of `2^-fraction_bits`. `draw` gives the
+    /// value of a node and must give the same value every time it is asked for the same node.
+    ///
+    /// The caller keeps the step within the horizon.
+    fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128;
+
+    /// Moves to the next step, whose data sum to `total` grid units and bring the exact running sum to `closed`, and returns
+    /// the release less that sum, in units of `2^-fraction_bits`.
+    ///
+    /// For most mechanisms that is `(L z)_t` whatever the data. One that rounds the sums it protects has to see them: its
+    /// release is computed from the protected sums alone, and the rounding shows here.
+    fn advance_with(&mut self, _total: i64, _closed: i64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        self.advance(draw)
+    }
+
+    /// What a cursor must [recall](Self::recall) to stand where this one does, or `None` where [`seek`](Self::seek) is
+    /// enough: where no noise depends on the data. It holds data: keep it as safe as them.
+    fn memory(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Moves to `step` (0 ≤ `step` ≤ `T`) with the [memory](Self::memory) of a cursor that stood there, and returns what that
+    /// one returned last (0 for step 0).
+    ///
+    /// # Errors
+    /// If this is not the memory of a cursor of the same mechanism.
+    fn recall(&mut self, _step: u64, _memory: &[u8]) -> Result<i128> {
+        Err(Error::state("the saved state holds a memory that its mechanism does not have"))
+    }
+
+    /// Moves to any step (0 ≤ `step` ≤ `T`), forwards or backwards, and returns its noise (0 for step 0): that of a stream of
+    /// zeros where it depends on the data.
+    fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128;
+}
+
+/// The exact Gaussian sensitivity from the dense twin, where that is small.
+fn exact_by_dense_twin<M: Mechanism + ?Sized>(mechanism: &M) -> Option<f64> {
+    if mechanism.horizon() > 512 { None } else { mechanism.dense().exact_l2_squared() }
+}
+
+fn check_horizon(horizon: u64, max: u64, mechanism: &str) -> Result<u64> {
+    if horizon == 0 {
+        return Err(Error::invalid("the horizon must be at least 1 step, got 0"));
+    }
+    if horizon > max {
+        return Err(Error::invalid(format!("the horizon of `{mechanism}` must be at most {max} steps, got {horizon}")));
+    }
+    Ok(horizon)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,10 @@
+//! How far a privacy unit's change moves the nodes or the releases, and by how much at most.
+
+pub(super) mod participation;
+pub(super) mod row_norms;
+pub(super) mod shift;
+pub(super) mod trie;
+pub(super) mod truncation;
+
+pub use participation::Participation;
+pub use shift::GaussianShift;

@@ -1,0 +1,263 @@
+//! Every bound against every pattern, in dense matrices.
+
+use super::*;
+use crate::mechanism::Columns;
+use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
+use nalgebra::DMatrix;
+use std::sync::Arc;
+
+const STREAMED: [&str; 22] = [
+    "input",
+    "output",
+    "binary",
+    "honaker-online",
+    "kary(k=3)",
+    "kary(k=4)",
+    "subtract(k=3)",
+    "subtract(k=4)",
+    "subtract(k=5)",
+    "smooth",
+    "smooth(h=10,zeros=2)",
+    "path-sum",
+    "path-sum(levels=unit)",
+    "sqrt",
+    "normalized-sqrt",
+    "banded-sqrt(bands=1)",
+    "banded-sqrt(bands=3)",
+    "banded-inverse-sqrt(bands=2)",
+    "banded-inverse-sqrt(bands=4)",
+    "blt(buffers=2)",
+    "normalized-blt(buffers=2)",
+    "normalized-blt",
+];
+
+/// Those whose figure is exact, not only a bound.
+const EXACT: [&str; 9] =
+    ["input", "output", "sqrt", "banded-sqrt", "banded-inverse-sqrt", "blt", "honaker", "smooth", "path"];
+
+fn build(name: &str, horizon: u64) -> Option<Arc<dyn Mechanism>> {
+    name.parse::<MechanismName>().unwrap().build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).ok()
+}
+
+/// `Aᵀ (L Lᵀ)⁻¹ A`, by another library's linear algebra.
+fn gram(mechanism: &dyn Mechanism) -> DMatrix<f64> {
+    let l = mechanism.dense().l;
+    let (rows, columns) = l.shape();
+    let l = DMatrix::from_fn(rows, columns, |i, j| l.row(i)[j]);
+    let sums = DMatrix::from_fn(rows, rows, |t, i| f64::from(u8::from(t >= i)));
+    let covariance = (&l * l.transpose()).cholesky().expect("releases are linearly independent");
+    sums.transpose() * covariance.solve(&sums)
+}
+
+/// The largest `Σ G_st` over all patterns; where `G` has negative entries, over all signs of parallel vectors too.
+fn largest(gram: &DMatrix<f64>, participation: Participation) -> f64 {
+    let steps = gram.nrows();
+    let signed = gram.iter().any(|entry| *entry < -1e-9);
+    let mut largest = 0.0f64;
+    for pattern in 1u32..1 << steps {
+        let chosen: Vec<usize> = (0..steps).filter(|t| pattern >> t & 1 == 1).collect();
+        let apart = chosen.windows(2).all(|pair| (pair[1] - pair[0]) as u64 >= participation.separation());
+        if !apart || chosen.len() as u64 > participation.most() {
+            continue;
+        }
+        for signs in 0..if signed { 1u32 << (chosen.len() - 1) } else { 1 } {
+            let sign = |i: usize| if signs >> i & 1 == 1 { -1.0 } else { 1.0 };
+            let row = |i: usize| chosen.iter().enumerate().map(|(j, t)| sign(j) * gram[(chosen[i], *t)]).sum::<f64>();
+            largest = largest.max((0..chosen.len()).map(|i| sign(i) * row(i)).sum());
+        }
+    }
+    largest
+}
+
+/// No pattern of steps beats a figure; some pattern reaches those that are exact.
+#[test]
+fn no_pattern_beats_the_figures() {
+    for horizon in [1, 2, 3, 7, 8, 11] {
+        for name in STREAMED {
+            let Some(mechanism) = build(name, horizon) else { continue };
+            let gram = gram(&*mechanism);
+            for (most, separation) in [(1, 1), (1, 4), (2, 1), (2, 3), (3, 2), (4, 1), (3, 4), (20, 1), (20, 2)] {
+                let participation = Participation::new(most, separation).unwrap();
+                let (ours, want) = (mechanism.participation_squared(participation), largest(&gram, participation));
+                let place = format!("{name} at {horizon}, {most} steps {separation} apart: {ours}, largest {want}");
+                assert!(ours >= want * (1.0 - 1e-10), "{place}");
+                let several = most > 1 && ["honaker", "smooth", "path"].iter().any(|tree| name.starts_with(tree));
+                let exact = EXACT.iter().any(|exact| name.starts_with(exact)) && !several;
+                assert!(!exact || ours <= want * (1.0 + 1e-6), "{place}");
+                assert!(ours <= 3.25 * want, "{place}");
+            }
+        }
+    }
+}
+
+/// A unit in one step costs what exact accounting says, for long horizons too.
+#[test]
+fn single_steps_cost_the_exact_figure() {
+    for horizon in [1u64, 100, 1024, 1 << 14] {
+        for name in STREAMED {
+            let Some(mechanism) = build(name, horizon) else { continue };
+            let exact = mechanism.exact_l2_squared().unwrap_or(mechanism.column_norms().l2_squared);
+            // Of subtraction without its dense twin.
+            let exact = if name.starts_with("subtract") { mechanism.column_norms().l2_squared } else { exact };
+            for separation in [1, 7, u64::MAX] {
+                let ours = mechanism.participation_squared(Participation::new(1, separation).unwrap());
+                assert!(ours >= exact * (1.0 - 1e-12), "{name} at {horizon}: {ours} below {exact}");
+                assert!(ours <= exact * (1.0 + 1e-4), "{name} at {horizon}: {ours} above {exact}");
+            }
+        }
+    }
+}
+
+/// More participation costs more, more separation costs less, and what does not fit into the horizon costs nothing.
+#[test]
+fn figures_are_monotone() {
+    for horizon in [5, 100, 1000] {
+        for name in STREAMED {
+            let Some(mechanism) = build(name, horizon) else { continue };
+            let of = |most, separation| mechanism.participation_squared(Participation::new(most, separation).unwrap());
+            let slack = 1.0 + 1e-9;
+            for separation in [1, 2, 7, 50, 2000] {
+                let costs = [1, 2, 3, 10, 100, 5000, u64::MAX].map(|most| of(most, separation));
+                assert!(costs.windows(2).all(|pair| pair[0] <= pair[1] * slack), "{name} at {horizon}: {costs:?}");
+                assert!((of(horizon.div_ceil(separation), separation) / costs[6] - 1.0).abs() < 1e-9, "{name}");
+            }
+            for most in [2, 5, 100] {
+                let costs = [1, 2, 3, 10, 100, u64::MAX].map(|separation| of(most, separation));
+                assert!(costs.windows(2).all(|pair| pair[0] * slack >= pair[1]), "{name} at {horizon}: {costs:?}");
+                assert!((costs[5] / of(1, 1) - 1.0).abs() < 1e-9, "{name}: steps beyond the horizon");
+            }
+        }
+    }
+}
+
+/// The sum of the columns of the worst pattern, term by term.
+fn sum_of_columns(coefficients: &[f64], participation: Participation) -> f64 {
+    let horizon = coefficients.len();
+    let times = participation.within(horizon as u64) as usize;
+    let reach = |t: usize| (t / participation.separation() as usize + 1).min(times);
+    let entry =
+        |t: usize| (0..reach(t)).map(|j| coefficients[t - j * participation.separation() as usize]).sum::<f64>();
+    (0..horizon).map(|t| entry(t).powi(2)).sum()
+}
+
+/// Doubling, the closed forms of BLTs and of output noise, against the definition.
+#[test]
+fn sums_of_columns_at_longer_horizons() {
+    let horizon = 700;
+    let coefficients = |mechanism: &dyn Mechanism| {
+        let r = mechanism.dense().r;
+        (0..horizon as usize).map(|t| r.row(t)[0]).collect::<Vec<f64>>()
+    };
+    for name in ["sqrt", "banded-sqrt(bands=40)", "banded-inverse-sqrt(bands=40)", "blt", "blt(buffers=1)", "output"] {
+        let mechanism = build(name, horizon).unwrap();
+        let coefficients = coefficients(&*mechanism);
+        for (most, separation) in [(1, 1), (2, 699), (2, 700), (7, 100), (8, 100), (5, 31), (700, 1), (350, 2), (13, 3)]
+        {
+            let participation = Participation::new(most, separation).unwrap();
+            let (ours, want) =
+                (mechanism.participation_squared(participation), sum_of_columns(&coefficients, participation));
+            let ratio = ours / want;
+            assert!((1.0 - 1e-13..1.0 + 1e-9).contains(&ratio), "{name}, {most} steps {separation} apart: {ratio}");
+        }
+    }
+}
+
+/// After 2^16 steps of a pattern a BLT goes on by the limit of its echoes: above the definition, and near it.
+#[test]
+fn very_many_steps() {
+    let horizon = 1u64 << 18;
+    let blt = crate::mechanism::Blt::optimised(1 << 12, Columns::Plain, 3, Objective::Max).unwrap().buffers();
+    let blt = crate::mechanism::Blt::new(horizon, Columns::Plain, blt).unwrap();
+    let unit = 1.0 / (1u64 << 62) as f64;
+    let (decays, echoes) = (blt.buffers().decays().to_vec(), blt.buffers().echoes().to_vec());
+    let mut modes: Vec<f64> = echoes.iter().map(|echo| *echo as f64 * unit).collect();
+    let mut coefficients = vec![1.0];
+    while coefficients.len() < horizon as usize {
+        coefficients.push(modes.iter().sum());
+        modes.iter_mut().zip(&decays).for_each(|(mode, decay)| *mode *= *decay as f64 * unit);
+    }
+    for (most, separation) in [(u64::MAX, 1), (u64::MAX, 2), (100_000, 1), (70_000, 3)] {
+        let participation = Participation::new(most, separation).unwrap();
+        let (ours, want) = (blt.participation_squared(participation), participation.of_toeplitz(&coefficients, 0));
+        assert!((1.0 - 1e-9..1.001).contains(&(ours / want)), "{most} steps {separation} apart: {ours}, {want}");
+    }
+}
+
+/// Echoes that hardly decay go on growing after 2^16 steps: no more than those of the last step are counted.
+#[test]
+fn very_many_steps_of_slow_buffers() {
+    let horizon = 1u64 << 18;
+    let blt = build("blt(decay=3ffffffffffc0000,echo=1000000000000000)", horizon).unwrap();
+    let mut coefficients = vec![1.0];
+    coefficients.resize(horizon as usize, 0.25);
+    for (most, separation) in [(u64::MAX, 1), (100_000, 2)] {
+        let participation = Participation::new(most, separation).unwrap();
+        let (ours, want) = (blt.participation_squared(participation), participation.of_toeplitz(&coefficients, 0));
+        // The decay of the coefficients, below 2^-26, is left out of them.
+        assert!((1.0 - 1e-7..3.0).contains(&(ours / want)), "{most} steps {separation} apart: {ours}, {want}");
+    }
+}
+
+/// Output noise is exact where floating point can hold the figure, and else above it: against 128-bit integers.
+#[test]
+fn output_noise_is_never_rounded_down() {
+    let figure = |horizon: u64, most: u64, separation: u64| {
+        let (k, b, steps) = (u128::from(most), u128::from(separation), u128::from(horizon));
+        b * (k - 1) * k * (2 * k - 1) / 6 + k * k * (steps - (k - 1) * b)
+    };
+    // The third: a product of six times a part of the figure is above 2^53, though the figure is not.
+    for (horizon, most, separation) in
+        [(7, 3, 3), (1000, 10, 100), (282_454_968_412_420, 7, 43_538_453_355_353), (1 << 62, 1 << 31, 1 << 31)]
+    {
+        let participation = Participation::new(most, separation).unwrap();
+        let ours = build("output", horizon).unwrap().participation_squared(participation);
+        let want = figure(horizon, participation.within(horizon), separation);
+        assert!(ours as u128 >= want && ours <= want as f64 * (1.0 + 1e-12), "{horizon} {most}: {ours}, {want}");
+        assert!(want >= 1_000_000_000_000_000 || ours as u128 == want);
+    }
+}
+
+/// Distances that are not looked at count as the next smaller one.
+#[test]
+fn many_pairs() {
+    let gamma = |distance: u64| 1.0 / (1.0 + distance as f64).sqrt();
+    for (most, separation) in [(1, 5), (2, 5), (128, 1), (129, 1), (130, 1), (1025, 1), (5000, 3), (100_000, 7)] {
+        let participation = Participation::new(most, separation).unwrap();
+        let pair = |n: u64| if n == 0 { most as f64 } else { 2.0 * (most - n) as f64 * gamma(n * separation) };
+        let want: f64 = (0..most).map(pair).sum();
+        let ours = participation.of_pairs(1 << 20, gamma);
+        assert!(ours >= want && ours <= want * 1.01, "{most} steps: {ours}, {want}");
+        assert!(most > 2 * FINENESS || ours <= want * (1.0 + 1e-9), "{most} steps: {ours}, {want}");
+    }
+}
+
+/// Columns of one length: the closed forms of pairs against dense columns.
+#[test]
+fn pairs_of_normalized_columns() {
+    let horizon = 300;
+    for name in ["normalized-sqrt", "normalized-blt", "normalized-blt(buffers=1)"] {
+        let mechanism = build(name, horizon).unwrap();
+        let columns = mechanism.dense().r.transpose();
+        let product = |s: usize, t: usize| columns.row(s).iter().zip(columns.row(t)).map(|(a, b)| a * b).sum::<f64>();
+        for (most, separation) in [(1, 1), (2, 1), (2, 299), (3, 100), (30, 10), (300, 1)] {
+            let participation = Participation::new(most, separation).unwrap();
+            let steps = horizon as usize;
+            let gamma = |distance: u64| {
+                (distance as usize..steps).map(|t| product(t - distance as usize, t)).fold(0.0, f64::max)
+            };
+            let (ours, want) = (mechanism.participation_squared(participation), participation.of_pairs(horizon, gamma));
+            assert!((ours / want - 1.0).abs() < 1e-7, "{name}, {most} steps {separation} apart: {ours}, {want}");
+        }
+    }
+}
+
+#[test]
+fn participation_is_checked_and_written() {
+    let participation = Participation::new(4, 500).unwrap();
+    let text = serde_json::to_string(&participation).unwrap();
+    assert_eq!(text, r#"{"most":4,"separation":500}"#);
+    assert_eq!(serde_json::from_str::<Participation>(&text).unwrap(), participation);
+    for refused in [r#"{"most":0,"separation":1}"#, r#"{"most":1,"separation":0}"#, r#"{"most":1}"#] {
+        assert!(serde_json::from_str::<Participation>(refused).is_err(), "{refused}");
+    }
+}

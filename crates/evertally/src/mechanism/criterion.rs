@@ -1,0 +1,190 @@
+//! What "best" means where a name leaves a parameter out: the figure to minimise.
+
+use super::{Mechanism, Participation};
+use crate::privacy::Spread;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// The two noise laws, by which either the L1 or the L2 norms of the columns count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoiseKind {
+    /// Discrete Laplace: pure ε-DP.
+    Laplace,
+    /// Discrete Gaussian: zCDP.
+    Gaussian,
+}
+
+/// Which error is minimised.
+///
+/// ```
+/// use evertally::mechanism::Objective;
+/// assert_eq!("mean".parse::<Objective>()?, Objective::Mean);
+/// assert_eq!(Objective::Max.to_string(), "max");
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Objective {
+    /// The largest variance of any step.
+    Max,
+    /// The mean variance over the steps.
+    Mean,
+}
+
+/// The figure by which mechanisms are compared and open parameters are chosen: the squared error of a release under one budget, up
+/// to a factor that all mechanisms share.
+///
+/// ```
+/// use evertally::mechanism::{Criterion, Input, NoiseKind, Objective, Output};
+/// let criterion = Criterion::new(NoiseKind::Gaussian, Objective::Max);
+/// assert_eq!(criterion.figure(&Input::new(100)?), 100.0);
+/// assert_eq!(criterion.figure(&Output::new(100)?), 100.0);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Criterion {
+    objective: Objective,
+    change: Change,
+}
+
+/// Whose change the noise hides.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Change {
+    /// A unit's events, by discrete noise.
+    Events {
+        law: NoiseKind,
+        spread: Spread,
+        /// By exact Gaussian accounting where there is one.
+        exact: bool,
+    },
+    /// A unit's vectors, by continuous Gaussian noise.
+    Vectors(Participation),
+}
+
+impl Objective {
+    /// The largest and the mean.
+    pub const BOTH: [Self; 2] = [Self::Max, Self::Mean];
+
+    /// `‖L_t‖²` of the step that counts, or its mean over the steps.
+    pub fn row_norm_squared(self, mechanism: &dyn Mechanism) -> f64 {
+        self.of(mechanism.max_row_norm_squared(), mechanism.mean_row_norm_squared())
+    }
+
+    /// The one or the other.
+    pub(crate) fn of<T>(self, max: T, mean: T) -> T {
+        match self {
+            Self::Max => max,
+            Self::Mean => mean,
+        }
+    }
+}
+
+impl Criterion {
+    /// The least largest or mean variance under a law, one event protected.
+    pub const fn new(law: NoiseKind, objective: Objective) -> Self {
+        Self { objective, change: Change::Events { law, spread: Spread::ONE, exact: false } }
+    }
+
+    /// The least largest or mean variance under continuous Gaussian noise, a unit protected that takes part with a vector of norm 1
+    /// at most in several steps.
+    pub const fn of_vectors(objective: Objective, participation: Participation) -> Self {
+        Self { objective, change: Change::Vectors(participation) }
+    }
+
+    /// The same figure for a unit of several events. Vectors say that by their participation.
+    pub fn with_spread(self, spread: Spread) -> Self {
+        let change = match self.change {
+            Change::Events { law, exact, .. } => Change::Events { law, spread, exact },
+            vectors @ Change::Vectors(_) => vectors,
+        };
+        Self { change, ..self }
+    }
+
+    /// The same figure by exact Gaussian accounting where a mechanism has it for discrete noise
+    /// ([`Mechanism::gaussian_shift`]) and it is the better one. Changes nothing under Laplace noise, nor for vectors.
+    pub fn exact(self) -> Self {
+        let change = match self.change {
+            Change::Events { law, spread, .. } => Change::Events { law, spread, exact: true },
+            vectors @ Change::Vectors(_) => vectors,
+        };
+        Self { change, ..self }
+    }
+
+    /// Which error counts.
+    pub fn objective(&self) -> Objective {
+        self.objective
+    }
+
+    /// How units take part in the steps with vectors, if that is what the noise hides.
+    pub fn participation(&self) -> Option<Participation> {
+        match self.change {
+            Change::Vectors(participation) => Some(participation),
+            Change::Events { .. } => None,
+        }
+    }
+
+    /// The figure of one mechanism: 2ρ·variance or ε²·variance, up to a factor that all mechanisms share.
+    pub fn figure(&self, mechanism: &dyn Mechanism) -> f64 {
+        let by_column = self.by_column_norm(mechanism);
+        match self.exactly_counted().zip(mechanism.gaussian_shift()) {
+            Some((events, shift)) => {
+                by_column.min(events * shift.squared() * self.objective.row_norm_squared(mechanism))
+            }
+            None => by_column,
+        }
+    }
+
+    /// The figure by column norms alone.
+    pub(super) fn by_column_norm(&self, mechanism: &dyn Mechanism) -> f64 {
+        let amplified = match self.change {
+            Change::Events { law: NoiseKind::Laplace, .. } => {
+                let s1 = mechanism.column_norms().l1;
+                2.0 * s1 * s1
+            }
+            Change::Events { law: NoiseKind::Gaussian, spread, .. } => {
+                mechanism.capped_column_sum(spread) as f64 * mechanism.noise_unit() * mechanism.noise_unit()
+            }
+            Change::Vectors(participation) => mechanism.participation_squared(participation),
+        };
+        amplified * self.objective.row_norm_squared(mechanism)
+    }
+
+    /// The number of events that multiplies an exact squared sensitivity, where exact accounting is asked for. (The figures
+    /// share the other factor of the squared number of events.)
+    pub(super) fn exactly_counted(&self) -> Option<f64> {
+        match self.change {
+            Change::Events { law: NoiseKind::Gaussian, spread, exact: true } => Some(spread.total as f64),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for NoiseKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Laplace => "discrete Laplace",
+            Self::Gaussian => "discrete Gaussian",
+        })
+    }
+}
+
+impl fmt::Display for Objective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.of("max", "mean"))
+    }
+}
+
+impl FromStr for Objective {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "max" => Ok(Self::Max),
+            "mean" => Ok(Self::Mean),
+            other => Err(Error::invalid(format!("`objective` should be max or mean, got `{other}`"))),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Factorizations with more nodes than steps: releases are least-squares estimates from all of them, solved at once.
+
+mod at_once;
+pub(super) mod consistent;
+pub(super) mod dense_pure;
+pub(super) mod hats;
+
+pub use consistent::Consistent;
+pub use dense_pure::DensePure;
+pub use hats::{HatChoice, HatLevels, Hats};

@@ -1,0 +1,327 @@
+//! The consistent tree: every block of a k-ary tree is measured, and every prefix is estimated from all of them.
+//!
+//! Level `l` has the blocks of `k^l` steps, the last one cut at `T`; levels go up to the first with a single block, the
+//! root. The root, and more levels below it, may be left out. A block of level `l` is measured with weight `W_l` (a row of `R` is `W_l` on its steps), so a
+//! step costs `s1 = Σ W_l` whatever it is. The release is the best linear unbiased estimate of the prefix from all
+//! measurements, `L = A R⁺` (Hay, Rastogi, Miklau, Suciu 2010, arXiv 0904.0942; Honaker 2015, "full" estimation): it needs
+//! noise of blocks that are still open, and no data from the future.
+//!
+//! **Estimation in two passes.** Let `1/W²` be the variance of a measurement (`z/W`). Upwards, a block with children of total
+//! variance `V` and total estimate `S` has the estimate `u = (V W² · z/W + S) / (1 + V W²)` of variance `V / (1 + V W²)`.
+//! Downwards, a child's estimate moves by its share `var/V` of what its parent's final estimate differs from `S`.
+//!
+//! **Variance of a prefix.** Inside a block let `β` be the regression of the prefix on the block's total and `c` its variance
+//! given the total; both follow from the child that holds the end of the prefix. At the top the variance is
+//! `c + β² · var(total)`.
+//!
+//! **Exact release.** `W` are integers, noise is integer, and `L` is rational: the noise of a release is computed with so
+//! many digits that its rounding to `2^-8` of the grid is certain (as for the square roots, `⌊x + √2 - 1⌋`). `A x` is a whole
+//! number, so rounding the noise rounds the release.
+
+mod estimate;
+
+use super::at_once::AtOnce;
+use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
+use crate::mechanism::registry::Parameters;
+use crate::mechanism::rounding::FRACTION_BITS;
+use crate::mechanism::{
+    ColumnNorms, Criterion, Cursor, LevelChoice, Levels, Mechanism, MechanismName, RowLaw, check_horizon,
+};
+use crate::noise::Node;
+use crate::privacy::Spread;
+use crate::{Error, Result};
+use std::fmt;
+use std::sync::Arc;
+
+/// A consistent k-ary tree with integer level weights.
+#[doc(alias = "hierarchical")]
+#[doc(alias = "Hay")]
+#[doc(alias = "constrained inference")]
+#[doc(alias = "Honaker")]
+#[derive(Clone, Debug)]
+pub struct Consistent {
+    shape: Arc<Shape>,
+    row_norms: RowNorms,
+}
+
+/// Arity, horizon and weights.
+#[derive(Clone, Debug)]
+struct Shape {
+    horizon: u64,
+    arity: u64,
+    /// `W_l`, leaves first.
+    weights: Levels,
+    /// Number of blocks of every level, the root's included whether it is measured or not.
+    blocks: Vec<u64>,
+}
+
+/// Longest horizon: a cursor holds all releases.
+const MAX_HORIZON: u64 = 1 << 20;
+
+impl Consistent {
+    /// A tree of `arity` (2 and more) over `horizon` steps (1 ..= 2^20) with the given weights of its levels, leaves first:
+    /// one for every level, or fewer to leave out the topmost. `O(T h)`.
+    ///
+    /// # Errors
+    /// If there are more weights than levels.
+    pub fn new(horizon: u64, arity: u64, weights: Levels) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "consistent")?;
+        if !(2..=MAX_HORIZON).contains(&arity) {
+            return Err(Error::invalid(format!("`consistent` needs an arity k from 2 to {MAX_HORIZON}, got {arity}")));
+        }
+        let blocks = block_counts(horizon, arity);
+        let levels = blocks.len();
+        let given = weights.as_slice().len();
+        if given > levels {
+            return Err(Error::invalid(format!(
+                "`consistent(k={arity})` over {horizon} steps has {levels} levels with its root, and {given} weights are given"
+            )));
+        }
+        let shape = Arc::new(Shape { horizon, arity, weights, blocks });
+        let row_norms = RowNorms::new(shape.prefix_variances());
+        Ok(Self { shape, row_norms })
+    }
+
+    /// The same with equal weights, with or without the root.
+    pub fn uniform(horizon: u64, arity: u64, root: bool) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "consistent")?;
+        let levels = block_counts(horizon, arity.max(2)).len();
+        let kept = if root || levels == 1 { levels } else { levels - 1 };
+        Self::new(horizon, arity, Levels::new(&vec![1; kept])?)
+    }
+
+    /// The best weights for an arity by some figure: a deterministic descent on the logarithms of the weights, started from
+    /// equal ones, with the root, without it, and without the level below it.
+    pub fn optimised(horizon: u64, arity: u64, criterion: &Criterion) -> Result<Self> {
+        let figure = |tree: &Self| criterion.figure(tree);
+        let start = Self::starts(horizon, arity)?.into_iter();
+        let best = start.map(|tree| tree.descend(criterion)).min_by(|a, b| figure(a).total_cmp(&figure(b)));
+        Ok(best.expect("a start keeps every level"))
+    }
+
+    /// The best arity from 2 to 64 with optimised weights: the six best with equal weights are tried. `O(T h)` a trial.
+    pub fn best(horizon: u64, criterion: &Criterion) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "consistent")?;
+        let figure = |tree: &Self| criterion.figure(tree);
+        let mut uniform = Vec::new();
+        for k in 2..=64 {
+            uniform.extend(Self::starts(horizon, k)?);
+        }
+        uniform.sort_by(|a, b| figure(a).total_cmp(&figure(b)));
+        uniform.dedup_by(|a, b| figure(a) == figure(b));
+        let best = uniform.into_iter().take(6).map(|tree| tree.descend(criterion));
+        Ok(best.min_by(|a, b| figure(a).total_cmp(&figure(b))).expect("some arity fits"))
+    }
+
+    /// Equal weights on all levels, all but the root, and all but the two topmost.
+    fn starts(horizon: u64, arity: u64) -> Result<Vec<Self>> {
+        check_horizon(horizon, MAX_HORIZON, "consistent")?;
+        let levels = block_counts(horizon, arity.max(2)).len();
+        let kept = (levels.saturating_sub(2).max(1)..=levels).rev();
+        kept.map(|count| Self::new(horizon, arity, Levels::new(&vec![1; count])?)).collect()
+    }
+
+    /// Coordinate descent with shrinking steps; ends on integer weights with about 8 bits.
+    fn descend(self, criterion: &Criterion) -> Self {
+        let count = self.shape.weights.as_slice().len();
+        let build = |logs: &[f64]| {
+            let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let weights: Vec<u16> = logs.iter().map(|x| (256.0 * libm::exp(x - top)).round().max(1.0) as u16).collect();
+            let levels = Levels::new(&weights).expect("as many as before");
+            Self::new(self.shape.horizon, self.shape.arity, levels).expect("as many as before")
+        };
+        let mut logs = vec![0.0; count];
+        let mut best = build(&logs);
+        let mut step = 0.4;
+        while step > 0.01 && count > 1 {
+            let before = criterion.figure(&best);
+            for level in 0..count {
+                for change in [step, -step] {
+                    let mut tried = logs.clone();
+                    tried[level] += change;
+                    let candidate = build(&tried);
+                    if criterion.figure(&candidate) < criterion.figure(&best) {
+                        (best, logs) = (candidate, tried);
+                    }
+                }
+            }
+            if criterion.figure(&best) >= before * (1.0 - 1e-4) {
+                step /= 2.0;
+            }
+        }
+        best
+    }
+}
+
+/// Number of blocks of every level, from the steps to the root.
+fn block_counts(horizon: u64, arity: u64) -> Vec<u64> {
+    std::iter::successors(Some(horizon), |blocks| (*blocks > 1).then(|| blocks.div_ceil(arity))).collect()
+}
+
+impl Shape {
+    /// `W_l`, and `None` for a level that is left out.
+    fn weight(&self, level: usize) -> Option<u16> {
+        self.weights.as_slice().get(level).copied()
+    }
+
+    /// `W_l²`, 0 for a level that is left out. fits: 65535² < 2^32
+    fn weight_squared(&self, level: usize) -> u32 {
+        self.weight(level).map_or(0, |w| u32::from(w).pow(2))
+    }
+
+    /// Number of levels with the root, measured or not.
+    fn levels(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// The children of a block: their indices one level down.
+    fn children(&self, level: usize, index: u64) -> std::ops::Range<u64> {
+        let below = self.blocks[level - 1];
+        (index * self.arity).min(below)..((index + 1) * self.arity).min(below)
+    }
+
+    /// `‖L_t‖²` for all steps, from the leaves up: for every prefix inside a block its (c, β), one level at a time.
+    fn prefix_variances(&self) -> Vec<f64> {
+        let precision = |level| f64::from(self.weight_squared(level));
+        let mut variances = vec![1.0 / precision(0); self.horizon as usize];
+        let mut prefixes = vec![(0.0, 1.0); self.horizon as usize];
+        let mut width = 1usize;
+        for level in 1..self.levels() {
+            let parents = variances.len().div_ceil(self.arity as usize);
+            let mut above = Vec::with_capacity(parents);
+            for parent in 0..parents {
+                let children = parent * self.arity as usize..variances.len().min((parent + 1) * self.arity as usize);
+                let total: f64 = variances[children.clone()].iter().sum();
+                let mut before = 0.0;
+                for child in children {
+                    let end = prefixes.len().min((child + 1) * width);
+                    for (c, beta) in &mut prefixes[child * width..end] {
+                        let with_total = before + *beta * variances[child];
+                        let alone = before + *c + *beta * *beta * variances[child];
+                        (*c, *beta) = (alone - with_total * with_total / total, with_total / total);
+                    }
+                    before += variances[child];
+                }
+                above.push(total / (1.0 + total * precision(level)));
+            }
+            variances = above;
+            width *= self.arity as usize;
+        }
+        prefixes.into_iter().map(|(c, beta)| c + beta * beta * variances[0]).collect()
+    }
+}
+
+impl Mechanism for Consistent {
+    fn name(&self) -> MechanismName {
+        MechanismName::Consistent(Some(self.shape.arity), LevelChoice::Given(self.shape.weights))
+    }
+
+    fn horizon(&self) -> u64 {
+        self.shape.horizon
+    }
+
+    /// Every step lies in one block of each level.
+    fn column_norms(&self) -> ColumnNorms {
+        let weights = self.shape.weights.as_slice().iter().map(|w| f64::from(*w));
+        ColumnNorms { l1: weights.clone().sum(), l2_squared: weights.map(|w| w * w).sum() }
+    }
+
+    /// The blocks of one level do not overlap.
+    fn shift_classes(&self) -> Vec<(u64, u64)> {
+        self.shape.weights.as_slice().iter().map(|weight| (u64::from(*weight), 1)).collect()
+    }
+
+    fn capped_column_sum(&self, spread: Spread) -> u128 {
+        let width = |level: usize| u128::from(self.shape.arity).saturating_pow(level as u32).min(self.horizon().into());
+        let bound = |level| u128::from(self.shape.weight_squared(level)) * spread.within(width(level));
+        (0..self.shape.levels()).map(bound).sum()
+    }
+
+    /// `L = A R⁺`, so that `C⁻¹ = A⁻ᵀ RᵀR A⁻¹` and `a_iᵀ C⁻¹ a_i` is the column norm: there is nothing to gain.
+    fn exact_l2_squared(&self) -> Option<f64> {
+        Some(self.column_norms().l2_squared)
+    }
+
+    fn random_access(&self) -> bool {
+        false
+    }
+
+    row_norms_of_table!();
+
+    /// No weight of the row exceeds `1 / min W`, so its fourth moment is at most that of `variance · min W²` equal terms.
+    fn row_law(&self, step: u64) -> RowLaw {
+        let least = self.shape.weights.as_slice().iter().copied().min().map_or(1.0, f64::from);
+        let norm_squared = self.row_norm_squared(step);
+        if self.horizon() == 1 && self.shape.weights.as_slice().len() == 1 {
+            return RowLaw::Sum(vec![(1.0 / least, 1)]); // one measurement
+        }
+        RowLaw::Like { norm_squared, terms: (norm_squared * least * least).floor().max(1.0) as u64 }
+    }
+
+    /// `O(T h)`: the estimate of one prefix reads every block.
+    fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        self.shape.visit_row(step, visit);
+    }
+
+    fn node_span(&self, node: Node) -> (u64, u64) {
+        let width = self.shape.arity.saturating_pow(node.level);
+        (node.index * width + 1, (node.index + 1).saturating_mul(width))
+    }
+
+    fn node_weight(&self, node: Node) -> f64 {
+        f64::from(self.shape.weight(node.level as usize).expect("a measured level"))
+    }
+
+    fn fraction_bits(&self) -> u32 {
+        FRACTION_BITS
+    }
+
+    fn cursor(&self) -> Box<dyn Cursor> {
+        Box::new(AtOnce::new(self.shape.clone()))
+    }
+
+    fn draws_per_step(&self) -> f64 {
+        let k = self.shape.arity as f64;
+        k / (k - 1.0)
+    }
+
+    fn memory_words(&self) -> u64 {
+        6 * self.horizon()
+    }
+}
+
+pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
+    Ok(MechanismName::Consistent(parameters.number("k")?, LevelChoice::parse(parameters, "uniform")?))
+}
+
+pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, arity: Option<u64>, levels: LevelChoice) -> fmt::Result {
+    let Some(k) = arity else { return Ok(()) };
+    match levels {
+        LevelChoice::Best => write!(f, "(k={k})"),
+        LevelChoice::Uniform { root: true } => write!(f, "(k={k},levels=uniform)"),
+        LevelChoice::Uniform { root: false } => write!(f, "(k={k},levels=uniform,root=false)"),
+        LevelChoice::Given(levels) => write!(f, "(k={k},levels={levels})"),
+    }
+}
+
+pub(in crate::mechanism) fn build(
+    horizon: u64,
+    criterion: &Criterion,
+    arity: Option<u64>,
+    levels: LevelChoice,
+) -> Result<Arc<dyn Mechanism>> {
+    Ok(Arc::new(match (arity, levels) {
+        (None, LevelChoice::Best) => Consistent::best(horizon, criterion)?,
+        (Some(k), LevelChoice::Best) => Consistent::optimised(horizon, k, criterion)?,
+        (Some(k), LevelChoice::Uniform { root }) => Consistent::uniform(horizon, k, root)?,
+        (Some(k), LevelChoice::Given(weights)) => Consistent::new(horizon, k, weights)?,
+        (None, _) => {
+            return Err(Error::invalid(
+                "`consistent` with level weights needs an arity: consistent(k=12,levels=uniform)",
+            ));
+        }
+    }))
+}
+
+#[cfg(test)]
+mod tests;

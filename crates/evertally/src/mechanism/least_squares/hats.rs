@@ -1,0 +1,233 @@
+//! Overlapping hats: every step is measured alone, and at every scale sums with overlapping triangular weights.
+//!
+//! Level `l` has a hat on every knot, knots are `w_l` apart, and a hat falls to 0 at the neighbouring knots. The last knot, where
+//! no hat stands, is `T + 1`; before its knot the first hat is constant. (A hat on the end would tell little that single steps
+//! do not; searches over all factorizations drop it, too.) Entries are whole numbers, `slope · distance`, so the single step's
+//! weight `W_j` can be what all hats leave of the column sum `s1`: every column of `R` has L1 norm `s1` exactly.
+//!
+//! How much of the budget a level takes changes along the steps ([`HatLevels`]): early steps are in all later prefixes, so coarse
+//! sums are worth more there. Against levels that are cut at the ends and take the same everywhere, both together lower the mean
+//! variance by a tenth and the largest by a sixth.
+//!
+//! `L = A R⁺` is weighted least squares. For Laplace noise this has less error than blocks (`consistent`): hats of one level
+//! tell of trends, not of jumps, and what is cut by the end of a prefix is small.
+//!
+//! **Estimate.** Let `H` be the hats, `D` = diag(`1/W_j²`), `y_0 = W x + z_0` and `y = H x + z`. A step alone is estimated by
+//! `y_0j / W_j`, with variance `D_jj`. The discrepancy `r_b = y_b - Σ_j H_bj y_0j / W_j` has covariance `M = I + H D Hᵀ` and
+//! covariance `-D Hᵀ` with the estimates' errors, so the best linear unbiased estimate is `y_0 / W + D Hᵀ M⁻¹ r`, and the
+//! prefix has `L_t: (a_t - Hᵀ m) / W` on single steps and `m = M⁻¹ H D a_t` on hats. `normal.rs` solves with `M`.
+//!
+//! **Exact release.** Let `e_j` be `2^20 z_0j / W_j` rounded. As `x_j` is a whole number, `2^20 x_j + e_j` is `2^20 y_0j / W_j`
+//! rounded, a function of the protected sum `y_0j`. So are the whole numbers
+//!
+//! ```text
+//! d_b = 2^20 z_b - Σ_j H_bj e_j = 2^20 y_b - Σ_j H_bj (2^20 x_j + e_j),
+//! ```
+//!
+//! in which `x` cancels. The release is `A x` plus `Σ_{j≤t} e_j` plus `G_t(d)`, rounded one by one to `2^-8` of the grid: a
+//! function of the protected sums for *any* `G`. Here `G` is the correction above in floating point. What rounding does to it
+//! costs accuracy (far below `2^-8` of the noise) and no privacy; with the four basic operations only, it is the same on
+//! every machine.
+
+mod cursor;
+mod levels;
+mod normal;
+mod search;
+mod shape;
+
+pub use levels::{HatChoice, HatLevels};
+
+use super::at_once::AtOnce;
+use crate::Result;
+use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
+use crate::mechanism::registry::Parameters;
+use crate::mechanism::rounding::FRACTION_BITS;
+use crate::mechanism::{
+    ColumnNorms, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, RowLaw, check_horizon,
+};
+use crate::noise::Node;
+use crate::privacy::Spread;
+use cursor::{hat_node, step_node};
+use normal::Elimination;
+use shape::Shape;
+use std::fmt;
+use std::sync::Arc;
+
+/// Single steps and levels of overlapping hats.
+#[doc(alias = "hierarchical")]
+#[doc(alias = "wavelet")]
+#[derive(Clone, Debug)]
+pub struct Hats {
+    shape: Arc<Shape>,
+    row_norms: RowNorms,
+}
+
+/// Longest horizon: a cursor holds all releases.
+const MAX_HORIZON: u64 = 1 << 22;
+
+impl Hats {
+    /// Hats over `horizon` steps (1 ..= 2^22) with these spacings and shares. `O(T)`.
+    ///
+    /// # Errors
+    /// If a spacing exceeds the horizon, or the shares leave a single step less than 1/256 of its budget.
+    ///
+    /// ```
+    /// use evertally::mechanism::{Hats, Mechanism};
+    /// let hats = Hats::new(512, &"spacing=12/150,first=480/417,last=516/257".parse()?)?;
+    /// let s1 = hats.column_norms().l1;
+    /// assert!(2.0 * s1 * s1 * hats.mean_row_norm_squared() < 72.1);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn new(horizon: u64, levels: &HatLevels) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "hats")?;
+        let shape = Arc::new(Shape::new(horizon, *levels)?);
+        let row_norms = RowNorms::new(Elimination::new(&shape).prefix_variances());
+        Ok(Self { shape, row_norms })
+    }
+}
+
+impl Mechanism for Hats {
+    fn name(&self) -> MechanismName {
+        MechanismName::Hats(HatChoice::Given(self.shape.levels))
+    }
+
+    fn horizon(&self) -> u64 {
+        self.shape.horizon
+    }
+
+    /// `O(n l)` for `n` hats on `l` levels.
+    fn column_norms(&self) -> ColumnNorms {
+        let squares = self.shape.column_squares();
+        let nearest = squares as f64;
+        let l2_squared = if (nearest as u128) < squares { nearest.next_up() } else { nearest };
+        ColumnNorms { l1: self.shape.total as f64, l2_squared }
+    }
+
+    fn l1_column_sum(&self) -> u128 {
+        self.shape.total.into()
+    }
+
+    /// A node's sum is at most `c_n`, the lesser of `total` times its largest entry and `per_step` times the sum of its
+    /// entries, so `‖R u‖² ≤ Σ_n c_n Σ_i u_i R_ni ≤ total · max_i Σ_n R_ni c_n`. It is also at most `total² · s2²`.
+    fn capped_column_sum(&self, spread: Spread) -> u128 {
+        self.shape.capped_column(spread).min(u128::from(spread.total) * self.shape.column_squares())
+    }
+
+    /// `L = A R⁺`, so that `C⁻¹ = A⁻ᵀ RᵀR A⁻¹` and `a_iᵀ C⁻¹ a_i` is the column norm: there is nothing to gain.
+    fn exact_l2_squared(&self) -> Option<f64> {
+        Some(self.column_norms().l2_squared)
+    }
+
+    fn random_access(&self) -> bool {
+        false
+    }
+
+    row_norms_of_table!();
+
+    /// One term is always enough, as no fourth moment exceeds the square of the second. More are counted as if no weight of the
+    /// row exceeded 1 over its node's largest entry; weights do now and then, by a tenth, but most are far smaller, and the tests
+    /// hold the fourth moments of all rows of many shapes against this.
+    fn row_law(&self, step: u64) -> RowLaw {
+        let norm_squared = self.row_norm_squared(step);
+        let least = self.shape.least_height as f64;
+        RowLaw::Like { norm_squared, terms: (norm_squared * least * least).floor().max(1.0) as u64 }
+    }
+
+    /// `O(T + n l²)`: the estimate of one prefix reads every node.
+    fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        let elimination = Elimination::new(&self.shape);
+        let (weights, lines) = elimination.solve(&elimination.covered(step));
+        let mut weights = weights.into_iter();
+        for (index, (value, slope)) in lines.into_iter().enumerate() {
+            let piece = self.shape.piece(index);
+            for k in 0..piece.length {
+                let own = if piece.first + k <= step { 1.0 } else { 0.0 };
+                let weight = (piece.identity.0 + k as i64 * piece.identity.1) as f64;
+                visit(step_node(piece.first + k), (own - (value + k as f64 * slope)) / weight);
+            }
+            for ((level, hat), weight) in self.shape.closing(index).zip(weights.by_ref()) {
+                visit(hat_node(level, hat), weight);
+            }
+        }
+    }
+
+    fn node_span(&self, node: Node) -> (u64, u64) {
+        match (node.level as usize).checked_sub(1) {
+            None => (node.index + 1, node.index + 1),
+            Some(level) => self.shape.support(level, node.index as usize),
+        }
+    }
+
+    /// The largest entry: a hat's row of `R` is not constant.
+    fn node_weight(&self, node: Node) -> f64 {
+        match (node.level as usize).checked_sub(1) {
+            None => self.shape.identity(node.index + 1) as f64,
+            Some(level) => self.shape.height(level, node.index as usize) as f64,
+        }
+    }
+
+    fn fraction_bits(&self) -> u32 {
+        FRACTION_BITS
+    }
+
+    fn cursor(&self) -> Box<dyn Cursor> {
+        Box::new(AtOnce::new(self.shape.clone()))
+    }
+
+    fn draws_per_step(&self) -> f64 {
+        1.0 + self.shape.hat_count() as f64 / self.horizon() as f64
+    }
+
+    /// While it solves; two words a step remain.
+    fn memory_words(&self) -> u64 {
+        4 * self.horizon() + 20 * self.shape.hat_count() as u64
+    }
+
+    fn dense(&self) -> DensePair {
+        let mut pair = DensePair::of(self);
+        pair.r = Matrix::zeros(pair.nodes.len(), self.horizon() as usize);
+        for step in 1..=self.horizon() {
+            let column = step as usize - 1;
+            let place = |node: Node| pair.nodes.binary_search(&node).expect("every row of L has all nodes");
+            pair.r.set(place(step_node(step)), column, self.shape.identity(step) as f64);
+            for (level, hat, entry) in self.shape.over(step) {
+                pair.r.set(place(hat_node(level, hat)), column, entry as f64);
+            }
+        }
+        pair
+    }
+}
+
+pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
+    Ok(MechanismName::Hats(HatChoice::parse(parameters)?))
+}
+
+pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, choice: HatChoice) -> fmt::Result {
+    write!(f, "{choice}")
+}
+
+pub(in crate::mechanism) fn build(
+    horizon: u64,
+    criterion: &Criterion,
+    choice: HatChoice,
+) -> Result<Arc<dyn Mechanism>> {
+    let objective = criterion.objective();
+    Ok(Arc::new(match choice {
+        HatChoice::Best => Hats::best(horizon, objective)?,
+        HatChoice::Spaced(spacings) => {
+            let count = spacings.iter().position(|w| *w == 0).unwrap_or(spacings.len());
+            Hats::with_spacings(horizon, &spacings[..count], objective)?
+        }
+        HatChoice::Given(levels) => Hats::new(horizon, &levels)?,
+    }))
+}
+
+pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {
+    match name {
+        MechanismName::Hats(choice) => MechanismName::Hats(choice.brief()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

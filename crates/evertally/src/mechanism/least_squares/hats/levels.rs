@@ -1,0 +1,219 @@
+//! The parameters of a mechanism of hats, small enough to be copied.
+
+use crate::mechanism::registry::Parameters;
+use crate::{Error, Result};
+use std::fmt;
+
+/// Most levels of hats.
+pub(super) const MOST: usize = 6;
+/// Shares are in thousandths.
+pub(super) const WHOLE: u16 = 1000;
+
+/// Spacings of the levels of hats, finest first, and how much of the budget each takes.
+///
+/// A level takes a **share** of what the coarser levels leave, in thousandths (1 to 999): one share at the first step and one
+/// at the last, and in between along the straight line. What all levels leave is the weight of the single steps.
+///
+/// Written `spacing=12/150,first=480/417,last=516/257`, and `spacing=none` without hats.
+///
+/// ```
+/// use evertally::mechanism::HatLevels;
+/// let levels: HatLevels = "spacing=12/150,first=480/417,last=516/257".parse()?;
+/// assert_eq!(levels, HatLevels::new(&[12, 150], &[480, 417], &[516, 257])?);
+/// assert_eq!(levels.spacings(), [12, 150]);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct HatLevels {
+    spacings: [u32; MOST],
+    first: [u16; MOST],
+    last: [u16; MOST],
+    count: u8,
+}
+
+impl HatLevels {
+    /// No hats: every step alone.
+    pub const NONE: HatLevels = HatLevels { spacings: [0; MOST], first: [0; MOST], last: [0; MOST], count: 0 };
+
+    /// At most 6 levels, finest first: spacings (steps, 2 and more, growing), and the shares at the first and the last step
+    /// (thousandths, 1 to 999).
+    ///
+    /// # Errors
+    /// If the three lists have different lengths or a number is out of range.
+    pub fn new(spacings: &[u32], first: &[u16], last: &[u16]) -> Result<Self> {
+        check_spacings(spacings)?;
+        let count = spacings.len();
+        let wrong = |shares: &[u16]| shares.len() != count || shares.iter().any(|s| !(1..WHOLE).contains(s));
+        if wrong(first) || wrong(last) {
+            return Err(Error::invalid(format!(
+                "the shares of {count} levels of hats are {count} numbers from 1 to 999 for the first step and as many for \
+                 the last, got {first:?} and {last:?}"
+            )));
+        }
+        let mut levels = Self { count: count as u8, ..Self::NONE };
+        levels.spacings[..count].copy_from_slice(spacings);
+        levels.first[..count].copy_from_slice(first);
+        levels.last[..count].copy_from_slice(last);
+        Ok(levels)
+    }
+
+    /// Spacings, finest level first.
+    pub fn spacings(&self) -> &[u32] {
+        &self.spacings[..self.len()]
+    }
+
+    /// Shares at the first and at the last step, in thousandths of what coarser levels leave.
+    pub fn shares(&self) -> [&[u16]; 2] {
+        [&self.first[..self.len()], &self.last[..self.len()]]
+    }
+
+    /// Number of levels of hats.
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.count)
+    }
+
+    /// The same with one number multiplied and rounded: `place` counts the shares at the first step, those at the last, then
+    /// the spacings.
+    ///
+    /// # Errors
+    /// If the number leaves its range.
+    pub(super) fn moved(&self, place: usize, factor: f64) -> Result<Self> {
+        let (mut moved, level) = (*self, place % self.len());
+        let by = |number: f64| (number * factor).round();
+        match place / self.len() {
+            0 => moved.first[level] = by(self.first[level].into()) as u16,
+            1 => moved.last[level] = by(self.last[level].into()) as u16,
+            _ => moved.spacings[level] = by(self.spacings[level].into()) as u32,
+        }
+        let [first, last] = moved.shares();
+        Self::new(moved.spacings(), first, last)
+    }
+}
+
+/// The rules every list of spacings obeys.
+pub(super) fn check_spacings(spacings: &[u32]) -> Result<()> {
+    let grow = spacings.windows(2).all(|pair| pair[0] < pair[1]);
+    if spacings.len() > MOST || !grow || spacings.first().is_some_and(|w| *w < 2) {
+        return Err(Error::invalid(format!(
+            "spacings of hats are at most {MOST} growing numbers of steps from 2, like 12/150, got {spacings:?}"
+        )));
+    }
+    Ok(())
+}
+
+fn write_list<N: fmt::Display>(f: &mut fmt::Formatter<'_>, key: &str, list: &[N]) -> fmt::Result {
+    for (i, number) in list.iter().enumerate() {
+        write!(f, "{}{number}", if i > 0 { "/" } else { key })?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for HatLevels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.count == 0 {
+            return f.write_str("spacing=none");
+        }
+        let [first, last] = self.shares();
+        write_list(f, "spacing=", self.spacings())?;
+        write_list(f, ",first=", first)?;
+        write_list(f, ",last=", last)
+    }
+}
+
+impl fmt::Debug for HatLevels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HatLevels({self})")
+    }
+}
+
+/// Numbers separated by slashes.
+fn list<N: std::str::FromStr>(text: &str) -> Option<Vec<N>> {
+    text.split('/').map(|number| number.trim().parse().ok()).collect()
+}
+
+impl std::str::FromStr for HatLevels {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text.trim() == "spacing=none" {
+            return Ok(Self::NONE);
+        }
+        let value = |part: Option<&'_ str>, key: &str| Some(part?.trim().strip_prefix(key)?.to_owned());
+        let mut parts = text.split(',');
+        let read = [value(parts.next(), "spacing="), value(parts.next(), "first="), value(parts.next(), "last=")];
+        if let ([Some(spacings), Some(first), Some(last)], None) = (read, parts.next())
+            && let (Some(spacings), Some(first), Some(last)) = (list(&spacings), list(&first), list(&last))
+        {
+            return Self::new(&spacings, &first, &last);
+        }
+        Err(Error::invalid(format!(
+            "levels of hats are written spacing=12/150,first=480/417,last=516/257, got {text:?}"
+        )))
+    }
+}
+
+/// How the levels of hats are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HatChoice {
+    /// The best.
+    Best,
+    /// These spacings (up to the first 0) with the best shares.
+    Spaced([u32; MOST]),
+    /// The given ones.
+    Given(HatLevels),
+}
+
+impl HatChoice {
+    /// So many spacings, at most [`MOST`].
+    fn spaced(given: &[u32]) -> Self {
+        let mut spacings = [0; MOST];
+        spacings[..given.len()].copy_from_slice(given);
+        Self::Spaced(spacings)
+    }
+
+    /// Spacings without shares.
+    pub(in crate::mechanism) fn brief(self) -> Self {
+        match self {
+            Self::Given(levels) if !levels.spacings().is_empty() => Self::spaced(levels.spacings()),
+            other => other,
+        }
+    }
+
+    /// From `spacing`, alone or with `first` and `last`.
+    pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<Self> {
+        match (parameters.take("spacing"), parameters.take("first"), parameters.take("last")) {
+            (None, None, None) => Ok(Self::Best),
+            (Some("none"), None, None) => Ok(Self::Given(HatLevels::NONE)),
+            (Some(spacing), None, None) => {
+                let wrong = || {
+                    Error::invalid(format!(
+                        "`spacing` of `{}` should be at most {MOST} growing numbers of steps from 2, like 12/150",
+                        parameters.text
+                    ))
+                };
+                let spacings = list(spacing).filter(|list| list.iter().all(|w| *w > 1) && list.len() <= MOST);
+                Ok(Self::spaced(&spacings.ok_or_else(wrong)?))
+            }
+            (Some(spacing), Some(first), Some(last)) => {
+                Ok(Self::Given(format!("spacing={spacing},first={first},last={last}").parse()?))
+            }
+            _ => Err(Error::invalid(format!(
+                "`{}` should have the parameter `spacing` alone, or with both `first` and `last`",
+                parameters.text
+            ))),
+        }
+    }
+}
+
+impl fmt::Display for HatChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Best => Ok(()),
+            Self::Spaced(spacings) => {
+                let used = spacings.iter().take_while(|w| **w > 0).map(u32::to_string);
+                write!(f, "(spacing={})", used.collect::<Vec<_>>().join("/"))
+            }
+            Self::Given(levels) => write!(f, "({levels})"),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Choosing spacings and shares for Laplace noise.
+//!
+//! Levels that grow by one factor from 1 to `T / c` with shares of nearly one size are close to the best; what remains is
+//! found by a descent on shares and spacings, as long as evaluating a horizon is cheap.
+
+use super::levels::{HatLevels, MOST, WHOLE, check_spacings};
+use super::{Hats, MAX_HORIZON};
+use crate::Result;
+use crate::mechanism::{Objective, check_horizon};
+
+/// Where to start: two or three hats of the coarsest level and what fits before the first.
+struct Start {
+    /// The horizon over the coarsest spacing.
+    division: f64,
+    /// Shares of the coarsest level at the first and the last step, as multiples of an equal division.
+    coarsest: [f64; 2],
+}
+
+const STARTS: [Start; 2] =
+    [Start { division: 2.45, coarsest: [1.18, 0.69] }, Start { division: 3.4, coarsest: [1.36, 0.75] }];
+/// The share of a finer level as a multiple of an equal division.
+const FINER: f64 = 0.97;
+/// The factor between neighbouring levels that starts come close to.
+const RATIO: f64 = 14.0;
+/// Up to this horizon no hats at all may be best.
+const SHORT: u64 = 64;
+/// Steps that all evaluations of a search together go through at most, apart from the starts.
+const BUDGET: u64 = 1 << 22;
+/// Evaluations that a descent should have; with fewer, there are fewer descents.
+const PATIENCE: u64 = 300;
+/// Fewer evaluations than these would find nothing: the best start is taken as it is.
+const LEAST_TURNS: u64 = 16;
+
+/// What to minimise.
+#[derive(Clone, Copy)]
+enum Figure {
+    Mean,
+    Max,
+    /// The power mean of degree 16: near the largest, and smooth.
+    Smooth,
+}
+
+/// What a descent may change.
+#[derive(Clone, Copy)]
+enum Free {
+    Shares,
+    All,
+}
+
+impl Hats {
+    /// The best number of levels, spacings and shares by the largest or the mean variance under Laplace noise, over `horizon`
+    /// steps (1 ..= 2^22). `O(T)`; a deterministic descent from a few starts, shorter for long horizons.
+    ///
+    /// # Errors
+    /// If the horizon is out of range.
+    pub fn best(horizon: u64, objective: Objective) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "hats")?;
+        let mut starts = Vec::new();
+        if horizon <= SHORT {
+            starts.push(Self::new(horizon, &HatLevels::NONE)?);
+        }
+        for start in &STARTS {
+            let coarsest = horizon as f64 / start.division;
+            let levels = (libm::log(coarsest.max(2.0)) / libm::log(RATIO)).max(1.0) as usize;
+            for count in [levels, levels + 1].into_iter().filter(|count| *count <= MOST) {
+                starts.extend(start.hats(horizon, &geometric(coarsest, count)));
+            }
+        }
+        Ok(best_of(starts, objective, Free::All))
+    }
+
+    /// The best shares for these spacings (at most 6, growing from 2 or more, none above the horizon).
+    ///
+    /// # Errors
+    /// If the horizon or a spacing is out of range.
+    pub fn with_spacings(horizon: u64, spacings: &[u32], objective: Objective) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "hats")?;
+        check_spacings(spacings)?;
+        if spacings.is_empty() {
+            return Self::new(horizon, &HatLevels::NONE);
+        }
+        let starts = STARTS.iter().map(|start| start.hats(horizon, spacings)).collect::<Result<Vec<_>>>()?;
+        Ok(best_of(starts, objective, Free::Shares))
+    }
+
+    /// ε²·variance.
+    fn laplace_figure(&self, figure: Figure) -> f64 {
+        let s1 = self.shape.total as f64;
+        let row = match figure {
+            Figure::Mean => self.row_norms.mean(),
+            Figure::Max => self.row_norms.max(),
+            Figure::Smooth => {
+                let square = |x: f64| x * x;
+                let power = |step| square(square(square(square(self.row_norms.at(step) / self.row_norms.max()))));
+                let mean = (1..=self.shape.horizon).map(power).sum::<f64>() / self.shape.horizon as f64;
+                self.row_norms.max() * mean.sqrt().sqrt().sqrt().sqrt()
+            }
+        };
+        2.0 * s1 * s1 * row
+    }
+
+    /// Coordinate descent with shrinking factors, with so many evaluations at most.
+    fn descend(self, figure: Figure, free: Free, evaluations: u64) -> Self {
+        let horizon = self.shape.horizon;
+        let places = self.shape.levels.len() * if matches!(free, Free::All) { 3 } else { 2 };
+        let (mut best, mut least) = (self.shape.levels, self.laplace_figure(figure));
+        let (mut step, mut left) = (1.2, evaluations);
+        let mut found = self;
+        while step > 1.01 && places > 0 {
+            let before = least;
+            for place in (0..places).rev() {
+                for factor in [step, 1.0 / step] {
+                    if left == 0 {
+                        return found;
+                    }
+                    left -= 1;
+                    let Ok(tried) = best.moved(place, factor).and_then(|levels| Self::new(horizon, &levels)) else {
+                        continue; // out of range
+                    };
+                    let value = tried.laplace_figure(figure);
+                    if value < least {
+                        (best, least, found) = (tried.shape.levels, value, tried);
+                    }
+                }
+            }
+            if least >= before * (1.0 - 1e-4) {
+                step = step.sqrt();
+            }
+        }
+        found
+    }
+}
+
+impl Start {
+    /// The rule's shares for some spacings.
+    fn hats(&self, horizon: u64, spacings: &[u32]) -> Result<Hats> {
+        let share = |level: usize, coarsest: f64| {
+            let factor = if level + 1 == spacings.len() { coarsest } else { FINER };
+            (f64::from(WHOLE) * factor / (level + 2) as f64).round() as u16
+        };
+        let [first, last] =
+            self.coarsest.map(|coarsest| (0..spacings.len()).map(|level| share(level, coarsest)).collect::<Vec<_>>());
+        Hats::new(horizon, &HatLevels::new(spacings, &first, &last)?)
+    }
+}
+
+/// So many spacings that grow by one factor from 1 (excluded) to the coarsest.
+fn geometric(coarsest: f64, count: usize) -> Vec<u32> {
+    let spacing = |level: usize| libm::pow(coarsest, level as f64 / count as f64).round().max(2.0) as u32;
+    (1..=count).map(spacing).collect()
+}
+
+/// The best of several starts after a descent, for long horizons of the most promising ones only; to the largest variance
+/// by way of the smooth figure.
+fn best_of(mut starts: Vec<Hats>, objective: Objective, free: Free) -> Hats {
+    let path: &[Figure] = objective.of::<&[Figure]>(&[Figure::Smooth, Figure::Max], &[Figure::Mean]);
+    let evaluations = BUDGET / (starts[0].shape.horizon * path.len() as u64);
+    let kept = (evaluations / PATIENCE).clamp(1, starts.len() as u64);
+    let order =
+        |figure: Figure| move |a: &Hats, b: &Hats| a.laplace_figure(figure).total_cmp(&b.laplace_figure(figure));
+    let turns = Some((evaluations / kept).min(PATIENCE)).filter(|turns| *turns >= LEAST_TURNS).unwrap_or(0);
+    let last = path[path.len() - 1];
+    starts.sort_by(order(if turns > 0 { path[0] } else { last }));
+    starts.truncate(kept as usize);
+    let descend = |start: Hats| path.iter().fold(start, |hats, figure| hats.descend(*figure, free, turns));
+    starts.into_iter().map(descend).min_by(order(last)).expect("at least one start")
+}

@@ -1,0 +1,248 @@
+//! The optimum as a filter with few states, for long horizons.
+//!
+//! The [optimum](super) takes some thirty states because its inverse root is accurate to 10⁻¹². With eight or twelve poles the root
+//! is off by 10⁻⁴ to 10⁻², and the factorization by the square of that: the variance is stationary at the optimum. What remains is
+//! to make the columns equally long for *this* root, which the dual iteration does as well (`weights.rs`). Over `T = 2^20` steps
+//! twelve states are within 0.1 % of the lower bound, where the normalized square root is 5 % above it.
+//!
+//! **Frozen.** Decays and outputs are rounded to integers ([frozen]), which define `R` exactly. Column norms, row norms
+//! ([figures]) and the cost of truncation ([cursor]) are those of the frozen matrix, in `O(T n²)` by recursions over the steps.
+//!
+//! **Exact release.** As for a BLT, the protected integers are computed from the data by a truncating filter, and the release by
+//! the inverse filter from them alone. A release costs `O(n)`; the filter itself is a table of `8 n` bytes a step.
+
+mod cursor;
+mod figures;
+mod frozen;
+
+use super::weights::Weights;
+use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
+use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_bits};
+use crate::mechanism::registry::Parameters;
+use crate::mechanism::rounding::FRACTION_BITS;
+use crate::mechanism::{
+    ColumnNorms, Criterion, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, MechanismName, Objective, Optimum,
+    RowLaw, check_horizon,
+};
+use crate::noise::Node;
+use crate::privacy::Spread;
+use crate::{Error, Result};
+use cursor::FilterCursor;
+use frozen::Frozen;
+use std::fmt;
+use std::sync::Arc;
+
+/// Longest horizon: a table of 100 MB.
+const MAX_HORIZON: u64 = 1 << 20;
+/// Most states a filter may have.
+const MAX_STATES: usize = 16;
+/// States come in multiples of this: sums over them run in lanes.
+const LANES: usize = super::poles::LANES;
+/// Where the iteration stops: columns are equally long up to this.
+const SLACK: f64 = 1e-4;
+/// Longest horizon for which 8 states are the choice, 12 above.
+const FEW_STATES: u64 = 1 << 13;
+/// Largest variance inside the inverse filter that its fixed-point numbers are made for.
+const MAX_VARIANCE: f64 = (1 << 20) as f64;
+
+/// The factorization of least mean or least maximal variance under Gaussian noise among those that a time-varying filter with a
+/// few states computes (after Denisov, McMahan, Rush, Smith, Thakurta 2022, arXiv 2202.08312).
+#[doc(alias = "Denisov")]
+#[doc(alias = "matrix mechanism")]
+#[doc(alias = "matrix factorization")]
+#[doc(alias = "filter")]
+#[derive(Clone, Debug)]
+pub struct Optimal {
+    objective: Objective,
+    frozen: Arc<Frozen>,
+    columns: ColumnNorms,
+    row_norms: RowNorms,
+    /// By how much more than the matrix says the protected integers of two streams can differ, in L2 norm: `E √T`.
+    slack: f64,
+    digest: u32,
+}
+
+impl Optimal {
+    /// For the least maximal or the least mean variance over `horizon` steps, 1 ..= 2^20, with 4, 8, 12 or 16 states, or
+    /// as many as leave little to be won. `O(T n²)`: some 50 ms at 2^14 steps, seconds at 2^20; always with the same result.
+    ///
+    /// # Errors
+    /// If the horizon or the number of states is out of range.
+    ///
+    /// ```
+    /// use evertally::mechanism::{Mechanism, Objective, Optimal};
+    /// let filter = Optimal::solve(1024, None, Objective::Max)?;
+    /// assert!(filter.max_row_norm_squared() * filter.column_norms().l2_squared < 8.78); // the optimum has 8.7703
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn solve(horizon: u64, states: Option<usize>, objective: Objective) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "optimal")?;
+        let states = states.unwrap_or(if horizon <= FEW_STATES { 8 } else { 12 });
+        if states == 0 || states > MAX_STATES || !states.is_multiple_of(LANES) {
+            return Err(Error::invalid(format!("an optimal filter has 4, 8, 12 or 16 states, got {states}")));
+        }
+        let weights = Weights::with_few_poles(horizon as usize, objective, SLACK, states);
+        let (frozen, columns) = Frozen::new(&weights)?;
+        let rows = figures::row_pass(&frozen);
+        let sound = rows.squared.iter().all(|variance| variance.is_finite() && *variance > 0.0);
+        if !sound || rows.largest >= MAX_VARIANCE {
+            return Err(Error::invalid("the optimal filter is not well conditioned at this horizon; take more states"));
+        }
+        let bound = cursor::truncation_bound(&frozen, noise_bits(horizon));
+        Ok(Self {
+            objective,
+            columns,
+            row_norms: RowNorms::new(rows.squared),
+            slack: bound * libm::sqrt(horizon as f64) * (1.0 + ROUNDING),
+            digest: frozen.digest(objective),
+            frozen: Arc::new(frozen),
+        })
+    }
+
+    /// The filter with this digest.
+    ///
+    /// # Errors
+    /// As [`Optimal::solve`], or if this version of the library finds a filter with another digest.
+    pub fn with_digest(horizon: u64, states: Option<usize>, objective: Objective, digest: u32) -> Result<Self> {
+        let filter = Self::solve(horizon, states, objective)?;
+        if filter.digest != digest {
+            return Err(Error::invalid(format!(
+                "the optimal filter of this version has the digest {:08x}, not {digest:08x}; use the version that made the plan",
+                filter.digest
+            )));
+        }
+        Ok(filter)
+    }
+
+    /// The first four bytes of a BLAKE3 hash of the frozen filter, part of the name: a plan is bound to the filter itself.
+    pub fn digest(&self) -> u32 {
+        self.digest
+    }
+}
+
+impl Mechanism for Optimal {
+    fn name(&self) -> MechanismName {
+        MechanismName::Optimal(Some(self.frozen.states()), Optimum::found(self.objective, self.digest))
+    }
+
+    fn horizon(&self) -> u64 {
+        self.frozen.steps() as u64
+    }
+
+    fn column_norms(&self) -> ColumnNorms {
+        self.columns
+    }
+
+    fn noise_bits(&self) -> u32 {
+        noise_bits(self.horizon())
+    }
+
+    /// An upper bound, which includes the rounding of the integers.
+    fn l1_column_sum(&self) -> u128 {
+        let slack = self.slack * libm::sqrt(self.horizon() as f64);
+        in_noise_steps(self.columns.l1, 1, self.noise_bits(), slack)
+    }
+
+    /// An upper bound, which includes the rounding of the protected integers, as for a [`Blt`](crate::mechanism::Blt):
+    /// `(√(total s2²) + E √T)²`, `total` times which bounds the rounding of all groups that a unit's change can touch: `total` of
+    /// them, or twice as many where events are replaced, and then one event counts at least twice.
+    fn capped_column_sum(&self, spread: Spread) -> u128 {
+        in_noise_steps(spread.total as f64 * self.columns.l2_squared, 2, self.noise_bits(), self.slack)
+    }
+
+    fn exact_l2_squared(&self) -> Option<f64> {
+        Some(self.columns.l2_squared) // L is square
+    }
+
+    fn laplace_refusal(&self) -> Option<&'static str> {
+        Some(GROWING_L1)
+    }
+
+    fn is_causal(&self) -> bool {
+        true
+    }
+
+    fn random_access(&self) -> bool {
+        false
+    }
+
+    row_norms_of_table!();
+
+    /// Under Gaussian noise, the only one, the number of terms does not matter.
+    fn row_law(&self, step: u64) -> RowLaw {
+        RowLaw::Like { norm_squared: self.row_norm_squared(step), terms: 1 }
+    }
+
+    /// `O(step · n)`.
+    fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        let row = figures::row(&self.frozen, step as usize);
+        row.into_iter().zip(0..).for_each(|(entry, index)| visit(Node { level: 0, index }, entry));
+    }
+
+    fn node_span(&self, node: Node) -> (u64, u64) {
+        (1, node.index + 1)
+    }
+
+    fn fraction_bits(&self) -> u32 {
+        FRACTION_BITS
+    }
+
+    fn cursor(&self) -> Box<dyn Cursor> {
+        Box::new(FilterCursor::new(self.frozen.clone(), self.noise_bits()))
+    }
+
+    fn draws_per_step(&self) -> f64 {
+        1.0
+    }
+
+    /// The table and the states.
+    fn memory_words(&self) -> u64 {
+        let states = self.frozen.states() as u64;
+        states * self.horizon() + 8 * states + 8
+    }
+
+    fn dense(&self) -> DensePair {
+        let mut pair = DensePair::of(self);
+        let steps = self.frozen.steps();
+        pair.r = Matrix::zeros(steps, steps);
+        for t in 0..steps {
+            self.frozen.row(t).into_iter().enumerate().for_each(|(j, entry)| pair.r.set(t, j, entry));
+        }
+        pair
+    }
+}
+
+pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
+    Ok(MechanismName::Optimal(parameters.number("states")?, Optimum::parse(parameters)?))
+}
+
+pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, states: Option<usize>, optimum: Optimum) -> fmt::Result {
+    match states {
+        None => write!(f, "{optimum}"),
+        Some(states) if optimum == Optimum::OPEN => write!(f, "(states={states})"),
+        Some(states) => write!(f, "(states={states},{}", optimum.to_string().trim_start_matches('(')),
+    }
+}
+
+pub(in crate::mechanism) fn build(
+    horizon: u64,
+    criterion: &Criterion,
+    states: Option<usize>,
+    optimum: Optimum,
+) -> Result<Arc<dyn Mechanism>> {
+    let objective = optimum.objective.unwrap_or(criterion.objective());
+    Ok(Arc::new(match optimum.digest {
+        Some(digest) => Optimal::with_digest(horizon, states, objective, digest)?,
+        None => Optimal::solve(horizon, states, objective)?,
+    }))
+}
+
+pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {
+    match name {
+        MechanismName::Optimal(states, _) => MechanismName::Optimal(states, Optimum::OPEN),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! The parameters of a name, taken out one by one.
+
+use crate::{Error, Result};
+use std::str::FromStr;
+
+/// The parts of `stem(key=value,…)`.
+pub(in crate::mechanism) struct Parameters<'a> {
+    pub(in crate::mechanism) text: &'a str,
+    pub(in crate::mechanism) stem: &'a str,
+    rest: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Parameters<'a> {
+    pub(super) fn split(text: &'a str) -> Result<Self> {
+        let malformed = || Error::invalid(format!("malformed mechanism `{text}`; write it like `smooth(h=6,zeros=3)`"));
+        let Some((stem, rest)) = text.trim().split_once('(') else {
+            return Ok(Self { text, stem: text.trim(), rest: vec![] });
+        };
+        let inner = rest.strip_suffix(')').ok_or_else(malformed)?;
+        let pair = |part: &'a str| part.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
+        let rest = inner.split(',').map(|part| pair(part).ok_or_else(malformed)).collect::<Result<Vec<_>>>()?;
+        Ok(Self { text, stem: stem.trim(), rest })
+    }
+
+    /// The value of a key, if it is there.
+    pub(in crate::mechanism) fn take(&mut self, key: &str) -> Option<&'a str> {
+        let place = self.rest.iter().position(|(name, _)| *name == key)?;
+        Some(self.rest.remove(place).1)
+    }
+
+    /// The same as a whole number.
+    pub(in crate::mechanism) fn number<N: FromStr>(&mut self, key: &str) -> Result<Option<N>> {
+        let Some(value) = self.take(key) else { return Ok(None) };
+        let refuse = |_| Error::invalid(format!("`{key}` of `{}` should be a whole number, got `{value}`", self.text));
+        value.parse().map(Some).map_err(refuse)
+    }
+
+    pub(super) fn none_left(&self) -> Result<()> {
+        match self.rest.first() {
+            None => Ok(()),
+            Some((key, _)) => {
+                Err(Error::invalid(format!("`{}` has no parameter `{key}`, in `{}`", self.stem, self.text)))
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Toeplitz factorizations: a node depends on how long ago a step was, and releases are filters of the noise.
+
+pub(in crate::mechanism) mod banded_inverse_sqrt;
+pub(in crate::mechanism) mod banded_sqrt;
+mod bands;
+pub(in crate::mechanism) mod blt;
+pub(in crate::mechanism) mod filter;
+pub(in crate::mechanism) mod normalized_blt;
+pub(in crate::mechanism) mod normalized_sqrt;
+pub(in crate::mechanism) mod sqrt;
+mod square_root;
+
+pub(crate) use blt::MAX_BUFFERS;
+pub use blt::{Blt, BufferChoice, Buffers, LazyBlt};
+pub use square_root::SquareRoot;
+
+/// Whether the columns of `R` are those of a Toeplitz matrix, or scaled to one length.
+///
+/// All steps of a normalized factorization are equally protected, which makes its error the smaller one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Columns {
+    /// As they are.
+    Plain,
+    /// Scaled to one length.
+    Normalized,
+}
+
+impl Columns {
+    /// One and the other.
+    pub const BOTH: [Self; 2] = [Self::Plain, Self::Normalized];
+
+    /// Whether they are scaled.
+    pub fn are_normalized(self) -> bool {
+        self == Self::Normalized
+    }
+}

@@ -1,0 +1,455 @@
+//! Buffered linear Toeplitz factorizations (BLT), plain and with columns of one length.
+//!
+//! `C` is the lower triangular Toeplitz matrix with coefficients `c_0 = 1`, `c_j = Σ_i ω_i θ_i^(j-1)`: a sum of a few
+//! exponentials, so that `C x` and `C⁻¹ y` need one buffer for each of them (Dvijotham, McMahan, Pillutla, Steinke,
+//! Thakurta 2024, arXiv 2404.16706; McMahan, Xu, Zhang 2024, arXiv 2408.08868).
+//!
+//! * `blt`: `R = C`, `L = A C⁻¹`;
+//! * `normalized-blt`: `R = C D⁻¹` with `D` the column norms of `C`, `L = A D C⁻¹`. Here `1 / D` is a table of integers,
+//!   constant on [segments] of steps.
+//!
+//! With five buffers the plain one is within 1 % of the square root of `A` at `T = 2^20`, with `O(d)` time and memory a step
+//! where that takes `O(T)`. The normalized one is far below it.
+//!
+//! The parameters are frozen to multiples of `2^-62` ([`Buffers`]), and the figures are those of the frozen matrices: closed
+//! forms ([response], [figures]). The exact release and the cost of its rounding are in [recurrence]; unlike other cursors,
+//! this one sees the data: what it protects are the integers `n` that it computes from them. So a step depends on all before
+//! it, empty ones too, and a gap is crossed one step at a time. Continuous noise for the left factor alone crosses it in a
+//! time that does not depend on its length: [lazy].
+
+mod adjoint;
+mod aim;
+mod buffers;
+mod figures;
+mod lazy;
+mod optimise;
+mod participation;
+mod recurrence;
+mod response;
+mod segments;
+
+pub use buffers::{BufferChoice, Buffers};
+pub use lazy::LazyBlt;
+
+use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_bits};
+use crate::mechanism::registry::Parameters;
+use crate::mechanism::{
+    BufferSteps, ColumnNorms, Columns, Criterion, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, MechanismName,
+    Objective, Participation, RowLaw, Streaming, check_horizon, rounding,
+};
+use crate::noise::Node;
+use crate::privacy::Spread;
+use crate::{Error, Result};
+use figures::RowFigures;
+use recurrence::{Constants, Recurrence, rounding_slack};
+use response::{Modes, Pole, Response};
+use segments::WEIGHT_BITS;
+use std::fmt;
+use std::sync::Arc;
+
+/// Most buffers a BLT may have.
+pub(crate) const MAX_BUFFERS: usize = 8;
+/// Longest horizon.
+const MAX_HORIZON: u64 = 1 << 40;
+/// `best` takes another buffer if that lowers the figure by so much.
+const WORTHWHILE: f64 = 5e-4;
+/// `best_for` tries so many stretches of steps.
+const MAX_STRETCHES: usize = 6;
+/// And optimises for participation in up to so many steps.
+const MOST_OPTIMISED: u64 = 1 << 12;
+
+/// A buffered linear Toeplitz factorization, plain or with normalized columns.
+#[doc(alias = "buffered linear Toeplitz")]
+#[doc(alias = "Toeplitz")]
+#[doc(alias = "DP-FTRL")]
+#[doc(alias = "BLT-DP-FTRL")]
+#[derive(Clone, Debug)]
+pub struct Blt {
+    normalized: bool,
+    horizon: u64,
+    buffers: Buffers,
+    constants: Arc<Constants>,
+    figures: Arc<RowFigures>,
+    columns: ColumnNorms,
+}
+
+impl Blt {
+    /// With the given parameters, over 1 ..= 2^40 steps. `O(d² log T)`.
+    ///
+    /// # Errors
+    /// If the horizon is out of range, or the floating-point figures are no numbers.
+    pub fn new(horizon: u64, columns: Columns, buffers: Buffers) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, stem(columns))?;
+        let (response, normalized) = (Response::of_buffers(&buffers), columns.are_normalized());
+        let segments = if normalized { segments::normalized(&response, horizon) } else { segments::plain(horizon) };
+        let weight_bits = if normalized { WEIGHT_BITS } else { 0 };
+        let norms = column_norms(&response, &segments, horizon, weight_bits);
+        // The first column has an entry 1 times a weight; comparisons with a number that is none fail.
+        let sensible = norms.l1 >= 0.5 && norms.l2_squared >= 0.25 && segments.iter().all(|s| s.weight > 0);
+        if !sensible || !norms.l1.is_finite() || !norms.l2_squared.is_finite() {
+            return Err(Error::invalid(format!("the sensitivity of a BLT with {buffers} cannot be computed")));
+        }
+        let constants = Constants::new(&buffers, segments, noise_bits(horizon) - weight_bits);
+        let figures = RowFigures::new(response, constants.segments(), weight_bits);
+        Ok(Self { normalized, horizon, buffers, constants: constants.into(), figures: figures.into(), columns: norms })
+    }
+
+    /// With so many buffers, 1 ..= 8, optimised for the largest or the mean variance. A few milliseconds.
+    ///
+    /// # Errors
+    /// If a number is out of range, or the horizon is too short for so many buffers.
+    ///
+    /// ```
+    /// use evertally::mechanism::{Blt, Columns, Mechanism, Objective};
+    /// let blt = Blt::optimised(1024, Columns::Normalized, 4, Objective::Max)?;
+    /// assert!(blt.max_row_norm_squared() * blt.column_norms().l2_squared < 9.5); // the square root has 10.71
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn optimised(horizon: u64, columns: Columns, buffers: usize, objective: Objective) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, stem(columns))?;
+        if buffers == 0 || buffers > MAX_BUFFERS {
+            return Err(Error::invalid(format!("a BLT has 1 to {MAX_BUFFERS} buffers, got {buffers}")));
+        }
+        let found = optimise::buffers(horizon, columns, buffers, objective)
+            .map_err(|_| Error::invalid(format!("{buffers} buffers are too many for {horizon} steps; take fewer")))?;
+        Self::new(horizon, columns, found)
+    }
+
+    /// With as many buffers as are worth their time: until one more can be expected to lower the figure by less than 0.05 %,
+    /// if the gains go on falling in the last ratio.
+    ///
+    /// # Errors
+    /// If the horizon is out of range.
+    pub fn best(horizon: u64, columns: Columns, objective: Objective) -> Result<Self> {
+        let mut best = Self::optimised(horizon, columns, 1, objective)?;
+        let mut last_gain = 1.0;
+        for count in 2..=MAX_BUFFERS {
+            let Ok(next) = Self::optimised(horizon, columns, count, objective) else { break };
+            let gain = 1.0 - next.figure(objective) / best.figure(objective);
+            if gain < WORTHWHILE {
+                break;
+            }
+            best = next;
+            if gain * gain / last_gain < WORTHWHILE {
+                break;
+            }
+            last_gain = gain;
+        }
+        Ok(best)
+    }
+
+    /// With the best of several buffers for units that take part in several steps, of whom the counting lane knows nothing:
+    /// optimised for the [participation](Mechanism::participation_squared) (of the plain factorization), for stretches of steps up
+    /// to the horizon, from one on which a unit takes part once, and for the horizon. Up to a second.
+    ///
+    /// # Errors
+    /// If the horizon is out of range.
+    ///
+    /// ```
+    /// use evertally::mechanism::{Blt, Columns, Mechanism, Objective, Participation};
+    /// let epochs = Participation::new(20, 100)?;
+    /// let any = Blt::best(2000, Columns::Plain, Objective::Max)?;
+    /// let best = Blt::best_for(2000, Columns::Plain, Objective::Max, epochs)?;
+    /// let figure = |blt: &Blt| blt.participation_squared(epochs) * blt.max_row_norm_squared();
+    /// assert!(figure(&best).sqrt() < 0.85 * figure(&any).sqrt());
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn best_for(
+        horizon: u64,
+        columns: Columns,
+        objective: Objective,
+        participation: Participation,
+    ) -> Result<Self> {
+        let mut tried = vec![Self::best(horizon, columns, objective)?];
+        let times = participation.within(horizon);
+        let mut stretch = participation.separation();
+        while times > 1 && stretch < horizon && tried.len() <= MAX_STRETCHES {
+            // Nothing is found for stretches that are too short, here and below.
+            tried
+                .extend(Self::best(stretch, columns, objective).and_then(|b| Self::new(horizon, columns, b.buffers())));
+            stretch = stretch.saturating_mul(2);
+        }
+        if (2..=MOST_OPTIMISED).contains(&times) {
+            let found = (2..=5).flat_map(|count| optimise::buffers_for(horizon, count, objective, participation));
+            tried.extend(found.filter_map(|buffers| Self::new(horizon, columns, buffers).ok()));
+        }
+        let figure =
+            |blt: &Self| blt.participation_squared(participation) * objective.of(blt.figures.max(), blt.figures.mean());
+        let figures = tried.into_iter().map(|blt| (figure(&blt), blt));
+        let best = figures.min_by(|(a, _), (b, _)| a.total_cmp(b));
+        Ok(best.expect("the first was tried").1)
+    }
+
+    /// With the buffers of a name; what it leaves open is optimised for the largest or the mean variance. Fewer buffers than a
+    /// name says where the horizon is too short for so many.
+    ///
+    /// # Errors
+    /// As [`Blt::new`] and [`Blt::optimised`].
+    pub fn chosen(horizon: u64, columns: Columns, choice: BufferChoice, objective: Objective) -> Result<Self> {
+        match choice {
+            BufferChoice::Best => Self::best(horizon, columns, objective),
+            BufferChoice::Count(count) => {
+                let all = Self::optimised(horizon, columns, count, objective);
+                if all.is_ok() || !(1..=MAX_BUFFERS).contains(&count) {
+                    return all;
+                }
+                // Over a few steps many buffers cannot be told apart; then the best number of those that can.
+                let fewer = (1..count).filter_map(|count| Self::optimised(horizon, columns, count, objective).ok());
+                fewer.min_by(|a, b| a.figure(objective).total_cmp(&b.figure(objective))).map_or(all, Ok)
+            }
+            BufferChoice::Given(buffers) => Self::new(horizon, columns, buffers),
+        }
+    }
+
+    /// 2ρ·variance.
+    fn figure(&self, objective: Objective) -> f64 {
+        let row = objective.of(self.figures.max(), self.figures.mean());
+        self.columns.l2_squared * row
+    }
+
+    /// The parameters.
+    pub fn buffers(&self) -> Buffers {
+        self.buffers
+    }
+
+    /// The noise of single steps, going forwards, at a cost that does not depend on the gaps. `O(d² S log S)` time and
+    /// `O(d S log S)` memory for `S = O(log T)` segments: some milliseconds and 3 MB at most, where columns are normalized.
+    pub fn lazy(&self) -> LazyBlt {
+        let weight_bits = if self.normalized { WEIGHT_BITS } else { 0 };
+        LazyBlt::new(self.figures.response(), self.constants.segments(), weight_bits)
+    }
+
+    /// By how much more than the matrix says the protected integers of two streams can differ, in L2 norm: `E √T`.
+    fn slack(&self) -> f64 {
+        let Modes { weights, poles, .. } = &self.figures.response().direct;
+        let echo_sum: f64 = poles.iter().zip(weights).map(|(pole, echo)| echo / pole.q).sum();
+        let bits = self.noise_bits() - if self.normalized { WEIGHT_BITS } else { 0 };
+        rounding_slack(bits, poles.len(), echo_sum) * libm::sqrt(self.horizon as f64) * (1.0 + ROUNDING)
+    }
+
+    /// Events that a step limits to `spread.per_step`: as for the square root, the inner product of two columns `d` steps apart
+    /// is at most `G_d`, that of the first and the `d+1`-st, and `G_d` falls with `d`; so `‖C u‖² ≤ total · per_step ·
+    /// (G_0 + 2 Σ_{0<d≤n} G_d)` as soon as `2n + 1 ≥ total / per_step`. Here `G_d` is taken of columns without end:
+    /// `G_d ≤ Σ_k ω_k θ_k^(d-1) + Σ_ik ω_i ω_k θ_k^d Σ_j (θ_i θ_k)^j`.
+    fn apart(&self, spread: Spread) -> f64 {
+        let direct = &self.figures.response().direct;
+        let reach = (spread.total.div_ceil(spread.per_step) / 2).min(self.horizon) as f64;
+        let partners = direct.couplings(&direct.decayed(self.horizon as f64 - 1.0));
+        let apart =
+            |(i, pole): (usize, &Pole)| direct.weights[i] * pole.sum(reach) * (1.0 + (1.0 - pole.q) * partners[i]);
+        let apart: f64 = direct.poles.iter().enumerate().map(apart).sum();
+        spread.per_step as f64 * (self.columns.l2_squared + 2.0 * apart)
+    }
+}
+
+/// The name without parameters.
+fn stem(columns: Columns) -> &'static str {
+    if columns.are_normalized() { "normalized-blt" } else { "blt" }
+}
+
+/// The largest column norms of `C W / 2^weight_bits`, rounded up. The longest column of a segment is its first.
+fn column_norms(response: &Response, segments: &[segments::Segment], horizon: u64, weight_bits: u32) -> ColumnNorms {
+    let unit = libm::exp2(-f64::from(weight_bits));
+    let mut largest = ColumnNorms { l1: 0.0, l2_squared: 0.0 };
+    let mut before = 0;
+    for segment in segments {
+        let (weight, entries) = (f64::from(segment.weight) * unit, (horizon - before) as f64);
+        largest.l1 = largest.l1.max(weight * response.column_sum(entries));
+        largest.l2_squared = largest.l2_squared.max(weight * weight * response.column_norm_squared(entries));
+        before = segment.last;
+    }
+    ColumnNorms { l1: largest.l1 * (1.0 + 1e-12), l2_squared: largest.l2_squared * (1.0 + 1e-12) }
+}
+
+impl Mechanism for Blt {
+    fn name(&self) -> MechanismName {
+        let choice = BufferChoice::Given(self.buffers);
+        if self.normalized { MechanismName::NormalizedBlt(choice) } else { MechanismName::Blt(choice) }
+    }
+
+    fn horizon(&self) -> u64 {
+        self.horizon
+    }
+
+    fn column_norms(&self) -> ColumnNorms {
+        self.columns
+    }
+
+    fn noise_bits(&self) -> u32 {
+        noise_bits(self.horizon)
+    }
+
+    /// An upper bound, which includes the rounding of the integers.
+    fn l1_column_sum(&self) -> u128 {
+        let slack = self.slack() * libm::sqrt(self.horizon as f64);
+        in_noise_steps(self.columns.l1, 1, self.noise_bits(), slack)
+    }
+
+    fn is_causal(&self) -> bool {
+        true
+    }
+
+    /// An upper bound, which includes the rounding of the protected integers: `(√capped + E √T)²`. Multiplied by
+    /// `event² · total` it bounds the square of `√(event² total capped) + E √(event² total T)`. The second term is the rounding
+    /// of as many groups as a unit's change can touch: `total` of them, or twice as many where events are replaced, and then
+    /// `event² ≥ 2`.
+    fn capped_column_sum(&self, spread: Spread) -> u128 {
+        let together = spread.total as f64 * self.columns.l2_squared;
+        let capped = if self.normalized || spread.per_step >= spread.total {
+            together
+        } else {
+            together.min(self.apart(spread))
+        };
+        in_noise_steps(capped, 2, self.noise_bits(), self.slack())
+    }
+
+    fn exact_l2_squared(&self) -> Option<f64> {
+        Some(self.columns.l2_squared) // L is square
+    }
+
+    /// Exact for the plain one; by pairs where columns are normalized. `O(d² min(k, 2^16))`.
+    fn participation_squared(&self, participation: Participation) -> f64 {
+        let response = self.figures.response();
+        if self.normalized {
+            let segments = self.constants.segments();
+            participation::normalized(response, segments, WEIGHT_BITS, self.horizon, participation)
+        } else {
+            participation::plain(response, self.horizon, participation)
+        }
+    }
+
+    fn laplace_refusal(&self) -> Option<&'static str> {
+        Some(GROWING_L1)
+    }
+
+    fn random_access(&self) -> bool {
+        false
+    }
+
+    fn is_lazy(&self) -> bool {
+        true // in floating point
+    }
+
+    fn state_space(&self) -> Option<LazyBlt> {
+        Some(self.lazy())
+    }
+
+    fn streaming(&self) -> Option<Streaming> {
+        Some(Streaming::Buffers(Arc::new(BufferSteps {
+            gaps: self.figures.response().direct.poles.iter().map(|pole| pole.q).collect(),
+            echoes: self.figures.response().direct.weights[..self.buffers.echoes().len()].to_vec(),
+            segments: self.figures.scales().collect(),
+        })))
+    }
+
+    fn row_norm_squared(&self, step: u64) -> f64 {
+        self.figures.at(step)
+    }
+
+    fn max_row_norm_squared(&self) -> f64 {
+        self.figures.max()
+    }
+
+    fn mean_row_norm_squared(&self) -> f64 {
+        self.figures.mean()
+    }
+
+    /// Under Gaussian noise, the only one, the number of terms does not matter.
+    fn row_law(&self, step: u64) -> RowLaw {
+        RowLaw::Like { norm_squared: self.row_norm_squared(step), terms: 1 }
+    }
+
+    /// From the last node back: `L_tj = D_j - Σ_i λ_i q̂_i a_i(j)` with `a_i(j) = Σ_{j<k≤t} D_k θ̂_i^(k-j-1)`.
+    fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        let Modes { weights, poles, .. } = &self.figures.response().inverse;
+        let mut ahead = [0.0; MAX_BUFFERS];
+        for j in (1..=step).rev() {
+            let scale = self.figures.scale(j);
+            let known = poles.iter().zip(weights).zip(&ahead).map(|((pole, lambda), ahead)| lambda * pole.q * ahead);
+            visit(Node { level: 0, index: j - 1 }, scale - known.sum::<f64>());
+            for (ahead, pole) in ahead.iter_mut().zip(poles) {
+                *ahead += scale - pole.q * *ahead;
+            }
+        }
+    }
+
+    fn node_span(&self, node: Node) -> (u64, u64) {
+        (1, node.index + 1)
+    }
+
+    fn fraction_bits(&self) -> u32 {
+        rounding::FRACTION_BITS
+    }
+
+    fn cursor(&self) -> Box<dyn Cursor> {
+        Box::new(Recurrence::new(self.constants.clone()))
+    }
+
+    fn draws_per_step(&self) -> f64 {
+        1.0
+    }
+
+    fn memory_words(&self) -> u64 {
+        8 * self.buffers.decays().len() as u64 + 9
+    }
+
+    fn dense(&self) -> DensePair {
+        let mut pair = DensePair::of(self);
+        let Modes { weights, poles, .. } = &self.figures.response().direct;
+        let steps = self.horizon as usize;
+        let coefficient = |j: usize| match j {
+            0 => 1.0,
+            _ => {
+                poles.iter().zip(weights).map(|(pole, echo)| echo * libm::exp(-((j - 1) as f64) * pole.a)).sum::<f64>()
+            }
+        };
+        let coefficients: Vec<f64> = (0..steps).map(coefficient).collect();
+        pair.r = Matrix::zeros(steps, steps);
+        for t in 0..steps {
+            for j in 0..=t {
+                pair.r.set(t, j, coefficients[t - j] / self.figures.scale(j as u64 + 1));
+            }
+        }
+        pair
+    }
+}
+
+pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
+    Ok(MechanismName::Blt(BufferChoice::parse(parameters)?))
+}
+
+pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, choice: BufferChoice) -> fmt::Result {
+    write!(f, "{choice}")
+}
+
+pub(in crate::mechanism) fn build(
+    horizon: u64,
+    criterion: &Criterion,
+    choice: BufferChoice,
+) -> Result<Arc<dyn Mechanism>> {
+    build_with(horizon, Columns::Plain, choice, criterion)
+}
+
+/// With the columns of the family; open buffers for units that take part in several steps are optimised for that.
+pub(super) fn build_with(
+    horizon: u64,
+    columns: Columns,
+    choice: BufferChoice,
+    criterion: &Criterion,
+) -> Result<Arc<dyn Mechanism>> {
+    let objective = criterion.objective();
+    Ok(Arc::new(match (choice, criterion.participation()) {
+        (BufferChoice::Best, Some(participation)) => Blt::best_for(horizon, columns, objective, participation)?,
+        (choice, _) => Blt::chosen(horizon, columns, choice, objective)?,
+    }))
+}
+
+pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {
+    match name {
+        MechanismName::Blt(choice) => MechanismName::Blt(choice.brief()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

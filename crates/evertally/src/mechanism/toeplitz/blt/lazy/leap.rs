@@ -1,0 +1,107 @@
+//! What becomes of a state over a number of steps: coefficients and covariances in closed form.
+
+use super::Row;
+use super::powers::Powers;
+use crate::mechanism::toeplitz::blt::response::{Response, joined, row};
+use std::iter::repeat_n;
+
+/// What all leaps of a BLT share. With `g_i = λ_i u_i`:
+#[derive(Clone)]
+pub(super) struct Shape {
+    buffers: usize,
+    powers: Powers,
+    /// `λ_0²`: what a step adds to `Var M`, for `D = 1`.
+    walk: f64,
+    /// `λ_0 λ_i / (1 - θ̂_i)`: `Cov(M, g_i)` after infinitely many steps, for `D = 1`.
+    drift: Row,
+    /// `λ_i λ_k / (1 - θ̂_i θ̂_k)`: `Cov(g_i, g_k)` after infinitely many steps.
+    coupling: Vec<Row>,
+    /// Of which `i = k`.
+    diagonal: Row,
+}
+
+/// `g_i` becomes `θ̂_i^n g_i + η_i`, and `M` becomes `M + Σ c_i g_i + η_0` of the `g` before, with `η` normal and independent of
+/// all before, and `Cov(η_i, η_k) = λ_i λ_k (1 - (θ̂_i θ̂_k)^n) / (1 - θ̂_i θ̂_k)`.
+#[derive(Clone)]
+pub(super) struct Leap {
+    /// `1 - θ̂_i^n`.
+    pub(super) decayed: Row,
+    /// `c`.
+    pub(super) gains: Row,
+    /// `Cov(η_0, η_i)`.
+    pub(super) covariances: Row,
+    /// `Var η_0`.
+    pub(super) variance: f64,
+}
+
+impl Shape {
+    /// For leaps of up to `longest` steps.
+    pub(super) fn new(response: &Response, longest: u64) -> Self {
+        let Response { inverse, floor, .. } = response;
+        let mut drift = Row::default();
+        for ((drift, weight), pole) in drift.iter_mut().zip(&inverse.weights).zip(&inverse.poles) {
+            *drift = floor * weight / pole.q;
+        }
+        let coupling =
+            |i: usize| std::array::from_fn(|k| inverse.weights[i] * inverse.weights[k] * inverse.pairs[i][k]);
+        let buffers = inverse.poles.len();
+        let coupling: Vec<Row> = (0..buffers).map(coupling).collect();
+        let diagonal = row((0..buffers).map(|i| coupling[i][i]));
+        let powers = Powers::new(inverse, longest);
+        Self { buffers, powers, walk: floor * floor, drift, coupling, diagonal }
+    }
+
+    /// `d`.
+    pub(super) fn buffers(&self) -> usize {
+        self.buffers
+    }
+
+    /// `steps ≥ 0` steps with `D = scale`, and then a fall of `D` by `fall`.
+    pub(super) fn leap(&self, steps: u64, scale: f64, fall: f64) -> Leap {
+        let decayed = self.powers.decayed(steps);
+        let covariances: Row = std::array::from_fn(|i| scale * self.drift[i] * decayed[i]);
+        let variance = scale * scale * self.walk * steps as f64;
+        Leap { decayed, gains: Row::default(), covariances, variance }.gaining(self, &row(repeat_n(fall, self.buffers)))
+    }
+
+    /// `Var η_i` for all `i`.
+    pub(super) fn variances(&self, decayed: &Row) -> Row {
+        std::array::from_fn(|i| joined(decayed[i], decayed[i]) * self.diagonal[i])
+    }
+
+    /// `Cov(η_i, η_k)` for all `k`.
+    pub(super) fn couplings(&self, decayed: &Row, i: usize) -> Row {
+        std::array::from_fn(|k| joined(decayed[i], decayed[k]) * self.coupling[i][k])
+    }
+}
+
+impl Leap {
+    /// This leap, after which `M` grows by `Σ c_i g_i`.
+    fn gaining(mut self, shape: &Shape, factors: &Row) -> Self {
+        if *factors == Row::default() {
+            return self;
+        }
+        let mut coupled = Row::default();
+        for (i, factor) in factors.iter().enumerate().take(shape.buffers) {
+            let row = shape.couplings(&self.decayed, i);
+            coupled = std::array::from_fn(|k| coupled[k] + factor * row[k]);
+        }
+        for i in 0..shape.buffers {
+            self.variance += factors[i] * (2.0 * self.covariances[i] + coupled[i]);
+        }
+        self.gains = std::array::from_fn(|i| self.gains[i] + (1.0 - self.decayed[i]) * factors[i]);
+        self.covariances = std::array::from_fn(|i| self.covariances[i] + coupled[i]);
+        self
+    }
+
+    /// This leap and then the next.
+    pub(super) fn then(self, shape: &Shape, next: &Leap) -> Self {
+        let leap = self.gaining(shape, &next.gains);
+        Self {
+            decayed: std::array::from_fn(|i| joined(leap.decayed[i], next.decayed[i])),
+            gains: leap.gains,
+            covariances: std::array::from_fn(|i| next.covariances[i] + (1.0 - next.decayed[i]) * leap.covariances[i]),
+            variance: leap.variance + next.variance,
+        }
+    }
+}

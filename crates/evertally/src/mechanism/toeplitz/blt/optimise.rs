@@ -1,0 +1,95 @@
+//! Parameters with little error for a horizon.
+
+use super::MAX_BUFFERS;
+use super::aim::{Aim, coordinates, interlaced, rates};
+use super::buffers::{Buffers, FRACTION_BITS};
+use super::response::Response;
+use super::{figures::RowFigures, participation, segments};
+use crate::Result;
+use crate::mechanism::{Columns, Objective, Participation};
+use crate::number::descent::minimum;
+
+/// Exponents by which the maximum is softened, one descent after the other.
+const POWERS: [f64; 2] = [30.0, 300.0];
+/// A pull to the starting point, so that directions without influence stay where they are.
+const RIDGE: f64 = 1e-7;
+/// Half the distance of the points between which a slope is measured: figures are good to 10⁻¹², the slopes to 10⁻⁸.
+const DIFFERENCE: f64 = 1e-4;
+
+/// The best buffers found, for the maximum or the mean over the steps.
+pub(super) fn buffers(horizon: u64, columns: Columns, count: usize, objective: Objective) -> Result<Buffers> {
+    let aims = match (objective, columns) {
+        (Objective::Mean, _) => vec![Aim::mean(horizon, columns.are_normalized())],
+        (Objective::Max, Columns::Plain) => vec![Aim::max(horizon, false, 1.0)],
+        (Objective::Max, Columns::Normalized) => POWERS.map(|power| Aim::max(horizon, true, power)).into(),
+    };
+    let start = start(horizon, count.clamp(1, MAX_BUFFERS));
+    let descend = |point, aim: &Aim| near(&start, point, |y| aim.evaluate(y));
+    frozen(&aims.iter().fold(start.clone(), descend))
+}
+
+/// Good buffers for a plain BLT and units that take part in several steps, for the maximum or the mean over the steps, from two
+/// starting points. `O(d³ min(k, 2^16))` for each of some hundred steps of the search.
+pub(super) fn buffers_for(
+    horizon: u64,
+    count: usize,
+    objective: Objective,
+    participation: Participation,
+) -> Vec<Buffers> {
+    let figure = |y: &[f64]| {
+        let (poles, inverse) = interlaced(&rates(y));
+        let response = Response::of_poles(poles, inverse);
+        let squared = participation::plain(&response, horizon, participation);
+        let rows = RowFigures::new(response, &segments::plain(horizon), 0);
+        libm::log(squared * objective.of(rows.max(), rows.mean()))
+    };
+    // What is remembered for longer than until the unit comes back costs more: rates begin around there.
+    let stretches = [1, 4].map(|times| horizon.min(participation.separation().saturating_mul(times)));
+    let descend = |stretch| {
+        let start = start(stretch, count.clamp(1, MAX_BUFFERS));
+        frozen(&near(&start, start.clone(), |y| (figure(y), slopes(y, figure)))).ok()
+    };
+    stretches.into_iter().filter_map(descend).collect()
+}
+
+/// A local minimum near a point, pulled a little to `start`.
+fn near(start: &[f64], point: Vec<f64>, aim: impl Fn(&[f64]) -> (f64, Vec<f64>)) -> Vec<f64> {
+    minimum(point, |y| {
+        let (mut value, mut gradient) = aim(y);
+        for ((gradient, y), start) in gradient.iter_mut().zip(y).zip(start) {
+            value += RIDGE * (y - start) * (y - start);
+            *gradient += 2.0 * RIDGE * (y - start);
+        }
+        (value, gradient)
+    })
+}
+
+/// The gradient of a function by central differences.
+fn slopes(y: &[f64], function: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+    let moved = |i: usize, by: f64| {
+        let mut at = y.to_vec();
+        at[i] += by;
+        function(&at)
+    };
+    (0..y.len()).map(|i| (moved(i, DIFFERENCE) - moved(i, -DIFFERENCE)) / (2.0 * DIFFERENCE)).collect()
+}
+
+/// Rates in equal ratios. They begin above `1 / T`: a pole and its inverse far below it would cancel, and stay there.
+fn start(horizon: u64, count: usize) -> Vec<f64> {
+    let (low, high) = (libm::log((10.0 / horizon as f64).min(0.3)), libm::log(3.0));
+    let points = 2 * count;
+    let rate = |m: usize| libm::exp(low + (high - low) * m as f64 / (points - 1) as f64);
+    coordinates(&(0..points).map(rate).collect::<Vec<_>>())
+}
+
+/// The integers nearest to a point.
+fn frozen(point: &[f64]) -> Result<Buffers> {
+    let (poles, inverse) = interlaced(&rates(point));
+    let response = Response::of_poles(poles, inverse);
+    let one = (1u64 << FRACTION_BITS) as f64;
+    let decays: Vec<u64> =
+        response.direct.poles.iter().map(|pole| (1 << FRACTION_BITS) - (pole.q * one).round() as u64).collect();
+    let echoes: Vec<u64> =
+        response.direct.weights[..decays.len()].iter().map(|echo| (echo * one).round() as u64).collect();
+    Buffers::new(&decays, &echoes)
+}

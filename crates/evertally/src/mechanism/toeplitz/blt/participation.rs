@@ -1,0 +1,124 @@
+//! The sensitivity of a BLT to a unit that takes part in several steps; the bounds are those of
+//! [`participation`](crate::mechanism::accounting::participation).
+//!
+//! **Plain.** The worst pattern is `1, 1+b, 1+2b, …`. From its `j`-th step (from 0) to the next, the sum of its columns is
+//! `1 + Σ_i ω_i θ_i^(b-1) P_i(j-1)`, then `Σ_i ω_i P_i(j) θ_i^m` for `m = 0, 1, …`, with `P_i(j) = Σ_{l≤j} θ_i^(lb)`. Squares of such
+//! sums of exponentials add up in closed form. `P_i(j)` grows with `j`: after very many steps that of the last one stands for it.
+//!
+//! **Normalized.** Columns `s < t`, `d` apart, of which the later has `n` entries, have the inner product `w_s w_t G`,
+//!
+//! ```text
+//! G = Σ_{m<n} c_m c_(m+d) = Σ_i ω_i θ_i^(d-1) (1 + θ_i Σ_k ω_k Σ_{m<n-1} (θ_i θ_k)^m).
+//! ```
+//!
+//! `G` grows with `n`, and weights are constant on segments: only the first step of a segment and the one `d` after it need to
+//! be looked at as `t`.
+
+use super::response::{Modes, Response, Row, joined, row};
+use super::segments::Segment;
+use crate::mechanism::Participation;
+use crate::mechanism::accounting::participation::rounded_up;
+
+/// Head room for the rounding of these sums of positive numbers, as for column norms.
+const OPERATIONS: u64 = 1 << 11;
+/// After so many steps of a pattern the next ones count as if they were the last.
+const LONGEST: u64 = 1 << 16;
+
+/// The squared norm of the sum of the columns of a worst pattern of `C`, rounded up. `O(d² min(k, 2^16))`.
+pub(super) fn plain(response: &Response, horizon: u64, participation: Participation) -> f64 {
+    let (times, separation) = (participation.within(horizon), participation.separation());
+    let modes = &response.direct;
+    // θ^b = θ^(b-1) θ, and what is left of a column after b - 1 steps.
+    let kept = row(modes.poles.iter().map(|pole| libm::exp(-((separation - 1) as f64) * pole.a)));
+    let next = |p: &Row| row(modes.poles.iter().enumerate().map(|(i, pole)| 1.0 + kept[i] * (1.0 - pole.q) * p[i]));
+    let stretch = |length: u64, before: &Row, now: &Row| {
+        let echoes: f64 = (0..modes.poles.len()).map(|i| modes.weights[i] * kept[i] * before[i]).sum();
+        (1.0 + echoes) * (1.0 + echoes) + energy(modes, now, length - 1)
+    };
+    let last = horizon - (times - 1) * separation; // fits: times ≤ ⌈T/b⌉
+    let (mut sum, mut before) = (0.0, Row::default());
+    for number in 1..=times.min(LONGEST) {
+        let now = next(&before);
+        sum += stretch(if number < times { separation } else { last }, &before, &now);
+        before = now;
+    }
+    if times > LONGEST {
+        // times · b is below 2T ≤ 2^41, and θ^b far enough from 1: the gap of a pole is at least 2^-44.
+        let (whole, once) = ((times * separation) as f64, separation as f64);
+        let limit = row(modes.poles.iter().map(|pole| pole.decayed(whole) / pole.decayed(once)));
+        sum += (times - LONGEST - 1) as f64 * stretch(separation, &limit, &limit) + stretch(last, &limit, &limit);
+    }
+    rounded_up(sum, OPERATIONS + 2 * LONGEST.min(times))
+}
+
+/// `Σ_{m<n} (Σ_i ω_i P_i θ_i^m)²`.
+fn energy(modes: &Modes, factors: &Row, n: u64) -> f64 {
+    let (decayed, count) = (modes.decayed(n as f64), modes.poles.len());
+    let loud = row((0..count).map(|i| modes.weights[i] * factors[i]));
+    let term = |i: usize, j: usize| loud[i] * loud[j] * joined(decayed[i], decayed[j]) * modes.pairs[i][j];
+    (0..count).map(|i| (0..count).map(|j| term(i, j)).sum::<f64>()).sum()
+}
+
+/// The bound by pairs for columns with the weights of these segments. `O(d² S log k)` for `S` segments.
+pub(super) fn normalized(
+    response: &Response,
+    segments: &[Segment],
+    weight_bits: u32,
+    horizon: u64,
+    participation: Participation,
+) -> f64 {
+    let unit = libm::exp2(-f64::from(weight_bits));
+    // The bound needs weights that do not fall, which no rounding of theirs may spoil.
+    let rising = |most: &mut u32, segment: &Segment| {
+        *most = segment.weight.max(*most);
+        Some(f64::from(*most) * unit)
+    };
+    let weights: Vec<f64> = segments.iter().scan(0, rising).collect();
+    let weight = |step: u64| weights[segments.partition_point(|segment| segment.last < step)];
+    let firsts: Vec<u64> = std::iter::once(1).chain(segments.iter().map(|s| s.last + 1)).collect();
+    let gamma = |distance: u64| {
+        let later = firsts.iter().flat_map(|first| [first.max(&(distance + 1)), &(first + distance)].map(|t| *t));
+        let inner = |t: u64| weight(t - distance) * weight(t) * inner_product(response, horizon - t + 1, distance);
+        later.filter(|t| *t <= horizon).map(inner).fold(0.0, f64::max)
+    };
+    rounded_up(participation.of_pairs(horizon, gamma), OPERATIONS)
+}
+
+/// `G` of columns `distance` apart, the later one with `n ≥ 1` entries.
+fn inner_product(response: &Response, n: u64, distance: u64) -> f64 {
+    if distance == 0 {
+        return response.column_norm_squared(n as f64);
+    }
+    let modes = &response.direct;
+    let partners = modes.couplings(&modes.decayed((n - 1) as f64));
+    let kept = |i: usize| libm::exp(-((distance - 1) as f64) * modes.poles[i].a);
+    let term = |i: usize| modes.weights[i] * kept(i) * (1.0 + (1.0 - modes.poles[i].q) * partners[i]);
+    (0..modes.poles.len()).map(term).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::mechanism::{Blt, Columns, Mechanism, Objective, Participation};
+
+    /// Plain BLTs reach what another optimizer, without derivatives and in other coordinates, found with four buffers.
+    #[test]
+    fn buffers_for_units_that_come_back() {
+        for (most, separation, max, mean) in
+            [(4, 500, 8.1022, 7.0946), (20, 100, 27.0158, 21.374), (100, 20, 110.6009, 81.6896)]
+        {
+            let participation = Participation::new(most, separation).unwrap();
+            for (objective, want) in [(Objective::Max, max), (Objective::Mean, mean)] {
+                let figure = |blt: &Blt| {
+                    let row = objective.row_norm_squared(blt);
+                    (blt.participation_squared(participation) * row).sqrt()
+                };
+                let [plain, normalized] =
+                    Columns::BOTH.map(|columns| Blt::best_for(2000, columns, objective, participation).unwrap());
+                let ratio = figure(&plain) / want;
+                assert!(ratio < 1.01, "{most} steps {separation} apart, {objective}: {ratio} times as much");
+                let ratio = figure(&normalized) / figure(&plain);
+                assert!(ratio < 1.005, "{most} steps {separation} apart, {objective}: {ratio} times the plain one");
+            }
+        }
+    }
+}

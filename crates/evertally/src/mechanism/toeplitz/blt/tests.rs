@@ -1,0 +1,351 @@
+//! BLT: figures against dense twins and another arithmetic, the optimiser against its targets.
+
+mod release;
+
+use super::aim::Aim;
+use super::*;
+use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
+
+/// Parameters that no optimiser has seen.
+fn rough() -> Buffers {
+    ROUGH.parse().unwrap()
+}
+
+/// Optimised for 2^40 steps.
+fn long() -> Buffers {
+    LONG.parse().unwrap()
+}
+
+pub(super) const LONG: &str = "decay=3fffffffff7a15e6/3fffffffe8a601df/3ffffffcf0493704/3fffff999c587e98/3ffff29dfa2acaa0/\
+                    3ffe4054747d370a/3fc597f21d8862b6/38c9efa0a83deb00,echo=8bfe93aa71b/2ac4b5ee22fb/f6c0979c9940/\
+                    5923b89e5721a/203c1ac4758e60/ba656086392038/4319a537005b340/14ff55b2615f2d00";
+pub(super) const MIDDLE: &str = "decay=3ffffb1034c01361/3fff7de47bbbe994/3ff6548db8a1b183/3f4a112ebd2b02a0/33cc736bea431780,\
+                      echo=193ef70314507c/558dcecb2882b4/1727a5b44f86070/635da1bec698a80/1512396631d47b00";
+pub(super) const ROUGH: &str = "decay=3c00000000000000/2000000000000000,echo=1000000000000000/800000000000000";
+/// The longest decay allowed.
+pub(super) const LONGEST: &str = "decay=3ffffffffffc0000/3000000000000000,echo=40000/1000000000000000";
+
+fn some(horizon: u64) -> Vec<Blt> {
+    let mut found = vec![];
+    for columns in Columns::BOTH {
+        found.push(Blt::new(horizon, columns, rough()).unwrap());
+        found.push(Blt::new(horizon, columns, long()).unwrap());
+        found.push(Blt::best(horizon, columns, Objective::Max).unwrap());
+        found.push(Blt::best(horizon, columns, Objective::Mean).unwrap());
+    }
+    found
+}
+
+fn close(a: f64, b: f64, tolerance: f64) -> bool {
+    (a - b).abs() <= tolerance * a.abs().max(b.abs())
+}
+
+#[test]
+fn figures_are_those_of_the_dense_twin() {
+    for horizon in [1, 2, 3, 5, 17, 64, 120, 260] {
+        for blt in some(horizon) {
+            let (name, dense) = (blt.name(), blt.dense());
+            assert!(dense.prefix_sum_error() < 1e-11, "{name} at {horizon}: {}", dense.prefix_sum_error());
+            let (ours, want) = (blt.column_norms(), dense.column_norms());
+            assert!(ours.l1 >= want.l1 * (1.0 - 1e-14) && close(ours.l1, want.l1, 1e-10), "{name} at {horizon}");
+            assert!(ours.l2_squared >= want.l2_squared * (1.0 - 1e-14), "{name} at {horizon}");
+            assert!(close(ours.l2_squared, want.l2_squared, 1e-10), "{name} at {horizon}");
+            let rows = dense.row_norms_squared();
+            for (row, step) in rows.iter().zip(1..) {
+                assert!(close(*row, blt.row_norm_squared(step), 1e-10), "{name} at {horizon}, step {step}");
+            }
+            let (max, mean) = (rows.iter().copied().fold(0.0, f64::max), rows.iter().sum::<f64>() / horizon as f64);
+            assert!(close(max, blt.max_row_norm_squared(), 1.1e-7), "{name} at {horizon}");
+            assert!(close(mean, blt.mean_row_norm_squared(), 1e-10), "{name} at {horizon}");
+            if horizon <= 120 {
+                let exact = dense.exact_l2_squared().unwrap();
+                assert!(close(blt.exact_l2_squared().unwrap(), exact, 1e-8), "{name} at {horizon}");
+            }
+        }
+    }
+}
+
+/// On long horizons: maximum and mean by enumeration, single rows by the recurrence of `L`, columns by summation.
+#[test]
+fn long_figures_are_those_of_an_enumeration() {
+    for horizon in [5000, 1 << 16, (1 << 18) + 7] {
+        for blt in some(horizon) {
+            let (mut max, mut sum) = (0.0f64, 0.0);
+            for step in 1..=horizon {
+                let row = blt.row_norm_squared(step);
+                (max, sum) = (max.max(row), sum + row);
+            }
+            assert!(close(max, blt.max_row_norm_squared(), 1.1e-7), "{} at {horizon}", blt.name());
+            assert!(close(sum / horizon as f64, blt.mean_row_norm_squared(), 1e-10), "{} at {horizon}", blt.name());
+            for step in [horizon / 1000, horizon / 2, horizon - 60, horizon] {
+                let mut row = 0.0;
+                blt.visit_row(step, &mut |_, entry| row += entry * entry);
+                assert!(close(row, blt.row_norm_squared(step), 1e-8), "{} at {horizon}, {step}", blt.name());
+            }
+            columns_by_summation(&blt);
+        }
+    }
+}
+
+/// Every column, from the last, with the sums of the coefficients that it has.
+fn columns_by_summation(blt: &Blt) {
+    let Modes { weights, poles, .. } = &blt.figures.response().direct;
+    let mut powers: Vec<f64> = weights[..poles.len()].to_vec();
+    let (mut l1, mut l2) = (1.0, 1.0);
+    let mut largest = ColumnNorms { l1: 0.0, l2_squared: 0.0 };
+    for step in (1..=blt.horizon).rev() {
+        let scale = blt.figures.scale(step);
+        largest.l1 = largest.l1.max(l1 / scale);
+        largest.l2_squared = largest.l2_squared.max(l2 / (scale * scale));
+        assert!(!blt.normalized || l2 <= scale * scale * (1.0 + 1e-12), "{} at {step}", blt.name());
+        let coefficient: f64 = powers.iter().sum();
+        (l1, l2) = (l1 + coefficient, l2 + coefficient * coefficient);
+        powers.iter_mut().zip(poles).for_each(|(power, pole)| *power -= pole.q * *power);
+    }
+    let ours = blt.column_norms();
+    assert!(close(ours.l1, largest.l1, 1e-9) && close(ours.l2_squared, largest.l2_squared, 1e-9), "{}", blt.name());
+}
+
+/// Sums over up to 2^40 steps, computed with 90 digits from the frozen integers by another program.
+#[test]
+fn closed_forms_keep_their_digits() {
+    for (buffers, horizon, l1, l2, max, mean) in GOLDEN {
+        let blt = Blt::new(horizon, Columns::Plain, buffers.parse().unwrap()).unwrap();
+        let norms = blt.column_norms();
+        assert!(close(norms.l1, l1, 1e-11) && close(norms.l2_squared, l2, 1e-11), "{horizon}: {norms:?}");
+        let (ours_max, ours_mean) = (blt.max_row_norm_squared(), blt.mean_row_norm_squared());
+        assert!(close(ours_max, max, 1e-11) && close(ours_mean, mean, 1e-11), "{horizon}: {ours_max} {ours_mean}");
+    }
+}
+
+/// Buffers, horizon, s1, s2², largest and mean row.
+const GOLDEN: [(&str, u64, f64, f64, f64, f64); 7] = [
+    (LONG, 1 << 40, 1105901.2955668143, 9.687367059041925, 10.403326401726828, 9.99033612562786),
+    (LONG, 1000, 34.928607046484466, 3.2143065442189847, 3.3878180027732436, 3.0380933538810755),
+    (LONG, 37, 6.584437271082876, 2.1563168632057788, 2.3125122338633366, 1.9627512839406067),
+    (MIDDLE, 1 << 20, 1146.2169043673343, 5.44914339649408, 5.555659336291084, 5.225322932934143),
+    (ROUGH, 1, 1.0, 1.0, 1.0, 1.0),
+    (ROUGH, 100_000, 5.25, 1.6546094244149272, 3630.021036062595, 1815.9801891365357),
+    (LONGEST, 1 << 40, 2.0605869371864727, 1.1428571428572598, 266633685812.95069, 134662667836.08646),
+];
+
+/// The gradient of every objective, against symmetric differences.
+#[test]
+fn gradients_are_those_of_differences() {
+    for horizon in [3, 40, 3000, 1 << 30] {
+        for columns in Columns::BOTH {
+            let objectives = [
+                Aim::mean(horizon, columns.are_normalized()),
+                Aim::max(horizon, columns.are_normalized(), 7.0),
+                Aim::max(horizon, columns.are_normalized(), 80.0),
+            ];
+            for (objective, count) in objectives.iter().zip([2, 3, 5]) {
+                let y: Vec<f64> =
+                    (0..2 * count).map(|m| if m == 0 { -3.0 } else { -0.7 + 0.3 * m as f64 % 0.8 }).collect();
+                let gradient = objective.evaluate(&y).1;
+                for m in 0..y.len() {
+                    let at = |offset: f64| {
+                        let mut moved = y.clone();
+                        moved[m] += offset;
+                        objective.evaluate(&moved).0
+                    };
+                    let difference = (8.0 * (at(1e-3) - at(-1e-3)) - at(2e-3) + at(-2e-3)) / 12e-3;
+                    let size = gradient.iter().map(|g| g.abs()).fold(1e-3, f64::max);
+                    assert!(
+                        (gradient[m] - difference).abs() < 1e-7 * size,
+                        "{objective:?}, coordinate {m}: {} {difference}",
+                        gradient[m]
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// On a grid of every step, the objective is the figure.
+#[test]
+fn objectives_are_the_figures_of_short_horizons() {
+    let y = [-2.0, -0.2, 0.3, 0.1];
+    let (poles, inverse) = aim::interlaced(&aim::rates(&y));
+    let response = Response::of_poles(poles, inverse);
+    for horizon in [1, 2, 5, 9] {
+        let figures = RowFigures::new(response.clone(), &segments::plain(horizon), 0);
+        let norm = response.column_norm_squared(horizon as f64);
+        for (objective, figure) in
+            [(Aim::mean(horizon, false), figures.mean()), (Aim::max(horizon, false, 9.0), figures.max())]
+        {
+            assert!(close(libm::exp(objective.evaluate(&y).0), norm * figure, 1e-12), "{objective:?}");
+        }
+        // The weights of a normalized one are rounded down: by one part in 2^12, squared.
+        let segments = segments::normalized(&response, horizon);
+        let figures = RowFigures::new(response.clone(), &segments, WEIGHT_BITS);
+        let mean = libm::exp(Aim::mean(horizon, true).evaluate(&y).0);
+        assert!(close(mean, figures.mean(), 1e-3), "{horizon}: {mean} {}", figures.mean());
+    }
+}
+
+/// 2ρ·variance of the square root: `(Σ f_j²)²`.
+fn square_root_max(horizon: u64) -> f64 {
+    let (mut f, mut sum) = (1.0, 0.0);
+    for j in 1..=horizon {
+        sum += f * f;
+        f *= (2 * j - 1) as f64 / (2 * j) as f64;
+    }
+    sum * sum
+}
+
+#[test]
+fn targets_are_reached() {
+    let figure = |horizon, columns, buffers, objective| {
+        Blt::optimised(horizon, columns, buffers, objective).unwrap().figure(objective)
+    };
+    assert!(figure(1024, Columns::Plain, 4, Objective::Max) < square_root_max(1024) * 1.001);
+    assert!(figure(1 << 20, Columns::Plain, 5, Objective::Max) < square_root_max(1 << 20) * 1.01);
+    assert!(figure(1 << 20, Columns::Plain, 8, Objective::Max) < square_root_max(1 << 20) * 1.0003);
+    assert!(figure(1024, Columns::Normalized, 4, Objective::Max) < 9.483);
+    assert!(figure(1024, Columns::Normalized, 4, Objective::Mean) < 8.947);
+    assert!(figure(1 << 20, Columns::Normalized, 7, Objective::Max) < 27.84);
+    assert!(figure(1 << 20, Columns::Normalized, 7, Objective::Mean) < 26.88);
+    // The choice of the number of buffers.
+    let best = Blt::best(1_000_000, Columns::Normalized, Objective::Max).unwrap();
+    assert!(
+        best.figure(Objective::Max) < 27.81 && best.buffers().decays().len() == 7,
+        "{} {:?}",
+        best.figure(Objective::Max),
+        best
+    );
+    assert_eq!(Blt::best(1024, Columns::Normalized, Objective::Max).unwrap().buffers().decays().len(), 4);
+}
+
+/// Any horizon: never below the lower bound, the normalized one not above the plain one, more buffers no worse.
+#[test]
+fn optimisation_succeeds_at_every_horizon() {
+    for horizon in (1..=24).chain([100, 1000, 10_000, 1 << 24, 1 << 30, (1 << 34) + 1, 1 << 40]) {
+        let bound = crate::plan::gaussian_lower_bound(horizon).powi(2);
+        for objective in Objective::BOTH {
+            let [plain, normalized] = Columns::BOTH.map(|columns| Blt::best(horizon, columns, objective).unwrap());
+            let (p, n) = (plain.figure(objective), normalized.figure(objective));
+            assert!(p >= bound * (1.0 - 1e-9) && n >= bound * (1.0 - 1e-9), "{horizon}: {p}, {n}, bound {bound}");
+            // At a horizon of 2 all is in two numbers, and rounded weights cost more than they gain.
+            assert!(n <= p * 1.0005 && p <= bound * 1.45, "{horizon} {objective}: {p}, {n}, bound {bound}");
+            let one = Blt::optimised(horizon, Columns::Normalized, 1, objective).unwrap();
+            assert!(one.figure(objective) >= n * (1.0 - 1e-9), "{horizon}");
+        }
+        if horizon <= 10_000 {
+            let plain = Blt::best(horizon, Columns::Plain, Objective::Max).unwrap().figure(Objective::Max);
+            assert!(plain <= square_root_max(horizon) * 1.001, "{horizon}: {plain}");
+        }
+    }
+    let square_root =
+        MechanismName::NormalizedSqrt.build(2000, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap();
+    let ours = Blt::best(2000, Columns::Normalized, Objective::Max).unwrap().figure(Objective::Max);
+    assert!(ours < Criterion::new(NoiseKind::Gaussian, Objective::Max).figure(&*square_root) * 1.002, "{ours}");
+}
+
+/// Segments cover all steps, weights grow towards the end, and memory stays logarithmic.
+#[test]
+fn segments_are_few_and_cover_all_steps() {
+    for horizon in [1, 2, 49, 50, 51, 1000, 1 << 20, 1 << 40] {
+        let blt = Blt::new(horizon, Columns::Normalized, long()).unwrap();
+        let segments = blt.constants.segments();
+        assert!(segments.windows(2).all(|pair| pair[0].last < pair[1].last && pair[0].weight < pair[1].weight));
+        let last = segments[segments.len() - 1];
+        assert_eq!((last.last, last.weight), (horizon, 1 << WEIGHT_BITS));
+        assert!(segments.len() < 1300, "{horizon}: {}", segments.len());
+    }
+}
+
+#[test]
+fn parameters_and_names_round_trip_and_bad_ones_are_refused() {
+    for (columns, stem) in [(Columns::Plain, "blt"), (Columns::Normalized, "normalized-blt")] {
+        let blt = Blt::optimised(500, columns, 3, Objective::Mean).unwrap();
+        let name: MechanismName = blt.name().to_string().parse().unwrap();
+        assert_eq!(name, blt.name());
+        let again = name.build(500, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).unwrap();
+        assert_eq!((again.name(), again.max_row_norm_squared()), (blt.name(), blt.max_row_norm_squared()));
+        for open in [stem.to_owned(), format!("{stem}(buffers=3)")] {
+            assert_eq!(open.parse::<MechanismName>().unwrap().to_string(), open);
+        }
+        let built = format!("{stem}(buffers=3)").parse::<MechanismName>().unwrap();
+        let built = built.build(500, &Criterion::new(NoiseKind::Gaussian, Objective::Mean)).unwrap();
+        assert_eq!(built.name(), blt.name());
+        for bad in ["(decay=1)", "(buffers=3,decay=1,echo=1)", "(buffers=x)", "(decay=1,echo=x)", "(k=3)"] {
+            assert!(format!("{stem}{bad}").parse::<MechanismName>().is_err(), "{bad}");
+        }
+    }
+    let half = 1 << 61;
+    for (decays, echoes) in [
+        (&[][..], &[][..]),
+        (&[half], &[]),
+        (&[half, half], &[1, 1]),
+        (&[1, half], &[1, 1]),
+        (&[half + 9, half], &[1, 1]),
+        (&[0], &[1]),
+        (&[half], &[0]),
+        (&[half], &[half]),
+        (&[half + half / 4, half], &[half, half / 4]),
+        (&[(1 << 62) - (1 << 18) + 1], &[1]),
+        (&[9, 8, 7, 6, 5, 4, 3, 2, 1], &[1; 9]),
+    ] {
+        assert!(Buffers::new(decays, echoes).is_err(), "{decays:?} {echoes:?}");
+    }
+    assert!(Buffers::new(&[half], &[half - 1]).is_ok());
+    assert!(
+        Blt::new(0, Columns::Normalized, rough()).is_err() && Blt::new((1 << 40) + 1, Columns::Plain, rough()).is_err()
+    );
+    assert!(
+        Blt::optimised(9, Columns::Normalized, 0, Objective::Max).is_err()
+            && Blt::optimised(1 << 20, Columns::Normalized, 9, Objective::Max).is_err()
+    );
+}
+
+/// A number of buffers that a short horizon cannot bear is lowered; one that no horizon can is refused.
+#[test]
+fn short_horizons_take_fewer_buffers() {
+    for horizon in [1, 2, 3, 7, 64] {
+        for columns in Columns::BOTH {
+            let blt = Blt::chosen(horizon, columns, BufferChoice::Count(8), Objective::Max).unwrap();
+            assert!((1..=8).contains(&blt.buffers().decays().len()), "{horizon}");
+            let figure = blt.column_norms().l2_squared * blt.max_row_norm_squared();
+            let one = Blt::optimised(horizon, columns, 1, Objective::Max).unwrap();
+            let single = one.column_norms().l2_squared * one.max_row_norm_squared();
+            assert!(figure <= single * (1.0 + 1e-3), "{horizon}: {figure} {single}");
+        }
+    }
+    assert!(Blt::chosen(1000, Columns::Plain, BufferChoice::Count(9), Objective::Max).is_err());
+    assert!(Blt::chosen(1000, Columns::Plain, BufferChoice::Count(0), Objective::Max).is_err());
+}
+
+/// Columns of one entry have norm 1 whatever the buffers, and decays that floating point cannot tell from 0 are refused.
+#[test]
+fn tiny_decays_do_not_hide_a_sensitivity() {
+    for text in ["decay=2,echo=1", "decay=3c00000000000000/2,echo=1000000000000000/1", "decay=3fffff,echo=1"] {
+        assert!(text.parse::<Buffers>().is_err(), "{text}");
+    }
+    for text in ["decay=400000,echo=1", "decay=3000000000000000/400000,echo=1000000000000000/1"] {
+        for (horizon, columns) in [1, 4].into_iter().flat_map(|horizon| Columns::BOTH.map(|columns| (horizon, columns)))
+        {
+            let blt = Blt::new(horizon, columns, text.parse().unwrap()).unwrap();
+            let unit = (1u128 << blt.noise_bits()) as f64;
+            let norm = blt.capped_column_sum(Spread::ONE) as f64 / unit / unit;
+            assert!(norm >= 0.999 && blt.column_norms().l2_squared >= 0.999, "{text} over {horizon}: {norm}");
+        }
+    }
+}
+
+/// Weights never fall with the step, which bounds by pairs rest on: not even where the last bits of the norms are out of order
+/// just where a weight changes. (Found by search.)
+#[test]
+fn weights_never_fall() {
+    let horizon = 1 << 20;
+    let buffers =
+        "decay=3ff531b161577000/3fe8c2c897d7de00/34d218df1cd36800,echo=921e00805033d81/aadfb9828988a81/65bf553719fe520";
+    let response = Response::of_buffers(&buffers.parse().unwrap());
+    let longest = |shortest: u64| (shortest + shortest / 50).min(horizon);
+    let lengths = std::iter::successors(Some(longest(1)), |last| Some(longest(last + 1)));
+    let norms: Vec<f64> =
+        lengths.take_while(|n| *n < horizon).map(|n| response.column_norm_squared(n as f64)).collect();
+    assert!(norms.windows(2).any(|pair| pair[0] > pair[1]), "an example that tests nothing");
+    let segments = segments::normalized(&response, horizon);
+    assert!(segments.windows(2).all(|pair| pair[0].weight < pair[1].weight), "{segments:?}");
+}

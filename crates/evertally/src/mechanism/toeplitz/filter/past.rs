@@ -1,0 +1,150 @@
+//! Sums of the past against fixed coefficients, `Σ_{j<t} v_j F_{t-j}`, while the `v` become known one by one.
+//!
+//! The last steps are summed directly. Whenever the number of steps is a multiple of a power of two `B`, the `B` values since
+//! the multiple before it are multiplied with the coefficients `1 … 2B-1` at once, and what they add to the next `B` steps is
+//! kept for them: `O(log² T)` a step, amortized (Fischer, Stockmeyer 1974, doi 10.1016/S0022-0000(74)80047-4; Hoeven 2002,
+//! doi 10.1006/jsco.2002.0562). Each pair (j, t) is counted once: in the block of the largest power of two at which `j` and
+//! `t` part, or directly.
+//!
+//! The products are number-theoretic transforms modulo three primes, put together modulo 2^128: integers in, the same
+//! integers out, on every machine.
+
+use super::Rows;
+use crate::number::transform::{self, PRIMES, Transform};
+use std::sync::{Arc, OnceLock};
+
+/// Blocks below this length are summed directly.
+const DIRECT: usize = 128;
+
+/// Toeplitz coefficients, with their transforms at every block length once one is needed.
+#[derive(Debug)]
+pub(in crate::mechanism) struct Kernel {
+    /// From last to first; those after the last that is not 0 are left out.
+    reversed: Vec<u32>,
+    horizon: usize,
+    /// For block length `DIRECT << level`: the tables and the transformed coefficients, for each prime.
+    levels: Vec<OnceLock<Products>>,
+}
+
+/// For each prime the tables of a transform, and the transformed coefficients.
+type Products = [(Transform, Vec<u64>); 3];
+
+impl Kernel {
+    /// From `F_0, F_1, …`, one for each step.
+    pub(super) fn new(coefficients: &[u32]) -> Self {
+        let used = coefficients.iter().rposition(|f| *f != 0).map_or(0, |last| last + 1);
+        let reversed = coefficients[..used].iter().rev().copied().collect();
+        let levels = usize::BITS - coefficients.len().div_ceil(DIRECT).leading_zeros();
+        Self { reversed, horizon: coefficients.len(), levels: (0..levels).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// The last entries of row `t`, ending with the diagonal; those before are 0.
+    pub(in crate::mechanism) fn row(&self, t: usize) -> &[u32] {
+        &self.reversed[self.reversed.len().saturating_sub(t + 1)..]
+    }
+
+    /// Whether a few bands are all there is.
+    fn is_narrow(&self) -> bool {
+        self.reversed.len() <= 2 * DIRECT
+    }
+
+    /// What the transforms need for blocks of length `DIRECT << level`.
+    fn level(&self, level: usize) -> &Products {
+        self.levels[level].get_or_init(|| {
+            let length = (2 * DIRECT) << level;
+            PRIMES.map(|prime| {
+                let transform = Transform::new(prime, length);
+                let mut values: Vec<u64> = self.reversed.iter().rev().take(length).map(|f| u64::from(*f)).collect();
+                values.resize(length, 0);
+                transform.forward(&mut values);
+                (transform, values)
+            })
+        })
+    }
+}
+
+/// The values so far and what they add to later steps.
+pub(super) struct Past {
+    rows: Rows,
+    values: Vec<i128>,
+    /// Contributions of finished blocks to the steps ahead.
+    ahead: Vec<i128>,
+}
+
+impl Past {
+    pub(super) fn new(rows: Rows) -> Self {
+        Self { rows, values: vec![], ahead: vec![] }
+    }
+
+    /// `Σ_{j<t} F_tj v_j` for the next step `t`. The caller keeps it, and every part of it, within 128 bits.
+    pub(super) fn sum(&self) -> i128 {
+        let t = self.values.len();
+        let before = self.rows.before(t);
+        let direct = match self.kernel() {
+            Some(_) => t % DIRECT,
+            None => before.len(),
+        };
+        let products = before.iter().rev().zip(self.values.iter().rev()).take(direct);
+        products.map(|(f, v)| v * i128::from(*f)).sum::<i128>() + self.ahead.get(t).copied().unwrap_or(0)
+    }
+
+    /// The coefficients, where blocks are carried ahead.
+    fn kernel(&self) -> Option<&Arc<Kernel>> {
+        match &self.rows {
+            Rows::Toeplitz(kernel) if !kernel.is_narrow() => Some(kernel),
+            _ => None,
+        }
+    }
+
+    /// Appends the value of the next step.
+    pub(super) fn push(&mut self, value: i128) {
+        self.values.push(value);
+        let steps = self.values.len();
+        if let Some(kernel) = self.kernel()
+            && steps.is_multiple_of(DIRECT)
+            && steps < kernel.horizon
+        {
+            self.carry(kernel.clone(), 1 << steps.trailing_zeros());
+        }
+    }
+
+    /// Adds what the last `block` values contribute to the next `block` steps.
+    fn carry(&mut self, kernel: Arc<Kernel>, block: usize) {
+        let (steps, horizon) = (self.values.len(), kernel.horizon);
+        let products = kernel.level((block / DIRECT).trailing_zeros() as usize);
+        let recent = &self.values[steps - block..];
+        let residues = std::array::from_fn(|i| {
+            let (transform, coefficients) = &products[i];
+            let mut values: Vec<u64> = recent.iter().map(|v| PRIMES[i].residue(*v)).collect();
+            values.resize(2 * block, 0);
+            // Of the cyclic product of length 2B only the first half is wrapped around.
+            transform.multiply(&mut values, coefficients);
+            values
+        });
+        self.ahead.resize(horizon.min(steps + block).max(self.ahead.len()), 0);
+        let slots = self.ahead[steps..].iter_mut().take(block);
+        for (slot, place) in slots.zip(block..) {
+            *slot += transform::combine(residues.each_ref().map(|values: &Vec<u64>| values[place]));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against the definition, with values of both signs as large as the filter's, and horizons that end inside blocks.
+    #[test]
+    fn sums_are_those_of_the_definition() {
+        for horizon in [1usize, 2, DIRECT, DIRECT + 1, 2 * DIRECT - 1, 7 * DIRECT + 5, 16 * DIRECT, 3000] {
+            let coefficients: Vec<u32> = (0..horizon as u32).map(|j| 65536 - (j * 7919) % 65000).collect();
+            let mut past = Past::new(Rows::toeplitz(&coefficients));
+            for t in 0..horizon {
+                let want: i128 = (0..t).map(|j| past.values[j] * i128::from(coefficients[t - j])).sum();
+                assert_eq!(past.sum(), want, "horizon {horizon}, step {t}");
+                let mixed = (t as i128 + 1).wrapping_mul(0x5e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+                past.push(mixed >> 29); // 99 bits, any sign
+            }
+        }
+    }
+}

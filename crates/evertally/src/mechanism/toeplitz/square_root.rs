@@ -1,0 +1,369 @@
+//! The square root of the prefix-sum matrix, and the same with columns scaled to one length.
+//!
+//! `√A` is the lower triangular Toeplitz matrix with coefficients `f_0 = 1`, `f_j = f_{j-1}(2j-1)/(2j)`; `√A √A = A`
+//! (Fichtenberger, Henzinger, Upadhyay 2023, arXiv 2202.11205; Henzinger, Upadhyay, Upadhyay 2023, arXiv 2211.05006).
+//!
+//! * `sqrt`: `L = R = √A`;
+//! * `normalized-sqrt`: `R = √A D⁻¹` with `D` the column norms of `√A`, so that every step is equally protected, and
+//!   `L = A D √A⁻¹`.
+//!
+//! * `banded-sqrt(bands=b)`: `R` is the lower triangular Toeplitz matrix with the coefficients `f_0 … f_{b-1}` and no more: events
+//!   of one unit that are `b` or more steps apart touch different nodes (Kalinin, Lampert 2024, arXiv 2405.13763);
+//! * `banded-inverse-sqrt(bands=b)`: `R⁻¹` is the inverse of `√A` with its coefficients from the `b`-th on left out (Kalinin,
+//!   McKenna, Upadhyay, Lampert 2025, arXiv 2505.12128). `L = A R⁻¹` then has the coefficients
+//!   `f_0, …, f_{b-1}, f_{b-1}, f_{b-1}, …`, because those of the inverse sum up to `f_j`.
+//!
+//! **Exact release.** `R` is rounded to integers: `R̃_tj = F_{t-j} W_j` with `F_j ≈ 2^16 c_j`, `c` the coefficients of the
+//! Toeplitz matrix, and `W_j ≈ 2^14 D_T / D_j` (1 but for `normalized-sqrt`). The node sums `R̃ x` are integers, protected by integer noise `z`, and the columns of `R̃` give their exact
+//! sensitivity. The release is `L̃ (R̃ x + z)` with `L̃ = A R̃⁻¹` exactly, hence `A x + L̃ z`: the exact prefix sum plus a
+//! number that depends on the noise alone. That number is rounded to `2^-8` of the grid **correctly** (see [`Filter`]),
+//! and as `A x` is a whole number, rounding the noise is rounding the release: post-processing of `R̃ x + z`.
+//!
+//! The figures are those of the unrounded matrices; the rounding moves them by less than one part in 10³.
+
+mod series;
+
+use super::filter::{Filter, Rows, WEIGHT_BITS};
+use crate::mechanism::accounting::participation::rounded_up;
+use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
+use crate::mechanism::rounding::FRACTION_BITS;
+use crate::mechanism::{
+    ColumnNorms, Convolution, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, MechanismName, Participation, RowLaw,
+    Streaming, check_horizon,
+};
+use crate::noise::Node;
+use crate::privacy::Spread;
+use crate::{Error, Result};
+use series::{coefficients, cut_off, inverse_coefficient, normalized_row_norms, prefix_sums, reciprocal, summed};
+use std::sync::Arc;
+
+/// The square-root factorization: plain, with normalized columns, or banded.
+#[doc(alias = "sqrt")]
+#[doc(alias = "normalized-sqrt")]
+#[doc(alias = "Toeplitz")]
+#[doc(alias = "BandMF")]
+#[doc(alias = "BISR")]
+#[doc(alias = "BandInvMF")]
+#[doc(alias = "DP-FTRL")]
+#[derive(Clone, Debug)]
+pub struct SquareRoot {
+    kind: Kind,
+    /// `c_j` for `j < T`, the Toeplitz part of `R`.
+    coefficients: Arc<[f64]>,
+    /// The coefficients of `A` times the inverse of the Toeplitz part: `L`, but for the normalized factorization.
+    left: Arc<[f64]>,
+    /// `D_j`, the column norms of `√A` (all 1 but for the normalized factorization).
+    scales: Arc<[f64]>,
+    /// `‖L_t‖²`.
+    row_norms: RowNorms,
+    /// `F_j`.
+    rounded: Arc<[u32]>,
+    /// The same for the filter.
+    rows: Rows,
+    /// `W_j`.
+    weights: Arc<[u32]>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Normalized,
+    Banded(u64),
+    BandedInverse(u64),
+}
+
+/// Longest horizon of the plain square root: a stream holds `O(T)`.
+const MAX_HORIZON: u64 = 1 << 20;
+/// Longest horizon of the normalized one, whose figures cost `O(T²)`.
+const MAX_NORMALIZED: u64 = 1 << 16;
+/// Longest horizon of the banded ones, which cost `O(T · bands)` to build. Up to there the rounding of a coefficient, 2^-17,
+/// changes the inverse series too little for the filter to notice.
+const MAX_BANDED: u64 = 1 << 14;
+/// Bits of the integer coefficients `F`.
+const COEFFICIENT_BITS: u32 = 16;
+
+impl SquareRoot {
+    /// `L = R = √A` over `horizon` steps, 1 ..= 2^20. `O(T)` time and memory, and `O(log² T)` for each step released.
+    pub fn new(horizon: u64) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "sqrt")?;
+        let coefficients = coefficients(horizon);
+        Ok(Self::toeplitz(Kind::Plain, coefficients.clone(), coefficients))
+    }
+
+    /// The normalized factorization over `horizon` steps, 1 ..= 2^16. `O(T²)` to build, a second at the longest.
+    pub fn normalized(horizon: u64) -> Result<Self> {
+        check_horizon(horizon, MAX_NORMALIZED, "normalized-sqrt")?;
+        let coefficients = coefficients(horizon);
+        let mut scales: Vec<f64> = prefix_sums(&coefficients).into_iter().map(f64::sqrt).collect();
+        scales.reverse();
+        let row_norms = normalized_row_norms(&coefficients, &scales);
+        Ok(Self::assemble(Kind::Normalized, coefficients.clone(), coefficients, scales, row_norms))
+    }
+
+    /// `R` = the first `bands` diagonals of `√A`, 1 ..= T, over `horizon` steps, 1 ..= 2^14. `O(T · bands)` to build, `O(bands)` for
+    /// each step released. One band is noise on every input, `T` bands are the plain square root.
+    ///
+    /// ```
+    /// use evertally::mechanism::{Mechanism, SquareRoot};
+    /// let banded = SquareRoot::banded(100, 2)?;
+    /// assert_eq!(banded.column_norms().l2_squared, 1.25);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn banded(horizon: u64, bands: u64) -> Result<Self> {
+        let right = cut_off(&banded_coefficients(horizon, bands, "banded-sqrt")?, bands as usize);
+        let left = summed(&reciprocal(&right[..bands as usize], right.len()));
+        Ok(Self::toeplitz(Kind::Banded(bands), right, left))
+    }
+
+    /// `R⁻¹` = the first `bands` diagonals of the inverse of `√A`, 1 ..= T, over `horizon` steps, 1 ..= 2^14. `O(T · bands)` to
+    /// build, `O(log² T)` for each step released. One band is noise on every input, `T` bands are the plain square root.
+    ///
+    /// ```
+    /// use evertally::mechanism::{Mechanism, SquareRoot};
+    /// let banded = SquareRoot::banded_inverse(100, 2)?;
+    /// assert_eq!(banded.row_norm_squared(3), 1.0 + 0.25 + 0.25);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn banded_inverse(horizon: u64, bands: u64) -> Result<Self> {
+        let f = banded_coefficients(horizon, bands, "banded-inverse-sqrt")?;
+        let inverse: Vec<f64> = (0..bands as usize).map(|j| inverse_coefficient(&f, j)).collect();
+        let left = (0..f.len()).map(|j| f[j.min(inverse.len() - 1)]).collect();
+        Ok(Self::toeplitz(Kind::BandedInverse(bands), reciprocal(&inverse, f.len()), left))
+    }
+
+    fn toeplitz(kind: Kind, coefficients: Vec<f64>, left: Vec<f64>) -> Self {
+        let (scales, row_norms) = (vec![1.0; left.len()], prefix_sums(&left));
+        Self::assemble(kind, coefficients, left, scales, row_norms)
+    }
+
+    fn assemble(kind: Kind, coefficients: Vec<f64>, left: Vec<f64>, scales: Vec<f64>, row_norms: Vec<f64>) -> Self {
+        let unit = f64::from(1 << COEFFICIENT_BITS);
+        // The coefficients fall; the minimum only guards against the last bit of a float at the edge of a rounding.
+        let mut least = u32::MAX;
+        let mut round = |f: &f64| {
+            least = least.min((f * unit).round() as u32);
+            least
+        };
+        let rounded: Arc<[u32]> = coefficients.iter().map(&mut round).collect();
+        let last = scales.last().copied().unwrap_or(1.0);
+        let fine = f64::from(1 << WEIGHT_BITS) * last;
+        let weight = |d: &f64| if kind == Kind::Normalized { (fine / d).round() as u32 } else { 1 };
+        let weights = scales.iter().map(weight).collect();
+        Self {
+            kind,
+            coefficients: coefficients.into(),
+            left: left.into(),
+            scales: scales.into(),
+            row_norms: RowNorms::new(row_norms),
+            rows: Rows::toeplitz(&rounded),
+            rounded,
+            weights,
+        }
+    }
+
+    fn is_normalized(&self) -> bool {
+        self.kind == Kind::Normalized
+    }
+
+    /// `Σ_{k<n} F_k F_{k+lag}` for `n = T - lag`: the inner product of two columns of the Toeplitz part.
+    fn correlation(&self, lag: usize) -> u128 {
+        let products = self.rounded.iter().zip(&self.rounded[lag..]).map(|(a, b)| u64::from(*a) * u64::from(*b));
+        products.map(u128::from).sum()
+    }
+
+    /// The largest inner product of two columns that many steps apart.
+    fn closest_pair(&self, distance: usize) -> f64 {
+        // Column j of the later ones has T - j coefficients, the first ones; scales fall with the column.
+        let products = self.coefficients.iter().zip(&self.coefficients[distance..]).scan(0.0, |sum, (a, b)| {
+            *sum += a * b;
+            Some(*sum)
+        });
+        let scales = self.scales[distance..].iter().rev().zip(self.scales[..self.scales.len() - distance].iter().rev());
+        products.zip(scales).map(|(product, (later, earlier))| product / (later * earlier)).fold(0.0, f64::max)
+    }
+
+    /// The largest of some sum over the columns, where column `j` has the first `T - j` coefficients, times `W_j^power`.
+    fn largest_column(&self, power: u32, term: impl Fn(u128) -> u128) -> u128 {
+        let (mut sum, mut largest) = (0, 0);
+        for (f, w) in self.rounded.iter().zip(self.weights.iter().rev()) {
+            sum += term(u128::from(*f));
+            largest = largest.max(sum * u128::from(*w).pow(power));
+        }
+        largest
+    }
+}
+
+/// `f_j` for a banded factorization.
+fn banded_coefficients(horizon: u64, bands: u64, mechanism: &str) -> Result<Vec<f64>> {
+    check_horizon(horizon, MAX_BANDED, mechanism)?;
+    if !(1..=horizon).contains(&bands) {
+        return Err(Error::invalid(format!(
+            "`{mechanism}` takes 1 to {horizon} bands, one for each step at most; got {bands}"
+        )));
+    }
+    Ok(coefficients(horizon))
+}
+
+impl Mechanism for SquareRoot {
+    fn name(&self) -> MechanismName {
+        match self.kind {
+            Kind::Plain => MechanismName::Sqrt,
+            Kind::Normalized => MechanismName::NormalizedSqrt,
+            Kind::Banded(bands) => MechanismName::BandedSqrt(bands),
+            Kind::BandedInverse(bands) => MechanismName::BandedInverseSqrt(bands),
+        }
+    }
+
+    fn horizon(&self) -> u64 {
+        self.coefficients.len() as u64
+    }
+
+    fn column_norms(&self) -> ColumnNorms {
+        // Column j has T - j coefficients over D_j; the plain columns are longest at j = 0.
+        let (mut l1, mut l2, mut largest) = (0.0, 0.0, ColumnNorms { l1: 0.0, l2_squared: 0.0 });
+        for (f, d) in self.coefficients.iter().zip(self.scales.iter().rev()) {
+            (l1, l2) = (l1 + f, l2 + f * f);
+            largest.l1 = largest.l1.max(l1 / d);
+            largest.l2_squared = largest.l2_squared.max(l2 / (d * d));
+        }
+        largest
+    }
+
+    fn noise_bits(&self) -> u32 {
+        COEFFICIENT_BITS + if self.is_normalized() { WEIGHT_BITS } else { 0 }
+    }
+
+    fn l1_column_sum(&self) -> u128 {
+        self.largest_column(1, |f| f)
+    }
+
+    fn is_causal(&self) -> bool {
+        true
+    }
+
+    /// In squared units of `2^-noise_bits`, exactly. Where a step holds fewer events than all, all but the normalized
+    /// factorization use that two columns `d` steps apart have an inner product of at most `G_d` (that of the first and the `d+1`-st):
+    /// `‖R̃ u‖² = Σ u_i u_j G_ij ≤ total · per_step · (G_0 + 2 Σ_{0<d≤n} G_d)` with `2n + 1 ≥ total / per_step`, since `G_d`
+    /// falls with `d`, as the coefficients do. (Those of `banded-inverse-sqrt`: the series `1/(1-x)` over them has the
+    /// coefficients of `L`, which are log-convex, so that by Kaluza's theorem its reciprocal, their difference series,
+    /// has no positive coefficient after the first.)
+    fn capped_column_sum(&self, spread: Spread) -> u128 {
+        let total = u128::from(spread.total);
+        let together = total * self.largest_column(2, |f| f * f);
+        let reach = ((spread.total.div_ceil(spread.per_step) / 2) as usize).min(self.rounded.len() - 1);
+        let cheap = reach.saturating_mul(self.rounded.len()) < 1 << 28;
+        if self.is_normalized() || spread.per_step == spread.total || !cheap {
+            return together;
+        }
+        let apart: u128 = (1..=reach).map(|lag| 2 * self.correlation(lag)).sum();
+        together.min(u128::from(spread.per_step) * (self.correlation(0) + apart))
+    }
+
+    fn exact_l2_squared(&self) -> Option<f64> {
+        Some(self.column_norms().l2_squared) // L is square
+    }
+
+    /// Exact but for the normalized factorization, which goes by pairs: `O(T log k)` both.
+    fn participation_squared(&self, participation: Participation) -> f64 {
+        // Of positive numbers: a coefficient takes two roundings a step, that of a reciprocal series a sum besides.
+        let steps = self.horizon();
+        let operations = if let Kind::BandedInverse(bands) = self.kind { steps * (bands + 2) } else { 2 * steps };
+        if !self.is_normalized() {
+            return participation.of_toeplitz(&self.coefficients, operations);
+        }
+        let pairs = participation.of_pairs(steps, |distance| self.closest_pair(distance as usize));
+        rounded_up(pairs, 2 * operations + steps)
+    }
+
+    fn laplace_refusal(&self) -> Option<&'static str> {
+        Some(GROWING_L1)
+    }
+
+    fn random_access(&self) -> bool {
+        false
+    }
+
+    row_norms_of_table!();
+
+    /// Under Gaussian noise, the only one, the number of terms does not matter.
+    fn row_law(&self, step: u64) -> RowLaw {
+        RowLaw::Like { norm_squared: self.row_norm_squared(step), terms: 1 }
+    }
+
+    fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        let t = step as usize - 1;
+        for j in 0..=t {
+            let entry = if self.is_normalized() {
+                (j..=t).map(|k| self.scales[k] * inverse_coefficient(&self.coefficients, k - j)).sum()
+            } else {
+                self.left[t - j]
+            };
+            visit(Node { level: 0, index: j as u64 }, entry);
+        }
+    }
+
+    fn streaming(&self) -> Option<Streaming> {
+        match self.kind {
+            Kind::Plain | Kind::Normalized => {
+                let f = &self.coefficients;
+                Some(Streaming::Convolution(Convolution {
+                    increments: (0..f.len()).map(|j| inverse_coefficient(f, j)).collect(),
+                    scales: self.is_normalized().then(|| self.scales.to_vec()),
+                    sums: (!self.is_normalized()).then(|| self.left.to_vec()),
+                }))
+            }
+            Kind::Banded(bands) => Some(Streaming::Outputs(self.coefficients[1..bands as usize].into())),
+            Kind::BandedInverse(bands) => {
+                // The first coefficients of L are those of the square root.
+                let inverse = (0..bands as usize).map(|j| inverse_coefficient(&self.left, j));
+                Some(Streaming::Innovations(inverse.collect()))
+            }
+        }
+    }
+
+    fn node_span(&self, node: Node) -> (u64, u64) {
+        (1, node.index + 1)
+    }
+
+    fn fraction_bits(&self) -> u32 {
+        FRACTION_BITS
+    }
+
+    fn cursor(&self) -> Box<dyn Cursor> {
+        Box::new(Filter::new(self.rows.clone(), self.is_normalized().then(|| self.weights.clone())))
+    }
+
+    fn draws_per_step(&self) -> f64 {
+        1.0
+    }
+
+    /// The bands, or all steps before by transforms.
+    fn work_per_step(&self) -> f64 {
+        let steps = self.horizon() as f64;
+        match self.kind {
+            Kind::Banded(bands) => bands as f64,
+            Kind::Plain | Kind::Normalized | Kind::BandedInverse(_) => {
+                (steps / 2.0).min(64.0 + steps.log2() * steps.log2())
+            }
+        }
+    }
+
+    fn memory_words(&self) -> u64 {
+        7 * self.horizon()
+    }
+
+    fn dense(&self) -> DensePair {
+        let mut pair = DensePair::of(self);
+        let steps = self.coefficients.len();
+        pair.r = Matrix::zeros(steps, steps);
+        for t in 0..steps {
+            for j in 0..=t {
+                pair.r.set(t, j, self.coefficients[t - j] / self.scales[j]);
+            }
+        }
+        pair
+    }
+}
+
+#[cfg(test)]
+mod tests;

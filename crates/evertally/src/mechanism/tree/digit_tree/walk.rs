@@ -1,0 +1,57 @@
+//! The paths of a tree of digits: from the highest level down, as many stretches as the size of the digit.
+//!
+//! The blocks of a level are walked from the one that begins (or, for negative digits, ends) where the part of the step
+//! above that level does, so that a growing positive digit goes on along the path, and a negative digit on its way to 0
+//! goes back on it. Blocks are added or subtracted, but each always in the same way, and the noise is symmetric.
+
+use crate::mechanism::tree::digits::DigitSystem;
+use crate::mechanism::walk::Walk;
+
+/// See the [module](self). It reads the digits itself, in 64 bits: the divisions of 128 bits of
+/// [`DigitSystem::for_each_digit`] would cost more than all else in a lazy read.
+#[derive(Clone, Debug)]
+pub(super) struct DigitWalk {
+    base: u64,
+    below: u64,
+    levels: u32,
+    /// What turns a step into a number with the ordinary digits `d + below`: below 2^64, see [`DigitWalk::new`].
+    offset: u64,
+}
+
+impl DigitWalk {
+    /// `None` where the offset and a step of the horizon do not fit 64 bits together.
+    pub(super) fn new(digits: &DigitSystem, horizon: u64) -> Option<Self> {
+        let offset = u64::try_from(digits.offset()).ok()?;
+        offset.checked_add(horizon)?;
+        Some(Self { base: digits.base, below: digits.below, levels: digits.levels, offset })
+    }
+}
+
+impl Walk for DigitWalk {
+    fn depth(&self, step: u64) -> u32 {
+        let mut rest = step + self.offset;
+        let mut depth = 0;
+        for _ in 0..self.levels {
+            depth += (rest % self.base).abs_diff(self.below) as u32;
+            rest /= self.base;
+        }
+        depth
+    }
+
+    /// All above the highest digit that differs, and what its two values have in common.
+    fn shared(&self, earlier: u64, later: u64) -> u32 {
+        let (mut a, mut b) = (earlier + self.offset, later + self.offset);
+        let mut shared = 0;
+        for _ in 0..self.levels {
+            let (x, y) = (a % self.base, b % self.base);
+            if x != y {
+                shared = 0; // paths that part at this level have no lower one in common
+            }
+            // Time goes on: a digit below 0 can only have come nearer to it, one above 0 can only have grown.
+            let common = if x < self.below { self.below.saturating_sub(y) } else { x - self.below };
+            shared += common.min(x.abs_diff(self.below)) as u32;
+            (a, b) = (a / self.base, b / self.base);
+        }
+        shared
+    }
+}

@@ -1,0 +1,298 @@
+//! The path-sum tree: the noise of a step is a sum along the path from the root to its leaf.
+//!
+//! In the complete binary tree with `2^h ≥ T` leaves every block has one noise variable, and the noise of step `t` is
+//! `Σ_l λ_l z_{l, block of t}`: the variance `Σ λ_l²` is the same at every step, and two steps share the levels above the
+//! least block that holds both (Pagh, Sejer 2026, "An efficient Gaussian mechanism under continual observation", appendix
+//! B, with unit weights). There is no 0/1 matrix `R` behind it; what counts is the covariance `C = L Lᵀ`, and `R = Lᵀ C⁻¹ A`,
+//! the right factor of least norm, has the columns whose squared norms are the exact sensitivities `a_iᵀ C⁻¹ a_i`.
+//!
+//! **Sensitivity.** Where `T = 2^h` the Haar basis makes `C` diagonal, and with `e_j = Σ_{l<j} 2^l λ_l²`, `r = 2^h - i + 1`,
+//! `r_j = r mod 2^j`,
+//!
+//! ```text
+//! a_iᵀ C⁻¹ a_i = Σ_{j=1..h} min(r_j, 2^j - r_j)² / (2^j e_j) + r² / (2^h e_{h+1}).
+//! ```
+//!
+//! For any `T` the maximum over `i` follows from the leaves up, see [`trie`](crate::mechanism::accounting::trie): complete blocks of a level are alike,
+//! so that there are two blocks a level to look at. For unit weights it grows like `h/9`.
+//!
+//! **Weights.** They are whole numbers, and discrete Gaussian noise on a fine grid realises the exact figure (see
+//! [`shift`](crate::mechanism::accounting::shift)); the grid is divided by their least common multiple. The best weights are searched among the divisors
+//! of one number, see [`levels`].
+
+mod levels;
+mod participation;
+mod walk;
+
+use crate::mechanism::accounting::trie::Subtree;
+use crate::mechanism::registry::Parameters;
+use crate::mechanism::{
+    ColumnNorms, Criterion, Cursor, DensePair, GaussianShift, LevelChoice, Levels, MAX_HORIZON, Mechanism,
+    MechanismName, Participation, RowLaw, Walk, check_horizon,
+};
+use crate::noise::Node;
+use crate::privacy::Spread;
+use crate::{Error, Result};
+use std::fmt;
+use std::sync::Arc;
+
+/// A path-sum tree with integer level weights.
+#[doc(alias = "path sum")]
+#[doc(alias = "tree aggregation")]
+#[derive(Clone, Debug)]
+pub struct PathSum {
+    horizon: u64,
+    weights: Levels,
+    weights_lcm: u64,
+    /// The exact squared sensitivity, rounded up.
+    squared: f64,
+}
+
+/// Largest least common multiple of the weights: it divides the grid of the noise.
+const MAX_LCM: u64 = 1 << 20;
+
+impl PathSum {
+    /// A tree over `horizon` steps (1 ..= 2^62) with the given weights of its levels, leaves first: one for every level, or
+    /// one fewer to leave out the root. `O(h²)`.
+    ///
+    /// # Errors
+    /// If the number of weights does not fit the horizon, or their least common multiple is above 2^20.
+    pub fn new(horizon: u64, weights: Levels) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "path-sum")?;
+        let levels = height(horizon) as usize + 1;
+        let given = weights.as_slice().len();
+        if given != levels && given + 1 != levels {
+            return Err(Error::invalid(format!(
+                "`path-sum` over {horizon} steps has {levels} levels with its root, and {given} weights are given"
+            )));
+        }
+        // fits: a multiple of at most 2^20 times a weight below 2^16.
+        let multiple = |so_far: u64, w: &u16| (so_far <= MAX_LCM).then(|| lcm(so_far, u64::from(*w)));
+        let weights_lcm = weights.as_slice().iter().try_fold(1, multiple).filter(|lcm| *lcm <= MAX_LCM);
+        let weights_lcm = weights_lcm.ok_or_else(|| {
+            Error::invalid(format!(
+                "the level weights of `path-sum` need a least common multiple of at most {MAX_LCM}; \
+                 take divisors of one number, such as 120:40:90:72"
+            ))
+        })?;
+        let squared = trie(horizon, weights.as_slice()).sensitivity_squared();
+        Ok(Self { horizon, weights, weights_lcm, squared })
+    }
+
+    /// The same with unit weights, with or without the root (a single step keeps it).
+    ///
+    /// # Errors
+    /// If the horizon is out of range.
+    pub fn uniform(horizon: u64, root: bool) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "path-sum")?;
+        let height = height(horizon) as usize;
+        Self::new(horizon, Levels::new(&vec![1; if root || height == 0 { height + 1 } else { height }])?)
+    }
+
+    /// The weights with the least variance under Gaussian noise.
+    ///
+    /// # Errors
+    /// If the horizon is out of range.
+    pub fn best(horizon: u64) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "path-sum")?;
+        Self::new(horizon, levels::best(horizon))
+    }
+
+    fn variance(&self) -> f64 {
+        // exact: 63 squares below 2^32.
+        self.weights.as_slice().iter().map(|w| f64::from(*w) * f64::from(*w)).sum()
+    }
+}
+
+/// The least `h` with `2^h ≥ horizon`.
+fn height(horizon: u64) -> u32 {
+    horizon.next_power_of_two().trailing_zeros()
+}
+
+fn lcm(a: u64, b: u64) -> u64 {
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    a / x * b
+}
+
+/// What steps `1 ..= horizon` reveal under these weights, leaves first.
+fn trie(horizon: u64, weights: &[u16]) -> Subtree {
+    let variance = |level: u32| weights.get(level as usize).map_or(0.0, |w| f64::from(*w) * f64::from(*w));
+    // The complete blocks of a level, and the last one, cut at the horizon.
+    let mut complete = Subtree::Bare.under(variance(0));
+    let mut last = complete.clone();
+    for level in 1..=height(horizon) {
+        if (horizon - 1) >> (level - 1) & 1 == 1 {
+            last = complete.clone().beside(&last);
+        }
+        last = last.under(variance(level));
+        complete = complete.clone().beside(&complete).under(variance(level));
+    }
+    last
+}
+
+impl Mechanism for PathSum {
+    fn name(&self) -> MechanismName {
+        MechanismName::PathSum(LevelChoice::Given(self.weights))
+    }
+
+    fn horizon(&self) -> u64 {
+        self.horizon
+    }
+
+    /// Of the right factor of least norm; its L1 norms are of no use, and given as infinite.
+    fn column_norms(&self) -> ColumnNorms {
+        ColumnNorms { l1: f64::INFINITY, l2_squared: self.squared }
+    }
+
+    /// No integer sums are protected: no number would do.
+    fn capped_column_sum(&self, _spread: Spread) -> u128 {
+        u128::MAX
+    }
+
+    fn exact_l2_squared(&self) -> Option<f64> {
+        Some(self.squared)
+    }
+
+    /// The exact figure for a single step; `O(h²)`, and `O(h 2^12)` for several.
+    fn participation_squared(&self, participation: Participation) -> f64 {
+        let once = participation.of_any(self.horizon, self.squared);
+        if participation.within(self.horizon) == 1 {
+            return once;
+        }
+        once.min(participation::squared(self.horizon, self.weights.as_slice(), participation))
+    }
+
+    fn gaussian_shift(&self) -> Option<GaussianShift> {
+        let weights = self.weights.as_slice();
+        let least = weights.iter().copied().min().map_or(1, u64::from);
+        Some(GaussianShift::of_trie(self.squared, self.weights_lcm, least, weights.len() as u32, self.variance()))
+    }
+
+    fn laplace_refusal(&self) -> Option<&'static str> {
+        Some("its privacy is that of the covariance of the releases, which Laplace noise is not described by")
+    }
+
+    fn walk(&self) -> Option<Box<dyn Walk>> {
+        Some(Box::new(walk::LevelWalk::new(self.weights.as_slice())))
+    }
+
+    fn row_norm_squared(&self, _step: u64) -> f64 {
+        self.variance()
+    }
+
+    fn max_row_norm_squared(&self) -> f64 {
+        self.variance()
+    }
+
+    fn mean_row_norm_squared(&self) -> f64 {
+        self.variance()
+    }
+
+    fn row_law(&self, _step: u64) -> RowLaw {
+        RowLaw::Sum(self.weights.as_slice().iter().map(|w| (f64::from(*w), 1)).collect())
+    }
+
+    fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        for (level, weight) in (0..).zip(self.weights.as_slice()) {
+            visit(Node { level, index: (step - 1) >> level }, f64::from(*weight));
+        }
+    }
+
+    fn visit_path(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        for (level, weight) in self.weights.as_slice().iter().enumerate().rev() {
+            visit(Node { level: level as u32, index: (step - 1) >> level }, f64::from(*weight));
+        }
+    }
+
+    /// The block of a node. No row of `R` is 1 on it: see [`dense`](Mechanism::dense).
+    fn node_span(&self, node: Node) -> (u64, u64) {
+        ((node.index << node.level) + 1, (node.index + 1) << node.level)
+    }
+
+    fn cursor(&self) -> Box<dyn Cursor> {
+        Box::new(PathCursor { step: 0, weights: self.weights, sums: vec![0; self.weights.as_slice().len() + 1] })
+    }
+
+    fn draws_per_step(&self) -> f64 {
+        2.0
+    }
+
+    fn memory_words(&self) -> u64 {
+        2 * self.weights.as_slice().len() as u64 + 20
+    }
+
+    /// With `R = Lᵀ (L Lᵀ)⁻¹ A`.
+    fn dense(&self) -> DensePair {
+        DensePair::of(self).with_least_right_factor()
+    }
+}
+
+struct PathCursor {
+    step: u64,
+    weights: Levels,
+    /// For every level the noise of the path from the root down to it, leaves first; 0 above the highest.
+    sums: Vec<i128>,
+}
+
+impl PathCursor {
+    /// Draws the path of the step anew from a level down.
+    fn draw_from(&mut self, top: usize, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        for level in (0..=top).rev() {
+            let node = Node { level: level as u32, index: (self.step - 1) >> level };
+            // fits: noise of one node stays below 2^80, times a weight below 2^16, on at most 63 levels.
+            self.sums[level] = self.sums[level + 1] + i128::from(self.weights.as_slice()[level]) * draw(node);
+        }
+        self.sums[0]
+    }
+}
+
+impl Cursor for PathCursor {
+    fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// A block ends where the number of steps is a multiple of its size.
+    fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        let top = self.weights.as_slice().len() - 1;
+        let ended = if self.step == 0 { top } else { top.min(self.step.trailing_zeros() as usize) };
+        self.step += 1;
+        self.draw_from(ended, draw)
+    }
+
+    /// `O(h)` draws.
+    fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        self.step = step;
+        if step == 0 { 0 } else { self.draw_from(self.weights.as_slice().len() - 1, draw) }
+    }
+}
+
+pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
+    Ok(MechanismName::PathSum(LevelChoice::parse(parameters, "unit")?))
+}
+
+pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, levels: LevelChoice) -> fmt::Result {
+    match levels {
+        LevelChoice::Best => Ok(()),
+        LevelChoice::Uniform { root: true } => f.write_str("(levels=unit)"),
+        LevelChoice::Uniform { root: false } => f.write_str("(levels=unit,root=false)"),
+        LevelChoice::Given(levels) => write!(f, "(levels={})", levels.in_runs()),
+    }
+}
+
+pub(in crate::mechanism) fn build(horizon: u64, _: &Criterion, levels: LevelChoice) -> Result<Arc<dyn Mechanism>> {
+    Ok(Arc::new(match levels {
+        LevelChoice::Best => PathSum::best(horizon)?,
+        LevelChoice::Uniform { root } => PathSum::uniform(horizon, root)?,
+        LevelChoice::Given(weights) => PathSum::new(horizon, weights)?,
+    }))
+}
+
+pub(in crate::mechanism) fn brief(_: MechanismName) -> MechanismName {
+    MechanismName::PathSum(LevelChoice::Best)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+//! The paths of the smooth binary mechanism: one stretch for every one bit of a step's leaf number.
+
+use crate::mechanism::tree::smooth::combinations::Binomials;
+use crate::mechanism::walk::Walk;
+
+/// See the [module](self).
+#[derive(Clone, Debug)]
+pub(super) struct LeafWalk {
+    pub(super) height: u32,
+    pub(super) ones: u32,
+    pub(super) binomials: Binomials,
+}
+
+impl LeafWalk {
+    fn leaf(&self, step: u64) -> u128 {
+        let mut leaf = 0;
+        self.binomials.unrank(step, self.height, self.ones, |position, _, _| leaf |= 1 << position);
+        leaf
+    }
+}
+
+impl Walk for LeafWalk {
+    fn depth(&self, _step: u64) -> u32 {
+        self.ones
+    }
+
+    /// The one bits above the highest bit that differs. `O(h)`.
+    fn shared(&self, earlier: u64, later: u64) -> u32 {
+        let (a, b) = (self.leaf(earlier), self.leaf(later));
+        let highest = 127 - (a ^ b).leading_zeros(); // two steps have two leaves
+        (a >> highest >> 1).count_ones()
+    }
+}

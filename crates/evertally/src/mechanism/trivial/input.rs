@@ -1,0 +1,115 @@
+//! Noise on every input.
+
+use crate::Result;
+use crate::mechanism::{
+    ColumnNorms, Criterion, Cursor, MAX_HORIZON, Mechanism, MechanismName, Participation, Streaming, check_horizon,
+};
+use crate::noise::Node;
+use crate::privacy::Spread;
+use std::sync::Arc;
+
+/// `R = I`, `L = A`: every step total gets its own noise, the release sums them all. Best for the shortest horizons.
+#[doc(alias = "local noise")]
+#[doc(alias = "independent noise")]
+#[derive(Clone, Debug)]
+pub struct Input {
+    horizon: u64,
+}
+
+impl Input {
+    /// Input noise over `horizon` steps, 1 ..= 2^62.
+    pub fn new(horizon: u64) -> Result<Self> {
+        Ok(Self { horizon: check_horizon(horizon, MAX_HORIZON, "input")? })
+    }
+}
+
+impl Mechanism for Input {
+    fn name(&self) -> MechanismName {
+        MechanismName::Input
+    }
+    fn horizon(&self) -> u64 {
+        self.horizon
+    }
+    fn column_norms(&self) -> ColumnNorms {
+        ColumnNorms { l1: 1.0, l2_squared: 1.0 }
+    }
+    fn is_causal(&self) -> bool {
+        true
+    }
+
+    /// Every node is a class of its own.
+    fn shift_classes(&self) -> Vec<(u64, u64)> {
+        vec![(1, self.l1_column_sum() as u64)]
+    }
+
+    fn capped_column_sum(&self, spread: Spread) -> u128 {
+        spread.within(1)
+    }
+    fn exact_l2_squared(&self) -> Option<f64> {
+        Some(self.column_norms().l2_squared)
+    }
+    /// Exact.
+    fn participation_squared(&self, participation: Participation) -> f64 {
+        participation.of_levels(self.horizon, std::iter::once((1, self.horizon)))
+    }
+    fn row_norm_squared(&self, step: u64) -> f64 {
+        step as f64
+    }
+    fn max_row_norm_squared(&self) -> f64 {
+        self.horizon as f64
+    }
+    fn mean_row_norm_squared(&self) -> f64 {
+        (self.horizon as f64 + 1.0) / 2.0
+    }
+    fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        (0..step).for_each(|index| visit(Node { level: 0, index }, 1.0));
+    }
+    fn node_span(&self, node: Node) -> (u64, u64) {
+        (node.index + 1, node.index + 1)
+    }
+    fn streaming(&self) -> Option<Streaming> {
+        Some(Streaming::Inputs)
+    }
+    fn random_access(&self) -> bool {
+        false
+    }
+    fn cursor(&self) -> Box<dyn Cursor> {
+        Box::new(InputCursor { step: 0, sum: 0 })
+    }
+    fn draws_per_step(&self) -> f64 {
+        1.0
+    }
+    fn memory_words(&self) -> u64 {
+        2
+    }
+}
+
+struct InputCursor {
+    step: u64,
+    sum: i128,
+}
+
+impl Cursor for InputCursor {
+    fn step(&self) -> u64 {
+        self.step
+    }
+    fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        self.sum += draw(Node { level: 0, index: self.step });
+        self.step += 1;
+        self.sum
+    }
+    /// `O(step)` draws: input noise has no shorter description of a prefix.
+    fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        if step < self.step {
+            *self = Self { step: 0, sum: 0 };
+        }
+        while self.step < step {
+            self.advance(draw);
+        }
+        self.sum
+    }
+}
+
+pub(in crate::mechanism) fn build(horizon: u64, _: &Criterion) -> Result<Arc<dyn Mechanism>> {
+    Ok(Arc::new(Input::new(horizon)?))
+}

@@ -1,0 +1,132 @@
+//! Noise on every output.
+
+use crate::Result;
+use crate::mechanism::accounting::participation::rounded_up;
+use crate::mechanism::{
+    ColumnNorms, Criterion, Cursor, MAX_HORIZON, Mechanism, MechanismName, Participation, Walk, check_horizon,
+};
+use crate::noise::Node;
+use crate::privacy::Spread;
+use std::sync::Arc;
+
+/// `L = I`, `R = A`: fresh noise on every release, calibrated to a change that shifts all `T` of them.
+#[doc(alias = "output perturbation")]
+#[derive(Clone, Debug)]
+pub struct Output {
+    horizon: u64,
+}
+
+impl Output {
+    /// Output noise over `horizon` steps, 1 ..= 2^62.
+    pub fn new(horizon: u64) -> Result<Self> {
+        Ok(Self { horizon: check_horizon(horizon, MAX_HORIZON, "output")? })
+    }
+}
+
+/// The paths of output noise: a node for every step.
+#[derive(Debug)]
+struct OwnNode;
+
+impl Walk for OwnNode {
+    fn depth(&self, _step: u64) -> u32 {
+        1
+    }
+
+    fn shared(&self, _earlier: u64, _later: u64) -> u32 {
+        0
+    }
+}
+
+impl Mechanism for Output {
+    fn name(&self) -> MechanismName {
+        MechanismName::Output
+    }
+    fn horizon(&self) -> u64 {
+        self.horizon
+    }
+    fn column_norms(&self) -> ColumnNorms {
+        // Above 2^53 a double, and the decimal number it is read as, may each be half a unit below the horizon.
+        let rounded = self.horizon as f64;
+        let l1 = if self.horizon > 1 << 53 { rounded.next_up() } else { rounded };
+        ColumnNorms { l1, l2_squared: l1 }
+    }
+    fn is_causal(&self) -> bool {
+        true
+    }
+
+    /// Every node is a class of its own.
+    fn shift_classes(&self) -> Vec<(u64, u64)> {
+        vec![(1, self.l1_column_sum() as u64)]
+    }
+
+    /// Step 1 is in the nodes of every width 1 ..= T.
+    fn capped_column_sum(&self, spread: Spread) -> u128 {
+        let (steps, total, per_step) =
+            (u128::from(self.horizon), u128::from(spread.total), u128::from(spread.per_step));
+        let growing = steps.min(total / per_step.max(1));
+        // fits: per_step · growing ≤ total < 2^64 and growing, steps ≤ 2^62.
+        per_step * growing * (growing + 1) / 2 + (steps - growing) * total
+    }
+    fn exact_l2_squared(&self) -> Option<f64> {
+        Some(self.column_norms().l2_squared)
+    }
+    /// Exact: all coefficients are 1, and in the worst pattern `j` steps are over during `b` steps for each `j < k`, then all.
+    fn participation_squared(&self, participation: Participation) -> f64 {
+        let (times, separation) = (participation.within(self.horizon) as f64, participation.separation() as f64);
+        let growing = separation * (times - 1.0) * times * (2.0 * times - 1.0) / 6.0;
+        let rest = if times > 1.0 { self.horizon as f64 - separation * (times - 1.0) } else { self.horizon as f64 };
+        let sum = growing + times * times * rest;
+        // `growing` is a sixth of a whole number, which is exact below 2^53.
+        if sum < 1.5e15 { sum } else { rounded_up(sum, 64) }
+    }
+    fn row_norm_squared(&self, _step: u64) -> f64 {
+        1.0
+    }
+    fn max_row_norm_squared(&self) -> f64 {
+        1.0
+    }
+    fn mean_row_norm_squared(&self) -> f64 {
+        1.0
+    }
+    fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        visit(Node { level: 0, index: step - 1 }, 1.0);
+    }
+    fn node_span(&self, node: Node) -> (u64, u64) {
+        (1, node.index + 1)
+    }
+    fn walk(&self) -> Option<Box<dyn Walk>> {
+        Some(Box::new(OwnNode))
+    }
+
+    fn cursor(&self) -> Box<dyn Cursor> {
+        Box::new(OutputCursor { step: 0 })
+    }
+    fn draws_per_step(&self) -> f64 {
+        1.0
+    }
+    fn memory_words(&self) -> u64 {
+        1
+    }
+}
+
+struct OutputCursor {
+    step: u64,
+}
+
+impl Cursor for OutputCursor {
+    fn step(&self) -> u64 {
+        self.step
+    }
+    fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        self.step += 1;
+        draw(Node { level: 0, index: self.step - 1 })
+    }
+    fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        self.step = step;
+        if step == 0 { 0 } else { draw(Node { level: 0, index: step - 1 }) }
+    }
+}
+
+pub(in crate::mechanism) fn build(horizon: u64, _: &Criterion) -> Result<Arc<dyn Mechanism>> {
+    Ok(Arc::new(Output::new(horizon)?))
+}

@@ -1,0 +1,233 @@
+//! What a plan is asked for.
+
+use super::{Candidate, NoiseKind, Objective, Plan, Search, choose};
+use crate::Result;
+use crate::mechanism::MechanismName;
+use crate::number::Grid;
+use crate::privacy::{Budget, Neighbours, Sensitivity, Unit, Values};
+use std::collections::BTreeMap;
+
+/// What a plan is asked for. Start from [`PlanRequest::count`] and say what differs.
+///
+/// ```
+/// use evertally::plan::PlanRequest;
+/// use evertally::privacy::{Budget, Epsilon, Unit};
+/// let budget = Budget::Pure(Epsilon::new(1.0)?);
+/// let plan = PlanRequest::count(365, budget).with_unit(Unit::person(4)).plan()?;
+/// assert!(plan.std_error(1) > 0.0);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanRequest {
+    pub(super) horizon: u64,
+    pub(super) budget: Budget,
+    pub(super) unit: Unit,
+    pub(super) neighbours: Neighbours,
+    pub(super) values: Values,
+    pub(super) sums_per_event: u64,
+    pub(super) grid: Grid,
+    pub(super) mechanism: Option<MechanismName>,
+    pub(super) noise: Option<NoiseKind>,
+    pub(super) objective: Objective,
+    pub(super) search: Search,
+    pub(super) meaning: BTreeMap<String, String>,
+}
+
+impl PlanRequest {
+    /// Counts of events over `horizon` steps (1 ..= 2^62), one event protected, add-remove neighbours, least maximal error.
+    pub fn count(horizon: u64, budget: Budget) -> Self {
+        Self {
+            horizon,
+            budget,
+            unit: Unit::Event,
+            neighbours: Neighbours::AddRemove,
+            values: Values::Count,
+            sums_per_event: 1,
+            grid: Grid::ONE,
+            mechanism: None,
+            noise: None,
+            objective: Objective::Max,
+            search: Search::default(),
+            meaning: BTreeMap::new(),
+        }
+    }
+
+    /// How far one unit's change can move the data.
+    ///
+    /// # Errors
+    /// If a parameter is out of range, or the numbers do not fit 128 bits.
+    pub fn sensitivity(&self) -> Result<Sensitivity> {
+        Sensitivity::of(self.unit, self.neighbours, self.values, self.horizon)?.in_sums(self.sums_per_event)
+    }
+
+    /// Calibrates the noise, choosing mechanism and law where they are left open.
+    ///
+    /// # Errors
+    /// If a parameter is out of range, the step sensitivity is 0, or the budget cannot be met with the requested noise.
+    pub fn plan(self) -> Result<Plan> {
+        let best = self.candidates()?.into_iter().next().expect("some candidate fits every budget");
+        Plan::build(self, best)
+    }
+
+    /// The plan and everything it was chosen from, least error first, by one search.
+    ///
+    /// # Errors
+    /// As [`PlanRequest::plan`].
+    pub fn plan_with_candidates(self) -> Result<(Plan, Vec<Candidate>)> {
+        let candidates = self.candidates()?;
+        let best = candidates.first().expect("some candidate fits every budget").clone();
+        Ok((Plan::build(self, best)?, candidates))
+    }
+
+    /// Everything that fits the request, least error first.
+    ///
+    /// # Errors
+    /// As [`PlanRequest::plan`].
+    pub fn candidates(&self) -> Result<Vec<Candidate>> {
+        choose::candidates(self)
+    }
+}
+
+/// What is asked for, one thing after the other. Nothing is checked before the plan is made.
+impl PlanRequest {
+    /// Another number of steps `T`, 1 ..= 2^62.
+    pub fn with_horizon(self, horizon: u64) -> Self {
+        Self { horizon, ..self }
+    }
+
+    /// Another budget for the whole history.
+    pub fn with_budget(self, budget: Budget) -> Self {
+        Self { budget, ..self }
+    }
+
+    /// Whose data are protected; one event, unless this says otherwise.
+    pub fn with_unit(self, unit: Unit) -> Self {
+        Self { unit, ..self }
+    }
+
+    /// What one unit's change may be; its events are added or removed, unless this says otherwise.
+    pub fn with_neighbours(self, neighbours: Neighbours) -> Self {
+        Self { neighbours, ..self }
+    }
+
+    /// What one event contributes; 1, unless this says otherwise.
+    pub fn with_values(self, values: Values) -> Self {
+        Self { values, ..self }
+    }
+
+    /// How many running sums one event is added to, at most, with a value between the bounds in each; 1 for counts and
+    /// groups, the number of rows for a sketch. Every sum has noise of its own, and the budget covers all of them.
+    pub fn with_sums_per_event(self, sums_per_event: u64) -> Self {
+        Self { sums_per_event, ..self }
+    }
+
+    /// The distance between neighbouring values; noise lives on the same grid. 1, unless this says otherwise.
+    pub fn with_grid(self, grid: Grid) -> Self {
+        Self { grid, ..self }
+    }
+
+    /// This factorization; the one with the least error where none is named.
+    pub fn with_mechanism(self, mechanism: MechanismName) -> Self {
+        self.with_optional_mechanism(Some(mechanism))
+    }
+
+    /// This factorization, or for `None` the one with the least error.
+    pub fn with_optional_mechanism(self, mechanism: Option<MechanismName>) -> Self {
+        Self { mechanism, ..self }
+    }
+
+    /// This noise law; the one with the least error that the budget allows where none is named.
+    pub fn with_noise(self, noise: NoiseKind) -> Self {
+        self.with_optional_noise(Some(noise))
+    }
+
+    /// This noise law, or for `None` the one with the least error that the budget allows.
+    pub fn with_optional_noise(self, noise: Option<NoiseKind>) -> Self {
+        Self { noise, ..self }
+    }
+
+    /// Which error to minimise; the largest, unless this says otherwise.
+    pub fn with_objective(self, objective: Objective) -> Self {
+        Self { objective, ..self }
+    }
+
+    /// How to search; this is no part of the plan.
+    pub fn with_search(self, search: Search) -> Self {
+        Self { search, ..self }
+    }
+
+    /// What steps, groups or values mean, in words of the caller's: one more entry. Public, and part of the plan's digest:
+    /// plans that differ here have independent noise.
+    pub fn with_meaning(mut self, of: impl Into<String>, meaning: impl Into<String>) -> Self {
+        self.meaning.insert(of.into(), meaning.into());
+        self
+    }
+
+    /// All of these entries in the place of those so far.
+    pub fn with_meanings(self, meaning: BTreeMap<String, String>) -> Self {
+        Self { meaning, ..self }
+    }
+}
+
+/// What was asked for.
+impl PlanRequest {
+    /// Number of steps `T`.
+    pub fn horizon(&self) -> u64 {
+        self.horizon
+    }
+
+    /// What may be spent on the whole history.
+    pub fn budget(&self) -> Budget {
+        self.budget
+    }
+
+    /// Whose data are protected.
+    pub fn unit(&self) -> Unit {
+        self.unit
+    }
+
+    /// What one unit's change may be.
+    pub fn neighbours(&self) -> Neighbours {
+        self.neighbours
+    }
+
+    /// What one event contributes.
+    pub fn values(&self) -> Values {
+        self.values
+    }
+
+    /// How many running sums one event is added to, at most.
+    pub fn sums_per_event(&self) -> u64 {
+        self.sums_per_event
+    }
+
+    /// The distance between neighbouring values.
+    pub fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    /// The factorization; in a plan, the one that was chosen.
+    pub fn mechanism(&self) -> Option<MechanismName> {
+        self.mechanism
+    }
+
+    /// The noise law; in a plan, the one that was chosen.
+    pub fn noise(&self) -> Option<NoiseKind> {
+        self.noise
+    }
+
+    /// Which error is minimised.
+    pub fn objective(&self) -> Objective {
+        self.objective
+    }
+
+    /// How is searched; in a plan, the default.
+    pub fn search(&self) -> &Search {
+        &self.search
+    }
+
+    /// What steps, groups and values mean.
+    pub fn meaning(&self) -> &BTreeMap<String, String> {
+        &self.meaning
+    }
+}
