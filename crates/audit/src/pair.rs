@@ -131,7 +131,7 @@ pub fn worst_change(plan: &Plan, promise: &Promise, event: Option<u64>) -> Resul
 /// # Errors
 /// If the unit of the plan has no bounds.
 pub fn event_steps(plan: &Plan) -> Result<RangeInclusive<u64>> {
-    let spread = plan.request().unit.spread()?;
+    let spread = plan.request().unit().spread()?;
     let events = spread.total.min(spread.per_step.saturating_mul(plan.horizon()));
     Ok(1..=plan.horizon() + 1 - events.div_ceil(spread.per_step))
 }
