@@ -6,6 +6,8 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`declaration`] | what a stream is, as anyone declares it, and its one validation |
+//! | [`problem`] | errors as data, worded by every front |
 //! | [`steps`] | times, and the horizon cut into steps |
 //! | [`stream`] | what is known of a stream before any event |
 //! | [`event`] | one row of events, however it is held |
@@ -16,12 +18,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod declaration;
 pub mod error;
 pub mod event;
 pub mod groups;
 pub mod intake;
 pub mod keyfile;
 pub mod ledger;
+pub mod problem;
 pub mod report;
 pub mod steps;
 pub mod stream;

@@ -1,7 +1,8 @@
 //! `evertally audit`: an empirical check of a mechanism or plan, as a black box.
 
-use super::{BudgetFlags, kebab};
+use super::kebab;
 use crate::failure::usage;
+use crate::stream::BudgetFlags;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
@@ -114,7 +115,7 @@ impl AuditArgs {
         }
         let horizon = self.horizon.context("clap requires a horizon")?;
         let mut request = PlanRequest::count(horizon, self.budget.budget()?);
-        let laplace = self.budget.delta.is_none() && self.budget.rho.is_none();
+        let laplace = self.budget.is_pure();
         let fallback = if laplace { NoiseKind::Laplace } else { NoiseKind::Gaussian };
         request = request.with_noise(self.noise.unwrap_or(fallback));
         request = request.with_optional_mechanism(self.mechanism);

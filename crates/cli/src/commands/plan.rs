@@ -1,9 +1,10 @@
 //! `evertally plan`: every mechanism under a budget, ranked by exact error.
 
-use super::{BudgetFlags, kebab};
+use super::kebab;
 use crate::failure::usage;
 use crate::ranking::Ranking;
 use crate::searched;
+use crate::stream::BudgetFlags;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
