@@ -140,10 +140,10 @@ fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row 
             delta: promise.map(|(_, delta)| delta.map_or(0.0, Delta::get)),
             rho: guarantee.rho.get(),
         },
-        time_per_step: m.work_per_step(),
-        memory_words: m.memory_words(),
+        time_per_step: m.cost().work_per_step,
+        memory_words: m.cost().memory_words,
         exact: true,
-        lazy: m.is_lazy(),
+        lazy: m.name().family().abilities.lazy,
         above_lower_bound: bound.filter(|_| candidate.kind == NoiseKind::Gaussian).map(|b| candidate.max_std / b),
     }
 }

@@ -46,7 +46,7 @@ impl PlanArgs {
     pub(super) fn run(self) -> Result<()> {
         let request = self.request()?;
         let mut candidates = request.candidates()?;
-        candidates.retain(|c| !self.lazy || c.mechanism.is_lazy());
+        candidates.retain(|c| !self.lazy || c.mechanism.name().family().abilities.lazy);
         let Some(answer) = Ranking::new(&request, &candidates) else {
             return Err(usage("--lazy: no mechanism of this horizon can be drawn where it is read"));
         };
