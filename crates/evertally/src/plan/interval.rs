@@ -17,6 +17,7 @@
 
 use super::NoiseKind;
 use crate::mechanism::RowLaw;
+use crate::number::special::normal_cdf;
 use crate::{Error, Result};
 use std::collections::HashMap;
 
@@ -135,7 +136,7 @@ fn weighted_quantile(kind: NoiseKind, magnitudes: &[(f64, u64)], confidence: f64
 
 /// The two-sided normal quantile: `P(|Z| ≤ z) = confidence`.
 pub(super) fn normal_quantile(confidence: f64) -> f64 {
-    root(|z| libm::erfc(z / std::f64::consts::SQRT_2) <= 1.0 - confidence, 1.0)
+    root(|z| 2.0 * normal_cdf(-z) <= 1.0 - confidence, 1.0)
 }
 
 /// First Cornish–Fisher correction of the normal quantile `z` for a symmetric law with the given second and fourth cumulants.
