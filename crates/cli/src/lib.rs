@@ -1,6 +1,5 @@
 //! The parts of the `evertally` program.
 
-pub mod audit;
 pub mod commands;
 pub mod failure;
 mod figure;

@@ -1,53 +1,60 @@
-//! Factorizations that are searched for minutes, with a progress bar: see [`evertally_publish::searched`].
+//! Searches for factorizations, with a progress bar.
 
 use anyhow::Result;
 use evertally::mechanism::DensePure;
 use evertally::plan::{Objective, PlanRequest};
-use evertally_publish::searched::{self, Watch};
+pub(crate) use evertally_publish::searched::LONGEST;
+use evertally_publish::searched::{self, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
 
-pub(crate) use searched::LONGEST;
-
-/// As [`searched::with_searched`].
+/// Hands a request for `dense-pure` the factorization from the cache.
 pub(crate) fn with_searched(request: PlanRequest) -> Result<PlanRequest> {
-    Ok(searched::with_searched(request, &mut WatchOnTerminal::default())?)
+    let mut bar = Bar::new(request.horizon());
+    Ok(searched::with_searched(request, &mut |progress| bar.show(progress))?)
 }
 
-/// As [`searched::prepare`].
+/// The same request with the searched factorization among its mechanisms, where its horizon has one.
 pub(crate) fn prepare(request: PlanRequest, objective: Objective) -> Result<PlanRequest> {
-    Ok(searched::prepare(request, objective, &mut WatchOnTerminal::default())?)
+    let mut bar = Bar::new(request.horizon());
+    Ok(searched::prepare(request, objective, &mut |progress| bar.show(progress))?)
 }
 
-/// As [`searched::dense_pure`].
+/// The best factorization for pure ε (1 ..= 512 steps), from the cache or by a search that is then kept.
 pub(crate) fn dense_pure(horizon: u64, objective: Objective) -> Result<DensePure> {
-    Ok(searched::dense_pure(horizon, objective, &mut WatchOnTerminal::default())?)
+    let mut bar = Bar::new(horizon);
+    Ok(searched::dense_pure(horizon, objective, &mut |progress| bar.show(progress))?)
 }
 
-/// A bar while something is searched, which is gone afterwards.
-#[derive(Default)]
-pub(crate) struct WatchOnTerminal {
+/// A bar that appears with the first word of a search, and goes with it.
+pub(crate) struct Bar {
+    horizon: u64,
     bar: Option<ProgressBar>,
 }
 
-impl Watch for WatchOnTerminal {
-    fn searching(&mut self, horizon: u64, share: f64) {
-        let bar = self.bar.get_or_insert_with(|| {
-            let bar = ProgressBar::new(1000).with_message(format!("searching dense-pure over {horizon} steps"));
-            let style = ProgressStyle::with_template("{msg} {bar:30} {percent} %  {elapsed}");
-            bar.with_style(style.expect("a valid template"))
-        });
-        bar.set_position((1000.0 * share) as u64);
+impl Bar {
+    pub(crate) fn new(horizon: u64) -> Self {
+        Self { horizon, bar: None }
     }
 
-    fn not_kept(&mut self, problem: &str) {
-        eprintln!("warning: the search is not kept for the next time: {problem}");
+    pub(crate) fn show(&mut self, progress: Progress) {
+        match progress {
+            Progress::Share(share) => {
+                let bar = self.bar.get_or_insert_with(|| {
+                    let style = ProgressStyle::with_template("{msg} {bar:30} {percent} %  {elapsed}");
+                    let message = format!("searching dense-pure over {} steps", self.horizon);
+                    ProgressBar::new(1000).with_style(style.expect("a valid template")).with_message(message)
+                });
+                bar.set_position((1000.0 * share) as u64);
+            }
+            Progress::NotKept(error) => {
+                eprintln!("warning: the search is not kept for the next time: {error}");
+            }
+        }
     }
 }
 
-impl Drop for WatchOnTerminal {
+impl Drop for Bar {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.bar.iter().for_each(ProgressBar::finish_and_clear);
     }
 }

@@ -15,7 +15,7 @@
 //! | [`session`] | events in, closed steps out |
 //! | [`rows`] | the rows of a released table |
 //! | [`ledger`], [`keyfile`] | what a key has published, and where it is kept |
-//! | [`ranking`], [`searched`] | the mechanisms that fit a request, and those that are searched for minutes |
+//! | [`searched`] | factorizations that are searched for minutes, kept on disk |
 //! | [`report`] | what was promised, and what a reader may conclude |
 
 #![forbid(unsafe_code)]
@@ -27,7 +27,6 @@ pub mod groups;
 pub mod keyfile;
 pub mod ledger;
 pub mod problem;
-pub mod ranking;
 pub mod report;
 pub mod rows;
 pub mod searched;

@@ -3,40 +3,42 @@
 //! A file in the cache is checked when it is read (its sensitivity follows from its content, whatever wrote it), and a damaged
 //! or foreign one is searched again. The search is deterministic: a cache only saves time.
 
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 use evertally::mechanism::{DensePure, Mechanism, MechanismName};
 use evertally::plan::{Objective, PlanRequest, Prepared};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// What a search says of itself.
+pub enum Progress {
+    /// It has done this share of its work, 0 to 1.
+    Share(f64),
+    /// It is not kept for the next time.
+    NotKept(Error),
+}
+
+/// Told of the progress of searches; those that are found in the cache tell nothing.
+pub type Watch<'a> = dyn FnMut(Progress) + 'a;
+
 /// The longest horizon of the search.
 pub const LONGEST: u64 = 512;
 
-/// Is told how a search goes on. All of it may be left out: `()` shows nothing.
-pub trait Watch {
-    /// Of a search over so many steps, this share is done, from 0 to 1.
-    fn searching(&mut self, horizon: u64, share: f64) {
-        let _ = (horizon, share);
-    }
-
-    /// What was found could not be kept for the next time.
-    fn not_kept(&mut self, problem: &str) {
-        let _ = problem;
-    }
-}
-
-impl Watch for () {}
-
 /// Hands a request for `dense-pure` the factorization from the cache.
-pub fn with_searched(request: PlanRequest, watch: &mut dyn Watch) -> Result<PlanRequest> {
+///
+/// # Errors
+/// If the library refuses the search.
+pub fn with_searched(request: PlanRequest, watch: &mut Watch<'_>) -> Result<PlanRequest> {
     let Some(MechanismName::DensePure(optimum)) = request.mechanism() else { return Ok(request) };
     let objective = optimum.objective.unwrap_or(request.objective());
     prepare(request, objective, watch)
 }
 
 /// The same request with the searched factorization among its mechanisms, where its horizon has one.
-pub fn prepare(request: PlanRequest, objective: Objective, watch: &mut dyn Watch) -> Result<PlanRequest> {
+///
+/// # Errors
+/// If the library refuses the search.
+pub fn prepare(request: PlanRequest, objective: Objective, watch: &mut Watch<'_>) -> Result<PlanRequest> {
     if !(1..=LONGEST).contains(&request.horizon()) {
         return Ok(request); // the library says why
     }
@@ -46,16 +48,19 @@ pub fn prepare(request: PlanRequest, objective: Objective, watch: &mut dyn Watch
 }
 
 /// The best factorization for pure ε (1 ..= 512 steps), from the cache or by a search that is then kept.
-pub fn dense_pure(horizon: u64, objective: Objective, watch: &mut dyn Watch) -> Result<DensePure> {
+///
+/// # Errors
+/// If the horizon is out of range.
+pub fn dense_pure(horizon: u64, objective: Objective, watch: &mut Watch<'_>) -> Result<DensePure> {
     let path = folder().map(|folder| folder.join(format!("dense-pure-{horizon}-{objective}.bin")));
     if let Some(found) = path.as_deref().and_then(|path| read(path, horizon, objective)) {
         return Ok(found);
     }
-    let found = DensePure::search(horizon, objective, &mut |_, share| watch.searching(horizon, share))?;
+    let found = DensePure::search(horizon, objective, &mut |_, share| watch(Progress::Share(share)))?;
     if let Some(path) = path
         && let Err(error) = write(&path, &found.to_bytes())
     {
-        watch.not_kept(&error.to_string());
+        watch(Progress::NotKept(error));
     }
     Ok(found)
 }

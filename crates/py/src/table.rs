@@ -88,7 +88,7 @@ fn released(
 ) -> Result<RecordBatch> {
     let settings = declared.resolve()?;
     let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
-    let (stream, groups) = settings.plan(&mut ())?;
+    let (stream, groups) = settings.plan(&mut |_| ())?;
     let release = |ledger: &mut Ledger| {
         let session = Session::of_sums(stream, groups, key.inner(), ledger)?;
         release_events(session, table, &options, ledger, cancelled)
@@ -106,7 +106,7 @@ fn released(
 
 /// The plan of a declaration.
 fn plan_of(declared: &Declaration) -> Result<evertally::plan::Plan> {
-    Ok(declared.resolve()?.plan(&mut ())?.0.plan)
+    Ok(declared.resolve()?.plan(&mut |_| ())?.0.plan)
 }
 
 /// The keyword arguments as a declaration.

@@ -8,9 +8,9 @@ use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::number::Grid;
+use evertally::plan::ranking::Ranking;
 use evertally::plan::{NoiseKind, Objective, PlanRequest};
 use evertally::privacy::Values;
-use evertally_publish::ranking::Ranking;
 use std::io::Write;
 
 /// Flags of `evertally plan`.
@@ -46,7 +46,7 @@ impl PlanArgs {
     pub(super) fn run(self) -> Result<()> {
         let request = self.request()?;
         let mut candidates = request.candidates()?;
-        candidates.retain(|c| !self.lazy || c.mechanism.is_lazy());
+        candidates.retain(|c| !self.lazy || c.mechanism.name().family().abilities.lazy);
         let Some(answer) = Ranking::new(&request, &candidates) else {
             return Err(usage("--lazy: no mechanism of this horizon can be drawn where it is read"));
         };

@@ -1,7 +1,7 @@
 //! From a declaration to its plan and files, before any event is read.
 
 use crate::failure::usage;
-use crate::searched::WatchOnTerminal;
+use crate::searched::Bar;
 use crate::stream::{Files, ReleaseFlags, with_config, with_groups_of_file};
 use anyhow::Result;
 use evertally_publish::declaration::{self, Declaration, Use};
@@ -22,7 +22,8 @@ impl Setup {
     fn new(declared: &Declaration, files: declaration::Files) -> Result<Self> {
         let settings = declared.resolve()?;
         let missing_text = settings.missing_text.clone();
-        let (stream, groups) = settings.plan(&mut WatchOnTerminal::default())?;
+        let mut bar = Bar::new(settings.request.horizon());
+        let (stream, groups) = settings.plan(&mut |progress| bar.show(progress))?;
         let show_truth = files.unsafe_show_truth == Some(true);
         let files = Files::new(files, missing_text)?;
         let table = TableSpec::new(stream.columns.labels.clone(), stream.is_integral()).map_err(usage)?;

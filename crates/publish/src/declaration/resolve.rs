@@ -114,7 +114,7 @@ impl Settings {
     ///
     /// # Errors
     /// If no plan serves the request, or the confidence is out of range.
-    pub fn plan(self, watch: &mut dyn Watch) -> crate::error::Result<(Stream, Option<GroupTable>)> {
+    pub fn plan(self, watch: &mut Watch<'_>) -> crate::error::Result<(Stream, Option<GroupTable>)> {
         let plan = with_searched(self.request.clone(), watch)?.plan()?;
         let groups = match &self.labels {
             Labels::Groups(table) => Some(table.clone()),

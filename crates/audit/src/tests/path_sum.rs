@@ -1,9 +1,9 @@
-//! A lazily sampled mechanism of another kind, with a known mistake: the path-sum tree (every step's noise is the sum of the
-//! node variables on its path) of 16 steps, read at steps 1, 4 and 5 only. The published sampler forgets to mark the prefix sum
-//! that it has just drawn as known; then Cov(ν₁, ν₅) is half of what it should be.
+//! A lazily sampled mechanism of another kind, with a known mistake: the path-sum tree (every step's noise is the sum
+//! of the node variables on its path) of 16 steps, read at steps 1, 4 and 5 only. The published sampler forgets to mark
+//! the prefix sum that it has just drawn as known; then Cov(ν₁, ν₅) is half of what it should be.
 
 use super::*;
-use crate::audit::Revealed;
+use crate::PrivacyLimit;
 use evertally::mechanism::Matrix;
 use evertally::noise::DiscreteGaussian;
 use evertally::number::Ratio;
@@ -11,8 +11,8 @@ use evertally::number::Ratio;
 const HEIGHT: usize = 4;
 const QUERIES: [usize; 3] = [1, 4, 5];
 
-/// Noise at the queried steps. `known[m]` tells whether the sum of the first `m` variables of the current path is known; each
-/// variable has variance 1.
+/// Noise at the queried steps. `known[m]` tells whether the sum of the first `m` variables of the current path is
+/// known; each variable has variance 1.
 fn lazy_noise(path: u64, remember: bool) -> Vec<f64> {
     let mut floats = Floats::of(path);
     let mut sums = [0.0; HEIGHT + 1];
@@ -54,7 +54,7 @@ fn promise() -> Promise {
     }
     // Normal noise: a discrete law a million variances wide, on a grid of 1/1000.
     let law = DiscreteGaussian::new(Ratio::new(1_000_000, 1).unwrap()).unwrap();
-    Promise::new(l, law.into(), 1e-3, Revealed::default()).unwrap().rounded(1e-3)
+    Promise::new(l, law.into(), 1e-3, PrivacyLimit::default()).unwrap().rounded(1e-3)
 }
 
 fn audited(remember: bool) -> Report {

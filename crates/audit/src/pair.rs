@@ -1,12 +1,13 @@
 //! Neighbouring streams, and the worst pair of them.
 
-use super::black_box::Stream;
-use super::promise::Promise;
+use crate::black_box::Stream;
+use crate::promise::Promise;
 use evertally::mechanism::Matrix;
 use evertally::plan::{NoiseKind, Plan};
 use evertally::privacy::{Neighbours, Values};
 use evertally::{Error, Result};
 use std::fmt;
+use std::ops::RangeInclusive;
 
 /// Most events of one person that an audit feeds one by one.
 const MAX_EVENTS: u64 = 1000;
@@ -94,9 +95,9 @@ fn busy(plan: &Plan) -> Stream {
     stream
 }
 
-/// The change of one privacy unit that the plan's noise hides worst: by `Δᵀ C⁻¹ Δ` under Gaussian noise, by `‖R d‖₁` and
-/// then that under Laplace noise. All places are tried for one unit's events, `event` only where it is given; a unit of
-/// several events has them in as few neighbouring steps as allowed. Where events may move, the two places are
+/// The change of one privacy unit that the plan's noise hides worst: by `Δᵀ C⁻¹ Δ` under Gaussian noise, by `‖R d‖₁`
+/// and then that under Laplace noise. All places are tried for one unit's events, `event` only where it is given; a
+/// unit of several events has them in as few neighbouring steps as allowed. Where events may move, the two places are
 /// searched in turn.
 ///
 /// # Errors
@@ -125,6 +126,16 @@ pub fn worst_change(plan: &Plan, promise: &Promise, event: Option<u64>) -> Resul
     })
 }
 
+/// The steps in which the events of a privacy unit can start, so that all of them end within the horizon.
+///
+/// # Errors
+/// If the unit of the plan has no bounds.
+pub fn event_steps(plan: &Plan) -> Result<RangeInclusive<u64>> {
+    let spread = plan.request().unit().spread()?;
+    let events = spread.total.min(spread.per_step.saturating_mul(plan.horizon()));
+    Ok(1..=plan.horizon() + 1 - events.div_ceil(spread.per_step))
+}
+
 struct Search<'a> {
     promise: &'a Promise,
     /// `R`, where the L1 norm counts.
@@ -148,14 +159,15 @@ impl<'a> Search<'a> {
                 "the plan protects {events} events of one person; an audit feeds them one by one, at most {MAX_EVENTS}"
             )));
         }
-        let last = horizon + 1 - events.div_ceil(spread.per_step);
-        let places: Vec<usize> = (1..=last as usize).collect();
+        let possible = event_steps(plan)?;
+        let places: Vec<usize> = possible.clone().map(|step| step as usize).collect();
         let starts = match event {
             None => places.clone(),
-            Some(step) if (1..=last).contains(&step) => vec![step as usize],
+            Some(step) if possible.contains(&step) => vec![step as usize],
             Some(step) => {
+                let last = possible.end();
                 return Err(Error::invalid(format!(
-                    "--event {step}: the changed events must start in a step from 1 to {last}, to end within the horizon"
+                    "the changed events must start in a step from 1 to {last}, to end within the horizon, not in {step}"
                 )));
             }
         };
@@ -175,8 +187,8 @@ impl<'a> Search<'a> {
         Change { first: batches(first), second: batches(second) }
     }
 
-    /// Events that move: from the place that is worst alone to the one that is worst then, and from the one that is worst for
-    /// that.
+    /// Events that move: from the place that is worst alone to the one that is worst then, and from the one that is
+    /// worst for that.
     fn moves(&self, value: i64) -> Vec<Change> {
         let to = |from: usize, places: &[usize]| {
             let others = places.iter().filter(|&&place| place != from);

@@ -8,8 +8,8 @@ use evertally::plan::NoiseKind::{Gaussian, Laplace};
 const PATHS: u64 = 8000;
 const T: u64 = 16;
 
-/// Releases `A x + L z` of a plan, where `tamper` may change data and nodes: it gets the running sums, the draws of the dense
-/// twin's nodes and the path.
+/// Releases `A x + L z` of a plan, where `tamper` may change data and nodes: it gets the running sums, the draws of the
+/// dense twin's nodes and the path.
 fn tampered(
     plan: &Plan,
     mut tamper: impl FnMut(&mut Vec<f64>, &mut Vec<f64>, u64),
@@ -124,7 +124,8 @@ fn wrong_variance() {
     }
 }
 
-/// The right variance and the wrong shape: Laplace where Gaussian is promised; and even numbers only, half as wide apart.
+/// The right variance and the wrong shape: Laplace where Gaussian is promised; and even numbers only, half as wide
+/// apart.
 #[test]
 fn wrong_shape() {
     let plan = plan("binary", T, Gaussian, 0.01);

@@ -42,8 +42,8 @@ impl Stream {
 
 /// A mechanism as the audit sees it: streams in, releases out.
 pub trait BlackBox {
-    /// The releases of all steps, in units of the data. `path` names the noise: two calls with one path use the same noise,
-    /// different paths use independent noise.
+    /// The releases of all steps, in units of the data. `path` names the noise: two calls with one path use the same
+    /// noise, different paths use independent noise.
     ///
     /// # Errors
     /// If the mechanism refuses the stream.
@@ -57,8 +57,8 @@ pub trait BlackBox {
 
 /// The library's own [`RunningSum`] under a plan: sampler, keys, rounding and all.
 ///
-/// Every path has a key of its own, and every audit a stream name of its own, so that audits with different seeds share no
-/// noise.
+/// Every path has a key of its own, and every audit a stream name of its own, so that audits with different seeds share
+/// no noise.
 #[derive(Debug)]
 pub struct PlanBox {
     plan: Plan,

@@ -1,8 +1,8 @@
 //! What keeps its promise is not refuted.
 
-use super::super::{Finding, Settings, audit};
 use super::*;
-use crate::audit::{Promise, worst_change};
+use crate::{Finding, Settings, audit};
+use crate::{Promise, worst_change};
 use evertally::mechanism::MechanismName;
 use evertally::privacy::Delta;
 use evertally::privacy::{Neighbours, Unit, Values};
@@ -25,7 +25,7 @@ fn every_family_passes_under_either_law() {
                 continue;
             };
             let report = passes(&plan, 1);
-            let tested = |c: &&super::super::Check| !matches!(c.finding, Finding::NotTested { .. });
+            let tested = |c: &&crate::Check| !matches!(c.finding, Finding::NotTested { .. });
             assert_eq!(report.checks.iter().filter(tested).count(), report.checks.len(), "{family}");
         }
     }
@@ -71,8 +71,8 @@ fn other_neighbours_units_values_and_budgets_pass() {
     }
 }
 
-/// The stated level holds: at 90 % confidence at most one correct mechanism in ten is refuted. With a tenth, more than 27 of
-/// 100 have a chance below 10⁻⁶.
+/// The stated level holds: at 90 % confidence at most one correct mechanism in ten is refuted. With a tenth, more than
+/// 27 of 100 have a chance below 10⁻⁶.
 #[test]
 fn the_significance_is_kept() {
     let (mut refuted, mut tested) = (0, 0);

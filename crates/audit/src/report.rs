@@ -67,25 +67,25 @@ pub enum Finding {
 
 impl Check {
     /// A bound that refutes when it exceeds the promise.
-    pub(super) fn bound(test: &'static str, about: String, quantity: &'static str, bound: f64, promise: f64) -> Self {
+    pub(crate) fn bound(test: &'static str, about: String, quantity: &'static str, bound: f64, promise: f64) -> Self {
         Self { test, about, finding: Finding::LowerBound { quantity, bound, promise }, refuted: bound > promise }
     }
 
-    pub(super) fn p_value(test: &'static str, about: String, p: f64, level: f64) -> Self {
+    pub(crate) fn p_value(test: &'static str, about: String, p: f64, level: f64) -> Self {
         Self { test, about, finding: Finding::PValue { p, level }, refuted: p < level }
     }
 
-    pub(super) fn exact(test: &'static str, about: String, holds: bool) -> Self {
+    pub(crate) fn exact(test: &'static str, about: String, holds: bool) -> Self {
         Self { test, about, finding: Finding::Exact { holds }, refuted: !holds }
     }
 
-    pub(super) fn skipped(test: &'static str, about: String, reason: String) -> Self {
+    pub(crate) fn skipped(test: &'static str, about: String, reason: String) -> Self {
         Self { test, about, finding: Finding::NotTested { reason }, refuted: false }
     }
 }
 
 impl Report {
-    pub(super) fn new(paths: u64, confidence: f64, level: f64, checks: Vec<Check>) -> Self {
+    pub(crate) fn new(paths: u64, confidence: f64, level: f64, checks: Vec<Check>) -> Self {
         let refuted = checks.iter().any(|check| check.refuted);
         let privacy_refuted =
             checks.iter().any(|check| check.refuted && matches!(check.finding, Finding::LowerBound { .. }));

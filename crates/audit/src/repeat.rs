@@ -1,7 +1,7 @@
 //! Repeatability: one path is one noise, another path another, and a saved state goes on where it stopped.
 
-use super::black_box::{BlackBox, Stream};
-use super::promise::Promise;
+use crate::black_box::{BlackBox, Stream};
+use crate::promise::Promise;
 use evertally::Result;
 
 /// Paths that are drawn again.
@@ -9,17 +9,18 @@ const PATHS: u64 = 16;
 
 /// What repeating showed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Repeats {
+pub(crate) struct Repeats {
     /// Every path gave the same releases twice.
-    pub(super) same_again: bool,
+    pub(crate) same_again: bool,
     /// How likely two of the paths that came out equal would have been with independent noise; 1 if all differ.
-    pub(super) chance_of_equals: f64,
+    pub(crate) chance_of_equals: f64,
     /// Every saved and restored stream went on equally; `None` where the box has no states.
-    pub(super) restored: Option<bool>,
+    pub(crate) restored: Option<bool>,
 }
 
-/// Draws a few paths twice, compares them with one another, and interrupts them in the first, a middle and the last step.
-pub(super) fn repeats(subject: &mut dyn BlackBox, promise: &Promise, stream: &Stream) -> Result<Repeats> {
+/// Draws a few paths twice, compares them with one another, and interrupts them in the first, a middle and the last
+/// step.
+pub(crate) fn repeats(subject: &mut dyn BlackBox, promise: &Promise, stream: &Stream) -> Result<Repeats> {
     let mut drawn: Vec<Vec<f64>> = Vec::new();
     let mut same_again = true;
     let mut restored = None;

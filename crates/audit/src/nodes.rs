@@ -1,20 +1,20 @@
 //! The node variables themselves, where the releases determine them: a χ² test of their law.
 //!
-//! With `L` square, `z = L⁻¹ r` is a sum of few releases for every node. All nodes of all paths are independent draws of one
-//! law, so one table of frequencies holds them all.
+//! With `L` square, `z = L⁻¹ r` is a sum of few releases for every node. All nodes of all paths are independent draws
+//! of one law, so one table of frequencies holds them all.
 
-use super::law::NodeLaw;
-use super::linear::column;
-use super::privacy::sparse;
-use super::promise::Promise;
-use super::special::chi_square_tail;
+use crate::law::NodeLaw;
+use crate::linear::column;
+use crate::privacy::sparse;
+use crate::promise::Promise;
+use crate::tails::chi_square_tail;
 
 /// Least expected frequency of a cell.
 const LEAST_EXPECTED: f64 = 50.0;
 
 /// Frequencies of recovered node variables.
 #[derive(Debug)]
-pub(super) struct NodeTable {
+pub(crate) struct NodeTable {
     law: NodeLaw,
     nodes: Vec<Vec<(usize, f64)>>,
     /// Lower ends of the cells after the first, which has none.
@@ -24,7 +24,7 @@ pub(super) struct NodeTable {
 
 impl NodeTable {
     /// `None` unless the releases determine the nodes.
-    pub(super) fn new(promise: &Promise) -> Option<Self> {
+    pub(crate) fn new(promise: &Promise) -> Option<Self> {
         promise.reveals_nodes().then(|| {
             let nodes = 0..promise.l.shape().1;
             let nodes = nodes.map(|n| sparse(&promise.factor.solve(&column(&promise.l, n)), promise.unit)).collect();
@@ -35,7 +35,7 @@ impl NodeTable {
         })
     }
 
-    pub(super) fn observe(&mut self, residual: &[f64]) {
+    pub(crate) fn observe(&mut self, residual: &[f64]) {
         for node in &self.nodes {
             let z: f64 = node.iter().map(|&(t, v)| v * residual[t]).sum();
             self.counts[self.edges.partition_point(|&edge| edge as f64 <= z.round())] += 1;
@@ -43,7 +43,7 @@ impl NodeTable {
     }
 
     /// The p-value of χ², and the number of cells.
-    pub(super) fn p_value(&self) -> (f64, usize) {
+    pub(crate) fn p_value(&self) -> (f64, usize) {
         let total: u64 = self.counts.iter().sum();
         let expected = self.law.cells(&self.edges).into_iter().map(|p| p * total as f64);
         let mut cells: Vec<(f64, f64)> = Vec::new();

@@ -1,11 +1,11 @@
-//! Audits of correct mechanisms, which must pass, and of mechanisms broken on purpose, which must not. Seeds are fixed, so a
-//! test passes always or never; the chance of an unlucky seed is 10⁻⁶ for each audit of a correct mechanism.
+//! Audits of correct mechanisms, which must pass, and of mechanisms broken on purpose, which must not. Seeds are fixed,
+//! so a test passes always or never; the chance of an unlucky seed is 10⁻⁶ for each audit of a correct mechanism.
 
 mod broken;
 mod correct;
 mod path_sum;
 
-use super::{BlackBox, Pair, PlanBox, Promise, Report, Settings, Stream, audit, worst_change};
+use crate::{BlackBox, Pair, PlanBox, Promise, Report, Settings, Stream, audit, worst_change};
 use evertally::Result;
 use evertally::noise::{DiscreteLaw, KeyedNoise, Node, Purpose, SecretKey, TestSeed};
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
@@ -62,12 +62,12 @@ fn draws(law: &DiscreteLaw, path: u64, purpose: Purpose<'_>, nodes: &[Node]) -> 
 }
 
 /// Uniform and normal numbers for noise in floating point.
-struct Floats(super::Dither);
+struct Floats(crate::dither::Dither);
 
 impl Floats {
     /// Independent for different paths: SplitMix64 runs through all seeds, far apart.
     fn of(path: u64) -> Self {
-        Self(super::Dither(path.wrapping_mul(0xd134_2543_de82_ef95)))
+        Self(crate::dither::Dither(path.wrapping_mul(0xd134_2543_de82_ef95)))
     }
 
     fn normal(&mut self) -> f64 {

@@ -1,20 +1,21 @@
 //! Means and covariance of releases against the promise.
 //!
-//! In units of a node's deviation, `y = (out - truth)/(unit · σ)` is `L z` with independent `z` of variance 1 and fourth
-//! cumulant `κ`, so its covariance is `C = L Lᵀ`. Every statistic is a quadratic form of the empirical covariance
-//! `Ĉ = mean(y yᵀ)` with a weight matrix `B`; its mean is `tr(B C)`, and its variance over `N` paths is exactly
+//! In units of a node's deviation, `y = (out - truth)/(unit · σ)` is `L z` with independent `z` of variance 1 and
+//! fourth cumulant `κ`, so its covariance is `C = L Lᵀ`. Every statistic is a quadratic form of the empirical
+//! covariance `Ĉ = mean(y yᵀ)` with a weight matrix `B`; its mean is `tr(B C)`, and its variance over `N` paths is
+//! exactly
 //!
 //! ```text
 //! N · Var tr(B Ĉ) = 2 tr(B C B C) + κ Σ_n (l_nᵀ B l_n)²       (l_n = column n of L)
 //! ```
 //!
-//! Only the last step, from the variance to a p-value, is the central limit theorem: the caller must not use it for fewer
-//! paths than [`enough_paths`] says.
+//! Only the last step, from the variance to a p-value, is the central limit theorem: the caller must not use it for
+//! fewer paths than [`enough_paths`] says.
 
-use super::law::NodeLaw;
-use super::linear::{Cholesky, column, dot};
-use super::promise::Promise;
-use super::special::{chi_square_tail, normal_tail};
+use crate::law::NodeLaw;
+use crate::linear::{Cholesky, column, dot};
+use crate::promise::Promise;
+use crate::tails::{chi_square_tail, normal_tail};
 use evertally::mechanism::Matrix;
 
 /// Most steps whose covariance is taken: all, or so many spread evenly.
@@ -22,7 +23,7 @@ const MOST_STEPS: usize = 64;
 
 /// Sums over paths.
 #[derive(Debug)]
-pub(super) struct Moments {
+pub(crate) struct Moments {
     steps: Vec<usize>,
     paths: f64,
     /// Of all steps.
@@ -34,22 +35,22 @@ pub(super) struct Moments {
 
 /// One p-value a family of comparisons: the smallest of the family times their number.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Verdict {
+pub(crate) struct Verdict {
     /// Every step's mean is right.
-    pub(super) means: f64,
+    pub(crate) means: f64,
     /// Every entry of the covariance.
-    pub(super) entries: f64,
+    pub(crate) entries: f64,
     /// Every node's variance, seen where the releases reveal most of it.
-    pub(super) nodes: f64,
+    pub(crate) nodes: f64,
     /// One common factor of the covariance: the sharpest against a wrong scale.
-    pub(super) scale: f64,
+    pub(crate) scale: f64,
     /// All entries at once: the squared distance of `Ĉ` from `C` in units of its own spread.
-    pub(super) whole: f64,
+    pub(crate) whole: f64,
 }
 
-/// Whether the normal approximation of a mean of squares over so many paths is good to a factor of ten at p = 10⁻¹¹: by its
-/// first correction, `exp(γ z³/(6 √N))` with the skewness `γ` of a single square and `z` = 6.9.
-pub(super) fn enough_paths(law: &NodeLaw, paths: f64) -> bool {
+/// Whether the normal approximation of a mean of squares over so many paths is good to a factor of ten at p = 10⁻¹¹: by
+/// its first correction, `exp(γ z³/(6 √N))` with the skewness `γ` of a single square and `z` = 6.9.
+pub(crate) fn enough_paths(law: &NodeLaw, paths: f64) -> bool {
     let [second, fourth, sixth] = law.moments();
     let variance = fourth - second * second;
     let third = sixth - 3.0 * fourth * second + 2.0 * second.powi(3);
@@ -57,7 +58,7 @@ pub(super) fn enough_paths(law: &NodeLaw, paths: f64) -> bool {
 }
 
 impl Moments {
-    pub(super) fn new(horizon: usize) -> Self {
+    pub(crate) fn new(horizon: usize) -> Self {
         let count = horizon.min(MOST_STEPS);
         let steps: Vec<usize> =
             (0..count).map(|i| if count == 1 { 0 } else { i * (horizon - 1) / (count - 1) }).collect();
@@ -65,7 +66,7 @@ impl Moments {
         Self { steps, paths: 0.0, sums: vec![0.0; horizon], products: vec![0.0; count * (count + 1) / 2], chosen }
     }
 
-    pub(super) fn observe(&mut self, residual: &[f64]) {
+    pub(crate) fn observe(&mut self, residual: &[f64]) {
         self.paths += 1.0;
         self.sums.iter_mut().zip(residual).for_each(|(sum, r)| *sum += r);
         self.chosen.iter_mut().zip(&self.steps).for_each(|(y, &t)| *y = residual[t]);
@@ -75,7 +76,7 @@ impl Moments {
         }
     }
 
-    pub(super) fn judge(&self, promise: &Promise) -> Verdict {
+    pub(crate) fn judge(&self, promise: &Promise) -> Verdict {
         let unit = promise.node_deviation();
         let [second, fourth, _] = promise.law.moments();
         let cumulant = fourth / (second * second) - 3.0;
@@ -165,7 +166,7 @@ fn map(matrix: &Matrix, f: impl Fn(f64) -> f64) -> Matrix {
 }
 
 /// The smallest p-value times their number, at most 1.
-pub(super) fn smallest(values: impl Iterator<Item = f64>) -> f64 {
+pub(crate) fn smallest(values: impl Iterator<Item = f64>) -> f64 {
     let (least, count) = values.fold((1.0f64, 0.0), |(least, count), p| (least.min(p), count + 1.0));
     (least * count).min(1.0)
 }

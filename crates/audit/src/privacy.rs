@@ -1,36 +1,37 @@
 //! Lower confidence bounds on what the releases of two neighbouring streams reveal.
 //!
-//! A test tells two streams apart by a set of outcomes, "the statistic exceeds a threshold", with probabilities `q` under
-//! the first and `p` under the second. Whatever the mechanism, (ε, δ)-differential privacy says `p ≤ e^ε q + δ`, and the same
-//! with the streams or the set exchanged for its complement, so that Clopper–Pearson bounds on `p` and `q` bound ε from below.
-//! Where no test may do better than between normal laws μ deviations apart, `μ ≥ Φ⁻¹(p) - Φ⁻¹(q)` likewise.
+//! A test tells two streams apart by a set of outcomes, "the statistic exceeds a threshold", with probabilities `q`
+//! under the first and `p` under the second. Whatever the mechanism, (ε, δ)-differential privacy says `p ≤ e^ε q + δ`,
+//! and the same with the streams or the set exchanged for its complement, so that Clopper–Pearson bounds on `p` and `q`
+//! bound ε from below. Where no test may do better than between normal laws μ deviations apart, `μ ≥ Φ⁻¹(p) - Φ⁻¹(q)`
+//! likewise.
 //!
 //! Thresholds are fixed before anything is drawn; the level is divided by their number (and by two, for `p` and `q`).
 //!
-//! The statistics: for μ the linear one along `C⁻¹ Δ`, which is the likelihood ratio under normal noise. For ε under Laplace
-//! noise `Σ_n (|ẑ_n| - |ẑ_n - d_n|)/s` with the least-squares estimates `ẑ = Lᵀ C⁻¹ r` of the node variables and `d` that of
-//! the difference: the likelihood ratio itself where `L` is square. Where it is not, the likelihood is an integral, and this is an
-//! approximation that costs power and no validity.
+//! The statistics: for μ the linear one along `C⁻¹ Δ`, which is the likelihood ratio under normal noise. For ε under
+//! Laplace noise `Σ_n (|ẑ_n| - |ẑ_n - d_n|)/s` with the least-squares estimates `ẑ = Lᵀ C⁻¹ r` of the node variables
+//! and `d` that of the difference: the likelihood ratio itself where `L` is square. Where it is not, the likelihood is
+//! an integral, and this is an approximation that costs power and no validity.
 
-use super::linear::{column, dot};
-use super::pair::Pair;
-use super::promise::Promise;
-use super::special::{at_least, at_most, normal_quantile};
-use super::statistic::{Counts, LinearStatistic};
+use crate::linear::{column, dot};
+use crate::pair::Pair;
+use crate::promise::Promise;
+use crate::statistic::{Counts, LinearStatistic};
+use crate::tails::{at_least, at_most, normal_quantile};
 
 /// Most weights of a likelihood ratio over all its nodes: with fewer, it takes the nodes that differ most.
 const MOST_WEIGHTS: usize = 1 << 13;
 
 /// A lower confidence bound, and what it must not exceed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bound {
-    pub(super) bound: f64,
-    pub(super) promise: f64,
+pub(crate) struct Bound {
+    pub(crate) bound: f64,
+    pub(crate) promise: f64,
 }
 
 /// Two streams, the statistics that tell them apart, and what was seen.
 #[derive(Debug)]
-pub(super) struct Contest {
+pub(crate) struct NeighbourTest {
     /// Difference of the exact running sums, in units of the data.
     difference: Vec<f64>,
     linear: LinearStatistic,
@@ -39,8 +40,8 @@ pub(super) struct Contest {
     ratio_counts: [Counts; 2],
 }
 
-impl Contest {
-    pub(super) fn new(promise: &Promise, pair: &Pair) -> Self {
+impl NeighbourTest {
+    pub(crate) fn new(promise: &Promise, pair: &Pair) -> Self {
         let difference: Vec<f64> = pair.difference().iter().map(|d| d * promise.grid).collect();
         let linear = LinearStatistic::between(promise, &difference);
         let middle = linear.shift(&difference) / 2.0;
@@ -59,7 +60,7 @@ impl Contest {
     }
 
     /// Releases of the first (0) or second (1) stream, less the exact running sums of that stream.
-    pub(super) fn observe(&mut self, side: usize, residual: &[f64], normal: f64) {
+    pub(crate) fn observe(&mut self, side: usize, residual: &[f64], normal: f64) {
         let moved: Vec<f64>;
         let from_first = if side == 0 {
             residual
@@ -74,7 +75,7 @@ impl Contest {
     }
 
     /// The bound on ε at this δ.
-    pub(super) fn epsilon(&self, delta: f64, level: f64) -> f64 {
+    pub(crate) fn epsilon(&self, delta: f64, level: f64) -> f64 {
         let [first, second] = if self.ratio.is_some() { &self.ratio_counts } else { &self.linear_counts };
         let (n, m) = (first.total(), second.total());
         // Two outcomes and two bounds a threshold; the streams' roles are given by the sign of the statistic.
@@ -88,9 +89,9 @@ impl Contest {
         first.below().into_iter().zip(second.below()).map(at).fold(0.0, f64::max)
     }
 
-    /// The bound on μ at the threshold where it comes closest to what is allowed, or exceeds it most. Allowed is what this
-    /// test sees of the promised mechanism at this threshold, or `anywhere` if that is more.
-    pub(super) fn mu(&self, anywhere: Option<f64>, level: f64) -> Bound {
+    /// The bound on μ at the threshold where it comes closest to what is allowed, or exceeds it most. Allowed is what
+    /// this test sees of the promised mechanism at this threshold, or `anywhere` if that is more.
+    pub(crate) fn mu(&self, anywhere: Option<f64>, level: f64) -> Bound {
         let [first, second] = &self.linear_counts;
         let (n, m) = (first.total(), second.total());
         let each = level / (2 * first.thresholds().len()) as f64;
@@ -154,7 +155,7 @@ impl LikelihoodRatio {
 }
 
 /// The entries other than 0, divided by `unit`.
-pub(super) fn sparse(v: &[f64], unit: f64) -> Vec<(usize, f64)> {
+pub(crate) fn sparse(v: &[f64], unit: f64) -> Vec<(usize, f64)> {
     let largest = dot(v, v).sqrt();
     v.iter().enumerate().filter(|(_, v)| v.abs() > 1e-10 * largest).map(|(t, v)| (t, v / unit)).collect()
 }

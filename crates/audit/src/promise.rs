@@ -1,7 +1,7 @@
 //! What a mechanism promises, in the form in which it can be held against releases.
 
-use super::law::NodeLaw;
-use super::linear::{Cholesky, transpose_times};
+use crate::law::NodeLaw;
+use crate::linear::{Cholesky, transpose_times};
 use evertally::mechanism::Matrix;
 use evertally::noise::DiscreteLaw;
 use evertally::plan::{NoiseKind, Plan};
@@ -15,23 +15,23 @@ pub const MAX_HORIZON: u64 = 1024;
 #[derive(Debug)]
 pub struct Promise {
     /// `T × n`: how releases combine node variables.
-    pub(super) l: Matrix,
+    pub(crate) l: Matrix,
     /// The law of a node variable.
-    pub(super) law: NodeLaw,
+    pub(crate) law: NodeLaw,
     /// The step of the noise grid, in units of the data.
-    pub(super) unit: f64,
+    pub(crate) unit: f64,
     /// The step of the grid of values, in units of the data.
-    pub(super) grid: f64,
+    pub(crate) grid: f64,
     /// How far a release may be off `A x + unit · L z`, in units of the data.
-    pub(super) rounding: f64,
-    pub(super) guarantee: Revealed,
+    pub(crate) rounding: f64,
+    pub(crate) guarantee: PrivacyLimit,
     /// Of `L Lᵀ`.
-    pub(super) factor: Cholesky,
+    pub(crate) factor: Cholesky,
 }
 
 /// How much may be revealed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Revealed {
+pub struct PrivacyLimit {
     /// (ε, δ)-differential privacy; δ = 0 for pure ε.
     pub epsilon_delta: Option<(f64, f64)>,
     /// ρ of a Gaussian mechanism: no test between neighbours does better than between normal laws `√(2ρ)` deviations
@@ -57,7 +57,7 @@ impl Promise {
         let guarantee = plan.guarantee();
         let pair = guarantee.epsilon_delta().map(|(epsilon, delta)| (epsilon.get(), delta.map_or(0.0, Delta::get)));
         let gaussian = plan.noise_kind() == NoiseKind::Gaussian;
-        let revealed = Revealed { epsilon_delta: pair, rho: gaussian.then_some(guarantee.rho.get()) };
+        let revealed = PrivacyLimit { epsilon_delta: pair, rho: gaussian.then_some(guarantee.rho.get()) };
         // To 2^-fraction_bits and, where that is no whole number, to the four more digits that are shown.
         let bits = plan.fraction_bits();
         let rounding = if bits == 0 { 0.0 } else { grid * (0.6 * libm::exp2(-f64::from(bits)) + 0.5e-4) };
@@ -69,7 +69,7 @@ impl Promise {
     ///
     /// # Errors
     /// If the covariance `L Lᵀ` is singular.
-    pub fn new(l: Matrix, law: DiscreteLaw, unit: f64, guarantee: Revealed) -> Result<Self> {
+    pub fn new(l: Matrix, law: DiscreteLaw, unit: f64, guarantee: PrivacyLimit) -> Result<Self> {
         let factor = Cholesky::of(&l.times(&l.transpose())).ok_or_else(|| {
             Error::invalid("the releases' covariance is singular: some release carries no noise of its own")
         })?;
@@ -82,7 +82,7 @@ impl Promise {
     }
 
     /// Whether all releases are whole multiples of the noise grid.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.rounding == 0.0 && (0..self.horizon()).all(|t| self.l.row(t).iter().all(|l| l.fract() == 0.0))
     }
 
@@ -92,24 +92,25 @@ impl Promise {
     }
 
     /// Standard deviation of a node variable, in units of the data.
-    pub(super) fn node_deviation(&self) -> f64 {
+    pub(crate) fn node_deviation(&self) -> f64 {
         self.unit * self.law.deviation()
     }
 
-    /// `√(Δᵀ C⁻¹ Δ)`: how many deviations apart two streams are whose exact running sums differ by `Δ` (units of the data).
+    /// `√(Δᵀ C⁻¹ Δ)`: how many deviations apart two streams are whose exact running sums differ by `Δ` (units of the
+    /// data).
     pub fn separation(&self, difference: &[f64]) -> f64 {
         let white = self.factor.whiten(difference);
         white.iter().map(|y| y * y).sum::<f64>().sqrt() / self.node_deviation()
     }
 
     /// Whether the node variables can be computed from the releases, as whole numbers.
-    pub(super) fn reveals_nodes(&self) -> bool {
+    pub(crate) fn reveals_nodes(&self) -> bool {
         let (steps, nodes) = self.l.shape();
         steps == nodes && self.is_whole()
     }
 
     /// The node variables that `v` weighs: `Lᵀ v`.
-    pub(super) fn node_weights(&self, v: &[f64]) -> Vec<f64> {
+    pub(crate) fn node_weights(&self, v: &[f64]) -> Vec<f64> {
         transpose_times(&self.l, v)
     }
 }

@@ -4,14 +4,14 @@ use evertally::mechanism::Matrix;
 
 /// `C = K Kᵀ`, `K` lower triangular.
 #[derive(Debug)]
-pub(super) struct Cholesky {
+pub(crate) struct Cholesky {
     /// Row `i` has `i + 1` entries.
     rows: Vec<Vec<f64>>,
 }
 
 impl Cholesky {
     /// `O(T³)`; `None` unless the symmetric matrix is positive definite.
-    pub(super) fn of(matrix: &Matrix) -> Option<Self> {
+    pub(crate) fn of(matrix: &Matrix) -> Option<Self> {
         let mut rows: Vec<Vec<f64>> = Vec::new();
         for i in 0..matrix.shape().0 {
             let mut row = Vec::with_capacity(i + 1);
@@ -30,7 +30,7 @@ impl Cholesky {
     }
 
     /// `K⁻¹ b`.
-    pub(super) fn whiten(&self, b: &[f64]) -> Vec<f64> {
+    pub(crate) fn whiten(&self, b: &[f64]) -> Vec<f64> {
         let mut y: Vec<f64> = Vec::with_capacity(b.len());
         for (row, b) in self.rows.iter().zip(b) {
             y.push((b - dot(&y, row)) / row[y.len()]);
@@ -39,7 +39,7 @@ impl Cholesky {
     }
 
     /// `C⁻¹ b`.
-    pub(super) fn solve(&self, b: &[f64]) -> Vec<f64> {
+    pub(crate) fn solve(&self, b: &[f64]) -> Vec<f64> {
         let mut x = self.whiten(b);
         for i in (0..x.len()).rev() {
             x[i] /= self.rows[i][i];
@@ -52,12 +52,12 @@ impl Cholesky {
 }
 
 /// Inner product over the shorter length.
-pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 /// `Mᵀ v`.
-pub(super) fn transpose_times(matrix: &Matrix, v: &[f64]) -> Vec<f64> {
+pub(crate) fn transpose_times(matrix: &Matrix, v: &[f64]) -> Vec<f64> {
     let mut out = vec![0.0; matrix.shape().1];
     for (i, v) in v.iter().enumerate().filter(|(_, v)| **v != 0.0) {
         out.iter_mut().zip(matrix.row(i)).for_each(|(out, m)| *out += v * m);
@@ -66,7 +66,7 @@ pub(super) fn transpose_times(matrix: &Matrix, v: &[f64]) -> Vec<f64> {
 }
 
 /// Column `j`.
-pub(super) fn column(matrix: &Matrix, j: usize) -> Vec<f64> {
+pub(crate) fn column(matrix: &Matrix, j: usize) -> Vec<f64> {
     (0..matrix.shape().0).map(|i| matrix.row(i)[j]).collect()
 }
 

@@ -1,9 +1,10 @@
 //! The exact law of a linear statistic of releases under the promise.
 //!
 //! A statistic `Σ_t v_t (out_t - truth_t)` is `Σ_n w_n z_n` with `w = Lᵀ v` and independent node variables `z_n` of one
-//! discrete law. The audit adds a little Gaussian noise of its own to it (**dither**; whatever is computed from releases
-//! is post-processing), so that the statistic has a density, and its distribution function follows from the product of
-//! characteristic functions. Folded to the interval `±X`, outside which there is no mass to speak of, it is a Fourier series:
+//! discrete law. The audit adds a little Gaussian noise of its own to it (**dither**; whatever is computed from
+//! releases is post-processing), so that the statistic has a density, and its distribution function follows from the
+//! product of characteristic functions. Folded to the interval `±X`, outside which there is no mass to speak of, it is
+//! a Fourier series:
 //!
 //! ```text
 //! F(x) = 1/2 + x/(2X) + (1/π) Σ_{k≥1} sin(k π x / X)/k · ψ(k π / X),    ψ(t) = exp(-d² t²/2) Π_n φ(w_n t)
@@ -16,7 +17,7 @@ use std::f64::consts::PI;
 
 /// The law of one node variable, in steps of the noise grid.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct NodeLaw {
+pub(crate) struct NodeLaw {
     law: DiscreteLaw,
     /// s or σ².
     parameter: f64,
@@ -26,13 +27,14 @@ pub(super) struct NodeLaw {
     gaussian_weights: [f64; 7],
 }
 
-/// Above this deviation the discrete laws and the continuous ones differ by less than 10⁻⁷ of any probability used here.
+/// Above this deviation the discrete laws and the continuous ones differ by less than 10⁻⁷ of any probability used
+/// here.
 const COARSE: f64 = 2e3;
 /// Longest series of a [`SumLaw`].
 const MOST_TERMS: f64 = 2e4;
 
 impl NodeLaw {
-    pub(super) fn new(law: DiscreteLaw) -> Self {
+    pub(crate) fn new(law: DiscreteLaw) -> Self {
         let parameter = law.parameter().to_f64();
         let weight = |k: usize| if k == 0 { 1.0 } else { 2.0 * libm::exp(-((k * k) as f64) / (2.0 * parameter)) };
         let weights: [f64; 7] = std::array::from_fn(weight);
@@ -41,21 +43,21 @@ impl NodeLaw {
         Self { law, parameter, laplace_gap, gaussian_weights: weights.map(|w| w / mass) }
     }
 
-    pub(super) fn deviation(&self) -> f64 {
+    pub(crate) fn deviation(&self) -> f64 {
         self.law.variance().sqrt()
     }
 
     /// s of the Laplace law, σ of the Gaussian.
-    pub(super) fn scale(&self) -> f64 {
+    pub(crate) fn scale(&self) -> f64 {
         self.law.scale()
     }
 
-    pub(super) fn is_laplace(&self) -> bool {
+    pub(crate) fn is_laplace(&self) -> bool {
         matches!(self.law, DiscreteLaw::Laplace(_))
     }
 
     /// E cos(t z).
-    pub(super) fn characteristic(&self, t: f64) -> f64 {
+    pub(crate) fn characteristic(&self, t: f64) -> f64 {
         match self.law {
             DiscreteLaw::Laplace(_) => {
                 // (1-q)² / (1 - 2 q cos t + q²), and 1 - cos t = 2 sin²(t/2).
@@ -106,7 +108,7 @@ impl NodeLaw {
     }
 
     /// E z², E z⁴ and E z⁶.
-    pub(super) fn moments(&self) -> [f64; 3] {
+    pub(crate) fn moments(&self) -> [f64; 3] {
         if self.deviation() > COARSE {
             let p = self.parameter;
             return match self.law {
@@ -123,9 +125,9 @@ impl NodeLaw {
         moments.map(|m| m / mass)
     }
 
-    /// P(low ≤ z < high) for rising edges, one for each neighbouring two, with all below the first edge and all above the last
-    /// before and after them.
-    pub(super) fn cells(&self, edges: &[i64]) -> Vec<f64> {
+    /// P(low ≤ z < high) for rising edges, one for each neighbouring two, with all below the first edge and all above
+    /// the last before and after them.
+    pub(crate) fn cells(&self, edges: &[i64]) -> Vec<f64> {
         let below: Vec<f64> = if self.deviation() > COARSE {
             edges.iter().map(|&edge| self.continuous_below(edge as f64 - 0.5)).collect()
         } else {
@@ -142,7 +144,7 @@ impl NodeLaw {
 
     fn continuous_below(&self, x: f64) -> f64 {
         match self.law {
-            DiscreteLaw::Gaussian(_) => super::special::normal_cdf(x / self.parameter.sqrt()),
+            DiscreteLaw::Gaussian(_) => crate::tails::normal_cdf(x / self.parameter.sqrt()),
             DiscreteLaw::Laplace(_) => {
                 let tail = 0.5 * libm::exp(-x.abs() / self.parameter);
                 if x < 0.0 { tail } else { 1.0 - tail }
@@ -153,7 +155,7 @@ impl NodeLaw {
 
 /// The law of `Σ w_n z_n` plus dither.
 #[derive(Debug)]
-pub(super) struct SumLaw {
+pub(crate) struct SumLaw {
     /// `X`.
     reach: f64,
     dither: f64,
@@ -162,9 +164,9 @@ pub(super) struct SumLaw {
 }
 
 impl SumLaw {
-    /// `weights` may hold zeros; `dither` is the standard deviation of the added noise, in units of the statistic. It is raised
-    /// where the noise is so sparse (nearly always 0) that the series would be longer than [`MOST_TERMS`].
-    pub(super) fn new(law: &NodeLaw, weights: &[f64], dither: f64) -> Self {
+    /// `weights` may hold zeros; `dither` is the standard deviation of the added noise, in units of the statistic. It
+    /// is raised where the noise is so sparse (nearly always 0) that the series would be longer than [`MOST_TERMS`].
+    pub(crate) fn new(law: &NodeLaw, weights: &[f64], dither: f64) -> Self {
         let grouped = grouped(weights);
         let largest = grouped.iter().map(|(w, _)| *w).fold(0.0, f64::max);
         let norm = weights.iter().map(|w| w * w).sum::<f64>().sqrt();
@@ -186,12 +188,12 @@ impl SumLaw {
     }
 
     /// The standard deviation of the added noise.
-    pub(super) fn dither(&self) -> f64 {
+    pub(crate) fn dither(&self) -> f64 {
         self.dither
     }
 
     /// P(statistic ≤ x).
-    pub(super) fn below(&self, x: f64) -> f64 {
+    pub(crate) fn below(&self, x: f64) -> f64 {
         if x.abs() >= self.reach {
             return if x < 0.0 { 0.0 } else { 1.0 };
         }
@@ -218,8 +220,8 @@ fn grouped(weights: &[f64]) -> Vec<(f64, i32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::special::normal_cdf;
     use super::*;
+    use crate::tails::normal_cdf;
     use evertally::noise::{DiscreteGaussian, DiscreteLaplace};
     use evertally::number::Ratio;
 
