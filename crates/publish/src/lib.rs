@@ -14,6 +14,7 @@
 //! | [`groups`] | the declared groups of a release |
 //! | [`intake`] | placing, bounding and ordering events |
 //! | [`ledger`], [`keyfile`] | what a key has published, and where it is kept |
+//! | [`searched`] | factorizations that are searched for minutes, kept on disk |
 //! | [`report`] | what was promised, and what a reader may conclude |
 
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ pub mod keyfile;
 pub mod ledger;
 pub mod problem;
 pub mod report;
+pub mod searched;
 pub mod steps;
 pub mod stream;
 pub mod tuples;
