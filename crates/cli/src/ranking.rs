@@ -133,8 +133,8 @@ fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row 
     Row {
         mechanism: m.name(),
         noise: NoiseRow { law: candidate.kind, scale },
-        max_std: candidate.max_std,
-        mean_std: candidate.mean_std,
+        max_std: candidate.max_std_error,
+        mean_std: candidate.mean_std_error,
         guarantee: GuaranteeRow {
             epsilon: promise.map(|(epsilon, _)| epsilon.get()),
             delta: promise.map(|(_, delta)| delta.map_or(0.0, Delta::get)),
@@ -144,7 +144,7 @@ fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row 
         memory_words: m.memory_words(),
         exact: true,
         lazy: m.is_lazy(),
-        above_lower_bound: bound.filter(|_| candidate.kind == NoiseKind::Gaussian).map(|b| candidate.max_std / b),
+        above_lower_bound: bound.filter(|_| candidate.kind == NoiseKind::Gaussian).map(|b| candidate.max_std_error / b),
     }
 }
 
@@ -185,7 +185,11 @@ mod tests {
                             }
                             if unit == Unit::Event && neighbours == Neighbours::AddRemove {
                                 let best = ranking.ranking.iter().find(gaussian).unwrap();
-                                assert!(best.max_std < 1.02 * bound, "{request:?}: {} {bound}", best.max_std);
+                                assert!(
+                                    best.max_std_error < 1.02 * bound,
+                                    "{request:?}: {} {bound}",
+                                    best.max_std_error
+                                );
                             }
                         }
                     }
