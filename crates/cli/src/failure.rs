@@ -1,6 +1,7 @@
 //! How the program ends: one message on standard error, and an exit status that says whose turn it is.
 
-use evertally_publish::error::{InputError, UsageError, is_cancelled};
+use evertally_publish::error::{InputError, is_cancelled};
+use evertally_publish::problem::Problem;
 use evertally_tables::output::OutputError;
 
 pub(crate) use evertally_publish::error::usage;
@@ -11,7 +12,7 @@ pub fn exit_status(error: &anyhow::Error) -> u8 {
     if is_cancelled(error) {
         130
     } else if error.downcast_ref::<OutputError>().is_some_and(OutputError::is_usage)
-        || error.downcast_ref::<UsageError>().is_some()
+        || error.downcast_ref::<Problem>().is_some()
         || error.downcast_ref::<InputError>().is_some()
         || error.downcast_ref::<evertally::Error>().is_some_and(library)
     {

@@ -5,13 +5,12 @@
 //! at all. [`table`] does the same with a table in memory, for those who call this as a library.
 
 mod emit;
-mod options;
 mod releases;
 mod rows;
 mod setup;
 mod table;
 
-pub use options::ReleaseArgs;
+pub use crate::stream::ReleaseFlags;
 pub use table::{plan_of_table, release_table};
 
 use crate::stream::{for_each_event_of_files, interruptible, print_plan, print_summary};
@@ -27,8 +26,8 @@ use releases::Releases;
 use setup::Setup;
 
 /// Runs `evertally release`.
-pub fn run(args: ReleaseArgs) -> Result<()> {
-    let setup = Setup::new(args)?;
+pub fn run(args: ReleaseFlags) -> Result<()> {
+    let setup = Setup::of_flags(args)?;
     let (stream, files) = (&setup.stream, &setup.files);
     if files.plan_only {
         return print_plan(&stream.plan, &ErrorFacts::of_releases(stream));

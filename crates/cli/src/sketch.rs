@@ -13,11 +13,10 @@
 
 mod counting;
 mod emit;
-mod options;
 mod questions;
 mod setup;
 
-pub use options::SketchArgs;
+pub use crate::stream::SketchFlags;
 
 use crate::stream::{for_each_event_of_files, interruptible, print_plan, print_summary};
 use anyhow::{Context, Result};
@@ -32,7 +31,7 @@ use serde_json::json;
 use setup::Setup;
 
 /// Runs `evertally sketch`.
-pub fn run(args: SketchArgs) -> Result<()> {
+pub fn run(args: SketchFlags) -> Result<()> {
     let setup = Setup::new(args)?;
     let (stream, files) = (&setup.stream, &setup.files);
     if files.plan_only {

@@ -1,18 +1,16 @@
 //! What `release` and `sketch` share: flags and configuration file, steps and plan, and what is written beside a table.
 
 mod config;
+mod files;
+mod flags;
 mod groups_file;
-mod options;
-mod possible;
-mod setup;
 mod terminal;
 
-pub(crate) use config::ConfigFile;
-pub(crate) use groups_file::read_groups;
-pub use options::StreamArgs;
-pub(crate) use options::resolve;
-pub use setup::declared_values;
-pub(crate) use setup::{Files, calendar, file_time_parser, needed, parse_time, request, stream, time_parser};
+pub(crate) use config::with_config;
+pub(crate) use files::Files;
+pub(crate) use flags::BudgetFlags;
+pub use flags::{ReleaseFlags, SketchFlags};
+pub(crate) use groups_file::with_groups_of_file;
 pub(crate) use terminal::{print_plan, print_summary};
 
 use crate::progress::ProgressOnTerminal;

@@ -199,7 +199,7 @@ fn time_and_space_really_runs() {
     assert_eq!(horizons, BTreeSet::from([16, 64, 256, 300]));
     for row in &rows {
         let m = built(&row["resolved"], number(row, "horizon") as u64);
-        assert_eq!(number(row, "memory_words") as u64, m.memory_words());
+        assert_eq!(number(row, "memory_words") as u64, m.cost().memory_words);
         let (ns, steps) = (number(row, "ns_per_step"), number(row, "steps_timed"));
         assert!(ns > 1.0 && ns < 1e7 && steps >= 16.0, "{row:?}");
         assert_eq!(row["at_least"], "false");

@@ -130,7 +130,7 @@ fn seeks(c: &mut Criterion) {
     let mut group = group(c, "seek", NoiseKind::Gaussian);
     for mechanism in MECHANISMS {
         let plan = plan(mechanism, 1 << 40, NoiseKind::Gaussian);
-        if !plan.mechanism().random_access() {
+        if !plan.mechanism().name().family().abilities.random_access {
             continue;
         }
         let (noise, law) = (noise(&plan), plan.law());

@@ -22,13 +22,13 @@ mod tree;
 mod trivial;
 mod walk;
 
-pub use accounting::{GaussianShift, Participation};
+pub use accounting::{GaussianShift, LaplaceShift, Participation};
 pub use criterion::{Criterion, NoiseKind, Objective};
 pub use dense_twin::{DensePair, Matrix};
 pub use least_squares::{Consistent, DensePure, HatChoice, HatLevels, Hats};
 pub use optimum::{Certificate, Dense, Optimal, Optimum};
 pub use registry::{
-    Abilities, Cost, Dash, Family, Hue, Limits, Line, Mark, MechanismName, Reach, Vectors, names_that_stream,
+    Abilities, Dash, Family, Hue, Limits, Line, Mark, MechanismName, Reach, Steps, Vectors, names_that_stream,
 };
 pub(crate) use streaming::LIGHT;
 pub use streaming::{BufferSteps, Convolution, Streaming};
@@ -36,7 +36,7 @@ pub(crate) use toeplitz::MAX_BUFFERS;
 pub use toeplitz::{Blt, BufferChoice, Buffers, Columns, LazyBlt, SquareRoot};
 pub use tree::{DigitTree, HonakerOnline, LevelChoice, Levels, PathSum, Smooth};
 pub use trivial::{Input, Output};
-pub use walk::Walk;
+pub use walk::{Lazy, Walk};
 
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -84,25 +84,8 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
         0
     }
 
-    /// The step of the noise grid in multiples of the data's grid: `2^-noise_bits`.
-    fn noise_unit(&self) -> f64 {
-        libm::exp2(-f64::from(self.noise_bits()))
-    }
-
-    /// The largest L1 norm of a column of the integer matrix `2^noise_bits R` that is protected: exact. `s1` where `R` is 0/1.
-    fn l1_column_sum(&self) -> u128 {
-        self.column_norms().l1 as u128
-    }
-
-    /// The nodes in classes, such that the entries of one column of the integer matrix that lie in one class sum to at most a
-    /// weight: that weight, and how many classes have it. Finer classes say more; all nodes in one class, of weight
-    /// [`l1_column_sum`](Self::l1_column_sum), is always right.
-    fn shift_classes(&self) -> Vec<(u64, u64)> {
-        vec![(u64::try_from(self.l1_column_sum()).unwrap_or(u64::MAX), 1)]
-    }
-
-    /// `max_i Σ min(total, per_step · width)` over the nodes that sum step `i`, width = number of steps a node sums; never
-    /// below the true value, in squared units of `2^-noise_bits`. For one event this is `s2²`, exactly.
+    /// `max_i Σ min(total, per_step · width)` over the nodes that sum step `i`, width = number of steps a node sums;
+    /// never below the true value, in squared units of `2^-noise_bits`. For one event this is `s2²`, exactly.
     ///
     /// It bounds how far a unit's events `u` (`u_t ≤ per_step`, `Σ u_t ≤ total`) move the node sums `s = R u`: as no
     /// `s_n` exceeds `min(total, per_step · width_n)`,
@@ -116,9 +99,9 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
         exact_by_dense_twin(self)
     }
 
-    /// The squared sensitivity under continuous Gaussian noise to a unit that takes part in several steps, with a vector of norm at
-    /// most 1 in each: never below the true value. Patterns, vectors and data may depend on earlier releases; proofs are in
-    /// the header of `mechanism/participation.rs`.
+    /// The squared sensitivity under continuous Gaussian noise to a unit that takes part in several steps, with a
+    /// vector of norm at most 1 in each: never below the true value. Patterns, vectors and data may depend on earlier
+    /// releases; proofs are in the header of `mechanism/accounting/participation.rs`.
     ///
     /// ```
     /// use evertally::mechanism::{Input, Mechanism, Participation};
@@ -129,54 +112,11 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
         participation::of_any_mechanism(self, participation)
     }
 
-    /// How exact accounting carries over to discrete Gaussian noise on a fine grid, for an integral `L`; `None` where that
-    /// is not known, or where it is no better than the column norm.
-    fn gaussian_shift(&self) -> Option<GaussianShift> {
-        None
-    }
-
-    /// Why Laplace noise does not go with this mechanism, in words that follow its name; `None` where it does.
-    fn laplace_refusal(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// Whether every node is read only once all of its steps are over. Then node after node is protected whatever the data
-    /// do in answer to releases, and what is known of single nodes adds up also against one who chooses the event while
-    /// watching.
+    /// Whether every node is read only once all of its steps are over. Then node after node is protected whatever the
+    /// data do in answer to releases, and what is known of single nodes adds up also against one who chooses the event
+    /// while watching.
     fn is_causal(&self) -> bool {
         false
-    }
-
-    /// Whether the noise of any single step is reached in `O(log T)` draws.
-    fn random_access(&self) -> bool {
-        true
-    }
-
-    /// The noise as a state-space model with skips of any length, where it is one: such noise can be sampled lazily, too.
-    fn state_space(&self) -> Option<LazyBlt> {
-        None
-    }
-
-    /// The paths along which the noise of the steps adds up, where it is a sum along the paths of a trie: such noise can be
-    /// sampled lazily.
-    fn walk(&self) -> Option<Box<dyn Walk>> {
-        None
-    }
-
-    /// How the noise of many coordinates is drawn step by step; `None` where no way is known that is fast.
-    fn streaming(&self) -> Option<Streaming> {
-        self.walk().map(Streaming::Paths)
-    }
-
-    /// Visits the entries of row `step` of `L` as [`visit_row`](Self::visit_row) does, where there is a [`walk`](Self::walk) in
-    /// the order of its path, from the root down.
-    fn visit_path(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
-        self.visit_row(step, visit);
-    }
-
-    /// Whether a running sum of a [`LazyVector`](crate::stream::LazyVector) can have this noise: drawn where it is read.
-    fn is_lazy(&self) -> bool {
-        self.random_access()
     }
 
     /// `‖L_t‖²` of one step, `1 ≤ step ≤ T`. `O(log T)`.
@@ -213,16 +153,34 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// A sampler standing before the first step.
     fn cursor(&self) -> Box<dyn Cursor>;
 
-    /// Expected noise draws and other work per step, a figure for comparisons: amortized number of nodes touched.
-    fn draws_per_step(&self) -> f64;
+    /// What a step costs, in figures for comparisons.
+    fn cost(&self) -> Cost;
 
-    /// Amortized noise draws a step, or multiplications where there are far more of them: a figure for comparisons.
-    fn work_per_step(&self) -> f64 {
-        self.draws_per_step()
+    /// How far a unit of change in one step moves the nodes, as Laplace noise counts it.
+    ///
+    /// # Errors
+    /// Where Laplace noise does not go with this mechanism: why, in words that follow its name.
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str>;
+
+    /// How exact accounting carries over to discrete Gaussian noise on a fine grid, for an integral `L`; `None` where
+    /// that is not known, or where it is no better than the column norm.
+    fn gaussian_shift(&self) -> Option<GaussianShift> {
+        None
     }
 
-    /// Words of memory a [`Cursor`] holds at most, a figure for comparisons.
-    fn memory_words(&self) -> u64;
+    /// How its noise is sampled where it is read, without all before it; `None` where no way is known. (Any step of a
+    /// mechanism with [random access](Abilities::random_access) can also be had from its own nodes.)
+    fn lazy(&self) -> Option<Lazy> {
+        None
+    }
+
+    /// How the noise of many coordinates is drawn step by step; `None` where no way is known that is fast.
+    fn streaming(&self) -> Option<Streaming> {
+        match self.lazy() {
+            Some(Lazy::Paths(walk)) => Some(Streaming::Paths(walk)),
+            _ => None,
+        }
+    }
 
     /// The dense twin: `L` and `R` with exactly the nodes that some step `≤ T` uses. For tests and small `T`.
     ///
@@ -230,6 +188,24 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// If `T` exceeds 4096: the matrices would not fit a test's memory.
     fn dense(&self) -> DensePair {
         DensePair::of(self)
+    }
+}
+
+/// What a step of a stream costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Expected noise draws: amortized number of nodes touched.
+    pub draws_per_step: f64,
+    /// The same, or multiplications where there are far more of them.
+    pub work_per_step: f64,
+    /// Words of memory a [`Cursor`] holds at most.
+    pub memory_words: u64,
+}
+
+impl Cost {
+    /// Where a step's work is its draws.
+    pub(crate) fn of_draws(draws_per_step: f64, memory_words: u64) -> Self {
+        Self { draws_per_step, work_per_step: draws_per_step, memory_words }
     }
 }
 
@@ -258,11 +234,11 @@ pub trait Cursor: Send {
     /// The caller keeps the step within the horizon.
     fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128;
 
-    /// Moves to the next step, whose data sum to `total` grid units and bring the exact running sum to `closed`, and returns
-    /// the release less that sum, in units of `2^-fraction_bits`.
+    /// Moves to the next step, whose data sum to `total` grid units and bring the exact running sum to `closed`, and
+    /// returns the release less that sum, in units of `2^-fraction_bits`.
     ///
-    /// For most mechanisms that is `(L z)_t` whatever the data. One that rounds the sums it protects has to see them: its
-    /// release is computed from the protected sums alone, and the rounding shows here.
+    /// For most mechanisms that is `(L z)_t` whatever the data. One that rounds the sums it protects has to see them:
+    /// its release is computed from the protected sums alone, and the rounding shows here.
     fn advance_with(&mut self, _total: i64, _closed: i64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         self.advance(draw)
     }
@@ -273,8 +249,8 @@ pub trait Cursor: Send {
         None
     }
 
-    /// Moves to `step` (0 ≤ `step` ≤ `T`) with the [memory](Self::memory) of a cursor that stood there, and returns what that
-    /// one returned last (0 for step 0).
+    /// Moves to `step` (0 ≤ `step` ≤ `T`) with the [memory](Self::memory) of a cursor that stood there, and returns
+    /// what that one returned last (0 for step 0).
     ///
     /// # Errors
     /// If this is not the memory of a cursor of the same mechanism.
@@ -282,8 +258,8 @@ pub trait Cursor: Send {
         Err(Error::state("the saved state holds a memory that its mechanism does not have"))
     }
 
-    /// Moves to any step (0 ≤ `step` ≤ `T`), forwards or backwards, and returns its noise (0 for step 0): that of a stream of
-    /// zeros where it depends on the data.
+    /// Moves to any step (0 ≤ `step` ≤ `T`), forwards or backwards, and returns its noise (0 for step 0): that of a
+    /// stream of zeros where it depends on the data.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128;
 }
 

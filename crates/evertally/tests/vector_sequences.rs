@@ -3,7 +3,7 @@
 
 use evertally::noise::{SecretKey, StreamName, TestSeed};
 use evertally::privacy::{Budget, Rho};
-use evertally::vector::{Cipher, Memory, InstructionSet, Real, Series, Tuning, VectorNoise, VectorPlan, VectorRequest};
+use evertally::vector::{Cipher, InstructionSet, Memory, Real, Series, Tuning, VectorNoise, VectorPlan, VectorRequest};
 use proptest::prelude::*;
 
 const MECHANISMS: [&str; 16] = [
@@ -39,11 +39,8 @@ enum Call {
 
 fn tunings() -> impl Strategy<Value = Tuning> {
     let memories = prop::sample::select(vec![Memory::Keep, Memory::Recompute]);
-    (0usize..4, memories, prop::sample::select(InstructionSet::available())).prop_map(|(threads, memory, instructions)| Tuning {
-        threads,
-        memory,
-        instructions,
-    })
+    (0usize..4, memories, prop::sample::select(InstructionSet::available()))
+        .prop_map(|(threads, memory, instructions)| Tuning { threads, memory, instructions })
 }
 
 fn calls() -> impl Strategy<Value = Vec<Call>> {

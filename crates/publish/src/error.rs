@@ -1,25 +1,14 @@
-//! What can be wrong, said in one line: a declaration, an input, or that somebody wants to stop.
+//! What can be wrong with a run, said in one line: a declaration, an input, or that somebody wants to stop.
 
+use crate::problem::{Problem, Sentence, Wording};
 use crate::words::quoted;
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The user asked for something that cannot be: a flag, a configuration, a declaration.
-#[derive(Debug)]
-pub struct UsageError(pub String);
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UsageError {}
-
-/// A [`UsageError`] as an `anyhow` error.
-pub fn usage(message: impl Into<String>) -> anyhow::Error {
-    UsageError(message.into()).into()
+/// A [`Problem`] as an `anyhow` error.
+pub fn usage(problem: impl Into<Sentence>) -> anyhow::Error {
+    Problem::new(problem).into()
 }
 
 /// Where in a file something is.
@@ -50,20 +39,30 @@ pub struct InputError {
     file: String,
     place: Option<Place>,
     column: Option<String>,
-    problem: String,
+    cell: Option<String>,
+    problem: Sentence,
+    remedy: Option<Sentence>,
     cause: Option<io::Error>,
 }
 
 impl InputError {
     /// A problem with a whole file.
-    pub fn of_file(file: impl Into<String>, problem: impl fmt::Display) -> Self {
-        InputError { file: file.into(), place: None, column: None, problem: problem.to_string(), cause: None }
+    pub fn of_file(file: impl Into<String>, problem: impl Into<Sentence>) -> Self {
+        let problem = problem.into();
+        InputError { file: file.into(), place: None, column: None, cell: None, problem, remedy: None, cause: None }
     }
 
     /// A failure to read a file.
     pub fn reading(file: impl Into<String>, error: io::Error) -> Self {
         let problem = describe_read(&error);
-        InputError { file: file.into(), place: None, column: None, problem, cause: Some(error) }
+        InputError { cause: Some(error), ..Self::of_file(file, problem) }
+    }
+
+    /// The same with what to do about it, which is said behind a semicolon.
+    #[must_use]
+    pub fn remedy(mut self, remedy: impl Into<Sentence>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
     }
 
     /// The same problem at a place of the file.
@@ -80,6 +79,13 @@ impl InputError {
         self
     }
 
+    /// The same problem with a cell of this text.
+    #[must_use]
+    pub(crate) fn with_cell(mut self, text: String) -> Self {
+        self.cell = Some(text);
+        self
+    }
+
     /// The file, as messages name it.
     pub fn file(&self) -> &str {
         &self.file
@@ -90,22 +96,39 @@ impl InputError {
         self.place
     }
 
+    /// The text of the cell that does not fit, where the problem is with one.
+    pub fn cell(&self) -> Option<&str> {
+        self.cell.as_deref()
+    }
+
+    /// What is wrong there.
+    pub fn problem(&self) -> &Sentence {
+        &self.problem
+    }
+
+    /// What to do about it.
+    pub fn remedies(&self) -> Option<&Sentence> {
+        self.remedy.as_ref()
+    }
+
+    /// All of it in the words of a front.
+    pub fn worded(&self, wording: Wording) -> String {
+        let place = self.place.map_or(String::new(), |place| format!(", {place}"));
+        let column = self.column.as_ref().map_or(String::new(), |column| format!(", column {}", quoted(column)));
+        let remedy = self.remedy.as_ref().map_or(String::new(), |remedy| format!("; {}", remedy.worded(wording)));
+        format!("{}{place}{column}: {}{remedy}", self.file, self.problem.worded(wording))
+    }
+
     /// The column, where the problem has one.
     pub fn column(&self) -> Option<&str> {
         self.column.as_deref()
     }
 }
 
+/// In the words of the program, which are those of its manual.
 impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.file)?;
-        if let Some(place) = self.place {
-            write!(f, ", {place}")?;
-        }
-        if let Some(column) = &self.column {
-            write!(f, ", column {}", quoted(column))?;
-        }
-        write!(f, ": {}", self.problem)
+        f.write_str(&self.worded(Wording::Flags))
     }
 }
 

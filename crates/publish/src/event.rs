@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::error::{InputError, Place};
+use crate::problem::Sentence;
 use crate::words::quoted;
 use evertally::number::{self, DecimalError, Grid, Rounding};
 
@@ -225,7 +226,7 @@ impl<'a> Event<'a> {
     }
 
     /// An error that names this row and the column of `role`, and then says `problem`.
-    pub fn error(&self, role: Role, problem: impl fmt::Display) -> InputError {
+    pub fn error(&self, role: Role, problem: impl Into<Sentence>) -> InputError {
         let error = InputError::of_file(self.position.file, problem).at(self.position.place);
         match self.layout.slot(role) {
             Some(slot) => error.in_column(self.layout.names[slot].clone()),
@@ -234,14 +235,14 @@ impl<'a> Event<'a> {
     }
 
     /// As [`error`](Self::error), with the cell's text in front of the problem: "`abc` is not a number".
-    pub fn bad_cell(&self, role: Role, problem: impl fmt::Display) -> InputError {
-        let cell = self.layout.slot(role).map_or(Field::Missing, |slot| self.cells.cell(slot));
-        self.error(role, format_args!("{} {problem}", quoted(&cell.to_string())))
+    pub fn bad_cell(&self, role: Role, problem: impl Into<Sentence>) -> InputError {
+        let cell = self.layout.slot(role).map_or(Field::Missing, |slot| self.cells.cell(slot)).to_string();
+        self.error(role, Sentence::from(format!("{} ", quoted(&cell))).then(problem)).with_cell(cell)
     }
 
     /// The value as a multiple of `grid`; `Ok(None)` when missing, an error that names row and column when unreadable.
     pub fn multiple_of(&self, grid: Grid) -> Result<Option<i64>, InputError> {
-        self.value().multiple_of(grid).map_err(|problem| self.bad_cell(Role::Value, problem))
+        self.value().multiple_of(grid).map_err(|problem| self.bad_cell(Role::Value, problem.to_string()))
     }
 }
 

@@ -1,7 +1,8 @@
 //! The declared groups of a release, and which of them an event belongs to.
 
-use crate::error::usage;
+use crate::declaration::Parameter::{GroupBy, Groups as GroupNames, GroupsFile, Rest};
 use crate::event::{Event, Field, Role};
+use crate::problem::{Piece, Problem, sentence};
 use crate::report::GroupFacts;
 use crate::tuples::{encode, push_encoded};
 use crate::words::quoted;
@@ -23,53 +24,52 @@ pub struct GroupTable {
 
 impl GroupTable {
     /// From a list of names for one column.
-    pub fn of_names(columns: Vec<String>, names: Vec<String>, rest: Option<String>) -> Result<Self> {
+    pub fn of_names(columns: Vec<String>, names: Vec<String>, rest: Option<String>) -> Result<Self, Problem> {
         if columns.len() != 1 {
-            return Err(usage(format!(
-                "--groups lists names for one --group-by column, and there are {}; use --groups-file",
-                columns.len()
-            )));
+            let there_are = format!(" column, and there are {}", columns.len());
+            return Err(Problem::new(sentence![GroupNames, " lists names for one ", GroupBy, there_are])
+                .remedy(Piece::Where(GroupsFile, sentence!["use ", GroupsFile], "list tuples".into())));
         }
         Self::new(columns, names.into_iter().map(|name| vec![name]).collect(), rest)
     }
 
     /// From a list of tuples, one text for each column.
-    pub fn of_tuples(columns: Vec<String>, tuples: Vec<Vec<String>>, rest: Option<String>) -> Result<Self> {
+    pub fn of_tuples(columns: Vec<String>, tuples: Vec<Vec<String>>, rest: Option<String>) -> Result<Self, Problem> {
         if let Some(tuple) = tuples.iter().find(|tuple| tuple.len() != columns.len()) {
-            return Err(usage(format!(
-                "group ({}) has {} names, and there are {} --group-by columns",
-                tuple.join(", "),
-                tuple.len(),
-                columns.len()
-            )));
+            let (has, columns) = (tuple.len(), columns.len());
+            let group = format!("group ({}) has {has} names, and there are {columns} ", tuple.join(", "));
+            return Err(Problem::new(sentence![group, GroupBy, " columns"]));
         }
         Self::new(columns, tuples, rest)
     }
 
-    fn new(columns: Vec<String>, mut tuples: Vec<Vec<String>>, rest: Option<String>) -> Result<Self> {
+    fn new(columns: Vec<String>, mut tuples: Vec<Vec<String>>, rest: Option<String>) -> Result<Self, Problem> {
         if tuples.is_empty() {
-            return Err(usage("no group is declared; groups are never made from the data"));
+            return Err(Problem::new("no group is declared; groups are never made from the data"));
         }
         let mut places = HashMap::new();
         for (place, tuple) in tuples.iter().enumerate() {
             if let Some(name) = tuple.iter().find(|name| name.trim() != *name) {
-                return Err(usage(format!(
-                    "group {} begins or ends with a blank; separate names by commas alone, and put names that hold a comma into a --groups-file",
-                    quoted(name)
-                )));
+                let remedy = Piece::Where(
+                    GroupsFile,
+                    sentence!["separate names by commas alone, and put names that hold a comma into a ", GroupsFile],
+                    "separate names by commas alone, and give a list of names".into(),
+                );
+                return Err(Problem::new(format!("group {} begins or ends with a blank", quoted(name))).remedy(remedy));
             }
             if tuple.iter().any(String::is_empty) {
-                return Err(usage("a declared group has an empty name"));
+                return Err(Problem::new("a declared group has an empty name"));
             }
             if places.insert(encode(tuple), place).is_some() {
-                return Err(usage(format!("group {} is declared twice", quoted(&tuple.join(", ")))));
+                return Err(Problem::new(format!("group {} is declared twice", quoted(&tuple.join(", ")))));
             }
         }
         let rest_tuple = rest.map(|name| vec![name; columns.len()]);
         if let Some(tuple) = &rest_tuple
             && (places.contains_key(&encode(tuple)) || tuple[0].is_empty())
         {
-            return Err(usage(format!("--rest {} is empty or the name of a declared group", quoted(&tuple[0]))));
+            let taken = format!(" {} is empty or the name of a declared group", quoted(&tuple[0]));
+            return Err(Problem::new(sentence![Rest, taken]));
         }
         let rest = rest_tuple.map(|tuple| {
             tuples.push(tuple);
@@ -136,13 +136,14 @@ impl GroupTable {
     }
 
     fn unknown(&self, event: &Event<'_>, missing: bool) -> anyhow::Error {
-        let remedy = "declare it with --groups or --groups-file, or give --rest a name for all undeclared groups";
-        let role = Role::Label(0);
-        if missing {
-            return event.error(role, format_args!("the event has no group; {remedy}")).into();
-        }
         let names: Vec<String> = event.labels().map(|field| field.to_string()).collect();
-        event.error(role, format_args!("{} is not a declared group; {remedy}", quoted(&names.join(", ")))).into()
+        let problem = match missing {
+            true => "the event has no group".to_owned(),
+            false => format!("{} is not a declared group", quoted(&names.join(", "))),
+        };
+        let declare = Piece::Any(&[GroupNames, GroupsFile]);
+        let remedy = sentence!["declare it with ", declare, ", or give ", Rest, " a name for all undeclared groups"];
+        event.error(Role::Label(0), problem).remedy(remedy).into()
     }
 }
 

@@ -1,7 +1,9 @@
 //! From rows to closed steps: placing, bounding and ordering events.
 
+use crate::declaration::Parameter::{self, Missing, Outside, SortBuffer};
 use crate::error::InputError;
 use crate::event::{Event, Role};
+use crate::problem::{Sentence, sentence};
 use crate::steps::TimeParser;
 use crate::stream::{OutOfBounds, Refusable, Stream};
 use anyhow::Result;
@@ -138,10 +140,9 @@ impl<'a, S: Steps> Intake<'a, S> {
             return self.skip_or(self.setup.outside, || {
                 let calendar = &self.setup.calendar;
                 let (start, end) = (calendar.format(calendar.start()), calendar.format(calendar.end()));
-                event.bad_cell(
-                    Role::Time,
-                    format_args!("is outside the horizon, {start} to {end}; widen it, or leave such events out with --outside skip"),
-                )
+                event
+                    .bad_cell(Role::Time, format!("is outside the horizon, {start} to {end}"))
+                    .remedy(sentence!["widen it, or leave such events out with ", (Outside, "skip")])
             });
         };
         let Some(key) = self.steps.key_of(event)? else { return Ok(None) };
@@ -151,10 +152,7 @@ impl<'a, S: Steps> Intake<'a, S> {
             Some(persons) => match persons.id(event) {
                 Some(id) => Some(id),
                 None => {
-                    let missing = || {
-                        event
-                            .error(Role::Person, "the event names no person; leave such events out with --missing skip")
-                    };
+                    let missing = || event.error(Role::Person, "the event names no person").remedy(leave_out());
                     return self.skip_or(self.setup.missing, missing);
                 }
             },
@@ -175,24 +173,27 @@ impl<'a, S: Steps> Intake<'a, S> {
         let (lower, upper) = self.setup.values.bounds();
         let clamps = self.setup.out_of_bounds == OutOfBounds::Clamp;
         let Some(value) = multiple(event, grid, clamps)? else {
-            let missing =
-                || event.error(Role::Value, "the event has no value; leave such events out with --missing skip");
+            let missing = || event.error(Role::Value, "the event has no value").remedy(leave_out());
             return self.skip_or(self.setup.missing, missing);
         };
         if !clamps && !(lower..=upper).contains(&value) {
             let (lower, upper) = (grid.format(lower.into()), grid.format(upper.into()));
-            let problem = format!("is outside the bounds {lower} to {upper}; widen them, or use --out-of-bounds clamp");
-            return Err(event.bad_cell(Role::Value, problem).into());
+            let remedy = sentence!["widen them, or use ", (Parameter::OutOfBounds, "clamp")];
+            let problem = format!("is outside the bounds {lower} to {upper}");
+            return Err(event.bad_cell(Role::Value, problem).remedy(remedy).into());
         }
         Ok(Some(value.clamp(lower, upper)))
     }
 
     fn out_of_order(&self, event: &Event<'_>) -> InputError {
-        let hint = match self.setup.sort_buffer {
-            0 => "sort the file by time, or let --sort-buffer N put events in order while reading".to_owned(),
-            n => format!("it is further out of order than the --sort-buffer of {n} events; raise it, or sort the file"),
+        let remedy = match self.setup.sort_buffer {
+            0 => sentence!["sort the file by time, or let ", (SortBuffer, "N"), " put events in order while reading"],
+            n => {
+                let of = format!(" of {n} events; raise it, or sort the file");
+                sentence!["it is further out of order than the ", SortBuffer, of]
+            }
         };
-        event.bad_cell(Role::Time, format_args!("belongs to a step that a later event has closed; {hint}"))
+        event.bad_cell(Role::Time, "belongs to a step that a later event has closed").remedy(remedy)
     }
 
     /// Adds an event whose turn it is, unless its person has had enough.
@@ -208,6 +209,11 @@ impl<'a, S: Steps> Intake<'a, S> {
         }
         self.steps.add(placed.key, placed.value)
     }
+}
+
+/// What to do with events that lack a cell.
+pub fn leave_out() -> Sentence {
+    sentence!["leave such events out with ", (Missing, "skip")]
 }
 
 /// The value in multiples of the grid. One too large for 64 bits is as good as any beyond the bounds, where it is clamped.

@@ -4,6 +4,7 @@
 //! checksum.
 
 use crate::error::usage;
+use crate::problem::{Piece, sentence};
 use anyhow::{Context, Result};
 use evertally::noise::SecretKey;
 use std::fs::File;
@@ -42,7 +43,7 @@ pub fn read(path: &Path) -> Result<SecretKey> {
     let shown = path.display();
     let file = File::open(path).map_err(|e| match e.kind() {
         ErrorKind::NotFound => {
-            usage(format!("there is no key file {shown}; make one with `evertally key new {shown}`"))
+            usage(sentence![format!("there is no key file {shown}; make one with "), Piece::NewKey(shown.to_string())])
         }
         _ => usage(format!("the key file {shown} cannot be read: {e}")),
     })?;

@@ -5,8 +5,10 @@
 //! data extend it; anything else is refused, because the difference of two releases with equal noise is exact. A key is
 //! made together with its ledger, and a key without one is refused: it may have published anything.
 
+use crate::declaration::Parameter;
 use crate::error::{Cancelled, usage};
 use crate::keyfile;
+use crate::problem::{Piece, sentence};
 use anyhow::{Context, Result};
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
 use evertally::plan::Plan;
@@ -198,11 +200,12 @@ impl Ledger {
         let plan = blake3::Hash::from_bytes(plan_digest).to_hex().to_string();
         let published = match self.contents.streams.get(name.as_str()) {
             Some(entry) if entry.plan != plan => {
-                return Err(usage(format!(
+                let released = format!(
                     "stream `{name}` has been released under another plan ({}); a changed plan is a new stream: go back to \
-                     the old one, or give another --stream name (its budget then adds to what is already spent)",
+                     the old one, or give another ",
                     differences(&entry.plan_text, &plan_text)
-                )));
+                );
+                return Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]));
             }
             Some(entry) => entry.published.clone(),
             None => BTreeMap::new(),
@@ -318,12 +321,14 @@ impl StreamDigest {
     /// Holds the digest of the closed steps against what was published up to a step.
     fn check(&self, step: u64) -> Result<()> {
         match self.published.get(&step) {
-            Some(published) if *published != self.digest() => Err(usage(format!(
-                "stream `{}` has already been released up to step {step} from different data; releasing again with the same \
-                 noise would reveal the difference exactly. Restore the data, or give another --stream name (its \
-                 budget then adds to what is already spent)",
-                self.name
-            ))),
+            Some(published) if *published != self.digest() => {
+                let released = format!(
+                    "stream `{}` has already been released up to step {step} from different data; releasing again with the \
+                     same noise would reveal the difference exactly. Restore the data, or give another ",
+                    self.name
+                );
+                Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]))
+            }
             _ => Ok(()),
         }
     }
@@ -339,13 +344,19 @@ impl Drop for StreamDigest {
     }
 }
 
+/// What another stream needs.
+const NAME: Piece = Piece::Noun(Parameter::Stream, "name");
+
 /// A shorter release can only be held against the past where the past has a digest of that length.
 fn check_covers_the_past(name: &StreamName, published: &BTreeMap<u64, String>, steps: u64) -> Result<()> {
     match published.keys().next_back() {
-        Some(&last) if last > steps && !published.contains_key(&steps) => Err(usage(format!(
-            "stream `{name}` has already been released up to step {last}; this run ends at step {steps}, where nothing can \
-             be compared. Release at least {last} steps, or give another --stream name"
-        ))),
+        Some(&last) if last > steps && !published.contains_key(&steps) => {
+            let released = format!(
+                "stream `{name}` has already been released up to step {last}; this run ends at step {steps}, where nothing \
+                 can be compared. Release at least {last} steps, or give another "
+            );
+            Err(usage(sentence![released, NAME]))
+        }
         _ => Ok(()),
     }
 }

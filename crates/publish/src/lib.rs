@@ -6,23 +6,29 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`declaration`] | what a stream is, as anyone declares it, and its one validation |
+//! | [`problem`] | errors as data, worded by every front |
 //! | [`steps`] | times, and the horizon cut into steps |
 //! | [`stream`] | what is known of a stream before any event |
 //! | [`event`] | one row of events, however it is held |
 //! | [`groups`] | the declared groups of a release |
 //! | [`intake`] | placing, bounding and ordering events |
 //! | [`ledger`], [`keyfile`] | what a key has published, and where it is kept |
+//! | [`searched`] | factorizations that are searched for minutes, kept on disk |
 //! | [`report`] | what was promised, and what a reader may conclude |
 
 #![forbid(unsafe_code)]
 
+pub mod declaration;
 pub mod error;
 pub mod event;
 pub mod groups;
 pub mod intake;
 pub mod keyfile;
 pub mod ledger;
+pub mod problem;
 pub mod report;
+pub mod searched;
 pub mod steps;
 pub mod stream;
 pub mod tuples;

@@ -5,7 +5,7 @@ use crate::steps::{StepCalendar, TimeFormat};
 use evertally::noise::StreamName;
 use evertally::plan::Plan;
 use evertally::privacy::Values;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A stream of events that is to be released, decided and checked.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub struct Stream {
 }
 
 /// What to do with an event that does not fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refusable {
     /// Stop with an error that names the event.
@@ -49,7 +49,7 @@ pub enum Refusable {
 }
 
 /// What to do with a value outside its bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutOfBounds {
     /// Take the nearer bound.

@@ -3,7 +3,8 @@
 //! The classes are written in Python (`evertally/_errors.py`), where a class may have two parents.
 
 use evertally::ErrorKind;
-use evertally_publish::error::{InputError, UsageError, is_cancelled};
+use evertally_publish::error::{InputError, is_cancelled};
+use evertally_publish::problem::{Problem, Wording, worded};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -20,6 +21,12 @@ impl<T> OrRaise<T> for evertally::Result<T> {
     }
 }
 
+impl<T> OrRaise<T> for Result<T, Problem> {
+    fn or_raise(self) -> PyResult<T> {
+        self.map_err(|problem| exception("InvalidError", problem.worded(Wording::Keywords)))
+    }
+}
+
 impl<T> OrRaise<T> for anyhow::Result<T> {
     fn or_raise(self) -> PyResult<T> {
         self.map_err(|error| of_program(&error))
@@ -28,7 +35,7 @@ impl<T> OrRaise<T> for anyhow::Result<T> {
 
 /// A parameter that is out of its documented range.
 pub(crate) fn invalid(message: impl Into<String>) -> PyErr {
-    exception("InvalidError", in_python(&message.into()))
+    exception("InvalidError", message.into())
 }
 
 fn of_library(error: &evertally::Error) -> PyErr {
@@ -41,18 +48,18 @@ fn of_library(error: &evertally::Error) -> PyErr {
         ErrorKind::Randomness => "RandomnessError",
         _ => "EvertallyError",
     };
-    exception(class, in_python(&error.to_string()))
+    exception(class, error.to_string())
 }
 
 fn of_program(error: &anyhow::Error) -> PyErr {
-    let message = in_python(&format!("{error:#}"));
+    let message = worded(error, Wording::Keywords);
     if is_cancelled(error) {
         PyKeyboardInterrupt::new_err(message)
     } else if let Some(error) = error.downcast_ref::<evertally::Error>() {
         of_library(error)
     } else if error.downcast_ref::<InputError>().is_some() {
         exception("TableError", message)
-    } else if error.downcast_ref::<UsageError>().is_some() {
+    } else if error.downcast_ref::<Problem>().is_some() {
         exception("InvalidError", message)
     } else if error.downcast_ref::<std::io::Error>().is_some() {
         PyOSError::new_err(message)
@@ -69,46 +76,4 @@ fn exception(class: &str, message: String) -> PyErr {
             Err(error) => error,
         }
     })
-}
-
-/// What the program says, and what that is in Python.
-const WORDS: [(&str, &str); 6] = [
-    ("--stream name", "name"),
-    ("--groups, --groups-file and --rest", "--groups and --rest"),
-    ("--groups or --groups-file", "--groups"),
-    ("put names that hold a comma into a --groups-file", "give a list of names"),
-    ("--bounds LOW,HIGH", "--bounds=(low, high)"),
-    ("`evertally key new ", "`SecretKey.generate().save(path)` or `evertally key new "),
-];
-
-/// A message of the program with its flags as keyword arguments: `--group-by` is `group`, `--outside skip` is
-/// `outside="skip"`.
-fn in_python(message: &str) -> String {
-    let message = WORDS.iter().fold(message.to_owned(), |text, (program, python)| text.replace(program, python));
-    let mut parts = message.split("--");
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let end = part.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(part.len());
-        let (flag, rest) = part.split_at(end);
-        if flag.is_empty() || flag.starts_with('-') {
-            text.push_str("--");
-            text.push_str(part);
-            continue;
-        }
-        text.push_str(&match flag {
-            "group-by" => "group".to_owned(),
-            "stream" => "name".to_owned(),
-            _ => flag.replace('-', "_"),
-        });
-        let word = ["skip", "clamp", "refuse"]
-            .into_iter()
-            .find(|word| rest.strip_prefix(' ').is_some_and(|r| r.starts_with(word)));
-        match word {
-            Some(word) => {
-                text.push_str(&format!("=\"{word}\"{}", &rest[word.len() + 1..]));
-            }
-            None => text.push_str(rest),
-        }
-    }
-    text
 }

@@ -7,27 +7,30 @@ use crate::units::decimal_text;
 use crate::whole::Whole;
 use evertally::mechanism::MechanismName;
 use evertally::number::Grid;
-use evertally::plan::{NoiseKind, Objective, PlanRequest, Search};
+use evertally::plan::{PlanRequest, Search};
 use evertally::privacy::Budget as InnerBudget;
-use evertally::privacy::{Neighbours, Unit, Values};
-use evertally_cli::stream::declared_values;
+use evertally_publish::declaration::{Decimal, Declaration};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 
 /// The request that the keyword arguments make.
 pub(crate) fn request(options: &Options<'_>) -> PyResult<PlanRequest> {
     let Whole(horizon) = options.needed("horizon")?;
-    let (grid, bounds) = (options.take("grid")?, options.take("bounds")?);
-    let (grid, values) = values(grid, bounds)?;
-    Ok(PlanRequest::count(horizon, budget(options)?)
-        .with_unit(unit(options)?)
-        .with_values(values)
-        .with_grid(grid)
-        .with_neighbours(options.word("neighbours")?.unwrap_or(Neighbours::AddRemove))
-        .with_sums_per_event(options.take("sums_per_event")?.map_or(1, |Whole(sums)| sums))
-        .with_optional_mechanism(mechanism(options)?)
-        .with_optional_noise(options.word::<NoiseKind>("noise")?)
-        .with_objective(options.word("objective")?.unwrap_or(Objective::Max))
+    let declared = Declaration {
+        max_events: whole(options, "max_events")?,
+        max_events_per_step: whole(options, "max_events_per_step")?,
+        neighbours: options.word("neighbours")?,
+        bounds: bounds(options)?,
+        grid: grid(options)?.map(Decimal),
+        mechanism: mechanism(options)?,
+        noise: options.word("noise")?,
+        objective: options.word("objective")?,
+        ..Declaration::default().with_budget(budget(options)?)
+    };
+    Ok(declared
+        .plan_request(horizon)
+        .or_raise()?
+        .with_sums_per_event(whole(options, "sums_per_event")?.unwrap_or(1))
         .with_search(Search::default().with_light_steps(options.take("light_steps")?.unwrap_or(false)))
         .with_meanings(meaning(options)?))
 }
@@ -55,33 +58,17 @@ pub(crate) fn meaning(options: &Options<'_>) -> PyResult<BTreeMap<String, String
     Ok(options.take("meaning")?.unwrap_or_default())
 }
 
-fn unit(options: &Options<'_>) -> PyResult<Unit> {
-    match (options.take("max_events")?, options.take("max_events_per_step")?) {
-        (Some(Whole(max_events)), per_step) => {
-            Ok(Unit::person(max_events).with_optional_per_step(per_step.map(|Whole(events)| events)))
-        }
-        (None, None) => Ok(Unit::Event),
-        (None, Some(_)) => Err(invalid("max_events_per_step needs max_events beside it")),
-    }
+fn whole(options: &Options<'_>, name: &str) -> PyResult<Option<u64>> {
+    Ok(options.take(name)?.map(|Whole(number)| number))
 }
 
-fn values(
-    grid: Option<Bound<'_, PyAny>>,
-    bounds: Option<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
-) -> PyResult<(Grid, Values)> {
-    let parsed = match &grid {
-        None => Grid::ONE,
-        Some(grid) => {
-            let text = decimal_text(grid)?;
-            text.parse().map_err(|problem| invalid(format!("grid {text} {problem}")))?
-        }
-    };
-    match bounds {
-        Some((lower, upper)) => {
-            let values = declared_values(&[decimal_text(&lower)?, decimal_text(&upper)?], parsed).or_raise()?;
-            Ok((parsed, values))
-        }
-        None if grid.is_some() => Err(invalid("grid needs bounds=(low, high): counts are whole numbers")),
-        None => Ok((parsed, Values::Count)),
-    }
+fn bounds(options: &Options<'_>) -> PyResult<Option<Vec<Decimal<String>>>> {
+    let Some((lower, upper)) = options.take::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>("bounds")? else { return Ok(None) };
+    Ok(Some(vec![Decimal(decimal_text(&lower)?), Decimal(decimal_text(&upper)?)]))
+}
+
+fn grid(options: &Options<'_>) -> PyResult<Option<Grid>> {
+    let Some(grid) = options.take::<Bound<'_, PyAny>>("grid")? else { return Ok(None) };
+    let text = decimal_text(&grid)?;
+    text.parse().map(Some).map_err(|problem| invalid(format!("grid {text} {problem}")))
 }

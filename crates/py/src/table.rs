@@ -6,9 +6,10 @@ use crate::plan::Plan;
 use crate::running::{abandonable, cancellable};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, StructArray};
 use arrow_schema::{DataType, Field};
-use evertally_cli::release::{self, ReleaseArgs};
-use evertally_cli::stream::StreamArgs;
+use evertally_cli::release;
+use evertally_publish::declaration::Declaration;
 use evertally_publish::ledger::Ledger;
+use evertally_publish::problem::Wording;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3_arrow::PyRecordBatchReader;
@@ -51,32 +52,32 @@ impl ArrowTable {
     }
 }
 
-/// Releases a table; `options` are the program's flags as JSON. Called by `evertally.release`.
+/// Releases a table; `keywords` are the arguments as JSON. Called by `evertally.release`.
 #[pyfunction]
 #[pyo3(name = "_release_table")]
 pub(crate) fn release_table(
     py: Python<'_>,
-    options: &str,
+    keywords: &str,
     table: PyRecordBatchReader,
     key: &SecretKey,
 ) -> PyResult<ArrowTable> {
-    let args = arguments(options)?;
+    let declared = declaration(keywords)?;
     let mut reader = table.into_reader()?;
-    let released = cancellable(py, |cancelled| released(args, &mut *reader, key, cancelled))?;
+    let released = cancellable(py, |cancelled| released(&declared, &mut *reader, key, cancelled))?;
     released.or_raise().map(ArrowTable)
 }
 
 /// The plan of a release. Called by `evertally.plan_release`.
 #[pyfunction]
 #[pyo3(name = "_plan_table")]
-pub(crate) fn plan_table(py: Python<'_>, options: &str) -> PyResult<Plan> {
-    let args = arguments(options)?;
-    abandonable(py, move || release::plan_of_table(args))?.or_raise().map(Plan::new)
+pub(crate) fn plan_table(py: Python<'_>, keywords: &str) -> PyResult<Plan> {
+    let declared = declaration(keywords)?;
+    abandonable(py, move || release::plan_of_table(&declared))?.or_raise().map(Plan::new)
 }
 
 /// Under the ledger of the key: that of its file, locked, or its own.
 fn released(
-    args: ReleaseArgs,
+    declared: &Declaration,
     table: &mut dyn RecordBatchReader,
     key: &SecretKey,
     cancelled: &AtomicBool,
@@ -84,24 +85,16 @@ fn released(
     let mut home = key.home().lock().expect("no holder panics");
     let secret = key.inner();
     match &mut *home {
-        Home::Memory(ledger) => release::release_table(args, table, secret, ledger, cancelled),
+        Home::Memory(ledger) => release::release_table(declared, table, secret, ledger, cancelled),
         Home::File(path) => {
             let mut ledger = Ledger::open(path, secret, None, cancelled)?;
-            release::release_table(args, table, secret, &mut ledger, cancelled)
+            release::release_table(declared, table, secret, &mut ledger, cancelled)
         }
     }
 }
 
-/// The flags of the three parts that the program reads them in.
-fn arguments(options: &str) -> PyResult<ReleaseArgs> {
-    let stream: StreamArgs = parsed(options)?;
-    let stream = StreamArgs { budget: parsed(options)?, ..stream };
-    Ok(ReleaseArgs { stream, ..parsed(options)? })
-}
-
-fn parsed<T: for<'de> serde::Deserialize<'de>>(options: &str) -> PyResult<T> {
-    serde_json::from_str(options).map_err(|problem| {
-        let text = problem.to_string();
-        invalid(text.split(" at line ").next().unwrap_or(&text).to_owned())
-    })
+/// The keyword arguments as a declaration.
+fn declaration(keywords: &str) -> PyResult<Declaration> {
+    let keywords = serde_json::from_str(keywords).map_err(|problem| invalid(problem.to_string()))?;
+    Declaration::of_names(keywords, Wording::Keywords).or_raise()
 }

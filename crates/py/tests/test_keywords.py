@@ -1,6 +1,7 @@
 """Signatures, types and help of the functions are what the table of keywords says."""
 
 import inspect
+import json
 import subprocess
 import sys
 import tomllib
@@ -26,6 +27,20 @@ def test_every_keyword_is_in_the_signatures_and_the_help() -> None:
         for keyword in TABLE["keyword"]:
             assert (name in keyword["of"]) == (keyword["name"] in keywords)
             assert (name in keyword["of"]) == (f"``{keyword['name']}``:" in function.__doc__)
+
+
+def test_keywords_of_releases_are_those_of_a_declaration() -> None:
+    """The pipeline's own table says which parameters a declared stream has, and what they are called here."""
+    schema = json.loads((PACKAGE.parents[1] / "docs" / "declaration.schema.json").read_text(encoding="utf-8"))
+    for name, user in (("release", "python release"), ("plan_release", "python plan_release")):
+        declared = {p["x-keyword"]: p for p in schema["properties"].values() if user in p["x-uses"]}
+        keywords = inspect.signature(getattr(evertally, name)).parameters
+        # A table, its key and a budget that is made already have no place in a text.
+        assert set(keywords) - {"table", "key", "budget"} == set(declared)
+        for keyword, parameter in declared.items():
+            default = keywords[keyword].default
+            if default not in (None, inspect.Parameter.empty, False, ()):
+                assert parameter["default"] == default, keyword
 
 
 def test_every_keyword_is_taken() -> None:

@@ -20,6 +20,7 @@ use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
 use arrow_array::RecordBatchReader;
+use evertally_publish::declaration::TableFormat;
 use evertally_publish::error::{Cancelled, InputError, Place, refuse_if};
 use evertally_publish::event::{Cells, Columns, Event, Field, Layout, Position};
 use evertally_publish::words::quoted;
@@ -40,6 +41,16 @@ pub enum InputFormat {
     JsonLines,
     /// Apache Parquet.
     Parquet,
+}
+
+impl From<TableFormat> for InputFormat {
+    fn from(format: TableFormat) -> Self {
+        match format {
+            TableFormat::Csv => Self::Csv,
+            TableFormat::JsonLines => Self::JsonLines,
+            TableFormat::Parquet => Self::Parquet,
+        }
+    }
 }
 
 impl FromStr for InputFormat {

@@ -16,6 +16,8 @@ pub use columns::TableColumns;
 pub use publication::{OutputError, OutputFile, Publication};
 pub use table::{Amount, ReleaseRow, TableSpec, TableWriter};
 
+use evertally_publish::declaration::{Parameter, TableFormat};
+use evertally_publish::problem::sentence;
 use evertally_publish::words::quoted;
 
 /// How the table is written.
@@ -42,8 +44,21 @@ impl OutputFormat {
             "parquet" | "pq" => Ok(OutputFormat::Parquet),
             _ => Err(OutputError::new(
                 path,
-                "its name does not say the format; end it in .csv, .jsonl or .parquet, or declare --output-format",
+                sentence![
+                    "its name does not say the format; end it in .csv, .jsonl or .parquet, or declare ",
+                    Parameter::OutputFormat
+                ],
             )),
+        }
+    }
+}
+
+impl From<TableFormat> for OutputFormat {
+    fn from(format: TableFormat) -> Self {
+        match format {
+            TableFormat::Csv => Self::Csv,
+            TableFormat::JsonLines => Self::JsonLines,
+            TableFormat::Parquet => Self::Parquet,
         }
     }
 }

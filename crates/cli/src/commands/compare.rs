@@ -188,9 +188,9 @@ impl CompareArgs {
             ns_per_step: timing.map(|timing| timing.ns_per_step),
             steps_timed: timing.map(|timing| timing.steps),
             time_is_at_least: timing.map(|timing| timing.at_least),
-            memory_words: m.memory_words(),
+            memory_words: m.cost().memory_words,
             same_error_at_all_steps: max <= mean * (1.0 + 1e-12),
-            lazy: m.is_lazy(),
+            lazy: m.name().family().abilities.lazy,
         })
     }
 }

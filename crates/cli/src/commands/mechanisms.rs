@@ -143,10 +143,10 @@ impl Figures {
             s2_exact: exact.map(f64::sqrt),
             zcdp_max_exact: exact.map(|s| s * max),
             zcdp_mean_exact: exact.map(|s| s * mean),
-            time_per_step: m.work_per_step(),
-            memory_words: m.memory_words(),
+            time_per_step: m.cost().work_per_step,
+            memory_words: m.cost().memory_words,
             exact: true,
-            lazy: m.is_lazy(),
+            lazy: m.name().family().abilities.lazy,
         }
     }
 }

@@ -1,15 +1,12 @@
 //! The subcommands.
 
 mod audit;
-mod budget;
 mod compare;
 mod figure;
 mod key;
 mod mechanisms;
 mod plan;
 mod simulate;
-
-pub use budget::BudgetFlags;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -26,9 +23,9 @@ pub struct Program {
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Release private running counts or sums from event files: a table, a picture and a privacy report.
-    Release(Box<crate::release::ReleaseArgs>),
+    Release(Box<crate::stream::ReleaseFlags>),
     /// Count very many items privately, and answer for the few that are asked for, or find the heaviest of a list.
-    Sketch(Box<crate::sketch::SketchArgs>),
+    Sketch(Box<crate::stream::SketchFlags>),
     /// Make and inspect secret keys.
     Key(key::KeyArgs),
     /// Rank every mechanism under a budget by its exact error, beside the proven lower bound.

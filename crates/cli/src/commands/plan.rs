@@ -1,13 +1,14 @@
 //! `evertally plan`: every mechanism under a budget, ranked by exact error.
 
-use super::{BudgetFlags, kebab};
+use super::kebab;
 use crate::failure::usage;
-use crate::ranking::Ranking;
 use crate::searched;
+use crate::stream::BudgetFlags;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::number::Grid;
+use evertally::plan::ranking::Ranking;
 use evertally::plan::{NoiseKind, Objective, PlanRequest};
 use evertally::privacy::Values;
 use std::io::Write;
@@ -45,7 +46,7 @@ impl PlanArgs {
     pub(super) fn run(self) -> Result<()> {
         let request = self.request()?;
         let mut candidates = request.candidates()?;
-        candidates.retain(|c| !self.lazy || c.mechanism.is_lazy());
+        candidates.retain(|c| !self.lazy || c.mechanism.name().family().abilities.lazy);
         let Some(answer) = Ranking::new(&request, &candidates) else {
             return Err(usage("--lazy: no mechanism of this horizon can be drawn where it is read"));
         };

@@ -1,7 +1,8 @@
 //! `evertally simulate`: the noise of a mechanism, many times over.
 
-use super::{BudgetFlags, kebab};
+use super::kebab;
 use crate::failure::usage;
+use crate::stream::BudgetFlags;
 use anyhow::{Context, Result};
 use clap::Args;
 use evertally::mechanism::MechanismName;
@@ -132,7 +133,7 @@ impl SimulateArgs {
     /// One event changes one step by at most 1, whatever the grid: its value lies between 0 and 1.
     fn plan(&self) -> Result<Plan> {
         let mut request = PlanRequest::count(self.horizon, self.budget.budget()?);
-        let laplace = self.budget.delta.is_none() && self.budget.rho.is_none();
+        let laplace = self.budget.is_pure();
         let fallback = if laplace { NoiseKind::Laplace } else { NoiseKind::Gaussian };
         request = request.with_noise(self.noise.unwrap_or(fallback));
         request = request.with_mechanism(self.mechanism);

@@ -32,7 +32,7 @@ pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
             if !timing.at_least {
                 add(&mut times, &name, t, timing.ns_per_step);
             }
-            add(&mut words_of, &name, t, m.memory_words() as f64);
+            add(&mut words_of, &name, t, m.cost().memory_words as f64);
             rows.push([
                 t.to_string(),
                 name,
@@ -40,8 +40,8 @@ pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
                 timing.ns_per_step.to_string(),
                 timing.steps.to_string(),
                 timing.at_least.to_string(),
-                m.draws_per_step().to_string(),
-                m.memory_words().to_string(),
+                m.cost().draws_per_step.to_string(),
+                m.cost().memory_words.to_string(),
             ]);
         }
         studio.bar.inc(1);

@@ -1,6 +1,5 @@
 //! Tables in memory, from events to releases.
 
-use super::options::ReleaseArgs;
 use super::releases::{Outlet, Releases};
 use super::rows::Rows;
 use super::setup::Setup;
@@ -11,6 +10,7 @@ use arrow_schema::{DataType, Field, Schema};
 use evertally::noise::SecretKey;
 use evertally::plan::Plan;
 use evertally::stream::Release;
+use evertally_publish::declaration::Declaration;
 use evertally_publish::error::refuse_if;
 use evertally_publish::event::Event;
 use evertally_publish::intake::Intake;
@@ -22,12 +22,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// The plan of a release, before any event is seen.
-pub fn plan_of_table(args: ReleaseArgs) -> Result<Plan> {
-    Ok(Setup::new(in_memory(args))?.stream.plan)
+pub fn plan_of_table(declared: &Declaration) -> Result<Plan> {
+    Ok(Setup::new(declared, None)?.stream.plan)
 }
 
 /// Releases the running counts or sums of a table in memory, with the same values as `evertally release` would write for
-/// the same events, key and plan. Flags that name files are not looked at.
+/// the same events, key and plan.
 ///
 /// The columns are those of the program: `time`, the group columns, `step`, `value` (64-bit integers, or doubles where values
 /// are not whole), `std_error`, `lower` and `upper`. Times are of the kind that the table has: instants, civil times, dates, or
@@ -35,13 +35,13 @@ pub fn plan_of_table(args: ReleaseArgs) -> Result<Plan> {
 ///
 /// The ledger has recorded the release when this returns. Raising `cancelled` ends the run, and nothing is recorded.
 pub fn release_table(
-    args: ReleaseArgs,
+    declared: &Declaration,
     table: &mut dyn RecordBatchReader,
     key: &SecretKey,
     ledger: &mut Ledger,
     cancelled: &AtomicBool,
 ) -> Result<RecordBatch> {
-    let setup = Setup::new(in_memory(args))?;
+    let setup = Setup::new(declared, None)?;
     let stream = &setup.stream;
     let digest = ledger.stream(key, &stream.name, &stream.plan, stream.last_step)?;
     let times = Times::like(&*table, &stream.columns.time);
@@ -56,11 +56,6 @@ pub fn release_table(
     refuse_if(cancelled)?;
     ledger.record(&digest)?;
     Ok(batch)
-}
-
-fn in_memory(mut args: ReleaseArgs) -> ReleaseArgs {
-    args.stream.in_memory = true;
-    args
 }
 
 /// Rows in memory.

@@ -7,7 +7,7 @@ use evertally::noise::SecretKey;
 use evertally::sketch::{CountSketch, Estimate, Item};
 use evertally_publish::error::refuse_if;
 use evertally_publish::event::{Event, Role};
-use evertally_publish::intake::Steps;
+use evertally_publish::intake::{Steps, leave_out};
 use evertally_publish::ledger::StreamDigest;
 use evertally_publish::stream::Refusable;
 use evertally_publish::tuples::push_encoded;
@@ -111,8 +111,8 @@ impl Steps for Counting<'_> {
                 if self.setup.stream.missing == Refusable::Skip {
                     return Ok(None);
                 }
-                let problem = "the event has no item: this part of its name is missing; leave such events out with --missing skip";
-                return Err(event.error(Role::Label(column), problem).into());
+                let problem = "the event has no item: this part of its name is missing";
+                return Err(event.error(Role::Label(column), problem).remedy(leave_out()).into());
             };
             push_encoded(&mut self.item, cell);
         }

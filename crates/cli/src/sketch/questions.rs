@@ -1,9 +1,8 @@
 //! What is asked of a sketch: which items, and when.
 
-use super::options::SketchArgs;
 use crate::failure::usage;
-use crate::stream::{file_time_parser, parse_time, time_parser};
 use anyhow::Result;
+use evertally_publish::declaration::{Parameter, Questions as Asking, parse_time};
 use evertally_publish::event::{Columns, Event, Role};
 use evertally_publish::steps::{Instant, StepCalendar, TimeParser};
 use evertally_publish::tuples::encode;
@@ -51,7 +50,7 @@ impl Questions {
     }
 
     /// What the flags ask, and of which file; `None` where nothing is asked.
-    pub(super) fn asked(args: &SketchArgs) -> Result<Option<(Asked, PathBuf)>> {
+    pub(super) fn asked(args: &Asking) -> Result<Option<(Asked, PathBuf)>> {
         let limited = args.top.is_some() || args.threshold.is_some();
         let heaviest = Asked::Heaviest { top: args.top, threshold: args.threshold };
         if args.top == Some(0) {
@@ -82,15 +81,15 @@ impl Questions {
 
     /// Reads the items, and finds the steps; none after the last of `span` can be asked for.
     pub(super) fn read(
-        args: &SketchArgs,
+        args: &Asking,
         (asked, path): (Asked, PathBuf),
         columns: &[String],
         span: Span<'_>,
+        times: Times,
         reading: &ReadOptions,
     ) -> Result<Self> {
-        let mut times = time_parser(&args.stream);
-        let steps = steps(args, span, &mut times)?;
-        let times = file_time_parser(&args.stream);
+        let Times { mut declared, of_files: times } = times;
+        let steps = steps(args, span, &mut declared)?;
         let distinct = matches!(asked, Asked::Heaviest { .. });
         let reader =
             Reader { distinct, at_column: args.at_column.as_ref(), span, times, seen: HashSet::new(), found: vec![] };
@@ -170,6 +169,12 @@ impl Questions {
     }
 }
 
+/// How times are read: declared ones, and those in files of items.
+pub(super) struct Times {
+    pub(super) declared: TimeParser,
+    pub(super) of_files: TimeParser,
+}
+
 /// The steps that can be asked for.
 #[derive(Clone, Copy)]
 pub(super) struct Span<'a> {
@@ -178,13 +183,13 @@ pub(super) struct Span<'a> {
 }
 
 /// The steps that flags ask for, rising.
-fn steps(args: &SketchArgs, span: Span<'_>, times: &mut TimeParser) -> Result<Vec<u64>> {
+fn steps(args: &Asking, span: Span<'_>, times: &mut TimeParser) -> Result<Vec<u64>> {
     let last_step = span.last_step;
     let mut steps = match (&args.at, args.every_query, &args.at_column) {
         (None, None, _) => vec![last_step],
         (Some(texts), None, None) => {
             let of = |text: &String| {
-                let instant = parse_time("--at", text, times)?;
+                let instant = parse_time(Parameter::At, text, times)?;
                 span.step_at(instant).map_err(|problem| usage(format!("--at `{text}` {problem}")))
             };
             texts.iter().map(of).collect::<Result<Vec<u64>>>()?

@@ -1,22 +1,19 @@
-//! From flags to validated parts, before any event is read.
+//! From a declaration to its plan, files and questions, before any event is read.
 
-use super::options::SketchArgs;
-use super::questions::{Questions, Span};
+use super::questions::{Questions, Span, Times};
 use crate::failure::usage;
-use crate::stream::{Files, calendar, needed, request, stream};
+use crate::stream::{Files, SketchFlags, with_config};
 use anyhow::{Context, Result};
 use evertally::number::Grid;
-use evertally::plan::{Intervals, PlanRequest};
-use evertally::privacy::Values;
+use evertally::plan::Intervals;
 use evertally::sketch::{CountSketch, Shape, SketchPlan, Table};
 use evertally::stream::Sampling;
+use evertally_publish::declaration::{Items, Labels, Parameter, Use, Written, needed};
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::stream::Stream;
 use evertally_tables::output::TableSpec;
 use std::path::{Path, PathBuf};
 
-const ROWS: u32 = 5;
-const WIDTH: u64 = 1 << 16;
 /// Decimal digits of an estimate behind those of the grid, where noise is finer than the grid: as those of a release.
 const EXTRA_DIGITS: u8 = 4;
 
@@ -33,28 +30,30 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    pub(super) fn new(args: SketchArgs) -> Result<Self> {
-        let args = args.with_config()?;
-        let json = args.json == Some(true);
-        let calendar = calendar(&args.stream)?;
-        let columns = needed(args.key_columns.clone(), "--key-columns", "the columns that name the item of an event")?;
-        if columns.iter().any(String::is_empty) {
-            return Err(usage("--key-columns has an empty name"));
-        }
-        let rows = Table::new(args.rows.unwrap_or(ROWS), args.width.unwrap_or(WIDTH))?;
-        let plan = plan(request(&args.stream, &calendar)?, &columns, rows)?;
-        let asked = Questions::asked(&args)?;
-        if asked.is_none() && !args.stream.is_plan_only() {
+    pub(super) fn new(flags: SketchFlags) -> Result<Self> {
+        let Written { declaration, files, questions } = with_config(flags, Use::Sketch)?;
+        let json = files.json == Some(true);
+        let settings = declaration.resolve()?;
+        let items = match settings.labels.clone() {
+            Labels::Items(items) => Some(items),
+            Labels::None | Labels::Groups(_) => None,
+        };
+        let why = "the columns that name the item of an event";
+        let Items { columns, table: rows } = needed(items, Parameter::KeyColumns, why)?;
+        let plan = SketchPlan::new(settings.request.clone(), Shape::CountSketch(rows), Sampling::Keyed)?;
+        let asked = Questions::asked(&questions)?;
+        if asked.is_none() && files.plan_only != Some(true) {
             return Err(usage("nothing is asked: name the items in --queries or --candidates"));
         }
         let integral = plan.plan().request().grid().is_integral() && plan.lazy().fraction_bits() == 0;
         let table = TableSpec::of_estimates(columns.clone(), integral).map_err(usage)?;
-        let mut stream = stream(args.stream.clone(), calendar, plan.plan().clone(), columns.clone())?;
-        let mut files = Files::new(&args.stream)?;
+        let (declared, file_times) = (settings.times(), settings.file_times());
+        let mut files = Files::new(files, settings.missing_text.clone())?;
+        let mut stream = settings.planned(plan.plan().clone())?;
         if json && files.is_stdout() && !files.plan_only {
             return Err(usage("--json and --out - both go to standard output; give --out a file name"));
         }
-        let mut questions = None;
+        let mut read = None;
         if let Some((asked, path)) = asked {
             if path.as_os_str() == "-" && files.inputs.contains(&path) {
                 return Err(usage("events and items cannot both come from standard input; give one a file name"));
@@ -67,11 +66,12 @@ impl Setup {
             }
             files.has_read(path.clone());
             let span = Span { calendar: &stream.calendar, last_step: stream.last_step };
-            let read = Questions::read(&args, (asked, path), &columns, span, &files.reading)?;
-            stream.last_step = read.last_step();
-            questions = Some(read);
+            let times = Times { declared, of_files: file_times };
+            let questions = Questions::read(&questions, (asked, path), &columns, span, times, &files.reading)?;
+            stream.last_step = questions.last_step();
+            read = Some(questions);
         }
-        Ok(Self { stream, files, plan, rows, table, questions, json })
+        Ok(Self { stream, files, plan, rows, table, questions: read, json })
     }
 
     pub(super) fn half_widths(&self) -> Result<HalfWidths> {
@@ -121,15 +121,4 @@ impl HalfWidths {
 fn is_one_of(list: &Path, inputs: &[PathBuf]) -> bool {
     let whole = |path: &Path| path.canonicalize().ok();
     whole(list).is_some_and(|list| inputs.iter().any(|input| whole(input).as_ref() == Some(&list)))
-}
-
-fn plan(mut request: PlanRequest, columns: &[String], table: Table) -> Result<SketchPlan> {
-    // What names an item, and where values are clamped: the plan itself only says how far they can be from 0.
-    request = request.with_meaning("key-columns", serde_json::to_string(columns)?);
-    if let Values::Sum { lower, upper } = request.values() {
-        let grid = request.grid();
-        let bounds = format!("{},{}", grid.format(lower.into()), grid.format(upper.into()));
-        request = request.with_meaning("bounds", bounds);
-    }
-    Ok(SketchPlan::new(request, Shape::CountSketch(table), Sampling::Keyed)?)
 }

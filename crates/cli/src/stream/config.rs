@@ -1,58 +1,45 @@
 //! Configuration files: the long flags of a command, without dashes, as TOML.
 
-use super::StreamArgs;
+use super::flags::Flags;
 use crate::failure::usage;
 use anyhow::Result;
-use evertally_publish::words::quoted;
-use serde::de::DeserializeOwned;
+use evertally_publish::declaration::{Use, Written, unknown_in_file};
 use std::path::{Path, PathBuf};
 
-/// A configuration file that has no unknown name.
-///
-/// Every part of a command's flags is read from the whole text, so that messages name line and column; serde cannot both
-/// flatten parts and refuse unknown names, which are therefore held against the command's own list of flags.
-pub(crate) struct ConfigFile {
-    path: PathBuf,
-    text: String,
+/// Fills what flags leave open from the configuration file that they name, if they name one.
+pub(crate) fn with_config(mut flags: impl Flags, user: Use) -> Result<Written> {
+    let flags = std::mem::take(flags.written());
+    match flags.files.config.clone() {
+        Some(path) => Ok(flags.or(read(&path, user)?)),
+        None => Ok(flags),
+    }
 }
 
-impl ConfigFile {
-    /// Reads a file for the command with these flags.
-    pub(crate) fn read<Flags: clap::Args>(path: &Path) -> Result<Self> {
-        let shown = path.display();
-        let text = std::fs::read_to_string(path).map_err(|e| match e.kind() {
-            std::io::ErrorKind::NotFound => usage(format!("--config {shown}: there is no such file; check the path")),
-            _ => usage(format!("cannot read --config {shown}: {e}")),
-        })?;
-        let file = Self { path: path.to_owned(), text };
-        let command = Flags::augment_args(clap::Command::new("evertally"));
-        let flags = command.get_arguments().filter_map(|flag| flag.get_long()).filter(|name| *name != "config");
-        let known: Vec<&str> = flags.chain(["input"]).collect();
-        for name in file.part::<toml::Table>()?.keys() {
-            if !known.contains(&name.as_str()) {
-                let near = known.iter().map(|flag| (strsim::jaro_winkler(flag, name), flag));
-                let near = near.filter(|(likeness, _)| *likeness > 0.8).max_by(|a, b| a.0.total_cmp(&b.0));
-                let hint = near.map_or(String::new(), |(_, flag)| format!("; did you mean {}?", quoted(flag)));
-                return Err(usage(format!("{shown}: there is no flag --{name} that {} could set{hint}", quoted(name))));
-            }
-        }
-        Ok(file)
+/// What a file says to a command. Messages name line and column, or the name that no flag has.
+fn read(path: &Path, user: Use) -> Result<Written> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => usage(format!("--config {shown}: there is no such file; check the path")),
+        _ => usage(format!("cannot read --config {shown}: {e}")),
+    })?;
+    let damaged = |e: toml::de::Error| usage(format!("{shown}: {}", e.to_string().trim_end()));
+    let names: toml::Table = toml::from_str(&text).map_err(damaged)?;
+    if let Some(problem) = names.keys().find_map(|name| unknown_in_file(name, user)) {
+        return Err(usage(format!("{shown}: {problem}")));
     }
+    let mut written: Written = toml::from_str(&text).map_err(damaged)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let (files, questions) = (&mut written.files, &mut written.questions);
+    let paths =
+        [&mut files.key, &mut files.out, &mut files.groups_file, &mut questions.queries, &mut questions.candidates];
+    let inputs = files.input.iter_mut().flat_map(|paths| &mut paths.0);
+    paths.into_iter().flatten().chain(inputs).for_each(|path| resolve(path, folder));
+    Ok(written)
+}
 
-    /// The folder that paths in the file are relative to.
-    pub(crate) fn folder(&self) -> &Path {
-        self.path.parent().unwrap_or(Path::new(""))
-    }
-
-    /// The flags of one part of the command.
-    pub(crate) fn part<T: DeserializeOwned>(&self) -> Result<T> {
-        toml::from_str(&self.text).map_err(|e| usage(format!("{}: {}", self.path.display(), e.to_string().trim_end())))
-    }
-
-    /// The flags that every published stream has.
-    pub(crate) fn stream(&self) -> Result<StreamArgs> {
-        let mut args = StreamArgs { budget: self.part()?, ..self.part()? };
-        args.resolve_paths(self.folder());
-        Ok(args)
+/// A path of a configuration file: relative to its folder, unless it is standard input or output.
+fn resolve(path: &mut PathBuf, folder: &Path) {
+    if path.as_os_str() != "-" {
+        *path = folder.join(&path);
     }
 }

@@ -2,13 +2,26 @@
 
 use crate::failure::usage;
 use anyhow::Result;
+use evertally_publish::declaration::{Declaration, Groups, Parameter, groups_need_columns, not_both};
+use evertally_publish::problem::sentence;
 use evertally_publish::words::quoted;
 use std::path::Path;
 
+/// The same declaration with the groups that a file lists, if one is named.
+pub(crate) fn with_groups_of_file(mut declared: Declaration, path: Option<&Path>) -> Result<Declaration> {
+    let Some(path) = path else { return Ok(declared) };
+    if declared.groups.is_some() {
+        return Err(not_both(&[Parameter::Groups, Parameter::GroupsFile]).into());
+    }
+    let Some(columns) = &declared.group_by else { return Err(usage(groups_need_columns())) };
+    declared.groups = Some(Groups::Tuples(read_groups(columns, path)?));
+    Ok(declared)
+}
+
 /// The cells of these columns in every row of a CSV file.
-pub(crate) fn read_groups(columns: &[String], path: &Path) -> Result<Vec<Vec<String>>> {
+fn read_groups(columns: &[String], path: &Path) -> Result<Vec<Vec<String>>> {
     let shown = path.display();
-    let problem = |e: csv::Error| usage(format!("cannot read --groups-file {shown}: {e}"));
+    let problem = |e: csv::Error| usage(sentence!["cannot read ", Parameter::GroupsFile, format!(" {shown}: {e}")]);
     let mut reader = csv::Reader::from_path(path).map_err(problem)?;
     let header = reader.headers().map_err(problem)?.clone();
     let place = |column: &String| {
@@ -44,7 +57,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let table = |columns: &[&str], rest: Option<&str>| {
             let tuples = read_groups(&texts(columns), file.path())?;
-            GroupTable::of_tuples(texts(columns), tuples, rest.map(str::to_owned))
+            Ok::<_, anyhow::Error>(GroupTable::of_tuples(texts(columns), tuples, rest.map(str::to_owned))?)
         };
         std::fs::write(&file, "\u{feff}h,g,x\r\nb,a,1\r\n\"\",ab,2\r\n").unwrap();
         let empty = table(&["g", "h"], None).err().unwrap();

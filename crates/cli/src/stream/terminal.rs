@@ -1,6 +1,6 @@
 //! What a run says on the terminal.
 
-use super::setup::Files;
+use super::Files;
 use anyhow::Result;
 use evertally::plan::Plan;
 use evertally_publish::report::ErrorFacts;

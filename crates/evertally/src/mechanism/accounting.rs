@@ -7,4 +7,4 @@ pub(super) mod trie;
 pub(super) mod truncation;
 
 pub use participation::Participation;
-pub use shift::GaussianShift;
+pub use shift::{GaussianShift, LaplaceShift};

@@ -34,8 +34,8 @@ pub enum Objective {
     Mean,
 }
 
-/// The figure by which mechanisms are compared and open parameters are chosen: the squared error of a release under one budget, up
-/// to a factor that all mechanisms share.
+/// The figure by which mechanisms are compared and open parameters are chosen: the squared error of a release under one
+/// budget, up to a factor that all mechanisms share.
 ///
 /// ```
 /// use evertally::mechanism::{Criterion, Input, NoiseKind, Objective, Output};
@@ -88,8 +88,8 @@ impl Criterion {
         Self { objective, change: Change::Events { law, spread: Spread::ONE, exact: false } }
     }
 
-    /// The least largest or mean variance under continuous Gaussian noise, a unit protected that takes part with a vector of norm 1
-    /// at most in several steps.
+    /// The least largest or mean variance under continuous Gaussian noise, a unit protected that takes part with a
+    /// vector of norm 1 at most in several steps.
     pub const fn of_vectors(objective: Objective, participation: Participation) -> Self {
         Self { objective, change: Change::Vectors(participation) }
     }
@@ -145,15 +145,16 @@ impl Criterion {
                 2.0 * s1 * s1
             }
             Change::Events { law: NoiseKind::Gaussian, spread, .. } => {
-                mechanism.capped_column_sum(spread) as f64 * mechanism.noise_unit() * mechanism.noise_unit()
+                let noise_unit = libm::exp2(-f64::from(mechanism.noise_bits()));
+                mechanism.capped_column_sum(spread) as f64 * noise_unit * noise_unit
             }
             Change::Vectors(participation) => mechanism.participation_squared(participation),
         };
         amplified * self.objective.row_norm_squared(mechanism)
     }
 
-    /// The number of events that multiplies an exact squared sensitivity, where exact accounting is asked for. (The figures
-    /// share the other factor of the squared number of events.)
+    /// The number of events that multiplies an exact squared sensitivity, where exact accounting is asked for. (The
+    /// figures share the other factor of the squared number of events.)
     pub(super) fn exactly_counted(&self) -> Option<f64> {
         match self.change {
             Change::Events { law: NoiseKind::Gaussian, spread, exact: true } => Some(spread.total as f64),

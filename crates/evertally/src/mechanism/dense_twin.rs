@@ -156,8 +156,8 @@ impl DensePair {
         ColumnNorms { l1: largest(|x| x.abs()), l2_squared: largest(|x| x * x) }
     }
 
-    /// The exact squared sensitivity under Gaussian noise, `max_i a_iᵀ (L Lᵀ)⁻¹ a_i` with `a_i` = ones from step `i` on,
-    /// by a Cholesky factorization. `O(T³)`; `None` if the covariance is singular.
+    /// The exact squared sensitivity under Gaussian noise, `max_i a_iᵀ (L Lᵀ)⁻¹ a_i` with `a_i` = ones from step `i`
+    /// on, by a Cholesky factorization. `O(T³)`; `None` if the covariance is singular.
     pub fn exact_l2_squared(&self) -> Option<f64> {
         let factor = cholesky(&self.l.times(&self.l.transpose()))?;
         let steps = factor.shape().0;

@@ -3,6 +3,7 @@
 mod at_once;
 pub(super) mod consistent;
 pub(super) mod dense_pure;
+mod frame;
 pub(super) mod hats;
 
 pub use consistent::Consistent;

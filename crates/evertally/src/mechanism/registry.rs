@@ -1,7 +1,7 @@
 //! The registry: one row for every family of mechanisms, pointing into its folder.
 //!
-//! Names, searches, programs and figures read what they know of families here; nothing else lists them. How to add a row is in
-//! [docs/adding-a-mechanism.md](https://github.com/evertally/evertally/blob/main/docs/adding-a-mechanism.md).
+//! Names, searches, programs and figures read what they know of families here; nothing else lists them. How to add one
+//! is in `docs/adding-a-mechanism.md`.
 
 mod family;
 mod name;
@@ -10,19 +10,15 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use family::{Abilities, Cost, Dash, Family, Hue, Limits, Line, Mark, Reach, Vectors};
+pub use family::{Abilities, Dash, Family, Hue, Limits, Line, Mark, Reach, Steps, Vectors};
 pub use name::names_that_stream;
 pub(super) use parameters::Parameters;
 
-use super::least_squares::{consistent, dense_pure, hats};
-use super::optimum::{dense, optimal};
-use super::toeplitz::{banded_inverse_sqrt, banded_sqrt, blt, normalized_blt, normalized_sqrt, sqrt};
-use super::tree::{binary, honaker_online, kary, path_sum, smooth, subtract};
-use super::trivial::{input, output};
 use super::{BufferChoice, Criterion, HatChoice, LevelChoice, Mechanism, NoiseKind, Optimum};
+use super::{least_squares, optimum, toeplitz, tree, trivial};
 use crate::Result;
-use Cost::{Heavy, Light};
 use NoiseKind::{Gaussian, Laplace};
+use Steps::{Heavy, Light};
 use family::{equal, unchanged};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -31,7 +27,7 @@ use table::registry;
 
 registry! {
     /// Noise on every input.
-    Input in input = Family {
+    Input in trivial::input = Family {
         stem: "input",
         about: "noise on every input",
         examples: &["input"],
@@ -41,7 +37,7 @@ registry! {
         competes: true,
         vectors: Vectors::Compete,
         abilities: Abilities::IN_ORDER,
-        cost: Light,
+        steps: Light,
         is_plain_noise: true,
         listed_open: false,
         limits: Limits::none,
@@ -51,7 +47,7 @@ registry! {
     };
 
     /// Noise on every output.
-    Output in output = Family {
+    Output in trivial::output = Family {
         stem: "output",
         about: "noise on every output",
         examples: &["output"],
@@ -61,7 +57,7 @@ registry! {
         competes: true,
         vectors: Vectors::Compete,
         abilities: Abilities::EVERY_STEP,
-        cost: Light,
+        steps: Light,
         is_plain_noise: true,
         listed_open: false,
         limits: Limits::none,
@@ -71,7 +67,7 @@ registry! {
     };
 
     /// Binary tree, left children only.
-    Binary in binary = Family {
+    Binary in tree::binary = Family {
         stem: "binary",
         about: "binary tree, left children only",
         examples: &["binary"],
@@ -81,17 +77,17 @@ registry! {
         competes: true,
         vectors: Vectors::Compete,
         abilities: Abilities::EVERY_STEP,
-        cost: Light,
+        steps: Light,
         is_plain_noise: false,
         listed_open: false,
-        limits: binary::limits,
+        limits: tree::binary::limits,
         brief: unchanged,
         answers: equal,
         line: Line(Hue::Black, Dash::Solid, Mark::Square),
     };
 
     /// Binary tree with estimation from below.
-    HonakerOnline in honaker_online = Family {
+    HonakerOnline in tree::honaker_online = Family {
         stem: "honaker-online",
         about: "binary tree with estimation from below",
         examples: &["honaker-online"],
@@ -101,17 +97,17 @@ registry! {
         competes: true,
         vectors: Vectors::Compete,
         abilities: Abilities::IN_ORDER,
-        cost: Light,
+        steps: Light,
         is_plain_noise: false,
         listed_open: false,
-        limits: honaker_online::limits,
+        limits: tree::honaker_online::limits,
         brief: unchanged,
         answers: equal,
         line: Line(Hue::Black, Dash::Dashed, Mark::Diamond),
     };
 
     /// k-ary tree, additions only; `None` = best arity from 2 to 64.
-    Kary(arity: Option<u64>) in kary = Family {
+    Kary(arity: Option<u64>) in tree::kary = Family {
         stem: "kary",
         about: "k-ary tree, additions only",
         examples: &["kary(k=5)"],
@@ -121,17 +117,17 @@ registry! {
         competes: true,
         vectors: Vectors::Compete,
         abilities: Abilities::EVERY_STEP,
-        cost: Light,
+        steps: Light,
         is_plain_noise: false,
         listed_open: false,
-        limits: kary::limits,
+        limits: tree::kary::limits,
         brief: unchanged,
         answers: equal,
         line: Line(Hue::Sky, Dash::Solid, Mark::Up),
     };
 
     /// k-ary tree with subtraction; `None` = best arity from 3 to 64.
-    Subtract(arity: Option<u64>) in subtract = Family {
+    Subtract(arity: Option<u64>) in tree::subtract = Family {
         stem: "subtract",
         about: "k-ary tree with subtraction",
         examples: &["subtract(k=19)"],
@@ -141,17 +137,17 @@ registry! {
         competes: true,
         vectors: Vectors::Compete,
         abilities: Abilities::EVERY_STEP,
-        cost: Light,
+        steps: Light,
         is_plain_noise: false,
         listed_open: false,
-        limits: subtract::limits,
+        limits: tree::subtract::limits,
         brief: unchanged,
         answers: equal,
         line: Line(Hue::Sky, Dash::Dashed, Mark::Down),
     };
 
     /// Smooth binary tree, (height, zeros); `None` = best shape.
-    Smooth(shape: Option<(u32, u32)>) in smooth = Family {
+    Smooth(shape: Option<(u32, u32)>) in tree::smooth = Family {
         stem: "smooth",
         about: "binary tree in which all steps have one error",
         examples: &["smooth", "smooth(h=6,zeros=3)"],
@@ -161,17 +157,17 @@ registry! {
         competes: true,
         vectors: Vectors::Compete,
         abilities: Abilities { exact_accounting: true, ..Abilities::EVERY_STEP },
-        cost: Light,
+        steps: Light,
         is_plain_noise: false,
         listed_open: true,
-        limits: smooth::limits,
+        limits: tree::smooth::limits,
         brief: unchanged,
         answers: equal,
         line: Line(Hue::Blue, Dash::Solid, Mark::Circle),
     };
 
     /// Consistent tree: arity, or the best; level weights, or the best.
-    Consistent(arity: Option<u64>, levels: LevelChoice) in consistent = Family {
+    Consistent(arity: Option<u64>, levels: LevelChoice) in least_squares::consistent = Family {
         stem: "consistent",
         about: "k-ary tree, every prefix estimated from all blocks",
         examples: &["consistent", "consistent(k=12)"],
@@ -181,7 +177,7 @@ registry! {
         competes: true,
         vectors: Vectors::No,
         abilities: Abilities::IN_ORDER,
-        cost: Heavy,
+        steps: Heavy,
         is_plain_noise: false,
         listed_open: false,
         limits: Limits::none,
@@ -191,7 +187,7 @@ registry! {
     };
 
     /// Path sums of a binary tree: level weights, or the best.
-    PathSum(levels: LevelChoice) in path_sum = Family {
+    PathSum(levels: LevelChoice) in tree::path_sum = Family {
         stem: "path-sum",
         about: "binary tree, a release sums the path to its leaf",
         examples: &["path-sum"],
@@ -201,17 +197,17 @@ registry! {
         competes: true,
         vectors: Vectors::Compete,
         abilities: Abilities { exact_accounting: true, ..Abilities::EVERY_STEP },
-        cost: Light,
+        steps: Light,
         is_plain_noise: false,
         listed_open: true,
         limits: Limits::none,
-        brief: path_sum::brief,
+        brief: tree::path_sum::brief,
         answers: equal,
         line: Line(Hue::Blue, Dash::Mixed, Mark::Square),
     };
 
     /// Single steps and overlapping hats.
-    Hats(choice: HatChoice) in hats = Family {
+    Hats(choice: HatChoice) in least_squares::hats = Family {
         stem: "hats",
         about: "single steps and overlapping hats, estimated from all",
         examples: &["hats", "hats(spacing=12/150)"],
@@ -221,17 +217,17 @@ registry! {
         competes: true,
         vectors: Vectors::No,
         abilities: Abilities::IN_ORDER,
-        cost: Heavy,
+        steps: Heavy,
         is_plain_noise: false,
         listed_open: false,
         limits: Limits::none,
-        brief: hats::brief,
+        brief: least_squares::hats::brief,
         answers: equal,
         line: Line(Hue::Green, Dash::Dashed, Mark::Up),
     };
 
     /// Square root of the prefix-sum matrix.
-    Sqrt in sqrt = Family {
+    Sqrt in toeplitz::sqrt = Family {
         stem: "sqrt",
         about: "square root of the prefix-sum matrix",
         examples: &["sqrt"],
@@ -241,17 +237,17 @@ registry! {
         competes: true,
         vectors: Vectors::Compete,
         abilities: Abilities::IN_ORDER,
-        cost: Heavy,
+        steps: Heavy,
         is_plain_noise: false,
         listed_open: false,
-        limits: sqrt::limits,
+        limits: toeplitz::sqrt::limits,
         brief: unchanged,
         answers: equal,
         line: Line(Hue::Vermilion, Dash::Dashed, Mark::Down),
     };
 
     /// The same with columns of one length.
-    NormalizedSqrt in normalized_sqrt = Family {
+    NormalizedSqrt in toeplitz::normalized_sqrt = Family {
         stem: "normalized-sqrt",
         about: "square root with columns of one length",
         examples: &["normalized-sqrt"],
@@ -261,17 +257,17 @@ registry! {
         competes: true,
         vectors: Vectors::Compete,
         abilities: Abilities::IN_ORDER,
-        cost: Heavy,
+        steps: Heavy,
         is_plain_noise: false,
         listed_open: false,
-        limits: sqrt::limits,
+        limits: toeplitz::sqrt::limits,
         brief: unchanged,
         answers: equal,
         line: Line(Hue::Vermilion, Dash::Solid, Mark::Square),
     };
 
     /// The first so many diagonals of the square root.
-    BandedSqrt(bands: u64) in banded_sqrt = Family {
+    BandedSqrt(bands: u64) in toeplitz::banded_sqrt = Family {
         stem: "banded-sqrt",
         about: "first diagonals of the square root",
         examples: &["banded-sqrt(bands=8)"],
@@ -281,7 +277,7 @@ registry! {
         competes: false,
         vectors: Vectors::Named,
         abilities: Abilities::IN_ORDER,
-        cost: Heavy,
+        steps: Heavy,
         is_plain_noise: false,
         listed_open: false,
         limits: Limits::none,
@@ -291,7 +287,7 @@ registry! {
     };
 
     /// The inverse of the first so many diagonals of the inverse square root.
-    BandedInverseSqrt(bands: u64) in banded_inverse_sqrt = Family {
+    BandedInverseSqrt(bands: u64) in toeplitz::banded_inverse_sqrt = Family {
         stem: "banded-inverse-sqrt",
         about: "inverse of the first diagonals of the inverse square root",
         examples: &["banded-inverse-sqrt(bands=8)"],
@@ -299,9 +295,9 @@ registry! {
         reach: Reach::gaussian(1 << 14),
         usual_law: Gaussian,
         competes: false,
-        vectors: Vectors::CompeteAs(banded_inverse_sqrt::competitors),
+        vectors: Vectors::CompeteAs(toeplitz::banded_inverse_sqrt::competitors),
         abilities: Abilities::IN_ORDER,
-        cost: Heavy,
+        steps: Heavy,
         is_plain_noise: false,
         listed_open: false,
         limits: Limits::none,
@@ -311,7 +307,7 @@ registry! {
     };
 
     /// Buffered linear Toeplitz matrix.
-    Blt(choice: BufferChoice) in blt = Family {
+    Blt(choice: BufferChoice) in toeplitz::blt = Family {
         stem: "blt",
         about: "buffered linear Toeplitz matrix",
         examples: &["blt", "blt(buffers=4)"],
@@ -321,17 +317,17 @@ registry! {
         competes: true,
         vectors: Vectors::Compete,
         abilities: Abilities { lazy: true, ..Abilities::IN_ORDER },
-        cost: Light,
+        steps: Light,
         is_plain_noise: false,
         listed_open: false,
         limits: Limits::none,
-        brief: blt::brief,
+        brief: toeplitz::blt::brief,
         answers: equal,
         line: Line(Hue::Purple, Dash::Dashed, Mark::Diamond),
     };
 
     /// The same with columns of one length.
-    NormalizedBlt(choice: BufferChoice) in normalized_blt = Family {
+    NormalizedBlt(choice: BufferChoice) in toeplitz::normalized_blt = Family {
         stem: "normalized-blt",
         about: "buffered linear Toeplitz matrix with columns of one length",
         examples: &["normalized-blt"],
@@ -341,17 +337,17 @@ registry! {
         competes: true,
         vectors: Vectors::Compete,
         abilities: Abilities { lazy: true, ..Abilities::IN_ORDER },
-        cost: Light,
+        steps: Light,
         is_plain_noise: false,
         listed_open: false,
         limits: Limits::none,
-        brief: normalized_blt::brief,
+        brief: toeplitz::normalized_blt::brief,
         answers: equal,
         line: Line(Hue::Purple, Dash::Solid, Mark::Circle),
     };
 
     /// The optimum for Gaussian noise.
-    Dense(optimum: Optimum) in dense = Family {
+    Dense(optimum: Optimum) in optimum::dense = Family {
         stem: "dense",
         about: "the optimum of all, as a matrix",
         examples: &["dense"],
@@ -361,17 +357,17 @@ registry! {
         competes: true,
         vectors: Vectors::No,
         abilities: Abilities::IN_ORDER,
-        cost: Heavy,
+        steps: Heavy,
         is_plain_noise: false,
         listed_open: false,
         limits: Limits::none,
-        brief: dense::brief,
-        answers: dense::answers,
+        brief: optimum::dense::brief,
+        answers: optimum::dense::answers,
         line: Line(Hue::Orange, Dash::Solid, Mark::Up),
     };
 
     /// A filter close to the optimum for Gaussian noise: its number of states, or a good one.
-    Optimal(states: Option<usize>, optimum: Optimum) in optimal = Family {
+    Optimal(states: Option<usize>, optimum: Optimum) in optimum::optimal = Family {
         stem: "optimal",
         about: "filter with few states, close to the optimum",
         examples: &["optimal", "optimal(states=8)"],
@@ -381,17 +377,17 @@ registry! {
         competes: true,
         vectors: Vectors::No,
         abilities: Abilities::IN_ORDER,
-        cost: Heavy,
+        steps: Heavy,
         is_plain_noise: false,
         listed_open: false,
         limits: Limits::none,
-        brief: optimal::brief,
+        brief: optimum::optimal::brief,
         answers: equal,
         line: Line(Hue::Orange, Dash::Mixed, Mark::Square),
     };
 
     /// The best that a numeric search finds for Laplace noise.
-    DensePure(optimum: Optimum) in dense_pure = Family {
+    DensePure(optimum: Optimum) in least_squares::dense_pure = Family {
         stem: "dense-pure",
         about: "the best that a numeric search finds",
         examples: &["dense-pure"],
@@ -401,12 +397,12 @@ registry! {
         competes: false,
         vectors: Vectors::No,
         abilities: Abilities::IN_ORDER,
-        cost: Heavy,
+        steps: Heavy,
         is_plain_noise: false,
         listed_open: false,
         limits: Limits::none,
-        brief: dense_pure::brief,
-        answers: dense_pure::answers,
+        brief: least_squares::dense_pure::brief,
+        answers: least_squares::dense_pure::answers,
         line: Line(Hue::Orange, Dash::Dashed, Mark::Circle),
     };
 }

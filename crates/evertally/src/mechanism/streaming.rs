@@ -1,7 +1,8 @@
 //! How the noise of a step follows from that of the steps before it: what a sampler of many coordinates needs to know.
 //!
-//! All forms say `(L z)_t`, or its increment `(L z)_t - (L z)_{t-1}`: by few nodes and few vectors that are kept, or as a
-//! convolution, which Fourier transforms compute for many steps at once. Nodes without a level are `(0, t-1)` for step `t`.
+//! All forms say `(L z)_t`, or its increment `(L z)_t - (L z)_{t-1}`: by few nodes and few vectors that are kept, or as
+//! a convolution, which Fourier transforms compute for many steps at once. Nodes without a level are `(0, t-1)` for
+//! step `t`.
 
 use super::Walk;
 use std::sync::Arc;
@@ -13,13 +14,13 @@ pub(crate) const LIGHT: u64 = 64;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Streaming {
-    /// A sum along the path of a step, in the order of [`visit_path`](super::Mechanism::visit_path), of which steps share what
+    /// A sum along the path of a step, of which steps share what
     /// the walk says.
     Paths(Box<dyn Walk>),
     /// Step `t` adds node `(0, t-1)` to the noise, for good.
     Inputs,
-    /// The prefix is the sum of the complete dyadic blocks of its binary digits. The estimate of a block of height `j` is
-    /// `(2^j own + (2^j - 1)(left + right)) / (2^(j+1) - 1)` with the estimates of its halves; nodes are
+    /// The prefix is the sum of the complete dyadic blocks of its binary digits. The estimate of a block of height `j`
+    /// is `(2^j own + (2^j - 1)(left + right)) / (2^(j+1) - 1)` with the estimates of its halves; nodes are
     /// `(height, number of the block)`.
     Estimates,
     /// Increments `D_t (C⁻¹ z)_t` for a buffered Toeplitz matrix `C`.

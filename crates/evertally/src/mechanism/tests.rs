@@ -141,8 +141,8 @@ fn cursors_follow_the_rows_and_seeking_agrees() {
     }
 }
 
-/// The bound for a unit of several events: never below the dense twin's, equal where no block reaches beyond the horizon,
-/// `s2²` for one event, and an upper bound of every placement by enumeration.
+/// The bound for a unit of several events: never below the dense twin's, equal where no block reaches beyond the
+/// horizon, `s2²` for one event, and an upper bound of every placement by enumeration.
 #[test]
 fn capped_column_sums_bound_every_placement() {
     for horizon in [1, 2, 5, 9, 40, 64, 100] {
@@ -201,8 +201,8 @@ fn draws_are_constant_per_step() {
             });
         }
         let per_step = draws as f64 / horizon as f64;
-        assert!(per_step <= mechanism.draws_per_step() * 2.0 + 0.01, "{}: {per_step}", mechanism.name());
-        assert!(per_step >= mechanism.draws_per_step() * 0.5, "{}: {per_step}", mechanism.name());
+        assert!(per_step <= mechanism.cost().draws_per_step * 2.0 + 0.01, "{}: {per_step}", mechanism.name());
+        assert!(per_step >= mechanism.cost().draws_per_step * 0.5, "{}: {per_step}", mechanism.name());
     }
 }
 

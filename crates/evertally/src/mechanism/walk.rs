@@ -1,22 +1,47 @@
 //! Mechanisms whose noise is a sum along the paths of a trie: what a lazy sampler needs to know of them.
 //!
-//! The noise of step `t` is the sum of the nodes on a path from a root. Two steps share the first stretches of their paths
-//! and nothing else, so a step's noise is the end of a walk with independent increments, and all that matters of the
-//! mechanism is where paths part. Each stretch has a *length*, the square of its weight: the variance it adds, or for unit
-//! weights the number of noise variables.
+//! The noise of step `t` is the sum of the nodes on a path from a root. Two steps share the first stretches of their
+//! paths and nothing else, so a step's noise is the end of a walk with independent increments, and all that matters of
+//! the mechanism is where paths part. Each stretch has a *length*, the square of its weight: the variance it adds, or
+//! for unit weights the number of noise variables.
 //!
-//! Steps that share a stretch are consecutive. So what a path leaves behind as time goes on is never walked again, and the
-//! places known on the path of the last step are all that needs to be remembered.
+//! Steps that share a stretch are consecutive. So what a path leaves behind as time goes on is never walked again, and
+//! the places known on the path of the last step are all that needs to be remembered.
 
+use super::LazyBlt;
+use crate::noise::Node;
 use std::fmt::Debug;
 
 /// The greatest number of stretches on a path: known places are kept as bits of 128.
 pub(super) const MAX_DEPTH: u32 = 128;
 
+/// How noise is sampled where it is read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Lazy {
+    /// A sum along the paths of a trie.
+    Paths(Box<dyn Walk>),
+    /// A state-space model with skips of any length.
+    States(Box<LazyBlt>),
+}
+
+impl Lazy {
+    /// The paths, if it is a sum along them.
+    pub(crate) fn into_walk(self) -> Option<Box<dyn Walk>> {
+        match self {
+            Self::Paths(walk) => Some(walk),
+            Self::States(_) => None,
+        }
+    }
+}
+
 /// The paths of a mechanism's steps.
 pub trait Walk: Debug + Send + Sync {
     /// Number of stretches on the path of a step (1 ..= T): between 1 and 128.
     fn depth(&self, step: u64) -> u32;
+
+    /// Visits the nodes of the path of a step with their weights, from the root down: the entries of a row of `L`.
+    fn visit(&self, step: u64, visit: &mut dyn FnMut(Node, f64));
 
     /// How many stretches the paths of two steps have in common, `1 ≤ earlier < later ≤ T`.
     fn shared(&self, earlier: u64, later: u64) -> u32;

@@ -20,7 +20,7 @@
 //! nodes).
 
 use super::{NoiseKind, PlanRequest};
-use crate::mechanism::Mechanism;
+use crate::mechanism::{LaplaceShift, Mechanism};
 use crate::noise::{DiscreteGaussian, DiscreteLaplace, DiscreteLaw};
 use crate::number::Ratio;
 use crate::number::exact::Exact;
@@ -59,13 +59,13 @@ pub(super) fn calibrated(
 }
 
 fn laplace(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism) -> Result<Calibration> {
-    if let Some(reason) = mechanism.laplace_refusal() {
-        return Err(Error::invalid(format!(
+    let shift = mechanism.laplace().map_err(|reason| {
+        Error::invalid(format!(
             "`{}` is for Gaussian noise only: {reason}; give ρ or a δ, or take another mechanism",
             mechanism.name()
-        )));
-    }
-    let l1 = Exact::from(sensitivity.l1).times(&Exact::from(mechanism.l1_column_sum()));
+        ))
+    })?;
+    let l1 = Exact::from(sensitivity.l1).times(&Exact::from(shift.column_sum));
     let mut scale = pure_scale(&l1, budget.pure_epsilon())?;
     let mut by_nodes = f64::INFINITY;
     if mechanism.is_causal() {
@@ -75,7 +75,7 @@ fn laplace(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism)
             scale = lesser(scale, concentrated_scale(&l2_squared, rho.get())?);
         }
         if let Budget::Approximate(epsilon, delta) = *budget
-            && let Some(profile) = profile(sensitivity, mechanism)
+            && let Some(profile) = profile(sensitivity, &shift)
         {
             scale = lesser(scale, loss::laplace_scale_for(epsilon, delta, &profile)?);
         }
@@ -106,11 +106,11 @@ fn concentrated_scale(l2_squared: &Exact, rho: f64) -> Result<Ratio> {
 
 /// Which nodes one unit's change moves: in each running sum and class, all events of the unit together move one node by at most the whole
 /// amount, or several by as much in all, which is no worse. `None` where that is too large to be counted.
-fn profile(sensitivity: Sensitivity, mechanism: &dyn Mechanism) -> Option<ShiftProfile> {
+fn profile(sensitivity: Sensitivity, moved: &LaplaceShift) -> Option<ShiftProfile> {
     // An event is added to a sum once: every sum has its share of the norm.
     let size = u64::try_from(sensitivity.l1 / u128::from(sensitivity.sums)).ok()?;
     let shift = |(weight, count): (u64, u64)| Some((weight.checked_mul(size)?, count.checked_mul(sensitivity.sums)?));
-    let shifts: Option<Vec<_>> = mechanism.shift_classes().into_iter().map(shift).collect();
+    let shifts: Option<Vec<_>> = moved.classes.iter().copied().map(shift).collect();
     ShiftProfile::new(&shifts?).ok()
 }
 

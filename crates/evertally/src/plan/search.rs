@@ -10,7 +10,7 @@ use super::Prepared;
 /// use evertally::privacy::{Budget, Rho};
 /// let request = PlanRequest::count(1 << 20, Budget::Zcdp(Rho::new(0.5)?));
 /// let light = request.with_search(Search::default().with_light_steps(true)).plan()?;
-/// assert!(light.mechanism().memory_words() < 100);
+/// assert!(light.mechanism().cost().memory_words < 100);
 /// # Ok::<(), evertally::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]

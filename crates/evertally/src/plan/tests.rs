@@ -368,3 +368,23 @@ fn several_events_of_any_size_are_certified_under_approximate_privacy() {
         assert!(worst <= delta.get() && reached, "{mechanism}, {neighbours:?}: {worst}");
     }
 }
+
+/// Error and interval together are those that are asked for alone, to the last bit, for every mechanism.
+#[test]
+fn errors_at_once_are_those_one_by_one() {
+    for horizon in [1, 2, 37, 300] {
+        for (kind, budget) in [(NoiseKind::Laplace, pure(1.0)), (NoiseKind::Gaussian, zcdp(0.1))] {
+            for candidate in PlanRequest::count(horizon, budget).candidates().unwrap() {
+                let named = PlanRequest::count(horizon, budget).with_mechanism(candidate.mechanism.name());
+                let plan = named.with_noise(candidate.kind).plan().unwrap();
+                let (mut both, mut alone) = (plan.intervals(0.9).unwrap(), plan.intervals(0.9).unwrap());
+                for step in (1..=horizon).step_by(5).chain([horizon]) {
+                    let (std_error, half_width) = both.error(step);
+                    let name = plan.mechanism().name();
+                    assert_eq!(std_error.to_bits(), plan.std_error(step).to_bits(), "{name} {kind:?} {horizon} {step}");
+                    assert_eq!(half_width, alone.half_width(step), "{name} {kind:?} {horizon} {step}");
+                }
+            }
+        }
+    }
+}

@@ -45,7 +45,7 @@ impl Series {
         let draw = &mut |node| plan.law().sample(&mut noise.bits(node));
         self.closed += self.open; // fits: checked by every `add`
         let mut total = std::mem::take(&mut self.open);
-        if step > self.cursor.step() + 1 && plan.mechanism().random_access() {
+        if step > self.cursor.step() + 1 && plan.mechanism().name().family().abilities.random_access {
             self.last = self.cursor.seek(step, draw);
         }
         while self.cursor.step() < step {

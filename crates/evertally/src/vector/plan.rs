@@ -9,7 +9,7 @@
 //! replaced by another one, in the same steps or in others, the change is the difference of two such changes: at most twice as
 //! large. [`Mechanism::participation_squared`] bounds the squared sensitivity `s²` for vectors of norm 1; its proofs,
 //! for vectors, for data and vectors that depend on earlier releases, and for exact accounting, are in the header of
-//! `mechanism/participation.rs`. Their conclusion: with `Δ = s · norm` (twice that where examples are replaced), the releases, each
+//! `mechanism/accounting/participation.rs`. Their conclusion: with `Δ = s · norm` (twice that where examples are replaced), the releases, each
 //! of them and all together, are **exactly as private as one normal variable of standard deviation `σ` that moves by `Δ`**:
 //! `μ`-GDP with `μ = Δ/σ`, hence `μ²/2`-zCDP and (ε, δ)-DP by the analytic Gaussian curve.
 //!

@@ -81,11 +81,11 @@ pub(super) fn schedule(scheme: &Scheme, memory: Memory) -> Result<Box<dyn Schedu
     Ok(match mechanism.streaming() {
         Some(Streaming::Paths(walk)) => {
             let mut levels = 0;
-            mechanism.visit_path(frame.horizon, &mut |node, _| levels = levels.max(node.level));
+            walk.visit(frame.horizon, &mut |node, _| levels = levels.max(node.level));
             if levels >= LEVELS {
                 return Err(Error::invalid(format!("`{}` has too many levels for vectors", mechanism.name())));
             }
-            Box::new(paths::Paths::new(frame, mechanism.clone(), walk))
+            Box::new(paths::Paths::new(frame, walk))
         }
         Some(Streaming::Inputs) => Box::new(inputs::Inputs(frame)),
         Some(Streaming::Estimates) => Box::new(estimates::Estimates(frame)),

@@ -7,6 +7,8 @@ use jiff::{Span, Timestamp, Zoned};
 
 use super::civil::MICROS_PER_SECOND;
 use super::{Every, Instant, Unit, Zone};
+use crate::declaration::Parameter;
+use crate::problem::{Sentence, sentence};
 
 /// Most steps a horizon may have.
 pub const MAX_STEPS: u64 = 1 << 40;
@@ -305,11 +307,13 @@ pub enum CalendarError {
     BeyondCalendar,
 }
 
-impl fmt::Display for CalendarError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl CalendarError {
+    /// What is wrong, and what to do.
+    pub fn sentence(&self) -> Sentence {
         match self {
             CalendarError::EndNotAfterStart { start, end } => {
-                write!(f, "the horizon ends at {end}, which is not after its start {start}; give a later --end")
+                let ends = format!("the horizon ends at {end}, which is not after its start {start}; give a later ");
+                sentence![ends, Parameter::End]
             }
             CalendarError::EndInsideStep { end, before, after, zone } => {
                 let local = |instant: &Instant| {
@@ -317,24 +321,28 @@ impl fmt::Display for CalendarError {
                     write_local(zone, *instant, &mut text);
                     text
                 };
-                write!(
-                    f,
-                    "the horizon ends at {}, in the middle of a step; the nearest ends of steps are ",
-                    local(end)
-                )?;
-                if let Some(before) = before {
-                    write!(f, "{} and ", local(before))?;
-                }
-                write!(f, "{}", local(after))
+                let before = before.as_ref().map_or(String::new(), |before| format!("{} and ", local(before)));
+                format!(
+                    "the horizon ends at {}, in the middle of a step; the nearest ends of steps are {before}{}",
+                    local(end),
+                    local(after)
+                )
+                .into()
             }
-            CalendarError::NoSteps => f.write_str("the horizon has no steps; give at least one"),
+            CalendarError::NoSteps => "the horizon has no steps; give at least one".into(),
             CalendarError::TooMany(steps) => {
-                write!(f, "the horizon has {steps} steps, but at most 2^40 are possible; make steps wider")
+                format!("the horizon has {steps} steps, but at most 2^40 are possible; make steps wider").into()
             }
             CalendarError::BeyondCalendar => {
-                f.write_str("the horizon leaves the calendar (years -9999 to 9999); give fewer or narrower steps")
+                "the horizon leaves the calendar (years -9999 to 9999); give fewer or narrower steps".into()
             }
         }
+    }
+}
+
+impl fmt::Display for CalendarError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.sentence().fmt(f)
     }
 }
 

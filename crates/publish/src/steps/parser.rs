@@ -8,8 +8,10 @@ use jiff::{Timestamp, ToSpan};
 
 use super::civil::{self, MICROS_PER_DAY, MICROS_PER_SECOND};
 use super::{Instant, Zone};
+use crate::declaration::Parameter;
 use crate::error::InputError;
 use crate::event::{Event, Field, Role};
+use crate::problem::{Sentence, sentence};
 use evertally::number::{DecimalError, Grid, Rounding, parse_rounded, scale_float};
 
 /// Days whose offset from UTC is remembered.
@@ -64,28 +66,47 @@ pub enum TimeError {
     TooFar,
 }
 
+impl TimeError {
+    /// What is wrong, and what to do.
+    pub fn sentence(self) -> Sentence {
+        use Parameter::{TimeFormat, TimeZone};
+        match self {
+            TimeError::Missing => "has no time; every event needs one".into(),
+            TimeError::Unrecognised => sentence![
+                "is not a time in a form that is read; write it as 2024-05-01, 2024-05-01T12:30:00 or 2024-05-01T12:30:00Z, \
+                 or declare another ",
+                TimeFormat
+            ],
+            TimeError::NoSuch(what, number) => format!("is not a time: there is no {what} {number}").into(),
+            TimeError::BareNumber => sentence![
+                "is a bare number, which does not say its unit; declare ",
+                (TimeFormat, "epoch-seconds"),
+                " or epoch-millis"
+            ],
+            TimeError::NoOffset => sentence![
+                "has no offset from UTC, as RFC 3339 requires; write it as 2024-05-01T12:30:00Z, or declare ",
+                (TimeFormat, "auto"),
+                " and the ",
+                TimeZone,
+                " it is in"
+            ],
+            TimeError::NotADate => {
+                let declared = (TimeFormat, "date");
+                sentence!["is not a plain date such as 2024-05-01, though ", declared, " was declared"]
+            }
+            TimeError::NotEpoch => {
+                sentence!["is not a number of seconds or milliseconds since 1970, though ", TimeFormat, " declares one"]
+            }
+            TimeError::TooFar => {
+                "is too far from 1970 to be a time; check whether the unit is seconds or milliseconds".into()
+            }
+        }
+    }
+}
+
 impl fmt::Display for TimeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            TimeError::Missing => "has no time; every event needs one",
-            TimeError::Unrecognised => {
-                "is not a time in a form that is read; write it as 2024-05-01, 2024-05-01T12:30:00 or 2024-05-01T12:30:00Z, \
-                 or declare another --time-format"
-            }
-            TimeError::NoSuch(what, number) => return write!(f, "is not a time: there is no {what} {number}"),
-            TimeError::BareNumber => {
-                "is a bare number, which does not say its unit; declare --time-format epoch-seconds or epoch-millis"
-            }
-            TimeError::NoOffset => {
-                "has no offset from UTC, as RFC 3339 requires; write it as 2024-05-01T12:30:00Z, \
-                 or declare --time-format auto and the --time-zone it is in"
-            }
-            TimeError::NotADate => "is not a plain date such as 2024-05-01, though --time-format date was declared",
-            TimeError::NotEpoch => {
-                "is not a number of seconds or milliseconds since 1970, though --time-format declares one"
-            }
-            TimeError::TooFar => "is too far from 1970 to be a time; check whether the unit is seconds or milliseconds",
-        })
+        self.sentence().fmt(f)
     }
 }
 
@@ -113,7 +134,7 @@ impl TimeParser {
     pub fn parse_event(&mut self, event: &Event<'_>) -> Result<Instant, InputError> {
         self.parse(event.time()).map_err(|problem| match problem {
             TimeError::Missing => event.error(Role::Time, "the row has no time; every event needs one"),
-            _ => event.bad_cell(Role::Time, problem),
+            _ => event.bad_cell(Role::Time, problem.sentence()),
         })
     }
 

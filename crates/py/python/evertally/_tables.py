@@ -18,55 +18,52 @@ def release(table: Table, given: Mapping[str, Any]) -> Table:
     del options["table"]
     key = options.pop("key")
     columns = [options["time"], *_names(options["group"]), options["value"], options["person"]]
-    flags = _flags(options)
+    declared = _declaration(options)
     secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
     stream = _narrowed(table, [column for column in columns if column is not None])
     if not hasattr(stream, "__arrow_c_stream__"):
         raise TypeError(
             f"a table with __arrow_c_stream__ is needed (a pandas, polars or pyarrow table), not {type(table).__name__}"
         )
-    return cast(Table, _like(table, _release_table(flags, stream, secret)))
+    return cast(Table, _like(table, _release_table(declared, stream, secret)))
 
 
 def plan_release(given: Mapping[str, Any]) -> Plan:
     """The plan of a release; see `evertally.plan_release`."""
-    return _plan_table(_flags(given))
+    return _plan_table(_declaration(given))
 
 
-def _flags(options: Mapping[str, Any]) -> str:
-    """The arguments as flags of the program, in JSON."""
-    flags = {flag: argument for flag, argument in options.items() if argument is not None}
-    flags["stream"] = flags.pop("name")
+def _declaration(options: Mapping[str, Any]) -> str:
+    """The arguments as JSON: Python's own values as numbers, texts and lists of them."""
+    given = {name: argument for name, argument in options.items() if argument is not None}
     for moment in ("start", "end", "through"):
-        if moment in flags:
-            flags[moment] = _time_text(flags[moment])
-    if not isinstance(flags["every"], str):
-        raise TypeError(f'every is a text such as "15m", "1d" or "1mo", not {flags["every"]!r}')
-    if "group" in flags:
-        flags["group-by"] = _names(flags.pop("group"))
-    if "groups" in flags:
-        groups = flags.pop("groups")
-        if isinstance(groups, str):
-            raise InvalidError('groups must be a list of names, such as groups=["JFK", "LGA"]')
-        flags["group-tuples"] = [[_group_text(g)] if not _is_tuple(g) else [_group_text(x) for x in g] for g in groups]
-    elif "group-by" in flags:
-        flags["group-tuples"] = []
-    if "bounds" in flags:
+        if moment in given:
+            given[moment] = _time_text(given[moment])
+    if not isinstance(given["every"], str):
+        raise TypeError(f'every is a text such as "15m", "1d" or "1mo", not {given["every"]!r}')
+    if "group" in given:
+        given["group"] = _names(given["group"])
+    groups = given.get("groups", [])
+    if isinstance(groups, str):
+        raise InvalidError('groups must be a list of names, such as groups=["JFK", "LGA"]')
+    if "group" in given or "groups" in given:
+        given["groups"] = [[_group_text(g)] if not _is_tuple(g) else [_group_text(x) for x in g] for g in groups]
+    if "bounds" in given:
         try:
-            low, high = flags["bounds"]
+            low, high = given["bounds"]
         except (TypeError, ValueError):
             raise InvalidError("bounds must be two numbers: bounds=(low, high)") from None
-        flags["bounds"] = [str(low), str(high)]
-    if "grid" in flags:
-        flags["grid"] = str(flags["grid"])
-    if "budget" in flags:
-        given: Budget = flags.pop("budget")
-        if any(number in flags for number in ("epsilon", "delta", "rho")):
+        given["bounds"] = [str(low), str(high)]
+    if "grid" in given:
+        given["grid"] = str(given["grid"])
+    if "budget" in given:
+        budget: Budget = given.pop("budget")
+        if any(number in given for number in ("epsilon", "delta", "rho")):
             raise InvalidError("give either budget or its numbers (epsilon, delta, rho), not both")
-        numbers = {"epsilon": given.epsilon, "delta": given.delta, "rho": given.rho}
-        flags.update({unit: number for unit, number in numbers.items() if number is not None})
-        flags["allow_weak_budget"] = True  # decided when the budget was made
-    return json.dumps({flag.replace("_", "-"): argument for flag, argument in flags.items()}, default=_number)
+        numbers = {"epsilon": budget.epsilon, "delta": budget.delta, "rho": budget.rho}
+        given.update({unit: number for unit, number in numbers.items() if number is not None})
+        given["allow_weak_budget"] = True  # decided when the budget was made
+    return json.dumps(given, default=_number)
 
 
 def _number(value: Any) -> Any:

@@ -11,6 +11,7 @@ use super::lines::{LONGEST_RECORD, LineLen, Lines, without_end};
 use super::{Pass, text_field};
 use evertally_publish::error::{InputError, Place, read_error};
 use evertally_publish::event::{Cells, Field};
+use evertally_publish::problem::Sentence;
 
 pub(super) fn read(file: &str, reader: impl Read, pass: &mut Pass<'_>) -> anyhow::Result<()> {
     let mut records = Records::new(file, reader, pass.options.delimiter);
@@ -165,7 +166,7 @@ impl<'f, R: Read> Records<'f, R> {
             .map_err(|_| self.fault("this row is not UTF-8 text; convert the file (iconv -f LATIN1 -t UTF-8)"))
     }
 
-    fn fault(&self, problem: &str) -> InputError {
+    fn fault(&self, problem: impl Into<Sentence>) -> InputError {
         InputError::of_file(self.file, problem).at(Place::Line(self.line))
     }
 }

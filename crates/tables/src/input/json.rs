@@ -29,7 +29,7 @@ pub(super) fn read(file: &str, reader: impl Read, pass: &mut Pass<'_>) -> anyhow
         number += 1;
         let line = without_end(&lines.window()[..len]);
         if !line.trim_ascii().is_empty() {
-            let error = |problem: &str| InputError::of_file(file, problem).at(Place::Line(number));
+            let error = |problem: &str| InputError::of_file(file, problem.to_owned()).at(Place::Line(number));
             let line = std::str::from_utf8(line)
                 .map_err(|_| error("this line is not UTF-8 text; convert the file (iconv -f LATIN1 -t UTF-8)"))?;
             object.parse(line).map_err(|fault| fault.into_error(file, number))?;

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use super::{InputFormat, ReadOptions};
 use crate::progress::Progress;
+use evertally_publish::declaration::Parameter;
 use evertally_publish::error::{Cancelled, InputError, read_error};
+use evertally_publish::problem::{Sentence, sentence};
 
 /// How messages name standard input.
 pub(super) const STDIN_NAME: &str = "standard input";
@@ -97,8 +99,8 @@ fn open_text<'o>(
         InputFormat::Csv => Ok(Opened::Csv(reader)),
         InputFormat::JsonLines => Ok(Opened::JsonLines(reader)),
         InputFormat::Parquet => {
-            let problem = "this is not a Parquet file (it does not begin with PAR1); leave --input-format out to have it recognised";
-            Err(InputError::of_file(name, problem).into())
+            let problem = "this is not a Parquet file (it does not begin with PAR1)";
+            Err(InputError::of_file(name, problem).remedy(recognise()).into())
         }
     }
 }
@@ -123,14 +125,16 @@ fn refuse_unreadable(name: &str, head: &[u8]) -> Result<(), InputError> {
 
 fn expect_format(name: &str, declared: Option<InputFormat>, found: InputFormat) -> Result<(), InputError> {
     match declared {
-        Some(declared) if declared != found => Err(InputError::of_file(
-            name,
-            format!(
-                "this is a {found} file, but {declared} was declared; leave --input-format out to have it recognised"
-            ),
-        )),
+        Some(declared) if declared != found => {
+            let problem = format!("this is a {found} file, but {declared} was declared");
+            Err(InputError::of_file(name, problem).remedy(recognise()))
+        }
         _ => Ok(()),
     }
+}
+
+fn recognise() -> Sentence {
+    sentence!["leave ", Parameter::InputFormat, " out to have it recognised"]
 }
 
 /// An input before its bytes are interpreted.

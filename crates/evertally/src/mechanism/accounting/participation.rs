@@ -1,29 +1,31 @@
 //! A unit that adds a vector to several steps: how far it moves the releases under continuous Gaussian noise.
 //!
-//! One example of a training set takes part in the steps of a **pattern** `π`: at most `k` steps, any two of them at least `b`
-//! apart ([`Participation`]). In step `t ∈ π` it adds a vector `v_t` of norm at most 1. The releases `A x + L z` (the same `L`
-//! for every coordinate) move by `A Δ`, `Δ = Σ e_t v_tᵀ`, and what tells the two streams apart is the norm of `R Δ`.
+//! One example of a training set takes part in the steps of a **pattern** `π`: at most `k` steps, any two of them at
+//! least `b` apart ([`Participation`]). In step `t ∈ π` it adds a vector `v_t` of norm at most 1. The releases
+//! `A x + L z` (the same `L` for every coordinate) move by `A Δ`, `Δ = Σ e_t v_tᵀ`, and what tells the two streams
+//! apart is the norm of `R Δ`.
 //!
-//! **Vectors.** With `G = RᵀR`, `‖R Δ‖² = Σ_{s,t ∈ π} G_st ⟨v_s, v_t⟩`. Where no entry of `G` is negative (`R ≥ 0` is enough)
-//! this is at most `Σ_{s,t ∈ π} G_st`, by Cauchy and Schwarz term by term, and vectors that are all equal reach it: the worst case
-//! is that of a single coordinate.
+//! **Vectors.** With `G = RᵀR`, `‖R Δ‖² = Σ_{s,t ∈ π} G_st ⟨v_s, v_t⟩`. Where no entry of `G` is negative (`R ≥ 0` is
+//! enough) this is at most `Σ_{s,t ∈ π} G_st`, by Cauchy and Schwarz term by term, and vectors that are all equal reach
+//! it: the worst case is that of a single coordinate.
 //!
-//! **Any right factor.** `R Δ` may be measured by any `R` with `L R = A`: the releases have the covariance `C = L Lᵀ`, and
-//! `(A Δ)ᵀ C⁻¹ (A Δ)` is the least `‖v‖²` with `L v = A Δ`. So a bound by one factor is a bound for the releases, and the least of
-//! several bounds holds.
+//! **Any right factor.** `R Δ` may be measured by any `R` with `L R = A`: the releases have the covariance `C = L Lᵀ`,
+//! and `(A Δ)ᵀ C⁻¹ (A Δ)` is the least `‖v‖²` with `L v = A Δ`. So a bound by one factor is a bound for the releases,
+//! and the least of several bounds holds.
 //!
-//! **Data that react.** The steps of the unit, its vectors and those of all others may depend on all earlier releases, as long as
-//! the unit keeps to its participation. Let `K` be the causal Cholesky factor, `K Kᵀ = C`: the releases are those of
-//! `y_t = (K⁻¹ A x)_t + z_t`, `z` independent, and step `t` of `K⁻¹ A` uses data up to `t` only. Given the past, `y_t` of the
-//! two streams is normal with means `m_t` apart, where `m_t` is known from the past. However things go, `m` is `K⁻¹ A Δ` for
-//! *some* `Δ` of some pattern, so that `Σ_t ‖m_t‖² ≤ s²`, the bound over all patterns. Append a coordinate with independent
-//! noise whose mean is moved by `(s² - Σ ‖m_t‖²)^½`; then the sum is `s²` exactly. Under the first stream the log-likelihood
-//! ratio is `Σ ⟨m_t, z_t⟩ - s²/2`, and `E exp(iλ Σ ⟨m_t, z_t⟩ + λ² Σ ‖m_t‖²/2) = 1`, by taking the conditional expectation of the
-//! last factor, then of the one before, and so on. So the ratio is normal with variance `s²` and mean `-s²/2`, and under the
-//! second stream, by symmetry, `+s²/2`: as for two normal laws of variance 1 whose means are `s` apart. Leaving the extra
-//! coordinate out is post-processing. Hence **`s/σ`-GDP** for noise of standard deviation `σ`, and nothing is lost to
-//! adaptivity. The argument needs no `R` but `K⁻¹ A`, so it covers exact accounting (`max_i a_iᵀ C⁻¹ a_i`) for `smooth`,
-//! `path-sum` and `honaker-online`, where one event is the pattern `{i}`.
+//! **Data that react.** The steps of the unit, its vectors and those of all others may depend on all earlier releases,
+//! as long as the unit keeps to its participation. Let `K` be the causal Cholesky factor, `K Kᵀ = C`: the releases are
+//! those of `y_t = (K⁻¹ A x)_t + z_t`, `z` independent, and step `t` of `K⁻¹ A` uses data up to `t` only. Given the
+//! past, `y_t` of the two streams is normal with means `m_t` apart, where `m_t` is known from the past. However things
+//! go, `m` is `K⁻¹ A Δ` for *some* `Δ` of some pattern, so that `Σ_t ‖m_t‖² ≤ s²`, the bound over all patterns. Append
+//! a coordinate with independent noise whose mean is moved by `(s² - Σ ‖m_t‖²)^½`; then the sum is `s²` exactly. Under
+//! the first stream the log-likelihood ratio is `Σ ⟨m_t, z_t⟩ - s²/2`, and
+//! `E exp(iλ Σ ⟨m_t, z_t⟩ + λ² Σ ‖m_t‖²/2) = 1`, by taking the conditional expectation of the last factor, then of the
+//! one before, and so on. So the ratio is normal with variance `s²` and mean `-s²/2`, and under the second stream, by
+//! symmetry, `+s²/2`: as for two normal laws of variance 1 whose means are `s` apart. Leaving the extra coordinate out
+//! is post-processing. Hence **`s/σ`-GDP** for noise of standard deviation `σ`, and nothing is lost to adaptivity. The
+//! argument needs no `R` but `K⁻¹ A`, so it covers exact accounting (`max_i a_iᵀ C⁻¹ a_i`) for `smooth`, `path-sum` and
+//! `honaker-online`, where one event is the pattern `{i}`.
 //!
 //! **Any mechanism**: the triangle inequality gives `k s`, `s` for one step; `k` is never more than `⌈T/b⌉`.
 //!
@@ -33,13 +35,13 @@
 //!
 //! **Toeplitz matrices** ([`Participation::of_toeplitz`]) with coefficients `c_0 ≥ c_1 ≥ … ≥ 0`: the worst pattern is
 //! `1, 1+b, 1+2b, …` (Kalinin, Lampert 2024, arXiv 2405.13763, theorem 2), so the sum of these columns is the exact
-//! sensitivity. Proof: `G_st = Σ_{m ≤ T-t} c_m c_{m+t-s}` for `s ≤ t` falls with `t - s` and, at fixed `t - s`, with `t`. The `j`-th step of a
-//! pattern is `1 + (j-1) b` at the earliest, and the `i`-th is at least `(j-i) b` before it. So each `G` of a pattern is at most
-//! that of its counterpart, and none is negative.
+//! sensitivity. Proof: `G_st = Σ_{m ≤ T-t} c_m c_{m+t-s}` for `s ≤ t` falls with `t - s` and, at fixed `t - s`, with
+//! `t`. The `j`-th step of a pattern is `1 + (j-1) b` at the earliest, and the `i`-th is at least `(j-i) b` before it.
+//! So each `G` of a pattern is at most that of its counterpart, and none is negative.
 //!
-//! **Columns of their own length** ([`Participation::of_pairs`]), `R_tj = c_{t-j} w_j` with `w_1 ≤ w_2 ≤ …`: at fixed `t`, `w_s w_t G_st` falls as
-//! `s` moves away. So `γ_d = max_t w_{t-d} w_t G_{t-d,t}` falls with `d`, a pair of the pattern with `n - 1` between them is at least
-//! `n b` apart, and `s² ≤ k γ_0 + 2 Σ_{0<n<k} (k - n) γ_{nb}`.
+//! **Columns of their own length** ([`Participation::of_pairs`]), `R_tj = c_{t-j} w_j` with `w_1 ≤ w_2 ≤ …`: at fixed
+//! `t`, `w_s w_t G_st` falls as `s` moves away. So `γ_d = max_t w_{t-d} w_t G_{t-d,t}` falls with `d`, a pair of the
+//! pattern with `n - 1` between them is at least `n b` apart, and `s² ≤ k γ_0 + 2 Σ_{0<n<k} (k - n) γ_{nb}`.
 
 use crate::mechanism::Mechanism;
 use crate::{Error, Result};
@@ -95,8 +97,8 @@ impl Participation {
     /// A unit in a single step.
     pub const ONCE: Self = Self { most: 1, separation: 1 };
 
-    /// At most `most` steps, at least 1, with at least `separation` from one to the next, at least 1 (1: any steps, each
-    /// once).
+    /// At most `most` steps, at least 1, with at least `separation` from one to the next, at least 1 (1: any steps,
+    /// each once).
     ///
     /// # Errors
     /// If one of them is 0.
@@ -159,8 +161,8 @@ impl Participation {
         if sum < 9e15 { sum } else { rounded_up(sum, 80) }
     }
 
-    /// The exact figure, rounded up, for a Toeplitz matrix with these coefficients, one for each step, not negative and not
-    /// growing; `operations` bounds how many roundings of positive numbers are in one of them. `O(T log k)`.
+    /// The exact figure, rounded up, for a Toeplitz matrix with these coefficients, one for each step, not negative and
+    /// not growing; `operations` bounds how many roundings of positive numbers are in one of them. `O(T log k)`.
     pub(in crate::mechanism) fn of_toeplitz(self, coefficients: &[f64], operations: u64) -> f64 {
         debug_assert!(
             coefficients.windows(2).all(|pair| pair[0] >= pair[1]),
@@ -194,8 +196,8 @@ impl Participation {
         sum
     }
 
-    /// The bound by pairs: `k γ_0 + 2 Σ_{0<n<k} (k-n) γ_{nb}`, from upper bounds of `γ_d`, falling. Of larger distances some
-    /// are looked at, and the others count as the next smaller one: `O(log k)` of them.
+    /// The bound by pairs: `k γ_0 + 2 Σ_{0<n<k} (k-n) γ_{nb}`, from upper bounds of `γ_d`, falling. Of larger distances
+    /// some are looked at, and the others count as the next smaller one: `O(log k)` of them.
     pub(in crate::mechanism) fn of_pairs(self, horizon: u64, mut gamma: impl FnMut(u64) -> f64) -> f64 {
         let times = self.within(horizon);
         let mut sum = times as f64 * gamma(0);

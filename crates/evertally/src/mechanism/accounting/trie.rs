@@ -10,14 +10,14 @@
 //! * an edge of variance `s` above adds `s 1 1ᵀ` to `C` (Sherman–Morrison): with `d = 1 + sα`,
 //!   `α ← α/d`, `b ← b/d`, `q ← q - s b²/d`.
 //!
-//! Both steps keep the order of two cuts of which one has the larger `q` and the smaller `b` (`b ≥ 0`, since the inverse
-//! of such a covariance is an M-matrix), so only the Pareto frontier is kept. A frontier that grows too long is thinned
-//! upwards, which keeps the result an upper bound.
+//! Both steps keep the order of two cuts of which one has the larger `q` and the smaller `b` (`b ≥ 0`, since the
+//! inverse of such a covariance is an M-matrix), so only the Pareto frontier is kept. A frontier that grows too long is
+//! thinned upwards, which keeps the result an upper bound.
 //!
-//! **Never too small.** The new `q` rises with the old `q` and with `α` and falls with `b`. So `q` is carried as an upper
-//! bound, `b` as a lower bound and `α` as both, and every operation of floating point is followed by one step outwards
-//! (the nearest double is within half a step of the truth). The result is an upper bound of the real number, above it by a
-//! few parts in 10^13.
+//! **Never too small.** The new `q` rises with the old `q` and with `α` and falls with `b`. So `q` is carried as an
+//! upper bound, `b` as a lower bound and `α` as both, and every operation of floating point is followed by one step
+//! outwards (the nearest double is within half a step of the truth). The result is an upper bound of the real number,
+//! above it by a few parts in 10^13.
 
 /// Longest frontier kept exactly.
 const LONGEST: usize = 4096;

@@ -1,31 +1,32 @@
 //! The consistent tree: every block of a k-ary tree is measured, and every prefix is estimated from all of them.
 //!
 //! Level `l` has the blocks of `k^l` steps, the last one cut at `T`; levels go up to the first with a single block, the
-//! root. The root, and more levels below it, may be left out. A block of level `l` is measured with weight `W_l` (a row of `R` is `W_l` on its steps), so a
-//! step costs `s1 = Σ W_l` whatever it is. The release is the best linear unbiased estimate of the prefix from all
-//! measurements, `L = A R⁺` (Hay, Rastogi, Miklau, Suciu 2010, arXiv 0904.0942; Honaker 2015, "full" estimation): it needs
-//! noise of blocks that are still open, and no data from the future.
+//! root. The root, and more levels below it, may be left out. A block of level `l` is measured with weight `W_l` (a row
+//! of `R` is `W_l` on its steps), so a step costs `s1 = Σ W_l` whatever it is. The release is the best linear unbiased
+//! estimate of the prefix from all measurements, `L = A R⁺` (Hay, Rastogi, Miklau, Suciu 2010, arXiv 0904.0942; Honaker
+//! 2015, "full" estimation): it needs noise of blocks that are still open, and no data from the future.
 //!
-//! **Estimation in two passes.** Let `1/W²` be the variance of a measurement (`z/W`). Upwards, a block with children of total
-//! variance `V` and total estimate `S` has the estimate `u = (V W² · z/W + S) / (1 + V W²)` of variance `V / (1 + V W²)`.
-//! Downwards, a child's estimate moves by its share `var/V` of what its parent's final estimate differs from `S`.
+//! **Estimation in two passes.** Let `1/W²` be the variance of a measurement (`z/W`). Upwards, a block with children of
+//! total variance `V` and total estimate `S` has the estimate `u = (V W² · z/W + S) / (1 + V W²)` of variance
+//! `V / (1 + V W²)`. Downwards, a child's estimate moves by its share `var/V` of what its parent's final estimate
+//! differs from `S`.
 //!
-//! **Variance of a prefix.** Inside a block let `β` be the regression of the prefix on the block's total and `c` its variance
-//! given the total; both follow from the child that holds the end of the prefix. At the top the variance is
+//! **Variance of a prefix.** Inside a block let `β` be the regression of the prefix on the block's total and `c` its
+//! variance given the total; both follow from the child that holds the end of the prefix. At the top the variance is
 //! `c + β² · var(total)`.
 //!
-//! **Exact release.** `W` are integers, noise is integer, and `L` is rational: the noise of a release is computed with so
-//! many digits that its rounding to `2^-8` of the grid is certain (as for the square roots, `⌊x + √2 - 1⌋`). `A x` is a whole
-//! number, so rounding the noise rounds the release.
+//! **Exact release.** `W` are integers, noise is integer, and `L` is rational: the noise of a release is computed with
+//! so many digits that its rounding to `2^-8` of the grid is certain (as for the square roots, `⌊x + √2 - 1⌋`). `A x`
+//! is a whole number, so rounding the noise rounds the release.
 
 mod estimate;
 
-use super::at_once::AtOnce;
-use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
+use super::frame::solved_at_once;
+use crate::mechanism::accounting::row_norms::RowNorms;
 use crate::mechanism::registry::Parameters;
-use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, LevelChoice, Levels, Mechanism, MechanismName, RowLaw, check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, LaplaceShift, LevelChoice, Levels, Mechanism, MechanismName, RowLaw,
+    check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -59,8 +60,8 @@ struct Shape {
 const MAX_HORIZON: u64 = 1 << 20;
 
 impl Consistent {
-    /// A tree of `arity` (2 and more) over `horizon` steps (1 ..= 2^20) with the given weights of its levels, leaves first:
-    /// one for every level, or fewer to leave out the topmost. `O(T h)`.
+    /// A tree of `arity` (2 and more) over `horizon` steps (1 ..= 2^20) with the given weights of its levels, leaves
+    /// first: one for every level, or fewer to leave out the topmost. `O(T h)`.
     ///
     /// # Errors
     /// If there are more weights than levels.
@@ -90,8 +91,8 @@ impl Consistent {
         Self::new(horizon, arity, Levels::new(&vec![1; kept])?)
     }
 
-    /// The best weights for an arity by some figure: a deterministic descent on the logarithms of the weights, started from
-    /// equal ones, with the root, without it, and without the level below it.
+    /// The best weights for an arity by some figure: a deterministic descent on the logarithms of the weights, started
+    /// from equal ones, with the root, without it, and without the level below it.
     pub fn optimised(horizon: u64, arity: u64, criterion: &Criterion) -> Result<Self> {
         let figure = |tree: &Self| criterion.figure(tree);
         let start = Self::starts(horizon, arity)?.into_iter();
@@ -226,29 +227,16 @@ impl Mechanism for Consistent {
         ColumnNorms { l1: weights.clone().sum(), l2_squared: weights.map(|w| w * w).sum() }
     }
 
-    /// The blocks of one level do not overlap.
-    fn shift_classes(&self) -> Vec<(u64, u64)> {
-        self.shape.weights.as_slice().iter().map(|weight| (u64::from(*weight), 1)).collect()
-    }
-
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         let width = |level: usize| u128::from(self.shape.arity).saturating_pow(level as u32).min(self.horizon().into());
         let bound = |level| u128::from(self.shape.weight_squared(level)) * spread.within(width(level));
         (0..self.shape.levels()).map(bound).sum()
     }
 
-    /// `L = A R⁺`, so that `C⁻¹ = A⁻ᵀ RᵀR A⁻¹` and `a_iᵀ C⁻¹ a_i` is the column norm: there is nothing to gain.
-    fn exact_l2_squared(&self) -> Option<f64> {
-        Some(self.column_norms().l2_squared)
-    }
+    solved_at_once!();
 
-    fn random_access(&self) -> bool {
-        false
-    }
-
-    row_norms_of_table!();
-
-    /// No weight of the row exceeds `1 / min W`, so its fourth moment is at most that of `variance · min W²` equal terms.
+    /// No weight of the row exceeds `1 / min W`, so its fourth moment is at most that of `variance · min W²` equal
+    /// terms.
     fn row_law(&self, step: u64) -> RowLaw {
         let least = self.shape.weights.as_slice().iter().copied().min().map_or(1.0, f64::from);
         let norm_squared = self.row_norm_squared(step);
@@ -272,21 +260,15 @@ impl Mechanism for Consistent {
         f64::from(self.shape.weight(node.level as usize).expect("a measured level"))
     }
 
-    fn fraction_bits(&self) -> u32 {
-        FRACTION_BITS
-    }
-
-    fn cursor(&self) -> Box<dyn Cursor> {
-        Box::new(AtOnce::new(self.shape.clone()))
-    }
-
-    fn draws_per_step(&self) -> f64 {
+    fn cost(&self) -> Cost {
         let k = self.shape.arity as f64;
-        k / (k - 1.0)
+        let draws = k / (k - 1.0);
+        Cost::of_draws(draws, 6 * self.horizon())
     }
 
-    fn memory_words(&self) -> u64 {
-        6 * self.horizon()
+    /// The blocks of one level do not overlap.
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        Ok(LaplaceShift::of_weights(self.shape.weights.as_slice().iter().map(|weight| u64::from(*weight))))
     }
 }
 

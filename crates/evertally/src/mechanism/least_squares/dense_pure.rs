@@ -1,35 +1,35 @@
 //! The dense optimum for pure ε: a numeric search over rectangular factorizations `A = L R` for Laplace noise.
 //!
-//! Laplace noise of scale `s1/ε` has ε²·variance `2 s1² ‖L_t‖²` at step `t`, `s1` = largest column L1 norm of `R`. Unlike the
-//! Gaussian problem this one is not convex, and its best `R` has more rows than columns. The search (`search.rs`,
-//! `candidate.rs`) minimises the mean or the maximum over `R ≥ 0` with equal column sums, made of a diagonal (every step
-//! measured alone, with its own weight) and a few smooth overlapping **bumps**; `L = A R⁺` is weighted least squares
-//! (`bumps.rs`). Searches over all `R ≥ 0` of any shape from random starts, T = 3 to 64, never came more than one part in 10⁴
-//! below it.
+//! Laplace noise of scale `s1/ε` has ε²·variance `2 s1² ‖L_t‖²` at step `t`, `s1` = largest column L1 norm of `R`.
+//! Unlike the Gaussian problem this one is not convex, and its best `R` has more rows than columns. The search
+//! (`search.rs`, `candidate.rs`) minimises the mean or the maximum over `R ≥ 0` with equal column sums, made of a
+//! diagonal (every step measured alone, with its own weight) and a few smooth overlapping **bumps**; `L = A R⁺` is
+//! weighted least squares (`bumps.rs`). Searches over all `R ≥ 0` of any shape from random starts, T = 3 to 64, never
+//! came more than one part in 10⁴ below it.
 //!
-//! **What is found.** At T = 512 three levels with a third of every column each: the diagonal, about thirty bumps, and two wide
-//! ones. Fine bumps stand 10 steps apart where a wide one is at its peak, 17 to 20 in between; towards the end the wide level
-//! fades to nothing and leaves its share to the other two. The largest variance can be brought
-//! within a few percent of the mean.
+//! **What is found.** At T = 512 three levels with a third of every column each: the diagonal, about thirty bumps, and
+//! two wide ones. Fine bumps stand 10 steps apart where a wide one is at its peak, 17 to 20 in between; towards the end
+//! the wide level fades to nothing and leaves its share to the other two. The largest variance can be brought within a
+//! few percent of the mean.
 //!
-//! **What is protected.** `R̃` has the integer diagonal `w_j` and the integer rows `H_b`, and every column of it sums to `2^16`
-//! exactly, so that the L1 sensitivity is known to the last digit; all figures are those of `R̃`. Protected by integer noise are
-//! `y_j = w_j x_j + z_j` and `y_b = (H x)_b + z_b`.
+//! **What is protected.** `R̃` has the integer diagonal `w_j` and the integer rows `H_b`, and every column of it sums
+//! to `2^16` exactly, so that the L1 sensitivity is known to the last digit; all figures are those of `R̃`. Protected
+//! by integer noise are `y_j = w_j x_j + z_j` and `y_b = (H x)_b + z_b`.
 //!
 //! **Exact release.** Let `[v]` be `v` rounded to a multiple of `2^-32` (halves up). As `x_j` is a whole number,
 //! `[y_j / w_j] = x_j + [z_j / w_j]`. Write `ζ_j = [z_j / w_j]`. Then the discrepancies
 //!
 //! `δ_b = y_b - Σ_j H_bj [y_j / w_j] = z_b - Σ_j H_bj ζ_j`
 //!
-//! are multiples of `2^-32`, functions of `y` alone (left) that the program computes from the noise alone (right), in exact
-//! integers: the data have cancelled, not approximately but identically. So any function `G_t` of `δ` whatever, floating point
-//! included, is post-processing of `y`, and with whole multiples `⌊·⌉` of `2^-8` the release
+//! are multiples of `2^-32`, functions of `y` alone (left) that the program computes from the noise alone (right), in
+//! exact integers: the data have cancelled, not approximately but identically. So any function `G_t` of `δ` whatever,
+//! floating point included, is post-processing of `y`, and with whole multiples `⌊·⌉` of `2^-8` the release
 //!
 //! `⌊Σ_{j≤t} [y_j / w_j]⌉ + ⌊G_t(δ)⌉ = A x + ⌊Σ_{j≤t} ζ_j⌉ + ⌊G_t(δ)⌉`
 //!
-//! is one too (the sum `A x` of the first `t` steps is a whole number). The best `G_t` is the least-squares correction: minimising
-//! `Σ_j w_j² e_j² + ‖δ - H e‖²` gives `e = D Hᵀ (I + H D Hᵀ)⁻¹ δ` with `D = diag(1/w_j²)`, and `G_t = Σ_{j≤t} e_j`. The
-//! two roundings move a release by hardly more than `2^-8`, and only ties are not symmetric.
+//! is one too (the sum `A x` of the first `t` steps is a whole number). The best `G_t` is the least-squares correction:
+//! minimising `Σ_j w_j² e_j² + ‖δ - H e‖²` gives `e = D Hᵀ (I + H D Hᵀ)⁻¹ δ` with `D = diag(1/w_j²)`, and
+//! `G_t = Σ_{j≤t} e_j`. The two roundings move a release by hardly more than `2^-8`, and only ties are not symmetric.
 
 mod bumps;
 mod bytes;
@@ -37,13 +37,12 @@ mod candidate;
 mod release;
 mod search;
 
-use super::at_once::AtOnce;
-use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
+use super::frame::solved_at_once;
+use crate::mechanism::accounting::row_norms::RowNorms;
 use crate::mechanism::registry::Parameters;
-use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, Objective, Optimum, RowLaw,
-    check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, Matrix, Mechanism, MechanismName, Objective,
+    Optimum, RowLaw, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -106,8 +105,9 @@ const LEAST_DIAGONAL: u32 = 1 << 9;
 impl DensePure {
     /// Searches the best factorization over `horizon` steps (1 ..= 512), by the mean or the largest variance.
     ///
-    /// Deterministic: the same on every machine. Takes one to two minutes at 512 steps, a second at 64. `progress` hears the best
-    /// figure so far (ε² times the mean or the largest variance) and the share of the work that is done, 0 to 1.
+    /// Deterministic: the same on every machine. Takes one to two minutes at 512 steps, a second at 64. `progress`
+    /// hears the best figure so far (ε² times the mean or the largest variance) and the share of the work that is done,
+    /// 0 to 1.
     ///
     /// # Errors
     /// If the horizon is out of range.
@@ -155,7 +155,8 @@ impl DensePure {
     }
 }
 
-/// The bumps of a candidate in units of `2^-16`, without zeros at their ends; the diagonal takes what is left of a column.
+/// The bumps of a candidate in units of `2^-16`, without zeros at their ends; the diagonal takes what is left of a
+/// column.
 fn integer_bumps(found: &Candidate) -> Vec<Bump> {
     let entries = found.entries();
     let of = |(bump, span): (usize, &std::ops::Range<usize>)| {
@@ -237,16 +238,7 @@ impl Mechanism for DensePure {
         apart.min(u128::from(spread.total) * together)
     }
 
-    /// `L = A R⁺`, so that `C⁻¹ = A⁻ᵀ RᵀR A⁻¹` and `a_iᵀ C⁻¹ a_i` is the column norm: there is nothing to gain.
-    fn exact_l2_squared(&self) -> Option<f64> {
-        Some(self.column_norms().l2_squared)
-    }
-
-    fn random_access(&self) -> bool {
-        false
-    }
-
-    row_norms_of_table!();
+    solved_at_once!();
 
     fn row_law(&self, step: u64) -> RowLaw {
         if self.shape.bumps.is_empty() && step == 1 {
@@ -272,21 +264,14 @@ impl Mechanism for DensePure {
         (first + 1, first + bump.weights.len() as u64)
     }
 
-    fn fraction_bits(&self) -> u32 {
-        FRACTION_BITS
-    }
-
-    fn cursor(&self) -> Box<dyn Cursor> {
-        Box::new(AtOnce::new(self.shape.clone()))
-    }
-
-    fn draws_per_step(&self) -> f64 {
+    fn cost(&self) -> Cost {
         let steps = self.horizon() as f64;
-        (steps + self.shape.bumps.len() as f64) / steps
+        let draws = (steps + self.shape.bumps.len() as f64) / steps;
+        Cost::of_draws(draws, 6 * self.horizon() + 4 * self.shape.bumps.len() as u64)
     }
 
-    fn memory_words(&self) -> u64 {
-        6 * self.horizon() + 4 * self.shape.bumps.len() as u64
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        Ok(LaplaceShift::together(COLUMN_SUM.into()))
     }
 
     fn dense(&self) -> DensePair {

@@ -1,33 +1,35 @@
 //! Overlapping hats: every step is measured alone, and at every scale sums with overlapping triangular weights.
 //!
-//! Level `l` has a hat on every knot, knots are `w_l` apart, and a hat falls to 0 at the neighbouring knots. The last knot, where
-//! no hat stands, is `T + 1`; before its knot the first hat is constant. (A hat on the end would tell little that single steps
-//! do not; searches over all factorizations drop it, too.) Entries are whole numbers, `slope · distance`, so the single step's
-//! weight `W_j` can be what all hats leave of the column sum `s1`: every column of `R` has L1 norm `s1` exactly.
+//! Level `l` has a hat on every knot, knots are `w_l` apart, and a hat falls to 0 at the neighbouring knots. The last
+//! knot, where no hat stands, is `T + 1`; before its knot the first hat is constant. (A hat on the end would tell
+//! little that single steps do not; searches over all factorizations drop it, too.) Entries are whole numbers,
+//! `slope · distance`, so the single step's weight `W_j` can be what all hats leave of the column sum `s1`: every
+//! column of `R` has L1 norm `s1` exactly.
 //!
-//! How much of the budget a level takes changes along the steps ([`HatLevels`]): early steps are in all later prefixes, so coarse
-//! sums are worth more there. Against levels that are cut at the ends and take the same everywhere, both together lower the mean
-//! variance by a tenth and the largest by a sixth.
+//! How much of the budget a level takes changes along the steps ([`HatLevels`]): early steps are in all later prefixes,
+//! so coarse sums are worth more there. Against levels that are cut at the ends and take the same everywhere, both
+//! together lower the mean variance by a tenth and the largest by a sixth.
 //!
-//! `L = A R⁺` is weighted least squares. For Laplace noise this has less error than blocks (`consistent`): hats of one level
-//! tell of trends, not of jumps, and what is cut by the end of a prefix is small.
+//! `L = A R⁺` is weighted least squares. For Laplace noise this has less error than blocks (`consistent`): hats of one
+//! level tell of trends, not of jumps, and what is cut by the end of a prefix is small.
 //!
-//! **Estimate.** Let `H` be the hats, `D` = diag(`1/W_j²`), `y_0 = W x + z_0` and `y = H x + z`. A step alone is estimated by
-//! `y_0j / W_j`, with variance `D_jj`. The discrepancy `r_b = y_b - Σ_j H_bj y_0j / W_j` has covariance `M = I + H D Hᵀ` and
-//! covariance `-D Hᵀ` with the estimates' errors, so the best linear unbiased estimate is `y_0 / W + D Hᵀ M⁻¹ r`, and the
-//! prefix has `L_t: (a_t - Hᵀ m) / W` on single steps and `m = M⁻¹ H D a_t` on hats. `normal.rs` solves with `M`.
+//! **Estimate.** Let `H` be the hats, `D` = diag(`1/W_j²`), `y_0 = W x + z_0` and `y = H x + z`. A step alone is
+//! estimated by `y_0j / W_j`, with variance `D_jj`. The discrepancy `r_b = y_b - Σ_j H_bj y_0j / W_j` has covariance
+//! `M = I + H D Hᵀ` and covariance `-D Hᵀ` with the estimates' errors, so the best linear unbiased estimate is
+//! `y_0 / W + D Hᵀ M⁻¹ r`, and the prefix has `L_t: (a_t - Hᵀ m) / W` on single steps and `m = M⁻¹ H D a_t` on hats.
+//! `normal.rs` solves with `M`.
 //!
-//! **Exact release.** Let `e_j` be `2^20 z_0j / W_j` rounded. As `x_j` is a whole number, `2^20 x_j + e_j` is `2^20 y_0j / W_j`
-//! rounded, a function of the protected sum `y_0j`. So are the whole numbers
+//! **Exact release.** Let `e_j` be `2^20 z_0j / W_j` rounded. As `x_j` is a whole number, `2^20 x_j + e_j` is
+//! `2^20 y_0j / W_j` rounded, a function of the protected sum `y_0j`. So are the whole numbers
 //!
 //! ```text
 //! d_b = 2^20 z_b - Σ_j H_bj e_j = 2^20 y_b - Σ_j H_bj (2^20 x_j + e_j),
 //! ```
 //!
-//! in which `x` cancels. The release is `A x` plus `Σ_{j≤t} e_j` plus `G_t(d)`, rounded one by one to `2^-8` of the grid: a
-//! function of the protected sums for *any* `G`. Here `G` is the correction above in floating point. What rounding does to it
-//! costs accuracy (far below `2^-8` of the noise) and no privacy; with the four basic operations only, it is the same on
-//! every machine.
+//! in which `x` cancels. The release is `A x` plus `Σ_{j≤t} e_j` plus `G_t(d)`, rounded one by one to `2^-8` of the
+//! grid: a function of the protected sums for *any* `G`. Here `G` is the correction above in floating point. What
+//! rounding does to it costs accuracy (far below `2^-8` of the noise) and no privacy; with the four basic operations
+//! only, it is the same on every machine.
 
 mod cursor;
 mod levels;
@@ -37,13 +39,13 @@ mod shape;
 
 pub use levels::{HatChoice, HatLevels};
 
-use super::at_once::AtOnce;
+use super::frame::solved_at_once;
 use crate::Result;
-use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
+use crate::mechanism::accounting::row_norms::RowNorms;
 use crate::mechanism::registry::Parameters;
-use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, RowLaw, check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, Matrix, Mechanism, MechanismName, RowLaw,
+    check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -103,30 +105,17 @@ impl Mechanism for Hats {
         ColumnNorms { l1: self.shape.total as f64, l2_squared }
     }
 
-    fn l1_column_sum(&self) -> u128 {
-        self.shape.total.into()
-    }
-
     /// A node's sum is at most `c_n`, the lesser of `total` times its largest entry and `per_step` times the sum of its
     /// entries, so `‖R u‖² ≤ Σ_n c_n Σ_i u_i R_ni ≤ total · max_i Σ_n R_ni c_n`. It is also at most `total² · s2²`.
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         self.shape.capped_column(spread).min(u128::from(spread.total) * self.shape.column_squares())
     }
 
-    /// `L = A R⁺`, so that `C⁻¹ = A⁻ᵀ RᵀR A⁻¹` and `a_iᵀ C⁻¹ a_i` is the column norm: there is nothing to gain.
-    fn exact_l2_squared(&self) -> Option<f64> {
-        Some(self.column_norms().l2_squared)
-    }
+    solved_at_once!();
 
-    fn random_access(&self) -> bool {
-        false
-    }
-
-    row_norms_of_table!();
-
-    /// One term is always enough, as no fourth moment exceeds the square of the second. More are counted as if no weight of the
-    /// row exceeded 1 over its node's largest entry; weights do now and then, by a tenth, but most are far smaller, and the tests
-    /// hold the fourth moments of all rows of many shapes against this.
+    /// One term is always enough, as no fourth moment exceeds the square of the second. More are counted as if no
+    /// weight of the row exceeded 1 over its node's largest entry; weights do now and then, by a tenth, but most are
+    /// far smaller, and the tests hold the fourth moments of all rows of many shapes against this.
     fn row_law(&self, step: u64) -> RowLaw {
         let norm_squared = self.row_norm_squared(step);
         let least = self.shape.least_height as f64;
@@ -166,21 +155,16 @@ impl Mechanism for Hats {
         }
     }
 
-    fn fraction_bits(&self) -> u32 {
-        FRACTION_BITS
-    }
-
-    fn cursor(&self) -> Box<dyn Cursor> {
-        Box::new(AtOnce::new(self.shape.clone()))
-    }
-
-    fn draws_per_step(&self) -> f64 {
-        1.0 + self.shape.hat_count() as f64 / self.horizon() as f64
-    }
-
     /// While it solves; two words a step remain.
-    fn memory_words(&self) -> u64 {
-        4 * self.horizon() + 20 * self.shape.hat_count() as u64
+    fn cost(&self) -> Cost {
+        Cost::of_draws(
+            1.0 + self.shape.hat_count() as f64 / self.horizon() as f64,
+            4 * self.horizon() + 20 * self.shape.hat_count() as u64,
+        )
+    }
+
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        Ok(LaplaceShift::together(self.shape.total))
     }
 
     fn dense(&self) -> DensePair {

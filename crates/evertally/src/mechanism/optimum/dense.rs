@@ -1,32 +1,35 @@
-//! The best factorization of all under Gaussian noise, for the largest or for the mean variance, with a proof of how close it is.
+//! The best factorization of all under Gaussian noise, for the largest or for the mean variance, with a proof of how
+//! close it is.
 //!
 //! Denisov, McMahan, Rush, Smith, Thakurta 2022 (arXiv 2202.08312) state the problem as a convex program in `X = RᵀR`;
 //! here it is solved through its dual, in `O(T log T)` a round and with a certificate.
 //!
-//! **Lower bound.** Let `p` and `v` be weights of the rows and the columns, both summing to 1, `P` and `V` their diagonal matrices. For any
-//! factorization `A = L R` with columns of `R` no longer than 1,
+//! **Lower bound.** Let `p` and `v` be weights of the rows and the columns, both summing to 1, `P` and `V` their
+//! diagonal matrices. For any factorization `A = L R` with columns of `R` no longer than 1,
 //!
 //! ```text
 //! ‖P^½ A V^½‖_* ≤ ‖P^½ L‖_F ‖R V^½‖_F = (Σ p_t ‖L_t‖²)^½ (Σ v_i ‖R_i‖²)^½ ≤ (Σ p_t ‖L_t‖²)^½
 //! ```
 //!
-//! (a nuclear norm is at most the product of the Frobenius norms of two factors). So the square of the left side is below the
-//! mean variance of every factorization if `p` is uniform, and below the largest variance whatever `p` is.
+//! (a nuclear norm is at most the product of the Frobenius norms of two factors). So the square of the left side is
+//! below the mean variance of every factorization if `p` is uniform, and below the largest variance whatever `p` is.
 //!
-//! **Optimum.** Equality holds for `X = V^(-1/2) (V^½ Aᵀ P A V^½)^½ V^(-1/2)` if its diagonal is 1: `Σ v_i X_ii = tr(Aᵀ P A X⁻¹)`
-//! is the nuclear norm. The nuclear norm is concave in `(p, v)` with the diagonal of `X` as its gradient in `v`, and the
-//! iteration `v_i ← v_i X_ii^a`, normalised, climbs to the maximum, where the diagonal is constant. For the mean `p` stays
-//! uniform. For the maximum, `A` is its own transpose along the other diagonal, so the best `v` is the best `p` backwards; with
-//! that, `L Lᵀ` is `X` turned around, and one constant diagonal makes both the columns and the rows equally long.
-//! What is left is measured: the gap between the factorization's variance and the lower bound ([`Certificate`]).
+//! **Optimum.** Equality holds for `X = V^(-1/2) (V^½ Aᵀ P A V^½)^½ V^(-1/2)` if its diagonal is 1:
+//! `Σ v_i X_ii = tr(Aᵀ P A X⁻¹)` is the nuclear norm. The nuclear norm is concave in `(p, v)` with the diagonal of `X`
+//! as its gradient in `v`, and the iteration `v_i ← v_i X_ii^a`, normalised, climbs to the maximum, where the diagonal
+//! is constant. For the mean `p` stays uniform. For the maximum, `A` is its own transpose along the other diagonal, so
+//! the best `v` is the best `p` backwards; with that, `L Lᵀ` is `X` turned around, and one constant diagonal makes both
+//! the columns and the rows equally long. What is left is measured: the gap between the factorization's variance and
+//! the lower bound ([`Certificate`]).
 //!
-//! **Cost.** `K = (V^½ Aᵀ P A V^½)⁻¹` is tridiagonal, because `A⁻¹` is bidiagonal. Its inverse root is a sum of some thirty shifted
-//! inverses, and all matrices here have the form of a ladder network with thirty states (`weights.rs`, `factor.rs`). Nothing costs
-//! more than `O(T²)` numbers times thirty.
+//! **Cost.** `K = (V^½ Aᵀ P A V^½)⁻¹` is tridiagonal, because `A⁻¹` is bidiagonal. Its inverse root is a sum of some
+//! thirty shifted inverses, and all matrices here have the form of a ladder network with thirty states (`weights.rs`,
+//! `factor.rs`). Nothing costs more than `O(T²)` numbers times thirty.
 //!
-//! **Exact release.** As for the square roots: `R̃ = 2^30 R`, rounded to integers, is what is protected; its column norms are
-//! computed in integers. The release is `A x + L̃ z` with `L̃ = A R̃⁻¹`, correctly rounded to `2^-8` of the grid ([`Filter`]).
-//! `R̃` has no negative entries. The figures are those of the unrounded matrices; the rounding moves them by less than 10⁻⁶.
+//! **Exact release.** As for the square roots: `R̃ = 2^30 R`, rounded to integers, is what is protected; its column
+//! norms are computed in integers. The release is `A x + L̃ z` with `L̃ = A R̃⁻¹`, correctly rounded to `2^-8` of the
+//! grid ([`Filter`]). `R̃` has no negative entries. The figures are those of the unrounded matrices; the rounding moves
+//! them by less than 10⁻⁶.
 
 mod factor;
 mod integer;
@@ -35,11 +38,11 @@ mod products;
 use super::weights::Weights;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::registry::Parameters;
-use crate::mechanism::rounding::FRACTION_BITS;
+use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::toeplitz::filter::{Filter, Rows, packed};
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, MechanismName, Objective, Optimum,
-    RowLaw, check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, Objective, Optimum,
+    check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -60,8 +63,9 @@ const MAX_PRODUCTS: u64 = 2048;
 /// Bits of the integer matrix behind the grid.
 const MATRIX_BITS: u32 = 30;
 
-/// The factorization of least mean or least maximal variance under Gaussian noise (Denisov, McMahan, Rush, Smith, Thakurta
-/// 2022, arXiv 2202.08312), solved through its dual in `O(T²)` instead of `O(T³)` a round, with a proof of how close it is.
+/// The factorization of least mean or least maximal variance under Gaussian noise (Denisov, McMahan, Rush, Smith,
+/// Thakurta 2022, arXiv 2202.08312), solved through its dual in `O(T²)` instead of `O(T³)` a round, with a proof of how
+/// close it is.
 #[doc(alias = "Denisov")]
 #[doc(alias = "matrix mechanism")]
 #[doc(alias = "matrix factorization")]
@@ -84,8 +88,8 @@ pub struct Dense {
     digest: u32,
 }
 
-/// How good a factorization is, and how good any could be: `s2²` times the mean or the largest `‖L_t‖²`, the variance under
-/// `ρ = 1/2`.
+/// How good a factorization is, and how good any could be: `s2²` times the mean or the largest `‖L_t‖²`, the variance
+/// under `ρ = 1/2`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Certificate {
     /// Of this factorization.
@@ -152,7 +156,8 @@ impl Dense {
     }
 
     /// A number that the mean or the largest variance of no factorization falls short of (`s2² ‖L_t‖²`, as in
-    /// [`Certificate::bound`]), within 10⁻⁵ of the least one, over 1 ..= 2^17 steps. `O(T log T)`: without the matrices.
+    /// [`Certificate::bound`]), within 10⁻⁵ of the least one, over 1 ..= 2^17 steps. `O(T log T)`: without the
+    /// matrices.
     ///
     /// # Errors
     /// If the horizon is out of range.
@@ -174,15 +179,16 @@ impl Dense {
         self.certificate
     }
 
-    /// The first four bytes of a BLAKE3 hash of the integer matrix, part of the name: a plan is bound to the matrix itself.
+    /// The first four bytes of a BLAKE3 hash of the integer matrix, part of the name: a plan is bound to the matrix
+    /// itself.
     pub fn digest(&self) -> u32 {
         self.digest
     }
 }
 
-/// The lower bound that weights prove, less what its computation may be off. Relative errors: 10⁻¹² of the poles; in units of
-/// `u = 2⁻⁵³`, at most `5u` for every step of a ladder, `u` for every term of the sums of weights and of the nuclear norm. The
-/// square doubles that: below `2 · 10⁻¹² + 14 u T`.
+/// The lower bound that weights prove, less what its computation may be off. Relative errors: 10⁻¹² of the poles; in
+/// units of `u = 2⁻⁵³`, at most `5u` for every step of a ladder, `u` for every term of the sums of weights and of the
+/// nuclear norm. The square doubles that: below `2 · 10⁻¹² + 14 u T`.
 fn bound_by(weights: &Weights) -> f64 {
     let error = 4e-12 + 2e-15 * weights.rows.len() as f64;
     weights.nuclear * weights.nuclear * (1.0 - error)
@@ -194,7 +200,8 @@ fn entries(matrix: &[u32]) -> impl Iterator<Item = (usize, u32)> {
     rows.flat_map(|t| matrix[packed(t)..packed(t + 1)].iter().copied().enumerate())
 }
 
-/// The largest sum of some function of the entries over a column. fits: entries are at most 2^30, squares add up to 2^72.
+/// The largest sum of some function of the entries over a column. fits: entries are at most 2^30, squares add up to
+/// 2^72.
 fn largest_column(matrix: &[u32], term: impl Fn(u128) -> u128) -> u128 {
     let mut sums: Vec<u128> = vec![];
     for (column, entry) in entries(matrix) {
@@ -217,6 +224,13 @@ fn digest(horizon: u64, objective: Objective, matrix: &[u32]) -> u32 {
     u32::from_be_bytes(hash.as_bytes()[..4].try_into().expect("a hash has 32 bytes"))
 }
 
+impl Dense {
+    /// The largest L1 norm of a column of the integer matrix that is protected.
+    pub fn l1_column_sum(&self) -> u128 {
+        self.l1
+    }
+}
+
 impl Mechanism for Dense {
     fn name(&self) -> MechanismName {
         MechanismName::Dense(Optimum::found(self.objective, self.digest))
@@ -234,17 +248,10 @@ impl Mechanism for Dense {
         MATRIX_BITS
     }
 
-    fn l1_column_sum(&self) -> u128 {
-        self.l1
-    }
-
-    fn is_causal(&self) -> bool {
-        true
-    }
-
     /// In squared units of `2^-30`, exact for one event. With the inner products `G_ij` of the columns of `R̃`,
-    /// `‖R̃ u‖² = Σ u_i u_j G_ij ≤ total · max_i Σ_j u_j G_ij`, where the sum is largest if the events are in the steps of the
-    /// largest `G_ij`; and `G_ij ≤ max_i G_ii`. `O(T³)` where a step is limited, up to 2048 steps; above, that is not used.
+    /// `‖R̃ u‖² = Σ u_i u_j G_ij ≤ total · max_i Σ_j u_j G_ij`, where the sum is largest if the events are in the steps
+    /// of the largest `G_ij`; and `G_ij ≤ max_i G_ii`. `O(T³)` where a step is limited, up to 2048 steps; above, that
+    /// is not used.
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         let together = u128::from(spread.total) * self.l2_squared;
         if spread.per_step >= spread.total || self.horizon() > MAX_PRODUCTS {
@@ -253,24 +260,9 @@ impl Mechanism for Dense {
         together.min(products::largest_sum(&self.matrix, self.factor.steps(), spread))
     }
 
-    fn exact_l2_squared(&self) -> Option<f64> {
-        Some(self.column_norms.l2_squared) // L is square
-    }
-
-    fn laplace_refusal(&self) -> Option<&'static str> {
-        Some(GROWING_L1)
-    }
-
-    fn random_access(&self) -> bool {
-        false
-    }
+    filters_one_node_a_step!();
 
     row_norms_of_table!();
-
-    /// Under Gaussian noise, the only one, the number of terms does not matter.
-    fn row_law(&self, step: u64) -> RowLaw {
-        RowLaw::Like { norm_squared: self.row_norm_squared(step), terms: 1 }
-    }
 
     /// `O(T log T)`.
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
@@ -278,29 +270,17 @@ impl Mechanism for Dense {
         row.into_iter().zip(0..).for_each(|(entry, index)| visit(Node { level: 0, index }, entry));
     }
 
-    fn node_span(&self, node: Node) -> (u64, u64) {
-        (1, node.index + 1)
-    }
-
-    fn fraction_bits(&self) -> u32 {
-        FRACTION_BITS
+    /// A row of the matrix.
+    fn cost(&self) -> Cost {
+        Cost {
+            draws_per_step: 1.0,
+            work_per_step: self.horizon() as f64 / 2.0,
+            memory_words: 4 * self.horizon() + self.matrix.len() as u64 / 2,
+        }
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(Filter::new(Rows::Packed(self.matrix.clone()), None))
-    }
-
-    fn draws_per_step(&self) -> f64 {
-        1.0
-    }
-
-    /// A row of the matrix.
-    fn work_per_step(&self) -> f64 {
-        self.horizon() as f64 / 2.0
-    }
-
-    fn memory_words(&self) -> u64 {
-        4 * self.horizon() + self.matrix.len() as u64 / 2
     }
 
     fn dense(&self) -> DensePair {

@@ -1,15 +1,18 @@
 //! The optimum as a filter with few states, for long horizons.
 //!
-//! The [optimum](super) takes some thirty states because its inverse root is accurate to 10⁻¹². With eight or twelve poles the root
-//! is off by 10⁻⁴ to 10⁻², and the factorization by the square of that: the variance is stationary at the optimum. What remains is
-//! to make the columns equally long for *this* root, which the dual iteration does as well (`weights.rs`). Over `T = 2^20` steps
-//! twelve states are within 0.1 % of the lower bound, where the normalized square root is 5 % above it.
+//! The [optimum](super) takes some thirty states because its inverse root is accurate to 10⁻¹². With eight or twelve
+//! poles the root is off by 10⁻⁴ to 10⁻², and the factorization by the square of that: the variance is stationary at
+//! the optimum. What remains is to make the columns equally long for *this* root, which the dual iteration does as well
+//! (`weights.rs`). Over `T = 2^20` steps twelve states are within 0.1 % of the lower bound, where the normalized square
+//! root is 5 % above it.
 //!
 //! **Frozen.** Decays and outputs are rounded to integers ([frozen]), which define `R` exactly. Column norms, row norms
-//! ([figures]) and the cost of truncation ([cursor]) are those of the frozen matrix, in `O(T n²)` by recursions over the steps.
+//! ([figures]) and the cost of truncation ([cursor]) are those of the frozen matrix, in `O(T n²)` by recursions over
+//! the steps.
 //!
-//! **Exact release.** As for a BLT, the protected integers are computed from the data by a truncating filter, and the release by
-//! the inverse filter from them alone. A release costs `O(n)`; the filter itself is a table of `8 n` bytes a step.
+//! **Exact release.** As for a BLT, the protected integers are computed from the data by a truncating filter, and the
+//! release by the inverse filter from them alone. A release costs `O(n)`; the filter itself is a table of `8 n` bytes a
+//! step.
 
 mod cursor;
 mod figures;
@@ -19,10 +22,10 @@ use super::weights::Weights;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_bits};
 use crate::mechanism::registry::Parameters;
-use crate::mechanism::rounding::FRACTION_BITS;
+use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, MechanismName, Objective, Optimum,
-    RowLaw, check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, Objective, Optimum,
+    check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -45,8 +48,8 @@ const FEW_STATES: u64 = 1 << 13;
 /// Largest variance inside the inverse filter that its fixed-point numbers are made for.
 const MAX_VARIANCE: f64 = (1 << 20) as f64;
 
-/// The factorization of least mean or least maximal variance under Gaussian noise among those that a time-varying filter with a
-/// few states computes (after Denisov, McMahan, Rush, Smith, Thakurta 2022, arXiv 2202.08312).
+/// The factorization of least mean or least maximal variance under Gaussian noise among those that a time-varying
+/// filter with a few states computes (after Denisov, McMahan, Rush, Smith, Thakurta 2022, arXiv 2202.08312).
 #[doc(alias = "Denisov")]
 #[doc(alias = "matrix mechanism")]
 #[doc(alias = "matrix factorization")]
@@ -63,8 +66,9 @@ pub struct Optimal {
 }
 
 impl Optimal {
-    /// For the least maximal or the least mean variance over `horizon` steps, 1 ..= 2^20, with 4, 8, 12 or 16 states, or
-    /// as many as leave little to be won. `O(T n²)`: some 50 ms at 2^14 steps, seconds at 2^20; always with the same result.
+    /// For the least maximal or the least mean variance over `horizon` steps, 1 ..= 2^20, with 4, 8, 12 or 16 states,
+    /// or as many as leave little to be won. `O(T n²)`: some 50 ms at 2^14 steps, seconds at 2^20; always with the same
+    /// result.
     ///
     /// # Errors
     /// If the horizon or the number of states is out of range.
@@ -114,9 +118,19 @@ impl Optimal {
         Ok(filter)
     }
 
-    /// The first four bytes of a BLAKE3 hash of the frozen filter, part of the name: a plan is bound to the filter itself.
+    /// The first four bytes of a BLAKE3 hash of the frozen filter, part of the name: a plan is bound to the filter
+    /// itself.
     pub fn digest(&self) -> u32 {
         self.digest
+    }
+}
+
+impl Optimal {
+    /// The largest L1 norm of a column of the integer matrix that is protected: an upper bound, which includes its
+    /// rounding.
+    pub fn l1_column_sum(&self) -> u128 {
+        let slack = self.slack * libm::sqrt(self.horizon() as f64);
+        in_noise_steps(self.columns.l1, 1, self.noise_bits(), slack)
     }
 }
 
@@ -137,41 +151,16 @@ impl Mechanism for Optimal {
         noise_bits(self.horizon())
     }
 
-    /// An upper bound, which includes the rounding of the integers.
-    fn l1_column_sum(&self) -> u128 {
-        let slack = self.slack * libm::sqrt(self.horizon() as f64);
-        in_noise_steps(self.columns.l1, 1, self.noise_bits(), slack)
-    }
-
     /// An upper bound, which includes the rounding of the protected integers, as for a [`Blt`](crate::mechanism::Blt):
-    /// `(√(total s2²) + E √T)²`, `total` times which bounds the rounding of all groups that a unit's change can touch: `total` of
-    /// them, or twice as many where events are replaced, and then one event counts at least twice.
+    /// `(√(total s2²) + E √T)²`, `total` times which bounds the rounding of all groups that a unit's change can touch:
+    /// `total` of them, or twice as many where events are replaced, and then one event counts at least twice.
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         in_noise_steps(spread.total as f64 * self.columns.l2_squared, 2, self.noise_bits(), self.slack)
     }
 
-    fn exact_l2_squared(&self) -> Option<f64> {
-        Some(self.columns.l2_squared) // L is square
-    }
-
-    fn laplace_refusal(&self) -> Option<&'static str> {
-        Some(GROWING_L1)
-    }
-
-    fn is_causal(&self) -> bool {
-        true
-    }
-
-    fn random_access(&self) -> bool {
-        false
-    }
+    filters_one_node_a_step!();
 
     row_norms_of_table!();
-
-    /// Under Gaussian noise, the only one, the number of terms does not matter.
-    fn row_law(&self, step: u64) -> RowLaw {
-        RowLaw::Like { norm_squared: self.row_norm_squared(step), terms: 1 }
-    }
 
     /// `O(step · n)`.
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
@@ -179,26 +168,15 @@ impl Mechanism for Optimal {
         row.into_iter().zip(0..).for_each(|(entry, index)| visit(Node { level: 0, index }, entry));
     }
 
-    fn node_span(&self, node: Node) -> (u64, u64) {
-        (1, node.index + 1)
-    }
-
-    fn fraction_bits(&self) -> u32 {
-        FRACTION_BITS
+    /// The table and the states.
+    fn cost(&self) -> Cost {
+        let states = self.frozen.states() as u64;
+        let words = states * self.horizon() + 8 * states + 8;
+        Cost::of_draws(1.0, words)
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(FilterCursor::new(self.frozen.clone(), self.noise_bits()))
-    }
-
-    fn draws_per_step(&self) -> f64 {
-        1.0
-    }
-
-    /// The table and the states.
-    fn memory_words(&self) -> u64 {
-        let states = self.frozen.states() as u64;
-        states * self.horizon() + 8 * states + 8
     }
 
     fn dense(&self) -> DensePair {

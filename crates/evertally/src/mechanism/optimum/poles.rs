@@ -1,9 +1,9 @@
 //! The inverse square root as a short sum of shifted inverses.
 //!
-//! On `least ≤ λ ≤ most`, `λ^(-1/2) ≈ Σ_j w_j / (λ + s_j)` with positive shifts and weights: the trapezoidal rule for an integral
-//! that an elliptic substitution makes periodic, so that the error falls geometrically with the number of poles (Hale, Higham,
-//! Trefethen 2008, doi 10.1137/070700607, their third method). With `k² = least/most` and the Jacobi functions of modulus
-//! `√(1-k²)` at `u_j = (j - ½)K'/n`, where `K'` is their quarter period,
+//! On `least ≤ λ ≤ most`, `λ^(-1/2) ≈ Σ_j w_j / (λ + s_j)` with positive shifts and weights: the trapezoidal rule for
+//! an integral that an elliptic substitution makes periodic, so that the error falls geometrically with the number of
+//! poles (Hale, Higham, Trefethen 2008, doi 10.1137/070700607, their third method). With `k² = least/most` and the
+//! Jacobi functions of modulus `√(1-k²)` at `u_j = (j - ½)K'/n`, where `K'` is their quarter period,
 //! `s_j = least · (sn/cn)²` and `w_j = (2K'√least / (πn)) · dn/cn²`.
 
 use std::f64::consts::PI;

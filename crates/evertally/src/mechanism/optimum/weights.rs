@@ -7,12 +7,12 @@
 //! X = Σ_j w_j (D P⁻¹ Dᵀ + s_j V)⁻¹,
 //! ```
 //!
-//! a sum of inverses of tridiagonal matrices. Each is the conductance matrix of a ladder: node `i` is joined to node `i+1` by a
-//! resistance `p_i`, the last to the ground by `p_T`, and each node to the ground by a conductance `s v_i`. Let `f_i` be the
-//! conductance to the ground seen from node `i` through itself and everything before it, `b_i` through everything after
-//! it: `f_i = s v_i + f_{i-1}/(1 + f_{i-1} p_{i-1})`, the same backwards, and the diagonal of the inverse is `1/(f_i + b_i)`.
-//! Nothing is subtracted, so all is accurate to the last digits, whatever the condition. The dual value and its gradient
-//! cost `O(T n)` with `n` poles where dense algebra takes `O(T³)`.
+//! a sum of inverses of tridiagonal matrices. Each is the conductance matrix of a ladder: node `i` is joined to node
+//! `i+1` by a resistance `p_i`, the last to the ground by `p_T`, and each node to the ground by a conductance `s v_i`.
+//! Let `f_i` be the conductance to the ground seen from node `i` through itself and everything before it, `b_i` through
+//! everything after it: `f_i = s v_i + f_{i-1}/(1 + f_{i-1} p_{i-1})`, the same backwards, and the diagonal of the
+//! inverse is `1/(f_i + b_i)`. Nothing is subtracted, so all is accurate to the last digits, whatever the condition.
+//! The dual value and its gradient cost `O(T n)` with `n` poles where dense algebra takes `O(T³)`.
 
 use super::poles::Poles;
 use crate::mechanism::Objective;
@@ -39,9 +39,9 @@ const SHORT: usize = 64;
 const MAX_ROUNDS: usize = 2000;
 
 impl Weights {
-    /// The optimal weights: for the mean, `p` is uniform and `v` free; for the maximum, `v` is `p` backwards. They are found
-    /// when the largest `X_ii` exceeds the weighted mean of all by a factor of at most `1 + slack`. `O(T log T)` for each of some
-    /// 20 rounds per digit.
+    /// The optimal weights: for the mean, `p` is uniform and `v` free; for the maximum, `v` is `p` backwards. They are
+    /// found when the largest `X_ii` exceeds the weighted mean of all by a factor of at most `1 + slack`. `O(T log T)`
+    /// for each of some 20 rounds per digit.
     pub(super) fn optimal(horizon: usize, objective: Objective, slack: f64) -> Self {
         let uniform = vec![1.0 / horizon as f64; horizon];
         let mut weights = Self::evaluate(uniform.clone(), uniform);
@@ -58,9 +58,9 @@ impl Weights {
         weights
     }
 
-    /// Weights for a root of so many poles only (a multiple of [`LANES`](super::poles::LANES)): the `X_ii` of that root are equal up
-    /// to `slack`. Long horizons start from the weights of shorter ones, and the iteration keeps half of its last step as
-    /// momentum, so that some 15 rounds of `O(T n)` are enough.
+    /// Weights for a root of so many poles only (a multiple of [`LANES`](super::poles::LANES)): the `X_ii` of that root
+    /// are equal up to `slack`. Long horizons start from the weights of shorter ones, and the iteration keeps half of
+    /// its last step as momentum, so that some 15 rounds of `O(T n)` are enough.
     pub(super) fn with_few_poles(horizon: usize, objective: Objective, slack: f64, count: usize) -> Self {
         let start = if horizon <= SHORT {
             vec![1.0 / horizon as f64; horizon]
@@ -103,9 +103,9 @@ impl Weights {
         Self { rows, columns, diagonal, nuclear, poles }
     }
 
-    /// The next column weights: `v_i (X_ii / Σ v X)^1.75`. The fixed point iteration (exponent 1) shrinks errors monotonically
-    /// (measured: by factors between 0 and 0.95, at every horizon), so that exponents up to 2 converge too; larger ones help the
-    /// slow errors.
+    /// The next column weights: `v_i (X_ii / Σ v X)^1.75`. The fixed point iteration (exponent 1) shrinks errors
+    /// monotonically (measured: by factors between 0 and 0.95, at every horizon), so that exponents up to 2 converge
+    /// too; larger ones help the slow errors.
     fn raised(&self) -> Vec<f64> {
         let raise = |(v, x): (&f64, &f64)| {
             let ratio = x / self.nuclear;
@@ -114,8 +114,9 @@ impl Weights {
         normalised(self.columns.iter().zip(&self.diagonal).map(raise).collect())
     }
 
-    /// The next column weights, with momentum: `v_i (X_ii / Σ v X)^2.5 (v_i / previous v_i)^½`. In logarithms this is Polyak's heavy
-    /// ball, which is stable for exponents below `2 (1 + ½)` where the fixed point iteration shrinks errors monotonically.
+    /// The next column weights, with momentum: `v_i (X_ii / Σ v X)^2.5 (v_i / previous v_i)^½`. In logarithms this is
+    /// Polyak's heavy ball, which is stable for exponents below `2 (1 + ½)` where the fixed point iteration shrinks
+    /// errors monotonically.
     fn raised_with_momentum(&self, previous: &[f64]) -> Vec<f64> {
         let raise = |((v, x), before): ((&f64, &f64), &f64)| {
             let ratio = x / self.nuclear;
@@ -144,8 +145,8 @@ fn stretched(weights: &[f64], horizon: usize) -> Vec<f64> {
     normalised((0..horizon).map(at).collect())
 }
 
-/// Poles for the spectrum of `K`: it is at least `1 / tr K⁻¹`, `K⁻¹ = V^½ Aᵀ P A V^½`, and at most the largest absolute row sum of the
-/// similar matrix `V⁻¹ D P⁻¹ Dᵀ`.
+/// Poles for the spectrum of `K`: it is at least `1 / tr K⁻¹`, `K⁻¹ = V^½ Aᵀ P A V^½`, and at most the largest absolute
+/// row sum of the similar matrix `V⁻¹ D P⁻¹ Dᵀ`.
 fn poles(rows: &[f64], columns: &[f64], count: Option<usize>) -> Poles {
     let (mut tail, mut trace, mut largest) = (0.0, 0.0, 0.0f64);
     for (i, (p, v)) in rows.iter().zip(columns).enumerate().rev() {
@@ -188,7 +189,8 @@ impl<'a> Ladder<'a> {
         Self { rows, columns, poles, before }
     }
 
-    /// How the potential falls from node `i+1` to node `i` when a current enters beyond: `1 / (1 + f_i p_i)`, pole by pole.
+    /// How the potential falls from node `i+1` to node `i` when a current enters beyond: `1 / (1 + f_i p_i)`, pole by
+    /// pole.
     pub(super) fn ratios(&self) -> Vec<f64> {
         (0..self.rows.len()).flat_map(|node| self.ratios_of(node)).collect()
     }

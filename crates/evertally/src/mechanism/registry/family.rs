@@ -29,19 +29,19 @@ pub struct Family {
     pub reach: Reach,
     /// The law it is mostly used with.
     pub usual_law: NoiseKind,
-    /// Whether it competes where no mechanism is named and counts are released. (Not where a parameter must be given, or a search
-    /// takes minutes.)
+    /// Whether it competes where no mechanism is named and counts are released. (Not where a parameter must be given,
+    /// or a search takes minutes.)
     pub competes: bool,
     /// The same for vectors.
     pub vectors: Vectors,
     /// What a stream of its noise can do.
     pub abilities: Abilities,
-    /// What a step costs.
-    pub cost: Cost,
+    /// How the cost of a step grows.
+    pub steps: Steps,
     /// Whether it is plain noise, whose error grows with the horizon itself and not with its logarithm.
     pub is_plain_noise: bool,
-    /// Whether figures with the parameters that are best for its usual law are listed under the open name: the published setting,
-    /// or the only one.
+    /// Whether figures with the parameters that are best for its usual law are listed under the open name: the
+    /// published setting, or the only one.
     pub listed_open: bool,
     /// The leading constants of its error that the literature states for a name.
     pub limits: fn(MechanismName) -> Limits,
@@ -53,8 +53,8 @@ pub struct Family {
     pub line: Line,
 }
 
-/// The longest horizons, in steps, at which a search considers a family: building or running it takes a few seconds there.
-/// `None` under a law that it does not serve.
+/// The longest horizons, in steps, at which a search considers a family: building or running it takes a few seconds
+/// there. `None` under a law that it does not serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Reach {
@@ -82,13 +82,14 @@ pub struct Abilities {
     pub random_access: bool,
     /// Noise can be drawn where it is read, without all before it.
     pub lazy: bool,
-    /// Gaussian noise can be calibrated by the covariance of the releases, where that reveals less than the column norms.
+    /// Gaussian noise can be calibrated by the covariance of the releases, where that reveals less than the column
+    /// norms.
     pub exact_accounting: bool,
 }
 
 /// How time and memory of a step grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cost {
+pub enum Steps {
     /// With the logarithm of the horizon at most.
     Light,
     /// With the horizon.
@@ -150,7 +151,7 @@ impl Family {
 
     /// Whether time and memory grow with the horizon instead of its logarithm.
     pub fn is_heavy(&self) -> bool {
-        self.cost == Cost::Heavy
+        self.steps == Steps::Heavy
     }
 }
 

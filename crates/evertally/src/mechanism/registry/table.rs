@@ -2,8 +2,8 @@
 
 /// From rows `Variant(parameters) in folder = Family { … };` the enum of names, and where each of them leads.
 ///
-/// A folder has `build(horizon, criterion, parameters…)`, and where there are parameters `parse(text)` and `write(f, parameters…)`.
-/// A missing function, row or column does not compile: nothing has a default here.
+/// A folder has `build(horizon, criterion, parameters…)`, and where there are parameters `parse(text)` and
+/// `write(f, parameters…)`. A missing function, row or column does not compile: nothing has a default here.
 macro_rules! registry {
     ($( $(#[$doc:meta])* $variant:ident $( ( $($field:ident : $type:ty),+ ) )? in $($folder:ident)::+ = $row:expr; )+) => {
         /// A mechanism as a user names it; parameters left out are chosen when it is built for a horizon.

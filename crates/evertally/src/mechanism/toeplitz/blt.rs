@@ -5,17 +5,17 @@
 //! Thakurta 2024, arXiv 2404.16706; McMahan, Xu, Zhang 2024, arXiv 2408.08868).
 //!
 //! * `blt`: `R = C`, `L = A C⁻¹`;
-//! * `normalized-blt`: `R = C D⁻¹` with `D` the column norms of `C`, `L = A D C⁻¹`. Here `1 / D` is a table of integers,
-//!   constant on [segments] of steps.
+//! * `normalized-blt`: `R = C D⁻¹` with `D` the column norms of `C`, `L = A D C⁻¹`. Here `1 / D` is a table of
+//!   integers, constant on [segments] of steps.
 //!
-//! With five buffers the plain one is within 1 % of the square root of `A` at `T = 2^20`, with `O(d)` time and memory a step
-//! where that takes `O(T)`. The normalized one is far below it.
+//! With five buffers the plain one is within 1 % of the square root of `A` at `T = 2^20`, with `O(d)` time and memory a
+//! step where that takes `O(T)`. The normalized one is far below it.
 //!
-//! The parameters are frozen to multiples of `2^-62` ([`Buffers`]), and the figures are those of the frozen matrices: closed
-//! forms ([response], [figures]). The exact release and the cost of its rounding are in [recurrence]; unlike other cursors,
-//! this one sees the data: what it protects are the integers `n` that it computes from them. So a step depends on all before
-//! it, empty ones too, and a gap is crossed one step at a time. Continuous noise for the left factor alone crosses it in a
-//! time that does not depend on its length: [lazy].
+//! The parameters are frozen to multiples of `2^-62` ([`Buffers`]), and the figures are those of the frozen matrices:
+//! closed forms ([response], [figures]). The exact release and the cost of its rounding are in [recurrence]; unlike
+//! other cursors, this one sees the data: what it protects are the integers `n` that it computes from them. So a step
+//! depends on all before it, empty ones too, and a gap is crossed one step at a time. Continuous noise for the left
+//! factor alone crosses it in a time that does not depend on its length: [lazy].
 
 mod adjoint;
 mod aim;
@@ -33,9 +33,10 @@ pub use lazy::LazyBlt;
 
 use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_bits};
 use crate::mechanism::registry::Parameters;
+use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::{
-    BufferSteps, ColumnNorms, Columns, Criterion, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, MechanismName,
-    Objective, Participation, RowLaw, Streaming, check_horizon, rounding,
+    BufferSteps, ColumnNorms, Columns, Cost, Criterion, Cursor, DensePair, Lazy, Matrix, Mechanism, MechanismName,
+    Objective, Participation, Streaming, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -115,8 +116,8 @@ impl Blt {
         Self::new(horizon, columns, found)
     }
 
-    /// With as many buffers as are worth their time: until one more can be expected to lower the figure by less than 0.05 %,
-    /// if the gains go on falling in the last ratio.
+    /// With as many buffers as are worth their time: until one more can be expected to lower the figure by less than
+    /// 0.05 %, if the gains go on falling in the last ratio.
     ///
     /// # Errors
     /// If the horizon is out of range.
@@ -138,9 +139,10 @@ impl Blt {
         Ok(best)
     }
 
-    /// With the best of several buffers for units that take part in several steps, of whom the counting lane knows nothing:
-    /// optimised for the [participation](Mechanism::participation_squared) (of the plain factorization), for stretches of steps up
-    /// to the horizon, from one on which a unit takes part once, and for the horizon. Up to a second.
+    /// With the best of several buffers for units that take part in several steps, of whom the counting lane knows
+    /// nothing: optimised for the [participation](Mechanism::participation_squared) (of the plain factorization), for
+    /// stretches of steps up to the horizon, from one on which a unit takes part once, and for the horizon. Up to a
+    /// second.
     ///
     /// # Errors
     /// If the horizon is out of range.
@@ -180,8 +182,8 @@ impl Blt {
         Ok(best.expect("the first was tried").1)
     }
 
-    /// With the buffers of a name; what it leaves open is optimised for the largest or the mean variance. Fewer buffers than a
-    /// name says where the horizon is too short for so many.
+    /// With the buffers of a name; what it leaves open is optimised for the largest or the mean variance. Fewer buffers
+    /// than a name says where the horizon is too short for so many.
     ///
     /// # Errors
     /// As [`Blt::new`] and [`Blt::optimised`].
@@ -213,7 +215,8 @@ impl Blt {
     }
 
     /// The noise of single steps, going forwards, at a cost that does not depend on the gaps. `O(d² S log S)` time and
-    /// `O(d S log S)` memory for `S = O(log T)` segments: some milliseconds and 3 MB at most, where columns are normalized.
+    /// `O(d S log S)` memory for `S = O(log T)` segments: some milliseconds and 3 MB at most, where columns are
+    /// normalized.
     pub fn lazy(&self) -> LazyBlt {
         let weight_bits = if self.normalized { WEIGHT_BITS } else { 0 };
         LazyBlt::new(self.figures.response(), self.constants.segments(), weight_bits)
@@ -227,10 +230,10 @@ impl Blt {
         rounding_slack(bits, poles.len(), echo_sum) * libm::sqrt(self.horizon as f64) * (1.0 + ROUNDING)
     }
 
-    /// Events that a step limits to `spread.per_step`: as for the square root, the inner product of two columns `d` steps apart
-    /// is at most `G_d`, that of the first and the `d+1`-st, and `G_d` falls with `d`; so `‖C u‖² ≤ total · per_step ·
-    /// (G_0 + 2 Σ_{0<d≤n} G_d)` as soon as `2n + 1 ≥ total / per_step`. Here `G_d` is taken of columns without end:
-    /// `G_d ≤ Σ_k ω_k θ_k^(d-1) + Σ_ik ω_i ω_k θ_k^d Σ_j (θ_i θ_k)^j`.
+    /// Events that a step limits to `spread.per_step`: as for the square root, the inner product of two columns `d`
+    /// steps apart is at most `G_d`, that of the first and the `d+1`-st, and `G_d` falls with `d`; so
+    /// `‖C u‖² ≤ total · per_step · (G_0 + 2 Σ_{0<d≤n} G_d)` as soon as `2n + 1 ≥ total / per_step`. Here `G_d` is
+    /// taken of columns without end: `G_d ≤ Σ_k ω_k θ_k^(d-1) + Σ_ik ω_i ω_k θ_k^d Σ_j (θ_i θ_k)^j`.
     fn apart(&self, spread: Spread) -> f64 {
         let direct = &self.figures.response().direct;
         let reach = (spread.total.div_ceil(spread.per_step) / 2).min(self.horizon) as f64;
@@ -261,6 +264,15 @@ fn column_norms(response: &Response, segments: &[segments::Segment], horizon: u6
     ColumnNorms { l1: largest.l1 * (1.0 + 1e-12), l2_squared: largest.l2_squared * (1.0 + 1e-12) }
 }
 
+impl Blt {
+    /// The largest L1 norm of a column of the integer matrix that is protected: an upper bound, which includes its
+    /// rounding.
+    pub fn l1_column_sum(&self) -> u128 {
+        let slack = self.slack() * libm::sqrt(self.horizon as f64);
+        in_noise_steps(self.columns.l1, 1, self.noise_bits(), slack)
+    }
+}
+
 impl Mechanism for Blt {
     fn name(&self) -> MechanismName {
         let choice = BufferChoice::Given(self.buffers);
@@ -279,20 +291,10 @@ impl Mechanism for Blt {
         noise_bits(self.horizon)
     }
 
-    /// An upper bound, which includes the rounding of the integers.
-    fn l1_column_sum(&self) -> u128 {
-        let slack = self.slack() * libm::sqrt(self.horizon as f64);
-        in_noise_steps(self.columns.l1, 1, self.noise_bits(), slack)
-    }
-
-    fn is_causal(&self) -> bool {
-        true
-    }
-
     /// An upper bound, which includes the rounding of the protected integers: `(√capped + E √T)²`. Multiplied by
-    /// `event² · total` it bounds the square of `√(event² total capped) + E √(event² total T)`. The second term is the rounding
-    /// of as many groups as a unit's change can touch: `total` of them, or twice as many where events are replaced, and then
-    /// `event² ≥ 2`.
+    /// `event² · total` it bounds the square of `√(event² total capped) + E √(event² total T)`. The second term is the
+    /// rounding of as many groups as a unit's change can touch: `total` of them, or twice as many where events are
+    /// replaced, and then `event² ≥ 2`.
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         let together = spread.total as f64 * self.columns.l2_squared;
         let capped = if self.normalized || spread.per_step >= spread.total {
@@ -301,10 +303,6 @@ impl Mechanism for Blt {
             together.min(self.apart(spread))
         };
         in_noise_steps(capped, 2, self.noise_bits(), self.slack())
-    }
-
-    fn exact_l2_squared(&self) -> Option<f64> {
-        Some(self.columns.l2_squared) // L is square
     }
 
     /// Exact for the plain one; by pairs where columns are normalized. `O(d² min(k, 2^16))`.
@@ -318,20 +316,8 @@ impl Mechanism for Blt {
         }
     }
 
-    fn laplace_refusal(&self) -> Option<&'static str> {
-        Some(GROWING_L1)
-    }
-
-    fn random_access(&self) -> bool {
-        false
-    }
-
-    fn is_lazy(&self) -> bool {
-        true // in floating point
-    }
-
-    fn state_space(&self) -> Option<LazyBlt> {
-        Some(self.lazy())
+    fn lazy(&self) -> Option<Lazy> {
+        Some(Lazy::States(Box::new(Blt::lazy(self))))
     }
 
     fn streaming(&self) -> Option<Streaming> {
@@ -354,10 +340,7 @@ impl Mechanism for Blt {
         self.figures.mean()
     }
 
-    /// Under Gaussian noise, the only one, the number of terms does not matter.
-    fn row_law(&self, step: u64) -> RowLaw {
-        RowLaw::Like { norm_squared: self.row_norm_squared(step), terms: 1 }
-    }
+    filters_one_node_a_step!();
 
     /// From the last node back: `L_tj = D_j - Σ_i λ_i q̂_i a_i(j)` with `a_i(j) = Σ_{j<k≤t} D_k θ̂_i^(k-j-1)`.
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
@@ -373,24 +356,12 @@ impl Mechanism for Blt {
         }
     }
 
-    fn node_span(&self, node: Node) -> (u64, u64) {
-        (1, node.index + 1)
-    }
-
-    fn fraction_bits(&self) -> u32 {
-        rounding::FRACTION_BITS
+    fn cost(&self) -> Cost {
+        Cost::of_draws(1.0, 8 * self.buffers.decays().len() as u64 + 9)
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(Recurrence::new(self.constants.clone()))
-    }
-
-    fn draws_per_step(&self) -> f64 {
-        1.0
-    }
-
-    fn memory_words(&self) -> u64 {
-        8 * self.buffers.decays().len() as u64 + 9
     }
 
     fn dense(&self) -> DensePair {

@@ -1,18 +1,19 @@
-//! Solves the integer system `R̃ w = z` step by step, for a lower triangular `R̃`, and releases the rounded running sum of `w`,
-//! correctly rounded.
+//! Solves the integer system `R̃ w = z` step by step, for a lower triangular `R̃`, and releases the rounded running sum
+//! of `w`, correctly rounded.
 //!
-//! `R̃_tj = F_tj W_j`, and the products `v_j = W_j w_j` are kept in fixed point with `GUARD` bits behind the grid, each rounded
-//! once: `Σ_{j≤t} F_tj v_j = z_t`. An error of one unit a step makes at most 8 units a step in the running sum:
+//! `R̃_tj = F_tj W_j`, and the products `v_j = W_j w_j` are kept in fixed point with `GUARD` bits behind the grid, each
+//! rounded once: `Σ_{j≤t} F_tj v_j = z_t`. An error of one unit a step makes at most 8 units a step in the running sum:
 //!
-//! * Toeplitz `F_tj = F_{t-j}`: the inverse of the matrix with coefficients `F_j / F_0` has absolute coefficients summing
-//!   to less than 3 (below 2 before rounding; checked in tests), so there are at most 3 units in any `v`, at most
-//!   `3 · 2^14 / W_j < 7` in a term of the running sum, and with that term's own rounding at most `8 t` in all;
-//! * any other matrix: the running sum is off by `A F⁻¹ D δ` with the diagonal `D` of `F` and errors `δ` of at most one unit, so
-//!   that row `t` of `A F⁻¹ D` may have an L1 norm of `8 t`; whoever builds the matrix checks that.
+//! * Toeplitz `F_tj = F_{t-j}`: the inverse of the matrix with coefficients `F_j / F_0` has absolute coefficients
+//!   summing to less than 3 (below 2 before rounding; checked in tests), so there are at most 3 units in any `v`, at
+//!   most `3 · 2^14 / W_j < 7` in a term of the running sum, and with that term's own rounding at most `8 t` in all;
+//! * any other matrix: the running sum is off by `A F⁻¹ D δ` with the diagonal `D` of `F` and errors `δ` of at most one
+//!   unit, so that row `t` of `A F⁻¹ D` may have an L1 norm of `8 t`; whoever builds the matrix checks that.
 //!
-//! The running sum is rounded as [`rounding`](crate::mechanism::rounding) says. Where the working precision does not decide,
-//! it is computed again with more, in big integers.
+//! The running sum is rounded as [`rounding`](crate::mechanism::rounding) says. Where the working precision does not
+//! decide, it is computed again with more, in big integers.
 
+pub(in crate::mechanism) mod frame;
 mod past;
 mod rows;
 

@@ -7,17 +7,19 @@
 //! * `normalized-sqrt`: `R = √A D⁻¹` with `D` the column norms of `√A`, so that every step is equally protected, and
 //!   `L = A D √A⁻¹`.
 //!
-//! * `banded-sqrt(bands=b)`: `R` is the lower triangular Toeplitz matrix with the coefficients `f_0 … f_{b-1}` and no more: events
-//!   of one unit that are `b` or more steps apart touch different nodes (Kalinin, Lampert 2024, arXiv 2405.13763);
-//! * `banded-inverse-sqrt(bands=b)`: `R⁻¹` is the inverse of `√A` with its coefficients from the `b`-th on left out (Kalinin,
-//!   McKenna, Upadhyay, Lampert 2025, arXiv 2505.12128). `L = A R⁻¹` then has the coefficients
+//! * `banded-sqrt(bands=b)`: `R` is the lower triangular Toeplitz matrix with the coefficients `f_0 … f_{b-1}` and no
+//!   more: events of one unit that are `b` or more steps apart touch different nodes (Kalinin, Lampert 2024, arXiv
+//!   2405.13763);
+//! * `banded-inverse-sqrt(bands=b)`: `R⁻¹` is the inverse of `√A` with its coefficients from the `b`-th on left out
+//!   (Kalinin, McKenna, Upadhyay, Lampert 2025, arXiv 2505.12128). `L = A R⁻¹` then has the coefficients
 //!   `f_0, …, f_{b-1}, f_{b-1}, f_{b-1}, …`, because those of the inverse sum up to `f_j`.
 //!
-//! **Exact release.** `R` is rounded to integers: `R̃_tj = F_{t-j} W_j` with `F_j ≈ 2^16 c_j`, `c` the coefficients of the
-//! Toeplitz matrix, and `W_j ≈ 2^14 D_T / D_j` (1 but for `normalized-sqrt`). The node sums `R̃ x` are integers, protected by integer noise `z`, and the columns of `R̃` give their exact
-//! sensitivity. The release is `L̃ (R̃ x + z)` with `L̃ = A R̃⁻¹` exactly, hence `A x + L̃ z`: the exact prefix sum plus a
-//! number that depends on the noise alone. That number is rounded to `2^-8` of the grid **correctly** (see [`Filter`]),
-//! and as `A x` is a whole number, rounding the noise is rounding the release: post-processing of `R̃ x + z`.
+//! **Exact release.** `R` is rounded to integers: `R̃_tj = F_{t-j} W_j` with `F_j ≈ 2^16 c_j`, `c` the coefficients of
+//! the Toeplitz matrix, and `W_j ≈ 2^14 D_T / D_j` (1 but for `normalized-sqrt`). The node sums `R̃ x` are integers,
+//! protected by integer noise `z`, and the columns of `R̃` give their exact sensitivity. The release is `L̃ (R̃ x + z)`
+//! with `L̃ = A R̃⁻¹` exactly, hence `A x + L̃ z`: the exact prefix sum plus a number that depends on the noise alone.
+//! That number is rounded to `2^-8` of the grid **correctly** (see [`Filter`]), and as `A x` is a whole number,
+//! rounding the noise is rounding the release: post-processing of `R̃ x + z`.
 //!
 //! The figures are those of the unrounded matrices; the rounding moves them by less than one part in 10³.
 
@@ -26,10 +28,10 @@ mod series;
 use super::filter::{Filter, Rows, WEIGHT_BITS};
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
-use crate::mechanism::rounding::FRACTION_BITS;
+use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::{
-    ColumnNorms, Convolution, Cursor, DensePair, GROWING_L1, Matrix, Mechanism, MechanismName, Participation, RowLaw,
-    Streaming, check_horizon,
+    ColumnNorms, Convolution, Cost, Cursor, DensePair, Matrix, Mechanism, MechanismName, Participation, Streaming,
+    check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -76,8 +78,8 @@ enum Kind {
 const MAX_HORIZON: u64 = 1 << 20;
 /// Longest horizon of the normalized one, whose figures cost `O(T²)`.
 const MAX_NORMALIZED: u64 = 1 << 16;
-/// Longest horizon of the banded ones, which cost `O(T · bands)` to build. Up to there the rounding of a coefficient, 2^-17,
-/// changes the inverse series too little for the filter to notice.
+/// Longest horizon of the banded ones, which cost `O(T · bands)` to build. Up to there the rounding of a coefficient,
+/// 2^-17, changes the inverse series too little for the filter to notice.
 const MAX_BANDED: u64 = 1 << 14;
 /// Bits of the integer coefficients `F`.
 const COEFFICIENT_BITS: u32 = 16;
@@ -100,8 +102,8 @@ impl SquareRoot {
         Ok(Self::assemble(Kind::Normalized, coefficients.clone(), coefficients, scales, row_norms))
     }
 
-    /// `R` = the first `bands` diagonals of `√A`, 1 ..= T, over `horizon` steps, 1 ..= 2^14. `O(T · bands)` to build, `O(bands)` for
-    /// each step released. One band is noise on every input, `T` bands are the plain square root.
+    /// `R` = the first `bands` diagonals of `√A`, 1 ..= T, over `horizon` steps, 1 ..= 2^14. `O(T · bands)` to build,
+    /// `O(bands)` for each step released. One band is noise on every input, `T` bands are the plain square root.
     ///
     /// ```
     /// use evertally::mechanism::{Mechanism, SquareRoot};
@@ -115,8 +117,9 @@ impl SquareRoot {
         Ok(Self::toeplitz(Kind::Banded(bands), right, left))
     }
 
-    /// `R⁻¹` = the first `bands` diagonals of the inverse of `√A`, 1 ..= T, over `horizon` steps, 1 ..= 2^14. `O(T · bands)` to
-    /// build, `O(log² T)` for each step released. One band is noise on every input, `T` bands are the plain square root.
+    /// `R⁻¹` = the first `bands` diagonals of the inverse of `√A`, 1 ..= T, over `horizon` steps, 1 ..= 2^14.
+    /// `O(T · bands)` to build, `O(log² T)` for each step released. One band is noise on every input, `T` bands are the
+    /// plain square root.
     ///
     /// ```
     /// use evertally::mechanism::{Mechanism, SquareRoot};
@@ -182,7 +185,8 @@ impl SquareRoot {
         products.zip(scales).map(|(product, (later, earlier))| product / (later * earlier)).fold(0.0, f64::max)
     }
 
-    /// The largest of some sum over the columns, where column `j` has the first `T - j` coefficients, times `W_j^power`.
+    /// The largest of some sum over the columns, where column `j` has the first `T - j` coefficients, times
+    /// `W_j^power`.
     fn largest_column(&self, power: u32, term: impl Fn(u128) -> u128) -> u128 {
         let (mut sum, mut largest) = (0, 0);
         for (f, w) in self.rounded.iter().zip(self.weights.iter().rev()) {
@@ -202,6 +206,13 @@ fn banded_coefficients(horizon: u64, bands: u64, mechanism: &str) -> Result<Vec<
         )));
     }
     Ok(coefficients(horizon))
+}
+
+impl SquareRoot {
+    /// The largest L1 norm of a column of the integer matrix that is protected.
+    pub fn l1_column_sum(&self) -> u128 {
+        self.largest_column(1, |f| f)
+    }
 }
 
 impl Mechanism for SquareRoot {
@@ -233,20 +244,12 @@ impl Mechanism for SquareRoot {
         COEFFICIENT_BITS + if self.is_normalized() { WEIGHT_BITS } else { 0 }
     }
 
-    fn l1_column_sum(&self) -> u128 {
-        self.largest_column(1, |f| f)
-    }
-
-    fn is_causal(&self) -> bool {
-        true
-    }
-
     /// In squared units of `2^-noise_bits`, exactly. Where a step holds fewer events than all, all but the normalized
-    /// factorization use that two columns `d` steps apart have an inner product of at most `G_d` (that of the first and the `d+1`-st):
-    /// `‖R̃ u‖² = Σ u_i u_j G_ij ≤ total · per_step · (G_0 + 2 Σ_{0<d≤n} G_d)` with `2n + 1 ≥ total / per_step`, since `G_d`
-    /// falls with `d`, as the coefficients do. (Those of `banded-inverse-sqrt`: the series `1/(1-x)` over them has the
-    /// coefficients of `L`, which are log-convex, so that by Kaluza's theorem its reciprocal, their difference series,
-    /// has no positive coefficient after the first.)
+    /// factorization use that two columns `d` steps apart have an inner product of at most `G_d` (that of the first and
+    /// the `d+1`-st): `‖R̃ u‖² = Σ u_i u_j G_ij ≤ total · per_step · (G_0 + 2 Σ_{0<d≤n} G_d)` with
+    /// `2n + 1 ≥ total / per_step`, since `G_d` falls with `d`, as the coefficients do. (Those of
+    /// `banded-inverse-sqrt`: the series `1/(1-x)` over them has the coefficients of `L`, which are log-convex, so that
+    /// by Kaluza's theorem its reciprocal, their difference series, has no positive coefficient after the first.)
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         let total = u128::from(spread.total);
         let together = total * self.largest_column(2, |f| f * f);
@@ -257,10 +260,6 @@ impl Mechanism for SquareRoot {
         }
         let apart: u128 = (1..=reach).map(|lag| 2 * self.correlation(lag)).sum();
         together.min(u128::from(spread.per_step) * (self.correlation(0) + apart))
-    }
-
-    fn exact_l2_squared(&self) -> Option<f64> {
-        Some(self.column_norms().l2_squared) // L is square
     }
 
     /// Exact but for the normalized factorization, which goes by pairs: `O(T log k)` both.
@@ -275,20 +274,9 @@ impl Mechanism for SquareRoot {
         rounded_up(pairs, 2 * operations + steps)
     }
 
-    fn laplace_refusal(&self) -> Option<&'static str> {
-        Some(GROWING_L1)
-    }
-
-    fn random_access(&self) -> bool {
-        false
-    }
+    filters_one_node_a_step!();
 
     row_norms_of_table!();
-
-    /// Under Gaussian noise, the only one, the number of terms does not matter.
-    fn row_law(&self, step: u64) -> RowLaw {
-        RowLaw::Like { norm_squared: self.row_norm_squared(step), terms: 1 }
-    }
 
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
         let t = step as usize - 1;
@@ -321,35 +309,22 @@ impl Mechanism for SquareRoot {
         }
     }
 
-    fn node_span(&self, node: Node) -> (u64, u64) {
-        (1, node.index + 1)
-    }
-
-    fn fraction_bits(&self) -> u32 {
-        FRACTION_BITS
+    /// The bands, or all steps before by transforms.
+    fn cost(&self) -> Cost {
+        let work = {
+            let steps = self.horizon() as f64;
+            match self.kind {
+                Kind::Banded(bands) => bands as f64,
+                Kind::Plain | Kind::Normalized | Kind::BandedInverse(_) => {
+                    (steps / 2.0).min(64.0 + steps.log2() * steps.log2())
+                }
+            }
+        };
+        Cost { draws_per_step: 1.0, work_per_step: work, memory_words: 7 * self.horizon() }
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(Filter::new(self.rows.clone(), self.is_normalized().then(|| self.weights.clone())))
-    }
-
-    fn draws_per_step(&self) -> f64 {
-        1.0
-    }
-
-    /// The bands, or all steps before by transforms.
-    fn work_per_step(&self) -> f64 {
-        let steps = self.horizon() as f64;
-        match self.kind {
-            Kind::Banded(bands) => bands as f64,
-            Kind::Plain | Kind::Normalized | Kind::BandedInverse(_) => {
-                (steps / 2.0).min(64.0 + steps.log2() * steps.log2())
-            }
-        }
-    }
-
-    fn memory_words(&self) -> u64 {
-        7 * self.horizon()
     }
 
     fn dense(&self) -> DensePair {

@@ -10,8 +10,8 @@ pub(in crate::mechanism) fn build(horizon: u64, _: &Criterion) -> Result<Arc<dyn
     Ok(Arc::new(DigitTree::binary(horizon)?))
 }
 
-/// Andersson, Pagh 2023 (arXiv 2306.09666, table 1); Andersson, Pagh, Steiner, Torkamani, "Count on Your Elders: Laplace vs
-/// Gaussian Noise".
+/// Andersson, Pagh 2023 (arXiv 2306.09666, table 1); Andersson, Pagh, Steiner, Torkamani, "Count on Your Elders:
+/// Laplace vs Gaussian Noise".
 pub(in crate::mechanism) fn limits(_: MechanismName) -> Limits {
     Limits { zcdp: Some(1.0), pure: Some(1.0) }
 }

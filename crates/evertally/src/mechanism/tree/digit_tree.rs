@@ -6,23 +6,24 @@
 //! * `binary` (Chan, Shi, Song 2011, doi 10.1145/2043621.2043626; Dwork, Naor, Pitassi, Rothblum 2010,
 //!   doi 10.1145/1806689.1806787), left children only: base 2, digits 0 and 1;
 //! * `kary(k)`: base `k`, digits `0 ..= k-1`;
-//! * `subtract(k)` (k-ary trees with subtraction, Andersson, Pagh, Steiner, Torkamani, "Count on your elders: Laplace vs Gaussian noise"): digits
-//!   `-(k-1)/2 ..= (k-1)/2` for odd `k`, `-k/2+1 ..= k/2` for even `k`.
+//! * `subtract(k)` (k-ary trees with subtraction, Andersson, Pagh, Steiner, Torkamani, "Count on your elders: Laplace
+//!   vs Gaussian noise"): digits `-(k-1)/2 ..= (k-1)/2` for odd `k`, `-k/2+1 ..= k/2` for even `k`.
 //!
 //! **Sensitivity.** A step lies in at most one node per level, so no column of `R` has more than `h` ones, `h` the
 //! number of digits of `T`. Step 1 reaches `h`: its block at level `l < h` is first used at step
 //! `max_l + 1` where `max_l ≤ T - 1` is the largest number of `l` digits. Hence `s1 = s2² = h` exactly.
 //!
-//! **Signs.** A node has one sign for all steps. With symmetric noise it could be dropped; it is kept, so that `L R = A`.
-//! Subtracted blocks cover steps that lie in the future when their noise is first used. Only their noise is: the release is
-//! `A x + L z`, and `z` does not depend on `x`.
+//! **Signs.** A node has one sign for all steps. With symmetric noise it could be dropped; it is kept, so that
+//! `L R = A`. Subtracted blocks cover steps that lie in the future when their noise is first used. Only their noise is:
+//! the release is `A x + L z`, and `z` does not depend on `x`.
 
 mod walk;
 
 use super::digits::DigitSystem;
 use crate::mechanism::walk::MAX_DEPTH;
 use crate::mechanism::{
-    ColumnNorms, Cursor, MAX_HORIZON, Mechanism, MechanismName, Participation, Walk, check_horizon, exact_by_dense_twin,
+    ColumnNorms, Cost, Cursor, LaplaceShift, Lazy, MAX_HORIZON, Mechanism, MechanismName, Participation, check_horizon,
+    exact_by_dense_twin,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -112,11 +113,6 @@ impl Mechanism for DigitTree {
         ColumnNorms { l1: levels, l2_squared: levels }
     }
 
-    /// The blocks of one level do not overlap.
-    fn shift_classes(&self) -> Vec<(u64, u64)> {
-        vec![(1, self.l1_column_sum() as u64)]
-    }
-
     fn is_causal(&self) -> bool {
         self.digits.below == 0 // a subtracted block ends after the step that reads it
     }
@@ -136,8 +132,8 @@ impl Mechanism for DigitTree {
         }
     }
 
-    /// By levels: of every `k` consecutive blocks all but the one after the last positive digit are read. Only a subtracted block can
-    /// reach beyond the horizon.
+    /// By levels: of every `k` consecutive blocks all but the one after the last positive digit are read. Only a
+    /// subtracted block can reach beyond the horizon.
     fn participation_squared(&self, participation: Participation) -> f64 {
         let DigitSystem { base, below, levels, .. } = self.digits;
         let level = |level: u32| {
@@ -150,9 +146,9 @@ impl Mechanism for DigitTree {
     }
 
     /// Not where a path may have more than 128 blocks.
-    fn walk(&self) -> Option<Box<dyn Walk>> {
+    fn lazy(&self) -> Option<Lazy> {
         let walk = walk::DigitWalk::new(&self.digits, self.horizon)?;
-        (self.max_row_norm_squared() <= f64::from(MAX_DEPTH)).then(|| Box::new(walk) as _)
+        (self.max_row_norm_squared() <= f64::from(MAX_DEPTH)).then(|| Lazy::Paths(Box::new(walk)))
     }
 
     fn row_norm_squared(&self, step: u64) -> f64 {
@@ -178,37 +174,27 @@ impl Mechanism for DigitTree {
         });
     }
 
-    /// Highest level first; the blocks of a level from the one next to the part of the step above that level.
-    fn visit_path(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
-        let mut blocks = Vec::with_capacity(self.digits.levels as usize);
-        self.digits.for_each_digit(step, |level, digit, lead| blocks.push((level, digit, lead)));
-        for (level, digit, lead) in blocks.into_iter().rev() {
-            let start = lead.wrapping_sub_signed(digit); // not negative: a multiple of the lead above
-            for i in 0..digit.unsigned_abs() {
-                let (index, sign) = if digit > 0 { (start + i, 1.0) } else { (start - 1 - i, -1.0) };
-                visit(Node { level, index }, sign);
-            }
-        }
-    }
-
     fn node_span(&self, node: Node) -> (u64, u64) {
         // Saturation only touches the end of a block that lies beyond the horizon.
         let width = self.digits.base.saturating_pow(node.level);
         (node.index * width + 1, node.index.saturating_add(1).saturating_mul(width))
     }
 
+    fn cost(&self) -> Cost {
+        // Of every k consecutive blocks of a level k-1 are read: (k-1)/k + (k-1)/k² + … ≤ 1.
+        let draws = 1.0;
+        let per_level = self.digits.below.max(self.digits.base - 1 - self.digits.below);
+        let words = 2 * u64::from(self.digits.levels) * (per_level + 2);
+        Cost::of_draws(draws, words)
+    }
+
+    /// The blocks of one level do not overlap.
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        Ok(LaplaceShift::of_single_nodes(self.digits.levels.into()))
+    }
+
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(TreeCursor::new(&self.digits))
-    }
-
-    fn draws_per_step(&self) -> f64 {
-        // Of every k consecutive blocks of a level k-1 are read: (k-1)/k + (k-1)/k² + … ≤ 1.
-        1.0
-    }
-
-    fn memory_words(&self) -> u64 {
-        let per_level = self.digits.below.max(self.digits.base - 1 - self.digits.below);
-        2 * u64::from(self.digits.levels) * (per_level + 2)
     }
 }
 

@@ -4,8 +4,8 @@
 //! `t = Σ d_l k^l`. Adding the constant `Σ (-lo) k^l` turns it into the ordinary base-`k` representation
 //! `e_l = d_l - lo`, so sums and maxima of `|d_l|` over ranges of steps have closed forms.
 //!
-//! `h` digits reach `hi (k^h - 1)/(k - 1)`. As `|d|` is convex, a free digit is largest at an end of its range, and a maximum
-//! over a range of numbers is reached at an end of the range or just after leaving one at some digit.
+//! `h` digits reach `hi (k^h - 1)/(k - 1)`. As `|d|` is convex, a free digit is largest at an end of its range, and a
+//! maximum over a range of numbers is reached at an end of the range or just after leaving one at some digit.
 
 /// A digit system with enough levels for a horizon.
 #[derive(Clone, Debug, PartialEq)]

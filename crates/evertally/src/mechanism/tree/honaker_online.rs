@@ -12,32 +12,34 @@
 //! is an integer, and the release is a sum of at most 41 exact fractions, one per 1-bit of the step. It is rounded
 //! once, exactly, to `2^-16` of the grid. (Honaker 2015, "Efficient use of differentially private binary trees".)
 //!
-//! The weights give the variance back: `Σ_d 2^d · 4^{j-d} / (2^{j+1} - 1)² = 2^j / (2^{j+1} - 1)`. Intervals use them as they
-//! are, `2^{j-l}` times `2^l / (2^{j+1} - 1)`. Fractions are added rounded down; where the sum of what was lost could change
-//! the rounding, the exact rational decides. The running sum is a whole number, so rounding the noise rounds the release.
+//! The weights give the variance back: `Σ_d 2^d · 4^{j-d} / (2^{j+1} - 1)² = 2^j / (2^{j+1} - 1)`. Intervals use them
+//! as they are, `2^{j-l}` times `2^l / (2^{j+1} - 1)`. Fractions are added rounded down; where the sum of what was lost
+//! could change the rounding, the exact rational decides. The running sum is a whole number, so rounding the noise
+//! rounds the release.
 //!
 //! **Sensitivity.** A step lies in one complete block per height; step 1 lies in all of them: `s1 = s2² = ⌊log T⌋+1`.
 //!
-//! **Exact Gaussian sensitivity**, the least `‖v‖²` of node values `v` with `L v = a_i`. Read are the complete blocks with an even
-//! number, and the condition is `E_b = 2^(j+1) - 1` for those that hold step `i`, `E_b = 0` for the others. An odd block without
-//! `i` has `E = e` at the cost `3e²/(4^(j+1) - 1)`: only its right children are free. Let the path from a read block of height
-//! `j` to `i` turn right until a block of height `m`, whose left child, a read block, holds `i`: the nodes on the path and the free
-//! block to the right of `i` make up `2^(j+1) - 2^m` between them, with one node of weight `2^l` for each `l ≤ j`. So the least
-//! norm for the worst `i` below a read block is
+//! **Exact Gaussian sensitivity**, the least `‖v‖²` of node values `v` with `L v = a_i`. Read are the complete blocks
+//! with an even number, and the condition is `E_b = 2^(j+1) - 1` for those that hold step `i`, `E_b = 0` for the
+//! others. An odd block without `i` has `E = e` at the cost `3e²/(4^(j+1) - 1)`: only its right children are free. Let
+//! the path from a read block of height `j` to `i` turn right until a block of height `m`, whose left child, a read
+//! block, holds `i`: the nodes on the path and the free block to the right of `i` make up `2^(j+1) - 2^m` between them,
+//! with one node of weight `2^l` for each `l ≤ j`. So the least norm for the worst `i` below a read block is
 //!
 //! ```text
 //! F_0 = 1,   F_j = max{ 3 (2^(j+1) - 1)²/(4^(j+1) - 1),  max_{1≤m≤j} 3 (2^(j+1) - 2^m)²/(4^(j+1) - 1) + F_{m-1} },
 //! ```
 //!
-//! the first where `i` is the last step. It grows with `j`: for a horizon `T` it is `F_⌊log T⌋`. Plans spend the column norm all the
-//! same: it holds against one who chooses the event while watching, for discrete noise too.
+//! the first where `i` is the last step. It grows with `j`: for a horizon `T` it is `F_⌊log T⌋`. Plans spend the column
+//! norm all the same: it holds against one who chooses the event while watching, for discrete noise too.
 
 use super::digits::DigitSystem;
 use crate::Result;
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::registry::Limits;
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, Mechanism, MechanismName, Participation, RowLaw, Streaming, check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, LaplaceShift, Mechanism, MechanismName, Participation, RowLaw, Streaming,
+    check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -89,15 +91,10 @@ impl Mechanism for HonakerOnline {
         ColumnNorms { l1: levels, l2_squared: levels }
     }
 
-    /// The blocks of one height do not overlap.
-    fn shift_classes(&self) -> Vec<(u64, u64)> {
-        vec![(1, self.l1_column_sum() as u64)]
-    }
-
     fn is_causal(&self) -> bool {
         true
     }
-    /// `O(log² T)`, see the header of `mechanism/honaker.rs`.
+    /// `O(log² T)`, see the header of this module.
     fn exact_l2_squared(&self) -> Option<f64> {
         let mut least = vec![1.0f64];
         for height in 1..self.digits.levels {
@@ -171,20 +168,17 @@ impl Mechanism for HonakerOnline {
         RowLaw::Sum(magnitudes)
     }
 
-    fn random_access(&self) -> bool {
-        false
+    fn cost(&self) -> Cost {
+        Cost::of_draws(2.0, 8 * u64::from(self.digits.levels))
+    }
+
+    /// The blocks of one height do not overlap.
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        Ok(LaplaceShift::of_single_nodes(self.digits.levels.into()))
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(HonakerCursor { step: 0, blocks: Vec::new() })
-    }
-
-    fn draws_per_step(&self) -> f64 {
-        2.0
-    }
-
-    fn memory_words(&self) -> u64 {
-        8 * u64::from(self.digits.levels)
     }
 }
 

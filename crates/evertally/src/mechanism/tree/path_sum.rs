@@ -1,24 +1,26 @@
 //! The path-sum tree: the noise of a step is a sum along the path from the root to its leaf.
 //!
 //! In the complete binary tree with `2^h ≥ T` leaves every block has one noise variable, and the noise of step `t` is
-//! `Σ_l λ_l z_{l, block of t}`: the variance `Σ λ_l²` is the same at every step, and two steps share the levels above the
-//! least block that holds both (Pagh, Sejer 2026, "An efficient Gaussian mechanism under continual observation", appendix
-//! B, with unit weights). There is no 0/1 matrix `R` behind it; what counts is the covariance `C = L Lᵀ`, and `R = Lᵀ C⁻¹ A`,
-//! the right factor of least norm, has the columns whose squared norms are the exact sensitivities `a_iᵀ C⁻¹ a_i`.
+//! `Σ_l λ_l z_{l, block of t}`: the variance `Σ λ_l²` is the same at every step, and two steps share the levels above
+//! the least block that holds both (Pagh, Sejer 2026, "An efficient Gaussian mechanism under continual observation",
+//! appendix B, with unit weights). There is no 0/1 matrix `R` behind it; what counts is the covariance `C = L Lᵀ`, and
+//! `R = Lᵀ C⁻¹ A`, the right factor of least norm, has the columns whose squared norms are the exact sensitivities
+//! `a_iᵀ C⁻¹ a_i`.
 //!
-//! **Sensitivity.** Where `T = 2^h` the Haar basis makes `C` diagonal, and with `e_j = Σ_{l<j} 2^l λ_l²`, `r = 2^h - i + 1`,
-//! `r_j = r mod 2^j`,
+//! **Sensitivity.** Where `T = 2^h` the Haar basis makes `C` diagonal, and with `e_j = Σ_{l<j} 2^l λ_l²`,
+//! `r = 2^h - i + 1`, `r_j = r mod 2^j`,
 //!
 //! ```text
 //! a_iᵀ C⁻¹ a_i = Σ_{j=1..h} min(r_j, 2^j - r_j)² / (2^j e_j) + r² / (2^h e_{h+1}).
 //! ```
 //!
-//! For any `T` the maximum over `i` follows from the leaves up, see [`trie`](crate::mechanism::accounting::trie): complete blocks of a level are alike,
-//! so that there are two blocks a level to look at. For unit weights it grows like `h/9`.
+//! For any `T` the maximum over `i` follows from the leaves up, see [`trie`](crate::mechanism::accounting::trie):
+//! complete blocks of a level are alike, so that there are two blocks a level to look at. For unit weights it grows
+//! like `h/9`.
 //!
 //! **Weights.** They are whole numbers, and discrete Gaussian noise on a fine grid realises the exact figure (see
-//! [`shift`](crate::mechanism::accounting::shift)); the grid is divided by their least common multiple. The best weights are searched among the divisors
-//! of one number, see [`levels`].
+//! [`shift`](crate::mechanism::accounting::shift)); the grid is divided by their least common multiple. The best
+//! weights are searched among the divisors of one number, see [`levels`].
 
 mod levels;
 mod participation;
@@ -27,8 +29,8 @@ mod walk;
 use crate::mechanism::accounting::trie::Subtree;
 use crate::mechanism::registry::Parameters;
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, DensePair, GaussianShift, LevelChoice, Levels, MAX_HORIZON, Mechanism,
-    MechanismName, Participation, RowLaw, Walk, check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, DensePair, GaussianShift, LaplaceShift, Lazy, LevelChoice, Levels,
+    MAX_HORIZON, Mechanism, MechanismName, Participation, RowLaw, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -52,8 +54,8 @@ pub struct PathSum {
 const MAX_LCM: u64 = 1 << 20;
 
 impl PathSum {
-    /// A tree over `horizon` steps (1 ..= 2^62) with the given weights of its levels, leaves first: one for every level, or
-    /// one fewer to leave out the root. `O(h²)`.
+    /// A tree over `horizon` steps (1 ..= 2^62) with the given weights of its levels, leaves first: one for every
+    /// level, or one fewer to leave out the root. `O(h²)`.
     ///
     /// # Errors
     /// If the number of weights does not fit the horizon, or their least common multiple is above 2^20.
@@ -171,12 +173,8 @@ impl Mechanism for PathSum {
         Some(GaussianShift::of_trie(self.squared, self.weights_lcm, least, weights.len() as u32, self.variance()))
     }
 
-    fn laplace_refusal(&self) -> Option<&'static str> {
-        Some("its privacy is that of the covariance of the releases, which Laplace noise is not described by")
-    }
-
-    fn walk(&self) -> Option<Box<dyn Walk>> {
-        Some(Box::new(walk::LevelWalk::new(self.weights.as_slice())))
+    fn lazy(&self) -> Option<Lazy> {
+        Some(Lazy::Paths(Box::new(walk::LevelWalk::new(self.weights))))
     }
 
     fn row_norm_squared(&self, _step: u64) -> f64 {
@@ -201,27 +199,21 @@ impl Mechanism for PathSum {
         }
     }
 
-    fn visit_path(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
-        for (level, weight) in self.weights.as_slice().iter().enumerate().rev() {
-            visit(Node { level: level as u32, index: (step - 1) >> level }, f64::from(*weight));
-        }
-    }
-
     /// The block of a node. No row of `R` is 1 on it: see [`dense`](Mechanism::dense).
     fn node_span(&self, node: Node) -> (u64, u64) {
         ((node.index << node.level) + 1, (node.index + 1) << node.level)
     }
 
+    fn cost(&self) -> Cost {
+        Cost::of_draws(2.0, 2 * self.weights.as_slice().len() as u64 + 20)
+    }
+
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        Err("its privacy is that of the covariance of the releases, which Laplace noise is not described by")
+    }
+
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(PathCursor { step: 0, weights: self.weights, sums: vec![0; self.weights.as_slice().len() + 1] })
-    }
-
-    fn draws_per_step(&self) -> f64 {
-        2.0
-    }
-
-    fn memory_words(&self) -> u64 {
-        2 * self.weights.as_slice().len() as u64 + 20
     }
 
     /// With `R = Lᵀ (L Lᵀ)⁻¹ A`.

@@ -1,11 +1,12 @@
 //! The smooth binary mechanism: only the leaves whose number has a fixed count of zeros hold data.
 //!
 //! In a complete binary tree of height `h`, step `i` is stored at the leaf whose number `m(i)` is the `i`-th smallest
-//! `h`-bit number with `zeros` zeros. The prefix of `t` steps is everything to the left of `m(t+1)`: one left child
-//! per one bit, so every release is a sum of exactly `h - zeros` noise variables and all steps have the same error
-//! law. (Where the lowest ones of `m(t+1)` are contiguous down to bit 0 their left children hold no data; the published
-//! mechanism reads their noise all the same, which is what makes the law the same at every step.) (Andersson, Pagh 2023, "A smooth binary mechanism for efficient private continual observation",
-//! arXiv 2306.09666; any shape instead of the balanced one.)
+//! `h`-bit number with `zeros` zeros. The prefix of `t` steps is everything to the left of `m(t+1)`: one left child per
+//! one bit, so every release is a sum of exactly `h - zeros` noise variables and all steps have the same error law.
+//! (Where the lowest ones of `m(t+1)` are contiguous down to bit 0 their left children hold no data; the published
+//! mechanism reads their noise all the same, which is what makes the law the same at every step.) (Andersson, Pagh
+//! 2023, "A smooth binary mechanism for efficient private continual observation", arXiv 2306.09666; any shape instead
+//! of the balanced one.)
 //!
 //! **Sensitivity.** Step `i` lies in one left child per zero of `m(i)`: at most `zeros`. When the tree is larger than
 //! the horizon needs, the topmost zeros are shared by all steps and their nodes are never read: the left child at
@@ -19,8 +20,8 @@ use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::trie::Subtree;
 use crate::mechanism::registry::{Limits, Parameters};
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, GaussianShift, MAX_HORIZON, Mechanism, MechanismName, NoiseKind, Participation,
-    Walk, check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, GaussianShift, LaplaceShift, Lazy, MAX_HORIZON, Mechanism, MechanismName,
+    NoiseKind, Participation, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -42,8 +43,9 @@ pub struct Smooth {
 
 /// Leaf numbers are held in u128.
 const MAX_HEIGHT: u32 = 127;
-/// The best shape by exact accounting is searched among those whose figure by column norm is at most so many times the best
-/// one's. Beyond lie shapes with one zero and very many ones, good for up to a hundred steps, that draw as many nodes a step.
+/// The best shape by exact accounting is searched among those whose figure by column norm is at most so many times the
+/// best one's. Beyond lie shapes with one zero and very many ones, good for up to a hundred steps, that draw as many
+/// nodes a step.
 const TRIED_EXACTLY: f64 = 2.0;
 
 impl Smooth {
@@ -80,8 +82,8 @@ impl Smooth {
     /// several are equal.
     ///
     /// For each number of ones the fewest zeros that give enough leaves are tried: more would leave the topmost zeros
-    /// unread, which is the same mechanism. `O(127³)`; by exact accounting a few hundredths of a second up to 2^30 steps, a
-    /// second for the longest horizon.
+    /// unread, which is the same mechanism. `O(127³)`; by exact accounting a few hundredths of a second up to 2^30
+    /// steps, a second for the longest horizon.
     pub fn best(horizon: u64, criterion: &Criterion) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "smooth")?;
         if let Some(participation) = criterion.participation() {
@@ -108,8 +110,8 @@ impl Smooth {
         Ok(best.expect("C(126, 63) > 2^62").1)
     }
 
-    /// The same for units that take part in several steps: the better one of the shapes that are the best for one event, by exact
-    /// accounting, and for as many events as there are steps of a unit.
+    /// The same for units that take part in several steps: the better one of the shapes that are the best for one
+    /// event, by exact accounting, and for as many events as there are steps of a unit.
     fn best_for(horizon: u64, criterion: &Criterion, participation: Participation) -> Result<Self> {
         let total = participation.within(horizon);
         let counting = Criterion::new(NoiseKind::Gaussian, criterion.objective());
@@ -145,8 +147,8 @@ impl Smooth {
 
     /// The largest sum over the nodes of a step of a function of the number of steps in a node, which does not fall.
     ///
-    /// The left child at a zero of bit `p`, with `o` ones below it, sums `C(p, o)` steps. The largest sum over the zeros of a leaf
-    /// number follows bit by bit from the lowest; the topmost zeros that nothing reads are left out.
+    /// The left child at a zero of bit `p`, with `o` ones below it, sums `C(p, o)` steps. The largest sum over the
+    /// zeros of a leaf number follows bit by bit from the lowest; the topmost zeros that nothing reads are left out.
     fn largest_column(&self, of_width: impl Fn(u128) -> u128) -> u128 {
         let width = self.height - self.unread();
         // best[o] = largest sum over numbers of the bits so far with o ones.
@@ -178,11 +180,6 @@ impl Mechanism for Smooth {
         ColumnNorms { l1: used, l2_squared: used }
     }
 
-    /// Of the nodes at the j-th zero from the top a step is in one at most.
-    fn shift_classes(&self) -> Vec<(u64, u64)> {
-        vec![(1, self.l1_column_sum() as u64)]
-    }
-
     fn is_causal(&self) -> bool {
         true
     }
@@ -204,15 +201,16 @@ impl Mechanism for Smooth {
         Some(self.exactly(&mut Tries { binomials: &self.binomials, complete: HashMap::new() }))
     }
 
-    /// Every one bit of a leaf number is a node of weight 1 in the trie of leaf numbers, and the last one is the step's own.
+    /// Every one bit of a leaf number is a node of weight 1 in the trie of leaf numbers, and the last one is the step's
+    /// own.
     fn gaussian_shift(&self) -> Option<GaussianShift> {
         let ones = self.ones();
         Some(GaussianShift::of_trie(self.exact_l2_squared()?, 1, 1, ones, f64::from(ones)))
     }
 
-    fn walk(&self) -> Option<Box<dyn Walk>> {
+    fn lazy(&self) -> Option<Lazy> {
         let binomials = self.binomials.clone();
-        Some(Box::new(walk::LeafWalk { height: self.height, ones: self.ones(), binomials }))
+        Some(Lazy::Paths(Box::new(walk::LeafWalk { height: self.height, ones: self.ones(), binomials })))
     }
 
     fn row_norm_squared(&self, _step: u64) -> f64 {
@@ -243,12 +241,7 @@ impl Mechanism for Smooth {
         (node.index + 1 - size, node.index)
     }
 
-    fn cursor(&self) -> Box<dyn Cursor> {
-        let binomials = self.binomials.clone();
-        Box::new(SmoothCursor { step: 0, leaf: (1 << self.ones()) - 1, height: self.height, binomials, path: vec![] })
-    }
-
-    fn draws_per_step(&self) -> f64 {
+    fn cost(&self) -> Cost {
         // Each change of leaf replaces the lowest block of ones; summed over a full tree that is one node per pair
         // (leaf, one bit that a smaller leaf does not share).
         let full = self.binomials.choose(self.height, self.zeros) as f64;
@@ -257,11 +250,18 @@ impl Mechanism for Smooth {
             .filter(|&(p, count)| self.height - 1 - p >= self.ones() - count && count - 1 <= p)
             .map(|(p, count)| self.binomials.choose(self.height - 1 - p, self.ones() - count) as f64)
             .sum();
-        nodes / full
+        let draws = nodes / full;
+        Cost::of_draws(draws, 4 * u64::from(self.ones()) + 4)
     }
 
-    fn memory_words(&self) -> u64 {
-        4 * u64::from(self.ones()) + 4
+    /// Of the nodes at the j-th zero from the top a step is in one at most.
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        Ok(LaplaceShift::of_single_nodes((self.zeros - self.unread()).into()))
+    }
+
+    fn cursor(&self) -> Box<dyn Cursor> {
+        let binomials = self.binomials.clone();
+        Box::new(SmoothCursor { step: 0, leaf: (1 << self.ones()) - 1, height: self.height, binomials, path: vec![] })
     }
 }
 
@@ -397,8 +397,8 @@ pub(in crate::mechanism) fn build(
     }))
 }
 
-/// Of the balanced shape, to which the best shape for the largest variance tends (Andersson, Pagh 2023, arXiv 2306.09666,
-/// table 1).
+/// Of the balanced shape, to which the best shape for the largest variance tends (Andersson, Pagh 2023, arXiv
+/// 2306.09666, table 1).
 pub(in crate::mechanism) fn limits(name: MechanismName) -> Limits {
     let is_balanced = match name {
         MechanismName::Smooth(Some((height, zeros))) => 2 * zeros == height,

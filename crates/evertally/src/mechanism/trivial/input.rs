@@ -2,7 +2,8 @@
 
 use crate::Result;
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, MAX_HORIZON, Mechanism, MechanismName, Participation, Streaming, check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, LaplaceShift, MAX_HORIZON, Mechanism, MechanismName, Participation,
+    Streaming, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -37,11 +38,6 @@ impl Mechanism for Input {
         true
     }
 
-    /// Every node is a class of its own.
-    fn shift_classes(&self) -> Vec<(u64, u64)> {
-        vec![(1, self.l1_column_sum() as u64)]
-    }
-
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         spread.within(1)
     }
@@ -70,17 +66,17 @@ impl Mechanism for Input {
     fn streaming(&self) -> Option<Streaming> {
         Some(Streaming::Inputs)
     }
-    fn random_access(&self) -> bool {
-        false
+    fn cost(&self) -> Cost {
+        Cost::of_draws(1.0, 2)
     }
+
+    /// Every node is a class of its own.
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        Ok(LaplaceShift::of_single_nodes(1))
+    }
+
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(InputCursor { step: 0, sum: 0 })
-    }
-    fn draws_per_step(&self) -> f64 {
-        1.0
-    }
-    fn memory_words(&self) -> u64 {
-        2
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::Result;
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::{
-    ColumnNorms, Criterion, Cursor, MAX_HORIZON, Mechanism, MechanismName, Participation, Walk, check_horizon,
+    ColumnNorms, Cost, Criterion, Cursor, LaplaceShift, Lazy, MAX_HORIZON, Mechanism, MechanismName, Participation,
+    Walk, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -28,6 +29,10 @@ impl Output {
 struct OwnNode;
 
 impl Walk for OwnNode {
+    fn visit(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        visit(Node { level: 0, index: step - 1 }, 1.0);
+    }
+
     fn depth(&self, _step: u64) -> u32 {
         1
     }
@@ -54,11 +59,6 @@ impl Mechanism for Output {
         true
     }
 
-    /// Every node is a class of its own.
-    fn shift_classes(&self) -> Vec<(u64, u64)> {
-        vec![(1, self.l1_column_sum() as u64)]
-    }
-
     /// Step 1 is in the nodes of every width 1 ..= T.
     fn capped_column_sum(&self, spread: Spread) -> u128 {
         let (steps, total, per_step) =
@@ -70,7 +70,8 @@ impl Mechanism for Output {
     fn exact_l2_squared(&self) -> Option<f64> {
         Some(self.column_norms().l2_squared)
     }
-    /// Exact: all coefficients are 1, and in the worst pattern `j` steps are over during `b` steps for each `j < k`, then all.
+    /// Exact: all coefficients are 1, and in the worst pattern `j` steps are over during `b` steps for each `j < k`,
+    /// then all.
     fn participation_squared(&self, participation: Participation) -> f64 {
         let (times, separation) = (participation.within(self.horizon) as f64, participation.separation() as f64);
         let growing = separation * (times - 1.0) * times * (2.0 * times - 1.0) / 6.0;
@@ -94,18 +95,21 @@ impl Mechanism for Output {
     fn node_span(&self, node: Node) -> (u64, u64) {
         (1, node.index + 1)
     }
-    fn walk(&self) -> Option<Box<dyn Walk>> {
-        Some(Box::new(OwnNode))
+    fn lazy(&self) -> Option<Lazy> {
+        Some(Lazy::Paths(Box::new(OwnNode)))
+    }
+
+    fn cost(&self) -> Cost {
+        Cost::of_draws(1.0, 1)
+    }
+
+    /// Every node is a class of its own.
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        Ok(LaplaceShift::of_single_nodes(self.column_norms().l1 as u64))
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(OutputCursor { step: 0 })
-    }
-    fn draws_per_step(&self) -> f64 {
-        1.0
-    }
-    fn memory_words(&self) -> u64 {
-        1
     }
 }
 

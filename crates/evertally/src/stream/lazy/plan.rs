@@ -3,7 +3,7 @@
 use super::buffers::BufferSampler;
 use super::cells::{Cells, KeyedCells, Sampler, StateCells};
 use super::path::PathSampler;
-use crate::mechanism::{LazyBlt, Walk};
+use crate::mechanism::{Lazy, LazyBlt, Walk};
 use crate::noise::bridge::{Bridge, GammaBridge, GaussianBridge, PolyaBridge, SkellamBridge};
 use crate::noise::{DiscreteLaw, FRACTION_BITS, KeyedNoise, Purpose, SecretKey, StreamName};
 use crate::plan::{Plan, PlanRequest};
@@ -23,7 +23,7 @@ const MAX_COORDINATES: u64 = 1 << 40;
 #[serde(rename_all = "kebab-case")]
 pub enum Sampling {
     /// From the keyed noise variables of the plan's mechanism: exact discrete laws, any step in any order, no memory at all.
-    /// `O(log T)` draws a read. For mechanisms with [random access](crate::mechanism::Mechanism::random_access).
+    /// `O(log T)` draws a read. For mechanisms with [random access](crate::mechanism::Abilities::random_access).
     Keyed,
     /// By bridges in integers, exact as well: a constant number of draws a read, steps of one running sum in rising order,
     /// a few words of memory for each one that was read. For trees.
@@ -279,11 +279,11 @@ impl Noise {
     fn of(plan: &Plan, sampling: Sampling) -> Result<Self> {
         let mechanism = plan.mechanism();
         match sampling {
-            Sampling::Keyed if mechanism.random_access() => Ok(Self::Nodes),
+            Sampling::Keyed if mechanism.name().family().abilities.random_access => Ok(Self::Nodes),
             Sampling::Keyed => Err(refusal(plan, sampling, "it has no random access")),
-            Sampling::Float => match mechanism.state_space() {
-                Some(model) => Ok(Self::Buffers(Float::of(plan)?, Arc::new(model))),
-                None => walk(plan, sampling).and_then(|_| Float::of(plan)).map(Self::Float),
+            Sampling::Float => match mechanism.lazy() {
+                Some(Lazy::States(model)) => Ok(Self::Buffers(Float::of(plan)?, Arc::from(model))),
+                _ => walk(plan, sampling).and_then(|_| Float::of(plan)).map(Self::Float),
             },
             Sampling::Integer => {
                 walk(plan, sampling)?;
@@ -307,7 +307,7 @@ fn refusal(plan: &Plan, sampling: Sampling, reason: &str) -> Error {
 /// The paths of the mechanism, of unit lengths where the noise is Laplace: only equal scales have a bridge.
 fn walk(plan: &Plan, sampling: Sampling) -> Result<Box<dyn Walk>> {
     let refuse = |reason| Err(refusal(plan, sampling, reason));
-    match (plan.mechanism().walk(), plan.law()) {
+    match (plan.mechanism().lazy().and_then(Lazy::into_walk), plan.law()) {
         (None, _) => refuse("it is no sum along the paths of a tree, or has too long ones"),
         (Some(walk), DiscreteLaw::Laplace(_)) if !walk.is_uniform() => refuse("it has Laplace noise of several scales"),
         (Some(walk), _) => Ok(walk),

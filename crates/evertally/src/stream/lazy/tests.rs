@@ -82,7 +82,10 @@ impl RandomBits for NoBits {
 
 /// The covariances of the reads at these steps.
 fn assert_covariance(mechanism: &dyn Mechanism, steps: &[u64]) {
-    let sampler = PathSampler { walk: mechanism.walk().unwrap(), bridge: Algebra::default() };
+    let sampler = PathSampler {
+        walk: mechanism.lazy().and_then(crate::mechanism::Lazy::into_walk).unwrap(),
+        bridge: Algebra::default(),
+    };
     let mut path = Path::default();
     let values: Vec<usize> = steps.iter().map(|t| sampler.noise(&mut path, *t, || NoBits) as usize).collect();
     let row = |step: u64| {

@@ -13,14 +13,12 @@
 //! binary tree of height `h` holds `h / 2`, because a later path parts after a 1 only if a 0 follows it.
 
 use super::{Frame, Schedule};
-use crate::mechanism::{Mechanism, Walk};
+use crate::mechanism::Walk;
 use crate::vector::program::{Op, Slot};
-use std::sync::Arc;
 
 /// See the [module](self).
 pub(super) struct Paths {
     frame: Frame,
-    mechanism: Arc<dyn Mechanism>,
     walk: Box<dyn Walk>,
     /// After how many nodes the partial sums in the buffers were taken: rising.
     held: Vec<u32>,
@@ -31,8 +29,8 @@ const SHARED: usize = 0;
 const LAST: usize = 1;
 
 impl Paths {
-    pub(super) fn new(frame: Frame, mechanism: Arc<dyn Mechanism>, walk: Box<dyn Walk>) -> Self {
-        Self { frame, mechanism, walk, held: vec![] }
+    pub(super) fn new(frame: Frame, walk: Box<dyn Walk>) -> Self {
+        Self { frame, walk, held: vec![] }
     }
 
     /// Whether a path after `step` parts from that of `step` after `depth` nodes. Gallops: paths soon part where they share
@@ -83,7 +81,7 @@ impl Paths {
     /// Draws the nodes of a path after the first `skipped`, and the first `end` at most; `after` each it may append more.
     fn draw(&self, step: u64, skipped: u32, ops: &mut Vec<Op>, mut after: impl FnMut(u32, &mut Vec<Op>)) {
         let mut depth = 0;
-        self.mechanism.visit_path(step, &mut |node, weight| {
+        self.walk.visit(step, &mut |node, weight| {
             depth += 1;
             if depth > skipped {
                 ops.push(self.frame.draw(node, weight));

@@ -79,8 +79,8 @@ const CASES: [(&str, u64); 11] = [
     ("path-sum(levels=9:1:12:4:6:2)", 32),
 ];
 
-/// For every step, many grids and sizes: `L v = δ a_i` in whole numbers, and the bounds of the module for one event, two
-/// events apart, and events of opposite signs. Coarse grids, where the bound is loose, are held to it as well.
+/// For every step, many grids and sizes: `L v = δ a_i` in whole numbers, and the bounds of the module for one event,
+/// two events apart, and events of opposite signs. Coarse grids, where the bound is loose, are held to it as well.
 #[test]
 fn explicit_shifts_hide_events_within_the_bound() {
     for (name, horizon) in CASES {

@@ -32,10 +32,11 @@ impl Solve for Shape {
 
 /// The estimation in fixed point.
 ///
-/// Fixed point with `digits` bits behind the grid, coefficients too. A coefficient is off by at most 2^33 units: a share of an
-/// own measurement is a variance, off by one, times a squared weight below 2^32. Values stay below 2^96 (noise below 2^74,
-/// of which a sum has at most 2^21 terms of weight at most 1), so one operation errs by less than 2^130 units, and a
-/// prefix, which passes through at most 42 operations for each of at most 2^21 blocks, by less than 2^(130 + 6 + 21).
+/// Fixed point with `digits` bits behind the grid, coefficients too. A coefficient is off by at most 2^33 units: a
+/// share of an own measurement is a variance, off by one, times a squared weight below 2^32. Values stay below 2^96
+/// (noise below 2^74, of which a sum has at most 2^21 terms of weight at most 1), so one operation errs by less than
+/// 2^130 units, and a prefix, which passes through at most 42 operations for each of at most 2^21 blocks, by less than
+/// 2^(130 + 6 + 21).
 struct Passes<'a> {
     shape: &'a Shape,
     digits: u32,
@@ -54,7 +55,8 @@ impl Passes<'_> {
         leaves.into_iter().map(round).collect()
     }
 
-    /// Variances and their shares are the same for all complete blocks of a level; only the last block of a level differs.
+    /// Variances and their shares are the same for all complete blocks of a level; only the last block of a level
+    /// differs.
     fn variance_levels(&self) -> Vec<[BigInt; 2]> {
         let one = BigInt::from(1) << self.digits;
         let precision = |level| BigInt::from(self.shape.weight_squared(level));
@@ -128,8 +130,8 @@ impl Passes<'_> {
 impl Shape {
     /// The weights of all measurements in the estimate of one prefix: the two passes run backwards, in floating point.
     ///
-    /// Downwards the weight of a final estimate is handed on to the block's own inside estimate and to its parent's; upwards
-    /// (here from the top) that of an inside estimate to the own measurement and the children's.
+    /// Downwards the weight of a final estimate is handed on to the block's own inside estimate and to its parent's;
+    /// upwards (here from the top) that of an inside estimate to the own measurement and the children's.
     pub(super) fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
         let precision = |level| f64::from(self.weight_squared(level));
         let levels = self.levels();

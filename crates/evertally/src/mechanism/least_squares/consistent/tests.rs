@@ -1,6 +1,7 @@
 //! The consistent tree against dense algebra, golden figures, and exact rational estimation.
 
 use super::*;
+use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{NoiseKind, Objective};
 use nalgebra::DMatrix;
 
@@ -112,8 +113,8 @@ fn optimised_weights_beat_equal_ones() {
     assert!(best(&by_max) <= 135.5, "{}", best(&by_max));
 }
 
-/// The search must give the same weights on every machine: a plan that names its mechanism can be read anywhere, and one
-/// that leaves it open is found again.
+/// The search must give the same weights on every machine: a plan that names its mechanism can be read anywhere, and
+/// one that leaves it open is found again.
 #[test]
 fn found_weights_are_frozen() {
     assert_eq!(

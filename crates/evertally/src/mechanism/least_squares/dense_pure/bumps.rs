@@ -4,13 +4,15 @@
 //! `S = I + B D Bᵀ`, Woodbury's formula gives `(RᵀR)⁻¹ = D - D Bᵀ S⁻¹ B D`, so that everything about `L = A (RᵀR)⁻¹ Rᵀ`
 //! needs the inverse of an `n × n` matrix only, `n` = number of bumps:
 //!
-//! * with `q_t = Σ_{j≤t} B_j / a_j²` the bump part of row `t` is `g_t = S⁻¹ q_t`, the identity part `(1_{j≤t} - B_jᵀ g_t) / a_j`;
+//! * with `q_t = Σ_{j≤t} B_j / a_j²` the bump part of row `t` is `g_t = S⁻¹ q_t`, the identity part
+//!   `(1_{j≤t} - B_jᵀ g_t) / a_j`;
 //! * `‖L_t‖² = Σ_{j≤t} 1/a_j² - q_tᵀ S⁻¹ q_t`.
 //!
-//! **Gradient.** For weights `w_t` let `F = Σ w_t ‖L_t‖² = tr((RᵀR)⁻¹ M)` with `M_ij = c_max(i,j)`, `c_i = Σ_{t≥i} w_t`. Then
-//! `dF/dR = -2 R P` with `P = (RᵀR)⁻¹ M (RᵀR)⁻¹`. With `K = B D M` (two running sums a row), `V = S⁻¹ K`,
-//! `W = S⁻¹ (K D Bᵀ) S⁻¹` and `Y = V - W B`, this is `dF/dB_bj = -2 Y_bj / a_j²` and
-//! `dF/da_j = -2 (c_j - Σ_b B_bj (V_bj + Y_bj)) / a_j³`; `V` and `Y` are needed where `B` has its support, nowhere else.
+//! **Gradient.** For weights `w_t` let `F = Σ w_t ‖L_t‖² = tr((RᵀR)⁻¹ M)` with `M_ij = c_max(i,j)`,
+//! `c_i = Σ_{t≥i} w_t`. Then `dF/dR = -2 R P` with `P = (RᵀR)⁻¹ M (RᵀR)⁻¹`. With `K = B D M` (two running sums a row),
+//! `V = S⁻¹ K`, `W = S⁻¹ (K D Bᵀ) S⁻¹` and `Y = V - W B`, this is `dF/dB_bj = -2 Y_bj / a_j²` and
+//! `dF/da_j = -2 (c_j - Σ_b B_bj (V_bj + Y_bj)) / a_j³`; `V` and `Y` are needed where `B` has its support, nowhere
+//! else.
 
 use crate::mechanism::Matrix;
 use crate::mechanism::dense_twin::cholesky;
@@ -87,8 +89,8 @@ pub(super) struct Solved {
 }
 
 impl Solved {
-    /// The diagonal must be positive; a diagonal that stays above some hundredth of its column keeps `S` well conditioned.
-    /// `O(n² overlap + n³)`.
+    /// The diagonal must be positive; a diagonal that stays above some hundredth of its column keeps `S` well
+    /// conditioned. `O(n² overlap + n³)`.
     pub(super) fn new(layout: &Layout, r: Vec<f64>) -> Self {
         let inverse_squares: Vec<f64> = r[..layout.horizon].iter().map(|a| 1.0 / (a * a)).collect();
         let mut scaled = r[layout.horizon..].to_vec();

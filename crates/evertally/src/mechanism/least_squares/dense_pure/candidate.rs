@@ -1,12 +1,13 @@
 //! A point of the search: columns of `R` on the simplex, and what is minimised over them.
 //!
-//! **Parameters.** Column `j` of `R` is `φ e_identity + (1 - φ) θ_j² / ‖θ_j‖²`, so that `R ≥ 0` and every column sums to 1
-//! whatever `θ` is: there is no constraint left. A weight can reach 0 and stays there. The floor `φ` keeps the diagonal away
-//! from 0, where Woodbury's formula would cancel; it costs nothing, because the only bump that drives a step's diagonal to 0
-//! is one that has shrunk to this very step, and adding its weight to the diagonal is better (`(a + b)² > a² + b²`).
+//! **Parameters.** Column `j` of `R` is `φ e_identity + (1 - φ) θ_j² / ‖θ_j‖²`, so that `R ≥ 0` and every column sums
+//! to 1 whatever `θ` is: there is no constraint left. A weight can reach 0 and stays there. The floor `φ` keeps the
+//! diagonal away from 0, where Woodbury's formula would cancel; it costs nothing, because the only bump that drives a
+//! step's diagonal to 0 is one that has shrunk to this very step, and adding its weight to the diagonal is better
+//! (`(a + b)² > a² + b²`).
 //!
-//! **Largest variance.** The power mean `(Σ ‖L_t‖^{2p} / T)^{1/p}` is minimised for growing `p`; its gradient is that of
-//! `Σ w_t ‖L_t‖²` with `w_t` proportional to `‖L_t‖^{2(p-1)}`. Powers are taken by squaring, roots by square roots.
+//! **Largest variance.** The power mean `(Σ ‖L_t‖^{2p} / T)^{1/p}` is minimised for growing `p`; its gradient is that
+//! of `Σ w_t ‖L_t‖²` with `w_t` proportional to `‖L_t‖^{2(p-1)}`. Powers are taken by squaring, roots by square roots.
 
 use super::bumps::{Layout, Solved};
 use crate::mechanism::Objective;
@@ -42,8 +43,8 @@ impl Candidate {
         2.0 * objective.of(norms.max(), norms.mean())
     }
 
-    /// Hats of every spacing `w` in a partition of unity, each level with its budget, on a support of twice the width, where
-    /// they are a little above 0 so that they can grow.
+    /// Hats of every spacing `w` in a partition of unity, each level with its budget, on a support of twice the width,
+    /// where they are a little above 0 so that they can grow.
     pub(super) fn hats(horizon: usize, levels: &[(f64, f64)]) -> Self {
         let (mut spans, mut values) = (vec![], vec![]);
         let steps = horizon as f64;
@@ -107,8 +108,8 @@ impl Candidate {
         Self { layout: Layout::new(self.layout.horizon(), spans), theta }
     }
 
-    /// Drops bumps that vanished, gives the weight of those that shrank to a single step to the diagonal, and lets every bump
-    /// reach `margin` steps beyond its support again.
+    /// Drops bumps that vanished, gives the weight of those that shrank to a single step to the diagonal, and lets
+    /// every bump reach `margin` steps beyond its support again.
     pub(super) fn tidy(&mut self, margin: usize) {
         let entries = self.entries();
         let horizon = self.layout.horizon();

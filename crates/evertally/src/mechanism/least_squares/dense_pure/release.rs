@@ -23,7 +23,8 @@ fn rounded(sum: i128) -> i128 {
 impl Shape {
     /// `δ` in units of `2^-32`, from what was measured, or from its noise alone, which gives the same.
     ///
-    /// fits: the weights are 2^9 and more, so |ζ| ≤ 2^(74 + 32 - 9), times weights below 2^16 on at most 2^9 steps is below 2^123.
+    /// fits: the weights are 2^9 and more, so |ζ| ≤ 2^(74 + 32 - 9), times weights below 2^16 on at most 2^9 steps is
+    /// below 2^123.
     pub(super) fn discrepancies(&self, shares: &[i128], bumps: &[i128]) -> Vec<i128> {
         let explained = |bump: &super::Bump| {
             let shares = &shares[usize::from(bump.first)..];
@@ -32,7 +33,8 @@ impl Shape {
         self.bumps.iter().zip(bumps).map(|(bump, value)| (value << DIGITS) - explained(bump)).collect()
     }
 
-    /// `G_t(δ)` for all steps, in units of `2^-8`: any deterministic function would keep the privacy, this one is the best.
+    /// `G_t(δ)` for all steps, in units of `2^-8`: any deterministic function would keep the privacy, this one is the
+    /// best.
     pub(super) fn corrections(&self, discrepancies: &[i128]) -> Vec<i128> {
         let unit = f64::from(1u32 << 31) * 2.0; // 2^32
         let delta: Vec<f64> = discrepancies.iter().map(|d| *d as f64 / unit).collect();

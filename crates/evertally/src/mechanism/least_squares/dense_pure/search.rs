@@ -1,9 +1,9 @@
 //! The schedule of the search: many starts, the best of them refined, then bumps taken out and split.
 //!
-//! The problem is not convex. Starts are hats of one to three spacings; a short descent ranks them. The best are descended
-//! further, and the winner is improved by removing or splitting one bump after the other, keeping what is better after another
-//! descent. For the largest variance all this is done on power means of moderate exponents, and the exponent is raised at the
-//! end. All choices depend on the figures alone.
+//! The problem is not convex. Starts are hats of one to three spacings; a short descent ranks them. The best are
+//! descended further, and the winner is improved by removing or splitting one bump after the other, keeping what is
+//! better after another descent. For the largest variance all this is done on power means of moderate exponents, and
+//! the exponent is raised at the end. All choices depend on the figures alone.
 
 use super::candidate::{Aim, Candidate};
 use crate::mechanism::Objective;
@@ -94,7 +94,8 @@ fn rank_starts(horizon: usize, aim: Aim, report: &mut Report) -> Vec<Ranked> {
     ranked
 }
 
-/// Removes and splits bumps as long as a sweep over all of them gains something. `tell` hears the share of the sweeps done.
+/// Removes and splits bumps as long as a sweep over all of them gains something. `tell` hears the share of the sweeps
+/// done.
 fn rearrange((mut value, mut best): Ranked, aim: Aim, tell: &mut dyn FnMut(&Candidate, f64)) -> Ranked {
     for sweep in 0..SWEEPS {
         let before = value;

@@ -6,8 +6,8 @@ use crate::mechanism::least_squares::at_once::Solve;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::noise::Node;
 
-/// The single steps' estimates are rounded to `2^-20` of the grid: 2^22 of them are together off by less than the rounding of
-/// a release.
+/// The single steps' estimates are rounded to `2^-20` of the grid: 2^22 of them are together off by less than the
+/// rounding of a release.
 const STEP_BITS: u32 = 20;
 
 /// The node of a single step, counted from 1.
@@ -20,13 +20,13 @@ pub(super) fn hat_node(level: usize, hat: usize) -> Node {
     Node { level: level as u32 + 1, index: hat as u64 }
 }
 
-/// The estimates of the single steps in units of `2^-STEP_BITS`, and the discrepancies of all hats in the same units, in the
-/// order in which hats end.
+/// The estimates of the single steps in units of `2^-STEP_BITS`, and the discrepancies of all hats in the same units,
+/// in the order in which hats end.
 ///
-/// Both are functions of the protected sums `y = R x + z` alone, up to the whole number `x` that is added to an estimate (see
-/// the mechanism's documentation), in integers and therefore also modulo 2^128. No number leaves 128 bits while noise is below
-/// 2^74: an estimate is below 2^(74 + 20) / W_j, and the entries of a hat over `W_j ≥ s1 / 256` add to at most
-/// 256 · 2^22 · 2.
+/// Both are functions of the protected sums `y = R x + z` alone, up to the whole number `x` that is added to an
+/// estimate (see the mechanism's documentation), in integers and therefore also modulo 2^128. No number leaves 128 bits
+/// while noise is below 2^74: an estimate is below 2^(74 + 20) / W_j, and the entries of a hat over `W_j ≥ s1 / 256`
+/// add to at most 256 · 2^22 · 2.
 pub(super) fn discrepancies(shape: &Shape, draw: &mut dyn FnMut(Node) -> i128) -> (Vec<i128>, Vec<i128>) {
     let mut estimates = Vec::with_capacity(shape.horizon as usize);
     let mut found = Vec::with_capacity(shape.hat_count());

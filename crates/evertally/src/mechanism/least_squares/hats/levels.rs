@@ -11,8 +11,9 @@ pub(super) const WHOLE: u16 = 1000;
 
 /// Spacings of the levels of hats, finest first, and how much of the budget each takes.
 ///
-/// A level takes a **share** of what the coarser levels leave, in thousandths (1 to 999): one share at the first step and one
-/// at the last, and in between along the straight line. What all levels leave is the weight of the single steps.
+/// A level takes a **share** of what the coarser levels leave, in thousandths (1 to 999): one share at the first step
+/// and one at the last, and in between along the straight line. What all levels leave is the weight of the single
+/// steps.
 ///
 /// Written `spacing=12/150,first=480/417,last=516/257`, and `spacing=none` without hats.
 ///
@@ -35,8 +36,8 @@ impl HatLevels {
     /// No hats: every step alone.
     pub const NONE: HatLevels = HatLevels { spacings: [0; MOST], first: [0; MOST], last: [0; MOST], count: 0 };
 
-    /// At most 6 levels, finest first: spacings (steps, 2 and more, growing), and the shares at the first and the last step
-    /// (thousandths, 1 to 999).
+    /// At most 6 levels, finest first: spacings (steps, 2 and more, growing), and the shares at the first and the last
+    /// step (thousandths, 1 to 999).
     ///
     /// # Errors
     /// If the three lists have different lengths or a number is out of range.
@@ -72,8 +73,8 @@ impl HatLevels {
         usize::from(self.count)
     }
 
-    /// The same with one number multiplied and rounded: `place` counts the shares at the first step, those at the last, then
-    /// the spacings.
+    /// The same with one number multiplied and rounded: `place` counts the shares at the first step, those at the last,
+    /// then the spacings.
     ///
     /// # Errors
     /// If the number leaves its range.

@@ -1,10 +1,11 @@
-//! The normal equations of the hats: elimination in the order in which hats end, solutions, and variances of all prefixes.
+//! The normal equations of the hats: elimination in the order in which hats end, solutions, and variances of all
+//! prefixes.
 //!
-//! With `D` = diag(`1/W_j²`), the least-squares correction needs `M = I + H D Hᵀ` (see the mechanism's documentation). Order
-//! the hats by their last step. A hat that ends later and shares a step with hat `c` covers the last step of `c`, so the
-//! later neighbours of `c` overlap each other already: eliminating `c` fills no empty place, and at any step only the hats over
-//! it, two a level, are at work. Along a straight piece sums over steps are combinations of the moments `Σ D_k`, `Σ k D_k` and
-//! `Σ k² D_k`.
+//! With `D` = diag(`1/W_j²`), the least-squares correction needs `M = I + H D Hᵀ` (see the mechanism's documentation).
+//! Order the hats by their last step. A hat that ends later and shares a step with hat `c` covers the last step of `c`,
+//! so the later neighbours of `c` overlap each other already: eliminating `c` fills no empty place, and at any step
+//! only the hats over it, two a level, are at work. Along a straight piece sums over steps are combinations of the
+//! moments `Σ D_k`, `Σ k D_k` and `Σ k² D_k`.
 
 use super::shape::{Piece, SLOTS, Shape};
 
@@ -75,8 +76,8 @@ fn times(matrix: &Square, vector: &Row) -> Row {
     })
 }
 
-/// What is known at the start of a piece, on the way forward: the variance of the prefix given everything that has ended, and
-/// its covariance with what is measured of the hats over it.
+/// What is known at the start of a piece, on the way forward: the variance of the prefix given everything that has
+/// ended, and its covariance with what is measured of the hats over it.
 #[derive(Clone, Copy)]
 struct Prefix {
     variance: f64,
@@ -150,11 +151,13 @@ impl<'a> Elimination<'a> {
         covered
     }
 
-    /// `‖L_t‖²` of all steps, the variance of the prefix: that given all hats that have ended, less what the others tell.
+    /// `‖L_t‖²` of all steps, the variance of the prefix: that given all hats that have ended, less what the others
+    /// tell.
     ///
-    /// With `f` the covariance of the prefix with the open hats, given those that have ended, the rest is `fᵀ Z f`, where `Z` is
-    /// the block of `M⁻¹` on the open hats: the inverse of what eliminating all hats *but* these leaves. Along a piece `f` is a
-    /// combination of three vectors, so a step costs a quadratic form of three variables. `O(T + n l²)`.
+    /// With `f` the covariance of the prefix with the open hats, given those that have ended, the rest is `fᵀ Z f`,
+    /// where `Z` is the block of `M⁻¹` on the open hats: the inverse of what eliminating all hats *but* these leaves.
+    /// Along a piece `f` is a combination of three vectors, so a step costs a quadratic form of three variables.
+    /// `O(T + n l²)`.
     pub(super) fn prefix_variances(&self) -> Vec<f64> {
         let prefixes = self.prefixes();
         let mut inverse: Square = [[0.0; SLOTS]; SLOTS];
@@ -228,9 +231,9 @@ fn eliminate(front: &mut Square, slot: usize) -> Column {
 }
 
 impl Column {
-    /// One step of Takahashi's recursion: gives the inverse on the open hats the row and column of this hat, from those of
-    /// the later hats it has multipliers for. `Kᵀ M⁻¹ = Δ⁻¹ K⁻¹` is lower triangular, hence
-    /// `Z_cb = -Σ_m K_mc Z_mb` and `Z_cc = 1/Δ_c - Σ_m K_mc Z_mc`.
+    /// One step of Takahashi's recursion: gives the inverse on the open hats the row and column of this hat, from those
+    /// of the later hats it has multipliers for. `Kᵀ M⁻¹ = Δ⁻¹ K⁻¹` is lower triangular, hence `Z_cb = -Σ_m K_mc Z_mb`
+    /// and `Z_cc = 1/Δ_c - Σ_m K_mc Z_mc`.
     fn reopen(&self, inverse: &mut Square) {
         let mut row: Row = [0.0; SLOTS];
         for (later, multiplier) in inverse.iter().zip(&self.multipliers).filter(|(_, m)| **m != 0.0) {

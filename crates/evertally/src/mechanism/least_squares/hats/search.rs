@@ -1,7 +1,7 @@
 //! Choosing spacings and shares for Laplace noise.
 //!
-//! Levels that grow by one factor from 1 to `T / c` with shares of nearly one size are close to the best; what remains is
-//! found by a descent on shares and spacings, as long as evaluating a horizon is cheap.
+//! Levels that grow by one factor from 1 to `T / c` with shares of nearly one size are close to the best; what remains
+//! is found by a descent on shares and spacings, as long as evaluating a horizon is cheap.
 
 use super::levels::{HatLevels, MOST, WHOLE, check_spacings};
 use super::{Hats, MAX_HORIZON};
@@ -48,8 +48,8 @@ enum Free {
 }
 
 impl Hats {
-    /// The best number of levels, spacings and shares by the largest or the mean variance under Laplace noise, over `horizon`
-    /// steps (1 ..= 2^22). `O(T)`; a deterministic descent from a few starts, shorter for long horizons.
+    /// The best number of levels, spacings and shares by the largest or the mean variance under Laplace noise, over
+    /// `horizon` steps (1 ..= 2^22). `O(T)`; a deterministic descent from a few starts, shorter for long horizons.
     ///
     /// # Errors
     /// If the horizon is out of range.
@@ -150,8 +150,8 @@ fn geometric(coarsest: f64, count: usize) -> Vec<u32> {
     (1..=count).map(spacing).collect()
 }
 
-/// The best of several starts after a descent, for long horizons of the most promising ones only; to the largest variance
-/// by way of the smooth figure.
+/// The best of several starts after a descent, for long horizons of the most promising ones only; to the largest
+/// variance by way of the smooth figure.
 fn best_of(mut starts: Vec<Hats>, objective: Objective, free: Free) -> Hats {
     let path: &[Figure] = objective.of::<&[Figure]>(&[Figure::Smooth, Figure::Max], &[Figure::Mean]);
     let evaluations = BUDGET / (starts[0].shape.horizon * path.len() as u64);

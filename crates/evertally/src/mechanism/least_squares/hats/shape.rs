@@ -4,13 +4,14 @@ use super::levels::{HatLevels, MOST, WHOLE};
 use crate::privacy::Spread;
 use crate::{Error, Result};
 
-/// Hats that lie over a step at once: two a level. Hat `i` of level `l` has slot `2 l + i mod 2`, and gives it up before the
-/// hat after the next needs it.
+/// Hats that lie over a step at once: two a level. Hat `i` of level `l` has slot `2 l + i mod 2`, and gives it up
+/// before the hat after the next needs it.
 pub(super) const SLOTS: usize = 2 * MOST;
 
 /// The smallest part of a step's budget that its own weight may be.
 const LEAST_IDENTITY: u64 = 256;
-/// A hat of the coarsest level weighs a share of at least so many units a step of slope (before rounding, a share being 1).
+/// A hat of the coarsest level weighs a share of at least so many units a step of slope (before rounding, a share being
+/// 1).
 const RESOLUTION_BITS: u32 = 8;
 /// Least column sum.
 const LEAST_TOTAL: u64 = 1 << 12;
@@ -29,8 +30,8 @@ pub(super) struct Shape {
     starts: Vec<u64>,
 }
 
-/// The hats of one level. Their knots are `spacing` apart and end with `T + 1`, where no hat stands: the last hat falls to 0
-/// there. The first hat is constant up to its knot.
+/// The hats of one level. Their knots are `spacing` apart and end with `T + 1`, where no hat stands: the last hat falls
+/// to 0 there. The first hat is constant up to its knot.
 #[derive(Clone, Debug)]
 struct Level {
     spacing: u64,
@@ -128,8 +129,8 @@ impl Shape {
         Ok(shape)
     }
 
-    /// First and last steps of all pieces: where a function that is straight or convex along pieces is largest, and one that is
-    /// straight or concave is smallest.
+    /// First and last steps of all pieces: where a function that is straight or convex along pieces is largest, and one
+    /// that is straight or concave is smallest.
     fn ends(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.pieces()).flat_map(|piece| [self.starts[piece], self.last_step(piece)])
     }
@@ -231,7 +232,8 @@ impl Shape {
         self.largest(|step| square(self.identity(step)) + self.over(step).map(|hat| square(hat.2)).sum::<u128>())
     }
 
-    /// `max_i Σ_n R_ni · c_n` with `c_n` the most that a unit's events add to node `n` (see the mechanism's documentation).
+    /// `max_i Σ_n R_ni · c_n` with `c_n` the most that a unit's events add to node `n` (see the mechanism's
+    /// documentation).
     pub(super) fn capped_column(&self, spread: Spread) -> u128 {
         let (total, per_step) = (u128::from(spread.total), u128::from(spread.per_step));
         let cap = |height: u64, mass: u64| (total * u128::from(height)).min(per_step * u128::from(mass));

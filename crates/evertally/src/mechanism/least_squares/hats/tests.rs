@@ -2,9 +2,12 @@
 
 use super::*;
 use crate::mechanism::Objective;
+use crate::mechanism::least_squares::at_once::AtOnce;
+use crate::mechanism::rounding::FRACTION_BITS;
 use nalgebra::DMatrix;
 
-/// Shapes of every kind that fit: single hats longer than half the horizon, spacings that do not divide anything, steep shares.
+/// Shapes of every kind that fit: single hats longer than half the horizon, spacings that do not divide anything, steep
+/// shares.
 fn given(horizon: u64) -> Vec<Hats> {
     let texts = [
         "spacing=none",
@@ -107,8 +110,8 @@ fn tails_are_not_heavier_than_promised() {
     assert!(matches!(long.row_law(1 << 15), RowLaw::Like { terms: 2.., .. }), "more than one term where it matters");
 }
 
-/// The recursions keep their digits over many steps: figures against the sum of squares of single rows, releases against these
-/// rows.
+/// The recursions keep their digits over many steps: figures against the sum of squares of single rows, releases
+/// against these rows.
 #[test]
 fn long_horizons_keep_their_digits() {
     for text in
@@ -166,7 +169,7 @@ fn the_cursor_follows_the_rows() {
             // Every node of R is drawn once; any step can be reached.
             drawn.sort_unstable();
             assert_eq!(drawn, hats.dense().nodes, "{name} at {horizon}");
-            assert_eq!(hats.draws_per_step(), drawn.len() as f64 / horizon as f64);
+            assert_eq!(hats.cost().draws_per_step, drawn.len() as f64 / horizon as f64);
             let seek = |cursor: &mut dyn Cursor, step| cursor.seek(step, &mut |node| noise(node, 40));
             assert_eq!(seek(&mut *hats.cursor(), horizon / 2 + 1), releases[horizon as usize / 2]);
             assert_eq!(seek(&mut *cursor, 0), 0);
@@ -176,8 +179,8 @@ fn the_cursor_follows_the_rows() {
 }
 
 proptest::proptest! {
-    /// Post-processing: from the protected sums `y = R x + z` in place of the noise `z`, the discrepancies are the same numbers,
-    /// and the release is `A x` more, to the last bit. So the release is a function of `y` alone.
+    /// Post-processing: from the protected sums `y = R x + z` in place of the noise `z`, the discrepancies are the same
+    /// numbers, and the release is `A x` more, to the last bit. So the release is a function of `y` alone.
     #[test]
     fn the_release_is_a_function_of_the_protected_sums(
         horizon in 1u64..150,
@@ -216,7 +219,7 @@ fn capped_column_sums_bound_every_placement() {
         for hats in shapes(horizon) {
             let (name, (_, r, _)) = (hats.name(), dense(&hats));
             assert_eq!(hats.capped_column_sum(Spread::ONE) as f64, hats.column_norms().l2_squared, "{name}");
-            assert_eq!(hats.l1_column_sum() as f64, hats.column_norms().l1);
+            assert_eq!(hats.laplace().unwrap().column_sum as f64, hats.column_norms().l1);
             let largest = |total: u32, per_step: u32| {
                 let placement =
                     |code: u32| (0..horizon as u32).map(move |t| code / (per_step + 1).pow(t) % (per_step + 1));

@@ -1,16 +1,16 @@
 //! The lower triangular factor of `X`, as a filter with one state a pole.
 //!
-//! Above the diagonal, `X_ik = 1ᵀ Φ_i Φ_{i+1} … Φ_{k-1} h_k` with diagonal `Φ_m` (the ratios of the ladders) and `h_k` (their
-//! diagonal entries). The Cholesky factorization `X = U Uᵀ`, `U` upper triangular, from the last column to the first, keeps that form:
-//! let `U_ik = 1ᵀ Φ_i … Φ_{k-1} y_k`. Then `Σ_{m>k} U_im U_km = 1ᵀ Φ_i … Φ_{k-1} Q_k 1` with
+//! Above the diagonal, `X_ik = 1ᵀ Φ_i Φ_{i+1} … Φ_{k-1} h_k` with diagonal `Φ_m` (the ratios of the ladders) and `h_k`
+//! (their diagonal entries). The Cholesky factorization `X = U Uᵀ`, `U` upper triangular, from the last column to the
+//! first, keeps that form: let `U_ik = 1ᵀ Φ_i … Φ_{k-1} y_k`. Then `Σ_{m>k} U_im U_km = 1ᵀ Φ_i … Φ_{k-1} Q_k 1` with
 //! `Q_k = Σ_{m>k} Φ_k … Φ_{m-1} y_m y_mᵀ Φ_{m-1} … Φ_k`, hence
 //!
 //! ```text
 //! U_kk y_k = h_k - Q_k 1,   U_kk² = 1ᵀ(h_k - Q_k 1),   Q_{k-1} = Φ_{k-1} (Q_k + y_k y_kᵀ) Φ_{k-1}.
 //! ```
 //!
-//! `R = Uᵀ`, so node `k` sums `y_kᵀ S_k` with the state `S_k = Φ_{k-1} S_{k-1} + 1 x_k`: `O(T n²)` for all of it in place of
-//! `O(T³)`, and `O(n)` for an entry of `R`. The inverse filter has the same states.
+//! `R = Uᵀ`, so node `k` sums `y_kᵀ S_k` with the state `S_k = Φ_{k-1} S_{k-1} + 1 x_k`: `O(T n²)` for all of it in
+//! place of `O(T³)`, and `O(n)` for an entry of `R`. The inverse filter has the same states.
 
 use crate::mechanism::optimum::poles::LANES;
 use crate::mechanism::optimum::weights::{Ladder, Weights};

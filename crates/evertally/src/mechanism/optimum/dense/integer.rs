@@ -1,8 +1,8 @@
 //! The integer matrix `R̃ ≈ 2^30 R` and the checks that its filter needs.
 //!
 //! With the float inverse `Z ≈ R⁻¹` let `E = I - 2^-30 R̃ Z`. If the rows of `E` have L1 norms of at most `e < 1`, then
-//! `(2^-30 R̃)⁻¹ = Z (I - E)⁻¹`, and row `t` of `A (2^-30 R̃)⁻¹` has an L1 norm of at most `‖(A Z)_t‖₁ / (1 - e)`. `E` is computed
-//! entry by entry; that rounding (some 10⁻¹² an entry) is far below the slack that is left.
+//! `(2^-30 R̃)⁻¹ = Z (I - E)⁻¹`, and row `t` of `A (2^-30 R̃)⁻¹` has an L1 norm of at most `‖(A Z)_t‖₁ / (1 - e)`. `E`
+//! is computed entry by entry; that rounding (some 10⁻¹² an entry) is far below the slack that is left.
 
 use super::MATRIX_BITS;
 use super::factor::Factor;

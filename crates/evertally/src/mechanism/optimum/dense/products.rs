@@ -9,8 +9,8 @@ const COARSE: u32 = 14;
 /// Rows that are worked on at once: they stay in the cache.
 const TOGETHER: usize = 8;
 
-/// `max_i Σ_j u_j G_ij` over the counts `u` that a spread allows, with `G = R̃ᵀR̃` rounded up; the bound is for entries of `R̃`
-/// at most 2^30 and at most 2^12 steps. `O(T³)`.
+/// `max_i Σ_j u_j G_ij` over the counts `u` that a spread allows, with `G = R̃ᵀR̃` rounded up; the bound is for entries
+/// of `R̃` at most 2^30 and at most 2^12 steps. `O(T³)`.
 pub(super) fn largest_sum(matrix: &[u32], steps: usize, spread: Spread) -> u128 {
     let mut products = vec![0u64; steps * steps];
     for first in (0..steps).step_by(TOGETHER) {

@@ -1,7 +1,8 @@
-//! The dual bound against singular values and random factorizations, the optimum against brute force, the integer matrix and
-//! its releases against their definitions.
+//! The dual bound against singular values and random factorizations, the optimum against brute force, the integer
+//! matrix and its releases against their definitions.
 
 use super::*;
+use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::toeplitz::filter::tests::{by_rationals, every_placement_stays_below_the_bound, noise};
 use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 use crate::plan::gaussian_lower_bound;
@@ -79,8 +80,8 @@ fn no_bound_exceeds_any_factorization() {
     }
 }
 
-/// Two steps by hand: `R` has the columns `(√(1-s²), s)` and `(0, 1)`, hence the rows of `L` the squared norms `1/(1-s²)` and
-/// `1 + (1-s)/(1+s)`. The larger is least for `s = 1/2`, the sum for `s² - 3s + 1 = 0`.
+/// Two steps by hand: `R` has the columns `(√(1-s²), s)` and `(0, 1)`, hence the rows of `L` the squared norms
+/// `1/(1-s²)` and `1 + (1-s)/(1+s)`. The larger is least for `s = 1/2`, the sum for `s² - 3s + 1 = 0`.
 #[test]
 fn two_steps_are_solved_by_hand() {
     let [max, mean] = both(2).map(|optimum| optimum.certificate().reached);
@@ -188,7 +189,8 @@ fn integer_matrix(optimum: &Dense) -> Vec<Vec<u128>> {
     (0..steps).map(row).collect()
 }
 
-/// `R̃` is `2^30 R` to the nearest integer, and nothing was cut off at 0; the sensitivities are its own, by brute force.
+/// `R̃` is `2^30 R` to the nearest integer, and nothing was cut off at 0; the sensitivities are its own, by brute
+/// force.
 #[test]
 fn sensitivities_are_exact_for_the_integer_matrix() {
     for horizon in [1, 2, 5, 33, 80] {
@@ -205,7 +207,7 @@ fn sensitivities_are_exact_for_the_integer_matrix() {
             };
             assert_eq!(optimum.l1_column_sum(), sum(1));
             assert_eq!(optimum.capped_column_sum(Spread::ONE), sum(2));
-            let unit = optimum.noise_unit();
+            let unit = libm::exp2(-f64::from(optimum.noise_bits()));
             assert!((sum(1) as f64 * unit / optimum.column_norms().l1 - 1.0).abs() < 1e-7);
             assert!((sum(2) as f64 * unit * unit - 1.0).abs() < 1e-7);
         }
@@ -258,7 +260,7 @@ fn releases_are_correctly_rounded() {
 fn the_filter_applies_the_ideal_matrix() {
     for optimum in both(200) {
         let mut cursor = optimum.cursor();
-        let unit = optimum.noise_unit();
+        let unit = libm::exp2(-f64::from(optimum.noise_bits()));
         for step in 1..=200 {
             let released = cursor.advance(&mut |node| noise(node) << 10) as f64 / f64::from(1 << FRACTION_BITS);
             let (mut ideal, mut size) = (0.0, 0.0f64);

@@ -1,7 +1,7 @@
 //! The exact release: protected integers from the data, and the release from them alone.
 //!
-//! Numbers are fixed-point with 64 fractional bits in 256-bit integers. With `2^b` noise steps to one unit of data, `φ` and `y` the
-//! frozen fractions of the step and `R = Σ y_i` its diagonal entry, a step computes
+//! Numbers are fixed-point with 64 fractional bits in 256-bit integers. With `2^b` noise steps to one unit of data, `φ`
+//! and `y` the frozen fractions of the step and `R = Σ y_i` its diagonal entry, a step computes
 //!
 //! ```text
 //! S_i ← ⌊φ_i S_i⌋ + x_t,      n_t = ⌊2^b · 4 Σ ⌊y_i S_i / 4⌋⌋                    the only part that sees data
@@ -10,11 +10,13 @@
 //! release = Σ_{s≤t} w_s / 2^b, to the nearest 2^-8 of the grid
 //! ```
 //!
-//! where the inner floors keep 64 fractional bits. Everything after `y` is a function of `y`: its rounding costs no privacy.
+//! where the inner floors keep 64 fractional bits. Everything after `y` is a function of `y`: its rounding costs no
+//! privacy.
 //!
-//! **What the rounding of `n` costs.** Let `r_i` be what `S_i` falls short of the exact state, in units of `2^-64`. Each step
-//! `r_i ← φ_i r_i + (something in [0, 1))`, so `0 ≤ r_i ≤ m_i` with `m_i ← φ_i m_i + 1`. The four-fold sum falls short by `Σ y_i r_i`
-//! and less than four units a state, and the last floor takes something in `[0, 1)` noise steps. So `n_t = 2^b (R x)_t - e_t` with
+//! **What the rounding of `n` costs.** Let `r_i` be what `S_i` falls short of the exact state, in units of `2^-64`.
+//! Each step `r_i ← φ_i r_i + (something in [0, 1))`, so `0 ≤ r_i ≤ m_i` with `m_i ← φ_i m_i + 1`. The four-fold sum
+//! falls short by `Σ y_i r_i` and less than four units a state, and the last floor takes something in `[0, 1)` noise
+//! steps. So `n_t = 2^b (R x)_t - e_t` with
 //!
 //! ```text
 //! 0 ≤ e_t < E = 1 + 2^(b-64) (4n + max_t Σ y_i m_i),
@@ -23,15 +25,16 @@
 //! whatever the data, and for two streams `|n_t(x) - n_t(x') - 2^b (R (x - x'))_t| < E`. Over `T` steps the vectors `n`
 //! differ by less than `E √T` more, in L2 norm, than the matrix says ([`truncation_bound`]).
 //!
-//! **What the other roundings cost.** A unit of `2^-64` noise steps that is added to all `S'` at step `s` moves release `t` by
-//! `Σ_k L_tk R_ks`, one added to `y_s` by `L_ts`, and one added to `w_s` moves `S'` and the release by one. Over `T` steps that is
-//! below `T (3 ‖L_t‖ s2 + 1) + 4n √T ‖L_t‖` units: less than `2^-30` noise steps for `T ≤ 2^20`, where releases are rounded to
-//! `2^(b-8)` of them.
+//! **What the other roundings cost.** A unit of `2^-64` noise steps that is added to all `S'` at step `s` moves release
+//! `t` by `Σ_k L_tk R_ks`, one added to `y_s` by `L_ts`, and one added to `w_s` moves `S'` and the release by one. Over
+//! `T` steps that is below `T (3 ‖L_t‖ s2 + 1) + 4n √T ‖L_t‖` units: less than `2^-30` noise steps for `T ≤ 2^20`,
+//! where releases are rounded to `2^(b-8)` of them.
 //!
-//! **Sizes.** `|x_t| ≤ 2^63` and `T ≤ 2^20` give `S < 2^147`, in units of `2^-64`, and `n < 2^26 · 2^85`. The part of `S'`, `w` and
-//! the sum that comes from the data is `2^b` times as large: below `2^174`. For draws below `2^127` the part that comes from
-//! noise is below `2^191 √(T V)` (Cauchy-Schwarz) with the largest variance `V` of [`figures`](super::figures), which the
-//! constructor keeps below `2^20`: below `2^211`, and the dividend of `w` below `2^244`.
+//! **Sizes.** `|x_t| ≤ 2^63` and `T ≤ 2^20` give `S < 2^147`, in units of `2^-64`, and `n < 2^26 · 2^85`. The part of
+//! `S'`, `w` and the sum that comes from the data is `2^b` times as large: below `2^174`. For draws below `2^127` the
+//! part that comes from noise is below `2^191 √(T V)` (Cauchy-Schwarz) with the largest variance `V` of
+//! [`figures`](super::figures), which the constructor keeps below `2^20`: below `2^211`, and the dividend of `w` below
+//! `2^244`.
 
 use super::MAX_STATES;
 use super::frozen::{Frozen, Number, OUTPUT_BITS};
@@ -141,8 +144,8 @@ impl Cursor for FilterCursor {
         let protected = self.protected(step, total);
         let solved = self.solved(step, protected.plus(Wide::from(noise)));
         self.sum = self.sum.plus(solved);
-        // fits: the data are below 2^(63 + 24), and noise below 2^100 is at most multiplied by √(T V) ≤ 2^20: with 24 bits behind
-        // them and b fewer, below 2^128 as b ≥ 16
+        // fits: the data are below 2^(63 + 24), and noise below 2^100 is at most multiplied by √(T V) ≤ 2^20: with 24
+        // bits behind them and b fewer, below 2^128 as b ≥ 16
         let sum = self.sum.shifted_down(GUARD - FRACTION_BITS - SUM_BITS).shifted_down(self.bits).low();
         self.last = ((sum + (1 << (SUM_BITS - 1))) >> SUM_BITS) - (i128::from(closed) << FRACTION_BITS);
         self.last

@@ -1,16 +1,17 @@
 //! Row norms of `L = A R⁻¹`, and what the release needs to know of the inverse filter.
 //!
-//! With noise `z` of variance 1 in place of `y`, the inverse filter gives `w_k = (z_k - y_kᵀ Φ_{k-1} S_{k-1}) / R_kk` and
-//! `S_k = Φ_{k-1} S_{k-1} + 1 w_k`; the noise of the release is `N_k = Σ_{s≤k} w_s`, and `‖L_k‖² = Var N_k`. Let `P` and `g` be the
-//! covariances of `Φ_{k-1} S_{k-1}` with itself and with `N_{k-1}`, `u = P y_k / R_kk`, `m = gᵀ y_k / R_kk`. Then
+//! With noise `z` of variance 1 in place of `y`, the inverse filter gives `w_k = (z_k - y_kᵀ Φ_{k-1} S_{k-1}) / R_kk`
+//! and `S_k = Φ_{k-1} S_{k-1} + 1 w_k`; the noise of the release is `N_k = Σ_{s≤k} w_s`, and `‖L_k‖² = Var N_k`. Let
+//! `P` and `g` be the covariances of `Φ_{k-1} S_{k-1}` with itself and with `N_{k-1}`, `u = P y_k / R_kk`,
+//! `m = gᵀ y_k / R_kk`. Then
 //!
 //! ```text
 //! Var w_k = c = (yᵀu + 1/R_kk) / R_kk,      Var N_k = Var N_{k-1} - 2m + c,
 //! Cov S_k = P_ij - u_i - u_j + c,           Cov(N_k, S_k) = g_i - m - u_i + c.
 //! ```
 //!
-//! The states are leaky sums of `w`, so that their variances are no larger than those of releases, and differences lose no
-//! more than a few digits (the tests compare with matrices).
+//! The states are leaky sums of `w`, so that their variances are no larger than those of releases, and differences lose
+//! no more than a few digits (the tests compare with matrices).
 
 use super::frozen::Frozen;
 

@@ -1,13 +1,13 @@
 //! The frozen filter: integers that define `R` exactly, and its column norms.
 //!
-//! From the last column to the first, as in [`factor`](crate::mechanism::optimum::dense::factor), but each step with the frozen numbers of those after
-//! it: `y_k` is what the column of `X` leaves once they are subtracted, so that roundings do not add up, and
-//! `1ᵀ(Q_k + y_k y_kᵀ)1` is the squared norm of column `k` of the frozen matrix itself. Negative outputs (there are none in
-//! practice) are frozen to 0: no entry of `R` is negative.
+//! From the last column to the first, as in [`factor`](crate::mechanism::optimum::dense::factor), but each step with
+//! the frozen numbers of those after it: `y_k` is what the column of `X` leaves once they are subtracted, so that
+//! roundings do not add up, and `1ᵀ(Q_k + y_k y_kᵀ)1` is the squared norm of column `k` of the frozen matrix itself.
+//! Negative outputs (there are none in practice) are frozen to 0: no entry of `R` is negative.
 //!
-//! **Column norms, rounded up.** Only positive numbers are added and multiplied, and frozen ones are exact in `f64`. A norm has gone
-//! through at most 4 roundings a step and 300 at the end, each of at most `2^-53`: it is off by at most `(4T + 300) 2^-53` of
-//! itself and a little more; twice that is added.
+//! **Column norms, rounded up.** Only positive numbers are added and multiplied, and frozen ones are exact in `f64`. A
+//! norm has gone through at most 4 roundings a step and 300 at the end, each of at most `2^-53`: it is off by at most
+//! `(4T + 300) 2^-53` of itself and a little more; twice that is added.
 
 use super::super::weights::{Ladder, Weights};
 use crate::mechanism::{ColumnNorms, Objective};
@@ -47,7 +47,8 @@ pub(super) struct Frozen {
 }
 
 impl Frozen {
-    /// The factor of `X`, scaled so that its largest column norm is about 1, with the column norms of what is frozen. `O(T n²)`.
+    /// The factor of `X`, scaled so that its largest column norm is about 1, with the column norms of what is frozen.
+    /// `O(T n²)`.
     ///
     /// # Errors
     /// If a diagonal entry is too small or too large to be frozen.

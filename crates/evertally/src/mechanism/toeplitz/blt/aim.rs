@@ -1,7 +1,7 @@
 //! What the optimiser minimises: the logarithm of 2ρ·variance, with its gradient by reverse accumulation.
 //!
-//! Coordinates: `a = -ln θ` of the interlacing poles, shortest first, is `a_0 = e^(y_0)`, `ln a_m = ln a_(m-1) + e^(y_m)`. Any
-//! `y` gives poles that interlace.
+//! Coordinates: `a = -ln θ` of the interlacing poles, shortest first, is `a_0 = e^(y_0)`,
+//! `ln a_m = ln a_(m-1) + e^(y_m)`. Any `y` gives poles that interlace.
 //!
 //! The figure is that of [`RowFigures`](super::figures::RowFigures) on a coarse grid of steps, with real column scales,
 //! and the maximum is softened to a power mean: it decides only where the optimiser stops, the figures of the
@@ -78,8 +78,8 @@ impl Aim {
         (value, gradient)
     }
 
-    /// The columns, less their first entry, whose norms matter: the longest; or, for a normalized BLT, the one that begins at
-    /// each grid step, whose norm is the scale of the steps before.
+    /// The columns, less their first entry, whose norms matter: the longest; or, for a normalized BLT, the one that
+    /// begins at each grid step, whose norm is the scale of the steps before.
     fn columns(&self, response: &Response) -> Vec<Terms> {
         let horizon = self.steps[self.steps.len() - 1];
         let first = if self.normalized { &self.steps[..] } else { &[1.0] };

@@ -13,8 +13,8 @@ const LONGEST: u64 = (1 << FRACTION_BITS) - (1 << (FRACTION_BITS - 44));
 /// And at least `2^-40`: far above the least number by which `1 - θ` differs from 1 in floating point.
 const SHORTEST: u64 = 1 << (FRACTION_BITS - 40);
 
-/// The buffers of a BLT: `c_0 = 1`, `c_j = Σ_i ω_i θ_i^(j-1)` with `θ_i = decay_i / 2^62` and `ω_i = echo_i / 2^62`, longest
-/// first. Written `decay=Θ1/Θ2,echo=Ω1/Ω2`, in hexadecimal.
+/// The buffers of a BLT: `c_0 = 1`, `c_j = Σ_i ω_i θ_i^(j-1)` with `θ_i = decay_i / 2^62` and `ω_i = echo_i / 2^62`,
+/// longest first. Written `decay=Θ1/Θ2,echo=Ω1/Ω2`, in hexadecimal.
 ///
 /// ```
 /// use evertally::mechanism::Buffers;
@@ -78,9 +78,9 @@ impl Buffers {
     /// The given integers.
     ///
     /// # Errors
-    /// Unless there are 1 to 8 of each, the decays lie between `2^22` and `2^62 - 2^18` and fall, `1 - θ` growing each time by at
-    /// least one part in 2^20, the echoes are at least 1, and `Σ ω_i / θ_i < 1`: then the coefficients `c_j` are positive
-    /// and fall, those of the inverse are summable, and the closed forms of both keep their digits.
+    /// Unless there are 1 to 8 of each, the decays lie between `2^22` and `2^62 - 2^18` and fall, `1 - θ` growing each
+    /// time by at least one part in 2^20, the echoes are at least 1, and `Σ ω_i / θ_i < 1`: then the coefficients `c_j`
+    /// are positive and fall, those of the inverse are summable, and the closed forms of both keep their digits.
     pub fn new(decays: &[u64], echoes: &[u64]) -> Result<Self> {
         let count = decays.len();
         if count == 0 || count > MAX_BUFFERS || echoes.len() != count {

@@ -1,9 +1,9 @@
 //! Row norms of `L = A D C⁻¹` with column scales `D` that are constant on segments.
 //!
-//! Let `u_i(t) = Σ_{s≤t} θ̂_i^(t-s) z_s`. While `D` is constant, the noise of the release is `N = M + D Σ λ_i u_i`, where
-//! `M` is a random walk with increments `D λ_0 z`: this is the partial-fraction form of `A C⁻¹`. As `N` itself does not jump
-//! where `D` falls by `δ`, `M` grows there by `δ Σ λ_i u_i`. With `z` of variance 1, `v = Var M`, `K_i = Cov(M, u_i)` and
-//! `V_ij = Cov(u_i, u_j) = Σ_{s<t} (θ̂_i θ̂_j)^s`,
+//! Let `u_i(t) = Σ_{s≤t} θ̂_i^(t-s) z_s`. While `D` is constant, the noise of the release is `N = M + D Σ λ_i u_i`,
+//! where `M` is a random walk with increments `D λ_0 z`: this is the partial-fraction form of `A C⁻¹`. As `N` itself
+//! does not jump where `D` falls by `δ`, `M` grows there by `δ Σ λ_i u_i`. With `z` of variance 1, `v = Var M`,
+//! `K_i = Cov(M, u_i)` and `V_ij = Cov(u_i, u_j) = Σ_{s<t} (θ̂_i θ̂_j)^s`,
 //!
 //! ```text
 //! ‖L_t‖² = v + 2 D Σ λ_i K_i + D² Σ λ_i λ_j V_ij
@@ -11,8 +11,9 @@
 //! at a fall:  v + 2 δ Σ λ_i K_i + δ² Σ λ_i λ_j V_ij,  K_i + δ Σ_j λ_j V_ij
 //! ```
 //!
-//! All terms are positive. Inside a segment all of them grow with `m` but `θ̂_i^m K_i`, which falls: so the values at both ends
-//! of a range of steps bound the norms inside it, and bisection proves the maximum. Sums over `m` are geometric.
+//! All terms are positive. Inside a segment all of them grow with `m` but `θ̂_i^m K_i`, which falls: so the values at
+//! both ends of a range of steps bound the norms inside it, and bisection proves the maximum. Sums over `m` are
+//! geometric.
 
 use super::response::{Modes, Response, Row, joined, sum_of_sums};
 use super::segments::Segment;

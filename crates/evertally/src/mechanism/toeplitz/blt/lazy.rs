@@ -4,33 +4,33 @@
 //! `N = M + D Σ λ_i u_i`, where `M` is a random walk with increments `D λ_0 z` which, where `D` falls by `δ`, grows by
 //! `δ Σ λ_i u_i`. The state holds the words `M, D λ_1 u_1, …, D λ_d u_d`: **the noise is their sum**, and it is Markov.
 //!
-//! **A leap** of `n` steps over which `D` does not change takes `u_i` to `θ̂_i^n u_i + e_i` and `M` to `M + D λ_0 e_0`, where
-//! `e_0` is the sum of the new `z`, and `e_i = Σ_{j<n} θ̂_i^j z_(t-j)` the one with a pole. They are normal, with covariances
-//! that are geometric sums: `Cov(e_i, e_k) = (1 - (θ̂_i θ̂_k)^n) / (1 - θ̂_i θ̂_k)`, and `θ̂_0 = 1`. Leaps one after the other
-//! are a leap ([`Leap::then`](leap::Leap::then)), also over falls of `D`, with `M` growing by `Σ c_i λ_i u_i` of the old
-//! state and by a normal number that is correlated with all `e_i`. Leaps over runs of whole segments are kept in a
-//! [table](spans), so that any skip is one of four pieces at most: to the end of its segment, two of the table, and on to its
-//! goal.
+//! **A leap** of `n` steps over which `D` does not change takes `u_i` to `θ̂_i^n u_i + e_i` and `M` to `M + D λ_0 e_0`,
+//! where `e_0` is the sum of the new `z`, and `e_i = Σ_{j<n} θ̂_i^j z_(t-j)` the one with a pole. They are normal, with
+//! covariances that are geometric sums: `Cov(e_i, e_k) = (1 - (θ̂_i θ̂_k)^n) / (1 - θ̂_i θ̂_k)`, and `θ̂_0 = 1`. Leaps
+//! one after the other are a leap ([`Leap::then`](leap::Leap::then)), also over falls of `D`, with `M` growing by
+//! `Σ c_i λ_i u_i` of the old state and by a normal number that is correlated with all `e_i`. Leaps over runs of whole
+//! segments are kept in a [table](spans), so that any skip is one of four pieces at most: to the end of its segment,
+//! two of the table, and on to its goal.
 //!
-//! **Nothing cancels.** `λ_0, λ_i, D, δ` are positive, so all coefficients, variances and covariances are sums and products
-//! of positive numbers. [`Powers`](powers::Powers) holds `1 - θ̂^n`, so variances and covariances have relative errors of a few
-//! dozen roundings, for poles next to 1 as for any. What is kept of the old state has factors `θ̂^n` with absolute errors of some
-//! roundings of 1, which is as good beside what is added.
+//! **Nothing cancels.** `λ_0, λ_i, D, δ` are positive, so all coefficients, variances and covariances are sums and
+//! products of positive numbers. [`Powers`](powers::Powers) holds `1 - θ̂^n`, so variances and covariances have
+//! relative errors of a few dozen roundings, for poles next to 1 as for any. What is kept of the old state has factors
+//! `θ̂^n` with absolute errors of some roundings of 1, which is as good beside what is added.
 //!
-//! **The covariance may be singular**: over `n ≤ d` steps it has rank `n`, and over gaps that are short for a buffer its `e_i`
-//! and `e_0` agree to many digits. [`factor`] gives `F` with `F Fᵀ = Q + E` and `|E_ik| ≤ ε √(Q_ii Q_kk)`, where `ε` is some
-//! `10^-15` (tests: below `10^-14`). That is enough: what a later release sees of the leap is `Σ f_i x_i` with factors
-//! `f_i ≥ 0`, and as `Q` has no negative entry,
+//! **The covariance may be singular**: over `n ≤ d` steps it has rank `n`, and over gaps that are short for a buffer
+//! its `e_i` and `e_0` agree to many digits. [`factor`] gives `F` with `F Fᵀ = Q + E` and `|E_ik| ≤ ε √(Q_ii Q_kk)`,
+//! where `ε` is some `10^-15` (tests: below `10^-14`). That is enough: what a later release sees of the leap is
+//! `Σ f_i x_i` with factors `f_i ≥ 0`, and as `Q` has no negative entry,
 //!
 //! ```text
 //! |Σ f_i f_k E_ik| ≤ ε (Σ f_i √Q_ii)² ≤ ε (d+1) Σ f_i² Q_ii ≤ ε (d+1) Σ f_i f_k Q_ik,
 //! ```
 //!
-//! and for two releases with factors `f` and `g`, `|Σ f_i g_k E_ik| ≤ ε (d+1) √(Var Var')`: every covariance of releases is
-//! right up to a few `10^-14` of the standard deviations.
+//! and for two releases with factors `f` and `g`, `|Σ f_i g_k E_ik| ≤ ε (d+1) √(Var Var')`: every covariance of
+//! releases is right up to a few `10^-14` of the standard deviations.
 //!
-//! **Rounding of the state** is relative to its words, each time: whatever the number of skips, some roundings of the standard
-//! deviations of the words times its square root, far below the unit of any release.
+//! **Rounding of the state** is relative to its words, each time: whatever the number of skips, some roundings of the
+//! standard deviations of the words times its square root, far below the unit of any release.
 
 mod factor;
 mod leap;
@@ -43,9 +43,9 @@ use leap::{Leap, Shape};
 use spans::Spans;
 use std::fmt;
 
-/// The noise of a BLT as a Gaussian state-space model that skips any number of steps in `O(d³)`, with `d` buffers and `d + 1`
-/// words of state. The noise at the steps where it stops has the joint law of the entries of `L z` for independent standard
-/// normal `z`; covariances are right up to a few `10^-14` of the standard deviations.
+/// The noise of a BLT as a Gaussian state-space model that skips any number of steps in `O(d³)`, with `d` buffers and
+/// `d + 1` words of state. The noise at the steps where it stops has the joint law of the entries of `L z` for
+/// independent standard normal `z`; covariances are right up to a few `10^-14` of the standard deviations.
 ///
 /// Built by [`Blt::lazy`](super::Blt::lazy); it knows nothing of keys, and is not changed by use.
 ///
@@ -98,8 +98,9 @@ impl LazyBlt {
         self.shape.buffers() + 1
     }
 
-    /// Moves `state` from step `from` to step `to` with independent standard `normal` numbers. All zeros is the state at
-    /// step 0. At most `d + 1` numbers are drawn; how many depends on `from` and `to` only. `O(d³ + log S)` for `S` segments.
+    /// Moves `state` from step `from` to step `to` with independent standard `normal` numbers. All zeros is the state
+    /// at step 0. At most `d + 1` numbers are drawn; how many depends on `from` and `to` only. `O(d³ + log S)` for `S`
+    /// segments.
     ///
     /// # Panics
     /// Unless `from < to ≤ T` and the state has [so many](Self::state_words) words.

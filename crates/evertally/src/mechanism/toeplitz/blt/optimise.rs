@@ -28,8 +28,8 @@ pub(super) fn buffers(horizon: u64, columns: Columns, count: usize, objective: O
     frozen(&aims.iter().fold(start.clone(), descend))
 }
 
-/// Good buffers for a plain BLT and units that take part in several steps, for the maximum or the mean over the steps, from two
-/// starting points. `O(d³ min(k, 2^16))` for each of some hundred steps of the search.
+/// Good buffers for a plain BLT and units that take part in several steps, for the maximum or the mean over the steps,
+/// from two starting points. `O(d³ min(k, 2^16))` for each of some hundred steps of the search.
 pub(super) fn buffers_for(
     horizon: u64,
     count: usize,

@@ -1,9 +1,10 @@
 //! The sensitivity of a BLT to a unit that takes part in several steps; the bounds are those of
 //! [`participation`](crate::mechanism::accounting::participation).
 //!
-//! **Plain.** The worst pattern is `1, 1+b, 1+2b, …`. From its `j`-th step (from 0) to the next, the sum of its columns is
-//! `1 + Σ_i ω_i θ_i^(b-1) P_i(j-1)`, then `Σ_i ω_i P_i(j) θ_i^m` for `m = 0, 1, …`, with `P_i(j) = Σ_{l≤j} θ_i^(lb)`. Squares of such
-//! sums of exponentials add up in closed form. `P_i(j)` grows with `j`: after very many steps that of the last one stands for it.
+//! **Plain.** The worst pattern is `1, 1+b, 1+2b, …`. From its `j`-th step (from 0) to the next, the sum of its columns
+//! is `1 + Σ_i ω_i θ_i^(b-1) P_i(j-1)`, then `Σ_i ω_i P_i(j) θ_i^m` for `m = 0, 1, …`, with
+//! `P_i(j) = Σ_{l≤j} θ_i^(lb)`. Squares of such sums of exponentials add up in closed form. `P_i(j)` grows with `j`:
+//! after very many steps that of the last one stands for it.
 //!
 //! **Normalized.** Columns `s < t`, `d` apart, of which the later has `n` entries, have the inner product `w_s w_t G`,
 //!
@@ -11,8 +12,8 @@
 //! G = Σ_{m<n} c_m c_(m+d) = Σ_i ω_i θ_i^(d-1) (1 + θ_i Σ_k ω_k Σ_{m<n-1} (θ_i θ_k)^m).
 //! ```
 //!
-//! `G` grows with `n`, and weights are constant on segments: only the first step of a segment and the one `d` after it need to
-//! be looked at as `t`.
+//! `G` grows with `n`, and weights are constant on segments: only the first step of a segment and the one `d` after it
+//! need to be looked at as `t`.
 
 use super::response::{Modes, Response, Row, joined, row};
 use super::segments::Segment;

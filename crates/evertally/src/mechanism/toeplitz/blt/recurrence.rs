@@ -1,7 +1,7 @@
 //! The exact release: protected integers from the data, and the release from them alone.
 //!
-//! Numbers are fixed-point with 64 fractional bits in 256-bit integers. With `v_t = W_t x_t` and `2^b` noise steps to one
-//! unit of `v`, a step computes
+//! Numbers are fixed-point with 64 fractional bits in 256-bit integers. With `v_t = W_t x_t` and `2^b` noise steps to
+//! one unit of `v`, a step computes
 //!
 //! ```text
 //! n_t = 2^b v_t + ⌊2^b Σ ⌊ω_i B_i⌋⌋,     B_i ← ⌊θ_i B_i⌋ + v_t           the only part that sees data
@@ -10,24 +10,25 @@
 //! release = Σ_{s≤t} w_s / (2^b W_s),     to the nearest 2^-8 of the grid
 //! ```
 //!
-//! where the inner floors keep 64 fractional bits. Everything after `y` is a function of `y`: its rounding costs no privacy.
+//! where the inner floors keep 64 fractional bits. Everything after `y` is a function of `y`: its rounding costs no
+//! privacy.
 //!
 //! **What the rounding of `n` costs.** Let `β_i` be the exact buffer and `r_i = 2^64 (β_i - B_i)`. Each step
-//! `r_i ← θ_i r_i + (something in [0, 1))`, so `0 ≤ r_i < 1/(1-θ_i)`. The sum `Σ ⌊ω_i B_i⌋` falls short of `Σ ω_i β_i` by
-//! `Σ ω_i r_i` and less than one unit a buffer: by something in `[0, d + Σ ω_i/(1-θ_i))` units of `2^-64`; and the last floor
-//! takes something in `[0, 1)` noise steps. So `n_t = 2^b (C W x)_t - e_t` with
+//! `r_i ← θ_i r_i + (something in [0, 1))`, so `0 ≤ r_i < 1/(1-θ_i)`. The sum `Σ ⌊ω_i B_i⌋` falls short of `Σ ω_i β_i`
+//! by `Σ ω_i r_i` and less than one unit a buffer: by something in `[0, d + Σ ω_i/(1-θ_i))` units of `2^-64`; and the
+//! last floor takes something in `[0, 1)` noise steps. So `n_t = 2^b (C W x)_t - e_t` with
 //!
 //! ```text
 //! 0 ≤ e_t < E = 1 + 2^(b-64) (d + Σ ω_i / (1-θ_i)),
 //! ```
 //!
-//! whatever the data, and for two streams `|n_t(x) - n_t(x') - 2^b (C W (x - x'))_t| < E`. Over `T` steps the vectors `n`
-//! differ by less than `E √T` more, in L2 norm, than the matrix says ([`rounding_slack`]).
+//! whatever the data, and for two streams `|n_t(x) - n_t(x') - 2^b (C W (x - x'))_t| < E`. Over `T` steps the vectors
+//! `n` differ by less than `E √T` more, in L2 norm, than the matrix says ([`rounding_slack`]).
 //!
-//! **Sizes.** `|x_t| < 2^64`, `W ≤ 2^14`, `T ≤ 2^40`, `θ < 1` and `Σ ω_i < 1` give `B < 2^118` and, in units of `2^-64`, below
-//! `2^182`; `n < 2^b · 2^119`. Draws are below `2^127`, the absolute sum of the coefficients of `C⁻¹` is below 2, so that
-//! `w < 2^128 + 2^b · 2^78 + 4` and `B' < 2^40 w`: below `2^234` with the fractional bits. The sum of the data inside a
-//! segment is below `2^64`.
+//! **Sizes.** `|x_t| < 2^64`, `W ≤ 2^14`, `T ≤ 2^40`, `θ < 1` and `Σ ω_i < 1` give `B < 2^118` and, in units of
+//! `2^-64`, below `2^182`; `n < 2^b · 2^119`. Draws are below `2^127`, the absolute sum of the coefficients of `C⁻¹` is
+//! below 2, so that `w < 2^128 + 2^b · 2^78 + 4` and `B' < 2^40 w`: below `2^234` with the fractional bits. The sum of
+//! the data inside a segment is below `2^64`.
 
 use super::MAX_BUFFERS;
 use super::buffers::Buffers;
@@ -97,8 +98,8 @@ impl Recurrence {
     /// `Σ w / (2^b W)` over the steps of this segment.
     fn unsettled(&self) -> i128 {
         let weight = i128::from(self.constants.segments[self.segment].weight);
-        // fits: the data are below 2^(b + 14 + 64), and noise below 2^80 is at most multiplied by T ≤ 2^40, where `bits` grows
-        // with T; less b + 40 bits, that is below 2^123.
+        // fits: the data are below 2^(b + 14 + 64), and noise below 2^80 is at most multiplied by T ≤ 2^40, where
+        // `bits` grows with T; less b + 40 bits, that is below 2^123.
         let sum = self.run.shifted_down(GUARD - FRACTION_BITS - SUM_BITS).shifted_down(self.constants.bits).low();
         if weight == 1 { sum } else { sum.div_euclid(weight) }
     }

@@ -1,10 +1,11 @@
 //! The impulse responses of a BLT, its inverse and its left factor, as sums of exponentials.
 //!
-//! With poles `θ_1 > θ̂_1 > θ_2 > … > θ̂_d`, the generating function of `C` is `Π (1 - θ̂_i x) / Π (1 - θ_i x)`. Partial
-//! fractions give, with `q = 1 - θ` and `q̂ = 1 - θ̂` (so that poles near 1 lose no digits),
+//! With poles `θ_1 > θ̂_1 > θ_2 > … > θ̂_d`, the generating function of `C` is `Π (1 - θ̂_i x) / Π (1 - θ_i x)`.
+//! Partial fractions give, with `q = 1 - θ` and `q̂ = 1 - θ̂` (so that poles near 1 lose no digits),
 //!
 //! * `C`: `c_0 = 1`, `c_j = Σ ω_i θ_i^(j-1)`, `ω_i = Π_k (q̂_k - q_i) / Π_{k≠i} (q_k - q_i)`;
-//! * `A C⁻¹`: `ℓ_j = λ_0 + Σ λ_i θ̂_i^j`, `λ_0 = Π q_k / q̂_k`, `λ_i = Π_k (q̂_i - q_k) / (q̂_i Π_{k≠i} (q̂_i - q̂_k))`;
+//! * `A C⁻¹`: `ℓ_j = λ_0 + Σ λ_i θ̂_i^j`, `λ_0 = Π q_k / q̂_k`,
+//!   `λ_i = Π_k (q̂_i - q_k) / (q̂_i Π_{k≠i} (q̂_i - q̂_k))`;
 //! * `C⁻¹`: 1, then `-Σ λ_i q̂_i θ̂_i^(j-1)`.
 //!
 //! The poles interlace, so every `ω` and `λ` is positive: all sums below add positive terms and keep their relative
@@ -179,7 +180,8 @@ fn echo(poles: &[Pole], others: &[Pole], i: usize) -> f64 {
     product
 }
 
-/// The root of the increasing function `1 + Σ ω_i / (q_i - q̂)` between two of its poles, by bisection to the last digit.
+/// The root of the increasing function `1 + Σ ω_i / (q_i - q̂)` between two of its poles, by bisection to the last
+/// digit.
 fn root(poles: &[Pole], echoes: &[f64], mut low: f64, mut high: f64) -> f64 {
     for _ in 0..200 {
         let middle = 0.5 * (low + high);

@@ -1,9 +1,9 @@
 //! Column weights that are constant on segments of steps.
 //!
-//! Column `j` of `C` has `n = T - j + 1` entries, so its norm `D` falls with `j`. Instead of `1 / D` it gets an integer weight
-//! `W` near `2^14 / D`, the same for a segment of columns whose lengths differ by a fiftieth at most (single ones below 50):
-//! `O(log T)` integers. A weight is rounded down from the longest column of its segment, so that no column is longer than
-//! the last one, whose norm is exactly `2^14`.
+//! Column `j` of `C` has `n = T - j + 1` entries, so its norm `D` falls with `j`. Instead of `1 / D` it gets an integer
+//! weight `W` near `2^14 / D`, the same for a segment of columns whose lengths differ by a fiftieth at most (single
+//! ones below 50): `O(log T)` integers. A weight is rounded down from the longest column of its segment, so that no
+//! column is longer than the last one, whose norm is exactly `2^14`.
 
 use super::response::Response;
 

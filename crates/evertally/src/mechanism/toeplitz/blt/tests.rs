@@ -316,7 +316,8 @@ fn short_horizons_take_fewer_buffers() {
     assert!(Blt::chosen(1000, Columns::Plain, BufferChoice::Count(0), Objective::Max).is_err());
 }
 
-/// Columns of one entry have norm 1 whatever the buffers, and decays that floating point cannot tell from 0 are refused.
+/// Columns of one entry have norm 1 whatever the buffers, and decays that floating point cannot tell from 0 are
+/// refused.
 #[test]
 fn tiny_decays_do_not_hide_a_sensitivity() {
     for text in ["decay=2,echo=1", "decay=3c00000000000000/2,echo=1000000000000000/1", "decay=3fffff,echo=1"] {
@@ -333,8 +334,8 @@ fn tiny_decays_do_not_hide_a_sensitivity() {
     }
 }
 
-/// Weights never fall with the step, which bounds by pairs rest on: not even where the last bits of the norms are out of order
-/// just where a weight changes. (Found by search.)
+/// Weights never fall with the step, which bounds by pairs rest on: not even where the last bits of the norms are out
+/// of order just where a weight changes. (Found by search.)
 #[test]
 fn weights_never_fall() {
     let horizon = 1 << 20;

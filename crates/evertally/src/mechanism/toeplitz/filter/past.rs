@@ -1,10 +1,10 @@
 //! Sums of the past against fixed coefficients, `Σ_{j<t} v_j F_{t-j}`, while the `v` become known one by one.
 //!
-//! The last steps are summed directly. Whenever the number of steps is a multiple of a power of two `B`, the `B` values since
-//! the multiple before it are multiplied with the coefficients `1 … 2B-1` at once, and what they add to the next `B` steps is
-//! kept for them: `O(log² T)` a step, amortized (Fischer, Stockmeyer 1974, doi 10.1016/S0022-0000(74)80047-4; Hoeven 2002,
-//! doi 10.1006/jsco.2002.0562). Each pair (j, t) is counted once: in the block of the largest power of two at which `j` and
-//! `t` part, or directly.
+//! The last steps are summed directly. Whenever the number of steps is a multiple of a power of two `B`, the `B` values
+//! since the multiple before it are multiplied with the coefficients `1 … 2B-1` at once, and what they add to the next
+//! `B` steps is kept for them: `O(log² T)` a step, amortized (Fischer, Stockmeyer 1974, doi
+//! 10.1016/S0022-0000(74)80047-4; Hoeven 2002, doi 10.1006/jsco.2002.0562). Each pair (j, t) is counted once: in the
+//! block of the largest power of two at which `j` and `t` part, or directly.
 //!
 //! The products are number-theoretic transforms modulo three primes, put together modulo 2^128: integers in, the same
 //! integers out, on every machine.

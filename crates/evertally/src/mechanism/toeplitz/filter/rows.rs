@@ -4,8 +4,9 @@ use super::past::Kernel;
 use std::sync::Arc;
 
 /// Noise below `2^(REACH - guard)` fits the 128-bit path for Toeplitz coefficients: then `v` stays below
-/// `3 · 2^(REACH - 16) < 2^100`, and the sum of its products with 2^20 coefficients that add up to less than 2^27 below 2^127.
-/// Larger noise lowers the guard; the largest that a plan can mean, 2^74 (2^14 times its largest scale), leaves 40 bits.
+/// `3 · 2^(REACH - 16) < 2^100`, and the sum of its products with 2^20 coefficients that add up to less than 2^27 below
+/// 2^127. Larger noise lowers the guard; the largest that a plan can mean, 2^74 (2^14 times its largest scale), leaves
+/// 40 bits.
 pub(super) const REACH: u32 = 114;
 /// The same for other matrices, see [`Rows::Packed`]; it leaves 32 bits.
 const PACKED_REACH: u32 = 106;
@@ -15,8 +16,9 @@ const PACKED_REACH: u32 = 106;
 pub(in crate::mechanism) enum Rows {
     /// `F_tj = F_{t-j}`.
     Toeplitz(Arc<Kernel>),
-    /// Row by row. With the L1 norm `‖A F⁻¹‖` of the longest row, and `‖F‖` that of the longest row of `F`, their product must stay
-    /// below 2^18: `v`, at most `2 ‖A F⁻¹‖ · 2^PACKED_REACH` in size, times a row of `F` is then below 2^126.
+    /// Row by row. With the L1 norm `‖A F⁻¹‖` of the longest row, and `‖F‖` that of the longest row of `F`, their
+    /// product must stay below 2^18: `v`, at most `2 ‖A F⁻¹‖ · 2^PACKED_REACH` in size, times a row of `F` is then
+    /// below 2^126.
     Packed(Arc<[u32]>),
 }
 

@@ -1,6 +1,7 @@
 //! The square root against dense algebra, its integer form, and its correctly rounded release.
 
 use super::*;
+use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::toeplitz::filter::tests::{by_rationals, every_placement_stays_below_the_bound, noise};
 use crate::mechanism::{Criterion, Input, MechanismName, NoiseKind, Objective};
 

@@ -6,11 +6,13 @@
 
 use crate::mechanism::tree::digits::DigitSystem;
 use crate::mechanism::walk::Walk;
+use crate::noise::Node;
 
 /// See the [module](self). It reads the digits itself, in 64 bits: the divisions of 128 bits of
 /// [`DigitSystem::for_each_digit`] would cost more than all else in a lazy read.
 #[derive(Clone, Debug)]
 pub(super) struct DigitWalk {
+    digits: DigitSystem,
     base: u64,
     below: u64,
     levels: u32,
@@ -23,11 +25,24 @@ impl DigitWalk {
     pub(super) fn new(digits: &DigitSystem, horizon: u64) -> Option<Self> {
         let offset = u64::try_from(digits.offset()).ok()?;
         offset.checked_add(horizon)?;
-        Some(Self { base: digits.base, below: digits.below, levels: digits.levels, offset })
+        Some(Self { digits: digits.clone(), base: digits.base, below: digits.below, levels: digits.levels, offset })
     }
 }
 
 impl Walk for DigitWalk {
+    /// Highest level first; the blocks of a level from the one next to the part of the step above that level.
+    fn visit(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        let mut blocks = Vec::with_capacity(self.levels as usize);
+        self.digits.for_each_digit(step, |level, digit, lead| blocks.push((level, digit, lead)));
+        for (level, digit, lead) in blocks.into_iter().rev() {
+            let start = lead.wrapping_sub_signed(digit); // not negative: a multiple of the lead above
+            for i in 0..digit.unsigned_abs() {
+                let (index, sign) = if digit > 0 { (start + i, 1.0) } else { (start - 1 - i, -1.0) };
+                visit(Node { level, index }, sign);
+            }
+        }
+    }
+
     fn depth(&self, step: u64) -> u32 {
         let mut rest = step + self.offset;
         let mut depth = 0;

@@ -1,9 +1,9 @@
 //! The search for the best level weights.
 //!
-//! The figure `Σ λ_l² · s²` of the best real weights is flat around its minimum, and the divisors of 10080 between 16 and
-//! 160 lie close enough to come within one part in 10³ of it, while their least common multiple stays small. Weights
-//! of the middle levels hardly differ: only the lowest and the highest levels of a tree of at most 2^12 leaves with the same
-//! leading bits of the horizon are searched one by one, and a higher tree repeats the middle.
+//! The figure `Σ λ_l² · s²` of the best real weights is flat around its minimum, and the divisors of 10080 between 16
+//! and 160 lie close enough to come within one part in 10³ of it, while their least common multiple stays small.
+//! Weights of the middle levels hardly differ: only the lowest and the highest levels of a tree of at most 2^12 leaves
+//! with the same leading bits of the horizon are searched one by one, and a higher tree repeats the middle.
 
 use super::{Levels, height, trie};
 

@@ -1,22 +1,23 @@
 //! The sensitivity of a path-sum tree to a unit that takes part in several steps.
 //!
-//! Fewer releases reveal less, so let `T = 2^h`. There `G_is = a_iᵀ C⁻¹ a_s` is a sum over the blocks that hold both steps: with
-//! `m_j(i) = min(r_j, 2^j - r_j)` and `r`, `e_j` as in [`super`],
+//! Fewer releases reveal less, so let `T = 2^h`. There `G_is = a_iᵀ C⁻¹ a_s` is a sum over the blocks that hold both
+//! steps: with `m_j(i) = min(r_j, 2^j - r_j)` and `r`, `e_j` as in [`super`],
 //!
 //! ```text
 //! G_is = Σ_{j ≥ 1, one block of 2^j} m_j(i) m_j(s) / (2^j e_j) + r(i) r(s) / (2^h e_{h+1}) ≥ 0,
 //! ```
 //!
-//! because the Haar coefficients of `a_i` are 0 but in the blocks around `i`. A pattern of `k` steps has `Σ_i G_ii ≤ k s²`, and of
-//! the pairs of different steps, in a block with `c` of them, `Σ_{i≠s} m(i) m(s) ≤ (1 - 1/c) (Σ m)²`. There `m` is a tent of
-//! height `2^(j-1)` and slope 1, and the distances of `c` steps, `b` apart, from its top add up to `b ⌊c²/4⌋` at least:
+//! because the Haar coefficients of `a_i` are 0 but in the blocks around `i`. A pattern of `k` steps has
+//! `Σ_i G_ii ≤ k s²`, and of the pairs of different steps, in a block with `c` of them,
+//! `Σ_{i≠s} m(i) m(s) ≤ (1 - 1/c) (Σ m)²`. There `m` is a tent of height `2^(j-1)` and slope 1, and the distances of
+//! `c` steps, `b` apart, from its top add up to `b ⌊c²/4⌋` at least:
 //!
 //! ```text
 //! Σ_{i≠s} m(i) m(s) ≤ F(c) = (1 - 1/c) (c 2^(j-1) - b ⌊c²/4⌋)²,
 //! ```
 //!
-//! at most `k · max F(c)/c` on the level, and at most `max F(c)` for each of its blocks. At the root `r ≤ 2^h`, and the steps are
-//! `b` apart: `Σ r ≤ k 2^h - b k(k-1)/2`.
+//! at most `k · max F(c)/c` on the level, and at most `max F(c)` for each of its blocks. At the root `r ≤ 2^h`, and the
+//! steps are `b` apart: `Σ r ≤ k 2^h - b k(k-1)/2`.
 
 use super::{height, trie};
 use crate::mechanism::Participation;
@@ -60,8 +61,8 @@ fn pairs(size: u64, most: u64, participation: Participation) -> (f64, f64) {
         let all = (2..=most).map(|c| (of(c) / c as f64, of(c)));
         return all.fold((0.0, 0.0), |best: (f64, f64), next| (best.0.max(next.0), best.1.max(next.1)));
     }
-    // With y = c b/size the sum is at most c · half (1 - y/2) + b/4; y (1 - y/2)² is at most 8/27, and y (1 - y/2) at most 1/2.
-    // As c is above 2^12 where that matters, b/4 is less than 2^-12 of the sum.
+    // With y = c b/size the sum is at most c · half (1 - y/2) + b/4; y (1 - y/2)² is at most 8/27, and y (1 - y/2) at
+    // most 1/2. As c is above 2^12 where that matters, b/4 is less than 2^-12 of the sum.
     let full = size as f64 / separation * half;
     let head_room = 1.0 + 4.0 / COUNTED as f64;
     (8.0 / 27.0 * full * half * head_room, 0.25 * full * full * head_room)

@@ -1,6 +1,8 @@
 //! The paths of a path-sum tree: one stretch a level, from the root down.
 
+use crate::mechanism::Levels;
 use crate::mechanism::walk::Walk;
+use crate::noise::Node;
 
 /// See the [module](self).
 #[derive(Clone, Debug)]
@@ -8,21 +10,28 @@ pub(super) struct LevelWalk {
     /// Sums of the squared weights, from the root: `lengths[d]` of the first `d` levels.
     lengths: Vec<u64>,
     depth: u32,
+    weights: Levels,
 }
 
 impl LevelWalk {
-    /// Of the weights of the levels, leaves first.
-    pub(super) fn new(weights: &[u16]) -> Self {
+    /// Of the weights of the levels.
+    pub(super) fn new(weights: Levels) -> Self {
         let mut lengths = vec![0];
-        for weight in weights.iter().rev() {
+        for weight in weights.as_slice().iter().rev() {
             // fits: at most 63 squares below 2^32.
             lengths.push(lengths[lengths.len() - 1] + u64::from(*weight).pow(2));
         }
-        Self { lengths, depth: weights.len() as u32 }
+        Self { lengths, depth: weights.as_slice().len() as u32, weights }
     }
 }
 
 impl Walk for LevelWalk {
+    fn visit(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        for (level, weight) in self.weights.as_slice().iter().enumerate().rev() {
+            visit(Node { level: level as u32, index: (step - 1) >> level }, f64::from(*weight));
+        }
+    }
+
     fn depth(&self, _step: u64) -> u32 {
         self.depth
     }

@@ -2,6 +2,7 @@
 
 use crate::mechanism::tree::smooth::combinations::Binomials;
 use crate::mechanism::walk::Walk;
+use crate::noise::Node;
 
 /// See the [module](self).
 #[derive(Clone, Debug)]
@@ -20,6 +21,10 @@ impl LeafWalk {
 }
 
 impl Walk for LeafWalk {
+    fn visit(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        self.binomials.unrank(step, self.height, self.ones, |level, _, index| visit(Node { level, index }, 1.0));
+    }
+
     fn depth(&self, _step: u64) -> u32 {
         self.ones
     }

@@ -1,6 +1,7 @@
 //! The exact release: against big integers, against the matrices, and its sensitivity by brute force.
 
 use super::*;
+use crate::mechanism::rounding::FRACTION_BITS;
 use crate::number::wide::Wide;
 use proptest::prelude::*;
 
@@ -80,7 +81,8 @@ fn long_runs_are_those_of_big_integers() {
     assert_eq!(held, want);
 }
 
-/// Over 2^14 steps with large data and without noise, releases are the running sums: the inverse filter forgets nothing.
+/// Over 2^14 steps with large data and without noise, releases are the running sums: the inverse filter forgets
+/// nothing.
 #[test]
 fn long_runs_without_noise_are_the_running_sums() {
     for filter in BOTH.map(|objective| solve(1 << 14, 12, objective)) {
@@ -103,7 +105,7 @@ proptest! {
     fn releases_are_prefix_sums_plus_noise(totals in totals(80), which in 0usize..6) {
         let filter = &some(80)[which];
         let (mut cursor, noise) = (filter.cursor(), noise(filter));
-        let unit = libm::exp2(f64::from(FRACTION_BITS)) * filter.noise_unit();
+        let unit = libm::exp2(f64::from(FRACTION_BITS)) * libm::exp2(-f64::from(filter.noise_bits()));
         let mut closed = 0;
         for (total, step) in totals.into_iter().zip(1..) {
             closed += total;
@@ -162,8 +164,8 @@ proptest! {
     }
 }
 
-/// The largest units by which states can fall short: with a guard of few bits they would show. Here `Σ y_i m_i` itself, by
-/// following what every step may lose.
+/// The largest units by which states can fall short: with a guard of few bits they would show. Here `Σ y_i m_i` itself,
+/// by following what every step may lose.
 #[test]
 fn the_truncation_bound_adds_what_every_step_may_lose() {
     for filter in some(50) {

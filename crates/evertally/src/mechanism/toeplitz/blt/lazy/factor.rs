@@ -1,10 +1,11 @@
 //! Normal numbers with the covariance of a leap, which may be singular.
 //!
-//! The Cholesky factorization with complete pivoting of the matrix of correlations: first the walk, then in every round the
-//! buffer that is least determined by those before. A pivot is the largest diagonal entry that is left, so no entry of its row
-//! exceeds it but by roundings: no round enlarges the rounding errors of those before, however small the pivot is, and what
-//! they leave of a row that is done is as small. The rounds end where no variance is left but what rounding may have made;
-//! covariances that are left then are as small too, because the matrix is positive semidefinite.
+//! The Cholesky factorization with complete pivoting of the matrix of correlations: first the walk, then in every round
+//! the buffer that is least determined by those before. A pivot is the largest diagonal entry that is left, so no entry
+//! of its row exceeds it but by roundings: no round enlarges the rounding errors of those before, however small the
+//! pivot is, and what they leave of a row that is done is as small. The rounds end where no variance is left but what
+//! rounding may have made; covariances that are left then are as small too, because the matrix is positive
+//! semidefinite.
 
 use super::Row;
 use super::leap::{Leap, Shape};

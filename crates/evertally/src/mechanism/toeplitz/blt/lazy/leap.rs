@@ -20,8 +20,8 @@ pub(super) struct Shape {
     diagonal: Row,
 }
 
-/// `g_i` becomes `θ̂_i^n g_i + η_i`, and `M` becomes `M + Σ c_i g_i + η_0` of the `g` before, with `η` normal and independent of
-/// all before, and `Cov(η_i, η_k) = λ_i λ_k (1 - (θ̂_i θ̂_k)^n) / (1 - θ̂_i θ̂_k)`.
+/// `g_i` becomes `θ̂_i^n g_i + η_i`, and `M` becomes `M + Σ c_i g_i + η_0` of the `g` before, with `η` normal and
+/// independent of all before, and `Cov(η_i, η_k) = λ_i λ_k (1 - (θ̂_i θ̂_k)^n) / (1 - θ̂_i θ̂_k)`.
 #[derive(Clone)]
 pub(super) struct Leap {
     /// `1 - θ̂_i^n`.

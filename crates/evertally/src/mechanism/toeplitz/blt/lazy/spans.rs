@@ -1,8 +1,9 @@
 //! Leaps over runs of whole segments: any run is one or two of a table.
 //!
-//! Level `h` of the table cuts the segments into blocks of `2^(h+1)`. An entry is the leap from its segment to the middle of
-//! its block, or from the middle to its segment, itself included. A run whose first and last place differ in bit `h` and none
-//! above lies in one block of that level, on both sides of its middle: it is one entry of each kind. `S log S` entries for `S` segments.
+//! Level `h` of the table cuts the segments into blocks of `2^(h+1)`. An entry is the leap from its segment to the
+//! middle of its block, or from the middle to its segment, itself included. A run whose first and last place differ in
+//! bit `h` and none above lies in one block of that level, on both sides of its middle: it is one entry of each kind.
+//! `S log S` entries for `S` segments.
 
 use super::leap::{Leap, Shape};
 

@@ -1,5 +1,5 @@
-//! The joint law of reads, exactly: a skip is linear in the state and in the normal numbers, so unit vectors give the matrix
-//! that maps independent numbers to the noise of all reads.
+//! The joint law of reads, exactly: a skip is linear in the state and in the normal numbers, so unit vectors give the
+//! matrix that maps independent numbers to the noise of all reads.
 
 mod long;
 
@@ -10,8 +10,8 @@ use crate::mechanism::dense_twin::{Matrix, cholesky};
 use crate::mechanism::toeplitz::blt::{Blt, BufferChoice, Buffers};
 use crate::mechanism::{Columns, Objective};
 
-/// The words of the state after a skip from `state`, with the normal number of this place 1 and all others 0. `None` where
-/// there are not so many of them.
+/// The words of the state after a skip from `state`, with the normal number of this place 1 and all others 0. `None`
+/// where there are not so many of them.
 fn skipped(lazy: &LazyBlt, state: &[f64], from: u64, to: u64, unit: Option<usize>) -> Option<Vec<f64>> {
     let (mut state, mut drawn) = (state.to_vec(), 0);
     lazy.skip(&mut state, from, to, || {
@@ -54,8 +54,8 @@ fn covariances_of_reads(lazy: &LazyBlt, reads: &[u64]) -> Matrix {
     found
 }
 
-/// Eight decays as long and as close to each other as is allowed, others close to each other in the middle, and some at both
-/// ends of what is allowed; and those of the tests of the figures.
+/// Eight decays as long and as close to each other as is allowed, others close to each other in the middle, and some at
+/// both ends of what is allowed; and those of the tests of the figures.
 fn given() -> Vec<Buffers> {
     let one = 1u64 << 62;
     let close: Vec<u64> = (0..8).map(|i| one - (1 << 18) - i).collect();

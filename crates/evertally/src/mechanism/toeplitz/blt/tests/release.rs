@@ -125,7 +125,7 @@ proptest! {
     fn releases_are_prefix_sums_plus_noise(totals in totals(80), which in 0usize..8) {
         let blt = &some(80)[which];
         let (mut cursor, noise) = (blt.cursor(), noise(blt));
-        let unit = libm::exp2(f64::from(FRACTION_BITS)) * blt.noise_unit();
+        let unit = libm::exp2(f64::from(FRACTION_BITS)) * libm::exp2(-f64::from(blt.noise_bits()));
         let mut closed = 0;
         for (total, step) in totals.into_iter().zip(1..) {
             closed += total;

@@ -1,0 +1,118 @@
+//! The files of a run: what it reads and writes.
+
+use crate::failure::usage;
+use anyhow::Result;
+use evertally_publish::declaration::{self, Parameter, needed};
+use evertally_publish::ledger::ledger_path;
+use evertally_publish::problem::sentence;
+use evertally_publish::words::quoted;
+use evertally_tables::input::ReadOptions;
+use evertally_tables::output::OutputFormat;
+use std::path::PathBuf;
+
+/// What a run reads and writes, and how.
+pub(crate) struct Files {
+    pub(crate) inputs: Vec<PathBuf>,
+    pub(crate) reading: ReadOptions,
+    pub(crate) key_path: PathBuf,
+    pub(crate) create_key: bool,
+    pub(crate) out: PathBuf,
+    pub(crate) output_format: OutputFormat,
+    pub(crate) plot: bool,
+    /// Files that were read besides the inputs.
+    side_inputs: Vec<PathBuf>,
+    pub(crate) plan_only: bool,
+    pub(crate) quiet: bool,
+}
+
+impl Files {
+    /// Of a run that has its files, or only plans and needs none.
+    pub(crate) fn new(named: declaration::Files, missing_text: Vec<String>) -> Result<Self> {
+        let plan_only = named.plan_only == Some(true);
+        let out = match named.out {
+            None if plan_only => PathBuf::from("-"),
+            out => needed(out, Parameter::Out, "where the table goes")?,
+        };
+        let output_format =
+            named.output_format.map_or_else(|| OutputFormat::of_path(&out), |format| Ok(format.into()))?;
+        let inputs = named.input.unwrap_or_default().0;
+        if inputs.is_empty() && !plan_only {
+            return Err(usage("no input file is named"));
+        }
+        let delimiter = delimiter(named.delimiter)?;
+        let key_path = if plan_only {
+            PathBuf::new()
+        } else {
+            needed(named.key, Parameter::Key, "make one with `evertally key new FILE`")?
+        };
+        Ok(Self {
+            inputs,
+            reading: ReadOptions { format: named.input_format.map(Into::into), delimiter, missing: missing_text },
+            key_path,
+            create_key: named.create_key == Some(true),
+            plot: named.no_plot != Some(true) && out.as_os_str() != "-",
+            out,
+            output_format,
+            side_inputs: [named.config, named.groups_file].into_iter().flatten().collect(),
+            plan_only,
+            quiet: named.quiet == Some(true),
+        })
+    }
+
+    /// Of a table in memory: none.
+    pub(crate) fn in_memory(missing_text: Vec<String>) -> Self {
+        Self {
+            inputs: Vec::new(),
+            reading: ReadOptions { missing: missing_text, ..ReadOptions::default() },
+            key_path: PathBuf::new(),
+            create_key: false,
+            out: "-".into(),
+            output_format: OutputFormat::Csv,
+            plot: false,
+            side_inputs: Vec::new(),
+            plan_only: false,
+            quiet: true,
+        }
+    }
+
+    /// A file that was read besides the inputs.
+    pub(crate) fn has_read(&mut self, path: PathBuf) {
+        self.side_inputs.push(path);
+    }
+
+    /// Whether the table goes to standard output, and nothing beside it.
+    pub(crate) fn is_stdout(&self) -> bool {
+        self.out.as_os_str() == "-"
+    }
+
+    /// The file beside the table with another ending.
+    pub(crate) fn beside(&self, ending: &str) -> PathBuf {
+        self.out.with_extension(ending)
+    }
+
+    /// The endings of what is written beside the table.
+    pub(crate) fn endings(&self) -> Vec<&'static str> {
+        let mut endings = vec!["report.md", "report.json", "plan.toml"];
+        if self.plot {
+            endings.extend(["svg", "png"]);
+        }
+        endings
+    }
+
+    /// Files that no output may replace.
+    pub(crate) fn protected_paths(&self) -> Vec<PathBuf> {
+        let inputs = self.inputs.iter().chain(&self.side_inputs).cloned();
+        inputs.chain([self.key_path.clone(), ledger_path(&self.key_path)]).collect()
+    }
+}
+
+fn delimiter(given: Option<char>) -> Result<u8> {
+    match given {
+        None => Ok(b','),
+        Some(c) if c.is_ascii() && c != '"' && c != '\n' && c != '\r' => Ok(c as u8),
+        Some(c) => {
+            let problem = format!(" {} is not an ASCII character that can separate cells", quoted(&c.to_string()));
+            Err(usage(sentence![Parameter::Delimiter, problem]))
+        }
+    }
+}

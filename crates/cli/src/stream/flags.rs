@@ -1,0 +1,161 @@
+//! The flags of commands that publish, from the table of parameters.
+
+use anyhow::Result;
+use clap::builder::{PossibleValue, PossibleValuesParser, ValueParser};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use evertally::privacy::Budget;
+use evertally_publish::declaration::{Kind, Parameter, Use, Word, Written};
+use evertally_publish::problem::{Problem, Wording};
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+/// Some of the table's parameters, as flags of a command.
+pub(crate) trait Flags: From<Written> {
+    /// Which.
+    fn parameters() -> impl Iterator<Item = Parameter>;
+
+    /// What was given.
+    fn written(&mut self) -> &mut Written;
+}
+
+/// [`clap::Args`] for [`Flags`], which no derive knows.
+macro_rules! table_flags {
+    ($($flags:ty: $parameters:expr),+ $(,)?) => { $(
+        impl From<Written> for $flags {
+            fn from(written: Written) -> Self {
+                Self(written)
+            }
+        }
+
+        impl Flags for $flags {
+            fn parameters() -> impl Iterator<Item = Parameter> {
+                $parameters
+            }
+
+            fn written(&mut self) -> &mut Written {
+                &mut self.0
+            }
+        }
+
+        impl clap::Args for $flags {
+            fn augment_args(command: Command) -> Command {
+                <$flags as Flags>::parameters().fold(command, |command, parameter| command.arg(argument(parameter)))
+            }
+
+            fn augment_args_for_update(command: Command) -> Command {
+                Self::augment_args(command)
+            }
+        }
+
+        impl clap::FromArgMatches for $flags {
+            fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+                read::<$flags>(matches, Written::default())
+            }
+
+            fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+                *self = read::<$flags>(matches, std::mem::take(self.written()))?;
+                Ok(())
+            }
+        }
+    )+ };
+}
+
+/// Flags of `evertally release`. Each can also stand in the `--config` file under its own name; a flag on the command line
+/// wins.
+#[derive(Clone, Debug, Default)]
+pub struct ReleaseFlags(pub(crate) Written);
+
+/// Flags of `evertally sketch`, as those of `evertally release`.
+#[derive(Clone, Debug, Default)]
+pub struct SketchFlags(pub(crate) Written);
+
+/// A privacy budget: ε, or ε and δ, or ρ.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BudgetFlags(Written);
+
+table_flags! {
+    ReleaseFlags: Parameter::of(Use::Release),
+    SketchFlags: Parameter::of(Use::Sketch),
+    BudgetFlags: [Parameter::Epsilon, Parameter::Delta, Parameter::Rho, Parameter::AllowWeakBudget].into_iter(),
+}
+
+impl BudgetFlags {
+    /// The validated budget.
+    pub(crate) fn budget(&self) -> Result<Budget, Problem> {
+        self.0.declaration.budget()
+    }
+
+    /// Whether only ε is given.
+    pub(crate) fn is_pure(&self) -> bool {
+        self.0.declaration.delta.is_none() && self.0.declaration.rho.is_none()
+    }
+}
+
+fn read<F: Flags>(matches: &ArgMatches, mut written: Written) -> Result<F, clap::Error> {
+    for parameter in F::parameters() {
+        if let Some(texts) = matches.get_raw(parameter.name()) {
+            let texts: Vec<&OsStr> = texts.collect();
+            let set = written.set(parameter, &texts);
+            set.map_err(|problem| clap::Error::raw(ErrorKind::ValueValidation, format!("{problem}\n")))?;
+        }
+    }
+    Ok(F::from(written))
+}
+
+/// A parameter as a flag.
+fn argument(parameter: Parameter) -> Arg {
+    let (kind, name) = (parameter.kind(), parameter.name());
+    let mut argument = Arg::new(name).value_name(parameter.value_name()).value_parser(parser(parameter));
+    argument = argument.help(help(parameter));
+    if let Some(title) = parameter.heading().title() {
+        argument = argument.help_heading(title);
+    }
+    argument = match parameter {
+        Parameter::Input => argument.num_args(1..),
+        Parameter::Out => argument.long(name).short('o'),
+        Parameter::Quiet => argument.long(name).short('q'),
+        _ => argument.long(name),
+    };
+    match kind {
+        Kind::Paths => argument.action(ArgAction::Append),
+        Kind::Texts | Kind::Groups => argument.action(ArgAction::Append).value_delimiter(','),
+        Kind::Decimals => argument.action(ArgAction::Append).value_delimiter(',').allow_hyphen_values(true),
+        Kind::Number => argument.allow_negative_numbers(true),
+        Kind::Switch => argument.num_args(0..=1).require_equals(true).default_missing_value("true"),
+        _ => argument,
+    }
+}
+
+/// One paragraph, with the default, and without the full stop, as help has it.
+fn help(parameter: Parameter) -> String {
+    let mut text = parameter.about(Wording::Flags).trim_end_matches('.').to_owned();
+    match parameter.kind() {
+        Kind::Texts => text.push_str("; separated by commas"),
+        Kind::Groups => {
+            text.push_str(
+                ", separated by commas, without blanks around them. For names that hold a comma use --groups-file",
+            );
+        }
+        _ => {}
+    }
+    match parameter.default_in_words() {
+        Some(default) => format!("{text} [default: {default}]"),
+        None => text,
+    }
+}
+
+fn parser(parameter: Parameter) -> ValueParser {
+    match parameter.kind() {
+        Kind::Switch => clap::value_parser!(bool).into(),
+        Kind::Path | Kind::Paths => clap::value_parser!(PathBuf).into(),
+        Kind::Words(words) if parameter.placeholder().is_empty() => {
+            PossibleValuesParser::new(words.iter().map(possible)).into()
+        }
+        _ => ValueParser::new(move |text: &str| parameter.check(text).map(|()| text.to_owned())),
+    }
+}
+
+fn possible(word: &Word) -> PossibleValue {
+    PossibleValue::new(word.word).help(word.help).aliases(word.alias)
+}

@@ -1,0 +1,209 @@
+//! Facts about parameters that do not stand in their row of the table.
+
+use super::table::TABLE;
+use super::value::Kind;
+use crate::problem::Wording;
+use std::sync::LazyLock;
+
+pub use super::table::Parameter;
+
+/// A row of the table.
+pub(super) struct Row {
+    pub(super) parameter: Parameter,
+    /// As in Rust, with underscores.
+    pub(super) field: &'static str,
+    pub(super) part: Part,
+    pub(super) kind: Kind,
+    pub(super) placeholder: &'static str,
+    pub(super) heading: Heading,
+    pub(super) uses: &'static [Use],
+    pub(super) help: &'static str,
+    pub(super) default: &'static str,
+    pub(super) note: &'static str,
+}
+
+/// Which struct a parameter is a field of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Declaration,
+    Files,
+    Questions,
+}
+
+/// What a parameter is about: the headings of the program's help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heading {
+    /// The files of a run.
+    None,
+    /// Columns of the events, and how they are read.
+    Events,
+    /// Steps and horizon.
+    Steps,
+    /// What is summed.
+    Values,
+    /// How much may be revealed.
+    Budget,
+    /// About whom.
+    Unit,
+    /// By which noise.
+    Mechanism,
+    /// Under which key and name.
+    Key,
+    /// What is written.
+    Output,
+    /// Into which groups.
+    Groups,
+    /// Into which table of counters.
+    Sketch,
+    /// Which items are asked for, and when.
+    Questions,
+}
+
+impl Heading {
+    /// As help shows it; `None` for the general ones.
+    pub fn title(self) -> Option<&'static str> {
+        Some(match self {
+            Self::None => return None,
+            Self::Events => "Events",
+            Self::Steps => "Steps",
+            Self::Values => "Values",
+            Self::Budget => "Privacy budget",
+            Self::Unit => "Privacy unit",
+            Self::Mechanism => "Mechanism",
+            Self::Key => "Key",
+            Self::Output => "Output",
+            Self::Groups => "Groups",
+            Self::Sketch => "Sketch",
+            Self::Questions => "Questions",
+        })
+    }
+}
+
+/// Who has a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// `evertally release`.
+    Release,
+    /// `evertally sketch`.
+    Sketch,
+    /// `evertally.release` of Python.
+    Table,
+    /// `evertally.plan_release` of Python.
+    TablePlan,
+}
+
+impl Parameter {
+    fn row(self) -> &'static Row {
+        let row = &TABLE[self as usize];
+        debug_assert_eq!(row.parameter, self);
+        row
+    }
+
+    /// All of them, in the order of the program's help.
+    pub fn all() -> impl Iterator<Item = Self> {
+        TABLE.iter().map(|row| row.parameter)
+    }
+
+    /// Those that somebody has.
+    pub fn of(user: Use) -> impl Iterator<Item = Self> {
+        Self::all().filter(move |parameter| parameter.row().uses.contains(&user))
+    }
+
+    /// The one of this name in files; the reverse of [`name`](Self::name).
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|parameter| parameter.name() == name)
+    }
+
+    /// Its name in flags, files and services: `max-events`.
+    pub fn name(self) -> &'static str {
+        static NAMES: LazyLock<Vec<String>> =
+            LazyLock::new(|| TABLE.iter().map(|row| row.field.replace('_', "-")).collect());
+        &NAMES[self as usize]
+    }
+
+    /// Its name among the keyword arguments of Python; `None` where Python has none.
+    pub fn keyword(self) -> Option<String> {
+        let has = self.row().uses.iter().any(|user| matches!(user, Use::Table | Use::TablePlan));
+        has.then(|| match self {
+            Self::GroupBy => "group".to_owned(),
+            Self::Stream => "name".to_owned(),
+            _ => self.row().field.to_owned(),
+        })
+    }
+
+    /// Whether it says what a stream is, wherever its events come from and its releases go: a field of
+    /// [`Declaration`](super::Declaration).
+    pub fn is_declared(self) -> bool {
+        self.row().part == Part::Declaration
+    }
+
+    /// What kind of value it has.
+    pub fn kind(self) -> Kind {
+        self.row().kind
+    }
+
+    /// What stands for its value in help: `COLUMN`. Empty where its words do.
+    pub fn placeholder(self) -> &'static str {
+        self.row().placeholder
+    }
+
+    /// The same, or its name in capitals.
+    pub fn value_name(self) -> &'static str {
+        static CAPITALS: LazyLock<Vec<String>> =
+            LazyLock::new(|| TABLE.iter().map(|row| row.field.to_uppercase()).collect());
+        if self.placeholder().is_empty() { &CAPITALS[self as usize] } else { self.placeholder() }
+    }
+
+    /// What it is about.
+    pub fn heading(self) -> Heading {
+        self.row().heading
+    }
+
+    /// Who has it.
+    pub fn uses(self) -> &'static [Use] {
+        self.row().uses
+    }
+
+    /// What it is, in one paragraph, with units and ranges, in the words of a front, and without its default.
+    pub fn about(self, wording: Wording) -> String {
+        let mut text = String::new();
+        for (place, part) in self.row().help.trim().split('`').enumerate() {
+            // Every other part stands between backquotes.
+            let named = (place % 2 == 1).then(|| Self::named(part)).flatten().and_then(|named| wording.name(named));
+            match named {
+                Some(name) => text.push_str(&name),
+                None if place % 2 == 1 => text.extend(["`", part, "`"]),
+                None => text.push_str(part),
+            }
+        }
+        text
+    }
+
+    /// Its value where none is given, as flags write it; `None` where that is no value, but something else to do.
+    pub fn default(self) -> Option<&'static str> {
+        Some(self.row().default).filter(|text| !text.is_empty())
+    }
+
+    /// The default in words: the value, or what else is done where none is given. `None` where there is nothing to say.
+    pub fn default_in_words(self) -> Option<String> {
+        match (self.row().default, self.row().note) {
+            ("", "") => None,
+            (words, "") | ("", words) => Some(words.to_owned()),
+            (value, note) => Some(format!("{value}, {note}")),
+        }
+    }
+
+    /// Where one of these is given, none of them, nor this one, is taken from another place: numbers of two budgets, or two
+    /// ways to say where the horizon ends, would mix.
+    pub fn together(self) -> &'static [Self] {
+        match self {
+            Self::Epsilon | Self::Delta | Self::Rho | Self::AllowWeakBudget => &[Self::Epsilon, Self::Delta, Self::Rho],
+            Self::End | Self::Steps => &[Self::End, Self::Steps],
+            Self::Groups | Self::GroupsFile => &[Self::Groups, Self::GroupsFile],
+            Self::Queries | Self::Candidates => &[Self::Queries, Self::Candidates],
+            Self::Top | Self::Threshold => &[Self::Top, Self::Threshold],
+            Self::At | Self::AtColumn | Self::EveryQuery => &[Self::At, Self::AtColumn, Self::EveryQuery],
+            _ => &[],
+        }
+    }
+}

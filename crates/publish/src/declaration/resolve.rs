@@ -1,0 +1,444 @@
+//! From a declaration to checked settings: the one validation, whoever declares.
+
+use super::Parameter::{
+    self, Bounds, End, Every, Grid, GroupBy, Groups, GroupsFile, KeyColumns, MaxEvents, MaxEventsPerStep, Person, Rest,
+    Start, Steps, Through, Value,
+};
+use super::table::Declaration;
+use super::value;
+use crate::event::Columns;
+use crate::groups::GroupTable;
+use crate::problem::{Piece, Problem, Sentence, sentence};
+use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
+use crate::stream::{OutOfBounds, Refusable, Stream};
+use crate::words::quoted;
+use evertally::noise::StreamName;
+use evertally::number::{self, Rounding, parse_rounded, parse_scaled};
+use evertally::plan::{Objective, Plan, PlanRequest, Search};
+use evertally::privacy::{Budget, Neighbours, Unit, Values};
+use evertally::sketch::Table;
+use std::collections::BTreeMap;
+
+type Result<T> = std::result::Result<T, Problem>;
+
+/// A parameter, one that it needs beside it, and what is said where that is missing. In the order in which they are checked.
+pub(super) const NEEDS: &[(Parameter, Parameter, fn() -> Sentence)] = &[
+    (MaxEventsPerStep, MaxEvents, || {
+        sentence![MaxEventsPerStep, " needs ", Piece::All(&[Person, MaxEvents]), " beside it"]
+    }),
+    (Person, MaxEvents, || sentence![Person, " needs ", MaxEvents, ": how many events of a person are kept"]),
+    (MaxEvents, Person, || sentence![MaxEvents, " needs ", Person, ": the column that names the person"]),
+    (Value, Bounds, || {
+        sentence![Value, " needs ", Piece::Example(Bounds), ": the least and greatest value of one event"]
+    }),
+    (Grid, Value, || sentence![Grid, " needs ", Value, ": counts are whole numbers"]),
+    (Bounds, Value, || sentence![Bounds, " needs ", Value, ": the column to sum"]),
+    (Groups, GroupBy, groups_need_columns),
+    (Rest, GroupBy, groups_need_columns),
+    (GroupBy, Groups, || {
+        sentence![
+            GroupBy,
+            " needs ",
+            Piece::Any(&[Groups, GroupsFile]),
+            ": groups are declared, because one that appears only when the data has it tells that someone is in it"
+        ]
+    }),
+];
+
+/// What is said where groups are declared, and no column that names them.
+pub fn groups_need_columns() -> Sentence {
+    sentence![Piece::All(&[Groups, GroupsFile, Rest]), " need ", GroupBy, ": the column that names the group"]
+}
+
+/// Rows and cells of a sketch where none are declared.
+const SKETCH: (u32, u64) = (5, 1 << 16);
+
+/// A checked declaration: all that is known of a stream before its plan.
+#[derive(Clone)]
+pub struct Settings {
+    /// Its name under the key.
+    pub name: StreamName,
+    /// Headline of picture and report.
+    pub title: String,
+    /// The columns of the events that matter.
+    pub columns: Columns,
+    /// How the time column writes times.
+    pub time_format: TimeFormat,
+    /// Texts that stand for a missing cell.
+    pub missing_text: Vec<String>,
+    /// The steps of the horizon.
+    pub calendar: StepCalendar,
+    /// The last step to publish.
+    pub last_step: u64,
+    /// What one event contributes.
+    pub values: Values,
+    /// What to do with a value outside its bounds.
+    pub out_of_bounds: OutOfBounds,
+    /// What to do with an event that lacks a cell.
+    pub missing: Refusable,
+    /// What to do with an event outside the horizon.
+    pub outside: Refusable,
+    /// How many events are held back to put them in order of time.
+    pub sort_buffer: usize,
+    /// Confidence of the intervals.
+    pub confidence: f64,
+    /// What events are told apart by.
+    pub labels: Labels,
+    /// What the plan is asked for.
+    pub request: PlanRequest,
+}
+
+/// What events are told apart by.
+#[derive(Clone)]
+pub enum Labels {
+    /// Nothing: one running sum.
+    None,
+    /// Declared groups, a running sum each.
+    Groups(GroupTable),
+    /// Items of a sketch.
+    Items(Items),
+}
+
+/// Items of a sketch: very many, of which few are asked for.
+#[derive(Clone, Debug)]
+pub struct Items {
+    /// The columns that together name an item.
+    pub columns: Vec<String>,
+    /// Rows and cells.
+    pub table: Table,
+}
+
+impl Settings {
+    /// The stream under a plan for its request.
+    ///
+    /// # Errors
+    /// If the confidence is out of range.
+    pub fn planned(self, plan: Plan) -> evertally::Result<Stream> {
+        plan.intervals(self.confidence)?;
+        Ok(Stream {
+            name: self.name,
+            title: self.title,
+            columns: self.columns,
+            time_format: self.time_format,
+            calendar: self.calendar,
+            last_step: self.last_step,
+            plan,
+            values: self.values,
+            out_of_bounds: self.out_of_bounds,
+            missing: self.missing,
+            outside: self.outside,
+            sort_buffer: self.sort_buffer,
+            confidence: self.confidence,
+        })
+    }
+
+    /// A parser of times in other files than the events: written as theirs.
+    pub fn file_times(&self) -> TimeParser {
+        TimeParser::new(self.time_format, self.calendar.zone().clone())
+    }
+
+    /// A parser of declared times.
+    pub fn times(&self) -> TimeParser {
+        TimeParser::new(TimeFormat::Auto, self.calendar.zone().clone())
+    }
+}
+
+impl Declaration {
+    /// Checks everything, and gives what it means.
+    ///
+    /// # Errors
+    /// The first thing that is missing, contradicts another or is out of range.
+    ///
+    /// ```
+    /// use evertally_publish::declaration::Declaration;
+    /// let declared = Declaration {
+    ///     start: Some("2024-01-01".into()),
+    ///     steps: Some(366),
+    ///     every: Some("1d".parse().unwrap()),
+    ///     epsilon: Some(1.0),
+    ///     ..Declaration::default()
+    /// };
+    /// let plan = declared.resolve()?.request.plan().unwrap();
+    /// assert_eq!(plan.horizon(), 366);
+    /// # Ok::<(), evertally_publish::problem::Problem>(())
+    /// ```
+    pub fn resolve(&self) -> Result<Settings> {
+        let calendar = self.calendar()?;
+        self.check_needs()?;
+        let labels = self.labels()?;
+        let unit = self.unit();
+        let (grid, values) = (self.grid(), self.values()?);
+        let request = self.request(calendar.steps(), unit, values)?.with_meanings(self.meaning(&calendar));
+        let request = labels.shape(request, grid);
+        let name: StreamName = self.stream.as_deref().unwrap_or("main").parse()?;
+        let columns = match &labels {
+            Labels::None => Vec::new(),
+            Labels::Groups(table) => table.columns().to_vec(),
+            Labels::Items(items) => items.columns.clone(),
+        };
+        Ok(Settings {
+            last_step: self.last_step(&calendar)?,
+            columns: Columns {
+                time: self.time.clone().unwrap_or_else(|| "time".to_owned()),
+                labels: columns,
+                person: self.person.clone(),
+                value: self.value.clone(),
+            },
+            time_format: self.time_format.unwrap_or_default(),
+            missing_text: self.missing_text.clone().unwrap_or_default(),
+            title: self.title.clone().unwrap_or_else(|| name.to_string()),
+            name,
+            calendar,
+            values,
+            out_of_bounds: self.out_of_bounds.unwrap_or(OutOfBounds::Clamp),
+            missing: self.missing.unwrap_or(Refusable::Refuse),
+            outside: self.outside.unwrap_or(Refusable::Refuse),
+            sort_buffer: self.sort_buffer.unwrap_or(0),
+            confidence: self.confidence.unwrap_or(0.95),
+            labels,
+            request,
+        })
+    }
+
+    /// The request for a plan of so many steps, without what only matters to a stream of events: no column need be named.
+    ///
+    /// # Errors
+    /// As [`resolve`](Self::resolve).
+    pub fn plan_request(&self, horizon: u64) -> Result<PlanRequest> {
+        if self.max_events_per_step.is_some() && self.max_events.is_none() {
+            return Err(Problem::new(sentence![MaxEventsPerStep, " needs ", MaxEvents, " beside it"]));
+        }
+        if self.grid.is_some() && self.bounds.is_none() {
+            let needed = sentence![Grid, " needs ", Piece::Example(Bounds), ": counts are whole numbers"];
+            return Err(Problem::new(needed));
+        }
+        self.request(horizon, self.unit(), self.values()?)
+    }
+
+    /// The declared budget.
+    ///
+    /// # Errors
+    /// If there is none, numbers of two, or one that is out of range.
+    pub fn budget(&self) -> Result<Budget> {
+        let allow_weak = self.allow_weak_budget == Some(true);
+        Ok(Budget::from_numbers(self.epsilon, self.delta, self.rho, allow_weak)?)
+    }
+
+    /// The same with a budget that was validated when it was made, weak or not.
+    #[must_use]
+    pub fn with_budget(self, budget: Budget) -> Self {
+        let (epsilon, delta, rho) = match budget {
+            Budget::Pure(epsilon) => (Some(epsilon.get()), None, None),
+            Budget::Approximate(epsilon, delta) => (Some(epsilon.get()), Some(delta.get()), None),
+            Budget::Zcdp(rho) => (None, None, Some(rho.get())),
+        };
+        Self { epsilon, delta, rho, allow_weak_budget: Some(true), ..self }
+    }
+
+    fn request(&self, horizon: u64, unit: Unit, values: Values) -> Result<PlanRequest> {
+        Ok(PlanRequest::count(horizon, self.budget()?)
+            .with_unit(unit)
+            .with_neighbours(self.neighbours.unwrap_or(Neighbours::AddRemove))
+            .with_values(values)
+            .with_grid(self.grid())
+            .with_optional_mechanism(self.mechanism)
+            .with_optional_noise(self.noise)
+            .with_objective(self.objective.unwrap_or(Objective::Max)))
+    }
+
+    fn check_needs(&self) -> Result<()> {
+        let missing = NEEDS.iter().find(|(what, needed, _)| self.has(*what) && !self.has(*needed));
+        missing.map_or(Ok(()), |(what, _, says)| Err(Problem::of(*what, says())))
+    }
+
+    fn grid(&self) -> number::Grid {
+        self.grid.as_ref().map_or(number::Grid::ONE, |grid| grid.0)
+    }
+
+    fn unit(&self) -> Unit {
+        let person = |events| Unit::person(events).with_optional_per_step(self.max_events_per_step);
+        self.max_events.map_or(Unit::Event, person)
+    }
+
+    fn values(&self) -> Result<Values> {
+        let Some(bounds) = &self.bounds else { return Ok(Values::Count) };
+        let bounds: Vec<&str> = bounds.iter().map(|bound| bound.0.as_str()).collect();
+        declared_values(&bounds, self.grid())
+    }
+
+    fn calendar(&self) -> Result<StepCalendar> {
+        let zone: Zone = self.time_zone.clone().unwrap_or_default();
+        let mut times = TimeParser::new(TimeFormat::Auto, zone.clone());
+        let why = "the beginning of the first step, decided before seeing the data";
+        let start = parse_time(Start, needed(self.start.as_ref(), Start, why)?, &mut times)?;
+        let horizon = match (&self.end, self.steps) {
+            (Some(end), None) => Horizon::Until(parse_time(End, end, &mut times)?),
+            (None, Some(steps)) => Horizon::Steps(steps),
+            (None, None) => {
+                let why = " is needed: the horizon is decided before seeing the data";
+                return Err(Problem::new(sentence![Piece::Any(&[End, Steps]), why]));
+            }
+            (Some(_), Some(_)) => return Err(not_both(&[End, Steps])),
+        };
+        let every = needed(self.every, Every, "the width of a step, such as 1h or 1d")?;
+        StepCalendar::new(start, horizon, every, zone).map_err(|problem| Problem::new(problem.sentence()))
+    }
+
+    /// The last step that ends by the declared time.
+    fn last_step(&self, calendar: &StepCalendar) -> Result<u64> {
+        let Some(text) = &self.through else { return Ok(calendar.steps()) };
+        let mut times = TimeParser::new(TimeFormat::Auto, calendar.zone().clone());
+        let through = parse_time(Through, text, &mut times)?;
+        if through == calendar.end() {
+            return Ok(calendar.steps());
+        }
+        let asked = sentence![Through, format!(" {} is ", quoted(text))];
+        if through > calendar.end() {
+            let end = calendar.format(calendar.end());
+            return Err(Problem::new(asked.then(format!("after the end of the horizon, {end}")))
+                .remedy("leave it out to publish all"));
+        }
+        match calendar.step_of(through) {
+            Some(open) if open > 1 => Ok(open - 1),
+            _ => {
+                let end = calendar.end_of(1);
+                Err(Problem::new(asked.then(format!("before the end of the first step, {end}")))
+                    .remedy("nothing would be published"))
+            }
+        }
+    }
+
+    fn labels(&self) -> Result<Labels> {
+        match (&self.group_by, &self.key_columns) {
+            (Some(_), Some(_)) => Err(not_both(&[GroupBy, KeyColumns])),
+            (Some(columns), None) => {
+                let (columns, rest) = (columns.clone(), self.rest.clone());
+                let table = match self.groups.clone().expect("checked: groups stand beside their columns") {
+                    value::Groups::Names(names) if names.is_empty() => GroupTable::of_tuples(columns, Vec::new(), rest),
+                    value::Groups::Names(names) => GroupTable::of_names(columns, names, rest),
+                    value::Groups::Tuples(tuples) => GroupTable::of_tuples(columns, tuples, rest),
+                };
+                table.map(Labels::Groups)
+            }
+            (None, Some(columns)) => {
+                if columns.iter().any(String::is_empty) {
+                    return Err(Problem::new(sentence![KeyColumns, " has an empty name"]));
+                }
+                let table = Table::new(self.rows.unwrap_or(SKETCH.0), self.width.unwrap_or(SKETCH.1))?;
+                Ok(Labels::Items(Items { columns: columns.clone(), table }))
+            }
+            (None, None) => Ok(Labels::None),
+        }
+    }
+
+    /// What the numbers of this plan mean. All of it shapes the data before the mechanism sees them, and a change of any
+    /// makes a new stream.
+    fn meaning(&self, calendar: &StepCalendar) -> BTreeMap<String, String> {
+        let spec = calendar.spec();
+        let policy = |choice: Option<Refusable>| if choice == Some(Refusable::Skip) { "skip" } else { "refuse" };
+        let mut meaning = BTreeMap::from([
+            ("start".to_owned(), spec.start.to_string()),
+            ("every".to_owned(), spec.every.to_string()),
+            ("time-zone".to_owned(), spec.zone.to_string()),
+            ("outside".to_owned(), policy(self.outside).to_owned()),
+            ("missing".to_owned(), policy(self.missing).to_owned()),
+        ]);
+        let mut put = |name: &str, text: Option<String>| meaning.extend(text.map(|text| (name.to_owned(), text)));
+        put("person", self.person.clone());
+        put("value", self.value.clone());
+        put("out-of-bounds", (self.out_of_bounds == Some(OutOfBounds::Refuse)).then(|| "refuse".to_owned()));
+        meaning
+    }
+}
+
+impl Labels {
+    /// What they change in a request, which says what makes one stream another.
+    fn shape(&self, request: PlanRequest, grid: number::Grid) -> PlanRequest {
+        let horizon = request.horizon();
+        let light = |groups| Search::default().with_light_steps(is_heavy(horizon, groups));
+        match self {
+            Self::None => request.with_search(light(1)),
+            Self::Groups(table) => {
+                let groups = table.tuples().len();
+                let request = request
+                    .with_search(light(groups))
+                    .with_meaning("group-by", table.columns().join(","))
+                    .with_meaning("groups", format!("{groups} (digest {})", table.digest()));
+                match table.rest_name() {
+                    Some(rest) => request.with_meaning("rest", rest),
+                    None => request,
+                }
+            }
+            Self::Items(items) => {
+                // What names an item, and where values are clamped: the plan itself only says how far they can be from 0.
+                let columns = serde_json::to_string(&items.columns).expect("texts are JSON");
+                let request = request.with_meaning("key-columns", columns);
+                match request.values() {
+                    Values::Count => request,
+                    Values::Sum { lower, upper } => {
+                        let bounds = format!("{},{}", grid.format(lower.into()), grid.format(upper.into()));
+                        request.with_meaning("bounds", bounds)
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether mechanisms whose time and memory grow with the horizon would take more than about half a minute (steps² × groups)
+/// or a gigabyte (steps × groups).
+fn is_heavy(steps: u64, groups: usize) -> bool {
+    let (steps, groups) = (steps as f64, groups as f64);
+    steps * steps * groups > 4e10 || steps * groups > 3e7
+}
+
+/// A value that must be there.
+///
+/// # Errors
+/// If it is not.
+pub fn needed<T>(value: Option<T>, parameter: Parameter, why: &'static str) -> Result<T> {
+    value.ok_or_else(|| Problem::new(sentence![parameter, " is needed: ", why]))
+}
+
+/// The problem of two ways to say one thing.
+pub fn not_both(parameters: &'static [Parameter]) -> Problem {
+    Problem::new(sentence!["give either ", Piece::Any(parameters), ", not both"])
+}
+
+/// A declared time.
+///
+/// # Errors
+/// If the text is none.
+pub fn parse_time(parameter: Parameter, text: &str, parser: &mut TimeParser) -> Result<Instant> {
+    let says = |problem: crate::steps::TimeError| {
+        Problem::of(parameter, sentence![parameter, format!(" {} ", quoted(text))].then(problem.sentence()))
+    };
+    parser.parse_text(text).map_err(says)
+}
+
+/// Sums of values between two bounds, as decimal texts.
+///
+/// # Errors
+/// Unless there are two, each a multiple of the grid.
+fn declared_values(bounds: &[&str], grid: number::Grid) -> Result<Values> {
+    let [lower, upper] = bounds else {
+        let needed = sentence![Bounds, " needs two numbers, ", Bounds.placeholder()];
+        return Err(Problem::of(Bounds, needed.then(format!(", and got {}", bounds.len()))));
+    };
+    let multiple = |text: &str| {
+        let refuse = |what: &str| Problem::new(sentence![Bounds, format!(": {} is not {what} {grid}", quoted(text))]);
+        let multiple = parse_scaled(text, grid).map_err(|_| refuse("a number that fits the grid"))?;
+        // A bound between two grid values would be rounded: say so instead.
+        if on_grid(text, grid) { Ok(multiple) } else { Err(refuse("a multiple of the grid")) }
+    };
+    Ok(Values::Sum { lower: multiple(lower)?, upper: multiple(upper)? })
+}
+
+/// Whether a decimal text names a multiple of the grid: rounding down and rounding to nearest then agree, also for the
+/// negated number.
+fn on_grid(text: &str, grid: number::Grid) -> bool {
+    let text = text.trim();
+    let negated = text.strip_prefix('-').map_or_else(|| format!("-{text}"), str::to_owned);
+    let down = |text: &str| parse_rounded(text, grid, Rounding::Floor).ok();
+    matches!((down(text), down(&negated)), (Some(a), Some(b)) if a == -b)
+}

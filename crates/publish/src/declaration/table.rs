@@ -1,0 +1,468 @@
+//! The one table of what can be declared.
+//!
+//! A row: which struct the parameter is a field of; its help, in one paragraph; its names as a [`Parameter`] and as a
+//! field; its type; its heading and placeholder in help; who has it; and its default, as a value and in words. Help refers
+//! to other parameters by their names in backquotes; every front puts its own names there. To add a parameter, add a row
+//! here and say in [`resolve`](super::resolve) what it does.
+
+use super::parameter::{Heading, Part, Row, Use};
+use super::value::{Decimal, Groups, Paths, TableFormat, Value};
+use crate::steps::{Every, TimeFormat, Zone};
+use crate::stream::{OutOfBounds, Refusable};
+use evertally::mechanism::MechanismName;
+use evertally::number::Grid;
+use evertally::plan::{NoiseKind, Objective};
+use evertally::privacy::Neighbours;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use Use::{Release, Sketch, Table, TablePlan};
+/// Whoever publishes a stream.
+const ALL: &[Use] = &[Release, Sketch, Table, TablePlan];
+/// Whoever reads events.
+const READERS: &[Use] = &[Release, Sketch, Table];
+/// The program.
+const PROGRAM: &[Use] = &[Release, Sketch];
+
+macro_rules! parameters {
+    // Rows, one after another, into the list of their struct.
+    (@split [$($d:tt)*] [$($f:tt)*] [$($q:tt)*] declaration $row:tt $($rest:tt)*) => {
+        parameters! { @split [$($d)* $row] [$($f)*] [$($q)*] $($rest)* }
+    };
+    (@split [$($d:tt)*] [$($f:tt)*] [$($q:tt)*] files $row:tt $($rest:tt)*) => {
+        parameters! { @split [$($d)*] [$($f)* $row] [$($q)*] $($rest)* }
+    };
+    (@split [$($d:tt)*] [$($f:tt)*] [$($q:tt)*] questions $row:tt $($rest:tt)*) => {
+        parameters! { @split [$($d)*] [$($f)*] [$($q)* $row] $($rest)* }
+    };
+    (@split [$($d:tt)*] [$($f:tt)*] [$($q:tt)*]) => {
+        parameters! { @part
+            /// What a stream is, as far as it is declared: every field may be left open.
+            Declaration Declaration $($d)*
+        }
+        parameters! { @part
+            /// Where the program finds events and key, and puts what it writes.
+            Files Files $($f)*
+        }
+        parameters! { @part
+            /// What is asked of a sketch.
+            Questions Questions $($q)*
+        }
+    };
+    (@part $(#[$about:meta])* $part:ident $struct:ident $({
+        $(#[doc = $help:literal])+
+        $name:ident $field:ident: $type:ty, $($rest:tt)*
+    })*) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+        pub struct $struct {
+            $($(#[doc = $help])+ #[serde(skip_serializing_if = "Option::is_none")] pub $field: Option<$type>,)*
+        }
+
+        impl $struct {
+            /// Whether a value is given.
+            pub fn has(&self, parameter: Parameter) -> bool {
+                match parameter {
+                    $(Parameter::$name => self.$field.is_some(),)*
+                    _ => false,
+                }
+            }
+
+            /// Fills what is open from another place. `own` says what this place has.
+            fn filled(self, other: Self, own: &dyn Fn(Parameter) -> bool) -> Self {
+                Self { $($field: match self.$field {
+                    None if !Parameter::$name.together().iter().any(|together| own(*together)) => other.$field,
+                    given => given,
+                },)* }
+            }
+
+            /// Sets what the texts of a flag stand for; false where the parameter is no field of this.
+            ///
+            /// # Errors
+            /// What is wrong with a text, in words.
+            pub fn set(&mut self, parameter: Parameter, texts: &[&OsStr]) -> Result<bool, String> {
+                match parameter {
+                    $(Parameter::$name => self.$field = Some(Value::read(texts)?),)*
+                    _ => return Ok(false),
+                }
+                Ok(true)
+            }
+
+            /// Sets a value of a JSON text; null is no value. False where the parameter is no field of this.
+            ///
+            /// # Errors
+            /// If the value is of another type, or none of the parameter's.
+            pub fn put(&mut self, parameter: Parameter, value: serde_json::Value) -> serde_json::Result<bool> {
+                match parameter {
+                    $(Parameter::$name => self.$field = serde_json::from_value(value)?,)*
+                    _ => return Ok(false),
+                }
+                Ok(true)
+            }
+        }
+    };
+    (@default $default:literal $note:literal) => { ($default, $note) };
+    (@default) => { ("", "") };
+    ($($part:ident {
+        $(#[doc = $help:literal])+
+        $name:ident $field:ident: $type:ty,
+        $heading:ident $placeholder:literal $uses:ident $(, default $default:literal $note:literal)?
+    })*) => {
+        /// What can be declared.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Parameter { $($(#[doc = $help])+ $name,)* }
+
+        pub(super) static TABLE: &[Row] = &[$(Row {
+            parameter: Parameter::$name,
+            field: stringify!($field),
+            part: parameters!(@kind $part),
+            kind: <$type as Value>::KIND,
+            placeholder: $placeholder,
+            heading: Heading::$heading,
+            uses: $uses,
+            help: concat!($($help),+),
+            default: parameters!(@default $($default $note)?).0,
+            note: parameters!(@default $($default $note)?).1,
+        },)*];
+
+        /// The fields of a configuration file of the program, before they are dealt out.
+        #[derive(Deserialize)]
+        #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+        #[derive(Default)]
+        struct All { $($field: Option<$type>,)* }
+
+        impl From<All> for Written {
+            fn from(all: All) -> Self {
+                let mut written = Self::default();
+                $(written.$part.$field = all.$field;)*
+                written
+            }
+        }
+
+        impl Parameter {
+            /// Whether a text stands for a value of this parameter, or for one item of its list.
+            ///
+            /// # Errors
+            /// What is wrong with the text, in words.
+            pub fn check(self, text: &str) -> Result<(), String> {
+                match self { $(Self::$name => <$type as Value>::read(&[text.as_ref()]).map(drop),)* }
+            }
+        }
+
+        parameters! { @split [] [] [] $($part {
+            $(#[doc = $help])+
+            $name $field: $type, $heading $placeholder $uses $(, default $default $note)?
+        })* }
+    };
+    (@kind declaration) => { Part::Declaration };
+    (@kind files) => { Part::Files };
+    (@kind questions) => { Part::Questions };
+}
+
+/// All that the program's flags and configuration files can say.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(from = "All")]
+pub struct Written {
+    /// What the stream is.
+    pub declaration: Declaration,
+    /// Where events come from and releases go.
+    pub files: Files,
+    /// What is asked of a sketch.
+    pub questions: Questions,
+}
+
+impl Declaration {
+    /// Fills what is open from another place, such as a configuration file behind flags. A budget, an end of the horizon and
+    /// the groups are taken from one place as a whole.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let own = self.clone();
+        self.filled(other, &|parameter| own.has(parameter))
+    }
+}
+
+impl Written {
+    /// Whether a value is given.
+    pub fn has(&self, parameter: Parameter) -> bool {
+        self.declaration.has(parameter) || self.files.has(parameter) || self.questions.has(parameter)
+    }
+
+    /// Sets what the texts of a flag stand for.
+    ///
+    /// # Errors
+    /// What is wrong with a text, in words.
+    pub fn set(&mut self, parameter: Parameter, texts: &[&OsStr]) -> Result<(), String> {
+        let set = self.declaration.set(parameter, texts)?
+            || self.files.set(parameter, texts)?
+            || self.questions.set(parameter, texts)?;
+        debug_assert!(set, "every parameter is a field");
+        Ok(())
+    }
+
+    /// Fills what is open from another place, as [`Declaration::or`].
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let own = self.clone();
+        let own = |parameter: Parameter| own.has(parameter);
+        let mut questions = self.questions.clone().filled(other.questions.clone(), &own);
+        // How many candidates are wanted belongs to candidates: a file's limit is none for the queries of a flag.
+        if questions.candidates.is_some() != other.questions.candidates.is_some() {
+            (questions.top, questions.threshold) = (self.questions.top, self.questions.threshold);
+        }
+        Self {
+            declaration: self.declaration.filled(other.declaration, &own),
+            files: self.files.filled(other.files, &own),
+            questions,
+        }
+    }
+}
+
+parameters! {
+    files {
+        /// Event files in order of time: CSV, JSON lines or Parquet, plain or compressed with gzip or zstd; `-` is
+        /// standard input.
+        Input input: Paths, None "FILE" PROGRAM
+    }
+    files {
+        /// TOML file with any of these flags, without the dashes in front.
+        Config config: PathBuf, None "FILE.toml" PROGRAM
+    }
+    declaration {
+        /// Column with the time of an event.
+        Time time: String, Events "COLUMN" READERS, default "time" ""
+    }
+    declaration {
+        /// How times are written.
+        TimeFormat time_format: TimeFormat, Events "" READERS, default "auto" "which refuses bare numbers"
+    }
+    declaration {
+        /// Zone of times without an offset, and of calendar steps.
+        TimeZone time_zone: Zone, Events "ZONE" ALL, default "UTC" ""
+    }
+    files {
+        /// Input format.
+        InputFormat input_format: TableFormat, Events "" PROGRAM, default "" "found out from the first bytes"
+    }
+    files {
+        /// What separates the cells of a CSV line, such as ';'.
+        Delimiter delimiter: char, Events "CHARACTER" PROGRAM, default "','" ""
+    }
+    declaration {
+        /// Texts that stand for a missing cell, such as NA.
+        MissingText missing_text: Vec<String>, Events "TEXT" READERS
+    }
+    declaration {
+        /// What to do with an event whose person, value or key column is missing.
+        Missing missing: Refusable, Events "" ALL, default "refuse" ""
+    }
+    declaration {
+        /// What to do with an event outside the horizon.
+        Outside outside: Refusable, Events "" ALL, default "refuse" ""
+    }
+    declaration {
+        /// Put events in order of time while reading, holding back so many.
+        SortBuffer sort_buffer: usize, Events "EVENTS" READERS, default "0" "unsorted events are refused"
+    }
+
+    declaration {
+        /// Width of a step: 15m, 1h, 1d, 1w, 1mo, 1y, …
+        Every every: Every, Steps "WIDTH" ALL
+    }
+    declaration {
+        /// Beginning of the first step.
+        Start start: String, Steps "TIME" ALL
+    }
+    declaration {
+        /// End of the last step; the time itself no longer belongs to it: 2025-01-01 for all of 2024.
+        End end: String, Steps "TIME" ALL
+    }
+    declaration {
+        /// Number of steps, instead of `end`.
+        Steps steps: u64, Steps "T" ALL
+    }
+    declaration {
+        /// Publish only the steps that end by this time; the rest can follow later from the same, longer data.
+        Through through: String, Steps "TIME" READERS
+    }
+
+    declaration {
+        /// Sum this column instead of counting events.
+        Value value: String, Values "COLUMN" ALL
+    }
+    declaration {
+        /// Least and greatest value of one event; others are clamped.
+        Bounds bounds: Vec<Decimal<String>>, Values "LOW,HIGH" ALL
+    }
+    declaration {
+        /// Distance between neighbouring values, such as 0.01; finer values are rounded.
+        Grid grid: Decimal<Grid>, Values "G" ALL, default "1" ""
+    }
+    declaration {
+        /// What to do with a value outside the bounds.
+        OutOfBounds out_of_bounds: OutOfBounds, Values "" ALL, default "clamp" ""
+    }
+
+    declaration {
+        /// ε of ε-differential privacy (with `delta`: of (ε, δ)-differential privacy).
+        Epsilon epsilon: f64, Budget "E" ALL
+    }
+    declaration {
+        /// δ of (ε, δ)-differential privacy.
+        Delta delta: f64, Budget "D" ALL
+    }
+    declaration {
+        /// ρ of zero-concentrated differential privacy.
+        Rho rho: f64, Budget "R" ALL
+    }
+    declaration {
+        /// Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
+        AllowWeakBudget allow_weak_budget: bool, Budget "" ALL
+    }
+    declaration {
+        /// Protect all events of a person, named by this column, together. Without it only single events are protected.
+        Person person: String, Unit "COLUMN" ALL
+    }
+    declaration {
+        /// Keep the first so many events of a person, over all steps and groups or keys.
+        MaxEvents max_events: u64, Unit "M" ALL
+    }
+    declaration {
+        /// Keep the first so many of them in one step (over all groups or keys); Gaussian noise shrinks with it.
+        MaxEventsPerStep max_events_per_step: u64, Unit "C" ALL, default "" "as many as in all"
+    }
+    declaration {
+        /// Whether the unit's events are added or removed, or replaced by others.
+        Neighbours neighbours: Neighbours, Unit "add-remove|replace-one" ALL, default "add-remove" ""
+    }
+
+    declaration {
+        /// Mechanism, such as subtract(k=13).
+        Mechanism mechanism: MechanismName, Mechanism "NAME" ALL, default "" "the one with the least error"
+    }
+    declaration {
+        /// Noise law.
+        Noise noise: NoiseKind, Mechanism "laplace|gaussian" ALL,
+        default "" "the one with the least error that the budget allows"
+    }
+    declaration {
+        /// Minimise the maximal or the mean error over the steps.
+        Objective objective: Objective, Mechanism "max|mean" ALL, default "max" ""
+    }
+
+    files {
+        /// Secret key, made by `evertally key new`.
+        Key key: PathBuf, Key "FILE" PROGRAM
+    }
+    files {
+        /// Make the key file if there is none yet.
+        CreateKey create_key: bool, Key "" PROGRAM
+    }
+    declaration {
+        /// Name of this stream: one name serves one data set.
+        Stream stream: String, Key "NAME" ALL, default "main" ""
+    }
+
+    files {
+        /// Where the table goes: .csv, .jsonl or .parquet; `-` is standard output. Picture and report go beside it.
+        Out out: PathBuf, Output "FILE" PROGRAM
+    }
+    files {
+        /// Format of the table.
+        OutputFormat output_format: TableFormat, Output "" PROGRAM, default "" "by the name"
+    }
+    declaration {
+        /// Confidence of the intervals.
+        Confidence confidence: f64, Output "P" READERS, default "0.95" ""
+    }
+    declaration {
+        /// Headline of picture and report.
+        Title title: String, Output "TEXT" PROGRAM, default "" "the stream's name"
+    }
+    files {
+        /// Draw no picture.
+        NoPlot no_plot: bool, Output "" PROGRAM
+    }
+    files {
+        /// Only print the plan and its error, without reading any event.
+        PlanOnly plan_only: bool, Output "" PROGRAM
+    }
+    files {
+        /// No progress bar and no summary.
+        Quiet quiet: bool, Output "" PROGRAM
+    }
+
+    declaration {
+        /// Column that names the group of an event, or several.
+        GroupBy group_by: Vec<String>, Groups "COLUMN" RELEASE
+    }
+    declaration {
+        /// The groups to release: names for one `group-by` column.
+        Groups groups: Groups, Groups "NAME" RELEASE
+    }
+    files {
+        /// CSV file with one column for each `group-by` column and one row for each group to release.
+        GroupsFile groups_file: PathBuf, Groups "FILE" RELEASE_FILES
+    }
+    declaration {
+        /// Release events of undeclared groups under this name instead of refusing them.
+        Rest rest: String, Groups "NAME" RELEASE
+    }
+    files {
+        /// Draw the true counts too and stamp the picture: for your eyes only, it is NOT PRIVATE.
+        UnsafeShowTruth unsafe_show_truth: bool, Output "" RELEASE_FILES
+    }
+
+    declaration {
+        /// Columns that together name the item of an event.
+        KeyColumns key_columns: Vec<String>, Sketch "COLUMN" SKETCH
+    }
+    declaration {
+        /// Rows of the sketch, an odd number: more make it rarer that an answer is far off, and cost noise.
+        Rows rows: u32, Sketch "R" SKETCH, default "5" ""
+    }
+    declaration {
+        /// Cells of a row: more make items collide less, and cost nothing but memory.
+        Width width: u64, Sketch "W" SKETCH, default "65536" ""
+    }
+
+    questions {
+        /// File with the key columns, CSV, JSON lines or Parquet: an answer for each row. Items that do not occur get one
+        /// like all others. The list must be known to the public, and never be made from the data: being on it would tell.
+        Queries queries: PathBuf, Questions "FILE" SKETCH
+    }
+    questions {
+        /// File with the key columns: the heaviest of these items, by `top` or `threshold`. The list must be known to the
+        /// public, as that of `queries`.
+        Candidates candidates: PathBuf, Questions "FILE" SKETCH
+    }
+    questions {
+        /// The so many heaviest candidates.
+        Top top: usize, Questions "N" SKETCH
+    }
+    questions {
+        /// The candidates whose estimate is at least this.
+        Threshold threshold: f64, Questions "X" SKETCH
+    }
+    questions {
+        /// Answer for the steps that these times are in.
+        At at: Vec<String>, Questions "TIME" SKETCH, default "" "the last step"
+    }
+    questions {
+        /// Answer each query for the step that the time in this column of its file is in, written as the events' times.
+        AtColumn at_column: String, Questions "COLUMN" SKETCH
+    }
+    questions {
+        /// Answer for every so many steps, and for the last.
+        EveryQuery every_query: u64, Questions "STEPS" SKETCH
+    }
+    files {
+        /// Say as JSON on standard output what was done.
+        Json json: bool, Output "" SKETCH
+    }
+}
+
+const RELEASE: &[Use] = &[Release, Table, TablePlan];
+const RELEASE_FILES: &[Use] = &[Release];
+const SKETCH: &[Use] = &[Sketch];

@@ -1,0 +1,291 @@
+use super::*;
+use crate::problem::{Problem, Wording};
+use crate::stream::Refusable;
+use std::collections::HashSet;
+
+/// A year of days under ε = 1.
+fn year() -> Declaration {
+    Declaration {
+        start: Some("2024-01-01".into()),
+        end: Some("2025-01-01".into()),
+        every: Some("1d".parse().unwrap()),
+        epsilon: Some(1.0),
+        ..Declaration::default()
+    }
+}
+
+fn refused(declared: &Declaration) -> Problem {
+    declared.resolve().err().expect("refused")
+}
+
+#[test]
+fn names_are_those_of_the_fields() {
+    let names: HashSet<&str> = Parameter::all().map(Parameter::name).collect();
+    assert_eq!(names.len(), Parameter::all().count());
+    for parameter in Parameter::all() {
+        assert_eq!(Parameter::named(parameter.name()), Some(parameter));
+        assert!(parameter.name().chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{}", parameter.name());
+        assert!(!parameter.uses().is_empty());
+        for wording in [Wording::Flags, Wording::Keywords] {
+            let about = parameter.about(wording);
+            assert!(about.ends_with(['.', '…']) && !about.contains("  "), "{about:?}");
+        }
+        if parameter.is_declared() {
+            // Every field is one of the struct's, and null leaves it open.
+            let null = serde_json::json!({ parameter.name(): null });
+            assert_eq!(serde_json::from_value::<Declaration>(null).unwrap(), Declaration::default());
+        }
+    }
+    assert_eq!(Parameter::MaxEventsPerStep.name(), "max-events-per-step");
+    assert_eq!(Parameter::GroupBy.keyword().as_deref(), Some("group"));
+    assert_eq!(Parameter::Out.keyword(), None);
+    assert!(Parameter::Steps.about(Wording::Keywords).contains("instead of end."));
+    assert!(Parameter::Key.about(Wording::Flags).contains("`evertally key new`"));
+}
+
+#[test]
+fn defaults_are_values() {
+    for parameter in Parameter::all().filter(|p| p.default().is_some() && *p != Parameter::Delimiter) {
+        assert_eq!(parameter.check(parameter.default().unwrap()), Ok(()), "{}", parameter.name());
+    }
+    // What the table says of defaults is what a declaration without them does.
+    let plain = year().resolve().unwrap();
+    let mut said = year();
+    for parameter in Parameter::of(Use::Release).filter(|p| p.is_declared()) {
+        let needs_others = matches!(parameter, Parameter::Grid | Parameter::OutOfBounds);
+        if let (Some(default), false) = (parameter.default(), needs_others) {
+            assert!(said.set(parameter, &[default.as_ref()]).unwrap());
+        }
+    }
+    let said = said.resolve().unwrap();
+    assert_eq!(said.request, plain.request);
+    assert_eq!((said.sort_buffer, said.confidence, said.columns), (0, 0.95, plain.columns));
+    assert_eq!((said.name.as_str(), said.title.as_str()), ("main", "main"));
+}
+
+#[test]
+fn flags_win_over_files() {
+    let flags = Declaration { time: Some("when".into()), ..year() };
+    let file = Declaration { time: Some("then".into()), person: Some("who".into()), ..Declaration::default() };
+    let both = flags.clone().or(file);
+    assert_eq!((both.time.as_deref(), both.person.as_deref()), (Some("when"), Some("who")));
+    // A budget is one thing, and so is the end of the horizon.
+    let file = Declaration {
+        rho: Some(0.5),
+        delta: Some(1e-6),
+        steps: Some(3),
+        allow_weak_budget: Some(true),
+        ..Declaration::default()
+    };
+    let both = flags.or(file.clone());
+    assert_eq!((both.epsilon, both.delta, both.rho), (Some(1.0), None, None));
+    assert_eq!((both.allow_weak_budget, both.steps), (None, None));
+    let own = Declaration { allow_weak_budget: Some(false), ..Declaration::default() };
+    let both = own.or(file);
+    assert_eq!((both.rho, both.allow_weak_budget), (Some(0.5), Some(false)));
+}
+
+#[test]
+fn what_is_asked_is_taken_from_one_place() {
+    let written = |json: &str| serde_json::from_str::<Written>(json).unwrap();
+    let file = written(r#"{"candidates": "c.csv", "top": 3, "groups-file": "g.csv", "at": ["2024-01-02"]}"#);
+    let flags = written(r#"{"queries": "q.csv", "groups": ["a"], "every-query": 7}"#).or(file.clone());
+    assert_eq!((flags.questions.candidates, flags.questions.top, flags.questions.at), (None, None, None));
+    assert_eq!(flags.files.groups_file, None);
+    let flags = written(r#"{"threshold": 2.5}"#).or(file);
+    assert_eq!((flags.questions.top, flags.questions.threshold), (None, Some(2.5)));
+    assert!(flags.questions.candidates.is_some() && flags.files.groups_file.is_some());
+}
+
+#[test]
+fn contradictions_are_refused_by_name() {
+    let bounds = || Some(vec!["0".parse().unwrap(), "1".parse().unwrap()]);
+    let texts = |texts: &[&str]| Some(texts.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let names = |names: &[&str]| texts(names).map(Groups::Names);
+    let text = |text: &str| Some(text.to_owned());
+    for (declared, says, blamed) in [
+        (Declaration { start: None, ..year() }, "--start is needed", Parameter::Start),
+        (Declaration { start: text("soon"), ..year() }, "--start `soon` is not a time", Parameter::Start),
+        (Declaration { end: None, ..year() }, "--end or --steps is needed", Parameter::End),
+        (Declaration { steps: Some(3), ..year() }, "give either --end or --steps, not both", Parameter::End),
+        (Declaration { every: None, ..year() }, "--every is needed", Parameter::Every),
+        (Declaration { end: text("2023-01-01"), ..year() }, "give a later --end", Parameter::End),
+        (Declaration { through: text("2026-01-01"), ..year() }, "after the end of the horizon", Parameter::Through),
+        (Declaration { through: text("2024-01-01"), ..year() }, "nothing would be published", Parameter::Through),
+        (Declaration { person: text("who"), ..year() }, "--person needs --max-events: how many", Parameter::Person),
+        (Declaration { max_events: Some(2), ..year() }, "--max-events needs --person: the", Parameter::MaxEvents),
+        (
+            Declaration { max_events_per_step: Some(2), ..year() },
+            "--max-events-per-step needs --person and --max-events beside it",
+            Parameter::MaxEventsPerStep,
+        ),
+        (Declaration { value: text("x"), ..year() }, "--value needs --bounds LOW,HIGH: the least", Parameter::Value),
+        (Declaration { bounds: bounds(), ..year() }, "--bounds needs --value: the column", Parameter::Bounds),
+        (Declaration { grid: "0.5".parse().ok(), ..year() }, "--grid needs --value: counts", Parameter::Grid),
+        (
+            Declaration { value: text("x"), bounds: bounds().map(|b| [b.clone(), b].concat()), ..year() },
+            "--bounds needs two numbers, LOW,HIGH, and got 4",
+            Parameter::Bounds,
+        ),
+        (
+            Declaration { value: text("x"), bounds: bounds(), grid: "0.3".parse().ok(), ..year() },
+            "--bounds: `1` is not a multiple of the grid 0.3",
+            Parameter::Bounds,
+        ),
+        (
+            Declaration { groups: names(&["a"]), ..year() },
+            "--groups, --groups-file and --rest need --group-by: the column",
+            Parameter::Groups,
+        ),
+        (
+            Declaration { group_by: texts(&["g"]), ..year() },
+            "--group-by needs --groups or --groups-file: groups are declared",
+            Parameter::GroupBy,
+        ),
+        (
+            Declaration { group_by: texts(&["g"]), key_columns: texts(&["k"]), groups: names(&["a"]), ..year() },
+            "not both",
+            Parameter::GroupBy,
+        ),
+        (Declaration { key_columns: texts(&["a", ""]), ..year() }, "has an empty name", Parameter::KeyColumns),
+    ] {
+        let problem = refused(&declared);
+        assert!(problem.to_string().contains(says), "{problem} lacks {says:?}");
+        assert_eq!(problem.parameters().first(), Some(&blamed), "{problem}");
+        assert!(!problem.worded(Wording::Keywords).contains("--"), "{}", problem.worded(Wording::Keywords));
+    }
+    for (declared, says) in [
+        (Declaration { epsilon: None, ..year() }, "a privacy budget is needed"),
+        (Declaration { rho: Some(1.0), ..year() }, "not both"),
+        (Declaration { epsilon: Some(50.0), ..year() }, "protects next to nothing"),
+        (Declaration { stream: text(""), ..year() }, "name"),
+        (Declaration { key_columns: texts(&["k"]), rows: Some(4), ..year() }, "odd"),
+    ] {
+        let problem = refused(&declared);
+        assert!(problem.to_string().contains(says), "{problem} lacks {says:?}");
+    }
+}
+
+#[test]
+fn settings_are_what_was_declared() {
+    let declared = Declaration {
+        group_by: Some(vec!["airport".into()]),
+        groups: Some(Groups::Names(vec!["JFK".into(), "LGA".into()])),
+        rest: Some("other".into()),
+        person: Some("tail".into()),
+        max_events: Some(9),
+        max_events_per_step: Some(2),
+        outside: Some(Refusable::Skip),
+        through: Some("2024-02-01T12:00".into()),
+        stream: Some("flights".into()),
+        ..year()
+    };
+    let settings = declared.resolve().unwrap();
+    assert_eq!((settings.calendar.steps(), settings.last_step), (366, 31));
+    assert_eq!((settings.outside, settings.missing), (Refusable::Skip, Refusable::Refuse));
+    assert_eq!((settings.name.as_str(), settings.title.as_str()), ("flights", "flights"));
+    assert_eq!(settings.columns.labels, ["airport"]);
+    let meaning = settings.request.meaning();
+    assert_eq!((meaning["group-by"].as_str(), meaning["rest"].as_str()), ("airport", "other"));
+    assert!(meaning["groups"].starts_with("3 (digest "), "{}", meaning["groups"]);
+    let plan = settings.request.clone().plan().unwrap();
+    let stream = settings.planned(plan).unwrap();
+    assert_eq!(stream.unit(), "one tail (at most 9 events kept, 2 a step)");
+    let doubtful = Declaration { confidence: Some(1.0), ..year() }.resolve().unwrap();
+    let plan = doubtful.request.clone().plan().unwrap();
+    assert!(doubtful.planned(plan).unwrap_err().to_string().contains("confidence"));
+}
+
+#[test]
+fn a_plan_alone_names_no_column() {
+    let declared = Declaration { epsilon: Some(1.0), max_events: Some(3), ..Declaration::default() };
+    assert_eq!(declared.plan_request(10).unwrap().unit(), evertally::privacy::Unit::person(3));
+    let declared = Declaration { max_events: None, max_events_per_step: Some(3), ..declared };
+    let problem = declared.plan_request(10).unwrap_err();
+    assert_eq!(problem.worded(Wording::Keywords), "max_events_per_step needs max_events beside it");
+    let declared = Declaration { epsilon: Some(1.0), grid: "0.1".parse().ok(), ..Declaration::default() };
+    let problem = declared.plan_request(10).unwrap_err();
+    assert_eq!(problem.worded(Wording::Keywords), "grid needs bounds=(low, high): counts are whole numbers");
+}
+
+#[test]
+fn files_services_and_keywords_read_alike() {
+    let toml = "start = \"2024-01-01\"\nend = \"2025-01-01\"\nevery = \"1d\"\nepsilon = 1\nvalue = \"x\"\n\
+                bounds = [-1, 2.5]\ngrid = 0.5\ngroup-by = [\"g\"]\ngroups = [\"a\", \"b\"]\noutside = \"skip\"\n";
+    let of_toml: Declaration = toml::from_str(toml).unwrap();
+    let back: Declaration = toml::from_str(&toml::to_string(&of_toml).unwrap()).unwrap();
+    assert_eq!(back, of_toml);
+    let json = serde_json::to_string(&of_toml).unwrap();
+    assert_eq!(Declaration::from_json(&json).unwrap(), of_toml);
+    let serde_json::Value::Object(mut keywords) = serde_json::from_str(&json).unwrap() else { unreachable!() };
+    let columns = keywords.remove("group-by").unwrap();
+    keywords.insert("group".into(), columns);
+    assert_eq!(Declaration::of_names(keywords, Wording::Keywords).unwrap(), of_toml);
+    assert_eq!(of_toml.bounds.as_ref().unwrap()[1].0, "2.5");
+    assert_eq!(of_toml.resolve().unwrap().request.values(), evertally::privacy::Values::Sum { lower: -2, upper: 5 });
+    let tuples = Declaration::from_json(r#"{"group-by": ["g", "h"], "groups": [["a", "b"]]}"#).unwrap();
+    assert_eq!(tuples.groups, Some(Groups::Tuples(vec![vec!["a".into(), "b".into()]])));
+}
+
+#[test]
+fn unknown_names_are_refused_with_the_nearest() {
+    let problem = |json: &str| Declaration::from_json(json).unwrap_err().worded(Wording::Json);
+    assert_eq!(problem(r#"{"max_events": 3}"#), "there is no `max_events`; did you mean `max-events`?");
+    assert_eq!(problem(r#"{"xyzzy": 3}"#), "there is no `xyzzy`");
+    assert!(problem(r#"{"out": "x.csv"}"#).starts_with("there is no `out`"));
+    assert!(problem(r#"{"missing": "ignore"}"#).starts_with("\"missing\": unknown variant `ignore`"));
+    assert!(problem("[]").starts_with("this is not a JSON object"));
+    assert!(serde_json::from_str::<Declaration>(r#"{"max-evnts": 3}"#).is_err());
+    let in_file = |name| unknown_in_file(name, Use::Sketch).map(|problem| problem.to_string());
+    assert_eq!(in_file("top"), None);
+    assert!(in_file("topp").unwrap().ends_with("could set; did you mean `top`?"));
+    assert!(in_file("group-by").is_some() && in_file("config").is_some());
+}
+
+#[test]
+fn flags_are_read_as_their_types() {
+    let mut written = Written::default();
+    written.set(Parameter::Bounds, &["-1".as_ref(), "1".as_ref()]).unwrap();
+    written.set(Parameter::OutputFormat, &["ndjson".as_ref()]).unwrap();
+    written.set(Parameter::AtColumn, &["when".as_ref()]).unwrap();
+    assert_eq!(written.declaration.bounds.as_ref().unwrap().len(), 2);
+    assert_eq!(written.files.output_format, Some(TableFormat::JsonLines));
+    assert!(written.has(Parameter::AtColumn) && !written.has(Parameter::At));
+    for (parameter, text, says) in [
+        (Parameter::Steps, "ten", "invalid digit"),
+        (Parameter::Every, "0d", "`0d` is not a step width"),
+        (Parameter::TimeZone, "Mars/Olympus", "is not a time zone"),
+        (Parameter::Missing, "ignore", "expected `refuse` or `skip`"),
+        (Parameter::Grid, "0", "is not a grid"),
+        (Parameter::Mechanism, "magic", "unknown mechanism"),
+    ] {
+        let problem = parameter.check(text).unwrap_err();
+        assert!(problem.contains(says), "{problem}");
+        assert_eq!(written.set(parameter, &[text.as_ref()]), Err(problem));
+    }
+}
+
+#[test]
+fn the_schema_is_the_one_in_the_documents() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/declaration.schema.json");
+    if std::env::var_os("EVERTALLY_WRITE_SCHEMA").is_some() {
+        std::fs::write(path, format!("{:#}\n", schema())).unwrap();
+    }
+    let written: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let how = "docs/declaration.schema.json is stale: run this test with EVERTALLY_WRITE_SCHEMA=1, and commit the file";
+    assert!(written == schema(), "{how}");
+}
+
+#[test]
+fn the_schema_has_every_name_and_word() {
+    let schema = schema();
+    let properties = schema["properties"].as_object().unwrap();
+    let declared: Vec<&str> = Parameter::all().filter(|p| p.is_declared()).map(Parameter::name).collect();
+    assert_eq!(properties.len(), declared.len());
+    assert!(declared.iter().all(|name| properties.contains_key(*name)));
+    assert_eq!(properties["outside"]["oneOf"][1]["const"], "skip");
+    assert_eq!(properties["noise"]["enum"][0], "laplace");
+    assert_eq!(properties["sort-buffer"]["default"], 0);
+    assert_eq!(properties["group-by"]["x-keyword"], "group");
+    assert_eq!(schema["dependentRequired"]["max-events"], serde_json::json!(["person"]));
+}

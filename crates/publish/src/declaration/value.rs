@@ -1,0 +1,305 @@
+//! The types of parameters: how each is read from the texts of a flag, and what a schema says of it.
+
+use crate::steps::{Every, TimeFormat, Zone};
+use crate::stream::{OutOfBounds, Refusable};
+use evertally::mechanism::MechanismName;
+use evertally::number::Grid;
+use evertally::plan::{NoiseKind, Objective};
+use evertally::privacy::Neighbours;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// What kind of value a parameter has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Any text.
+    Text,
+    /// A list of texts.
+    Texts,
+    /// One character.
+    Character,
+    /// A whole number, 0 or more.
+    Whole,
+    /// A double.
+    Number,
+    /// A decimal number, exact, as a text or a number.
+    Decimal,
+    /// Two of them.
+    Decimals,
+    /// True or false; a flag alone means true.
+    Switch,
+    /// One of these words.
+    Words(&'static [Word]),
+    /// The width of a step.
+    Width,
+    /// A time zone.
+    Zone,
+    /// The name of a mechanism.
+    Mechanism,
+    /// Names of groups, or tuples of them.
+    Groups,
+    /// The path of a file.
+    Path,
+    /// Paths of files.
+    Paths,
+}
+
+/// One word of a small set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// The word.
+    pub word: &'static str,
+    /// Another for the same, not shown.
+    pub alias: Option<&'static str>,
+    /// What it means, in one sentence without its full stop; empty where the parameter's own help says it.
+    pub help: &'static str,
+}
+
+impl Word {
+    /// A word and what it means.
+    pub const fn new(word: &'static str, help: &'static str) -> Self {
+        Self { word, alias: None, help }
+    }
+
+    const fn or(self, alias: &'static str) -> Self {
+        Self { alias: Some(alias), ..self }
+    }
+}
+
+/// The type of a parameter's value.
+pub trait Value: DeserializeOwned + Serialize {
+    /// What kind of value it is.
+    const KIND: Kind;
+
+    /// The value that the texts of a flag stand for; more than one only for lists.
+    ///
+    /// # Errors
+    /// What is wrong with the text, in words.
+    fn read(texts: &[&OsStr]) -> Result<Self, String>;
+}
+
+/// The last text that was given.
+fn last<'t>(texts: &[&'t OsStr]) -> Result<&'t str, String> {
+    texts.last().and_then(|text| text.to_str()).ok_or_else(|| "is not UTF-8 text".to_owned())
+}
+
+/// Values that are read from one text by [`FromStr`].
+macro_rules! from_one_text {
+    ($($type:ty: $kind:expr),+ $(,)?) => { $(impl Value for $type {
+        const KIND: Kind = $kind;
+
+        fn read(texts: &[&OsStr]) -> Result<Self, String> {
+            last(texts)?.parse().map_err(|problem: <$type as FromStr>::Err| problem.to_string())
+        }
+    })+ };
+}
+
+from_one_text! {
+    String: Kind::Text,
+    char: Kind::Character,
+    u32: Kind::Whole,
+    u64: Kind::Whole,
+    usize: Kind::Whole,
+    f64: Kind::Number,
+    bool: Kind::Switch,
+    Decimal<Grid>: Kind::Decimal,
+    Every: Kind::Width,
+    Zone: Kind::Zone,
+    MechanismName: Kind::Mechanism,
+    TableFormat: Kind::Words(&[
+        Word::new("csv", "Comma separated values with a header line"),
+        Word::new("jsonl", "One JSON object a line").or("ndjson"),
+        Word::new("parquet", "Apache Parquet"),
+    ]),
+}
+
+/// Words that are read as in files.
+macro_rules! from_words {
+    ($($type:ty: [$($word:literal $help:literal),+ $(,)?]),+ $(,)?) => { $(impl Value for $type {
+        const KIND: Kind = Kind::Words(&[$(Word::new($word, $help)),+]);
+
+        fn read(texts: &[&OsStr]) -> Result<Self, String> {
+            let word = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(last(texts)?);
+            Self::deserialize(word).map_err(|problem| problem.to_string())
+        }
+    })+ };
+}
+
+from_words! {
+    TimeFormat: [
+        "auto" "Dates, dates with a time of day, with or without an offset. Bare numbers are refused: they do not say their \
+                unit",
+        "rfc3339" "Only times with an offset, such as 2024-05-01T12:30:00Z",
+        "date" "Only dates, such as 2024-05-01",
+        "epoch-seconds" "Seconds since 1970 UTC, with or without a fraction",
+        "epoch-millis" "Milliseconds since 1970 UTC",
+    ],
+    Refusable: [
+        "refuse" "Stop with an error that names the event",
+        "skip" "Leave the event out",
+    ],
+    OutOfBounds: [
+        "clamp" "Take the nearer bound",
+        "refuse" "Stop with an error that names the event",
+    ],
+    Neighbours: ["add-remove" "", "replace-one" ""],
+    NoiseKind: ["laplace" "", "gaussian" ""],
+    Objective: ["max" "", "mean" ""],
+}
+
+impl Value for Vec<String> {
+    const KIND: Kind = Kind::Texts;
+
+    fn read(texts: &[&OsStr]) -> Result<Self, String> {
+        texts.iter().map(|text| last(&[text]).map(str::to_owned)).collect()
+    }
+}
+
+impl Value for Vec<Decimal<String>> {
+    const KIND: Kind = Kind::Decimals;
+
+    fn read(texts: &[&OsStr]) -> Result<Self, String> {
+        texts.iter().map(|text| last(&[text])?.parse()).collect()
+    }
+}
+
+impl Value for PathBuf {
+    const KIND: Kind = Kind::Path;
+
+    fn read(texts: &[&OsStr]) -> Result<Self, String> {
+        texts.last().map(PathBuf::from).ok_or_else(|| "names no file".to_owned())
+    }
+}
+
+/// How a file holds its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableFormat {
+    /// Comma separated values with a header line.
+    Csv,
+    /// One JSON object a line.
+    JsonLines,
+    /// Apache Parquet.
+    Parquet,
+}
+
+impl TableFormat {
+    /// Its word in flags and files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::JsonLines => "jsonl",
+            Self::Parquet => "parquet",
+        }
+    }
+}
+
+impl FromStr for TableFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "csv" => Ok(Self::Csv),
+            "jsonl" | "ndjson" => Ok(Self::JsonLines),
+            "parquet" => Ok(Self::Parquet),
+            _ => Err(format!("`{text}` is none of csv, jsonl, parquet")),
+        }
+    }
+}
+
+impl Serialize for TableFormat {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
+impl<'de> Deserialize<'de> for TableFormat {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A decimal number as it was written, quoted or not; unquoted ones are read back from their shortest text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decimal<T>(pub T);
+
+impl<T: FromStr<Err: fmt::Display>> FromStr for Decimal<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(Self).map_err(|problem| problem.to_string())
+    }
+}
+
+impl<T: fmt::Display> Serialize for Decimal<T> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Decimal<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Text(String),
+            Integer(i64),
+            Float(f64),
+        }
+        let text = match Written::deserialize(deserializer)? {
+            Written::Text(text) => text,
+            Written::Integer(value) => value.to_string(),
+            Written::Float(value) => value.to_string(),
+        };
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// The declared groups: names for one group column, or tuples with a text for each.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Groups {
+    /// For one group column.
+    Names(Vec<String>),
+    /// For any number of group columns.
+    Tuples(Vec<Vec<String>>),
+}
+
+impl Value for Groups {
+    const KIND: Kind = Kind::Groups;
+
+    fn read(texts: &[&OsStr]) -> Result<Self, String> {
+        Value::read(texts).map(Self::Names)
+    }
+}
+
+/// Some files: one path, or a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Paths(pub Vec<PathBuf>);
+
+impl Value for Paths {
+    const KIND: Kind = Kind::Paths;
+
+    fn read(texts: &[&OsStr]) -> Result<Self, String> {
+        Ok(Self(texts.iter().map(PathBuf::from).collect()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Paths {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            One(PathBuf),
+            Many(Vec<PathBuf>),
+        }
+        Ok(Self(match Written::deserialize(deserializer)? {
+            Written::One(path) => vec![path],
+            Written::Many(paths) => paths,
+        }))
+    }
+}
