@@ -84,14 +84,14 @@ pub(crate) fn open_events<'o>(
 /// Pixels of a PNG for each unit of the SVG.
 const PNG_SCALE: f32 = 2.0;
 
-/// What is written beside a table.
-pub(crate) struct Beside<'a> {
+/// The files that are written beside a table.
+pub(crate) struct SideFiles<'a> {
     pub(crate) stream: &'a Stream,
     pub(crate) files: &'a Files,
     pub(crate) publication: &'a mut Publication,
 }
 
-impl Beside<'_> {
+impl SideFiles<'_> {
     fn put(&mut self, ending: &str, bytes: &[u8]) -> Result<()> {
         let path = self.files.beside(ending);
         let private = ending.starts_with("NOT-PRIVATE");

@@ -1,9 +1,9 @@
-//! The privacy report: what was promised, to whom, and what a reader may conclude.
+//! The privacy report: what was promised, to whom, and what a reader may conclude. Here it is data; `report/wording.rs` has its
+//! sentences.
 
-mod markdown;
+mod wording;
 
 use crate::stream::Stream;
-use crate::words::at_most;
 use evertally::mechanism::MechanismName;
 use evertally::noise::SecretKey;
 use evertally::privacy::{Budget, Delta, Epsilon};
@@ -15,42 +15,67 @@ const DELTAS: [f64; 4] = [1e-3, 1e-6, 1e-9, 1e-12];
 
 /// The facts of a release that may be published with it: all of them follow from the plan, or from what is released.
 #[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct Report {
-    version: u32,
-    title: String,
-    stream: String,
-    quantity: String,
-    horizon: HorizonFacts,
-    groups: Option<GroupFacts>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sketch: Option<SketchFacts>,
-    unit: UnitFacts,
-    budget: Budget,
-    mechanism: MechanismName,
-    noise: NoiseFacts,
-    guarantee: GuaranteeFacts,
-    error: ErrorFacts,
-    key_id: String,
-    plan_digest: String,
-}
-
-#[derive(Debug, Serialize)]
-struct HorizonFacts {
-    start: String,
-    end: String,
-    every: String,
-    time_zone: String,
-    steps: u64,
-    released_steps: u64,
-}
-
-/// What is released: declared groups, a sketch, or, with neither, one running sum.
-#[derive(Debug, Default)]
-pub struct Extent {
-    /// The declared groups.
+    /// Version of this form.
+    pub version: u32,
+    /// Headline.
+    pub title: String,
+    /// The stream's name.
+    pub stream: String,
+    /// What is counted or summed, in words.
+    pub quantity: String,
+    /// The steps.
+    pub horizon: HorizonFacts,
+    /// The declared groups, if there are any.
     pub groups: Option<GroupFacts>,
-    /// The sketch.
+    /// The sketch, if items are counted in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sketch: Option<SketchFacts>,
+    /// Who is protected.
+    pub unit: UnitFacts,
+    /// The budget.
+    pub budget: Budget,
+    /// The mechanism.
+    pub mechanism: MechanismName,
+    /// Its noise.
+    pub noise: NoiseFacts,
+    /// What that gives.
+    pub guarantee: GuaranteeFacts,
+    /// What it does to the released values.
+    pub error: ErrorFacts,
+    /// Public id of the key.
+    pub key_id: String,
+    /// Digest of the plan, in hexadecimal.
+    pub plan_digest: String,
+}
+
+/// The steps.
+#[derive(Debug, Serialize)]
+pub struct HorizonFacts {
+    /// Beginning of the first step.
+    pub start: String,
+    /// End of the last step of the horizon.
+    pub end: String,
+    /// Width of a step.
+    pub every: String,
+    /// Zone whose calendar the steps follow.
+    pub time_zone: String,
+    /// How many steps the horizon has.
+    pub steps: u64,
+    /// How many of them are released.
+    pub released_steps: u64,
+}
+
+/// What is released.
+#[derive(Debug)]
+pub enum Released {
+    /// One running sum.
+    Sum,
+    /// A running sum for each declared group.
+    Groups(GroupFacts),
+    /// Answers of a sketch.
+    Sketch(SketchFacts),
 }
 
 /// The declared groups.
@@ -88,48 +113,63 @@ pub struct SketchFacts {
     pub error: ErrorFacts,
 }
 
+/// Who is protected.
 #[derive(Debug, Serialize)]
-struct UnitFacts {
-    unit: String,
-    neighbours: Neighbours,
+pub struct UnitFacts {
+    /// The privacy unit in words.
+    pub unit: String,
+    /// What becomes of a unit's events in neighbouring data.
+    pub neighbours: Neighbours,
     /// Largest number of events of one unit that are kept.
-    max_events: u64,
+    pub max_events: u64,
     /// Largest number of them in one step.
-    max_events_per_step: u64,
+    pub max_events_per_step: u64,
     /// Bounds of one event's value; 1 and 1 for counts.
-    lower: String,
-    upper: String,
-    grid: String,
+    pub lower: String,
+    /// See `lower`.
+    pub upper: String,
+    /// Distance between neighbouring values.
+    pub grid: String,
 }
 
+/// The noise of the mechanism.
 #[derive(Debug, Serialize)]
-struct NoiseFacts {
-    law: String,
+pub struct NoiseFacts {
+    /// Its law.
+    pub law: String,
     /// Exact parameter in units of the noise grid: the scale of the Laplace law, the variance of the Gaussian.
-    parameter: String,
+    pub parameter: String,
     /// The noise grid is the data's grid over this number.
-    noise_divisor: u64,
+    pub noise_divisor: u64,
     /// Standard deviation of one noise variable, in units of the data.
-    std: f64,
+    pub std: f64,
     /// Whether the covariance of the releases was counted, and not column norms.
-    exact_accounting: bool,
+    pub exact_accounting: bool,
     /// Largest column norms of the factorization: how far one unit of change moves the protected sums. Under exact accounting
     /// `s2` is how far it moves the noise, and `s1` does not matter.
-    s1: Option<f64>,
-    s2: f64,
+    pub s1: Option<f64>,
+    /// See `s1`.
+    pub s2: f64,
 }
 
+/// What the noise gives.
 #[derive(Debug, Serialize)]
-struct GuaranteeFacts {
-    pure_epsilon: Option<f64>,
-    rho: f64,
-    epsilon_at_delta: Vec<EpsilonAtDelta>,
+pub struct GuaranteeFacts {
+    /// ε, where the promise is one in ε alone.
+    pub pure_epsilon: Option<f64>,
+    /// ρ of zero-concentrated differential privacy.
+    pub rho: f64,
+    /// ε at some δ.
+    pub epsilon_at_delta: Vec<EpsilonAtDelta>,
 }
 
+/// One point of a curve of (ε, δ).
 #[derive(Debug, Serialize)]
-struct EpsilonAtDelta {
-    delta: f64,
-    epsilon: f64,
+pub struct EpsilonAtDelta {
+    /// δ.
+    pub delta: f64,
+    /// ε at this δ.
+    pub epsilon: f64,
 }
 
 /// What the noise does to the released values.
@@ -147,11 +187,16 @@ pub struct ErrorFacts {
 
 impl Report {
     /// What may be said of a stream that is released with this key.
-    pub fn new(setup: &Stream, key: &SecretKey, extent: Extent) -> Self {
-        let (plan, calendar) = (&setup.plan, &setup.calendar);
+    pub fn new(stream: &Stream, key: &SecretKey, released: Released) -> Self {
+        let (plan, calendar) = (&stream.plan, &stream.calendar);
         let request = plan.request();
-        let (lower, upper) = setup.values.bounds();
-        let bound = |multiple: i64| match setup.values {
+        let (groups, sketch) = match released {
+            Released::Sum => (None, None),
+            Released::Groups(groups) => (Some(groups), None),
+            Released::Sketch(sketch) => (None, Some(sketch)),
+        };
+        let (lower, upper) = stream.values.bounds();
+        let bound = |multiple: i64| match stream.values {
             Values::Count => "1".to_owned(),
             Values::Sum { .. } => request.grid().format(multiple.into()),
         };
@@ -160,22 +205,22 @@ impl Report {
         let exact = plan.mechanism().exact_l2_squared().filter(|_| plan.exact_accounting());
         Self {
             version: 1,
-            title: setup.title.clone(),
-            stream: setup.name.to_string(),
-            quantity: setup.quantity(),
+            title: stream.title.clone(),
+            stream: stream.name.to_string(),
+            quantity: stream.quantity(),
             horizon: HorizonFacts {
                 start: calendar.format(calendar.start()),
                 end: calendar.format(calendar.end()),
                 every: calendar.every().to_string(),
                 time_zone: calendar.zone().to_string(),
                 steps: calendar.steps(),
-                released_steps: setup.last_step,
+                released_steps: stream.last_step,
             },
-            error: extent.sketch.as_ref().map_or_else(|| ErrorFacts::of_releases(setup), |sketch| sketch.error.clone()),
-            groups: extent.groups,
-            sketch: extent.sketch,
+            error: sketch.as_ref().map_or_else(|| ErrorFacts::of_releases(stream), |sketch| sketch.error.clone()),
+            groups,
+            sketch,
             unit: UnitFacts {
-                unit: setup.unit(),
+                unit: stream.unit(),
                 neighbours: request.neighbours(),
                 max_events: spread.total,
                 max_events_per_step: spread.per_step,
@@ -194,48 +239,28 @@ impl Report {
                 s1: Some(norms.l1).filter(|_| !plan.exact_accounting()),
                 s2: exact.unwrap_or(norms.l2_squared).sqrt(),
             },
-            guarantee: guarantee(setup),
+            guarantee: guarantee(stream),
             key_id: key.id().to_string(),
             plan_digest: blake3::Hash::from_bytes(plan.digest()).to_hex().to_string(),
         }
-    }
-
-    /// Budget, unit and mechanism in one line.
-    pub fn headline(&self) -> String {
-        format!("{} for {} · {} · {}", self.budget, self.unit.unit, self.mechanism.brief(), self.noise.law)
-    }
-
-    /// The guarantee in one sentence.
-    pub fn promise(&self) -> String {
-        let at = &self.guarantee.epsilon_at_delta[1];
-        let approximate =
-            |epsilon: f64, delta: f64| format!("({}, {delta:e})-differentially private", at_most(epsilon));
-        let strength = match (self.budget, self.guarantee.pure_epsilon) {
-            (Budget::Approximate(stated, delta), pure) if pure.is_none_or(|pure| pure > stated.get()) => {
-                approximate(stated.get(), delta.get())
-            }
-            (_, Some(epsilon)) => format!("{}-differentially private", at_most(epsilon)),
-            _ => approximate(at.epsilon, at.delta),
-        };
-        format!("The whole history shown is {strength} with respect to {}.", self.unit.unit)
     }
 }
 
 impl ErrorFacts {
     /// The errors of releases as they come from the mechanism.
-    pub fn of_releases(setup: &Stream) -> Self {
-        let plan = &setup.plan;
+    pub fn of_releases(stream: &Stream) -> Self {
+        let plan = &stream.plan;
         Self {
             max_std_error: plan.max_std_error(),
             mean_std_error: plan.mean_std_error(),
-            confidence: setup.confidence,
-            last_step_half_width: last_half_width(setup),
+            confidence: stream.confidence,
+            last_step_half_width: last_half_width(stream),
         }
     }
 }
 
-fn guarantee(setup: &Stream) -> GuaranteeFacts {
-    let guarantee = setup.plan.guarantee();
+fn guarantee(stream: &Stream) -> GuaranteeFacts {
+    let guarantee = stream.plan.guarantee();
     let at =
         |delta: f64| EpsilonAtDelta { delta, epsilon: guarantee.epsilon_at(Delta::new(delta).expect("a constant")) };
     GuaranteeFacts {
@@ -245,7 +270,7 @@ fn guarantee(setup: &Stream) -> GuaranteeFacts {
     }
 }
 
-fn last_half_width(setup: &Stream) -> f64 {
-    let mut intervals = setup.plan.intervals(setup.confidence).expect("checked by the setup");
-    setup.plan.request().grid().to_f64(intervals.half_width(setup.last_step) as i128)
+fn last_half_width(stream: &Stream) -> f64 {
+    let mut intervals = stream.plan.intervals(stream.confidence).expect("checked by the setup");
+    stream.plan.request().grid().to_f64(intervals.half_width(stream.last_step) as i128)
 }

@@ -1,13 +1,13 @@
 //! The outputs of a run: table, pictures, report and plan, written together.
 
 use super::setup::Setup;
-use crate::stream::Beside;
+use crate::stream::SideFiles;
 use anyhow::Result;
 use evertally::noise::SecretKey;
 use evertally::number::Grid;
 use evertally_plot::{Curve, MAX_SHOWN, Point, ReleasePlot, TimeLabels};
 use evertally_publish::groups::GroupTable;
-use evertally_publish::report::{Extent, Report};
+use evertally_publish::report::{Released, Report};
 use evertally_publish::session::ClosedStep;
 use evertally_publish::steps::StepCalendar;
 use evertally_tables::output::{OutputFile, Publication, TableWriter};
@@ -75,9 +75,9 @@ impl Emitter {
         if setup.files.is_stdout() {
             return Ok(());
         }
-        let groups = setup.groups.as_ref().map(GroupTable::facts);
-        let report = Report::new(&setup.stream, key, Extent { groups, sketch: None });
-        let mut beside = Beside { stream: &setup.stream, files: &setup.files, publication };
+        let released = setup.groups.as_ref().map_or(Released::Sum, |groups| Released::Groups(groups.facts()));
+        let report = Report::new(&setup.stream, key, released);
+        let mut beside = SideFiles { stream: &setup.stream, files: &setup.files, publication };
         beside.put_report(&report)?;
         if setup.files.plot {
             let mut plot = picture(setup, &report, self.picture, self.total_groups);

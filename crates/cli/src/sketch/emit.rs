@@ -3,12 +3,12 @@
 use super::answers::Answer;
 use super::questions::{Asked, Questions};
 use super::setup::{HalfWidths, Setup};
-use crate::stream::Beside;
+use crate::stream::SideFiles;
 use anyhow::Result;
 use evertally::noise::SecretKey;
 use evertally::number::Grid;
 use evertally_plot::{Curve, MAX_SHOWN, Point, RankedItem, Ranking, ReleasePlot, TimeLabels};
-use evertally_publish::report::{Extent, Report, SketchFacts};
+use evertally_publish::report::{Released, Report, SketchFacts};
 use evertally_publish::rows::{Amount, ReleaseRow};
 use evertally_tables::output::{OutputFile, Publication, TableWriter};
 
@@ -151,9 +151,9 @@ impl<'a> Emitter<'a> {
         if setup.files.is_stdout() {
             return Ok(());
         }
-        let sketch = Some(facts(setup, self.questions, collisions)?);
-        let report = Report::new(&setup.stream, key, Extent { groups: None, sketch });
-        let mut beside = Beside { stream: &setup.stream, files: &setup.files, publication };
+        let released = Released::Sketch(facts(setup, self.questions, collisions)?);
+        let report = Report::new(&setup.stream, key, released);
+        let mut beside = SideFiles { stream: &setup.stream, files: &setup.files, publication };
         beside.put_report(&report)?;
         if setup.files.plot {
             let picture = match self.picture {

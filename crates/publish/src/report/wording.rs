@@ -1,4 +1,4 @@
-//! The privacy report for people.
+//! The privacy report for people: all that is said of it in words.
 
 use super::Report;
 use crate::words::{at_most, plain, short};
@@ -7,6 +7,26 @@ use evertally::privacy::Neighbours;
 use std::fmt::Write;
 
 impl Report {
+    /// Budget, unit and mechanism in one line.
+    pub fn headline(&self) -> String {
+        format!("{} for {} · {} · {}", self.budget, self.unit.unit, self.mechanism.brief(), self.noise.law)
+    }
+
+    /// The guarantee in one sentence.
+    pub fn promise(&self) -> String {
+        let at = &self.guarantee.epsilon_at_delta[1];
+        let approximate =
+            |epsilon: f64, delta: f64| format!("({}, {delta:e})-differentially private", at_most(epsilon));
+        let strength = match (self.budget, self.guarantee.pure_epsilon) {
+            (Budget::Approximate(stated, delta), pure) if pure.is_none_or(|pure| pure > stated.get()) => {
+                approximate(stated.get(), delta.get())
+            }
+            (_, Some(epsilon)) => format!("{}-differentially private", at_most(epsilon)),
+            _ => approximate(at.epsilon, at.delta),
+        };
+        format!("The whole history shown is {strength} with respect to {}.", self.unit.unit)
+    }
+
     /// The report for people.
     pub fn markdown(&self) -> String {
         let mut out = String::new();
