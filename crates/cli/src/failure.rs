@@ -1,19 +1,22 @@
 //! How the program ends: one message on standard error, and an exit status that says whose turn it is.
 
-use evertally_publish::error::{InputError, is_cancelled};
-use evertally_publish::problem::Problem;
+use evertally_publish::error::{Cancelled, Error};
+use evertally_publish::problem::{Problem, Sentence};
 use evertally_tables::output::OutputError;
 
-pub(crate) use evertally_publish::error::usage;
+/// A problem as an error.
+pub(crate) fn usage(problem: impl Into<Sentence>) -> anyhow::Error {
+    Problem::new(problem).into()
+}
 
 /// Exit status of an error: 2 for usage and bad input, 130 after Ctrl-C, 1 for everything else.
 pub fn exit_status(error: &anyhow::Error) -> u8 {
     let library = |e: &evertally::Error| e.is_invalid() || e.is_overflow();
-    if is_cancelled(error) {
+    if error.downcast_ref::<Error>().is_some_and(Error::is_cancelled) || error.downcast_ref::<Cancelled>().is_some() {
         130
-    } else if error.downcast_ref::<OutputError>().is_some_and(OutputError::is_usage)
+    } else if error.downcast_ref::<Error>().is_some_and(Error::is_usage)
+        || error.downcast_ref::<OutputError>().is_some_and(OutputError::is_usage)
         || error.downcast_ref::<Problem>().is_some()
-        || error.downcast_ref::<InputError>().is_some()
         || error.downcast_ref::<evertally::Error>().is_some_and(library)
     {
         2
@@ -22,11 +25,22 @@ pub fn exit_status(error: &anyhow::Error) -> u8 {
     }
 }
 
+/// What an error says, and its causes, each behind a colon.
+pub fn worded(error: &anyhow::Error) -> String {
+    let one = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref::<evertally::Error>() {
+        Some(error) => Error::from(error.clone()).to_string(),
+        None => cause.to_string(),
+    };
+    error.chain().map(one).collect::<Vec<_>>().join(": ")
+}
+
 /// Whether a write failed only because the reader of a pipe went away, as `| head` does.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<OutputError>().is_some_and(OutputError::is_broken_pipe)
+    let own = error.downcast_ref::<Error>();
+    error.downcast_ref::<OutputError>().or_else(|| own?.other_as()).is_some_and(OutputError::is_broken_pipe)
         || error
             .chain()
             .filter_map(|e| e.downcast_ref::<std::io::Error>())
+            .chain(own.and_then(Error::io))
             .any(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
 }

@@ -1,12 +1,10 @@
 //! The parts of the `evertally` program.
 
-pub mod audit;
 pub mod commands;
 pub mod failure;
 mod figure;
 pub mod progress;
-pub mod ranking;
 pub mod release;
-pub mod searched;
+mod searched;
 pub mod sketch;
 pub mod stream;

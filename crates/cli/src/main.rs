@@ -2,8 +2,7 @@
 
 use clap::Parser;
 use evertally_cli::commands::Program;
-use evertally_cli::failure::{exit_status, is_broken_pipe};
-use evertally_publish::problem::{Wording, worded};
+use evertally_cli::failure::{exit_status, is_broken_pipe, worded};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -11,7 +10,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", worded(&error, Wording::Flags));
+            eprintln!("error: {}", worded(&error));
             ExitCode::from(exit_status(&error))
         }
     }

@@ -1,29 +1,25 @@
 //! `evertally release`: from event files to private running counts.
 //!
-//! [`options`] gathers flags and the configuration file; [`setup`] turns them into validated parts, among them the
-//! plan; [`releases`] adds bounded events and closes steps; [`emit`] writes table, picture and report, all together or not
-//! at all. [`table`] does the same with a table in memory, for those who call this as a library.
+//! [`setup`] turns flags and the configuration file into validated parts, among them the plan; a [`Session`] takes events and gives the releases of closed steps; [`emit`] writes table, picture and report, all
+//! together or not at all.
 
 mod emit;
-mod releases;
-mod rows;
 mod setup;
-mod table;
 
 pub use crate::stream::ReleaseFlags;
-pub use table::{plan_of_table, release_table};
 
-use crate::stream::{for_each_event_of_files, interruptible, print_plan, print_summary};
+use crate::stream::{OpenKey, interruptible, open_events, print_plan, print_summary};
 use anyhow::{Context, Result};
 use emit::Emitter;
 use evertally_publish::error::refuse_if;
-use evertally_publish::intake::Intake;
-use evertally_publish::keyfile;
-use evertally_publish::ledger::{self, Ledger};
 use evertally_publish::report::ErrorFacts;
+use evertally_publish::session::{RunningSums, Session};
 use evertally_tables::output::Publication;
-use releases::Releases;
 use setup::Setup;
+use std::sync::atomic::AtomicBool;
+
+/// Closed steps between two looks at the cancellation flag.
+const STEPS_PER_CHECK: u64 = 1024;
 
 /// Runs `evertally release`.
 pub fn run(args: ReleaseFlags) -> Result<()> {
@@ -33,31 +29,41 @@ pub fn run(args: ReleaseFlags) -> Result<()> {
         return print_plan(&stream.plan, &ErrorFacts::of_releases(stream));
     }
     let cancelled = interruptible()?;
-    let new_key = ledger::new_key_if_absent(&files.key_path, files.create_key)?;
-    let made_key = new_key.is_some();
-    let key = keyfile::read(&files.key_path)?;
-    let mut ledger = Ledger::open(&files.key_path, &key, new_key, &cancelled)?;
-    let digest = ledger.stream(&key, &stream.name, &stream.plan, stream.last_step)?;
+    let mut open = OpenKey::new(files, &cancelled)?;
+    let mut session = Session::of_sums(stream.clone(), setup.groups.clone(), &open.key, &open.ledger)?;
 
     let mut publication = Publication::new(&files.protected_paths(), true);
-    let emitter = Emitter::new(&setup, &mut publication)?;
-    let releases = Releases::new(&setup, &key, digest, emitter, &cancelled)?;
-    let mut intake = Intake::new(stream, stream.last_step, releases)?;
-    for_each_event_of_files(stream, files, &cancelled, &mut |event| intake.event(event))?;
-    let Releases { digest, outlet: emitter, .. } = intake.finish()?;
-    emitter.finish(&setup, &key, &mut publication)?;
+    let mut emitter = Emitter::new(&setup, &mut publication)?;
+    let progress = files.progress();
+    let mut events = open_events(stream, files, &*progress, &cancelled)?;
+    while events.next_batch(&mut |event| {
+        session.push(event)?;
+        write_due(&mut session, &mut emitter, &cancelled)
+    })? {}
+    session.close_through(stream.last_step)?;
+    write_due(&mut session, &mut emitter, &cancelled)?;
+    emitter.finish(&setup, &open.key, &mut publication)?;
     refuse_if(&cancelled)?;
     // Commit, then publish: until here the releases are in files without a name. Once the ledger has the digest, a crash
     // before they appear loses nothing, since the same data give the same bytes again.
-    ledger.record(&digest)?;
+    session.record(&mut open.ledger)?;
     publication
         .commit()
         .context("the release is recorded, but not written: mend this and run again with the same data")?;
-    if made_key {
-        eprintln!("there was no key {}; made a new one, {}", files.key_path.display(), key.id());
-    }
+    open.say_if_new(files);
     if !files.quiet {
-        summary(&setup, ledger.stream_count());
+        summary(&setup, open.ledger.stream_count());
+    }
+    Ok(())
+}
+
+/// Writes the releases of all steps that are due.
+fn write_due(session: &mut Session<RunningSums>, emitter: &mut Emitter, cancelled: &AtomicBool) -> Result<()> {
+    while let Some(mut step) = session.next_step()? {
+        if step.step().is_multiple_of(STEPS_PER_CHECK) {
+            refuse_if(cancelled)?;
+        }
+        emitter.write(&mut step)?;
     }
     Ok(())
 }

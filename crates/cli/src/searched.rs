@@ -1,73 +1,60 @@
-//! Factorizations that are searched for minutes, kept on disk.
-//!
-//! A file in the cache is checked when it is read (its sensitivity follows from its content, whatever wrote it), and a damaged
-//! or foreign one is searched again. The search is deterministic: a cache only saves time.
+//! Searches for factorizations, with a progress bar.
 
-use anyhow::{Context, Result};
-use evertally::mechanism::{DensePure, Mechanism, MechanismName};
-use evertally::plan::{Objective, PlanRequest, Prepared};
+use anyhow::Result;
+use evertally::mechanism::DensePure;
+use evertally::plan::{Objective, PlanRequest};
+pub(crate) use evertally_publish::searched::LONGEST;
+use evertally_publish::searched::{self, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-/// The longest horizon of the search.
-pub const LONGEST: u64 = 512;
 
 /// Hands a request for `dense-pure` the factorization from the cache.
-pub fn with_searched(request: PlanRequest) -> Result<PlanRequest> {
-    let Some(MechanismName::DensePure(optimum)) = request.mechanism() else { return Ok(request) };
-    let objective = optimum.objective.unwrap_or(request.objective());
-    prepare(request, objective)
+pub(crate) fn with_searched(request: PlanRequest) -> Result<PlanRequest> {
+    let mut bar = Bar::new(request.horizon());
+    Ok(searched::with_searched(request, &mut |progress| bar.show(progress))?)
 }
 
 /// The same request with the searched factorization among its mechanisms, where its horizon has one.
-pub fn prepare(request: PlanRequest, objective: Objective) -> Result<PlanRequest> {
-    if !(1..=LONGEST).contains(&request.horizon()) {
-        return Ok(request); // the library says why
-    }
-    let found: Arc<dyn Mechanism> = Arc::new(dense_pure(request.horizon(), objective)?);
-    let search = request.search().clone().with_prepared(Prepared::new([found]));
-    Ok(request.with_search(search))
+pub(crate) fn prepare(request: PlanRequest, objective: Objective) -> Result<PlanRequest> {
+    let mut bar = Bar::new(request.horizon());
+    Ok(searched::prepare(request, objective, &mut |progress| bar.show(progress))?)
 }
 
 /// The best factorization for pure ε (1 ..= 512 steps), from the cache or by a search that is then kept.
-pub fn dense_pure(horizon: u64, objective: Objective) -> Result<DensePure> {
-    let path = folder().map(|folder| folder.join(format!("dense-pure-{horizon}-{objective}.bin")));
-    if let Some(found) = path.as_deref().and_then(|path| read(path, horizon, objective)) {
-        return Ok(found);
+pub(crate) fn dense_pure(horizon: u64, objective: Objective) -> Result<DensePure> {
+    let mut bar = Bar::new(horizon);
+    Ok(searched::dense_pure(horizon, objective, &mut |progress| bar.show(progress))?)
+}
+
+/// A bar that appears with the first word of a search, and goes with it.
+pub(crate) struct Bar {
+    horizon: u64,
+    bar: Option<ProgressBar>,
+}
+
+impl Bar {
+    pub(crate) fn new(horizon: u64) -> Self {
+        Self { horizon, bar: None }
     }
-    let bar = ProgressBar::new(1000).with_message(format!("searching dense-pure over {horizon} steps"));
-    bar.set_style(ProgressStyle::with_template("{msg} {bar:30} {percent} %  {elapsed}").expect("a valid template"));
-    let found = DensePure::search(horizon, objective, &mut |_, share| bar.set_position((1000.0 * share) as u64))?;
-    bar.finish_and_clear();
-    if let Some(path) = path
-        && let Err(error) = write(&path, &found.to_bytes())
-    {
-        eprintln!("warning: the search is not kept for the next time: {error:#}");
+
+    pub(crate) fn show(&mut self, progress: Progress) {
+        match progress {
+            Progress::Share(share) => {
+                let bar = self.bar.get_or_insert_with(|| {
+                    let style = ProgressStyle::with_template("{msg} {bar:30} {percent} %  {elapsed}");
+                    let message = format!("searching dense-pure over {} steps", self.horizon);
+                    ProgressBar::new(1000).with_style(style.expect("a valid template")).with_message(message)
+                });
+                bar.set_position((1000.0 * share) as u64);
+            }
+            Progress::NotKept(error) => {
+                eprintln!("warning: the search is not kept for the next time: {error}");
+            }
+        }
     }
-    Ok(found)
 }
 
-/// `$EVERTALLY_CACHE`, else the user's cache folder; `None` where there is none.
-fn folder() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    variable("EVERTALLY_CACHE")
-        .or_else(|| variable("XDG_CACHE_HOME").map(|folder| folder.join("evertally")))
-        .or_else(|| variable("HOME").map(|home| home.join(".cache").join("evertally")))
-}
-
-fn read(path: &Path, horizon: u64, objective: Objective) -> Option<DensePure> {
-    let found = DensePure::from_bytes(&std::fs::read(path).ok()?).ok()?;
-    (found.horizon() == horizon && found.objective() == objective).then_some(found)
-}
-
-/// All of it or nothing.
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let folder = path.parent().expect("a file in a folder");
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(bytes)?;
-    file.persist(path)?;
-    Ok(())
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.iter().for_each(ProgressBar::finish_and_clear);
+    }
 }

@@ -1,8 +1,8 @@
 //! `evertally sketch`: from event files to private counts of very many items, of which few are asked for.
 //!
 //! [`options`] gathers flags and the configuration file; [`questions`] says which items are asked for, and when; [`setup`]
-//! turns flags into validated parts, among them the plan; [`counting`] adds bounded events and answers as steps close; [`emit`]
-//! writes table, picture and report, all together or not at all.
+//! turns flags into validated parts, among them the plan; a [`Session`] takes events, [`answers`] are given as steps close, and
+//! [`emit`] writes table, picture and report, all together or not at all.
 //!
 //! **Nothing is kept between runs but the key and its ledger.** Noise is a function of key, plan, stream, cell and step
 //! ([`Sampling::Keyed`](evertally::stream::Sampling::Keyed)), so that other questions to the same data get answers that agree
@@ -11,21 +11,19 @@
 //! function of these sums, so that equal digests mean equal releases, whatever is asked. A run closes, beyond the steps that it is
 //! asked for, those up to the last published one: earlier steps can be asked for only with data that pass the same check.
 
-mod counting;
+mod answers;
 mod emit;
 mod questions;
 mod setup;
 
 pub use crate::stream::SketchFlags;
 
-use crate::stream::{for_each_event_of_files, interruptible, print_plan, print_summary};
+use crate::stream::{OpenKey, interruptible, open_events, print_plan, print_summary};
+use answers::Answers;
 use anyhow::{Context, Result};
-use counting::Counting;
 use emit::Emitter;
 use evertally_publish::error::refuse_if;
-use evertally_publish::intake::Intake;
-use evertally_publish::keyfile;
-use evertally_publish::ledger::{self, Ledger};
+use evertally_publish::session::{ItemCounts, Session};
 use evertally_tables::output::Publication;
 use serde_json::json;
 use setup::Setup;
@@ -39,36 +37,39 @@ pub fn run(args: SketchFlags) -> Result<()> {
     }
     let questions = setup.questions.as_ref().expect("only a plan needs no question");
     let cancelled = interruptible()?;
-    let new_key = ledger::new_key_if_absent(&files.key_path, files.create_key)?;
-    let made_key = new_key.is_some();
-    let key = keyfile::read(&files.key_path)?;
-    let mut ledger = Ledger::open(&files.key_path, &key, new_key, &cancelled)?;
-    let last_step = stream.last_step.max(ledger.last_published(&stream.name));
-    let digest = ledger.stream(&key, &stream.name, &stream.plan, last_step)?;
+    let mut open = OpenKey::new(files, &cancelled)?;
+    let last_step = stream.last_step.max(open.ledger.last_published(&stream.name));
+    let digest = open.ledger.stream(&open.key, &stream.name, &stream.plan, last_step)?;
+    let counts = ItemCounts::new(stream, setup.plan.clone(), &open.key, questions.steps())?;
+    let mut session = Session::new(stream.clone(), counts, digest, last_step)?;
 
     let mut publication = Publication::new(&files.protected_paths(), true);
     let mut emitter = Emitter::new(&setup, questions, &mut publication)?;
-    let counting = Counting::new(&setup, questions, &key, digest, &cancelled)?;
-    let mut intake = Intake::new(stream, last_step, counting)?;
-    for_each_event_of_files(stream, files, &cancelled, &mut |event| intake.event(event))?;
-    let Counting { digest, answers, collisions, .. } = intake.finish()?;
-    let count = answers.len();
-    emitter.answers(answers)?;
-    emitter.finish(&key, collisions, &mut publication)?;
+    let mut answers = Answers::new(questions, &cancelled);
+    let progress = files.progress();
+    let mut events = open_events(stream, files, &*progress, &cancelled)?;
+    while events.next_batch(&mut |event| {
+        session.push(event)?;
+        answers.take_due(&mut session)
+    })? {}
+    session.close_through(last_step)?;
+    answers.take_due(&mut session)?;
+    let Answers { given, collisions, .. } = answers;
+    let count = given.len();
+    emitter.answers(given)?;
+    emitter.finish(&open.key, collisions, &mut publication)?;
     refuse_if(&cancelled)?;
     // Commit, then publish: see `release`.
-    ledger.record(&digest)?;
+    session.record(&mut open.ledger)?;
     publication
         .commit()
         .context("the answers are recorded, but not written: mend this and run again with the same data")?;
-    if made_key {
-        eprintln!("there was no key {}; made a new one, {}", files.key_path.display(), key.id());
-    }
+    open.say_if_new(files);
     if !files.quiet {
         let (rows, width) = (setup.rows.rows(), setup.rows.width());
         let done = format!("answered {count} questions by a count sketch of {rows} rows of {width} cells,");
         let noise = setup.errors()?.max_std_error;
-        print_summary(stream, files, &done, noise, stream.last_step, ledger.stream_count());
+        print_summary(stream, files, &done, noise, stream.last_step, open.ledger.stream_count());
         match collisions {
             Some(error) if error > noise => eprintln!(
                 "collisions of items add a standard error of up to about {error:.2}, more than the noise: a larger --width (for a new stream) makes it less"

@@ -13,16 +13,18 @@ pub use flags::{ReleaseFlags, SketchFlags};
 pub(crate) use groups_file::with_groups_of_file;
 pub(crate) use terminal::{print_plan, print_summary};
 
-use crate::progress::ProgressOnTerminal;
 use anyhow::Result;
+use evertally::noise::SecretKey;
 use evertally_plot::png;
-use evertally_publish::event::Event;
+use evertally_publish::keyfile;
+use evertally_publish::ledger::{self, FileStore, Ledger};
 use evertally_publish::report::Report;
 use evertally_publish::stream::Stream;
-use evertally_tables::input::for_each_event;
+use evertally_tables::input::Events;
 use evertally_tables::output::Publication;
 use evertally_tables::progress::Progress;
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -37,16 +39,46 @@ pub(crate) fn interruptible() -> Result<Arc<AtomicBool>> {
     }
 }
 
-/// Visits the events of the input files, with a progress bar where a terminal shows it.
-pub(crate) fn for_each_event_of_files(
+/// A key with its ledger, which is locked against other runs.
+pub(crate) struct OpenKey {
+    pub(crate) key: SecretKey,
+    pub(crate) ledger: Ledger,
+    /// Whether this run has made it.
+    is_new: bool,
+}
+
+impl OpenKey {
+    /// Opens the key that the flags name, and makes it first if they say so.
+    pub(crate) fn new(files: &Files, cancelled: &AtomicBool) -> Result<Self> {
+        let new_key = ledger::new_key_if_absent(&files.key_path, files.create_key)?;
+        let is_new = new_key.is_some();
+        let key = keyfile::read(&files.key_path)?;
+        let store = FileStore::open(&files.key_path, &key, new_key, cancelled, &mut say_waiting)?;
+        let ledger = Ledger::open(store, &key)?;
+        Ok(Self { key, ledger, is_new })
+    }
+
+    /// Says so if the key is new.
+    pub(crate) fn say_if_new(&self, files: &Files) {
+        if self.is_new {
+            eprintln!("there was no key {}; made a new one, {}", files.key_path.display(), self.key.id());
+        }
+    }
+}
+
+/// Says that another run has the key.
+pub(crate) fn say_waiting(key: &Path) {
+    eprintln!("waiting for another run with {} …", key.display());
+}
+
+/// The events of the input files.
+pub(crate) fn open_events<'o>(
     stream: &Stream,
-    files: &Files,
-    cancelled: &AtomicBool,
-    visit: &mut dyn FnMut(&Event<'_>) -> Result<()>,
-) -> Result<()> {
-    let progress: Box<dyn Progress> = if files.quiet { Box::new(()) } else { Box::new(ProgressOnTerminal::new()) };
-    for_each_event(&files.inputs, &stream.columns, &files.reading, &*progress, cancelled, visit)?;
-    Ok(())
+    files: &'o Files,
+    progress: &'o dyn Progress,
+    cancelled: &'o AtomicBool,
+) -> Result<Events<'o>> {
+    Ok(Events::of_files(&files.inputs, &stream.columns, &files.reading, progress, cancelled)?)
 }
 
 /// Pixels of a PNG for each unit of the SVG.

@@ -1,4 +1,4 @@
-//! `evertally audit`: keys of its answer, exit statuses, saved plans. What it can and cannot refute is tested in `src/audit`.
+//! `evertally audit`: keys of its answer, exit statuses, saved plans. What it can and cannot refute is tested in `crates/audit`.
 
 mod common;
 

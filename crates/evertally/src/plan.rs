@@ -11,6 +11,7 @@ mod guarantee;
 mod interval;
 mod lower_bound;
 mod prepared;
+pub mod ranking;
 mod request;
 mod search;
 
@@ -24,7 +25,7 @@ pub use request::PlanRequest;
 pub use search::Search;
 
 use crate::Result;
-use crate::mechanism::Mechanism;
+use crate::mechanism::{Mechanism, RowLaw};
 use crate::noise::{DiscreteLaw, FRACTION_BITS, rounded};
 use std::sync::Arc;
 
@@ -199,7 +200,7 @@ impl Plan {
     pub fn fine_intervals(&self, confidence: f64, parts: u32) -> Result<Intervals> {
         let scale = self.law.scale() / self.noise_divisor as f64 * f64::from(parts.max(1));
         let table = interval::IntervalTable::new(self.kind, scale, confidence)?;
-        Ok(Intervals { mechanism: self.mechanism.clone(), table })
+        Ok(Intervals { mechanism: self.mechanism.clone(), node_variance: self.node_variance, table })
     }
 }
 
@@ -207,6 +208,8 @@ impl Plan {
 #[derive(Debug)]
 pub struct Intervals {
     mechanism: Arc<dyn Mechanism>,
+    /// Variance of one noise variable in squared units of the data.
+    node_variance: f64,
     table: interval::IntervalTable,
 }
 
@@ -217,9 +220,39 @@ impl Intervals {
     /// # Panics
     /// If the step is 0 or beyond the horizon.
     pub fn half_width(&mut self, step: u64) -> u128 {
+        self.table.half_width(&self.row_law(step))
+    }
+
+    /// The standard error of a step in units of the data, as [`Plan::std_error`] has it, and the half-width of its interval: both for
+    /// the price of one, which is that of the step's row where a mechanism has no constant error.
+    ///
+    /// # Panics
+    /// If the step is 0 or beyond the horizon.
+    ///
+    /// ```
+    /// use evertally::plan::PlanRequest;
+    /// use evertally::privacy::{Budget, Rho};
+    /// let plan = PlanRequest::count(1000, Budget::Zcdp(Rho::new(0.1)?)).plan()?;
+    /// let mut intervals = plan.intervals(0.95)?;
+    /// assert_eq!(intervals.error(500), (plan.std_error(500), intervals.half_width(500)));
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn error(&mut self, step: u64) -> (f64, u128) {
+        let law = self.row_law(step);
+        let norm_squared = match &law {
+            RowLaw::Like { norm_squared, .. } => *norm_squared,
+            RowLaw::Sum(terms) => match terms[..] {
+                [(1.0, terms)] => terms as f64, // exact: so many nodes are below 2^53
+                _ => self.mechanism.row_norm_squared(step),
+            },
+        };
+        ((self.node_variance * norm_squared).sqrt(), self.table.half_width(&law))
+    }
+
+    fn row_law(&self, step: u64) -> RowLaw {
         let horizon = self.mechanism.horizon();
         assert!((1..=horizon).contains(&step), "step {step} is outside the horizon of {horizon}");
-        self.table.half_width(&self.mechanism.row_law(step))
+        self.mechanism.row_law(step)
     }
 }
 

@@ -36,8 +36,8 @@ impl Canvas {
         canvas
     }
 
-    /// No sheet, for a picture among the text of a page, be it white or dark. `label` is for readers who do not see it; it has
-    /// no name in the page, which may hold many such pictures.
+    /// No sheet, for a picture among the text of a page, be it white or dark. `label` is for readers who do not see it;
+    /// it has no name in the page, which may hold many such pictures.
     pub fn inline(width: f64, height: f64, label: &str) -> Self {
         let mut canvas = Self { out: String::new(), height };
         put!(

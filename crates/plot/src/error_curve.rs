@@ -1,7 +1,7 @@
 //! The error of a plan over its steps.
 //!
-//! The picture stands on white and on dark pages, inside HTML and as an image that inherits nothing. It has no sheet, and
-//! colours that are readable on both.
+//! The picture stands on white and on dark pages, inside HTML and as an image that inherits nothing. It has no sheet,
+//! and colours that are readable on both.
 
 use crate::axis::{Axis, Spacing, ValueAxis};
 use crate::canvas::Canvas;
@@ -57,8 +57,8 @@ pub struct ErrorCurve {
 
 impl ErrorCurve {
     /// The curve of the errors of the steps `1 ..= horizon`, which must be finite, beside a proven lower bound. Of long
-    /// columns some steps are looked at: the first, the last and those between them that are multiples of large powers of
-    /// two, where trees have their extremes.
+    /// columns some steps are looked at: the first, the last and those between them that are multiples of large powers
+    /// of two, where trees have their extremes.
     pub fn of(horizon: u64, std_error: impl Fn(u64) -> f64, bound: Option<f64>) -> Self {
         let count = horizon.min(COLUMNS);
         let edge = |k: u64| (u128::from(horizon) * u128::from(k) / u128::from(count)) as u64;

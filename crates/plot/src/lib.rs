@@ -1,4 +1,5 @@
-//! The pictures of evertally, in one style for the program, the notebook and the page: SVG, and PNG by the feature `raster`.
+//! The pictures of evertally, in one style for the program, the notebook and the page: SVG, and PNG by the feature
+//! `raster`.
 //!
 //! | picture | of |
 //! |---|---|
@@ -22,7 +23,7 @@
 //! ```
 //! use evertally_plot::{Curve, Point, ReleasePlot, TimeLabels};
 //!
-//! let point = |step: u32, value| Point { at: step.into(), value, lower: value - 9.0, upper: value + 9.0, truth: None };
+//! let point = |at, value| Point { at, value, lower: value - 9.0, upper: value + 9.0, truth: None };
 //! let plot = ReleasePlot {
 //!     title: "Visits".into(),
 //!     subtitle: "ρ = 0.5 for one visitor".into(),
@@ -30,7 +31,7 @@
 //!     footer: "The whole history is 0.5-zCDP.".into(),
 //!     time_labels: TimeLabels::Steps,
 //!     confidence: 0.95,
-//!     curves: vec![Curve { name: "all".into(), points: vec![point(1, 40.0), point(2, 95.0)] }],
+//!     curves: vec![Curve { name: "all".into(), points: vec![point(1.0, 40.0), point(2.0, 95.0)] }],
 //!     total_groups: 1,
 //!     group_word: "group",
 //!     unsafe_truth: false,

@@ -1,4 +1,5 @@
-//! The one style of all pictures: the sheet's measures, sizes of letters, colours, and how texts, lines and points look.
+//! The one style of all pictures: the sheet's measures, sizes of letters, colours, and how texts, lines and points
+//! look.
 //!
 //! Nothing here depends on what is drawn, so that every other module can depend on it.
 

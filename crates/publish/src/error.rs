@@ -1,157 +1,186 @@
 //! What can be wrong with a run, said in one line: a declaration, an input, or that somebody wants to stop.
 
-use crate::problem::{Problem, Sentence, Wording};
-use crate::words::quoted;
+mod input;
+
+pub use input::{InputError, Place, read_error};
+
+use crate::problem::{Problem, Sentence, Wording, of_library};
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A [`Problem`] as an `anyhow` error.
-pub fn usage(problem: impl Into<Sentence>) -> anyhow::Error {
-    Problem::new(problem).into()
+/// What a call of the pipeline comes to.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Whatever goes wrong in the pipeline or in the tables that feed it.
+///
+/// What it is can be asked: whether the user can mend it ([`is_usage`](Self::is_usage)), where in the input it is
+/// ([`input`](Self::input): file, line or row, column, cell), which parameters are to blame ([`problem`](Self::problem)). What it
+/// says is worded by the front ([`worded`](Self::worded)).
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: Kind,
+    /// What failed by it, the nearest first.
+    context: Vec<String>,
 }
 
-/// Where in a file something is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// A line of a text file, counted from 1 with the header.
-    Line(u64),
-    /// A row of a Parquet file, counted from 1.
-    Row(u64),
+enum Kind {
+    Problem(Problem),
+    Input(InputError),
+    Library(evertally::Error),
+    Cancelled,
+    Io(io::Error),
+    Other { error: Box<dyn std::error::Error + Send + Sync>, is_usage: bool },
 }
 
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Place::Line(n) => write!(f, "line {n}"),
-            Place::Row(n) => write!(f, "row {n}"),
+impl Error {
+    /// An error of another kind, for which the user is to blame or not.
+    pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>, is_usage: bool) -> Self {
+        Kind::Other { error: error.into(), is_usage }.into()
+    }
+
+    /// Whether it is for the user to mend: what was asked for cannot be, or the input is not as declared.
+    pub fn is_usage(&self) -> bool {
+        match &self.0.kind {
+            Kind::Problem(_) | Kind::Input(_) => true,
+            Kind::Library(error) => error.is_invalid() || error.is_overflow(),
+            Kind::Cancelled | Kind::Io(_) => false,
+            Kind::Other { is_usage, .. } => *is_usage,
         }
     }
-}
 
-/// Something wrong with the input: names the file, the line or row and the column as far as they apply.
-///
-/// ```text
-/// events.csv, line 17, column `delay`: `abc` is not a number; …
-/// ```
-#[derive(Debug)]
-pub struct InputError {
-    file: String,
-    place: Option<Place>,
-    column: Option<String>,
-    cell: Option<String>,
-    problem: Sentence,
-    remedy: Option<Sentence>,
-    cause: Option<io::Error>,
-}
-
-impl InputError {
-    /// A problem with a whole file.
-    pub fn of_file(file: impl Into<String>, problem: impl Into<Sentence>) -> Self {
-        let problem = problem.into();
-        InputError { file: file.into(), place: None, column: None, cell: None, problem, remedy: None, cause: None }
+    /// Whether somebody has asked the run to stop.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self.0.kind, Kind::Cancelled)
     }
 
-    /// A failure to read a file.
-    pub fn reading(file: impl Into<String>, error: io::Error) -> Self {
-        let problem = describe_read(&error);
-        InputError { cause: Some(error), ..Self::of_file(file, problem) }
+    /// What is wrong with the input, and where, if that is what is wrong.
+    pub fn input(&self) -> Option<&InputError> {
+        if let Kind::Input(error) = &self.0.kind { Some(error) } else { None }
     }
 
-    /// The same with what to do about it, which is said behind a semicolon.
+    /// What is wrong with the declaration, or how it fits the rest, if that is what is wrong.
+    pub fn problem(&self) -> Option<&Problem> {
+        if let Kind::Problem(problem) = &self.0.kind { Some(problem) } else { None }
+    }
+
+    /// What the library says, if it comes from there.
+    pub fn library(&self) -> Option<&evertally::Error> {
+        if let Kind::Library(error) = &self.0.kind { Some(error) } else { None }
+    }
+
+    /// What the system says, if it comes from there.
+    pub fn io(&self) -> Option<&io::Error> {
+        match &self.0.kind {
+            Kind::Io(error) => Some(error),
+            Kind::Input(error) => error.io_cause(),
+            _ => None,
+        }
+    }
+
+    /// An error of another kind, if it is one of this type.
+    pub fn other_as<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        if let Kind::Other { error, .. } = &self.0.kind { error.downcast_ref() } else { None }
+    }
+
+    /// The same behind what failed by it.
     #[must_use]
-    pub fn remedy(mut self, remedy: impl Into<Sentence>) -> Self {
-        self.remedy = Some(remedy.into());
+    pub fn context(mut self, what: impl fmt::Display) -> Self {
+        self.0.context.push(what.to_string());
         self
     }
 
-    /// The same problem at a place of the file.
-    #[must_use]
-    pub fn at(mut self, place: Place) -> Self {
-        self.place = Some(place);
-        self
-    }
-
-    /// The same problem in a column of the file.
-    #[must_use]
-    pub fn in_column(mut self, column: impl Into<String>) -> Self {
-        self.column = Some(column.into());
-        self
-    }
-
-    /// The same problem with a cell of this text.
-    #[must_use]
-    pub(crate) fn with_cell(mut self, text: String) -> Self {
-        self.cell = Some(text);
-        self
-    }
-
-    /// The file, as messages name it.
-    pub fn file(&self) -> &str {
-        &self.file
-    }
-
-    /// The line or row, where the problem has one.
-    pub fn place(&self) -> Option<Place> {
-        self.place
-    }
-
-    /// The text of the cell that does not fit, where the problem is with one.
-    pub fn cell(&self) -> Option<&str> {
-        self.cell.as_deref()
-    }
-
-    /// What is wrong there.
-    pub fn problem(&self) -> &Sentence {
-        &self.problem
-    }
-
-    /// What to do about it.
-    pub fn remedies(&self) -> Option<&Sentence> {
-        self.remedy.as_ref()
-    }
-
-    /// All of it in the words of a front.
+    /// All of it in the words of a front: what failed, and behind colons why.
     pub fn worded(&self, wording: Wording) -> String {
-        let place = self.place.map_or(String::new(), |place| format!(", {place}"));
-        let column = self.column.as_ref().map_or(String::new(), |column| format!(", column {}", quoted(column)));
-        let remedy = self.remedy.as_ref().map_or(String::new(), |remedy| format!("; {}", remedy.worded(wording)));
-        format!("{}{place}{column}: {}{remedy}", self.file, self.problem.worded(wording))
-    }
-
-    /// The column, where the problem has one.
-    pub fn column(&self) -> Option<&str> {
-        self.column.as_deref()
+        let cause = match &self.0.kind {
+            Kind::Problem(problem) => problem.worded(wording),
+            Kind::Input(error) => error.worded(wording),
+            Kind::Library(error) => of_library(error).worded(wording),
+            Kind::Cancelled => Cancelled.to_string(),
+            Kind::Io(error) => error.to_string(),
+            Kind::Other { error, .. } => error.to_string(),
+        };
+        let context = self.0.context.iter().rev().map(String::as_str);
+        context.chain([cause.as_str()]).collect::<Vec<_>>().join(": ")
     }
 }
 
 /// In the words of the program, which are those of its manual.
-impl fmt::Display for InputError {
+impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.worded(Wording::Flags))
     }
 }
 
-// The cause is already in the message: a chain printer would say it twice.
-impl std::error::Error for InputError {}
-
-impl InputError {
-    /// The system's error behind a failed read.
-    pub fn io_cause(&self) -> Option<&io::Error> {
-        self.cause.as_ref()
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({self})")
     }
 }
 
-fn describe_read(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => "there is no such file; check the path".into(),
-        io::ErrorKind::PermissionDenied => "permission to read it is denied; check the file's mode and owner".into(),
-        io::ErrorKind::IsADirectory => "this is a directory; give the files in it".into(),
-        io::ErrorKind::UnexpectedEof => {
-            "its compressed data ends in the middle; the file is cut short, fetch it again".into()
-        }
-        _ => format!("it cannot be read ({error}); if it is compressed, it may be damaged"),
+// The causes are already in the message: a chain printer would say them twice.
+impl std::error::Error for Error {}
+
+impl From<Kind> for Error {
+    fn from(kind: Kind) -> Self {
+        Self(Box::new(Inner { kind, context: Vec::new() }))
     }
+}
+
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Self {
+        Kind::Problem(problem).into()
+    }
+}
+
+impl From<InputError> for Error {
+    fn from(error: InputError) -> Self {
+        Kind::Input(error).into()
+    }
+}
+
+impl From<evertally::Error> for Error {
+    fn from(error: evertally::Error) -> Self {
+        Kind::Library(error).into()
+    }
+}
+
+impl From<Cancelled> for Error {
+    fn from(_: Cancelled) -> Self {
+        Kind::Cancelled.into()
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Kind::Io(error).into()
+    }
+}
+
+/// Results that can say what failed by them.
+pub trait Context<T> {
+    /// The value, or the error behind what failed by it.
+    ///
+    /// # Errors
+    /// As before.
+    fn context(self, what: impl fmt::Display) -> Result<T>;
+}
+
+impl<T, E: Into<Error>> Context<T> for Result<T, E> {
+    fn context(self, what: impl fmt::Display) -> Result<T> {
+        self.map_err(|error| error.into().context(what))
+    }
+}
+
+/// A [`Problem`] as an error.
+pub fn usage(problem: impl Into<Sentence>) -> Error {
+    Problem::new(problem).into()
+}
+
+/// Something that nobody can mend by asking otherwise.
+pub fn failure(what: impl fmt::Display) -> Error {
+    Error::other(what.to_string(), false)
 }
 
 /// The run was asked to stop (Ctrl-C): not a fault of the input.
@@ -166,20 +195,7 @@ impl fmt::Display for Cancelled {
 
 impl std::error::Error for Cancelled {}
 
-/// Whether an error means that the run was asked to stop.
-pub fn is_cancelled(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<Cancelled>().is_some()
-}
-
 /// Ends a run that was asked to stop.
 pub fn refuse_if(cancelled: &AtomicBool) -> Result<(), Cancelled> {
     if cancelled.load(Ordering::Relaxed) { Err(Cancelled) } else { Ok(()) }
-}
-
-/// A read error as the caller should see it: a cancelled read is [`Cancelled`], all others name the file.
-pub fn read_error(file: &str, error: io::Error) -> anyhow::Error {
-    if error.get_ref().is_some_and(|e| e.is::<Cancelled>()) {
-        return Cancelled.into();
-    }
-    InputError::reading(file, error).into()
 }

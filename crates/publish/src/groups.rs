@@ -1,12 +1,12 @@
 //! The declared groups of a release, and which of them an event belongs to.
 
 use crate::declaration::Parameter::{GroupBy, Groups as GroupNames, GroupsFile, Rest};
+use crate::error::{Error, Result};
 use crate::event::{Event, Field, Role};
 use crate::problem::{Piece, Problem, sentence};
 use crate::report::GroupFacts;
 use crate::tuples::{encode, push_encoded};
 use crate::words::quoted;
-use anyhow::Result;
 use evertally::stream::Groups;
 use std::collections::HashMap;
 
@@ -135,7 +135,7 @@ impl GroupTable {
         }
     }
 
-    fn unknown(&self, event: &Event<'_>, missing: bool) -> anyhow::Error {
+    fn unknown(&self, event: &Event<'_>, missing: bool) -> Error {
         let names: Vec<String> = event.labels().map(|field| field.to_string()).collect();
         let problem = match missing {
             true => "the event has no group".to_owned(),

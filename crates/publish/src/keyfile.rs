@@ -3,9 +3,8 @@
 //! Three lines of text: a header with the version, the key in hexadecimal, and its public id, which doubles as a
 //! checksum.
 
-use crate::error::usage;
+use crate::error::{Context, Error, Result, usage};
 use crate::problem::{Piece, sentence};
-use anyhow::{Context, Result};
 use evertally::noise::SecretKey;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -19,7 +18,7 @@ pub fn write(path: &Path, key: &SecretKey) -> Result<()> {
     let mut hex = Zeroizing::new(String::with_capacity(64));
     for byte in key.expose_bytes() {
         use std::fmt::Write;
-        write!(hex, "{byte:02x}")?;
+        write!(hex, "{byte:02x}").expect("a String accepts every write");
     }
     let text = Zeroizing::new(format!("{HEADER}\n{}\nid {}\n", *hex, key.id()));
     let mut options = std::fs::OpenOptions::new();
@@ -28,12 +27,12 @@ pub fn write(path: &Path, key: &SecretKey) -> Result<()> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path).map_err(|e| match e.kind() {
         ErrorKind::AlreadyExists => usage(format!("{} exists already; a key is never replaced", path.display())),
-        _ => anyhow::Error::new(e).context(format!("cannot create the key file {}", path.display())),
+        _ => Error::from(e).context(format_args!("cannot create the key file {}", path.display())),
     })?;
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     if let Err(error) = written {
         let _ = std::fs::remove_file(path); // half a key is of no use
-        return Err(error).with_context(|| format!("cannot write the key file {}", path.display()));
+        return Err(error).context(format_args!("cannot write the key file {}", path.display()));
     }
     Ok(())
 }

@@ -12,8 +12,10 @@
 //! | [`stream`] | what is known of a stream before any event |
 //! | [`event`] | one row of events, however it is held |
 //! | [`groups`] | the declared groups of a release |
-//! | [`intake`] | placing, bounding and ordering events |
+//! | [`session`] | events in, closed steps out |
+//! | [`rows`] | the rows of a released table |
 //! | [`ledger`], [`keyfile`] | what a key has published, and where it is kept |
+//! | [`searched`] | factorizations that are searched for minutes, kept on disk |
 //! | [`report`] | what was promised, and what a reader may conclude |
 
 #![forbid(unsafe_code)]
@@ -22,11 +24,13 @@ pub mod declaration;
 pub mod error;
 pub mod event;
 pub mod groups;
-pub mod intake;
 pub mod keyfile;
 pub mod ledger;
 pub mod problem;
 pub mod report;
+pub mod rows;
+pub mod searched;
+pub mod session;
 pub mod steps;
 pub mod stream;
 pub mod tuples;

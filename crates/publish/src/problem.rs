@@ -12,7 +12,6 @@
 //! ```
 
 use crate::declaration::{Kind, Parameter};
-use crate::error::InputError;
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
@@ -235,7 +234,7 @@ impl Wording {
 
 /// Something that cannot be: what was declared, or how it fits the rest.
 ///
-/// Whoever shows it words it: [`Problem::worded`], or [`worded`] for an error that may have one inside.
+/// Whoever shows it words it: [`Problem::worded`], or [`Error::worded`](crate::error::Error::worded) for an error that may have one inside.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
     parameters: Vec<Parameter>,
@@ -312,28 +311,12 @@ impl From<evertally::Error> for Problem {
 }
 
 /// What an error of the library says.
-fn of_library(error: &evertally::Error) -> Sentence {
+pub(crate) fn of_library(error: &evertally::Error) -> Sentence {
     let said = error.to_string();
     match error.is_weak_budget() {
         true => sentence![said, " (", Parameter::AllowWeakBudget, ")"],
         false => said.into(),
     }
-}
-
-/// An error and its causes in the words of a front, each behind a colon.
-pub fn worded(error: &anyhow::Error, wording: Wording) -> String {
-    let one = |cause: &(dyn std::error::Error + 'static)| {
-        if let Some(problem) = cause.downcast_ref::<Problem>() {
-            problem.worded(wording)
-        } else if let Some(error) = cause.downcast_ref::<InputError>() {
-            error.worded(wording)
-        } else if let Some(error) = cause.downcast_ref::<evertally::Error>() {
-            of_library(error).worded(wording)
-        } else {
-            cause.to_string()
-        }
-    };
-    error.chain().map(one).collect::<Vec<_>>().join(": ")
 }
 
 #[cfg(test)]

@@ -59,6 +59,11 @@ pub enum OutOfBounds {
 }
 
 impl Stream {
+    /// Whether every released value is a whole number.
+    pub fn is_integral(&self) -> bool {
+        self.plan.request().grid().is_integral() && self.plan.fraction_bits() == 0
+    }
+
     /// What is counted or summed, in words.
     pub fn quantity(&self) -> String {
         match &self.columns.value {

@@ -2,7 +2,7 @@
 
 use crate::html;
 use evertally::plan::NoiseKind;
-use evertally_cli::ranking::Row;
+use evertally::plan::ranking::Row;
 use pyo3::prelude::*;
 
 /// A mechanism that fits a plan's budget and horizon, and its exact error.

@@ -68,8 +68,8 @@ impl Counter {
 impl State {
     /// Standard error of a step in units of the data, and half the width of its interval in steps of the grid.
     fn error(&mut self, step: u64) -> (f64, i128) {
-        // fits: half-widths are those of noise below 2^102 grid steps.
-        (self.stream.plan().std_error(step), self.intervals.half_width(step) as i128)
+        let (std_error, half_width) = self.intervals.error(step);
+        (std_error, half_width as i128) // fits: half-widths are those of noise below 2^102 grid steps
     }
 
     /// A release with its error.

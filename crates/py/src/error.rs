@@ -3,8 +3,8 @@
 //! The classes are written in Python (`evertally/_errors.py`), where a class may have two parents.
 
 use evertally::ErrorKind;
-use evertally_publish::error::{InputError, is_cancelled};
-use evertally_publish::problem::{Problem, Wording, worded};
+use evertally_publish::error::Error;
+use evertally_publish::problem::{Problem, Wording};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -27,7 +27,7 @@ impl<T> OrRaise<T> for Result<T, Problem> {
     }
 }
 
-impl<T> OrRaise<T> for anyhow::Result<T> {
+impl<T> OrRaise<T> for Result<T, Error> {
     fn or_raise(self) -> PyResult<T> {
         self.map_err(|error| of_program(&error))
     }
@@ -51,17 +51,17 @@ fn of_library(error: &evertally::Error) -> PyErr {
     exception(class, error.to_string())
 }
 
-fn of_program(error: &anyhow::Error) -> PyErr {
-    let message = worded(error, Wording::Keywords);
-    if is_cancelled(error) {
+fn of_program(error: &Error) -> PyErr {
+    let message = error.worded(Wording::Keywords);
+    if error.is_cancelled() {
         PyKeyboardInterrupt::new_err(message)
-    } else if let Some(error) = error.downcast_ref::<evertally::Error>() {
+    } else if let Some(error) = error.library() {
         of_library(error)
-    } else if error.downcast_ref::<InputError>().is_some() {
+    } else if error.input().is_some() {
         exception("TableError", message)
-    } else if error.downcast_ref::<Problem>().is_some() {
+    } else if error.problem().is_some() {
         exception("InvalidError", message)
-    } else if error.downcast_ref::<std::io::Error>().is_some() {
+    } else if error.io().is_some() {
         PyOSError::new_err(message)
     } else {
         exception("EvertallyError", message)

@@ -11,10 +11,10 @@ use crate::request::request;
 use crate::running::abandonable;
 use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
+use evertally::plan::ranking::Ranking;
 use evertally::plan::{Objective, Plan as Inner, PlanRequest};
-use evertally_cli::ranking::Ranking;
-use evertally_cli::searched;
 use evertally_plot::ErrorCurve;
+use evertally_publish::searched;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
@@ -51,8 +51,8 @@ pub(crate) fn plan(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Plan> 
 }
 
 /// The plan of a request. Where mechanism and noise are open, one search gives the plan and its ranking.
-fn planned(request: PlanRequest) -> anyhow::Result<Plan> {
-    let request = searched::with_searched(request)?;
+fn planned(request: PlanRequest) -> evertally_publish::error::Result<Plan> {
+    let request = searched::with_searched(request, &mut |_| ())?;
     if request.mechanism().is_some() || request.noise().is_some() {
         return Ok(Plan::new(request.plan()?));
     }

@@ -1,4 +1,4 @@
-//! Tables of events as tables of releases, by the program's own `release`.
+//! Tables of events as tables of releases.
 
 use crate::error::{OrRaise, invalid};
 use crate::key::{Home, SecretKey};
@@ -6,14 +6,18 @@ use crate::plan::Plan;
 use crate::running::{abandonable, cancellable};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, StructArray};
 use arrow_schema::{DataType, Field};
-use evertally_cli::release;
 use evertally_publish::declaration::Declaration;
-use evertally_publish::ledger::Ledger;
+use evertally_publish::error::Result;
+use evertally_publish::ledger::{FileStore, Ledger};
 use evertally_publish::problem::Wording;
+use evertally_publish::session::Session;
+use evertally_tables::input::ReadOptions;
+use evertally_tables::released::release_table as release_events;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3_arrow::PyRecordBatchReader;
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -72,7 +76,7 @@ pub(crate) fn release_table(
 #[pyo3(name = "_plan_table")]
 pub(crate) fn plan_table(py: Python<'_>, keywords: &str) -> PyResult<Plan> {
     let declared = declaration(keywords)?;
-    abandonable(py, move || release::plan_of_table(&declared))?.or_raise().map(Plan::new)
+    abandonable(py, move || plan_of(&declared))?.or_raise().map(Plan::new)
 }
 
 /// Under the ledger of the key: that of its file, locked, or its own.
@@ -81,16 +85,28 @@ fn released(
     table: &mut dyn RecordBatchReader,
     key: &SecretKey,
     cancelled: &AtomicBool,
-) -> anyhow::Result<RecordBatch> {
+) -> Result<RecordBatch> {
+    let settings = declared.resolve()?;
+    let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
+    let (stream, groups) = settings.plan(&mut |_| ())?;
+    let release = |ledger: &mut Ledger| {
+        let session = Session::of_sums(stream, groups, key.inner(), ledger)?;
+        release_events(session, table, &options, ledger, cancelled)
+    };
     let mut home = key.home().lock().expect("no holder panics");
-    let secret = key.inner();
     match &mut *home {
-        Home::Memory(ledger) => release::release_table(declared, table, secret, ledger, cancelled),
+        Home::Memory(ledger) => release(ledger),
         Home::File(path) => {
-            let mut ledger = Ledger::open(path, secret, None, cancelled)?;
-            release::release_table(declared, table, secret, &mut ledger, cancelled)
+            let waiting = &mut |key: &Path| eprintln!("waiting for another run with {} …", key.display());
+            let store = FileStore::open(path, key.inner(), None, cancelled, waiting)?;
+            release(&mut Ledger::open(store, key.inner())?)
         }
     }
+}
+
+/// The plan of a declaration.
+fn plan_of(declared: &Declaration) -> Result<evertally::plan::Plan> {
+    Ok(declared.resolve()?.plan(&mut |_| ())?.0.plan)
 }
 
 /// The keyword arguments as a declaration.

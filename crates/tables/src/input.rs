@@ -1,6 +1,6 @@
 //! Events from CSV, JSON lines, Parquet and tables in memory, one pass in bounded memory.
 //!
-//! [`for_each_event`] reads any number of files in order, or standard input (`-`), plain or compressed with gzip or
+//! [`Events`] reads any number of files in order, or standard input (`-`), plain or compressed with gzip or
 //! zstd. What a file is, is told from its first bytes and never from its name. Cells are handed on as the file holds
 //! them: text stays text, so that numbers can be read exactly.
 
@@ -15,19 +15,27 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+use std::io::Read;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
 use arrow_array::RecordBatchReader;
 use evertally_publish::declaration::TableFormat;
-use evertally_publish::error::{Cancelled, InputError, Place, refuse_if};
+use evertally_publish::error::{Error, InputError, Place, Result, refuse_if};
 use evertally_publish::event::{Cells, Columns, Event, Field, Layout, Position};
 use evertally_publish::words::quoted;
 
 use crate::progress::Progress;
 
+use batches::TableRows;
+use csv::CsvRows;
+use json::JsonRows;
+use parquet::ParquetRows;
 use source::Opened;
+
+/// Rows handed on at once.
+const BATCH_ROWS: usize = 16 * 1024;
 
 /// Rows between two looks at the cancellation flag.
 const ROWS_PER_CHECK: u64 = 4096;
@@ -102,50 +110,132 @@ pub struct Summary {
     pub rows: u64,
 }
 
-/// Calls `visit` for every row of every file, in order.
+/// The events of some files, or of a table in memory, which are handed on a batch at a time.
 ///
-/// Memory does not depend on the number of rows. The first error ends the pass: an [`InputError`] for anything wrong
-/// with the input, [`Cancelled`] soon after `cancelled` becomes true, and whatever `visit` returns, unchanged.
-pub fn for_each_event(
+/// Memory does not depend on the number of rows. The first error ends the reading: an [`InputError`] for anything wrong
+/// with the input, and [`Cancelled`] soon after the flag is raised.
+///
+/// ```
+/// use evertally_publish::error::Error;
+/// use evertally_publish::event::Columns;
+/// use evertally_tables::input::{Events, ReadOptions};
+/// use std::sync::atomic::AtomicBool;
+/// # let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("visits.csv");
+/// std::fs::write(&path, "time\n2024-05-01\n2024-05-02\n")?;
+/// let columns = Columns { time: "time".into(), ..Columns::default() };
+/// let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
+/// let mut events = Events::of_files(&[path], &columns, &options, &(), &running)?;
+/// let mut days = Vec::new();
+/// let mut visit = |event: &evertally_publish::event::Event<'_>| Ok(days.push(event.time().to_string()));
+/// while events.next_batch::<Error>(&mut visit)? {}
+/// assert_eq!(days, ["2024-05-01", "2024-05-02"]);
+/// # Ok::<(), Error>(())
+/// ```
+pub struct Events<'o> {
+    layout: Layout,
+    options: &'o ReadOptions,
+    progress: &'o dyn Progress,
+    cancelled: &'o AtomicBool,
+    /// Files that are not open yet, the next one last.
+    sources: Vec<PathBuf>,
+    open: Option<Rows<'o>>,
+    read: Summary,
+}
+
+/// The rows of what is open.
+enum Rows<'o> {
+    Csv(CsvRows<Box<dyn Read + 'o>>),
+    JsonLines(JsonRows<Box<dyn Read + 'o>>),
+    Parquet(ParquetRows),
+    Table(TableRows<'o>),
+}
+
+impl<'o> Events<'o> {
+    /// The events of files in order; `-` is standard input.
+    pub fn of_files(
+        sources: &[PathBuf],
+        columns: &Columns,
+        options: &'o ReadOptions,
+        progress: &'o dyn Progress,
+        cancelled: &'o AtomicBool,
+    ) -> Result<Self> {
+        refuse_second_stdin(sources)?;
+        progress.start(source::total_bytes(sources));
+        let sources = sources.iter().rev().cloned().collect();
+        let (layout, read) = (Layout::new(columns), Summary::default());
+        Ok(Events { layout, options, progress, cancelled, sources, open: None, read })
+    }
+
+    /// The rows of a table in memory.
+    pub fn of_table(
+        table: &'o mut dyn RecordBatchReader,
+        columns: &Columns,
+        options: &'o ReadOptions,
+        cancelled: &'o AtomicBool,
+    ) -> Result<Self> {
+        let (layout, read) = (Layout::new(columns), Summary::default());
+        let open = Some(Rows::Table(TableRows::open(table, layout.names())?));
+        Ok(Events { layout, options, progress: &(), cancelled, sources: Vec::new(), open, read })
+    }
+
+    /// Calls `visit` for each of the next some thousand rows, in order; false once there are no more. What `visit` returns as an
+    /// error ends the reading and comes back unchanged.
+    pub fn next_batch<E: From<Error>>(
+        &mut self,
+        visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let Some(mut rows) = self.open.take().map_or_else(|| self.open_next(), |rows| Ok(Some(rows)))? else {
+            refuse_if(self.cancelled).map_err(Error::from)?;
+            self.progress.finish();
+            return Ok(false);
+        };
+        let Self { layout, options, progress, cancelled, .. } = self;
+        let mut pass = Pass { layout, options, progress: *progress, cancelled, visit, rows: self.read.rows };
+        let more = match &mut rows {
+            Rows::Csv(rows) => rows.batch(&mut pass),
+            Rows::JsonLines(rows) => rows.batch(&mut pass),
+            Rows::Parquet(rows) => rows.batch(&mut pass),
+            Rows::Table(rows) => rows.batch(&mut pass),
+        }?;
+        self.read.rows = pass.rows;
+        if more {
+            self.open = Some(rows);
+        } else {
+            self.read.files += 1;
+        }
+        Ok(true)
+    }
+
+    /// What was read so far.
+    pub fn summary(&self) -> Summary {
+        self.read
+    }
+
+    fn open_next(&mut self) -> Result<Option<Rows<'o>>> {
+        let Some(path) = self.sources.pop() else { return Ok(None) };
+        let (name, wanted) = (source::display_name(&path), self.layout.names());
+        let opened = source::open(&path, &name, self.options, self.progress, self.cancelled)?;
+        Ok(Some(match opened {
+            Opened::Csv(reader) => Rows::Csv(CsvRows::open(&name, reader, self.options.delimiter, wanted)?),
+            Opened::JsonLines(reader) => Rows::JsonLines(JsonRows::open(&name, reader, wanted)),
+            Opened::Parquet(file) => Rows::Parquet(ParquetRows::open(&name, file, wanted)?),
+        }))
+    }
+}
+
+/// Calls `visit` for every row of every file, in order: for lists that are short.
+pub fn for_each_event<E: From<Error>>(
     sources: &[PathBuf],
     columns: &Columns,
     options: &ReadOptions,
     progress: &dyn Progress,
     cancelled: &AtomicBool,
-    visit: &mut dyn FnMut(&Event<'_>) -> anyhow::Result<()>,
-) -> anyhow::Result<Summary> {
-    refuse_second_stdin(sources)?;
-    progress.start(source::total_bytes(sources));
-    let layout = Layout::new(columns);
-    let mut files = 0;
-    let mut pass = Pass { layout: &layout, options, progress, cancelled, visit, rows: 0 };
-    for path in sources {
-        let name = source::display_name(path);
-        match source::open(path, &name, options, progress, cancelled)? {
-            Opened::Csv(reader) => csv::read(&name, reader, &mut pass)?,
-            Opened::JsonLines(reader) => json::read(&name, reader, &mut pass)?,
-            Opened::Parquet(file) => parquet::read(&name, file, &mut pass)?,
-        }
-        files += 1;
-    }
-    pass.check_cancelled()?;
-    progress.finish();
-    Ok(Summary { files, rows: pass.rows })
-}
-
-/// The same for the rows of a table in memory.
-pub fn for_each_event_of_table(
-    table: &mut dyn RecordBatchReader,
-    columns: &Columns,
-    options: &ReadOptions,
-    cancelled: &AtomicBool,
-    visit: &mut dyn FnMut(&Event<'_>) -> anyhow::Result<()>,
-) -> anyhow::Result<Summary> {
-    let layout = Layout::new(columns);
-    let mut pass = Pass { layout: &layout, options, progress: &(), cancelled, visit, rows: 0 };
-    batches::read(table, &mut pass)?;
-    pass.check_cancelled()?;
-    Ok(Summary { files: 1, rows: pass.rows })
+    visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
+) -> Result<Summary, E> {
+    let mut events = Events::of_files(sources, columns, options, progress, cancelled)?;
+    while events.next_batch(visit)? {}
+    Ok(events.summary())
 }
 
 fn refuse_second_stdin(sources: &[PathBuf]) -> Result<(), InputError> {
@@ -159,18 +249,18 @@ fn refuse_second_stdin(sources: &[PathBuf]) -> Result<(), InputError> {
 }
 
 /// What all readers share during one pass.
-struct Pass<'p> {
+struct Pass<'p, E> {
     layout: &'p Layout,
     options: &'p ReadOptions,
     progress: &'p dyn Progress,
     cancelled: &'p AtomicBool,
-    visit: &'p mut dyn FnMut(&Event<'_>) -> anyhow::Result<()>,
+    visit: &'p mut dyn FnMut(&Event<'_>) -> Result<(), E>,
     rows: u64,
 }
 
-impl Pass<'_> {
+impl<E: From<Error>> Pass<'_, E> {
     #[inline]
-    fn emit(&mut self, file: &str, place: Place, cells: &dyn Cells) -> anyhow::Result<()> {
+    fn emit(&mut self, file: &str, place: Place, cells: &dyn Cells) -> Result<(), E> {
         if self.rows.is_multiple_of(ROWS_PER_CHECK) {
             self.check_cancelled()?;
         }
@@ -178,8 +268,8 @@ impl Pass<'_> {
         (self.visit)(&Event::new(Position { file, place }, cells, self.layout))
     }
 
-    fn check_cancelled(&self) -> Result<(), Cancelled> {
-        refuse_if(self.cancelled)
+    fn check_cancelled(&self) -> Result<(), E> {
+        refuse_if(self.cancelled).map_err(|error| Error::from(error).into())
     }
 }
 

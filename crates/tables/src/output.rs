@@ -14,7 +14,7 @@ use std::str::FromStr;
 
 pub use columns::TableColumns;
 pub use publication::{OutputError, OutputFile, Publication};
-pub use table::{Amount, ReleaseRow, TableSpec, TableWriter};
+pub use table::{TableSpec, TableWriter};
 
 use evertally_publish::declaration::{Parameter, TableFormat};
 use evertally_publish::problem::sentence;

@@ -8,8 +8,8 @@
 //! N · Var tr(B Ĉ) = 2 tr(B C B C) + κ Σ_n (l_nᵀ B l_n)²       (l_n = column n of L)
 //! ```
 //!
-//! Only the last step, from the variance to a p-value, is the central limit theorem. With 10⁴ paths and more its tail is
-//! good to a small factor at the levels used here, also for Laplace noise.
+//! Only the last step, from the variance to a p-value, is the central limit theorem. With 10⁴ paths and more its tail
+//! is good to a small factor at the levels used here, also for Laplace noise.
 
 use evertally::mechanism::Matrix;
 use evertally::noise::{DiscreteLaw, SecretKey, TestSeed};
@@ -41,7 +41,7 @@ pub fn releases(plan: &Plan, seed: u64, paths: usize) -> DMatrix<f64> {
 pub fn vector_noise<F: Real>(plan: &VectorPlan, seed: u64, coordinates: usize) -> DMatrix<f64> {
     let key = SecretKey::insecure_from_test_seed(TestSeed(seed));
     let name = "vectors".parse().expect("a valid name");
-    let mut noise = VectorNoise::<F>::new(plan, &key, &name, 0..coordinates as u64, Tuning::default())
+    let mut noise = VectorNoise::<F>::new(plan.clone(), &key, name, 0..coordinates as u64, Tuning::default())
         .expect("every vector plan has noise");
     let mut values = DMatrix::zeros(coordinates, plan.horizon() as usize);
     let mut row = vec![F::default(); coordinates];
@@ -52,8 +52,8 @@ pub fn vector_noise<F: Real>(plan: &VectorPlan, seed: u64, coordinates: usize) -
     values
 }
 
-/// Variance and fourth moment of a law, summed from its probabilities; those of the continuous law where the deviation is
-/// above 10⁴, which differ by less than 10⁻⁸ of their size.
+/// Variance and fourth moment of a law, summed from its probabilities; those of the continuous law where the deviation
+/// is above 10⁴, which differ by less than 10⁻⁸ of their size.
 pub fn law_moments(law: &DiscreteLaw) -> (f64, f64) {
     let parameter = law.parameter().to_f64();
     if law.scale() > 1e4 {

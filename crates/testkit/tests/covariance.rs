@@ -1,5 +1,5 @@
-//! Releases against `node_variance · L Lᵀ`, and streams against one another. Levels: [`LEVEL`] = 10⁻⁹ for each family of
-//! comparisons in a [`Verdict`] (Bonferroni inside a family), five families for each of 104 plans.
+//! Releases against `node_variance · L Lᵀ`, and streams against one another. Levels: [`LEVEL`] = 10⁻⁹ for each family
+//! of comparisons in a [`Verdict`] (Bonferroni inside a family), five families for each of 104 plans.
 
 use evertally::noise::{KeyedNoise, Purpose, SecretKey, TestSeed};
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
@@ -77,7 +77,8 @@ covariances! {
     normalized_square_root: "normalized-sqrt",
 }
 
-/// The draws of all nodes of the dense twin, one path a row and one node a column, under the names that [`releases`] uses.
+/// The draws of all nodes of the dense twin, one path a row and one node a column, under the names that [`releases`]
+/// uses.
 fn node_values(plan: &Plan, seed: u64, paths: usize, purpose: Purpose<'_>) -> DMatrix<f64> {
     let key = SecretKey::insecure_from_test_seed(TestSeed(seed));
     let nodes = plan.mechanism().dense().nodes;

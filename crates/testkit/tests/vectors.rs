@@ -1,5 +1,5 @@
-//! The noise of vectors against `σ² L Lᵀ` over the steps, one coordinate a path. Levels: [`LEVEL`] = 10⁻⁹ for each family of
-//! comparisons in a `Verdict` (Bonferroni inside a family), five families for each of about 70 plans.
+//! The noise of vectors against `σ² L Lᵀ` over the steps, one coordinate a path. Levels: [`LEVEL`] = 10⁻⁹ for each
+//! family of comparisons in a `Verdict` (Bonferroni inside a family), five families for each of about 70 plans.
 //!
 //! 300,000 coordinates over 24 steps see 1 % of a variance.
 

@@ -1,7 +1,6 @@
 //! `evertally audit`: an empirical check of a mechanism or plan, as a black box.
 
 use super::kebab;
-use crate::audit::{Change, Check, Finding, PlanBox, Promise, Report, Settings, audit, worst_change};
 use crate::failure::usage;
 use crate::stream::BudgetFlags;
 use anyhow::{Context, Result, anyhow};
@@ -11,6 +10,7 @@ use evertally::mechanism::MechanismName;
 use evertally::noise::TestSeed;
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::privacy::Neighbours;
+use evertally_audit::{Change, Check, Finding, PlanBox, Promise, Report, Settings, audit, event_steps, worst_change};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use std::io::Write;
@@ -87,6 +87,15 @@ impl AuditArgs {
     pub(super) fn run(self) -> Result<()> {
         let plan = self.plan()?;
         let promise = Promise::of(&plan)?;
+        if let Some(step) = self.event
+            && let possible = event_steps(&plan)?
+            && !possible.contains(&step)
+        {
+            let last = possible.end();
+            return Err(usage(format!(
+                "--event {step}: the changed events must start in a step from 1 to {last}, to end within the horizon"
+            )));
+        }
         let change = worst_change(&plan, &promise, self.event)?;
         let pairs = change.pairs(&plan);
         let settings = Settings { paths: self.paths, confidence: self.confidence };

@@ -1,11 +1,12 @@
 //! `evertally key`: make and inspect secret keys.
 
+use crate::stream::say_waiting;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use comfy_table::{Table, presets};
 use evertally::privacy::Delta;
 use evertally::privacy::composition::{Expense, Odometer};
-use evertally_publish::ledger::Ledger;
+use evertally_publish::ledger::{FileStore, Ledger};
 use evertally_publish::{keyfile, ledger};
 use serde_json::json;
 use std::io::Write;
@@ -65,7 +66,11 @@ impl KeyArgs {
 
 /// Prints the streams of a key and their composition.
 fn spent(file: &Path, delta: Delta, json: bool) -> Result<()> {
-    let ledger = Ledger::open(file, &keyfile::read(file)?, None, &AtomicBool::new(false))?;
+    let ledger = {
+        let key = keyfile::read(file)?;
+        let store = FileStore::open(file, &key, None, &AtomicBool::new(false), &mut say_waiting)?;
+        Ledger::open(store, &key)?
+    };
     let streams = ledger.spent()?;
     let mut odometer = Odometer::default();
     streams.iter().for_each(|(_, budget, _)| odometer.record(Expense::from(*budget)));

@@ -2,13 +2,13 @@
 
 use super::kebab;
 use crate::failure::usage;
-use crate::ranking::Ranking;
 use crate::searched;
 use crate::stream::BudgetFlags;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::number::Grid;
+use evertally::plan::ranking::Ranking;
 use evertally::plan::{NoiseKind, Objective, PlanRequest};
 use evertally::privacy::Values;
 use std::io::Write;

@@ -1,10 +1,10 @@
 //! From a declaration to its plan and files, before any event is read.
 
 use crate::failure::usage;
-use crate::searched;
+use crate::searched::Bar;
 use crate::stream::{Files, ReleaseFlags, with_config, with_groups_of_file};
 use anyhow::Result;
-use evertally_publish::declaration::{self, Declaration, Labels, Use};
+use evertally_publish::declaration::{self, Declaration, Use};
 use evertally_publish::groups::GroupTable;
 use evertally_publish::stream::Stream;
 use evertally_tables::output::TableSpec;
@@ -19,23 +19,14 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// Of a declaration. `files` are those of the program; a table in memory has none.
-    pub(super) fn new(declared: &Declaration, files: Option<declaration::Files>) -> Result<Self> {
+    fn new(declared: &Declaration, files: declaration::Files) -> Result<Self> {
         let settings = declared.resolve()?;
-        let plan = searched::with_searched(settings.request.clone())?.plan()?;
-        let integral = plan.request().grid().is_integral() && plan.fraction_bits() == 0;
-        let groups = match &settings.labels {
-            Labels::Groups(table) => Some(table.clone()),
-            Labels::None | Labels::Items(_) => None,
-        };
         let missing_text = settings.missing_text.clone();
-        let stream = settings.planned(plan)?;
-        let show_truth = files.as_ref().is_some_and(|files| files.unsafe_show_truth == Some(true));
-        let files = match files {
-            Some(files) => Files::new(files, missing_text)?,
-            None => Files::in_memory(missing_text),
-        };
-        let table = TableSpec::new(stream.columns.labels.clone(), integral).map_err(usage)?;
+        let mut bar = Bar::new(settings.request.horizon());
+        let (stream, groups) = settings.plan(&mut |progress| bar.show(progress))?;
+        let show_truth = files.unsafe_show_truth == Some(true);
+        let files = Files::new(files, missing_text)?;
+        let table = TableSpec::new(stream.columns.labels.clone(), stream.is_integral()).map_err(usage)?;
         Ok(Self { stream, files, groups, table, show_truth })
     }
 
@@ -43,7 +34,7 @@ impl Setup {
     pub(super) fn of_flags(flags: ReleaseFlags) -> Result<Self> {
         let written = with_config(flags, Use::Release)?;
         let declared = with_groups_of_file(written.declaration, written.files.groups_file.as_deref())?;
-        Self::new(&declared, Some(written.files))
+        Self::new(&declared, written.files)
     }
 
     /// How many running sums are released.

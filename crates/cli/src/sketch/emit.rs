@@ -1,6 +1,6 @@
 //! The outputs of a run: table, pictures, report and plan, written together.
 
-use super::counting::Answer;
+use super::answers::Answer;
 use super::questions::{Asked, Questions};
 use super::setup::{HalfWidths, Setup};
 use crate::stream::Beside;
@@ -9,7 +9,8 @@ use evertally::noise::SecretKey;
 use evertally::number::Grid;
 use evertally_plot::{Curve, MAX_SHOWN, Point, RankedItem, Ranking, ReleasePlot, TimeLabels};
 use evertally_publish::report::{Extent, Report, SketchFacts};
-use evertally_tables::output::{Amount, OutputFile, Publication, ReleaseRow, TableWriter};
+use evertally_publish::rows::{Amount, ReleaseRow};
+use evertally_tables::output::{OutputFile, Publication, TableWriter};
 
 /// How many items a ranking shows at most.
 const MOST_RANKED: usize = 30;

@@ -136,11 +136,11 @@ impl Questions {
         matches!(&self.schedule, Schedule::All(steps) if steps.len() > 1)
     }
 
-    /// The first step after one at which something is asked.
-    pub(super) fn next_after(&self, step: u64) -> Option<u64> {
+    /// The steps at which something is asked, rising.
+    pub(super) fn steps(&self) -> Vec<u64> {
         match &self.schedule {
-            Schedule::All(steps) => steps.get(steps.partition_point(|s| *s <= step)).copied(),
-            Schedule::Own(steps) => steps.range(step + 1..).next().map(|(step, _)| *step),
+            Schedule::All(steps) => steps.clone(),
+            Schedule::Own(steps) => steps.keys().copied().collect(),
         }
     }
 

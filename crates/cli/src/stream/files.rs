@@ -1,6 +1,7 @@
 //! The files of a run: what it reads and writes.
 
 use crate::failure::usage;
+use crate::progress::ProgressOnTerminal;
 use anyhow::Result;
 use evertally_publish::declaration::{self, Parameter, needed};
 use evertally_publish::ledger::ledger_path;
@@ -8,6 +9,7 @@ use evertally_publish::problem::sentence;
 use evertally_publish::words::quoted;
 use evertally_tables::input::ReadOptions;
 use evertally_tables::output::OutputFormat;
+use evertally_tables::progress::Progress;
 use std::path::PathBuf;
 
 /// What a run reads and writes, and how.
@@ -59,20 +61,9 @@ impl Files {
         })
     }
 
-    /// Of a table in memory: none.
-    pub(crate) fn in_memory(missing_text: Vec<String>) -> Self {
-        Self {
-            inputs: Vec::new(),
-            reading: ReadOptions { missing: missing_text, ..ReadOptions::default() },
-            key_path: PathBuf::new(),
-            create_key: false,
-            out: "-".into(),
-            output_format: OutputFormat::Csv,
-            plot: false,
-            side_inputs: Vec::new(),
-            plan_only: false,
-            quiet: true,
-        }
+    /// Shows how far the reading is, where that is wanted.
+    pub(crate) fn progress(&self) -> Box<dyn Progress> {
+        if self.quiet { Box::new(()) } else { Box::new(ProgressOnTerminal::new()) }
     }
 
     /// A file that was read besides the inputs.

@@ -17,7 +17,9 @@
 
 use super::NoiseKind;
 use crate::mechanism::RowLaw;
+use crate::number::special::normal_cdf;
 use crate::{Error, Result};
+use std::collections::HashMap;
 
 /// Computes half-widths; remembers the quantiles of equal-weight sums.
 #[derive(Debug)]
@@ -28,8 +30,34 @@ pub(super) struct IntervalTable {
     confidence: f64,
     /// The standard normal quantile.
     normal: f64,
-    /// Quantiles of sums of so many variables of unit scale.
-    equal: std::collections::HashMap<u64, f64>,
+    equal: EqualQuantiles,
+}
+
+/// Quantiles of sums of so many variables of unit scale, each computed once: a release asks for one of a few at every step.
+#[derive(Debug, Default)]
+struct EqualQuantiles {
+    /// By number of variables; NaN where it is not computed yet.
+    few: Vec<f64>,
+    many: HashMap<u64, f64>,
+}
+
+impl EqualQuantiles {
+    /// Sums of fewer variables stand in a list.
+    const FEW: u64 = 256;
+
+    fn of(&mut self, variables: u64, quantile: impl FnOnce() -> f64) -> f64 {
+        if variables >= Self::FEW {
+            return *self.many.entry(variables).or_insert_with(quantile);
+        }
+        let place = variables as usize; // fits: below FEW
+        if self.few.len() <= place {
+            self.few.resize(place + 1, f64::NAN);
+        }
+        if self.few[place].is_nan() {
+            self.few[place] = quantile();
+        }
+        self.few[place]
+    }
 }
 
 impl NoiseKind {
@@ -56,7 +84,7 @@ impl IntervalTable {
     /// Least `q` with `P(|Σ w z| ≤ q) ≥ confidence`, in multiples of the grid.
     pub(super) fn half_width(&mut self, law: &RowLaw) -> u128 {
         let (kind, confidence, normal) = (self.kind, self.confidence, self.normal);
-        let mut equal = |n| *self.equal.entry(n).or_insert_with(|| equal_quantile(kind, n, confidence, normal));
+        let mut equal = |n| self.equal.of(n, || equal_quantile(kind, n, confidence, normal));
         let unrounded = match law {
             RowLaw::Sum(terms) => match terms[..] {
                 [(weight, n)] => weight * equal(n),
@@ -108,7 +136,7 @@ fn weighted_quantile(kind: NoiseKind, magnitudes: &[(f64, u64)], confidence: f64
 
 /// The two-sided normal quantile: `P(|Z| ≤ z) = confidence`.
 pub(super) fn normal_quantile(confidence: f64) -> f64 {
-    root(|z| libm::erfc(z / std::f64::consts::SQRT_2) <= 1.0 - confidence, 1.0)
+    root(|z| 2.0 * normal_cdf(-z) <= 1.0 - confidence, 1.0)
 }
 
 /// First Cornish–Fisher correction of the normal quantile `z` for a symmetric law with the given second and fourth cumulants.

@@ -38,7 +38,8 @@ fn the_least_error_is_chosen_for_each_law_and_objective() {
     // Every candidate is at least as bad as the first.
     for request in [mean(pure(0.3)), mean(zcdp(0.1)), PlanRequest::count(500, pure(2.0))] {
         let all = request.candidates().unwrap();
-        let figure = |c: &Candidate| if request.objective == Objective::Max { c.max_std } else { c.mean_std };
+        let figure =
+            |c: &Candidate| if request.objective == Objective::Max { c.max_std_error } else { c.mean_std_error };
         assert!(all.iter().all(|c| figure(c) >= figure(&all[0])));
     }
 }
@@ -365,5 +366,25 @@ fn several_events_of_any_size_are_certified_under_approximate_privacy() {
         }
         let reached = neighbours == Neighbours::ReplaceOne || worst > 0.9 * delta.get();
         assert!(worst <= delta.get() && reached, "{mechanism}, {neighbours:?}: {worst}");
+    }
+}
+
+/// Error and interval together are those that are asked for alone, to the last bit, for every mechanism.
+#[test]
+fn errors_at_once_are_those_one_by_one() {
+    for horizon in [1, 2, 37, 300] {
+        for (kind, budget) in [(NoiseKind::Laplace, pure(1.0)), (NoiseKind::Gaussian, zcdp(0.1))] {
+            for candidate in PlanRequest::count(horizon, budget).candidates().unwrap() {
+                let named = PlanRequest::count(horizon, budget).with_mechanism(candidate.mechanism.name());
+                let plan = named.with_noise(candidate.kind).plan().unwrap();
+                let (mut both, mut alone) = (plan.intervals(0.9).unwrap(), plan.intervals(0.9).unwrap());
+                for step in (1..=horizon).step_by(5).chain([horizon]) {
+                    let (std_error, half_width) = both.error(step);
+                    let name = plan.mechanism().name();
+                    assert_eq!(std_error.to_bits(), plan.std_error(step).to_bits(), "{name} {kind:?} {horizon} {step}");
+                    assert_eq!(half_width, alone.half_width(step), "{name} {kind:?} {horizon} {step}");
+                }
+            }
+        }
     }
 }

@@ -12,6 +12,7 @@
 //! continuous ones: that matters only where the noise is smaller than the grid.
 
 use crate::mechanism::RowLaw;
+use crate::number::special::normal_cdf;
 use crate::plan::{NoiseKind, Plan};
 use std::collections::HashMap;
 
@@ -35,7 +36,7 @@ pub(super) struct MedianNoise {
 
 impl MedianNoise {
     pub(super) fn new(rows: u32) -> Self {
-        let normal = relative_variance(rows, |x| libm::erfc(x / std::f64::consts::SQRT_2) / 2.0);
+        let normal = relative_variance(rows, |x| normal_cdf(-x));
         Self { rows, normal, sums: HashMap::new(), last: (0, 0.0) }
     }
 

@@ -9,6 +9,7 @@ use super::value;
 use crate::event::Columns;
 use crate::groups::GroupTable;
 use crate::problem::{Piece, Problem, Sentence, sentence};
+use crate::searched::{Watch, with_searched};
 use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
 use crate::stream::{OutOfBounds, Refusable, Stream};
 use crate::words::quoted;
@@ -109,6 +110,19 @@ pub struct Items {
 }
 
 impl Settings {
+    /// The stream under the best plan for its request, and its declared groups. `watch` is told where that takes minutes.
+    ///
+    /// # Errors
+    /// If no plan serves the request, or the confidence is out of range.
+    pub fn plan(self, watch: &mut Watch<'_>) -> crate::error::Result<(Stream, Option<GroupTable>)> {
+        let plan = with_searched(self.request.clone(), watch)?.plan()?;
+        let groups = match &self.labels {
+            Labels::Groups(table) => Some(table.clone()),
+            Labels::None | Labels::Items(_) => None,
+        };
+        Ok((self.planned(plan)?, groups))
+    }
+
     /// The stream under a plan for its request.
     ///
     /// # Errors

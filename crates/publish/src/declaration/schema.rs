@@ -1,7 +1,7 @@
 //! The JSON Schema of a declaration, from the table.
 //!
-//! Beside the schema's own words it says what generators of other fronts need: `x-heading`, `x-uses`, and `x-keyword`, the
-//! parameter's name in Python.
+//! Beside the schema's own words it says what generators of other fronts need: `x-order`, the place in the table,
+//! `x-heading`, `x-uses`, and `x-keyword`, the parameter's name in Python.
 
 use super::resolve::NEEDS;
 use super::{Kind, Parameter, Use};
@@ -52,6 +52,7 @@ fn property(parameter: Parameter) -> Value {
     if !parameter.placeholder().is_empty() {
         put("x-placeholder", parameter.placeholder().into());
     }
+    put("x-order", (parameter as usize).into());
     if let Some(title) = parameter.heading().title() {
         put("x-heading", title.into());
     }

@@ -1,13 +1,21 @@
 //! What a ledger accepts and refuses.
 
 use super::*;
+use crate::keyfile;
+use std::sync::atomic::AtomicBool;
+
+/// The ledger beside a key file.
+fn open(path: &Path, key: &SecretKey) -> Result<Ledger> {
+    let waiting = &mut |_: &Path| ();
+    Ledger::open(FileStore::open(path, key, None, &AtomicBool::new(false), waiting)?, key)
+}
 
 /// A release of daily sums under one of many plans.
 fn run(key_path: &Path, name: &str, plan: u64, steps: &[i64]) -> Result<()> {
     let budget = evertally::privacy::Budget::Pure(evertally::privacy::Epsilon::new(1.0)?);
     let plan = evertally::plan::PlanRequest::count(100 + plan, budget).plan()?;
     let key = keyfile::read(key_path)?;
-    let mut ledger = Ledger::open(key_path, &key, None, &AtomicBool::new(false))?;
+    let mut ledger = open(key_path, &key)?;
     let mut stream = ledger.stream(&key, &name.parse()?, &plan, steps.len() as u64)?;
     steps.iter().try_for_each(|sum| stream.close_step(&[*sum]))?;
     ledger.record(&stream)
@@ -46,7 +54,7 @@ fn items_are_told_apart_by_step_name_and_sum() {
         let budget = evertally::privacy::Budget::Pure(evertally::privacy::Epsilon::new(1.0)?);
         let plan = evertally::plan::PlanRequest::count(100, budget).plan()?;
         let secret = keyfile::read(&key)?;
-        let mut ledger = Ledger::open(&key, &secret, None, &AtomicBool::new(false))?;
+        let mut ledger = open(&key, &secret)?;
         let last = steps.last().unwrap().1;
         let mut stream = ledger.stream(&secret, &"s".parse()?, &plan, last)?;
         for (items, through) in steps {
@@ -66,7 +74,7 @@ fn items_are_told_apart_by_step_name_and_sum() {
     assert!(close(&[(&[], 1), (ab, 9)]).unwrap_err().to_string().contains("different data"));
     assert!(close(&[(ab, 7), (&[("c", 1)], 9)]).unwrap_err().to_string().contains("step 9"));
     let secret = keyfile::read(&key).unwrap();
-    let ledger = Ledger::open(&key, &secret, None, &AtomicBool::new(false)).unwrap();
+    let ledger = open(&key, &secret).unwrap();
     assert_eq!((ledger.last_published(&"s".parse().unwrap()), ledger.last_published(&"t".parse().unwrap())), (9, 0));
 }
 
@@ -122,4 +130,57 @@ fn a_ledger_in_memory_is_the_same_and_goes_to_the_file() {
     assert!(ledger.save(&path, &key).is_err());
     run(&path, "s", 1, &[1, 2, 3]).unwrap();
     assert!(run(&path, "s", 1, &[2, 2, 3]).unwrap_err().to_string().contains("different data"));
+}
+
+/// A store that fails now and then.
+#[derive(Clone, Default)]
+struct Fragile {
+    inner: MemoryStore,
+    broken: std::sync::Arc<AtomicBool>,
+}
+
+impl Store for Fragile {
+    fn load(&mut self) -> Result<Option<Vec<u8>>> {
+        self.inner.load()
+    }
+
+    fn commit(&mut self, contents: &[u8]) -> Result<()> {
+        if self.broken.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err(crate::error::failure("the disk is full"));
+        }
+        self.inner.commit(contents)
+    }
+
+    fn name(&self) -> String {
+        "on a bad disk".to_owned()
+    }
+}
+
+/// What could not be committed is not recorded: not in the store, and not in the ledger that tried.
+#[test]
+fn a_failed_commit_records_nothing() {
+    let key = SecretKey::generate().unwrap();
+    let store = Fragile::default();
+    let mut ledger = Ledger::create(store.clone(), &key).unwrap();
+    assert!(Ledger::create(store.clone(), &key).is_err(), "one key, one ledger");
+    let budget = evertally::privacy::Budget::Pure(evertally::privacy::Epsilon::new(1.0).unwrap());
+    let plan = evertally::plan::PlanRequest::count(101, budget).plan().unwrap();
+    let name: StreamName = "s".parse().unwrap();
+    let closed = |ledger: &Ledger, steps: &[i64]| {
+        let mut stream = ledger.stream(&key, &name, &plan, steps.len() as u64).unwrap();
+        steps.iter().try_for_each(|sum| stream.close_step(&[*sum])).unwrap();
+        stream
+    };
+    let (first, other) = (closed(&ledger, &[1, 2]), closed(&ledger, &[1, 3]));
+    store.broken.store(true, std::sync::atomic::Ordering::Relaxed);
+    let error = format!("{:#}", ledger.record(&first).unwrap_err());
+    assert!(error.contains("on a bad disk; nothing was published: the disk is full"), "{error}");
+    assert_eq!(ledger.last_published(&name), 0);
+    store.broken.store(false, std::sync::atomic::Ordering::Relaxed);
+    ledger.record(&first).unwrap();
+    assert_eq!(ledger.last_published(&name), 2);
+    // A run that began before another was recorded is held against it.
+    let error = ledger.record(&other).unwrap_err().to_string();
+    assert!(error.contains("meanwhile been released otherwise"), "{error}");
+    assert_eq!(Ledger::open(store, &key).unwrap().last_published(&name), 2);
 }

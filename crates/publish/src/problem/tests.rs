@@ -1,4 +1,5 @@
 use super::*;
+use crate::error::Context;
 use Parameter::{Bounds, Groups, GroupsFile, MaxEvents, Outside, Rest, SortBuffer, Stream};
 
 #[test]
@@ -52,6 +53,6 @@ fn a_problem_keeps_its_parts() {
     assert_eq!(problem.to_string(), "--max-events is 0; give at least 1");
     assert_eq!(problem.problem().worded(Wording::Keywords), "max_events is 0");
     assert_eq!(problem.remedies().unwrap().to_string(), "give at least 1");
-    let error = anyhow::Error::from(problem).context("nothing was written");
-    assert_eq!(worded(&error, Wording::Keywords), "nothing was written: max_events is 0; give at least 1");
+    let error = Err::<(), _>(problem).context("nothing was written").unwrap_err();
+    assert_eq!(error.worded(Wording::Keywords), "nothing was written: max_events is 0; give at least 1");
 }

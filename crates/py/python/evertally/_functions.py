@@ -1,6 +1,6 @@
 """The functions that plan and release: their keywords, types and help.
 
-Written by `generate.py` from `keywords.toml`; change that, and run it.
+Written by `generate.py` from `keywords.toml` and the table of declarations; change those, and run it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def plan(
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
-    budget: Budget | None = None,
     allow_weak_budget: bool = False,
+    budget: Budget | None = None,
     max_events: int | None = None,
     max_events_per_step: int | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
@@ -40,29 +40,29 @@ def plan(
 
     Raises :class:`InvalidError` for what is out of range or cannot be met.
 
-    Budget:
-        ``epsilon``: ε: alone of pure differential privacy, with `delta` of (ε, δ).
-        ``delta``: δ beside `epsilon`, strictly between 0 and 0.1.
-        ``rho``: ρ of zero-concentrated differential privacy, in the place of `epsilon`.
+    Privacy budget:
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
+        ``delta``: δ of (ε, δ)-differential privacy.
+        ``rho``: ρ of zero-concentrated differential privacy.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
         ``budget``: A :class:`Budget`, in the place of its numbers.
-        ``allow_weak_budget``: Accept a budget that protects next to nothing.
 
-    Who is protected:
-        ``max_events``: Protect all events of one person, of whom at most so many are kept in all; without it, one
-            event.
-        ``max_events_per_step``: At most so many of them in one step; as many as in all without it.
-        ``neighbours``: Whether what is protected is added or removed, or replaced by something else.
+    Privacy unit:
+        ``max_events``: Protect all events of one person, of whom at most so many are kept in all. Without it, one event
+            is protected.
+        ``max_events_per_step``: Keep the first so many of them in one step (over all groups or keys); Gaussian noise
+            shrinks with it. Without it, as many as in all.
+        ``neighbours``: Whether the unit's events are added or removed, or replaced by others.
 
     Values:
-        ``bounds``: Least and greatest value of one event, `(low, high)` in units of the data; without it events count 1
-            each.
-        ``grid``: Distance between neighbouring values, 1 where it is left out; give `"0.01"` for cents.
+        ``bounds``: Least and greatest value of one event, in units of the data. Without it, events count 1 each.
+        ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
         ``sums_per_event``: To how many running sums one event is added at most.
 
     Mechanism:
-        ``mechanism``: A name such as `"subtract(k=13)"`; the mechanism of least error without it.
-        ``noise``: The law of the noise; the one of least error that the budget allows without it.
-        ``objective``: Which error over the steps is made least, the largest or the mean.
+        ``mechanism``: Mechanism, such as subtract(k=13). Without it, the one with the least error.
+        ``noise``: Noise law. Without it, the one with the least error that the budget allows.
+        ``objective``: Minimise the maximal or the mean error over the steps.
         ``light_steps``: Leave out mechanisms whose steps take more than logarithmic time.
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
 
@@ -80,8 +80,8 @@ def plan_lazy(
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
-    budget: Budget | None = None,
     allow_weak_budget: bool = False,
+    budget: Budget | None = None,
     max_events: int | None = None,
     max_events_per_step: int | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
@@ -98,29 +98,29 @@ def plan_lazy(
     """Plans a :class:`LazyVector` of `horizon` steps: as :func:`plan`, with the mechanism of least error among those that
     can be read lazily with this `sampling`.
 
-    Budget:
-        ``epsilon``: ε: alone of pure differential privacy, with `delta` of (ε, δ).
-        ``delta``: δ beside `epsilon`, strictly between 0 and 0.1.
-        ``rho``: ρ of zero-concentrated differential privacy, in the place of `epsilon`.
+    Privacy budget:
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
+        ``delta``: δ of (ε, δ)-differential privacy.
+        ``rho``: ρ of zero-concentrated differential privacy.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
         ``budget``: A :class:`Budget`, in the place of its numbers.
-        ``allow_weak_budget``: Accept a budget that protects next to nothing.
 
-    Who is protected:
-        ``max_events``: Protect all events of one person, of whom at most so many are kept in all; without it, one
-            event.
-        ``max_events_per_step``: At most so many of them in one step; as many as in all without it.
-        ``neighbours``: Whether what is protected is added or removed, or replaced by something else.
+    Privacy unit:
+        ``max_events``: Protect all events of one person, of whom at most so many are kept in all. Without it, one event
+            is protected.
+        ``max_events_per_step``: Keep the first so many of them in one step (over all groups or keys); Gaussian noise
+            shrinks with it. Without it, as many as in all.
+        ``neighbours``: Whether the unit's events are added or removed, or replaced by others.
 
     Values:
-        ``bounds``: Least and greatest value of one event, `(low, high)` in units of the data; without it events count 1
-            each.
-        ``grid``: Distance between neighbouring values, 1 where it is left out; give `"0.01"` for cents.
+        ``bounds``: Least and greatest value of one event, in units of the data. Without it, events count 1 each.
+        ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
         ``sums_per_event``: To how many running sums one event is added at most.
 
     Mechanism:
-        ``mechanism``: A name such as `"subtract(k=13)"`; the mechanism of least error without it.
-        ``noise``: The law of the noise; the one of least error that the budget allows without it.
-        ``objective``: Which error over the steps is made least, the largest or the mean.
+        ``mechanism``: Mechanism, such as subtract(k=13). Without it, the one with the least error.
+        ``noise``: Noise law. Without it, the one with the least error that the budget allows.
+        ``objective``: Minimise the maximal or the mean error over the steps.
         ``light_steps``: Leave out mechanisms whose steps take more than logarithmic time.
         ``sampling``: How noise will be drawn, see :class:`LazyVector`.
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
@@ -140,8 +140,8 @@ def plan_sketch(
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
-    budget: Budget | None = None,
     allow_weak_budget: bool = False,
+    budget: Budget | None = None,
     max_events: int | None = None,
     max_events_per_step: int | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
@@ -157,32 +157,32 @@ def plan_sketch(
     """Plans a :class:`CountSketch` of `horizon` steps: as :func:`plan`, with noise for all cells that an event touches,
     and the mechanism of least error among those that can be read lazily.
 
-    Table:
+    Sketch:
         ``rows``: Rows of the table: odd, up to 31.
         ``width``: Cells of a row, up to 2^32.
 
-    Budget:
-        ``epsilon``: ε: alone of pure differential privacy, with `delta` of (ε, δ).
-        ``delta``: δ beside `epsilon`, strictly between 0 and 0.1.
-        ``rho``: ρ of zero-concentrated differential privacy, in the place of `epsilon`.
+    Privacy budget:
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
+        ``delta``: δ of (ε, δ)-differential privacy.
+        ``rho``: ρ of zero-concentrated differential privacy.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
         ``budget``: A :class:`Budget`, in the place of its numbers.
-        ``allow_weak_budget``: Accept a budget that protects next to nothing.
 
-    Who is protected:
-        ``max_events``: Protect all events of one person, of whom at most so many are kept in all; without it, one
-            event.
-        ``max_events_per_step``: At most so many of them in one step; as many as in all without it.
-        ``neighbours``: Whether what is protected is added or removed, or replaced by something else.
+    Privacy unit:
+        ``max_events``: Protect all events of one person, of whom at most so many are kept in all. Without it, one event
+            is protected.
+        ``max_events_per_step``: Keep the first so many of them in one step (over all groups or keys); Gaussian noise
+            shrinks with it. Without it, as many as in all.
+        ``neighbours``: Whether the unit's events are added or removed, or replaced by others.
 
     Values:
-        ``bounds``: Least and greatest value of one event, `(low, high)` in units of the data; without it events count 1
-            each.
-        ``grid``: Distance between neighbouring values, 1 where it is left out; give `"0.01"` for cents.
+        ``bounds``: Least and greatest value of one event, in units of the data. Without it, events count 1 each.
+        ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
 
     Mechanism:
-        ``mechanism``: A name such as `"subtract(k=13)"`; the mechanism of least error without it.
-        ``noise``: The law of the noise; the one of least error that the budget allows without it.
-        ``objective``: Which error over the steps is made least, the largest or the mean.
+        ``mechanism``: Mechanism, such as subtract(k=13). Without it, the one with the least error.
+        ``noise``: Noise law. Without it, the one with the least error that the budget allows.
+        ``objective``: Minimise the maximal or the mean error over the steps.
         ``light_steps``: Leave out mechanisms whose steps take more than logarithmic time.
         ``sampling``: How noise will be drawn, see :class:`LazyVector`.
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
@@ -202,11 +202,11 @@ def plan_vector(
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
-    budget: Budget | None = None,
     allow_weak_budget: bool = False,
+    budget: Budget | None = None,
+    neighbours: Literal["add-remove", "replace-one"] = "add-remove",
     participations: int = 1,
     separation: int = 1,
-    neighbours: Literal["add-remove", "replace-one"] = "add-remove",
     mechanism: str | None = None,
     objective: Literal["max", "mean"] = "max",
     cipher: Literal["aes-128-ctr", "chacha8", "chacha20"] = "aes-128-ctr",
@@ -222,23 +222,23 @@ def plan_vector(
         ``series``: What the noise is added to: each step's vector, for optimizers that add up by themselves, or the sum
             of all vectors so far. The promise is the same. (The Rust library's default is the other one.)
 
-    Budget:
-        ``epsilon``: ε: alone of pure differential privacy, with `delta` of (ε, δ).
-        ``delta``: δ beside `epsilon`, strictly between 0 and 0.1.
-        ``rho``: ρ of zero-concentrated differential privacy, in the place of `epsilon`.
+    Privacy budget:
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
+        ``delta``: δ of (ε, δ)-differential privacy.
+        ``rho``: ρ of zero-concentrated differential privacy.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
         ``budget``: A :class:`Budget`, in the place of its numbers.
-        ``allow_weak_budget``: Accept a budget that protects next to nothing.
 
-    Who is protected:
+    Privacy unit:
+        ``neighbours``: Whether an example is added or removed, or replaced by another.
         ``participations``: In how many steps one example takes part at most; for batches in the same order in every
             epoch, the epochs.
         ``separation``: How many steps two of them are apart at least; the batches of such an epoch.
-        ``neighbours``: Whether what is protected is added or removed, or replaced by something else.
 
     Mechanism:
-        ``mechanism``: A name such as `"smooth"` or `"banded-sqrt(bands=16)"`; `"input"` is independent noise for every
-            step, as in DP-SGD. Without it, the one of least error among those whose steps are light.
-        ``objective``: Which error of the running sums is made least, the largest or the mean.
+        ``mechanism``: A name such as smooth or banded-sqrt(bands=16); input is independent noise for every step, as in
+            DP-SGD. Without it, the one of least error among those whose steps are light.
+        ``objective``: Minimise the maximal or the mean error of the running sums.
         ``cipher``: The cipher that the noise is drawn from, part of the plan.
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
 
@@ -254,19 +254,21 @@ def plan_vector(
 def plan_release(
     *,
     name: str = "main",
+    every: str,
     start: Time,
     end: Time | None = None,
     steps: int | None = None,
-    every: str,
-    time_zone: str | None = None,
+    time_zone: str = "UTC",
+    missing: Literal["refuse", "skip"] = "refuse",
+    outside: Literal["refuse", "skip"] = "refuse",
     group: str | Sequence[str] | None = None,
     groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
     rest: str | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
-    budget: Budget | None = None,
     allow_weak_budget: bool = False,
+    budget: Budget | None = None,
     person: str | None = None,
     max_events: int | None = None,
     max_events_per_step: int | None = None,
@@ -278,8 +280,6 @@ def plan_release(
     mechanism: str | None = None,
     noise: Literal["laplace", "gaussian"] | None = None,
     objective: Literal["max", "mean"] = "max",
-    missing: Literal["refuse", "skip"] = "refuse",
-    outside: Literal["refuse", "skip"] = "refuse",
 ) -> Plan:
     """Plans a :func:`release`: the :class:`Plan` of one with the same arguments, before any event is seen.
 
@@ -287,48 +287,50 @@ def plan_release(
         ``name``: Name of this stream: one name serves one data set.
 
     Steps:
-        ``start``: Beginning of the first step, decided before seeing the data.
-        ``end``: End of the last step; the time itself belongs to no step. Decided before seeing the data, as `steps`
-            is.
-        ``steps``: Number of steps, in the place of `end`.
-        ``every``: Width of a step: `"15m"`, `"1h"`, `"1d"`, `"1w"`, `"1mo"`, `"1y"`.
-        ``time_zone``: Zone of times without an offset, and of calendar steps; UTC without it.
+        ``every``: Width of a step: 15m, 1h, 1d, 1w, 1mo, 1y, …
+        ``start``: Beginning of the first step.
+        ``end``: End of the last step; the time itself no longer belongs to it: 2025-01-01 for all of 2024.
+        ``steps``: Number of steps, instead of end.
+
+    Events:
+        ``time_zone``: Zone of times without an offset, and of calendar steps.
+        ``missing``: What to do with an event whose person, value or key column is missing. "refuse": Stop with an error
+            that names the event. "skip": Leave the event out.
+        ``outside``: What to do with an event outside the horizon. "refuse": Stop with an error that names the event.
+            "skip": Leave the event out.
 
     Groups:
         ``group``: Column that names the group of an event, or several.
         ``groups``: The groups to release, tuples for several columns. They are declared, because a group that appears
             only when the data has it tells that someone is in it.
-        ``rest``: Count the events of all other groups together under this name; they are refused without it.
+        ``rest``: Release events of undeclared groups under this name instead of refusing them.
 
-    Budget:
-        ``epsilon``: ε: alone of pure differential privacy, with `delta` of (ε, δ).
-        ``delta``: δ beside `epsilon`, strictly between 0 and 0.1.
-        ``rho``: ρ of zero-concentrated differential privacy, in the place of `epsilon`.
+    Privacy budget:
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
+        ``delta``: δ of (ε, δ)-differential privacy.
+        ``rho``: ρ of zero-concentrated differential privacy.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
         ``budget``: A :class:`Budget`, in the place of its numbers.
-        ``allow_weak_budget``: Accept a budget that protects next to nothing.
 
-    Who is protected:
-        ``person``: Column that names the person of an event; with `max_events`, all events of a person are protected.
-        ``max_events``: Protect all events of one person, of whom at most so many are kept in all; without it, one
-            event.
-        ``max_events_per_step``: At most so many of them in one step; as many as in all without it.
-        ``neighbours``: Whether what is protected is added or removed, or replaced by something else.
+    Privacy unit:
+        ``person``: Protect all events of a person, named by this column, together. Without it only single events are
+            protected.
+        ``max_events``: Keep the first so many events of a person, over all steps and groups or keys.
+        ``max_events_per_step``: Keep the first so many of them in one step (over all groups or keys); Gaussian noise
+            shrinks with it. Without it, as many as in all.
+        ``neighbours``: Whether the unit's events are added or removed, or replaced by others.
 
     Values:
-        ``value``: Sum this column, with `bounds`, instead of counting events.
-        ``bounds``: Least and greatest value of one event, `(low, high)` in units of the data; without it events count 1
-            each.
-        ``grid``: Distance between neighbouring values, 1 where it is left out; give `"0.01"` for cents.
-        ``out_of_bounds``: What to do with a value outside the bounds: take the nearer bound, or refuse the table.
+        ``value``: Sum this column instead of counting events.
+        ``bounds``: Least and greatest value of one event; others are clamped.
+        ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
+        ``out_of_bounds``: What to do with a value outside the bounds. "clamp": Take the nearer bound. "refuse": Stop
+            with an error that names the event.
 
     Mechanism:
-        ``mechanism``: A name such as `"subtract(k=13)"`; the mechanism of least error without it.
-        ``noise``: The law of the noise; the one of least error that the budget allows without it.
-        ``objective``: Which error over the steps is made least, the largest or the mean.
-
-    Events that do not fit:
-        ``missing``: What to do with an event that lacks its person or value.
-        ``outside``: What to do with an event outside the horizon.
+        ``mechanism``: Mechanism, such as subtract(k=13). Without it, the one with the least error.
+        ``noise``: Noise law. Without it, the one with the least error that the budget allows.
+        ``objective``: Minimise the maximal or the mean error over the steps.
 
     >>> import evertally as et
     >>> plan = et.plan_release(start="2024-01-01", end="2025-01-01", every="1d", epsilon=1.0)
@@ -341,24 +343,28 @@ def plan_release(
 def release(
     table: Table,
     *,
-    key: SecretKey | str | os.PathLike[str],
     name: str = "main",
+    key: SecretKey | str | os.PathLike[str],
+    every: str,
     start: Time,
     end: Time | None = None,
     steps: int | None = None,
-    every: str,
     through: Time | None = None,
     time: str = "time",
-    time_zone: str | None = None,
-    time_format: Literal["auto", "rfc3339", "date", "epoch-seconds", "epoch-millis"] | None = None,
+    time_format: Literal["auto", "rfc3339", "date", "epoch-seconds", "epoch-millis"] = "auto",
+    time_zone: str = "UTC",
+    missing_text: Sequence[str] = (),
+    missing: Literal["refuse", "skip"] = "refuse",
+    outside: Literal["refuse", "skip"] = "refuse",
+    sort_buffer: int = 0,
     group: str | Sequence[str] | None = None,
     groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
     rest: str | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
-    budget: Budget | None = None,
     allow_weak_budget: bool = False,
+    budget: Budget | None = None,
     person: str | None = None,
     max_events: int | None = None,
     max_events_per_step: int | None = None,
@@ -370,10 +376,6 @@ def release(
     mechanism: str | None = None,
     noise: Literal["laplace", "gaussian"] | None = None,
     objective: Literal["max", "mean"] = "max",
-    missing: Literal["refuse", "skip"] = "refuse",
-    missing_text: Sequence[str] = (),
-    outside: Literal["refuse", "skip"] = "refuse",
-    sort_buffer: int = 0,
     confidence: float = 0.95,
 ) -> Table:
     """Releases the private running counts or sums of a table of events, one row a step and group.
@@ -388,62 +390,68 @@ def release(
     Raises :class:`TableError` for a bad row or column, and :class:`InvalidError` for parameters that do not fit.
 
     Key:
+        ``name``: Name of this stream: one name serves one data set.
         ``key``: The secret key or the path of its file. Its ledger refuses to release other data under the same name;
             the same data give the same release.
-        ``name``: Name of this stream: one name serves one data set.
 
     Steps:
-        ``start``: Beginning of the first step, decided before seeing the data.
-        ``end``: End of the last step; the time itself belongs to no step. Decided before seeing the data, as `steps`
-            is.
-        ``steps``: Number of steps, in the place of `end`.
-        ``every``: Width of a step: `"15m"`, `"1h"`, `"1d"`, `"1w"`, `"1mo"`, `"1y"`.
-        ``through``: Release only the steps that end by this time; the rest can follow later from the same, longer data.
+        ``every``: Width of a step: 15m, 1h, 1d, 1w, 1mo, 1y, …
+        ``start``: Beginning of the first step.
+        ``end``: End of the last step; the time itself no longer belongs to it: 2025-01-01 for all of 2024.
+        ``steps``: Number of steps, instead of end.
+        ``through``: Publish only the steps that end by this time; the rest can follow later from the same, longer data.
+
+    Events:
         ``time``: Column with the time of an event.
-        ``time_zone``: Zone of times without an offset, and of calendar steps; UTC without it.
-        ``time_format``: How times are written. Bare numbers are refused unless their unit is given.
+        ``time_format``: How times are written. "auto": Dates, dates with a time of day, with or without an offset. Bare
+            numbers are refused: they do not say their unit. "rfc3339": Only times with an offset, such as
+            2024-05-01T12:30:00Z. "date": Only dates, such as 2024-05-01. "epoch-seconds": Seconds since 1970 UTC, with
+            or without a fraction. "epoch-millis": Milliseconds since 1970 UTC. By default auto, which refuses bare
+            numbers.
+        ``time_zone``: Zone of times without an offset, and of calendar steps.
+        ``missing_text``: Texts that stand for a missing cell, such as NA.
+        ``missing``: What to do with an event whose person, value or key column is missing. "refuse": Stop with an error
+            that names the event. "skip": Leave the event out.
+        ``outside``: What to do with an event outside the horizon. "refuse": Stop with an error that names the event.
+            "skip": Leave the event out.
+        ``sort_buffer``: Put events in order of time while reading, holding back so many. By default 0, unsorted events
+            are refused.
 
     Groups:
         ``group``: Column that names the group of an event, or several.
         ``groups``: The groups to release, tuples for several columns. They are declared, because a group that appears
             only when the data has it tells that someone is in it.
-        ``rest``: Count the events of all other groups together under this name; they are refused without it.
+        ``rest``: Release events of undeclared groups under this name instead of refusing them.
 
-    Budget:
-        ``epsilon``: ε: alone of pure differential privacy, with `delta` of (ε, δ).
-        ``delta``: δ beside `epsilon`, strictly between 0 and 0.1.
-        ``rho``: ρ of zero-concentrated differential privacy, in the place of `epsilon`.
+    Privacy budget:
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
+        ``delta``: δ of (ε, δ)-differential privacy.
+        ``rho``: ρ of zero-concentrated differential privacy.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
         ``budget``: A :class:`Budget`, in the place of its numbers.
-        ``allow_weak_budget``: Accept a budget that protects next to nothing.
 
-    Who is protected:
-        ``person``: Column that names the person of an event; with `max_events`, all events of a person are protected.
-        ``max_events``: Protect all events of one person, of whom at most so many are kept in all; without it, one
-            event.
-        ``max_events_per_step``: At most so many of them in one step; as many as in all without it.
-        ``neighbours``: Whether what is protected is added or removed, or replaced by something else.
+    Privacy unit:
+        ``person``: Protect all events of a person, named by this column, together. Without it only single events are
+            protected.
+        ``max_events``: Keep the first so many events of a person, over all steps and groups or keys.
+        ``max_events_per_step``: Keep the first so many of them in one step (over all groups or keys); Gaussian noise
+            shrinks with it. Without it, as many as in all.
+        ``neighbours``: Whether the unit's events are added or removed, or replaced by others.
 
     Values:
-        ``value``: Sum this column, with `bounds`, instead of counting events.
-        ``bounds``: Least and greatest value of one event, `(low, high)` in units of the data; without it events count 1
-            each.
-        ``grid``: Distance between neighbouring values, 1 where it is left out; give `"0.01"` for cents.
-        ``out_of_bounds``: What to do with a value outside the bounds: take the nearer bound, or refuse the table.
+        ``value``: Sum this column instead of counting events.
+        ``bounds``: Least and greatest value of one event; others are clamped.
+        ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
+        ``out_of_bounds``: What to do with a value outside the bounds. "clamp": Take the nearer bound. "refuse": Stop
+            with an error that names the event.
 
     Mechanism:
-        ``mechanism``: A name such as `"subtract(k=13)"`; the mechanism of least error without it.
-        ``noise``: The law of the noise; the one of least error that the budget allows without it.
-        ``objective``: Which error over the steps is made least, the largest or the mean.
+        ``mechanism``: Mechanism, such as subtract(k=13). Without it, the one with the least error.
+        ``noise``: Noise law. Without it, the one with the least error that the budget allows.
+        ``objective``: Minimise the maximal or the mean error over the steps.
 
-    Events that do not fit:
-        ``missing``: What to do with an event that lacks its person or value.
-        ``missing_text``: Texts that stand for a missing cell.
-        ``outside``: What to do with an event outside the horizon.
-        ``sort_buffer``: Put events in order of time while reading, holding back so many; unsorted events are refused
-            otherwise.
-
-    Intervals:
-        ``confidence``: Confidence of the intervals, strictly between 0 and 1.
+    Output:
+        ``confidence``: Confidence of the intervals.
 
     >>> import evertally as et, pyarrow as pa
     >>> events = pa.table({"time": ["2024-01-01", "2024-01-01", "2024-01-03"], "airport": ["JFK", "LGA", "JFK"]})

@@ -10,42 +10,57 @@ use arrow_array::{
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, TimeUnit};
 
-use super::{Pass, header, text_field};
-use evertally_publish::error::{InputError, Place};
+use super::{BATCH_ROWS, Pass, header, text_field};
+use evertally_publish::error::{Error, InputError, Place, Result};
 use evertally_publish::event::{Cells, Field};
 use evertally_publish::words::quoted;
-
-/// Rows decoded at once.
-pub(super) const BATCH_ROWS: usize = 16 * 1024;
 
 /// How messages name a table in memory.
 const TABLE_NAME: &str = "the table";
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
-/// Reads a table in memory. Its columns are used where they are; those of other types than cells have are converted some
-/// thousand rows at a time.
-pub(super) fn read(table: &mut dyn RecordBatchReader, pass: &mut Pass<'_>) -> anyhow::Result<()> {
-    let schema = table.schema();
-    let present: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-    let places = header::locate(TABLE_NAME, pass.layout.names(), &present)?;
-    let mut row = 0;
-    for batch in table {
+/// The rows of a table in memory. Its columns are used where they are; those of other types than cells have are converted
+/// some thousand rows at a time.
+pub(super) struct TableRows<'t> {
+    table: &'t mut dyn RecordBatchReader,
+    /// Where the wanted columns are.
+    places: Vec<usize>,
+    row: u64,
+}
+
+impl<'t> TableRows<'t> {
+    /// Looks at the schema.
+    pub(super) fn open(table: &'t mut dyn RecordBatchReader, wanted: &[String]) -> Result<Self> {
+        let schema = table.schema();
+        let present: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+        let places = header::locate(TABLE_NAME, wanted, &present)?;
+        Ok(TableRows { table, places, row: 0 })
+    }
+
+    /// Hands on the rows of the next record batch; false at the end of the table.
+    pub(super) fn batch<E: From<Error>>(&mut self, pass: &mut Pass<'_, E>) -> Result<bool, E> {
+        let Some(batch) = self.table.next() else { return Ok(false) };
         pass.check_cancelled()?;
         let unreadable =
-            |e| InputError::of_file(TABLE_NAME, format!("it cannot be read ({e})")).at(Place::Row(row + 1));
-        let batch = batch.and_then(|batch| batch.project(&places)).map_err(unreadable)?;
+            |e| InputError::of_file(TABLE_NAME, format!("it cannot be read ({e})")).at(Place::Row(self.row + 1));
+        let batch = batch.and_then(|batch| batch.project(&self.places)).map_err(|e| Error::from(unreadable(e)))?;
         for start in (0..batch.num_rows()).step_by(BATCH_ROWS) {
             let rows = batch.slice(start, BATCH_ROWS.min(batch.num_rows() - start));
-            row = emit_rows(TABLE_NAME, &rows, row, pass)?;
+            self.row = emit_rows(TABLE_NAME, &rows, self.row, pass)?;
         }
+        Ok(true)
     }
-    Ok(())
 }
 
 /// Hands on the rows of a batch, of which `before` were handed on already, and returns how many there are then.
-pub(super) fn emit_rows(file: &str, batch: &RecordBatch, before: u64, pass: &mut Pass<'_>) -> anyhow::Result<u64> {
-    let columns = Columns::of(batch, pass.layout.names(), file)?;
+pub(super) fn emit_rows<E: From<Error>>(
+    file: &str,
+    batch: &RecordBatch,
+    before: u64,
+    pass: &mut Pass<'_, E>,
+) -> Result<u64, E> {
+    let columns = Columns::of(batch, pass.layout.names(), file).map_err(Error::from)?;
     let mut row = before;
     for index in 0..batch.num_rows() {
         row += 1;

@@ -8,32 +8,55 @@ use std::ops::Range;
 
 use super::header;
 use super::lines::{LONGEST_RECORD, LineLen, Lines, without_end};
-use super::{Pass, text_field};
-use evertally_publish::error::{InputError, Place, read_error};
+use super::{BATCH_ROWS, Pass, text_field};
+use evertally_publish::error::{Error, InputError, Place, Result, read_error};
 use evertally_publish::event::{Cells, Field};
 use evertally_publish::problem::Sentence;
 
-pub(super) fn read(file: &str, reader: impl Read, pass: &mut Pass<'_>) -> anyhow::Result<()> {
-    let mut records = Records::new(file, reader, pass.options.delimiter);
-    if !records.advance()? {
-        return Err(InputError::of_file(file, "the file is empty: it holds nothing but blank lines").into());
-    }
-    let names = records.text()?;
-    let names: Vec<&str> = records.fields.iter().map(|f| &names[range(f)]).collect();
-    if names.iter().any(|name| name.contains('\r')) {
-        let problem = "its lines end in bare carriage returns; convert them (tr '\\r' '\\n')";
-        return Err(InputError::of_file(file, problem).into());
-    }
-    let slots = header::locate(file, pass.layout.names(), &names)?;
-    let width = names.len();
-    while records.advance()? {
-        if records.fields.len() != width {
-            return Err(ragged(file, records.line, records.fields.len(), width).into());
+/// The rows of one file.
+pub(super) struct CsvRows<R> {
+    records: Records<R>,
+    /// Where the wanted columns are.
+    slots: Vec<usize>,
+    /// How many columns the header has.
+    width: usize,
+}
+
+impl<R: Read> CsvRows<R> {
+    /// Reads the header.
+    pub(super) fn open(file: &str, reader: R, delimiter: u8, wanted: &[String]) -> Result<Self> {
+        let mut records = Records::new(file, reader, delimiter);
+        if !records.advance()? {
+            return Err(InputError::of_file(file, "the file is empty: it holds nothing but blank lines").into());
         }
-        let row = Row { text: records.text()?, fields: &records.fields, slots: &slots, missing: &pass.options.missing };
-        pass.emit(file, Place::Line(records.line), &row)?;
+        let names = records.text()?;
+        let names: Vec<&str> = records.fields.iter().map(|f| &names[range(f)]).collect();
+        if names.iter().any(|name| name.contains('\r')) {
+            let problem = "its lines end in bare carriage returns; convert them (tr '\\r' '\\n')";
+            return Err(InputError::of_file(file, problem).into());
+        }
+        let slots = header::locate(file, wanted, &names)?;
+        let width = names.len();
+        Ok(CsvRows { records, slots, width })
     }
-    Ok(())
+
+    /// Hands on the next rows; false at the end of the file.
+    pub(super) fn batch<E: From<Error>>(&mut self, pass: &mut Pass<'_, E>) -> Result<bool, E> {
+        let Self { records, slots, width } = self;
+        for _ in 0..BATCH_ROWS {
+            if !records.advance()? {
+                return Ok(false);
+            }
+            if records.fields.len() != *width {
+                let found = records.fields.len();
+                return Err(Error::from(ragged(&records.file, records.line, found, *width)).into());
+            }
+            let text = records.text().map_err(Error::from)?;
+            let row = Row { text, fields: &records.fields, slots, missing: &pass.options.missing };
+            pass.emit(&records.file, Place::Line(records.line), &row)?;
+        }
+        Ok(true)
+    }
 }
 
 fn ragged(file: &str, line: u64, found: usize, width: usize) -> InputError {
@@ -67,8 +90,8 @@ fn range(field: &(u32, u32)) -> Range<usize> {
 }
 
 /// The records of a stream, one at a time.
-struct Records<'f, R> {
-    file: &'f str,
+struct Records<R> {
+    file: String,
     lines: Lines<R>,
     delimiter: u8,
     /// Where the cells of the current record are in its text.
@@ -85,10 +108,10 @@ struct Records<'f, R> {
     next_line: u64,
 }
 
-impl<'f, R: Read> Records<'f, R> {
-    fn new(file: &'f str, reader: R, delimiter: u8) -> Self {
+impl<R: Read> Records<R> {
+    fn new(file: &str, reader: R, delimiter: u8) -> Self {
         Records {
-            file,
+            file: file.to_owned(),
             lines: Lines::new(reader),
             delimiter,
             fields: Vec::new(),
@@ -102,11 +125,11 @@ impl<'f, R: Read> Records<'f, R> {
     }
 
     /// Goes to the next record that is not blank; false at the end.
-    fn advance(&mut self) -> anyhow::Result<bool> {
+    fn advance(&mut self) -> Result<bool> {
         loop {
             self.lines.consume(std::mem::take(&mut self.taken));
             self.line = self.next_line;
-            let len = match self.lines.line_len().map_err(|e| read_error(self.file, e))? {
+            let len = match self.lines.line_len().map_err(|e| read_error(&self.file, e))? {
                 LineLen::Line(0) => return Ok(false),
                 LineLen::Line(len) => len,
                 LineLen::TooLong => {
@@ -130,7 +153,7 @@ impl<'f, R: Read> Records<'f, R> {
         }
     }
 
-    fn advance_quoted(&mut self) -> anyhow::Result<()> {
+    fn advance_quoted(&mut self) -> Result<()> {
         self.quoted = true;
         loop {
             let window = self.lines.window();
@@ -153,7 +176,7 @@ impl<'f, R: Read> Records<'f, R> {
                     let problem = "a quote that opens in this row is not closed within 16 MiB; close or remove it";
                     return Err(self.fault(problem).into());
                 }
-                Unquoted::More => self.lines.fill().map_err(|e| read_error(self.file, e))?,
+                Unquoted::More => self.lines.fill().map_err(|e| read_error(&self.file, e))?,
             }
         }
     }
@@ -167,7 +190,7 @@ impl<'f, R: Read> Records<'f, R> {
     }
 
     fn fault(&self, problem: impl Into<Sentence>) -> InputError {
-        InputError::of_file(self.file, problem).at(Place::Line(self.line))
+        InputError::of_file(&*self.file, problem).at(Place::Line(self.line))
     }
 }
 

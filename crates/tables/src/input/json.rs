@@ -8,48 +8,71 @@ use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::lines::{LineLen, Lines, without_end};
-use super::{Pass, header, text_field};
-use evertally_publish::error::{InputError, Place, read_error};
+use super::{BATCH_ROWS, Pass, header, text_field};
+use evertally_publish::error::{Error, InputError, Place, Result, read_error};
 use evertally_publish::event::{Cells, Field};
 use evertally_publish::words::quoted;
 
-pub(super) fn read(file: &str, reader: impl Read, pass: &mut Pass<'_>) -> anyhow::Result<()> {
-    let mut lines = Lines::new(reader);
-    let mut object = Object::new(pass.layout.names());
-    let (mut number, mut any) = (0, false);
-    loop {
-        let len = match lines.line_len().map_err(|e| read_error(file, e))? {
-            LineLen::Line(0) => break,
-            LineLen::Line(len) => len,
-            LineLen::TooLong => {
-                let error = InputError::of_file(file, "this line is longer than 16 MiB; give one object a line");
-                return Err(error.at(Place::Line(number + 1)).into());
-            }
-        };
-        number += 1;
-        let line = without_end(&lines.window()[..len]);
-        if !line.trim_ascii().is_empty() {
-            let error = |problem: &str| InputError::of_file(file, problem.to_owned()).at(Place::Line(number));
-            let line = std::str::from_utf8(line)
-                .map_err(|_| error("this line is not UTF-8 text; convert the file (iconv -f LATIN1 -t UTF-8)"))?;
-            object.parse(line).map_err(|fault| fault.into_error(file, number))?;
-            let row = Row { line, object: &object, missing: &pass.options.missing };
-            pass.emit(file, Place::Line(number), &row)?;
-            any = true;
+/// The objects of one file.
+pub(super) struct JsonRows<R> {
+    file: String,
+    lines: Lines<R>,
+    object: Object,
+    /// Lines seen, and whether there was an object among them.
+    number: u64,
+    any: bool,
+}
+
+impl<R: Read> JsonRows<R> {
+    pub(super) fn open(file: &str, reader: R, wanted: &[String]) -> Self {
+        JsonRows {
+            file: file.to_owned(),
+            lines: Lines::new(reader),
+            object: Object::new(wanted),
+            number: 0,
+            any: false,
         }
-        lines.consume(len);
     }
-    if any {
-        object.require_seen(file)
-    } else {
-        Err(InputError::of_file(file, "the file is empty: it holds no object").into())
+
+    /// Hands on the next objects; false at the end of the file.
+    pub(super) fn batch<E: From<Error>>(&mut self, pass: &mut Pass<'_, E>) -> Result<bool, E> {
+        let Self { file, lines, object, number, any } = self;
+        for _ in 0..BATCH_ROWS {
+            let len = match lines.line_len().map_err(|e| read_error(file, e))? {
+                LineLen::Line(0) if *any => return Ok(object.require_seen(file).map(|()| false)?),
+                LineLen::Line(0) => {
+                    let problem = "the file is empty: it holds no object";
+                    return Err(Error::from(InputError::of_file(&**file, problem)).into());
+                }
+                LineLen::Line(len) => len,
+                LineLen::TooLong => {
+                    let error = InputError::of_file(&**file, "this line is longer than 16 MiB; give one object a line");
+                    return Err(Error::from(error.at(Place::Line(*number + 1))).into());
+                }
+            };
+            *number += 1;
+            let line = without_end(&lines.window()[..len]);
+            if !line.trim_ascii().is_empty() {
+                let error = |problem: &str| {
+                    Error::from(InputError::of_file(&**file, problem.to_owned()).at(Place::Line(*number)))
+                };
+                let line = std::str::from_utf8(line)
+                    .map_err(|_| error("this line is not UTF-8 text; convert the file (iconv -f LATIN1 -t UTF-8)"))?;
+                object.parse(line).map_err(|fault| Error::from(fault.into_error(file, *number)))?;
+                let row = Row { line, object, missing: &pass.options.missing };
+                pass.emit(file, Place::Line(*number), &row)?;
+                *any = true;
+            }
+            lines.consume(len);
+        }
+        Ok(true)
     }
 }
 
 /// One row: the line and what the object found in it.
 struct Row<'r> {
     line: &'r str,
-    object: &'r Object<'r>,
+    object: &'r Object,
     missing: &'r [String],
 }
 
@@ -75,8 +98,8 @@ enum Slot {
 }
 
 /// The wanted values of one object at a time.
-struct Object<'n> {
-    names: &'n [String],
+struct Object {
+    names: Vec<String>,
     slots: Vec<Slot>,
     unescaped: Vec<String>,
     /// Which names some object had: a name that none has is a misspelt column, not a missing value.
@@ -102,11 +125,11 @@ impl Fault {
     }
 }
 
-impl<'n> Object<'n> {
-    fn new(names: &'n [String]) -> Self {
+impl Object {
+    fn new(names: &[String]) -> Self {
         let count = names.len();
         Object {
-            names,
+            names: names.to_vec(),
             slots: vec![Slot::Absent; count],
             unescaped: vec![String::new(); count],
             seen: vec![false; count],
@@ -154,7 +177,7 @@ impl<'n> Object<'n> {
         Ok(())
     }
 
-    fn require_seen(&self, file: &str) -> anyhow::Result<()> {
+    fn require_seen(&self, file: &str) -> Result<()> {
         match self.seen.iter().position(|seen| !seen) {
             None => Ok(()),
             Some(slot) => {
@@ -176,13 +199,13 @@ fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
     Fault { column: None, problem }
 }
 
-struct ObjectSeed<'s, 'n, 'l> {
-    object: &'s mut Object<'n>,
+struct ObjectSeed<'s, 'l> {
+    object: &'s mut Object,
     line: &'l str,
     keys: &'s mut Option<Vec<String>>,
 }
 
-impl<'de> DeserializeSeed<'de> for ObjectSeed<'_, '_, '_> {
+impl<'de> DeserializeSeed<'de> for ObjectSeed<'_, '_> {
     type Value = ();
 
     fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -190,7 +213,7 @@ impl<'de> DeserializeSeed<'de> for ObjectSeed<'_, '_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for ObjectSeed<'_, '_, '_> {
+impl<'de> Visitor<'de> for ObjectSeed<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -198,8 +221,7 @@ impl<'de> Visitor<'de> for ObjectSeed<'_, '_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let names = self.object.names;
-        while let Some(slot) = map.next_key_seed(KeySeed { names, keys: self.keys })? {
+        while let Some(slot) = map.next_key_seed(KeySeed { names: &self.object.names, keys: self.keys })? {
             let Some(slot) = slot else {
                 map.next_value::<IgnoredAny>()?;
                 continue;

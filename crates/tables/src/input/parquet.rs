@@ -1,36 +1,55 @@
 //! Parquet: only the wanted columns, a batch of rows at a time.
 
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
-use super::batches::{BATCH_ROWS, emit_rows};
+use super::batches::emit_rows;
 use super::source::ParquetFile;
-use super::{Pass, header};
-use evertally_publish::error::{InputError, Place};
+use super::{BATCH_ROWS, Pass, header};
+use evertally_publish::error::{Error, InputError, Place, Result};
 
-pub(super) fn read(file: &str, source: ParquetFile, pass: &mut Pass<'_>) -> anyhow::Result<()> {
-    let damaged = |e: &dyn std::fmt::Display| {
-        let text = e.to_string();
-        InputError::of_file(file, format!("this Parquet file cannot be read ({text}); it may be cut short or damaged"))
-    };
-    let builder = ParquetRecordBatchReaderBuilder::try_new(source.file).map_err(|e| damaged(&e))?;
-    let schema = builder.schema().clone();
-    let present: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-    let places = header::locate(file, pass.layout.names(), &present)?;
-    let total_rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
-    let mask = ProjectionMask::roots(builder.parquet_schema(), places.iter().copied());
-    let batches = builder.with_projection(mask).with_batch_size(BATCH_ROWS).build().map_err(|e| damaged(&e))?;
+/// The rows of one file.
+pub(super) struct ParquetRows {
+    file: String,
+    batches: ParquetRecordBatchReader,
+    /// Rows handed on, of how many.
+    row: u64,
+    total_rows: u64,
+    /// Bytes reported as read, of how many.
+    reported: u64,
+    bytes_to_report: u64,
+}
 
-    let (mut row, mut reported) = (0u64, 0u64);
-    for batch in batches {
-        pass.check_cancelled()?;
-        let batch = batch.map_err(|e| damaged(&e).at(Place::Row(row + 1)))?;
-        row = emit_rows(file, &batch, row, pass)?;
-        let bytes = share(source.bytes_to_report, row, total_rows);
-        pass.progress.advance(bytes - reported);
-        reported = bytes;
+impl ParquetRows {
+    /// Reads the schema.
+    pub(super) fn open(file: &str, source: ParquetFile, wanted: &[String]) -> Result<Self> {
+        let builder = ParquetRecordBatchReaderBuilder::try_new(source.file).map_err(|e| damaged(file, &e))?;
+        let schema = builder.schema().clone();
+        let present: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+        let places = header::locate(file, wanted, &present)?;
+        let total_rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
+        let mask = ProjectionMask::roots(builder.parquet_schema(), places.iter().copied());
+        let batches = builder.with_projection(mask).with_batch_size(BATCH_ROWS).build();
+        let batches = batches.map_err(|e| damaged(file, &e))?;
+        let bytes_to_report = source.bytes_to_report;
+        Ok(ParquetRows { file: file.to_owned(), batches, row: 0, total_rows, reported: 0, bytes_to_report })
     }
-    Ok(())
+
+    /// Hands on the next rows; false at the end of the file.
+    pub(super) fn batch<E: From<Error>>(&mut self, pass: &mut Pass<'_, E>) -> Result<bool, E> {
+        let Some(batch) = self.batches.next() else { return Ok(false) };
+        pass.check_cancelled()?;
+        let batch = batch.map_err(|e| Error::from(damaged(&self.file, &e).at(Place::Row(self.row + 1))))?;
+        self.row = emit_rows(&self.file, &batch, self.row, pass)?;
+        let bytes = share(self.bytes_to_report, self.row, self.total_rows);
+        pass.progress.advance(bytes - self.reported);
+        self.reported = bytes;
+        Ok(true)
+    }
+}
+
+fn damaged(file: &str, problem: &dyn std::fmt::Display) -> InputError {
+    InputError::of_file(file, format!("this Parquet file cannot be read ({problem}); it may be cut short or damaged"))
 }
 
 fn share(bytes: u64, part: u64, whole: u64) -> u64 {

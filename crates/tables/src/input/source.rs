@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{InputFormat, ReadOptions};
 use crate::progress::Progress;
 use evertally_publish::declaration::Parameter;
-use evertally_publish::error::{Cancelled, InputError, read_error};
+use evertally_publish::error::{Cancelled, InputError, Result, read_error};
 use evertally_publish::problem::{Sentence, sentence};
 
 /// How messages name standard input.
@@ -62,7 +62,7 @@ pub(super) fn open<'o>(
     options: &ReadOptions,
     progress: &'o dyn Progress,
     cancelled: &'o AtomicBool,
-) -> anyhow::Result<Opened<'o>> {
+) -> Result<Opened<'o>> {
     let mut raw = Raw::open(path).map_err(|e| read_error(name, e))?;
     if let Raw::Regular(file) = &mut raw {
         let head = read_head(file).and_then(|head| file.rewind().map(|()| head)).map_err(|e| read_error(name, e))?;
@@ -88,7 +88,7 @@ fn open_text<'o>(
     head: &[u8],
     mut reader: Box<dyn Read + 'o>,
     declared: Option<InputFormat>,
-) -> anyhow::Result<Opened<'o>> {
+) -> Result<Opened<'o>> {
     let bom = if head.starts_with(BOM) { BOM.len() } else { 0 };
     let text = &head[bom..];
     refuse_unreadable(name, text)?;
@@ -178,14 +178,14 @@ fn decompressed<'o>(mut reader: Box<dyn Read + 'o>) -> io::Result<(Vec<u8>, Box<
     Ok((head.clone(), Box::new(Cursor::new(head).chain(plain))))
 }
 
-fn parquet_in_place(raw: Raw, name: &str) -> anyhow::Result<ParquetFile> {
+fn parquet_in_place(raw: Raw, name: &str) -> Result<ParquetFile> {
     let Raw::Regular(file) = raw else { unreachable!("only regular files are read in place") };
     let bytes_to_report = file.metadata().map_err(|e| read_error(name, e))?.len();
     Ok(ParquetFile { file, bytes_to_report })
 }
 
 /// Copies to an unnamed temporary file: Parquet keeps its directory at the end and has to be read from there.
-fn spool(mut reader: Box<dyn Read + '_>, name: &str, cancelled: &AtomicBool) -> anyhow::Result<ParquetFile> {
+fn spool(mut reader: Box<dyn Read + '_>, name: &str, cancelled: &AtomicBool) -> Result<ParquetFile> {
     let spool_error = |error: io::Error| {
         let directory = std::env::temp_dir();
         let problem = format!(

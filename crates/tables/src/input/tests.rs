@@ -89,7 +89,8 @@ impl Fixture {
 
     pub(super) fn error_of(&self, path: &Path) -> String {
         let error = self.read(&[path.to_owned()]).unwrap_err();
-        assert!(error.is::<InputError>(), "{error:?}");
+        let error = error.downcast::<Error>().expect("an error of the input");
+        assert!(error.input().is_some(), "{error:?}");
         error.to_string().replace(&format!("{}/", self.folder.path().display()), "")
     }
 }
@@ -102,4 +103,9 @@ pub(super) fn gzip(data: &[u8]) -> Vec<u8> {
 
 pub(super) fn zst(data: &[u8]) -> Vec<u8> {
     zstd::encode_all(data, 1).unwrap()
+}
+
+/// Whether an error means that the run was asked to stop.
+pub(super) fn is_cancelled(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Error>().is_some_and(Error::is_cancelled)
 }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use anyhow::Context;
 use arrow_array::builder::{Float64Builder, Int64Builder, StringBuilder, UInt64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use super::table::{Amount, ReleaseRow, TableSpec};
+use super::table::TableSpec;
+use evertally_publish::error::{Result, failure};
+use evertally_publish::rows::{Amount, ReleaseRow};
 
 fn schema(spec: &TableSpec) -> SchemaRef {
     let value = if spec.is_integral() { DataType::Int64 } else { DataType::Float64 };
@@ -60,7 +61,7 @@ impl TableColumns {
     ///
     /// # Panics
     /// When the row has not one text for each group column.
-    pub fn push(&mut self, row: &ReleaseRow<'_>) -> anyhow::Result<()> {
+    pub fn push(&mut self, row: &ReleaseRow<'_>) -> Result<()> {
         assert_eq!(row.groups.len(), self.groups.len(), "one text for each group column");
         self.value.push(row.value)?;
         self.time.append_value(row.time);
@@ -75,7 +76,7 @@ impl TableColumns {
     }
 
     /// The rows that were added since the last call.
-    pub fn finish(&mut self) -> anyhow::Result<RecordBatch> {
+    pub fn finish(&mut self) -> Result<RecordBatch> {
         let mut arrays: Vec<ArrayRef> = vec![Arc::new(self.time.finish())];
         arrays.extend(self.groups.iter_mut().map(|g| Arc::new(g.finish()) as ArrayRef));
         arrays.push(Arc::new(self.step.finish()));
@@ -84,19 +85,22 @@ impl TableColumns {
             Values::Real(column) => Arc::new(column.finish()),
         });
         arrays.extend(self.figures.iter_mut().map(|f| Arc::new(f.finish()) as ArrayRef));
-        RecordBatch::try_new(self.schema.clone(), arrays).context("the table's columns differ")
+        RecordBatch::try_new(self.schema.clone(), arrays)
+            .map_err(|e| failure(format_args!("the table's columns differ: {e}")))
     }
 }
 
 impl Values {
-    fn push(&mut self, value: Amount<'_>) -> anyhow::Result<()> {
+    fn push(&mut self, value: Amount<'_>) -> Result<()> {
         match self {
-            Values::Whole(column) => column.append_value(value.text.parse().with_context(|| {
-                format!(
-                    "the value {} does not fit the 64-bit integers of this format; write CSV or JSON lines",
-                    value.text
-                )
-            })?),
+            Values::Whole(column) => {
+                column.append_value(value.text.parse().map_err(|e: std::num::ParseIntError| {
+                    failure(format_args!(
+                        "the value {} does not fit the 64-bit integers of this format; write CSV or JSON lines: {e}",
+                        value.text
+                    ))
+                })?)
+            }
             Values::Real(column) => column.append_value(value.number),
         }
         Ok(())

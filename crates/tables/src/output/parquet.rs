@@ -9,7 +9,9 @@ use parquet::file::properties::WriterProperties;
 
 use super::columns::TableColumns;
 use super::publication::plain_io_error;
-use super::table::{ReleaseRow, TableSpec};
+use super::table::TableSpec;
+use evertally_publish::error::{Error, Result, failure};
+use evertally_publish::rows::ReleaseRow;
 
 /// Rows gathered into one batch.
 const BATCH_ROWS: usize = 8 * 1024;
@@ -25,7 +27,7 @@ pub(super) struct ParquetTable<W: Write + Send> {
 }
 
 impl<W: Write + Send> ParquetTable<W> {
-    pub(super) fn new(spec: &TableSpec, out: W) -> anyhow::Result<Self> {
+    pub(super) fn new(spec: &TableSpec, out: W) -> Result<Self> {
         let columns = TableColumns::new(spec);
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(3).expect("a zstd level")))
@@ -35,19 +37,19 @@ impl<W: Write + Send> ParquetTable<W> {
         Ok(ParquetTable { writer, columns, rows: 0 })
     }
 
-    pub(super) fn write(&mut self, row: &ReleaseRow<'_>) -> anyhow::Result<()> {
+    pub(super) fn write(&mut self, row: &ReleaseRow<'_>) -> Result<()> {
         self.columns.push(row)?;
         self.rows += 1;
         if self.rows == BATCH_ROWS { self.write_batch() } else { Ok(()) }
     }
 
-    fn write_batch(&mut self) -> anyhow::Result<()> {
+    fn write_batch(&mut self) -> Result<()> {
         let batch = self.columns.finish()?;
         self.rows = 0;
         self.writer.write(&batch).map_err(parquet_error)
     }
 
-    pub(super) fn finish(mut self) -> anyhow::Result<W> {
+    pub(super) fn finish(mut self) -> Result<W> {
         if self.rows > 0 {
             self.write_batch()?;
         }
@@ -57,12 +59,12 @@ impl<W: Write + Send> ParquetTable<W> {
     }
 }
 
-fn parquet_error(error: ParquetError) -> anyhow::Error {
+fn parquet_error(error: ParquetError) -> Error {
     match error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {
             Ok(cause) => plain_io_error(*cause),
-            Err(cause) => anyhow::anyhow!("the table cannot be written as Parquet ({cause})"),
+            Err(cause) => failure(format_args!("the table cannot be written as Parquet ({cause})")),
         },
-        other => anyhow::anyhow!("the table cannot be written as Parquet ({other})"),
+        other => failure(format_args!("the table cannot be written as Parquet ({other})")),
     }
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use evertally_publish::error::Error;
 use tempfile::NamedTempFile;
 
 /// Something wrong with an output: names its path and says what to do.
@@ -76,6 +77,13 @@ impl fmt::Display for OutputError {
 
 impl std::error::Error for OutputError {}
 
+impl From<OutputError> for Error {
+    fn from(error: OutputError) -> Self {
+        let is_usage = error.is_usage();
+        Error::other(error, is_usage)
+    }
+}
+
 fn display_name(path: &Path) -> String {
     if is_stdout(path) { "standard output".into() } else { path.display().to_string() }
 }
@@ -85,7 +93,7 @@ fn is_stdout(path: &Path) -> bool {
 }
 
 /// An error of a writer as the user should see it: the [`OutputError`] that an [`OutputFile`] wrapped, if it is one.
-pub(super) fn plain_io_error(error: io::Error) -> anyhow::Error {
+pub(super) fn plain_io_error(error: io::Error) -> Error {
     match error.downcast::<OutputError>() {
         Ok(output) => output.into(),
         Err(error) => error.into(),

@@ -5,6 +5,8 @@ use std::io::Write;
 use super::OutputFormat;
 use super::parquet::ParquetTable;
 use super::text::{CsvTable, JsonTable};
+use evertally_publish::error::Result;
+use evertally_publish::rows::ReleaseRow;
 use evertally_publish::words::quoted;
 
 /// What a table says of each row besides its group or key, in this order.
@@ -72,34 +74,6 @@ impl TableSpec {
     }
 }
 
-/// A released value: its exact decimal text, and the double nearest to it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Amount<'a> {
-    /// Exact decimal text, such as `-12.50`.
-    pub text: &'a str,
-    /// The double nearest to it, for formats without decimal text.
-    pub number: f64,
-}
-
-/// One row of a release. Figures that are not finite are written as missing.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ReleaseRow<'a> {
-    /// The step's time, as the step calendar writes it.
-    pub time: &'a str,
-    /// The group, one text for each group column.
-    pub groups: &'a [&'a str],
-    /// The step, counted from 1.
-    pub step: u64,
-    /// The released value.
-    pub value: Amount<'a>,
-    /// Standard error of the value.
-    pub std_error: f64,
-    /// Lower end of the interval.
-    pub lower: f64,
-    /// Upper end of the interval.
-    pub upper: f64,
-}
-
 /// Writes rows to one of the formats, in bounded memory.
 pub struct TableWriter<W: Write + Send>(Writer<W>);
 
@@ -111,7 +85,7 @@ enum Writer<W: Write + Send> {
 
 impl<W: Write + Send> TableWriter<W> {
     /// Begins a table; what is written goes to `out`.
-    pub fn new(format: OutputFormat, spec: &TableSpec, out: W) -> anyhow::Result<Self> {
+    pub fn new(format: OutputFormat, spec: &TableSpec, out: W) -> Result<Self> {
         Ok(TableWriter(match format {
             OutputFormat::Csv => Writer::Csv(Box::new(CsvTable::new(spec, out)?)),
             OutputFormat::JsonLines => Writer::JsonLines(JsonTable::new(spec, out)),
@@ -123,7 +97,7 @@ impl<W: Write + Send> TableWriter<W> {
     ///
     /// # Panics
     /// When the row has not one text for each group column.
-    pub fn write(&mut self, row: &ReleaseRow<'_>) -> anyhow::Result<()> {
+    pub fn write(&mut self, row: &ReleaseRow<'_>) -> Result<()> {
         match &mut self.0 {
             Writer::Csv(table) => table.write(row),
             Writer::JsonLines(table) => table.write(row),
@@ -132,7 +106,7 @@ impl<W: Write + Send> TableWriter<W> {
     }
 
     /// Writes what the format has at its end and gives `out` back, flushed.
-    pub fn finish(self) -> anyhow::Result<W> {
+    pub fn finish(self) -> Result<W> {
         match self.0 {
             Writer::Csv(table) => table.finish(),
             Writer::JsonLines(table) => table.finish(),

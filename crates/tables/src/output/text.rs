@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use super::publication::plain_io_error;
-use super::table::{ReleaseRow, TableSpec};
+use super::table::TableSpec;
+use evertally_publish::error::{Error, Result, failure};
+use evertally_publish::rows::ReleaseRow;
 
 /// A double as the shortest decimal text that names it; nothing when it is not finite.
 fn push_number(number: f64, out: &mut String) {
@@ -27,13 +29,13 @@ pub(super) struct CsvTable<W: Write> {
 }
 
 impl<W: Write> CsvTable<W> {
-    pub(super) fn new(spec: &TableSpec, out: W) -> anyhow::Result<Self> {
+    pub(super) fn new(spec: &TableSpec, out: W) -> Result<Self> {
         let mut writer = csv::WriterBuilder::new().buffer_capacity(64 * 1024).from_writer(out);
         writer.write_record(spec.columns()).map_err(csv_error)?;
         Ok(CsvTable { writer, groups: spec.groups().len(), scratch: String::new() })
     }
 
-    pub(super) fn write(&mut self, row: &ReleaseRow<'_>) -> anyhow::Result<()> {
+    pub(super) fn write(&mut self, row: &ReleaseRow<'_>) -> Result<()> {
         assert_eq!(row.groups.len(), self.groups, "one text for each group column");
         self.write_cells(row).map_err(csv_error)
     }
@@ -55,15 +57,15 @@ impl<W: Write> CsvTable<W> {
         self.writer.write_record(None::<&[u8]>)
     }
 
-    pub(super) fn finish(self) -> anyhow::Result<W> {
+    pub(super) fn finish(self) -> Result<W> {
         self.writer.into_inner().map_err(|e| plain_io_error(e.into_error()))
     }
 }
 
-fn csv_error(error: csv::Error) -> anyhow::Error {
+fn csv_error(error: csv::Error) -> Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => plain_io_error(error),
-        other => anyhow::anyhow!("the table cannot be written as CSV ({other:?})"),
+        other => failure(format_args!("the table cannot be written as CSV ({other:?})")),
     }
 }
 
@@ -90,7 +92,7 @@ impl<W: Write> JsonTable<W> {
         JsonTable { out, keys: spec.groups().iter().map(key).collect(), value: spec.value_name(), lines: String::new() }
     }
 
-    pub(super) fn write(&mut self, row: &ReleaseRow<'_>) -> anyhow::Result<()> {
+    pub(super) fn write(&mut self, row: &ReleaseRow<'_>) -> Result<()> {
         assert_eq!(row.groups.len(), self.keys.len(), "one text for each group column");
         let line = &mut self.lines;
         line.push_str("{\"time\":");
@@ -110,13 +112,13 @@ impl<W: Write> JsonTable<W> {
         if self.lines.len() >= GATHERED { self.flush_lines() } else { Ok(()) }
     }
 
-    fn flush_lines(&mut self) -> anyhow::Result<()> {
+    fn flush_lines(&mut self) -> Result<()> {
         self.out.write_all(self.lines.as_bytes()).map_err(plain_io_error)?;
         self.lines.clear();
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> anyhow::Result<W> {
+    pub(super) fn finish(mut self) -> Result<W> {
         self.flush_lines()?;
         self.out.flush().map_err(plain_io_error)?;
         Ok(self.out)

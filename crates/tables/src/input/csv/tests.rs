@@ -13,7 +13,7 @@ impl Read for Dribble<'_> {
     }
 }
 
-fn records(data: &[u8], step: usize) -> anyhow::Result<Vec<(u64, Vec<String>)>> {
+fn records(data: &[u8], step: usize) -> Result<Vec<(u64, Vec<String>)>> {
     let mut records = Records::new("f.csv", Dribble(data, step), b',');
     let mut all = Vec::new();
     while records.advance()? {

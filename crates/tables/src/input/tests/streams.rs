@@ -6,8 +6,6 @@ use std::sync::atomic::Ordering;
 
 use arrow_array::{ArrayRef, Int64Array};
 
-use evertally_publish::error::is_cancelled;
-
 use super::golden::parquet_of;
 use super::*;
 
@@ -145,7 +143,7 @@ fn ten_million_rows_pass_through_one_buffer() {
         sum += event.multiple_of("0.5".parse().unwrap())?.unwrap();
         Ok(())
     };
-    let mut pass = Pass {
+    let mut pass = Pass::<Error> {
         layout: &layout,
         options: &options,
         progress: &progress,
@@ -155,7 +153,8 @@ fn ten_million_rows_pass_through_one_buffer() {
     };
     let source = ManyLines { left: rows, pending: b"time,g,v\n".to_vec() };
     let before = resident_kib();
-    csv::read("many", source, &mut pass).unwrap();
+    let mut lines = csv::CsvRows::open("many", source, b',', layout.names()).unwrap();
+    while lines.batch(&mut pass).unwrap() {}
     assert_eq!(pass.rows, rows);
     assert_eq!(sum, 25 * rows as i64);
     if let (Some(before), Some(after)) = (before, resident_kib()) {

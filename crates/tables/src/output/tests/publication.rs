@@ -194,7 +194,7 @@ fn reasons_of_the_system_are_put_plainly() {
     ] {
         let wrapped = io::Error::new(kind, OutputError::from_io(Path::new("out.csv"), &kind.into()));
         let error = plain_io_error(wrapped);
-        assert!(error.is::<OutputError>());
+        assert!(error.other_as::<OutputError>().is_some());
         assert!(error.to_string().starts_with("out.csv: ") && error.to_string().contains(words), "{error}");
     }
 }

@@ -2,7 +2,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use crate::output::{Amount, OutputFormat, ReleaseRow, TableSpec, TableWriter};
+use crate::output::{OutputFormat, TableSpec, TableWriter};
+use evertally_publish::rows::{Amount, ReleaseRow};
 
 fn row<'a>(groups: &'a [&'a str], step: u64, text: &'a str) -> ReleaseRow<'a> {
     let value = Amount { text, number: text.parse().unwrap() };

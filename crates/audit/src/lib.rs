@@ -1,0 +1,109 @@
+//! An empirical check of a mechanism as a black box: releases are drawn, and held against what is promised of them.
+//!
+//! ```text
+//!                 ┌ two neighbouring streams ┐
+//!  Promise ◀──────┤   with no other events   ├──▶ BlackBox ──▶ releases ──▶ checks ──▶ Report
+//!  (L, law,       │   with many others       │                (N of each stream,
+//!   guarantee)    └──────────────────────────┘                 independent noise)
+//! ```
+//!
+//! * **privacy** (`privacy.rs`): lower confidence bounds on ε and on μ, from how well the two streams can be told
+//!   apart;
+//! * **law** (`statistic.rs`, `nodes.rs`): linear statistics of releases, and recovered node variables, against their
+//!   exact laws;
+//! * **covariance** (`covariance.rs`): means, and covariances against `Var(z) · L Lᵀ`;
+//! * **repeatability** (`repeat.rs`).
+//!
+//! **Significance.** A mechanism that keeps its promise is refuted with chance at most `1 - confidence`, divided evenly
+//! over the statistical checks; inside a check the level is divided by its number of comparisons. Bounds and law checks
+//! use exact binomial tails. Checks that rest on the central limit theorem (covariance, χ²) get a tenth of their share,
+//! and are left out where that margin would not do.
+//!
+//! **What it cannot show.** An audit can refute, never prove: it tries one pair of neighbours (the worst by the theory,
+//! which is what is in doubt), in two surroundings, without adapting the stream to the releases, and it sees no
+//! violation that is rarer than about one in the number of paths.
+#![forbid(unsafe_code)]
+
+mod black_box;
+mod covariance;
+mod dither;
+mod law;
+mod linear;
+mod nodes;
+mod observations;
+mod pair;
+mod privacy;
+mod promise;
+mod repeat;
+mod report;
+mod statistic;
+mod tails;
+
+pub use black_box::{BlackBox, PlanBox, Stream};
+pub use pair::{Change, Pair, event_steps, worst_change};
+pub use promise::{MAX_HORIZON, PrivacyLimit, Promise};
+pub use report::{Check, Finding, Report};
+
+use evertally::{Error, Result};
+use observations::{APPROXIMATE, Observations};
+
+/// How much is drawn, and how sure a refutation must be.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Releases of every stream.
+    pub paths: u64,
+    /// One minus the chance of refuting a mechanism that keeps its promise, between 0 and 1.
+    pub confidence: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { paths: 20_000, confidence: 0.999_999 }
+    }
+}
+
+/// Draws `paths` releases of each stream of each pair and checks them. `progress` is told of every one.
+///
+/// `O(paths · (T · nodes))` at worst, `O(paths · T)` for square sparse factorizations and up to 64 steps.
+///
+/// # Errors
+/// If the settings are out of range, two streams do not differ, a stream has another horizon than the promise, or the
+/// box refuses a stream.
+pub fn audit(
+    subject: &mut dyn BlackBox,
+    promise: &Promise,
+    pairs: &[Pair],
+    settings: Settings,
+    progress: &mut dyn FnMut(),
+) -> Result<Report> {
+    if !(settings.confidence > 0.0 && settings.confidence < 1.0) || settings.paths == 0 {
+        return Err(Error::invalid("an audit needs at least one path and a confidence strictly between 0 and 1"));
+    }
+    let mut seen = Observations::new(promise, pairs)?;
+    seen.draw(subject, promise, pairs, settings.paths, progress)?;
+    let repeats = match pairs.last() {
+        Some(pair) => repeat::repeats(subject, promise, &pair.first)?,
+        None => return Err(Error::invalid("an audit needs a pair of neighbouring streams")),
+    };
+
+    let level = (1.0 - settings.confidence) / seen.statistical_checks(promise) as f64;
+    let mut checks = seen.privacy_checks(promise, pairs, level);
+    checks.extend(seen.law_checks(promise, level));
+    checks.extend(seen.covariance_checks(promise, level / APPROXIMATE));
+    checks.push(Check::exact("same-key", "the same key gives the same releases".into(), repeats.same_again));
+    checks.push(Check::p_value(
+        "other-key",
+        "different keys give different noise".into(),
+        repeats.chance_of_equals,
+        level,
+    ));
+    checks.extend(
+        repeats
+            .restored
+            .map(|same| Check::exact("restored", "a saved and restored stream continues equally".into(), same)),
+    );
+    Ok(Report::new(settings.paths * 2 * pairs.len() as u64, settings.confidence, level, checks))
+}
+
+#[cfg(test)]
+mod tests;

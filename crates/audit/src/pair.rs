@@ -1,0 +1,223 @@
+//! Neighbouring streams, and the worst pair of them.
+
+use crate::black_box::Stream;
+use crate::promise::Promise;
+use evertally::mechanism::Matrix;
+use evertally::plan::{NoiseKind, Plan};
+use evertally::privacy::{Neighbours, Values};
+use evertally::{Error, Result};
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// Most events of one person that an audit feeds one by one.
+const MAX_EVENTS: u64 = 1000;
+
+/// Two neighbouring streams.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// What the rest of the two streams looks like.
+    pub name: &'static str,
+    /// One of them.
+    pub first: Stream,
+    /// The other.
+    pub second: Stream,
+}
+
+impl Pair {
+    /// By how much their running sums differ, in multiples of the grid.
+    pub fn difference(&self) -> Vec<f64> {
+        self.second.running_sums().iter().zip(self.first.running_sums()).map(|(b, a)| b - a).collect()
+    }
+}
+
+/// Events of one value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Batch {
+    step: usize,
+    value: i64,
+    times: u64,
+}
+
+/// What makes two streams neighbours: events that only one of them has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    first: Vec<Batch>,
+    second: Vec<Batch>,
+}
+
+impl Change {
+    fn pair(&self, name: &'static str, others: &Stream) -> Pair {
+        let with = |batches: &[Batch]| {
+            let mut stream = others.clone();
+            batches.iter().for_each(|b| stream.add(b.step, b.value, b.times));
+            stream
+        };
+        Pair { name, first: with(&self.first), second: with(&self.second) }
+    }
+
+    /// The two pairs an audit draws: with no other events, and with a fixed pattern of others.
+    pub fn pairs(&self, plan: &Plan) -> Vec<Pair> {
+        let horizon = plan.horizon() as usize;
+        vec![self.pair("no other events", &Stream::empty(horizon)), self.pair("many others", &busy(plan))]
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |batches: &[Batch]| {
+            let one = |b: &Batch| match (b.times, b.value) {
+                (1, 1) => format!("an event in step {}", b.step),
+                (1, value) => format!("an event of {value} in step {}", b.step),
+                (times, value) => format!("{times} events of {value} in step {}", b.step),
+            };
+            batches.iter().map(one).collect::<Vec<_>>().join(" and ")
+        };
+        match (self.first.as_slice(), self.second.as_slice()) {
+            ([], second) => write!(f, "{} or not", list(second)),
+            (first, second) => write!(f, "{} or {}", list(first), list(second)),
+        }
+    }
+}
+
+/// Up to six events a step, in an order without pattern; of all sizes that the plan allows.
+fn busy(plan: &Plan) -> Stream {
+    let mut stream = Stream::empty(plan.horizon() as usize);
+    let (lower, upper) = plan.request().values().bounds();
+    for step in 1..=plan.horizon() as usize {
+        match plan.request().values() {
+            Values::Count => stream.add(step, 1, (5 * step * step + 3 * step) as u64 % 7),
+            Values::Sum { .. } => {
+                let sizes = [upper, lower, lower.midpoint(upper)];
+                (0..(5 * step * step + 3 * step) % 4).for_each(|e| stream.add(step, sizes[(step + e) % 3], 1));
+            }
+        }
+    }
+    stream
+}
+
+/// The change of one privacy unit that the plan's noise hides worst: by `Δᵀ C⁻¹ Δ` under Gaussian noise, by `‖R d‖₁`
+/// and then that under Laplace noise. All places are tried for one unit's events, `event` only where it is given; a
+/// unit of several events has them in as few neighbouring steps as allowed. Where events may move, the two places are
+/// searched in turn.
+///
+/// # Errors
+/// If `event` is no step, or the unit has too many events to feed them one by one.
+pub fn worst_change(plan: &Plan, promise: &Promise, event: Option<u64>) -> Result<Change> {
+    let search = Search::new(plan, promise, event)?;
+    let (lower, upper) = plan.request().values().bounds();
+    let mut candidates = Vec::new();
+    match plan.request().neighbours() {
+        Neighbours::AddRemove => {
+            let largest = if lower.unsigned_abs() > upper.unsigned_abs() { lower } else { upper };
+            candidates.extend(search.starts.iter().map(|&s| search.change(None, Some((s, largest)))));
+        }
+        Neighbours::ReplaceOne => {
+            candidates.extend(search.moves(lower));
+            if lower < upper {
+                candidates.extend(search.moves(upper));
+                candidates.extend(search.starts.iter().map(|&s| search.change(Some((s, lower)), Some((s, upper)))));
+            }
+        }
+    }
+    search.best(candidates).ok_or_else(|| {
+        Error::invalid(
+            "an event cannot be replaced by another here: it has one value and one step to be in; audit more steps",
+        )
+    })
+}
+
+/// The steps in which the events of a privacy unit can start, so that all of them end within the horizon.
+///
+/// # Errors
+/// If the unit of the plan has no bounds.
+pub fn event_steps(plan: &Plan) -> Result<RangeInclusive<u64>> {
+    let spread = plan.request().unit().spread()?;
+    let events = spread.total.min(spread.per_step.saturating_mul(plan.horizon()));
+    Ok(1..=plan.horizon() + 1 - events.div_ceil(spread.per_step))
+}
+
+struct Search<'a> {
+    promise: &'a Promise,
+    /// `R`, where the L1 norm counts.
+    nodes: Option<Matrix>,
+    horizon: usize,
+    events: u64,
+    per_step: u64,
+    /// Where the unit's events can start.
+    places: Vec<usize>,
+    /// Those that the caller allows.
+    starts: Vec<usize>,
+}
+
+impl<'a> Search<'a> {
+    fn new(plan: &Plan, promise: &'a Promise, event: Option<u64>) -> Result<Self> {
+        let horizon = plan.horizon();
+        let spread = plan.request().unit().spread()?;
+        let events = spread.total.min(spread.per_step.saturating_mul(horizon));
+        if events > MAX_EVENTS {
+            return Err(Error::invalid(format!(
+                "the plan protects {events} events of one person; an audit feeds them one by one, at most {MAX_EVENTS}"
+            )));
+        }
+        let possible = event_steps(plan)?;
+        let places: Vec<usize> = possible.clone().map(|step| step as usize).collect();
+        let starts = match event {
+            None => places.clone(),
+            Some(step) if possible.contains(&step) => vec![step as usize],
+            Some(step) => {
+                let last = possible.end();
+                return Err(Error::invalid(format!(
+                    "the changed events must start in a step from 1 to {last}, to end within the horizon, not in {step}"
+                )));
+            }
+        };
+        let nodes = (plan.noise_kind() == NoiseKind::Laplace).then(|| plan.mechanism().dense().r);
+        Ok(Self { promise, nodes, horizon: horizon as usize, events, per_step: spread.per_step, places, starts })
+    }
+
+    /// The unit's events from a step on, as tight as allowed.
+    fn batches(&self, (start, value): (usize, i64)) -> Vec<Batch> {
+        let steps = self.events.div_ceil(self.per_step);
+        let times = |i| self.per_step.min(self.events - i * self.per_step);
+        (0..steps).map(|i| Batch { step: start + i as usize, value, times: times(i) }).collect()
+    }
+
+    fn change(&self, first: Option<(usize, i64)>, second: Option<(usize, i64)>) -> Change {
+        let batches = |side: Option<(usize, i64)>| side.map(|s| self.batches(s)).unwrap_or_default();
+        Change { first: batches(first), second: batches(second) }
+    }
+
+    /// Events that move: from the place that is worst alone to the one that is worst then, and from the one that is
+    /// worst for that.
+    fn moves(&self, value: i64) -> Vec<Change> {
+        let to = |from: usize, places: &[usize]| {
+            let others = places.iter().filter(|&&place| place != from);
+            self.best(others.map(|&place| self.change(Some((from, value)), Some((place, value)))).collect())
+        };
+        let start = |change: &Change| change.second.first().map(|batch| batch.step);
+        let alone = self.best(self.starts.iter().map(|&s| self.change(None, Some((s, value)))).collect());
+        let there = alone.as_ref().and_then(start).and_then(|from| to(from, &self.places));
+        let back = there.as_ref().and_then(start).and_then(|from| to(from, &self.starts));
+        there.into_iter().chain(back).collect()
+    }
+
+    /// The first of the worst.
+    fn best(&self, candidates: Vec<Change>) -> Option<Change> {
+        let scored = candidates.into_iter().map(|c| (self.score(&c), c));
+        scored.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, c)| c)
+    }
+
+    /// How visible a change is: rounded, so that the first of equally bad places is taken.
+    fn score(&self, change: &Change) -> (f64, f64) {
+        let round = |x: f64| (x * 1e9).round();
+        let pair = change.pair("", &Stream::empty(self.horizon));
+        let difference = pair.difference();
+        let l1 = self.nodes.as_ref().map_or(0.0, |r| {
+            let steps = (0..self.horizon).map(|i| difference[i] - if i == 0 { 0.0 } else { difference[i - 1] });
+            let steps: Vec<f64> = steps.collect();
+            (0..r.shape().0).map(|n| super::linear::dot(r.row(n), &steps).abs()).sum()
+        });
+        let difference: Vec<f64> = difference.iter().map(|d| d * self.promise.grid).collect();
+        (round(l1), round(self.promise.separation(&difference)))
+    }
+}

@@ -1,0 +1,161 @@
+//! Lower confidence bounds on what the releases of two neighbouring streams reveal.
+//!
+//! A test tells two streams apart by a set of outcomes, "the statistic exceeds a threshold", with probabilities `q`
+//! under the first and `p` under the second. Whatever the mechanism, (ε, δ)-differential privacy says `p ≤ e^ε q + δ`,
+//! and the same with the streams or the set exchanged for its complement, so that Clopper–Pearson bounds on `p` and `q`
+//! bound ε from below. Where no test may do better than between normal laws μ deviations apart, `μ ≥ Φ⁻¹(p) - Φ⁻¹(q)`
+//! likewise.
+//!
+//! Thresholds are fixed before anything is drawn; the level is divided by their number (and by two, for `p` and `q`).
+//!
+//! The statistics: for μ the linear one along `C⁻¹ Δ`, which is the likelihood ratio under normal noise. For ε under
+//! Laplace noise `Σ_n (|ẑ_n| - |ẑ_n - d_n|)/s` with the least-squares estimates `ẑ = Lᵀ C⁻¹ r` of the node variables
+//! and `d` that of the difference: the likelihood ratio itself where `L` is square. Where it is not, the likelihood is
+//! an integral, and this is an approximation that costs power and no validity.
+
+use crate::linear::{column, dot};
+use crate::pair::Pair;
+use crate::promise::Promise;
+use crate::statistic::{Counts, LinearStatistic};
+use crate::tails::{at_least, at_most, normal_quantile};
+
+/// Most weights of a likelihood ratio over all its nodes: with fewer, it takes the nodes that differ most.
+const MOST_WEIGHTS: usize = 1 << 13;
+
+/// A lower confidence bound, and what it must not exceed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bound {
+    pub(crate) bound: f64,
+    pub(crate) promise: f64,
+}
+
+/// Two streams, the statistics that tell them apart, and what was seen.
+#[derive(Debug)]
+pub(crate) struct NeighbourTest {
+    /// Difference of the exact running sums, in units of the data.
+    difference: Vec<f64>,
+    linear: LinearStatistic,
+    linear_counts: [Counts; 2],
+    ratio: Option<LikelihoodRatio>,
+    ratio_counts: [Counts; 2],
+}
+
+impl NeighbourTest {
+    pub(crate) fn new(promise: &Promise, pair: &Pair) -> Self {
+        let difference: Vec<f64> = pair.difference().iter().map(|d| d * promise.grid).collect();
+        let linear = LinearStatistic::between(promise, &difference);
+        let middle = linear.shift(&difference) / 2.0;
+        let thresholds = (-8..=8).map(|i| middle + 0.25 * f64::from(i)).collect();
+        let linear_counts = Counts::new(thresholds);
+        let ratio = promise.law.is_laplace().then(|| LikelihoodRatio::new(promise, &difference));
+        let largest = ratio.as_ref().map_or(0.0, LikelihoodRatio::largest);
+        let ratio_counts = Counts::new((-9..=9).map(|i| 0.1 * f64::from(i) * largest).collect());
+        Self {
+            difference,
+            linear,
+            linear_counts: [linear_counts.clone(), linear_counts],
+            ratio,
+            ratio_counts: [ratio_counts.clone(), ratio_counts],
+        }
+    }
+
+    /// Releases of the first (0) or second (1) stream, less the exact running sums of that stream.
+    pub(crate) fn observe(&mut self, side: usize, residual: &[f64], normal: f64) {
+        let moved: Vec<f64>;
+        let from_first = if side == 0 {
+            residual
+        } else {
+            moved = residual.iter().zip(&self.difference).map(|(r, d)| r + d).collect();
+            &moved
+        };
+        self.linear_counts[side].observe(self.linear.value(from_first, normal));
+        if let Some(ratio) = &self.ratio {
+            self.ratio_counts[side].observe(ratio.value(from_first));
+        }
+    }
+
+    /// The bound on ε at this δ.
+    pub(crate) fn epsilon(&self, delta: f64, level: f64) -> f64 {
+        let [first, second] = if self.ratio.is_some() { &self.ratio_counts } else { &self.linear_counts };
+        let (n, m) = (first.total(), second.total());
+        // Two outcomes and two bounds a threshold; the streams' roles are given by the sign of the statistic.
+        let each = level / (4 * first.thresholds().len()) as f64;
+        let ratio = |more: f64, less: f64| libm::log((more - delta).max(0.0) / less);
+        let at = |(first, second): (u64, u64)| {
+            let above = ratio(at_least(m - second, m, each), at_most(n - first, n, each));
+            let below = ratio(at_least(first, n, each), at_most(second, m, each));
+            above.max(below)
+        };
+        first.below().into_iter().zip(second.below()).map(at).fold(0.0, f64::max)
+    }
+
+    /// The bound on μ at the threshold where it comes closest to what is allowed, or exceeds it most. Allowed is what
+    /// this test sees of the promised mechanism at this threshold, or `anywhere` if that is more.
+    pub(crate) fn mu(&self, anywhere: Option<f64>, level: f64) -> Bound {
+        let [first, second] = &self.linear_counts;
+        let (n, m) = (first.total(), second.total());
+        let each = level / (2 * first.thresholds().len()) as f64;
+        let shift = self.linear.shift(&self.difference);
+        let counts = first.below().into_iter().zip(second.below());
+        let bounds = first.thresholds().iter().zip(counts).map(|(&at, (first, second))| {
+            let (p, q) = (at_least(m - second, m, each), at_most(n - first, n, each));
+            let here = normal_quantile(self.linear.below(at).1) - normal_quantile(self.linear.below(at - shift).0);
+            let promise = anywhere.map_or(here, |mu| mu.max(here));
+            Bound { bound: (normal_quantile(p) - normal_quantile(q)).max(0.0), promise }
+        });
+        let bounds: Vec<Bound> = bounds.filter(|b| b.promise.is_finite()).collect();
+        let excess = |b: &Bound| b.bound - b.promise;
+        bounds.into_iter().max_by(|a, b| excess(a).total_cmp(&excess(b))).expect("the middle is finite")
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+struct LikelihoodRatio {
+    nodes: Vec<NodeEstimate>,
+    scale: f64,
+}
+
+/// `ẑ_n = v · r` in steps of the noise grid, and `d_n`.
+#[derive(Debug)]
+struct NodeEstimate {
+    v: Vec<(usize, f64)>,
+    shift: f64,
+}
+
+impl LikelihoodRatio {
+    fn new(promise: &Promise, difference: &[f64]) -> Self {
+        let shifts = promise.node_weights(&promise.factor.solve(difference));
+        let mut order: Vec<usize> = (0..shifts.len()).filter(|&n| (shifts[n] / promise.unit).abs() > 1e-9).collect();
+        order.sort_by(|&a, &b| shifts[b].abs().total_cmp(&shifts[a].abs()));
+        let mut nodes = Vec::new();
+        let mut weights = 0;
+        for n in order {
+            let v = sparse(&promise.factor.solve(&column(&promise.l, n)), promise.unit);
+            weights += v.len();
+            if weights > MOST_WEIGHTS {
+                break;
+            }
+            nodes.push(NodeEstimate { v, shift: shifts[n] / promise.unit });
+        }
+        Self { nodes, scale: promise.law.scale() }
+    }
+
+    fn largest(&self) -> f64 {
+        self.nodes.iter().map(|n| n.shift.abs()).sum::<f64>() / self.scale
+    }
+
+    fn value(&self, residual: &[f64]) -> f64 {
+        let loss = |node: &NodeEstimate| {
+            let z: f64 = node.v.iter().map(|&(t, v)| v * residual[t]).sum();
+            z.abs() - (z - node.shift).abs()
+        };
+        self.nodes.iter().map(loss).sum::<f64>() / self.scale
+    }
+}
+
+/// The entries other than 0, divided by `unit`.
+pub(crate) fn sparse(v: &[f64], unit: f64) -> Vec<(usize, f64)> {
+    let largest = dot(v, v).sqrt();
+    v.iter().enumerate().filter(|(_, v)| v.abs() > 1e-10 * largest).map(|(t, v)| (t, v / unit)).collect()
+}

@@ -1,0 +1,81 @@
+//! Audits of correct mechanisms, which must pass, and of mechanisms broken on purpose, which must not. Seeds are fixed,
+//! so a test passes always or never; the chance of an unlucky seed is 10⁻⁶ for each audit of a correct mechanism.
+
+mod broken;
+mod correct;
+mod path_sum;
+
+use crate::{BlackBox, Pair, PlanBox, Promise, Report, Settings, Stream, audit, worst_change};
+use evertally::Result;
+use evertally::noise::{DiscreteLaw, KeyedNoise, Node, Purpose, SecretKey, TestSeed};
+use evertally::plan::{NoiseKind, Plan, PlanRequest};
+use evertally::privacy::{Budget, Epsilon, Rho};
+
+/// A box made of a closure: a stream and a path in, releases out.
+struct Made<F>(F);
+
+impl<F: FnMut(&Stream, u64) -> Vec<f64>> BlackBox for Made<F> {
+    fn releases(&mut self, stream: &Stream, path: u64) -> Result<Vec<f64>> {
+        Ok((self.0)(stream, path))
+    }
+}
+
+fn request(mechanism: &str, horizon: u64, kind: NoiseKind, budget: f64) -> PlanRequest {
+    let budget = match kind {
+        NoiseKind::Laplace => Budget::Pure(Epsilon::new(budget).unwrap()),
+        NoiseKind::Gaussian => Budget::Zcdp(Rho::new(budget).unwrap()),
+    };
+    let mechanism = Some(mechanism.parse().unwrap());
+    PlanRequest::count(horizon, budget).with_optional_mechanism(mechanism).with_noise(kind)
+}
+
+fn plan(mechanism: &str, horizon: u64, kind: NoiseKind, budget: f64) -> Plan {
+    request(mechanism, horizon, kind, budget).plan().unwrap()
+}
+
+fn pairs(plan: &Plan, promise: &Promise) -> Vec<Pair> {
+    worst_change(plan, promise, None).unwrap().pairs(plan)
+}
+
+/// Holds a box against the promise of a plan.
+fn against(plan: &Plan, subject: &mut dyn BlackBox, paths: u64) -> Report {
+    let promise = Promise::of(plan).unwrap();
+    let settings = Settings { paths, ..Settings::default() };
+    audit(subject, &promise, &pairs(plan, &promise), settings, &mut || ()).unwrap()
+}
+
+/// The library's own streams.
+fn library(plan: &Plan, seed: u64) -> PlanBox {
+    PlanBox::new(plan.clone(), TestSeed(seed))
+}
+
+/// The names of the checks that failed.
+fn failed(report: &Report) -> Vec<&'static str> {
+    report.checks.iter().filter(|check| check.refuted).map(|check| check.test).collect()
+}
+
+/// Keyed draws of a law for nodes, as the library makes them.
+fn draws(law: &DiscreteLaw, path: u64, purpose: Purpose<'_>, nodes: &[Node]) -> Vec<f64> {
+    let key = SecretKey::insecure_from_test_seed(TestSeed(path));
+    let noise = KeyedNoise::new(&key, &"broken".parse().unwrap(), &[0; 32], purpose);
+    nodes.iter().map(|&node| law.sample(&mut noise.bits(node)) as f64).collect()
+}
+
+/// Uniform and normal numbers for noise in floating point.
+struct Floats(crate::dither::Dither);
+
+impl Floats {
+    /// Independent for different paths: SplitMix64 runs through all seeds, far apart.
+    fn of(path: u64) -> Self {
+        Self(crate::dither::Dither(path.wrapping_mul(0xd134_2543_de82_ef95)))
+    }
+
+    fn normal(&mut self) -> f64 {
+        self.0.next()
+    }
+
+    fn laplace(&mut self, scale: f64) -> f64 {
+        let u = self.0.uniform() - 0.5;
+        -scale * u.signum() * (1.0 - 2.0 * u.abs()).max(1e-300).ln()
+    }
+}

@@ -1,0 +1,151 @@
+//! The mechanisms that fit a request, ranked by exact error, beside what no mechanism can do better.
+
+use super::{Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound};
+use crate::mechanism::{Dense, MechanismName};
+use crate::privacy::conversions::mu_for;
+use crate::privacy::{Budget, Delta, Neighbours};
+use serde::Serialize;
+
+/// The longest horizon for which the bound by the optimal factorization is computed: less than a tenth of a second.
+const LONGEST_CERTIFIED: u64 = 2048;
+
+/// Candidates of a request in order, and the bounds.
+#[derive(Debug, Serialize)]
+pub struct Ranking {
+    /// Number of steps.
+    pub horizon: u64,
+    /// Which error decides the order.
+    pub objective: Objective,
+    /// The best.
+    pub chosen: Row,
+    /// All, the best first.
+    pub ranking: Vec<Row>,
+    /// Proven for Gaussian noise and every factorization by the nuclear norm; null under pure ε, where only its order is known.
+    pub lower_bound_max_std: Option<f64>,
+    /// The same by the certificate of the optimal factorization, to a few parts in 10⁵; null for horizons above 2048.
+    pub optimum_max_std: Option<f64>,
+    /// Under (ε, δ): below this δ the best Laplace noise is better than the best Gaussian, above it worse; null where one is better
+    /// at every δ.
+    pub crossover_delta: Option<f64>,
+}
+
+/// One candidate.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Full name of the mechanism.
+    pub mechanism: MechanismName,
+    /// The calibrated noise.
+    pub noise: NoiseRow,
+    /// Largest standard error of a step, in units of the data.
+    pub max_std: f64,
+    /// Root of the mean variance, in units of the data.
+    pub mean_std: f64,
+    /// What the noise gives.
+    pub guarantee: GuaranteeRow,
+    /// Noise variables or multiplications a step, about.
+    pub time_per_step: f64,
+    /// Words of memory of one running sum.
+    pub memory_words: u64,
+    /// Whether the noise is an exact discrete law.
+    pub exact: bool,
+    /// Whether noise can be drawn where it is read.
+    pub lazy: bool,
+    /// `max_std` over the lower bound.
+    pub above_lower_bound: Option<f64>,
+}
+
+/// Law and scale of noise.
+#[derive(Clone, Debug, Serialize)]
+pub struct NoiseRow {
+    /// Laplace or Gaussian.
+    pub law: NoiseKind,
+    /// Scale of the Laplace law or standard deviation parameter of the Gaussian, in units of the data.
+    pub scale: f64,
+}
+
+/// A guarantee in numbers.
+#[derive(Clone, Debug, Serialize)]
+pub struct GuaranteeRow {
+    /// ε, where the promise is one in ε.
+    pub epsilon: Option<f64>,
+    /// δ beside it; 0 for pure ε.
+    pub delta: Option<f64>,
+    /// ρ of zCDP.
+    pub rho: f64,
+}
+
+impl Ranking {
+    /// The ranking of candidates of a request, which are in order; `None` if there are none.
+    pub fn new(request: &PlanRequest, candidates: &[Candidate]) -> Option<Self> {
+        let bound = gaussian_lower_bound(request.horizon());
+        let lower_bound_max_std = least_node_std(request).map(|least| bound * least);
+        let rows: Vec<Row> = candidates.iter().map(|c| row(request, c, lower_bound_max_std)).collect();
+        Some(Self {
+            horizon: request.horizon(),
+            objective: request.objective(),
+            chosen: rows.first()?.clone(),
+            ranking: rows,
+            lower_bound_max_std,
+            optimum_max_std: optimum(request),
+            crossover_delta: request.crossover(candidates).map(Delta::get),
+        })
+    }
+
+    /// The better of the two lower bounds of the largest standard error.
+    pub fn bound(&self) -> Option<f64> {
+        self.optimum_max_std.or(self.lower_bound_max_std)
+    }
+}
+
+fn optimum(request: &PlanRequest) -> Option<f64> {
+    let horizon = request.horizon();
+    let bound = (horizon <= LONGEST_CERTIFIED).then(|| Dense::lower_bound(horizon, Objective::Max))?.ok()?;
+    Some(bound.sqrt() * least_node_std(request)?)
+}
+
+/// The least standard deviation of Gaussian noise on one node of a factorization with columns of norm 1, under any accounting.
+///
+/// A unit may at least put all the events that it may have in a step into any one step, and each of them may be of the largest
+/// size, or where events are replaced change by the whole span: noise that hides less hides too little. Counts of replaced events
+/// change in two steps at once, for which nothing is proven here. Where an event is in several sums, each has the same
+/// factorization and noise of its own, and squared shifts add up.
+fn least_node_std(request: &PlanRequest) -> Option<f64> {
+    let (lower, upper) = request.values().bounds();
+    let size = match request.neighbours() {
+        Neighbours::AddRemove => lower.unsigned_abs().max(upper.unsigned_abs()),
+        Neighbours::ReplaceOne => Some(upper.abs_diff(lower)).filter(|span| *span > 0)?,
+    };
+    let spread = request.unit().spread().ok()?;
+    let events = spread.per_step.min(spread.total) as f64;
+    let of_step = request.grid().to_f64(size.into()) * events * (request.sums_per_event() as f64).sqrt();
+    match request.budget() {
+        Budget::Pure(_) => None,
+        Budget::Zcdp(rho) => Some(of_step / (2.0 * rho.get()).sqrt()),
+        Budget::Approximate(epsilon, delta) => Some(of_step / mu_for(epsilon, delta)),
+    }
+}
+
+fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row {
+    let m = &candidate.mechanism;
+    let scale = candidate.law.scale() / candidate.noise_divisor as f64 * request.grid().to_f64(1);
+    let (guarantee, promise) = (candidate.guarantee, candidate.guarantee.epsilon_delta());
+    Row {
+        mechanism: m.name(),
+        noise: NoiseRow { law: candidate.kind, scale },
+        max_std: candidate.max_std_error,
+        mean_std: candidate.mean_std_error,
+        guarantee: GuaranteeRow {
+            epsilon: promise.map(|(epsilon, _)| epsilon.get()),
+            delta: promise.map(|(_, delta)| delta.map_or(0.0, Delta::get)),
+            rho: guarantee.rho.get(),
+        },
+        time_per_step: m.cost().work_per_step,
+        memory_words: m.cost().memory_words,
+        exact: true,
+        lazy: m.name().family().abilities.lazy,
+        above_lower_bound: bound.filter(|_| candidate.kind == NoiseKind::Gaussian).map(|b| candidate.max_std_error / b),
+    }
+}
+
+#[cfg(test)]
+mod tests;

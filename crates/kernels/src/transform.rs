@@ -1,0 +1,270 @@
+//! Fourier transforms of many short series at once, one in every lane.
+//!
+//! A **line** is 64 bytes: 16 lanes of `f32` or 8 of `f64`. A **point** is two lines, the real and the imaginary parts of one
+//! complex number in every lane, and a series of `N` points is `N` of them behind each other. So every operation is the same
+//! addition or multiplication in all lanes: no shuffles, no reductions, and **the same bytes from every [`InstructionSet`]** because there
+//! is one body for registers of any width and all of its operations are single IEEE operations.
+//!
+//! Two real series ride in one complex one: with a real filter, real and imaginary parts stay apart.
+//!
+//! **Order.** [`Transform::forward`] decimates in frequency by 4, and leaves the spectrum in the order in which its stages
+//! produce it; [`Transform::inverse`] decimates in time and takes that order. A product of spectra, all that they are used
+//! for, does not care.
+//!
+//! **Rounding.** A stage of radix 4 has at most 5 rounded operations behind each other, so an `f32` transform errs, relative
+//! to the norm of the series, by about `2^-24 √log N`: a few units in the last place.
+
+mod butterflies;
+mod twiddles;
+mod vector;
+
+use crate::{InstructionSet, Real};
+use twiddles::Twiddles;
+
+/// A complex factor that all lanes share: its real and its imaginary part.
+pub type Factor<F> = [F; 2];
+
+pub(crate) mod sealed {
+    use super::{Factor, InstructionSet, Twiddles};
+
+    /// The bodies for one type, compiled for every instruction set.
+    pub trait Kernels: Sized {
+        fn forward(instructions: InstructionSet, data: &mut [Self], twiddles: &Twiddles<Self>);
+        fn forward_padded(
+            instructions: InstructionSet,
+            rows: &[Self],
+            stride: usize,
+            data: &mut [Self],
+            twiddles: &Twiddles<Self>,
+        );
+        fn inverse(instructions: InstructionSet, data: &mut [Self], twiddles: &Twiddles<Self>);
+        fn inverse_half(
+            instructions: InstructionSet,
+            data: &mut [Self],
+            rows: &mut [Self],
+            stride: usize,
+            twiddles: &Twiddles<Self>,
+        );
+        fn multiply_add_one(
+            instructions: InstructionSet,
+            sums: &mut [Self],
+            spectrum: [&[Self]; 1],
+            filter: [&[Factor<Self>]; 1],
+        );
+        fn multiply_add_four(
+            instructions: InstructionSet,
+            sums: &mut [Self],
+            spectra: [&[Self]; 4],
+            filters: [&[Factor<Self>]; 4],
+        );
+    }
+}
+use sealed::Kernels;
+
+/// The kernels of one type, each compiled for the registers of every instruction set.
+macro_rules! for_every_width {
+    ($real:ident, $wide:ident, $widest:ident:
+     $(fn $name:ident($($arg:ident: $type:ty),*);)*) => {
+        #[cfg(target_arch = "x86_64")]
+        mod wide {
+            use super::*;
+            $(
+                #[target_feature(enable = "avx2")]
+                pub(super) fn $name($($arg: $type),*) {
+                    butterflies::$name::<std::arch::x86_64::$wide, LANES>($($arg),*);
+                }
+            )*
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        mod widest {
+            use super::*;
+            $(
+                #[target_feature(enable = "avx512f")]
+                pub(super) fn $name($($arg: $type),*) {
+                    butterflies::$name::<std::arch::x86_64::$widest, LANES>($($arg),*);
+                }
+            )*
+        }
+
+        $(
+            pub(super) fn $name(instructions: InstructionSet, $($arg: $type),*) {
+                match instructions.kind() {
+                    Instructions::Portable => butterflies::$name::<Portable, LANES>($($arg),*),
+                    // SAFETY: a set is made only where the processor has its instructions.
+                    #[cfg(target_arch = "x86_64")]
+                    Instructions::Avx2 => unsafe { wide::$name($($arg),*) },
+                    // SAFETY: as above.
+                    #[cfg(target_arch = "x86_64")]
+                    Instructions::Avx512 => unsafe { widest::$name($($arg),*) },
+                }
+            }
+        )*
+    };
+}
+
+macro_rules! kernels {
+    ($real:ident, $module:ident, $narrow:ident, $wide:ident, $widest:ident) => {
+        impl Kernels for $real {
+            fn forward(instructions: InstructionSet, data: &mut [Self], twiddles: &Twiddles<Self>) {
+                $module::forward(instructions, data, twiddles);
+            }
+            fn forward_padded(
+                instructions: InstructionSet,
+                rows: &[Self],
+                stride: usize,
+                data: &mut [Self],
+                twiddles: &Twiddles<Self>,
+            ) {
+                $module::forward_padded(instructions, rows, stride, data, twiddles);
+            }
+            fn inverse(instructions: InstructionSet, data: &mut [Self], twiddles: &Twiddles<Self>) {
+                $module::inverse(instructions, data, twiddles);
+            }
+            fn inverse_half(
+                instructions: InstructionSet,
+                data: &mut [Self],
+                rows: &mut [Self],
+                stride: usize,
+                twiddles: &Twiddles<Self>,
+            ) {
+                $module::inverse_half(instructions, data, rows, stride, twiddles);
+            }
+            fn multiply_add_one(
+                instructions: InstructionSet,
+                sums: &mut [Self],
+                spectrum: [&[Self]; 1],
+                filter: [&[Factor<Self>]; 1],
+            ) {
+                $module::multiply_add_one(instructions, sums, spectrum, filter);
+            }
+            fn multiply_add_four(
+                instructions: InstructionSet,
+                sums: &mut [Self],
+                spectra: [&[Self]; 4],
+                filters: [&[Factor<Self>]; 4],
+            ) {
+                $module::multiply_add_four(instructions, sums, spectra, filters);
+            }
+        }
+
+        mod $module {
+            use super::twiddles::Twiddles;
+            use super::{Factor, butterflies};
+            use crate::InstructionSet;
+            use crate::instruction_set::Instructions;
+
+            const LANES: usize = <$real as crate::Real>::LANES;
+            #[cfg(target_arch = "x86_64")]
+            type Portable = std::arch::x86_64::$narrow;
+            #[cfg(not(target_arch = "x86_64"))]
+            type Portable = [$real; LANES];
+
+            for_every_width! { $real, $wide, $widest:
+                fn forward(data: &mut [$real], twiddles: &Twiddles<$real>);
+                fn forward_padded(rows: &[$real], stride: usize, data: &mut [$real], twiddles: &Twiddles<$real>);
+                fn inverse(data: &mut [$real], twiddles: &Twiddles<$real>);
+                fn inverse_half(data: &mut [$real], rows: &mut [$real], stride: usize, twiddles: &Twiddles<$real>);
+                fn multiply_add_one(sums: &mut [$real], spectrum: [&[$real]; 1], filter: [&[Factor<$real>]; 1]);
+                fn multiply_add_four(sums: &mut [$real], spectra: [&[$real]; 4], filters: [&[Factor<$real>]; 4]);
+            }
+        }
+    };
+}
+kernels!(f32, single, __m128, __m256, __m512);
+kernels!(f64, double, __m128d, __m256d, __m512d);
+
+/// The transform of one length, for all lanes of a line.
+pub struct Transform<F> {
+    points: usize,
+    twiddles: Twiddles<F>,
+}
+
+impl<F: Real> Transform<F> {
+    /// Least length.
+    pub const MIN_POINTS: usize = 16;
+
+    /// For series of `points` points, a power of two of at least 16. `O(points)` time and memory.
+    ///
+    /// # Panics
+    /// If `points` is none of these.
+    pub fn new(points: usize) -> Self {
+        assert!(points.is_power_of_two() && points >= Self::MIN_POINTS, "no transform of {points} points");
+        Self { points, twiddles: Twiddles::new(points) }
+    }
+
+    /// Points of a series.
+    pub fn points(&self) -> usize {
+        self.points
+    }
+
+    /// Numbers in a series: two lines a point.
+    pub fn numbers(&self) -> usize {
+        self.points * 2 * F::LANES
+    }
+
+    /// `X_f = Σ_j x_j exp(-2πi f j / N)` in every lane, in the order of the stages. `O(N log N)`.
+    ///
+    /// # Panics
+    /// If `data` is not [`numbers`](Self::numbers) long.
+    pub fn forward(&self, instructions: InstructionSet, data: &mut [F]) {
+        assert_eq!(data.len(), self.numbers());
+        F::forward(instructions, data, &self.twiddles);
+    }
+
+    /// [`forward`](Self::forward) of `N / 2` points followed by as many zeros: point `j` are the numbers from `rows[j · stride]`
+    /// on.
+    ///
+    /// # Panics
+    /// If `rows` or `data` are too short or `stride` is less than a point.
+    pub fn forward_padded(&self, instructions: InstructionSet, rows: &[F], stride: usize, data: &mut [F]) {
+        assert_eq!(data.len(), self.numbers());
+        self.check_rows(rows, stride);
+        F::forward_padded(instructions, rows, stride, data, &self.twiddles);
+    }
+
+    /// `N` times the inverse of [`forward`](Self::forward).
+    ///
+    /// # Panics
+    /// If `data` is not [`numbers`](Self::numbers) long.
+    pub fn inverse(&self, instructions: InstructionSet, data: &mut [F]) {
+        assert_eq!(data.len(), self.numbers());
+        F::inverse(instructions, data, &self.twiddles);
+    }
+
+    /// The first `N / 2` points of [`inverse`](Self::inverse), written to where [`forward_padded`](Self::forward_padded) reads.
+    /// `data` is used up.
+    ///
+    /// # Panics
+    /// If `rows` or `data` are too short or `stride` is less than a point.
+    pub fn inverse_half(&self, instructions: InstructionSet, data: &mut [F], rows: &mut [F], stride: usize) {
+        assert_eq!(data.len(), self.numbers());
+        self.check_rows(rows, stride);
+        F::inverse_half(instructions, data, rows, stride, &self.twiddles);
+    }
+
+    fn check_rows(&self, rows: &[F], stride: usize) {
+        let point = 2 * F::LANES;
+        assert!(stride >= point && rows.len() >= (self.points / 2 - 1) * stride + point, "rows are too short");
+    }
+}
+
+/// Adds the products of spectra and filters, or of the same stretch of all of them, to `sums`: in the order given, one after
+/// the other, so that one call or many give the same result.
+///
+/// # Panics
+/// If there are not as many filters as spectra, or one is shorter than the sums.
+pub fn multiply_add<F: Real>(instructions: InstructionSet, sums: &mut [F], spectra: &[&[F]], filters: &[&[Factor<F>]]) {
+    assert_eq!(spectra.len(), filters.len());
+    let (spectra, last_spectra) = spectra.as_chunks::<4>();
+    let (filters, last_filters) = filters.as_chunks::<4>();
+    for (spectra, filters) in spectra.iter().zip(filters) {
+        F::multiply_add_four(instructions, sums, *spectra, *filters);
+    }
+    for (spectrum, filter) in last_spectra.iter().zip(last_filters) {
+        F::multiply_add_one(instructions, sums, [spectrum], [filter]);
+    }
+}
+
+#[cfg(test)]
+mod tests;

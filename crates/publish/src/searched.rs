@@ -1,0 +1,89 @@
+//! Factorizations that are searched for minutes, kept on disk.
+//!
+//! A file in the cache is checked when it is read (its sensitivity follows from its content, whatever wrote it), and a damaged
+//! or foreign one is searched again. The search is deterministic: a cache only saves time.
+
+use crate::error::{Context, Error, Result};
+use evertally::mechanism::{DensePure, Mechanism, MechanismName};
+use evertally::plan::{Objective, PlanRequest, Prepared};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a search says of itself.
+pub enum Progress {
+    /// It has done this share of its work, 0 to 1.
+    Share(f64),
+    /// It is not kept for the next time.
+    NotKept(Error),
+}
+
+/// Told of the progress of searches; those that are found in the cache tell nothing.
+pub type Watch<'a> = dyn FnMut(Progress) + 'a;
+
+/// The longest horizon of the search.
+pub const LONGEST: u64 = 512;
+
+/// Hands a request for `dense-pure` the factorization from the cache.
+///
+/// # Errors
+/// If the library refuses the search.
+pub fn with_searched(request: PlanRequest, watch: &mut Watch<'_>) -> Result<PlanRequest> {
+    let Some(MechanismName::DensePure(optimum)) = request.mechanism() else { return Ok(request) };
+    let objective = optimum.objective.unwrap_or(request.objective());
+    prepare(request, objective, watch)
+}
+
+/// The same request with the searched factorization among its mechanisms, where its horizon has one.
+///
+/// # Errors
+/// If the library refuses the search.
+pub fn prepare(request: PlanRequest, objective: Objective, watch: &mut Watch<'_>) -> Result<PlanRequest> {
+    if !(1..=LONGEST).contains(&request.horizon()) {
+        return Ok(request); // the library says why
+    }
+    let found: Arc<dyn Mechanism> = Arc::new(dense_pure(request.horizon(), objective, watch)?);
+    let search = request.search().clone().with_prepared(Prepared::new([found]));
+    Ok(request.with_search(search))
+}
+
+/// The best factorization for pure ε (1 ..= 512 steps), from the cache or by a search that is then kept.
+///
+/// # Errors
+/// If the horizon is out of range.
+pub fn dense_pure(horizon: u64, objective: Objective, watch: &mut Watch<'_>) -> Result<DensePure> {
+    let path = folder().map(|folder| folder.join(format!("dense-pure-{horizon}-{objective}.bin")));
+    if let Some(found) = path.as_deref().and_then(|path| read(path, horizon, objective)) {
+        return Ok(found);
+    }
+    let found = DensePure::search(horizon, objective, &mut |_, share| watch(Progress::Share(share)))?;
+    if let Some(path) = path
+        && let Err(error) = write(&path, &found.to_bytes())
+    {
+        watch(Progress::NotKept(error));
+    }
+    Ok(found)
+}
+
+/// `$EVERTALLY_CACHE`, else the user's cache folder; `None` where there is none.
+fn folder() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    variable("EVERTALLY_CACHE")
+        .or_else(|| variable("XDG_CACHE_HOME").map(|folder| folder.join("evertally")))
+        .or_else(|| variable("HOME").map(|home| home.join(".cache").join("evertally")))
+}
+
+fn read(path: &Path, horizon: u64, objective: Objective) -> Option<DensePure> {
+    let found = DensePure::from_bytes(&std::fs::read(path).ok()?).ok()?;
+    (found.horizon() == horizon && found.objective() == objective).then_some(found)
+}
+
+/// All of it or nothing.
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let folder = path.parent().expect("a file in a folder");
+    std::fs::create_dir_all(folder).context(format_args!("cannot make {}", folder.display()))?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(bytes)?;
+    file.persist(path).map_err(std::io::Error::from)?;
+    Ok(())
+}

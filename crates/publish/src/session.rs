@@ -1,0 +1,231 @@
+//! A session: events are pushed in, steps are closed, rows are taken out.
+//!
+//! ```text
+//! push(event) ──place──▶ (step, label, value, person) ──sort buffer──▶ turn ──keep──▶ open step
+//!                                                                       │
+//!                          close_through(t) ──────────────▶ steps due ──┴─ next_step() ──▶ releases of one closed step
+//! ```
+//!
+//! A front pushes events as they come, one at a time, and whenever steps are due it takes them, one after the other, with
+//! [`Session::next_step`]. What comes in need not be at hand all at once, and of what goes out one step is in memory. Steps are
+//! due before the step of an event whose turn has come, since nothing earlier can follow it, and those that the front
+//! closes by [`Session::close_through`], as it does at the end of the input.
+//!
+//! Nothing that was taken may be shown before [`Session::record`] has put it into the ledger: *commit, then publish*.
+
+mod intake;
+mod items;
+mod sums;
+
+pub use items::ItemCounts;
+pub use sums::{ClosedStep, RunningSums};
+
+use crate::declaration::Parameter::SortBuffer;
+use crate::error::{Error, Result};
+use crate::event::{Event, Role};
+use crate::groups::GroupTable;
+use crate::ledger::{Ledger, StreamDigest};
+use crate::problem::sentence;
+use crate::stream::Stream;
+use evertally::noise::SecretKey;
+use intake::{Intake, Placed};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// What a session counts: running sums of groups, or items in a sketch.
+pub trait Tally {
+    /// What labels an event: its group or its item.
+    type Label;
+
+    /// What closed steps are shown as.
+    type Closed<'a>
+    where
+        Self: 'a;
+
+    /// The group or item of an event; `None` for an event that is declared to be left out.
+    fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<Self::Label>>;
+
+    /// The last closed step, 0 before the first.
+    fn step(&self) -> u64;
+
+    /// Adds an event to the open step.
+    fn add(&mut self, label: Self::Label, value: i64) -> Result<()>;
+
+    /// Closes the open step, and perhaps empty ones behind it, at most through `through`; what they add goes into the digest
+    /// first, which refuses data other than those that were published before.
+    fn close<'a>(&'a mut self, stream: &'a Stream, through: u64, digest: &mut StreamDigest)
+    -> Result<Self::Closed<'a>>;
+}
+
+/// One run over a stream: events in, closed steps out.
+pub struct Session<T: Tally> {
+    stream: Stream,
+    intake: Intake,
+    /// Events that wait for earlier ones: the sort buffer.
+    waiting: BinaryHeap<Reverse<Placed<T::Label>>>,
+    /// Events whose turn has come, of steps that are not open yet because steps before them are not taken.
+    ahead: VecDeque<Placed<T::Label>>,
+    /// Steps through here are final: whatever comes is of a later one.
+    due: u64,
+    /// Events of later steps are for a later session.
+    last_step: u64,
+    tally: T,
+    digest: StreamDigest,
+}
+
+impl Session<RunningSums> {
+    /// A session from the first step of a stream through the last that it publishes; without groups, of the one sum of all events.
+    ///
+    /// # Errors
+    /// If the ledger has the stream's name under another plan, or a longer release that this one cannot be compared with.
+    pub fn of_sums(stream: Stream, groups: Option<GroupTable>, key: &SecretKey, ledger: &Ledger) -> Result<Self> {
+        let last_step = stream.last_step;
+        let digest = ledger.stream(key, &stream.name, &stream.plan, last_step)?;
+        let sums = RunningSums::new(&stream, groups, key)?;
+        Self::new(stream, sums, digest, last_step)
+    }
+}
+
+impl<T: Tally> Session<T> {
+    /// A session from the first step of a stream through `last_step`, under the digest that the key's ledger began for it.
+    ///
+    /// # Errors
+    /// If the plan's unit keeps no event.
+    pub fn new(stream: Stream, tally: T, digest: StreamDigest, last_step: u64) -> Result<Self> {
+        let intake = Intake::new(&stream)?;
+        let (waiting, ahead) = (BinaryHeap::new(), VecDeque::new());
+        Ok(Self { stream, intake, waiting, ahead, due: 0, last_step, tally, digest })
+    }
+
+    /// The stream.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// The last step that this session closes.
+    pub fn last_step(&self) -> u64 {
+        self.last_step
+    }
+
+    /// The last step that was closed and taken; 0 before the first.
+    pub fn step(&self) -> u64 {
+        self.tally.step()
+    }
+
+    /// Takes in one event. Steps before its own may become due; see [`next_step`](Self::next_step).
+    ///
+    /// Events of a person are kept in the order in which they are pushed, as long as there is room for them; with a sort buffer in
+    /// order of their steps, and in that of arrival within one. `O(1)` without a sort buffer of n events, `O(log n)` with it.
+    ///
+    /// # Errors
+    /// If a cell cannot be read or the event fits no step, group or bounds and the stream refuses such events, or if it belongs
+    /// to a step that is due already. The error names the row, and the event leaves no trace. Also if a sum overflows.
+    pub fn push(&mut self, event: &Event<'_>) -> Result<()> {
+        let Some(placed) = self.intake.place(&self.stream, &mut self.tally, event)? else { return Ok(()) };
+        if placed.step <= self.due {
+            return Err(self.out_of_order(event));
+        }
+        if self.stream.sort_buffer == 0 {
+            // Without a buffer the event's own step makes all before it due, so that the next one out of order is seen.
+            return self.turn(placed);
+        }
+        self.waiting.push(Reverse(placed));
+        if self.waiting.len() > self.stream.sort_buffer {
+            let Reverse(first) = self.waiting.pop().expect("just pushed");
+            self.turn(first)?;
+        }
+        Ok(())
+    }
+
+    /// Says that no event of a step up to `step` will follow: all those steps are due. A step beyond the last of the session is
+    /// as good as the last.
+    ///
+    /// # Errors
+    /// If a sum overflows.
+    pub fn close_through(&mut self, step: u64) -> Result<()> {
+        let step = step.min(self.last_step);
+        while self.waiting.peek().is_some_and(|Reverse(first)| first.step <= step) {
+            let Reverse(first) = self.waiting.pop().expect("just seen");
+            self.turn(first)?;
+        }
+        self.due = self.due.max(step);
+        Ok(())
+    }
+
+    /// Whether a step is due that has not been taken.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        self.tally.step() < self.due
+    }
+
+    /// Closes the next step that is due, and lends what it releases; `None` once all that are due are taken.
+    ///
+    /// Take all of them before much more is pushed: what is pushed meanwhile waits in memory.
+    ///
+    /// # Errors
+    /// If the events differ from those of an earlier release of the stream, or a sum overflows.
+    pub fn next_step(&mut self) -> Result<Option<T::Closed<'_>>> {
+        self.catch_up()?;
+        if !self.is_due() {
+            return Ok(None);
+        }
+        let through = self.ahead.front().map_or(self.due, |first| first.step - 1);
+        self.tally.close(&self.stream, through, &mut self.digest).map(Some)
+    }
+
+    /// Records durably what was taken. Call this before anyone can see it.
+    ///
+    /// # Errors
+    /// If the ledger cannot be written, or a release that went further cannot be compared with this one.
+    ///
+    /// # Panics
+    /// If steps are due that were not taken.
+    pub fn record(&self, ledger: &mut Ledger) -> Result<()> {
+        assert!(!self.is_due(), "steps through {} are due and not taken", self.due);
+        ledger.record(&self.digest)
+    }
+
+    /// An event whose turn has come: steps before its own are due, and it is added as soon as its step is open.
+    fn turn(&mut self, placed: Placed<T::Label>) -> Result<()> {
+        if placed.step > self.last_step {
+            return Ok(()); // published later, from the same data
+        }
+        self.due = self.due.max(placed.step - 1);
+        self.catch_up()?;
+        if self.tally.step() + 1 == placed.step {
+            self.add(placed)
+        } else {
+            self.ahead.push_back(placed);
+            Ok(())
+        }
+    }
+
+    /// Adds what waited for the step that is open now.
+    fn catch_up(&mut self) -> Result<()> {
+        let open = self.tally.step() + 1;
+        while self.ahead.front().is_some_and(|first| first.step == open) {
+            let first = self.ahead.pop_front().expect("just seen");
+            self.add(first)?;
+        }
+        Ok(())
+    }
+
+    /// Adds an event to the open step, unless its person has had enough.
+    fn add(&mut self, placed: Placed<T::Label>) -> Result<()> {
+        if self.intake.keep(&placed) { self.tally.add(placed.label, placed.value) } else { Ok(()) }
+    }
+
+    fn out_of_order(&self, event: &Event<'_>) -> Error {
+        let remedy = match self.stream.sort_buffer {
+            0 => sentence!["sort the file by time, or let ", (SortBuffer, "N"), " put events in order while reading"],
+            n => {
+                let of = format!(" of {n} events; raise it, or sort the file");
+                sentence!["it is further out of order than the ", SortBuffer, of]
+            }
+        };
+        event.bad_cell(Role::Time, "belongs to a step that a later event has closed").remedy(remedy).into()
+    }
+}
+
+#[cfg(test)]
+mod tests;

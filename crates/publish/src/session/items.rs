@@ -1,0 +1,81 @@
+//! Counts of very many items, in a sketch.
+
+use super::Tally;
+use super::intake::leave_out;
+use crate::error::Result;
+use crate::event::{Event, Role};
+use crate::ledger::StreamDigest;
+use crate::stream::{Refusable, Stream};
+use crate::tuples::push_encoded;
+use evertally::noise::SecretKey;
+use evertally::sketch::{CountSketch, SketchPlan};
+use std::collections::HashMap;
+
+/// The items of a stream in a count sketch, which is looked at after some of its steps.
+pub struct ItemCounts {
+    sketch: CountSketch,
+    /// The steps after which it is looked at, rising.
+    stops: Vec<u64>,
+    /// What the open step adds to each item: what the ledger's digest binds the stream to.
+    open: HashMap<Box<[u8]>, i64>,
+    /// The item of the row, and the text of a cell.
+    item: Vec<u8>,
+    text: String,
+}
+
+impl ItemCounts {
+    /// An empty sketch. Its steps are closed many at a time, except that none is passed of those after which it is to be looked
+    /// at.
+    ///
+    /// # Errors
+    /// As [`CountSketch::new`].
+    pub fn new(stream: &Stream, plan: SketchPlan, key: &SecretKey, mut stops: Vec<u64>) -> Result<Self> {
+        stops.sort_unstable();
+        let sketch = CountSketch::new(plan, key, stream.name.clone())?;
+        Ok(Self { sketch, stops, open: HashMap::new(), item: Vec::new(), text: String::new() })
+    }
+}
+
+impl Tally for ItemCounts {
+    type Label = Box<[u8]>;
+    /// The sketch, to be asked about the step that was closed last.
+    type Closed<'a> = &'a mut CountSketch;
+
+    fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<Box<[u8]>>> {
+        self.item.clear();
+        for (column, field) in event.labels().enumerate() {
+            let Some(cell) = field.text(&mut self.text) else {
+                if stream.missing == Refusable::Skip {
+                    return Ok(None);
+                }
+                let problem = "the event has no item: this part of its name is missing";
+                return Err(event.error(Role::Label(column), problem).remedy(leave_out()).into());
+            };
+            push_encoded(&mut self.item, cell);
+        }
+        Ok(Some(self.item.as_slice().into()))
+    }
+
+    fn step(&self) -> u64 {
+        self.sketch.step()
+    }
+
+    fn add(&mut self, item: Box<[u8]>, value: i64) -> Result<()> {
+        self.sketch.add(&*item, value)?;
+        let sum = self.open.entry(item).or_default();
+        *sum = sum.checked_add(value).ok_or_else(|| {
+            evertally::Error::overflow("the sum of an item leaves the range of 64-bit multiples of the grid")
+        })?;
+        Ok(())
+    }
+
+    fn close<'a>(&'a mut self, _: &'a Stream, through: u64, digest: &mut StreamDigest) -> Result<&'a mut CountSketch> {
+        let stop = self.stops.get(self.stops.partition_point(|stop| *stop <= self.sketch.step()));
+        let through = stop.map_or(through, |stop| through.min(*stop));
+        let mut items: Vec<(Box<[u8]>, i64)> = self.open.drain().filter(|(_, sum)| *sum != 0).collect();
+        items.sort_unstable();
+        digest.close_items(&items, through)?;
+        self.sketch.tick_through(through)?;
+        Ok(&mut self.sketch)
+    }
+}

@@ -1,0 +1,228 @@
+//! Sessions against counting by hand, however events arrive and steps are taken.
+
+use super::*;
+use crate::error::Place;
+use crate::event::{Cells, Columns, Field, Layout, Position};
+use crate::groups::GroupTable;
+use crate::ledger::MemoryStore;
+use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, Zone};
+use crate::stream::{OutOfBounds, Refusable};
+use evertally::noise::{SecretKey, TestSeed};
+use evertally::number::Grid;
+use evertally::plan::PlanRequest;
+use evertally::privacy::{Budget, Epsilon};
+use evertally::privacy::{Unit, Values};
+use proptest::prelude::*;
+
+const STEPS: u64 = 12;
+const GROUPS: [&str; 2] = ["a", "b"];
+
+/// A row: its step, group, person and value.
+#[derive(Clone, Debug)]
+struct Row {
+    step: u64,
+    group: usize,
+    person: usize,
+    value: i64,
+}
+
+struct RowCells([Field<'static>; 4]);
+
+impl Cells for RowCells {
+    fn cell(&self, slot: usize) -> Field<'_> {
+        self.0[slot]
+    }
+}
+
+fn columns() -> Columns {
+    let named = |name: &str| Some(name.to_owned());
+    Columns { time: "time".into(), labels: vec!["group".into()], person: named("person"), value: named("value") }
+}
+
+/// One step an hour from 1970 on, each person bounded to three events, two in one step, of values from -5 to 5.
+fn stream(sort_buffer: usize) -> Stream {
+    let every = "1h".parse().unwrap();
+    let calendar = StepCalendar::new(Instant::from_micros(0), Horizon::Steps(STEPS), every, Zone::utc()).unwrap();
+    let values = Values::Sum { lower: -5, upper: 5 };
+    let unit = Unit::person(3).per_step(2);
+    let budget = Budget::Pure(Epsilon::new(1.0).unwrap());
+    let plan =
+        PlanRequest::count(STEPS, budget).with_unit(unit).with_values(values).with_grid(Grid::ONE).plan().unwrap();
+    Stream {
+        name: "test".parse().unwrap(),
+        title: "test".into(),
+        columns: columns(),
+        time_format: TimeFormat::Auto,
+        calendar,
+        last_step: STEPS,
+        plan,
+        values,
+        out_of_bounds: OutOfBounds::Clamp,
+        missing: Refusable::Refuse,
+        outside: Refusable::Refuse,
+        sort_buffer,
+        confidence: 0.95,
+    }
+}
+
+fn groups() -> GroupTable {
+    let names = GROUPS.map(str::to_owned).to_vec();
+    GroupTable::of_names(vec!["group".into()], names, None).unwrap()
+}
+
+/// A session, and the ledger it goes into.
+fn session(stream: &Stream, last_step: u64, ledger: &Ledger, key: &SecretKey) -> Session<RunningSums> {
+    let digest = ledger.stream(key, &stream.name, &stream.plan, last_step).unwrap();
+    let sums = RunningSums::new(stream, Some(groups()), key).unwrap();
+    Session::new(stream.clone(), sums, digest, last_step).unwrap()
+}
+
+fn key() -> SecretKey {
+    SecretKey::insecure_from_test_seed(TestSeed(5))
+}
+
+/// Pushes one row, in the middle of its step.
+fn push(session: &mut Session<RunningSums>, number: u64, row: &Row) -> Result<()> {
+    let micros = (row.step as i64 - 1) * 3_600_000_000 + 1_800_000_000;
+    const PERSONS: [&str; 3] = ["p", "q", "r"];
+    let cells = RowCells([
+        Field::Instant(micros),
+        Field::Text(GROUPS[row.group]),
+        Field::Text(PERSONS[row.person]),
+        Field::Integer(row.value),
+    ]);
+    let layout = Layout::new(&columns());
+    session.push(&Event::new(Position { file: "rows", place: Place::Row(number) }, &cells, &layout))
+}
+
+/// The exact sums of all closed steps that are due.
+fn take(session: &mut Session<RunningSums>, sums: &mut Vec<Vec<i64>>) -> Result<()> {
+    while let Some(step) = session.next_step()? {
+        assert_eq!(step.step(), sums.len() as u64 + 1);
+        sums.push(step.unsafe_exact_sums().to_vec());
+    }
+    Ok(())
+}
+
+/// What the steps through the last one add up to, when rows are kept in this order.
+fn by_hand(rows: &[Row], last_step: u64) -> Vec<Vec<i64>> {
+    let mut sums = vec![vec![0; GROUPS.len()]; last_step as usize];
+    let mut kept: Vec<&Row> = Vec::new();
+    for row in rows.iter().filter(|row| row.step <= last_step) {
+        let same = kept.iter().filter(|other| other.person == row.person);
+        if same.clone().count() < 3 && same.filter(|other| other.step == row.step).count() < 2 {
+            kept.push(row);
+            sums[row.step as usize - 1][row.group] += row.value.clamp(-5, 5);
+        }
+    }
+    sums
+}
+
+prop_compose! {
+    fn a_row()(step in 1..=STEPS, group in 0..2usize, person in 0..3usize, value in -8..=8i64) -> Row {
+        Row { step, group, person, value }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Sorted rows, with steps taken whenever they are due, only now and then, or at the end: always the same sums.
+    #[test]
+    fn when_steps_are_taken_changes_nothing(
+        mut rows in prop::collection::vec(a_row(), 0..40),
+        takes in prop::collection::vec(any::<bool>(), 40),
+        last_step in 1..=STEPS,
+    ) {
+        rows.sort_by_key(|row| row.step);
+        let (stream, key) = (stream(0), key());
+        let mut ledger = Ledger::create(MemoryStore::default(), &key).unwrap();
+        let mut session = session(&stream, last_step, &ledger, &key);
+        let mut sums = Vec::new();
+        for ((number, row), taken) in (1..).zip(&rows).zip(takes) {
+            push(&mut session, number, row).unwrap();
+            if taken {
+                take(&mut session, &mut sums).unwrap();
+            }
+        }
+        session.close_through(STEPS).unwrap();
+        take(&mut session, &mut sums).unwrap();
+        prop_assert_eq!(&sums, &by_hand(&rows, last_step));
+        session.record(&mut ledger).unwrap();
+        prop_assert_eq!(ledger.last_published(&stream.name), last_step);
+    }
+
+    /// A sort buffer that is large enough makes any order as good as sorted; of one step the first to arrive are kept.
+    #[test]
+    fn the_sort_buffer_sorts(rows in prop::collection::vec(a_row(), 0..30), closed in 0..STEPS) {
+        let (stream, key) = (stream(30), key());
+        let ledger = Ledger::in_memory(&key);
+        let mut session = session(&stream, STEPS, &ledger, &key);
+        let mut sums = Vec::new();
+        for (number, row) in (1..).zip(&rows) {
+            push(&mut session, number, row).unwrap();
+        }
+        // Closing in two goes is closing at once.
+        session.close_through(closed).unwrap();
+        take(&mut session, &mut sums).unwrap();
+        prop_assert!(sums.len() as u64 >= closed);
+        session.close_through(STEPS).unwrap();
+        take(&mut session, &mut sums).unwrap();
+        let mut sorted = rows.clone();
+        sorted.sort_by_key(|row| row.step);
+        prop_assert_eq!(sums, by_hand(&sorted, STEPS));
+    }
+
+    /// Without a buffer, and with one that is too small, a row of a step that is due is refused and leaves no trace.
+    #[test]
+    fn late_rows_are_refused_and_leave_no_trace(rows in prop::collection::vec(a_row(), 0..30), buffer in 0..3usize) {
+        let (stream, key) = (stream(buffer), key());
+        let ledger = Ledger::in_memory(&key);
+        let mut session = session(&stream, STEPS, &ledger, &key);
+        let (mut sums, mut taken) = (Vec::new(), Vec::new());
+        for (number, row) in (1..).zip(&rows) {
+            match push(&mut session, number, row) {
+                Ok(()) => taken.push(row.clone()),
+                Err(error) => {
+                    let error = error.to_string();
+                    prop_assert!(error.contains(&format!("rows, row {number}, column `time`")), "{}", error);
+                    prop_assert!(error.contains("that a later event has closed"), "{}", error);
+                }
+            }
+        }
+        session.close_through(STEPS).unwrap();
+        take(&mut session, &mut sums).unwrap();
+        taken.sort_by_key(|row| row.step);
+        prop_assert_eq!(sums, by_hand(&taken, STEPS));
+    }
+}
+
+/// Rows come after the digest has seen them: other data under the name are refused at the step where they differ.
+#[test]
+fn other_data_are_refused_where_they_differ() {
+    let (stream, key) = (stream(0), key());
+    let mut ledger = Ledger::in_memory(&key);
+    let row = |step, value| Row { step, group: 0, person: 0, value };
+    let run = |ledger: &mut Ledger, rows: &[Row]| -> Result<u64> {
+        let mut session = session(&stream, 4, ledger, &key);
+        rows.iter().try_for_each(|row| push(&mut session, 1, row))?;
+        session.close_through(4)?;
+        while session.next_step()?.is_some() {}
+        session.record(ledger)?;
+        Ok(session.step())
+    };
+    assert_eq!(run(&mut ledger, &[row(1, 2), row(3, 1)]).unwrap(), 4);
+    assert_eq!(run(&mut ledger, &[row(1, 2), row(3, 1), row(5, 1)]).unwrap(), 4);
+    let error = run(&mut ledger, &[row(1, 2), row(3, 2)]).unwrap_err().to_string();
+    assert!(error.contains("different data"), "{error}");
+}
+
+#[test]
+#[should_panic(expected = "due and not taken")]
+fn what_was_not_taken_is_not_recorded() {
+    let (stream, key) = (stream(0), key());
+    let mut ledger = Ledger::in_memory(&key);
+    let mut session = session(&stream, 2, &ledger, &key);
+    session.close_through(1).unwrap();
+    let _ = session.record(&mut ledger);
+}

@@ -1,0 +1,136 @@
+//! Tables in memory, from events to releases.
+
+use crate::input::{Events, ReadOptions};
+use crate::output::{TableColumns, TableSpec};
+use arrow_array::builder::{Date32Builder, TimestampMicrosecondBuilder};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader};
+use arrow_schema::{DataType, Field, Schema};
+use evertally_publish::error::{Error, Result, failure, refuse_if, usage};
+use evertally_publish::ledger::Ledger;
+use evertally_publish::session::{RunningSums, Session};
+use evertally_publish::steps::StepCalendar;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Closed steps between two looks at the cancellation flag.
+const STEPS_PER_CHECK: u64 = 1024;
+
+/// Releases the running counts or sums of a table in memory, with the same values as a file with the same events would have.
+///
+/// The columns are those of released files: `time`, the group columns, `step`, `value` (64-bit integers, or doubles where
+/// values are not whole), `std_error`, `lower` and `upper`. Times are of the kind that the table has: instants, civil times,
+/// dates, or text as files have it.
+///
+/// The ledger has recorded the release when this returns. Raising `cancelled` ends the run, and nothing is recorded.
+///
+/// # Errors
+/// As those of [`Session`], with the rows of the table numbered from 1.
+pub fn release_table(
+    mut session: Session<RunningSums>,
+    table: &mut dyn RecordBatchReader,
+    options: &ReadOptions,
+    ledger: &mut Ledger,
+    cancelled: &AtomicBool,
+) -> Result<RecordBatch> {
+    let columns = session.stream().columns.clone();
+    let spec = TableSpec::new(columns.labels.clone(), session.stream().is_integral()).map_err(usage)?;
+    let times = Times::like(&*table, &columns.time);
+    let mut rows = Collected { columns: TableColumns::new(&spec), steps: Vec::new() };
+    let mut events = Events::of_table(table, &columns, options, cancelled)?;
+    while events.next_batch::<Error>(&mut |event| {
+        session.push(event)?;
+        rows.take_due(&mut session, cancelled)
+    })? {}
+    session.close_through(session.last_step())?;
+    rows.take_due(&mut session, cancelled)?;
+    let batch = times.put_into(rows.columns.finish()?, &rows.steps, &session.stream().calendar)?;
+    refuse_if(cancelled)?;
+    session.record(ledger)?;
+    Ok(batch)
+}
+
+/// Rows in memory.
+struct Collected {
+    columns: TableColumns,
+    /// The step of every row.
+    steps: Vec<u64>,
+}
+
+impl Collected {
+    /// Takes the rows of all steps that are due.
+    fn take_due(&mut self, session: &mut Session<RunningSums>, cancelled: &AtomicBool) -> Result<()> {
+        while let Some(mut step) = session.next_step()? {
+            if step.step().is_multiple_of(STEPS_PER_CHECK) {
+                refuse_if(cancelled)?;
+            }
+            step.for_each_row(|_, row| {
+                self.steps.push(row.step);
+                self.columns.push(row)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// How times are handed back.
+#[derive(Clone, Copy)]
+enum Times {
+    Text,
+    Instants,
+    Civil,
+    Dates,
+}
+
+impl Times {
+    /// As the table has them.
+    fn like(table: &dyn RecordBatchReader, column: &str) -> Self {
+        match table.schema().field_with_name(column).map(Field::data_type) {
+            Ok(DataType::Timestamp(_, Some(_))) => Self::Instants,
+            Ok(DataType::Timestamp(_, None) | DataType::Date64) => Self::Civil,
+            Ok(DataType::Date32) => Self::Dates,
+            _ => Self::Text,
+        }
+    }
+
+    /// The same batch with the beginnings of the steps in its first column. Dates, where not all steps begin at midnight, are
+    /// civil times.
+    fn put_into(self, batch: RecordBatch, steps: &[u64], calendar: &StepCalendar) -> Result<RecordBatch> {
+        let zone = calendar.zone();
+        let times: ArrayRef = match self {
+            Self::Text => return Ok(batch),
+            Self::Instants => {
+                let mut column = TimestampMicrosecondBuilder::with_capacity(steps.len()).with_timezone(zone.name());
+                steps.iter().for_each(|&step| column.append_value(calendar.start_of(step).micros()));
+                Arc::new(column.finish())
+            }
+            Self::Dates if calendar.is_date_only() => {
+                let mut column = Date32Builder::with_capacity(steps.len());
+                for &step in steps {
+                    let days = civil_micros(calendar, step)?.div_euclid(86_400_000_000);
+                    column.append_value(i32::try_from(days).map_err(|_| failure("the date is beyond the calendar"))?);
+                }
+                Arc::new(column.finish())
+            }
+            Self::Civil | Self::Dates => {
+                let mut column = TimestampMicrosecondBuilder::with_capacity(steps.len());
+                for &step in steps {
+                    column.append_value(civil_micros(calendar, step)?);
+                }
+                Arc::new(column.finish())
+            }
+        };
+        let schema = batch.schema();
+        let mut fields: Vec<Field> = schema.fields().iter().map(|field| field.as_ref().clone()).collect();
+        fields[0] = Field::new(fields[0].name(), times.data_type().clone(), false);
+        let mut columns = batch.columns().to_vec();
+        columns[0] = times;
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(failure)
+    }
+}
+
+/// The beginning of a step on the wall clock of the calendar's zone, in microseconds since 1970-01-01T00:00.
+fn civil_micros(calendar: &StepCalendar, step: u64) -> Result<i64> {
+    let time = calendar.start_of(step).timestamp().ok_or_else(|| failure("the step is beyond the calendar"))?;
+    let civil = calendar.zone().time_zone().to_datetime(time);
+    Ok(jiff::tz::TimeZone::UTC.to_timestamp(civil).map_err(failure)?.as_microsecond())
+}
