@@ -181,7 +181,7 @@ fn the_crossover_is_the_planners() {
             let all = request.candidates().unwrap();
             let best = all.iter().find(|c| !c.mechanism.name().family().stem.starts_with("dense")).unwrap();
             let ours = number(row, &format!("{law}_max_std"));
-            assert!(close(ours, best.max_std), "{row:?}: {} {}", best.mechanism.name(), best.max_std);
+            assert!(close(ours, best.max_std_error), "{row:?}: {} {}", best.mechanism.name(), best.max_std_error);
         }
         assert!(close(number(row, "ratio"), number(row, "laplace_max_std") / number(row, "gaussian_max_std")));
     }

@@ -10,7 +10,7 @@
 
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::privacy::{Budget, Rho};
-use evertally::vector::{Memory, Path, Real, Series, Tuning, VectorNoise, VectorPlan, VectorRequest};
+use evertally::vector::{InstructionSet, Memory, Real, Series, Tuning, VectorNoise, VectorPlan, VectorRequest};
 use evertally_kernels::{BlockName, Cipher, Normals};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ fn main() {
     let mut numbers = std::env::args().filter_map(|arg| arg.parse::<f64>().ok());
     let time = Duration::from_secs_f64(numbers.next().unwrap_or(2.0));
     let lengths = numbers.next().map_or_else(|| vec![10_000, 1_000_000, 10_000_000], |len| vec![len as usize]);
-    println!("{:?}", Path::best());
+    println!("{:?}", InstructionSet::best());
     println!("{:28} {:>10} {:>10} {:>8} {:>8} {:>8}", "mechanism", "memory", "length", "normals", "step", "vectors");
     for len in lengths {
         for mechanism in MECHANISMS {
@@ -60,14 +60,14 @@ fn noise<F: Real>(plan: &VectorPlan, memory: Memory, len: usize) -> VectorNoise<
     let key = SecretKey::insecure_from_test_seed(TestSeed(1));
     let name = "bench".parse().expect("a valid name");
     let tuning = Tuning { threads: 1, memory, ..Tuning::default() };
-    VectorNoise::new(plan, &key, &name, 0..len as u64, tuning).expect("it streams")
+    VectorNoise::new(plan.clone(), &key, name, 0..len as u64, tuning).expect("it streams")
 }
 
 fn row(mechanism: &str, memory: Memory, series: Series, len: usize, time: Duration) {
     // Input noise that is not kept is drawn from the first step on.
     let plan = plan(mechanism, series, if mechanism == "input" { 64 } else { HORIZON }).expect("a valid plan");
     let mut noise = noise::<f32>(&plan, memory, len);
-    let normals = Normals::new(Cipher::Aes128Ctr, &[7; 32], Path::best());
+    let normals = Normals::new(Cipher::Aes128Ctr, &[7; 32], InstructionSet::best());
     let mut out = vec![0.0f32; len];
     let (mut drawn, mut steps) = (f64::INFINITY, vec![f64::INFINITY; WINDOW]);
     let (begin, mut rounds) = (Instant::now(), 0);

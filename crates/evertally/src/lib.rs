@@ -6,22 +6,78 @@
 //! * a [`plan`] is public and is decided before the first datum: horizon, budget, neighbours, factorization, noise scale;
 //! * [`noise`] is a pure function of a secret key and the name of a noise variable;
 //! * a [`stream`] is plan + key + data so far, and yields the same releases whoever computes them, whenever.
+//!
+//! # A first example
+//!
+//! Visits a day for a year, with one guarantee for all 365 releases: whether any single visit took place or not changes the
+//! probability of anything one can see in them by a factor of at most `e`.
+//!
+//! ```
+//! use evertally::{Budget, Epsilon, PlanRequest, RunningSum, SecretKey};
+//!
+//! let plan = PlanRequest::count(365, Budget::Pure(Epsilon::new(1.0)?)).plan()?;
+//! let key = SecretKey::generate()?;
+//! let mut visits = RunningSum::new(plan, &key, "visits".parse()?)?;
+//!
+//! visits.add(1)?; // an event of the open day
+//! visits.add(1)?;
+//! let release = visits.tick()?; // the day is over
+//! assert_eq!(release.step(), 1);
+//! println!("{release} ± {:.1}", visits.plan().std_error(release.step()));
+//! # Ok::<(), evertally::Error>(())
+//! ```
+//!
+//! # Which type do I need?
+//!
+//! | I want to release | take | plan it with |
+//! |---|---|---|
+//! | one running count or sum | [`RunningSum`] | [`PlanRequest`] |
+//! | one for each of some declared groups | [`GroupedSums`] | [`PlanRequest`] |
+//! | any of very many counters, wherever they are read | [`LazyVector`] | [`LazyPlan`] |
+//! | any of them in any order, without state | [`StatelessVector`] | [`LazyPlan`] |
+//! | counts of items out of a universe that nobody can list | [`CountSketch`], [`sketch::CountMin`] | [`SketchPlan`] |
+//! | ranges, quantiles, heavy hitters of keys | [`sketch::DyadicCounts`], [`sketch::DyadicSketch`] | [`SketchPlan`] |
+//! | noise for gradients of millions of coordinates | [`VectorNoise`] | [`VectorRequest`] |
+//! | several streams over the same people, under one budget | [`privacy::composition`] | |
+//! | to compare mechanisms | [`MechanismName::build`](mechanism::MechanismName::build), [`Mechanism`] | [`PlanRequest::candidates`] |
+//!
+//! All of them are made by `new(plan, &key, name, …)`, take events by `add`, close a step by `tick`, and come back from what
+//! `save` gave by `restore(plan, &key, name, …, state)`.
+//!
+//! The [`manual`] says what a promise means and what breaks it, and goes on to the questions that a program meets: units,
+//! budgets, states, threads, testing. The README has the program `evertally` and the Python package.
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod manual;
 pub mod mechanism;
 pub mod noise;
 pub mod number;
 pub mod plan;
 pub mod privacy;
 pub mod sketch;
-pub mod state;
+mod state;
 pub mod stream;
 pub mod vector;
 
 pub use error::{Error, ErrorKind, Result};
+#[doc(no_inline)]
+pub use mechanism::{Mechanism, MechanismName, Participation};
+#[doc(no_inline)]
+pub use noise::{SecretKey, StreamName, TestSeed};
+#[doc(no_inline)]
+pub use number::Grid;
+#[doc(no_inline)]
+pub use plan::{Guarantee, NoiseKind, Objective, Plan, PlanRequest};
+#[doc(no_inline)]
+pub use privacy::{Budget, Delta, Epsilon, Neighbours, Rho, Unit, Values};
+#[doc(no_inline)]
+pub use sketch::{CountSketch, SketchPlan};
+#[doc(no_inline)]
+pub use stream::{GroupedSums, Groups, LazyPlan, LazyVector, Release, RunningSum, Sampling, StatelessVector};
+#[doc(no_inline)]
+pub use vector::{VectorNoise, VectorPlan, VectorRequest};
 
-/// The README's Rust example is compiled and run with the other examples.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -34,7 +34,7 @@ mod tuning;
 #[cfg(test)]
 mod tests;
 
-pub use evertally_kernels::{Cipher, Path, Real};
+pub use evertally_kernels::{Cipher, InstructionSet, Real};
 pub use noise::VectorNoise;
 pub use plan::{Series, VectorCandidate, VectorGuarantee, VectorPlan, VectorRequest, streams};
 pub use tuning::{Memory, Tuning};

@@ -13,7 +13,7 @@ fn noise(mechanism: &str, threads: usize) -> evertally::Result<Vec<f32>> {
     let plan = request.with_mechanism(mechanism.parse()?).plan()?;
     let key = SecretKey::insecure_from_test_seed(TestSeed(1));
     let tuning = Tuning { threads, ..Tuning::default() };
-    let mut noise = VectorNoise::new(&plan, &key, &"threads".parse()?, 5..1 << 19, tuning)?;
+    let mut noise = VectorNoise::new(plan, &key, "threads".parse()?, 5..1 << 19, tuning)?;
     let mut out = vec![0.0; noise.len()];
     noise.next_into(&mut out)?;
     noise.add_next(&mut out)?;

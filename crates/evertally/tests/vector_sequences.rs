@@ -3,7 +3,7 @@
 
 use evertally::noise::{SecretKey, StreamName, TestSeed};
 use evertally::privacy::{Budget, Rho};
-use evertally::vector::{Cipher, Memory, Path, Real, Series, Tuning, VectorNoise, VectorPlan, VectorRequest};
+use evertally::vector::{Cipher, InstructionSet, Memory, Real, Series, Tuning, VectorNoise, VectorPlan, VectorRequest};
 use proptest::prelude::*;
 
 const MECHANISMS: [&str; 16] = [
@@ -13,7 +13,7 @@ const MECHANISMS: [&str; 16] = [
     "kary(k=5)",
     "subtract(k=4)",
     "smooth",
-    "path-sum(levels=unit)",
+    "instructions-sum(levels=unit)",
     "honaker-online",
     "banded-sqrt(bands=1)",
     "banded-sqrt(bands=3)",
@@ -39,11 +39,8 @@ enum Call {
 
 fn tunings() -> impl Strategy<Value = Tuning> {
     let memories = prop::sample::select(vec![Memory::Keep, Memory::Recompute]);
-    (0usize..4, memories, prop::sample::select(Path::available())).prop_map(|(threads, memory, path)| Tuning {
-        threads,
-        memory,
-        path,
-    })
+    (0usize..4, memories, prop::sample::select(InstructionSet::available()))
+        .prop_map(|(threads, memory, instructions)| Tuning { threads, memory, instructions })
 }
 
 fn calls() -> impl Strategy<Value = Vec<Call>> {
@@ -85,8 +82,9 @@ fn bytes<F: Real>(values: &[F]) -> Vec<u8> {
 
 fn follow<F: Real>(plan: &VectorPlan, (first, length): (u64, u64), part: (u64, u64), calls: &[Call], seed: u64) {
     let (key, name) = (SecretKey::insecure_from_test_seed(TestSeed(seed)), "run".parse::<StreamName>().unwrap());
-    let new = |from: u64, to: u64, tuning| VectorNoise::<F>::new(plan, &key, &name, from..to, tuning).unwrap();
-    let plain = Tuning { threads: 1, memory: Memory::Keep, path: Path::PORTABLE };
+    let new =
+        |from: u64, to: u64, tuning| VectorNoise::<F>::new(plan.clone(), &key, name.clone(), from..to, tuning).unwrap();
+    let plain = Tuning { threads: 1, memory: Memory::Keep, instructions: InstructionSet::PORTABLE };
     let mut whole = new(first, first + length, plain);
     let rows: Vec<Vec<F>> = (0..plan.horizon())
         .map(|_| {
@@ -108,8 +106,8 @@ fn follow<F: Real>(plan: &VectorPlan, (first, length): (u64, u64), part: (u64, u
         match call {
             Call::Seek(to) => step = noise.seek(to % (plan.horizon() + 1)).map_or(step, |()| to % (plan.horizon() + 1)),
             Call::Resume(tuning) => {
-                let saved = noise.checkpoint();
-                noise = VectorNoise::resume(plan, &key, &name, range.clone(), &saved, *tuning).unwrap();
+                let saved = noise.save();
+                noise = VectorNoise::restore(plan.clone(), &key, name.clone(), range.clone(), *tuning, &saved).unwrap();
             }
             Call::Mistake => {
                 let mut wrong = vec![F::default(); place.len() + 1];
@@ -129,7 +127,7 @@ fn follow<F: Real>(plan: &VectorPlan, (first, length): (u64, u64), part: (u64, u
                 let mut expected = row[place.clone()].to_vec();
                 if let Some(start) = start {
                     expected.fill(start);
-                    F::add(Path::PORTABLE, &mut expected, &row[place.clone()]);
+                    F::add(InstructionSet::PORTABLE, &mut expected, &row[place.clone()]);
                 }
                 assert!(given.is_ok() && bytes(&out) == bytes(&expected), "step {step}");
                 step += 1;

@@ -1,10 +1,10 @@
-//! Cost of the kernels on every path of this processor: `cargo bench -p evertally-kernels --bench kernels [-- PART]` prints the
+//! Cost of the kernels on every instruction set of this processor: `cargo bench -p evertally-kernels --bench kernels [-- PART]` prints the
 //! rows whose name contains PART.
 //!
 //! Times are medians over short rounds: other work on the machine moves the median little.
 
 use evertally_kernels::transform::{Transform, multiply_add};
-use evertally_kernels::{BlockName, Cipher, Keystream, Path, Real};
+use evertally_kernels::{BlockName, Cipher, InstructionSet, Keystream, Real};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -16,23 +16,23 @@ type Row<'a> = dyn Fn(&str, usize, &mut dyn FnMut()) + 'a;
 
 fn main() {
     let part = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    println!("{:24} {:>10} {:>10}", "kernel", "path", "ns/item");
-    for path in Path::available() {
+    println!("{:24} {:>10} {:>10}", "kernel", "instructions", "ns/item");
+    for instructions in InstructionSet::available() {
         let row = |kernel: &str, items: usize, call: &mut dyn FnMut()| {
             if kernel.contains(&part) {
-                println!("{kernel:24} {:>10} {:>10.3}", path.name(), nanoseconds(call) / items as f64);
+                println!("{kernel:24} {:>10} {:>10.3}", instructions.name(), nanoseconds(call) / items as f64);
             }
         };
-        keystreams(path, &row);
-        transforms::<f32>(path, &row);
-        transforms::<f64>(path, &row);
+        keystreams(instructions, &row);
+        transforms::<f32>(instructions, &row);
+        transforms::<f64>(instructions, &row);
     }
 }
 
 /// Per word of 32 bits.
-fn keystreams(path: Path, row: &Row) {
+fn keystreams(instructions: InstructionSet, row: &Row) {
     for cipher in Cipher::ALL {
-        let stream = Keystream::new(cipher, &[7; 32], path);
+        let stream = Keystream::new(cipher, &[7; 32], instructions);
         let mut words = vec![0; LENGTH];
         let mut index = 0;
         row(&format!("keystream {cipher}"), LENGTH, &mut || {
@@ -43,7 +43,7 @@ fn keystreams(path: Path, row: &Row) {
 }
 
 /// What noise in blocks of steps is made of, each per real number of a block.
-fn transforms<F: Real>(path: Path, row: &Row) {
+fn transforms<F: Real>(instructions: InstructionSet, row: &Row) {
     for block in [64, 256, 2048] {
         let transform = Transform::<F>::new(2 * block);
         let stride = 2 * F::LANES;
@@ -51,18 +51,18 @@ fn transforms<F: Real>(path: Path, row: &Row) {
         let mut rows = vec![F::of(0.25); items];
         let mut spectrum = vec![F::of(0.25); transform.numbers()];
         row(&format!("forward f{} {block}", F::BITS), items, &mut || {
-            transform.forward_padded(path, black_box(&rows), stride, &mut spectrum);
+            transform.forward_padded(instructions, black_box(&rows), stride, &mut spectrum);
         });
         let spectra = vec![spectrum.clone(); 4];
         let spectra: Vec<&[F]> = spectra.iter().map(Vec::as_slice).collect();
         let factors = vec![[F::of(0.1), F::of(0.2)]; 2 * block];
         row(&format!("product f{} {block}", F::BITS), 4 * items, &mut || {
             spectrum.fill(F::default());
-            multiply_add(path, black_box(&mut spectrum), &spectra, &[factors.as_slice(); 4]);
+            multiply_add(instructions, black_box(&mut spectrum), &spectra, &[factors.as_slice(); 4]);
         });
         row(&format!("inverse f{} {block}", F::BITS), items, &mut || {
             spectrum.fill(F::of(0.5));
-            transform.inverse_half(path, &mut spectrum, black_box(&mut rows), stride);
+            transform.inverse_half(instructions, &mut spectrum, black_box(&mut rows), stride);
         });
     }
 }

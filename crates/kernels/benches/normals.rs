@@ -1,10 +1,10 @@
-//! Cost of turning words into normal variables, per path: words and normals stay in the nearest cache, and making the words is
+//! Cost of turning words into normal variables, per instruction set: words and normals stay in the nearest cache, and making the words is
 //! not counted.
 //!
 //! `cargo bench -p evertally-kernels --bench normals -- [ROUNDS]`: nanoseconds a normal, the median of ROUNDS rounds (10^4 where
 //! left out) of 1024 normals, each round repeated for 8192.
 
-use evertally_kernels::{Path, normals_f32, normals_f64};
+use evertally_kernels::{InstructionSet, normals_f32, normals_f64};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -17,11 +17,11 @@ fn main() {
     let words: Vec<u64> = (1..=WORDS as u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let singles: Vec<u32> = words.iter().map(|word| (word >> 32) as u32).collect();
     let (mut out_32, mut out_64) = (vec![0.0; WORDS], vec![0.0; WORDS]);
-    println!("{:10} {:>8} {:>8}", "path", "f32", "f64");
-    for path in Path::available() {
-        let f32 = median(rounds, || normals_f32(path, black_box(&singles), black_box(&mut out_32), &mut |_| 0));
-        let f64 = median(rounds, || normals_f64(path, black_box(&words), black_box(&mut out_64), &mut |_| 0));
-        println!("{:10} {f32:8.3} {f64:8.3}", path.name());
+    println!("{:10} {:>8} {:>8}", "instructions", "f32", "f64");
+    for instructions in InstructionSet::available() {
+        let f32 = median(rounds, || normals_f32(instructions, black_box(&singles), black_box(&mut out_32), &mut |_| 0));
+        let f64 = median(rounds, || normals_f64(instructions, black_box(&words), black_box(&mut out_64), &mut |_| 0));
+        println!("{:10} {f32:8.3} {f64:8.3}", instructions.name());
     }
 }
 

@@ -1,7 +1,7 @@
 //! The vector lane's kernels: keystreams, normal variables and sums of vectors, each once as plain Rust and once per
 //! instruction set, with **the same bytes from all of them**.
 //!
-//! This crate alone may use `unsafe` (see [`Path`]); what it computes is held bit for bit against safe twins.
+//! This crate alone may use `unsafe` (see [`InstructionSet`]); what it computes is held bit for bit against safe twins.
 //!
 //! **Floating-point environment.** Rust takes for granted that the processor rounds to nearest; under another mode bytes differ.
 //! That subnormal numbers are taken for zero (`torch.set_flush_denormal` sets it for a thread and those that it starts) changes
@@ -15,7 +15,7 @@ compile_error!(
 );
 
 #[macro_use]
-mod path;
+mod instruction_set;
 mod keystream;
 mod normal;
 mod normals;
@@ -23,8 +23,8 @@ mod ops;
 pub mod quantile;
 pub mod transform;
 
+pub use instruction_set::InstructionSet;
 pub use keystream::{BlockName, Cipher, Keystream, UnknownCipher};
 pub use normal::{normals_f32, normals_f64};
 pub use normals::Normals;
 pub use ops::Real;
-pub use path::Path;

@@ -1,6 +1,6 @@
 //! Keyed normal variables: a keystream and a transform together.
 
-use crate::{BlockName, Cipher, Keystream, Path, normals_f32, normals_f64};
+use crate::{BlockName, Cipher, InstructionSet, Keystream, normals_f32, normals_f64};
 
 /// Words that are made at once: 8 KiB of them, which stay in the first cache beside the normals they become.
 const CHUNK: usize = 2048;
@@ -20,8 +20,8 @@ const LANES: usize = 16;
 /// ([`Keystream::tail`]). Variables of both precisions come from the same bits: use one key for one of them.
 ///
 /// ```
-/// use evertally_kernels::{BlockName, Cipher, Normals, Path};
-/// let normals = Normals::new(Cipher::Aes128Ctr, &[7; 32], Path::best());
+/// use evertally_kernels::{BlockName, Cipher, Normals, InstructionSet};
+/// let normals = Normals::new(Cipher::Aes128Ctr, &[7; 32], InstructionSet::best());
 /// let node = BlockName { level: 0, index: 1 };
 /// let (mut all, mut some) = ([0.0f32; 1000], [0.0f32; 10]);
 /// normals.fill_f32(node, 0, &mut all);
@@ -35,13 +35,13 @@ pub struct Normals {
 
 impl Normals {
     /// The variables under this key.
-    pub fn new(cipher: Cipher, key: &[u8; 32], path: Path) -> Self {
-        Self { keystream: Keystream::new(cipher, key, path) }
+    pub fn new(cipher: Cipher, key: &[u8; 32], instructions: InstructionSet) -> Self {
+        Self { keystream: Keystream::new(cipher, key, instructions) }
     }
 
     /// The instructions that compute them.
-    pub fn path(&self) -> Path {
-        self.keystream.path()
+    pub fn instructions(&self) -> InstructionSet {
+        self.keystream.instructions()
     }
 
     /// The variables of the coordinates `first ..` of a node. Fastest where `first` is a multiple of 256.
@@ -61,7 +61,7 @@ impl Normals {
         self.in_chunks(first, out, WORDS as u64, |first, out| {
             let words = &mut words[..out.len()];
             self.keystream.fill(node, first, words);
-            normals_f32(self.path(), words, out, &mut |i| self.keystream.tail(node, first + i as u64));
+            normals_f32(self.instructions(), words, out, &mut |i| self.keystream.tail(node, first + i as u64));
         });
     }
 
@@ -89,7 +89,7 @@ impl Normals {
             pair(self.keystream.cipher(), words, pairs);
             let skipped = (first - start / 2) as usize;
             let pairs = &pairs[skipped..skipped + out.len()];
-            normals_f64(self.path(), pairs, out, &mut |i| self.keystream.tail(node, first + i as u64));
+            normals_f64(self.instructions(), pairs, out, &mut |i| self.keystream.tail(node, first + i as u64));
         });
     }
 
@@ -132,15 +132,15 @@ mod tests {
 
     const NODE: BlockName = BlockName { level: 5, index: 1 << 40 | 9 };
 
-    fn normals(cipher: Cipher, path: Path) -> Normals {
-        Normals::new(cipher, &std::array::from_fn(|i| i as u8), path)
+    fn normals(cipher: Cipher, instructions: InstructionSet) -> Normals {
+        Normals::new(cipher, &std::array::from_fn(|i| i as u8), instructions)
     }
 
     /// One variable at a time, by the words of the documented places.
     #[test]
     fn variables_take_the_words_of_their_coordinates() {
         for cipher in Cipher::ALL {
-            let normals = normals(cipher, Path::PORTABLE);
+            let normals = normals(cipher, InstructionSet::PORTABLE);
             let mut words = vec![0; 1 << 13];
             normals.keystream.fill(NODE, 0, &mut words);
             let (mut singles, mut doubles) = (vec![0.0; 1 << 12], vec![0.0; 1 << 12]);
@@ -148,7 +148,7 @@ mod tests {
             normals.fill_f64(NODE, 0, &mut doubles);
             for c in 0..1 << 12 {
                 let mut single = [0.0];
-                normals_f32(Path::PORTABLE, &words[c..=c], &mut single, &mut |_| {
+                normals_f32(InstructionSet::PORTABLE, &words[c..=c], &mut single, &mut |_| {
                     normals.keystream.tail(NODE, c as u64)
                 });
                 assert_eq!(singles[c], single[0]);
@@ -161,7 +161,9 @@ mod tests {
                 };
                 let word = u64::from(words[low]) | u64::from(words[high]) << 32;
                 let mut double = [0.0];
-                normals_f64(Path::PORTABLE, &[word], &mut double, &mut |_| normals.keystream.tail(NODE, c as u64));
+                normals_f64(InstructionSet::PORTABLE, &[word], &mut double, &mut |_| {
+                    normals.keystream.tail(NODE, c as u64)
+                });
                 assert_eq!(doubles[c], double[0]);
             }
         }
@@ -171,13 +173,13 @@ mod tests {
     fn pieces_and_paths_give_the_same_bits() {
         const LENGTH: usize = 300_000; // some twenty rare words
         for cipher in Cipher::ALL {
-            let whole = normals(cipher, Path::PORTABLE);
+            let whole = normals(cipher, InstructionSet::PORTABLE);
             let (mut singles, mut doubles) = (vec![0.0f32; LENGTH], vec![0.0f64; LENGTH]);
             whole.fill_f32(NODE, 77, &mut singles);
             whole.fill_f64(NODE, 77, &mut doubles);
             assert!(singles.iter().filter(|x| x.abs() > 4.17).count() > 3, "tails are drawn");
-            for path in Path::available() {
-                let normals = normals(cipher, path);
+            for instructions in InstructionSet::available() {
+                let normals = normals(cipher, instructions);
                 let (mut first, mut length) = (0, 1);
                 while first < LENGTH {
                     let end = (first + length).min(LENGTH);
@@ -186,7 +188,7 @@ mod tests {
                     normals.fill_f64(NODE, 77 + first as u64, &mut double);
                     let same = some.iter().zip(&singles[first..end]).all(|(a, b)| a.to_bits() == b.to_bits());
                     let same_doubles = double.iter().zip(&doubles[first..end]).all(|(a, b)| a.to_bits() == b.to_bits());
-                    assert!(same && same_doubles, "{cipher}, {path:?}: coordinates {first} .. {end}");
+                    assert!(same && same_doubles, "{cipher}, {instructions:?}: coordinates {first} .. {end}");
                     (first, length) = (end, (length * 5 + 3) % 9001);
                 }
             }
@@ -211,20 +213,20 @@ mod tests {
         };
         let tiny = || std::hint::black_box(f32::MIN_POSITIVE) * std::hint::black_box(0.5);
         for cipher in Cipher::ALL {
-            for path in Path::available() {
+            for instructions in InstructionSet::available() {
                 let (mut singles, mut doubles) =
                     ([vec![0.0f32; 1 << 18], vec![0.0f32; 1 << 18]], [[0.0f64; 1 << 14]; 2]);
                 for flushed in [false, true] {
                     let before = control(None);
                     control(flushed.then_some(before | FLUSH));
                     assert_eq!(tiny() == 0.0, flushed);
-                    let normals = normals(cipher, path);
+                    let normals = normals(cipher, instructions);
                     normals.fill_f32(NODE, 0, &mut singles[usize::from(flushed)]);
                     normals.fill_f64(NODE, 0, &mut doubles[usize::from(flushed)]);
                     control(Some(before));
                 }
                 assert!(singles[0].iter().any(|x| x.abs() > 4.17), "tails are drawn");
-                assert!(singles[0] == singles[1] && doubles[0] == doubles[1], "{cipher}, {path:?}");
+                assert!(singles[0] == singles[1] && doubles[0] == doubles[1], "{cipher}, {instructions:?}");
             }
         }
     }
@@ -234,7 +236,7 @@ mod tests {
     fn variables_are_frozen() {
         let mut seen = Vec::new();
         for cipher in Cipher::ALL {
-            let normals = normals(cipher, Path::best());
+            let normals = normals(cipher, InstructionSet::best());
             let (mut singles, mut doubles) = ([0.0f32; 2], [0.0f64; 2]);
             normals.fill_f32(NODE, 1000, &mut singles);
             normals.fill_f64(NODE, 1000, &mut doubles);

@@ -1,11 +1,11 @@
 //! Sums of vectors, piece by piece: what is done with normal variables once they are drawn.
 //!
 //! Every function here does, for each coordinate, exactly the floating-point operations that its description spells out, in that
-//! order; no multiplication is fused with an addition. So results do not depend on the [`Path`](crate::Path), nor on how
+//! order; no multiplication is fused with an addition. So results do not depend on the [`InstructionSet`](crate::InstructionSet), nor on how
 //! coordinates are cut into pieces.
 
 use crate::transform::sealed::Kernels;
-use crate::{BlockName, Normals, Path};
+use crate::{BlockName, InstructionSet, Normals};
 
 /// A floating-point number that vectors consist of: `f32` or `f64`.
 ///
@@ -32,22 +32,22 @@ pub trait Real: Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + Ker
     fn draw(normals: &Normals, node: BlockName, first: u64, values: &mut [Self]);
 
     /// `sums += weight · values`.
-    fn add_scaled(path: Path, sums: &mut [Self], weight: Self, values: &[Self]);
+    fn add_scaled(instructions: InstructionSet, sums: &mut [Self], weight: Self, values: &[Self]);
 
     /// `values *= factor`.
-    fn scale(path: Path, values: &mut [Self], factor: Self);
+    fn scale(instructions: InstructionSet, values: &mut [Self], factor: Self);
 
     /// `sums += values`.
-    fn add(path: Path, sums: &mut [Self], values: &[Self]);
+    fn add(instructions: InstructionSet, sums: &mut [Self], values: &[Self]);
 
     /// `values -= others`.
-    fn subtract(path: Path, values: &mut [Self], others: &[Self]);
+    fn subtract(instructions: InstructionSet, values: &mut [Self], others: &[Self]);
 
     /// `sums += values`, then `values = sums`.
-    fn accumulate(path: Path, sums: &mut [Self], values: &mut [Self]);
+    fn accumulate(instructions: InstructionSet, sums: &mut [Self], values: &mut [Self]);
 
     /// `last = values` and `values = values - (last as it was)`.
-    fn difference(path: Path, last: &mut [Self], values: &mut [Self]);
+    fn difference(instructions: InstructionSet, last: &mut [Self], values: &mut [Self]);
 
     /// One step of the inverse of a buffered linear Toeplitz matrix:
     ///
@@ -62,7 +62,7 @@ pub trait Real: Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + Ker
     /// # Panics
     /// If there are not 1 to 8 buffers with as many gaps and echoes, or lengths differ.
     fn undo_buffers(
-        path: Path,
+        instructions: InstructionSet,
         values: &mut [Self],
         buffers: &mut [&mut [Self]],
         gaps: &[Self],
@@ -80,40 +80,40 @@ macro_rules! kernels_of {
         mod $module {
             use super::TOGETHER;
 
-            for_every_path! {
-                pub(super) fn add_scaled(path: Path, sums: &mut [$real], weight: $real, values: &[$real]) {
+            for_every_instruction_set! {
+                pub(super) fn add_scaled(instructions: InstructionSet, sums: &mut [$real], weight: $real, values: &[$real]) {
                     for (sum, value) in sums.iter_mut().zip(values) {
                         *sum += weight * value;
                     }
                 }
             }
 
-            for_every_path! {
-                pub(super) fn scale(path: Path, values: &mut [$real], factor: $real) {
+            for_every_instruction_set! {
+                pub(super) fn scale(instructions: InstructionSet, values: &mut [$real], factor: $real) {
                     for value in values {
                         *value *= factor;
                     }
                 }
             }
 
-            for_every_path! {
-                pub(super) fn add(path: Path, sums: &mut [$real], values: &[$real]) {
+            for_every_instruction_set! {
+                pub(super) fn add(instructions: InstructionSet, sums: &mut [$real], values: &[$real]) {
                     for (sum, value) in sums.iter_mut().zip(values) {
                         *sum += value;
                     }
                 }
             }
 
-            for_every_path! {
-                pub(super) fn subtract(path: Path, values: &mut [$real], others: &[$real]) {
+            for_every_instruction_set! {
+                pub(super) fn subtract(instructions: InstructionSet, values: &mut [$real], others: &[$real]) {
                     for (value, other) in values.iter_mut().zip(others) {
                         *value -= other;
                     }
                 }
             }
 
-            for_every_path! {
-                pub(super) fn accumulate(path: Path, sums: &mut [$real], values: &mut [$real]) {
+            for_every_instruction_set! {
+                pub(super) fn accumulate(instructions: InstructionSet, sums: &mut [$real], values: &mut [$real]) {
                     for (sum, value) in sums.iter_mut().zip(values) {
                         *sum += *value;
                         *value = *sum;
@@ -121,8 +121,8 @@ macro_rules! kernels_of {
                 }
             }
 
-            for_every_path! {
-                pub(super) fn difference(path: Path, last: &mut [$real], values: &mut [$real]) {
+            for_every_instruction_set! {
+                pub(super) fn difference(instructions: InstructionSet, last: &mut [$real], values: &mut [$real]) {
                     for (last, value) in last.iter_mut().zip(values) {
                         let before = std::mem::replace(last, *value);
                         *value -= before;
@@ -130,9 +130,9 @@ macro_rules! kernels_of {
                 }
             }
 
-            for_every_path! {
+            for_every_instruction_set! {
                 pub(super) fn undo_buffers(
-                    path: Path,
+                    instructions: InstructionSet,
                     values: &mut [$real],
                     buffers: &mut [&mut [$real]],
                     gaps: &[$real],
@@ -229,39 +229,39 @@ macro_rules! kernels_of {
                 normals.$fill(node, first, values);
             }
 
-            fn add_scaled(path: Path, sums: &mut [Self], weight: Self, values: &[Self]) {
-                $module::add_scaled(path, sums, weight, values);
+            fn add_scaled(instructions: InstructionSet, sums: &mut [Self], weight: Self, values: &[Self]) {
+                $module::add_scaled(instructions, sums, weight, values);
             }
 
-            fn scale(path: Path, values: &mut [Self], factor: Self) {
-                $module::scale(path, values, factor);
+            fn scale(instructions: InstructionSet, values: &mut [Self], factor: Self) {
+                $module::scale(instructions, values, factor);
             }
 
-            fn add(path: Path, sums: &mut [Self], values: &[Self]) {
-                $module::add(path, sums, values);
+            fn add(instructions: InstructionSet, sums: &mut [Self], values: &[Self]) {
+                $module::add(instructions, sums, values);
             }
 
-            fn subtract(path: Path, values: &mut [Self], others: &[Self]) {
-                $module::subtract(path, values, others);
+            fn subtract(instructions: InstructionSet, values: &mut [Self], others: &[Self]) {
+                $module::subtract(instructions, values, others);
             }
 
-            fn accumulate(path: Path, sums: &mut [Self], values: &mut [Self]) {
-                $module::accumulate(path, sums, values);
+            fn accumulate(instructions: InstructionSet, sums: &mut [Self], values: &mut [Self]) {
+                $module::accumulate(instructions, sums, values);
             }
 
-            fn difference(path: Path, last: &mut [Self], values: &mut [Self]) {
-                $module::difference(path, last, values);
+            fn difference(instructions: InstructionSet, last: &mut [Self], values: &mut [Self]) {
+                $module::difference(instructions, last, values);
             }
 
             fn undo_buffers(
-                path: Path,
+                instructions: InstructionSet,
                 values: &mut [Self],
                 buffers: &mut [&mut [Self]],
                 gaps: &[Self],
                 echoes: &[Self],
                 factor: Self,
             ) {
-                $module::undo_buffers(path, values, buffers, gaps, echoes, factor);
+                $module::undo_buffers(instructions, values, buffers, gaps, echoes, factor);
             }
         }
     };

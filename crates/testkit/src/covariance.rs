@@ -41,7 +41,7 @@ pub fn releases(plan: &Plan, seed: u64, paths: usize) -> DMatrix<f64> {
 pub fn vector_noise<F: Real>(plan: &VectorPlan, seed: u64, coordinates: usize) -> DMatrix<f64> {
     let key = SecretKey::insecure_from_test_seed(TestSeed(seed));
     let name = "vectors".parse().expect("a valid name");
-    let mut noise = VectorNoise::<F>::new(plan, &key, &name, 0..coordinates as u64, Tuning::default())
+    let mut noise = VectorNoise::<F>::new(plan.clone(), &key, name, 0..coordinates as u64, Tuning::default())
         .expect("every vector plan has noise");
     let mut values = DMatrix::zeros(coordinates, plan.horizon() as usize);
     let mut row = vec![F::default(); coordinates];

@@ -3,7 +3,7 @@
 //!
 //! The variables are those of [`Normals`], as `VectorNoise` uses them: names of blocks, ciphers, transforms and all.
 
-use evertally_kernels::{BlockName, Cipher, Normals, Path};
+use evertally_kernels::{BlockName, Cipher, InstructionSet, Normals};
 use evertally_testkit::{LEVEL, chi_square, normal_cdf, normal_tail, poisson_tail};
 
 /// Cells of the histogram to one standard deviation, and how far it reaches.
@@ -15,7 +15,7 @@ const LENGTH: usize = 2 * REACH as usize * CELLS;
 const CHUNK: usize = 1 << 16;
 
 fn normals(cipher: Cipher, seed: u8) -> Normals {
-    Normals::new(cipher, &[seed; 32], Path::best())
+    Normals::new(cipher, &[seed; 32], InstructionSet::best())
 }
 
 /// Counts in cells of equal width; the first and the last hold what lies beyond.

@@ -109,7 +109,7 @@ fn best(names: &[MechanismName], horizon: u64, epsilon: Epsilon, exponent: i32, 
         let request = PlanRequest::count(horizon, budget).with_mechanism(name).with_noise(law);
         match request.candidates() {
             Ok(candidates) => {
-                let (mechanism, max_std) = (candidates[0].mechanism.name(), candidates[0].max_std);
+                let (mechanism, max_std) = (candidates[0].mechanism.name(), candidates[0].max_std_error);
                 if found.as_ref().is_none_or(|best| max_std < best.max_std) {
                     found = Some(Best { mechanism, max_std });
                 }

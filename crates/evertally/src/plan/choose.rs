@@ -25,9 +25,9 @@ pub struct Candidate {
     /// What the noise gives.
     pub guarantee: Guarantee,
     /// Largest standard error of a step, in units of the data.
-    pub max_std: f64,
+    pub max_std_error: f64,
     /// Root of the mean variance, in units of the data.
-    pub mean_std: f64,
+    pub mean_std_error: f64,
 }
 
 /// Whether a search considers a family under a law: as far as it reaches, and heavy ones where steps may cost as much.
@@ -50,7 +50,7 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
         let of = move |m| candidate(request, sensitivity, kind, m);
         built(request, kind, &criterion).into_iter().map(move |built| built.and_then(of))
     });
-    ranked(attempts, request.objective, |candidate| (candidate.max_std, candidate.mean_std))
+    ranked(attempts, request.objective, |candidate| (candidate.max_std_error, candidate.mean_std_error))
 }
 
 /// What was found, least error first, by largest and mean error. A family may not reach the horizon, the law or the noise scale;
@@ -112,7 +112,7 @@ fn candidate(
     let guarantee = Guarantee::of(&request.budget, &calibration);
     let Calibration { law, noise_divisor, exact_accounting, .. } = calibration;
     let unit = node_variance(request, noise_divisor, &law).sqrt();
-    let max_std = unit * mechanism.max_row_norm_squared().sqrt();
-    let mean_std = unit * mechanism.mean_row_norm_squared().sqrt();
-    Ok(Candidate { mechanism, kind, law, noise_divisor, exact_accounting, guarantee, max_std, mean_std })
+    let max_std_error = unit * mechanism.max_row_norm_squared().sqrt();
+    let mean_std_error = unit * mechanism.mean_row_norm_squared().sqrt();
+    Ok(Candidate { mechanism, kind, law, noise_divisor, exact_accounting, guarantee, max_std_error, mean_std_error })
 }

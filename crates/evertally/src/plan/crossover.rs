@@ -31,8 +31,8 @@ impl PlanRequest {
         let error = |candidate: &Candidate, delta: Delta| {
             let request = self.clone().with_budget(Budget::Approximate(epsilon, delta));
             recalibrated(&request, candidate).map_or(f64::INFINITY, |found| match self.objective {
-                Objective::Max => found.max_std,
-                Objective::Mean => found.mean_std,
+                Objective::Max => found.max_std_error,
+                Objective::Mean => found.mean_std_error,
             })
         };
         let ends = [LEAST_DELTA, GREATEST_DELTA].map(|delta| Delta::new(delta).expect("between 0 and 1"));

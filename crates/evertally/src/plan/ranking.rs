@@ -132,8 +132,8 @@ fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row 
     Row {
         mechanism: m.name(),
         noise: NoiseRow { law: candidate.kind, scale },
-        max_std: candidate.max_std,
-        mean_std: candidate.mean_std,
+        max_std: candidate.max_std_error,
+        mean_std: candidate.mean_std_error,
         guarantee: GuaranteeRow {
             epsilon: promise.map(|(epsilon, _)| epsilon.get()),
             delta: promise.map(|(_, delta)| delta.map_or(0.0, Delta::get)),
@@ -143,7 +143,7 @@ fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row 
         memory_words: m.cost().memory_words,
         exact: true,
         lazy: m.name().family().abilities.lazy,
-        above_lower_bound: bound.filter(|_| candidate.kind == NoiseKind::Gaussian).map(|b| candidate.max_std / b),
+        above_lower_bound: bound.filter(|_| candidate.kind == NoiseKind::Gaussian).map(|b| candidate.max_std_error / b),
     }
 }
 

@@ -38,7 +38,8 @@ fn the_least_error_is_chosen_for_each_law_and_objective() {
     // Every candidate is at least as bad as the first.
     for request in [mean(pure(0.3)), mean(zcdp(0.1)), PlanRequest::count(500, pure(2.0))] {
         let all = request.candidates().unwrap();
-        let figure = |c: &Candidate| if request.objective == Objective::Max { c.max_std } else { c.mean_std };
+        let figure =
+            |c: &Candidate| if request.objective == Objective::Max { c.max_std_error } else { c.mean_std_error };
         assert!(all.iter().all(|c| figure(c) >= figure(&all[0])));
     }
 }

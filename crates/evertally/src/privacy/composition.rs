@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 /// What one plan costs, in every currency in which it is known.
 ///
 /// ```
-/// use evertally::privacy::{Budget, Epsilon, Rho, ledger::Expense};
+/// use evertally::privacy::{Budget, Epsilon, Rho, composition::Expense};
 /// let laplace = Expense::new(Some(Epsilon::new(1.0)?), Some(Rho::new(0.1)?), None)?;
 /// let gaussian = Expense::from(Budget::Zcdp(Rho::new(0.1)?));
 /// assert!(Expense::new(None, None, None).is_err());
@@ -122,7 +122,7 @@ impl From<Expense> for RawExpense {
 /// The running total of what was spent on the same data. Reports take `O(n log n)` for `n` expenses.
 ///
 /// ```
-/// use evertally::privacy::{Budget, Delta, Epsilon, Rho, ledger::Odometer};
+/// use evertally::privacy::{Budget, Delta, Epsilon, Rho, composition::Odometer};
 /// let mut spent = Odometer::default();
 /// for _ in 0..10 {
 ///     spent.record(Budget::Pure(Epsilon::new(0.1)?).into());
@@ -226,7 +226,7 @@ fn sum(terms: impl Iterator<Item = Option<Exact>>) -> Option<Exact> {
 /// would exceed it.
 ///
 /// ```
-/// use evertally::privacy::{Budget, Delta, Epsilon, Rho, ledger::Filter};
+/// use evertally::privacy::{Budget, Delta, Epsilon, Rho, composition::Filter};
 /// let mut filter = Filter::new(Budget::Zcdp(Rho::new(0.5)?));
 /// filter.spend(Budget::Zcdp(Rho::new(0.3)?).into())?;
 /// filter.spend(Budget::Pure(Epsilon::new(0.6)?).into())?; // ρ = 0.18
@@ -253,7 +253,7 @@ impl Filter {
     /// A filter for (ε, δ) that adds the ε and the δ of its expenses, which must be pure or (ε, δ).
     ///
     /// ```
-    /// use evertally::privacy::{Budget, Delta, Epsilon, ledger::Filter};
+    /// use evertally::privacy::{Budget, Delta, Epsilon, composition::Filter};
     /// let mut filter = Filter::basic(Epsilon::new(1.0)?, Delta::new(1e-6)?);
     /// filter.spend(Budget::Approximate(Epsilon::new(0.9)?, Delta::new(1e-6)?).into())?;
     /// filter.spend(Budget::Pure(Epsilon::new(0.1)?).into())?;

@@ -39,7 +39,7 @@ fn hashing_of(plan: &SketchPlan, key: &SecretKey, name: &StreamName, table: Tabl
 /// let request = PlanRequest::count(100, Budget::Zcdp(Rho::new(0.5)?));
 /// let plan = SketchPlan::new(request, "count-sketch(rows=3,width=50)".parse()?, Sampling::Keyed)?;
 /// let key = SecretKey::generate()?;
-/// let mut eager = EagerSketch::new(plan.clone(), &key, &"queries".parse()?)?;
+/// let mut eager = EagerSketch::new(plan.clone(), &key, "queries".parse()?)?;
 /// let mut lazy = CountSketch::new(plan, &key, "queries".parse()?)?;
 /// eager.add("zebra", 1)?;
 /// lazy.add("zebra", 1)?;
@@ -71,15 +71,15 @@ impl EagerSketch {
     ///
     /// # Errors
     /// If the plan is not that of a count sketch of at most 2^24 cells.
-    pub fn new(plan: SketchPlan, key: &SecretKey, name: &StreamName) -> Result<Self> {
+    pub fn new(plan: SketchPlan, key: &SecretKey, name: StreamName) -> Result<Self> {
         let table = table_of(&plan)?;
-        let sums = KeyedNoise::new(key, name, &plan.plan().digest(), Purpose::Sums);
+        let sums = KeyedNoise::new(key, &name, &plan.plan().digest(), Purpose::Sums);
         let cell = |cell| {
             let cursor = plan.plan().mechanism().cursor();
             EagerCell { noise: sums.of_sum(cell), cursor, sum: 0, last: 0, closed: 0 }
         };
         let cells = (0..table.cells()).map(cell).collect();
-        Ok(Self { hashing: hashing_of(&plan, key, name, table), plan, cells, step: 0 })
+        Ok(Self { hashing: hashing_of(&plan, key, &name, table), plan, cells, step: 0 })
     }
 
     /// Adds an event to the open step.

@@ -38,7 +38,7 @@ pub(super) use response::Response;
 use super::Memory;
 use super::threads::share;
 use crate::{Error, Result};
-use evertally_kernels::{Path, Real};
+use evertally_kernels::{InstructionSet, Real};
 use std::ops::Range;
 use std::sync::Arc;
 use tile::{Scratch, Tile};
@@ -67,7 +67,7 @@ pub(super) fn at_once<F>(memory: Memory, coordinates: u64) -> u64 {
 pub(super) struct Blocks<F> {
     filter: Arc<Filter<F>>,
     range: Range<u64>,
-    path: Path,
+    instructions: InstructionSet,
     /// Blocks of a pass.
     pass: u64,
     tiles: Vec<Tile<F>>,
@@ -81,7 +81,12 @@ impl<F: Real> Blocks<F> {
     ///
     /// # Errors
     /// If the memory is not to be had.
-    pub(super) fn new(filter: Arc<Filter<F>>, range: Range<u64>, at_once: u64, path: Path) -> Result<Self> {
+    pub(super) fn new(
+        filter: Arc<Filter<F>>,
+        range: Range<u64>,
+        at_once: u64,
+        instructions: InstructionSet,
+    ) -> Result<Self> {
         let block = filter.block() as u64;
         let pass = (at_once / block).clamp(1, filter.blocks().min(MOST_BLOCKS));
         let steps = pass * block; // at most 16 · 2048
@@ -95,7 +100,7 @@ impl<F: Real> Blocks<F> {
             tiles.push(Tile::new(first, (end - first) as usize, steps as usize));
             first = end;
         }
-        Ok(Self { filter, range, path, pass, tiles, held: None })
+        Ok(Self { filter, range, instructions, pass, tiles, held: None })
     }
 
     /// Steps computed at once.
@@ -122,12 +127,12 @@ impl<F: Real> Blocks<F> {
 
     fn compute(&mut self, pass: u64, draw: &Draw<F>, threads: usize) {
         let blocks = pass * self.pass..self.filter.blocks().min((pass + 1) * self.pass);
-        let (filter, path) = (&self.filter, self.path);
+        let (filter, instructions) = (&self.filter, self.instructions);
         let threads = threads.clamp(1, self.tiles.len());
         self.held = None; // should a drawing panic
         share(threads, self.tiles.iter_mut(), |tiles| {
             let mut scratch = Scratch::new(filter, (blocks.end - blocks.start) as usize);
-            tiles.for_each(|tile| tile.compute(filter, blocks.clone(), draw, path, &mut scratch));
+            tiles.for_each(|tile| tile.compute(filter, blocks.clone(), draw, instructions, &mut scratch));
         });
         self.held = Some(pass);
     }

@@ -9,7 +9,7 @@ use super::program::{Op, REGISTERS};
 use super::threads::{helpful, share};
 use crate::mechanism::MAX_BUFFERS;
 use crate::noise::Node;
-use evertally_kernels::{BlockName, Normals, Path, Real};
+use evertally_kernels::{BlockName, InstructionSet, Normals, Real};
 use smallvec::SmallVec;
 
 /// Coordinates that are worked on at once: accumulator, registers and normal variables stay in the fastest cache.
@@ -94,7 +94,7 @@ pub(super) fn run<F: Real>(
 /// What one thread works with.
 struct Desk<'a, F> {
     sources: &'a Sources<'a, F>,
-    path: Path,
+    instructions: InstructionSet,
     acc: Vec<F>,
     drawn: Vec<F>,
     registers: [Vec<F>; REGISTERS],
@@ -105,7 +105,7 @@ impl<'a, F: Real> Desk<'a, F> {
         let vector = || vec![F::default(); PIECE];
         Self {
             sources,
-            path: sources.normals.path(),
+            instructions: sources.normals.instructions(),
             acc: vector(),
             drawn: vector(),
             registers: std::array::from_fn(|_| vector()),
@@ -125,7 +125,7 @@ impl<'a, F: Real> Desk<'a, F> {
                 let (out, acc) = (&mut out[done..done + len], &self.acc[..len]);
                 match emit {
                     Emit::Set => out.copy_from_slice(acc),
-                    Emit::Add => F::add(self.path, out, acc),
+                    Emit::Add => F::add(self.instructions, out, acc),
                 }
             }
             done += len;
@@ -134,38 +134,38 @@ impl<'a, F: Real> Desk<'a, F> {
 
     /// One operation on one piece: the coordinates from `first` on, which are at `place` in the buffers.
     fn apply(&mut self, op: &Op, first: u64, place: std::ops::Range<usize>, buffers: &mut [&mut [F]]) {
-        let (path, len) = (self.path, place.len());
+        let (instructions, len) = (self.instructions, place.len());
         let acc = &mut self.acc[..len];
         match op {
             Op::Clear => acc.fill(F::default()),
             Op::Row(step) => self.sources.rows.expect("rows for a program of rows").copy_row(*step, first, acc),
             Op::Load(slot) => acc.copy_from_slice(&buffers[*slot][place]),
-            Op::Add { slot, weight } => F::add_scaled(path, acc, F::of(*weight), &buffers[*slot][place]),
+            Op::Add { slot, weight } => F::add_scaled(instructions, acc, F::of(*weight), &buffers[*slot][place]),
             Op::Draw { node, scale } => {
                 let drawn = &mut self.drawn[..len];
                 F::draw(self.sources.normals, name(*node), first, drawn);
-                F::add_scaled(path, acc, F::of(*scale), drawn);
+                F::add_scaled(instructions, acc, F::of(*scale), drawn);
             }
             Op::DrawThrough { steps, scale } => {
                 let (drawn, scale) = (&mut self.drawn[..len], F::of(*scale));
                 for index in 0..*steps {
                     F::draw(self.sources.normals, name(Node { level: 0, index }), first, drawn);
-                    F::add_scaled(path, acc, scale, drawn);
+                    F::add_scaled(instructions, acc, scale, drawn);
                 }
             }
-            Op::Scale(factor) => F::scale(path, acc, F::of(*factor)),
+            Op::Scale(factor) => F::scale(instructions, acc, F::of(*factor)),
             Op::Store(slot) => buffers[*slot][place].copy_from_slice(acc),
-            Op::Accumulate(slot) => F::accumulate(path, &mut buffers[*slot][place], acc),
-            Op::Difference(slot) => F::difference(path, &mut buffers[*slot][place], acc),
+            Op::Accumulate(slot) => F::accumulate(instructions, &mut buffers[*slot][place], acc),
+            Op::Difference(slot) => F::difference(instructions, &mut buffers[*slot][place], acc),
             Op::Save(register) => self.registers[*register][..len].copy_from_slice(acc),
             Op::Restore(register) => acc.copy_from_slice(&self.registers[*register][..len]),
-            Op::Subtract(register) => F::subtract(path, acc, &self.registers[*register][..len]),
+            Op::Subtract(register) => F::subtract(instructions, acc, &self.registers[*register][..len]),
             Op::UndoBuffers { steps, factor } => {
                 let rounded = |values: &[f64]| values.iter().map(|v| F::of(*v)).collect::<SmallVec<[F; MAX_BUFFERS]>>();
                 let (gaps, echoes) = (rounded(&steps.gaps), rounded(&steps.echoes));
                 let pieces = buffers[..gaps.len()].iter_mut().map(|buffer| &mut buffer[place.clone()]);
                 let mut pieces: SmallVec<[&mut [F]; MAX_BUFFERS]> = pieces.collect();
-                F::undo_buffers(path, acc, &mut pieces, &gaps, &echoes, F::of(*factor));
+                F::undo_buffers(instructions, acc, &mut pieces, &gaps, &echoes, F::of(*factor));
             }
         }
     }

@@ -25,7 +25,7 @@ const MOST_COORDINATES: u64 = 1 << 56;
 /// coordinates. Coordinates are numbered in the whole vector: a worker that owns `a .. b` gets exactly the elements `a .. b` of
 /// what one worker for all would get.
 ///
-/// **Secrecy.** The noise, this object and its [checkpoints](Self::checkpoint) are as secret as the key: who knows the noise
+/// **Secrecy.** The noise, this object and its [saved states](Self::save) are as secret as the key: who knows the noise
 /// knows the data from the release.
 ///
 /// ```
@@ -36,13 +36,13 @@ const MOST_COORDINATES: u64 = 1 << 56;
 /// // A hundred steps of training, gradients clipped to norm 1; every step's sum gets its own noise.
 /// let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
 /// let plan = request.with_series(Series::Increments).plan()?;
-/// let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
-/// let mut noise = VectorNoise::<f32>::new(&plan, &key, &name, 0..1000, Tuning::default())?;
+/// let key = SecretKey::generate()?;
+/// let mut noise = VectorNoise::<f32>::new(plan.clone(), &key, "run 17".parse()?, 0..1000, Tuning::default())?;
 /// let mut gradient = vec![0.25; 1000];
 /// noise.add_next(&mut gradient)?;
 ///
 /// // A worker for some of the coordinates has the same noise.
-/// let mut worker = VectorNoise::<f32>::new(&plan, &key, &name, 300..400, Tuning::default())?;
+/// let mut worker = VectorNoise::<f32>::new(plan.clone(), &key, "run 17".parse()?, 300..400, Tuning::default())?;
 /// let mut part = vec![0.25; 100];
 /// worker.add_next(&mut part)?;
 /// assert_eq!(part, gradient[300..400]);
@@ -88,20 +88,20 @@ impl<F: Real> VectorNoise<F> {
     /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
-    /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
-    /// let noise = VectorNoise::<f64>::new(&plan, &key, &name, 0..10, Tuning::default())?;
+    /// # let key = SecretKey::generate()?;
+    /// let noise = VectorNoise::<f64>::new(plan.clone(), &key, "run 17".parse()?, 0..10, Tuning::default())?;
     /// assert_eq!((noise.step(), noise.horizon(), noise.len(), noise.coordinates()), (0, 100, 10, 0..10));
-    /// assert!(VectorNoise::<f64>::new(&plan, &key, &name, 5..5, Tuning::default()).is_err());
+    /// assert!(VectorNoise::<f64>::new(plan.clone(), &key, "run 17".parse()?, 5..5, Tuning::default()).is_err());
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn new(
-        plan: &VectorPlan,
+        plan: VectorPlan,
         key: &SecretKey,
-        name: &StreamName,
+        name: StreamName,
         coordinates: Range<u64>,
         tuning: Tuning,
     ) -> Result<Self> {
-        Self::of(&plan.into(), key, name, coordinates, tuning)
+        Self::of(&Scheme::from(&plan), key, &name, coordinates, tuning)
     }
 
     pub(super) fn of(
@@ -123,11 +123,11 @@ impl<F: Real> VectorNoise<F> {
         let layout = Layout::Noise { first, end, bits: F::BITS, series: scheme.series.code() };
         let state = StateId::of_digest(scheme.digest, key, name.clone(), layout);
         let subkey = subkey(key, name, &scheme.digest, Purpose::Vector(F::BITS as u8));
-        let normals = Normals::new(scheme.cipher, &subkey, tuning.path);
+        let normals = Normals::new(scheme.cipher, &subkey, tuning.instructions);
         let (threads, horizon) = (tuning.threads, scheme.mechanism.horizon());
         let rows = schedule.response().map(|response| {
-            let filter = Arc::new(Filter::new(response, tuning.path)?);
-            Blocks::new(filter, first..end, blocks::at_once::<F>(tuning.memory, end - first), tuning.path)
+            let filter = Arc::new(Filter::new(response, tuning.instructions)?);
+            Blocks::new(filter, first..end, blocks::at_once::<F>(tuning.memory, end - first), tuning.instructions)
         });
         let rows = rows.transpose()?;
         let (buffers, ops) = (vec![], vec![]);
@@ -170,8 +170,8 @@ impl<F: Real> VectorNoise<F> {
     /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
-    /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
-    /// let mut noise = VectorNoise::<f64>::new(&plan, &key, &name, 0..10, Tuning::default())?;
+    /// # let key = SecretKey::generate()?;
+    /// let mut noise = VectorNoise::<f64>::new(plan.clone(), &key, "run 17".parse()?, 0..10, Tuning::default())?;
     /// let mut out = [0.0; 10];
     /// noise.next_into(&mut out)?;
     /// assert!(out.iter().all(|x| *x != 0.0) && noise.step() == 1);
@@ -191,8 +191,8 @@ impl<F: Real> VectorNoise<F> {
     /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
-    /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
-    /// let mut noise = VectorNoise::<f64>::new(&plan, &key, &name, 0..10, Tuning::default())?;
+    /// # let key = SecretKey::generate()?;
+    /// let mut noise = VectorNoise::<f64>::new(plan.clone(), &key, "run 17".parse()?, 0..10, Tuning::default())?;
     /// let mut sums = [1000.0; 10];
     /// noise.add_next(&mut sums)?;
     /// assert!(sums.iter().all(|x| *x != 1000.0));
@@ -233,8 +233,8 @@ impl<F: Real> VectorNoise<F> {
     /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
-    /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
-    /// let mut noise = VectorNoise::<f64>::new(&plan, &key, &name, 0..10, Tuning::default())?;
+    /// # let key = SecretKey::generate()?;
+    /// let mut noise = VectorNoise::<f64>::new(plan.clone(), &key, "run 17".parse()?, 0..10, Tuning::default())?;
     /// let (mut late, mut again) = ([0.0; 10], [0.0; 10]);
     /// noise.seek(99)?;
     /// noise.next_into(&mut late)?;
@@ -246,7 +246,7 @@ impl<F: Real> VectorNoise<F> {
     pub fn seek(&mut self, step: u64) -> Result<()> {
         self.check_step(step)?;
         self.stand(step, vec![]).then_some(()).ok_or_else(|| {
-            Error::invalid("this mechanism's noise cannot be reached but step by step, or from a checkpoint")
+            Error::invalid("this mechanism's noise cannot be reached but step by step, or from a saved state")
         })
     }
 
@@ -296,12 +296,12 @@ impl<F: Real> VectorNoise<F> {
     /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
-    /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
-    /// let noise = VectorNoise::<f64>::new(&plan, &key, &name, 0..10, Tuning::default())?;
-    /// assert!(noise.checkpoint().len() < 200);
+    /// # let key = SecretKey::generate()?;
+    /// let noise = VectorNoise::<f64>::new(plan.clone(), &key, "run 17".parse()?, 0..10, Tuning::default())?;
+    /// assert!(noise.save().len() < 200);
     /// # Ok::<(), evertally::Error>(())
     /// ```
-    pub fn checkpoint(&self) -> Vec<u8> {
+    pub fn save(&self) -> Vec<u8> {
         let kept = if self.step == 0 { 0 } else { self.schedule.kept() };
         let saved = Saved { step: self.step, vectors: kept as u64 };
         self.state.seal_noise(&saved, |bytes| {
@@ -315,7 +315,7 @@ impl<F: Real> VectorNoise<F> {
         })
     }
 
-    /// Goes on from a checkpoint of the same plan, key, name and coordinates, whatever its tuning was: the steps that follow are
+    /// Goes on from a saved state of the same plan, key, name and coordinates, whatever its tuning was: the steps that follow are
     /// those that would have followed.
     ///
     /// # Errors
@@ -325,30 +325,30 @@ impl<F: Real> VectorNoise<F> {
     /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
-    /// # let (key, name) = (SecretKey::generate()?, "run 17".parse()?);
-    /// let mut noise = VectorNoise::<f64>::new(&plan, &key, &name, 0..10, Tuning::default())?;
+    /// # let key = SecretKey::generate()?;
+    /// let mut noise = VectorNoise::<f64>::new(plan.clone(), &key, "run 17".parse()?, 0..10, Tuning::default())?;
     /// noise.next_into(&mut [0.0; 10])?;
-    /// let saved = noise.checkpoint();
-    /// let mut resumed = VectorNoise::<f64>::resume(&plan, &key, &name, 0..10, &saved, Tuning::default())?;
+    /// let saved = noise.save();
+    /// let mut restored = VectorNoise::<f64>::restore(plan, &key, "run 17".parse()?, 0..10, Tuning::default(), &saved)?;
     /// let (mut once, mut again) = ([0.0; 10], [0.0; 10]);
     /// noise.next_into(&mut once)?;
-    /// resumed.next_into(&mut again)?;
+    /// restored.next_into(&mut again)?;
     /// assert_eq!(once, again);
     /// # Ok::<(), evertally::Error>(())
     /// ```
-    pub fn resume(
-        plan: &VectorPlan,
+    pub fn restore(
+        plan: VectorPlan,
         key: &SecretKey,
-        name: &StreamName,
+        name: StreamName,
         coordinates: Range<u64>,
-        checkpoint: &[u8],
         tuning: Tuning,
+        state: &[u8],
     ) -> Result<Self> {
-        Self::new(plan, key, name, coordinates, tuning)?.standing_at(checkpoint)
+        Self::new(plan, key, name, coordinates, tuning)?.standing_at(state)
     }
 
-    pub(super) fn standing_at(mut self, checkpoint: &[u8]) -> Result<Self> {
-        let (Saved { step, vectors }, bytes) = self.state.open_noise(checkpoint)?;
+    pub(super) fn standing_at(mut self, state: &[u8]) -> Result<Self> {
+        let (Saved { step, vectors }, bytes) = self.state.open_noise(state)?;
         let expected = vectors.checked_mul(self.len as u64).and_then(|n| n.checked_mul(size_of::<F>() as u64));
         if step > self.horizon || expected != Some(bytes.len() as u64) {
             return Err(damaged());

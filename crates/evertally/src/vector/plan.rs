@@ -154,12 +154,12 @@ impl VectorPlan {
 
     /// The largest standard error of any step's running sum.
     pub fn max_std_error(&self) -> f64 {
-        self.chosen.max_std
+        self.chosen.max_std_error
     }
 
     /// The root of the mean variance of the running sums.
     pub fn mean_std_error(&self) -> f64 {
-        self.chosen.mean_std
+        self.chosen.mean_std_error
     }
 
     /// No factorization with Gaussian noise has a smaller [`max_std_error`](Self::max_std_error) under this budget, norm and
@@ -171,11 +171,11 @@ impl VectorPlan {
     /// use evertally::privacy::{Budget, Rho};
     /// use evertally::vector::VectorRequest;
     /// let plan = VectorRequest::new(1024, Budget::Zcdp(Rho::new(0.5)?), 1.0).plan()?;
-    /// let bound = plan.lower_bound_max_std();
+    /// let bound = plan.lower_bound_max_std_error();
     /// assert!(bound < plan.max_std_error() && plan.max_std_error() < 1.06 * bound);
     /// # Ok::<(), evertally::Error>(())
     /// ```
-    pub fn lower_bound_max_std(&self) -> f64 {
+    pub fn lower_bound_max_std_error(&self) -> f64 {
         let error =
             lower_bound::error(self.horizon(), self.request.participation).expect("the horizon was accepted before");
         error * self.request.norm * self.request.norms_per_step() / self.guarantee.mu()

@@ -1,6 +1,6 @@
 //! What changes how fast noise is drawn, and nothing else.
 
-use super::Path;
+use super::InstructionSet;
 
 /// How a [`VectorNoise`](super::VectorNoise) works. No choice changes a byte of the noise.
 ///
@@ -17,13 +17,13 @@ pub struct Tuning {
     /// Whether partial sums are kept.
     pub memory: Memory,
     /// The instructions to use.
-    pub path: Path,
+    pub instructions: InstructionSet,
 }
 
 impl Default for Tuning {
     /// All processors, all memory, the best instructions.
     fn default() -> Self {
-        Self { threads: 0, memory: Memory::Keep, path: Path::best() }
+        Self { threads: 0, memory: Memory::Keep, instructions: InstructionSet::best() }
     }
 }
 

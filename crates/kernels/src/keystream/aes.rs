@@ -1,14 +1,14 @@
 //! AES-128 in counter mode.
 //!
-//! The portable path is the `aes` crate, which is bitsliced where the processor has no instructions for AES: constant time
+//! The portable set has the `aes` crate, which is bitsliced where the processor has no instructions for AES: constant time
 //! everywhere.
 
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use aes::{Aes128Enc, Block};
 
 use super::GROUP;
-use crate::Path;
-use crate::path::Instructions;
+use crate::InstructionSet;
+use crate::instruction_set::Instructions;
 
 #[cfg(target_arch = "x86_64")]
 pub(in crate::keystream) mod x86;
@@ -16,7 +16,7 @@ pub(in crate::keystream) mod x86;
 /// Blocks of 16 bytes in a group.
 const BLOCKS: usize = GROUP / 4;
 
-/// An expanded key, in the form that a path's instructions want. Overwritten when dropped.
+/// An expanded key, in the form that an instruction set wants. Overwritten when dropped.
 pub(super) enum RoundKeys {
     /// In a box, as bitsliced keys are large.
     Portable(Box<Aes128Enc>),
@@ -27,10 +27,10 @@ pub(super) enum RoundKeys {
 }
 
 impl RoundKeys {
-    pub(super) fn new(key: &[u8; 16], path: Path) -> Self {
-        match path.instructions() {
+    pub(super) fn new(key: &[u8; 16], instructions: InstructionSet) -> Self {
+        match instructions.kind() {
             Instructions::Portable => Self::Portable(Box::new(Aes128Enc::new(key.into()))),
-            // SAFETY: a path is made only where the processor has its instructions.
+            // SAFETY: a set is made only where the processor has its instructions.
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx2 => Self::Avx2(unsafe { x86::RoundKeys::new(key) }),
             // SAFETY: as above.
@@ -44,7 +44,7 @@ impl RoundKeys {
         debug_assert!(upper.is_multiple_of(BLOCKS as u64), "groups are aligned");
         match self {
             Self::Portable(keys) => portable(keys, lower, upper, groups),
-            // SAFETY: this variant is made only of a path, and that only where the processor has its instructions.
+            // SAFETY: this variant is made only of a set, and that only where the processor has its instructions.
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(keys) => unsafe { keys.groups_avx2(lower, upper, groups) },
             // SAFETY: as above.

@@ -44,10 +44,16 @@ impl Key {
     }
 
     /// Whole groups, the first block of which has this nonce and counter, a multiple of 16.
-    pub(super) fn groups(&self, path: crate::Path, nonce: u64, counter: u64, groups: &mut [[u32; GROUP]]) {
+    pub(super) fn groups(
+        &self,
+        instructions: crate::InstructionSet,
+        nonce: u64,
+        counter: u64,
+        groups: &mut [[u32; GROUP]],
+    ) {
         debug_assert!(counter.is_multiple_of(LANES as u64), "groups are aligned");
         let (rows, _) = groups.as_flattened_mut().as_chunks_mut();
-        interleaved(path, &self.words, self.rounds, nonce, counter, rows.as_chunks_mut().0);
+        interleaved(instructions, &self.words, self.rounds, nonce, counter, rows.as_chunks_mut().0);
     }
 }
 
@@ -57,9 +63,9 @@ type Row = [u32; LANES];
 /// The state of 16 blocks: a block is a column.
 type State = [Row; 16];
 
-for_every_path! {
+for_every_instruction_set! {
     /// Row after row of 16 blocks, then the next 16.
-    fn interleaved(path: Path, key: &[u32; 8], rounds: Rounds, nonce: u64, counter: u64, groups: &mut [State]) {
+    fn interleaved(instructions: InstructionSet, key: &[u32; 8], rounds: Rounds, nonce: u64, counter: u64, groups: &mut [State]) {
         let mut counter = counter;
         for group in groups {
             let words = words(key, nonce, counter);

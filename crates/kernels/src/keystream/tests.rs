@@ -1,4 +1,4 @@
-//! Keystreams against published vectors, against other implementations, and path against path.
+//! Keystreams against published vectors, against other implementations, and every instruction set against the others.
 
 use ::aes::cipher::{BlockCipherEncrypt, KeyInit};
 use chacha20::cipher::{KeyIvInit, StreamCipherCore};
@@ -86,9 +86,9 @@ proptest! {
         node in nodes(),
         (cipher, (first, length)) in ciphers().prop_flat_map(|cipher| (Just(cipher), ranges(cipher))),
     ) {
-        let expected = filled(&Keystream::new(cipher, &key, Path::PORTABLE), node, first, length);
-        for path in Path::available() {
-            prop_assert_eq!(&filled(&Keystream::new(cipher, &key, path), node, first, length), &expected, "{:?}", path);
+        let expected = filled(&Keystream::new(cipher, &key, InstructionSet::PORTABLE), node, first, length);
+        for instructions in InstructionSet::available() {
+            prop_assert_eq!(&filled(&Keystream::new(cipher, &key, instructions), node, first, length), &expected, "{:?}", instructions);
         }
     }
 
@@ -101,14 +101,14 @@ proptest! {
     ) {
         let bits = twin(cipher, &key, node.level | 0x80, node.index, coordinate);
         let tail = (0..4).map(|i| u128::from(bits[i]) << (32 * i)).sum::<u128>();
-        for path in Path::available() {
-            let stream = Keystream::new(cipher, &key, path);
+        for instructions in InstructionSet::available() {
+            let stream = Keystream::new(cipher, &key, instructions);
             let words = filled(&stream, node, first, length);
             for at in (0..length).step_by(37) {
                 let expected = twin_word(cipher, &key, node, first + at as u64);
-                prop_assert_eq!(words[at], expected, "{:?}, word {}", path, at);
+                prop_assert_eq!(words[at], expected, "{:?}, word {}", instructions, at);
             }
-            prop_assert_eq!(stream.tail(node, coordinate), tail, "{:?}", path);
+            prop_assert_eq!(stream.tail(node, coordinate), tail, "{:?}", instructions);
         }
     }
 
@@ -119,8 +119,8 @@ proptest! {
         (cipher, (first, length)) in ciphers().prop_flat_map(|cipher| (Just(cipher), ranges(cipher))),
         pieces in prop::collection::vec(prop_oneof![0..20usize, 0..700usize], 1..10),
     ) {
-        for path in Path::available() {
-            let stream = Keystream::new(cipher, &key, path);
+        for instructions in InstructionSet::available() {
+            let stream = Keystream::new(cipher, &key, instructions);
             let mut words = vec![0; length];
             let (mut rest, mut at) = (&mut words[..], first);
             for piece in pieces.iter().copied().chain([usize::MAX]) {
@@ -128,7 +128,7 @@ proptest! {
                 stream.fill(node, at, piece);
                 (rest, at) = (after, at + piece.len() as u64);
             }
-            prop_assert_eq!(words, filled(&stream, node, first, length), "{:?}", path);
+            prop_assert_eq!(words, filled(&stream, node, first, length), "{:?}", instructions);
         }
     }
 }
@@ -153,7 +153,7 @@ fn bytes(hexadecimal: &str) -> Vec<u8> {
 /// FIPS 197, appendix B and C.1, and NIST SP 800-38A, F.5.1: input blocks are names, so a last byte of 128 or more is a tail.
 #[test]
 fn aes_gives_the_vectors_of_nist() {
-    for path in Path::available() {
+    for instructions in InstructionSet::available() {
         for (key, input, output) in [
             (
                 "2b7e151628aed2a6abf7158809cf4f3c",
@@ -188,7 +188,7 @@ fn aes_gives_the_vectors_of_nist() {
         ] {
             // The second half of the key must not matter.
             let key = [bytes(key), vec![0x5a; 16]].concat();
-            let stream = Keystream::new(Cipher::Aes128Ctr, key[..].try_into().unwrap(), path);
+            let stream = Keystream::new(Cipher::Aes128Ctr, key[..].try_into().unwrap(), instructions);
             let input = bytes(input);
             let index = u64::from_le_bytes(input[..8].try_into().unwrap());
             let upper = u64::from_le_bytes(input[8..].try_into().unwrap());
@@ -198,7 +198,7 @@ fn aes_gives_the_vectors_of_nist() {
                 0..128 => block(&stream, node, counter),
                 128.. => stream.tail(node, counter).to_le_bytes().to_vec(),
             };
-            assert_eq!(got, bytes(output), "{path:?}");
+            assert_eq!(got, bytes(output), "{instructions:?}");
         }
     }
 }
@@ -207,16 +207,16 @@ fn aes_gives_the_vectors_of_nist() {
 #[test]
 fn chacha_gives_published_vectors() {
     let counting = std::array::from_fn(|i| i as u8);
-    for path in Path::available() {
-        let stream = Keystream::new(Cipher::ChaCha20, &counting, path);
+    for instructions in InstructionSet::available() {
+        let stream = Keystream::new(Cipher::ChaCha20, &counting, instructions);
         let expected = "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e\
                         d2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e";
-        assert_eq!(block(&stream, BlockName { level: 9, index: 0x4a00_0000 }, 1), bytes(expected), "{path:?}");
+        assert_eq!(block(&stream, BlockName { level: 9, index: 0x4a00_0000 }, 1), bytes(expected), "{instructions:?}");
 
-        let stream = Keystream::new(Cipher::ChaCha8, &[0; 32], path);
+        let stream = Keystream::new(Cipher::ChaCha8, &[0; 32], instructions);
         let expected = "3e00ef2f895f40d67f5bb8e81f09a5a12c840ec3ce9a7f3b181be188ef711a1e\
                         984ce172b9216f419f445367456d5619314a42a3da86b001387bfdb80e0cfe42";
-        assert_eq!(block(&stream, BlockName { level: 0, index: 0 }, 0), bytes(expected), "{path:?}");
+        assert_eq!(block(&stream, BlockName { level: 0, index: 0 }, 0), bytes(expected), "{instructions:?}");
     }
 }
 
@@ -225,7 +225,7 @@ fn chacha_gives_published_vectors() {
 fn the_words_are_frozen() {
     let key = std::array::from_fn(|i| 3 * i as u8 + 1);
     let node = BlockName { level: 5, index: 0x0123_4567_89ab_cdef };
-    for path in Path::available() {
+    for instructions in InstructionSet::available() {
         for (cipher, first, far, tail) in [
             (
                 Cipher::Aes128Ctr,
@@ -246,10 +246,10 @@ fn the_words_are_frozen() {
                 0xd849_1c9d_f5db_85a0_eaa4_8b67_32f5_8fe9,
             ),
         ] {
-            let stream = Keystream::new(cipher, &key, path);
-            assert_eq!(filled(&stream, node, 0, 4), first, "{cipher} {path:?}");
-            assert_eq!(filled(&stream, node, (1 << 40) + 254, 4), far, "{cipher} {path:?}");
-            assert_eq!(stream.tail(node, 1_000_003), tail, "{cipher} {path:?}");
+            let stream = Keystream::new(cipher, &key, instructions);
+            assert_eq!(filled(&stream, node, 0, 4), first, "{cipher} {instructions:?}");
+            assert_eq!(filled(&stream, node, (1 << 40) + 254, 4), far, "{cipher} {instructions:?}");
+            assert_eq!(stream.tail(node, 1_000_003), tail, "{cipher} {instructions:?}");
         }
     }
 }
@@ -267,7 +267,7 @@ fn names_are_read_as_they_are_written() {
 #[test]
 fn names_that_do_not_exist_are_refused() {
     let refused = |call: &dyn Fn(&Keystream), cipher| {
-        let stream = Keystream::new(cipher, &[1; 32], Path::PORTABLE);
+        let stream = Keystream::new(cipher, &[1; 32], InstructionSet::PORTABLE);
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| call(&stream))).is_err()
     };
     let (node, high) = (BlockName { level: 127, index: 0 }, BlockName { level: 128, index: 0 });
@@ -293,6 +293,6 @@ fn nothing_secret_is_shown_and_keys_are_overwritten() {
     #[cfg(target_arch = "x86_64")]
     overwritten::<super::aes::x86::RoundKeys>();
     shared::<Keystream>();
-    let stream = Keystream::new(Cipher::ChaCha20, &[0x55; 32], Path::PORTABLE);
-    assert_eq!(format!("{stream:?}"), "Keystream { cipher: ChaCha20, path: portable, .. }");
+    let stream = Keystream::new(Cipher::ChaCha20, &[0x55; 32], InstructionSet::PORTABLE);
+    assert_eq!(format!("{stream:?}"), "Keystream { cipher: ChaCha20, instructions: portable, .. }");
 }

@@ -3,8 +3,8 @@
 use super::{Aligned, RARE, Tail, tables};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
-use crate::Path;
-use crate::path::Instructions;
+use crate::InstructionSet;
+use crate::instruction_set::Instructions;
 use crate::quantile::of_long_word;
 
 /// Row l + 16 h: octave l, half h.
@@ -17,7 +17,7 @@ pub(super) static COLUMNS: Aligned<[[f32; 32]; tables::F32_DEGREE + 1]> = Aligne
 /// The value of the offset's last bit.
 pub(super) const UNIT: f32 = 1.0 / 2_147_483_648.0; // 2^-31
 
-/// Standard normal variables: `out[i]` is the quantile that belongs to `words[i]`, the same bytes on every path.
+/// Standard normal variables: `out[i]` is the quantile that belongs to `words[i]`, the same bytes on every instruction set.
 ///
 /// About one word in 2¹⁵ lies far out in the tail; for it, `tail` is called with its position i and gives 128 more random
 /// bits, once and in increasing order of i. The bits must depend on nothing but the normal's identity if the noise is to be
@@ -29,11 +29,11 @@ pub(super) const UNIT: f32 = 1.0 / 2_147_483_648.0; // 2^-31
 /// # Panics
 ///
 /// Where `words` and `out` differ in length.
-pub fn normals_f32(path: Path, words: &[u32], out: &mut [f32], tail: &mut dyn FnMut(usize) -> u128) {
+pub fn normals_f32(instructions: InstructionSet, words: &[u32], out: &mut [f32], tail: &mut dyn FnMut(usize) -> u128) {
     assert_eq!(words.len(), out.len(), "a word for every normal");
-    match path.instructions() {
+    match instructions.kind() {
         Instructions::Portable => portable(words, out, 0, tail),
-        // SAFETY: a path is made only where the processor has its instructions.
+        // SAFETY: a set is made only where the processor has its instructions.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx2 => unsafe { avx2::normals_f32(words, out, tail) },
         // SAFETY: as above.

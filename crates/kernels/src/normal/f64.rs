@@ -3,8 +3,8 @@
 use super::{Aligned, RARE, Tail, tables};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
-use crate::Path;
-use crate::path::Instructions;
+use crate::InstructionSet;
+use crate::instruction_set::Instructions;
 use crate::quantile::of_long_word;
 
 /// Row l + 16 h: octave l, half h.
@@ -13,7 +13,7 @@ pub(super) static ROWS: Aligned<[[f64; 12]; 32]> = Aligned(tables::F64);
 /// The value of the offset's last bit.
 pub(super) const UNIT: f64 = 1.0 / 2_251_799_813_685_248.0; // 2^-51
 
-/// Standard normal variables: `out[i]` is the quantile that belongs to `words[i]`, the same bytes on every path.
+/// Standard normal variables: `out[i]` is the quantile that belongs to `words[i]`, the same bytes on every instruction set.
 ///
 /// About one word in 2¹⁵ lies far out in the tail; for it, `tail` is called with its position i and gives 128 more random
 /// bits, once and in increasing order of i. The bits must depend on nothing but the normal's identity if the noise is to be
@@ -25,11 +25,11 @@ pub(super) const UNIT: f64 = 1.0 / 2_251_799_813_685_248.0; // 2^-51
 /// # Panics
 ///
 /// Where `words` and `out` differ in length.
-pub fn normals_f64(path: Path, words: &[u64], out: &mut [f64], tail: &mut dyn FnMut(usize) -> u128) {
+pub fn normals_f64(instructions: InstructionSet, words: &[u64], out: &mut [f64], tail: &mut dyn FnMut(usize) -> u128) {
     assert_eq!(words.len(), out.len(), "a word for every normal");
-    match path.instructions() {
+    match instructions.kind() {
         Instructions::Portable => portable(words, out, 0, tail),
-        // SAFETY: a path is made only where the processor has its instructions.
+        // SAFETY: a set is made only where the processor has its instructions.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx2 => unsafe { avx2::normals_f64(words, out, tail) },
         // SAFETY: as above.

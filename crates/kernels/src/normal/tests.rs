@@ -1,8 +1,8 @@
-//! Every path against the portable twin, bit for bit, and the twin against an independent quantile function.
+//! Every instruction set against the portable twin, bit for bit, and the twin against an independent quantile function.
 
 use super::quantiles::{MIDDLES, TAILS};
 use super::{normals_f32, normals_f64};
-use crate::Path;
+use crate::InstructionSet;
 use crate::quantile::{in_the_tail, near_the_middle, of_long_word};
 
 /// Φ⁻¹ in double precision, without the tables.
@@ -36,25 +36,25 @@ fn tail_bits(position: usize) -> u128 {
     (position as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)
 }
 
-fn singles(path: Path, words: &[u32]) -> Vec<f32> {
+fn singles(instructions: InstructionSet, words: &[u32]) -> Vec<f32> {
     let mut out = vec![f32::NAN; words.len()];
-    normals_f32(path, words, &mut out, &mut tail_bits);
+    normals_f32(instructions, words, &mut out, &mut tail_bits);
     out
 }
 
-fn doubles(path: Path, words: &[u64]) -> Vec<f64> {
+fn doubles(instructions: InstructionSet, words: &[u64]) -> Vec<f64> {
     let mut out = vec![f64::NAN; words.len()];
-    normals_f64(path, words, &mut out, &mut tail_bits);
+    normals_f64(instructions, words, &mut out, &mut tail_bits);
     out
 }
 
 #[test]
 fn every_path_gives_the_same_single_bits() {
     let words: Vec<u32> = edges(32).into_iter().chain(words(3_000_000)).map(|word| word as u32).collect();
-    let bits = |path| singles(path, &words).into_iter().map(f32::to_bits).collect::<Vec<_>>();
-    let expected = bits(Path::PORTABLE);
-    for path in Path::available() {
-        assert!(bits(path) == expected, "{path:?}");
+    let bits = |instructions| singles(instructions, &words).into_iter().map(f32::to_bits).collect::<Vec<_>>();
+    let expected = bits(InstructionSet::PORTABLE);
+    for instructions in InstructionSet::available() {
+        assert!(bits(instructions) == expected, "{instructions:?}");
     }
 }
 
@@ -63,10 +63,10 @@ fn every_path_gives_the_same_double_bits() {
     // Random words are moved to all octaves.
     let random = words(3_000_000).into_iter().enumerate().map(|(i, word)| word & (1 << 63 | u64::MAX >> (i % 18)));
     let words: Vec<u64> = edges(64).into_iter().chain(random).collect();
-    let bits = |path| doubles(path, &words).into_iter().map(f64::to_bits).collect::<Vec<_>>();
-    let expected = bits(Path::PORTABLE);
-    for path in Path::available() {
-        assert!(bits(path) == expected, "{path:?}");
+    let bits = |instructions| doubles(instructions, &words).into_iter().map(f64::to_bits).collect::<Vec<_>>();
+    let expected = bits(InstructionSet::PORTABLE);
+    for instructions in InstructionSet::available() {
+        assert!(bits(instructions) == expected, "{instructions:?}");
     }
 }
 
@@ -74,27 +74,27 @@ fn every_path_gives_the_same_double_bits() {
 #[test]
 fn tails_are_asked_for_by_position() {
     let is_rare = |i: usize| i % 7 == 3 || i % 64 == 63;
-    for path in Path::available() {
+    for instructions in InstructionSet::available() {
         for length in [0, 1, 15, 16, 63, 64, 65, 129, 200] {
             let expected: Vec<usize> = (0..length).filter(|&i| is_rare(i)).collect();
             let words: Vec<u32> = (0..length).map(|i| if is_rare(i) { i as u32 } else { 0x8fff_ffff }).collect();
             let mut asked = vec![];
             let mut out = vec![0.0; length];
-            normals_f32(path, &words, &mut out, &mut |i| {
+            normals_f32(instructions, &words, &mut out, &mut |i| {
                 asked.push(i);
                 tail_bits(i)
             });
-            assert_eq!(asked, expected, "{path:?}");
-            assert_eq!(out, singles(Path::PORTABLE, &words));
+            assert_eq!(asked, expected, "{instructions:?}");
+            assert_eq!(out, singles(InstructionSet::PORTABLE, &words));
             let words: Vec<u64> = words.into_iter().map(|word| u64::from(word) << 32).collect();
             let mut asked = vec![];
             let mut out = vec![0.0; length];
-            normals_f64(path, &words, &mut out, &mut |i| {
+            normals_f64(instructions, &words, &mut out, &mut |i| {
                 asked.push(i);
                 tail_bits(i)
             });
-            assert_eq!(asked, expected, "{path:?}");
-            assert_eq!(out, doubles(Path::PORTABLE, &words));
+            assert_eq!(asked, expected, "{instructions:?}");
+            assert_eq!(out, doubles(InstructionSet::PORTABLE, &words));
         }
     }
 }
@@ -104,11 +104,11 @@ fn tails_are_asked_for_by_position() {
 fn normals_are_odd() {
     let words: Vec<u64> = edges(64).into_iter().chain(words(10_000)).collect();
     let negated: Vec<u64> = words.iter().map(|word| word ^ 1 << 63).collect();
-    let (x, y) = (doubles(Path::best(), &words), doubles(Path::best(), &negated));
+    let (x, y) = (doubles(InstructionSet::best(), &words), doubles(InstructionSet::best(), &negated));
     assert!(x.iter().zip(&y).all(|(x, y)| *x == -y && *x != 0.0));
     assert!(words.iter().zip(&x).all(|(word, x)| (word >> 63 == 1) == (*x < 0.0)));
     let upper = |words: &[u64]| words.iter().map(|word| (word >> 32) as u32).collect::<Vec<_>>();
-    let (x, y) = (singles(Path::best(), &upper(&words)), singles(Path::best(), &upper(&negated)));
+    let (x, y) = (singles(InstructionSet::best(), &upper(&words)), singles(InstructionSet::best(), &upper(&negated)));
     assert!(x.iter().zip(&y).all(|(x, y)| *x == -y && *x != 0.0));
     assert!(words.iter().zip(&x).all(|(word, x)| (word >> 63 == 1) == (*x < 0.0)));
 }
@@ -120,11 +120,11 @@ fn rare_normals_are_exact_quantiles() {
         assert!((x / exact - 1.0).abs() < 1e-14, "{words} {bits:x} {exponent}: {x} for {exact}");
         if exponent == 32 {
             let mut out = [0.0];
-            normals_f32(Path::best(), &[words as u32 | 1 << 31], &mut out, &mut |_| bits);
+            normals_f32(InstructionSet::best(), &[words as u32 | 1 << 31], &mut out, &mut |_| bits);
             assert_eq!(out, [-exact as f32]);
         } else {
             let mut out = [0.0];
-            normals_f64(Path::best(), &[words | 1 << 63], &mut out, &mut |_| bits);
+            normals_f64(InstructionSet::best(), &[words | 1 << 63], &mut out, &mut |_| bits);
             assert_eq!(out, [-x]);
         }
     }
@@ -136,7 +136,7 @@ fn rare_normals_are_exact_quantiles() {
 fn rows_and_the_oracle_are_exact_quantiles() {
     for &(magnitude, exact) in MIDDLES {
         let mut double = [0.0];
-        normals_f64(Path::PORTABLE, &[magnitude], &mut double, &mut |_| unreachable!());
+        normals_f64(InstructionSet::PORTABLE, &[magnitude], &mut double, &mut |_| unreachable!());
         assert!((double[0] - exact).abs() < 1e-12, "{magnitude:x}: {} for {exact}", double[0]);
         assert!((quantile_of_upper((magnitude as f64 + 0.5) / 2f64.powi(64)) - exact).abs() < 1e-14);
     }
@@ -146,12 +146,12 @@ fn rows_and_the_oracle_are_exact_quantiles() {
 #[test]
 fn segments_meet() {
     for border in (0..15).flat_map(|octave| [1u64 << 62 >> octave, 3 << 61 >> octave]) {
-        let x = doubles(Path::best(), &[border - 1, border, border + 1]);
+        let x = doubles(InstructionSet::best(), &[border - 1, border, border + 1]);
         assert!((x[1] - x[0]).abs() < 2e-12 && (x[1] - x[2]).abs() < 2e-12, "{border:x}: {x:?}");
     }
     // The last rare word with the largest bits, and the first that is not rare.
     let mut x = [0.0; 2];
-    normals_f64(Path::best(), &[(1 << 48) - 1, 1 << 48], &mut x, &mut |_| u128::MAX);
+    normals_f64(InstructionSet::best(), &[(1 << 48) - 1, 1 << 48], &mut x, &mut |_| u128::MAX);
     assert!(x[0] > x[1] - 1e-12 && x[0] < x[1] + 1e-12, "{x:?}");
 }
 
@@ -166,7 +166,7 @@ fn singles_are_quantiles() {
     let words: Vec<u32> =
         (0..1u32 << 31).rev().step_by(1009).chain((0..31).map(|k| (1 << k) - 1)).filter(|w| w >> 16 > 0).collect();
     let (mut error, mut relative) = (0f64, 0f64);
-    for (&word, x) in words.iter().zip(singles(Path::best(), &words)) {
+    for (&word, x) in words.iter().zip(singles(InstructionSet::best(), &words)) {
         let exact = expected(u64::from(word), 32);
         let off = (f64::from(x) - exact).abs();
         error = error.max(off / exact.max(1.0));
@@ -181,7 +181,7 @@ fn singles_are_quantiles() {
 fn doubles_are_quantiles() {
     let words: Vec<u64> = (0..1u64 << 63).rev().step_by((1 << 43) + 12_345).filter(|w| w >> 48 > 0).collect();
     let mut error = 0f64;
-    for (&word, x) in words.iter().zip(doubles(Path::best(), &words)) {
+    for (&word, x) in words.iter().zip(doubles(InstructionSet::best(), &words)) {
         error = error.max((x - expected(word, 64)).abs());
     }
     // Measured: 9.6e-13.
@@ -219,7 +219,7 @@ fn law(stride: u32, bins: u32) -> Law {
     let count = (1u32 << 31) / stride;
     for first in (0..count).step_by(out.len()) {
         let words: Vec<u32> = (0..out.len() as u32).map(|i| (first + i) * stride + stride / 2).collect();
-        normals_f32(Path::best(), &words, &mut out, &mut |_| 1 << 127);
+        normals_f32(InstructionSet::best(), &words, &mut out, &mut |_| 1 << 127);
         let (least, most) = out.iter().fold((f32::MAX, f32::MIN), |(least, most), &x| (least.min(x), most.max(x)));
         law.smallest = law.smallest.min(least);
         // Borders fall from left to right: this chunk is beyond those that its least number reaches.

@@ -1,5 +1,5 @@
 use super::Real;
-use crate::Path;
+use crate::InstructionSet;
 
 /// Numbers of many sizes and both signs.
 fn numbers<F: Real>(seed: u64, count: usize) -> Vec<F> {
@@ -22,7 +22,7 @@ macro_rules! matches_its_description {
     ($test:ident, $real:ident) => {
         #[test]
         fn $test() {
-            for path in Path::available() {
+            for instructions in InstructionSet::available() {
                 for length in [0, 1, 31, 32, 33, 100, 1024] {
                     let values: Vec<$real> = numbers(1, length);
                     let others: Vec<$real> = numbers(2, length);
@@ -32,14 +32,14 @@ macro_rules! matches_its_description {
                         let (mut a, mut b) = (values.clone(), others.clone());
                         kernel(&mut a, &mut b);
                         let (x, y): (Vec<_>, Vec<_>) = values.iter().zip(&others).map(|(a, b)| each(*a, *b)).unzip();
-                        assert_eq!((bytes(&a), bytes(&b)), (bytes(&x), bytes(&y)), "{path:?} {length}");
+                        assert_eq!((bytes(&a), bytes(&b)), (bytes(&x), bytes(&y)), "{instructions:?} {length}");
                     };
-                    check(&|a, b| $real::add_scaled(path, a, weight, b), &|a, b| (a + weight * b, b));
-                    check(&|a, _| $real::scale(path, a, weight), &|a, b| (a * weight, b));
-                    check(&|a, b| $real::add(path, a, b), &|a, b| (a + b, b));
-                    check(&|a, b| $real::subtract(path, a, b), &|a, b| (a - b, b));
-                    check(&|a, b| $real::accumulate(path, a, b), &|a, b| (a + b, a + b));
-                    check(&|a, b| $real::difference(path, a, b), &|a, b| (b, b - a));
+                    check(&|a, b| $real::add_scaled(instructions, a, weight, b), &|a, b| (a + weight * b, b));
+                    check(&|a, _| $real::scale(instructions, a, weight), &|a, b| (a * weight, b));
+                    check(&|a, b| $real::add(instructions, a, b), &|a, b| (a + b, b));
+                    check(&|a, b| $real::subtract(instructions, a, b), &|a, b| (a - b, b));
+                    check(&|a, b| $real::accumulate(instructions, a, b), &|a, b| (a + b, a + b));
+                    check(&|a, b| $real::difference(instructions, a, b), &|a, b| (b, b - a));
                 }
             }
         }
@@ -49,24 +49,30 @@ macro_rules! matches_its_description {
 matches_its_description!(single_kernels_match_their_description, f32);
 matches_its_description!(double_kernels_match_their_description, f64);
 
-fn undone<F: Real>(path: Path, count: usize, length: usize) -> Vec<u8> {
+fn undone<F: Real>(instructions: InstructionSet, count: usize, length: usize) -> Vec<u8> {
     let mut values: Vec<F> = numbers(7, length);
     let mut buffers: Vec<Vec<F>> = (0..count).map(|i| numbers(8 + i as u64, length)).collect();
     let gaps: Vec<F> = (0..count).map(|i| F::of(libm::exp2(-3.0 * i as f64 - 1.0) * 0.7)).collect();
     let echoes: Vec<F> = (0..count).map(|i| F::of(0.05 / (i + 2) as f64)).collect();
     let mut slices: Vec<&mut [F]> = buffers.iter_mut().map(Vec::as_mut_slice).collect();
-    F::undo_buffers(path, &mut values, &mut slices, &gaps, &echoes, F::of(1.7));
+    F::undo_buffers(instructions, &mut values, &mut slices, &gaps, &echoes, F::of(1.7));
     buffers.push(values);
     buffers.iter().flat_map(|buffer| bytes(buffer)).collect()
 }
 
 #[test]
 fn buffers_are_undone_alike_on_every_path_and_however_long_the_pieces() {
-    for path in Path::available() {
+    for instructions in InstructionSet::available() {
         for count in 1..=8 {
             for length in [0, 1, 31, 32, 97, 1024] {
-                assert_eq!(undone::<f32>(path, count, length), undone::<f32>(Path::PORTABLE, count, length));
-                assert_eq!(undone::<f64>(path, count, length), undone::<f64>(Path::PORTABLE, count, length));
+                assert_eq!(
+                    undone::<f32>(instructions, count, length),
+                    undone::<f32>(InstructionSet::PORTABLE, count, length)
+                );
+                assert_eq!(
+                    undone::<f64>(instructions, count, length),
+                    undone::<f64>(InstructionSet::PORTABLE, count, length)
+                );
             }
         }
     }
@@ -81,7 +87,7 @@ fn undoing_buffers_matches_its_description() {
         let mut buffers: [Vec<f32>; 3] = [4, 5, 6].map(|seed| numbers(seed, length));
         let (before, old) = (values.clone(), buffers.clone());
         let mut slices: Vec<&mut [f32]> = buffers.iter_mut().map(Vec::as_mut_slice).collect();
-        f32::undo_buffers(Path::best(), &mut values, &mut slices, &gaps, &echoes, factor);
+        f32::undo_buffers(InstructionSet::best(), &mut values, &mut slices, &gaps, &echoes, factor);
         for at in 0..length {
             let known = ((0.0 + echoes[0] * old[0][at]) + echoes[1] * old[1][at]) + echoes[2] * old[2][at];
             let u = before[at] - known;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::path::Path;
+use crate::instruction_set::InstructionSet;
 use std::f64::consts::TAU;
 
 /// Deterministic numbers in [-1, 1).
@@ -26,7 +26,7 @@ fn order<F: Real + Into<f64>>(transform: &Transform<F>) -> Vec<usize> {
             let angle = TAU * (frequency * j % points) as f64 / points as f64;
             (point[0], point[F::LANES]) = (F::of(angle.cos()), F::of(angle.sin()));
         }
-        transform.forward(Path::PORTABLE, &mut data);
+        transform.forward(InstructionSet::PORTABLE, &mut data);
         let found = lane(&data, 0);
         let peak = found.iter().position(|x| x[0] > points as f64 / 2.0).expect("a peak");
         let rest: f64 =
@@ -46,7 +46,7 @@ fn agrees_with_the_definition<F: Real + Into<f64>>(tolerance: f64) {
         assert!(sorted.into_iter().eq(0..points), "every frequency has its place");
         let series = noise::<F>(transform.numbers());
         let mut spectrum = series.clone();
-        transform.forward(Path::best(), &mut spectrum);
+        transform.forward(InstructionSet::best(), &mut spectrum);
         for l in [0, F::LANES - 1] {
             let (x, found) = (lane(&series, l), lane(&spectrum, l));
             for (frequency, place) in order.iter().enumerate() {
@@ -73,8 +73,8 @@ fn inverts<F: Real + Into<f64>>(tolerance: f64) {
         let transform = Transform::<F>::new(1 << log);
         let series = noise::<F>(transform.numbers());
         let mut data = series.clone();
-        transform.forward(Path::best(), &mut data);
-        transform.inverse(Path::best(), &mut data);
+        transform.forward(InstructionSet::best(), &mut data);
+        transform.inverse(InstructionSet::best(), &mut data);
         for (x, y) in series.iter().zip(&data) {
             let error = ((*x).into() - (*y).into() / transform.points() as f64).abs();
             assert!(error < tolerance, "2^{log}: {error}");
@@ -89,29 +89,29 @@ fn the_inverse_undoes_the_transform() {
 }
 
 /// Everything a transform can do, one after the other.
-fn all_of_it<F: Bits>(path: Path, points: usize) -> Vec<F> {
+fn all_of_it<F: Bits>(instructions: InstructionSet, points: usize) -> Vec<F> {
     let transform = Transform::<F>::new(points);
     let (point, stride) = (2 * F::LANES, 3 * 2 * F::LANES);
     let rows = noise::<F>(points / 2 * stride);
     let mut spectra = vec![vec![F::default(); transform.numbers()]; 6];
     for (k, spectrum) in spectra.iter_mut().enumerate() {
-        transform.forward_padded(path, &rows[k % 3 * point..], stride, spectrum);
+        transform.forward_padded(instructions, &rows[k % 3 * point..], stride, spectrum);
     }
     let numbers = noise::<F>(14 * points);
     let filters: Vec<Vec<[F; 2]>> = numbers.as_chunks().0.chunks(points).take(6).map(<[_]>::to_vec).collect();
     let spectra: Vec<&[F]> = spectra.iter().map(Vec::as_slice).collect();
     let filters: Vec<&[[F; 2]]> = filters.iter().map(Vec::as_slice).collect();
     let mut sums = vec![F::default(); transform.numbers()];
-    multiply_add(path, &mut sums, &spectra, &filters);
+    multiply_add(instructions, &mut sums, &spectra, &filters);
     let mut in_pieces = vec![F::default(); transform.numbers()];
     for (spectra, filters) in spectra.chunks(5).zip(filters.chunks(5)) {
-        multiply_add(path, &mut in_pieces, spectra, filters);
+        multiply_add(instructions, &mut in_pieces, spectra, filters);
     }
     assert!(sums.iter().zip(&in_pieces).all(|(a, b)| F::bits(*a) == F::bits(*b)));
     let mut output = rows.clone();
-    transform.inverse_half(path, &mut sums, &mut output[point..], stride);
-    transform.forward(path, &mut in_pieces);
-    transform.inverse(path, &mut in_pieces);
+    transform.inverse_half(instructions, &mut sums, &mut output[point..], stride);
+    transform.forward(instructions, &mut in_pieces);
+    transform.inverse(instructions, &mut in_pieces);
     [spectra.concat(), output, in_pieces].concat()
 }
 
@@ -132,13 +132,13 @@ impl Bits for f64 {
 #[test]
 fn every_path_gives_the_same_bits() {
     for points in [16, 32, 256, 512, 1024, 4096] {
-        let bits = |path| {
-            let single = all_of_it::<f32>(path, points).into_iter().map(Bits::bits);
-            single.chain(all_of_it::<f64>(path, points).into_iter().map(Bits::bits)).collect::<Vec<u64>>()
+        let bits = |instructions| {
+            let single = all_of_it::<f32>(instructions, points).into_iter().map(Bits::bits);
+            single.chain(all_of_it::<f64>(instructions, points).into_iter().map(Bits::bits)).collect::<Vec<u64>>()
         };
-        let portable = bits(Path::PORTABLE);
-        for path in Path::available() {
-            assert!(bits(path) == portable, "{points} points, {path:?}");
+        let portable = bits(InstructionSet::PORTABLE);
+        for instructions in InstructionSet::available() {
+            assert!(bits(instructions) == portable, "{points} points, {instructions:?}");
         }
     }
 }
@@ -152,15 +152,15 @@ fn plain_lines_give_the_same_bits() {
         let mut best = plain.clone();
         butterflies::forward::<[f32; 16], 16>(&mut plain, &transform.twiddles);
         butterflies::inverse::<[f32; 16], 16>(&mut plain, &transform.twiddles);
-        transform.forward(Path::best(), &mut best);
-        transform.inverse(Path::best(), &mut best);
+        transform.forward(InstructionSet::best(), &mut best);
+        transform.inverse(InstructionSet::best(), &mut best);
         assert!(plain.iter().zip(&best).all(|(a, b)| a.to_bits() == b.to_bits()), "{points}");
 
         let transform = Transform::<f64>::new(points);
         let mut plain = noise::<f64>(transform.numbers());
         let mut best = plain.clone();
         butterflies::forward::<[f64; 8], 8>(&mut plain, &transform.twiddles);
-        transform.forward(Path::best(), &mut best);
+        transform.forward(InstructionSet::best(), &mut best);
         assert!(plain.iter().zip(&best).all(|(a, b)| a.to_bits() == b.to_bits()), "{points}");
     }
 }
@@ -172,17 +172,17 @@ fn padded_and_halved_transforms_are_the_whole_ones() {
         let (point, stride) = (32, 64);
         let rows = noise::<f32>(points / 2 * stride);
         let mut padded = vec![0.0; transform.numbers()];
-        transform.forward_padded(Path::best(), &rows[point..], stride, &mut padded);
+        transform.forward_padded(InstructionSet::best(), &rows[point..], stride, &mut padded);
         let mut whole = vec![0.0; transform.numbers()];
         for (to, from) in whole.chunks_mut(point).zip(rows.chunks(stride)) {
             to.copy_from_slice(&from[point..]);
         }
-        transform.forward(Path::best(), &mut whole);
+        transform.forward(InstructionSet::best(), &mut whole);
         assert_eq!(padded, whole);
 
         let mut output = rows.clone();
-        transform.inverse_half(Path::best(), &mut padded, &mut output, stride);
-        transform.inverse(Path::best(), &mut whole);
+        transform.inverse_half(InstructionSet::best(), &mut padded, &mut output, stride);
+        transform.inverse(InstructionSet::best(), &mut whole);
         for ((to, old), expected) in output.chunks(stride).zip(rows.chunks(stride)).zip(whole.chunks(point)) {
             assert_eq!(&to[..point], expected);
             assert_eq!(&to[point..], &old[point..], "what lies beside a row stays");

@@ -79,7 +79,7 @@ mod x86 {
     macro_rules! register {
         ($type:ident, $number:ident, $width:literal, $load:ident, $store:ident, $splat:ident, $add:ident, $sub:ident, $mul:ident) => {
             // SAFETY (of all that follows): these types are used only in functions compiled for their instructions, which run
-            // only on a path that has them; loads and stores are unaligned and inside the slice whose length is checked.
+            // only on a set that has them; loads and stores are unaligned and inside the slice whose length is checked.
             impl Vector for $type {
                 type Number = $number;
                 const WIDTH: usize = $width;

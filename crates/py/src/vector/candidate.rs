@@ -61,10 +61,10 @@ impl VectorCandidate {
             name: inner.name.to_string(),
             sensitivity: inner.sensitivity,
             sigma: inner.sigma,
-            max_std_error: inner.max_std,
-            mean_std_error: inner.mean_std,
+            max_std_error: inner.max_std_error,
+            mean_std_error: inner.mean_std_error,
             relative_error,
-            above_bound: inner.max_std / bound,
+            above_bound: inner.max_std_error / bound,
             streams_lightly: inner.streams_lightly,
         }
     }

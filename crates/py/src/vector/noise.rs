@@ -106,11 +106,12 @@ impl Arguments {
         state: Option<&[u8]>,
     ) -> PyResult<Inner<F>> {
         let (inner, coordinates) = (plan.get().inner(), self.coordinates.clone());
-        let made = Inner::new(inner, key.inner(), &self.name, coordinates.clone(), self.tuning).or_raise()?;
+        let made =
+            Inner::new(inner.clone(), key.inner(), self.name.clone(), coordinates.clone(), self.tuning).or_raise()?;
         check_memory::<F>(made.len())?;
         let Some(state) = state else { return Ok(made) };
-        let resume = || Inner::resume(inner, key.inner(), &self.name, coordinates, state, self.tuning);
-        plan.py().detach(resume).or_raise()
+        let restore = || Inner::restore(inner.clone(), key.inner(), self.name.clone(), coordinates, self.tuning, state);
+        plan.py().detach(restore).or_raise()
     }
 }
 
@@ -256,7 +257,7 @@ impl VectorNoise {
     /// vectors of noise that they keep.
     fn save<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let stream = self.lock(py);
-        let bytes = either!(&*stream, noise => py.detach(|| noise.checkpoint()));
+        let bytes = either!(&*stream, noise => py.detach(|| noise.save()));
         PyBytes::new(py, &bytes)
     }
 

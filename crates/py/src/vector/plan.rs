@@ -74,8 +74,8 @@ impl VectorPlan {
     }
 
     fn ranked(&self, found: &[Found]) -> Vec<VectorCandidate> {
-        let error = |candidate: &Found| self.error(candidate.max_std, candidate.mean_std);
-        let (best, bound) = (found.first().map_or(1.0, error), self.inner.lower_bound_max_std());
+        let error = |candidate: &Found| self.error(candidate.max_std_error, candidate.mean_std_error);
+        let (best, bound) = (found.first().map_or(1.0, error), self.inner.lower_bound_max_std_error());
         found.iter().map(|candidate| VectorCandidate::new(candidate, error(candidate) / best, bound)).collect()
     }
 
@@ -89,7 +89,7 @@ impl VectorPlan {
     }
 
     fn curve(&self) -> String {
-        let bound = self.inner.lower_bound_max_std();
+        let bound = self.inner.lower_bound_max_std_error();
         ErrorCurve::of(self.inner.horizon(), |step| self.inner.std_error(step), Some(bound)).svg()
     }
 
@@ -242,7 +242,7 @@ impl VectorPlan {
     /// True
     #[getter]
     fn lower_bound(&self, py: Python<'_>) -> f64 {
-        py.detach(|| self.inner.lower_bound_max_std())
+        py.detach(|| self.inner.lower_bound_max_std_error())
     }
 
     /// The mechanisms under the same request, :class:`VectorCandidate` objects, least error first.

@@ -149,7 +149,7 @@ impl Contest {
         let (key, name) = (SecretKey::insecure_from_test_seed(TestSeed(1)), "contest".parse()?);
         Ok(match way {
             Way::Lazy | Way::Keyed => Box::new(CountSketch::new(plan, &key, name)?),
-            Way::Eager => Box::new(EagerSketch::new(plan, &key, &name)?),
+            Way::Eager => Box::new(EagerSketch::new(plan, &key, name)?),
             Way::Buffered => Box::new(BufferedSketch::new(plan, &key, name, batch)?),
         })
     }

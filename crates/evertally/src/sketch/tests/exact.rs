@@ -47,7 +47,7 @@ fn estimates_are_counts_where_noise_and_collisions_are_none() {
 fn baselines_are_the_same_sketch() {
     for budget in [gaussian(), pure()] {
         let plan = plan("count-sketch(rows=3,width=20)", 60, budget, Sampling::Keyed);
-        let mut eager = EagerSketch::new(plan.clone(), &key(2), &named("items")).unwrap();
+        let mut eager = EagerSketch::new(plan.clone(), &key(2), named("items")).unwrap();
         let mut buffered = BufferedSketch::new(plan.clone(), &key(2), named("items"), Some(7)).unwrap();
         let mut lazy = CountSketch::new(plan, &key(2), named("items")).unwrap();
         let mut at_batch = vec![0.0; 30];

@@ -23,7 +23,7 @@ use crate::{Error, Result};
 /// let plan = request.with_mechanism("path-sum".parse()?).plan()?;
 /// let plan = LazyPlan::new(plan, 1_000_000_000_000, Sampling::Keyed)?;
 /// let key = SecretKey::generate()?;
-/// let visits = StatelessVector::new(plan.clone(), &key, &"visits".parse()?)?;
+/// let visits = StatelessVector::new(plan.clone(), &key, "visits".parse()?)?;
 /// let late = visits.release(987_654_321_000, 1 << 39, 17)?;
 /// let early = visits.release(987_654_321_000, 3, 1)?;
 /// assert_eq!(visits.release(987_654_321_000, 1 << 39, 17)?, late);
@@ -44,14 +44,14 @@ impl StatelessVector {
     ///
     /// # Errors
     /// If the plan's sampling is not [`Sampling::Keyed`].
-    pub fn new(plan: LazyPlan, key: &SecretKey, name: &StreamName) -> Result<Self> {
+    pub fn new(plan: LazyPlan, key: &SecretKey, name: StreamName) -> Result<Self> {
         if plan.sampling() != Sampling::Keyed {
             return Err(Error::invalid(format!(
                 "noise is drawn without a state in the way `keyed` only, and the plan says `{}`",
                 plan.sampling()
             )));
         }
-        let keyed = KeyedNoise::new(key, name, &plan.plan().digest(), Purpose::Sums);
+        let keyed = KeyedNoise::new(key, &name, &plan.plan().digest(), Purpose::Sums);
         let cells = KeyedCells::new(plan.plan().clone(), keyed);
         Ok(Self { plan, cells })
     }

@@ -3,7 +3,7 @@
 use super::Response;
 use crate::{Error, Result};
 use evertally_kernels::transform::{Factor, Transform};
-use evertally_kernels::{Path, Real};
+use evertally_kernels::{InstructionSet, Real};
 
 /// The response, cut into parts and transformed: what all workers share. `4 n` words for `n` coefficients.
 pub(in crate::vector) struct Filter<F> {
@@ -36,7 +36,7 @@ impl<F: Real> Filter<F> {
     ///
     /// # Errors
     /// If a coefficient times a scale is more than 10^29, or not a number.
-    pub(in crate::vector) fn new(response: &Response, path: Path) -> Result<Self> {
+    pub(in crate::vector) fn new(response: &Response, instructions: InstructionSet) -> Result<Self> {
         let scales = response.scales().unwrap_or_default();
         let scale = scales.iter().fold(1.0, |max: f64, d| max.max(d.abs()));
         let small = |x: &f64| x.abs() * scale <= LARGEST; // not so for what is no number
@@ -53,7 +53,7 @@ impl<F: Real> Filter<F> {
         Ok(Self {
             transform: Transform::new(2 * block),
             horizon: response.horizon(),
-            spectra: spectra(series, block, parts, path),
+            spectra: spectra(series, block, parts, instructions),
             scales: response.scales().map(|scales| scales.iter().map(|d| F::of(*d)).collect()),
         })
     }
@@ -87,7 +87,7 @@ impl<F: Real> Filter<F> {
 ///
 /// Innovation `l` of a block reaches the noise `p` of the `i`-th block after it through coefficient `i B + p - l`, and `p - l`
 /// runs over `(-B, B)`: on a circle of `2 B` places every difference has its own.
-fn spectra<F: Real>(series: &[f64], block: usize, parts: usize, path: Path) -> Vec<Vec<Factor<F>>> {
+fn spectra<F: Real>(series: &[f64], block: usize, parts: usize, instructions: InstructionSet) -> Vec<Vec<Factor<F>>> {
     let points = 2 * block;
     let transform = Transform::<f64>::new(points);
     let lanes = f64::LANES;
@@ -104,7 +104,7 @@ fn spectra<F: Real>(series: &[f64], block: usize, parts: usize, path: Path) -> V
             point.fill(0.0);
             (0..together).for_each(|l| point[l] = coefficient(first + l, place));
         }
-        transform.forward(path, &mut data);
+        transform.forward(instructions, &mut data);
         let scaled = |x: f64| F::of(x / points as f64);
         spectra.extend((0..together).map(|l| {
             data.chunks_exact(2 * lanes).map(|point| [scaled(point[l]), scaled(point[lanes + l])]).collect::<Vec<_>>()

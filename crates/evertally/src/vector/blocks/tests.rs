@@ -44,8 +44,14 @@ fn direct(response: &Response, coordinate: u64) -> Vec<f64> {
 }
 
 /// All rows, one behind the other.
-fn all<F: Real>(filter: &Arc<Filter<F>>, range: Range<u64>, at_once: u64, path: Path, threads: usize) -> Vec<F> {
-    let mut blocks = Blocks::new(filter.clone(), range.clone(), at_once, path).unwrap();
+fn all<F: Real>(
+    filter: &Arc<Filter<F>>,
+    range: Range<u64>,
+    at_once: u64,
+    instructions: InstructionSet,
+    threads: usize,
+) -> Vec<F> {
+    let mut blocks = Blocks::new(filter.clone(), range.clone(), at_once, instructions).unwrap();
     (0..filter.horizon()).flat_map(|step| row(&mut blocks, step, &range, threads)).collect()
 }
 
@@ -57,12 +63,12 @@ fn row<F: Real>(blocks: &mut Blocks<F>, step: u64, range: &Range<u64>, threads: 
 }
 
 fn filter<F: Real>(response: &Response) -> Arc<Filter<F>> {
-    Arc::new(Filter::new(response, Path::best()).unwrap())
+    Arc::new(Filter::new(response, InstructionSet::best()).unwrap())
 }
 
 fn error_of<F: Real + Into<f64>>(response: &Response, range: Range<u64>) -> f64 {
     let filter = filter::<F>(response);
-    let found = all(&filter, range.clone(), 100, Path::best(), 1);
+    let found = all(&filter, range.clone(), 100, InstructionSet::best(), 1);
     let width = (range.end - range.start) as usize;
     assert_eq!(found.len(), width * filter.horizon() as usize);
     let (mut wrong, mut norm) = (0.0, 0.0);
@@ -104,8 +110,8 @@ fn sums_of_increments_keep_their_digits() {
     let responses = responses(STEPS);
     for response in [&responses[1], &responses[3]] {
         let (mut wrong, mut norm) = (0.0, 0.0);
-        let single = all(&filter::<f32>(response), 64..96, 1 << 12, Path::best(), 1);
-        let double = all(&filter::<f64>(response), 64..96, 1 << 12, Path::best(), 1);
+        let single = all(&filter::<f32>(response), 64..96, 1 << 12, InstructionSet::best(), 1);
+        let double = all(&filter::<f64>(response), 64..96, 1 << 12, InstructionSet::best(), 1);
         let (mut sums, mut exact) = ([0.0; 32], [0.0; 32]);
         for (single, double) in single.as_chunks::<32>().0.iter().zip(double.as_chunks::<32>().0) {
             for c in 0..32 {
@@ -131,18 +137,18 @@ fn settings_change_nothing<F: Real>() {
     let horizon = 333;
     for response in responses(horizon) {
         let filter = filter::<F>(&response);
-        let all_of_it = all(&filter, 0..600, 1, Path::PORTABLE, 1);
+        let all_of_it = all(&filter, 0..600, 1, InstructionSet::PORTABLE, 1);
         let expected = bytes(&all_of_it);
-        for path in Path::available() {
-            let filter = Arc::new(Filter::<F>::new(&response, path).unwrap());
-            assert!(bytes(&all(&filter, 0..600, 1, path, 1)) == expected, "{path:?}");
+        for instructions in InstructionSet::available() {
+            let filter = Arc::new(Filter::<F>::new(&response, instructions).unwrap());
+            assert!(bytes(&all(&filter, 0..600, 1, instructions, 1)) == expected, "{instructions:?}");
         }
         for (at_once, threads) in [(64, 2), (100, 1), (200, 3), (1 << 40, 2)] {
-            let found = bytes(&all(&filter, 0..600, at_once, Path::best(), threads));
+            let found = bytes(&all(&filter, 0..600, at_once, InstructionSet::best(), threads));
             assert!(found == expected, "{at_once} at once, {threads} threads");
         }
         for range in [0..1, 17..18, 31..33, 100..301, 255..257, 590..600] {
-            let found = bytes(&all(&filter, range.clone(), 128, Path::best(), 1));
+            let found = bytes(&all(&filter, range.clone(), 128, InstructionSet::best(), 1));
             let slice = range.start as usize..range.end as usize;
             let expected: Vec<F> = all_of_it.chunks(600).flat_map(|row| row[slice.clone()].to_vec()).collect();
             assert!(found == bytes(&expected), "{range:?}");
@@ -160,8 +166,8 @@ fn no_setting_changes_a_bit() {
 fn any_step_can_be_prepared_at_any_time() {
     for response in responses(300) {
         let filter = filter::<f32>(&response);
-        let expected = all(&filter, 3..40, 64, Path::best(), 1);
-        let mut blocks = Blocks::new(filter, 3..40, 64, Path::best()).unwrap();
+        let expected = all(&filter, 3..40, 64, InstructionSet::best(), 1);
+        let mut blocks = Blocks::new(filter, 3..40, 64, InstructionSet::best()).unwrap();
         for step in [299, 0, 130, 131, 64, 63, 200, 201, 64, 299, 0] {
             let found = row(&mut blocks, step, &(3..40), 1);
             assert_eq!(bytes(&found), bytes(&expected[step as usize * 37..][..37]), "step {step}");
@@ -172,7 +178,7 @@ fn any_step_can_be_prepared_at_any_time() {
 #[test]
 fn any_part_of_a_row_can_be_had() {
     let filter = filter::<f32>(&responses(40)[0]);
-    let mut blocks = Blocks::new(filter, 20..600, 1, Path::best()).unwrap();
+    let mut blocks = Blocks::new(filter, 20..600, 1, InstructionSet::best()).unwrap();
     let whole = row(&mut blocks, 39, &(20..600), 1);
     for range in [20..20, 20..21, 31..33, 100..513, 512..600] {
         let slice = range.start as usize - 20..range.end as usize - 20;
@@ -185,7 +191,8 @@ fn passes_are_as_long_as_memory_lets_them() {
     assert_eq!(at_once::<f32>(Memory::Recompute, 7), 0);
     assert_eq!(at_once::<f32>(Memory::Keep, 1 << 20), 256);
     assert_eq!(at_once::<f64>(Memory::Keep, 1 << 20), 128);
-    let blocks = |at_once| Blocks::new(filter::<f32>(&responses(1000)[0]), 0..32, at_once, Path::best()).unwrap();
+    let blocks =
+        |at_once| Blocks::new(filter::<f32>(&responses(1000)[0]), 0..32, at_once, InstructionSet::best()).unwrap();
     for (asked, given) in [(0, 64), (64, 64), (191, 128), (1 << 40, 1024)] {
         assert_eq!((blocks(asked).at_once(), blocks(asked).memory_bytes()), (given, 32 * 4 * given as usize));
     }
@@ -193,19 +200,19 @@ fn passes_are_as_long_as_memory_lets_them() {
 
 #[test]
 fn what_cannot_be_computed_is_refused() {
-    let too_large = |response| Filter::<f64>::new(&response, Path::best()).is_err();
+    let too_large = |response| Filter::<f64>::new(&response, InstructionSet::best()).is_err();
     assert!(too_large(Response::new(vec![1e30; 3], None)));
     assert!(too_large(Response::new(vec![1e15; 3], Some(vec![1e15; 3]))));
     assert!(too_large(Response::new(vec![1.0, f64::NAN, 2.0], None)));
     assert!(too_large(Response::new(vec![1.0; 2], Some(vec![1.0, f64::NAN]))));
-    let endless = Blocks::new(filter::<f32>(&responses(40)[0]), 0..1 << 45, 1, Path::best());
+    let endless = Blocks::new(filter::<f32>(&responses(40)[0]), 0..1 << 45, 1, InstructionSet::best());
     assert!(endless.err().unwrap().to_string().contains("128 bytes"));
 }
 
 /// FNV-1a over the bytes of all rows.
 fn digest<F: Real>(response: &Response) -> u64 {
     // A number takes 8 bytes, so that of 4 are followed by 0.
-    let numbers = all(&filter::<F>(response), 0..40, 64, Path::best(), 1);
+    let numbers = all(&filter::<F>(response), 0..40, 64, InstructionSet::best(), 1);
     let wide = bytes(&numbers)
         .chunks(F::BITS as usize / 8)
         .flat_map(|b| [b, &[0; 4][..(8 - b.len()).min(4)]].concat())

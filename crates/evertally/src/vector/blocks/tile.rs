@@ -3,7 +3,7 @@
 use super::aligned::Aligned;
 use super::{Draw, Filter};
 use evertally_kernels::transform::multiply_add;
-use evertally_kernels::{Path, Real};
+use evertally_kernels::{InstructionSet, Real};
 use std::ops::Range;
 
 /// Coordinates of a group: they share a transform, the first half as real parts, the second as imaginary parts.
@@ -73,7 +73,7 @@ impl<F: Real> Tile<F> {
         filter: &Filter<F>,
         blocks: Range<u64>,
         draw: &Draw<F>,
-        path: Path,
+        instructions: InstructionSet,
         scratch: &mut Scratch<F>,
     ) {
         let steps = filter.block();
@@ -87,16 +87,16 @@ impl<F: Real> Tile<F> {
             heard.start = batch.end;
             for (slot, block) in batch.clone().enumerate() {
                 self.draw_block(filter, block, draw, scratch);
-                self.transform_draws(filter, slot, path, scratch);
+                self.transform_draws(filter, slot, instructions, scratch);
             }
-            self.add_batch(filter, batch, &blocks, path, scratch);
+            self.add_batch(filter, batch, &blocks, instructions, scratch);
         }
         for (series, sums) in scratch.sums.as_mut_slice().chunks_exact_mut(numbers).take(groups * count).enumerate() {
             let (g, block) = (series / count, series % count);
             let rows = &mut self.rows.as_mut_slice()[block * steps * self.width + g * group::<F>()..];
-            filter.transform.inverse_half(path, sums, rows, self.width);
+            filter.transform.inverse_half(instructions, sums, rows, self.width);
         }
-        self.scale(filter, blocks.start * steps as u64, path);
+        self.scale(filter, blocks.start * steps as u64, instructions);
     }
 
     /// Innovations of the steps of a block; there are none beyond the horizon.
@@ -112,11 +112,16 @@ impl<F: Real> Tile<F> {
         }
     }
 
-    fn transform_draws(&self, filter: &Filter<F>, slot: usize, path: Path, scratch: &mut Scratch<F>) {
+    fn transform_draws(&self, filter: &Filter<F>, slot: usize, instructions: InstructionSet, scratch: &mut Scratch<F>) {
         let numbers = filter.transform.numbers();
         for g in 0..self.width / group::<F>() {
             let spectrum = &mut scratch.spectra.as_mut_slice()[(g * TOGETHER + slot) * numbers..][..numbers];
-            filter.transform.forward_padded(path, &scratch.draws.as_slice()[g * group::<F>()..], self.width, spectrum);
+            filter.transform.forward_padded(
+                instructions,
+                &scratch.draws.as_slice()[g * group::<F>()..],
+                self.width,
+                spectrum,
+            );
         }
     }
 
@@ -128,7 +133,7 @@ impl<F: Real> Tile<F> {
         filter: &Filter<F>,
         batch: Range<u64>,
         blocks: &Range<u64>,
-        path: Path,
+        instructions: InstructionSet,
         scratch: &mut Scratch<F>,
     ) {
         let numbers = filter.transform.numbers();
@@ -150,17 +155,17 @@ impl<F: Real> Tile<F> {
                         factors[together] = &filter.spectrum((block - source) as usize)[stretch.clone()];
                         together += 1;
                     }
-                    multiply_add(path, &mut sums[lines.clone()], &stretches[..together], &factors[..together]);
+                    multiply_add(instructions, &mut sums[lines.clone()], &stretches[..together], &factors[..together]);
                 }
             }
         }
     }
 
     /// Scales the rows, where that is asked for. `start` is the step of the first; there are none beyond the horizon.
-    fn scale(&mut self, filter: &Filter<F>, start: u64, path: Path) {
+    fn scale(&mut self, filter: &Filter<F>, start: u64, instructions: InstructionSet) {
         let Some(scales) = &filter.scales else { return };
         for (row, scale) in self.rows.as_mut_slice().chunks_exact_mut(self.width).zip(&scales[start as usize..]) {
-            F::scale(path, row, *scale);
+            F::scale(instructions, row, *scale);
         }
     }
 }

@@ -30,9 +30,9 @@ pub struct VectorCandidate {
     /// Standard deviation of one variable.
     pub sigma: f64,
     /// Largest standard error of a running sum, per coordinate.
-    pub max_std: f64,
+    pub max_std_error: f64,
     /// Root of the mean variance of the running sums, per coordinate.
-    pub mean_std: f64,
+    pub mean_std_error: f64,
     /// Whether a step needs no more than 64 vectors of memory or of fresh noise, whatever the horizon. Square roots hold the noise
     /// of `2 √T` steps and more (see [`Memory`](crate::vector::Memory)), banded ones need as many vectors as bands. Only mechanisms
     /// that stream lightly are chosen by default.
@@ -74,7 +74,7 @@ pub(super) fn candidates(request: &VectorRequest) -> Result<Vec<VectorCandidate>
     // Refuse senseless requests before any search hides them behind "no candidate".
     request.check()?;
     let attempts = competitors(request)?.into_iter().map(|built| built.and_then(|m| candidate(request, m)));
-    ranked(attempts, request.objective, |candidate| (candidate.max_std, candidate.mean_std))
+    ranked(attempts, request.objective, |candidate| (candidate.max_std_error, candidate.mean_std_error))
 }
 
 /// The mechanism that is asked for, or those that compete.
@@ -93,8 +93,8 @@ fn candidate(request: &VectorRequest, mechanism: Arc<dyn Mechanism>) -> Result<V
         name: mechanism.name(),
         sensitivity,
         sigma,
-        max_std: sigma * mechanism.max_row_norm_squared().sqrt(),
-        mean_std: sigma * mechanism.mean_row_norm_squared().sqrt(),
+        max_std_error: sigma * mechanism.max_row_norm_squared().sqrt(),
+        mean_std_error: sigma * mechanism.mean_row_norm_squared().sqrt(),
         streams_lightly: mechanism.streaming().is_some_and(|streaming| streaming.is_light()),
         mechanism,
     })

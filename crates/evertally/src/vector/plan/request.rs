@@ -84,7 +84,7 @@ impl VectorRequest {
     /// use evertally::privacy::{Budget, Rho};
     /// use evertally::vector::VectorRequest;
     /// let ranking = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0).candidates()?;
-    /// assert!(ranking.windows(2).all(|pair| pair[0].max_std <= pair[1].max_std));
+    /// assert!(ranking.windows(2).all(|pair| pair[0].max_std_error <= pair[1].max_std_error));
     /// assert!(ranking.iter().any(|candidate| !candidate.streams_lightly));
     /// # Ok::<(), evertally::Error>(())
     /// ```

@@ -131,10 +131,10 @@ fn participation_is_paid_for() {
         let plan = epochs(most, separation).plan().unwrap();
         let first = ranking.iter().find(|candidate| candidate.streams_lightly).unwrap();
         assert_eq!(plan.name(), first.name);
-        assert!(plan.lower_bound_max_std() < ranking[0].max_std);
+        assert!(plan.lower_bound_max_std_error() < ranking[0].max_std_error);
         for name in ["blt", "normalized-blt", "smooth", "subtract", "binary", "path-sum"] {
             let direct = of(name, most, separation).max_std_error();
-            assert!(direct >= first.max_std * (1.0 - 1e-12), "{name}: {direct} below {}", first.max_std);
+            assert!(direct >= first.max_std_error * (1.0 - 1e-12), "{name}: {direct} below {}", first.max_std_error);
         }
     }
 }

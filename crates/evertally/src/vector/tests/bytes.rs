@@ -4,7 +4,7 @@ use super::*;
 use crate::mechanism::Columns;
 use crate::noise::{Node, Purpose, subkey};
 use crate::vector::execute::name as block;
-use crate::vector::{Path, Real};
+use crate::vector::{InstructionSet, Real};
 use evertally_kernels::Normals;
 use std::collections::BTreeMap;
 
@@ -41,9 +41,14 @@ fn keeping_and_recomputing_give_the_same_bytes() {
 fn every_path_gives_the_same_bytes() {
     for mechanism in mechanisms(20) {
         let scheme = scheme(mechanism, Series::RunningSums);
-        let with = |path| bits(&all::<f32>(&scheme, 1000..1100, Tuning { path, ..single(Memory::Keep) }));
-        for path in Path::available() {
-            assert!(with(path) == with(Path::PORTABLE), "{} on {path:?}", scheme.mechanism.name());
+        let with =
+            |instructions| bits(&all::<f32>(&scheme, 1000..1100, Tuning { instructions, ..single(Memory::Keep) }));
+        for instructions in InstructionSet::available() {
+            assert!(
+                with(instructions) == with(InstructionSet::PORTABLE),
+                "{} on {instructions:?}",
+                scheme.mechanism.name()
+            );
         }
     }
 }
@@ -57,7 +62,7 @@ fn numbers_are_those_of_the_dense_twin() {
             let (first, len) = (1021, 9);
             let steps: Vec<f64> = all(&scheme, first..first + len, single(Memory::Keep));
             let subkey = subkey(&key(), &name(), &scheme.digest, Purpose::Vector(64));
-            let normals = Normals::new(scheme.cipher, &subkey, Path::best());
+            let normals = Normals::new(scheme.cipher, &subkey, InstructionSet::best());
             let mut known: BTreeMap<Node, Vec<f64>> = BTreeMap::new();
             let mut last = vec![0.0; len as usize];
             for (step, given) in (1..).zip(steps.chunks(len as usize)) {

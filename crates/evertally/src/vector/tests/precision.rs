@@ -3,7 +3,7 @@
 use super::*;
 use crate::mechanism::{Columns, Objective};
 use crate::noise::{Purpose, subkey};
-use crate::vector::Path;
+use crate::vector::InstructionSet;
 use crate::vector::execute::name as block;
 use crate::vector::program::{Op, REGISTERS};
 use crate::vector::schedule::schedule;
@@ -20,11 +20,11 @@ struct Twin {
 impl Twin {
     fn of(scheme: &Scheme) -> Self {
         let subkey = subkey(&key(), &name(), &scheme.digest, Purpose::Vector(32));
-        Self { normals: Normals::new(scheme.cipher, &subkey, Path::PORTABLE), buffers: vec![] }
+        Self { normals: Normals::new(scheme.cipher, &subkey, InstructionSet::PORTABLE), buffers: vec![] }
     }
 
     fn run(&mut self, ops: &[Op]) -> Vec<f64> {
-        let path = Path::PORTABLE;
+        let instructions = InstructionSet::PORTABLE;
         let mut acc = vec![0.0; COORDINATES];
         let mut registers = vec![acc.clone(); REGISTERS];
         for op in ops {
@@ -32,22 +32,22 @@ impl Twin {
             match op {
                 Op::Clear => acc.fill(0.0),
                 Op::Load(slot) => acc.copy_from_slice(&self.buffers[*slot]),
-                Op::Add { slot, weight } => f64::add_scaled(path, &mut acc, *weight, &self.buffers[*slot]),
+                Op::Add { slot, weight } => f64::add_scaled(instructions, &mut acc, *weight, &self.buffers[*slot]),
                 Op::Draw { node, scale } => {
                     let mut drawn = [0.0f32; COORDINATES];
                     self.normals.fill_f32(block(*node), 0, &mut drawn);
-                    f64::add_scaled(path, &mut acc, *scale, &drawn.map(f64::from));
+                    f64::add_scaled(instructions, &mut acc, *scale, &drawn.map(f64::from));
                 }
-                Op::Scale(factor) => f64::scale(path, &mut acc, *factor),
+                Op::Scale(factor) => f64::scale(instructions, &mut acc, *factor),
                 Op::Store(slot) => self.buffers[*slot].copy_from_slice(&acc),
-                Op::Accumulate(slot) => f64::accumulate(path, &mut self.buffers[*slot], &mut acc),
-                Op::Difference(slot) => f64::difference(path, &mut self.buffers[*slot], &mut acc),
+                Op::Accumulate(slot) => f64::accumulate(instructions, &mut self.buffers[*slot], &mut acc),
+                Op::Difference(slot) => f64::difference(instructions, &mut self.buffers[*slot], &mut acc),
                 Op::Save(register) => registers[*register].copy_from_slice(&acc),
                 Op::Restore(register) => acc.copy_from_slice(&registers[*register]),
                 Op::UndoBuffers { steps, factor } => {
                     let pieces = self.buffers[..steps.gaps.len()].iter_mut().map(|buffer| &mut buffer[..]);
                     let mut pieces: Vec<&mut [f64]> = pieces.collect();
-                    f64::undo_buffers(path, &mut acc, &mut pieces, &steps.gaps, &steps.echoes, *factor);
+                    f64::undo_buffers(instructions, &mut acc, &mut pieces, &steps.gaps, &steps.echoes, *factor);
                 }
                 Op::Row(_) | Op::DrawThrough { .. } | Op::Subtract(_) => panic!("{op:?} is not of these programs"),
             }

@@ -4,7 +4,7 @@ use super::states::{goes_on, rest};
 use super::*;
 use crate::mechanism::MechanismName;
 use crate::noise::{Purpose, subkey};
-use crate::vector::{Path, Real};
+use crate::vector::{InstructionSet, Real};
 use evertally_kernels::{BlockName, Normals};
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ fn noise<F: Real>(scheme: &Scheme, coordinates: Range<u64>, tuning: Tuning) -> V
 /// `σ L z`, or its increments, by the definition: the normal variables are those of the type, the rest is done in doubles.
 fn by_definition<F: Real>(scheme: &Scheme, coordinates: &Range<u64>) -> Vec<Vec<f64>> {
     let subkey = subkey(&key(), &name(), &scheme.digest, Purpose::Vector(F::BITS as u8));
-    let normals = Normals::new(scheme.cipher, &subkey, Path::PORTABLE);
+    let normals = Normals::new(scheme.cipher, &subkey, InstructionSet::PORTABLE);
     let len = (coordinates.end - coordinates.start) as usize;
     let draw = |index| {
         let mut z = vec![F::default(); len];
@@ -84,9 +84,9 @@ fn no_tuning_changes_a_bit() {
     for scheme in schemes(150) {
         let all = |coordinates, tuning| rest(noise::<f32>(&scheme, coordinates, tuning));
         let expected = all(7..1500, single(Memory::Keep));
-        let path = Path::PORTABLE;
+        let instructions = InstructionSet::PORTABLE;
         for memory in MEMORIES {
-            for tuning in [0, 2, 3].map(|threads| Tuning { threads, memory, path }) {
+            for tuning in [0, 2, 3].map(|threads| Tuning { threads, memory, instructions }) {
                 assert!(all(7..1500, tuning) == expected, "{} {tuning:?}", scheme.mechanism.name());
             }
         }
@@ -113,7 +113,7 @@ fn checkpoints_hold_a_vector_at_most() {
         let mut noise = noise::<f32>(&scheme, 0..1000, single(Memory::Keep));
         (0..70).for_each(|_| noise.next_into(&mut [0.0; 1000]).unwrap());
         let kept = scheme.series == Series::RunningSums && scheme.mechanism.name() == MechanismName::NormalizedSqrt;
-        assert_eq!(noise.checkpoint().len() / 4000, usize::from(kept));
+        assert_eq!(noise.save().len() / 4000, usize::from(kept));
         assert_eq!(noise.seek(40).is_ok(), !kept);
     }
 }

@@ -29,12 +29,12 @@ fn resumed<F: Real>(scheme: &Scheme, bytes: &[u8], memory: Memory) -> crate::Res
 pub(super) fn goes_on<F: Real>(scheme: &Scheme, step: u64) {
     for before in MEMORIES {
         let noise = after::<F>(scheme, step, before);
-        let bytes = noise.checkpoint();
+        let bytes = noise.save();
         let expected = rest(noise);
         for memory in MEMORIES {
             let resumed = resumed::<F>(scheme, &bytes, memory).unwrap();
             assert_eq!(resumed.step(), step);
-            let again = resumed.checkpoint();
+            let again = resumed.save();
             assert!(before != memory || again == bytes, "{}", scheme.mechanism.name());
             assert!(rest(resumed) == expected, "{} {before:?} to {memory:?} at {step}", scheme.mechanism.name());
         }
@@ -88,14 +88,14 @@ fn checkpoints_of_trees_are_small() {
     for _ in 0..5 {
         noise.next_into(&mut vec![0.0; 100_000]).unwrap();
     }
-    assert!(noise.checkpoint().len() < 200 && noise.memory_bytes() > 0);
+    assert!(noise.save().len() < 200 && noise.memory_bytes() > 0);
 }
 
 #[test]
 fn damaged_and_foreign_checkpoints_are_refused() {
     for mechanism in mechanisms(12).into_iter().step_by(4) {
         let scheme = scheme(mechanism.clone(), Series::RunningSums);
-        let bytes = after::<f32>(&scheme, 7, Memory::Keep).checkpoint();
+        let bytes = after::<f32>(&scheme, 7, Memory::Keep).save();
         let is_refused =
             |bytes: &[u8]| resumed::<f32>(&scheme, bytes, Memory::Keep).is_err_and(|error| error.is_state());
         assert!((0..bytes.len()).all(|len| is_refused(&bytes[..len])));

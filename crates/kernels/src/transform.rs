@@ -2,7 +2,7 @@
 //!
 //! A **line** is 64 bytes: 16 lanes of `f32` or 8 of `f64`. A **point** is two lines, the real and the imaginary parts of one
 //! complex number in every lane, and a series of `N` points is `N` of them behind each other. So every operation is the same
-//! addition or multiplication in all lanes: no shuffles, no reductions, and **the same bytes from every [`Path`]** because there
+//! addition or multiplication in all lanes: no shuffles, no reductions, and **the same bytes from every [`InstructionSet`]** because there
 //! is one body for registers of any width and all of its operations are single IEEE operations.
 //!
 //! Two real series ride in one complex one: with a real filter, real and imaginary parts stay apart.
@@ -18,28 +18,50 @@ mod butterflies;
 mod twiddles;
 mod vector;
 
-use crate::{Path, Real};
+use crate::{InstructionSet, Real};
 use twiddles::Twiddles;
 
 /// A complex factor that all lanes share: its real and its imaginary part.
 pub type Factor<F> = [F; 2];
 
 pub(crate) mod sealed {
-    use super::{Factor, Path, Twiddles};
+    use super::{Factor, InstructionSet, Twiddles};
 
-    /// The bodies for one type, compiled for every path.
+    /// The bodies for one type, compiled for every instruction set.
     pub trait Kernels: Sized {
-        fn forward(path: Path, data: &mut [Self], twiddles: &Twiddles<Self>);
-        fn forward_padded(path: Path, rows: &[Self], stride: usize, data: &mut [Self], twiddles: &Twiddles<Self>);
-        fn inverse(path: Path, data: &mut [Self], twiddles: &Twiddles<Self>);
-        fn inverse_half(path: Path, data: &mut [Self], rows: &mut [Self], stride: usize, twiddles: &Twiddles<Self>);
-        fn multiply_add_one(path: Path, sums: &mut [Self], spectrum: [&[Self]; 1], filter: [&[Factor<Self>]; 1]);
-        fn multiply_add_four(path: Path, sums: &mut [Self], spectra: [&[Self]; 4], filters: [&[Factor<Self>]; 4]);
+        fn forward(instructions: InstructionSet, data: &mut [Self], twiddles: &Twiddles<Self>);
+        fn forward_padded(
+            instructions: InstructionSet,
+            rows: &[Self],
+            stride: usize,
+            data: &mut [Self],
+            twiddles: &Twiddles<Self>,
+        );
+        fn inverse(instructions: InstructionSet, data: &mut [Self], twiddles: &Twiddles<Self>);
+        fn inverse_half(
+            instructions: InstructionSet,
+            data: &mut [Self],
+            rows: &mut [Self],
+            stride: usize,
+            twiddles: &Twiddles<Self>,
+        );
+        fn multiply_add_one(
+            instructions: InstructionSet,
+            sums: &mut [Self],
+            spectrum: [&[Self]; 1],
+            filter: [&[Factor<Self>]; 1],
+        );
+        fn multiply_add_four(
+            instructions: InstructionSet,
+            sums: &mut [Self],
+            spectra: [&[Self]; 4],
+            filters: [&[Factor<Self>]; 4],
+        );
     }
 }
 use sealed::Kernels;
 
-/// The kernels of one type, each compiled for the registers of every path.
+/// The kernels of one type, each compiled for the registers of every instruction set.
 macro_rules! for_every_width {
     ($real:ident, $wide:ident, $widest:ident:
      $(fn $name:ident($($arg:ident: $type:ty),*);)*) => {
@@ -66,10 +88,10 @@ macro_rules! for_every_width {
         }
 
         $(
-            pub(super) fn $name(path: Path, $($arg: $type),*) {
-                match path.instructions() {
+            pub(super) fn $name(instructions: InstructionSet, $($arg: $type),*) {
+                match instructions.kind() {
                     Instructions::Portable => butterflies::$name::<Portable, LANES>($($arg),*),
-                    // SAFETY: a path is made only where the processor has its instructions.
+                    // SAFETY: a set is made only where the processor has its instructions.
                     #[cfg(target_arch = "x86_64")]
                     Instructions::Avx2 => unsafe { wide::$name($($arg),*) },
                     // SAFETY: as above.
@@ -84,37 +106,53 @@ macro_rules! for_every_width {
 macro_rules! kernels {
     ($real:ident, $module:ident, $narrow:ident, $wide:ident, $widest:ident) => {
         impl Kernels for $real {
-            fn forward(path: Path, data: &mut [Self], twiddles: &Twiddles<Self>) {
-                $module::forward(path, data, twiddles);
+            fn forward(instructions: InstructionSet, data: &mut [Self], twiddles: &Twiddles<Self>) {
+                $module::forward(instructions, data, twiddles);
             }
-            fn forward_padded(path: Path, rows: &[Self], stride: usize, data: &mut [Self], twiddles: &Twiddles<Self>) {
-                $module::forward_padded(path, rows, stride, data, twiddles);
+            fn forward_padded(
+                instructions: InstructionSet,
+                rows: &[Self],
+                stride: usize,
+                data: &mut [Self],
+                twiddles: &Twiddles<Self>,
+            ) {
+                $module::forward_padded(instructions, rows, stride, data, twiddles);
             }
-            fn inverse(path: Path, data: &mut [Self], twiddles: &Twiddles<Self>) {
-                $module::inverse(path, data, twiddles);
+            fn inverse(instructions: InstructionSet, data: &mut [Self], twiddles: &Twiddles<Self>) {
+                $module::inverse(instructions, data, twiddles);
             }
             fn inverse_half(
-                path: Path,
+                instructions: InstructionSet,
                 data: &mut [Self],
                 rows: &mut [Self],
                 stride: usize,
                 twiddles: &Twiddles<Self>,
             ) {
-                $module::inverse_half(path, data, rows, stride, twiddles);
+                $module::inverse_half(instructions, data, rows, stride, twiddles);
             }
-            fn multiply_add_one(path: Path, sums: &mut [Self], spectrum: [&[Self]; 1], filter: [&[Factor<Self>]; 1]) {
-                $module::multiply_add_one(path, sums, spectrum, filter);
+            fn multiply_add_one(
+                instructions: InstructionSet,
+                sums: &mut [Self],
+                spectrum: [&[Self]; 1],
+                filter: [&[Factor<Self>]; 1],
+            ) {
+                $module::multiply_add_one(instructions, sums, spectrum, filter);
             }
-            fn multiply_add_four(path: Path, sums: &mut [Self], spectra: [&[Self]; 4], filters: [&[Factor<Self>]; 4]) {
-                $module::multiply_add_four(path, sums, spectra, filters);
+            fn multiply_add_four(
+                instructions: InstructionSet,
+                sums: &mut [Self],
+                spectra: [&[Self]; 4],
+                filters: [&[Factor<Self>]; 4],
+            ) {
+                $module::multiply_add_four(instructions, sums, spectra, filters);
             }
         }
 
         mod $module {
             use super::twiddles::Twiddles;
             use super::{Factor, butterflies};
-            use crate::Path;
-            use crate::path::Instructions;
+            use crate::InstructionSet;
+            use crate::instruction_set::Instructions;
 
             const LANES: usize = <$real as crate::Real>::LANES;
             #[cfg(target_arch = "x86_64")]
@@ -169,9 +207,9 @@ impl<F: Real> Transform<F> {
     ///
     /// # Panics
     /// If `data` is not [`numbers`](Self::numbers) long.
-    pub fn forward(&self, path: Path, data: &mut [F]) {
+    pub fn forward(&self, instructions: InstructionSet, data: &mut [F]) {
         assert_eq!(data.len(), self.numbers());
-        F::forward(path, data, &self.twiddles);
+        F::forward(instructions, data, &self.twiddles);
     }
 
     /// [`forward`](Self::forward) of `N / 2` points followed by as many zeros: point `j` are the numbers from `rows[j · stride]`
@@ -179,19 +217,19 @@ impl<F: Real> Transform<F> {
     ///
     /// # Panics
     /// If `rows` or `data` are too short or `stride` is less than a point.
-    pub fn forward_padded(&self, path: Path, rows: &[F], stride: usize, data: &mut [F]) {
+    pub fn forward_padded(&self, instructions: InstructionSet, rows: &[F], stride: usize, data: &mut [F]) {
         assert_eq!(data.len(), self.numbers());
         self.check_rows(rows, stride);
-        F::forward_padded(path, rows, stride, data, &self.twiddles);
+        F::forward_padded(instructions, rows, stride, data, &self.twiddles);
     }
 
     /// `N` times the inverse of [`forward`](Self::forward).
     ///
     /// # Panics
     /// If `data` is not [`numbers`](Self::numbers) long.
-    pub fn inverse(&self, path: Path, data: &mut [F]) {
+    pub fn inverse(&self, instructions: InstructionSet, data: &mut [F]) {
         assert_eq!(data.len(), self.numbers());
-        F::inverse(path, data, &self.twiddles);
+        F::inverse(instructions, data, &self.twiddles);
     }
 
     /// The first `N / 2` points of [`inverse`](Self::inverse), written to where [`forward_padded`](Self::forward_padded) reads.
@@ -199,10 +237,10 @@ impl<F: Real> Transform<F> {
     ///
     /// # Panics
     /// If `rows` or `data` are too short or `stride` is less than a point.
-    pub fn inverse_half(&self, path: Path, data: &mut [F], rows: &mut [F], stride: usize) {
+    pub fn inverse_half(&self, instructions: InstructionSet, data: &mut [F], rows: &mut [F], stride: usize) {
         assert_eq!(data.len(), self.numbers());
         self.check_rows(rows, stride);
-        F::inverse_half(path, data, rows, stride, &self.twiddles);
+        F::inverse_half(instructions, data, rows, stride, &self.twiddles);
     }
 
     fn check_rows(&self, rows: &[F], stride: usize) {
@@ -216,15 +254,15 @@ impl<F: Real> Transform<F> {
 ///
 /// # Panics
 /// If there are not as many filters as spectra, or one is shorter than the sums.
-pub fn multiply_add<F: Real>(path: Path, sums: &mut [F], spectra: &[&[F]], filters: &[&[Factor<F>]]) {
+pub fn multiply_add<F: Real>(instructions: InstructionSet, sums: &mut [F], spectra: &[&[F]], filters: &[&[Factor<F>]]) {
     assert_eq!(spectra.len(), filters.len());
     let (spectra, last_spectra) = spectra.as_chunks::<4>();
     let (filters, last_filters) = filters.as_chunks::<4>();
     for (spectra, filters) in spectra.iter().zip(filters) {
-        F::multiply_add_four(path, sums, *spectra, *filters);
+        F::multiply_add_four(instructions, sums, *spectra, *filters);
     }
     for (spectrum, filter) in last_spectra.iter().zip(last_filters) {
-        F::multiply_add_one(path, sums, [spectrum], [filter]);
+        F::multiply_add_one(instructions, sums, [spectrum], [filter]);
     }
 }
 

@@ -18,7 +18,7 @@ pub use cipher::{Cipher, UnknownCipher};
 
 use std::fmt;
 
-use crate::Path;
+use crate::InstructionSet;
 
 /// Words that are computed together.
 const GROUP: usize = 256;
@@ -58,15 +58,15 @@ impl BlockName {
 ///   `counter | level << 56`, 14 and 15 those of `index`: ChaCha as Bernstein defined it, with a block counter and a nonce of 64
 ///   bits each.
 ///
-/// The words depend on cipher, key, node and place only, never on the [`Path`] or on how a range is cut into pieces.
+/// The words depend on cipher, key, node and place only, never on the [`InstructionSet`] or on how a range is cut into pieces.
 ///
 /// **Secrets.** What is derived from the key is overwritten when this is dropped. The words are as secret as the noise made of
 /// them; the caller overwrites them where that matters, and copies of some are left on the stack.
 ///
 /// ```
-/// use evertally_kernels::{BlockName, Cipher, Keystream, Path};
+/// use evertally_kernels::{BlockName, Cipher, Keystream, InstructionSet};
 ///
-/// let stream = Keystream::new(Cipher::Aes128Ctr, &[7; 32], Path::best());
+/// let stream = Keystream::new(Cipher::Aes128Ctr, &[7; 32], InstructionSet::best());
 /// let node = BlockName { level: 3, index: 5 };
 /// let mut all = [0; 1000];
 /// stream.fill(node, 0, &mut all);
@@ -76,7 +76,7 @@ impl BlockName {
 /// ```
 pub struct Keystream {
     cipher: Cipher,
-    path: Path,
+    instructions: InstructionSet,
     key: Key,
 }
 
@@ -88,16 +88,16 @@ enum Key {
 
 impl Keystream {
     /// The keystreams under this key. Expands it, in less than 0.1 µs.
-    pub fn new(cipher: Cipher, key: &[u8; 32], path: Path) -> Self {
+    pub fn new(cipher: Cipher, key: &[u8; 32], instructions: InstructionSet) -> Self {
         let expanded = match cipher {
             Cipher::Aes128Ctr => {
                 let (first, _) = key.split_first_chunk::<16>().expect("32 bytes are more than 16");
-                Key::Aes(aes::RoundKeys::new(first, path))
+                Key::Aes(aes::RoundKeys::new(first, instructions))
             }
             Cipher::ChaCha8 => Key::ChaCha(chacha::Key::new(key, chacha::Rounds::Eight)),
             Cipher::ChaCha20 => Key::ChaCha(chacha::Key::new(key, chacha::Rounds::Twenty)),
         };
-        Self { cipher, path, key: expanded }
+        Self { cipher, instructions, key: expanded }
     }
 
     /// The cipher that makes the words.
@@ -106,8 +106,8 @@ impl Keystream {
     }
 
     /// The instructions that compute them.
-    pub fn path(&self) -> Path {
-        self.path
+    pub fn instructions(&self) -> InstructionSet {
+        self.instructions
     }
 
     /// Writes the words `first .. first + words.len()` of the node's keystream, in the layout described at [`Keystream`].
@@ -180,13 +180,16 @@ impl Keystream {
         let block = group * (GROUP / self.cipher.words_per_block()) as u64;
         match &self.key {
             Key::Aes(keys) => keys.groups(node.index, node.upper() | block, words),
-            Key::ChaCha(key) => key.groups(self.path, node.index, node.upper() | block, words),
+            Key::ChaCha(key) => key.groups(self.instructions, node.index, node.upper() | block, words),
         }
     }
 }
 
 impl fmt::Debug for Keystream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keystream").field("cipher", &self.cipher).field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Keystream")
+            .field("cipher", &self.cipher)
+            .field("instructions", &self.instructions)
+            .finish_non_exhaustive()
     }
 }

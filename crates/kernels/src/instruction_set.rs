@@ -1,19 +1,20 @@
 //! Which instructions to use: decided at run time, and without influence on any result.
 //!
 //! Wheels and distributed binaries are built for the oldest processors of their kind, where AVX-512 makes these kernels several
-//! times faster. So every kernel is compiled several times, and a [`Path`] says which copy runs. A `Path` can only be had for
+//! times faster. So every kernel is compiled several times, and an [`InstructionSet`] says which copy runs. An `InstructionSet` can
+//! only be had for
 //! instructions that the processor has, which is what makes the calls sound.
 //!
 //! **Same bytes.** Plain Rust floating-point arithmetic is IEEE 754 arithmetic, operation by operation: the compiler neither
 //! fuses a multiplication with an addition nor reorders a sum, whatever instructions it may use. So a body that is written
-//! once and compiled for several instruction sets ([`for_every_path`]) gives equal results by construction; hand-written
+//! once and compiled for several instruction sets ([`for_every_instruction_set`]) gives equal results by construction; hand-written
 //! intrinsics are held against their safe twins by tests.
 
 use std::fmt;
 
 /// The instructions a kernel may use.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Path(Instructions);
+pub struct InstructionSet(Instructions);
 
 /// Private, so that nobody claims instructions that are not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,9 +29,9 @@ pub(crate) enum Instructions {
     Avx512,
 }
 
-impl Path {
+impl InstructionSet {
     /// The instructions that every processor of the target has.
-    pub const PORTABLE: Path = Path(Instructions::Portable);
+    pub const PORTABLE: InstructionSet = InstructionSet(Instructions::Portable);
 
     /// The fastest that this processor has.
     pub fn best() -> Self {
@@ -40,11 +41,11 @@ impl Path {
     /// All that this processor has, the fastest last.
     pub fn available() -> Vec<Self> {
         #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "there is nothing to add"))]
-        let mut paths = vec![Self::PORTABLE];
+        let mut sets = vec![Self::PORTABLE];
         #[cfg(target_arch = "x86_64")]
         {
             if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("aes") {
-                paths.push(Self(Instructions::Avx2));
+                sets.push(Self(Instructions::Avx2));
                 let more = is_x86_feature_detected!("avx512f")
                     && is_x86_feature_detected!("avx512bw")
                     && is_x86_feature_detected!("avx512cd")
@@ -52,11 +53,11 @@ impl Path {
                     && is_x86_feature_detected!("avx512vl")
                     && is_x86_feature_detected!("vaes");
                 if more {
-                    paths.push(Self(Instructions::Avx512));
+                    sets.push(Self(Instructions::Avx512));
                 }
             }
         }
-        paths
+        sets
     }
 
     /// `portable`, `avx2` or `avx512`.
@@ -70,22 +71,23 @@ impl Path {
         }
     }
 
-    pub(crate) fn instructions(self) -> Instructions {
+    pub(crate) fn kind(self) -> Instructions {
         self.0
     }
 }
 
-impl fmt::Debug for Path {
+impl fmt::Debug for InstructionSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-/// Compiles one safe body for every [`Path`]. The function's first argument is the path; the others are passed on.
-macro_rules! for_every_path {
-    ($(#[$meta:meta])* $vis:vis fn $name:ident $(<$($life:lifetime),*>)? ($path:ident: Path $(, $arg:ident: $type:ty)* $(,)?) $(-> $out:ty)? $body:block) => {
+/// Compiles one safe body for every [`InstructionSet`]. The function's first argument is the set; the
+/// others are passed on.
+macro_rules! for_every_instruction_set {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident $(<$($life:lifetime),*>)? ($instructions:ident: InstructionSet $(, $arg:ident: $type:ty)* $(,)?) $(-> $out:ty)? $body:block) => {
         $(#[$meta])*
-        $vis fn $name $(<$($life),*>)? ($path: $crate::Path $(, $arg: $type)*) $(-> $out)? {
+        $vis fn $name $(<$($life),*>)? ($instructions: $crate::InstructionSet $(, $arg: $type)*) $(-> $out)? {
             #[inline(always)]
             fn body $(<$($life),*>)? ($($arg: $type),*) $(-> $out)? $body
 
@@ -101,14 +103,14 @@ macro_rules! for_every_path {
                 body($($arg),*)
             }
 
-            match $path.instructions() {
-                $crate::path::Instructions::Portable => body($($arg),*),
-                // SAFETY: a path is made only where the processor has its instructions.
+            match $instructions.kind() {
+                $crate::instruction_set::Instructions::Portable => body($($arg),*),
+                // SAFETY: a set is made only where the processor has its instructions.
                 #[cfg(target_arch = "x86_64")]
-                $crate::path::Instructions::Avx2 => unsafe { avx2($($arg),*) },
+                $crate::instruction_set::Instructions::Avx2 => unsafe { avx2($($arg),*) },
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
-                $crate::path::Instructions::Avx512 => unsafe { avx512($($arg),*) },
+                $crate::instruction_set::Instructions::Avx512 => unsafe { avx512($($arg),*) },
             }
         }
     };
@@ -118,8 +120,8 @@ macro_rules! for_every_path {
 mod tests {
     use super::*;
 
-    for_every_path! {
-        fn axpy<'a>(path: Path, sums: &'a mut [f32], factor: f32, values: &[f32]) -> &'a [f32] {
+    for_every_instruction_set! {
+        fn axpy<'a>(instructions: InstructionSet, sums: &'a mut [f32], factor: f32, values: &[f32]) -> &'a [f32] {
             for (sum, value) in sums.iter_mut().zip(values) {
                 *sum += factor * value;
             }
@@ -130,10 +132,12 @@ mod tests {
     #[test]
     fn a_body_gives_the_same_bits_on_every_path() {
         let values: Vec<f32> = (0..1000).map(|i| 1.0 / (i as f32 + 0.3)).collect();
-        let run = |path| axpy(path, &mut vec![1.7; 1000], 0.1, &values).iter().map(|v| v.to_bits()).collect::<Vec<_>>();
-        for path in Path::available() {
-            assert_eq!(run(path), run(Path::PORTABLE), "{path:?}");
+        let run = |instructions| {
+            axpy(instructions, &mut vec![1.7; 1000], 0.1, &values).iter().map(|v| v.to_bits()).collect::<Vec<_>>()
+        };
+        for instructions in InstructionSet::available() {
+            assert_eq!(run(instructions), run(InstructionSet::PORTABLE), "{instructions:?}");
         }
-        assert_eq!(Path::best(), *Path::available().last().unwrap());
+        assert_eq!(InstructionSet::best(), *InstructionSet::available().last().unwrap());
     }
 }

@@ -1,0 +1,26 @@
+//! Which class of error asks whom to do what.
+//!
+//! Everything that can fail returns [`Error`](crate::Error): one sentence to show, and a class to branch on. A call that failed
+//! has changed nothing.
+//!
+//! | class | asks |
+//! |---|---|
+//! | [`is_invalid`](crate::Error::is_invalid) | the caller: a parameter or value is out of its documented range |
+//! | [`is_weak_budget`](crate::Error::is_weak_budget) | the same; the budget protects next to nothing, and was not explicitly allowed to |
+//! | [`is_overflow`](crate::Error::is_overflow) | the caller: a sum leaves 64 bits; use a coarser grid |
+//! | [`is_horizon_exhausted`](crate::Error::is_horizon_exhausted) | the operator: the last step has been released; a new stream needs a new plan, and its budget adds up |
+//! | [`is_state`](crate::Error::is_state) | the operator: these saved bytes do not belong here, or are damaged |
+//! | [`ErrorKind::Randomness`](crate::ErrorKind) | the operating system gave no random bytes |
+//!
+//! ```
+//! use evertally::{Budget, Epsilon, PlanRequest, RunningSum, SecretKey};
+//! let plan = PlanRequest::count(1, Budget::Pure(Epsilon::new(1.0)?)).plan()?;
+//! let mut stream = RunningSum::new(plan, &SecretKey::generate()?, "short".parse()?)?;
+//! stream.tick()?;
+//! assert!(stream.tick().unwrap_err().is_horizon_exhausted());
+//! assert!(Epsilon::new(1000.0).unwrap_err().is_weak_budget());
+//! # Ok::<(), evertally::Error>(())
+//! ```
+//!
+//! Constructors check; what they have accepted does not fail later for the same reason. Figures of a step
+//! ([`std_error`](crate::Plan::std_error) and the like) panic for a step outside the horizon, and say so in their documentation.

@@ -1,0 +1,22 @@
+//! How to test a program whose results are random.
+//!
+//! A key from a seed makes every release the same in every run. It protects nobody, and its type says so:
+//!
+//! ```
+//! use evertally::{Budget, PlanRequest, Rho, RunningSum, SecretKey, TestSeed};
+//! let plan = PlanRequest::count(100, Budget::Zcdp(Rho::new(0.5)?)).plan()?;
+//! let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+//! let run = |name: &str| -> evertally::Result<Vec<f64>> {
+//!     let mut stream = RunningSum::new(plan.clone(), &key, name.parse()?)?;
+//!     (0..100).map(|_| Ok(stream.tick()?.value())).collect()
+//! };
+//! assert_eq!(run("a")?, run("a")?);
+//!
+//! // Never compare a release with the true value exactly; hold it against its standard error. With this seed it is within five.
+//! let largest = run("a")?.into_iter().map(f64::abs).fold(0.0, f64::max);
+//! assert!(largest < 5.0 * plan.max_std_error());
+//! # Ok::<(), evertally::Error>(())
+//! ```
+//!
+//! Statistical tests fix their seeds, so that they pass always or never, and state the chance at which they would fail if
+//! everything were right. `evertally audit` draws many releases of neighbouring streams and tries to refute a plan's promise.

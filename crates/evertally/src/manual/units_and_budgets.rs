@@ -1,0 +1,44 @@
+//! Who is protected, how strongly, and what several streams spend together.
+//!
+//! # Units
+//! Neighbouring data sets differ in one **unit**. With [`Unit::Event`](crate::Unit) that is a single event: a person with a hundred
+//! events is protected a hundred times less. With [`Unit::person`](crate::Unit::person) it is everything a person adds, as far as it
+//! is kept.
+//!
+//! ```
+//! use evertally::{Budget, PlanRequest, Rho, Unit};
+//! let request = PlanRequest::count(365, Budget::Zcdp(Rho::new(0.5)?));
+//! let events = request.clone().plan()?;
+//! let persons = request.clone().with_unit(Unit::person(10)).plan()?;
+//! let spread_out = request.with_unit(Unit::person(10).per_step(1)).plan()?;
+//! // Ten events of a person cost ten times the noise; less where they cannot fall into one step.
+//! assert!(persons.max_std_error() > 9.9 * events.max_std_error());
+//! assert!(spread_out.max_std_error() < persons.max_std_error());
+//! # Ok::<(), evertally::Error>(())
+//! ```
+//!
+//! [`Neighbours::ReplaceOne`](crate::Neighbours) hides, beyond whether a unit is there, what it did and when; it costs up to twice
+//! the noise.
+//!
+//! # Budgets
+//! | budget | noise | say |
+//! |---|---|---|
+//! | [`Budget::Pure`](crate::Budget)(ε) | Laplace | every event of the world is at most `e^ε` times as likely |
+//! | [`Budget::Approximate`](crate::Budget)(ε, δ) | the better of both | the same, apart from a probability δ |
+//! | [`Budget::Zcdp`](crate::Budget)(ρ) | the better of both | a curve of (ε, δ) pairs; adds up best |
+//!
+//! Budgets that protect next to nothing (ε above 20, ρ above 10) are refused unless
+//! [`new_even_if_weak`](crate::Epsilon::new_even_if_weak) asks for them.
+//!
+//! # Several streams
+//! Streams over the same people add up, whatever their keys. [`Odometer`](crate::privacy::composition::Odometer) says what was
+//! spent; [`Filter`](crate::privacy::composition::Filter) refuses what would exceed a total.
+//!
+//! ```
+//! use evertally::privacy::composition::Filter;
+//! use evertally::{Budget, Rho};
+//! let mut total = Filter::new(Budget::Zcdp(Rho::new(1.0)?));
+//! total.spend(Budget::Zcdp(Rho::new(0.6)?).into())?;
+//! assert!(total.spend(Budget::Zcdp(Rho::new(0.6)?).into()).is_err());
+//! # Ok::<(), evertally::Error>(())
+//! ```
