@@ -22,6 +22,7 @@ pub(crate) fn advance(c: char, bold: bool) -> f64 {
 }
 
 /// Whether the character can be drawn.
+#[cfg(feature = "raster")]
 pub(crate) fn has(c: char) -> bool {
     widths()[0].of(c).is_some()
 }
