@@ -1,9 +1,10 @@
-"""Writes python/evertally/_functions.py: `python crates/py/generate.py`. With --check it writes nothing, and fails where the
-file is not what it would write.
+"""Writes python/evertally/_functions.py: `python crates/py/generate.py`. With --check it writes nothing, and fails
+where the file is not what it would write.
 
-Keywords of a release and of its plan come from docs/declaration.schema.json, which is made of the one table of all that can
-be declared (crates/publish/src/declaration/table.rs): name, type, default and help. keywords.toml has what only Python has: the
-functions, which other functions take a declared keyword, and the keywords of those that declare no release.
+Keywords of a release and of its plan come from docs/declaration.schema.json, which is made of the one table of all
+that can be declared (crates/publish/src/declaration/table.rs): name, type, default and help. keywords.toml has what
+only Python has: the functions, which other functions take a declared keyword, and the keywords of those that
+declare no release.
 """
 
 import json

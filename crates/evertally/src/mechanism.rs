@@ -263,6 +263,16 @@ pub trait Cursor: Send {
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128;
 }
 
+/// Moves a cursor to a step one after the other, from the start if that is behind it.
+fn replay<C: Cursor>(cursor: &mut C, step: u64, fresh: impl FnOnce(&C) -> C, draw: &mut dyn FnMut(Node) -> i128) {
+    if step < cursor.step() {
+        *cursor = fresh(cursor);
+    }
+    while cursor.step() < step {
+        cursor.advance(draw);
+    }
+}
+
 /// The exact Gaussian sensitivity from the dense twin, where that is small.
 fn exact_by_dense_twin<M: Mechanism + ?Sized>(mechanism: &M) -> Option<f64> {
     if mechanism.horizon() > 512 { None } else { mechanism.dense().exact_l2_squared() }

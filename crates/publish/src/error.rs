@@ -15,8 +15,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Whatever goes wrong in the pipeline or in the tables that feed it.
 ///
 /// What it is can be asked: whether the user can mend it ([`is_usage`](Self::is_usage)), where in the input it is
-/// ([`input`](Self::input): file, line or row, column, cell), which parameters are to blame ([`problem`](Self::problem)). What it
-/// says is worded by the front ([`worded`](Self::worded)).
+/// ([`input`](Self::input): file, line or row, column, cell), which parameters are to blame
+/// ([`problem`](Self::problem)). What it says is worded by the front ([`worded`](Self::worded)).
 pub struct Error(Box<Inner>);
 
 struct Inner {

@@ -55,7 +55,8 @@ impl GroupTable {
                     sentence!["separate names by commas alone, and put names that hold a comma into a ", GroupsFile],
                     "separate names by commas alone, and give a list of names".into(),
                 );
-                return Err(Problem::new(format!("group {} begins or ends with a blank", quoted(name))).remedy(remedy));
+                let problem = format!("group {} begins or ends with a blank", quoted(name));
+                return Err(Problem::new(problem).remedy(remedy));
             }
             if tuple.iter().any(String::is_empty) {
                 return Err(Problem::new("a declared group has an empty name"));

@@ -234,7 +234,8 @@ impl Wording {
 
 /// Something that cannot be: what was declared, or how it fits the rest.
 ///
-/// Whoever shows it words it: [`Problem::worded`], or [`Error::worded`](crate::error::Error::worded) for an error that may have one inside.
+/// Whoever shows it words it: [`Problem::worded`], or [`Error::worded`](crate::error::Error::worded) for an error that
+/// may have one inside.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
     parameters: Vec<Parameter>,

@@ -100,8 +100,8 @@ impl Budget {
         }
     }
 
-    /// The least ε of (ε, δ)-differential privacy that is known to follow at this δ, rounded up; infinite under (ε, δ) at a
-    /// smaller δ than the stated one.
+    /// The least ε of (ε, δ)-differential privacy that is known to follow at this δ, rounded up; infinite under (ε, δ)
+    /// at a smaller δ than the stated one.
     ///
     /// >>> import evertally as et
     /// >>> et.Budget.pure(1.0).epsilon_at(1e-9)

@@ -20,11 +20,11 @@ use std::sync::{Mutex, MutexGuard};
 
 /// A private running count or sum: events in, one release a step out.
 ///
-/// :meth:`add` adds to the open step, :meth:`tick` closes it and releases the running sum; :meth:`release_many` does both for many
-/// steps at once.
+/// :meth:`add` adds to the open step, :meth:`tick` closes it and releases the running sum; :meth:`release_many` does
+/// both for many steps at once.
 ///
-/// ``name`` (1 to 200 bytes) tells the noise of this counter from that of others with the same key. Name a counter once: two
-/// data sets under one key, name and plan have the same noise, and the difference of their releases is exact.
+/// ``name`` (1 to 200 bytes) tells the noise of this counter from that of others with the same key. Name a counter
+/// once: two data sets under one key, name and plan have the same noise, and the difference of their releases is exact.
 /// ``confidence``, strictly between 0 and 1, is that of the intervals.
 ///
 /// With ``max_events`` in the plan, it is the caller who adds at most so many events of a person.
@@ -144,8 +144,8 @@ impl Counter {
 
     /// Adds events to the open step: their number, or the sum of their values.
     ///
-    /// The total is in units of the data; what is finer than the plan's grid is rounded half to even. It must be one that
-    /// events within the bounds can have: at least 0 for counts.
+    /// The total is in units of the data; what is finer than the plan's grid is rounded half to even. It must be one
+    /// that events within the bounds can have: at least 0 for counts.
     ///
     /// Raises :class:`InvalidError` for an impossible total, :class:`HorizonExhausted` after the last step and
     /// :class:`SumOverflowError` if the running sum leaves 64 bits. The counter is then as it was.
@@ -179,13 +179,13 @@ impl Counter {
         py.detach(|| state.stream.tick_through(to).map(|release| state.with_error(release))).or_raise()
     }
 
-    /// Adds and closes many steps, a total each, and returns their releases as a structured array with the fields ``step`` (uint64),
-    /// ``value``, ``std_error``, ``lower`` and ``upper`` (float64), one row a step.
+    /// Adds and closes many steps, a total each, and returns their releases as a structured array with the fields
+    /// ``step`` (uint64), ``value``, ``std_error``, ``lower`` and ``upper`` (float64), one row a step.
     ///
-    /// ``totals`` has one dimension; integers and doubles are in units of the data. Works without the GIL. More totals than
-    /// steps are left raise :class:`HorizonExhausted`, and the counter is as it was. Steps before a total that is refused, or
-    /// before Ctrl-C, are closed all the same: see :attr:`step`, and :attr:`last`. Their releases can be had once more from a
-    /// state that was saved before, with the same totals.
+    /// ``totals`` has one dimension; integers and doubles are in units of the data. Works without the GIL. More totals
+    /// than steps are left raise :class:`HorizonExhausted`, and the counter is as it was. Steps before a total that is
+    /// refused, or before Ctrl-C, are closed all the same: see :attr:`step`, and :attr:`last`. Their releases can be
+    /// had once more from a state that was saved before, with the same totals.
     ///
     /// >>> import evertally as et, numpy as np
     /// >>> visits = et.Counter(et.plan(365, epsilon=1.0), et.SecretKey.generate(), "visits")

@@ -12,8 +12,8 @@ pub(crate) struct Row {
     pub(crate) chosen: bool,
 }
 
-/// Headline, ranking (or a sentence for a plan that is not in it) and curve. Colours are inherited, so that dark and light pages
-/// read alike.
+/// Headline, ranking (or a sentence for a plan that is not in it) and curve. Colours are inherited, so that dark and
+/// light pages read alike.
 pub(crate) fn page(
     headline: &str,
     promise: &str,

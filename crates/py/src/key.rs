@@ -111,8 +111,8 @@ impl SecretKey {
 
     /// Writes the key to a new file that only its owner may read (mode 0600), and its ledger beside it.
     ///
-    /// An existing file is never replaced, and a key is saved once: copies would not know what the others have published.
-    /// Raises :class:`InvalidError` in both cases.
+    /// An existing file is never replaced, and a key is saved once: copies would not know what the others have
+    /// published. Raises :class:`InvalidError` in both cases.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let path = std::path::absolute(path)?;
         let mut home = self.home.lock_py_attached(py).expect("no holder panics");

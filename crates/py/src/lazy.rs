@@ -21,13 +21,13 @@ use std::sync::{Mutex, MutexGuard};
 
 /// Up to 2^40 private running sums, with noise only in those that are read.
 ///
-/// Time and memory are those of the events and reads alone, and the joint law of all that is read is the same as if every sum
-/// had had its noise at every step. ``sums`` is their number; they are numbered from 0. ``sampling`` says how noise is drawn:
-/// ``"float"`` (fastest; the state then holds the noise), ``"integer"`` or ``"keyed"`` (exact; ``"keyed"`` keeps no noise).
-/// Plans are those of :func:`plan_lazy`.
+/// Time and memory are those of the events and reads alone, and the joint law of all that is read is the same as if
+/// every sum had had its noise at every step. ``sums`` is their number; they are numbered from 0. ``sampling`` says how
+/// noise is drawn: ``"float"`` (fastest; the state then holds the noise), ``"integer"`` or ``"keyed"`` (exact;
+/// ``"keyed"`` keeps no noise). Plans are those of :func:`plan_lazy`.
 ///
-/// **What is read is public.** Choose it by public lists or by earlier releases: reading just the sums that have events tells
-/// where events are. Unless ``"keyed"``, save the state before publishing what was read, and keep the number of
+/// **What is read is public.** Choose it by public lists or by earlier releases: reading just the sums that have events
+/// tells where events are. Unless ``"keyed"``, save the state before publishing what was read, and keep the number of
 /// :attr:`reads` elsewhere: a state that is older than what was published must not be read on.
 ///
 /// Methods may be called from several threads, which take turns. Vectors are not pickled; see :meth:`save`.
@@ -149,9 +149,9 @@ impl LazyVector {
     ///
     /// ``values`` are 1, or one value for all, or one for each, in units of the data and within the plan's bounds.
     ///
-    /// Raises :class:`InvalidError` for an index or value that is out of range and :class:`HorizonExhausted` after the last
-    /// step; nothing is added then. Where a sum leaves 64 bits (:class:`SumOverflowError`), and after Ctrl-C, the events
-    /// before are added.
+    /// Raises :class:`InvalidError` for an index or value that is out of range and :class:`HorizonExhausted` after the
+    /// last step; nothing is added then. Where a sum leaves 64 bits (:class:`SumOverflowError`), and after Ctrl-C, the
+    /// events before are added.
     #[pyo3(signature = (indices, values = None))]
     fn add(&self, py: Python<'_>, indices: &Bound<'_, PyAny>, values: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let mut vector = self.lock(py);
@@ -164,7 +164,8 @@ impl LazyVector {
         in_chunks(py, &events, |(index, value)| vector.add(*index, *value))
     }
 
-    /// Adds one event to several different running sums in the open step, at most as many as the plan's ``sums_per_event``.
+    /// Adds one event to several different running sums in the open step, at most as many as the plan's
+    /// ``sums_per_event``.
     ///
     /// >>> import evertally as et
     /// >>> plan = et.plan_lazy(100, rho=0.5, sums_per_event=2)
@@ -179,7 +180,8 @@ impl LazyVector {
         vector.add_event(&parts).or_raise()
     }
 
-    /// Closes the open step, and ``steps - 1`` empty ones after it; returns the last closed step. Takes no longer for many.
+    /// Closes the open step, and ``steps - 1`` empty ones after it; returns the last closed step. Takes no longer for
+    /// many.
     ///
     /// Raises :class:`HorizonExhausted` beyond the horizon; nothing is closed then.
     #[pyo3(signature = (steps = Whole(1)), text_signature = "($self, steps=1)")]
@@ -190,11 +192,11 @@ impl LazyVector {
         py.detach(|| vector.tick_through(to)).or_raise()
     }
 
-    /// What the running sums are at the last closed step: a :class:`Reading` for an index, and for an array of them a structured
-    /// array with the fields ``index`` (uint64), ``step`` (uint64), ``value`` and ``std_error`` (float64).
+    /// What the running sums are at the last closed step: a :class:`Reading` for an index, and for an array of them a
+    /// structured array with the fields ``index`` (uint64), ``step`` (uint64), ``value`` and ``std_error`` (float64).
     ///
-    /// The same index at the same step reads the same, however often. Raises :class:`InvalidError` for an index out of range
-    /// and before the first step is closed.
+    /// The same index at the same step reads the same, however often. Raises :class:`InvalidError` for an index out of
+    /// range and before the first step is closed.
     fn read<'py>(&self, py: Python<'py>, indices: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let mut vector = self.lock(py);
         let single = is_scalar(indices)?;
@@ -220,7 +222,8 @@ impl LazyVector {
         )
     }
 
-    /// Standard error of what is read at a step (1 to the horizon), in units of the data. It follows from the plan alone.
+    /// Standard error of what is read at a step (1 to the horizon), in units of the data. It follows from the plan
+    /// alone.
     fn std_error(&self, py: Python<'_>, step: Whole) -> PyResult<f64> {
         let vector = self.lock(py);
         let plan = vector.plan();

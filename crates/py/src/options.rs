@@ -1,7 +1,7 @@
 //! Keyword arguments that come in a dictionary, as `evertally/_functions.py` hands them over.
 //!
-//! Which function takes which keyword stands in `keywords.toml` alone. Here each is taken out by name, and what nobody has
-//! taken in the end is refused: no keyword is ever without effect.
+//! Which function takes which keyword stands in `keywords.toml` alone. Here each is taken out by name, and what nobody
+//! has taken in the end is refused: no keyword is ever without effect.
 
 use crate::error::invalid;
 use pyo3::exceptions::PyTypeError;

@@ -209,8 +209,8 @@ impl Plan {
         self.inner.mean_std_error()
     }
 
-    /// What the largest standard error of no mechanism with Gaussian noise can be below, in units of the data; ``None`` where
-    /// nothing is proven (pure ε).
+    /// What the largest standard error of no mechanism with Gaussian noise can be below, in units of the data; ``None``
+    /// where nothing is proven (pure ε).
     ///
     /// >>> import evertally as et
     /// >>> plan = et.plan(365, rho=0.5)

@@ -63,7 +63,8 @@ fn glance<T: Send>(py: Python<'_>, result: &Mutex<Receiver<T>>) -> Option<PyResu
 /// Items between two looks at Python's signals.
 const CHUNK: usize = 4096;
 
-/// Does work on items in order, a few thousand at a time without the interpreter's lock. After Ctrl-C the rest is not done.
+/// Does work on items in order, a few thousand at a time without the interpreter's lock. After Ctrl-C the rest is not
+/// done.
 pub(crate) fn in_chunks<I: Sync>(
     py: Python<'_>,
     items: &[I],

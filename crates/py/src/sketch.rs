@@ -22,10 +22,11 @@ use std::sync::{Mutex, MutexGuard};
 
 /// Private counts of items of any kind, in a table of few cells: a count sketch whose cells are read lazily.
 ///
-/// Items are whole numbers from 0 to 2^64 - 1, ``str`` or ``bytes``. An estimate looks at one cell a row; it is right on
-/// average, with the error of the noise, which it states, and of items that share its cells
-/// (:meth:`collision_std_error`). Plans are those of :func:`plan_sketch`, rows and width included. The remarks on ``sampling``, reads
-/// and states of :class:`LazyVector` hold here, too: ask only for items from public lists or earlier answers.
+/// Items are whole numbers from 0 to 2^64 - 1, ``str`` or ``bytes``. An estimate looks at one cell a row; it is right
+/// on average, with the error of the noise, which it states, and of items that share its cells
+/// (:meth:`collision_std_error`). Plans are those of :func:`plan_sketch`, rows and width included. The remarks on
+/// ``sampling``, reads and states of :class:`LazyVector` hold here, too: ask only for items from public lists or
+/// earlier answers.
 ///
 /// Methods may be called from several threads, which take turns. Sketches are not pickled; see :meth:`save`.
 ///
@@ -123,8 +124,8 @@ impl CountSketch {
         }
     }
 
-    /// Adds many events to the open step: an array, a column or an iterable of items, with a value of 1, one for all, or one
-    /// for each.
+    /// Adds many events to the open step: an array, a column or an iterable of items, with a value of 1, one for all,
+    /// or one for each.
     ///
     /// Raises as :meth:`add`. Where a cell leaves 64 bits, and after Ctrl-C, the events before are added.
     #[pyo3(signature = (items, values = None))]
@@ -146,8 +147,8 @@ impl CountSketch {
         py.detach(|| sketch.tick_through(to)).or_raise()
     }
 
-    /// Counts of items at the last closed step: a :class:`Reading` for one item, and for many a structured array with the fields
-    /// ``step`` (uint64), ``value`` and ``std_error`` (float64), in the order of the items.
+    /// Counts of items at the last closed step: a :class:`Reading` for one item, and for many a structured array with
+    /// the fields ``step`` (uint64), ``value`` and ``std_error`` (float64), in the order of the items.
     ///
     /// Raises :class:`InvalidError` before the first step is closed.
     ///

@@ -21,8 +21,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// An Arrow table: whatever reads the Arrow PyCapsule interface (``__arrow_c_stream__``) can take it without a copy, for example
-/// ``pyarrow.table(...)`` or ``polars.DataFrame(...)``.
+/// An Arrow table: whatever reads the Arrow PyCapsule interface (``__arrow_c_stream__``) can take it without a copy,
+/// for example ``pyarrow.table(...)`` or ``polars.DataFrame(...)``.
 #[pyclass(frozen, module = "evertally")]
 pub(crate) struct ArrowTable(RecordBatch);
 

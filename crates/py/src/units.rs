@@ -6,8 +6,8 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::PyFloat;
 
-/// A number in units of the data (`int`, `float`, `Decimal` or their NumPy kin) in multiples of the grid, rounded half to
-/// even where it is finer.
+/// A number in units of the data (`int`, `float`, `Decimal` or their NumPy kin) in multiples of the grid, rounded half
+/// to even where it is finer.
 pub(crate) fn multiple(number: &Bound<'_, PyAny>, grid: Grid) -> PyResult<i64> {
     let scaled = if number.is_instance_of::<PyFloat>() {
         float_multiple(number.extract()?, grid)

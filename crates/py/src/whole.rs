@@ -4,7 +4,8 @@ use crate::error::invalid;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 
-/// A whole number from 0 to 2^64 - 1. What is beyond is an `InvalidError` that says so, and not Python's `OverflowError`.
+/// A whole number from 0 to 2^64 - 1. What is beyond is an `InvalidError` that says so, and not Python's
+/// `OverflowError`.
 #[derive(Clone, Copy)]
 pub(crate) struct Whole(pub(crate) u64);
 

@@ -51,6 +51,17 @@ def test_many_are_the_same_as_one_by_one(key: et.SecretKey) -> None:
     assert zeros.release_many([3, 0, 0, 0, 0])["value"][-1] == skipping.last.value  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("options", [{"rho": 0.5}, {"epsilon": 1.0}])
+def test_errors_of_releases_are_those_of_the_plan(key: et.SecretKey, options: dict[str, float]) -> None:
+    """To the last bit, for every mechanism that fits: releases compute error and interval of a step at once."""
+    for candidate in et.plan(37, **options).ranking:  # type: ignore[arg-type]
+        plan = et.plan(37, mechanism=candidate.name, noise=candidate.noise, **options)  # type: ignore[arg-type]
+        releases = et.Counter(plan, key, "visits").release_many(np.full(37, 5))
+        assert releases["std_error"].tolist() == plan.std_errors().tolist(), candidate.name
+        half_widths = [plan.half_width(step) for step in range(1, 38)]
+        assert (releases["upper"] - releases["lower"]).tolist() == pytest.approx([2 * h for h in half_widths])
+
+
 def test_events_of_a_step_add_up(key: et.SecretKey) -> None:
     """Whatever is added between two ticks is one step, also where a state is carried over in the middle of it."""
     whole, parts = counter(key), counter(key)

@@ -61,8 +61,8 @@ macro_rules! table_flags {
     )+ };
 }
 
-/// Flags of `evertally release`. Each can also stand in the `--config` file under its own name; a flag on the command line
-/// wins.
+/// Flags of `evertally release`. Each can also stand in the `--config` file under its own name; a flag on the command
+/// line wins.
 #[derive(Clone, Debug, Default)]
 pub struct ReleaseFlags(pub(crate) Written);
 

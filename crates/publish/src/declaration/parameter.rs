@@ -193,8 +193,8 @@ impl Parameter {
         }
     }
 
-    /// Where one of these is given, none of them, nor this one, is taken from another place: numbers of two budgets, or two
-    /// ways to say where the horizon ends, would mix.
+    /// Where one of these is given, none of them, nor this one, is taken from another place: numbers of two budgets, or
+    /// two ways to say where the horizon ends, would mix.
     pub fn together(self) -> &'static [Self] {
         match self {
             Self::Epsilon | Self::Delta | Self::Rho | Self::AllowWeakBudget => &[Self::Epsilon, Self::Delta, Self::Rho],

@@ -22,7 +22,8 @@ use std::collections::BTreeMap;
 
 type Result<T> = std::result::Result<T, Problem>;
 
-/// A parameter, one that it needs beside it, and what is said where that is missing. In the order in which they are checked.
+/// A parameter, one that it needs beside it, and what is said where that is missing. In the order in which they are
+/// checked.
 pub(super) const NEEDS: &[(Parameter, Parameter, fn() -> Sentence)] = &[
     (MaxEventsPerStep, MaxEvents, || {
         sentence![MaxEventsPerStep, " needs ", Piece::All(&[Person, MaxEvents]), " beside it"]
@@ -110,7 +111,8 @@ pub struct Items {
 }
 
 impl Settings {
-    /// The stream under the best plan for its request, and its declared groups. `watch` is told where that takes minutes.
+    /// The stream under the best plan for its request, and its declared groups. `watch` is told where that takes
+    /// minutes.
     ///
     /// # Errors
     /// If no plan serves the request, or the confidence is out of range.
@@ -214,7 +216,8 @@ impl Declaration {
         })
     }
 
-    /// The request for a plan of so many steps, without what only matters to a stream of events: no column need be named.
+    /// The request for a plan of so many steps, without what only matters to a stream of events: no column need be
+    /// named.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve).
@@ -345,8 +348,8 @@ impl Declaration {
         }
     }
 
-    /// What the numbers of this plan mean. All of it shapes the data before the mechanism sees them, and a change of any
-    /// makes a new stream.
+    /// What the numbers of this plan mean. All of it shapes the data before the mechanism sees them, and a change of
+    /// any makes a new stream.
     fn meaning(&self, calendar: &StepCalendar) -> BTreeMap<String, String> {
         let spec = calendar.spec();
         let policy = |choice: Option<Refusable>| if choice == Some(Refusable::Skip) { "skip" } else { "refuse" };
@@ -384,7 +387,8 @@ impl Labels {
                 }
             }
             Self::Items(items) => {
-                // What names an item, and where values are clamped: the plan itself only says how far they can be from 0.
+                // What names an item, and where values are clamped: the plan itself only says how far they can be from
+                // 0.
                 let columns = serde_json::to_string(&items.columns).expect("texts are JSON");
                 let request = request.with_meaning("key-columns", columns);
                 match request.values() {
@@ -399,8 +403,8 @@ impl Labels {
     }
 }
 
-/// Whether mechanisms whose time and memory grow with the horizon would take more than about half a minute (steps² × groups)
-/// or a gigabyte (steps × groups).
+/// Whether mechanisms whose time and memory grow with the horizon would take more than about half a minute (steps² ×
+/// groups) or a gigabyte (steps × groups).
 fn is_heavy(steps: u64, groups: usize) -> bool {
     let (steps, groups) = (steps as f64, groups as f64);
     steps * steps * groups > 4e10 || steps * groups > 3e7

@@ -1,9 +1,9 @@
 //! The one table of what can be declared.
 //!
 //! A row: which struct the parameter is a field of; its help, in one paragraph; its names as a [`Parameter`] and as a
-//! field; its type; its heading and placeholder in help; who has it; and its default, as a value and in words. Help refers
-//! to other parameters by their names in backquotes; every front puts its own names there. To add a parameter, add a row
-//! here and say in [`resolve`](super::resolve) what it does.
+//! field; its type; its heading and placeholder in help; who has it; and its default, as a value and in words. Help
+//! refers to other parameters by their names in backquotes; every front puts its own names there. To add a parameter,
+//! add a row here and say in [`resolve`](super::resolve) what it does.
 
 use super::parameter::{Heading, Part, Row, Use};
 use super::value::{Decimal, Groups, Paths, TableFormat, Value};
@@ -174,8 +174,8 @@ pub struct Written {
 }
 
 impl Declaration {
-    /// Fills what is open from another place, such as a configuration file behind flags. A budget, an end of the horizon and
-    /// the groups are taken from one place as a whole.
+    /// Fills what is open from another place, such as a configuration file behind flags. A budget, an end of the
+    /// horizon and the groups are taken from one place as a whole.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let own = self.clone();
@@ -428,13 +428,14 @@ parameters! {
     }
 
     questions {
-        /// File with the key columns, CSV, JSON lines or Parquet: an answer for each row. Items that do not occur get one
-        /// like all others. The list must be known to the public, and never be made from the data: being on it would tell.
+        /// File with the key columns, CSV, JSON lines or Parquet: an answer for each row. Items that do not occur get
+        /// one like all others. The list must be known to the public, and never be made from the data: being on it
+        /// would tell.
         Queries queries: PathBuf, Questions "FILE" SKETCH
     }
     questions {
-        /// File with the key columns: the heaviest of these items, by `top` or `threshold`. The list must be known to the
-        /// public, as that of `queries`.
+        /// File with the key columns: the heaviest of these items, by `top` or `threshold`. The list must be known to
+        /// the public, as that of `queries`.
         Candidates candidates: PathBuf, Questions "FILE" SKETCH
     }
     questions {

@@ -131,8 +131,8 @@ macro_rules! from_words {
 
 from_words! {
     TimeFormat: [
-        "auto" "Dates, dates with a time of day, with or without an offset. Bare numbers are refused: they do not say their \
-                unit",
+        "auto" "Dates, dates with a time of day, with or without an offset. Bare numbers are refused: they do not say \
+                their unit",
         "rfc3339" "Only times with an offset, such as 2024-05-01T12:30:00Z",
         "date" "Only dates, such as 2024-05-01",
         "epoch-seconds" "Seconds since 1970 UTC, with or without a fraction",

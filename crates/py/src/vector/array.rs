@@ -8,8 +8,8 @@ use numpy::{
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-/// The elements of an array, for as long as nobody else borrows them: of this type, one for each coordinate, one after the other
-/// in memory.
+/// The elements of an array, for as long as nobody else borrows them: of this type, one for each coordinate, one after
+/// the other in memory.
 pub(crate) fn writable<'py, F: Real + Element>(
     array: &Bound<'py, PyAny>,
     coordinates: usize,

@@ -18,16 +18,17 @@ use std::sync::{Mutex, MutexGuard};
 
 /// The noise of a vector's coordinates, one step after the other, to be added to NumPy arrays in place.
 ///
-/// ``coordinates`` are as many as the vector has, or ``(first, end)`` for a worker that owns this part of them: it gets exactly what is at
-/// ``first:end`` of the whole. ``dtype`` is ``"float32"`` or ``"float64"``: the two draw different noise. Noise is a function of key,
-/// name, plan, step and coordinate, so **one name is for one run**: a run on other data needs another name, and a run that is
-/// taken up from an older state must meet the same data again.
+/// ``coordinates`` are as many as the vector has, or ``(first, end)`` for a worker that owns this part of them: it gets
+/// exactly what is at ``first:end`` of the whole. ``dtype`` is ``"float32"`` or ``"float64"``: the two draw different
+/// noise. Noise is a function of key, name, plan, step and coordinate, so **one name is for one run**: a run on other
+/// data needs another name, and a run that is taken up from an older state must meet the same data again.
 ///
-/// Two choices change no bit of the noise: ``threads`` draw at once (0: as many as there are processors), and ``memory`` is ``"keep"``
-/// (fastest) or ``"recompute"`` (trees then keep no vectors between steps).
+/// Two choices change no bit of the noise: ``threads`` draw at once (0: as many as there are processors), and
+/// ``memory`` is ``"keep"`` (fastest) or ``"recompute"`` (trees then keep no vectors between steps).
 ///
-/// Arrays are of the noise's dtype, C-contiguous and writeable, with any shape of as many elements as there are coordinates;
-/// nothing is copied. Steps are drawn without the interpreter's lock. Several threads may call; they take turns.
+/// Arrays are of the noise's dtype, C-contiguous and writeable, with any shape of as many elements as there are
+/// coordinates; nothing is copied. Steps are drawn without the interpreter's lock. Several threads may call; they take
+/// turns.
 ///
 /// **As secret as the key**: the noise, this object and its checkpoints. It is not pickled; see :meth:`save`.
 ///
@@ -210,15 +211,16 @@ impl VectorNoise {
 
     /// Moves to the next step, adds its noise to the array in place, and returns the array.
     ///
-    /// Raises :class:`TypeError` for something else than an array of the noise's dtype, :class:`InvalidError` for an array of
-    /// another size, or that is read-only or not contiguous, and :class:`HorizonExhausted` after the last step. Nothing
-    /// changes then.
+    /// Raises :class:`TypeError` for something else than an array of the noise's dtype, :class:`InvalidError` for an
+    /// array of another size, or that is read-only or not contiguous, and :class:`HorizonExhausted` after the last
+    /// step. Nothing changes then.
     fn add_next<'py>(&self, array: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.give(&array, true)?;
         Ok(array)
     }
 
-    /// Moves to the next step, writes its noise over the array, and returns the array. Raises what :meth:`add_next` does.
+    /// Moves to the next step, writes its noise over the array, and returns the array. Raises what :meth:`add_next`
+    /// does.
     fn next_into<'py>(&self, array: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.give(&array, false)?;
         Ok(array)
@@ -238,8 +240,9 @@ impl VectorNoise {
 
     /// Moves to any step (0 to the horizon), forwards or backwards: the next one given out is the one after it.
     ///
-    /// Trees need about the time of a step, ``"input"`` that of all steps before. Raises :class:`InvalidError` beyond the horizon and
-    /// for mechanisms whose noise depends on all steps before, as that of BLTs: these go on from a :meth:`save`.
+    /// Trees need about the time of a step, ``"input"`` that of all steps before. Raises :class:`InvalidError` beyond
+    /// the horizon and for mechanisms whose noise depends on all steps before, as that of BLTs: these go on from a
+    /// :meth:`save`.
     ///
     /// >>> import evertally as et
     /// >>> plan = et.plan_vector(1000, rho=0.5, mechanism="smooth")
@@ -253,8 +256,8 @@ impl VectorNoise {
         either!(&mut *stream, noise => py.detach(|| noise.seek(step.0))).or_raise()
     }
 
-    /// The bytes from which :meth:`restore` goes on, **as secret as the key**: some hundred for trees; for other mechanisms also the
-    /// vectors of noise that they keep.
+    /// The bytes from which :meth:`restore` goes on, **as secret as the key**: some hundred for trees; for other
+    /// mechanisms also the vectors of noise that they keep.
     fn save<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let stream = self.lock(py);
         let bytes = either!(&*stream, noise => py.detach(|| noise.save()));

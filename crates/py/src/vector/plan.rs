@@ -23,9 +23,9 @@ use std::sync::OnceLock;
 
 /// Everything that is decided before a training run: steps, budget, clipping norm, mechanism and noise.
 ///
-/// Made by :func:`plan_vector`; holds no secret and may be published. Plans compare by content. In a notebook a plan shows the
-/// ranking of the mechanisms and its error over the steps. All errors are those of the *running sums* of the vectors,
-/// whatever the :attr:`series`: standard deviations of one coordinate, in units of the vectors.
+/// Made by :func:`plan_vector`; holds no secret and may be published. Plans compare by content. In a notebook a plan
+/// shows the ranking of the mechanisms and its error over the steps. All errors are those of the *running sums* of the
+/// vectors, whatever the :attr:`series`: standard deviations of one coordinate, in units of the vectors.
 ///
 /// >>> import evertally as et
 /// >>> plan = et.plan_vector(1000, norm=1.0, epsilon=2.0, delta=1e-6, mechanism="smooth")
@@ -208,15 +208,15 @@ impl VectorPlan {
         hexadecimal(&self.inner.digest())
     }
 
-    /// Standard deviation of one noise variable, in units of the vectors. With ``"input"`` it is that of the noise of every step;
-    /// other mechanisms combine several.
+    /// Standard deviation of one noise variable, in units of the vectors. With ``"input"`` it is that of the noise of
+    /// every step; other mechanisms combine several.
     #[getter]
     fn sigma(&self) -> f64 {
         self.inner.sigma()
     }
 
-    /// By how many standard deviations per ``norm`` one added or removed example moves the releases at most, for ``sigma=1``;
-    /// never too small.
+    /// By how many standard deviations per ``norm`` one added or removed example moves the releases at most, for
+    /// ``sigma=1``; never too small.
     #[getter]
     fn sensitivity(&self) -> f64 {
         self.inner.sensitivity()

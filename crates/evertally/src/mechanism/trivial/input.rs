@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, LaplaceShift, MAX_HORIZON, Mechanism, MechanismName, Participation,
-    Streaming, check_horizon,
+    Streaming, check_horizon, replay,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -96,12 +96,7 @@ impl Cursor for InputCursor {
     }
     /// `O(step)` draws: input noise has no shorter description of a prefix.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
-        if step < self.step {
-            *self = Self { step: 0, sum: 0 };
-        }
-        while self.step < step {
-            self.advance(draw);
-        }
+        replay(self, step, |_| Self { step: 0, sum: 0 }, draw);
         self.sum
     }
 }

@@ -38,8 +38,9 @@
 
 use super::MAX_STATES;
 use super::frozen::{Frozen, Number, OUTPUT_BITS};
-use crate::mechanism::Cursor;
 use crate::mechanism::rounding::FRACTION_BITS;
+use crate::mechanism::toeplitz::memory::{from_bytes, to_bytes};
+use crate::mechanism::{Cursor, replay};
 use crate::noise::Node;
 use crate::number::wide::Wide;
 use crate::{Error, Result};
@@ -153,39 +154,23 @@ impl Cursor for FilterCursor {
 
     /// Of a stream of zeros, one step at a time: `O(n · step)`.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
-        if step < self.step {
-            *self = Self::new(self.frozen.clone(), self.bits);
-        }
-        while self.step < step {
-            self.advance(draw);
-        }
+        replay(self, step, |own| Self::new(own.frozen.clone(), own.bits), draw);
         self.last
     }
 
     /// States, the sum and the last noise: `64 n + 48` bytes.
     fn memory(&self) -> Option<Vec<u8>> {
-        let states = self.states.iter().take(self.frozen.states());
-        let mut bytes: Vec<u8> =
-            states.flat_map(|(data, noisy)| [data.to_bytes(), noisy.to_bytes()]).flatten().collect();
-        bytes.extend(self.sum.to_bytes());
+        let mut bytes = to_bytes(&self.states[..self.frozen.states()], self.sum);
         bytes.extend(self.last.to_le_bytes());
         Some(bytes)
     }
 
     fn recall(&mut self, step: u64, memory: &[u8]) -> Result<i128> {
-        let wides = 2 * self.frozen.states() + 1;
-        if memory.len() != wides * Wide::BYTES + 16 || step > self.frozen.steps() as u64 {
-            return Err(Error::state("the saved state is of another mechanism"));
-        }
         let mut fresh = Self { step, ..Self::new(self.frozen.clone(), self.bits) };
-        let (parts, last) = memory.split_at(wides * Wide::BYTES);
-        let mut parts =
-            parts.chunks_exact(Wide::BYTES).map(|part| Wide::from_bytes(part.try_into().expect("32 bytes")));
-        let mut next = || parts.next().expect("counted above");
-        for (data, noisy) in fresh.states.iter_mut().take(self.frozen.states()) {
-            (*data, *noisy) = (next(), next());
-        }
-        fresh.sum = next();
+        let states = &mut fresh.states[..self.frozen.states()];
+        let known = from_bytes(memory, states, 16).filter(|_| step <= self.frozen.steps() as u64);
+        let (sum, last) = known.ok_or_else(|| Error::state("the saved state is of another mechanism"))?;
+        fresh.sum = sum;
         fresh.last = i128::from_le_bytes(last.try_into().expect("16 bytes"));
         *self = fresh;
         Ok(self.last)

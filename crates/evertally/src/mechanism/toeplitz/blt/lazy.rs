@@ -50,7 +50,7 @@ use std::fmt;
 /// Built by [`Blt::lazy`](super::Blt::lazy); it knows nothing of keys, and is not changed by use.
 ///
 /// ```
-/// use evertally::mechanism::{Blt, Mechanism};
+/// use evertally::mechanism::{Blt, Columns, Mechanism, Objective};
 /// let blt = Blt::optimised(1 << 20, Columns::Normalized, 4, Objective::Max)?;
 /// let lazy = blt.lazy();
 /// let mut state = vec![0.0; lazy.state_words()];

@@ -33,8 +33,9 @@
 use super::MAX_BUFFERS;
 use super::buffers::Buffers;
 use super::segments::Segment;
-use crate::mechanism::Cursor;
 use crate::mechanism::rounding::FRACTION_BITS;
+use crate::mechanism::toeplitz::memory::{from_bytes, to_bytes};
+use crate::mechanism::{Cursor, replay};
 use crate::noise::Node;
 use crate::number::wide::Wide;
 use crate::{Error, Result};
@@ -166,21 +167,13 @@ impl Cursor for Recurrence {
 
     /// Of a stream of zeros, one step at a time: `O(d · step)`.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
-        if step < self.step {
-            *self = Self::new(self.constants.clone());
-        }
-        while self.step < step {
-            self.advance(draw);
-        }
+        replay(self, step, |own| Self::new(own.constants.clone()), draw);
         self.last
     }
 
     /// Buffers, sums and the last noise: `64 d + 64` bytes.
     fn memory(&self) -> Option<Vec<u8>> {
-        let buffers = self.buffers.iter().take(self.constants.fractions.len());
-        let mut bytes: Vec<u8> =
-            buffers.flat_map(|(data, noisy)| [data.to_bytes(), noisy.to_bytes()]).flatten().collect();
-        bytes.extend(self.run.to_bytes());
+        let mut bytes = to_bytes(&self.buffers[..self.constants.fractions.len()], self.run);
         bytes.extend(self.settled.to_le_bytes());
         bytes.extend(self.last.to_le_bytes());
         Some(bytes)
@@ -188,19 +181,11 @@ impl Cursor for Recurrence {
 
     fn recall(&mut self, step: u64, memory: &[u8]) -> Result<i128> {
         let segment = self.constants.segments.partition_point(|segment| segment.last < step);
-        let wides = 2 * self.constants.fractions.len() + 1;
-        if memory.len() != (wides + 1) * Wide::BYTES || segment == self.constants.segments.len() {
-            return Err(Error::state("the saved state is of another mechanism"));
-        }
         let mut fresh = Self { step, segment, ..Self::new(self.constants.clone()) };
-        let (parts, sums) = memory.split_at(wides * Wide::BYTES);
-        let mut parts =
-            parts.chunks_exact(Wide::BYTES).map(|part| Wide::from_bytes(part.try_into().expect("32 bytes")));
-        let mut next = || parts.next().expect("counted above");
-        for (data, noisy) in fresh.buffers.iter_mut().take(self.constants.fractions.len()) {
-            (*data, *noisy) = (next(), next());
-        }
-        fresh.run = next();
+        let buffers = &mut fresh.buffers[..self.constants.fractions.len()];
+        let known = from_bytes(memory, buffers, 32).filter(|_| segment < self.constants.segments.len());
+        let (run, sums) = known.ok_or_else(|| Error::state("the saved state is of another mechanism"))?;
+        fresh.run = run;
         let number = |bytes: &[u8]| i128::from_le_bytes(bytes.try_into().expect("16 bytes"));
         (fresh.settled, fresh.last) = (number(&sums[..16]), number(&sums[16..]));
         *self = fresh;
