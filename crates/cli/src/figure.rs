@@ -1,9 +1,9 @@
 //! Figures that compare mechanisms: data by the library, drawn as SVG and PNG and kept as CSV.
 //!
-//! They redraw the comparisons of the papers from our own computation: variance over time and largest variance by horizon
-//! (Andersson, Pagh 2023, arXiv 2306.09666, figure 4), time and space (figure 5), the pure-ε error of trees with
-//! subtraction and the map of where Laplace noise beats Gaussian noise, whose asymptotic shape is known (Andersson, Pagh,
-//! Steiner, Torkamani, "Count on Your Elders: Laplace vs Gaussian Noise").
+//! They redraw the comparisons of the papers from our own computation: variance over time and largest variance by
+//! horizon (Andersson, Pagh 2023, arXiv 2306.09666, figure 4), time and space (figure 5), the pure-ε error of trees
+//! with subtraction and the map of where Laplace noise beats Gaussian noise, whose asymptotic shape is known
+//! (Andersson, Pagh, Steiner, Torkamani, "Count on Your Elders: Laplace vs Gaussian Noise").
 //!
 //! Families come from the library's list, so that a new mechanism appears by itself.
 

@@ -1,7 +1,8 @@
 //! `evertally release`: from event files to private running counts.
 //!
-//! [`setup`] turns flags and the configuration file into validated parts, among them the plan; a [`Session`] takes events and gives the releases of closed steps; [`emit`] writes table, picture and report, all
-//! together or not at all.
+//! [`setup`] turns flags and the configuration file into validated parts, among them the plan; a [`Session`] takes
+//! events and gives the releases of closed steps; [`emit`] writes table, picture and report, all together or not at
+//! all.
 
 mod emit;
 mod setup;
@@ -44,8 +45,8 @@ pub fn run(args: ReleaseFlags) -> Result<()> {
     write_due(&mut session, &mut emitter, &cancelled)?;
     emitter.finish(&setup, &open.key, &mut publication)?;
     refuse_if(&cancelled)?;
-    // Commit, then publish: until here the releases are in files without a name. Once the ledger has the digest, a crash
-    // before they appear loses nothing, since the same data give the same bytes again.
+    // Commit, then publish: until here the releases are in files without a name. Once the ledger has the digest, a
+    // crash before they appear loses nothing, since the same data give the same bytes again.
     session.record(&mut open.ledger)?;
     publication
         .commit()

@@ -1,15 +1,16 @@
 //! `evertally sketch`: from event files to private counts of very many items, of which few are asked for.
 //!
-//! [`options`] gathers flags and the configuration file; [`questions`] says which items are asked for, and when; [`setup`]
-//! turns flags into validated parts, among them the plan; a [`Session`] takes events, [`answers`] are given as steps close, and
-//! [`emit`] writes table, picture and report, all together or not at all.
+//! [`options`] gathers flags and the configuration file; [`questions`] says which items are asked for, and when;
+//! [`setup`] turns flags into validated parts, among them the plan; a [`Session`] takes events, [`answers`] are given
+//! as steps close, and [`emit`] writes table, picture and report, all together or not at all.
 //!
 //! **Nothing is kept between runs but the key and its ledger.** Noise is a function of key, plan, stream, cell and step
-//! ([`Sampling::Keyed`](evertally::stream::Sampling::Keyed)), so that other questions to the same data get answers that agree
-//! with all earlier ones, at no further cost of budget. What must not happen is the same noise over other data: the ledger
-//! holds, for every step up to which answers were published, a digest of what every step added to each item. All cells are a
-//! function of these sums, so that equal digests mean equal releases, whatever is asked. A run closes, beyond the steps that it is
-//! asked for, those up to the last published one: earlier steps can be asked for only with data that pass the same check.
+//! ([`Sampling::Keyed`](evertally::stream::Sampling::Keyed)), so that other questions to the same data get answers that
+//! agree with all earlier ones, at no further cost of budget. What must not happen is the same noise over other data:
+//! the ledger holds, for every step up to which answers were published, a digest of what every step added to each item.
+//! All cells are a function of these sums, so that equal digests mean equal releases, whatever is asked. A run closes,
+//! beyond the steps that it is asked for, those up to the last published one: earlier steps can be asked for only with
+//! data that pass the same check.
 
 mod answers;
 mod emit;

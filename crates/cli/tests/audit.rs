@@ -1,4 +1,5 @@
-//! `evertally audit`: keys of its answer, exit statuses, saved plans. What it can and cannot refute is tested in `crates/audit`.
+//! `evertally audit`: keys of its answer, exit statuses, saved plans. What it can and cannot refute is tested in
+//! `crates/audit`.
 
 mod common;
 

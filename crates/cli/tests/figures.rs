@@ -151,8 +151,8 @@ fn columns(bench: &Bench, file: &str, paths: usize) -> Vec<Vec<f64>> {
     npy.into_vec::<f64>().unwrap().chunks(paths).map(<[f64]>::to_vec).collect()
 }
 
-/// Lazy draws have the variance that the description states and repeat at a repeated step, in every way of sampling, up to
-/// the longest horizon. 2^14 values: 8 % are more than 7 standard errors.
+/// Lazy draws have the variance that the description states and repeat at a repeated step, in every way of sampling, up
+/// to the longest horizon. 2^14 values: 8 % are more than 7 standard errors.
 #[test]
 fn simulate_draws_lazily() {
     let bench = Bench::new();

@@ -32,7 +32,8 @@ const SKETCH: [&str; 12] = [
     "page,country",
 ];
 
-/// Next to no noise: answers are exact up to a hundredth. So wide a table that collisions in three of five rows do not happen.
+/// Next to no noise: answers are exact up to a hundredth. So wide a table that collisions in three of five rows do not
+/// happen.
 const EXACT: [&str; 5] = ["--rho", "1000000", "--allow-weak-budget", "--width", "4294967296"];
 
 fn ready() -> Bench {
@@ -76,8 +77,8 @@ fn refused(bench: &Bench, more: &[&str]) -> String {
     run.stderr
 }
 
-/// Runs under a stream name of its own, and returns the rows of the table without its header: columns but for the errors, and
-/// the estimate rounded to hundredths.
+/// Runs under a stream name of its own, and returns the rows of the table without its header: columns but for the
+/// errors, and the estimate rounded to hundredths.
 fn exact(bench: &Bench, stream: &str, more: &[&str]) -> Vec<String> {
     let own = ["--stream", stream, "--out", "exact.csv", "--no-plot"];
     let run = sketch(bench, &[&EXACT[..], &own, more].concat());

@@ -1,12 +1,13 @@
-//! Cost of a vector's noise, in nanoseconds for one coordinate and step: what the normal variables take, and what is added to it.
+//! Cost of a vector's noise, in nanoseconds for one coordinate and step: what the normal variables take, and what is
+//! added to it.
 //!
-//! `cargo bench --bench vector -- [SECONDS [LEN]]` runs every row for that long (2 where left out), for vectors of 10^4, 10^6 and
-//! 10^7 coordinates or of LEN. One thread, `f32`. A window of steps is run again and again; of every step the shortest time counts,
-//! and the mean over the window is shown. Normal variables are timed between the steps, piece by piece as a step draws them, but
-//! with no vector around them.
+//! `cargo bench --bench vector -- [SECONDS [LEN]]` runs every row for that long (2 where left out), for vectors of
+//! 10^4, 10^6 and 10^7 coordinates or of LEN. One thread, `f32`. A window of steps is run again and again; of every
+//! step the shortest time counts, and the mean over the window is shown. Normal variables are timed between the steps,
+//! piece by piece as a step draws them, but with no vector around them.
 //!
-//! Square roots do the work of many steps at once: they are run once over whole horizons, for vectors of 10^4 coordinates, in
-//! processor time where the system tells it (Linux), so that neighbours do not count.
+//! Square roots do the work of many steps at once: they are run once over whole horizons, for vectors of 10^4
+//! coordinates, in processor time where the system tells it (Linux), so that neighbours do not count.
 
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::privacy::{Budget, Rho};

@@ -3,14 +3,15 @@
 //!
 //! Three things are kept apart:
 //!
-//! * a [`plan`] is public and is decided before the first datum: horizon, budget, neighbours, factorization, noise scale;
+//! * a [`plan`] is public and is decided before the first datum: horizon, budget, neighbours, factorization, noise
+//!   scale;
 //! * [`noise`] is a pure function of a secret key and the name of a noise variable;
 //! * a [`stream`] is plan + key + data so far, and yields the same releases whoever computes them, whenever.
 //!
 //! # A first example
 //!
-//! Visits a day for a year, with one guarantee for all 365 releases: whether any single visit took place or not changes the
-//! probability of anything one can see in them by a factor of at most `e`.
+//! Visits a day for a year, with one guarantee for all 365 releases: whether any single visit took place or not changes
+//! the probability of anything one can see in them by a factor of at most `e`.
 //!
 //! ```
 //! use evertally::{Budget, Epsilon, PlanRequest, RunningSum, SecretKey};
@@ -41,11 +42,11 @@
 //! | several streams over the same people, under one budget | [`privacy::composition`] | |
 //! | to compare mechanisms | [`MechanismName::build`](mechanism::MechanismName::build), [`Mechanism`] | [`PlanRequest::candidates`] |
 //!
-//! All of them are made by `new(plan, &key, name, …)`, take events by `add`, close a step by `tick`, and come back from what
-//! `save` gave by `restore(plan, &key, name, …, state)`.
+//! All of them are made by `new(plan, &key, name, …)`, take events by `add`, close a step by `tick`, and come back from
+//! what `save` gave by `restore(plan, &key, name, …, state)`.
 //!
-//! The [`manual`] says what a promise means and what breaks it, and goes on to the questions that a program meets: units,
-//! budgets, states, threads, testing. The README has the program `evertally` and the Python package.
+//! The [`manual`] says what a promise means and what breaks it, and goes on to the questions that a program meets:
+//! units, budgets, states, threads, testing. The README has the program `evertally` and the Python package.
 #![forbid(unsafe_code)]
 
 mod error;

@@ -1,5 +1,5 @@
-//! What one should know before a program that publishes private numbers is trusted with people. Nothing here but words and
-//! examples.
+//! What one should know before a program that publishes private numbers is trusted with people. Nothing here but words
+//! and examples.
 //!
 //! 1. [`promises`]: what a plan promises, and what breaks it.
 //! 2. [`units_and_budgets`]: who is protected, how strongly, and what several streams spend together.

@@ -10,10 +10,10 @@
 //! Purpose ───┘                         Node ─┘
 //! ```
 //!
-//! The laws are exact: the probability of every outcome is the stated one, without rounding (see [`DiscreteLaplace`] and
-//! [`DiscreteGaussian`] for the algorithms and their proofs). The laws of counts, [`Poisson`], [`Binomial`],
-//! [`NegativeBinomial`] and [`Polya`], decide by floating-point bounds where these are certain, and by big integers where
-//! they are not; in the others no floating-point number takes part.
+//! The laws are exact: the probability of every outcome is the stated one, without rounding (see [`DiscreteLaplace`]
+//! and [`DiscreteGaussian`] for the algorithms and their proofs). The laws of counts, [`Poisson`], [`Binomial`],
+//! [`NegativeBinomial`] and [`Polya`], decide by floating-point bounds where these are certain, and by big integers
+//! where they are not; in the others no floating-point number takes part.
 //!
 //! ```
 //! use evertally::noise::{DiscreteGaussian, KeyedNoise, Node, Purpose, SecretKey, StreamName};

@@ -1,7 +1,9 @@
-//! Numbers: exact ratios, decimals on a grid, wide integers, exact convolutions, descent, special functions. One of each.
+//! Numbers: exact ratios, decimals on a grid, wide integers, exact convolutions, descent, special functions. One of
+//! each.
 //!
-//! Everything that counts people is exact here: a value is a multiple of a declared [`Grid`], the parameter of a noise law is a
-//! [`Ratio`], a budget is the decimal number that was typed. The floating-point functions serve planning and figures alone.
+//! Everything that counts people is exact here: a value is a multiple of a declared [`Grid`], the parameter of a noise
+//! law is a [`Ratio`], a budget is the decimal number that was typed. The floating-point functions serve planning and
+//! figures alone.
 
 mod decimal;
 pub(crate) mod descent;

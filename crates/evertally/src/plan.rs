@@ -82,8 +82,9 @@ impl Plan {
         &self.law
     }
 
-    /// How many steps of the noise grid make one step of the data's grid. 1 for trees under Laplace noise; a large number
-    /// for real-valued factorizations, and where Gaussian noise is calibrated by exact accounting, which needs a fine grid.
+    /// How many steps of the noise grid make one step of the data's grid. 1 for trees under Laplace noise; a large
+    /// number for real-valued factorizations, and where Gaussian noise is calibrated by exact accounting, which needs a
+    /// fine grid.
     pub fn noise_divisor(&self) -> u64 {
         self.noise_divisor
     }
@@ -104,9 +105,10 @@ impl Plan {
         self.noise_divisor > 1 << self.mechanism.noise_bits()
     }
 
-    /// What hides one unit's change where Gaussian-like noise of variance `λ² μ` is added to every stretch of weight `λ` of a
-    /// mechanism's [paths](crate::mechanism::Walk): how many steps of such a noise's grid make one of the data's, the bound of
-    /// `Σ (shift/λ)²` in squared steps, and of the number of shifts that are not 0. `None` under Laplace noise.
+    /// What hides one unit's change where Gaussian-like noise of variance `λ² μ` is added to every stretch of weight
+    /// `λ` of a mechanism's [paths](crate::mechanism::Walk): how many steps of such a noise's grid make one of the
+    /// data's, the bound of `Σ (shift/λ)²` in squared steps, and of the number of shifts that are not 0. `None` under
+    /// Laplace noise.
     pub(crate) fn shift_along_stretches(&self) -> Result<Option<(u64, f64, f64)>> {
         let (Some(squared), sensitivity) = (self.guarantee.hidden_squared(), self.request.sensitivity()?) else {
             return Ok(None);
@@ -121,8 +123,9 @@ impl Plan {
         Ok(Some((divisor, squared, squared * each)))
     }
 
-    /// What a cursor returns, in units of `2^-fraction_bits` of the grid. Noise on a finer grid than the mechanism's own is
-    /// rounded to the nearest, halves up: as the exact sum is a whole number, this rounds the release, after the fact.
+    /// What a cursor returns, in units of `2^-fraction_bits` of the grid. Noise on a finer grid than the mechanism's
+    /// own is rounded to the nearest, halves up: as the exact sum is a whole number, this rounds the release, after the
+    /// fact.
     pub(crate) fn rounded_noise(&self, noise: i128) -> i128 {
         if !self.has_fine_noise() {
             return noise;
@@ -192,8 +195,9 @@ impl Plan {
         self.fine_intervals(confidence, 1)
     }
 
-    /// The same with half-widths in steps of a grid that is so many times (at least once) finer than the data's. Releases that
-    /// are [finer than the grid](Self::fraction_bits) are rounded, which is not in them: half of a unit of theirs.
+    /// The same with half-widths in steps of a grid that is so many times (at least once) finer than the data's.
+    /// Releases that are [finer than the grid](Self::fraction_bits) are rounded, which is not in them: half of a unit
+    /// of theirs.
     ///
     /// # Errors
     /// If the confidence is out of range.
@@ -223,8 +227,8 @@ impl Intervals {
         self.table.half_width(&self.row_law(step))
     }
 
-    /// The standard error of a step in units of the data, as [`Plan::std_error`] has it, and the half-width of its interval: both for
-    /// the price of one, which is that of the step's row where a mechanism has no constant error.
+    /// The standard error of a step in units of the data, as [`Plan::std_error`] has it, and the half-width of its
+    /// interval: both for the price of one, which is that of the step's row where a mechanism has no constant error.
     ///
     /// # Panics
     /// If the step is 0 or beyond the horizon.

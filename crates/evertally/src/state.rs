@@ -3,9 +3,9 @@
 //! A state holds the exact sums of the data so far (keep it as safe as the data) and no noise: noise is recomputed from
 //! the key. Where the noise of a release depends on the data (a BLT rounds the sums it protects), a state of version 2
 //! holds the [memory](crate::mechanism::Cursor::memory) of the mechanism for every stream, too. A vector
-//! ([`LazyVector`](crate::stream::LazyVector)) has version 3, with the sums that are not 0 and **the noise** that was read, unless
-//! it is drawn from the key. The state of a [`VectorNoise`](crate::vector::VectorNoise) has version 4, with the vectors of
-//! **noise** that cannot be drawn again, and no data. Layout, all integers little endian:
+//! ([`LazyVector`](crate::stream::LazyVector)) has version 3, with the sums that are not 0 and **the noise** that was
+//! read, unless it is drawn from the key. The state of a [`VectorNoise`](crate::vector::VectorNoise) has version 4,
+//! with the vectors of **noise** that cannot be drawn again, and no data. Layout, all integers little endian:
 //!
 //! | bytes | content |
 //! |---|---|
@@ -71,7 +71,8 @@ pub(crate) struct Saved {
     pub(crate) step: u64,
     /// Sum of the closed steps and of the open one, for every group.
     pub(crate) sums: Vec<(i64, i64)>,
-    /// The memory of the mechanism for every group, or empty where it has none. Written after the body, in version 2 only.
+    /// The memory of the mechanism for every group, or empty where it has none. Written after the body, in version 2
+    /// only.
     #[serde(skip)]
     pub(crate) memories: Vec<Vec<u8>>,
 }

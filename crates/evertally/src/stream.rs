@@ -1,9 +1,9 @@
 //! Running sums: a plan, a key and the data so far, released step by step.
 //!
-//! [`RunningSum`] is one running sum; [`GroupedSums`] is one per declared group, where each event belongs to one
-//! group. Both are used the same way: `add` events to the open step, `tick` to close it and get its release.
-//! [`LazyVector`] holds up to 2^40 running sums, of which only those cost anything that are touched, and releases the ones
-//! that someone reads.
+//! [`RunningSum`] is one running sum; [`GroupedSums`] is one per declared group, where each event belongs to one group.
+//! Both are used the same way: `add` events to the open step, `tick` to close it and get its release. [`LazyVector`]
+//! holds up to 2^40 running sums, of which only those cost anything that are touched, and releases the ones that
+//! someone reads.
 //!
 //! A release is a pure function of plan, key, stream name and data: the same calls give the same bytes on any machine,
 //! and a stream restored from its [state](crate::state) continues as if it had never stopped. Two rules are the

@@ -3,8 +3,9 @@
 use evertally::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 use nalgebra::{DMatrix, DVector};
 
-/// Lazy sampling of a path-sum tree without a root, in the algebra of independent standard normals: every value is a row
-/// of coefficients, so covariances are exact. Levels 1 ..= L lie below the root, P_0 = 0, and bits count from the root.
+/// Lazy sampling of a path-sum tree without a root, in the algebra of independent standard normals: every value is a
+/// row of coefficients, so covariances are exact. Levels 1 ..= L lie below the root, P_0 = 0, and bits count from the
+/// root.
 struct LazyPath {
     levels: u32,
     corrected: bool,
@@ -102,8 +103,8 @@ fn path_sum_sensitivity(levels: u32, root: bool) -> f64 {
     (0..steps as usize).map(|i| cut(i).dot(&factor.solve(&cut(i)))).fold(0.0, f64::max)
 }
 
-/// S2, lemma 2.2 promises ρ from σ² = Δ²/(2ρ) without the factor's sensitivity, which exceeds 1; and its appendix B, with a
-/// root, is another mechanism than its algorithm, without one.
+/// S2, lemma 2.2 promises ρ from σ² = Δ²/(2ρ) without the factor's sensitivity, which exceeds 1; and its appendix B,
+/// with a root, is another mechanism than its algorithm, without one.
 #[test]
 fn the_sensitivity_of_the_factor_is_not_one() {
     for levels in [6u32, 8] {

@@ -1,5 +1,5 @@
-//! Noise where the system grants no threads. The test runs itself once more, in a process whose threads would need more memory for
-//! their stacks than there is.
+//! Noise where the system grants no threads. The test runs itself once more, in a process whose threads would need more
+//! memory for their stacks than there is.
 
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::privacy::{Budget, Rho};

@@ -1,5 +1,5 @@
-//! Vector noise under random sequences of calls: steps, seeks, checkpoints and mistakes, with every tuning, in any part of the
-//! numbered coordinates, their very end among them. Always the bytes of one plain run over all steps.
+//! Vector noise under random sequences of calls: steps, seeks, checkpoints and mistakes, with every tuning, in any part
+//! of the numbered coordinates, their very end among them. Always the bytes of one plain run over all steps.
 
 use evertally::noise::{SecretKey, StreamName, TestSeed};
 use evertally::privacy::{Budget, Rho};

@@ -1,5 +1,5 @@
-//! Cost of the kernels on every instruction set of this processor: `cargo bench -p evertally-kernels --bench kernels [-- PART]` prints the
-//! rows whose name contains PART.
+//! Cost of the kernels on every instruction set of this processor:
+//! `cargo bench -p evertally-kernels --bench kernels [-- PART]` prints the rows whose name contains PART.
 //!
 //! Times are medians over short rounds: other work on the machine moves the median little.
 

@@ -1,14 +1,13 @@
 //! Which instructions to use: decided at run time, and without influence on any result.
 //!
-//! Wheels and distributed binaries are built for the oldest processors of their kind, where AVX-512 makes these kernels several
-//! times faster. So every kernel is compiled several times, and an [`InstructionSet`] says which copy runs. An `InstructionSet` can
-//! only be had for
-//! instructions that the processor has, which is what makes the calls sound.
+//! Wheels and distributed binaries are built for the oldest processors of their kind, where AVX-512 makes these kernels
+//! several times faster. So every kernel is compiled several times, and an [`InstructionSet`] says which copy runs. An
+//! `InstructionSet` can only be had for instructions that the processor has, which is what makes the calls sound.
 //!
-//! **Same bytes.** Plain Rust floating-point arithmetic is IEEE 754 arithmetic, operation by operation: the compiler neither
-//! fuses a multiplication with an addition nor reorders a sum, whatever instructions it may use. So a body that is written
-//! once and compiled for several instruction sets ([`for_every_instruction_set`]) gives equal results by construction; hand-written
-//! intrinsics are held against their safe twins by tests.
+//! **Same bytes.** Plain Rust floating-point arithmetic is IEEE 754 arithmetic, operation by operation: the compiler
+//! neither fuses a multiplication with an addition nor reorders a sum, whatever instructions it may use. So a body that
+//! is written once and compiled for several instruction sets ([`for_every_instruction_set`]) gives equal results by
+//! construction; hand-written intrinsics are held against their safe twins by tests.
 
 use std::fmt;
 

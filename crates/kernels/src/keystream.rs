@@ -1,12 +1,12 @@
 //! Keystreams: for every node of a mechanism an endless row of random 32-bit words, at any place at once.
 //!
-//! A block cipher in counter mode (or ChaCha, which is one by construction) turns a secret key and the 128-bit *name* of a
-//! block into the block's bits. To whoever does not know the key, the bits of different names look independent and uniform.
-//! So the noise of a coordinate need not be stored: it is computed again wherever it is wanted.
+//! A block cipher in counter mode (or ChaCha, which is one by construction) turns a secret key and the 128-bit *name*
+//! of a block into the block's bits. To whoever does not know the key, the bits of different names look independent and
+//! uniform. So the noise of a coordinate need not be stored: it is computed again wherever it is wanted.
 //!
-//! [`Keystream`] says how blocks are named and where their words go. All work is done in groups of 256 words: 64 blocks of AES
-//! or 16 of ChaCha. A group's first counter is a multiple of 64 or 16, and 2³² and 2⁵⁶ are multiples of both, so counting inside
-//! a group carries neither over 32 bits nor into the level.
+//! [`Keystream`] says how blocks are named and where their words go. All work is done in groups of 256 words: 64 blocks
+//! of AES or 16 of ChaCha. A group's first counter is a multiple of 64 or 16, and 2³² and 2⁵⁶ are multiples of both, so
+//! counting inside a group carries neither over 32 bits nor into the level.
 
 mod aes;
 mod chacha;
@@ -45,23 +45,24 @@ impl BlockName {
 
 /// The keystreams of all nodes under one key.
 ///
-/// **Names.** A block's name is the number `index | counter << 64 | level << 120`, with `index` of 64 bits, `counter` of 56 and
-/// `level` of 8. Index and level name the node; bit 7 of the level marks tail blocks ([`Self::tail`]). So no block ever serves
-/// two purposes.
+/// **Names.** A block's name is the number `index | counter << 64 | level << 120`, with `index` of 64 bits, `counter`
+/// of 56 and `level` of 8. Index and level name the node; bit 7 of the level marks tail blocks ([`Self::tail`]). So no
+/// block ever serves two purposes.
 ///
 /// **Layout** (frozen). Word `w` of a node is
-/// - for AES-128 in counter mode: word `w % 4` of the block with counter `w / 4`, little endian. The cipher's input is the name in
-///   little-endian bytes, its key the first 16 of the 32 bytes;
-/// - for ChaCha: with the group `g = w / 256`, the row `r = w % 256 / 16` and the lane `l = w % 16`, word `r` of the block with
-///   counter `16 g + l`. A processor computes 16 blocks side by side, one in each lane of its vectors; in this order they are
-///   stored without being transposed. The words 12 and 13 of ChaCha's state are the lower and upper half of
-///   `counter | level << 56`, 14 and 15 those of `index`: ChaCha as Bernstein defined it, with a block counter and a nonce of 64
-///   bits each.
+/// - for AES-128 in counter mode: word `w % 4` of the block with counter `w / 4`, little endian. The cipher's input is
+///   the name in little-endian bytes, its key the first 16 of the 32 bytes;
+/// - for ChaCha: with the group `g = w / 256`, the row `r = w % 256 / 16` and the lane `l = w % 16`, word `r` of the
+///   block with counter `16 g + l`. A processor computes 16 blocks side by side, one in each lane of its vectors; in
+///   this order they are stored without being transposed. The words 12 and 13 of ChaCha's state are the lower and upper
+///   half of `counter | level << 56`, 14 and 15 those of `index`: ChaCha as Bernstein defined it, with a block counter
+///   and a nonce of 64 bits each.
 ///
-/// The words depend on cipher, key, node and place only, never on the [`InstructionSet`] or on how a range is cut into pieces.
+/// The words depend on cipher, key, node and place only, never on the [`InstructionSet`] or on how a range is cut into
+/// pieces.
 ///
-/// **Secrets.** What is derived from the key is overwritten when this is dropped. The words are as secret as the noise made of
-/// them; the caller overwrites them where that matters, and copies of some are left on the stack.
+/// **Secrets.** What is derived from the key is overwritten when this is dropped. The words are as secret as the noise
+/// made of them; the caller overwrites them where that matters, and copies of some are left on the stack.
 ///
 /// ```
 /// use evertally_kernels::{BlockName, Cipher, Keystream, InstructionSet};
@@ -110,14 +111,15 @@ impl Keystream {
         self.instructions
     }
 
-    /// Writes the words `first .. first + words.len()` of the node's keystream, in the layout described at [`Keystream`].
+    /// Writes the words `first .. first + words.len()` of the node's keystream, in the layout described at
+    /// [`Keystream`].
     ///
-    /// Whole groups of 256 words, counted from word 0, are written straight into `words`. A group at either end that is only
-    /// wanted in part is computed as a whole: ranges that start and end at multiples of 256 waste nothing.
+    /// Whole groups of 256 words, counted from word 0, are written straight into `words`. A group at either end that is
+    /// only wanted in part is computed as a whole: ranges that start and end at multiples of 256 waste nothing.
     ///
     /// # Panics
-    /// If the level is 128 or more, or if the range needs a block counter of 2⁵⁶ or more: for AES that is from word 2⁵⁸ on, for
-    /// ChaCha from word 2⁶⁰ on.
+    /// If the level is 128 or more, or if the range needs a block counter of 2⁵⁶ or more: for AES that is from word 2⁵⁸
+    /// on, for ChaCha from word 2⁶⁰ on.
     pub fn fill(&self, node: BlockName, first: u64, words: &mut [u32]) {
         assert!(node.level < TAIL, "levels of nodes are below 128");
         let end = first.checked_add(words.len() as u64);
@@ -137,8 +139,8 @@ impl Keystream {
         }
     }
 
-    /// 128 more bits for a coordinate, for the few normal variables whose word is not enough: the first 128 of the block with
-    /// the coordinate as its counter and bit 7 of the level set, little endian. Costs a group of 256 words.
+    /// 128 more bits for a coordinate, for the few normal variables whose word is not enough: the first 128 of the
+    /// block with the coordinate as its counter and bit 7 of the level set, little endian. Costs a group of 256 words.
     ///
     /// # Panics
     /// If the level is 128 or more, or the coordinate 2⁵⁶ or more.

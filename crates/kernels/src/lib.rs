@@ -3,10 +3,10 @@
 //!
 //! This crate alone may use `unsafe` (see [`InstructionSet`]); what it computes is held bit for bit against safe twins.
 //!
-//! **Floating-point environment.** Rust takes for granted that the processor rounds to nearest; under another mode bytes differ.
-//! That subnormal numbers are taken for zero (`torch.set_flush_denormal` sets it for a thread and those that it starts) changes
-//! nothing as long as no number comes near 10^-38 (`f32`) or 10^-308 (`f64`): normal variables are never smaller than 2.9·10^-10,
-//! so weights from 10^-20 on are safe.
+//! **Floating-point environment.** Rust takes for granted that the processor rounds to nearest; under another mode
+//! bytes differ. That subnormal numbers are taken for zero (`torch.set_flush_denormal` sets it for a thread and those
+//! that it starts) changes nothing as long as no number comes near 10^-38 (`f32`) or 10^-308 (`f64`): normal variables
+//! are never smaller than 2.9·10^-10, so weights from 10^-20 on are safe.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 #[cfg(all(target_arch = "x86", not(target_feature = "sse2")))]

@@ -2,24 +2,25 @@
 //!
 //! # The law
 //!
-//! A word of B bits (32 for f32, 64 for f64) is a sign and a magnitude w of B − 1 bits, and w stands for the tail probability
-//! p = (w + ½) / 2ᴮ, below ½. The normal is x = −Φ⁻¹(p) > 0, or −x where the sign bit is set: small w are far out, w near 2ᴮ⁻¹
-//! is the middle. Inversion keeps what it is given: independent uniform words become independent normals, none is rejected,
-//! and a coordinate's normal depends on its own word alone.
+//! A word of B bits (32 for f32, 64 for f64) is a sign and a magnitude w of B − 1 bits, and w stands for the tail
+//! probability p = (w + ½) / 2ᴮ, below ½. The normal is x = −Φ⁻¹(p) > 0, or −x where the sign bit is set: small w are
+//! far out, w near 2ᴮ⁻¹ is the middle. Inversion keeps what it is given: independent uniform words become independent
+//! normals, none is rejected, and a coordinate's normal depends on its own word alone.
 //!
-//! **Tails are right.** One word says little about a tail: the least of 2³² probabilities would end the law at 6.2 standard
-//! deviations, and its last steps would be coarse. So words with w < 2ᴮ⁻¹⁶, one in 2¹⁵, take 128 more bits b, and
-//! p = (w + (b + ½) / 2¹²⁸) / 2ᴮ down to 2⁻¹⁶¹ (f32: |x| ≤ 14.7) or 2⁻¹⁹³ (f64: |x| ≤ 16.2), uniform as before. These are
-//! computed in double precision by AS 241, relative error below 10⁻¹⁴.
+//! **Tails are right.** One word says little about a tail: the least of 2³² probabilities would end the law at 6.2
+//! standard deviations, and its last steps would be coarse. So words with w < 2ᴮ⁻¹⁶, one in 2¹⁵, take 128 more bits b,
+//! and p = (w + (b + ½) / 2¹²⁸) / 2ᴮ down to 2⁻¹⁶¹ (f32: |x| ≤ 14.7) or 2⁻¹⁹³ (f64: |x| ≤ 16.2), uniform as before.
+//! These are computed in double precision by AS 241, relative error below 10⁻¹⁴.
 //!
 //! # The polynomials
 //!
-//! The other words fall into 30 segments: fifteen octaves of w (l leading zeros, 0 ≤ l ≤ 14), each in two halves by the bit
-//! after the leading one. Within a segment w is counted from a power of two, the end shared with the next octave: shifting out
-//! the leading one leaves a signed integer, negative in the second half, exact until its one conversion to floating point.
-//! (f64 keeps 52 bits of it.) The normal is a polynomial in this offset, of degree 6 for f32 and 10 for f64, by Horner's rule,
-//! each multiplication and each addition rounded: the same bytes from every instruction set. Thirty rows of coefficients are
-//! what a permutation of two AVX-512 registers chooses from, a single instruction a coefficient. `tables/normal.py` fits them.
+//! The other words fall into 30 segments: fifteen octaves of w (l leading zeros, 0 ≤ l ≤ 14), each in two halves by the
+//! bit after the leading one. Within a segment w is counted from a power of two, the end shared with the next octave:
+//! shifting out the leading one leaves a signed integer, negative in the second half, exact until its one conversion to
+//! floating point. (f64 keeps 52 bits of it.) The normal is a polynomial in this offset, of degree 6 for f32 and 10 for
+//! f64, by Horner's rule, each multiplication and each addition rounded: the same bytes from every instruction set.
+//! Thirty rows of coefficients are what a permutation of two AVX-512 registers chooses from, a single instruction a
+//! coefficient. `tables/normal.py` fits them.
 //!
 //! Next to the middle the power of two is x = 0 itself, so that small normals have small errors too.
 //!
@@ -32,14 +33,14 @@
 //! | error of the polynomials' density, relative | ≤ 8.3·10⁻⁶, at ends of segments | ≤ 1.2·10⁻⁹ |
 //! | smallest \|x\|, and spacing there | 2.9·10⁻¹⁰, 5.8·10⁻¹⁰ | 7·10⁻¹⁷, 1.4·10⁻¹⁶ |
 //!
-//! 0 is never a result. The spacing of f32 is that of the words, 2⁻³² / φ(x), or that of the format, whichever is wider; a
-//! double in the middle half stands for a probability of 2⁻⁵⁴ at least. Neighbouring words may be out of order by one unit in
-//! the last place (f32: one pair in 14 000).
+//! 0 is never a result. The spacing of f32 is that of the words, 2⁻³² / φ(x), or that of the format, whichever is
+//! wider; a double in the middle half stands for a probability of 2⁻⁵⁴ at least. Neighbouring words may be out of order
+//! by one unit in the last place (f32: one pair in 14 000).
 //!
-//! Over **all 2³² words**, f32 has these probabilities of intervals whose borders lie between neighbouring f32 (a test counts
-//! them): every border x is displaced by less than 4.4·10⁻⁸ max(1, |x|), less than a unit in the last place. With 1000
-//! intervals of equal probability that is a total variation of 1.1·10⁻⁶ and a relative error of 1.1·10⁻⁵ at most, mostly of
-//! rounding, which has a different sign in each; wider intervals have proportionally less.
+//! Over **all 2³² words**, f32 has these probabilities of intervals whose borders lie between neighbouring f32 (a test
+//! counts them): every border x is displaced by less than 4.4·10⁻⁸ max(1, |x|), less than a unit in the last place.
+//! With 1000 intervals of equal probability that is a total variation of 1.1·10⁻⁶ and a relative error of 1.1·10⁻⁵ at
+//! most, mostly of rounding, which has a different sign in each; wider intervals have proportionally less.
 //!
 //! No floating-point number is exactly normal. What that means for privacy is said in the threat model.
 

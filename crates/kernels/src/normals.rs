@@ -13,11 +13,12 @@ const LANES: usize = 16;
 
 /// The standard normal variables of all nodes and coordinates under one key: pure functions of both, and of the cipher.
 ///
-/// A variable in single precision takes the keystream's word with the coordinate's number. One in double precision takes two
-/// words, as one number of 64 bits: of AES the words `2c` (the lower half) and `2c + 1` of coordinate `c`; of ChaCha, in the group of
-/// 256 words that has the coordinates `128 g ..`, the rows `2j` (lower) and `2j + 1` of lane `l` for coordinate `128 g + 16 j + l`.
-/// One word in 2^14 or so is not enough for the tail of the normal law, and takes 128 more bits
-/// ([`Keystream::tail`]). Variables of both precisions come from the same bits: use one key for one of them.
+/// A variable in single precision takes the keystream's word with the coordinate's number. One in double precision
+/// takes two words, as one number of 64 bits: of AES the words `2c` (the lower half) and `2c + 1` of coordinate `c`; of
+/// ChaCha, in the group of 256 words that has the coordinates `128 g ..`, the rows `2j` (lower) and `2j + 1` of lane
+/// `l` for coordinate `128 g + 16 j + l`. One word in 2^14 or so is not enough for the tail of the normal law, and
+/// takes 128 more bits ([`Keystream::tail`]). Variables of both precisions come from the same bits: use one key for one
+/// of them.
 ///
 /// ```
 /// use evertally_kernels::{BlockName, Cipher, Normals, InstructionSet};
@@ -202,7 +203,8 @@ mod tests {
         const FLUSH: u32 = 0x8040;
         let control = |to: Option<u32>| {
             let mut bits = 0u32;
-            // SAFETY: reads and writes a word of this function, and the control word of this thread, which the caller restores.
+            // SAFETY: reads and writes a word of this function, and the control word of this thread, which the caller
+            // restores.
             unsafe {
                 std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut bits, options(nostack));
                 if let Some(to) = to {

@@ -1,8 +1,8 @@
 //! Sums of vectors, piece by piece: what is done with normal variables once they are drawn.
 //!
-//! Every function here does, for each coordinate, exactly the floating-point operations that its description spells out, in that
-//! order; no multiplication is fused with an addition. So results do not depend on the [`InstructionSet`](crate::InstructionSet), nor on how
-//! coordinates are cut into pieces.
+//! Every function here does, for each coordinate, exactly the floating-point operations that its description spells
+//! out, in that order; no multiplication is fused with an addition. So results do not depend on the
+//! [`InstructionSet`](crate::InstructionSet), nor on how coordinates are cut into pieces.
 
 use crate::transform::sealed::Kernels;
 use crate::{BlockName, InstructionSet, Normals};
@@ -71,8 +71,8 @@ pub trait Real: Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + Ker
     );
 }
 
-/// Coordinates that the recurrence takes together. Copied out and back, they stay in registers: nothing tells the compiler that
-/// slices in a slice do not overlap.
+/// Coordinates that the recurrence takes together. Copied out and back, they stay in registers: nothing tells the
+/// compiler that slices in a slice do not overlap.
 const TOGETHER: usize = 16;
 
 macro_rules! kernels_of {

@@ -1,6 +1,6 @@
-//! The quantile function of the normal law in double precision: M. Wichura's AS 241 (Applied Statistics 37, 1988), relative
-//! error about 10⁻¹⁶. Additions, multiplications, divisions, square roots and one portable logarithm: the same bits give the
-//! same number on every machine.
+//! The quantile function of the normal law in double precision: M. Wichura's AS 241 (Applied Statistics 37, 1988),
+//! relative error about 10⁻¹⁶. Additions, multiplications, divisions, square roots and one portable logarithm: the same
+//! bits give the same number on every machine.
 
 /// The x > 0 with P(Z > x) = (`words` + (`bits` + ½) / 2¹²⁸) / 2^`exponent`, which is at most 0.075.
 pub(crate) fn of_long_word(words: u64, bits: u128, exponent: i32) -> f64 {

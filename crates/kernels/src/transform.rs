@@ -1,18 +1,19 @@
 //! Fourier transforms of many short series at once, one in every lane.
 //!
-//! A **line** is 64 bytes: 16 lanes of `f32` or 8 of `f64`. A **point** is two lines, the real and the imaginary parts of one
-//! complex number in every lane, and a series of `N` points is `N` of them behind each other. So every operation is the same
-//! addition or multiplication in all lanes: no shuffles, no reductions, and **the same bytes from every [`InstructionSet`]** because there
-//! is one body for registers of any width and all of its operations are single IEEE operations.
+//! A **line** is 64 bytes: 16 lanes of `f32` or 8 of `f64`. A **point** is two lines, the real and the imaginary parts
+//! of one complex number in every lane, and a series of `N` points is `N` of them behind each other. So every operation
+//! is the same addition or multiplication in all lanes: no shuffles, no reductions, and **the same bytes from every
+//! [`InstructionSet`]** because there is one body for registers of any width and all of its operations are single IEEE
+//! operations.
 //!
 //! Two real series ride in one complex one: with a real filter, real and imaginary parts stay apart.
 //!
-//! **Order.** [`Transform::forward`] decimates in frequency by 4, and leaves the spectrum in the order in which its stages
-//! produce it; [`Transform::inverse`] decimates in time and takes that order. A product of spectra, all that they are used
-//! for, does not care.
+//! **Order.** [`Transform::forward`] decimates in frequency by 4, and leaves the spectrum in the order in which its
+//! stages produce it; [`Transform::inverse`] decimates in time and takes that order. A product of spectra, all that
+//! they are used for, does not care.
 //!
-//! **Rounding.** A stage of radix 4 has at most 5 rounded operations behind each other, so an `f32` transform errs, relative
-//! to the norm of the series, by about `2^-24 √log N`: a few units in the last place.
+//! **Rounding.** A stage of radix 4 has at most 5 rounded operations behind each other, so an `f32` transform errs,
+//! relative to the norm of the series, by about `2^-24 √log N`: a few units in the last place.
 
 mod butterflies;
 mod twiddles;
@@ -212,8 +213,8 @@ impl<F: Real> Transform<F> {
         F::forward(instructions, data, &self.twiddles);
     }
 
-    /// [`forward`](Self::forward) of `N / 2` points followed by as many zeros: point `j` are the numbers from `rows[j · stride]`
-    /// on.
+    /// [`forward`](Self::forward) of `N / 2` points followed by as many zeros: point `j` are the numbers from
+    /// `rows[j · stride]` on.
     ///
     /// # Panics
     /// If `rows` or `data` are too short or `stride` is less than a point.
@@ -232,8 +233,8 @@ impl<F: Real> Transform<F> {
         F::inverse(instructions, data, &self.twiddles);
     }
 
-    /// The first `N / 2` points of [`inverse`](Self::inverse), written to where [`forward_padded`](Self::forward_padded) reads.
-    /// `data` is used up.
+    /// The first `N / 2` points of [`inverse`](Self::inverse), written to where
+    /// [`forward_padded`](Self::forward_padded) reads. `data` is used up.
     ///
     /// # Panics
     /// If `rows` or `data` are too short or `stride` is less than a point.
@@ -249,8 +250,8 @@ impl<F: Real> Transform<F> {
     }
 }
 
-/// Adds the products of spectra and filters, or of the same stretch of all of them, to `sums`: in the order given, one after
-/// the other, so that one call or many give the same result.
+/// Adds the products of spectra and filters, or of the same stretch of all of them, to `sums`: in the order given, one
+/// after the other, so that one call or many give the same result.
 ///
 /// # Panics
 /// If there are not as many filters as spectra, or one is shorter than the sums.

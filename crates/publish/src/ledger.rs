@@ -142,8 +142,8 @@ impl Ledger {
 
     /// Begins the digest of a stream's closed steps.
     ///
-    /// Fails if the name has been used under another plan, or if `last_step`, where this run ends, cannot be held against
-    /// what was published.
+    /// Fails if the name has been used under another plan, or if `last_step`, where this run ends, cannot be held
+    /// against what was published.
     pub fn stream(&self, key: &SecretKey, name: &StreamName, plan: &Plan, last_step: u64) -> Result<StreamDigest> {
         let plan_digest = plan.digest();
         let plan_text = toml::to_string(plan).map_err(failure)?;

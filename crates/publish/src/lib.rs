@@ -1,5 +1,5 @@
-//! The pipeline under every front of evertally: from the events of a declared stream to releases that are recorded before
-//! anyone sees them, and the report of what they promise.
+//! The pipeline under every front of evertally: from the events of a declared stream to releases that are recorded
+//! before anyone sees them, and the report of what they promise.
 //!
 //! A front (the program, the Python package, a service) fills in what is wanted, hands over events and takes rows; it
 //! decides nothing. Nothing here knows a file format, a flag or a terminal.

@@ -1,5 +1,5 @@
-//! The privacy report: what was promised, to whom, and what a reader may conclude. Here it is data; `report/wording.rs` has its
-//! sentences.
+//! The privacy report: what was promised, to whom, and what a reader may conclude. Here it is data; `report/wording.rs`
+//! has its sentences.
 
 mod wording;
 
@@ -106,7 +106,8 @@ pub struct SketchFacts {
     pub max_cell_std_error: f64,
     /// What is asked, in words.
     pub answers: String,
-    /// Standard error that items in the same cells add to an answer, estimated from the released cells; null for large tables.
+    /// Standard error that items in the same cells add to an answer, estimated from the released cells; null for large
+    /// tables.
     pub collision_std_error: Option<f64>,
     /// Errors of answers, in the place of those of cells.
     #[serde(skip)]
@@ -145,8 +146,8 @@ pub struct NoiseFacts {
     pub std: f64,
     /// Whether the covariance of the releases was counted, and not column norms.
     pub exact_accounting: bool,
-    /// Largest column norms of the factorization: how far one unit of change moves the protected sums. Under exact accounting
-    /// `s2` is how far it moves the noise, and `s1` does not matter.
+    /// Largest column norms of the factorization: how far one unit of change moves the protected sums. Under exact
+    /// accounting `s2` is how far it moves the noise, and `s1` does not matter.
     pub s1: Option<f64>,
     /// See `s1`.
     pub s2: f64,

@@ -1,7 +1,7 @@
 //! Factorizations that are searched for minutes, kept on disk.
 //!
-//! A file in the cache is checked when it is read (its sensitivity follows from its content, whatever wrote it), and a damaged
-//! or foreign one is searched again. The search is deterministic: a cache only saves time.
+//! A file in the cache is checked when it is read (its sensitivity follows from its content, whatever wrote it), and a
+//! damaged or foreign one is searched again. The search is deterministic: a cache only saves time.
 
 use crate::error::{Context, Error, Result};
 use evertally::mechanism::{DensePure, Mechanism, MechanismName};

@@ -6,10 +6,10 @@
 //!                          close_through(t) ──────────────▶ steps due ──┴─ next_step() ──▶ releases of one closed step
 //! ```
 //!
-//! A front pushes events as they come, one at a time, and whenever steps are due it takes them, one after the other, with
-//! [`Session::next_step`]. What comes in need not be at hand all at once, and of what goes out one step is in memory. Steps are
-//! due before the step of an event whose turn has come, since nothing earlier can follow it, and those that the front
-//! closes by [`Session::close_through`], as it does at the end of the input.
+//! A front pushes events as they come, one at a time, and whenever steps are due it takes them, one after the other,
+//! with [`Session::next_step`]. What comes in need not be at hand all at once, and of what goes out one step is in
+//! memory. Steps are due before the step of an event whose turn has come, since nothing earlier can follow it, and
+//! those that the front closes by [`Session::close_through`], as it does at the end of the input.
 //!
 //! Nothing that was taken may be shown before [`Session::record`] has put it into the ledger: *commit, then publish*.
 
@@ -51,8 +51,8 @@ pub trait Tally {
     /// Adds an event to the open step.
     fn add(&mut self, label: Self::Label, value: i64) -> Result<()>;
 
-    /// Closes the open step, and perhaps empty ones behind it, at most through `through`; what they add goes into the digest
-    /// first, which refuses data other than those that were published before.
+    /// Closes the open step, and perhaps empty ones behind it, at most through `through`; what they add goes into the
+    /// digest first, which refuses data other than those that were published before.
     fn close<'a>(&'a mut self, stream: &'a Stream, through: u64, digest: &mut StreamDigest)
     -> Result<Self::Closed<'a>>;
 }
@@ -74,10 +74,12 @@ pub struct Session<T: Tally> {
 }
 
 impl Session<RunningSums> {
-    /// A session from the first step of a stream through the last that it publishes; without groups, of the one sum of all events.
+    /// A session from the first step of a stream through the last that it publishes; without groups, of the one sum of
+    /// all events.
     ///
     /// # Errors
-    /// If the ledger has the stream's name under another plan, or a longer release that this one cannot be compared with.
+    /// If the ledger has the stream's name under another plan, or a longer release that this one cannot be compared
+    /// with.
     pub fn of_sums(stream: Stream, groups: Option<GroupTable>, key: &SecretKey, ledger: &Ledger) -> Result<Self> {
         let last_step = stream.last_step;
         let digest = ledger.stream(key, &stream.name, &stream.plan, last_step)?;
@@ -87,7 +89,8 @@ impl Session<RunningSums> {
 }
 
 impl<T: Tally> Session<T> {
-    /// A session from the first step of a stream through `last_step`, under the digest that the key's ledger began for it.
+    /// A session from the first step of a stream through `last_step`, under the digest that the key's ledger began for
+    /// it.
     ///
     /// # Errors
     /// If the plan's unit keeps no event.
@@ -114,12 +117,14 @@ impl<T: Tally> Session<T> {
 
     /// Takes in one event. Steps before its own may become due; see [`next_step`](Self::next_step).
     ///
-    /// Events of a person are kept in the order in which they are pushed, as long as there is room for them; with a sort buffer in
-    /// order of their steps, and in that of arrival within one. `O(1)` without a sort buffer of n events, `O(log n)` with it.
+    /// Events of a person are kept in the order in which they are pushed, as long as there is room for them; with a
+    /// sort buffer in order of their steps, and in that of arrival within one. `O(1)` without a sort buffer of n
+    /// events, `O(log n)` with it.
     ///
     /// # Errors
-    /// If a cell cannot be read or the event fits no step, group or bounds and the stream refuses such events, or if it belongs
-    /// to a step that is due already. The error names the row, and the event leaves no trace. Also if a sum overflows.
+    /// If a cell cannot be read or the event fits no step, group or bounds and the stream refuses such events, or if it
+    /// belongs to a step that is due already. The error names the row, and the event leaves no trace. Also if a sum
+    /// overflows.
     pub fn push(&mut self, event: &Event<'_>) -> Result<()> {
         let Some(placed) = self.intake.place(&self.stream, &mut self.tally, event)? else { return Ok(()) };
         if placed.step <= self.due {
@@ -137,8 +142,8 @@ impl<T: Tally> Session<T> {
         Ok(())
     }
 
-    /// Says that no event of a step up to `step` will follow: all those steps are due. A step beyond the last of the session is
-    /// as good as the last.
+    /// Says that no event of a step up to `step` will follow: all those steps are due. A step beyond the last of the
+    /// session is as good as the last.
     ///
     /// # Errors
     /// If a sum overflows.

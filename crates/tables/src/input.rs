@@ -179,8 +179,8 @@ impl<'o> Events<'o> {
         Ok(Events { layout, options, progress: &(), cancelled, sources: Vec::new(), open, read })
     }
 
-    /// Calls `visit` for each of the next some thousand rows, in order; false once there are no more. What `visit` returns as an
-    /// error ends the reading and comes back unchanged.
+    /// Calls `visit` for each of the next some thousand rows, in order; false once there are no more. What `visit`
+    /// returns as an error ends the reading and comes back unchanged.
     pub fn next_batch<E: From<Error>>(
         &mut self,
         visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,

@@ -1,7 +1,7 @@
 //! Tables in and out of evertally: CSV, JSON lines, Parquet and Arrow, plain or compressed.
 //!
-//! [`input`] reads events, one pass in bounded memory; [`output`] writes the released table, and makes all files of a run
-//! appear together or not at all; [`released`] turns a table in memory into a released one.
+//! [`input`] reads events, one pass in bounded memory; [`output`] writes the released table, and makes all files of a
+//! run appear together or not at all; [`released`] turns a table in memory into a released one.
 
 #![forbid(unsafe_code)]
 

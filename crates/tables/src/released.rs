@@ -15,11 +15,12 @@ use std::sync::atomic::AtomicBool;
 /// Closed steps between two looks at the cancellation flag.
 const STEPS_PER_CHECK: u64 = 1024;
 
-/// Releases the running counts or sums of a table in memory, with the same values as a file with the same events would have.
+/// Releases the running counts or sums of a table in memory, with the same values as a file with the same events would
+/// have.
 ///
-/// The columns are those of released files: `time`, the group columns, `step`, `value` (64-bit integers, or doubles where
-/// values are not whole), `std_error`, `lower` and `upper`. Times are of the kind that the table has: instants, civil times,
-/// dates, or text as files have it.
+/// The columns are those of released files: `time`, the group columns, `step`, `value` (64-bit integers, or doubles
+/// where values are not whole), `std_error`, `lower` and `upper`. Times are of the kind that the table has: instants,
+/// civil times, dates, or text as files have it.
 ///
 /// The ledger has recorded the release when this returns. Raising `cancelled` ends the run, and nothing is recorded.
 ///
@@ -92,8 +93,8 @@ impl Times {
         }
     }
 
-    /// The same batch with the beginnings of the steps in its first column. Dates, where not all steps begin at midnight, are
-    /// civil times.
+    /// The same batch with the beginnings of the steps in its first column. Dates, where not all steps begin at
+    /// midnight, are civil times.
     fn put_into(self, batch: RecordBatch, steps: &[u64], calendar: &StepCalendar) -> Result<RecordBatch> {
         let zone = calendar.zone();
         let times: ArrayRef = match self {

@@ -30,7 +30,8 @@ pub(super) struct PlanArgs {
     /// Only this noise law.
     #[arg(long, value_parser = kebab::<NoiseKind>, value_name = "laplace|gaussian")]
     noise: Option<NoiseKind>,
-    /// Only mechanisms whose noise can be drawn where it is read: those that reach any single step from the key, and BLTs.
+    /// Only mechanisms whose noise can be drawn where it is read: those that reach any single step from the key, and
+    /// BLTs.
     #[arg(long)]
     lazy: bool,
     /// Consider `dense-pure`, too: minutes of search at 512 steps, its longest horizon, the first time.

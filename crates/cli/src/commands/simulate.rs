@@ -37,11 +37,12 @@ pub(super) struct SimulateArgs {
     /// Number of independent releases: rows of the matrix.
     #[arg(long, value_name = "N")]
     paths: u64,
-    /// Only these steps, in rising order, separated by commas; all steps where left out. With --lazy, one may be repeated.
+    /// Only these steps, in rising order, separated by commas; all steps where left out. With --lazy, one may be
+    /// repeated.
     #[arg(long, value_name = "T1,T2,…", value_delimiter = ',')]
     at: Vec<u64>,
-    /// Draw lazily, as a vector of N running sums of which only the steps of --at are read: memory and time depend neither on
-    /// the horizon nor on the gaps.
+    /// Draw lazily, as a vector of N running sums of which only the steps of --at are read: memory and time depend
+    /// neither on the horizon nor on the gaps.
     #[arg(long, requires = "at")]
     lazy: bool,
     /// How lazy noise is drawn: by bridges in floating point, by bridges in integers, or from keyed variables.

@@ -1,5 +1,5 @@
-//! Private sketches by their size and horizon: time of an update with a query, and error of a point query, with lazy noise,
-//! with noise in every cell at every step, and with buffered updates.
+//! Private sketches by their size and horizon: time of an update with a query, and error of a point query, with lazy
+//! noise, with noise in every cell at every step, and with buffered updates.
 
 mod contest;
 

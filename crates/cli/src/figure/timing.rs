@@ -26,8 +26,9 @@ pub(crate) struct Timing {
 }
 
 /// Runs streams of a mechanism for about `limit`: discrete Gaussian noise at ρ = 0.5, or Laplace noise at ε = 1 where
-/// the mechanism is for that alone. Making a stream is not timed, only its releases. Of short rounds the fastest counts:
-/// whatever else the machine does only adds time. A round of a mechanism whose later steps cost more is a whole stream.
+/// the mechanism is for that alone. Making a stream is not timed, only its releases. Of short rounds the fastest
+/// counts: whatever else the machine does only adds time. A round of a mechanism whose later steps cost more is a whole
+/// stream.
 pub(crate) fn time_per_step(mechanism: &dyn Mechanism, limit: Duration) -> evertally::Result<Timing> {
     let plan = plan(mechanism)?;
     let heavy = mechanism.name().is_heavy();

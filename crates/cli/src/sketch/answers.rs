@@ -17,8 +17,8 @@ pub(super) struct Answers<'a> {
     questions: &'a Questions,
     cancelled: &'a AtomicBool,
     pub(super) given: Vec<Answer>,
-    /// What standard error collisions add at the last step that is asked for, at most (with 95 % confidence or more), where the
-    /// table is small enough.
+    /// What standard error collisions add at the last step that is asked for, at most (with 95 % confidence or more),
+    /// where the table is small enough.
     pub(super) collisions: Option<f64>,
 }
 

@@ -69,8 +69,8 @@ impl<'a> Emitter<'a> {
         })
     }
 
-    /// Writes all answers, in the order of the questions and, of one item, in order of time; the heaviest of a step in their
-    /// own order.
+    /// Writes all answers, in the order of the questions and, of one item, in order of time; the heaviest of a step in
+    /// their own order.
     pub(super) fn answers(&mut self, mut answers: Vec<Answer>) -> Result<()> {
         if matches!(self.questions.asked, Asked::Each) {
             answers.sort_by_key(|answer| answer.item); // stable: steps stay in order

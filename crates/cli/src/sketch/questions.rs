@@ -239,7 +239,8 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// The items of a file, each with the step of its own, or 0.
     fn read(mut self, path: &Path, columns: &[String], reading: &ReadOptions) -> Result<Vec<(Vec<String>, u64)>> {
-        // The reader wants a time column; where there is none, the cell of a key column stands there and is not looked at.
+        // The reader wants a time column; where there is none, the cell of a key column stands there and is not looked
+        // at.
         let time = self.at_column.unwrap_or(&columns[0]).clone();
         let columns = Columns { time, labels: columns.to_vec(), ..Columns::default() };
         let reading = ReadOptions { format: None, ..reading.clone() };

@@ -1,7 +1,7 @@
 //! Which class of error asks whom to do what.
 //!
-//! Everything that can fail returns [`Error`](crate::Error): one sentence to show, and a class to branch on. A call that failed
-//! has changed nothing.
+//! Everything that can fail returns [`Error`](crate::Error): one sentence to show, and a class to branch on. A call
+//! that failed has changed nothing.
 //!
 //! | class | asks |
 //! |---|---|
@@ -23,4 +23,5 @@
 //! ```
 //!
 //! Constructors check; what they have accepted does not fail later for the same reason. Figures of a step
-//! ([`std_error`](crate::Plan::std_error) and the like) panic for a step outside the horizon, and say so in their documentation.
+//! ([`std_error`](crate::Plan::std_error) and the like) panic for a step outside the horizon, and say so in their
+//! documentation.

@@ -1,7 +1,7 @@
 //! One name, one data set.
 //!
-//! Noise is a function of (key, stream name, plan, purpose, node). The same four give the same noise, for ever and everywhere:
-//! that is what makes releases repeatable, and what makes this the one rule that must never be broken:
+//! Noise is a function of (key, stream name, plan, purpose, node). The same four give the same noise, for ever and
+//! everywhere: that is what makes releases repeatable, and what makes this the one rule that must never be broken:
 //!
 //! > **A key and a stream name serve one data set under one plan.**
 //!
@@ -20,10 +20,11 @@
 //! # Ok::<(), evertally::Error>(())
 //! ```
 //!
-//! A program that embeds the library keeps a record of what it has published under which name, and refuses other data: as the
-//! ledger of the program `evertally` does. Write the record before anyone can see the release.
+//! A program that embeds the library keeps a record of what it has published under which name, and refuses other data:
+//! as the ledger of the program `evertally` does. Write the record before anyone can see the release.
 //!
-//! A changed plan has independent noise: the digest of the plan is part of every name. Its budget adds to what was spent.
+//! A changed plan has independent noise: the digest of the plan is part of every name. Its budget adds to what was
+//! spent.
 //!
-//! Keys come from the operating system ([`SecretKey::generate`](crate::SecretKey::generate)), are overwritten when dropped, and are
-//! shown by no `Debug`. Keep them apart from the data: who has both needs no release.
+//! Keys come from the operating system ([`SecretKey::generate`](crate::SecretKey::generate)), are overwritten when
+//! dropped, and are shown by no `Debug`. Keep them apart from the data: who has both needs no release.

@@ -20,8 +20,8 @@
 //!   [`is_state`](crate::Error::is_state).
 //! * They hold **exact sums**: as secret as the data. Those of lazy vectors and of
 //!   [`VectorNoise`](crate::VectorNoise) hold noise, too: as secret as the key.
-//! * An *older* state of the same stream is whole and belongs there; no hash can refuse it. Who goes back to one and adds other
-//!   events breaks the rule of [`keys_and_streams`](super::keys_and_streams).
+//! * An *older* state of the same stream is whole and belongs there; no hash can refuse it. Who goes back to one and
+//!   adds other events breaks the rule of [`keys_and_streams`](super::keys_and_streams).
 //!
-//! A plan is saved by any serde format, and derived again when it is read: a changed file is refused. A step that was computed
-//! and not shown before a crash is computed again, the same to the last bit.
+//! A plan is saved by any serde format, and derived again when it is read: a changed file is refused. A step that was
+//! computed and not shown before a crash is computed again, the same to the last bit.

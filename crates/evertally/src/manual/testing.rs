@@ -18,5 +18,6 @@
 //! # Ok::<(), evertally::Error>(())
 //! ```
 //!
-//! Statistical tests fix their seeds, so that they pass always or never, and state the chance at which they would fail if
-//! everything were right. `evertally audit` draws many releases of neighbouring streams and tries to refute a plan's promise.
+//! Statistical tests fix their seeds, so that they pass always or never, and state the chance at which they would fail
+//! if everything were right. `evertally audit` draws many releases of neighbouring streams and tries to refute a plan's
+//! promise.

@@ -1,9 +1,9 @@
 //! Who is protected, how strongly, and what several streams spend together.
 //!
 //! # Units
-//! Neighbouring data sets differ in one **unit**. With [`Unit::Event`](crate::Unit) that is a single event: a person with a hundred
-//! events is protected a hundred times less. With [`Unit::person`](crate::Unit::person) it is everything a person adds, as far as it
-//! is kept.
+//! Neighbouring data sets differ in one **unit**. With [`Unit::Event`](crate::Unit) that is a single event: a person
+//! with a hundred events is protected a hundred times less. With [`Unit::person`](crate::Unit::person) it is everything
+//! a person adds, as far as it is kept.
 //!
 //! ```
 //! use evertally::{Budget, PlanRequest, Rho, Unit};
@@ -17,8 +17,8 @@
 //! # Ok::<(), evertally::Error>(())
 //! ```
 //!
-//! [`Neighbours::ReplaceOne`](crate::Neighbours) hides, beyond whether a unit is there, what it did and when; it costs up to twice
-//! the noise.
+//! [`Neighbours::ReplaceOne`](crate::Neighbours) hides, beyond whether a unit is there, what it did and when; it costs
+//! up to twice the noise.
 //!
 //! # Budgets
 //! | budget | noise | say |
@@ -31,8 +31,8 @@
 //! [`new_even_if_weak`](crate::Epsilon::new_even_if_weak) asks for them.
 //!
 //! # Several streams
-//! Streams over the same people add up, whatever their keys. [`Odometer`](crate::privacy::composition::Odometer) says what was
-//! spent; [`Filter`](crate::privacy::composition::Filter) refuses what would exceed a total.
+//! Streams over the same people add up, whatever their keys. [`Odometer`](crate::privacy::composition::Odometer) says
+//! what was spent; [`Filter`](crate::privacy::composition::Filter) refuses what would exceed a total.
 //!
 //! ```
 //! use evertally::privacy::composition::Filter;

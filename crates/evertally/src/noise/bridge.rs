@@ -1,10 +1,10 @@
 //! Bridges: processes with independent increments, known at some places and drawn at others. One law a file.
 //!
-//! A lazy counter walks along a path on which every stretch has noise of its own, and remembers its value at a few places.
-//! To learn the value at another place it needs two things only: what lies beyond the last known place is fresh
+//! A lazy counter walks along a path on which every stretch has noise of its own, and remembers its value at a few
+//! places. To learn the value at another place it needs two things only: what lies beyond the last known place is fresh
 //! ([`Bridge::extend`]), and what lies between two known places depends on these two and nothing else
-//! ([`Bridge::split`]). Drawn in any order, the values have the joint law they would have had if all had been drawn from
-//! the start.
+//! ([`Bridge::split`]). Drawn in any order, the values have the joint law they would have had if all had been drawn
+//! from the start.
 
 mod gamma;
 mod gaussian;

@@ -19,21 +19,21 @@
 //! * Or a function F with F(0) = F(1) = 0 and second differences at most c is below L. For x(x − 1)/(2(V + Cx)) they
 //!   are v(v + 1)/(C(v + x − 1)(v + x)(v + x + 1)), where v = V/C (partial fractions).
 //!
-//! If m misses the mode by so little that L(x) is smaller than that by at most ηx, the lemma holds for a t greater by the
-//! factor 1/(1 − ηt).
+//! If m misses the mode by so little that L(x) is smaller than that by at most ηx, the lemma holds for a t greater by
+//! the factor 1/(1 − ηt).
 //!
 //! **A law that falls from the start** (m = 0) has only x ≥ 0. If p(1)/p(0) ≤ exp(−1/t), then L(x) ≥ x/t, and
 //! γ = L(x) − x/t without the ½ is possible too; the hat of least weight is taken.
 //!
 //! **Cost.** About 1.4 candidates for laws close to a normal one, at most about 5 for the others.
 //!
-//! **The coin** compares a uniform number with γ: 16 binary digits of γ's fraction decide but once in 2¹⁶. They come from
-//! floating-point bounds, or from [`LogSum`] when the bounds leave them open, and further digits from there. As γ is one
-//! real number, the outcome does not depend on how its digits were found. They can always be found, because γ ends
-//! nowhere among the binary fractions unless L = 0: exp(−L) is a rational number, or for the negative binomial law a
-//! rational number other than 1 times e to a rational power; a rational L would make e to some rational power other than
-//! 0 rational, which it is not (Lambert). L = 0 only at x = 0 and where p(m − 1) = p(m), since the c_k are positive, and
-//! there γ is a ratio, compared as such.
+//! **The coin** compares a uniform number with γ: 16 binary digits of γ's fraction decide but once in 2¹⁶. They come
+//! from floating-point bounds, or from [`LogSum`] when the bounds leave them open, and further digits from there. As γ
+//! is one real number, the outcome does not depend on how its digits were found. They can always be found, because γ
+//! ends nowhere among the binary fractions unless L = 0: exp(−L) is a rational number, or for the negative binomial law
+//! a rational number other than 1 times e to a rational power; a rational L would make e to some rational power other
+//! than 0 rational, which it is not (Lambert). L = 0 only at x = 0 and where p(m − 1) = p(m), since the c_k are
+//! positive, and there γ is a ratio, compared as such.
 
 use num_bigint::{BigInt, BigUint};
 
@@ -54,8 +54,8 @@ pub(super) trait LogConcave {
     fn exact(&self, k: u128) -> LogSum;
 }
 
-/// How the law is covered: by exp(½ − j/t) or exp(−j/t), where j = ⌊|x|/2^shift⌋. For scales of up to 62 bits the shift is
-/// 0; beyond, it keeps t in 64 bits: the hat for the scale 2^shift · t is below this one.
+/// How the law is covered: by exp(½ − j/t) or exp(−j/t), where j = ⌊|x|/2^shift⌋. For scales of up to 62 bits the shift
+/// is 0; beyond, it keeps t in 64 bits: the hat for the scale 2^shift · t is below this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hat {
     mode: u128,

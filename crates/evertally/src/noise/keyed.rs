@@ -29,8 +29,8 @@ pub enum Purpose<'a> {
     Ledger,
     /// The noise of a vector of running sums, every one drawn from its nodes: see [`KeyedNoise::of_sum`]. Tag 4.
     Sums,
-    /// The noise of a vector of running sums, drawn from one read to the next: see [`KeyedNoise::bits_of_read`]. The byte
-    /// names the way of sampling. Tag 5.
+    /// The noise of a vector of running sums, drawn from one read to the next: see [`KeyedNoise::bits_of_read`]. The
+    /// byte names the way of sampling. Tag 5.
     Reads(u8),
     /// Hashes the keys of a sketch. Tag 6.
     Hashing,
@@ -173,8 +173,9 @@ impl KeyedNoise {
         NodeBits::from(&self.key, node, 0..=u32::MAX, Rounds::Twenty)
     }
 
-    /// The noise of one of a vector's running sums, as if it were a stream of its own. Its key is the first half of a ChaCha20
-    /// block of this key with the sum's number as its nonce: the nodes of [`Purpose::Sums`] serve nothing else. Costs one block.
+    /// The noise of one of a vector's running sums, as if it were a stream of its own. Its key is the first half of a
+    /// ChaCha20 block of this key with the sum's number as its nonce: the nodes of [`Purpose::Sums`] serve nothing
+    /// else. Costs one block.
     ///
     /// ```
     /// # use evertally::noise::{KeyedNoise, Node, Purpose, RandomBits, SecretKey, StreamName};
@@ -208,8 +209,8 @@ impl KeyedNoise {
         self.read(sum, step, Rounds::Twenty)
     }
 
-    /// The same by ChaCha12, for noise in floating point, whose law is not exact anyway: in three fifths of the time, from a
-    /// cipher with a smaller margin (of its 12 rounds 7 can be attacked faster than by trying all keys).
+    /// The same by ChaCha12, for noise in floating point, whose law is not exact anyway: in three fifths of the time,
+    /// from a cipher with a smaller margin (of its 12 rounds 7 can be attacked faster than by trying all keys).
     ///
     /// ```
     /// # use evertally::noise::{KeyedNoise, Purpose, RandomBits, SecretKey, StreamName};

@@ -14,17 +14,17 @@ use crate::{Error, Result};
 ///
 /// The difference of two of them is the sum of r [discrete Laplace](super::DiscreteLaplace) numbers of scale s.
 ///
-/// **Algorithm**: rejection from a discrete Laplace law around m, close to the mode, by exact coins; O(1) for any shape.
-/// A shape of 1 is the geometric law itself.
+/// **Algorithm**: rejection from a discrete Laplace law around m, close to the mode, by exact coins; O(1) for any
+/// shape. A shape of 1 is the geometric law itself.
 /// * c_k = ln(1 + (r−1)/(k(k+r))) ≥ (r−1)/((k+1)(k+r−1)). With V = (m+1)(m+r)/(r−1) and C = (m+r)/(r−1), so
 ///   v = V/C = m + 1, the second difference of x(x−1)/(2(V+Cx)) is at most (m+2)/(C(m+1+x)(m+2+x)). It is below c_{m+x}
 ///   for x ≥ 1, because (m+2)(m+r−1+x)/(m+2+x) ≤ max(m+2, m+r) = m+r = C(r−1); and it is at most 1/V, which is below
 ///   c_{m−x} ≥ (r−1)/(m(m+r−2)). So the lemma of the hat holds.
 /// * p(k) ≥ p(k − 1) for k ≤ ζ = (r − 1)/(exp(1/s) − 1), and m is ⌊ζ⌋ in floating point. For 1/s ≤ 45 the error of ζ is
 ///   below 2⁻⁴⁵ζ: that of 1/s, 2⁻⁵¹, is amplified by at most 1 + 1/s. For greater 1/s, ζ < 0.54 and m = 0 is right.
-///   Where k is on the wrong side of ζ, the logarithm of p(k)/p(k−1) = q(k+r−1)/k, which is 0 at ζ, is below
-///   η = 2⁻⁴⁴(r−1)/(m+r−1) in size, as its derivative is (r−1)/(k(k+r−1)). With t ≤ 3.5·max(√V, C, 1) up to rounding, ηt
-///   is below 3.5·2⁻⁴³·⁵√r < 2⁻⁹, for which the hat has room.
+///   Where k is on the wrong side of ζ, the logarithm of p(k)/p(k−1) = q(k+r−1)/k, which is 0 at ζ, is below η =
+///   2⁻⁴⁴(r−1)/(m+r−1) in size, as its derivative is (r−1)/(k(k+r−1)). With t ≤ 3.5·max(√V, C, 1) up to rounding, ηt is
+///   below 3.5·2⁻⁴³·⁵√r < 2⁻⁹, for which the hat has room.
 ///
 /// ```
 /// use evertally::noise::{KeyedNoise, NegativeBinomial, Node, Purpose, SecretKey};

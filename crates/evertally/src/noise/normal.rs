@@ -9,9 +9,9 @@ const THIN: u64 = 1 << 50;
 /// A standard normal number: the quantile of a uniform number with 64 bits, or 128 where the tail is thinner than 2⁻¹⁴.
 ///
 /// The quantile function is M. Wichura's AS 241 (Applied Statistics 37, 1988), relative error about 10⁻¹⁶; the tails
-/// reach 13 standard deviations. Only additions, multiplications, divisions, square roots and one portable logarithm are
-/// used: the same bits give the same number on every machine. It is **not exact**: no floating-point number is. What
-/// that means for privacy is said in `docs/threat-model.md`.
+/// reach 13 standard deviations. Only additions, multiplications, divisions, square roots and one portable logarithm
+/// are used: the same bits give the same number on every machine. It is **not exact**: no floating-point number is.
+/// What that means for privacy is said in `docs/threat-model.md`.
 ///
 /// ```
 /// use evertally::noise::{ScriptedBits, standard_normal};
@@ -37,8 +37,8 @@ pub fn standard_normal(bits: &mut impl RandomBits) -> f64 {
     if word < 0 { -size } else { size }
 }
 
-/// A standard exponential number: minus the logarithm of a uniform number with 52 bits, or 116 where it is below 2⁻³². Never 0;
-/// the tail reaches 81. Not exact either.
+/// A standard exponential number: minus the logarithm of a uniform number with 52 bits, or 116 where it is below 2⁻³².
+/// Never 0; the tail reaches 81. Not exact either.
 pub(super) fn standard_exponential(bits: &mut impl RandomBits) -> f64 {
     const UNIT: f64 = 1.0 / 4_503_599_627_370_496.0; // 2^-52
     let word = bits.next_u64() >> 12;

@@ -9,21 +9,22 @@ use super::uniform::uniform_below;
 use crate::{Error, Result};
 use std::num::NonZeroU128;
 
-/// The number k in 0 ..= n with probability C(k + a − 1, k)·C(n − k + b − 1, n − k)/C(n + a + b − 1, n), for whole shapes
-/// a = near and b = far.
+/// The number k in 0 ..= n with probability C(k + a − 1, k)·C(n − k + b − 1, n − k)/C(n + a + b − 1, n), for whole
+/// shapes a = near and b = far.
 ///
 /// It is the law of a sum of a geometric numbers, given that it and b more are n together, whatever their scale. Also:
 /// the a-th of a + b − 1 places chosen from n + a + b − 1, less a.
 ///
-/// **Algorithm**: rejection from a discrete Laplace law around the mode m = ⌊(n + 1)A/(A + B)⌋, A = a − 1 and B = b − 1,
-/// by exact coins; O(1) for any n and shapes. For near > far it is n − k that is drawn; if both are 1 the law is uniform.
+/// **Algorithm**: rejection from a discrete Laplace law around the mode m = ⌊(n + 1)A/(A + B)⌋, A = a − 1 and B = b −
+/// 1, by exact coins; O(1) for any n and shapes. For near > far it is n − k that is drawn; if both are 1 the law is
+/// uniform.
 /// * L is the sum of a part of k and a part of n − k. As shown at
 ///   [`NegativeBinomial`](super::NegativeBinomial), the first is at least x(x−1)/(2(V_a + C_a x)) above the mode and
 ///   x(x−1)/(2V_a) below, with V_a = (m+1)(m+a)/A, C_a = (m+a)/A; the second likewise with n − m and b, the other way
 ///   round. (There the sum of second differences is used, so the parts may be added.)
-/// * 1/(V_a + C_a x) + 1/V_b ≥ 1/(V + Cx) with V = V_a V_b/(V_a + V_b) and C = C_a V_b/(V_a + V_b); the greater of this C
-///   and the one with a and b exchanged serves for both sides. If A = 0 the first part is 0: V = V_b, C = 0 (there is no
-///   side below).
+/// * 1/(V_a + C_a x) + 1/V_b ≥ 1/(V + Cx) with V = V_a V_b/(V_a + V_b) and C = C_a V_b/(V_a + V_b); the greater of this
+///   C and the one with a and b exchanged serves for both sides. If A = 0 the first part is 0: V = V_b, C = 0 (there is
+///   no side below).
 /// * p(m − 1) = p(m) exactly if (n + 1)A = m(A + B) > 0. If m = 0, then p(1)/p(0) = na/(n + B).
 ///
 /// ```
@@ -53,7 +54,8 @@ impl Polya {
     /// The Pólya law on 0 ..= n with these shapes.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if a shape is 0, near + far is 2⁶⁴ or more, or n is above 2¹¹⁸.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if a shape is 0, near + far is 2⁶⁴ or more, or n is above
+    /// 2¹¹⁸.
     ///
     /// ```
     /// # use evertally::noise::Polya;

@@ -5,7 +5,8 @@
 //! [`real`](super::real)):
 //!
 //! * ln(k!/m!) = x ln z + z φ(x/z) + T(k) − T(m), where x = k − m, z = m + ½ and φ(u) = (1 + u) ln(1 + u) − u ≥ 0. This
-//!   is C. Loader's deviance form ("Fast and accurate computation of binomial probabilities", 2000), from half-integers.
+//!   is C. Loader's deviance form ("Fast and accurate computation of binomial probabilities", 2000), from
+//!   half-integers.
 //! * ln((N+1)···(N+R)) = R(ln c − g(R/(2c))) + T(N + R) − T(N), where c = N + (R + 1)/2 is the middle and
 //!   g(ν) = 1 − ((1 + ν) ln(1 + ν) − (1 − ν) ln(1 − ν))/(2ν) = Σ_{j≥1} ν^{2j}/(2j(2j + 1)).
 //!

@@ -3,8 +3,8 @@
 /// Releases with noise that is finer than the grid are rounded to `2^-8` of it.
 pub(crate) const FRACTION_BITS: u32 = 8;
 
-/// Noise (below 2^118) on a grid `divisor` times finer than the data's, in units of `2^-FRACTION_BITS` of that: the nearest,
-/// halves up.
+/// Noise (below 2^118) on a grid `divisor` times finer than the data's, in units of `2^-FRACTION_BITS` of that: the
+/// nearest, halves up.
 pub(crate) fn rounded(noise: i128, divisor: u64) -> i128 {
     let divisor = i128::from(divisor);
     ((noise << (FRACTION_BITS + 1)) + divisor).div_euclid(2 * divisor)
@@ -13,8 +13,8 @@ pub(crate) fn rounded(noise: i128, divisor: u64) -> i128 {
 /// A floating-point number of units, rounded to a whole number.
 ///
 /// # Panics
-/// Unless it is a number below 2^62 in size: else there is no noise, and nothing may be released. Noise has standard deviations
-/// of at most 2^32 units, and its numbers end long before 2^30 of these.
+/// Unless it is a number below 2^62 in size: else there is no noise, and nothing may be released. Noise has standard
+/// deviations of at most 2^32 units, and its numbers end long before 2^30 of these.
 #[inline]
 pub(crate) fn whole_units(noise: f64) -> i128 {
     assert!(noise.abs() < 4_611_686_018_427_387_904.0, "the noise of a release is a number of units");

@@ -147,7 +147,8 @@ impl<'de> serde::Deserialize<'de> for Grid {
     }
 }
 
-/// Why a text is not a value on a grid: small enough for the hot path of a reader, and worded to follow the text itself.
+/// Why a text is not a value on a grid: small enough for the hot path of a reader, and worded to follow the text
+/// itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecimalError {
     /// Not a decimal number.

@@ -1,7 +1,8 @@
 //! Minimising a smooth function: quasi-Newton descent, with one estimate of the curvature or another.
 //!
-//! [`Full`] keeps the whole matrix, for a few variables; [`Limited`] the last steps, for thousands. Only IEEE additions, products,
-//! quotients and square roots, in a fixed order: a search finds the same parameters on every machine, to the last bit.
+//! [`Full`] keeps the whole matrix, for a few variables; [`Limited`] the last steps, for thousands. Only IEEE
+//! additions, products, quotients and square roots, in a fixed order: a search finds the same parameters on every
+//! machine, to the last bit.
 
 mod full;
 mod limited;
@@ -46,8 +47,8 @@ trait Curvature {
     fn forget(&mut self);
 }
 
-/// Goes downhill from a point for at most so many steps, until `is_enough` says so of the values before and after a step, or no
-/// step goes down.
+/// Goes downhill from a point for at most so many steps, until `is_enough` says so of the values before and after a
+/// step, or no step goes down.
 fn descend(
     curvature: &mut impl Curvature,
     start: Vec<f64>,

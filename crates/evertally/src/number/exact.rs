@@ -28,8 +28,8 @@ impl Exact {
         Self::from(0)
     }
 
-    /// The shortest decimal number that names a double, finite and not negative: what a person who typed it meant. Ten times
-    /// ε = 0.1 is 1.
+    /// The shortest decimal number that names a double, finite and not negative: what a person who typed it meant. Ten
+    /// times ε = 0.1 is 1.
     pub(crate) fn decimal(value: f64) -> Self {
         let text = format!("{value:e}");
         let (digits, exponent) = text.split_once('e').expect("{:e} writes an exponent");

@@ -22,8 +22,8 @@ pub(crate) fn mills(x: f64) -> f64 {
 
 /// `-M'(x) = 1 - x M(x)` of Mills' ratio `M`, for `x ≥ -1`, to about 1e-13 relative.
 ///
-/// From 2 on, where the difference would cancel, by the continued fraction `M = 1/(x + 1/K)`, `K = x + 2/(x + 3/(x + …))`:
-/// `1 - x M = M/K`. 100 terms are enough at 2.
+/// From 2 on, where the difference would cancel, by the continued fraction `M = 1/(x + 1/K)`,
+/// `K = x + 2/(x + 3/(x + …))`: `1 - x M = M/K`. 100 terms are enough at 2.
 pub(crate) fn mills_fall(x: f64) -> f64 {
     if x < 2.0 {
         return 1.0 - x * mills(x);

@@ -62,7 +62,8 @@ impl Wide {
         Wide([join(a, b), join(b, c), join(c, d), ((d as i64) >> bits) as u64])
     }
 
-    /// `⌊self · 2^32 / divisor⌋` for `self` between `-2^223` and `2^223` and a positive divisor, by long division in 32-bit digits.
+    /// `⌊self · 2^32 / divisor⌋` for `self` between `-2^223` and `2^223` and a positive divisor, by long division in
+    /// 32-bit digits.
     #[inline]
     pub(crate) fn shared_out(self, divisor: u32) -> Wide {
         let Wide([a, b, c, d]) = self;

@@ -4,20 +4,21 @@
 //! rational and, where that rational is long, rounded **up** to 25 significant bits: at most 6·10⁻⁸ more noise, never
 //! less.
 //!
-//! **What Gaussian noise protects.** The node sums `R x` of an integral `R` on the mechanism's own grid, by the norms of its
-//! columns; a bound on the events in one step helps here. Or the releases themselves, by exact accounting of their
-//! covariance ([`GaussianShift`](crate::mechanism::GaussianShift)), which needs a finer grid. The route with the smaller
-//! variance is taken.
+//! **What Gaussian noise protects.** The node sums `R x` of an integral `R` on the mechanism's own grid, by the norms
+//! of its columns; a bound on the events in one step helps here. Or the releases themselves, by exact accounting of
+//! their covariance ([`GaussianShift`](crate::mechanism::GaussianShift)), which needs a finer grid. The route with the
+//! smaller variance is taken.
 //!
-//! **What it costs.** Let the protected integers move by `d`. Under ρ-zCDP `σ² = ‖d‖²/(2ρ)`. Under (ε, δ) discrete noise is at
-//! least as good as continuous noise of variance `σ² - s²` for a small `s²` ([`loss`]), so that `σ² = ‖d‖²/μ² + s²` with
-//! `μ` from the analytic Gaussian curve. On a grid so fine that `s²` does not matter nothing is lost to discreteness.
+//! **What it costs.** Let the protected integers move by `d`. Under ρ-zCDP `σ² = ‖d‖²/(2ρ)`. Under (ε, δ) discrete
+//! noise is at least as good as continuous noise of variance `σ² - s²` for a small `s²` ([`loss`]), so that
+//! `σ² = ‖d‖²/μ² + s²` with `μ` from the analytic Gaussian curve. On a grid so fine that `s²` does not matter nothing
+//! is lost to discreteness.
 //!
-//! **Laplace noise** of scale λ is `‖d‖₁/λ`-DP, and `‖d‖²/(2λ²)`-zCDP, because a node that moves by `d_n` is `|d_n|/λ`-DP and
-//! zCDP adds up. Under (ε, δ) the certified privacy-loss distribution of all nodes together needs the least. Both go node by
-//! node, which one who chooses the event while watching could evade where noise is read before its node's data are over:
-//! there only pure ε counts (`subtract(k=3)` over 13 steps has such an adversary, with a divergence of 1.12 times the sum over the
-//! nodes).
+//! **Laplace noise** of scale λ is `‖d‖₁/λ`-DP, and `‖d‖²/(2λ²)`-zCDP, because a node that moves by `d_n` is
+//! `|d_n|/λ`-DP and zCDP adds up. Under (ε, δ) the certified privacy-loss distribution of all nodes together needs the
+//! least. Both go node by node, which one who chooses the event while watching could evade where noise is read before
+//! its node's data are over: there only pure ε counts (`subtract(k=3)` over 13 steps has such an adversary, with a
+//! divergence of 1.12 times the sum over the nodes).
 
 use super::{NoiseKind, PlanRequest};
 use crate::mechanism::{LaplaceShift, Mechanism};
@@ -39,8 +40,8 @@ pub(super) struct Calibration {
     pub(super) noise_divisor: u64,
     /// Whether the covariance of the releases was counted instead of the norms of columns.
     pub(super) exact_accounting: bool,
-    /// How far one unit's change moves what the noise protects, in steps of the noise grid: the L1 norm (of Laplace noise
-    /// only) and the squared L2 norm, never too small; infinite where it must not be used.
+    /// How far one unit's change moves what the noise protects, in steps of the noise grid: the L1 norm (of Laplace
+    /// noise only) and the squared L2 norm, never too small; infinite where it must not be used.
     pub(super) l1: f64,
     pub(super) l2_squared: f64,
 }
@@ -104,8 +105,9 @@ fn concentrated_scale(l2_squared: &Exact, rho: f64) -> Result<Ratio> {
     Exact::decimal(squared.to_f64().sqrt() * (1.0 + 1e-14)).rounded_up()
 }
 
-/// Which nodes one unit's change moves: in each running sum and class, all events of the unit together move one node by at most the whole
-/// amount, or several by as much in all, which is no worse. `None` where that is too large to be counted.
+/// Which nodes one unit's change moves: in each running sum and class, all events of the unit together move one node by
+/// at most the whole amount, or several by as much in all, which is no worse. `None` where that is too large to be
+/// counted.
 fn profile(sensitivity: Sensitivity, moved: &LaplaceShift) -> Option<ShiftProfile> {
     // An event is added to a sum once: every sum has its share of the norm.
     let size = u64::try_from(sensitivity.l1 / u128::from(sensitivity.sums)).ok()?;
@@ -114,8 +116,8 @@ fn profile(sensitivity: Sensitivity, moved: &LaplaceShift) -> Option<ShiftProfil
     ShiftProfile::new(&shifts?).ok()
 }
 
-/// What Gaussian noise protects: integers that one unit's change moves by at most this squared norm, in steps of a grid that
-/// is `divisor` times finer than the data's.
+/// What Gaussian noise protects: integers that one unit's change moves by at most this squared norm, in steps of a grid
+/// that is `divisor` times finer than the data's.
 struct Protected {
     squared: Exact,
     divisor: u64,
@@ -165,9 +167,9 @@ fn routes(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism) 
     routes
 }
 
-/// By which power of two the grid of an integral mechanism must be refined for the discreteness of the noise to cost less than
-/// a thousandth of the variance under (ε, δ), from the squared norm on its own grid; 1 under other budgets, which it costs
-/// nothing.
+/// By which power of two the grid of an integral mechanism must be refined for the discreteness of the noise to cost
+/// less than a thousandth of the variance under (ε, δ), from the squared norm on its own grid; 1 under other budgets,
+/// which it costs nothing.
 fn refinement(budget: &Budget, squared: &Exact) -> u64 {
     let (Budget::Approximate(epsilon, delta), Ok(squared)) = (*budget, squared.rounded_up()) else { return 1 };
     let mu = crate::privacy::conversions::mu_for(epsilon, delta);
@@ -175,8 +177,8 @@ fn refinement(budget: &Budget, squared: &Exact) -> u64 {
     (0..20).map(|bits| 1u64 << bits).find(|r| variance * (*r as f64).powi(2) >= 4096.0).unwrap_or(1 << 20)
 }
 
-/// The squared L2 sensitivity of the node sums in squared steps of the mechanism's noise grid: `event² · total · capped column
-/// sum` (see [`Sensitivity`]).
+/// The squared L2 sensitivity of the node sums in squared steps of the mechanism's noise grid:
+/// `event² · total · capped column sum` (see [`Sensitivity`]).
 fn columns(sensitivity: Sensitivity, capped_column_sum: u128) -> Result<Exact> {
     if capped_column_sum == u128::MAX {
         return Err(Error::overflow(
@@ -187,7 +189,8 @@ fn columns(sensitivity: Sensitivity, capped_column_sum: u128) -> Result<Exact> {
     Ok(Exact::from(sensitivity.event_squared).times(&total).times(&Exact::from(capped_column_sum)))
 }
 
-/// The same of the releases by exact accounting: `event² · total² · squared · divisor²`, `squared` for one event of size 1.
+/// The same of the releases by exact accounting: `event² · total² · squared · divisor²`, `squared` for one event of
+/// size 1.
 pub(super) fn releases(sensitivity: Sensitivity, squared: f64, divisor: u64) -> Exact {
     // fits: the total is below 2^64, the divisor below 2^60.
     let (total, divisor) = (u128::from(sensitivity.spread.total), u128::from(divisor));

@@ -53,8 +53,8 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     ranked(attempts, request.objective, |candidate| (candidate.max_std_error, candidate.mean_std_error))
 }
 
-/// What was found, least error first, by largest and mean error. A family may not reach the horizon, the law or the noise scale;
-/// that matters if nothing else does.
+/// What was found, least error first, by largest and mean error. A family may not reach the horizon, the law or the
+/// noise scale; that matters if nothing else does.
 pub(crate) fn ranked<C>(
     attempts: impl Iterator<Item = Result<C>>,
     objective: Objective,

@@ -10,9 +10,9 @@ const LEAST_DELTA: f64 = 1e-290;
 const GREATEST_DELTA: f64 = 0.1;
 
 impl PlanRequest {
-    /// Under (ε, δ): the δ at which the best Laplace and the best Gaussian candidate have the same error, by tight accounting of
-    /// both. Below it Laplace noise is better, above it Gaussian. `None` under another budget, if one law is missing from the
-    /// candidates, or if one is better at every δ from 10⁻²⁹⁰ to 0.1.
+    /// Under (ε, δ): the δ at which the best Laplace and the best Gaussian candidate have the same error, by tight
+    /// accounting of both. Below it Laplace noise is better, above it Gaussian. `None` under another budget, if one law
+    /// is missing from the candidates, or if one is better at every δ from 10⁻²⁹⁰ to 0.1.
     ///
     /// ```
     /// use evertally::privacy::{Budget, Delta, Epsilon};

@@ -20,9 +20,9 @@ pub struct Guarantee {
 impl Guarantee {
     /// What calibrated noise gives.
     ///
-    /// Laplace noise of scale λ on a node whose sum can change by `d` is `|d|/λ`-DP, hence `d²/(2λ²)`-zCDP, and independent
-    /// nodes add: less than `ε²/2` as soon as a change touches more than one node. (Only where nodes are read after their last
-    /// step, see [`Mechanism::is_causal`](crate::mechanism::Mechanism::is_causal).)
+    /// Laplace noise of scale λ on a node whose sum can change by `d` is `|d|/λ`-DP, hence `d²/(2λ²)`-zCDP, and
+    /// independent nodes add: less than `ε²/2` as soon as a change touches more than one node. (Only where nodes are
+    /// read after their last step, see [`Mechanism::is_causal`](crate::mechanism::Mechanism::is_causal).)
     pub(super) fn of(budget: &Budget, calibration: &Calibration) -> Self {
         let stated = match *budget {
             Budget::Approximate(epsilon, delta) => Some((epsilon, delta)),
@@ -58,15 +58,15 @@ impl Guarantee {
         self.gaussian.map(|(_, squared)| squared)
     }
 
-    /// The promise as one would say it in ε: pure where that is all there is or no more than the stated ε, else the stated pair;
-    /// `None` for Gaussian noise under zCDP.
+    /// The promise as one would say it in ε: pure where that is all there is or no more than the stated ε, else the
+    /// stated pair; `None` for Gaussian noise under zCDP.
     pub fn epsilon_delta(&self) -> Option<(Epsilon, Option<Delta>)> {
         let pure = self.pure_epsilon.filter(|pure| self.stated.is_none_or(|(epsilon, _)| *pure <= epsilon));
         pure.map(|pure| (pure, None)).or(self.stated.map(|(epsilon, delta)| (epsilon, Some(delta))))
     }
 
-    /// The ε of (ε, δ)-differential privacy at this δ: the best of pure ε, the optimal conversion from zCDP and, for Gaussian
-    /// noise, the comparison with continuous noise.
+    /// The ε of (ε, δ)-differential privacy at this δ: the best of pure ε, the optimal conversion from zCDP and, for
+    /// Gaussian noise, the comparison with continuous noise.
     ///
     /// ```
     /// use evertally::privacy::{Budget, Delta, Epsilon};

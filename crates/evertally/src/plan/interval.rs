@@ -7,8 +7,8 @@
 //! * Laplace, equal weights: from the exact law. A sum of `n` Laplace variables is a difference of two gamma variables,
 //!   and its upper tail a mixture of gamma tails, `P(S > x) = Σ_i C(2n-i-1, n-i) 2^{-(2n-i)} Q_i(x)` with
 //!   `Q_i(x) = e^{-x} Σ_{j<i} x^j/j!`, in units of the scale;
-//! * a mechanism with very many unequal weights names equal ones of the same variance and no lighter tails; between that law
-//!   and the normal one the wider quantile is taken (the heavier tail is the narrower one at low confidence);
+//! * a mechanism with very many unequal weights names equal ones of the same variance and no lighter tails; between
+//!   that law and the normal one the wider quantile is taken (the heavier tail is the narrower one at low confidence);
 //! * Laplace, unequal weights (Honaker): by inverting the characteristic function (Gil-Pelaez 1951,
 //!   doi 10.1093/biomet/38.3-4.481).
 //!
@@ -33,7 +33,8 @@ pub(super) struct IntervalTable {
     equal: EqualQuantiles,
 }
 
-/// Quantiles of sums of so many variables of unit scale, each computed once: a release asks for one of a few at every step.
+/// Quantiles of sums of so many variables of unit scale, each computed once: a release asks for one of a few at every
+/// step.
 #[derive(Debug, Default)]
 struct EqualQuantiles {
     /// By number of variables; NaN where it is not computed yet.
@@ -139,7 +140,8 @@ pub(super) fn normal_quantile(confidence: f64) -> f64 {
     root(|z| 2.0 * normal_cdf(-z) <= 1.0 - confidence, 1.0)
 }
 
-/// First Cornish–Fisher correction of the normal quantile `z` for a symmetric law with the given second and fourth cumulants.
+/// First Cornish–Fisher correction of the normal quantile `z` for a symmetric law with the given second and fourth
+/// cumulants.
 fn corrected_normal(variance: f64, fourth: f64, z: f64) -> f64 {
     variance.sqrt() * (z + (z * z * z - 3.0 * z) * fourth / (variance * variance) / 24.0)
 }

@@ -20,12 +20,13 @@ pub struct Ranking {
     pub chosen: Row,
     /// All, the best first.
     pub ranking: Vec<Row>,
-    /// Proven for Gaussian noise and every factorization by the nuclear norm; null under pure ε, where only its order is known.
+    /// Proven for Gaussian noise and every factorization by the nuclear norm; null under pure ε, where only its order
+    /// is known.
     pub lower_bound_max_std: Option<f64>,
     /// The same by the certificate of the optimal factorization, to a few parts in 10⁵; null for horizons above 2048.
     pub optimum_max_std: Option<f64>,
-    /// Under (ε, δ): below this δ the best Laplace noise is better than the best Gaussian, above it worse; null where one is better
-    /// at every δ.
+    /// Under (ε, δ): below this δ the best Laplace noise is better than the best Gaussian, above it worse; null where
+    /// one is better at every δ.
     pub crossover_delta: Option<f64>,
 }
 
@@ -103,12 +104,13 @@ fn optimum(request: &PlanRequest) -> Option<f64> {
     Some(bound.sqrt() * least_node_std(request)?)
 }
 
-/// The least standard deviation of Gaussian noise on one node of a factorization with columns of norm 1, under any accounting.
+/// The least standard deviation of Gaussian noise on one node of a factorization with columns of norm 1, under any
+/// accounting.
 ///
-/// A unit may at least put all the events that it may have in a step into any one step, and each of them may be of the largest
-/// size, or where events are replaced change by the whole span: noise that hides less hides too little. Counts of replaced events
-/// change in two steps at once, for which nothing is proven here. Where an event is in several sums, each has the same
-/// factorization and noise of its own, and squared shifts add up.
+/// A unit may at least put all the events that it may have in a step into any one step, and each of them may be of the
+/// largest size, or where events are replaced change by the whole span: noise that hides less hides too little. Counts
+/// of replaced events change in two steps at once, for which nothing is proven here. Where an event is in several sums,
+/// each has the same factorization and noise of its own, and squared shifts add up.
 fn least_node_std(request: &PlanRequest) -> Option<f64> {
     let (lower, upper) = request.values().bounds();
     let size = match request.neighbours() {

@@ -34,7 +34,8 @@ pub struct PlanRequest {
 }
 
 impl PlanRequest {
-    /// Counts of events over `horizon` steps (1 ..= 2^62), one event protected, add-remove neighbours, least maximal error.
+    /// Counts of events over `horizon` steps (1 ..= 2^62), one event protected, add-remove neighbours, least maximal
+    /// error.
     pub fn count(horizon: u64, budget: Budget) -> Self {
         Self {
             horizon,
@@ -156,8 +157,8 @@ impl PlanRequest {
         Self { search, ..self }
     }
 
-    /// What steps, groups or values mean, in words of the caller's: one more entry. Public, and part of the plan's digest:
-    /// plans that differ here have independent noise.
+    /// What steps, groups or values mean, in words of the caller's: one more entry. Public, and part of the plan's
+    /// digest: plans that differ here have independent noise.
     pub fn with_meaning(mut self, of: impl Into<String>, meaning: impl Into<String>) -> Self {
         self.meaning.insert(of.into(), meaning.into());
         self

@@ -2,8 +2,8 @@
 
 use super::Prepared;
 
-/// Options of the search over mechanisms. They decide what is looked at, and are no part of the plan that is found: the same
-/// plan has the same digest however it was found.
+/// Options of the search over mechanisms. They decide what is looked at, and are no part of the plan that is found: the
+/// same plan has the same digest however it was found.
 ///
 /// ```
 /// use evertally::plan::{PlanRequest, Search};
@@ -20,14 +20,14 @@ pub struct Search {
 }
 
 impl Search {
-    /// Whether only mechanisms are searched whose steps cost logarithmic time and memory; not, unless this says so. A named
-    /// mechanism is taken as it is.
+    /// Whether only mechanisms are searched whose steps cost logarithmic time and memory; not, unless this says so. A
+    /// named mechanism is taken as it is.
     pub fn with_light_steps(self, light_steps: bool) -> Self {
         Self { light_steps, ..self }
     }
 
-    /// Mechanisms that are built already and compete with the families, or stand for their name where it is asked for; none,
-    /// unless this says so.
+    /// Mechanisms that are built already and compete with the families, or stand for their name where it is asked for;
+    /// none, unless this says so.
     pub fn with_prepared(self, prepared: Prepared) -> Self {
         Self { prepared, ..self }
     }

@@ -56,8 +56,8 @@ fn laplace_and_gaussian_compete_under_approximate_privacy() {
     assert!(plan(4, 1e-12).guarantee().pure_epsilon.is_some());
 }
 
-/// The noise of a plan really spends no more than the budget on the worst change, by brute force: over the columns, or by
-/// the covariance of the releases where the noise is that of exact accounting.
+/// The noise of a plan really spends no more than the budget on the worst change, by brute force: over the columns, or
+/// by the covariance of the releases where the noise is that of exact accounting.
 #[test]
 fn calibrated_noise_keeps_the_budget() {
     let trees = ["input", "output", "binary", "honaker-online", "kary(k=3)", "subtract(k=5)", "smooth", "path-sum"];
@@ -239,7 +239,8 @@ fn impossible_requests_are_refused() {
     assert!(small.plan().unwrap_err().to_string().contains("serves at most 5 steps"));
 }
 
-/// Where noise is read before its node's data are over, nodes do not add up against one who chooses the event while watching.
+/// Where noise is read before its node's data are over, nodes do not add up against one who chooses the event while
+/// watching.
 #[test]
 fn open_nodes_count_by_pure_epsilon_alone() {
     for mechanism in ["subtract(k=4)", "consistent(k=4)", "hats", "dense-pure"] {
@@ -332,7 +333,8 @@ fn too_fine_a_grid_gives_way() {
     assert!(huge.plan().is_err_and(|e| e.to_string().contains("grid steps")));
 }
 
-/// Laplace noise under (ε, δ) is certified for every placement of several events of any size, by brute force over their nodes.
+/// Laplace noise under (ε, δ) is certified for every placement of several events of any size, by brute force over their
+/// nodes.
 #[test]
 fn several_events_of_any_size_are_certified_under_approximate_privacy() {
     use crate::privacy::loss::{self, ShiftProfile};

@@ -8,13 +8,13 @@
 //!
 //! * **pure ε** and **(ε, δ) by basic composition**: the sums stay below the caps whatever is chosen, and the privacy
 //!   loss is bounded along every history (Rogers, Roth, Ullman and Vadhan 2016, arXiv 1605.08294);
-//! * **zCDP**: the rule "refuse as soon as Σ ρ would exceed ρ" gives ρ-zCDP under fully adaptive composition (Feldman and
-//!   Zrnic 2021, arXiv 2008.11193, for each Rényi order; Whitehouse, Ramdas, Rogers and Wu 2023, arXiv 2203.05481);
+//! * **zCDP**: the rule "refuse as soon as Σ ρ would exceed ρ" gives ρ-zCDP under fully adaptive composition (Feldman
+//!   and Zrnic 2021, arXiv 2008.11193, for each Rényi order; Whitehouse, Ramdas, Rogers and Wu 2023, arXiv 2203.05481);
 //! * **(ε, δ) by zCDP**: the cap ρ is fixed before the first plan as the largest one that implies (ε, δ).
 //!
-//! What an odometer reports is valid for plans whose number and budgets were fixed in advance. When they are chosen on the
-//! way, its pure ε and its ρ name the filter that would have admitted them, but a report at a moment that was chosen
-//! by looking at releases promises less (Rogers et al., section 6). Use a filter there.
+//! What an odometer reports is valid for plans whose number and budgets were fixed in advance. When they are chosen on
+//! the way, its pure ε and its ρ name the filter that would have admitted them, but a report at a moment that was
+//! chosen by looking at releases promises less (Rogers et al., section 6). Use a filter there.
 
 use super::conversions::{epsilon_of_zcdp, rho_for};
 use super::{Budget, Delta, Epsilon, Rho};
@@ -244,8 +244,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// A filter for this total. Pure ε admits pure expenses; ρ, and (ε, δ) by way of the largest ρ that implies it, admit
-    /// expenses with a ρ or a pure ε.
+    /// A filter for this total. Pure ε admits pure expenses; ρ, and (ε, δ) by way of the largest ρ that implies it,
+    /// admit expenses with a ρ or a pure ε.
     pub fn new(total: Budget) -> Self {
         Self { total, basic: false, spent: Odometer::default() }
     }

@@ -1,13 +1,13 @@
 //! Contribution bounding: which events of a person count.
 //!
-//! A guarantee for [`Unit::Person`](super::Unit::Person) holds for data in which nobody has more events than declared, in all
-//! and in one step. [`Contributions`] makes data so: of each person's events, offered in order of their steps, it keeps the
-//! first that fit and refuses the rest.
+//! A guarantee for [`Unit::Person`](super::Unit::Person) holds for data in which nobody has more events than declared,
+//! in all and in one step. [`Contributions`] makes data so: of each person's events, offered in order of their steps,
+//! it keeps the first that fit and refuses the rest.
 //!
-//! **Why keeping the first is enough.** Whether an event is kept depends on earlier events of the same person and on nothing
-//! else. So without that person's events the kept events of all others are the same, and two data sets that differ in one
-//! person's events differ, after bounding, in at most `total` kept events of that person, `per_step` of them in any step:
-//! what [`Spread`] says, and what plans are calibrated for.
+//! **Why keeping the first is enough.** Whether an event is kept depends on earlier events of the same person and on
+//! nothing else. So without that person's events the kept events of all others are the same, and two data sets that
+//! differ in one person's events differ, after bounding, in at most `total` kept events of that person, `per_step` of
+//! them in any step: what [`Spread`] says, and what plans are calibrated for.
 
 use super::{Spread, Unit};
 use crate::Result;
@@ -68,8 +68,8 @@ impl Contributions {
         self.persons.len()
     }
 
-    /// Whether one more event of a person, in this step (from 1), is kept: yes while fewer are kept than the bounds allow, in
-    /// this step and in all. `O(1)`.
+    /// Whether one more event of a person, in this step (from 1), is kept: yes while fewer are kept than the bounds
+    /// allow, in this step and in all. `O(1)`.
     ///
     /// # Panics
     /// If the person is of another value of this type, or the step is before one that was offered for the same person.

@@ -16,19 +16,22 @@
 //!
 //! Forgetting the mark gives the original back, so the original is a post-processing of the split pair, on its own and
 //! inside any composition. This is the interpolation of Doroshenko, Ghazi, Kamath, Kumar and Manurangsi (2022, arXiv
-//! 2207.04380, "connect the dots"): its error is of second order in the grid where rounding every loss up errs in first order.
+//! 2207.04380, "connect the dots"): its error is of second order in the grid where rounding every loss up errs in first
+//! order.
 //!
 //! **Tails** that are cut count as an infinite loss, that is, into δ.
 //!
-//! **Rounding.** All masses are sums of products of positive numbers, so each carries a bounded relative error. The bound
-//! is added up along with them and multiplies δ. What underflows counts as an infinite loss.
+//! **Rounding.** All masses are sums of products of positive numbers, so each carries a bounded relative error. The
+//! bound is added up along with them and multiplies δ. What underflows counts as an infinite loss.
 //!
-//! **Both directions.** For a symmetric noise law the reflection `x → d - x` swaps `P` (noise) and `Q` (noise shifted by
-//! `d`), coordinate by coordinate. So the curves of (P, Q) and (Q, P) are one, and a shift by `-d` has the curve of `d`.
+//! **Both directions.** For a symmetric noise law the reflection `x → d - x` swaps `P` (noise) and `Q` (noise shifted
+//! by `d`), coordinate by coordinate. So the curves of (P, Q) and (Q, P) are one, and a shift by `-d` has the curve of
+//! `d`.
 //!
 //! **Adaptive streams.** A pair of laws whose curve is at least that of a mechanism *dominates* it, and a product of
-//! dominating pairs dominates the adaptive composition (Zhu, Dong and Wang 2022, arXiv 2106.08567). That is about variables read
-//! one after the other, each after its data are over: it does not hold for trees that subtract blocks still open.
+//! dominating pairs dominates the adaptive composition (Zhu, Dong and Wang 2022, arXiv 2106.08567). That is about
+//! variables read one after the other, each after its data are over: it does not hold for trees that subtract blocks
+//! still open.
 
 mod compose;
 mod gaussian;

@@ -1,8 +1,8 @@
 //! What Skellam noise protects: as much as discrete Gaussian noise of the same variance, but for a logarithm.
 //!
 //! Skellam noise of variance μ is the difference of two independent Poisson variables of mean μ/2, or a walk on the
-//! integers that jumps by ±1 at rate ½ each, at time μ. Its probabilities are `p_k = e^{-μ} I_{|k|}(μ)` with the modified
-//! Bessel functions. Sums of it are of the same kind, so that its bridges are exact and more of it is never
+//! integers that jumps by ±1 at rate ½ each, at time μ. Its probabilities are `p_k = e^{-μ} I_{|k|}(μ)` with the
+//! modified Bessel functions. Sums of it are of the same kind, so that its bridges are exact and more of it is never
 //! less private. Let `Z` be such noise, `θ_k = ln(p_k/p_{k+1})` for every integer `k` (so `θ_{-1-k} = -θ_k`),
 //! `g_k = θ_k - θ_{k-1}` and `A(k) = asinh((k+½)/μ)`.
 //!
@@ -13,11 +13,11 @@
 //! ```
 //!
 //! So a vector of integer shifts `d_n` of independent noise of variances `μ_n ≥ μ` is ρ-zCDP with
-//! `ρ = Σ d_n² (μ/μ_n) / (2(μ - ln μ))`, since `ln(x)/x` falls from `e` on. (Agarwal, Kairouz and Liu 2021, arXiv 2110.04995,
-//! were the first to bound these divergences; nothing of theirs is used.) [`approximate`] is about (ε, δ).
+//! `ρ = Σ d_n² (μ/μ_n) / (2(μ - ln μ))`, since `ln(x)/x` falls from `e` on. (Agarwal, Kairouz and Liu 2021, arXiv
+//! 2110.04995, were the first to bound these divergences; nothing of theirs is used.) [`approximate`] is about (ε, δ).
 //!
-//! Both are statements about the noise alone, with shifts that are fixed beforehand. They serve streams whose data depend
-//! on the releases by the bijection between equal releases of two streams, as for [Gaussian
+//! Both are statements about the noise alone, with shifts that are fixed beforehand. They serve streams whose data
+//! depend on the releases by the bijection between equal releases of two streams, as for [Gaussian
 //! noise](crate::mechanism::GaussianShift).
 //!
 //! ## Bessel functions
@@ -27,32 +27,33 @@
 //! I_{ν-1}/I_ν = (y + ν)/x,   I_{ν+1}/I_ν = (y - ν)/x,   x y' + y² = x² + ν²,   y = ν + x²/(2ν+2) + … near 0.
 //! ```
 //!
-//! If a function `z` begins below `y` and has `x z' + z² < x² + ν²`, it stays below: where it first met `y`, it would have
-//! the smaller derivative. Above likewise.
+//! If a function `z` begins below `y` and has `x z' + z² < x² + ν²`, it stays below: where it first met `y`, it would
+//! have the smaller derivative. Above likewise.
 //!
 //! *(a)* `A(k) ≤ θ_k ≤ (1 + 2/μ) A(k)` for `k ≥ 0`. Let `ν = k+1`, so `θ_k = ln((y_ν(μ) + ν)/μ)`. Of `z = S - ½`,
-//! `S² = s² + x²`, one has `x z' + z² = S² + ¼ - s²/S`. With `s = ν - ½` that is below `x² + ν²`, and `z(0) = ν - 1`. With
-//! `s = ν + ½` it is above, as `S > s`, and `z = ν + x²/(2ν+1) + …`. Hence `θ_k ≥ ln((a + √(a²+μ²))/μ) = A(k)` for
+//! `S² = s² + x²`, one has `x z' + z² = S² + ¼ - s²/S`. With `s = ν - ½` that is below `x² + ν²`, and `z(0) = ν - 1`.
+//! With `s = ν + ½` it is above, as `S > s`, and `z = ν + x²/(2ν+1) + …`. Hence `θ_k ≥ ln((a + √(a²+μ²))/μ) = A(k)` for
 //! `a = k + ½`, and, with `R = √(a²+μ²)` and `R₊ = √((a+1)²+μ²)`, `θ_k ≤ ln((a + R₊)/μ)` (Amos 1974). There
 //! `R₊ - R ≤ (2a+1)/(2R) ≤ 2a/R`, so `θ_k - A(k) ≤ (R₊-R)/(a+R) ≤ (2/μ)(a/R)`, and `a/R = tanh A(k) ≤ A(k)`.
 //!
-//! *(b)* `0 < g_k ≤ (1 + 1/μ)/μ` for every `k` and `μ ≥ 64`. Let `T = 1 - I_{k-1}I_{k+1}/I_k² = 1 - (y²-k²)/μ² = y'/μ`, so
-//! that `g_k = -ln(1 - T)`. For `k ≥ 1` let `v = y'`; then `x v' = 2x - v(1 + 2y)`, and `v` begins as `x/(k+1)`. It cannot
-//! return to 0, where `x v' = 2x`. Nor can it reach 1: as `x² + k² > x² + ¼`, `y` is above `y_{1/2} = x coth x - ½`, so
-//! that there `x v' < 2x - 2x coth x < 0`. Hence `0 < T < 1/μ`. For `k = 0`, `z = x - ½ - 1/(4x)` has
-//! `x z' + z² = x² - ¼ + 1/(2x) + 1/(16x²) < x²` from `x = 4` on, and `z(4) = 3.4375 < y_0(4) = 3.454…`; so
-//! `T = 1 - (y_0/μ)² ≤ 1/μ + 1/(4μ²)`, and `T > 0` as `θ_0 > 0`. In both cases `-ln(1-T) ≤ T + T²/(2-2T) ≤ 1/μ + 1/μ²`.
+//! *(b)* `0 < g_k ≤ (1 + 1/μ)/μ` for every `k` and `μ ≥ 64`. Let `T = 1 - I_{k-1}I_{k+1}/I_k² = 1 - (y²-k²)/μ² = y'/μ`,
+//! so that `g_k = -ln(1 - T)`. For `k ≥ 1` let `v = y'`; then `x v' = 2x - v(1 + 2y)`, and `v` begins as `x/(k+1)`. It
+//! cannot return to 0, where `x v' = 2x`. Nor can it reach 1: as `x² + k² > x² + ¼`, `y` is above
+//! `y_{1/2} = x coth x - ½`, so that there `x v' < 2x - 2x coth x < 0`. Hence `0 < T < 1/μ`. For `k = 0`,
+//! `z = x - ½ - 1/(4x)` has `x z' + z² = x² - ¼ + 1/(2x) + 1/(16x²) < x²` from `x = 4` on, and
+//! `z(4) = 3.4375 < y_0(4) = 3.454…`; so `T = 1 - (y_0/μ)² ≤ 1/μ + 1/(4μ²)`, and `T > 0` as `θ_0 > 0`. In both cases
+//! `-ln(1-T) ≤ T + T²/(2-2T) ≤ 1/μ + 1/μ²`.
 //!
 //! ## Proof of the theorem
 //! By reflection `d ≥ 1`. Let `β = α - 1` and `F(k) = ln(p_k/p_{k+d}) = θ_k + … + θ_{k+d-1}`; then
 //! `β D_α = ln Σ p_{k-d} (p_{k-d}/p_k)^β = ln E e^{βF(Z)}`. Let `κ = 1 + 2/μ` and `t > 0` with `κβd = μ t cosh t`.
 //!
-//! **The mean.** `E θ_{Z+i} = ½ E(θ_{Z+i} + θ_{-Z+i}) = ½ E(θ_{Z+i} - θ_{Z-i-1})`, which is half the sum of `2i+1` means of
-//! values of `g`. With `ĝ = (1+1/μ)/μ`, the sum over `i < d` is `E F(Z) ≤ d² ĝ/2`.
+//! **The mean.** `E θ_{Z+i} = ½ E(θ_{Z+i} + θ_{-Z+i}) = ½ E(θ_{Z+i} - θ_{Z-i-1})`, which is half the sum of `2i+1`
+//! means of values of `g`. With `ĝ = (1+1/μ)/μ`, the sum over `i < d` is `E F(Z) ≤ d² ĝ/2`.
 //!
-//! **Small t.** `F` is nondecreasing, in steps of at most `ℓ = dĝ`. So is `f_τ(x) = E F(x + Z_τ)`, `Z_τ` the walk at time
-//! τ. In `N(τ) = E exp(β f_{μ-τ}(Z_τ))` a jump up changes the exponent by `b ∈ [0, βℓ]`, one down by `-b' ∈ [-βℓ, 0]`, and
-//! `f` obeys the heat equation, so that `N'` is the mean of `e^{βf}` times a sum
+//! **Small t.** `F` is nondecreasing, in steps of at most `ℓ = dĝ`. So is `f_τ(x) = E F(x + Z_τ)`, `Z_τ` the walk at
+//! time τ. In `N(τ) = E exp(β f_{μ-τ}(Z_τ))` a jump up changes the exponent by `b ∈ [0, βℓ]`, one down by
+//! `-b' ∈ [-βℓ, 0]`, and `f` obeys the heat equation, so that `N'` is the mean of `e^{βf}` times a sum
 //! `½(e^b - 1 - b) + ½(e^{-b'} - 1 + b') ≤ cosh(βℓ) - 1`. Hence `ln E e^{βF(Z)} ≤ β E F(Z) + μ(cosh βℓ - 1)`. As
 //! `cosh w - 1 = 2 sinh²(w/2) ≤ ½w² e^{w²/12}`,
 //!
@@ -63,10 +64,10 @@
 //! Let `t² ≤ 2 ln(μ)/μ`. Then `t² < 0.13`, `cosh² t < 1.14` and the factor is at most
 //! `exp((2 + 0.19 ln μ)/μ) ≤ e^{ln(μ)/μ}`.
 //!
-//! **Large t.** `F(k) ≤ 0` where `c = k + d/2 < 0`, because pairs `θ_{k+i} + θ_{k+d-1-i}` are not positive. Where `c ≥ 0`,
-//! `F(k) ≤ κ d asinh(c/μ)`: for `k ≥ 0` by (a), as `A` is concave there; for `k < 0` opposite terms cancel, `2c ≤ d` terms
-//! around `d/2` remain, and `2c asinh(d/(2μ)) ≤ d asinh(c/μ)`. The tangent at `sinh t` is above `asinh`, so with
-//! `E e^{tZ} = e^{μ(cosh t - 1)}`
+//! **Large t.** `F(k) ≤ 0` where `c = k + d/2 < 0`, because pairs `θ_{k+i} + θ_{k+d-1-i}` are not positive. Where
+//! `c ≥ 0`, `F(k) ≤ κ d asinh(c/μ)`: for `k ≥ 0` by (a), as `A` is concave there; for `k < 0` opposite terms cancel,
+//! `2c ≤ d` terms around `d/2` remain, and `2c asinh(d/(2μ)) ≤ d asinh(c/μ)`. The tangent at `sinh t` is above `asinh`,
+//! so with `E e^{tZ} = e^{μ(cosh t - 1)}`
 //!
 //! ```text
 //! E e^{βF(Z)} ≤ 1 + E exp(μ t cosh t · (t + (Z + d/2 - μ sinh t)/(μ cosh t))) = 1 + e^X,   X = μψ(t) + td/2,
@@ -93,8 +94,8 @@ pub const LEAST_VARIANCE: u32 = 64;
 /// Covers what a formula of a few operations rounds.
 const ROUNDING: f64 = 1e-13;
 
-/// How far one unit's change moves Skellam noise: independent integers of variances `λ_n² μ`, `λ_n ≥ 1`, that are shifted
-/// by integers `d_n`.
+/// How far one unit's change moves Skellam noise: independent integers of variances `λ_n² μ`, `λ_n ≥ 1`, that are
+/// shifted by integers `d_n`.
 ///
 /// ```
 /// use evertally::privacy::skellam::IntegerShift;
@@ -174,8 +175,8 @@ fn certified(variance: Ratio) -> Result<()> {
     Ok(())
 }
 
-/// The variance μ of Skellam noise that is at least as private under zCDP as discrete Gaussian noise of this parameter σ²,
-/// for the same integer shifts: `σ²` and a whole number of at most `3 + 0.7 log₂(σ² + 128)`.
+/// The variance μ of Skellam noise that is at least as private under zCDP as discrete Gaussian noise of this parameter
+/// σ², for the same integer shifts: `σ²` and a whole number of at most `3 + 0.7 log₂(σ² + 128)`.
 ///
 /// Exact: `μ - ln μ ≥ σ²`. Under (ε, δ) noise for a discrete Gaussian is often found by other ways than zCDP: use
 /// [`variance_for`].

@@ -154,13 +154,13 @@ const MAX_SUMS: u64 = 4096;
 /// [`Mechanism::capped_column_sum`](crate::mechanism::Mechanism::capped_column_sum)); for a single event, and where
 /// nothing limits the events in a step, that is `event_squared · total² · s2²`.
 ///
-/// * **add-remove**, events of size at most `v`: the events `x - x'` lie between `-v u` and `v u` for counts `u` within the
-///   spread, so `event_squared = v²`, and `l1 = total · v`;
+/// * **add-remove**, events of size at most `v`: the events `x - x'` lie between `-v u` and `v u` for counts `u` within
+///   the spread, so `event_squared = v²`, and `l1 = total · v`;
 /// * **replace-one**: the difference is (added) - (removed). In L1 the norms add: `l1 = 2 · total · v`. In L2, as
-///   `R ≥ 0`, `‖R p - R n‖² ≤ ‖R p‖² + ‖R n‖²` for the positive part `p` and the negative part `n`: `2 v²` for values of
-///   one sign. Where values of opposite sign can be swapped, let `total = m`: the masses of `p` and `n` are convex in
-///   how many events have which sign, so only the corners count: `m² (upper - lower)²` or `2 (m v)²`; there the bound
-///   on the events in a step is not used.
+///   `R ≥ 0`, `‖R p - R n‖² ≤ ‖R p‖² + ‖R n‖²` for the positive part `p` and the negative part `n`: `2 v²` for values
+///   of one sign. Where values of opposite sign can be swapped, let `total = m`: the masses of `p` and `n` are convex
+///   in how many events have which sign, so only the corners count: `m² (upper - lower)²` or `2 (m v)²`; there the
+///   bound on the events in a step is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sensitivity {
     /// Bound of the L1 norm.
@@ -219,11 +219,11 @@ impl Sensitivity {
 impl Sensitivity {
     /// The same where every event is added to up to `sums` different running sums, each with noise of its own.
     ///
-    /// Let `u_c` be the part of the counts `u` that falls into sum `c`: `Σ_c u_c ≤ sums · u`. No node sum of `u_c` exceeds
-    /// the bound that holds for `u`, so that `Σ_c ‖R u_c‖² ≤ Σ_c Σ_i u_c(i) · capped ≤ sums · total · capped`: all norms are
-    /// multiplied by `sums`, whether the events of a unit meet in the same sums or not. Where values of opposite sign are
-    /// swapped, a pair of events moves `sums` places by at most the span each, or twice as many by `v`, and the norms of pairs
-    /// add up.
+    /// Let `u_c` be the part of the counts `u` that falls into sum `c`: `Σ_c u_c ≤ sums · u`. No node sum of `u_c`
+    /// exceeds the bound that holds for `u`, so that `Σ_c ‖R u_c‖² ≤ Σ_c Σ_i u_c(i) · capped ≤ sums · total · capped`:
+    /// all norms are multiplied by `sums`, whether the events of a unit meet in the same sums or not. Where values of
+    /// opposite sign are swapped, a pair of events moves `sums` places by at most the span each, or twice as many by
+    /// `v`, and the norms of pairs add up.
     ///
     /// # Errors
     /// If `sums` is 0 or above 4096, or the numbers do not fit 128 bits.

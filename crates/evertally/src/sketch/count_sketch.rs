@@ -130,9 +130,9 @@ impl CountSketch {
     ///
     /// Each standard error is that of one item on its own. Of many candidates some will be far above their counts by
     /// chance: of `n` small ones about `n · P(noise ≥ threshold)` are listed wrongly, and a list's largest estimates
-    /// are too large on average. Under Gaussian noise a threshold of
-    /// `noise_std_error · √(2 ln n)` above what matters lists about one in ten times one wrongly; under Laplace noise, whose tails
-    /// are heavier, take the half-width of [`intervals`](Self::intervals) at confidence `1 - 0.1/n`.
+    /// are too large on average. Under Gaussian noise a threshold of `noise_std_error · √(2 ln n)` above what matters
+    /// lists about one in ten times one wrongly; under Laplace noise, whose tails are heavier, take the half-width of
+    /// [`intervals`](Self::intervals) at confidence `1 - 0.1/n`.
     ///
     /// # Errors
     /// If no step is closed yet.

@@ -59,8 +59,8 @@ mod tests {
     use crate::privacy::{Budget, Epsilon, Rho};
     use crate::stream::Sampling;
 
-    /// Empty sketches so wide that items do not meet: the share of answers within their intervals is the confidence, and
-    /// their spread the standard error. Each of the 14 comparisons has the level 4e-8 (5.5 deviations).
+    /// Empty sketches so wide that items do not meet: the share of answers within their intervals is the confidence,
+    /// and their spread the standard error. Each of the 14 comparisons has the level 4e-8 (5.5 deviations).
     #[test]
     fn intervals_hold_the_noise_as_often_as_they_say() {
         const ITEMS: u64 = 20_000;

@@ -95,11 +95,11 @@ fn relative_variance(rows: u32, tail: impl Fn(f64) -> f64) -> f64 {
     4.0 * sum / (3.0 * 64.0)
 }
 
-/// The confidence of a row for which the median of the rows has at least this one: an interval that holds the noise of a
-/// single row with the returned probability holds that of the median with this one.
+/// The confidence of a row for which the median of the rows has at least this one: an interval that holds the noise of
+/// a single row with the returned probability holds that of the median with this one.
 ///
-/// With `p` the upper tail of a row at the end of the interval, that of the median is [`median_tail`], which grows with `p`: the
-/// largest `p` for which it is at most half of what may be missed, rounded down, is the answer `1 - 2p`.
+/// With `p` the upper tail of a row at the end of the interval, that of the median is [`median_tail`], which grows with
+/// `p`: the largest `p` for which it is at most half of what may be missed, rounded down, is the answer `1 - 2p`.
 pub(super) fn row_confidence(rows: u32, confidence: f64) -> f64 {
     if rows == 1 {
         return confidence;

@@ -6,11 +6,11 @@
 //!
 //! **Bounds.** Let `band(x)` be such that `P(D̂(x) - D(x) > band(x)) ≤ α/(2·2^bits)`, and the same below. By the union
 //! bound all `2^bits` keys are within their bands at once with probability at least `1 - α`, so it does not matter
-//! which of them a search looks at, nor that it chooses them by what it saw. That is for one `q` and one step, chosen without
-//! looking at the noise of that step: of many steps some miss, and one that was chosen because it looks odd may be one of these. Where `D̂(x) + band(x) < 0`, `D(x) < 0`
-//! and `k ≥ x`; where `D̂(x) - band(x) ≥ 0`, `D(x) ≥ 0` and `k < x`. Three bisections, for `D̂ + band`, `D̂` and
-//! `D̂ - band`, give the lower end, the estimate and the upper end: where the first goes right, so do the others, so
-//! the three are in order.
+//! which of them a search looks at, nor that it chooses them by what it saw. That is for one `q` and one step, chosen
+//! without looking at the noise of that step: of many steps some miss, and one that was chosen because it looks odd may
+//! be one of these. Where `D̂(x) + band(x) < 0`, `D(x) < 0` and `k ≥ x`; where `D̂(x) - band(x) ≥ 0`, `D(x) ≥ 0` and
+//! `k < x`. Three bisections, for `D̂ + band`, `D̂` and `D̂ - band`, give the lower end, the estimate and the upper
+//! end: where the first goes right, so do the others, so the three are in order.
 //!
 //! **Band.** By Chernoff's bound. A sum of noises with squared weights that sum to `V` is beyond `t` with probability
 //! at most `exp(-t²/(2Vσ²))` for discrete Gaussian noise of parameter `σ²`, as each has the moment generating function

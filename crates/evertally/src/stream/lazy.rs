@@ -22,19 +22,20 @@ use smallvec::SmallVec;
 /// Up to 2^40 running sums under continual observation, with noise only where someone reads.
 ///
 /// Noise has exactly the joint law it would have if every sum had its noise drawn at every step; time and memory are
-/// those of the events and reads alone. A step is open while events are added to it; [`tick`](Self::tick) closes it, and
-/// [`read`](Self::read) gives the release of any sum at the last closed step, the same however often it is asked.
+/// those of the events and reads alone. A step is open while events are added to it; [`tick`](Self::tick) closes it,
+/// and [`read`](Self::read) gives the release of any sum at the last closed step, the same however often it is asked.
 ///
 /// The budget of the plan covers all sums at all steps, whoever chooses what to read, and may choose by what was read
-/// before. An event may be added to as many sums as [`PlanRequest::sums_per_event`](crate::plan::PlanRequest::sums_per_event) says.
+/// before. An event may be added to as many sums as
+/// [`PlanRequest::sums_per_event`](crate::plan::PlanRequest::sums_per_event) says.
 ///
-/// **State.** Under [`Sampling::Keyed`] the state holds sums of data and nothing else. Under the others it holds the noise
-/// that was drawn, too: save it before publishing what was read since the last save, and keep it as safe as the data. A
-/// state that is lost or restored from an older copy must not be read on: keep the number of [`reads`](Self::reads) elsewhere,
-/// and compare. See `docs/threat-model.md`.
+/// **State.** Under [`Sampling::Keyed`] the state holds sums of data and nothing else. Under the others it holds the
+/// noise that was drawn, too: save it before publishing what was read since the last save, and keep it as safe as the
+/// data. A state that is lost or restored from an older copy must not be read on: keep the number of
+/// [`reads`](Self::reads) elsewhere, and compare. See `docs/threat-model.md`.
 ///
-/// **What is read is public.** Choose it by public lists or by earlier releases. Reading, or publishing, just those sums that
-/// have events tells where events are.
+/// **What is read is public.** Choose it by public lists or by earlier releases. Reading, or publishing, just those
+/// sums that have events tells where events are.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
@@ -127,8 +128,8 @@ impl LazyVector {
         self.step
     }
 
-    /// Adds an event of this value to one running sum in the open step. The value is in multiples of the grid, within the
-    /// plan's bounds.
+    /// Adds an event of this value to one running sum in the open step. The value is in multiples of the grid, within
+    /// the plan's bounds.
     ///
     /// # Errors
     /// As [`add_event`](Self::add_event).
@@ -136,12 +137,12 @@ impl LazyVector {
         self.add_event(&[(coordinate, value)])
     }
 
-    /// Adds one event to several different running sums in the open step: (coordinate, value) pairs, at most as many as the
-    /// plan says.
+    /// Adds one event to several different running sums in the open step: (coordinate, value) pairs, at most as many as
+    /// the plan says.
     ///
     /// # Errors
-    /// If there are too many pairs, a coordinate is beyond the vector or named twice, or a value is out of bounds; if the
-    /// horizon is used up, or a sum would leave the range of 64 bits. Nothing is added then.
+    /// If there are too many pairs, a coordinate is beyond the vector or named twice, or a value is out of bounds; if
+    /// the horizon is used up, or a sum would leave the range of 64 bits. Nothing is added then.
     pub fn add_event(&mut self, parts: &[(u64, i64)]) -> Result<()> {
         let plan = self.plan.plan();
         check_step(plan, self.step)?;
@@ -185,8 +186,8 @@ impl LazyVector {
         self.tick_through(self.step + 1)
     }
 
-    /// Closes the open step and the empty ones after it through `step`, and returns it. Time is that of the events of the open
-    /// step, however many steps are closed.
+    /// Closes the open step and the empty ones after it through `step`, and returns it. Time is that of the events of
+    /// the open step, however many steps are closed.
     ///
     /// # Errors
     /// If the step is closed already or beyond the horizon. Nothing is closed then.
@@ -217,8 +218,8 @@ impl LazyVector {
         Ok(self.plan.release(self.step, sum, noise))
     }
 
-    /// How many reads there were so far. Saved with the state: a restored vector with fewer reads than were published is out
-    /// of date.
+    /// How many reads there were so far. Saved with the state: a restored vector with fewer reads than were published
+    /// is out of date.
     pub fn reads(&self) -> u64 {
         self.reads
     }
@@ -228,13 +229,14 @@ impl LazyVector {
         self.cells.touched()
     }
 
-    /// Bytes of memory for remembered noise and sums. It depends on the data, as the length of a saved state does: not for
-    /// publication.
+    /// Bytes of memory for remembered noise and sums. It depends on the data, as the length of a saved state does: not
+    /// for publication.
     pub fn memory_bytes(&self) -> usize {
         self.cells.memory_bytes() + self.sums.allocation_size() + self.open.allocation_size()
     }
 
-    /// The whole state, to [`restore`](Self::restore) it bit for bit. It holds data and, but for [`Sampling::Keyed`], noise.
+    /// The whole state, to [`restore`](Self::restore) it bit for bit. It holds data and, but for [`Sampling::Keyed`],
+    /// noise.
     pub fn save(&self) -> Vec<u8> {
         let (sums, open) = (sorted(&self.sums), sorted(&self.open));
         let saved = Saved { step: self.step, reads: self.reads, sums, open, cells: self.cells.save() };

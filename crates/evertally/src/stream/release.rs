@@ -57,7 +57,8 @@ impl Release {
     pub fn decimal(&self) -> (Grid, i128) {
         match self.grid.finer(EXTRA_DIGITS) {
             Some(finer) if self.fraction_bits > 0 => {
-                // fits: noise of one node stays below 2^80, an estimate of 41 blocks below 2^86, with 16 fraction bits 2^102.
+                // fits: noise of one node stays below 2^80, an estimate of 41 blocks below 2^86, with 16 fraction bits
+                // 2^102.
                 (finer, shift_rounding(self.multiple * 10i128.pow(EXTRA_DIGITS.into()), self.fraction_bits))
             }
             _ => (self.grid, self.multiple()),

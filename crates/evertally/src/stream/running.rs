@@ -60,13 +60,13 @@ impl RunningSum {
         self.series.add(value)
     }
 
-    /// Adds the sum of any number of events at once to the open step: their number for a count, else the sum of their values
-    /// in multiples of the grid. `O(1)`. That each of them is within the plan's bounds is up to the caller, and so is, with
-    /// [`Unit::Person`](crate::privacy::Unit::Person), how many are a person's.
+    /// Adds the sum of any number of events at once to the open step: their number for a count, else the sum of their
+    /// values in multiples of the grid. `O(1)`. That each of them is within the plan's bounds is up to the caller, and
+    /// so is, with [`Unit::Person`](crate::privacy::Unit::Person), how many are a person's.
     ///
     /// # Errors
-    /// If no events within the bounds have this sum (one with a sign that none of them has), the running sum would leave 64
-    /// bits, or the last step is closed. The stream is then as it was.
+    /// If no events within the bounds have this sum (one with a sign that none of them has), the running sum would
+    /// leave 64 bits, or the last step is closed. The stream is then as it was.
     ///
     /// ```
     /// # use evertally::{privacy::{Budget, Rho}, noise::{SecretKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
@@ -94,9 +94,9 @@ impl RunningSum {
         Ok(self.series.close_through(&self.plan, self.step))
     }
 
-    /// Closes the open step and the empty ones after it through `step`, and releases the last of them only: the same value
-    /// as that of the last of so many [`tick`](Self::tick)s. `O(log T)` draws for mechanisms with
-    /// [random access](crate::mechanism::Abilities::random_access), else one tick after the other.
+    /// Closes the open step and the empty ones after it through `step`, and releases the last of them only: the same
+    /// value as that of the last of so many [`tick`](Self::tick)s. `O(log T)` draws for mechanisms with [random
+    /// access](crate::mechanism::Abilities::random_access), else one tick after the other.
     ///
     /// # Errors
     /// If `step` is not after the last closed one or is beyond the horizon.

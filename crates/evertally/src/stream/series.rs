@@ -37,9 +37,9 @@ impl Series {
         }
     }
 
-    /// Closes the open step and the empty ones after it through `step`, and returns the release of the last: at once where
-    /// the mechanism has random access (its noise is then independent of the data), else step by step. The caller has
-    /// checked the horizon and the direction.
+    /// Closes the open step and the empty ones after it through `step`, and returns the release of the last: at once
+    /// where the mechanism has random access (its noise is then independent of the data), else step by step. The caller
+    /// has checked the horizon and the direction.
     pub(super) fn close_through(&mut self, plan: &Plan, step: u64) -> Release {
         let noise = &self.noise;
         let draw = &mut |node| plan.law().sample(&mut noise.bits(node));
@@ -57,7 +57,8 @@ impl Series {
     /// The release of the last closed step.
     pub(super) fn release(&self, plan: &Plan) -> Release {
         let fraction_bits = plan.fraction_bits();
-        // fits: |closed| ≤ 2^63 with at most 16 fraction bits, and noise that is a sum of fewer than 2^40 values below 2^80.
+        // fits: |closed| ≤ 2^63 with at most 16 fraction bits, and noise that is a sum of fewer than 2^40 values below
+        // 2^80.
         let multiple = (i128::from(self.closed) << fraction_bits) + plan.rounded_noise(self.last);
         Release { step: self.cursor.step(), multiple, fraction_bits, grid: plan.request().grid() }
     }
@@ -102,8 +103,8 @@ pub(super) fn check_value(plan: &Plan, value: i64) -> Result<()> {
     )))
 }
 
-/// Refuses a sum that no number of allowed events has: one of the wrong sign. (Which of the right sign are out of reach is not
-/// looked at: events between 2 and 3 never add up to 1.)
+/// Refuses a sum that no number of allowed events has: one of the wrong sign. (Which of the right sign are out of reach
+/// is not looked at: events between 2 and 3 never add up to 1.)
 pub(super) fn check_sum(plan: &Plan, sum: i64) -> Result<()> {
     let (lower, upper) = plan.request().values().bounds();
     if (sum >= 0 || lower < 0) && (sum <= 0 || upper > 0) {

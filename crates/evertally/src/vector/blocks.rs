@@ -1,29 +1,31 @@
 //! Noise that depends on all innovations before it, in blocks of steps.
 //!
-//! The noise of the square roots is `u_t = Σ_{j ≤ t} c_{t-j} z_j` in every coordinate: a convolution that is as long as the
-//! stream. Innovations are functions of a key, so they can be had at any time and in any order; only noise has to be kept, and
-//! only until its step is released.
+//! The noise of the square roots is `u_t = Σ_{j ≤ t} c_{t-j} z_j` in every coordinate: a convolution that is as long as
+//! the stream. Innovations are functions of a key, so they can be had at any time and in any order; only noise has to
+//! be kept, and only until its step is released.
 //!
-//! **Blocks.** Steps are cut into blocks of `B ≈ 2 √n` for `n` coefficients ([`Filter`]): 64 for `n = 2^10`, 256 for `2^14`, 2048
-//! for `2^20`. Innovation `l` of block `k` reaches the noise `p` of block `m` through `c_{(m-k)B + p - l}`, and `p - l` lies in
-//! `(-B, B)`. So with transforms `F` of `2B` points, on which all these differences are apart,
+//! **Blocks.** Steps are cut into blocks of `B ≈ 2 √n` for `n` coefficients ([`Filter`]): 64 for `n = 2^10`, 256 for
+//! `2^14`, 2048 for `2^20`. Innovation `l` of block `k` reaches the noise `p` of block `m` through
+//! `c_{(m-k)B + p - l}`, and `p - l` lies in `(-B, B)`. So with transforms `F` of `2B` points, on which all these
+//! differences are apart,
 //!
 //! `(noise of block m) = first half of F⁻¹ Σ_{k ≤ m} (spectrum of part m - k) · F(innovations of block k, then zeros)`,
 //!
-//! summed in the order of `k` (the overlap-save method with a uniformly partitioned filter). Neighbouring coordinates are lanes of
-//! one transform, and two of them, half a [group](tile::group) apart, are its real and its imaginary part.
+//! summed in the order of `k` (the overlap-save method with a uniformly partitioned filter). Neighbouring coordinates
+//! are lanes of one transform, and two of them, half a [group](tile::group) apart, are its real and its imaginary part.
 //!
-//! **Same bytes.** This formula, in this order, is all that decides the rounding. A number depends on its step, on its coordinate
-//! and on the coordinate that shares the transform, whoever computes it: groups are aligned to the numbers of coordinates, and
-//! whoever owns one coordinate of a group computes the group. Instruction sets, threads, ranges and steps at once change
-//! nothing; so a stream can be taken up at any step, by anyone.
+//! **Same bytes.** This formula, in this order, is all that decides the rounding. A number depends on its step, on its
+//! coordinate and on the coordinate that shares the transform, whoever computes it: groups are aligned to the numbers
+//! of coordinates, and whoever owns one coordinate of a group computes the group. Instruction sets, threads, ranges and
+//! steps at once change nothing; so a stream can be taken up at any step, by anyone.
 //!
-//! **Time and memory.** A pass computes `q` blocks at once, 1 to [`MOST_BLOCKS`], and draws all former innovations again. It holds
-//! `q B` words for a coordinate. A coordinate and step costs one product for each former block (`n / 2B` on average, 0.08 ns each
-//! for `f32` with AVX-512), one inverse transform (0.4 ns), and `n / 2qB` times a drawing and a transform (0.8 ns). All in
-//! all that is, for `T = 2^14`, about 8 ns with 4096 words and 40 ns with 256; in `f64`, 35 ns with 4096 (`cargo bench --bench vector`).
-//! All of the work of a pass is done at its first step, so that this release waits for it.
-//! A thread needs 2 KiB for each step of a pass and 17 KiB for each step of a block besides, whatever the number of coordinates.
+//! **Time and memory.** A pass computes `q` blocks at once, 1 to [`MOST_BLOCKS`], and draws all former innovations
+//! again. It holds `q B` words for a coordinate. A coordinate and step costs one product for each former block
+//! (`n / 2B` on average, 0.08 ns each for `f32` with AVX-512), one inverse transform (0.4 ns), and `n / 2qB` times a
+//! drawing and a transform (0.8 ns). All in all that is, for `T = 2^14`, about 8 ns with 4096 words and 40 ns with 256;
+//! in `f64`, 35 ns with 4096 (`cargo bench --bench vector`). All of the work of a pass is done at its first step, so
+//! that this release waits for it. A thread needs 2 KiB for each step of a pass and 17 KiB for each step of a block
+//! besides, whatever the number of coordinates.
 //!
 //! **Precision.** Relative to the norm of the noise, it errs by about `10^-7` in `f32` and `10^-15` in `f64`.
 
@@ -43,11 +45,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use tile::{Scratch, Tile};
 
-/// Draws innovations: fills a slice with those of one node, the number of its step counted from 0, for the coordinates from one
-/// on. It must be a pure function of node and coordinate.
+/// Draws innovations: fills a slice with those of one node, the number of its step counted from 0, for the coordinates
+/// from one on. It must be a pure function of node and coordinate.
 ///
-/// The slice covers whole groups of 32 (`f32`) or 16 (`f64`) coordinates, aligned to their numbers and at most 256 or 128 of
-/// them, aligned to that; so it may go a little beyond the range that is asked for.
+/// The slice covers whole groups of 32 (`f32`) or 16 (`f64`) coordinates, aligned to their numbers and at most 256 or
+/// 128 of them, aligned to that; so it may go a little beyond the range that is asked for.
 pub(super) type Draw<'a, F> = dyn Fn(u64, u64, &mut [F]) + Sync + 'a;
 
 /// More blocks at once than these are slower, because their sums leave the cache.
@@ -76,8 +78,8 @@ pub(super) struct Blocks<F> {
 }
 
 impl<F: Real> Blocks<F> {
-    /// For the coordinates of `range`, not none, `at_once` steps at a time: rounded down to whole blocks, 1 to [`MOST_BLOCKS`] of
-    /// them. It holds that many numbers a coordinate.
+    /// For the coordinates of `range`, not none, `at_once` steps at a time: rounded down to whole blocks, 1 to
+    /// [`MOST_BLOCKS`] of them. It holds that many numbers a coordinate.
     ///
     /// # Errors
     /// If the memory is not to be had.
@@ -113,7 +115,8 @@ impl<F: Real> Blocks<F> {
         self.tiles.iter().map(Tile::memory_bytes).sum()
     }
 
-    /// Makes the noise of a step (from 0) available. Where it is held already this costs nothing; otherwise its pass is computed.
+    /// Makes the noise of a step (from 0) available. Where it is held already this costs nothing; otherwise its pass is
+    /// computed.
     ///
     /// # Panics
     /// In debug builds, if the step lies beyond the horizon.

@@ -3,9 +3,9 @@
 use evertally_kernels::Real;
 use std::ops::{Deref, DerefMut};
 
-/// Large allocations all begin at the same place of a page, and a processor that looks at the lower bits of addresses first takes
-/// the same element of two vectors for one place. So every buffer begins so many elements later than the one before: 9 lines
-/// of the cache for `f32`, which comes round after 64 buffers.
+/// Large allocations all begin at the same place of a page, and a processor that looks at the lower bits of addresses
+/// first takes the same element of two vectors for one place. So every buffer begins so many elements later than the
+/// one before: 9 lines of the cache for `f32`, which comes round after 64 buffers.
 const STAGGER: usize = 144;
 /// Buffers until it does.
 const PERIOD: usize = 64;

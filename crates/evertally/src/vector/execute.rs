@@ -1,7 +1,7 @@
 //! Runs a program on the coordinates of a worker, piece by piece.
 //!
-//! Pieces end at multiples of [`PIECE`] coordinates, counted globally, so that keystreams are filled in whole groups; but an
-//! element never depends on the piece it is in.
+//! Pieces end at multiples of [`PIECE`] coordinates, counted globally, so that keystreams are filled in whole groups;
+//! but an element never depends on the piece it is in.
 
 use super::blocks::Blocks;
 use super::buffer::Buffer;

@@ -21,9 +21,9 @@ const MOST_COORDINATES: u64 = 1 << 56;
 
 /// The noise of a range of a vector's coordinates, one step after the other.
 ///
-/// A step writes `σ (L z)_t`, or its increment, see [`Series`](super::Series), into a slice with an element for each of the
-/// coordinates. Coordinates are numbered in the whole vector: a worker that owns `a .. b` gets exactly the elements `a .. b` of
-/// what one worker for all would get.
+/// A step writes `σ (L z)_t`, or its increment, see [`Series`](super::Series), into a slice with an element for each of
+/// the coordinates. Coordinates are numbered in the whole vector: a worker that owns `a .. b` gets exactly the elements
+/// `a .. b` of what one worker for all would get.
 ///
 /// **Secrecy.** The noise, this object and its [saved states](Self::save) are as secret as the key: who knows the noise
 /// knows the data from the release.
@@ -49,10 +49,10 @@ const MOST_COORDINATES: u64 = 1 << 56;
 /// # Ok::<(), evertally::Error>(())
 /// ```
 ///
-/// **Cost.** Trees and `input` take one or two normal variables a coordinate and step, and one pass over a buffer or two; the
-/// longer the vector, the more they are bound by memory. `sqrt` and `normalized-sqrt` do the work of many steps at once, which
-/// the first of them waits for, and hold the noise of all of them, [`Memory`](super::Memory) says how many; `O(√T)` numbers for a
-/// coordinate at least.
+/// **Cost.** Trees and `input` take one or two normal variables a coordinate and step, and one pass over a buffer or
+/// two; the longer the vector, the more they are bound by memory. `sqrt` and `normalized-sqrt` do the work of many
+/// steps at once, which the first of them waits for, and hold the noise of all of them, [`Memory`](super::Memory) says
+/// how many; `O(√T)` numbers for a coordinate at least.
 pub struct VectorNoise<F> {
     schedule: Box<dyn Schedule>,
     normals: Normals,
@@ -81,8 +81,8 @@ impl<F: Real> VectorNoise<F> {
     /// The noise of the coordinates in a range, before the first step.
     ///
     /// # Errors
-    /// If the range is empty or ends above 2^56, the mechanism cannot be drawn step by step, or a square root's noise is too large
-    /// for the type or for memory.
+    /// If the range is empty or ends above 2^56, the mechanism cannot be drawn step by step, or a square root's noise
+    /// is too large for the type or for memory.
     ///
     /// ```
     /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
@@ -223,8 +223,8 @@ impl<F: Real> VectorNoise<F> {
         Ok(())
     }
 
-    /// Moves to any step, forwards or backwards, so that the next one given out is that after it. Draws the path of one step
-    /// (`input`: all steps before).
+    /// Moves to any step, forwards or backwards, so that the next one given out is that after it. Draws the path of one
+    /// step (`input`: all steps before).
     ///
     /// # Errors
     /// If the step is beyond the horizon, or the mechanism's noise depends on all steps before, as that of BLTs.
@@ -289,8 +289,8 @@ impl<F: Real> VectorNoise<F> {
         execute::run(&self.ops, &sources, self.threads, (self.first, self.len), &mut self.buffers, out);
     }
 
-    /// The bytes from which [`resume`](Self::resume) goes on. For trees some hundred bytes; for other mechanisms also the vectors
-    /// of noise that they keep. **As secret as the key.**
+    /// The bytes from which [`resume`](Self::resume) goes on. For trees some hundred bytes; for other mechanisms also
+    /// the vectors of noise that they keep. **As secret as the key.**
     ///
     /// ```
     /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
@@ -315,8 +315,8 @@ impl<F: Real> VectorNoise<F> {
         })
     }
 
-    /// Goes on from a saved state of the same plan, key, name and coordinates, whatever its tuning was: the steps that follow are
-    /// those that would have followed.
+    /// Goes on from a saved state of the same plan, key, name and coordinates, whatever its tuning was: the steps that
+    /// follow are those that would have followed.
     ///
     /// # Errors
     /// As [`new`](Self::new), or if the bytes are damaged or belong to something else.

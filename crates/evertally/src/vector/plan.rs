@@ -1,26 +1,28 @@
 //! What is decided before a training run: a [`VectorPlan`].
 //!
-//! In each of `T` steps a vector `x_t` is formed of the data, as the sum of clipped gradients; what is released are the running
-//! sums `A x + L z` in every coordinate, or their increments, with independent Gaussian noise `z`. The plan fixes the
-//! factorization `A = L R`, the standard deviation `σ` of one variable of `z`, and what the whole history of releases promises.
+//! In each of `T` steps a vector `x_t` is formed of the data, as the sum of clipped gradients; what is released are the
+//! running sums `A x + L z` in every coordinate, or their increments, with independent Gaussian noise `z`. The plan
+//! fixes the factorization `A = L R`, the standard deviation `σ` of one variable of `z`, and what the whole history of
+//! releases promises.
 //!
-//! **Sensitivity.** One example changes the vector of a step by at most `norm` in L2, in at most `k` steps that are at least `b`
-//! apart ([`Participation`]). Where it is added or removed, the change of step `t` is a vector `v_t` with `‖v_t‖ ≤ norm`. Where it is
-//! replaced by another one, in the same steps or in others, the change is the difference of two such changes: at most twice as
-//! large. [`Mechanism::participation_squared`] bounds the squared sensitivity `s²` for vectors of norm 1; its proofs,
-//! for vectors, for data and vectors that depend on earlier releases, and for exact accounting, are in the header of
-//! `mechanism/accounting/participation.rs`. Their conclusion: with `Δ = s · norm` (twice that where examples are replaced), the releases, each
-//! of them and all together, are **exactly as private as one normal variable of standard deviation `σ` that moves by `Δ`**:
-//! `μ`-GDP with `μ = Δ/σ`, hence `μ²/2`-zCDP and (ε, δ)-DP by the analytic Gaussian curve.
+//! **Sensitivity.** One example changes the vector of a step by at most `norm` in L2, in at most `k` steps that are at
+//! least `b` apart ([`Participation`]). Where it is added or removed, the change of step `t` is a vector `v_t` with
+//! `‖v_t‖ ≤ norm`. Where it is replaced by another one, in the same steps or in others, the change is the difference of
+//! two such changes: at most twice as large. [`Mechanism::participation_squared`] bounds the squared sensitivity `s²`
+//! for vectors of norm 1; its proofs, for vectors, for data and vectors that depend on earlier releases, and for exact
+//! accounting, are in the header of `mechanism/accounting/participation.rs`. Their conclusion: with `Δ = s · norm`
+//! (twice that where examples are replaced), the releases, each of them and all together, are **exactly as private as
+//! one normal variable of standard deviation `σ` that moves by `Δ`**: `μ`-GDP with `μ = Δ/σ`, hence `μ²/2`-zCDP and (ε,
+//! δ)-DP by the analytic Gaussian curve.
 //!
-//! **Calibration.** `σ = Δ/μ`, where `μ = √(2ρ)`, or the largest `μ` that meets (ε, δ). All roundings are towards more noise. Pure ε is
-//! beyond Gaussian noise and refused.
+//! **Calibration.** `σ = Δ/μ`, where `μ = √(2ρ)`, or the largest `μ` that meets (ε, δ). All roundings are towards more
+//! noise. Pure ε is beyond Gaussian noise and refused.
 //!
-//! **Increments** `x_t + (L z)_t - (L z)_(t-1)` are a function of the running sums and determine them: the promise is the same.
-//! Errors are those of running sums in either case.
+//! **Increments** `x_t + (L z)_t - (L z)_(t-1)` are a function of the running sums and determine them: the promise is
+//! the same. Errors are those of running sums in either case.
 //!
-//! **What is not in the plan**: how normal variables are drawn. They are floating-point numbers, and sums of floating-point data
-//! and noise are not exact; `docs/threat-model.md` says what that means.
+//! **What is not in the plan**: how normal variables are drawn. They are floating-point numbers, and sums of
+//! floating-point data and noise are not exact; `docs/threat-model.md` says what that means.
 
 mod calibrate;
 mod choose;
@@ -69,10 +71,11 @@ impl Series {
     }
 }
 
-/// A decided plan: public, and all that a key is needed for besides. See the header of `vector/plan.rs` for what it promises.
+/// A decided plan: public, and all that a key is needed for besides. See the header of `vector/plan.rs` for what it
+/// promises.
 ///
-/// It is written and read by any [serde] format. Reading goes through the constructor: everything is derived again, and a file
-/// whose `sigma` or `digest` differ is refused.
+/// It is written and read by any [serde] format. Reading goes through the constructor: everything is derived again, and
+/// a file whose `sigma` or `digest` differ is refused.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
@@ -137,8 +140,8 @@ impl VectorPlan {
         self.chosen.sigma
     }
 
-    /// By how many standard deviations per `norm` one example moves the releases at most: `s`, never too small. Replacing
-    /// an example moves them by twice as much.
+    /// By how many standard deviations per `norm` one example moves the releases at most: `s`, never too small.
+    /// Replacing an example moves them by twice as much.
     pub fn sensitivity(&self) -> f64 {
         self.chosen.sensitivity
     }
@@ -162,10 +165,11 @@ impl VectorPlan {
         self.chosen.mean_std_error
     }
 
-    /// No factorization with Gaussian noise has a smaller [`max_std_error`](Self::max_std_error) under this budget, norm and
-    /// participation, nor a smaller [`mean_std_error`](Self::mean_std_error). `O(min(T, 2^20))`.
+    /// No factorization with Gaussian noise has a smaller [`max_std_error`](Self::max_std_error) under this budget,
+    /// norm and participation, nor a smaller [`mean_std_error`](Self::mean_std_error). `O(min(T, 2^20))`.
     ///
-    /// For single steps it is [`gaussian_lower_bound`](crate::plan::gaussian_lower_bound); `vector/plan/lower_bound.rs` has the proofs.
+    /// For single steps it is [`gaussian_lower_bound`](crate::plan::gaussian_lower_bound); `vector/plan/lower_bound.rs`
+    /// has the proofs.
     ///
     /// ```
     /// use evertally::privacy::{Budget, Rho};

@@ -1,9 +1,9 @@
 //! What a step computes, as a list of operations on whole vectors.
 //!
-//! An operation works on an accumulator, registers and buffers; all of them are vectors with an element for every coordinate. A
-//! program is run on one piece of coordinates after the other, with accumulator and registers in the cache, so a step touches
-//! each buffer and the caller's slice once. Programs know no numbers but weights: the same program runs in `f32`, in `f64`,
-//! or on linear forms of the nodes, which is how tests prove it.
+//! An operation works on an accumulator, registers and buffers; all of them are vectors with an element for every
+//! coordinate. A program is run on one piece of coordinates after the other, with accumulator and registers in the
+//! cache, so a step touches each buffer and the caller's slice once. Programs know no numbers but weights: the same
+//! program runs in `f32`, in `f64`, or on linear forms of the nodes, which is how tests prove it.
 
 use crate::mechanism::BufferSteps;
 use crate::noise::Node;

@@ -1,8 +1,8 @@
 //! From a mechanism to the program of every step.
 //!
-//! A program is a pure function of mechanism, step, series and memory choice: it depends neither on the type of the numbers nor
-//! on what ran before. Under both memory choices the same floating-point operations make a number; they differ in what
-//! is looked up and what is computed again.
+//! A program is a pure function of mechanism, step, series and memory choice: it depends neither on the type of the
+//! numbers nor on what ran before. Under both memory choices the same floating-point operations make a number; they
+//! differ in what is looked up and what is computed again.
 
 mod banded;
 mod blt;

@@ -7,8 +7,8 @@ const WORTH_A_THREAD: usize = 1 << 17;
 
 /// Does all tasks: this thread and up to `threads - 1` more take one after the other.
 ///
-/// A system that grants fewer threads, or none, makes it slower and nothing else: noise that is missing in some coordinates
-/// would be worse.
+/// A system that grants fewer threads, or none, makes it slower and nothing else: noise that is missing in some
+/// coordinates would be worse.
 pub(super) fn share<T>(
     threads: usize,
     tasks: impl Iterator<Item = T> + Send,

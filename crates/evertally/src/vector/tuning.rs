@@ -31,11 +31,11 @@ impl Default for Tuning {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Memory {
     /// Vectors that later steps can use: about one draw a step, and up to `log T` vectors for trees. `sqrt` and
-    /// `normalized-sqrt` compute up to 16 blocks of steps at once, each of about `2 √T` and at least 32, as far as their noise
-    /// takes no more than 1 GiB.
+    /// `normalized-sqrt` compute up to 16 blocks of steps at once, each of about `2 √T` and at least 32, as far as
+    /// their noise takes no more than 1 GiB.
     Keep,
-    /// As little as possible: trees draw the whole path of every step and keep nothing, `input` draws every step so far, and
-    /// `banded-inverse-sqrt` all innovations of its bands; `sqrt` and `normalized-sqrt` compute one block at a time. Mechanisms
-    /// whose noise cannot be drawn again from the key keep what they need.
+    /// As little as possible: trees draw the whole path of every step and keep nothing, `input` draws every step so
+    /// far, and `banded-inverse-sqrt` all innovations of its bands; `sqrt` and `normalized-sqrt` compute one block at a
+    /// time. Mechanisms whose noise cannot be drawn again from the key keep what they need.
     Recompute,
 }

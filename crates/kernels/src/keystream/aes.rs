@@ -1,7 +1,7 @@
 //! AES-128 in counter mode.
 //!
-//! The portable set has the `aes` crate, which is bitsliced where the processor has no instructions for AES: constant time
-//! everywhere.
+//! The portable set has the `aes` crate, which is bitsliced where the processor has no instructions for AES: constant
+//! time everywhere.
 
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use aes::{Aes128Enc, Block};

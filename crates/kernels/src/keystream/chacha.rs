@@ -1,14 +1,16 @@
 //! ChaCha with 8 or 20 rounds, 16 blocks side by side.
 //!
-//! This is Bernstein's ChaCha: a block counter of 64 bits in the words 12 and 13 of the state and a nonce of 64 bits in 14 and
-//! 15. Here the counter is the upper half of a block's name (level and counter) and the nonce its lower half (the index). Read
+//! This is Bernstein's ChaCha: a block counter of 64 bits in the words 12 and 13 of the state and a nonce of 64 bits in
+//! 14 and
+//! 15. Here the counter is the upper half of a block's name (level and counter) and the nonce its lower half (the
+//!     index). Read
 //! as in RFC 8439, the 32-bit counter is word 12 and the 96-bit nonce the other three.
 //!
-//! One body of plain Rust serves all instruction sets. It is written as loops over the blocks ("lanes"), each of which does the
-//! same to one block: compilers turn such a loop into vectors with one block in every lane. With AVX-512 the whole state then
-//! stays in 16 registers and the time is that of intrinsics; operations on rows of 16 words, or quarter rounds in a loop, are
-//! *not* made vectors and take 20 to 35 times as long, so a change here needs the bench `kernels`. Only additions, exclusive
-//! ors and rotations by fixed amounts: constant time.
+//! One body of plain Rust serves all instruction sets. It is written as loops over the blocks ("lanes"), each of which
+//! does the same to one block: compilers turn such a loop into vectors with one block in every lane. With AVX-512 the
+//! whole state then stays in 16 registers and the time is that of intrinsics; operations on rows of 16 words, or
+//! quarter rounds in a loop, are *not* made vectors and take 20 to 35 times as long, so a change here needs the bench
+//! `kernels`. Only additions, exclusive ors and rotations by fixed amounts: constant time.
 
 use zeroize::ZeroizeOnDrop;
 

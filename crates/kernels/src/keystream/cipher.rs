@@ -15,12 +15,12 @@ use std::str::FromStr;
 pub enum Cipher {
     /// AES with 128 bits of key (FIPS 197) in counter mode: the fastest where the processor has instructions for it.
     ///
-    /// Blocks of 128 bits under one key are all different, those of ideal bits would not be: from N blocks the two can be told
-    /// apart with an advantage of at most N² / 2¹²⁹, which is 2⁻³³ after 2⁴⁸ blocks (2⁵⁰ words).
+    /// Blocks of 128 bits under one key are all different, those of ideal bits would not be: from N blocks the two can
+    /// be told apart with an advantage of at most N² / 2¹²⁹, which is 2⁻³³ after 2⁴⁸ blocks (2⁵⁰ words).
     #[default]
     Aes128Ctr,
-    /// ChaCha with 8 rounds: half as fast, without instructions of its own. The margin is small: the best known attacks reach 7
-    /// rounds, at a cost far out of reach.
+    /// ChaCha with 8 rounds: half as fast, without instructions of its own. The margin is small: the best known attacks
+    /// reach 7 rounds, at a cost far out of reach.
     ChaCha8,
     /// ChaCha with 20 rounds, as in RFC 8439: the widest margin.
     ChaCha20,

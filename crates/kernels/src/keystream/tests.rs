@@ -68,8 +68,8 @@ fn nodes() -> impl Strategy<Value = BlockName> {
     (0..128u8, any::<u64>()).prop_map(|(level, index)| BlockName { level, index })
 }
 
-/// Where a range starts and how long it is: near the beginning, near the place where the counter takes more than 32 bits, up to
-/// the end, or anywhere.
+/// Where a range starts and how long it is: near the beginning, near the place where the counter takes more than 32
+/// bits, up to the end, or anywhere.
 fn ranges(cipher: Cipher) -> impl Strategy<Value = (u64, usize)> {
     let end = end(cipher);
     let first = prop_oneof![0..2000u64, (end >> 24) - 2000..(end >> 24) + 500, end - 2000..=end, 0..end];
@@ -150,7 +150,8 @@ fn bytes(hexadecimal: &str) -> Vec<u8> {
     digits.iter().map(|two| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap()).collect()
 }
 
-/// FIPS 197, appendix B and C.1, and NIST SP 800-38A, F.5.1: input blocks are names, so a last byte of 128 or more is a tail.
+/// FIPS 197, appendix B and C.1, and NIST SP 800-38A, F.5.1: input blocks are names, so a last byte of 128 or more is a
+/// tail.
 #[test]
 fn aes_gives_the_vectors_of_nist() {
     for instructions in InstructionSet::available() {
@@ -203,7 +204,8 @@ fn aes_gives_the_vectors_of_nist() {
     }
 }
 
-/// RFC 8439, 2.3.2 (its nonce read as level and index), and the vector of ChaCha8 with zeros for key, counter and nonce.
+/// RFC 8439, 2.3.2 (its nonce read as level and index), and the vector of ChaCha8 with zeros for key, counter and
+/// nonce.
 #[test]
 fn chacha_gives_published_vectors() {
     let counting = std::array::from_fn(|i| i as u8);

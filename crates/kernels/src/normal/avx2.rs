@@ -56,8 +56,8 @@ fn of_singles(degree: usize, octave: __m256i, half: __m256) -> __m256 {
     choose(load_f32(&eights[0]), load_f32(&eights[2]), octave, half)
 }
 
-/// A choice by octave from the first half's column or, where the sign is set, the second's. Permutations ignore all but three
-/// bits of the octave.
+/// A choice by octave from the first half's column or, where the sign is set, the second's. Permutations ignore all but
+/// three bits of the octave.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn choose(first: __m256, second: __m256, octave: __m256i, half: __m256) -> __m256 {

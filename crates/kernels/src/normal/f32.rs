@@ -17,14 +17,15 @@ pub(super) static COLUMNS: Aligned<[[f32; 32]; tables::F32_DEGREE + 1]> = Aligne
 /// The value of the offset's last bit.
 pub(super) const UNIT: f32 = 1.0 / 2_147_483_648.0; // 2^-31
 
-/// Standard normal variables: `out[i]` is the quantile that belongs to `words[i]`, the same bytes on every instruction set.
+/// Standard normal variables: `out[i]` is the quantile that belongs to `words[i]`, the same bytes on every instruction
+/// set.
 ///
-/// About one word in 2¹⁵ lies far out in the tail; for it, `tail` is called with its position i and gives 128 more random
-/// bits, once and in increasing order of i. The bits must depend on nothing but the normal's identity if the noise is to be
-/// reproducible.
+/// About one word in 2¹⁵ lies far out in the tail; for it, `tail` is called with its position i and gives 128 more
+/// random bits, once and in increasing order of i. The bits must depend on nothing but the normal's identity if the
+/// noise is to be reproducible.
 ///
-/// The error is below 1.2·10⁻⁷ max(1, |x|), tails reach 14.7 standard deviations, and 0 is never a result. Lengths that are
-/// multiples of 64 are fastest.
+/// The error is below 1.2·10⁻⁷ max(1, |x|), tails reach 14.7 standard deviations, and 0 is never a result. Lengths that
+/// are multiples of 64 are fastest.
 ///
 /// # Panics
 ///
@@ -70,7 +71,8 @@ fn octave(word: u32) -> u32 {
 #[inline]
 pub(super) fn usual(word: u32) -> f32 {
     let octave = octave(word);
-    // The leading one is shifted out; the next bit tells the half, and as a sign it counts the offset from the nearer end.
+    // The leading one is shifted out; the next bit tells the half, and as a sign it counts the offset from the nearer
+    // end.
     let offset = ((word << 2) << octave) as i32;
     let row = &ROWS.0[(octave | (offset as u32 >> 27) & 16) as usize];
     let u = offset as f32 * UNIT;

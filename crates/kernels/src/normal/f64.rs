@@ -13,14 +13,15 @@ pub(super) static ROWS: Aligned<[[f64; 12]; 32]> = Aligned(tables::F64);
 /// The value of the offset's last bit.
 pub(super) const UNIT: f64 = 1.0 / 2_251_799_813_685_248.0; // 2^-51
 
-/// Standard normal variables: `out[i]` is the quantile that belongs to `words[i]`, the same bytes on every instruction set.
+/// Standard normal variables: `out[i]` is the quantile that belongs to `words[i]`, the same bytes on every instruction
+/// set.
 ///
-/// About one word in 2¹⁵ lies far out in the tail; for it, `tail` is called with its position i and gives 128 more random
-/// bits, once and in increasing order of i. The bits must depend on nothing but the normal's identity if the noise is to be
-/// reproducible.
+/// About one word in 2¹⁵ lies far out in the tail; for it, `tail` is called with its position i and gives 128 more
+/// random bits, once and in increasing order of i. The bits must depend on nothing but the normal's identity if the
+/// noise is to be reproducible.
 ///
-/// The error is below 10⁻¹², tails reach 16.1 standard deviations, and 0 is never a result. Lengths that are multiples of 64
-/// are fastest.
+/// The error is below 10⁻¹², tails reach 16.1 standard deviations, and 0 is never a result. Lengths that are multiples
+/// of 64 are fastest.
 ///
 /// # Panics
 ///
@@ -66,8 +67,8 @@ fn octave(word: u64) -> u32 {
 #[inline]
 pub(super) fn usual(word: u64) -> f64 {
     let octave = octave(word);
-    // The leading one is shifted out; the next bit tells the half, and as a sign it counts the offset from the nearer end.
-    // 52 bits are kept, which every instruction set converts exactly.
+    // The leading one is shifted out; the next bit tells the half, and as a sign it counts the offset from the nearer
+    // end. 52 bits are kept, which every instruction set converts exactly.
     let offset = ((word << 2) << octave) as i64 >> 12;
     let row = &ROWS.0[octave as usize | (offset as u64 >> 59) as usize & 16];
     let u = offset as f64 * UNIT;

@@ -1,4 +1,5 @@
-//! Polynomials of the normal quantile function; row l + 16 h is for octave l, half h. Made by `tables/normal.py`; do not edit.
+//! Polynomials of the normal quantile function; row l + 16 h is for octave l, half h. Made by `tables/normal.py`; do
+//! not edit.
 
 /// The degree of the polynomials for f32.
 pub(super) const F32_DEGREE: usize = 6;

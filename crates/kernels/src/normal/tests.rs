@@ -195,14 +195,15 @@ struct Law {
     density: f64,
     /// How far the interval's borders x are displaced, at most, divided by max(1, x).
     displacement: f64,
-    /// Neighbouring words in the wrong order: how many, and by how much at most, in units of the larger number's last place.
+    /// Neighbouring words in the wrong order: how many, and by how much at most, in units of the larger number's last
+    /// place.
     inversions: u64,
     wrong_by: f64,
     smallest: f32,
 }
 
-/// A border lies between two neighbouring f32, so that rounding to f32 alone would move nothing across it: the upper of the
-/// two, and the probability beyond the middle of them.
+/// A border lies between two neighbouring f32, so that rounding to f32 alone would move nothing across it: the upper of
+/// the two, and the probability beyond the middle of them.
 fn border(p: f64) -> (f32, f64) {
     let upper = quantile_of_upper(p) as f32;
     let middle = (f64::from(upper) + f64::from(upper.next_down())) / 2.0;

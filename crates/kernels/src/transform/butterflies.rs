@@ -222,8 +222,8 @@ pub(super) fn forward<V: Vector, const L: usize>(data: &mut [V::Number], twiddle
     forward_rest::<V, L>(data, twiddles);
 }
 
-/// See [`Transform::forward_padded`](super::Transform::forward_padded): the first stage, of which two quarters are zero,
-/// reads the rows.
+/// See [`Transform::forward_padded`](super::Transform::forward_padded): the first stage, of which two quarters are
+/// zero, reads the rows.
 #[inline(always)]
 pub(super) fn forward_padded<V: Vector, const L: usize>(
     rows: &[V::Number],
@@ -258,8 +258,8 @@ pub(super) fn inverse<V: Vector, const L: usize>(data: &mut [V::Number], twiddle
     inverse_stage::<V, L>(data, &twiddles.stages[0]);
 }
 
-/// See [`Transform::inverse_half`](super::Transform::inverse_half): the last stage writes the rows, and only what is asked
-/// for.
+/// See [`Transform::inverse_half`](super::Transform::inverse_half): the last stage writes the rows, and only what is
+/// asked for.
 #[inline(always)]
 pub(super) fn inverse_half<V: Vector, const L: usize>(
     data: &mut [V::Number],

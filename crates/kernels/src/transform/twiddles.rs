@@ -30,8 +30,8 @@ impl<F: Real> Twiddles<F> {
     }
 }
 
-/// `exp(-2πi k / n)` for `k < n`, `n` a multiple of 8: from the sine and cosine of at most an eighth of a turn, so that roots
-/// which mirror each other do so exactly.
+/// `exp(-2πi k / n)` for `k < n`, `n` a multiple of 8: from the sine and cosine of at most an eighth of a turn, so that
+/// roots which mirror each other do so exactly.
 pub(super) fn root(k: usize, n: usize) -> [f64; 2] {
     let (quarter, rest) = (k / (n / 4), k % (n / 4));
     let mirrored = rest > n / 8;

@@ -1,7 +1,7 @@
 //! Registers: a few lanes of a line, with the three operations of a transform.
 //!
-//! The compiler does not find these registers by itself in a butterfly's thirty operations, so they are named here. Every
-//! operation is one IEEE operation in every lane, whatever the width.
+//! The compiler does not find these registers by itself in a butterfly's thirty operations, so they are named here.
+//! Every operation is one IEEE operation in every lane, whatever the width.
 
 use super::Real;
 
@@ -78,8 +78,9 @@ mod x86 {
 
     macro_rules! register {
         ($type:ident, $number:ident, $width:literal, $load:ident, $store:ident, $splat:ident, $add:ident, $sub:ident, $mul:ident) => {
-            // SAFETY (of all that follows): these types are used only in functions compiled for their instructions, which run
-            // only on a set that has them; loads and stores are unaligned and inside the slice whose length is checked.
+            // SAFETY (of all that follows): these types are used only in functions compiled for their instructions,
+            // which run only on a set that has them; loads and stores are unaligned and inside the slice whose length
+            // is checked.
             impl Vector for $type {
                 type Number = $number;
                 const WIDTH: usize = $width;

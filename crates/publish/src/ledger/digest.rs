@@ -30,12 +30,12 @@ impl StreamDigest {
         self.check(self.steps)
     }
 
-    /// Adds, in the place of the sums of all groups, the items of the open step and what it adds to each, sorted by item and
-    /// without those it adds nothing to; then closes it and the empty steps after it through `step`. Fails as soon as the data
-    /// differ from what was published.
+    /// Adds, in the place of the sums of all groups, the items of the open step and what it adds to each, sorted by
+    /// item and without those it adds nothing to; then closes it and the empty steps after it through `step`. Fails as
+    /// soon as the data differ from what was published.
     ///
-    /// A step with items goes in as its number, their number, and for each its length, its bytes and its sum; one without
-    /// leaves no trace. No two histories have the same encoding.
+    /// A step with items goes in as its number, their number, and for each its length, its bytes and its sum; one
+    /// without leaves no trace. No two histories have the same encoding.
     pub fn close_items(&mut self, items: &[(Box<[u8]>, i64)], step: u64) -> Result<()> {
         if !items.is_empty() {
             self.hasher.update(&(self.steps + 1).to_le_bytes()).update(&(items.len() as u64).to_le_bytes());

@@ -69,8 +69,8 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// Opens the ledger beside a key file. Where another run holds the key, `waiting` is told so once, and this waits for it
-    /// until `cancelled`. A key that this run has made goes with it.
+    /// Opens the ledger beside a key file. Where another run holds the key, `waiting` is told so once, and this waits
+    /// for it until `cancelled`. A key that this run has made goes with it.
     ///
     /// # Errors
     /// If there is no such file, it cannot be locked or holds another key by now, and after cancellation.

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///
 /// What is kept are bytes that only the ledger understands. A store has three duties:
 ///
-/// 1. **One writer**: while a store is open, no other opens the same place. Two ledgers of one key that do not know of each
-///    other could publish the same noise over different data.
+/// 1. **One writer**: while a store is open, no other opens the same place. Two ledgers of one key that do not know of
+///    each other could publish the same noise over different data.
 /// 2. **All or nothing**: after a crash [`load`](Self::load) gives the bytes of the last [`commit`](Self::commit) that
 ///    returned, or those of the one that was under way, and never a mixture.
 /// 3. **Durable**: what a commit has returned for survives a power failure.

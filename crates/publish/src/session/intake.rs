@@ -48,7 +48,8 @@ impl<L> Ord for Placed<L> {
     }
 }
 
-/// Reads events, and remembers of each person how many were kept. Memory grows with the number of persons, not of events.
+/// Reads events, and remembers of each person how many were kept. Memory grows with the number of persons, not of
+/// events.
 pub(super) struct Intake {
     times: TimeParser,
     persons: Option<Persons>,

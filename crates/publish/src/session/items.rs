@@ -24,8 +24,8 @@ pub struct ItemCounts {
 }
 
 impl ItemCounts {
-    /// An empty sketch. Its steps are closed many at a time, except that none is passed of those after which it is to be looked
-    /// at.
+    /// An empty sketch. Its steps are closed many at a time, except that none is passed of those after which it is to
+    /// be looked at.
     ///
     /// # Errors
     /// As [`CountSketch::new`].

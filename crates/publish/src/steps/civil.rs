@@ -1,7 +1,7 @@
 //! Dates and times of day as text: the few shapes that are read, by hand because every event has one.
 //!
-//! Measured against jiff 0.2.43, whose `DateTimeParser::parse_pieces` reads the same shapes (20,000 texts in one thread, the
-//! best of 60 rounds, both sums of instants equal):
+//! Measured against jiff 0.2.43, whose `DateTimeParser::parse_pieces` reads the same shapes (20,000 texts in one
+//! thread, the best of 60 rounds, both sums of instants equal):
 //!
 //! | text | here | jiff |
 //! |---|---|---|
@@ -10,8 +10,8 @@
 //! | `2013-01-01T00:05:17Z` | 24 ns | 57 ns |
 //! | `2013-01-01T00:05:17.123456+02:00` | 34 ns | 81 ns |
 //!
-//! A row of a CSV file takes 180 ns in all, from the file to its step: jiff would make that 11 to 26 % more. Nor could its
-//! errors say which component of a time no calendar has.
+//! A row of a CSV file takes 180 ns in all, from the file to its step: jiff would make that 11 to 26 % more. Nor could
+//! its errors say which component of a time no calendar has.
 
 use super::parser::TimeError;
 

@@ -26,8 +26,8 @@ pub enum Unit {
 
 /// How wide a step is: `90s`, `15m`, `1h`, `1d`, `2w`, `1mo`, `1q`, `1y`, or a word such as `day` or `month`.
 ///
-/// Seconds, minutes and hours are elapsed time. Days and longer follow the calendar of the declared zone: a day has 23 or
-/// 25 hours where the clock is set, and a month that begins on the 31st begins on the last day of a shorter month.
+/// Seconds, minutes and hours are elapsed time. Days and longer follow the calendar of the declared zone: a day has 23
+/// or 25 hours where the clock is set, and a month that begins on the 31st begins on the last day of a shorter month.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Every {
     count: u32,

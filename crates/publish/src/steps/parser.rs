@@ -21,7 +21,8 @@ const CACHED_DAYS: usize = 512;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimeFormat {
-    /// Dates, dates with a time of day, with or without an offset. Bare numbers are refused: they do not say their unit.
+    /// Dates, dates with a time of day, with or without an offset. Bare numbers are refused: they do not say their
+    /// unit.
     #[default]
     Auto,
     /// Only times with an offset, such as 2024-05-01T12:30:00Z.

@@ -20,8 +20,8 @@ const TABLE_NAME: &str = "the table";
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
-/// The rows of a table in memory. Its columns are used where they are; those of other types than cells have are converted
-/// some thousand rows at a time.
+/// The rows of a table in memory. Its columns are used where they are; those of other types than cells have are
+/// converted some thousand rows at a time.
 pub(super) struct TableRows<'t> {
     table: &'t mut dyn RecordBatchReader,
     /// Where the wanted columns are.

@@ -1,8 +1,8 @@
 //! All outputs of a run appear together, whole, or not at all.
 //!
 //! Until [`Publication::commit`] every output is an unnamed file, which nobody can open and which vanishes with the
-//! program, however that ends. The commit copies each beside its target, brings all of them safely to disk and only then
-//! gives them their names; a publication that is dropped instead leaves nothing.
+//! program, however that ends. The commit copies each beside its target, brings all of them safely to disk and only
+//! then gives them their names; a publication that is dropped instead leaves nothing.
 
 use std::ffi::OsString;
 use std::fmt;

@@ -24,8 +24,8 @@ pub struct TableSpec {
 }
 
 impl TableSpec {
-    /// A table of releases with these group columns. `integral` when every value is a whole number: it decides the type of the
-    /// value column in Parquet.
+    /// A table of releases with these group columns. `integral` when every value is a whole number: it decides the type
+    /// of the value column in Parquet.
     pub fn new(groups: Vec<String>, integral: bool) -> Result<Self, String> {
         Self::of("value", "group", groups, integral)
     }

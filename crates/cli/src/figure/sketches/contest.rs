@@ -154,8 +154,8 @@ impl Contest {
         })
     }
 
-    /// Nanoseconds of a step: the median over short rounds of some thousands of steps, or for so long. Other programs only add time,
-    /// and that to few rounds.
+    /// Nanoseconds of a step: the median over short rounds of some thousands of steps, or for so long. Other programs
+    /// only add time, and that to few rounds.
     fn timed(self, sketch: &mut dyn Sketch, limit: Duration) -> Result<f64> {
         let mut stream = Stream { state: 1 };
         let (start, mut rounds, mut done) = (Instant::now(), vec![], 0);

@@ -5,7 +5,8 @@ use crate::noise::{Binomial, Poisson, RandomBits, rounded};
 use crate::number::Ratio;
 use crate::{Error, Result};
 
-/// Skellam noise along a path: N⁺ − N⁻ for two independent Poisson processes, each of rate variance/2 per unit of length.
+/// Skellam noise along a path: N⁺ − N⁻ for two independent Poisson processes, each of rate variance/2 per unit of
+/// length.
 ///
 /// A value is the pair of counts (N⁺, N⁻). Beyond the last known place each grows by a [`Poisson`] number; between two
 /// known places each of the points that came is, independently, uniform on the stretch, so that a [`Binomial`] part of
@@ -35,8 +36,8 @@ pub struct SkellamBridge {
 }
 
 impl SkellamBridge {
-    /// The greatest variance per unit of length: 2⁸⁴ squared noise steps. With paths of length 2³⁸ at most (the squared weights of
-    /// 63 levels), counts have means below 2¹²² and are below 2¹²³.
+    /// The greatest variance per unit of length: 2⁸⁴ squared noise steps. With paths of length 2³⁸ at most (the squared
+    /// weights of 63 levels), counts have means below 2¹²² and are below 2¹²³.
     pub const MAX_VARIANCE: u128 = 1 << 84;
 
     /// Noise of this variance per unit of length, in squared noise steps, `divisor` of which make one step of the grid.

@@ -1,5 +1,5 @@
-//! What the hats of the laws of counts rest on: floating-point bounds hold the exact γ, γ is never negative, and the big
-//! integers give the same values from the same bits.
+//! What the hats of the laws of counts rest on: floating-point bounds hold the exact γ, γ is never negative, and the
+//! big integers give the same values from the same bits.
 
 use num_bigint::BigInt;
 use proptest::prelude::*;

@@ -120,7 +120,8 @@ fn every_part_of_the_address_matters() {
                         seen.insert(noise.quick_bits_of_read(sum, step).take());
                         seen.insert(noise.of_sum(sum).bits(Node { level: 5, index: step }).take());
                     }
-                    // Four of these reads have the blocks of four of those nodes: keys of one purpose serve one of both.
+                    // Four of these reads have the blocks of four of those nodes: keys of one purpose serve one of
+                    // both.
                     count += 6 + 18 - 4;
                 }
             }

@@ -13,14 +13,9 @@ const MEMORY: usize = 20;
 const DECREASE: f64 = 1e-4;
 const CURVATURE: f64 = 0.9;
 
-/// Moves `x` downhill for at most so many steps, until ten of them gain less than `tolerance` (relative), or no step goes down;
-/// returns the value reached.
-pub(crate) fn minimise(
-    x: &mut Vec<f64>,
-    steps: usize,
-    tolerance: f64,
-    function: &mut dyn FnMut(&[f64]) -> (f64, Vec<f64>),
-) -> f64 {
+/// Moves `x` downhill for at most so many steps, until ten of them gain less than `tolerance` (relative), or no step
+/// goes down; returns the value reached.
+pub(crate) fn minimise(x: &mut Vec<f64>, steps: usize, tolerance: f64, function: &mut Function) -> f64 {
     let mut recent = VecDeque::new();
     let is_enough = |before: f64, value: f64| {
         if recent.is_empty() {

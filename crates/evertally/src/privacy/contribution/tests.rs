@@ -52,7 +52,8 @@ fn as_counting_by_hand() {
     }
 }
 
-/// What the guarantee rests on: one person's events decide nothing about those of another, and what is kept fits the bounds.
+/// What the guarantee rests on: one person's events decide nothing about those of another, and what is kept fits the
+/// bounds.
 #[test]
 fn persons_do_not_touch_each_other() {
     let unit = Unit::person(3).per_step(2);

@@ -9,23 +9,24 @@
 //! θ = 2 Σ_{k≥1} e^{-2π²s²k²} ≤ 2r/(1 - r³),   r = e^{-2π²s²},
 //! ```
 //!
-//! and `∫ N(y) e^{-(x-y)²/(2s²)} dy` is proportional to `e^{-(x-d)²/(2σ²)}`. So the rounded law is the discrete Gaussian
-//! around `d` up to a factor within `(1 ± θ)^{±1}` for each coordinate, and up to a constant that does not depend on
-//! `d`. Let `P` be the discrete Gaussian around 0, `Q` around `d`, and `P'`, `Q'` the rounded laws; only the `n` coordinates
-//! with `d_j ≠ 0` matter. For every event
+//! and `∫ N(y) e^{-(x-y)²/(2s²)} dy` is proportional to `e^{-(x-d)²/(2σ²)}`. So the rounded law is the discrete
+//! Gaussian around `d` up to a factor within `(1 ± θ)^{±1}` for each coordinate, and up to a constant that does not
+//! depend on `d`. Let `P` be the discrete Gaussian around 0, `Q` around `d`, and `P'`, `Q'` the rounded laws; only the
+//! `n` coordinates with `d_j ≠ 0` matter. For every event
 //!
 //! ```text
 //! P - e^ε Q ≤ c ((1+θ)^n P' - e^ε (1-θ)^n Q') ≤ (1+θ)^n (P' - e^{ε'} Q'),   ε' = ε - n ln((1+θ)/(1-θ)),
 //! ```
 //!
-//! with `c ≤ 1`, as the normalising sum of the discrete Gaussian is at least `√(2π) σ`. Rounding is post-processing, hence
+//! with `c ≤ 1`, as the normalising sum of the discrete Gaussian is at least `√(2π) σ`. Rounding is post-processing,
+//! hence
 //!
 //! ```text
 //! δ(ε) ≤ (1+θ)^n δ_continuous(ε', μ),   μ = ‖d‖₂ / √(σ² - s²).
 //! ```
 //!
-//! `s = 2` makes θ less than 10⁻³⁴: the discrete law costs no more than 4 of the variance σ², in any dimension and for any
-//! integer shifts. A nonzero integer coordinate has `d_j² ≥ 1`, so `n ≤ ‖d‖₂²`.
+//! `s = 2` makes θ less than 10⁻³⁴: the discrete law costs no more than 4 of the variance σ², in any dimension and for
+//! any integer shifts. A nonzero integer coordinate has `d_j² ≥ 1`, so `n ≤ ‖d‖₂²`.
 //!
 //! Streams that depend on earlier releases are covered too: rounding acts on each coordinate as it is released, and the
 //! continuous noise has the same curve there (its loss depends on `‖d‖₂` alone).
@@ -71,8 +72,8 @@ pub fn delta_of_discrete_gaussian(variance: Ratio, profile: &ShiftProfile, epsil
     PrivacyLoss::delta_by(|fine| composed(variance, profile, fine), simple * 1e-2, epsilon).min(simple)
 }
 
-/// δ of discrete Gaussian noise of parameter σ² when of the integer shifts only the sum of squares is known, rounded up:
-/// the better of the comparison with continuous noise and zCDP. `O(1)`.
+/// δ of discrete Gaussian noise of parameter σ² when of the integer shifts only the sum of squares is known, rounded
+/// up: the better of the comparison with continuous noise and zCDP. `O(1)`.
 ///
 /// ```
 /// use evertally::privacy::{Epsilon, conversions::delta_of_gaussian, loss::delta_of_discrete_gaussian_by_norm};
@@ -95,8 +96,9 @@ pub fn epsilon_of_discrete_gaussian(variance: Ratio, profile: &ShiftProfile, del
         .map_or(simple, |loss| loss.epsilon(delta).min(simple))
 }
 
-/// The ε at this δ of discrete Gaussian noise of parameter σ² when of the integer shifts only the sum of squares is known (both in
-/// squared steps of the noise grid), rounded up: the better of the comparison with continuous noise and zCDP. `O(1)`.
+/// The ε at this δ of discrete Gaussian noise of parameter σ² when of the integer shifts only the sum of squares is
+/// known (both in squared steps of the noise grid), rounded up: the better of the comparison with continuous noise and
+/// zCDP. `O(1)`.
 ///
 /// ```
 /// use evertally::privacy::{Delta, conversions::epsilon_of_gaussian, loss::epsilon_of_discrete_gaussian_by_norm};
@@ -157,8 +159,8 @@ impl PrivacyLoss {
     /// The loss of discrete Gaussian noise of one parameter σ² on every variable that the profile shifts.
     ///
     /// # Errors
-    /// If σ² is above 2¹⁴: use [`delta_of_discrete_gaussian`], which compares with continuous noise there. If a shift is
-    /// above 2²⁰.
+    /// If σ² is above 2¹⁴: use [`delta_of_discrete_gaussian`], which compares with continuous noise there. If a shift
+    /// is above 2²⁰.
     ///
     /// ```
     /// # use evertally::privacy::{Delta, Epsilon, loss::{PrivacyLoss, Resolution, ShiftProfile}};

@@ -4,9 +4,9 @@
 //! probability `1/(1+q)`; `-d/λ` for `x ≥ d`, of probability `q^d/(1+q)`; and `(d-2x)/λ` in between, of probability
 //! `(1-q)/(1+q) q^x`. For `d = 1` this is randomized response with `ε = 1/λ`.
 //!
-//! All losses are multiples of `1/λ`. Where the sum of all shifts is at most the number of grid points, the grid is that
-//! lattice, and no split is needed. Otherwise the terms in one cell of the grid are split together: in the symmetric
-//! form `p e^{-loss/2}` they all weigh the same, so the shares are sums of `sinh` in arithmetic progression,
+//! All losses are multiples of `1/λ`. Where the sum of all shifts is at most the number of grid points, the grid is
+//! that lattice, and no split is needed. Otherwise the terms in one cell of the grid are split together: in the
+//! symmetric form `p e^{-loss/2}` they all weigh the same, so the shares are sums of `sinh` in arithmetic progression,
 //! `Σ_{j<n} sinh(α + jβ) = sinh(α + (n-1)β/2) sinh(nβ/2) / sinh(β/2)`, without any cancellation.
 
 use super::compose::{Bins, WIDEST};
@@ -49,9 +49,9 @@ fn rho(scale: Ratio, profile: &ShiftProfile) -> Option<Rho> {
 impl PrivacyLoss {
     /// The loss of discrete Laplace noise of one scale on every variable that the profile shifts.
     ///
-    /// Exact up to rounding where [`ShiftProfile::l1`] is at most the number of points; otherwise ε is too large by about
-    /// one part in 10⁵ at 2048 points. `O(points² log(variables))` at most, for every different shift. The bound of the
-    /// rounding grows with the number of variables: below 10⁻³ of δ up to 2³⁰ of them, useless from 2⁴⁰ on.
+    /// Exact up to rounding where [`ShiftProfile::l1`] is at most the number of points; otherwise ε is too large by
+    /// about one part in 10⁵ at 2048 points. `O(points² log(variables))` at most, for every different shift. The bound
+    /// of the rounding grows with the number of variables: below 10⁻³ of δ up to 2³⁰ of them, useless from 2⁴⁰ on.
     pub fn of_laplace(scale: Ratio, profile: &ShiftProfile, resolution: Resolution) -> Self {
         let grid = Grid::of(profile, resolution);
         let scale = scale.to_f64();

@@ -13,12 +13,12 @@ use crate::{Error, Result};
 /// `δ_d(ε) = max_t F(t) - e^ε F(t - d)`, which grows with `d`. Every vector of shifts that is nowhere larger than the
 /// profile is therefore dominated by it (products of dominating pairs dominate); so is one with fewer variables.
 ///
-/// **Merged shifts.** A profile with shifts `a` and `b` is dominated by the one in which they are replaced by the single
-/// shift `a + b`. Let `G_d(α)` be the power of the best test of level α against the shift `d`; it joins the points
-/// `(F(t - d), F(t))` by lines. Any test of (0, 0) against (a, b) with level α has probability at most `G_a(α)` under
-/// (a, 0), and then at most `G_b(G_a(α))` under (a, b). Both `G` are linear between the same points, which `G_a` maps
-/// to such points, so `G_b ∘ G_a = G_{a+b}`. (For a change that does not itself depend on the releases. The rest of
-/// this page holds for one that does, where every variable is read only after its data are over.)
+/// **Merged shifts.** A profile with shifts `a` and `b` is dominated by the one in which they are replaced by the
+/// single shift `a + b`. Let `G_d(α)` be the power of the best test of level α against the shift `d`; it joins the
+/// points `(F(t - d), F(t))` by lines. Any test of (0, 0) against (a, b) with level α has probability at most `G_a(α)`
+/// under (a, 0), and then at most `G_b(G_a(α))` under (a, b). Both `G` are linear between the same points, which `G_a`
+/// maps to such points, so `G_b ∘ G_a = G_{a+b}`. (For a change that does not itself depend on the releases. The rest
+/// of this page holds for one that does, where every variable is read only after its data are over.)
 ///
 /// So one event that a 0/1 matrix puts into at most `s1` nodes has the profile [`ones(s1)`](Self::ones) (for a value of
 /// size at most `v`, `s1` shifts by `v`). For several events of one unit, give the largest shift of each node that the

@@ -70,9 +70,9 @@ pub fn gaussian_variance_for(epsilon: Epsilon, delta: Delta, profile: &ShiftProf
     least(enough, delta, spent)
 }
 
-/// The comparison of discrete with continuous Gaussian noise, solved for the noise: pairs `(μ, s²)` such that the parameter
-/// `‖d‖²/μ² + s²` is (ε, δ)-DP for integer shifts `d` of at most so many variables (at most `‖d‖²`). Small `s²` serve small
-/// parameters; those that too many variables exclude are left out.
+/// The comparison of discrete with continuous Gaussian noise, solved for the noise: pairs `(μ, s²)` such that the
+/// parameter `‖d‖²/μ² + s²` is (ε, δ)-DP for integer shifts `d` of at most so many variables (at most `‖d‖²`). Small
+/// `s²` serve small parameters; those that too many variables exclude are left out.
 pub(crate) fn continuous_comparisons(epsilon: Epsilon, delta: Delta, variables: f64) -> Vec<(f64, f64)> {
     let pair = |&s2: &f64| {
         let (_, factor, less) = comparison(f64::MAX, s2, variables)?;

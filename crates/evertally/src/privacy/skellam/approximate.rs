@@ -1,7 +1,7 @@
 //! The (ε, δ) curve of Skellam noise: that of continuous Gaussian noise whose variance is less by about `ln(N/δ)`.
 //!
-//! Let independent Skellam noise `Z_n` of variances `μ_n ≥ μ ≥ 64` be shifted by integers `d_n`, at most `N` of them not 0,
-//! and let `x² = Σ d_n² (μ/μ_n)`. Notation and facts (a), (b) are those of the [theorem](super) about zCDP.
+//! Let independent Skellam noise `Z_n` of variances `μ_n ≥ μ ≥ 64` be shifted by integers `d_n`, at most `N` of them
+//! not 0, and let `x² = Σ d_n² (μ/μ_n)`. Notation and facts (a), (b) are those of the [theorem](super) about zCDP.
 //!
 //! **Theorem.** For every `a` with `14 x²/μ ≤ a ≤ μ/5` and every `ε > γ`,
 //!
@@ -12,22 +12,23 @@
 //!
 //! where `δ_Gauss(·; m)` is the curve of continuous Gaussian noise of standard deviation `1/m` shifted by 1.
 //!
-//! The order `U ≤ V` below is that of convex functions: `E φ(U) ≤ E φ(V)` for all convex φ. Reflection of the coordinates
-//! makes all `d_n ≥ 1` and exchanges the two laws, so one direction is enough. Coordinates with `d_n = 0` change
-//! nothing. With `R_n = p(Z_n - d_n)/p(Z_n)`, `δ(ε) = E (Π R_n - e^ε)₊`.
+//! The order `U ≤ V` below is that of convex functions: `E φ(U) ≤ E φ(V)` for all convex φ. Reflection of the
+//! coordinates makes all `d_n ≥ 1` and exchanges the two laws, so one direction is enough. Coordinates with `d_n = 0`
+//! change nothing. With `R_n = p(Z_n - d_n)/p(Z_n)`, `δ(ε) = E (Π R_n - e^ε)₊`.
 //!
 //! **1. The likelihood ratio.** Let `ℓ_n = d_n (1+1/μ_n)/μ_n` and `M_n = exp(ℓ_n Z_n - μ_n(cosh ℓ_n - 1))`; then
 //! `R_n ≤ M_n` in that order. Leave out the index. `R = f(Z)`, and by (b) `f` grows from each integer to the next by a
-//! factor in `[1, e^ℓ]`. So does `f_τ(x) = E f(x + Z_τ)`, a mean of such functions, and `f_μ(0) = 1`. For smooth convex φ
-//! let `u_τ(y) = E φ(y exp(ℓ Z_τ - τ(cosh ℓ - 1)))`, convex in `y`, and `D(b) = u(y e^b) - u(y) - u'(y) y (e^b - 1) ≥ 0`,
-//! which grows as `b` leaves 0 in either direction. By the generators of the walk and of the exponential martingale,
+//! factor in `[1, e^ℓ]`. So does `f_τ(x) = E f(x + Z_τ)`, a mean of such functions, and `f_μ(0) = 1`. For smooth convex
+//! φ let `u_τ(y) = E φ(y exp(ℓ Z_τ - τ(cosh ℓ - 1)))`, convex in `y`, and
+//! `D(b) = u(y e^b) - u(y) - u'(y) y (e^b - 1) ≥ 0`, which grows as `b` leaves 0 in either direction. By the generators
+//! of the walk and of the exponential martingale,
 //!
 //! ```text
 //! d/dτ E u_{μ-τ}(f_{μ-τ}(Z_τ)) = E (½D(b) + ½D(-b') - ½D(ℓ) - ½D(-ℓ)) ≤ 0,   b, b' ∈ [0, ℓ],
 //! ```
 //!
-//! so that `E φ(f(Z)) ≤ u_μ(1) = E φ(M)`. The order passes to products of independent positive variables, one factor after
-//! the other. With `S = Σ ℓ_n Z_n` and `C = ½ Σ ℓ_n² μ_n ≤ Σ μ_n (cosh ℓ_n - 1)`, `δ(ε) ≤ E (Π M_n - e^ε)₊` and
+//! so that `E φ(f(Z)) ≤ u_μ(1) = E φ(M)`. The order passes to products of independent positive variables, one factor
+//! after the other. With `S = Σ ℓ_n Z_n` and `C = ½ Σ ℓ_n² μ_n ≤ Σ μ_n (cosh ℓ_n - 1)`, `δ(ε) ≤ E (Π M_n - e^ε)₊` and
 //! `Π M_n ≤ e^{S-C}`.
 //!
 //! **2. Tails.** Let `ξ = a/μ ≤ 1/5` and `w² = 5ξ ≤ 1`. The part of that mean where some `|Z_n| ≥ w μ_n` is at most
@@ -38,15 +39,15 @@
 //! **3. The lattice.** Elsewhere replace each `Z_n` by `Z'_n`, which is `Z_n` under the condition `|Z_n| < w μ_n`. Let
 //! `G_n` be discrete Gaussian of parameter `v_n = μ_n (1+ξ)`. Then `Z'_n ≤ G_n` in the same order: from `k ≥ 0` to
 //! `k + 1 < w μ_n` the logarithm of the quotient of their probabilities changes by
-//! `(k+½)/v_n - θ_k ≤ b/(1+ξ) - asinh b ≤ b (b²/6 - ξ/(1+ξ)) ≤ 0`, `b = (k+½)/μ_n`, by (a) and since `b² ≤ 5ξ ≤ 6ξ/(1+ξ)`.
-//! So the quotient falls in `|k|`, to 0 at last, and the law of `Z'_n` is above that of `G_n` on an interval `[-k, k]` and
-//! below it outside. A convex function minus the affine one that meets it at `±k` is negative inside and positive outside;
-//! both means are 0.
+//! `(k+½)/v_n - θ_k ≤ b/(1+ξ) - asinh b ≤ b (b²/6 - ξ/(1+ξ)) ≤ 0`, `b = (k+½)/μ_n`, by (a) and since
+//! `b² ≤ 5ξ ≤ 6ξ/(1+ξ)`. So the quotient falls in `|k|`, to 0 at last, and the law of `Z'_n` is above that of `G_n` on
+//! an interval `[-k, k]` and below it outside. A convex function minus the affine one that meets it at `±k` is negative
+//! inside and positive outside; both means are 0.
 //!
-//! **4. The continuum.** By Jensen's inequality adding independent normal noise of variance 8 to `G_n` only raises the mean
-//! of a convex function. The density of the sum is at most `1 + θ` times the normal one of variance `v_n + 8`: by Poisson
-//! summation `θ = 2 Σ_{j≥1} e^{-2π²s²j²}`, `s² = 8v_n/(v_n + 8) ≥ 7.1`. Thus, with a normal variable `m' B` of variance
-//! `m'² = Σ ℓ_n² (v_n + 8) ≤ m²` and `γ' = m'²/2 - C = ½ Σ ℓ_n² (ξ μ_n + 8) ≤ γ`, what is left is at most
+//! **4. The continuum.** By Jensen's inequality adding independent normal noise of variance 8 to `G_n` only raises the
+//! mean of a convex function. The density of the sum is at most `1 + θ` times the normal one of variance `v_n + 8`: by
+//! Poisson summation `θ = 2 Σ_{j≥1} e^{-2π²s²j²}`, `s² = 8v_n/(v_n + 8) ≥ 7.1`. Thus, with a normal variable `m' B` of
+//! variance `m'² = Σ ℓ_n² (v_n + 8) ≤ m²` and `γ' = m'²/2 - C = ½ Σ ℓ_n² (ξ μ_n + 8) ≤ γ`, what is left is at most
 //! `(1+θ)^N E (e^{m'B - C} - e^ε)₊ = (1+θ)^N e^{γ'} E (e^{m'B - m'²/2} - e^{ε-γ'})₊`, which grows with `m'` and `γ'`. ∎
 //!
 //! As in the case of zCDP, data that depend on the releases change nothing: the laws compared are those of the whole
@@ -146,8 +147,8 @@ pub(super) fn variance_for(epsilon: Epsilon, delta: Delta, shift: IntegerShift, 
 mod tests {
     use super::*;
 
-    /// Where the curve of continuous noise has nothing left, δ is the tails: `2N e^{-1.65 a}`, never less, also where one of the
-    /// factors alone would vanish.
+    /// Where the curve of continuous noise has nothing left, δ is the tails: `2N e^{-1.65 a}`, never less, also where
+    /// one of the factors alone would vanish.
     #[test]
     fn the_tails_are_in_delta() {
         for (variables, wanted) in [(1e6, 1e-12), (1e38, 1e-279)] {

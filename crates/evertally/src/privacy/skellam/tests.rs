@@ -1,10 +1,11 @@
-//! Every step of the proofs against probabilities that come from the three-term recurrence of the Bessel functions alone.
+//! Every step of the proofs against probabilities that come from the three-term recurrence of the Bessel functions
+//! alone.
 
 use super::*;
 use crate::privacy::{Delta, Epsilon};
 
-/// The law of Skellam noise: `ln p_k` and `θ_k` for `0 ≤ k ≤ reach`, by Miller's backward recurrence; all probabilities sum
-/// to 1.
+/// The law of Skellam noise: `ln p_k` and `θ_k` for `0 ≤ k ≤ reach`, by Miller's backward recurrence; all probabilities
+/// sum to 1.
 struct Law {
     log_p: Vec<f64>,
     theta: Vec<f64>,

@@ -33,7 +33,8 @@ fn noise_of_estimates_has_the_stated_variance() {
     }
 }
 
-/// Noise about as small as the grid, where the discrete law that is drawn exactly and the continuous one differ by a third.
+/// Noise about as small as the grid, where the discrete law that is drawn exactly and the continuous one differ by a
+/// third.
 #[test]
 fn small_noise_has_the_stated_variance() {
     let budget = Budget::Pure(Epsilon::new(2.0).unwrap());

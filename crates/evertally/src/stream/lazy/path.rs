@@ -6,12 +6,12 @@
 //! increment. That is one split and one extension, however long the gap and the horizon, and however large the vector.
 //! (Pagh, Sejer 2026, algorithm 1, with the step it lacks: the place where paths part must be marked as known.)
 //!
-//! **Why the joint law is right.** By induction over the reads, the known places of the last path have the law they would
-//! have if everything had been drawn, and, given the values read so far, all that is not known on this path is a bridge
-//! between them; anything off the path that a later step may read is independent of all that was drawn. Values that are
-//! forgotten belong to stretches that no later step walks ([`crate::mechanism::Walk`]), so that what is drawn later does not depend on them, given
-//! the place where the paths part. A read at a time that was chosen by looking at earlier releases changes nothing: the law is
-//! that of one fixed vector of noise, of which some entries are looked at.
+//! **Why the joint law is right.** By induction over the reads, the known places of the last path have the law they
+//! would have if everything had been drawn, and, given the values read so far, all that is not known on this path is a
+//! bridge between them; anything off the path that a later step may read is independent of all that was drawn. Values
+//! that are forgotten belong to stretches that no later step walks ([`crate::mechanism::Walk`]), so that what is drawn
+//! later does not depend on them, given the place where the paths part. A read at a time that was chosen by looking at
+//! earlier releases changes nothing: the law is that of one fixed vector of noise, of which some entries are looked at.
 
 use super::cells::Sampler;
 use crate::mechanism::Walk;
@@ -32,7 +32,8 @@ pub(super) struct PathSampler<B> {
 pub(super) struct Path<V> {
     /// The step of the last read, 0 before the first.
     last: u64,
-    /// Bit `d - 1`: the value after the first `d` stretches of that step's path is known. The highest is the end of the path.
+    /// Bit `d - 1`: the value after the first `d` stretches of that step's path is known. The highest is the end of the
+    /// path.
     known: u128,
     /// The known values, from the root down.
     values: SmallVec<[V; 2]>,

@@ -22,14 +22,14 @@ const MAX_COORDINATES: u64 = 1 << 40;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sampling {
-    /// From the keyed noise variables of the plan's mechanism: exact discrete laws, any step in any order, no memory at all.
-    /// `O(log T)` draws a read. For mechanisms with [random access](crate::mechanism::Abilities::random_access).
+    /// From the keyed noise variables of the plan's mechanism: exact discrete laws, any step in any order, no memory at
+    /// all. `O(log T)` draws a read. For mechanisms with [random access](crate::mechanism::Abilities::random_access).
     Keyed,
-    /// By bridges in integers, exact as well: a constant number of draws a read, steps of one running sum in rising order,
-    /// a few words of memory for each one that was read. For trees.
+    /// By bridges in integers, exact as well: a constant number of draws a read, steps of one running sum in rising
+    /// order, a few words of memory for each one that was read. For trees.
     Integer,
-    /// By bridges in floating point, the fastest. The noise of a release is rounded to whole units before it meets a sum;
-    /// its law is that of the plan to about 15 digits, not exactly. For trees and BLTs.
+    /// By bridges in floating point, the fastest. The noise of a release is rounded to whole units before it meets a
+    /// sum; its law is that of the plan to about 15 digits, not exactly. For trees and BLTs.
     Float,
 }
 
@@ -127,8 +127,8 @@ impl LazyPlan {
         Ok(Self { plan, coordinates, sampling, noise })
     }
 
-    /// The same from a request. Where that leaves the mechanism open, the one of least error is taken among those with light
-    /// steps that can be sampled in this way.
+    /// The same from a request. Where that leaves the mechanism open, the one of least error is taken among those with
+    /// light steps that can be sampled in this way.
     ///
     /// ```
     /// use evertally::privacy::{Budget, Rho};
@@ -317,8 +317,8 @@ fn walk(plan: &Plan, sampling: Sampling) -> Result<Box<dyn Walk>> {
 impl Float {
     /// Standard deviations of a release in units: as many as there may be, and as many as are wanted at most.
     ///
-    /// A double of standard deviation `s` has a spacing of about `s · 2^-52`. In units the probability of a single release is
-    /// off by that fraction, and from 2^53 units on releases would not even reach all whole numbers.
+    /// A double of standard deviation `s` has a spacing of about `s · 2^-52`. In units the probability of a single
+    /// release is off by that fraction, and from 2^53 units on releases would not even reach all whole numbers.
     const MOST: f64 = (1u64 << 32) as f64;
     const WANTED: f64 = (1u64 << 26) as f64;
 
@@ -337,11 +337,13 @@ impl Float {
     }
 }
 
-/// Least variance of Skellam noise on its grid: there it is as good as discrete Gaussian noise up to a few parts in 10^7.
+/// Least variance of Skellam noise on its grid: there it is as good as discrete Gaussian noise up to a few parts in
+/// 10^7.
 const FINE_VARIANCE: f64 = (1u64 << 34) as f64;
 
-/// Skellam noise with the guarantee of a plan with Gaussian noise, and the shift that it hides: enough for the budget, by the
-/// accounting of Skellam noise, and no less than takes the place of the plan's own, so that the plan's ρ holds as well.
+/// Skellam noise with the guarantee of a plan with Gaussian noise, and the shift that it hides: enough for the budget,
+/// by the accounting of Skellam noise, and no less than takes the place of the plan's own, so that the plan's ρ holds
+/// as well.
 fn skellam(plan: &Plan) -> Result<(SkellamBridge, IntegerShift)> {
     let (divisor, squared, variables) = plan.shift_along_stretches()?.expect("the noise is Gaussian");
     let budget = &plan.request().budget();

@@ -6,12 +6,12 @@ use crate::noise::{KeyedNoise, Purpose, SecretKey, StreamName};
 use crate::stream::series::check_past_step;
 use crate::{Error, Result};
 
-/// The noise of a vector with [`Sampling::Keyed`], for callers who hold the exact sums themselves: any running sum, at any
-/// step, in any order, on any number of workers, in `O(log T)` draws and without a state. The releases are those of a
-/// [`LazyVector`](super::LazyVector) of the same plan, key and name.
+/// The noise of a vector with [`Sampling::Keyed`], for callers who hold the exact sums themselves: any running sum, at
+/// any step, in any order, on any number of workers, in `O(log T)` draws and without a state. The releases are those of
+/// a [`LazyVector`](super::LazyVector) of the same plan, key and name.
 ///
-/// It sees no data between calls, so one rule is the caller's: **one sum at one step has one value**. Two releases of the same
-/// place with different sums have the same noise, and their difference is exact.
+/// It sees no data between calls, so one rule is the caller's: **one sum at one step has one value**. Two releases of
+/// the same place with different sums have the same noise, and their difference is exact.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};

@@ -22,8 +22,8 @@ fn named(mechanism: &str, horizon: u64) -> std::sync::Arc<dyn Mechanism> {
         .unwrap()
 }
 
-/// Brownian motion in exact algebra: a value is an index of a table of rows of coefficients, one for every normal drawn.
-/// Covariances of rows are covariances of values.
+/// Brownian motion in exact algebra: a value is an index of a table of rows of coefficients, one for every normal
+/// drawn. Covariances of rows are covariances of values.
 #[derive(Default)]
 struct Algebra {
     rows: Mutex<(Vec<Vec<f64>>, usize)>,
@@ -106,7 +106,8 @@ fn assert_covariance(mechanism: &dyn Mechanism, steps: &[u64]) {
     }
 }
 
-/// Every pattern of reads over a short horizon, for every mechanism that walks; the erratum's pattern 1, 4, 5 is among them.
+/// Every pattern of reads over a short horizon, for every mechanism that walks; the erratum's pattern 1, 4, 5 is among
+/// them.
 #[test]
 fn every_pattern_of_reads_has_the_covariance_of_the_mechanism() {
     for name in [
@@ -190,8 +191,8 @@ fn pure() -> Budget {
     Budget::Pure(Epsilon::new(0.5).unwrap())
 }
 
-/// Variances and covariances of the releases of many coordinates, against those of the plan. Significance below 10^-6 for
-/// each mechanism: 28 entries at 6 standard deviations.
+/// Variances and covariances of the releases of many coordinates, against those of the plan. Significance below 10^-6
+/// for each mechanism: 28 entries at 6 standard deviations.
 #[test]
 fn releases_have_the_covariance_of_the_plan() {
     let steps = [1u64, 4, 5, 6, 40, 41, 100];
@@ -465,8 +466,8 @@ fn events_in_several_sums_cost_more_noise() {
     assert!(none.plan().unwrap_err().to_string().contains("at least 1 running sum and"));
 }
 
-/// Skellam noise takes hardly more than the discrete Gaussian noise of the plan, whose own variance is less than its parameter
-/// where that is small; and it keeps the plan's ρ, and the budget at its δ.
+/// Skellam noise takes hardly more than the discrete Gaussian noise of the plan, whose own variance is less than its
+/// parameter where that is small; and it keeps the plan's ρ, and the budget at its δ.
 #[test]
 fn whole_numbers_cost_no_accuracy() {
     let approximate = |epsilon, delta| {

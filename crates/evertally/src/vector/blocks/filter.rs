@@ -24,8 +24,8 @@ const MAX_BLOCK: usize = 2048;
 
 /// Steps of a block for a response of `n` coefficients: about `2 √n`, which decides all rounding and hence the bytes.
 ///
-/// A step costs `n / B` products with kept spectra and `O(log B)` operations of transforms; a worker holds at least one block of
-/// noise.
+/// A step costs `n / B` products with kept spectra and `O(log B)` operations of transforms; a worker holds at least one
+/// block of noise.
 fn block_steps(coefficients: usize) -> usize {
     let root = (coefficients as f64).sqrt(); // sqrt is exact to the last bit on every machine
     ((2.0 * root) as usize).next_power_of_two().clamp(MIN_BLOCK, MAX_BLOCK)
@@ -85,8 +85,8 @@ impl<F: Real> Filter<F> {
 
 /// The spectra of the parts, over the length of the transform, so that its inverse needs no division.
 ///
-/// Innovation `l` of a block reaches the noise `p` of the `i`-th block after it through coefficient `i B + p - l`, and `p - l`
-/// runs over `(-B, B)`: on a circle of `2 B` places every difference has its own.
+/// Innovation `l` of a block reaches the noise `p` of the `i`-th block after it through coefficient `i B + p - l`, and
+/// `p - l` runs over `(-B, B)`: on a circle of `2 B` places every difference has its own.
 fn spectra<F: Real>(series: &[f64], block: usize, parts: usize, instructions: InstructionSet) -> Vec<Vec<Factor<F>>> {
     let points = 2 * block;
     let transform = Transform::<f64>::new(points);

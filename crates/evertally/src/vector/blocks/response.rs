@@ -1,7 +1,7 @@
 //! What is to be computed: the response of the noise to its innovations.
 
-/// A causal response: with `u_t = Σ_{j ≤ t} series_{t-j} z_j` the noise of the step with the number `t`, from 0, is `u_t`, or
-/// `scales_t u_t`.
+/// A causal response: with `u_t = Σ_{j ≤ t} series_{t-j} z_j` the noise of the step with the number `t`, from 0, is
+/// `u_t`, or `scales_t u_t`.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::vector) struct Response {
     horizon: u64,
@@ -10,7 +10,8 @@ pub(in crate::vector) struct Response {
 }
 
 impl Response {
-    /// A coefficient for every step, of which those at the end that are 0 are left out, and a scale for every step, if any.
+    /// A coefficient for every step, of which those at the end that are 0 are left out, and a scale for every step, if
+    /// any.
     pub(in crate::vector) fn new(mut series: Vec<f64>, scales: Option<Vec<f64>>) -> Self {
         debug_assert!(scales.as_ref().is_none_or(|scales| scales.len() == series.len()));
         let horizon = series.len() as u64;

@@ -1,6 +1,7 @@
 use super::*;
 
-/// A stand-in for innovations: multiples of 2^-20 in [-1, 1), the same in every type, from a mixture of node and coordinate.
+/// A stand-in for innovations: multiples of 2^-20 in [-1, 1), the same in every type, from a mixture of node and
+/// coordinate.
 fn innovation(node: u64, coordinate: u64) -> f64 {
     let mut x = node.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ coordinate.wrapping_mul(0xD1B5_4A32_D192_ED03);
     x = (x ^ (x >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

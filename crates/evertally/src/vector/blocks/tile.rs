@@ -127,7 +127,8 @@ impl<F: Real> Tile<F> {
 
     /// Adds what the noise of the `blocks` hears of the innovations of a batch, block after block.
     ///
-    /// Stretch after stretch of the spectra, so that those of a batch stay in the second cache while sum after sum passes by.
+    /// Stretch after stretch of the spectra, so that those of a batch stay in the second cache while sum after sum
+    /// passes by.
     fn add_batch(
         &self,
         filter: &Filter<F>,

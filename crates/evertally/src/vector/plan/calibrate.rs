@@ -9,7 +9,8 @@ use crate::{Error, Result};
 /// Head room for the few roundings of a formula.
 const ROUNDING: f64 = 1e-14;
 
-/// What the releases of a plan promise: `μ`-GDP, the strongest statement about Gaussian noise, and what follows from it.
+/// What the releases of a plan promise: `μ`-GDP, the strongest statement about Gaussian noise, and what follows from
+/// it.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
@@ -45,8 +46,8 @@ impl VectorGuarantee {
         }
     }
 
-    /// `μ` of Gaussian differential privacy: no test tells two neighbouring data sets apart better than one observation of
-    /// a normal variable of standard deviation 1 whose mean is 0 or `μ`. (Dong, Roth, Su 2022, arXiv 1905.02383.)
+    /// `μ` of Gaussian differential privacy: no test tells two neighbouring data sets apart better than one observation
+    /// of a normal variable of standard deviation 1 whose mean is 0 or `μ`. (Dong, Roth, Su 2022, arXiv 1905.02383.)
     pub fn mu(&self) -> f64 {
         self.mu
     }

@@ -24,8 +24,8 @@ pub struct VectorCandidate {
     pub mechanism: Arc<dyn Mechanism>,
     /// Its name, with every parameter.
     pub name: MechanismName,
-    /// How far one example that is added or removed moves the releases, in standard deviations of a variable, for a norm of 1 and
-    /// `σ = 1`: never too small.
+    /// How far one example that is added or removed moves the releases, in standard deviations of a variable, for a
+    /// norm of 1 and `σ = 1`: never too small.
     pub sensitivity: f64,
     /// Standard deviation of one variable.
     pub sigma: f64,
@@ -33,9 +33,9 @@ pub struct VectorCandidate {
     pub max_std_error: f64,
     /// Root of the mean variance of the running sums, per coordinate.
     pub mean_std_error: f64,
-    /// Whether a step needs no more than 64 vectors of memory or of fresh noise, whatever the horizon. Square roots hold the noise
-    /// of `2 √T` steps and more (see [`Memory`](crate::vector::Memory)), banded ones need as many vectors as bands. Only mechanisms
-    /// that stream lightly are chosen by default.
+    /// Whether a step needs no more than 64 vectors of memory or of fresh noise, whatever the horizon. Square roots
+    /// hold the noise of `2 √T` steps and more (see [`Memory`](crate::vector::Memory)), banded ones need as many
+    /// vectors as bands. Only mechanisms that stream lightly are chosen by default.
     pub streams_lightly: bool,
 }
 

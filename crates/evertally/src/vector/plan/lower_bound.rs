@@ -1,13 +1,14 @@
 //! How little noise any factorization could need, where units take part in several steps.
 //!
-//! Let `A = L R`, `s²` the squared sensitivity for a norm of 1, and `V = ‖L‖_F²/T` the mean of `‖L_t‖²`, so that noise of
-//! standard deviation `s` has the mean variance `s² V`.
+//! Let `A = L R`, `s²` the squared sensitivity for a norm of 1, and `V = ‖L‖_F²/T` the mean of `‖L_t‖²`, so that noise
+//! of standard deviation `s` has the mean variance `s² V`.
 //!
-//! * **Spread.** Steps that are `c = max(b, ⌈T/k⌉)` apart are at most `k`, so all steps of one remainder modulo `c` are a pattern. With
-//!   random signs for its vectors, `‖R Δ‖²` is `Σ ‖R_t‖²` over it on average, so `s²` is no less. The mean over the remainders is
-//!   `‖R‖_F²/c`, and as `‖L‖_F ‖R‖_F ≥ ‖A‖_* = γ T`, `s² V ≥ γ² T/c`. For `k = 1` this is the bound of single steps.
-//! * **Together.** For the pattern `u = 1, 1+b, …` and equal vectors, `s ≥ ‖R u‖` and `‖L‖_F ‖R u‖ ≥ ‖A u‖`: `s² V ≥ ‖A u‖²/T`, where
-//!   `‖A u‖²` is the squared sensitivity of output noise.
+//! * **Spread.** Steps that are `c = max(b, ⌈T/k⌉)` apart are at most `k`, so all steps of one remainder modulo `c` are
+//!   a pattern. With random signs for its vectors, `‖R Δ‖²` is `Σ ‖R_t‖²` over it on average, so `s²` is no less. The
+//!   mean over the remainders is `‖R‖_F²/c`, and as `‖L‖_F ‖R‖_F ≥ ‖A‖_* = γ T`, `s² V ≥ γ² T/c`. For `k = 1` this is
+//!   the bound of single steps.
+//! * **Together.** For the pattern `u = 1, 1+b, …` and equal vectors, `s ≥ ‖R u‖` and `‖L‖_F ‖R u‖ ≥ ‖A u‖`:
+//!   `s² V ≥ ‖A u‖²/T`, where `‖A u‖²` is the squared sensitivity of output noise.
 
 use crate::Result;
 use crate::mechanism::{Mechanism, Output, Participation};

@@ -36,11 +36,11 @@ pub struct VectorRequest {
 }
 
 impl VectorRequest {
-    /// Running sums of vectors over `horizon` steps (1 ..= 2^62, less for some mechanisms), with one example in one step, added or
-    /// removed; least maximal error.
+    /// Running sums of vectors over `horizon` steps (1 ..= 2^62, less for some mechanisms), with one example in one
+    /// step, added or removed; least maximal error.
     ///
-    /// The budget covers the whole history: ρ, or (ε, δ). `norm` is the clipping norm, the most by which one example changes the
-    /// vector of a step, in L2: finite and above 0.
+    /// The budget covers the whole history: ρ, or (ε, δ). `norm` is the clipping norm, the most by which one example
+    /// changes the vector of a step, in L2: finite and above 0.
     ///
     /// ```
     /// use evertally::privacy::{Budget, Rho};
@@ -154,8 +154,8 @@ impl VectorRequest {
         Self { cipher, ..self }
     }
 
-    /// What the run is for, in words of the caller's: one more entry. Public, and part of the plan's digest: plans that differ
-    /// here have independent noise.
+    /// What the run is for, in words of the caller's: one more entry. Public, and part of the plan's digest: plans that
+    /// differ here have independent noise.
     pub fn with_meaning(mut self, of: impl Into<String>, meaning: impl Into<String>) -> Self {
         self.meaning.insert(of.into(), meaning.into());
         self

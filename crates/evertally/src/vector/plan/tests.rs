@@ -60,8 +60,8 @@ fn scales_and_steps() {
     assert!(close(plan.mean_std_error(), (squares / 100.0).sqrt()));
 }
 
-/// Under (ε, δ) the noise is that of the analytic Gaussian mechanism, to 12 digits and never less: reference values of `μ` by
-/// bisection with 40 digits.
+/// Under (ε, δ) the noise is that of the analytic Gaussian mechanism, to 12 digits and never less: reference values of
+/// `μ` by bisection with 40 digits.
 #[test]
 fn analytic_gaussian_noise() {
     for (epsilon, delta, mu) in ANALYTIC {
@@ -270,7 +270,8 @@ fn files_are_read_back_and_checked() {
     assert!(serde_json::from_value::<VectorPlan>(changed).is_ok());
 }
 
-/// Dense linear algebra: the releases of a plan move by at most `μ` standard deviations, for the worst pattern of steps.
+/// Dense linear algebra: the releases of a plan move by at most `μ` standard deviations, for the worst pattern of
+/// steps.
 #[test]
 fn plans_hide_the_worst_pattern() {
     for name in ["normalized-blt", "subtract(k=3)", "path-sum", "banded-inverse-sqrt(bands=4)"] {

@@ -1,7 +1,7 @@
 //! The banded square roots: recurrences over a ring of the last vectors.
 //!
-//! `banded-sqrt`: `u_t = z_t - Σ_j c_j u_{t-j}`, over the last increments. `banded-inverse-sqrt`: `u_t = Σ_j r_j z_{t-j}`, over
-//! the last innovations, which may be drawn again. The nearest comes first in every sum.
+//! `banded-sqrt`: `u_t = z_t - Σ_j c_j u_{t-j}`, over the last increments. `banded-inverse-sqrt`:
+//! `u_t = Σ_j r_j z_{t-j}`, over the last innovations, which may be drawn again. The nearest comes first in every sum.
 
 use super::{Frame, Schedule};
 use crate::vector::program::{Op, Slot};
@@ -53,7 +53,8 @@ pub(super) struct Innovations {
 }
 
 impl Innovations {
-    /// Innovations are kept as they are drawn, and weighted by `σ r_j` in one multiplication, as those that are drawn again.
+    /// Innovations are kept as they are drawn, and weighted by `σ r_j` in one multiplication, as those that are drawn
+    /// again.
     fn raw(step: u64) -> Op {
         Op::Draw { node: crate::noise::Node { level: 0, index: step - 1 }, scale: 1.0 }
     }

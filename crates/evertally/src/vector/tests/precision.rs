@@ -1,4 +1,5 @@
-//! What 32 bits lose over many steps: the noise in `f32` against the same programs in `f64`, with the same normal variables.
+//! What 32 bits lose over many steps: the noise in `f32` against the same programs in `f64`, with the same normal
+//! variables.
 
 use super::*;
 use crate::mechanism::{Columns, Objective};
@@ -56,7 +57,8 @@ impl Twin {
     }
 }
 
-/// The norm of the error of the running sums after the last step over that of the sums, and the relative error of their variance.
+/// The norm of the error of the running sums after the last step over that of the sums, and the relative error of their
+/// variance.
 fn errors(mechanism: Arc<dyn Mechanism>, series: Series, steps: u64) -> [f64; 2] {
     let scheme = scheme(mechanism, series);
     let mut noise =

@@ -18,7 +18,8 @@ fn noise<F: Real>(scheme: &Scheme, coordinates: Range<u64>, tuning: Tuning) -> V
     VectorNoise::of(scheme, &key(), &name(), coordinates, tuning).unwrap()
 }
 
-/// `σ L z`, or its increments, by the definition: the normal variables are those of the type, the rest is done in doubles.
+/// `σ L z`, or its increments, by the definition: the normal variables are those of the type, the rest is done in
+/// doubles.
 fn by_definition<F: Real>(scheme: &Scheme, coordinates: &Range<u64>) -> Vec<Vec<f64>> {
     let subkey = subkey(&key(), &name(), &scheme.digest, Purpose::Vector(F::BITS as u8));
     let normals = Normals::new(scheme.cipher, &subkey, InstructionSet::PORTABLE);

@@ -196,7 +196,8 @@ fn trees_need_few_buffers() {
     assert_eq!(most(Arc::new(DigitTree::additive(624, 5).unwrap())), 4);
 }
 
-/// No name is used for two nodes, and no node of a mechanism has two names: over a horizon, the nodes drawn are those of `L`.
+/// No name is used for two nodes, and no node of a mechanism has two names: over a horizon, the nodes drawn are those
+/// of `L`.
 #[test]
 fn nodes_keep_their_names() {
     for mechanism in mechanisms(37) {

@@ -1,5 +1,5 @@
-//! AES-128 by the instructions of x86-64 processors, several blocks in flight at once: each instruction waits some cycles for
-//! the one before it in the same block, and blocks do not wait for each other.
+//! AES-128 by the instructions of x86-64 processors, several blocks in flight at once: each instruction waits some
+//! cycles for the one before it in the same block, and blocks do not wait for each other.
 
 use std::arch::x86_64::*;
 
@@ -37,8 +37,8 @@ impl RoundKeys {
             let mut blocks = [_mm_setzero_si128(); 8];
             for block in &mut blocks {
                 *block = _mm_xor_si128(name, self.0[0]);
-                // Addition in 64-bit halves. Only the upper one counts, and as its counter is below 2^56 nothing is carried
-                // into the level but after the very last block, where the name is not used.
+                // Addition in 64-bit halves. Only the upper one counts, and as its counter is below 2^56 nothing is
+                // carried into the level but after the very last block, where the name is not used.
                 name = _mm_add_epi64(name, one);
             }
             for key in &self.0[1..10] {
@@ -85,7 +85,8 @@ impl RoundKeys {
     }
 }
 
-/// The next round key: from the last and from RotWord, SubWord and the round constant, which `assist` has in its top word.
+/// The next round key: from the last and from RotWord, SubWord and the round constant, which `assist` has in its top
+/// word.
 #[inline]
 #[target_feature(enable = "avx2,aes")]
 fn next(last: __m128i, assist: __m128i) -> __m128i {
