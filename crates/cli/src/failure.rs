@@ -1,6 +1,6 @@
 //! How the program ends: one message on standard error, and an exit status that says whose turn it is.
 
-use evertally_publish::error::{Cancelled, Error};
+use evertally_publish::error::{Cancelled, Error, InputError};
 use evertally_publish::problem::{Problem, Sentence};
 use evertally_tables::output::OutputError;
 
@@ -17,6 +17,7 @@ pub fn exit_status(error: &anyhow::Error) -> u8 {
     } else if error.downcast_ref::<Error>().is_some_and(Error::is_usage)
         || error.downcast_ref::<OutputError>().is_some_and(OutputError::is_usage)
         || error.downcast_ref::<Problem>().is_some()
+        || error.downcast_ref::<InputError>().is_some()
         || error.downcast_ref::<evertally::Error>().is_some_and(library)
     {
         2
