@@ -52,11 +52,11 @@ impl TestSeed {
 #[pyclass(frozen, module = "evertally")]
 pub(crate) struct SecretKey {
     inner: Arc<Inner>,
-    home: Arc<Mutex<Home>>,
+    ledger_place: Arc<Mutex<LedgerPlace>>,
 }
 
 /// Where the key's ledger is.
-pub(crate) enum Home {
+pub(crate) enum LedgerPlace {
     Memory(Ledger),
     File(PathBuf),
 }
@@ -64,7 +64,7 @@ pub(crate) enum Home {
 impl SecretKey {
     fn in_memory(inner: Inner) -> Self {
         let ledger = Ledger::in_memory(&inner);
-        Self { inner: Arc::new(inner), home: Arc::new(Mutex::new(Home::Memory(ledger))) }
+        Self { inner: Arc::new(inner), ledger_place: Arc::new(Mutex::new(LedgerPlace::Memory(ledger))) }
     }
 
     /// The library's key.
@@ -73,8 +73,8 @@ impl SecretKey {
     }
 
     /// Where its ledger is.
-    pub(crate) fn home(&self) -> &Arc<Mutex<Home>> {
-        &self.home
+    pub(crate) fn ledger_place(&self) -> &Arc<Mutex<LedgerPlace>> {
+        &self.ledger_place
     }
 }
 
@@ -105,8 +105,8 @@ impl SecretKey {
     #[staticmethod]
     fn load(path: PathBuf) -> PyResult<Self> {
         let inner = keyfile::read(&path).or_raise()?;
-        let home = Home::File(std::path::absolute(path)?);
-        Ok(Self { inner: Arc::new(inner), home: Arc::new(Mutex::new(home)) })
+        let ledger_place = LedgerPlace::File(std::path::absolute(path)?);
+        Ok(Self { inner: Arc::new(inner), ledger_place: Arc::new(Mutex::new(ledger_place)) })
     }
 
     /// Writes the key to a new file that only its owner may read (mode 0600), and its ledger beside it.
@@ -115,17 +115,17 @@ impl SecretKey {
     /// published. Raises :class:`InvalidError` in both cases.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let path = std::path::absolute(path)?;
-        let mut home = self.home.lock_py_attached(py).expect("no holder panics");
-        match &*home {
-            Home::Memory(ledger) => py.detach(|| ledger.save(&path, &self.inner)).or_raise()?,
-            Home::File(file) => {
+        let mut ledger_place = self.ledger_place.lock_py_attached(py).expect("no holder panics");
+        match &*ledger_place {
+            LedgerPlace::Memory(ledger) => py.detach(|| ledger.save(&path, &self.inner)).or_raise()?,
+            LedgerPlace::File(file) => {
                 let file = file.display();
                 return Err(invalid(format!(
                     "this key has the file {file}; a second one would not know what is published with the first"
                 )));
             }
         }
-        *home = Home::File(path);
+        *ledger_place = LedgerPlace::File(path);
         Ok(())
     }
 

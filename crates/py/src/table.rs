@@ -1,7 +1,7 @@
 //! Tables of events as tables of releases.
 
 use crate::error::{OrRaise, invalid};
-use crate::key::{Home, SecretKey};
+use crate::key::{LedgerPlace, SecretKey};
 use crate::plan::Plan;
 use crate::running::{abandonable, cancellable};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, StructArray};
@@ -93,10 +93,10 @@ fn released(
         let session = Session::of_sums(stream, groups, key.inner(), ledger)?;
         release_events(session, table, &options, ledger, cancelled)
     };
-    let mut home = key.home().lock().expect("no holder panics");
-    match &mut *home {
-        Home::Memory(ledger) => release(ledger),
-        Home::File(path) => {
+    let mut ledger_place = key.ledger_place().lock().expect("no holder panics");
+    match &mut *ledger_place {
+        LedgerPlace::Memory(ledger) => release(ledger),
+        LedgerPlace::File(path) => {
             let waiting = &mut |key: &Path| eprintln!("waiting for another run with {} …", key.display());
             let store = FileStore::open(path, key.inner(), None, cancelled, waiting)?;
             release(&mut Ledger::open(store, key.inner())?)

@@ -86,13 +86,13 @@ pub(super) fn run<F: Real>(
     let lane = Lane { first, len, buffers, out: out.map(|(out, _)| out) };
     let threads = helpful(threads, len);
     share(threads, lane.cut(threads).into_iter(), |lanes| {
-        let mut desk = Desk::new(sources);
-        lanes.for_each(|lane| desk.run(ops, lane, emit));
+        let mut worker = Worker::new(sources);
+        lanes.for_each(|lane| worker.run(ops, lane, emit));
     });
 }
 
 /// What one thread works with.
-struct Desk<'a, F> {
+struct Worker<'a, F> {
     sources: &'a Sources<'a, F>,
     instructions: InstructionSet,
     acc: Vec<F>,
@@ -100,7 +100,7 @@ struct Desk<'a, F> {
     registers: [Vec<F>; REGISTERS],
 }
 
-impl<'a, F: Real> Desk<'a, F> {
+impl<'a, F: Real> Worker<'a, F> {
     fn new(sources: &'a Sources<'a, F>) -> Self {
         let vector = || vec![F::default(); PIECE];
         Self {

@@ -22,9 +22,11 @@ use std::collections::BTreeMap;
 
 type Result<T> = std::result::Result<T, Problem>;
 
-/// A parameter, one that it needs beside it, and what is said where that is missing. In the order in which they are
-/// checked.
-pub(super) const NEEDS: &[(Parameter, Parameter, fn() -> Sentence)] = &[
+/// A parameter, one that it needs beside it, and what is said where that is missing.
+type Need = (Parameter, Parameter, fn() -> Sentence);
+
+/// In the order in which they are checked.
+pub(super) const NEEDS: &[Need] = &[
     (MaxEventsPerStep, MaxEvents, || {
         sentence![MaxEventsPerStep, " needs ", Piece::All(&[Person, MaxEvents]), " beside it"]
     }),
