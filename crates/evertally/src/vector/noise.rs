@@ -246,7 +246,7 @@ impl<F: Real> VectorNoise<F> {
     pub fn seek(&mut self, step: u64) -> Result<()> {
         self.check_step(step)?;
         self.stand(step, vec![]).then_some(()).ok_or_else(|| {
-            Error::invalid("this mechanism's noise cannot be reached but step by step, or from a saved state")
+            Error::invalid("this mechanism's noise cannot be reached but step by step, or from a checkpoint")
         })
     }
 
