@@ -166,7 +166,7 @@ impl Ledger {
     }
 
     /// Records what is about to be published, as durably as the store is. Call this before anyone can see a release.
-    pub fn record(&mut self, stream: &StreamDigest) -> Result<()> {
+    pub fn record(&mut self, stream: &mut StreamDigest) -> Result<()> {
         let (name, digest) = (&stream.name, stream.digest());
         let mut contents = self.contents.clone();
         let entry = contents.streams.entry(name.to_string()).or_insert_with(|| Entry {
@@ -177,7 +177,10 @@ impl Ledger {
         check_covers_the_past(name, &entry.published, stream.steps)?;
         match entry.published.get(&stream.steps) {
             Some(published) if entry.plan == stream.plan && *published == digest => return Ok(()), // nothing new
-            None if entry.plan == stream.plan => entry.published.insert(stream.steps, digest),
+            // The digest was held against all that was published when it began, and against nothing else.
+            None if entry.plan == stream.plan && entry.published == stream.published => {
+                entry.published.insert(stream.steps, digest.clone());
+            }
             _ => {
                 return Err(usage(format!(
                     "stream `{name}` has meanwhile been released otherwise; begin this run again"
@@ -189,6 +192,7 @@ impl Ledger {
             .commit(&contents.to_bytes()?)
             .context(format_args!("cannot write the ledger {shown}; nothing was published"))?;
         self.contents = contents;
+        stream.published.insert(stream.steps, digest);
         Ok(())
     }
 }

@@ -21,7 +21,7 @@ pub use items::ItemCounts;
 pub use sums::{ClosedStep, RunningSums};
 
 use crate::declaration::Parameter::SortBuffer;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, usage};
 use crate::event::{Event, Role};
 use crate::groups::GroupTable;
 use crate::ledger::{Ledger, StreamDigest};
@@ -71,6 +71,8 @@ pub struct Session<T: Tally> {
     last_step: u64,
     tally: T,
     digest: StreamDigest,
+    /// Whether a step or a sum was refused. What was done until then cannot be undone, so nothing may follow.
+    is_over: bool,
 }
 
 impl Session<RunningSums> {
@@ -97,7 +99,7 @@ impl<T: Tally> Session<T> {
     pub fn new(stream: Stream, tally: T, digest: StreamDigest, last_step: u64) -> Result<Self> {
         let intake = Intake::new(&stream)?;
         let (waiting, ahead) = (BinaryHeap::new(), VecDeque::new());
-        Ok(Self { stream, intake, waiting, ahead, due: 0, last_step, tally, digest })
+        Ok(Self { stream, intake, waiting, ahead, due: 0, last_step, tally, digest, is_over: false })
     }
 
     /// The stream.
@@ -124,20 +126,23 @@ impl<T: Tally> Session<T> {
     /// # Errors
     /// If a cell cannot be read or the event fits no step, group or bounds and the stream refuses such events, or if it
     /// belongs to a step that is due already. The error names the row, and the event leaves no trace. Also if a sum
-    /// overflows.
+    /// overflows: that ends the session, and every later call fails.
     pub fn push(&mut self, event: &Event<'_>) -> Result<()> {
+        self.check_goes_on()?;
         let Some(placed) = self.intake.place(&self.stream, &mut self.tally, event)? else { return Ok(()) };
         if placed.step <= self.due {
             return Err(self.out_of_order(event));
         }
         if self.stream.sort_buffer == 0 {
             // Without a buffer the event's own step makes all before it due, so that the next one out of order is seen.
-            return self.turn(placed);
+            let turned = self.turn(placed);
+            return self.or_over(turned);
         }
         self.waiting.push(Reverse(placed));
         if self.waiting.len() > self.stream.sort_buffer {
             let Reverse(first) = self.waiting.pop().expect("just pushed");
-            self.turn(first)?;
+            let turned = self.turn(first);
+            self.or_over(turned)?;
         }
         Ok(())
     }
@@ -146,12 +151,14 @@ impl<T: Tally> Session<T> {
     /// session is as good as the last.
     ///
     /// # Errors
-    /// If a sum overflows.
+    /// If a sum overflows, which ends the session, or the session is over.
     pub fn close_through(&mut self, step: u64) -> Result<()> {
+        self.check_goes_on()?;
         let step = step.min(self.last_step);
         while self.waiting.peek().is_some_and(|Reverse(first)| first.step <= step) {
             let Reverse(first) = self.waiting.pop().expect("just seen");
-            self.turn(first)?;
+            let turned = self.turn(first);
+            self.or_over(turned)?;
         }
         self.due = self.due.max(step);
         Ok(())
@@ -168,26 +175,48 @@ impl<T: Tally> Session<T> {
     /// Take all of them before much more is pushed: what is pushed meanwhile waits in memory.
     ///
     /// # Errors
-    /// If the events differ from those of an earlier release of the stream, or a sum overflows.
+    /// If the events differ from those of an earlier release of the stream, or a sum overflows. Either ends the session: a
+    /// refused step is never handed out, however often it is asked for.
     pub fn next_step(&mut self) -> Result<Option<T::Closed<'_>>> {
-        self.catch_up()?;
+        self.check_goes_on()?;
+        let caught_up = self.catch_up();
+        self.or_over(caught_up)?;
         if !self.is_due() {
             return Ok(None);
         }
         let through = self.ahead.front().map_or(self.due, |first| first.step - 1);
-        self.tally.close(&self.stream, through, &mut self.digest).map(Some)
+        match self.tally.close(&self.stream, through, &mut self.digest) {
+            Ok(closed) => Ok(Some(closed)),
+            Err(error) => {
+                self.is_over = true;
+                Err(error)
+            }
+        }
     }
 
     /// Records durably what was taken. Call this before anyone can see it.
     ///
     /// # Errors
-    /// If the ledger cannot be written, or a release that went further cannot be compared with this one.
+    /// If the ledger cannot be written, a release that went further cannot be compared with this one, the stream has been
+    /// released otherwise since this session began, or the session is over.
     ///
     /// # Panics
     /// If steps are due that were not taken.
-    pub fn record(&self, ledger: &mut Ledger) -> Result<()> {
+    pub fn record(&mut self, ledger: &mut Ledger) -> Result<()> {
+        self.check_goes_on()?;
         assert!(!self.is_due(), "steps through {} are due and not taken", self.due);
-        ledger.record(&self.digest)
+        ledger.record(&mut self.digest)
+    }
+
+    /// Ends the session where something failed half way.
+    fn or_over(&mut self, result: Result<()>) -> Result<()> {
+        self.is_over |= result.is_err();
+        result
+    }
+
+    /// Whether the session is not over.
+    fn check_goes_on(&self) -> Result<()> {
+        if self.is_over { Err(usage("this run was refused before; begin it again")) } else { Ok(()) }
     }
 
     /// An event whose turn has come: steps before its own are due, and it is added as soon as its step is open.

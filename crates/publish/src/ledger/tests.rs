@@ -18,7 +18,7 @@ fn run(key_path: &Path, name: &str, plan: u64, steps: &[i64]) -> Result<()> {
     let mut ledger = open(key_path, &key)?;
     let mut stream = ledger.stream(&key, &name.parse()?, &plan, steps.len() as u64)?;
     steps.iter().try_for_each(|sum| stream.close_step(&[*sum]))?;
-    ledger.record(&stream)
+    ledger.record(&mut stream)
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn items_are_told_apart_by_step_name_and_sum() {
             let items: Vec<_> = items.iter().map(|(name, sum)| (name.as_bytes().into(), *sum)).collect();
             stream.close_items(&items, *through)?;
         }
-        ledger.record(&stream)
+        ledger.record(&mut stream)
     };
     let ab: &[(&str, i64)] = &[("a", 1), ("b", 2)];
     close(&[(ab, 5), (&[], 6)]).unwrap();
@@ -120,7 +120,7 @@ fn a_ledger_in_memory_is_the_same_and_goes_to_the_file() {
     let publish = |ledger: &mut Ledger, steps: &[i64]| {
         let mut stream = ledger.stream(&key, &"s".parse()?, &plan, steps.len() as u64)?;
         steps.iter().try_for_each(|sum| stream.close_step(&[*sum]))?;
-        ledger.record(&stream)
+        ledger.record(&mut stream)
     };
     publish(&mut ledger, &[1, 2, 3]).unwrap();
     assert!(publish(&mut ledger, &[1, 2, 4]).unwrap_err().to_string().contains("different data"));
@@ -171,16 +171,24 @@ fn a_failed_commit_records_nothing() {
         steps.iter().try_for_each(|sum| stream.close_step(&[*sum])).unwrap();
         stream
     };
-    let (first, other) = (closed(&ledger, &[1, 2]), closed(&ledger, &[1, 3]));
+    let (mut first, mut other) = (closed(&ledger, &[1, 2]), closed(&ledger, &[1, 3]));
+    let mut longer = closed(&ledger, &[1, 3, 4]);
     store.broken.store(true, std::sync::atomic::Ordering::Relaxed);
-    let error = format!("{:#}", ledger.record(&first).unwrap_err());
+    let error = format!("{:#}", ledger.record(&mut first).unwrap_err());
     assert!(error.contains("on a bad disk; nothing was published: the disk is full"), "{error}");
     assert_eq!(ledger.last_published(&name), 0);
     store.broken.store(false, std::sync::atomic::Ordering::Relaxed);
-    ledger.record(&first).unwrap();
+    ledger.record(&mut first).unwrap();
     assert_eq!(ledger.last_published(&name), 2);
     // A run that began before another was recorded is held against it.
-    let error = ledger.record(&other).unwrap_err().to_string();
+    let error = ledger.record(&mut other).unwrap_err().to_string();
     assert!(error.contains("meanwhile been released otherwise"), "{error}");
-    assert_eq!(Ledger::open(store, &key).unwrap().last_published(&name), 2);
+    // So is a longer one, whose own steps were never held against those.
+    let error = ledger.record(&mut longer).unwrap_err().to_string();
+    assert!(error.contains("meanwhile been released otherwise"), "{error}");
+    // One that goes on from what it recorded itself is not in its own way.
+    first.close_step(&[7]).unwrap();
+    ledger.record(&mut first).unwrap();
+    assert_eq!(ledger.last_published(&name), 3);
+    assert_eq!(Ledger::open(store, &key).unwrap().last_published(&name), 3);
 }

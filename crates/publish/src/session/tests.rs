@@ -217,6 +217,30 @@ fn other_data_are_refused_where_they_differ() {
     assert!(error.contains("different data"), "{error}");
 }
 
+/// A refused step is not handed out by asking again, and nothing is recorded after it.
+#[test]
+fn a_refusal_ends_the_session() {
+    let (stream, key) = (stream(0), key());
+    let mut ledger = Ledger::in_memory(&key);
+    let mut first = session(&stream, 3, &ledger, &key);
+    first.close_through(3).unwrap();
+    while first.next_step().unwrap().is_some() {}
+    first.record(&mut ledger).unwrap();
+    let mut other = session(&stream, 6, &ledger, &key);
+    let row = |step| Row { step, group: 0, person: 0, value: 2 };
+    push(&mut other, 1, &row(2)).unwrap();
+    other.close_through(6).unwrap();
+    assert!(other.next_step().unwrap().is_some() && other.next_step().unwrap().is_some());
+    assert!(other.next_step().err().unwrap().to_string().contains("different data"));
+    for _ in 0..3 {
+        let error = other.next_step().err().unwrap().to_string();
+        assert!(error.contains("was refused before") && other.step() == 2, "{error}");
+    }
+    assert!(push(&mut other, 2, &row(7)).is_err() && other.close_through(6).is_err());
+    assert!(other.record(&mut ledger).is_err());
+    assert_eq!(ledger.last_published(&stream.name), 3);
+}
+
 #[test]
 #[should_panic(expected = "due and not taken")]
 fn what_was_not_taken_is_not_recorded() {
