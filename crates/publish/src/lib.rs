@@ -14,6 +14,7 @@
 //! | [`groups`] | the declared groups of a release |
 //! | [`session`] | events in, closed steps out |
 //! | [`rows`] | the rows of a released table |
+//! | [`disk`] | the few things done to files that must survive a crash |
 //! | [`ledger`], [`keyfile`] | what a key has published, and where it is kept |
 //! | [`searched`] | factorizations that are searched for minutes, kept on disk |
 //! | [`report`] | what was promised, and what a reader may conclude |
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod declaration;
+pub mod disk;
 pub mod error;
 pub mod event;
 pub mod groups;
