@@ -13,9 +13,10 @@ mod file;
 mod store;
 
 pub use digest::StreamDigest;
-pub use file::{FileStore, NewKey, ledger_path, new_key, new_key_if_absent};
+pub use file::{Absent, FileStore, OpenKey, ledger_path, new_key};
 pub use store::{MemoryStore, Store};
 
+use crate::disk::RealDisk;
 use crate::error::{Context, Result, failure, usage};
 use crate::problem::sentence;
 use digest::{NAME, check_covers_the_past};
@@ -25,6 +26,7 @@ use evertally::privacy::Budget;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 const VERSION: u32 = 1;
 
@@ -71,16 +73,24 @@ impl Ledger {
     ///
     /// # Errors
     /// If the store holds something, or cannot be read or written.
-    pub fn create(mut store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
+    pub fn create(store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
+        let mut ledger = Self::begin(store, key)?;
+        ledger.store.commit(&ledger.contents.to_bytes()?)?;
+        Ok(ledger)
+    }
+
+    /// As [`create`](Self::create), but the store holds something only from the first record on.
+    ///
+    /// # Errors
+    /// If the store holds something, or cannot be read.
+    pub fn begin(mut store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
         if store.load()?.is_some() {
             return Err(usage(format!(
                 "there is a ledger {} already; it belongs to a key that was here",
                 store.name()
             )));
         }
-        let contents = Contents::new(key);
-        store.commit(&contents.to_bytes()?)?;
-        Ok(Self { contents, store: Box::new(store) })
+        Ok(Self { contents: Contents::new(key), store: Box::new(store) })
     }
 
     /// The ledger of a key that has no file and has published nothing.
@@ -112,7 +122,9 @@ impl Ledger {
     /// # Errors
     /// If there is such a file, or it cannot be written.
     pub fn save(&self, path: &Path, key: &SecretKey) -> Result<()> {
-        file::save(path, key, &self.contents.to_bytes()?)
+        let mut store = FileStore::create(Arc::new(RealDisk), path, key)?;
+        store.load()?;
+        store.commit(&self.contents.to_bytes()?)
     }
 
     /// How many streams have been published with this key.

@@ -28,6 +28,7 @@ pub mod event;
 pub mod groups;
 pub mod keyfile;
 pub mod ledger;
+mod lock;
 pub mod problem;
 pub mod report;
 pub mod rows;

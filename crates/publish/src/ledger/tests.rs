@@ -7,7 +7,9 @@ use std::sync::atomic::AtomicBool;
 /// The ledger beside a key file.
 fn open(path: &Path, key: &SecretKey) -> Result<Ledger> {
     let waiting = &mut |_: &Path| ();
-    Ledger::open(FileStore::open(path, key, None, &AtomicBool::new(false), waiting)?, key)
+    let open = OpenKey::of_file(Arc::new(RealDisk), path, Absent::Refuse, &AtomicBool::new(false), waiting)?;
+    assert_eq!(open.key, *key);
+    Ok(open.ledger)
 }
 
 /// A release of daily sums under one of many plans.
@@ -161,8 +163,12 @@ impl Store for Fragile {
 fn a_failed_commit_records_nothing() {
     let key = SecretKey::generate().unwrap();
     let store = Fragile::default();
-    let mut ledger = Ledger::create(store.clone(), &key).unwrap();
+    let ledger = Ledger::create(store.clone(), &key).unwrap();
+    let twice = Ledger::open(store.clone(), &key).err().unwrap().to_string();
+    assert!(twice.contains("open already"), "{twice}");
+    drop(ledger);
     assert!(Ledger::create(store.clone(), &key).is_err(), "one key, one ledger");
+    let mut ledger = Ledger::open(store.clone(), &key).unwrap();
     let budget = evertally::privacy::Budget::Pure(evertally::privacy::Epsilon::new(1.0).unwrap());
     let plan = evertally::plan::PlanRequest::count(101, budget).plan().unwrap();
     let name: StreamName = "s".parse().unwrap();
@@ -190,5 +196,6 @@ fn a_failed_commit_records_nothing() {
     first.close_step(&[7]).unwrap();
     ledger.record(&mut first).unwrap();
     assert_eq!(ledger.last_published(&name), 3);
+    drop(ledger);
     assert_eq!(Ledger::open(store, &key).unwrap().last_published(&name), 3);
 }
