@@ -4,7 +4,7 @@
 //! looks at key and ledger. A key that a run makes is drawn in memory and written together with the first record, so that
 //! a run that publishes nothing has nothing to take away.
 
-use super::{Ledger, Store};
+use super::{Ledger, Store, parts};
 use crate::disk::{Access, Disk, RealDisk, beside, folder_of, replace};
 use crate::error::{Context, Result, usage};
 use crate::keyfile;
@@ -12,7 +12,7 @@ use crate::lock::{NameLock, Patience, lock_file};
 use evertally::noise::SecretKey;
 use serde::Deserialize;
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -229,6 +229,18 @@ impl Store for FileStore {
 
     fn name(&self) -> String {
         self.place.ledger.display().to_string()
+    }
+
+    fn part(&mut self, name: &str) -> Result<Option<Vec<u8>>> {
+        parts::get(&*self.disk, &parts::folder(&self.place.ledger), name)
+    }
+
+    fn put_part(&mut self, name: &str, contents: &mut dyn Read) -> Result<()> {
+        parts::put(&*self.disk, &parts::folder(&self.place.ledger), name, contents)
+    }
+
+    fn keep_parts(&mut self, names: &[String]) {
+        parts::keep(&*self.disk, &parts::folder(&self.place.ledger), names);
     }
 }
 
