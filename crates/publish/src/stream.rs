@@ -32,6 +32,10 @@ pub struct Stream {
     pub missing: Refusable,
     /// What to do with an event outside the horizon.
     pub outside: Refusable,
+    /// What to do with an event of an undeclared group, where there is no rest.
+    pub unknown_group: Refusable,
+    /// What to do with an event of a step that an earlier run has closed.
+    pub late: Late,
     /// How many events are held back to put them in order of time.
     pub sort_buffer: usize,
     /// Confidence of the intervals.
@@ -46,6 +50,19 @@ pub enum Refusable {
     Refuse,
     /// Leave the event out.
     Skip,
+}
+
+/// What to do with an event of a step that an earlier run has closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Late {
+    /// Stop with an error that names the event.
+    #[default]
+    Refuse,
+    /// Count it in the first step that is open.
+    NextStep,
+    /// Put it into a file for itself.
+    SideFile,
 }
 
 /// What to do with a value outside its bounds.

@@ -216,7 +216,9 @@ fn ledgers_of_version_1_go_on() {
     let key = SecretKey::generate().unwrap();
     let (name, plan): (StreamName, _) = ("s".parse().unwrap(), plan_of(100));
     let mut hasher = blake3::Hasher::new_keyed(&mac_key(&key, &name, &plan.digest(), Purpose::Ledger));
-    [1i64, 2, 3].iter().for_each(|sum| drop(hasher.update(&sum.to_le_bytes())));
+    for sum in [1i64, 2, 3] {
+        hasher.update(&sum.to_le_bytes());
+    }
     let plan_digest = blake3::Hash::from_bytes(plan.digest()).to_hex().to_string();
     let version_1 = serde_json::json!({
         "version": 1, "key_id": key.id().to_string(),

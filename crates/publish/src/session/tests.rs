@@ -6,7 +6,7 @@ use crate::event::{Cells, Columns, Field, Layout, Position};
 use crate::groups::GroupTable;
 use crate::ledger::MemoryStore;
 use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, Zone};
-use crate::stream::{OutOfBounds, Refusable};
+use crate::stream::{Late, OutOfBounds, Refusable};
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::number::Grid;
 use evertally::plan::PlanRequest;
@@ -60,6 +60,8 @@ fn stream(sort_buffer: usize) -> Stream {
         out_of_bounds: OutOfBounds::Clamp,
         missing: Refusable::Refuse,
         outside: Refusable::Refuse,
+        unknown_group: Refusable::Refuse,
+        late: Late::Refuse,
         sort_buffer,
         confidence: 0.95,
     }
