@@ -42,7 +42,8 @@ pub fn last_step(
         }
         if last == calendar.steps() {
             let (steps, end) = (calendar.steps(), calendar.format(calendar.end()));
-            let problem = format!("all {steps} steps have ended, the last at {end}, and publishing them finishes the stream");
+            let problem =
+                format!("all {steps} steps have ended, the last at {end}, and publishing them finishes the stream");
             let remedy = sentence!["say so with ", All, ", or how far to go with ", Piece::Example(Through)];
             return Err(Problem::new(problem).remedy(remedy));
         }

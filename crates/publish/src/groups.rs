@@ -1,6 +1,6 @@
 //! The declared groups of a release, and which of them an event belongs to.
 
-use crate::declaration::Parameter::{GroupBy, Groups as GroupNames, GroupsFile, Rest};
+use crate::declaration::Parameter::{GroupBy, Groups as GroupNames, GroupsFile, Rest, UnknownGroup};
 use crate::error::{Error, Result};
 use crate::event::{Event, Field, Role};
 use crate::ledger::Joined;
@@ -238,7 +238,18 @@ impl GroupTable {
             false => format!("{} is not a declared group", quoted(&names.join(", "))),
         };
         let declare = Piece::Any(&[GroupNames, GroupsFile]);
-        let remedy = sentence!["declare it with ", declare, ", or give ", Rest, " a name for all undeclared groups"];
+        let remedy = sentence![
+            "declare it with ",
+            declare,
+            ", or give ",
+            Rest,
+            " a name for all undeclared groups",
+            Piece::Where(
+                UnknownGroup,
+                sentence![", or leave such events out with ", (UnknownGroup, "skip")],
+                "".into()
+            )
+        ];
         event.error(Role::Label(0), problem).remedy(remedy).into()
     }
 }

@@ -279,7 +279,7 @@ fn a_stream_goes_on_from_its_state_and_forks_show() {
     [[1], [2]].iter().try_for_each(|sums| stream.close_step(sums)).unwrap();
     let mut rows = std::io::Cursor::new(b"rows".to_vec());
     let output = Output { target: "t.csv".into(), behind: Some(4), private: false, contents: &mut rows };
-    let left = Left { state: b"state", outputs: vec![output], ..Left::default() };
+    let left = Left { state: b"state".to_vec(), outputs: vec![output], ..Left::default() };
     ledger.record_continued(&mut stream, left).unwrap();
     let chain = stream.chain();
 
@@ -321,7 +321,7 @@ fn parts_are_vouched_for() {
     let name: StreamName = "s".parse().unwrap();
     let mut stream = ledger.stream(&key, &name, &plan_of(100), 1).unwrap();
     stream.close_step(&[1]).unwrap();
-    ledger.record_continued(&mut stream, Left { state: b"state", ..Left::default() }).unwrap();
+    ledger.record_continued(&mut stream, Left { state: b"state".to_vec(), ..Left::default() }).unwrap();
     let part = part_name(&mut &b"state"[..]).unwrap();
     store.put_part(&part, &mut &b"other"[..]).unwrap();
     assert!(ledger.state(&name).unwrap_err().to_string().contains("not what was recorded"));
