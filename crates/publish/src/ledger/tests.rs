@@ -223,7 +223,9 @@ fn ledgers_of_version_1_go_on() {
     let key = SecretKey::generate().unwrap();
     let (name, plan): (StreamName, _) = ("s".parse().unwrap(), plan_of(100));
     let mut hasher = blake3::Hasher::new_keyed(&mac_key(&key, &name, &plan.digest(), Purpose::Ledger));
-    [1i64, 2, 3].iter().for_each(|sum| drop(hasher.update(&sum.to_le_bytes())));
+    for sum in [1i64, 2, 3] {
+        hasher.update(&sum.to_le_bytes());
+    }
     let plan_digest = blake3::Hash::from_bytes(plan.digest()).to_hex().to_string();
     let version_1 = serde_json::json!({
         "version": 1, "key_id": key.id().to_string(),
@@ -289,7 +291,7 @@ fn a_stream_goes_on_from_its_state_and_forks_show() {
     [[1], [2]].iter().try_for_each(|sums| stream.close_step(sums)).unwrap();
     let mut rows = std::io::Cursor::new(b"rows".to_vec());
     let output = Output { target: "t.csv".into(), behind: Some(4), private: false, contents: &mut rows };
-    let left = Left { state: b"state", outputs: vec![output], ..Left::default() };
+    let left = Left { state: b"state".to_vec(), outputs: vec![output], ..Left::default() };
     ledger.record_continued(&mut stream, left).unwrap();
     let chain = stream.chain();
 
@@ -331,7 +333,7 @@ fn parts_are_vouched_for() {
     let name: StreamName = "s".parse().unwrap();
     let mut stream = ledger.stream(&key, &name, &plan_of(100), 1).unwrap();
     stream.close_step(&[1]).unwrap();
-    ledger.record_continued(&mut stream, Left { state: b"state", ..Left::default() }).unwrap();
+    ledger.record_continued(&mut stream, Left { state: b"state".to_vec(), ..Left::default() }).unwrap();
     let part = part_name(&mut &b"state"[..]).unwrap();
     drop(ledger);
     store.put_part(&part, &mut &b"other"[..]).unwrap();
