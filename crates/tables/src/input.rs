@@ -10,6 +10,7 @@ mod header;
 mod json;
 mod lines;
 mod parquet;
+mod seen;
 mod source;
 
 #[cfg(test)]
@@ -33,6 +34,8 @@ use csv::CsvRows;
 use json::JsonRows;
 use parquet::ParquetRows;
 use source::Opened;
+
+pub use seen::{Fingerprints, NewFile, Sorted};
 
 /// Rows handed on at once.
 const BATCH_ROWS: usize = 16 * 1024;

@@ -92,6 +92,11 @@ fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
+/// Whether a path leads to standard output or to a device, beside which no file belongs.
+pub fn is_stream(path: &Path) -> bool {
+    is_stdout(path) || fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
+}
+
 /// An error of a writer as the user should see it: the [`OutputError`] that an [`OutputFile`] wrapped, if it is one.
 pub(super) fn plain_io_error(error: io::Error) -> Error {
     match error.downcast::<OutputError>() {
