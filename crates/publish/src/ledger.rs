@@ -308,7 +308,7 @@ impl Ledger {
         entry.state = None;
         if let Some(left) = left {
             (files, policies) = (left.files, left.policies);
-            entry.joined.extend(left.joined);
+            entry.joined.extend(left.joined.map(|joined| Joined { run: contents.counter + 1, ..joined }));
             entry.state = Some(keep(&mut *self.store, &left.state, left.outputs, left.table)?);
         }
         contents.counter += 1;

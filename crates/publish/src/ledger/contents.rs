@@ -89,6 +89,9 @@ pub struct SeenFile {
 pub struct Joined {
     /// The last step that was closed without them.
     pub after: u64,
+    /// The number of the run with which they joined.
+    #[serde(default)]
+    pub run: u64,
     /// Their names, one text for each group column.
     pub groups: Vec<Vec<String>>,
     /// Whether the last of them is the rest: all groups that are not declared.
