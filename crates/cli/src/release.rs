@@ -2,21 +2,29 @@
 //!
 //! [`setup`] turns flags and the configuration file into validated parts, among them the plan; a [`Session`] takes
 //! events and gives the releases of closed steps; [`emit`] writes table, picture and report, all together or not at
-//! all.
+//! all. A run reads everything from the first event on, or [what is new](continued).
 
+mod continued;
 mod emit;
+mod expected;
 mod setup;
 
 pub use crate::stream::ReleaseFlags;
 
-use crate::stream::{interruptible, open_events, open_key, print_plan, print_summary, say_if_new};
+use crate::failure::usage;
+use crate::stream::{Files, interruptible, open_events, open_key, print_plan, print_summary, say_if_new};
 use anyhow::{Context, Result};
 use emit::Emitter;
+use evertally_publish::declaration::Parameter::{self, Through};
 use evertally_publish::error::refuse_if;
+use evertally_publish::ledger::{Ledger, OpenKey};
+use evertally_publish::problem::{Piece, sentence};
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::session::{RunningSums, Session};
-use evertally_tables::output::Publication;
-use setup::Setup;
+use evertally_publish::stream::Stream;
+use evertally_tables::output::{Publication, TableWriter};
+use setup::{Declared, Setup};
+use std::io::{IsTerminal, Write};
 use std::sync::atomic::AtomicBool;
 
 /// Closed steps between two looks at the cancellation flag.
@@ -24,42 +32,93 @@ const STEPS_PER_CHECK: u64 = 1024;
 
 /// Runs `evertally release`.
 pub fn run(args: ReleaseFlags) -> Result<()> {
-    let setup = Setup::of_flags(args)?;
-    let (stream, files) = (&setup.stream, &setup.files);
+    let declared = Declared::of_flags(args)?;
+    let files = &declared.files;
     if files.plan_only {
-        return print_plan(&stream.plan, &ErrorFacts::of_releases(stream));
+        let stream = declared.alone()?.stream;
+        return print_plan(&stream.plan, &ErrorFacts::of_releases(&stream));
     }
     let cancelled = interruptible()?;
     let mut open = open_key(files, &cancelled)?;
+    let setup = declared.under(&open.ledger)?;
+    if files.going_on.is_wanted {
+        continued::run(&setup, files, &mut open, &cancelled)
+    } else {
+        all_at_once(&setup, files, &mut open, &cancelled)
+    }
+}
+
+/// A run that reads everything from the first event on, and writes the whole table.
+fn all_at_once(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &AtomicBool) -> Result<()> {
+    let stream = &setup.stream;
+    refuse_if_continued(stream, &open.ledger)?;
     let mut session = Session::of_sums(stream.clone(), setup.groups.clone(), &open.key, &open.ledger)?;
+    let published = open.ledger.last_published(&stream.name);
+    announce(stream, files, published, 0)?;
 
     let mut publication = Publication::new(&files.protected_paths(), true);
-    let mut emitter = Emitter::new(&setup, &mut publication)?;
+    let table = TableWriter::new(files.output_format, &setup.table, publication.add(&files.out)?)?;
+    let mut emitter = Emitter::new(setup, files, table);
     let progress = files.progress();
-    let mut events = open_events(stream, files, &*progress, &cancelled)?;
+    let mut events = open_events(stream, files, &*progress, cancelled)?;
     while events.next_batch(&mut |event| {
         session.push(event)?;
-        write_due(&mut session, &mut emitter, &cancelled)
+        write_due(&mut session, &mut emitter, cancelled)
     })? {}
     session.close_through(stream.last_step)?;
-    write_due(&mut session, &mut emitter, &cancelled)?;
-    emitter.finish(&setup, &open.key, &mut publication)?;
-    refuse_if(&cancelled)?;
+    write_due(&mut session, &mut emitter, cancelled)?;
+    emitter.finish(setup, files, &open.key, &mut publication)?.finish()?;
+    refuse_if(cancelled)?;
     // Commit, then publish: until here the releases are in files without a name. Once the ledger has the digest, a
     // crash before they appear loses nothing, since the same data give the same bytes again.
     session.record(&mut open.ledger)?;
     publication
         .commit()
         .context("the release is recorded, but not written: mend this and run again with the same data")?;
-    say_if_new(&open, files);
+    say_if_new(open, files);
     if !files.quiet {
-        summary(&setup, open.ledger.stream_count());
+        summary(setup, files, open.ledger.stream_count());
+    }
+    Ok(())
+}
+
+/// A stream that goes on from a state has events in closed steps that one run over everything would put elsewhere, or
+/// not have at all.
+fn refuse_if_continued(stream: &Stream, ledger: &Ledger) -> Result<()> {
+    if !ledger.has_state(&stream.name) {
+        return Ok(());
+    }
+    let name = &stream.name;
+    let problem = format!("stream `{name}` goes on from run to run; read what is new with ");
+    Err(usage(sentence![problem, Parameter::Continue, ", or all files again with ", Parameter::Rebuild]))
+}
+
+/// Says what will be published, of a stream that was published through `published`, in rows behind those through
+/// `before`. Asks on a terminal where that finishes the stream.
+fn announce(stream: &Stream, files: &Files, published: u64, before: u64) -> Result<()> {
+    let (calendar, last) = (&stream.calendar, stream.last_step);
+    let (steps, end) = (calendar.steps(), calendar.format(calendar.end_of(last)));
+    if !files.quiet {
+        eprintln!("publishes steps {} to {last} of {steps}, until {end}", before + 1);
+    }
+    let finishes = last == steps && published < steps;
+    if finishes && !files.yes && std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+        eprint!("that finishes the stream: no step can follow. Go on? [y/N] ");
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer)?;
+        if !matches!(answer.trim(), "y" | "Y" | "yes") {
+            return Err(usage(sentence!["nothing was published; say how far to go with ", Piece::Example(Through)]));
+        }
     }
     Ok(())
 }
 
 /// Writes the releases of all steps that are due.
-fn write_due(session: &mut Session<RunningSums>, emitter: &mut Emitter, cancelled: &AtomicBool) -> Result<()> {
+fn write_due<W: Write + Send>(
+    session: &mut Session<RunningSums>,
+    emitter: &mut Emitter<W>,
+    cancelled: &AtomicBool,
+) -> Result<()> {
     while let Some(mut step) = session.next_step()? {
         if step.step().is_multiple_of(STEPS_PER_CHECK) {
             refuse_if(cancelled)?;
@@ -70,8 +129,8 @@ fn write_due(session: &mut Session<RunningSums>, emitter: &mut Emitter, cancelle
 }
 
 /// Says on standard error what was done.
-fn summary(setup: &Setup, streams: usize) {
-    let (stream, files) = (&setup.stream, &setup.files);
+fn summary(setup: &Setup, files: &Files, streams: usize) {
+    let stream = &setup.stream;
     let groups = setup.groups.as_ref().map_or(String::new(), |_| format!(" × {} groups", setup.group_count()));
     let done = format!("released {} of {} steps{groups}", stream.last_step, stream.calendar.steps());
     print_summary(stream, files, &done, stream.plan.max_std_error(), stream.last_step, streams);

@@ -265,8 +265,12 @@ mod tests {
         };
         let names = |table: &GroupTable| table.tuples().iter().map(|tuple| tuple[0].clone()).collect::<Vec<_>>();
         let meaning = one(&["b", "a"], Some("other")).meaning();
-        let joined =
-            |groups: &[&str], rest| Joined { after: 3, run: 0, groups: groups.iter().map(|g| texts(&[g])).collect(), rest };
+        let joined = |groups: &[&str], rest| Joined {
+            after: 3,
+            run: 0,
+            groups: groups.iter().map(|g| texts(&[g])).collect(),
+            rest,
+        };
         let begun =
             one(&["b", "a", "c", "d"], Some("other")).as_begun(&meaning, true, &[joined(&["c"], false)]).unwrap();
         assert_eq!((names(&begun.table), begun.first, begun.present), (texts(&["b", "a", "other", "c", "d"]), 3, 4));
