@@ -16,10 +16,11 @@ use crate::stream::{Files, say_if_new};
 use anyhow::{Context, Result};
 use evertally::noise::SecretKey;
 use evertally_publish::declaration::Parameter::{LateFile, Rebuild, UnsafeShowTruth};
+use evertally_publish::declaration::Present;
 use evertally_publish::disk::RealDisk;
 use evertally_publish::error::refuse_if;
 use evertally_publish::groups::GroupTable;
-use evertally_publish::ledger::{Ledger, OpenKey, Output, Run, TableMark};
+use evertally_publish::ledger::{Joined, Ledger, OpenKey, Output, Run, SeenFile, TableMark};
 use evertally_publish::problem::sentence;
 use evertally_publish::session::{LateEvent, Leaving, Leg, RunningSums, Session};
 use evertally_publish::stream::{Late, Stream};
@@ -55,7 +56,7 @@ pub(super) fn run(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &
     let (last_step, missing) = last_step(setup, files, &open.ledger, &sorted)?;
     let stream = Stream { last_step, ..setup.stream.clone() };
     let before = if files.going_on.rebuild { 0 } else { published };
-    let is_idle = last_step == before && sorted.new.is_empty();
+    let is_idle = last_step == before && sorted.new.is_empty() && sorted.again.is_empty();
     if let Some(Missing { step, file }) = missing.as_ref().filter(|_| is_idle) {
         let end = stream.calendar.format(stream.calendar.end_of(*step));
         let problem = format!("the file {} of step {step}, which ends at {end}, was not read", file.display());
@@ -149,7 +150,8 @@ impl Continued<'_> {
         let mut rows = rows.into_inner().map_err(|e| e.into_error())?;
         sorted.new.iter().try_for_each(NewFile::check_unchanged)?;
         refuse_if(self.cancelled)?;
-        self.record(open, session, &target, mark, &mut rows, &late, sorted.new)?;
+        let read = sorted.new.into_iter().map(|file| file.record).chain(sorted.again).collect();
+        self.record(open, session, &target, mark, &mut rows, &late, read)?;
         deliver(&RealDisk, &mut open.ledger, name)
             .map_err(anyhow::Error::from)
             .and_then(|_| Ok(publication.commit()?))
@@ -227,10 +229,10 @@ impl Continued<'_> {
         mark: Option<TableMark>,
         rows: &mut File,
         late: &[LateEvent],
-        new: Vec<NewFile>,
+        files: Vec<SeenFile>,
     ) -> Result<()> {
         let (first, last) = (self.before + 1, session.step());
-        let mut leaving = Leaving { files: new.into_iter().map(|file| file.record).collect(), ..Leaving::default() };
+        let mut leaving = Leaving { files, ..Leaving::default() };
         if let (Some(groups), Some(present)) = (&self.setup.groups, self.setup.present) {
             leaving.joined = groups.joining(present.present, open.ledger.last_published(&self.setup.stream.name));
         }
@@ -253,23 +255,18 @@ impl Continued<'_> {
 }
 
 /// What earlier runs did, to be done again: their files, under their policies and with the groups of then.
-fn known(
-    setup: &Setup,
-    runs: &[Run],
-    joined: &[evertally_publish::ledger::Joined],
-    sorted: &Sorted,
-) -> Result<Vec<Stretch>> {
+fn known(setup: &Setup, runs: &[Run], joined: &[Joined], sorted: &Sorted) -> Result<Vec<Stretch>> {
     // Runs before the first that says which files it read have read everything at once, and so does this one.
     let runs = runs.iter().skip_while(|run| run.files.is_empty());
     let stretch = |run: &Run| {
-        let path = |file: &evertally_publish::ledger::SeenFile| {
+        let path = |file: &SeenFile| {
             let given = sorted.seen.iter().find(|(_, seen)| seen.digest == file.digest);
             given.map(|(path, _)| path.clone()).ok_or_else(|| {
                 let (path, at) = (&file.path, run.at.strftime("%Y-%m-%d %H:%M"));
                 usage(format!("{path}, which was read at {at} UTC, is missing: all files are read again, in any order"))
             })
         };
-        let count = |present: evertally_publish::declaration::Present| {
+        let count = |present: Present| {
             let later = joined.iter().filter(|joined| joined.run <= run.counter);
             present.first + later.map(|joined| joined.groups.len()).sum::<usize>()
         };
@@ -278,7 +275,7 @@ fn known(
             (table, _) => table.clone(),
         };
         let stream = Stream { last_step: run.through, ..setup.stream.clone() }.with_policies(&run.policies);
-        let files = run.files.iter().map(path).collect::<Result<_>>()?;
+        let files = run.files.iter().filter(|file| !file.again).map(path).collect::<Result<_>>()?;
         Ok(Stretch { leg: Leg { last_step: run.through, stream, groups }, files, is_known: true })
     };
     runs.map(stretch).collect()

@@ -81,6 +81,9 @@ pub struct SeenFile {
     pub bytes: u64,
     /// Keyed digest of its content.
     pub digest: String,
+    /// Whether the same content was read before, so that this file was passed over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
 }
 
 /// Groups that joined a stream.

@@ -1,7 +1,7 @@
 //! Files that are read once: known again by their content.
 //!
 //! A run that goes on reads only files that no earlier run has read. One that is delivered again is the same content,
-//! under whatever name, and changes nothing. One of the same name with other content is refused: nobody can tell which
+//! under whatever name, and changes nothing. (So that two files are alike is taken for public.) One of the same name with other content is refused: nobody can tell which
 //! of its events were counted already, and one that is counted twice moves more than its noise covers.
 
 use super::source;
@@ -21,8 +21,10 @@ const CHUNK: usize = 1 << 20;
 pub struct Sorted {
     /// Those that no run has read, in the order in which they were named.
     pub new: Vec<NewFile>,
-    /// Those that an earlier run has read, and what was recorded of them.
+    /// Those whose content was read before, and what was recorded of it.
     pub seen: Vec<(PathBuf, SeenFile)>,
+    /// What is to be recorded of those that have another name than the content had then.
+    pub again: Vec<SeenFile>,
 }
 
 /// A file that no run has read.
@@ -66,14 +68,16 @@ impl Fingerprints {
         let mut sorted = Sorted::default();
         for path in files {
             let file = NewFile { path: path.clone(), ..self.look(path, cancelled)? };
-            if let Some(seen) = known.iter().find(|seen| seen.digest == file.record.digest) {
-                sorted.seen.push((path.clone(), (*seen).clone()));
+            // Two days without events may have files alike: a content that came in this run is passed over as well.
+            let now = sorted.new.iter().map(|other| &other.record);
+            let same = |seen: &&SeenFile| seen.digest == file.record.digest;
+            if let Some(seen) = known.iter().copied().find(same).or_else(|| now.clone().find(same)).cloned() {
+                let is_named = known.iter().any(|other| same(other) && other.path == file.record.path);
+                if !is_named {
+                    sorted.again.push(SeenFile { again: true, ..file.record });
+                }
+                sorted.seen.push((path.clone(), seen));
                 continue;
-            }
-            if let Some(other) = sorted.new.iter().find(|other| other.record.digest == file.record.digest) {
-                let other = other.path.display();
-                let problem = format!("it holds the same as {other}; name it once");
-                return Err(InputError::of_file(&source::display_name(path), problem).into());
             }
             if let Some(before) = known.iter().find(|seen| seen.path == file.record.path) {
                 return Err(self.changed(path, before, cancelled)?.into());
@@ -112,7 +116,7 @@ impl Fingerprints {
         let stamp = stamp(&file.metadata().map_err(|e| read_error(&name, e))?);
         let (bytes, digest) = self.digest(&mut file, &name, cancelled)?;
         let full = std::fs::canonicalize(path).map_err(|e| read_error(&name, e))?;
-        let record = SeenFile { path: full.to_string_lossy().into_owned(), bytes, digest };
+        let record = SeenFile { path: full.to_string_lossy().into_owned(), bytes, digest, again: false };
         Ok(NewFile { path: path.to_owned(), record, stamp })
     }
 
