@@ -40,7 +40,7 @@ pub fn run(args: ReleaseFlags) -> Result<()> {
     }
     let cancelled = interruptible()?;
     let mut open = open_key(files, &cancelled)?;
-    let setup = declared.under(&open.ledger)?;
+    let setup = declared.under(&mut open)?;
     if files.going_on.is_wanted {
         continued::run(&setup, files, &mut open, &cancelled)
     } else {

@@ -301,3 +301,45 @@ fn a_run_says_how_far_it_goes() {
     assert!(run.stderr.contains("publishes steps 1 to 3 of 10"), "{}", run.stderr);
     assert_eq!(bench.read("live.csv").lines().count(), 4);
 }
+
+/// Where the horizon is over, the next stream of the same declaration goes on in the same table.
+#[test]
+fn a_stream_is_extended_behind_its_horizon() {
+    let bench = Bench::new();
+    for day in 1..=7 {
+        bench.write(&name(day), format!("time,who,group\n{}T01:00:00Z,p{day},a\n", date(day)));
+    }
+    let run = |through: u64, more: &[&str]| {
+        let through = date(through + 1);
+        let flags =
+            ["release", "--continue", "--key", "my.key", "--start", "2024-01-01", "--steps", "3", "--every", "1d"];
+        let more = [&["--rho", "1e4", "--allow-weak-budget", "--out", "t.csv", "--through", &through], more].concat();
+        bench.run(&[&flags, &more[..]].concat())
+    };
+    let ok = |through: u64, more: &[&str]| {
+        let run = run(through, more);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        run.stderr
+    };
+    ok(2, &["2024-01-01.csv", "2024-01-02.csv", "--extend"]);
+    ok(3, &["2024-01-03.csv", "--extend"]);
+    // The horizon is over, and nobody has asked for more.
+    assert_eq!(run(4, &["2024-01-04.csv"]).code, 2);
+    let said = ok(4, &["2024-01-03.csv", "2024-01-04.csv", "--extend"]);
+    assert!(said.contains("opens stream `main #2`, which spends ρ = 10000"), "{said}");
+    ok(6, &["2024-01-05.csv", "2024-01-06.csv"]);
+    ok(7, &["2024-01-07.csv", "--extend"]);
+    let table: Vec<Vec<String>> = common::table(&bench.read("t.csv")).split_off(1);
+    let column = |place: usize| table.iter().map(|row| row[place].clone()).collect::<Vec<_>>();
+    assert_eq!(column(0), (1..=7).map(date).collect::<Vec<_>>());
+    assert_eq!(column(1), (1..=7).map(|step| step.to_string()).collect::<Vec<_>>());
+    // With next to no noise: the counts go on, and so do their errors.
+    let values: Vec<f64> = column(2).iter().map(|value| value.parse().unwrap()).collect();
+    assert!(values.iter().zip(1..).all(|(value, count)| (value - f64::from(count)).abs() < 0.5), "{values:?}");
+    let errors: Vec<f64> = column(3).iter().map(|error| error.parse().unwrap()).collect();
+    let together = (errors[2].powi(2) + errors[0].powi(2)).sqrt();
+    assert!((errors[3] / together - 1.0).abs() < 1e-9 && errors[6] > errors[3], "{errors:?}");
+    let spent = bench.run(&["key", "spent", "my.key", "--json"]);
+    let spent: serde_json::Value = serde_json::from_str(&spent.stdout).unwrap();
+    assert_eq!(spent["streams"].as_array().unwrap().len(), 3);
+}

@@ -14,7 +14,7 @@ mod file;
 mod parts;
 mod store;
 
-pub use contents::{Joined, Pending, Run, SeenFile, TableMark};
+pub use contents::{Carried, Follows, Joined, Pending, Run, SeenFile, TableMark};
 pub use digest::StreamDigest;
 pub use file::{Absent, FileStore, OpenKey, ledger_path, new_key};
 pub use store::{MemoryStore, Store};
@@ -49,6 +49,8 @@ pub struct Left<'a> {
     pub files: Vec<SeenFile>,
     /// Groups that joined with it.
     pub joined: Option<Joined>,
+    /// What the stream goes on from, for the first run of one that follows another.
+    pub follows: Option<Follows>,
     /// What it did with events that do not fit, where that was not to refuse them.
     pub policies: BTreeMap<String, String>,
     /// The state of its session.
@@ -191,6 +193,11 @@ impl Ledger {
         self.contents.streams.get(name.as_str()).map_or(&[], |entry| &entry.joined)
     }
 
+    /// What a stream goes on from that began where another ended.
+    pub fn follows(&self, name: &StreamName) -> Option<&Follows> {
+        self.contents.streams.get(name.as_str())?.follows.as_ref()
+    }
+
     /// Whether a stream is continued from a state.
     pub fn has_state(&self, name: &StreamName) -> bool {
         self.kept(name).is_some()
@@ -308,6 +315,7 @@ impl Ledger {
         entry.state = None;
         if let Some(left) = left {
             (files, policies) = (left.files, left.policies);
+            entry.follows = entry.follows.take().or(left.follows);
             entry.joined.extend(left.joined.map(|joined| Joined { run: contents.counter + 1, ..joined }));
             entry.state = Some(keep(&mut *self.store, &left.state, left.outputs, left.table)?);
         }

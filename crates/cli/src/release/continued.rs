@@ -45,14 +45,19 @@ pub(super) fn run(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &
     check(setup, files)?;
     let name = &setup.stream.name;
     if !files.going_on.rebuild {
-        for path in deliver(&RealDisk, &mut open.ledger, name)? {
-            eprintln!("wrote what an earlier run had recorded and not written: {}", path.display());
+        for name in &setup.names {
+            for path in deliver(&RealDisk, &mut open.ledger, name)? {
+                eprintln!("wrote what an earlier run had recorded and not written: {}", path.display());
+            }
         }
     }
     let published = open.ledger.last_published(name);
     let inputs = inputs(setup, files, published)?;
-    let fingerprints = Fingerprints::new(&open.key, name, &setup.stream.plan.digest());
-    let sorted = fingerprints.sort(&inputs, &open.ledger, name, cancelled)?;
+    let sorted = {
+        let known = setup.names.iter().flat_map(|name| open.ledger.runs_of(name)).flat_map(|run| &run.files);
+        let known: Vec<&SeenFile> = known.collect();
+        Fingerprints::new(&open.key, &setup.names[0]).sort(&inputs, &known, cancelled)?
+    };
     let (last_step, missing) = last_step(setup, files, &open.ledger, &sorted)?;
     let stream = Stream { last_step, ..setup.stream.clone() };
     let before = if files.going_on.rebuild { 0 } else { published };
@@ -106,7 +111,8 @@ fn last_step(setup: &Setup, files: &Files, ledger: &Ledger, sorted: &Sorted) -> 
     let (stream, published) = (&setup.stream, ledger.last_published(&setup.stream.name));
     let Some(pattern) = &files.going_on.expect else { return Ok((stream.last_step, None)) };
     let now = sorted.new.iter().map(|file| full(&file.path)).chain(sorted.seen.iter().map(|(path, _)| full(path)));
-    let before = ledger.runs_of(&stream.name).iter().flat_map(|run| &run.files).map(|file| PathBuf::from(&file.path));
+    let before = setup.names.iter().flat_map(|name| ledger.runs_of(name)).flat_map(|run| &run.files);
+    let before = before.map(|file| PathBuf::from(&file.path));
     let read: BTreeSet<PathBuf> = now.chain(before).collect();
     let missing = Expected::new(pattern, &stream.calendar)?.missing(published + 1, stream.last_step, &read)?;
     Ok((missing.as_ref().map_or(stream.last_step, |missing| missing.step - 1), missing))
@@ -135,8 +141,8 @@ struct Continued<'a> {
 impl Continued<'_> {
     fn go(&mut self, open: &mut OpenKey, sorted: Sorted) -> Result<()> {
         let (setup, files, name) = (self.setup, self.files, &self.setup.stream.name);
-        let (rebuild, mark) = (files.going_on.rebuild, open.ledger.table(name).cloned());
-        let is_whole = rebuild || self.before == 0;
+        let (rebuild, mark) = (files.going_on.rebuild, self.mark(&open.ledger));
+        let is_whole = (rebuild || self.before == 0) && setup.names.len() == 1;
         let target = Target::find(&RealDisk, &files.out, files.output_format, mark.as_ref(), is_whole)?;
         let (mut session, stretches) = self.session(open, &sorted)?;
 
@@ -158,11 +164,22 @@ impl Continued<'_> {
             .context("the release is recorded, but not written: mend this and run again")
     }
 
+    /// The table to which rows are appended. Where the rows of a stream that follows others are all written again, it is
+    /// as those have left it.
+    fn mark(&self, ledger: &Ledger) -> Option<TableMark> {
+        let mut names = self.setup.names.iter().rev();
+        if self.before == 0 && self.setup.names.len() > 1 {
+            names.next();
+        }
+        names.next().and_then(|name| ledger.table(name)).cloned()
+    }
+
     /// The writer of this run's rows, to a file without a name.
     fn table(&self, target: &Target) -> Result<TableWriter<BufWriter<File>>> {
         let spool = BufWriter::new(tempfile::tempfile()?);
         let (format, spec) = (self.files.output_format, &self.setup.table);
-        let is_behind = target.is_behind() || (matches!(target, Target::Stream(_)) && self.before > 0);
+        let is_behind =
+            target.is_behind() || (matches!(target, Target::Stream(_)) && self.before + self.setup.steps_before() > 0);
         Ok(if is_behind { TableWriter::behind(format, spec, spool) } else { TableWriter::new(format, spec, spool) }?)
     }
 
@@ -245,7 +262,8 @@ impl Continued<'_> {
         }
         leaving.table = mark;
         if first <= last {
-            let (path, behind) = target.place(first, last)?;
+            let before = self.setup.steps_before();
+            let (path, behind) = target.place(before + first, before + last)?;
             let (bytes, tail) = length_and_tail(rows)?;
             leaving.table = target.mark_after(bytes, &tail);
             leaving.outputs.push(Output { target: path, behind, private: false, contents: rows });

@@ -29,6 +29,8 @@ pub(super) struct Emitter<W: Write + Send> {
     /// Every how many steps a point is drawn, and the last.
     stride: u64,
     last_step: u64,
+    /// How many steps were before those of the stream; steps to be drawn count through.
+    steps_before: u64,
     /// True running sums of the drawn groups: only under `--unsafe-show-truth`.
     truth: Option<Vec<i64>>,
     calendar: StepCalendar,
@@ -47,8 +49,9 @@ impl<W: Write + Send> Emitter<W> {
             table,
             picture: tuples[..drawn].iter().map(|tuple| Curve { name: name(tuple), points: vec![] }).collect(),
             total_groups: tuples.len(),
-            stride: stream.last_step.div_ceil(MAX_POINTS),
-            last_step: stream.last_step,
+            stride: (setup.steps_before() + stream.last_step).div_ceil(MAX_POINTS),
+            last_step: setup.steps_before() + stream.last_step,
+            steps_before: setup.steps_before(),
             truth: setup.show_truth.then(|| vec![0; drawn]),
             calendar: stream.calendar.clone(),
             grid: stream.plan.request().grid(),
@@ -64,7 +67,7 @@ impl<W: Write + Send> Emitter<W> {
         let columns =
             Columns { time: "time".into(), labels: labels.map(str::to_owned).collect(), ..Columns::default() };
         let options = ReadOptions::default();
-        let Self { picture, calendar, stride, last_step, .. } = self;
+        let Self { picture, stride, last_step, .. } = self;
         let mut visit = |event: &Event<'_>| -> Result<(), Error> {
             let texts: Vec<String> = event.labels().map(|label| label.to_string()).collect();
             let (names, figures) = texts.split_at(setup.table.groups().len());
@@ -72,10 +75,10 @@ impl<W: Write + Send> Emitter<W> {
             let step = figures[0] as u64; // fits: steps are below 2^40, and a table is what this program wrote
             let drawn = step.is_multiple_of(*stride) || step == *last_step;
             if drawn
-                && (1..=calendar.steps()).contains(&step)
+                && let Some(end) = setup.end_of(step)
                 && let Some(curve) = picture.iter_mut().find(|curve| curve.name == names.join(", "))
             {
-                let at = calendar.end_of(step).micros() as f64 / 1e6;
+                let at = end.micros() as f64 / 1e6;
                 curve.points.push(Point { at, value: figures[1], lower: figures[2], upper: figures[3], truth: None });
             }
             Ok(())
@@ -91,7 +94,8 @@ impl<W: Write + Send> Emitter<W> {
         if let Some(truth) = truth {
             truth.iter_mut().zip(closed.unsafe_exact_sums()).for_each(|(total, sum)| *total += sum);
         }
-        let drawn = step.is_multiple_of(self.stride) || step == self.last_step;
+        let shown = self.steps_before + step;
+        let drawn = shown.is_multiple_of(self.stride) || shown == self.last_step;
         closed.for_each_row(|group, row| {
             table.write(row)?;
             if drawn && let Some(curve) = picture.get_mut(group) {

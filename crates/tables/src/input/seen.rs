@@ -7,7 +7,7 @@
 use super::source;
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
 use evertally_publish::error::{InputError, Result, read_error, refuse_if};
-use evertally_publish::ledger::{Ledger, SeenFile};
+use evertally_publish::ledger::SeenFile;
 use std::fs::{File, Metadata};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -46,25 +46,18 @@ pub struct Fingerprints {
 }
 
 impl Fingerprints {
-    /// For the files of a stream.
-    pub fn new(key: &SecretKey, name: &StreamName, plan_digest: &[u8; 32]) -> Self {
+    /// For the files of a stream, and of those that follow it.
+    pub fn new(key: &SecretKey, name: &StreamName) -> Self {
         // Under the key: a digest that anybody could make would tell who guesses a file whether it was read.
-        let key = mac_key(key, name, plan_digest, Purpose::Ledger);
+        let key = mac_key(key, name, &[1; 32], Purpose::Ledger); // a digest that no plan has
         Self { key: *blake3::keyed_hash(&key, b"evertally 2 file").as_bytes() }
     }
 
-    /// Sorts out which files are new to a stream.
+    /// Sorts out which files are new, of which no content is `known`.
     ///
     /// # Errors
     /// If a file is not a regular one, cannot be read, or was read before under the same name with other content.
-    pub fn sort(
-        &self,
-        files: &[PathBuf],
-        ledger: &Ledger,
-        name: &StreamName,
-        cancelled: &AtomicBool,
-    ) -> Result<Sorted> {
-        let known: Vec<&SeenFile> = ledger.runs_of(name).iter().flat_map(|run| &run.files).collect();
+    pub fn sort(&self, files: &[PathBuf], known: &[&SeenFile], cancelled: &AtomicBool) -> Result<Sorted> {
         let mut sorted = Sorted::default();
         for path in files {
             let file = NewFile { path: path.clone(), ..self.look(path, cancelled)? };
