@@ -9,8 +9,9 @@ mod setup;
 
 pub use crate::stream::ReleaseFlags;
 
+use crate::failure::Unpublished;
 use crate::stream::{OpenKey, interruptible, open_events, print_plan, print_summary};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use emit::Emitter;
 use evertally_publish::error::refuse_if;
 use evertally_publish::report::ErrorFacts;
@@ -48,9 +49,7 @@ pub fn run(args: ReleaseFlags) -> Result<()> {
     // Commit, then publish: until here the releases are in files without a name. Once the ledger has the digest, a
     // crash before they appear loses nothing, since the same data give the same bytes again.
     session.record(&mut open.ledger)?;
-    publication
-        .commit()
-        .context("the release is recorded, but not written: mend this and run again with the same data")?;
+    publication.commit().map_err(|cause| Unpublished::new("the release is", cause))?;
     open.say_if_new(files);
     if !files.quiet {
         summary(&setup, open.ledger.stream_count());

@@ -19,9 +19,10 @@ mod setup;
 
 pub use crate::stream::SketchFlags;
 
+use crate::failure::Unpublished;
 use crate::stream::{OpenKey, interruptible, open_events, print_plan, print_summary};
 use answers::Answers;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use emit::Emitter;
 use evertally_publish::error::refuse_if;
 use evertally_publish::session::{ItemCounts, Session};
@@ -62,9 +63,7 @@ pub fn run(args: SketchFlags) -> Result<()> {
     refuse_if(&cancelled)?;
     // Commit, then publish: see `release`.
     session.record(&mut open.ledger)?;
-    publication
-        .commit()
-        .context("the answers are recorded, but not written: mend this and run again with the same data")?;
+    publication.commit().map_err(|cause| Unpublished::new("the answers are", cause))?;
     open.say_if_new(files);
     if !files.quiet {
         let (rows, width) = (setup.rows.rows(), setup.rows.width());

@@ -196,3 +196,103 @@ fn interrupted_runs_leave_nothing() {
     assert!(unread, "it read on");
     assert_eq!(bench.files(), before);
 }
+
+/// A pipe that nobody writes to: opening it waits, and must end at the first signal all the same.
+#[cfg(unix)]
+#[test]
+fn a_run_that_waits_for_a_pipe_can_be_interrupted() {
+    let bench = Bench::new();
+    assert!(std::process::Command::new("mkfifo").arg(bench.path("pipe")).status().unwrap().success());
+    let before = bench.files();
+    for signal in ["-INT", "-TERM"] {
+        let mut args = RELEASE.to_vec();
+        args[1] = "pipe";
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_evertally"))
+            .current_dir(bench.folder())
+            .args(&args)
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The handler is there before the pipe is opened; a signal before that would end the program by itself.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        let ended = (0..200).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(25));
+            child.try_wait().unwrap().is_some()
+        });
+        if !ended {
+            child.kill().unwrap();
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{signal}");
+        assert_eq!(bench.files(), before, "{signal}");
+    }
+}
+
+/// Devices and standard output get the table, and nothing is put beside them.
+#[cfg(unix)]
+#[test]
+fn nothing_is_written_beside_a_device() {
+    let bench = Bench::new();
+    bench.write("events.csv", EVENTS);
+    std::os::unix::fs::symlink("/dev/null", bench.path("none.csv")).unwrap();
+    let before = bench.files();
+    for out in ["/dev/null", "none.csv", "/dev/stdout"] {
+        let run = bench.run(&[&RELEASE[..12], &["--out", out, "--output-format", "csv"]].concat());
+        assert_eq!(run.code, 0, "{out}: {}", run.stderr);
+        assert!(!run.stderr.contains("beside it"), "{}", run.stderr);
+        assert_eq!(bench.files(), before, "{out}");
+        assert_eq!(run.stdout.is_empty(), out != "/dev/stdout");
+    }
+    assert!(!std::path::Path::new("/dev/null.report.md").exists());
+}
+
+/// What goes to a closed standard output would be lost after it was recorded.
+#[cfg(unix)]
+#[test]
+fn a_release_is_not_lost_in_a_closed_standard_output() {
+    let bench = Bench::new();
+    bench.write("events.csv", EVENTS);
+    let ledger = bench.read("my.key.ledger");
+    let flags = RELEASE[2..12].join(" ");
+    let shell = |redirection: &str| {
+        let program = env!("CARGO_BIN_EXE_evertally");
+        let script = format!("{program} release events.csv {flags} --out - {redirection}");
+        let run =
+            std::process::Command::new("bash").current_dir(bench.folder()).args(["-c", &script]).output().unwrap();
+        (run.status.code().unwrap(), String::from_utf8(run.stderr).unwrap())
+    };
+    for closed in [">&-", "1<>/dev/null"] {
+        let (code, said) = shell(closed);
+        assert_eq!(code, 2, "{closed}: {said}");
+        assert!(said.contains("standard output: it is closed"), "{said}");
+        assert_eq!(bench.read("my.key.ledger"), ledger, "nothing was recorded");
+    }
+    let (code, said) = shell("> /dev/full");
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("recorded, but not written") && said.contains("the same comes again"), "{said}");
+    // A reader that goes away is no success either: the release is recorded, and nobody has it.
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_evertally"))
+        .current_dir(bench.folder())
+        .args([&RELEASE[..12], &["--out", "-"]].concat())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let run = child.wait_with_output().unwrap();
+    let said = String::from_utf8(run.stderr).unwrap();
+    assert!(run.status.code() == Some(1) && said.contains("recorded, but not written"), "{said}");
+    assert_eq!(shell("> /dev/null").0, 0, "asked for");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_is_not_counted_twice() {
+    let bench = Bench::new();
+    bench.write("events.csv", EVENTS);
+    std::fs::hard_link(bench.path("events.csv"), bench.path("again.csv")).unwrap();
+    for twice in ["events.csv", "./events.csv", "again.csv"] {
+        let message = bench.refused(&[twice]);
+        assert!(message.contains("count twice; name it once"), "{message}");
+    }
+}

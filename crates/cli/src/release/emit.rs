@@ -72,7 +72,7 @@ impl Emitter {
     /// Ends the table and writes everything beside it.
     pub(super) fn finish(self, setup: &Setup, key: &SecretKey, publication: &mut Publication) -> Result<()> {
         self.table.finish()?.finish()?;
-        if setup.files.is_stdout() {
+        if setup.files.is_table_alone() {
             return Ok(());
         }
         let released = setup.groups.as_ref().map_or(Released::Sum, |groups| Released::Groups(groups.facts()));

@@ -148,7 +148,7 @@ impl<'a> Emitter<'a> {
     pub(super) fn finish(self, key: &SecretKey, collisions: Option<f64>, publication: &mut Publication) -> Result<()> {
         let setup = self.setup;
         self.table.finish()?.finish()?;
-        if setup.files.is_stdout() {
+        if setup.files.is_table_alone() {
             return Ok(());
         }
         let released = Released::Sketch(facts(setup, self.questions, collisions)?);

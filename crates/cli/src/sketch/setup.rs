@@ -11,8 +11,8 @@ use evertally::stream::Sampling;
 use evertally_publish::declaration::{Items, Labels, Parameter, Use, Written, needed};
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::stream::Stream;
+use evertally_tables::input::is_same_source;
 use evertally_tables::output::TableSpec;
-use std::path::{Path, PathBuf};
 
 /// Decimal digits of an estimate behind those of the grid, where noise is finer than the grid: as those of a release.
 const EXTRA_DIGITS: u8 = 4;
@@ -58,7 +58,8 @@ impl Setup {
             if path.as_os_str() == "-" && files.inputs.contains(&path) {
                 return Err(usage("events and items cannot both come from standard input; give one a file name"));
             }
-            if is_one_of(&path, &files.inputs) {
+            // A list made of the events would tell who is in them.
+            if files.inputs.iter().any(|input| is_same_source(input, &path)) {
                 return Err(usage(format!(
                     "{}: the events themselves cannot be the list of items; ask for a list that is known to the public",
                     path.display()
@@ -115,10 +116,4 @@ impl HalfWidths {
         let half = self.intervals.half_width(step).saturating_add(self.rounding);
         i128::try_from(half).context("the interval is too wide to write")
     }
-}
-
-/// Whether a list of items is one of the event files: a list made of the events would tell who is in them.
-fn is_one_of(list: &Path, inputs: &[PathBuf]) -> bool {
-    let whole = |path: &Path| path.canonicalize().ok();
-    whole(list).is_some_and(|list| inputs.iter().any(|input| whole(input).as_ref() == Some(&list)))
 }

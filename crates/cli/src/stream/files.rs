@@ -8,7 +8,7 @@ use evertally_publish::ledger::ledger_path;
 use evertally_publish::problem::sentence;
 use evertally_publish::words::quoted;
 use evertally_tables::input::ReadOptions;
-use evertally_tables::output::OutputFormat;
+use evertally_tables::output::{OutputFormat, is_stream};
 use evertally_tables::progress::Progress;
 use std::path::PathBuf;
 
@@ -52,7 +52,7 @@ impl Files {
             reading: ReadOptions { format: named.input_format.map(Into::into), delimiter, missing: missing_text },
             key_path,
             create_key: named.create_key == Some(true),
-            plot: named.no_plot != Some(true) && out.as_os_str() != "-",
+            plot: named.no_plot != Some(true) && !is_stream(&out),
             out,
             output_format,
             side_inputs: [named.config, named.groups_file].into_iter().flatten().collect(),
@@ -71,9 +71,14 @@ impl Files {
         self.side_inputs.push(path);
     }
 
-    /// Whether the table goes to standard output, and nothing beside it.
+    /// Whether the table goes to standard output.
     pub(crate) fn is_stdout(&self) -> bool {
         self.out.as_os_str() == "-"
+    }
+
+    /// Whether the table goes to standard output or to a device, and nothing beside it.
+    pub(crate) fn is_table_alone(&self) -> bool {
+        is_stream(&self.out)
     }
 
     /// The file beside the table with another ending.
@@ -83,6 +88,9 @@ impl Files {
 
     /// The endings of what is written beside the table.
     pub(crate) fn endings(&self) -> Vec<&'static str> {
+        if self.is_table_alone() {
+            return Vec::new();
+        }
         let mut endings = vec!["report.md", "report.json", "plan.toml"];
         if self.plot {
             endings.extend(["svg", "png"]);

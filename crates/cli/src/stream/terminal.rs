@@ -39,7 +39,7 @@ pub(crate) fn print_summary(
         stream.unit(),
         at_most(max_std_error)
     );
-    if files.out.as_os_str() != "-" {
+    if !files.is_table_alone() {
         eprintln!("wrote {} and beside it .{}", files.out.display(), files.endings().join(", ."));
     }
     if streams > 1 {
