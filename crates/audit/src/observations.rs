@@ -109,7 +109,7 @@ impl Observations {
         // What the streams have in common does not matter: one pair says it for all.
         let spent = self.neighbour_tests.first().and_then(NeighbourTest::spent);
         checks.extend(spent.map(|spent| {
-            let about = format!("the noise is as wide as the budget asks: {:.4} % is spent", 100.0 * spent);
+            let about = format!("the noise is as wide as the budget asks: of that {:.4} % shows", 100.0 * spent);
             Check::exact("budget", about, spent <= 1.0 + ROUNDED)
         }));
         checks

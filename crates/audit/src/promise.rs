@@ -9,8 +9,8 @@
 
 use crate::law::NodeLaw;
 use crate::linear::{Cholesky, dot, transpose_times};
-use evertally::mechanism::{Matrix, Node};
-use evertally::noise::DiscreteLaw;
+use evertally::mechanism::Matrix;
+use evertally::noise::{DiscreteLaw, Node};
 use evertally::plan::{NoiseKind, Plan};
 use evertally::privacy::{Budget, Delta, conversions};
 use evertally::{Error, Result};

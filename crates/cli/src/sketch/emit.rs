@@ -221,5 +221,7 @@ fn ranking(setup: &Setup, questions: &Questions, report: &Report, items: Vec<Ran
         confidence: setup.stream.confidence,
         items,
         total,
+        item_word: "item",
+        value_word: "estimate",
     }
 }
