@@ -1,7 +1,7 @@
 //! A session: events are pushed in, steps are closed, rows are taken out.
 //!
 //! ```text
-//! push(event) ──place──▶ (step, label, value, person) ──sort buffer──▶ turn ──keep──▶ open step
+//! event ──placer──▶ (step, label, value, person) ──push──▶ sort buffer ──▶ turn ──keep──▶ open step
 //!                                                                       │
 //!                          close_through(t) ──────────────▶ steps due ──┴─ next_step() ──▶ releases of one closed step
 //! ```
@@ -11,39 +11,52 @@
 //! memory. Steps are due before the step of an event whose turn has come, since nothing earlier can follow it, and
 //! those that the front closes by [`Session::close_through`], as it does at the end of the input.
 //!
+//! What an event is, a [`Placer`] tells from the event alone: threads may each have one ([`Session::placer`]) and hand
+//! over what they have read with [`Session::push_placed`]. [`Session::push`] does both. All that depends on other
+//! events (order, bounds of persons, sums) is decided here, in the order of the input, by one thread.
+//!
 //! Nothing that was taken may be shown before [`Session::record`] has put it into the ledger: *commit, then publish*.
 
 mod intake;
 mod items;
+mod persons;
+mod placer;
+mod resume;
 mod sums;
 
-pub use items::ItemCounts;
-pub use sums::{ClosedStep, RunningSums};
+pub use items::{ItemCounts, ItemLabels};
+pub use placer::{Batch, Labels, Placed, Placer};
+pub use resume::{LateEvent, Leaving, Leg};
+pub use sums::{ClosedStep, GroupLabels, RunningSums};
 
-use crate::declaration::Parameter::SortBuffer;
+use crate::declaration::Parameter::{Late as LatePolicy, SortBuffer};
 use crate::error::{Error, Result, usage};
 use crate::event::{Event, Role};
 use crate::groups::GroupTable;
 use crate::ledger::{Ledger, StreamDigest};
 use crate::problem::sentence;
-use crate::stream::Stream;
+use crate::stream::{Late, Stream};
 use evertally::noise::SecretKey;
-use intake::{Intake, Placed};
+use intake::{Intake, Waiting};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
 
 /// What a session counts: running sums of groups, or items in a sketch.
 pub trait Tally {
     /// What labels an event: its group or its item.
-    type Label;
+    type Label: Send;
+
+    /// How events get their labels.
+    type Labels: Labels<Label = Self::Label>;
 
     /// What closed steps are shown as.
     type Closed<'a>
     where
         Self: 'a;
 
-    /// The group or item of an event; `None` for an event that is declared to be left out.
-    fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<Self::Label>>;
+    /// How events get their labels, for one thread.
+    fn labels(&self) -> Self::Labels;
 
     /// The last closed step, 0 before the first.
     fn step(&self) -> u64;
@@ -57,14 +70,36 @@ pub trait Tally {
     -> Result<Self::Closed<'a>>;
 }
 
+/// What became of the events of a [`Batch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// All were taken in.
+    All,
+    /// Those before the first that are left were taken in, and steps are due: take them, then go on.
+    StepsDue,
+    /// The event with this mark belongs to a step that is due already, and was left out; those before it were taken in.
+    /// Show the event to [`Session::late`], then go on.
+    Late(u32),
+}
+
+/// Events whose persons are looked up at once.
+const LOOKED_AHEAD: usize = 32;
+
 /// One run over a stream: events in, closed steps out.
 pub struct Session<T: Tally> {
-    stream: Stream,
+    stream: Arc<Stream>,
+    placer: Placer<T::Labels>,
     intake: Intake,
     /// Events that wait for earlier ones: the sort buffer.
-    waiting: BinaryHeap<Reverse<Placed<T::Label>>>,
-    /// Events whose turn has come, of steps that are not open yet because steps before them are not taken.
-    ahead: VecDeque<Placed<T::Label>>,
+    waiting: BinaryHeap<Reverse<Waiting<T::Label>>>,
+    /// Events whose turn has come, of steps that are not open yet because steps before them are not taken, by step.
+    ahead: BTreeMap<u64, Vec<Placed<T::Label>>>,
+    /// Events of steps behind the last, for a session that goes on later; by step, then as they came.
+    later: Option<Vec<Placed<T::Label>>>,
+    /// Steps through here were closed before this run.
+    closed: u64,
+    /// Events of those steps, as they came.
+    late: Vec<LateEvent>,
     /// Steps through here are final: whatever comes is of a later one.
     due: u64,
     /// Events of later steps are for a later session.
@@ -86,20 +121,39 @@ impl Session<RunningSums> {
         let last_step = stream.last_step;
         let digest = ledger.stream(key, &stream.name, &stream.plan, last_step)?;
         let sums = RunningSums::new(&stream, groups, key)?;
-        Self::new(stream, sums, digest, last_step)
+        Self::new(stream, sums, key, digest, last_step)
     }
 }
 
 impl<T: Tally> Session<T> {
-    /// A session from the first step of a stream through `last_step`, under the digest that the key's ledger began for
-    /// it.
+    /// A session from the first step of a stream through `last_step`, under the digest that the ledger of the key began
+    /// for it.
     ///
     /// # Errors
     /// If the plan's unit keeps no event.
-    pub fn new(stream: Stream, tally: T, digest: StreamDigest, last_step: u64) -> Result<Self> {
-        let intake = Intake::new(&stream)?;
-        let (waiting, ahead) = (BinaryHeap::new(), VecDeque::new());
-        Ok(Self { stream, intake, waiting, ahead, due: 0, last_step, tally, digest, is_over: false })
+    pub fn new(stream: Stream, tally: T, key: &SecretKey, digest: StreamDigest, last_step: u64) -> Result<Self> {
+        let (intake, stream) = (Intake::new(&stream)?, Arc::new(stream));
+        let placer = Placer::new(Arc::clone(&stream), tally.labels(), key);
+        Ok(Self {
+            stream,
+            placer,
+            intake,
+            waiting: BinaryHeap::new(),
+            ahead: BTreeMap::new(),
+            later: None,
+            closed: 0,
+            late: Vec::new(),
+            due: 0,
+            last_step,
+            tally,
+            digest,
+            is_over: false,
+        })
+    }
+
+    /// A reader of events for another thread; what it places goes into [`push_placed`](Self::push_placed).
+    pub fn placer(&self) -> Placer<T::Labels> {
+        self.placer.clone()
     }
 
     /// The stream.
@@ -129,22 +183,90 @@ impl<T: Tally> Session<T> {
     /// overflows: that ends the session, and every later call fails.
     pub fn push(&mut self, event: &Event<'_>) -> Result<()> {
         self.check_goes_on()?;
-        let Some(placed) = self.intake.place(&self.stream, &mut self.tally, event)? else { return Ok(()) };
+        let Some(placed) = self.placer.place(event)? else { return Ok(()) };
         if placed.step <= self.due {
+            return self.late(event);
+        }
+        self.arrive(placed)
+    }
+
+    /// Takes in events that a [`Placer`] of this session has read, in the order of the input, as many as go without
+    /// steps being taken in between; those that are left stay in the batch. Until it says [`Pushed::All`], call it
+    /// again.
+    ///
+    /// One event after the other this does what [`push`](Self::push) does.
+    ///
+    /// # Errors
+    /// If a sum overflows: that ends the session, and every later call fails.
+    pub fn push_placed(&mut self, batch: &mut Batch<T::Label>) -> Result<Pushed> {
+        self.check_goes_on()?;
+        loop {
+            self.intake.look_ahead(batch.events.iter().take(LOOKED_AHEAD));
+            for _ in 0..LOOKED_AHEAD {
+                if self.is_due() {
+                    return Ok(Pushed::StepsDue);
+                }
+                let Some(placed) = batch.events.pop_front() else { return Ok(Pushed::All) };
+                if placed.step <= self.due {
+                    return Ok(Pushed::Late(placed.mark));
+                }
+                self.arrive(placed)?;
+            }
+        }
+    }
+
+    /// What is to be done with an event of a step that is due already.
+    ///
+    /// One of a step that was closed before this run is late, and treated as the stream declares: refused, counted in
+    /// the first step that this run closes, or [put aside](Self::take_late). Which step that is does not depend on
+    /// other events: where they have closed it already, the event is refused like any other that is out of order.
+    ///
+    /// # Errors
+    /// If the event is refused: the error names the row, and the event leaves no trace.
+    pub fn late(&mut self, event: &Event<'_>) -> Result<()> {
+        let Some(placed) = self.placer.place(event)? else { return Ok(()) };
+        if placed.step > self.closed {
             return Err(self.out_of_order(event));
         }
-        if self.stream.sort_buffer == 0 {
+        match self.stream.late {
+            Late::Refuse => Err(self.refused_as_late(event)),
+            Late::SideFile => {
+                self.late.push(LateEvent::of(event));
+                Ok(())
+            }
+            Late::NextStep => {
+                let step = self.closed + 1;
+                if step > self.stream.calendar.steps() {
+                    return Err(self.refused_as_late(event));
+                }
+                if step <= self.due {
+                    return Err(self.out_of_order(event));
+                }
+                self.arrive(Placed { step, ..placed })
+            }
+        }
+    }
+
+    /// Late events that were put aside since this was last called. They are **not private**.
+    pub fn take_late(&mut self) -> Vec<LateEvent> {
+        std::mem::take(&mut self.late)
+    }
+
+    /// Takes in an event of a step that is not due.
+    #[inline]
+    fn arrive(&mut self, placed: Placed<T::Label>) -> Result<()> {
+        let first = if self.stream.sort_buffer == 0 {
             // Without a buffer the event's own step makes all before it due, so that the next one out of order is seen.
-            let turned = self.turn(placed);
-            return self.or_over(turned);
-        }
-        self.waiting.push(Reverse(placed));
-        if self.waiting.len() > self.stream.sort_buffer {
-            let Reverse(first) = self.waiting.pop().expect("just pushed");
-            let turned = self.turn(first);
-            self.or_over(turned)?;
-        }
-        Ok(())
+            placed
+        } else {
+            self.waiting.push(Reverse(self.intake.arrive(placed)));
+            if self.waiting.len() <= self.stream.sort_buffer {
+                return Ok(());
+            }
+            self.waiting.pop().expect("just pushed").0.placed
+        };
+        let turned = self.turn(first);
+        self.or_over(turned)
     }
 
     /// Says that no event of a step up to `step` will follow: all those steps are due. A step beyond the last of the
@@ -155,9 +277,9 @@ impl<T: Tally> Session<T> {
     pub fn close_through(&mut self, step: u64) -> Result<()> {
         self.check_goes_on()?;
         let step = step.min(self.last_step);
-        while self.waiting.peek().is_some_and(|Reverse(first)| first.step <= step) {
+        while self.waiting.peek().is_some_and(|Reverse(first)| first.placed.step <= step) {
             let Reverse(first) = self.waiting.pop().expect("just seen");
-            let turned = self.turn(first);
+            let turned = self.turn(first.placed);
             self.or_over(turned)?;
         }
         self.due = self.due.max(step);
@@ -184,7 +306,8 @@ impl<T: Tally> Session<T> {
         if !self.is_due() {
             return Ok(None);
         }
-        let through = self.ahead.front().map_or(self.due, |first| first.step - 1);
+        let first = self.ahead.first_key_value().map_or(u64::MAX, |(step, _)| *step);
+        let through = self.due.min(first - 1); // fits: steps count from 1
         match self.tally.close(&self.stream, through, &mut self.digest) {
             Ok(closed) => Ok(Some(closed)),
             Err(error) => {
@@ -203,9 +326,17 @@ impl<T: Tally> Session<T> {
     /// # Panics
     /// If steps are due that were not taken.
     pub fn record(&mut self, ledger: &mut Ledger) -> Result<()> {
+        ledger.record(self.digest_of_all()?)
+    }
+
+    /// The digest of the steps, for a ledger, once all that are due are taken.
+    ///
+    /// # Panics
+    /// If steps are due that were not taken.
+    fn digest_of_all(&mut self) -> Result<&mut StreamDigest> {
         self.check_goes_on()?;
         assert!(!self.is_due(), "steps through {} are due and not taken", self.due);
-        ledger.record(&mut self.digest)
+        Ok(&mut self.digest)
     }
 
     /// Ends the session where something failed half way.
@@ -222,31 +353,47 @@ impl<T: Tally> Session<T> {
     /// An event whose turn has come: steps before its own are due, and it is added as soon as its step is open.
     fn turn(&mut self, placed: Placed<T::Label>) -> Result<()> {
         if placed.step > self.last_step {
-            return Ok(()); // published later, from the same data
+            // Published later: from the same data, or from what is kept of them.
+            if let Some(later) = &mut self.later {
+                later.push(placed);
+            }
+            return Ok(());
         }
         self.due = self.due.max(placed.step - 1);
         self.catch_up()?;
         if self.tally.step() + 1 == placed.step {
             self.add(placed)
         } else {
-            self.ahead.push_back(placed);
+            self.ahead.entry(placed.step).or_default().push(placed);
             Ok(())
         }
     }
 
     /// Adds what waited for the step that is open now.
+    #[inline]
     fn catch_up(&mut self) -> Result<()> {
-        let open = self.tally.step() + 1;
-        while self.ahead.front().is_some_and(|first| first.step == open) {
-            let first = self.ahead.pop_front().expect("just seen");
-            self.add(first)?;
+        if self.ahead.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let open = self.ahead.remove(&(self.tally.step() + 1)).unwrap_or_default();
+        open.into_iter().try_for_each(|placed| self.add(placed))
     }
 
     /// Adds an event to the open step, unless its person has had enough.
     fn add(&mut self, placed: Placed<T::Label>) -> Result<()> {
         if self.intake.keep(&placed) { self.tally.add(placed.label, placed.value) } else { Ok(()) }
+    }
+
+    fn refused_as_late(&self, event: &Event<'_>) -> Error {
+        let closed = self.stream.calendar.format(self.stream.calendar.end_of(self.closed));
+        let remedy = sentence![
+            "count such events in the first open step with ",
+            (LatePolicy, "next-step"),
+            ", or put them into a file for themselves with ",
+            (LatePolicy, "side-file")
+        ];
+        let problem = format!("belongs to a step that an earlier run has closed, with all steps until {closed}");
+        event.bad_cell(Role::Time, problem).remedy(remedy).into()
     }
 
     fn out_of_order(&self, event: &Event<'_>) -> Error {

@@ -6,7 +6,7 @@ use crate::event::{Cells, Columns, Field, Layout, Position};
 use crate::groups::GroupTable;
 use crate::ledger::MemoryStore;
 use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, Zone};
-use crate::stream::{OutOfBounds, Refusable};
+use crate::stream::{Late, OutOfBounds, Refusable};
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::number::Grid;
 use evertally::plan::PlanRequest;
@@ -14,16 +14,16 @@ use evertally::privacy::{Budget, Epsilon};
 use evertally::privacy::{Unit, Values};
 use proptest::prelude::*;
 
-const STEPS: u64 = 12;
+pub(super) const STEPS: u64 = 12;
 const GROUPS: [&str; 2] = ["a", "b"];
 
 /// A row: its step, group, person and value.
 #[derive(Clone, Debug)]
-struct Row {
-    step: u64,
-    group: usize,
-    person: usize,
-    value: i64,
+pub(super) struct Row {
+    pub(super) step: u64,
+    pub(super) group: usize,
+    pub(super) person: usize,
+    pub(super) value: i64,
 }
 
 struct RowCells([Field<'static>; 4]);
@@ -40,7 +40,7 @@ fn columns() -> Columns {
 }
 
 /// One step an hour from 1970 on, each person bounded to three events, two in one step, of values from -5 to 5.
-fn stream(sort_buffer: usize) -> Stream {
+pub(super) fn stream(sort_buffer: usize) -> Stream {
     let every = "1h".parse().unwrap();
     let calendar = StepCalendar::new(Instant::from_micros(0), Horizon::Steps(STEPS), every, Zone::utc()).unwrap();
     let values = Values::Sum { lower: -5, upper: 5 };
@@ -60,29 +60,36 @@ fn stream(sort_buffer: usize) -> Stream {
         out_of_bounds: OutOfBounds::Clamp,
         missing: Refusable::Refuse,
         outside: Refusable::Refuse,
+        unknown_group: Refusable::Refuse,
+        late: Late::Refuse,
         sort_buffer,
         confidence: 0.95,
     }
 }
 
-fn groups() -> GroupTable {
+pub(super) fn groups() -> GroupTable {
     let names = GROUPS.map(str::to_owned).to_vec();
     GroupTable::of_names(vec!["group".into()], names, None).unwrap()
 }
 
 /// A session, and the ledger it goes into.
-fn session(stream: &Stream, last_step: u64, ledger: &Ledger, key: &SecretKey) -> Session<RunningSums> {
+pub(super) fn session(stream: &Stream, last_step: u64, ledger: &Ledger, key: &SecretKey) -> Session<RunningSums> {
     let digest = ledger.stream(key, &stream.name, &stream.plan, last_step).unwrap();
     let sums = RunningSums::new(stream, Some(groups()), key).unwrap();
-    Session::new(stream.clone(), sums, digest, last_step).unwrap()
+    Session::new(stream.clone(), sums, key, digest, last_step).unwrap()
 }
 
-fn key() -> SecretKey {
+pub(super) fn key() -> SecretKey {
     SecretKey::insecure_from_test_seed(TestSeed(5))
 }
 
 /// Pushes one row, in the middle of its step.
-fn push(session: &mut Session<RunningSums>, number: u64, row: &Row) -> Result<()> {
+pub(super) fn push(session: &mut Session<RunningSums>, number: u64, row: &Row) -> Result<()> {
+    with_event(number, row, |event| session.push(event))
+}
+
+/// Shows a row, in the middle of its step, as an event.
+fn with_event<R>(number: u64, row: &Row, show: impl FnOnce(&Event<'_>) -> R) -> R {
     let micros = (row.step as i64 - 1) * 3_600_000_000 + 1_800_000_000;
     const PERSONS: [&str; 3] = ["p", "q", "r"];
     let cells = RowCells([
@@ -92,7 +99,7 @@ fn push(session: &mut Session<RunningSums>, number: u64, row: &Row) -> Result<()
         Field::Integer(row.value),
     ]);
     let layout = Layout::new(&columns());
-    session.push(&Event::new(Position { file: "rows", place: Place::Row(number) }, &cells, &layout))
+    show(&Event::new(Position { file: "rows", place: Place::Row(number) }, &cells, &layout))
 }
 
 /// The exact sums of all closed steps that are due.
@@ -105,7 +112,7 @@ fn take(session: &mut Session<RunningSums>, sums: &mut Vec<Vec<i64>>) -> Result<
 }
 
 /// What the steps through the last one add up to, when rows are kept in this order.
-fn by_hand(rows: &[Row], last_step: u64) -> Vec<Vec<i64>> {
+pub(super) fn by_hand(rows: &[Row], last_step: u64) -> Vec<Vec<i64>> {
     let mut sums = vec![vec![0; GROUPS.len()]; last_step as usize];
     let mut kept: Vec<&Row> = Vec::new();
     for row in rows.iter().filter(|row| row.step <= last_step) {
@@ -119,7 +126,7 @@ fn by_hand(rows: &[Row], last_step: u64) -> Vec<Vec<i64>> {
 }
 
 prop_compose! {
-    fn a_row()(step in 1..=STEPS, group in 0..2usize, person in 0..3usize, value in -8..=8i64) -> Row {
+    pub(super) fn a_row()(step in 1..=STEPS, group in 0..2usize, person in 0..3usize, value in -8..=8i64) -> Row {
         Row { step, group, person, value }
     }
 }
@@ -150,6 +157,56 @@ proptest! {
         prop_assert_eq!(&sums, &by_hand(&rows, last_step));
         session.record(&mut ledger).unwrap();
         prop_assert_eq!(ledger.last_published(&stream.name), last_step);
+    }
+
+    /// Rows that were placed elsewhere and come in batches are as good as rows that come one at a time: the same sums,
+    /// and the same rows refused.
+    #[test]
+    fn batches_are_as_good_as_rows(
+        mut rows in prop::collection::vec(a_row(), 0..80),
+        sorted in any::<bool>(),
+        buffer in 0..3usize,
+        len in 1..50usize,
+    ) {
+        if sorted {
+            rows.sort_by_key(|row| row.step);
+        }
+        let (stream, key) = (stream(buffer), key());
+        let ledger = Ledger::in_memory(&key);
+        let (mut one, mut other) = (session(&stream, 9, &ledger, &key), session(&stream, 9, &ledger, &key));
+        let (mut one_sums, mut other_sums) = (Vec::new(), Vec::new());
+        let mut refused = Vec::new();
+        for (number, row) in (1..).zip(&rows) {
+            if let Err(error) = push(&mut one, number, row) {
+                refused.push(error.to_string());
+            }
+            take(&mut one, &mut one_sums).unwrap();
+        }
+        let (mut placer, mut batch, mut late) = (other.placer(), Batch::new(), Vec::new());
+        for (part, rows) in rows.chunks(len).enumerate() {
+            for (mark, row) in (0..).zip(rows) {
+                let placed = with_event(0, row, |event| placer.place(event)).unwrap().unwrap();
+                batch.push(mark, placed);
+            }
+            loop {
+                match other.push_placed(&mut batch).unwrap() {
+                    Pushed::All => break,
+                    Pushed::StepsDue => take(&mut other, &mut other_sums).unwrap(),
+                    Pushed::Late(mark) => {
+                        let number = (part * len) as u64 + u64::from(mark) + 1;
+                        let error = with_event(number, &rows[mark as usize], |event| other.late(event)).unwrap_err();
+                        late.push(error.to_string());
+                    }
+                }
+            }
+            prop_assert!(batch.is_empty());
+        }
+        for (session, sums) in [(&mut one, &mut one_sums), (&mut other, &mut other_sums)] {
+            session.close_through(9).unwrap();
+            take(session, sums).unwrap();
+        }
+        prop_assert_eq!(late, refused);
+        prop_assert_eq!(one_sums, other_sums);
     }
 
     /// A sort buffer that is large enough makes any order as good as sorted; of one step the first to arrive are kept.
@@ -194,6 +251,28 @@ proptest! {
         take(&mut session, &mut sums).unwrap();
         taken.sort_by_key(|row| row.step);
         prop_assert_eq!(sums, by_hand(&taken, STEPS));
+    }
+}
+
+/// A person's name that is no number is no name: it is refused or left out, and never a person called "NaN".
+#[test]
+fn nobody_is_called_nan() {
+    let (mut stream, key) = (stream(0), key());
+    let ledger = Ledger::in_memory(&key);
+    for missing in [Refusable::Refuse, Refusable::Skip] {
+        stream.missing = missing;
+        let mut session = session(&stream, 1, &ledger, &key);
+        let cells = RowCells([Field::Instant(0), Field::Text("a"), Field::Float(f64::NAN), Field::Integer(1)]);
+        let layout = Layout::new(&columns());
+        let pushed = session.push(&Event::new(Position { file: "rows", place: Place::Row(1) }, &cells, &layout));
+        match missing {
+            Refusable::Refuse => assert!(pushed.unwrap_err().to_string().contains("the event names no person")),
+            Refusable::Skip => pushed.unwrap(),
+        }
+        session.close_through(1).unwrap();
+        let mut sums = Vec::new();
+        take(&mut session, &mut sums).unwrap();
+        assert_eq!(sums, [[0, 0]]);
     }
 }
 
