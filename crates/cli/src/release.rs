@@ -5,6 +5,7 @@
 //! all.
 
 mod emit;
+mod facts;
 mod setup;
 
 pub use crate::stream::ReleaseFlags;
@@ -17,6 +18,7 @@ use evertally_publish::error::refuse_if;
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::session::{RunningSums, Session};
 use evertally_tables::output::Publication;
+use facts::{Forecast, print_json};
 use setup::Setup;
 use std::sync::atomic::AtomicBool;
 
@@ -28,7 +30,15 @@ pub fn run(args: ReleaseFlags) -> Result<()> {
     let setup = Setup::of_flags(args)?;
     let (stream, files) = (&setup.stream, &setup.files);
     if files.plan_only {
-        return print_plan(&stream.plan, &ErrorFacts::of_releases(stream));
+        let error = ErrorFacts::of_releases(stream);
+        return if files.json {
+            print_json(&setup, &error, false)
+        } else {
+            print_plan(stream, &error, &[Forecast::of(&setup).in_words()])
+        };
+    }
+    if !files.quiet {
+        Forecast::of(&setup).warn();
     }
     let cancelled = interruptible()?;
     let mut open = open_key(files, &cancelled)?;
@@ -54,7 +64,7 @@ pub fn run(args: ReleaseFlags) -> Result<()> {
     if !files.quiet {
         summary(&setup, open.ledger.stream_count());
     }
-    Ok(())
+    if files.json { print_json(&setup, &ErrorFacts::of_releases(stream), true) } else { Ok(()) }
 }
 
 /// Writes the releases of all steps that are due.

@@ -35,7 +35,7 @@ pub fn run(args: SketchFlags) -> Result<()> {
     let setup = Setup::new(args)?;
     let (stream, files) = (&setup.stream, &setup.files);
     if files.plan_only {
-        return if setup.json { print_json(&setup, None) } else { print_plan(&stream.plan, &setup.errors()?) };
+        return if files.json { print_json(&setup, None) } else { print_plan(stream, &setup.errors()?, &[]) };
     }
     let questions = setup.questions.as_ref().expect("only a plan needs no question");
     let cancelled = interruptible()?;
@@ -80,7 +80,7 @@ pub fn run(args: SketchFlags) -> Result<()> {
             }
         }
     }
-    if setup.json { print_json(&setup, Some((count, collisions))) } else { Ok(()) }
+    if files.json { print_json(&setup, Some((count, collisions))) } else { Ok(()) }
 }
 
 /// Says for programs what was done, or planned.

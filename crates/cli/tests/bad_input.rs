@@ -24,6 +24,10 @@ fn unreadable_events_are_named_by_file_line_and_column() {
         (row("2024-01-02,,ann,1"), &groups, &["line 3", "no group"]),
         (row("yesterday,a,ann,1"), &none, &["line 3", "time", "yesterday"]),
         (row("1704153600,a,ann,1"), &none, &["line 3", "--time-format epoch-seconds"]),
+        (row("20240102,a,ann,1"), &none, &["line 3", "--time-format %Y%m%d"]),
+        (row("02/01/2024,a,ann,1"), &none, &["line 3", "day or the month", "--time-format %d/%m/%Y"]),
+        ("time;group\n2024-01-01;a\n".into(), &none, &["semicolon-separated", "--delimiter ';'"]),
+        ("time\tgroup\n2024-01-01\ta\n".into(), &none, &["tab-separated", "--delimiter tab"]),
         (row("2024-13-01,a,ann,1"), &none, &["line 3", "month"]),
         (row("2025-01-01,a,ann,1"), &none, &["line 3", "outside the horizon", "--outside skip"]),
         (row("2023-12-31T23:59:59Z,a,ann,1"), &none, &["line 3", "outside the horizon"]),
@@ -73,6 +77,11 @@ fn senseless_flags_are_refused() {
         (&["--mechanism", "smooth(h=3,zeros=1)"], "serves at most 2 steps"),
         (&["--noise", "gaussian"], "pure"),
         (&["--confidence", "1"], "confidence"),
+        (&["--confidence", "95"], "did you mean --confidence 0.95?"),
+        (&["--confidence", "99.9"], "did you mean --confidence 0.999?"),
+        (&["--time-format", "dd/mm"], "%d/%m/%Y"),
+        (&["--time-format", "%H:%M"], "needs a year, a month and a day"),
+        (&["--delimiter", ";;"], "one character"),
         (&["--stream", ""], "name"),
         (&["--time-zone", "Mars/Olympus"], "Mars"),
         (&["--steps", "3"], "not both"),
@@ -294,5 +303,31 @@ fn a_file_is_not_counted_twice() {
     for twice in ["events.csv", "./events.csv", "again.csv"] {
         let message = bench.refused(&[twice]);
         assert!(message.contains("count twice; name it once"), "{message}");
+    }
+}
+
+/// Compressed files that are damaged, whatever is wrong with them, are said to be.
+#[test]
+fn damaged_compressed_files_are_named() {
+    use std::io::Write;
+    let bench = Bench::new();
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all("time\n2024-01-01\n".repeat(5000).as_bytes()).unwrap();
+    let whole = encoder.finish().unwrap();
+    let at = |index: usize, byte: u8| {
+        let mut data = whole.clone();
+        data[index] = byte;
+        data
+    };
+    let cut = whole[..whole.len() / 2].to_vec();
+    for (data, says) in [
+        (at(2, 7), "its compressed data are damaged"),
+        (at(10, 0xff), "its compressed data are damaged"),
+        (at(whole.len() - 8, !whole[whole.len() - 8]), "its compressed data are damaged"),
+        (cut, "cut short"),
+    ] {
+        bench.write("events.csv", data);
+        let message = bench.refused(&[]);
+        assert!(message.contains("events.csv") && message.contains(says), "{message}");
     }
 }

@@ -30,7 +30,7 @@ fn a_plan_with_too_little_noise_is_held_against_its_budget() {
         let report = held(&promise, &plan, &plan);
         let failed = failed(&report);
         assert!(failed.contains(&"mu") && failed.contains(&"budget") && report.privacy_refuted, "{report:#?}");
-        let other = |test: &&&str| !["mu", "budget", "epsilon"].contains(**test);
+        let other = |test: &&&str| !["mu", "budget", "epsilon"].contains(*test);
         assert_eq!(failed.iter().filter(other).count(), 0, "its law is as it says: {failed:?}");
     }
 }

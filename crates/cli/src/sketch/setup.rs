@@ -26,13 +26,11 @@ pub(super) struct Setup {
     pub(super) table: TableSpec,
     /// `None` where only the plan is wanted and nothing is asked.
     pub(super) questions: Option<Questions>,
-    pub(super) json: bool,
 }
 
 impl Setup {
     pub(super) fn new(flags: SketchFlags) -> Result<Self> {
         let Written { declaration, files, questions } = with_config(flags, Use::Sketch)?;
-        let json = files.json == Some(true);
         let settings = declaration.resolve()?;
         let items = match settings.labels.clone() {
             Labels::Items(items) => Some(items),
@@ -50,9 +48,7 @@ impl Setup {
         let (declared, file_times) = (settings.times(), settings.file_times());
         let mut files = Files::new(files, settings.missing_text.clone())?;
         let mut stream = settings.planned(plan.plan().clone())?;
-        if json && files.is_stdout() && !files.plan_only {
-            return Err(usage("--json and --out - both go to standard output; give --out a file name"));
-        }
+        let table = table.with_instants(stream.calendar.zone());
         let mut read = None;
         if let Some((asked, path)) = asked {
             if path.as_os_str() == "-" && files.inputs.contains(&path) {
@@ -72,7 +68,7 @@ impl Setup {
             stream.last_step = questions.last_step();
             read = Some(questions);
         }
-        Ok(Self { stream, files, plan, rows, table, questions: read, json })
+        Ok(Self { stream, files, plan, rows, table, questions: read })
     }
 
     pub(super) fn half_widths(&self) -> Result<HalfWidths> {

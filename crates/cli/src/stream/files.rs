@@ -3,7 +3,7 @@
 use crate::failure::usage;
 use crate::progress::ProgressOnTerminal;
 use anyhow::Result;
-use evertally_publish::declaration::{self, Parameter, needed};
+use evertally_publish::declaration::{self, Delimiter, Parameter, needed};
 use evertally_publish::ledger::ledger_path;
 use evertally_publish::problem::sentence;
 use evertally_publish::words::quoted;
@@ -25,6 +25,8 @@ pub(crate) struct Files {
     side_inputs: Vec<PathBuf>,
     pub(crate) plan_only: bool,
     pub(crate) quiet: bool,
+    /// Whether JSON on standard output says what was done.
+    pub(crate) json: bool,
 }
 
 impl Files {
@@ -42,6 +44,10 @@ impl Files {
             return Err(usage("no input file is named"));
         }
         let delimiter = delimiter(named.delimiter)?;
+        let json = named.json == Some(true);
+        if json && out.as_os_str() == "-" && !plan_only {
+            return Err(usage("--json and --out - both go to standard output; give --out a file name"));
+        }
         let key_path = if plan_only {
             PathBuf::new()
         } else {
@@ -58,6 +64,7 @@ impl Files {
             side_inputs: [named.config, named.groups_file].into_iter().flatten().collect(),
             plan_only,
             quiet: named.quiet == Some(true),
+            json,
         })
     }
 
@@ -69,11 +76,6 @@ impl Files {
     /// A file that was read besides the inputs.
     pub(crate) fn has_read(&mut self, path: PathBuf) {
         self.side_inputs.push(path);
-    }
-
-    /// Whether the table goes to standard output.
-    pub(crate) fn is_stdout(&self) -> bool {
-        self.out.as_os_str() == "-"
     }
 
     /// Whether the table goes to standard output or to a device, and nothing beside it.
@@ -105,8 +107,8 @@ impl Files {
     }
 }
 
-fn delimiter(given: Option<char>) -> Result<u8> {
-    match given {
+fn delimiter(given: Option<Delimiter>) -> Result<u8> {
+    match given.map(|delimiter| delimiter.0) {
         None => Ok(b','),
         Some(c) if c.is_ascii() && c != '"' && c != '\n' && c != '\r' => Ok(c as u8),
         Some(c) => {

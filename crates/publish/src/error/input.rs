@@ -145,6 +145,10 @@ fn describe_read(error: &io::Error) -> String {
         io::ErrorKind::UnexpectedEof => {
             "its compressed data ends in the middle; the file is cut short, fetch it again".into()
         }
+        // Decompression says so; the system does not.
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
+            format!("its compressed data are damaged ({error}); fetch the file again, or try gzip -t or zstd -t on it")
+        }
         _ => format!("it cannot be read ({error}); if it is compressed, it may be damaged"),
     }
 }
