@@ -237,6 +237,33 @@ fn a_run_that_waits_for_a_pipe_can_be_interrupted() {
     }
 }
 
+/// A pipe that nobody reads holds up a recorded release: a second signal ends that, and a rerun brings it again.
+#[cfg(unix)]
+#[test]
+fn a_second_signal_ends_a_run_that_cannot_go_on() {
+    let bench = Bench::new();
+    bench.write("events.csv", EVENTS);
+    assert!(std::process::Command::new("mkfifo").arg(bench.path("pipe")).status().unwrap().success());
+    let args = [&RELEASE[..12], &["--out", "pipe", "--output-format", "csv"]].concat();
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_evertally"))
+        .current_dir(bench.folder())
+        .args(&args)
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let ended = (0..200).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(25));
+        std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+        child.try_wait().unwrap().is_some()
+    });
+    if !ended {
+        child.kill().unwrap();
+    }
+    assert!(ended, "it goes on waiting");
+    let again = bench.run(&[&RELEASE[..12], &["--out", "counts.csv"]].concat());
+    assert_eq!(again.code, 0, "{}", again.stderr);
+}
+
 /// Devices and standard output get the table, and nothing is put beside them.
 #[cfg(unix)]
 #[test]
@@ -312,7 +339,8 @@ fn damaged_compressed_files_are_named() {
     use std::io::Write;
     let bench = Bench::new();
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all("time\n2024-01-01\n".repeat(5000).as_bytes()).unwrap();
+    let rows = (0..5000).map(|row| format!("2024-01-0{}T00:{:02}:{:02}Z\n", 1 + row / 2000, row / 60 % 60, row % 60));
+    encoder.write_all(format!("time\n{}", rows.collect::<String>()).as_bytes()).unwrap();
     let whole = encoder.finish().unwrap();
     let at = |index: usize, byte: u8| {
         let mut data = whole.clone();
@@ -327,7 +355,7 @@ fn damaged_compressed_files_are_named() {
         (cut, "cut short"),
     ] {
         bench.write("events.csv", data);
-        let message = bench.refused(&[]);
+        let message = bench.refused(&["--sort-buffer", "5000"]);
         assert!(message.contains("events.csv") && message.contains(says), "{message}");
     }
 }

@@ -340,8 +340,8 @@ fn a_release_tells_programs_what_it_did() {
     let planned = bench.release(&["--plan-only", "--json"]);
     let planned: serde_json::Value = serde_json::from_str(&planned.stdout).unwrap();
     assert!(planned["rows"] == 3 && planned["estimated_bytes"].as_f64() > Some(60.0) && planned.get("out").is_none());
-    let message = bench.refused(&["--json", "--out", "-"]);
-    assert!(message.contains("--json and --out -"), "{message}");
+    let both = bench.run(&[&RELEASE[..12], &["--json", "--out", "-"]].concat());
+    assert!(both.code == 2 && both.stderr.contains("--json and --out -"), "{}", both.stderr);
 }
 
 /// Of many groups those are drawn that are asked for, in that order.

@@ -147,7 +147,8 @@ fn describe_read(error: &io::Error) -> String {
         }
         // Decompression says so; the system does not.
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
-            format!("its compressed data are damaged ({error}); fetch the file again, or try gzip -t or zstd -t on it")
+            let remedy = "fetch the file again, or try gzip -t or zstd -t on it";
+            format!("it cannot be read: its compressed data are damaged ({error}); {remedy}")
         }
         _ => format!("it cannot be read ({error}); if it is compressed, it may be damaged"),
     }

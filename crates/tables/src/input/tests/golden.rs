@@ -169,11 +169,12 @@ fn text_of_fields_is_borrowed_where_it_can_be() {
 #[test]
 fn one_person_has_one_name_whatever_the_type_of_its_number() {
     let fixture = Fixture::new().columns("time", &["airport"], Some("tail"), None);
+    let decimals = Decimal128Array::from(vec![Some(1700), None, Some(0)]).with_precision_and_scale(10, 2).unwrap();
     let ids: Vec<(ArrayRef, [&str; 3])> = vec![
         (Arc::new(Int64Array::from(vec![Some(17), None, Some(0)])), ["17", "", "0"]),
         (Arc::new(Float64Array::from(vec![17.0, f64::NAN, -0.0])), ["17", "", "0"]),
         (Arc::new(Float32Array::from(vec![17.0, f32::NAN, -0.0])), ["17", "", "0"]),
-        (Arc::new(Decimal128Array::from(vec![Some(1700), None, Some(0)])), ["17", "", "0"]),
+        (Arc::new(decimals), ["17", "", "0"]),
         (Arc::new(StringArray::from(vec!["17.0", "", "-0.0"])), ["17", "", "0"]),
     ];
     for (tail, names) in ids {
