@@ -42,7 +42,7 @@ pub fn run(args: SketchFlags) -> Result<()> {
     let last_step = stream.last_step.max(open.ledger.last_published(&stream.name));
     let digest = open.ledger.stream(&open.key, &stream.name, &stream.plan, last_step)?;
     let counts = ItemCounts::new(stream, setup.plan.clone(), &open.key, questions.steps())?;
-    let mut session = Session::new(stream.clone(), counts, digest, last_step)?;
+    let mut session = Session::new(stream.clone(), counts, &open.key, digest, last_step)?;
 
     let mut publication = Publication::new(&files.protected_paths(), true);
     let mut emitter = Emitter::new(&setup, questions, &mut publication)?;

@@ -8,63 +8,66 @@
 //! What is recorded, and what is refused, is decided here; where it is kept is a [`Store`]: beside the key's file
 //! ([`FileStore`]) or in memory ([`MemoryStore`]).
 
+mod contents;
 mod digest;
 mod file;
+mod parts;
 mod store;
 
+pub use contents::{Joined, Pending, Run, SeenFile};
 pub use digest::StreamDigest;
 pub use file::{FileStore, NewKey, ledger_path, new_key, new_key_if_absent};
 pub use store::{MemoryStore, Store};
 
 use crate::error::{Context, Result, failure, usage};
 use crate::problem::sentence;
-use digest::{NAME, check_covers_the_past};
+use contents::{Contents, Entry, KeptState, code_key};
+use digest::{NAME, Past};
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
 use evertally::plan::Plan;
 use evertally::privacy::Budget;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use jiff::Timestamp;
+use serde::Deserialize;
+use std::io::{Read, Seek};
 use std::path::Path;
-
-const VERSION: u32 = 1;
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Contents {
-    version: u32,
-    key_id: String,
-    streams: BTreeMap<String, Entry>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Entry {
-    plan: String,
-    /// The plan itself, so that a later run can say what differs.
-    #[serde(default)]
-    plan_text: String,
-    /// Keyed digest of the first `n` closed steps, for every `n` that was published.
-    published: BTreeMap<u64, String>,
-}
-
-impl Contents {
-    fn new(key: &SecretKey) -> Self {
-        Self { version: VERSION, key_id: key.id().to_string(), streams: BTreeMap::new() }
-    }
-
-    /// JSON text, as a file holds it.
-    fn to_bytes(&self) -> Result<Vec<u8>> {
-        let mut bytes = serde_json::to_vec_pretty(self).map_err(std::io::Error::from)?;
-        bytes.push(b'\n');
-        Ok(bytes)
-    }
-}
+use zeroize::Zeroizing;
 
 /// The ledger of a key.
 pub struct Ledger {
     contents: Contents,
+    code_key: Zeroizing<[u8; 32]>,
     store: Box<dyn Store>,
 }
+
+/// What a run that is continued later leaves behind, beside the digest of its steps.
+#[derive(Default)]
+pub struct Left<'a> {
+    /// The files it has read.
+    pub files: Vec<SeenFile>,
+    /// Groups that joined with it.
+    pub joined: Option<Joined>,
+    /// The state of its session.
+    pub state: &'a [u8],
+    /// What is to be written to outputs.
+    pub outputs: Vec<Output<'a>>,
+}
+
+/// What is to be written to an output once the run is recorded.
+pub struct Output<'a> {
+    /// The output; `-` is standard output.
+    pub target: String,
+    /// Behind so many bytes of the output; as the whole of it where this is `None`.
+    pub behind: Option<u64>,
+    /// Whether only the user may read the output.
+    pub private: bool,
+    /// The bytes, which are read twice from their beginning.
+    pub contents: &'a mut dyn Rewind,
+}
+
+/// What can be read more than once.
+pub trait Rewind: Read + Seek {}
+
+impl<T: Read + Seek> Rewind for T {}
 
 impl Ledger {
     /// The ledger of a new key, which has published nothing, in a store that holds none yet.
@@ -78,33 +81,28 @@ impl Ledger {
                 store.name()
             )));
         }
-        let contents = Contents::new(key);
-        store.commit(&contents.to_bytes()?)?;
-        Ok(Self { contents, store: Box::new(store) })
+        let mut ledger = Self { contents: Contents::new(key), code_key: code_key(key), store: Box::new(store) };
+        ledger.commit(ledger.contents.clone())?;
+        Ok(ledger)
     }
 
     /// The ledger of a key that has no file and has published nothing.
     pub fn in_memory(key: &SecretKey) -> Self {
-        Self { contents: Contents::new(key), store: Box::new(MemoryStore::default()) }
+        let store = Box::new(MemoryStore::default());
+        Self { contents: Contents::new(key), code_key: code_key(key), store }
     }
 
     /// Opens what a store holds for a key.
     ///
     /// # Errors
-    /// If it holds nothing, or the ledger of another key, or something else.
+    /// If it holds nothing, or the ledger of another key, or something else, or was changed by another program.
     pub fn open(mut store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
         let (bytes, shown) = (store.load()?, store.name());
         let bytes = bytes.ok_or_else(|| {
             usage(format!("the key {} has no ledger {shown}: it may have published anything; make a new key", key.id()))
         })?;
-        let contents = serde_json::from_slice::<Contents>(&bytes)
-            .map_err(|e| usage(format!("the ledger {shown} is damaged ({e}); restore it from a copy")))?;
-        if contents.version != VERSION || contents.key_id != key.id().to_string() {
-            return Err(usage(format!(
-                "the ledger {shown} belongs to another key or another version of this program; it must stay with its key"
-            )));
-        }
-        Ok(Self { contents, store: Box::new(store) })
+        let contents = Contents::open(&bytes, &shown, key)?;
+        Ok(Self { contents, code_key: code_key(key), store: Box::new(store) })
     }
 
     /// Writes a key to a new file, and this ledger beside it. An existing file is never replaced.
@@ -112,7 +110,7 @@ impl Ledger {
     /// # Errors
     /// If there is such a file, or it cannot be written.
     pub fn save(&self, path: &Path, key: &SecretKey) -> Result<()> {
-        file::save(path, key, &self.contents.to_bytes()?)
+        file::save(path, key, &self.contents.clone().sealed(&self.code_key)?)
     }
 
     /// How many streams have been published with this key.
@@ -129,15 +127,102 @@ impl Ledger {
         let of = |(name, entry): (&String, &Entry)| {
             let plan: Plan = toml::from_str(&entry.plan_text)
                 .map_err(|e| usage(format!("the ledger's plan of stream `{name}` cannot be read: {e}")))?;
-            Ok((name.clone(), plan.budget, entry.published.keys().last().copied().unwrap_or(0)))
+            Ok((name.clone(), plan.budget, entry.last_step()))
         };
         self.contents.streams.iter().map(of).collect()
     }
 
+    /// Drawn when the ledger was made: copies of a ledger have the same, and no others do. Empty before the first
+    /// commit.
+    pub fn identity(&self) -> &str {
+        &self.contents.identity
+    }
+
+    /// How many runs were ever recorded.
+    pub fn counter(&self) -> u64 {
+        self.contents.counter
+    }
+
+    /// A public text that stands for the ledger after its first `counter` runs: two ledgers that have it in common
+    /// have these runs in common.
+    pub fn head(&self, counter: u64) -> String {
+        self.contents.head(counter)
+    }
+
+    /// All runs in the order of their numbers, each with the name of its stream.
+    pub fn runs(&self) -> Vec<(&str, &Run)> {
+        self.contents.runs()
+    }
+
     /// The last step up to which a stream was published; 0 before the first.
     pub fn last_published(&self, name: &StreamName) -> u64 {
-        let entry = self.contents.streams.get(name.as_str());
-        entry.and_then(|entry| entry.published.keys().next_back().copied()).unwrap_or(0)
+        self.contents.streams.get(name.as_str()).map_or(0, Entry::last_step)
+    }
+
+    /// The plan under which a stream began, as text; `None` before its first run.
+    pub fn plan_text(&self, name: &StreamName) -> Option<&str> {
+        self.contents.streams.get(name.as_str()).map(|entry| entry.plan_text.as_str())
+    }
+
+    /// The runs of a stream, in order.
+    pub fn runs_of(&self, name: &StreamName) -> &[Run] {
+        self.contents.streams.get(name.as_str()).map_or(&[], |entry| &entry.runs)
+    }
+
+    /// The groups that joined a stream when it had begun.
+    pub fn joined(&self, name: &StreamName) -> &[Joined] {
+        self.contents.streams.get(name.as_str()).map_or(&[], |entry| &entry.joined)
+    }
+
+    /// Whether a stream is continued from a state.
+    pub fn has_state(&self, name: &StreamName) -> bool {
+        self.kept(name).is_some()
+    }
+
+    /// The state of a stream's session; `None` where it has none, or where it is lost.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is not the one that was recorded.
+    pub fn state(&mut self, name: &StreamName) -> Result<Option<Vec<u8>>> {
+        match self.kept(name).cloned() {
+            Some(kept) => self.part(&kept.part),
+            None => Ok(None),
+        }
+    }
+
+    /// What outputs of a stream may lack, since a run was cut off before it had written them.
+    pub fn pending(&self, name: &StreamName) -> &[Pending] {
+        self.kept(name).map_or(&[], |kept| &kept.pending)
+    }
+
+    /// The bytes of something pending; `None` once they were [delivered](Self::delivered).
+    ///
+    /// # Errors
+    /// As [`state`](Self::state).
+    pub fn part(&mut self, part: &str) -> Result<Option<Vec<u8>>> {
+        let bytes = self.store.part(part)?;
+        match bytes {
+            Some(bytes) if part_name(&mut bytes.as_slice())? != part => {
+                let shown = self.store.name();
+                Err(usage(format!(
+                    "part {part} of the ledger {shown} is not what was recorded; restore it from a copy"
+                )))
+            }
+            bytes => Ok(bytes),
+        }
+    }
+
+    /// All outputs of a stream are written: forgets what was kept for them, and parts that nothing needs. No more is
+    /// at stake than room, so that nothing is said where this fails.
+    pub fn delivered(&mut self, name: &StreamName) {
+        let needed = |(other, entry): (&String, &Entry)| {
+            let kept = entry.state.clone();
+            let pending = kept.iter().flat_map(|kept| &kept.pending).filter(|_| other != name.as_str());
+            let pending: Vec<String> = pending.map(|pending| pending.part.clone()).collect();
+            kept.into_iter().map(|kept| kept.part).chain(pending)
+        };
+        let needed: Vec<String> = self.contents.streams.iter().flat_map(needed).collect();
+        self.store.keep_parts(&needed);
     }
 
     /// Begins the digest of a stream's closed steps.
@@ -148,7 +233,7 @@ impl Ledger {
         let plan_digest = plan.digest();
         let plan_text = toml::to_string(plan).map_err(failure)?;
         let plan = blake3::Hash::from_bytes(plan_digest).to_hex().to_string();
-        let published = match self.contents.streams.get(name.as_str()) {
+        let past = match self.contents.streams.get(name.as_str()) {
             Some(entry) if entry.plan != plan => {
                 let released = format!(
                     "stream `{name}` has been released under another plan ({}); a changed plan is a new stream: go back to \
@@ -157,44 +242,94 @@ impl Ledger {
                 );
                 return Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]));
             }
-            Some(entry) => entry.published.clone(),
-            None => BTreeMap::new(),
+            Some(entry) => Past::of(entry),
+            None => Past::default(),
         };
-        check_covers_the_past(name, &published, last_step)?;
-        let hasher = blake3::Hasher::new_keyed(&mac_key(key, name, &plan_digest, Purpose::Ledger));
-        Ok(StreamDigest { name: name.clone(), plan, plan_text, hasher, steps: 0, published })
+        past.check_covers(name, last_step)?;
+        let key = mac_key(key, name, &plan_digest, Purpose::Ledger);
+        Ok(StreamDigest::new(name.clone(), plan, plan_text, key, past))
     }
 
     /// Records what is about to be published, as durably as the store is. Call this before anyone can see a release.
+    ///
+    /// # Errors
+    /// If the stream was published otherwise since its digest was begun, or the store cannot be written.
     pub fn record(&mut self, stream: &mut StreamDigest) -> Result<()> {
-        let (name, digest) = (&stream.name, stream.digest());
+        self.record_run(stream, None)
+    }
+
+    /// Records what is about to be published and what the next run needs, all of it or nothing.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub fn record_continued(&mut self, stream: &mut StreamDigest, left: Left<'_>) -> Result<()> {
+        self.record_run(stream, Some(left))
+    }
+
+    fn record_run(&mut self, stream: &mut StreamDigest, left: Option<Left<'_>>) -> Result<()> {
+        let name = stream.name().clone();
         let mut contents = self.contents.clone();
-        let entry = contents.streams.entry(name.to_string()).or_insert_with(|| Entry {
-            plan: stream.plan.clone(),
-            plan_text: stream.plan_text.clone(),
-            published: BTreeMap::new(),
-        });
-        check_covers_the_past(name, &entry.published, stream.steps)?;
-        match entry.published.get(&stream.steps) {
-            Some(published) if entry.plan == stream.plan && *published == digest => return Ok(()), // nothing new
-            // The digest was held against all that was published when it began, and against nothing else.
-            None if entry.plan == stream.plan && entry.published == stream.published => {
-                entry.published.insert(stream.steps, digest.clone());
-            }
-            _ => {
-                return Err(usage(format!(
-                    "stream `{name}` has meanwhile been released otherwise; begin this run again"
-                )));
-            }
-        };
-        let shown = self.store.name();
-        self.store
-            .commit(&contents.to_bytes()?)
-            .context(format_args!("cannot write the ledger {shown}; nothing was published"))?;
-        self.contents = contents;
-        stream.published.insert(stream.steps, digest);
+        let entry = contents.streams.entry(name.to_string()).or_insert_with(|| stream.entry());
+        let past = Past::of(entry);
+        past.check_covers(&name, stream.steps())?;
+        if left.is_none() && entry.plan == stream.plan() && past.agrees(stream.steps(), &stream.digest()) {
+            return Ok(()); // nothing new
+        }
+        if entry.plan != stream.plan() || !stream.has_seen(&past) {
+            return Err(usage(format!("stream `{name}` has meanwhile been released otherwise; begin this run again")));
+        }
+        if left.is_none() && entry.has(stream.steps()) {
+            return Ok(()); // nothing new: the digest was held against it
+        }
+        let mut files = Vec::new();
+        // The state of a stream that is published without one knows less than what is published.
+        entry.state = None;
+        if let Some(left) = left {
+            files = left.files;
+            entry.joined.extend(left.joined);
+            entry.state = Some(keep(&mut *self.store, left.state, left.outputs)?);
+        }
+        contents.counter += 1;
+        let (counter, at, through) = (contents.counter, Timestamp::now(), stream.steps());
+        entry.runs.push(Run { counter, at, through, digest: stream.digest(), files });
+        self.commit(contents)?;
+        stream.is_recorded(Past::of(&self.contents.streams[name.as_str()]));
         Ok(())
     }
+
+    fn kept(&self, name: &StreamName) -> Option<&KeptState> {
+        self.contents.streams.get(name.as_str())?.state.as_ref()
+    }
+
+    fn commit(&mut self, mut contents: Contents) -> Result<()> {
+        let bytes = contents.sealed(&self.code_key)?;
+        let shown = self.store.name();
+        self.store.commit(&bytes).context(format_args!("cannot write the ledger {shown}; nothing was published"))?;
+        self.contents = contents;
+        Ok(())
+    }
+}
+
+/// Puts what a run leaves into parts of a store.
+fn keep(store: &mut dyn Store, mut state: &[u8], outputs: Vec<Output<'_>>) -> Result<KeptState> {
+    let part = part_name(&mut &*state)?;
+    store.put_part(&part, &mut state)?;
+    let pending = |Output { target, behind, private, contents }: Output<'_>| {
+        contents.rewind()?;
+        let part = part_name(contents)?;
+        contents.rewind()?;
+        store.put_part(&part, contents)?;
+        Ok(Pending { part, target, behind, private })
+    };
+    let pending = outputs.into_iter().map(pending).collect::<Result<_>>()?;
+    Ok(KeptState { part, pending })
+}
+
+/// The name of a part: a digest of its content, so that a ledger that names it vouches for it.
+fn part_name(contents: &mut (impl Read + ?Sized)) -> Result<String> {
+    let mut hasher = blake3::Hasher::new_derive_key("evertally 2 part");
+    std::io::copy(contents, &mut hasher)?;
+    Ok(hasher.finalize().to_hex().to_string())
 }
 
 /// What two plans differ in, line by line of their text: `grid = "1"`, now `grid = "0.01"`; …

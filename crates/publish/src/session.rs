@@ -1,7 +1,7 @@
 //! A session: events are pushed in, steps are closed, rows are taken out.
 //!
 //! ```text
-//! push(event) ──place──▶ (step, label, value, person) ──sort buffer──▶ turn ──keep──▶ open step
+//! event ──placer──▶ (step, label, value, person) ──push──▶ sort buffer ──▶ turn ──keep──▶ open step
 //!                                                                       │
 //!                          close_through(t) ──────────────▶ steps due ──┴─ next_step() ──▶ releases of one closed step
 //! ```
@@ -11,14 +11,21 @@
 //! memory. Steps are due before the step of an event whose turn has come, since nothing earlier can follow it, and
 //! those that the front closes by [`Session::close_through`], as it does at the end of the input.
 //!
+//! What an event is, a [`Placer`] tells from the event alone: threads may each have one ([`Session::placer`]) and hand
+//! over what they have read with [`Session::push_placed`]. [`Session::push`] does both. All that depends on other
+//! events (order, bounds of persons, sums) is decided here, in the order of the input, by one thread.
+//!
 //! Nothing that was taken may be shown before [`Session::record`] has put it into the ledger: *commit, then publish*.
 
 mod intake;
 mod items;
+mod persons;
+mod placer;
 mod sums;
 
-pub use items::ItemCounts;
-pub use sums::{ClosedStep, RunningSums};
+pub use items::{ItemCounts, ItemLabels};
+pub use placer::{Batch, Labels, Placed, Placer};
+pub use sums::{ClosedStep, GroupLabels, RunningSums};
 
 use crate::declaration::Parameter::SortBuffer;
 use crate::error::{Error, Result, usage};
@@ -28,22 +35,26 @@ use crate::ledger::{Ledger, StreamDigest};
 use crate::problem::sentence;
 use crate::stream::Stream;
 use evertally::noise::SecretKey;
-use intake::{Intake, Placed};
+use intake::{Intake, Waiting};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
 
 /// What a session counts: running sums of groups, or items in a sketch.
 pub trait Tally {
     /// What labels an event: its group or its item.
-    type Label;
+    type Label: Send;
+
+    /// How events get their labels.
+    type Labels: Labels<Label = Self::Label>;
 
     /// What closed steps are shown as.
     type Closed<'a>
     where
         Self: 'a;
 
-    /// The group or item of an event; `None` for an event that is declared to be left out.
-    fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<Self::Label>>;
+    /// How events get their labels, for one thread.
+    fn labels(&self) -> Self::Labels;
 
     /// The last closed step, 0 before the first.
     fn step(&self) -> u64;
@@ -57,12 +68,28 @@ pub trait Tally {
     -> Result<Self::Closed<'a>>;
 }
 
+/// What became of the events of a [`Batch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// All were taken in.
+    All,
+    /// Those before the first that are left were taken in, and steps are due: take them, then go on.
+    StepsDue,
+    /// The event with this mark belongs to a step that is due already, and was left out; those before it were taken in.
+    /// Show the event to [`Session::late`], then go on.
+    Late(u32),
+}
+
+/// Events whose persons are looked up at once.
+const LOOKED_AHEAD: usize = 32;
+
 /// One run over a stream: events in, closed steps out.
 pub struct Session<T: Tally> {
-    stream: Stream,
+    stream: Arc<Stream>,
+    placer: Placer<T::Labels>,
     intake: Intake,
     /// Events that wait for earlier ones: the sort buffer.
-    waiting: BinaryHeap<Reverse<Placed<T::Label>>>,
+    waiting: BinaryHeap<Reverse<Waiting<T::Label>>>,
     /// Events whose turn has come, of steps that are not open yet because steps before them are not taken.
     ahead: VecDeque<Placed<T::Label>>,
     /// Steps through here are final: whatever comes is of a later one.
@@ -86,20 +113,26 @@ impl Session<RunningSums> {
         let last_step = stream.last_step;
         let digest = ledger.stream(key, &stream.name, &stream.plan, last_step)?;
         let sums = RunningSums::new(&stream, groups, key)?;
-        Self::new(stream, sums, digest, last_step)
+        Self::new(stream, sums, key, digest, last_step)
     }
 }
 
 impl<T: Tally> Session<T> {
-    /// A session from the first step of a stream through `last_step`, under the digest that the key's ledger began for
-    /// it.
+    /// A session from the first step of a stream through `last_step`, under the digest that the ledger of the key began
+    /// for it.
     ///
     /// # Errors
     /// If the plan's unit keeps no event.
-    pub fn new(stream: Stream, tally: T, digest: StreamDigest, last_step: u64) -> Result<Self> {
-        let intake = Intake::new(&stream)?;
+    pub fn new(stream: Stream, tally: T, key: &SecretKey, digest: StreamDigest, last_step: u64) -> Result<Self> {
+        let (intake, stream) = (Intake::new(&stream)?, Arc::new(stream));
+        let placer = Placer::new(Arc::clone(&stream), tally.labels(), key);
         let (waiting, ahead) = (BinaryHeap::new(), VecDeque::new());
-        Ok(Self { stream, intake, waiting, ahead, due: 0, last_step, tally, digest, is_over: false })
+        Ok(Self { stream, placer, intake, waiting, ahead, due: 0, last_step, tally, digest, is_over: false })
+    }
+
+    /// A reader of events for another thread; what it places goes into [`push_placed`](Self::push_placed).
+    pub fn placer(&self) -> Placer<T::Labels> {
+        self.placer.clone()
     }
 
     /// The stream.
@@ -129,22 +162,61 @@ impl<T: Tally> Session<T> {
     /// overflows: that ends the session, and every later call fails.
     pub fn push(&mut self, event: &Event<'_>) -> Result<()> {
         self.check_goes_on()?;
-        let Some(placed) = self.intake.place(&self.stream, &mut self.tally, event)? else { return Ok(()) };
+        let Some(placed) = self.placer.place(event)? else { return Ok(()) };
         if placed.step <= self.due {
-            return Err(self.out_of_order(event));
+            return self.late(event);
         }
-        if self.stream.sort_buffer == 0 {
+        self.arrive(placed)
+    }
+
+    /// Takes in events that a [`Placer`] of this session has read, in the order of the input, as many as go without
+    /// steps being taken in between; those that are left stay in the batch. Until it says [`Pushed::All`], call it
+    /// again.
+    ///
+    /// One event after the other this does what [`push`](Self::push) does.
+    ///
+    /// # Errors
+    /// If a sum overflows: that ends the session, and every later call fails.
+    pub fn push_placed(&mut self, batch: &mut Batch<T::Label>) -> Result<Pushed> {
+        self.check_goes_on()?;
+        loop {
+            self.intake.look_ahead(batch.events.iter().take(LOOKED_AHEAD));
+            for _ in 0..LOOKED_AHEAD {
+                if self.is_due() {
+                    return Ok(Pushed::StepsDue);
+                }
+                let Some(placed) = batch.events.pop_front() else { return Ok(Pushed::All) };
+                if placed.step <= self.due {
+                    return Ok(Pushed::Late(placed.mark));
+                }
+                self.arrive(placed)?;
+            }
+        }
+    }
+
+    /// What is to be done with an event of a step that is due already.
+    ///
+    /// # Errors
+    /// Always: the error names the row, and the event leaves no trace.
+    pub fn late(&mut self, event: &Event<'_>) -> Result<()> {
+        Err(self.out_of_order(event))
+    }
+
+    /// Takes in an event of a step that is not due.
+    #[inline]
+    fn arrive(&mut self, placed: Placed<T::Label>) -> Result<()> {
+        let first = if self.stream.sort_buffer == 0 {
             // Without a buffer the event's own step makes all before it due, so that the next one out of order is seen.
-            let turned = self.turn(placed);
-            return self.or_over(turned);
-        }
-        self.waiting.push(Reverse(placed));
-        if self.waiting.len() > self.stream.sort_buffer {
-            let Reverse(first) = self.waiting.pop().expect("just pushed");
-            let turned = self.turn(first);
-            self.or_over(turned)?;
-        }
-        Ok(())
+            placed
+        } else {
+            self.waiting.push(Reverse(self.intake.arrive(placed)));
+            if self.waiting.len() <= self.stream.sort_buffer {
+                return Ok(());
+            }
+            self.waiting.pop().expect("just pushed").0.placed
+        };
+        let turned = self.turn(first);
+        self.or_over(turned)
     }
 
     /// Says that no event of a step up to `step` will follow: all those steps are due. A step beyond the last of the
@@ -155,9 +227,9 @@ impl<T: Tally> Session<T> {
     pub fn close_through(&mut self, step: u64) -> Result<()> {
         self.check_goes_on()?;
         let step = step.min(self.last_step);
-        while self.waiting.peek().is_some_and(|Reverse(first)| first.step <= step) {
+        while self.waiting.peek().is_some_and(|Reverse(first)| first.placed.step <= step) {
             let Reverse(first) = self.waiting.pop().expect("just seen");
-            let turned = self.turn(first);
+            let turned = self.turn(first.placed);
             self.or_over(turned)?;
         }
         self.due = self.due.max(step);

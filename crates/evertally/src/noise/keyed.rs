@@ -37,6 +37,8 @@ pub enum Purpose<'a> {
     /// The noise of vectors in floating point ([`VectorNoise`](crate::vector::VectorNoise)). The byte is the
     /// number of bits of a number, 32 or 64: noise of another precision is other noise. Tag 7.
     Vector(u8),
+    /// Hashes the names of persons ([`Pseudonyms`](crate::privacy::contribution::Pseudonyms)). Tag 8.
+    Persons,
 }
 
 impl<'a> Purpose<'a> {
@@ -51,6 +53,7 @@ impl<'a> Purpose<'a> {
             Purpose::Reads(way) => (5, std::slice::from_ref(way)),
             Purpose::Hashing => (6, &[]),
             Purpose::Vector(bits) => (7, std::slice::from_ref(bits)),
+            Purpose::Persons => (8, &[]),
         }
     }
 }

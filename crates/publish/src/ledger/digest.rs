@@ -1,57 +1,141 @@
 //! The digest of a stream's closed steps.
+//!
+//! d₀ is fixed, and dₜ is the keyed hash of dₜ₋₁ and of what step t adds: 32 bytes say all that a later run needs of the
+//! steps before it. Ledgers of version 1 hold hashes of all steps in one piece instead. Those are held against too, for
+//! as long as a run begins with the first step.
 
+use super::contents::Entry;
 use crate::declaration::Parameter;
 use crate::error::{Result, usage};
 use crate::problem::{Piece, sentence};
 use evertally::noise::StreamName;
 use std::collections::BTreeMap;
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 /// The digest of a stream's closed steps, growing with them.
 pub struct StreamDigest {
-    pub(super) name: StreamName,
+    name: StreamName,
     /// Digest and text of the plan.
-    pub(super) plan: String,
-    pub(super) plan_text: String,
-    pub(super) hasher: blake3::Hasher,
-    pub(super) steps: u64,
-    /// What was published before: for numbers of steps, the digest of so many.
-    pub(super) published: BTreeMap<u64, String>,
+    plan: String,
+    plan_text: String,
+    key: Zeroizing<[u8; 32]>,
+    steps: u64,
+    chain: [u8; 32],
+    /// All steps in one piece, where version 1 recorded that.
+    flat: Option<blake3::Hasher>,
+    past: Past,
+}
+
+/// What was published before: for numbers of steps, the digest of so many.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Past {
+    chained: BTreeMap<u64, String>,
+    flat: BTreeMap<u64, String>,
 }
 
 impl StreamDigest {
-    /// Adds a closed step: the sum of its events in every group. Fails as soon as the data differ from what was
-    /// published.
-    pub fn close_step(&mut self, sums: &[i64]) -> Result<()> {
-        for sum in sums {
-            self.hasher.update(&sum.to_le_bytes());
+    pub(super) fn new(name: StreamName, plan: String, plan_text: String, key: Zeroizing<[u8; 32]>, past: Past) -> Self {
+        let flat = (!past.flat.is_empty()).then(|| blake3::Hasher::new_keyed(&key));
+        let chain = *blake3::keyed_hash(&key, b"evertally 2 steps").as_bytes();
+        Self { name, plan, plan_text, key, steps: 0, chain, flat, past }
+    }
+
+    /// The stream's name.
+    pub fn name(&self) -> &StreamName {
+        &self.name
+    }
+
+    /// The last closed step.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// All that a later run needs of the steps so far.
+    pub fn chain(&self) -> [u8; 32] {
+        self.chain
+    }
+
+    /// Goes on where an earlier run stopped.
+    ///
+    /// # Errors
+    /// If that is not what was published up to that step.
+    pub fn resume(&mut self, steps: u64, chain: [u8; 32]) -> Result<()> {
+        let resumed = self.past.chained.get(&steps).is_some_and(|published| *published == hex(chain));
+        if !resumed || self.past.last() > steps {
+            let (name, last) = (&self.name, self.past.last());
+            return Err(usage(format!(
+                "the state of stream `{name}` is of step {steps}, and not of what was published last, through step {last}"
+            )));
         }
-        self.steps += 1;
-        self.check(self.steps)
+        (self.steps, self.chain, self.flat) = (steps, chain, None);
+        Ok(())
+    }
+
+    /// Adds a closed step: the sum of its events in every group. Fails as soon as the data differ from what was
+    /// published, and then adds nothing.
+    pub fn close_step(&mut self, sums: &[i64]) -> Result<()> {
+        let mut link = self.link(b'g', sums.len());
+        let mut flat = self.flat.clone();
+        for sum in sums {
+            link.update(&sum.to_le_bytes());
+            flat.iter_mut().for_each(|flat| drop(flat.update(&sum.to_le_bytes())));
+        }
+        self.advance(self.steps + 1, link, flat)
     }
 
     /// Adds, in the place of the sums of all groups, the items of the open step and what it adds to each, sorted by
     /// item and without those it adds nothing to; then closes it and the empty steps after it through `step`. Fails as
-    /// soon as the data differ from what was published.
+    /// soon as the data differ from what was published, and then adds nothing.
     ///
     /// A step with items goes in as its number, their number, and for each its length, its bytes and its sum; one
     /// without leaves no trace. No two histories have the same encoding.
     pub fn close_items(&mut self, items: &[(Box<[u8]>, i64)], step: u64) -> Result<()> {
-        if !items.is_empty() {
-            self.hasher.update(&(self.steps + 1).to_le_bytes()).update(&(items.len() as u64).to_le_bytes());
+        if items.is_empty() {
+            return self.check_through(step, self.chain, self.flat.as_ref()).map(|()| self.steps = step);
         }
+        let mut link = self.link(b'i', items.len());
+        let mut flat = self.flat.clone();
+        let mut update = |bytes: &[u8]| {
+            link.update(bytes);
+            flat.iter_mut().for_each(|flat| drop(flat.update(bytes)));
+        };
+        update(&(self.steps + 1).to_le_bytes());
+        update(&(items.len() as u64).to_le_bytes());
         for (item, sum) in items {
-            self.hasher.update(&(item.len() as u64).to_le_bytes()).update(item).update(&sum.to_le_bytes());
+            update(&(item.len() as u64).to_le_bytes());
+            update(item);
+            update(&sum.to_le_bytes());
         }
-        let published: Vec<u64> = self.published.range(self.steps + 1..=step).map(|(step, _)| *step).collect();
-        self.steps = step;
-        published.into_iter().try_for_each(|step| self.check(step))
+        self.advance(step, link, flat)
     }
 
-    /// Holds the digest of the closed steps against what was published up to a step.
-    fn check(&self, step: u64) -> Result<()> {
-        match self.published.get(&step) {
-            Some(published) if *published != self.digest() => {
+    /// The hash of the next link: after it, what the step adds, of so many groups or items.
+    fn link(&self, kind: u8, count: usize) -> blake3::Hasher {
+        let mut link = blake3::Hasher::new_keyed(&self.key);
+        link.update(&[kind]).update(&self.chain).update(&(count as u64).to_le_bytes());
+        link
+    }
+
+    fn advance(&mut self, step: u64, mut link: blake3::Hasher, flat: Option<blake3::Hasher>) -> Result<()> {
+        let chain = *link.finalize().as_bytes();
+        link.zeroize();
+        self.check_through(step, chain, flat.as_ref())?;
+        (self.steps, self.chain, self.flat) = (step, chain, flat);
+        Ok(())
+    }
+
+    /// Holds the digests after all steps through `step` against what was published.
+    fn check_through(&self, step: u64, chain: [u8; 32], flat: Option<&blake3::Hasher>) -> Result<()> {
+        let steps = self.steps + 1..=step;
+        let mut chained = self.past.chained.range(steps.clone()).filter(|(_, published)| **published != hex(chain));
+        let mut whole = self
+            .past
+            .flat
+            .range(steps)
+            .filter(|(_, published)| flat.is_some_and(|flat| **published != flat.finalize().to_hex().to_string()));
+        match chained.next().or_else(|| whole.next()) {
+            None => Ok(()),
+            Some((step, _)) => {
                 let released = format!(
                     "stream `{}` has already been released up to step {step} from different data; releasing again with the \
                      same noise would reveal the difference exactly. Restore the data, or give another ",
@@ -59,35 +143,80 @@ impl StreamDigest {
                 );
                 Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]))
             }
-            _ => Ok(()),
         }
     }
 
     /// The digest of the steps closed so far.
     pub(super) fn digest(&self) -> String {
-        self.hasher.finalize().to_hex().to_string()
+        hex(self.chain)
+    }
+
+    pub(super) fn plan(&self) -> &str {
+        &self.plan
+    }
+
+    /// An entry for a stream that has none.
+    pub(super) fn entry(&self) -> Entry {
+        Entry {
+            plan: self.plan.clone(),
+            plan_text: self.plan_text.clone(),
+            published: BTreeMap::new(),
+            runs: Vec::new(),
+            joined: Vec::new(),
+            state: None,
+        }
+    }
+
+    /// Whether it was held against all of this when its steps were closed.
+    pub(super) fn has_seen(&self, past: &Past) -> bool {
+        self.past == *past
+    }
+
+    pub(super) fn is_recorded(&mut self, past: Past) {
+        self.past = past;
     }
 }
 
 impl Drop for StreamDigest {
     fn drop(&mut self) {
-        self.hasher.zeroize(); // it holds a key
+        // It holds a key.
+        self.flat.iter_mut().for_each(blake3::Hasher::zeroize);
+    }
+}
+
+impl Past {
+    pub(super) fn of(entry: &Entry) -> Self {
+        let chained = entry.runs.iter().map(|run| (run.through, run.digest.clone())).collect();
+        Self { chained, flat: entry.published.clone() }
+    }
+
+    fn last(&self) -> u64 {
+        let last = |of: &BTreeMap<u64, String>| of.keys().next_back().copied().unwrap_or(0);
+        last(&self.chained).max(last(&self.flat))
+    }
+
+    /// Whether just this was published.
+    pub(super) fn agrees(&self, steps: u64, digest: &str) -> bool {
+        self.chained.get(&steps).is_some_and(|published| published == digest)
+    }
+
+    /// A shorter release can only be held against the past where the past has a digest of that length.
+    pub(super) fn check_covers(&self, name: &StreamName, steps: u64) -> Result<()> {
+        let last = self.last();
+        if last <= steps || self.chained.contains_key(&steps) || self.flat.contains_key(&steps) {
+            return Ok(());
+        }
+        let released = format!(
+            "stream `{name}` has already been released up to step {last}; this run ends at step {steps}, where nothing \
+             can be compared. Release at least {last} steps, or give another "
+        );
+        Err(usage(sentence![released, NAME]))
     }
 }
 
 /// What another stream needs.
 pub(super) const NAME: Piece = Piece::Noun(Parameter::Stream, "name");
 
-/// A shorter release can only be held against the past where the past has a digest of that length.
-pub(super) fn check_covers_the_past(name: &StreamName, published: &BTreeMap<u64, String>, steps: u64) -> Result<()> {
-    match published.keys().next_back() {
-        Some(&last) if last > steps && !published.contains_key(&steps) => {
-            let released = format!(
-                "stream `{name}` has already been released up to step {last}; this run ends at step {steps}, where nothing \
-                 can be compared. Release at least {last} steps, or give another "
-            );
-            Err(usage(sentence![released, NAME]))
-        }
-        _ => Ok(()),
-    }
+fn hex(digest: [u8; 32]) -> String {
+    blake3::Hash::from_bytes(digest).to_hex().to_string()
 }

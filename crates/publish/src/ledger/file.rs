@@ -1,11 +1,12 @@
 //! Ledgers beside key files.
 
-use super::{Ledger, Store};
+use super::{Ledger, Store, parts};
+use crate::disk::RealDisk;
 use crate::error::{Cancelled, Context, Result, usage};
 use crate::keyfile;
 use evertally::noise::SecretKey;
 use std::fs::{File, TryLockError};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -116,6 +117,18 @@ impl Store for FileStore {
 
     fn name(&self) -> String {
         self.ledger.display().to_string()
+    }
+
+    fn part(&mut self, name: &str) -> Result<Option<Vec<u8>>> {
+        parts::get(&RealDisk, &parts::folder(&self.ledger), name)
+    }
+
+    fn put_part(&mut self, name: &str, contents: &mut dyn Read) -> Result<()> {
+        parts::put(&RealDisk, &parts::folder(&self.ledger), name, contents)
+    }
+
+    fn keep_parts(&mut self, names: &[String]) {
+        parts::keep(&RealDisk, &parts::folder(&self.ledger), names);
     }
 }
 

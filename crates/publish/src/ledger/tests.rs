@@ -154,6 +154,18 @@ impl Store for Fragile {
     fn name(&self) -> String {
         "on a bad disk".to_owned()
     }
+
+    fn part(&mut self, name: &str) -> Result<Option<Vec<u8>>> {
+        self.inner.part(name)
+    }
+
+    fn put_part(&mut self, name: &str, contents: &mut dyn Read) -> Result<()> {
+        self.inner.put_part(name, contents)
+    }
+
+    fn keep_parts(&mut self, names: &[String]) {
+        self.inner.keep_parts(names);
+    }
 }
 
 /// What could not be committed is not recorded: not in the store, and not in the ledger that tried.
@@ -191,4 +203,126 @@ fn a_failed_commit_records_nothing() {
     ledger.record(&mut first).unwrap();
     assert_eq!(ledger.last_published(&name), 3);
     assert_eq!(Ledger::open(store, &key).unwrap().last_published(&name), 3);
+}
+
+fn plan_of(horizon: u64) -> Plan {
+    let budget = Budget::Pure(evertally::privacy::Epsilon::new(1.0).unwrap());
+    evertally::plan::PlanRequest::count(horizon, budget).plan().unwrap()
+}
+
+/// A ledger as version 1 wrote it goes on: what it recorded is held against, and what follows is chained.
+#[test]
+fn ledgers_of_version_1_go_on() {
+    let key = SecretKey::generate().unwrap();
+    let (name, plan): (StreamName, _) = ("s".parse().unwrap(), plan_of(100));
+    let mut hasher = blake3::Hasher::new_keyed(&mac_key(&key, &name, &plan.digest(), Purpose::Ledger));
+    [1i64, 2, 3].iter().for_each(|sum| drop(hasher.update(&sum.to_le_bytes())));
+    let plan_digest = blake3::Hash::from_bytes(plan.digest()).to_hex().to_string();
+    let version_1 = serde_json::json!({
+        "version": 1, "key_id": key.id().to_string(),
+        "streams": {"s": {"plan": plan_digest, "plan_text": toml::to_string(&plan).unwrap(),
+            "published": {"3": hasher.finalize().to_hex().to_string()}}},
+    });
+    let close = |store: &MemoryStore, steps: &[i64]| {
+        let mut ledger = Ledger::open(store.clone(), &key)?;
+        let mut stream = ledger.stream(&key, &name, &plan, steps.len() as u64)?;
+        steps.iter().try_for_each(|sum| stream.close_step(&[*sum]))?;
+        ledger.record(&mut stream)
+    };
+    let mut store = MemoryStore::default();
+    store.commit(version_1.to_string().as_bytes()).unwrap();
+    let copy = Ledger::open(store.clone(), &key).unwrap();
+    assert!(close(&store, &[1, 2, 4]).unwrap_err().to_string().contains("up to step 3 from different data"));
+    assert!(close(&store, &[1, 2]).unwrap_err().to_string().contains("nothing can be compared"));
+    close(&store, &[1, 2, 3]).unwrap();
+    assert_eq!(store.load().unwrap().unwrap(), version_1.to_string().as_bytes(), "nothing new, nothing written");
+    close(&store, &[1, 2, 3, 4]).unwrap();
+    assert!(close(&store, &[1, 2, 5, 4]).unwrap_err().to_string().contains("step 3 from different data"));
+    assert!(close(&store, &[1, 2, 3, 5]).unwrap_err().to_string().contains("step 4 from different data"));
+    let ledger = Ledger::open(store, &key).unwrap();
+    assert_eq!((ledger.last_published(&name), ledger.counter()), (4, 1));
+    assert_eq!(ledger.identity(), copy.identity(), "copies are one ledger");
+}
+
+#[test]
+fn a_ledger_that_was_written_by_hand_is_refused() {
+    let key = SecretKey::generate().unwrap();
+    let mut store = MemoryStore::default();
+    let mut ledger = Ledger::create(store.clone(), &key).unwrap();
+    let mut stream = ledger.stream(&key, &"s".parse().unwrap(), &plan_of(100), 1).unwrap();
+    stream.close_step(&[1]).unwrap();
+    ledger.record(&mut stream).unwrap();
+    let text = String::from_utf8(store.load().unwrap().unwrap()).unwrap();
+    let refused = |from: &str, to: &str| {
+        assert!(text.contains(from), "{text}");
+        let mut store = MemoryStore::default();
+        store.commit(text.replace(from, to).as_bytes()).unwrap();
+        Ledger::open(store, &key).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert!(refused("\"through\": 1", "\"through\": 0").contains("other than this program"));
+    assert!(
+        refused("\"counter\": 1,\n  \"streams\"", "\"counter\": 2,\n  \"streams\"").contains("other than this program")
+    );
+    assert!(refused("\"version\": 2", "\"version\": 3").contains("another version"));
+}
+
+/// What a run leaves is there for the next, whole; and two copies of a ledger have runs in common up to their fork.
+#[test]
+fn a_stream_goes_on_from_its_state_and_forks_show() {
+    let key = SecretKey::generate().unwrap();
+    let (name, plan): (StreamName, _) = ("s".parse().unwrap(), plan_of(100));
+    let store = MemoryStore::default();
+    let mut ledger = Ledger::create(store.clone(), &key).unwrap();
+    let mut stream = ledger.stream(&key, &name, &plan, 2).unwrap();
+    [[1], [2]].iter().try_for_each(|sums| stream.close_step(sums)).unwrap();
+    let mut rows = std::io::Cursor::new(b"rows".to_vec());
+    let output = Output { target: "t.csv".into(), behind: Some(4), private: false, contents: &mut rows };
+    let left = Left { state: b"state", outputs: vec![output], ..Left::default() };
+    ledger.record_continued(&mut stream, left).unwrap();
+    let chain = stream.chain();
+
+    let mut again = Ledger::open(store.clone(), &key).unwrap();
+    assert_eq!(again.state(&name).unwrap().as_deref(), Some(&b"state"[..]));
+    let pending = again.pending(&name)[0].clone();
+    assert_eq!((pending.target.as_str(), pending.behind), ("t.csv", Some(4)));
+    assert_eq!(again.part(&pending.part).unwrap().as_deref(), Some(&b"rows"[..]));
+    again.delivered(&name);
+    assert_eq!(again.part(&pending.part).unwrap(), None);
+    assert_eq!(again.state(&name).unwrap().as_deref(), Some(&b"state"[..]));
+    // Goes on, and is held against what one run over everything gives.
+    let mut next = again.stream(&key, &name, &plan, 3).unwrap();
+    assert!(next.resume(1, chain).is_err() && next.resume(2, [0; 32]).is_err());
+    next.resume(2, chain).unwrap();
+    next.close_step(&[3]).unwrap();
+    again.record_continued(&mut next, Left::default()).unwrap();
+    let mut whole = again.stream(&key, &name, &plan, 3).unwrap();
+    [[1], [2]].iter().try_for_each(|sums| whole.close_step(sums)).unwrap();
+    assert!(whole.close_step(&[4]).is_err());
+    whole.close_step(&[3]).expect("a refused step was not added");
+    // The older copy of the ledger goes another way.
+    let mut fork = ledger.stream(&key, &name, &plan, 3).unwrap();
+    fork.resume(2, chain).unwrap();
+    fork.close_step(&[4]).unwrap();
+    ledger.record(&mut fork).unwrap();
+    assert_eq!((ledger.identity(), ledger.counter()), (again.identity(), again.counter()));
+    assert_eq!(ledger.head(1), again.head(1));
+    assert_ne!(ledger.head(2), again.head(2));
+    assert!(!ledger.has_state(&name), "published without a state");
+}
+
+/// A part that is not what the ledger named is not used.
+#[test]
+fn parts_are_vouched_for() {
+    let key = SecretKey::generate().unwrap();
+    let mut store = MemoryStore::default();
+    let mut ledger = Ledger::create(store.clone(), &key).unwrap();
+    let name: StreamName = "s".parse().unwrap();
+    let mut stream = ledger.stream(&key, &name, &plan_of(100), 1).unwrap();
+    stream.close_step(&[1]).unwrap();
+    ledger.record_continued(&mut stream, Left { state: b"state", ..Left::default() }).unwrap();
+    let part = part_name(&mut &b"state"[..]).unwrap();
+    store.put_part(&part, &mut &b"other"[..]).unwrap();
+    assert!(ledger.state(&name).unwrap_err().to_string().contains("not what was recorded"));
+    store.keep_parts(&[]);
+    assert_eq!(ledger.state(&name).unwrap(), None, "lost, to be built again");
 }

@@ -1,7 +1,7 @@
 //! Counts of very many items, in a sketch.
 
-use super::Tally;
-use super::intake::leave_out;
+use super::placer::leave_out;
+use super::{Labels, Tally};
 use crate::error::Result;
 use crate::event::{Event, Role};
 use crate::ledger::StreamDigest;
@@ -18,9 +18,6 @@ pub struct ItemCounts {
     stops: Vec<u64>,
     /// What the open step adds to each item: what the ledger's digest binds the stream to.
     open: HashMap<Box<[u8]>, i64>,
-    /// The item of the row, and the text of a cell.
-    item: Vec<u8>,
-    text: String,
 }
 
 impl ItemCounts {
@@ -32,14 +29,20 @@ impl ItemCounts {
     pub fn new(stream: &Stream, plan: SketchPlan, key: &SecretKey, mut stops: Vec<u64>) -> Result<Self> {
         stops.sort_unstable();
         let sketch = CountSketch::new(plan, key, stream.name.clone())?;
-        Ok(Self { sketch, stops, open: HashMap::new(), item: Vec::new(), text: String::new() })
+        Ok(Self { sketch, stops, open: HashMap::new() })
     }
 }
 
-impl Tally for ItemCounts {
+/// How events get their item.
+#[derive(Clone, Default)]
+pub struct ItemLabels {
+    /// The item of the row, and the text of a cell.
+    item: Vec<u8>,
+    text: String,
+}
+
+impl Labels for ItemLabels {
     type Label = Box<[u8]>;
-    /// The sketch, to be asked about the step that was closed last.
-    type Closed<'a> = &'a mut CountSketch;
 
     fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<Box<[u8]>>> {
         self.item.clear();
@@ -54,6 +57,17 @@ impl Tally for ItemCounts {
             push_encoded(&mut self.item, cell);
         }
         Ok(Some(self.item.as_slice().into()))
+    }
+}
+
+impl Tally for ItemCounts {
+    type Label = Box<[u8]>;
+    type Labels = ItemLabels;
+    /// The sketch, to be asked about the step that was closed last.
+    type Closed<'a> = &'a mut CountSketch;
+
+    fn labels(&self) -> ItemLabels {
+        ItemLabels::default()
     }
 
     fn step(&self) -> u64 {

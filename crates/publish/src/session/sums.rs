@@ -1,6 +1,6 @@
 //! Running counts or sums of declared groups.
 
-use super::Tally;
+use super::{Labels, Tally};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::groups::GroupTable;
@@ -51,15 +51,29 @@ impl RunningSums {
     }
 }
 
-impl Tally for RunningSums {
-    type Label = usize;
-    type Closed<'a> = ClosedStep<'a>;
+/// How events find their group.
+#[derive(Clone)]
+pub struct GroupLabels(Option<GroupTable>);
 
+impl Labels for GroupLabels {
+    type Label = usize;
+
+    #[inline]
     fn label_of(&mut self, _: &Stream, event: &Event<'_>) -> Result<Option<usize>> {
-        match &mut self.groups {
+        match &mut self.0 {
             Some(table) => table.place_of(event).map(Some),
             None => Ok(Some(0)),
         }
+    }
+}
+
+impl Tally for RunningSums {
+    type Label = usize;
+    type Labels = GroupLabels;
+    type Closed<'a> = ClosedStep<'a>;
+
+    fn labels(&self) -> GroupLabels {
+        GroupLabels(self.groups.clone())
     }
 
     fn step(&self) -> u64 {

@@ -74,7 +74,7 @@ fn groups() -> GroupTable {
 fn session(stream: &Stream, last_step: u64, ledger: &Ledger, key: &SecretKey) -> Session<RunningSums> {
     let digest = ledger.stream(key, &stream.name, &stream.plan, last_step).unwrap();
     let sums = RunningSums::new(stream, Some(groups()), key).unwrap();
-    Session::new(stream.clone(), sums, digest, last_step).unwrap()
+    Session::new(stream.clone(), sums, key, digest, last_step).unwrap()
 }
 
 fn key() -> SecretKey {
@@ -83,6 +83,11 @@ fn key() -> SecretKey {
 
 /// Pushes one row, in the middle of its step.
 fn push(session: &mut Session<RunningSums>, number: u64, row: &Row) -> Result<()> {
+    with_event(number, row, |event| session.push(event))
+}
+
+/// Shows a row, in the middle of its step, as an event.
+fn with_event<R>(number: u64, row: &Row, show: impl FnOnce(&Event<'_>) -> R) -> R {
     let micros = (row.step as i64 - 1) * 3_600_000_000 + 1_800_000_000;
     const PERSONS: [&str; 3] = ["p", "q", "r"];
     let cells = RowCells([
@@ -92,7 +97,7 @@ fn push(session: &mut Session<RunningSums>, number: u64, row: &Row) -> Result<()
         Field::Integer(row.value),
     ]);
     let layout = Layout::new(&columns());
-    session.push(&Event::new(Position { file: "rows", place: Place::Row(number) }, &cells, &layout))
+    show(&Event::new(Position { file: "rows", place: Place::Row(number) }, &cells, &layout))
 }
 
 /// The exact sums of all closed steps that are due.
@@ -152,6 +157,56 @@ proptest! {
         prop_assert_eq!(ledger.last_published(&stream.name), last_step);
     }
 
+    /// Rows that were placed elsewhere and come in batches are as good as rows that come one at a time: the same sums,
+    /// and the same rows refused.
+    #[test]
+    fn batches_are_as_good_as_rows(
+        mut rows in prop::collection::vec(a_row(), 0..80),
+        sorted in any::<bool>(),
+        buffer in 0..3usize,
+        len in 1..50usize,
+    ) {
+        if sorted {
+            rows.sort_by_key(|row| row.step);
+        }
+        let (stream, key) = (stream(buffer), key());
+        let ledger = Ledger::in_memory(&key);
+        let (mut one, mut other) = (session(&stream, 9, &ledger, &key), session(&stream, 9, &ledger, &key));
+        let (mut one_sums, mut other_sums) = (Vec::new(), Vec::new());
+        let mut refused = Vec::new();
+        for (number, row) in (1..).zip(&rows) {
+            if let Err(error) = push(&mut one, number, row) {
+                refused.push(error.to_string());
+            }
+            take(&mut one, &mut one_sums).unwrap();
+        }
+        let (mut placer, mut batch, mut late) = (other.placer(), Batch::new(), Vec::new());
+        for (part, rows) in rows.chunks(len).enumerate() {
+            for (mark, row) in (0..).zip(rows) {
+                let placed = with_event(0, row, |event| placer.place(event)).unwrap().unwrap();
+                batch.push(mark, placed);
+            }
+            loop {
+                match other.push_placed(&mut batch).unwrap() {
+                    Pushed::All => break,
+                    Pushed::StepsDue => take(&mut other, &mut other_sums).unwrap(),
+                    Pushed::Late(mark) => {
+                        let number = (part * len) as u64 + u64::from(mark) + 1;
+                        let error = with_event(number, &rows[mark as usize], |event| other.late(event)).unwrap_err();
+                        late.push(error.to_string());
+                    }
+                }
+            }
+            prop_assert!(batch.is_empty());
+        }
+        for (session, sums) in [(&mut one, &mut one_sums), (&mut other, &mut other_sums)] {
+            session.close_through(9).unwrap();
+            take(session, sums).unwrap();
+        }
+        prop_assert_eq!(late, refused);
+        prop_assert_eq!(one_sums, other_sums);
+    }
+
     /// A sort buffer that is large enough makes any order as good as sorted; of one step the first to arrive are kept.
     #[test]
     fn the_sort_buffer_sorts(rows in prop::collection::vec(a_row(), 0..30), closed in 0..STEPS) {
@@ -194,6 +249,28 @@ proptest! {
         take(&mut session, &mut sums).unwrap();
         taken.sort_by_key(|row| row.step);
         prop_assert_eq!(sums, by_hand(&taken, STEPS));
+    }
+}
+
+/// A person's name that is no number is no name: it is refused or left out, and never a person called "NaN".
+#[test]
+fn nobody_is_called_nan() {
+    let (mut stream, key) = (stream(0), key());
+    let ledger = Ledger::in_memory(&key);
+    for missing in [Refusable::Refuse, Refusable::Skip] {
+        stream.missing = missing;
+        let mut session = session(&stream, 1, &ledger, &key);
+        let cells = RowCells([Field::Instant(0), Field::Text("a"), Field::Float(f64::NAN), Field::Integer(1)]);
+        let layout = Layout::new(&columns());
+        let pushed = session.push(&Event::new(Position { file: "rows", place: Place::Row(1) }, &cells, &layout));
+        match missing {
+            Refusable::Refuse => assert!(pushed.unwrap_err().to_string().contains("the event names no person")),
+            Refusable::Skip => pushed.unwrap(),
+        }
+        session.close_through(1).unwrap();
+        let mut sums = Vec::new();
+        take(&mut session, &mut sums).unwrap();
+        assert_eq!(sums, [[0, 0]]);
     }
 }
 

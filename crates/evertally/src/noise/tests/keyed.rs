@@ -103,6 +103,7 @@ fn every_part_of_the_address_matters() {
         Purpose::Reads(1),
         Purpose::Reads(2),
         Purpose::Hashing,
+        Purpose::Persons,
     ];
     let mut seen = HashSet::new();
     let mut count = 0;

@@ -89,3 +89,34 @@ fn steps_never_go_back() {
     contributions.keep(person, 2);
     contributions.keep(person, 1);
 }
+
+/// What an earlier run left goes on as if there had been no break, wherever the break is.
+#[test]
+fn what_was_kept_is_restored() {
+    for (total, per_step) in [(1, 1), (2, 1), (3, 2), (4, 9)] {
+        let bound = ContributionBound::new(Unit::person(total).per_step(per_step)).unwrap();
+        for history in (1..=5).flat_map(histories) {
+            let steps: Vec<u64> = history.iter().filter(|(person, _)| *person == 0).map(|(_, step)| *step).collect();
+            let (mut whole, mut broken) = (Kept::default(), Kept::default());
+            for step in steps {
+                assert_eq!(bound.keep(&mut broken, step), bound.keep(&mut whole, step));
+                broken = bound.restore(broken.step(), broken.total(), broken.in_step()).unwrap();
+                assert_eq!(broken, whole);
+            }
+        }
+        let (total, per_step) = (total as u32, per_step as u32);
+        for (step, kept, in_step) in [(0, 1, 1), (1, 0, 0), (1, total + 1, 1), (1, total, per_step.min(total) + 1)] {
+            assert!(bound.restore(step, kept, in_step).is_err(), "{step} {kept} {in_step}");
+        }
+        assert!(total == 1 || bound.restore(3, total - 1, 0).is_err());
+    }
+}
+
+/// Bounds beyond 32 bits keep as many as 32 bits can count, and no more.
+#[test]
+fn wide_bounds_are_narrowed() {
+    let bound = ContributionBound::new(Unit::person(1 << 40)).unwrap();
+    let mut kept = bound.restore(7, u32::MAX - 1, 5).unwrap();
+    assert_eq!([8, 8, 9].map(|step| bound.keep(&mut kept, step)), [true, false, false]);
+    assert_eq!(kept.total(), u32::MAX);
+}

@@ -1,0 +1,236 @@
+//! What a ledger holds, as text.
+
+use crate::error::{Result, usage};
+use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use zeroize::Zeroizing;
+
+/// The version that is written. Version 1, which had neither runs nor a code, is read.
+const VERSION: u32 = 2;
+
+/// All that a ledger holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Contents {
+    version: u32,
+    pub(super) key_id: String,
+    /// Drawn when the ledger was made: copies of a ledger have the same, and no others do.
+    #[serde(default)]
+    pub(super) identity: String,
+    /// How many runs were ever recorded.
+    #[serde(default)]
+    pub(super) counter: u64,
+    pub(super) streams: BTreeMap<String, Entry>,
+    /// Code of everything before, under the key.
+    #[serde(default)]
+    mac: String,
+}
+
+/// What is recorded of a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Entry {
+    /// The plan's digest, in hexadecimal.
+    pub(super) plan: String,
+    /// The plan itself, so that a later run can say what differs.
+    #[serde(default)]
+    pub(super) plan_text: String,
+    /// Of version 1: digest of the first `n` closed steps, in one piece, for every `n` that was published.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) published: BTreeMap<u64, String>,
+    /// The runs that published steps or took in events, in order.
+    #[serde(default)]
+    pub(super) runs: Vec<Run>,
+    /// Groups that joined when the stream had begun: after which step, and their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) joined: Vec<Joined>,
+    /// Where the session stands, for a stream that is continued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) state: Option<KeptState>,
+}
+
+/// One run, as it was recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// Its number among all runs of the key, from 1.
+    pub counter: u64,
+    /// When it was recorded.
+    pub at: Timestamp,
+    /// The last step that was published by then.
+    pub through: u64,
+    /// Keyed digest of the steps through there.
+    pub digest: String,
+    /// The files that were read, for a stream that is continued.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<SeenFile>,
+}
+
+/// A file that was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SeenFile {
+    /// Its path when it was read.
+    pub path: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Keyed digest of its content.
+    pub digest: String,
+}
+
+/// Groups that joined a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Joined {
+    /// The last step that was closed without them.
+    pub after: u64,
+    /// Their names, one text for each group column.
+    pub groups: Vec<Vec<String>>,
+    /// Whether the last of them is the rest: all groups that are not declared.
+    #[serde(default)]
+    pub rest: bool,
+}
+
+/// Names of the parts of a store that hold a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KeptState {
+    /// The state itself. A part's name is the digest of its content.
+    pub(super) part: String,
+    /// What is to be written to outputs, where that was not done when the run was recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) pending: Vec<Pending>,
+}
+
+/// Bytes that an output lacks until they are written there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pending {
+    /// The part that holds them.
+    pub part: String,
+    /// The output; `-` is standard output.
+    pub target: String,
+    /// Behind so many bytes of the output; as the whole of it where this is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<u64>,
+    /// Whether only the user may read the output.
+    #[serde(default)]
+    pub private: bool,
+}
+
+impl Contents {
+    /// Of a key that has published nothing.
+    pub(super) fn new(key: &SecretKey) -> Self {
+        let (version, key_id) = (VERSION, key.id().to_string());
+        Self { version, key_id, identity: String::new(), counter: 0, streams: BTreeMap::new(), mac: String::new() }
+    }
+
+    /// From the bytes of a store that messages call `shown`, without a look at the code: for what is public.
+    pub(super) fn read(bytes: &[u8], shown: &str) -> Result<Self> {
+        let mut contents = serde_json::from_slice::<Self>(bytes)
+            .map_err(|e| usage(format!("the ledger {shown} is damaged ({e}); restore it from a copy")))?;
+        match contents.version {
+            1 => {
+                // Copies of one ledger are the same ledger, whenever they are first read.
+                contents.identity = blake3::derive_key("evertally 2 ledger of version 1", bytes)[..16]
+                    .iter()
+                    .map(|byte| format!("{byte:02x}"))
+                    .collect();
+                Ok(contents)
+            }
+            VERSION => Ok(contents),
+            _ => Err(foreign(shown)),
+        }
+    }
+
+    /// From the bytes of a store, for the key that wrote them.
+    pub(super) fn open(bytes: &[u8], shown: &str, key: &SecretKey) -> Result<Self> {
+        let mut contents = Self::read(bytes, shown)?;
+        if contents.key_id != key.id().to_string() {
+            return Err(foreign(shown));
+        }
+        if contents.version == VERSION && contents.code(&code_key(key))? != contents.mac {
+            return Err(usage(format!(
+                "the ledger {shown} was changed by something other than this program; restore it from a copy"
+            )));
+        }
+        contents.version = VERSION;
+        Ok(contents)
+    }
+
+    /// JSON text, as a store holds it, with its code under a [`code_key`].
+    pub(super) fn sealed(&mut self, code_key: &[u8; 32]) -> Result<Vec<u8>> {
+        if self.identity.is_empty() {
+            // The id of a key that nobody ever has: 128 random bits from the operating system.
+            self.identity = SecretKey::generate()?.id().to_string();
+        }
+        self.mac = self.code(code_key)?;
+        self.text()
+    }
+
+    fn text(&self) -> Result<Vec<u8>> {
+        let mut bytes = serde_json::to_vec_pretty(self).map_err(std::io::Error::from)?;
+        bytes.push(b'\n');
+        Ok(bytes)
+    }
+
+    /// The code of everything but the code itself.
+    fn code(&self, code_key: &[u8; 32]) -> Result<String> {
+        let bare = Self { mac: String::new(), ..self.clone() };
+        Ok(blake3::keyed_hash(code_key, &bare.text()?).to_hex().to_string())
+    }
+
+    /// All runs in the order of their numbers, each with its stream.
+    pub(super) fn runs(&self) -> Vec<(&str, &Run)> {
+        let mut runs: Vec<(&str, &Run)> = self
+            .streams
+            .iter()
+            .flat_map(|(name, entry)| entry.runs.iter().map(move |run| (name.as_str(), run)))
+            .collect();
+        runs.sort_by_key(|(_, run)| run.counter);
+        runs
+    }
+
+    /// A public text that stands for the ledger after its first `counter` runs: two ledgers that have it in common
+    /// have these runs in common.
+    pub(super) fn head(&self, counter: u64) -> String {
+        let mut head = blake3::derive_key("evertally 2 ledger head", self.identity.as_bytes());
+        for (name, run) in self.runs().into_iter().take_while(|(_, run)| run.counter <= counter) {
+            let mut hasher = blake3::Hasher::new_keyed(&head);
+            let at = run.at.to_string();
+            for field in [name, &run.digest, &at] {
+                hasher.update(&(field.len() as u64).to_le_bytes()).update(field.as_bytes());
+            }
+            hasher.update(&run.counter.to_le_bytes()).update(&run.through.to_le_bytes());
+            head = *hasher.finalize().as_bytes();
+        }
+        blake3::Hash::from_bytes(head).to_hex()[..32].to_owned()
+    }
+}
+
+impl Entry {
+    /// The last step up to which the stream was published; 0 before the first.
+    pub(super) fn last_step(&self) -> u64 {
+        let flat = self.published.keys().next_back().copied().unwrap_or(0);
+        flat.max(self.runs.last().map_or(0, |run| run.through))
+    }
+
+    /// Whether there is a digest of the steps through this one.
+    pub(super) fn has(&self, step: u64) -> bool {
+        self.published.contains_key(&step) || self.runs.iter().any(|run| run.through == step)
+    }
+}
+
+/// The key of the code of a whole ledger: that of no stream, since no plan has this digest.
+pub(super) fn code_key(key: &SecretKey) -> Zeroizing<[u8; 32]> {
+    let name: StreamName = "ledger".parse().expect("a name");
+    mac_key(key, &name, &[0; 32], Purpose::Ledger)
+}
+
+fn foreign(shown: &str) -> crate::error::Error {
+    usage(format!(
+        "the ledger {shown} belongs to another key or another version of this program; it must stay with its key"
+    ))
+}

@@ -1,0 +1,175 @@
+//! Reading what matters of an event: in any thread, for it depends on nothing but the event.
+
+use crate::declaration::Parameter::{self, Missing, Outside};
+use crate::error::{InputError, Result};
+use crate::event::{Event, Field, Role};
+use crate::problem::{Sentence, sentence};
+use crate::steps::TimeParser;
+use crate::stream::{OutOfBounds, Refusable, Stream};
+use evertally::noise::SecretKey;
+use evertally::number::DecimalError;
+use evertally::privacy::Unit;
+use evertally::privacy::contribution::{Pseudonym, Pseudonyms};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// How events get their labels: the part of a [`Tally`](super::Tally) that every thread has for itself.
+pub trait Labels: Clone + Send {
+    /// What labels an event: its group or its item.
+    type Label: Send;
+
+    /// The group or item of an event; `None` for an event that is declared to be left out.
+    fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<Self::Label>>;
+}
+
+/// An event with all that matters for the release.
+pub struct Placed<L> {
+    pub(super) step: u64,
+    pub(super) value: i64,
+    /// Whose event it is; the same for all where single events are protected.
+    pub(super) person: Pseudonym,
+    pub(super) label: L,
+    /// How the caller finds the event again, if it has to.
+    pub(super) mark: u32,
+}
+
+/// Events that were placed, in the order of the input, each with a mark of the caller.
+pub struct Batch<L> {
+    pub(super) events: VecDeque<Placed<L>>,
+}
+
+impl<L> Batch<L> {
+    /// No events.
+    pub fn new() -> Self {
+        Self { events: VecDeque::new() }
+    }
+
+    /// Appends an event that a [`Placer`] has read. A session that cannot take it names the mark.
+    #[inline]
+    pub fn push(&mut self, mark: u32, placed: Placed<L>) {
+        self.events.push_back(Placed { mark, ..placed });
+    }
+
+    /// How many events have not been taken yet.
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Whether all were taken.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Throws away what was not taken, and keeps the room.
+    pub fn clear(&mut self) {
+        self.events.clear();
+    }
+}
+
+impl<L> Default for Batch<L> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Reads of events what matters for the release: step, label, value and person.
+///
+/// What it makes of an event depends on that event alone, so that clones of it in several threads are as good as one.
+/// What depends on earlier events (order, bounds of a person, sums) is decided by the [`Session`](super::Session).
+#[derive(Clone)]
+pub struct Placer<S> {
+    stream: Arc<Stream>,
+    times: TimeParser,
+    labels: S,
+    /// `None` where single events are protected.
+    pseudonyms: Option<Pseudonyms>,
+    text: String,
+}
+
+impl<S: Labels> Placer<S> {
+    pub(super) fn new(stream: Arc<Stream>, labels: S, key: &SecretKey) -> Self {
+        let times = TimeParser::new(stream.time_format, stream.calendar.zone().clone());
+        let pseudonyms = match stream.plan.request().unit() {
+            Unit::Event => None,
+            _ => Some(Pseudonyms::new(key, &stream.name, &stream.plan.digest())),
+        };
+        Self { stream, times, labels, pseudonyms, text: String::new() }
+    }
+
+    /// Reads what matters of an event; `None` for one that is declared to be left out.
+    ///
+    /// # Errors
+    /// If a cell cannot be read or the event fits no step, group or bounds and the stream refuses such events. The
+    /// error names the row.
+    #[inline]
+    pub fn place(&mut self, event: &Event<'_>) -> Result<Option<Placed<S::Label>>> {
+        let instant = self.times.parse_event(event)?;
+        let Some(step) = self.stream.calendar.step_of(instant) else {
+            return skip_or(self.stream.outside, || outside(&self.stream, event));
+        };
+        let Some(label) = self.labels.label_of(&self.stream, event)? else { return Ok(None) };
+        let Some(value) = value(&self.stream, event)? else { return Ok(None) };
+        let person = match &self.pseudonyms {
+            None => Some(Pseudonym::default()),
+            Some(pseudonyms) => match event.person() {
+                // What stands for no number names nobody: all who have none would share one bound.
+                Field::Float(number) if number.is_nan() => None,
+                name => name.text(&mut self.text).map(|name| pseudonyms.of(name)),
+            },
+        };
+        let Some(person) = person else {
+            let missing = || event.error(Role::Person, "the event names no person").remedy(leave_out());
+            return skip_or(self.stream.missing, missing);
+        };
+        Ok(Some(Placed { step, value, person, label, mark: 0 }))
+    }
+}
+
+fn skip_or<T>(policy: Refusable, error: impl FnOnce() -> InputError) -> Result<Option<T>> {
+    if policy == Refusable::Skip { Ok(None) } else { Err(error().into()) }
+}
+
+fn outside(stream: &Stream, event: &Event<'_>) -> InputError {
+    let calendar = &stream.calendar;
+    let (start, end) = (calendar.format(calendar.start()), calendar.format(calendar.end()));
+    event
+        .bad_cell(Role::Time, format!("is outside the horizon, {start} to {end}"))
+        .remedy(sentence!["widen it, or leave such events out with ", (Outside, "skip")])
+}
+
+/// What to do with events that lack a cell.
+pub(super) fn leave_out() -> Sentence {
+    sentence!["leave such events out with ", (Missing, "skip")]
+}
+
+/// What an event adds, in multiples of the grid; `None` for one that is declared to be left out.
+///
+/// A value too large for 64 bits is as good as any beyond the bounds, where it is clamped.
+fn value(stream: &Stream, event: &Event<'_>) -> Result<Option<i64>> {
+    if stream.columns.value.is_none() {
+        return Ok(Some(1));
+    }
+    let grid = stream.plan.request().grid();
+    let (lower, upper) = stream.values.bounds();
+    let clamps = stream.out_of_bounds == OutOfBounds::Clamp;
+    let cell = event.value();
+    let value = match cell.multiple_of(grid) {
+        Ok(Some(value)) => value,
+        Ok(None) => {
+            let missing = || event.error(Role::Value, "the event has no value").remedy(leave_out());
+            return skip_or(stream.missing, missing);
+        }
+        Err(DecimalError::Overflow) if clamps => {
+            let negative = cell.to_string().trim_start().starts_with('-');
+            if negative { i64::MIN } else { i64::MAX }
+        }
+        Err(problem) => return Err(event.bad_cell(Role::Value, problem.to_string()).into()),
+    };
+    if !clamps && !(lower..=upper).contains(&value) {
+        let (lower, upper) = (grid.format(lower.into()), grid.format(upper.into()));
+        let remedy = sentence!["widen them, or use ", (Parameter::OutOfBounds, "clamp")];
+        let problem = format!("is outside the bounds {lower} to {upper}");
+        return Err(event.bad_cell(Role::Value, problem).remedy(remedy).into());
+    }
+    Ok(Some(value.clamp(lower, upper)))
+}
