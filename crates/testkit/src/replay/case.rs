@@ -233,7 +233,8 @@ pub fn nth_case(number: u64) -> Case {
 
 fn raw() -> impl Strategy<Value = Raw> {
     let lacks = prop_oneof![24 => Just(0u8), 1 => 1..4u8];
-    (1..1000u64, any::<u8>(), 0..15usize, prop_oneof![3 => Just(0usize), 2 => 0..Case::PERSONS], -60..60i32, lacks)
+    let value = prop_oneof![5 => -60..60i32, 1 => -9000..9000i32];
+    (1..1000u64, any::<u8>(), 0..15usize, prop_oneof![3 => Just(0usize), 2 => 0..Case::PERSONS], value, lacks)
         .prop_map(|(step, at, group, person, value, lacks)| Raw { step, at, group, person, value, lacks })
 }
 
@@ -261,7 +262,7 @@ fn terms() -> impl Strategy<Value = Terms> {
     let values = [(["0", "10"], "1"), (["-3", "8"], "0.25"), (["-2.5", "-0.5"], "0.5"), (["2", "5"], "0.01")];
     let formats = [FileFormat::Csv, FileFormat::JsonLines, FileFormat::Parquet];
     let times = [TimeFormat::Auto, TimeFormat::Rfc3339, TimeFormat::EpochSeconds, TimeFormat::EpochMillis];
-    let person = prop::option::weighted(0.8, (1..6u64, prop::option::of(1..4u64)));
+    let person = prop::option::weighted(0.7, (1..6u64, prop::option::of(1..4u64)));
     let plan = (1..=10u64, prop::sample::select(calendars.to_vec()), person, any::<bool>(), 0..3u8);
     let labels = (0..3usize, any::<bool>());
     let values = (prop::option::of(prop::sample::select(values.to_vec())), prop::bool::weighted(0.05), any::<bool>());
@@ -291,8 +292,8 @@ fn terms() -> impl Strategy<Value = Terms> {
                 refuse_bounds,
                 codes: codes && person.is_some(),
                 times: if is_coarse && rest && times == TimeFormat::Rfc3339 { TimeFormat::Date } else { times },
-                // Path sums are for Gaussian noise.
-                budget: if mechanism == "path-sum" { 1 + budget % 2 } else { budget },
+                // These are for Gaussian noise.
+                budget: if matches!(mechanism, "path-sum" | "sqrt") { 1 + budget % 2 } else { budget },
                 mechanism,
                 format,
                 runs,

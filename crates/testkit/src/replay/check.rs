@@ -69,7 +69,6 @@ pub fn check(pipeline: &dyn Pipeline, case: &Case) -> Result<Findings, Fault> {
     let (Some(ours), Some(theirs), Some(empty)) = (published(&ours)?, published(&theirs)?, published(&empty)?) else {
         return Ok(findings);
     };
-    in_one_run(pipeline, case, &ours)?;
     let plan = case.plan();
     let moved = sums(&plan, &ours, &theirs)?;
     findings.differing = moved.values().filter(|sum| **sum != 0).count();
@@ -79,6 +78,7 @@ pub fn check(pipeline: &dyn Pipeline, case: &Case) -> Result<Findings, Fault> {
     if case.codes == Codes::Persons {
         findings.decoded = kept(case, &plan, &sums(&plan, &ours, &empty)?, &sums(&plan, &theirs, &empty)?)?;
     }
+    in_one_run(pipeline, case, &ours)?;
     Ok(findings)
 }
 
