@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 /// Inputs for each target; those that read files or plan are slower.
 fn count(target: &Target) -> u64 {
     match target.name {
-        "plans" | "searched" => 150,
-        "parquet" | "csv" | "json_lines" => 500,
-        _ => 2000,
+        "plans" | "searched" => 500,
+        "parquet" | "csv" | "json_lines" => 2500,
+        _ => 5000,
     }
 }
 
