@@ -7,13 +7,14 @@
 mod continued;
 mod emit;
 mod expected;
+mod facts;
 mod setup;
 
 pub use crate::stream::ReleaseFlags;
 
-use crate::failure::usage;
+use crate::failure::{Unpublished, usage};
 use crate::stream::{Files, interruptible, open_events, open_key, print_plan, print_summary, say_if_new};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use emit::Emitter;
 use evertally_publish::declaration::Parameter::{self, Through};
 use evertally_publish::error::refuse_if;
@@ -23,6 +24,7 @@ use evertally_publish::report::ErrorFacts;
 use evertally_publish::session::{RunningSums, Session};
 use evertally_publish::stream::Stream;
 use evertally_tables::output::{Publication, TableWriter};
+use facts::{Forecast, print_json};
 use setup::{Declared, Setup};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::AtomicBool;
@@ -35,12 +37,20 @@ pub fn run(args: ReleaseFlags) -> Result<()> {
     let declared = Declared::of_flags(args)?;
     let files = &declared.files;
     if files.plan_only {
-        let stream = declared.alone()?.stream;
-        return print_plan(&stream.plan, &ErrorFacts::of_releases(&stream));
+        let setup = declared.alone()?;
+        let error = ErrorFacts::of_releases(&setup.stream);
+        return if files.json {
+            print_json(&setup, files, &error, false)
+        } else {
+            print_plan(&setup.stream, &error, &[Forecast::of(&setup, files).in_words()])
+        };
     }
     let cancelled = interruptible()?;
     let mut open = open_key(files, &cancelled)?;
     let setup = declared.under(&mut open)?;
+    if !files.quiet {
+        Forecast::of(&setup, files).warn();
+    }
     if files.going_on.is_wanted {
         continued::run(&setup, files, &mut open, &cancelled)
     } else {
@@ -72,14 +82,12 @@ fn all_at_once(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &Ato
     // Commit, then publish: until here the releases are in files without a name. Once the ledger has the digest, a
     // crash before they appear loses nothing, since the same data give the same bytes again.
     session.record(&mut open.ledger)?;
-    publication
-        .commit()
-        .context("the release is recorded, but not written: mend this and run again with the same data")?;
+    publication.commit().map_err(|cause| Unpublished::new("the release is", cause))?;
     say_if_new(open, files);
     if !files.quiet {
         summary(setup, files, open.ledger.stream_count());
     }
-    Ok(())
+    if files.json { print_json(setup, files, &ErrorFacts::of_releases(stream), true) } else { Ok(()) }
 }
 
 /// A stream that goes on from a state has events in closed steps that one run over everything would put elsewhere, or

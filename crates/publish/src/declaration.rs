@@ -25,7 +25,7 @@ pub use resolve::{Closing, Items, Labels, Settings, groups_need_columns, needed,
 pub use schema::schema;
 pub use stretch::Stretches;
 pub use table::{Declaration, Files, Questions, Written};
-pub use value::{Decimal, Groups, Kind, Paths, TableFormat, Value, Word};
+pub use value::{Decimal, Delimiter, Groups, Kind, Paths, TableFormat, Value, Word};
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@
 
 use super::emit::Emitter;
 use super::expected::{Expected, Missing, full};
+use super::facts::print_json;
 use super::setup::Setup;
 use super::{announce, summary, write_due};
 use crate::failure::usage;
@@ -22,6 +23,7 @@ use evertally_publish::error::refuse_if;
 use evertally_publish::groups::GroupTable;
 use evertally_publish::ledger::{Joined, Ledger, OpenKey, Output, Run, SeenFile, TableMark};
 use evertally_publish::problem::sentence;
+use evertally_publish::report::ErrorFacts;
 use evertally_publish::session::{LateEvent, Leaving, Leg, RunningSums, Session};
 use evertally_publish::stream::{Late, Stream};
 use evertally_tables::input::{Events, Fingerprints, NewFile, Sorted};
@@ -78,7 +80,7 @@ pub(super) fn run(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &
     if !files.quiet && last_step > before {
         summary(&setup, files, open.ledger.stream_count());
     }
-    Ok(())
+    if files.json { print_json(&setup, files, &ErrorFacts::of_releases(&setup.stream), true) } else { Ok(()) }
 }
 
 fn check(setup: &Setup, files: &Files) -> Result<()> {

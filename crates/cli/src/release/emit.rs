@@ -5,7 +5,7 @@ use crate::stream::{Files, SideFiles};
 use anyhow::Result;
 use evertally::noise::SecretKey;
 use evertally::number::Grid;
-use evertally_plot::{Curve, MAX_SHOWN, Point, ReleasePlot, TimeLabels};
+use evertally_plot::{Curve, Point, ReleasePlot, TimeLabels};
 use evertally_publish::error::Error;
 use evertally_publish::event::{Columns, Event};
 use evertally_publish::groups::GroupTable;
@@ -25,13 +25,14 @@ const MAX_POINTS: u64 = 16_384;
 pub(super) struct Emitter<W: Write + Send> {
     table: TableWriter<W>,
     picture: Vec<Curve>,
-    total_groups: usize,
+    /// The curve of each group, if it is drawn.
+    curve_of: Vec<Option<usize>>,
     /// Every how many steps a point is drawn, and the last.
     stride: u64,
     last_step: u64,
     /// How many steps were before those of the stream; steps to be drawn count through.
     steps_before: u64,
-    /// True running sums of the drawn groups: only under `--unsafe-show-truth`.
+    /// True running sums of all groups: only under `--unsafe-show-truth`.
     truth: Option<Vec<i64>>,
     calendar: StepCalendar,
     grid: Grid,
@@ -42,17 +43,19 @@ impl<W: Write + Send> Emitter<W> {
     pub(super) fn new(setup: &Setup, files: &Files, table: TableWriter<W>) -> Self {
         let single = [vec![]];
         let tuples = setup.groups.as_ref().map_or(&single[..], GroupTable::tuples);
-        let drawn = if files.plot { tuples.len().min(MAX_SHOWN) } else { 0 };
+        let drawn = if files.plot { &setup.drawn[..] } else { &[] };
+        let mut curve_of = vec![None; tuples.len()];
+        drawn.iter().enumerate().for_each(|(curve, group)| curve_of[*group] = Some(curve));
         let name = |tuple: &Vec<String>| tuple.join(", ");
         let stream = &setup.stream;
         Self {
             table,
-            picture: tuples[..drawn].iter().map(|tuple| Curve { name: name(tuple), points: vec![] }).collect(),
-            total_groups: tuples.len(),
+            picture: drawn.iter().map(|group| Curve { name: name(&tuples[*group]), points: vec![] }).collect(),
+            curve_of,
             stride: (setup.steps_before() + stream.last_step).div_ceil(MAX_POINTS),
             last_step: setup.steps_before() + stream.last_step,
             steps_before: setup.steps_before(),
-            truth: setup.show_truth.then(|| vec![0; drawn]),
+            truth: setup.show_truth.then(|| vec![0; tuples.len()]),
             calendar: stream.calendar.clone(),
             grid: stream.plan.request().grid(),
         }
@@ -89,7 +92,7 @@ impl<W: Write + Send> Emitter<W> {
 
     /// Writes the rows of a closed step.
     pub(super) fn write(&mut self, closed: &mut ClosedStep<'_>) -> Result<()> {
-        let Self { table, picture, truth, calendar, grid, .. } = self;
+        let Self { table, picture, curve_of, truth, calendar, grid, .. } = self;
         let step = closed.step();
         if let Some(truth) = truth {
             truth.iter_mut().zip(closed.unsafe_exact_sums()).for_each(|(total, sum)| *total += sum);
@@ -98,7 +101,7 @@ impl<W: Write + Send> Emitter<W> {
         let drawn = shown.is_multiple_of(self.stride) || shown == self.last_step;
         closed.for_each_row(|group, row| {
             table.write(row)?;
-            if drawn && let Some(curve) = picture.get_mut(group) {
+            if drawn && let Some(curve) = curve_of[group].map(|place| &mut picture[place]) {
                 let truth = truth.as_ref().map(|t| grid.to_f64(t[group].into()));
                 let at = calendar.end_of(step).micros() as f64 / 1e6;
                 let (value, lower, upper) = (row.value.number, row.lower, row.upper);
@@ -117,7 +120,7 @@ impl<W: Write + Send> Emitter<W> {
         publication: &mut Publication,
     ) -> Result<W> {
         let table = self.table.finish()?;
-        if files.is_stdout() {
+        if files.is_table_alone() {
             return Ok(table);
         }
         let released = setup.groups.as_ref().map_or(Released::Sum, |groups| Released::Groups(groups.facts()));
@@ -125,7 +128,7 @@ impl<W: Write + Send> Emitter<W> {
         let mut beside = SideFiles { stream: &setup.stream, files, publication };
         beside.put_report(&report)?;
         if files.plot {
-            let mut plot = picture(setup, &report, self.picture, self.total_groups);
+            let mut plot = picture(setup, &report, self.picture, self.curve_of.len());
             if setup.show_truth {
                 plot.unsafe_truth = true;
                 beside.put_picture("NOT-PRIVATE.", &plot.svg()?)?;

@@ -5,6 +5,7 @@ use crate::searched::Bar;
 use crate::stream::{Files, ReleaseFlags, with_config, with_groups_of_file};
 use anyhow::Result;
 use evertally::noise::StreamName;
+use evertally_plot::{MAX_SHOWN, MAX_SHOWN_AT_ONCE};
 use evertally_publish::closing;
 use evertally_publish::declaration::Parameter::{All, Extend};
 use evertally_publish::declaration::{Declaration, Labels, Present, Settings, Use};
@@ -14,6 +15,7 @@ use evertally_publish::problem::sentence;
 use evertally_publish::session::{Leg, Session};
 use evertally_publish::steps::{Instant, StepCalendar};
 use evertally_publish::stream::Stream;
+use evertally_publish::words::quoted;
 use evertally_tables::output::TableSpec;
 
 /// What was declared, checked as far as it goes without a ledger.
@@ -21,6 +23,7 @@ pub(super) struct Declared {
     declaration: Declaration,
     settings: Settings,
     pub(super) files: Files,
+    plot_groups: Option<Vec<String>>,
     pub(super) show_truth: bool,
 }
 
@@ -32,6 +35,8 @@ pub(super) struct Setup {
     /// How many groups are released already, of a stream that has begun.
     pub(super) present: Option<Present>,
     pub(super) table: TableSpec,
+    /// The groups that the picture shows, by their place among all.
+    pub(super) drawn: Vec<usize>,
     pub(super) show_truth: bool,
     /// The streams of this declaration, one behind the other, the last that of this run.
     pub(super) names: Vec<StreamName>,
@@ -53,14 +58,15 @@ impl Declared {
         let checked = Declaration { through: declaration.through.clone().filter(|_| !goes_on), ..declaration.clone() };
         let settings = checked.resolve()?;
         let show_truth = written.files.unsafe_show_truth == Some(true);
+        let plot_groups = written.files.plot_groups.clone();
         let files = Files::new(written.files, settings.missing_text.clone())?;
         TableSpec::new(settings.columns.labels.clone(), true).map_err(usage)?;
-        Ok(Self { declaration, settings, files, show_truth })
+        Ok(Self { declaration, settings, files, plot_groups, show_truth })
     }
 
     /// The plan of what was declared, for a stream that nobody has begun.
     pub(super) fn alone(&self) -> Result<Setup> {
-        Setup::of(self.settings.clone(), None, self.show_truth)
+        self.planned(self.settings.clone(), None)
     }
 
     /// The plan under which the stream begins or has begun, through the last step that this run publishes; of the last
@@ -76,7 +82,8 @@ impl Declared {
             Some(follows) => Some(follows.clone()),
             None if last == 0 => None,
             None => {
-                let before = stretches.declaration(last - 1).resolve()?;
+                let before = Declaration { through: None, all: Some(true), ..stretches.declaration(last - 1) };
+                let before = before.resolve()?;
                 let budget = setup.stream.plan.request().budget();
                 eprintln!("opens stream `{}`, which spends {budget} of its own", stretches.name());
                 Some(self.at(&open.ledger, before)?.followed(open)?)
@@ -91,23 +98,26 @@ impl Declared {
         let published = ledger.last_published(&settings.name);
         let now = Instant::from(jiff::Timestamp::now());
         let last_step = closing::last_step(&settings.calendar, settings.closing, settings.last_step, published, now)?;
-        Setup::of(Settings { last_step, ..settings }, present, self.show_truth)
+        self.planned(Settings { last_step, ..settings }, present)
     }
-}
 
-impl Setup {
-    fn of(settings: Settings, present: Option<Present>, show_truth: bool) -> Result<Self> {
+    fn planned(&self, settings: Settings, present: Option<Present>) -> Result<Setup> {
         let mut bar = Bar::new(settings.request.horizon());
         let groups = match &settings.labels {
             Labels::Groups(table) => Some(table.clone()),
             Labels::None | Labels::Items(_) => None,
         };
         let (stream, _) = settings.plan(&mut |progress| bar.show(progress))?;
+        let most = if stream.last_step == 1 { MAX_SHOWN_AT_ONCE } else { MAX_SHOWN };
+        let drawn = drawn(self.plot_groups.as_deref(), groups.as_ref(), most)?;
         let table = TableSpec::new(stream.columns.labels.clone(), stream.is_integral()).map_err(usage)?;
+        let table = table.with_instants(stream.calendar.zone());
         let (names, calendars) = (vec![stream.name.clone()], vec![stream.calendar.clone()]);
-        Ok(Self { stream, groups, present, table, show_truth, names, calendars })
+        Ok(Setup { stream, groups, present, table, drawn, show_truth: self.show_truth, names, calendars })
     }
+}
 
+impl Setup {
     /// What the next stream goes on from.
     fn followed(mut self, open: &mut OpenKey) -> Result<Follows> {
         let name = self.stream.name.clone();
@@ -139,4 +149,28 @@ impl Setup {
     pub(super) fn group_count(&self) -> usize {
         self.groups.as_ref().map_or(1, |table| table.tuples().len())
     }
+}
+
+/// The groups to draw: those that are named, or the first ones.
+fn drawn(named: Option<&[String]>, groups: Option<&GroupTable>, most: usize) -> Result<Vec<usize>> {
+    let tuples = groups.map_or(&[][..], GroupTable::tuples);
+    let Some(names) = named else { return Ok((0..tuples.len().max(1).min(most)).collect()) };
+    if groups.is_none() {
+        return Err(usage("--plot-groups needs --group-by: without groups there is one line to draw"));
+    }
+    if names.len() > most || names.is_empty() {
+        return Err(usage(format!("--plot-groups draws 1 to {most} groups, and {} are named", names.len())));
+    }
+    let mut places = Vec::new();
+    for name in names {
+        let Some(place) = tuples.iter().position(|tuple| tuple.join("/") == *name) else {
+            let first = tuples.first().map_or(String::new(), |tuple| format!(", such as {}", quoted(&tuple.join("/"))));
+            return Err(usage(format!("--plot-groups: {} is not a declared group{first}", quoted(name))));
+        };
+        if places.contains(&place) {
+            return Err(usage(format!("--plot-groups names {} twice", quoted(name))));
+        }
+        places.push(place);
+    }
+    Ok(places)
 }
