@@ -63,8 +63,7 @@ fn all_at_once(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &Ato
     let stream = &setup.stream;
     refuse_if_continued(stream, &open.ledger)?;
     let mut session = Session::of_sums(stream.clone(), setup.groups.clone(), &open.key, &open.ledger)?;
-    let published = open.ledger.last_published(&stream.name);
-    announce(stream, files, published, 0)?;
+    confirm(stream, files, open.ledger.last_published(&stream.name))?;
 
     let mut publication = Publication::new(&files.protected_paths(), true);
     let table = TableWriter::new(files.output_format, &setup.table, publication.add(&files.out)?)?;
@@ -79,6 +78,7 @@ fn all_at_once(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &Ato
     write_due(&mut session, &mut emitter, cancelled)?;
     emitter.finish(setup, files, &open.key, &mut publication)?.finish()?;
     refuse_if(cancelled)?;
+    announce(stream, files, 0);
     // Commit, then publish: until here the releases are in files without a name. Once the ledger has the digest, a
     // crash before they appear loses nothing, since the same data give the same bytes again.
     session.record(&mut open.ledger)?;
@@ -101,24 +101,30 @@ fn refuse_if_continued(stream: &Stream, ledger: &Ledger) -> Result<()> {
     Err(usage(sentence![problem, Parameter::Continue, ", or all files again with ", Parameter::Rebuild]))
 }
 
-/// Says what will be published, of a stream that was published through `published`, in rows behind those through
-/// `before`. Asks on a terminal where that finishes the stream.
-fn announce(stream: &Stream, files: &Files, published: u64, before: u64) -> Result<()> {
+/// Asks on a terminal whether a stream that was published through `published` is to be finished, if it will be.
+fn confirm(stream: &Stream, files: &Files, published: u64) -> Result<()> {
+    let (steps, last) = (stream.calendar.steps(), stream.last_step);
+    let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if files.yes || !is_terminal || last < steps || published == steps {
+        return Ok(());
+    }
+    let end = stream.calendar.format(stream.calendar.end());
+    eprint!("this publishes all {steps} steps, until {end}, and no step can follow. Go on? [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        return Ok(());
+    }
+    Err(usage(sentence!["nothing was published; say how far to go with ", Piece::Example(Through)]))
+}
+
+/// Says what is about to be published, in rows behind those through `before`. Until here a run ends with an error alone.
+fn announce(stream: &Stream, files: &Files, before: u64) {
     let (calendar, last) = (&stream.calendar, stream.last_step);
     let (steps, end) = (calendar.steps(), calendar.format(calendar.end_of(last)));
     if !files.quiet {
         eprintln!("publishes steps {} to {last} of {steps}, until {end}", before + 1);
     }
-    let finishes = last == steps && published < steps;
-    if finishes && !files.yes && std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-        eprint!("that finishes the stream: no step can follow. Go on? [y/N] ");
-        let mut answer = String::new();
-        std::io::stdin().read_line(&mut answer)?;
-        if !matches!(answer.trim(), "y" | "Y" | "yes") {
-            return Err(usage(sentence!["nothing was published; say how far to go with ", Piece::Example(Through)]));
-        }
-    }
-    Ok(())
 }
 
 /// Writes the releases of all steps that are due.

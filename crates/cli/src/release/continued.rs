@@ -11,7 +11,7 @@ use super::emit::Emitter;
 use super::expected::{Expected, Missing, full};
 use super::facts::print_json;
 use super::setup::Setup;
-use super::{announce, summary, write_due};
+use super::{announce, confirm, summary, write_due};
 use crate::failure::usage;
 use crate::stream::{Files, say_if_new};
 use anyhow::{Context, Result};
@@ -69,12 +69,9 @@ pub(super) fn run(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &
         let problem = format!("the file {} of step {step}, which ends at {end}, was not read", file.display());
         return Err(usage(problem));
     }
-    announce_files(files, &sorted, missing.as_ref());
-    if last_step > before {
-        announce(&stream, files, published, before)?;
-    }
+    confirm(&stream, files, published)?;
     let setup = Setup { stream, ..setup.clone() };
-    let mut run = Continued { setup: &setup, files, cancelled, before };
+    let mut run = Continued { setup: &setup, files, cancelled, before, missing };
     run.go(open, sorted)?;
     say_if_new(open, files);
     if !files.quiet && last_step > before {
@@ -138,6 +135,8 @@ struct Continued<'a> {
     cancelled: &'a AtomicBool,
     /// The last step of which the table has rows already.
     before: u64,
+    /// The step that waits for its file.
+    missing: Option<Missing>,
 }
 
 impl Continued<'_> {
@@ -158,6 +157,10 @@ impl Continued<'_> {
         let mut rows = rows.into_inner().map_err(|e| e.into_error())?;
         sorted.new.iter().try_for_each(NewFile::check_unchanged)?;
         refuse_if(self.cancelled)?;
+        announce_files(files, &sorted, self.missing.as_ref());
+        if setup.stream.last_step > self.before {
+            announce(&setup.stream, files, self.before);
+        }
         let read = sorted.new.into_iter().map(|file| file.record).chain(sorted.again).collect();
         self.record(open, session, &target, mark, &mut rows, &late, read)?;
         deliver(&RealDisk, &mut open.ledger, name)
