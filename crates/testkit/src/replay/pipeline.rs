@@ -24,6 +24,8 @@ pub struct Declared {
     pub runs: Vec<Run>,
     /// Each run goes on where the one before stopped, and reads only the files that are new.
     pub continues: bool,
+    /// Where runs go on, they are given a file again that was read before.
+    pub repeats: bool,
 }
 
 /// One run.
@@ -67,13 +69,14 @@ pub trait Pipeline {
 
 /// What a refusal may say that depends on data: every one is documented under "Error messages show data" in the threat
 /// model, and nothing else may make a run end otherwise for a neighbour.
-pub const REFUSALS: [&str; 8] = [
+pub const REFUSALS: [&str; 9] = [
     "is outside the horizon",
     "is not a declared group",
     "the event names no person",
     "the event has no value",
     "is outside the bounds",
     "belongs to a step that a later event has closed",
+    "belongs to a step that an earlier run has closed",
     "the event has no item",
     "the event has no group",
 ];
