@@ -216,11 +216,11 @@ pub(super) fn hundred_millionths(text: &str) -> i128 {
     sign * format!("{whole}{fraction:0<8}").parse::<i128>().unwrap_or_else(|_| panic!("{text} is no decimal number"))
 }
 
-/// A ledger without what differs from run to run, and without what it says of the files that were read: the lengths of
-/// files, and digests of data, which are runs of at least 32 hexadecimal digits.
+/// A ledger without what differs from run to run, and without what it says of the files that were read and written: their
+/// lengths, and digests of data, which are runs of at least 32 hexadecimal digits.
 pub(super) fn public_ledger(text: &str) -> String {
-    let lines =
-        text.lines().map(str::trim).filter(|line| !line.starts_with("\"at\":") && !line.starts_with("\"bytes\":"));
+    let hidden = ["\"at\":", "\"bytes\":", "\"behind\":"];
+    let lines = text.lines().map(str::trim).filter(|line| !hidden.iter().any(|name| line.starts_with(name)));
     let mut out = String::new();
     let mut digits = String::new();
     for letter in lines.flat_map(|line| line.chars().chain(['\n'])) {

@@ -81,7 +81,8 @@ impl Program {
                 } else if path.parent() != Some(at) {
                     parts += 1; // named by what they hold
                 } else if !names.contains(&name) && name != "k" && name != "t.csv" {
-                    files.insert(name, public_ledger(&String::from_utf8_lossy(&std::fs::read(&path).expect("a file"))));
+                    let text = String::from_utf8_lossy(&std::fs::read(&path).expect("a file")).into_owned();
+                    files.insert(name, public_ledger(&text.replace(&at.display().to_string(), "FOLDER")));
                 }
             }
         }
