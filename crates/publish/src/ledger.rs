@@ -107,6 +107,18 @@ impl Ledger {
         Self { contents: Contents::new(key), code_key: code_key(key), store }
     }
 
+    /// Opens what a store holds for a key, or begins where it holds nothing: for a key of which it is known that it has
+    /// published nothing.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), but for a store that holds nothing.
+    pub fn open_or_begin(mut store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
+        match store.load()? {
+            Some(_) => Self::open(store, key),
+            None => Self::begin(store, key),
+        }
+    }
+
     /// Opens what a store holds for a key.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use arrow_schema::{DataType, Field};
 use evertally_publish::declaration::Declaration;
 use evertally_publish::disk::RealDisk;
 use evertally_publish::error::{Result, usage};
-use evertally_publish::ledger::{Absent, Ledger, OpenKey};
+use evertally_publish::ledger::{Absent, FileStore, Ledger, OpenKey};
 use evertally_publish::problem::Wording;
 use evertally_publish::session::Session;
 use evertally_tables::input::ReadOptions;
@@ -104,6 +104,22 @@ fn released(
                 return Err(usage(format!("the key file {} holds another key by now; load it again", path.display())));
             }
             release(&mut open.ledger)
+        }
+        LedgerPlace::Ledger { path, absent } => {
+            let waiting = &mut |ledger: &Path| eprintln!("waiting for another run with {} …", ledger.display());
+            let store = FileStore::of_ledger(Arc::new(RealDisk), path, *absent, cancelled, waiting)?;
+            let mut ledger = match absent {
+                Absent::Make => Ledger::open_or_begin(store, key.inner()),
+                Absent::Refuse => Ledger::open(store, key.inner()),
+            }?;
+            release(&mut ledger)
+        }
+        LedgerPlace::Unknown => {
+            return Err(usage(
+                "the key was made from bytes, and nothing says what was published with it: other data under a name that \
+                 was used would meet the same noise. Name its ledger with SecretKey.from_bytes(data, ledger=FILE); if \
+                 nothing was ever published with it, say SecretKey.from_bytes(data, published_nothing=True)",
+            ));
         }
     }
 }

@@ -79,6 +79,8 @@ pub struct FileStore {
     place: Place,
     /// The text of a key that is not on disk yet.
     new_key: Option<Zeroizing<String>>,
+    /// Whether there need not be a ledger yet.
+    begins: bool,
     /// What the ledger's file held when this store read or wrote it last; nothing before the first time.
     known: Option<Option<blake3::Hash>>,
     lock: NameLock,
@@ -129,6 +131,37 @@ impl FileStore {
         Ok(store)
     }
 
+    /// The store of a ledger whose key is kept elsewhere, in a key store for example; locked as [`open`](Self::open) does.
+    /// With [`Absent::Make`] the file need not be there, and is written with the first commit.
+    ///
+    /// # Errors
+    /// If the ledger cannot be locked, and after cancellation.
+    pub fn of_ledger(
+        disk: Arc<dyn Disk>,
+        path: &Path,
+        absent: Absent,
+        cancelled: &AtomicBool,
+        waiting: &mut dyn FnMut(&Path),
+    ) -> Result<Self> {
+        let mut patience = Patience::until(cancelled, waiting);
+        loop {
+            let ledger = resolve(path, "ledger")?;
+            if absent == Absent::Refuse && disk.len(&ledger)?.is_none() {
+                return Err(usage(format!(
+                    "there is no ledger {}, which says what was published with the key; put it back",
+                    ledger.display()
+                )));
+            }
+            let lock = NameLock::take(&ledger, &ledger, &mut patience)?;
+            if resolve(path, "ledger")? == ledger {
+                let place = Place { key: ledger.clone(), ledger };
+                place.check_one_name()?;
+                let begins = absent == Absent::Make;
+                return Ok(Self { disk, place, new_key: None, begins, known: None, lock, _key_lock: None });
+            }
+        }
+    }
+
     /// Locks the place of a key's ledger, and mends what a run left that was cut off while it made the key.
     fn lock(disk: Arc<dyn Disk>, key_path: &Path, mut place: Place, patience: &mut Patience<'_>) -> Result<Self> {
         loop {
@@ -137,7 +170,7 @@ impl FileStore {
             let now = Place::of_key(key_path)?;
             if now == place {
                 place.finish_new_key(&*disk)?;
-                return Ok(Self { disk, place, new_key: None, known: None, lock, _key_lock: None });
+                return Ok(Self { disk, place, new_key: None, begins: false, known: None, lock, _key_lock: None });
             }
             place = now;
         }
@@ -152,6 +185,7 @@ impl FileStore {
             )));
         }
         self.new_key = Some(keyfile::text(key));
+        self.begins = true;
         Ok(())
     }
 
@@ -187,7 +221,7 @@ impl Store for FileStore {
     fn load(&mut self) -> Result<Option<Vec<u8>>> {
         self.place.check_one_name()?;
         let found = self.read()?;
-        if found.is_none() && self.new_key.is_none() {
+        if found.is_none() && !self.begins {
             // A key is made together with its ledger, so there was one.
             return Err(usage(format!(
                 "the key {} has no ledger {} beside it, which says what was published with it; put it back. If it is \
@@ -224,6 +258,7 @@ impl Store for FileStore {
             self.place.name_new_key(&*self.disk)?;
             self.new_key = None;
         }
+        self.begins = false;
         Ok(())
     }
 
