@@ -8,7 +8,7 @@ use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::lines::{LineLen, Lines, without_end};
-use super::{BATCH_ROWS, Pass, header, text_field};
+use super::{BATCH_ROWS, InputFormat, Pass, header, text_field};
 use evertally_publish::error::{Error, InputError, Place, Result, read_error};
 use evertally_publish::event::{Cells, Field};
 use evertally_publish::words::quoted;
@@ -40,6 +40,8 @@ impl<R: Read> JsonRows<R> {
         for _ in 0..BATCH_ROWS {
             let len = match lines.line_len().map_err(|e| read_error(file, e))? {
                 LineLen::Line(0) if *any => return Ok(object.require_seen(file).map(|()| false)?),
+                // What a file of no event is, is said only where its format is declared: it may be anything.
+                LineLen::Line(0) if pass.options.format == Some(InputFormat::JsonLines) => return Ok(false),
                 LineLen::Line(0) => {
                     let problem = "the file is empty: it holds no object";
                     return Err(Error::from(InputError::of_file(&**file, problem)).into());
