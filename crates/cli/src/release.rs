@@ -9,7 +9,7 @@ mod setup;
 
 pub use crate::stream::ReleaseFlags;
 
-use crate::stream::{interruptible, open_events, open_key, print_plan, print_summary, say_if_new};
+use crate::stream::{interruptible, open_events, open_key, preview_budget, print_plan, print_summary, say_if_new};
 use anyhow::{Context, Result};
 use emit::Emitter;
 use evertally_publish::error::refuse_if;
@@ -27,7 +27,8 @@ pub fn run(args: ReleaseFlags) -> Result<()> {
     let setup = Setup::of_flags(args)?;
     let (stream, files) = (&setup.stream, &setup.files);
     if files.plan_only {
-        return print_plan(&stream.plan, &ErrorFacts::of_releases(stream));
+        print_plan(&stream.plan, &ErrorFacts::of_releases(stream))?;
+        return preview_budget(stream, files);
     }
     let cancelled = interruptible()?;
     let mut open = open_key(files, &cancelled)?;

@@ -19,7 +19,7 @@ mod setup;
 
 pub use crate::stream::SketchFlags;
 
-use crate::stream::{interruptible, open_events, open_key, print_plan, print_summary, say_if_new};
+use crate::stream::{interruptible, open_events, open_key, preview_budget, print_plan, print_summary, say_if_new};
 use answers::Answers;
 use anyhow::{Context, Result};
 use emit::Emitter;
@@ -34,7 +34,8 @@ pub fn run(args: SketchFlags) -> Result<()> {
     let setup = Setup::new(args)?;
     let (stream, files) = (&setup.stream, &setup.files);
     if files.plan_only {
-        return if setup.json { print_json(&setup, None) } else { print_plan(&stream.plan, &setup.errors()?) };
+        if setup.json { print_json(&setup, None) } else { print_plan(&stream.plan, &setup.errors()?) }?;
+        return preview_budget(stream, files);
     }
     let questions = setup.questions.as_ref().expect("only a plan needs no question");
     let cancelled = interruptible()?;

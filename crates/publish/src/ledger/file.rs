@@ -8,7 +8,7 @@ use super::{Ledger, Store, parts};
 use crate::disk::{Access, Disk, RealDisk, beside, folder_of, replace};
 use crate::error::{Context, Result, usage};
 use crate::keyfile;
-use crate::lock::{NameLock, Patience, lock_file};
+use crate::lock::{NameLock, Patience, check_one_name, lock_file, resolve};
 use evertally::noise::SecretKey;
 use serde::Deserialize;
 use std::fs::File;
@@ -330,47 +330,9 @@ impl Place {
         Ok(disk.sync_folder(folder_of(&self.key))?)
     }
 
-    /// A ledger with several names: the file of one would be replaced, and the others would not learn of it.
-    #[cfg(unix)]
     fn check_one_name(&self) -> Result<()> {
-        use std::os::unix::fs::MetadataExt;
-        match std::fs::metadata(&self.ledger) {
-            Ok(meta) if meta.is_file() && meta.nlink() > 1 => Err(usage(format!(
-                "the ledger {} has several names (hard links), of which all but one would miss what is published; keep \
-                 one and remove the others",
-                self.ledger.display()
-            ))),
-            _ => Ok(()),
-        }
+        check_one_name(&self.ledger, "ledger")
     }
-
-    #[cfg(not(unix))]
-    fn check_one_name(&self) -> Result<()> {
-        Ok(())
-    }
-}
-
-/// The file that a path stands for, with all links resolved; it need not be there, but its folder must.
-fn resolve(path: &Path, what: &str) -> Result<PathBuf> {
-    let shown = path.display();
-    match std::fs::canonicalize(path) {
-        Ok(path) => return Ok(path),
-        Err(e) if e.kind() != ErrorKind::NotFound => {
-            return Err(usage(format!("the {what} {shown} cannot be found: {e}")));
-        }
-        Err(_) => {}
-    }
-    if let Ok(target) = std::fs::read_link(path) {
-        let target = target.display();
-        return Err(usage(format!("the {what} {shown} is a link to {target}, which is not there; put that back")));
-    }
-    let Some(name) = path.file_name() else {
-        return Err(usage(format!("{shown} is not the name of a {what}")));
-    };
-    let folder = folder_of(path);
-    let folder = std::fs::canonicalize(folder)
-        .map_err(|_| usage(format!("there is no folder {} for the {what} {shown}; make it first", folder.display())))?;
-    Ok(folder.join(name))
 }
 
 #[cfg(test)]
