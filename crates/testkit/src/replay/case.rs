@@ -347,7 +347,7 @@ fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Case {
     let runs = if picks[0].is_multiple_of(2) { vec![last] } else { each.chain([last]).collect() };
     let codes = if terms.codes { Codes::Persons } else { Codes::Values };
     Case {
-        stream: Declared { declaration, format: terms.format, runs },
+        stream: Declared { declaration, format: terms.format, runs, continues: picks[1] & 4 != 0 },
         files,
         neighbours,
         person,
