@@ -45,9 +45,7 @@ pub(crate) fn open_key(files: &Files, cancelled: &AtomicBool) -> Result<OpenKey>
     let absent = if files.create_key { Absent::Make } else { Absent::Refuse };
     let budget = files.budget_file.as_deref().map(SourceBudget::of_file).transpose()?;
     let mut open = OpenKey::of_file(Arc::new(RealDisk), &files.key_path, absent, cancelled, &mut say_waiting)?;
-    if let Some(budget) = budget {
-        open.ledger.spend_from(budget, Approval::default());
-    }
+    open.ledger.spend_from(budget.map(|budget| (budget, Approval::default())));
     Ok(open)
 }
 

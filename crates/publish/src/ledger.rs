@@ -24,6 +24,7 @@ pub use store::{MemoryStore, Store};
 use crate::disk::RealDisk;
 use crate::error::{Context, Result, failure, usage};
 use crate::problem::sentence;
+use crate::report::LedgerFacts;
 use crate::source::{Approval, Claim, SourceBudget};
 use contents::{Contents, Entry, KeptState, code_key};
 use digest::{NAME, Past};
@@ -110,7 +111,9 @@ impl Ledger {
                 store.name()
             )));
         }
-        Ok(Self { contents: Contents::new(key), code_key: code_key(key), store: Box::new(store), source: None })
+        let mut contents = Contents::new(key);
+        contents.identify()?;
+        Ok(Self { contents, code_key: code_key(key), store: Box::new(store), source: None })
     }
 
     /// The ledger of a key that has no file and has published nothing.
@@ -173,7 +176,7 @@ impl Ledger {
         self.contents.streams.iter().map(of).collect()
     }
 
-    /// Drawn when the ledger was made: copies of a ledger have the same, and no others do. Empty before the first
+    /// Drawn when the ledger was made: copies of a ledger have the same, and no others do; empty in memory before the first
     /// commit.
     pub fn identity(&self) -> &str {
         &self.contents.identity
@@ -188,6 +191,14 @@ impl Ledger {
     /// have these runs in common.
     pub fn head(&self, counter: u64) -> String {
         self.contents.head(counter)
+    }
+
+    /// What a report says of the place where a stream through some step is recorded: by the run that published so many
+    /// steps first, or by the next.
+    pub fn place_of(&self, name: &StreamName, through: u64) -> LedgerFacts {
+        let before = self.runs_of(name).iter().find(|run| run.through == through);
+        let run = before.map_or(self.counter() + 1, |run| run.counter);
+        LedgerFacts { identity: self.identity().to_owned(), run }
     }
 
     /// All runs in the order of their numbers, each with the name of its stream.
@@ -271,10 +282,10 @@ impl Ledger {
         self.store.keep_parts(&needed);
     }
 
-    /// From here on, whatever is published is counted by the budget of a data source: what does not fit is refused when
-    /// its stream is begun, and what does is reserved there before it is recorded here.
-    pub fn spend_from(&mut self, budget: SourceBudget, approval: Approval) {
-        self.source = Some(Spending { budget, approval, claims: Mutex::default() });
+    /// From here on, whatever is published is counted by the budget of a data source, or by none: what does not fit is
+    /// refused when its stream is begun, and what does is reserved there before it is recorded here.
+    pub fn spend_from(&mut self, source: Option<(SourceBudget, Approval)>) {
+        self.source = source.map(|(budget, approval)| Spending { budget, approval, claims: Mutex::default() });
     }
 
     /// Begins the digest of a stream's closed steps.

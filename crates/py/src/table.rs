@@ -12,13 +12,14 @@ use evertally_publish::error::{Result, usage};
 use evertally_publish::ledger::{Absent, FileStore, Ledger, OpenKey};
 use evertally_publish::problem::Wording;
 use evertally_publish::session::Session;
+use evertally_publish::source::{Approval, SourceBudget};
 use evertally_tables::input::ReadOptions;
 use evertally_tables::released::release_table as release_events;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3_arrow::PyRecordBatchReader;
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -59,16 +60,18 @@ impl ArrowTable {
 
 /// Releases a table; `keywords` are the arguments as JSON. Called by `evertally.release`.
 #[pyfunction]
-#[pyo3(name = "_release_table")]
+#[pyo3(name = "_release_table", signature = (keywords, table, key, budget_file = None))]
 pub(crate) fn release_table(
     py: Python<'_>,
     keywords: &str,
     table: PyRecordBatchReader,
     key: &SecretKey,
+    budget_file: Option<PathBuf>,
 ) -> PyResult<ArrowTable> {
     let declared = declaration(keywords)?;
     let mut reader = table.into_reader()?;
-    let released = cancellable(py, |cancelled| released(&declared, &mut *reader, key, cancelled))?;
+    let budget_file = budget_file.as_deref();
+    let released = cancellable(py, |cancelled| released(&declared, &mut *reader, key, budget_file, cancelled))?;
     released.or_raise().map(ArrowTable)
 }
 
@@ -85,12 +88,16 @@ fn released(
     declared: &Declaration,
     table: &mut dyn RecordBatchReader,
     key: &SecretKey,
+    budget_file: Option<&Path>,
     cancelled: &AtomicBool,
 ) -> Result<RecordBatch> {
     let settings = declared.resolve()?;
     let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
     let (stream, groups) = settings.plan(&mut |_| ())?;
-    let release = |ledger: &mut Ledger| {
+    let mut budget = budget_file.map(SourceBudget::of_file).transpose()?;
+    let mut release = |ledger: &mut Ledger| {
+        // A ledger in memory lives on: what one release spends from is not what the next one does.
+        ledger.spend_from(budget.take().map(|budget| (budget, Approval::default())));
         let session = Session::of_sums(stream, groups, key.inner(), ledger)?;
         release_events(session, table, &options, ledger, cancelled)
     };

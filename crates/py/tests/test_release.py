@@ -2,6 +2,7 @@
 
 import csv
 import datetime as dt
+import json
 import os
 import signal
 import subprocess
@@ -316,6 +317,21 @@ def test_a_key_from_bytes_must_say_what_it_has_published(tmp_path: Path) -> None
     alone = et.SecretKey.from_bytes(data, published_nothing=True)
     alone.save(path)
     assert et.release(simple(), key=path, **SIMPLE).equals(released)
+
+
+def test_releases_spend_the_budget_of_their_source(tmp_path: Path, program: str) -> None:
+    budget = tmp_path / "visits.budget"
+    made = [program, "budget", "new", budget, "--name", "visits", "--unit", "event", "--epsilon", "1.5"]
+    subprocess.run(made, check=True, capture_output=True)
+    first, second = et.SecretKey.generate(), et.SecretKey.generate()
+    released = et.release(simple(), key=first, budget_file=budget, **SIMPLE)
+    assert et.release(simple(), key=first, budget_file=budget, **SIMPLE).equals(released)
+    with pytest.raises(et.InvalidError, match=r"ε = 0\.5 of ε = 1\.5 is left"):
+        et.release(simple(), key=second, budget_file=budget, **SIMPLE)
+    et.release(simple(), key=second, budget_file=budget, **SIMPLE | {"epsilon": 0.5})
+    shown = subprocess.run([program, "budget", "show", budget, "--json"], check=True, capture_output=True, text=True)
+    told = json.loads(shown.stdout)
+    assert (told["spent"], told["left"], len(told["streams"])) == ({"epsilon": 1.5}, {"epsilon": 0.0}, 2)
 
 
 class Endless:

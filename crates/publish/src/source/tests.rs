@@ -45,7 +45,7 @@ fn streams_of_all_keys_spend_one_total_and_each_counts_once() {
     let (one, other) = (plan(10, epsilon(0.7)), plan(10, epsilon(0.3)));
     let keys = [SecretKey::generate().unwrap(), SecretKey::generate().unwrap()];
     let mut ledgers = keys.each_ref().map(|key| Ledger::create(MemoryStore::default(), key).unwrap());
-    ledgers.iter_mut().for_each(|ledger| ledger.spend_from(open(), Approval::default()));
+    ledgers.iter_mut().for_each(|ledger| ledger.spend_from(Some((open(), Approval::default()))));
     publish(&mut ledgers[0], &keys[0], "a", &one, 1).unwrap();
     publish(&mut ledgers[0], &keys[0], "a", &one, 1).unwrap(); // the same again
     let message = said(publish(&mut ledgers[1], &keys[1], "a", &one, 1));
@@ -96,7 +96,7 @@ fn a_reservation_is_taken_up_by_the_first_key_and_approvals_stay() {
     assert_eq!(source.state().unwrap().reserved.epsilon, Some(1.0));
     let key = SecretKey::generate().unwrap();
     let mut ledger = Ledger::create(MemoryStore::default(), &key).unwrap();
-    ledger.spend_from(SourceBudget::of_file(&path).unwrap(), Approval::default());
+    ledger.spend_from(Some((SourceBudget::of_file(&path).unwrap(), Approval::default())));
     publish(&mut ledger, &key, "a", &planned, 1).unwrap();
     let state = source.state().unwrap();
     assert_eq!((state.spent.epsilon, state.reserved.main(), state.costs.len()), (Some(1.0), 0.0, 1));
@@ -147,7 +147,7 @@ fn what_is_reserved_and_not_recorded_counts_once() {
     source.reserve(&Claim::new("a", &key.id().to_string(), &planned), &Approval::default()).unwrap();
     let never = AtomicBool::new(false);
     let mut open = OpenKey::of_file(Arc::new(RealDisk), &key_path, Absent::Refuse, &never, &mut |_| ()).unwrap();
-    open.ledger.spend_from(SourceBudget::of_file(&path).unwrap(), Approval::default());
+    open.ledger.spend_from(Some((SourceBudget::of_file(&path).unwrap(), Approval::default())));
     publish(&mut open.ledger, &key, "a", &planned, 1).unwrap();
     let state = source.state().unwrap();
     assert_eq!((state.spent.epsilon, state.left.epsilon), (Some(0.6), Some(0.4)));
