@@ -157,7 +157,7 @@ fn times(bytes: &[u8]) {
     let formats =
         [TimeFormat::Auto, TimeFormat::Rfc3339, TimeFormat::Date, TimeFormat::EpochSeconds, TimeFormat::EpochMillis];
     for zone in ["UTC", "Europe/Berlin"] {
-        for format in formats {
+        for format in formats.clone() {
             let mut parser = TimeParser::new(format, zone.parse().expect("a zone"));
             let first = parser.parse_text(text);
             assert_eq!(parser.parse_text(text).ok(), first.as_ref().ok().copied(), "the second time is another");
