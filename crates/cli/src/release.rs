@@ -55,7 +55,7 @@ pub fn run(args: ReleaseFlags) -> Result<()> {
     })? {}
     session.close_through(stream.last_step)?;
     write_due(&mut session, &mut emitter, &cancelled)?;
-    emitter.finish(&setup, &open.key, &mut publication)?;
+    emitter.finish(&setup, &open, &mut publication)?;
     refuse_if(&cancelled)?;
     // Commit, then publish: until here the releases are in files without a name. Once the ledger has the digest, a
     // crash before they appear loses nothing, since the same data give the same bytes again.

@@ -60,7 +60,7 @@ pub fn run(args: SketchFlags) -> Result<()> {
     let Answers { given, collisions, .. } = answers;
     let count = given.len();
     emitter.answers(given)?;
-    emitter.finish(&open.key, collisions, &mut publication)?;
+    emitter.finish(&open, last_step, collisions, &mut publication)?;
     refuse_if(&cancelled)?;
     // Commit, then publish: see `release`.
     session.record(&mut open.ledger)?;

@@ -95,7 +95,7 @@ fn released(
     let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
     let (stream, groups) = settings.plan(&mut |_| ())?;
     let mut budget = budget_file.map(SourceBudget::of_file).transpose()?;
-    let mut release = |ledger: &mut Ledger| {
+    let release = |ledger: &mut Ledger| {
         // A ledger in memory lives on: what one release spends from is not what the next one does.
         ledger.spend_from(budget.take().map(|budget| (budget, Approval::default())));
         let session = Session::of_sums(stream, groups, key.inner(), ledger)?;

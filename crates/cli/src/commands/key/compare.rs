@@ -147,7 +147,7 @@ fn table_and_ledger(table: &Published, shown: &Path, ledger: &Path, as_json: boo
         )
     } else {
         match recorded {
-            Some((name, run)) if name == stream && run.through == *through => {
+            Some((name, run)) if name == stream && run.through >= *through => {
                 ("same", format!("{shown} is run {number} of {at}, recorded at {:.0}", run.at))
             }
             other => {
