@@ -13,7 +13,9 @@ mod setup;
 pub use crate::stream::ReleaseFlags;
 
 use crate::failure::{Unpublished, usage};
-use crate::stream::{Files, interruptible, open_events, open_key, print_plan, print_summary, say_if_new};
+use crate::stream::{
+    Files, interruptible, open_events, open_key, preview_budget, print_plan, print_summary, say_if_new,
+};
 use anyhow::Result;
 use emit::Emitter;
 use evertally_publish::declaration::Parameter::{self, Through};
@@ -39,11 +41,12 @@ pub fn run(args: ReleaseFlags) -> Result<()> {
     if files.plan_only {
         let setup = declared.alone()?;
         let error = ErrorFacts::of_releases(&setup.stream);
-        return if files.json {
-            print_json(&setup, files, &error, false)
+        if files.json {
+            print_json(&setup, files, &error, false)?;
         } else {
-            print_plan(&setup.stream, &error, &[Forecast::of(&setup, files).in_words()])
-        };
+            print_plan(&setup.stream, &error, &[Forecast::of(&setup, files).in_words()])?;
+        }
+        return preview_budget(&setup.stream, files);
     }
     let cancelled = interruptible()?;
     let mut open = open_key(files, &cancelled)?;
@@ -76,7 +79,7 @@ fn all_at_once(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &Ato
     })? {}
     session.close_through(stream.last_step)?;
     write_due(&mut session, &mut emitter, cancelled)?;
-    emitter.finish(setup, files, &open.key, &mut publication)?.finish()?;
+    emitter.finish(setup, files, open, &mut publication)?.finish()?;
     refuse_if(cancelled)?;
     announce(stream, files, 0);
     // Commit, then publish: until here the releases are in files without a name. Once the ledger has the digest, a

@@ -153,7 +153,7 @@ impl Continued<'_> {
             emitter.recall(setup, &files_of(&RealDisk, &files.out)?)?;
         }
         let late = self.read(&mut session, &mut emitter, &open.key, stretches)?;
-        let rows = emitter.finish(setup, files, &open.key, &mut publication)?;
+        let rows = emitter.finish(setup, files, open, &mut publication)?;
         let mut rows = rows.into_inner().map_err(|e| e.into_error())?;
         sorted.new.iter().try_for_each(NewFile::check_unchanged)?;
         refuse_if(self.cancelled)?;

@@ -3,12 +3,12 @@
 use super::setup::Setup;
 use crate::stream::{Files, SideFiles};
 use anyhow::Result;
-use evertally::noise::SecretKey;
 use evertally::number::Grid;
 use evertally_plot::{Curve, Point, ReleasePlot, TimeLabels};
 use evertally_publish::error::Error;
 use evertally_publish::event::{Columns, Event};
 use evertally_publish::groups::GroupTable;
+use evertally_publish::ledger::OpenKey;
 use evertally_publish::report::{Released, Report};
 use evertally_publish::session::ClosedStep;
 use evertally_publish::steps::StepCalendar;
@@ -116,7 +116,7 @@ impl<W: Write + Send> Emitter<W> {
         self,
         setup: &Setup,
         files: &Files,
-        key: &SecretKey,
+        open: &OpenKey,
         publication: &mut Publication,
     ) -> Result<W> {
         let table = self.table.finish()?;
@@ -124,7 +124,8 @@ impl<W: Write + Send> Emitter<W> {
             return Ok(table);
         }
         let released = setup.groups.as_ref().map_or(Released::Sum, |groups| Released::Groups(groups.facts()));
-        let report = Report::new(&setup.stream, key, released);
+        let place = open.ledger.place_of(&setup.stream.name, setup.stream.last_step);
+        let report = Report::new(&setup.stream, &open.key, released).recorded_in(place);
         let mut beside = SideFiles { stream: &setup.stream, files, publication };
         beside.put_report(&report)?;
         if files.plot {

@@ -7,6 +7,7 @@ use super::batches::emit_rows;
 use super::source::ParquetFile;
 use super::{BATCH_ROWS, Pass, header};
 use evertally_publish::error::{Error, InputError, Place, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The rows of one file.
 pub(super) struct ParquetRows {
@@ -23,7 +24,8 @@ pub(super) struct ParquetRows {
 impl ParquetRows {
     /// Reads the schema.
     pub(super) fn open(file: &str, source: ParquetFile, wanted: &[String]) -> Result<Self> {
-        let builder = ParquetRecordBatchReaderBuilder::try_new(source.file).map_err(|e| damaged(file, &e))?;
+        let builder = guarded(file, || ParquetRecordBatchReaderBuilder::try_new(source.file))?;
+        let builder = builder.map_err(|e| damaged(file, &e))?;
         let schema = builder.schema().clone();
         let present: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
         let places = header::locate(file, wanted, &present)?;
@@ -37,7 +39,8 @@ impl ParquetRows {
 
     /// Hands on the next rows; false at the end of the file.
     pub(super) fn batch<E: From<Error>>(&mut self, pass: &mut Pass<'_, E>) -> Result<bool, E> {
-        let Some(batch) = self.batches.next() else { return Ok(false) };
+        let next = guarded(&self.file, || self.batches.next()).map_err(Error::from)?;
+        let Some(batch) = next else { return Ok(false) };
         pass.check_cancelled()?;
         let batch = batch.map_err(|e| Error::from(damaged(&self.file, &e).at(Place::Row(self.row + 1))))?;
         self.row = emit_rows(&self.file, &batch, self.row, pass)?;
@@ -46,6 +49,12 @@ impl ParquetRows {
         self.reported = bytes;
         Ok(true)
     }
+}
+
+/// What a part of the Parquet library gives: it panics over some damaged files, where it should say that they are.
+fn guarded<T>(file: &str, read: impl FnOnce() -> T) -> Result<T, InputError> {
+    // Nothing that a panic interrupts is used again: the error ends the reading.
+    catch_unwind(AssertUnwindSafe(read)).map_err(|_| damaged(file, &"its reader gave up"))
 }
 
 fn damaged(file: &str, problem: &dyn std::fmt::Display) -> InputError {
