@@ -10,7 +10,11 @@ use evertally_publish::words::quoted;
 use evertally_tables::input::ReadOptions;
 use evertally_tables::output::OutputFormat;
 use evertally_tables::progress::Progress;
+use std::num::NonZero;
 use std::path::PathBuf;
+
+/// More than any machine has use for.
+const MOST_THREADS: u64 = 1024;
 
 /// What a run reads and writes, and how.
 pub(crate) struct Files {
@@ -49,7 +53,13 @@ impl Files {
         };
         Ok(Self {
             inputs,
-            reading: ReadOptions { format: named.input_format.map(Into::into), delimiter, missing: missing_text },
+            reading: ReadOptions {
+                format: named.input_format.map(Into::into),
+                delimiter,
+                missing: missing_text,
+                threads: threads(named.threads)?,
+                ..ReadOptions::default()
+            },
             key_path,
             create_key: named.create_key == Some(true),
             plot: named.no_plot != Some(true) && out.as_os_str() != "-",
@@ -95,6 +105,14 @@ impl Files {
         let inputs = self.inputs.iter().chain(&self.side_inputs).cloned();
         inputs.chain([self.key_path.clone(), ledger_path(&self.key_path)]).collect()
     }
+}
+
+fn threads(given: Option<u64>) -> Result<Option<NonZero<usize>>> {
+    let fits = |threads: u64| Some(threads as usize).filter(|_| threads <= MOST_THREADS).and_then(NonZero::new);
+    given.map_or(Ok(None), |threads| {
+        let problem = format!(" {threads} is not a number of threads from 1 to {MOST_THREADS}");
+        fits(threads).map(Some).ok_or_else(|| usage(sentence![Parameter::Threads, problem]))
+    })
 }
 
 fn delimiter(given: Option<char>) -> Result<u8> {
