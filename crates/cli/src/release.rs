@@ -9,7 +9,7 @@ mod setup;
 
 pub use crate::stream::ReleaseFlags;
 
-use crate::stream::{OpenKey, interruptible, open_events, print_plan, print_summary};
+use crate::stream::{interruptible, open_events, open_key, print_plan, print_summary, say_if_new};
 use anyhow::{Context, Result};
 use emit::Emitter;
 use evertally_publish::error::refuse_if;
@@ -30,7 +30,7 @@ pub fn run(args: ReleaseFlags) -> Result<()> {
         return print_plan(&stream.plan, &ErrorFacts::of_releases(stream));
     }
     let cancelled = interruptible()?;
-    let mut open = OpenKey::new(files, &cancelled)?;
+    let mut open = open_key(files, &cancelled)?;
     let mut session = Session::of_sums(stream.clone(), setup.groups.clone(), &open.key, &open.ledger)?;
 
     let mut publication = Publication::new(&files.protected_paths(), true);
@@ -48,7 +48,7 @@ pub fn run(args: ReleaseFlags) -> Result<()> {
     publication
         .commit()
         .context("the release is recorded, but not written: mend this and run again with the same data")?;
-    open.say_if_new(files);
+    say_if_new(&open, files);
     if !files.quiet {
         summary(&setup, open.ledger.stream_count());
     }

@@ -19,7 +19,7 @@ mod setup;
 
 pub use crate::stream::SketchFlags;
 
-use crate::stream::{OpenKey, interruptible, open_events, print_plan, print_summary};
+use crate::stream::{interruptible, open_events, open_key, print_plan, print_summary, say_if_new};
 use answers::Answers;
 use anyhow::{Context, Result};
 use emit::Emitter;
@@ -38,7 +38,7 @@ pub fn run(args: SketchFlags) -> Result<()> {
     }
     let questions = setup.questions.as_ref().expect("only a plan needs no question");
     let cancelled = interruptible()?;
-    let mut open = OpenKey::new(files, &cancelled)?;
+    let mut open = open_key(files, &cancelled)?;
     let last_step = stream.last_step.max(open.ledger.last_published(&stream.name));
     let digest = open.ledger.stream(&open.key, &stream.name, &stream.plan, last_step)?;
     let counts = ItemCounts::new(stream, setup.plan.clone(), &open.key, questions.steps())?;
@@ -62,7 +62,7 @@ pub fn run(args: SketchFlags) -> Result<()> {
     publication
         .commit()
         .context("the answers are recorded, but not written: mend this and run again with the same data")?;
-    open.say_if_new(files);
+    say_if_new(&open, files);
     if !files.quiet {
         let (rows, width) = (setup.rows.rows(), setup.rows.width());
         let done = format!("answered {count} questions by a count sketch of {rows} rows of {width} cells,");

@@ -14,10 +14,9 @@ pub(crate) use groups_file::with_groups_of_file;
 pub(crate) use terminal::{print_plan, print_summary};
 
 use anyhow::Result;
-use evertally::noise::SecretKey;
 use evertally_plot::png;
-use evertally_publish::keyfile;
-use evertally_publish::ledger::{self, FileStore, Ledger};
+use evertally_publish::disk::RealDisk;
+use evertally_publish::ledger::{Absent, OpenKey};
 use evertally_publish::report::Report;
 use evertally_publish::stream::Stream;
 use evertally_tables::input::Events;
@@ -39,30 +38,17 @@ pub(crate) fn interruptible() -> Result<Arc<AtomicBool>> {
     }
 }
 
-/// A key with its ledger, which is locked against other runs.
-pub(crate) struct OpenKey {
-    pub(crate) key: SecretKey,
-    pub(crate) ledger: Ledger,
-    /// Whether this run has made it.
-    is_new: bool,
+/// Opens the key that the flags name with its ledger, locked against other runs. If they say so it is made, with the
+/// first record.
+pub(crate) fn open_key(files: &Files, cancelled: &AtomicBool) -> Result<OpenKey> {
+    let absent = if files.create_key { Absent::Make } else { Absent::Refuse };
+    Ok(OpenKey::of_file(Arc::new(RealDisk), &files.key_path, absent, cancelled, &mut say_waiting)?)
 }
 
-impl OpenKey {
-    /// Opens the key that the flags name, and makes it first if they say so.
-    pub(crate) fn new(files: &Files, cancelled: &AtomicBool) -> Result<Self> {
-        let new_key = ledger::new_key_if_absent(&files.key_path, files.create_key)?;
-        let is_new = new_key.is_some();
-        let key = keyfile::read(&files.key_path)?;
-        let store = FileStore::open(&files.key_path, &key, new_key, cancelled, &mut say_waiting)?;
-        let ledger = Ledger::open(store, &key)?;
-        Ok(Self { key, ledger, is_new })
-    }
-
-    /// Says so if the key is new.
-    pub(crate) fn say_if_new(&self, files: &Files) {
-        if self.is_new {
-            eprintln!("there was no key {}; made a new one, {}", files.key_path.display(), self.key.id());
-        }
+/// Says so if the key is new.
+pub(crate) fn say_if_new(open: &OpenKey, files: &Files) {
+    if open.is_new {
+        eprintln!("there was no key {}; made a new one, {}", files.key_path.display(), open.key.id());
     }
 }
 

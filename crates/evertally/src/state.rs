@@ -85,6 +85,7 @@ impl Saved {
 }
 
 /// What a state must belong to, and the key that proves it.
+#[derive(PartialEq, Eq)]
 pub(crate) struct StateId {
     plan_digest: [u8; 32],
     key_id: KeyId,

@@ -9,6 +9,7 @@
 //! keywords, the JSON Schema (`docs/declaration.schema.json`) and the names in error messages ([`crate::problem`]) all
 //! come from it.
 
+mod begun;
 mod parameter;
 mod read;
 mod resolve;
@@ -16,9 +17,10 @@ mod schema;
 mod table;
 mod value;
 
+pub use begun::Present;
 pub use parameter::{Heading, Parameter, Use};
 pub use read::{near, unknown_in_file};
-pub use resolve::{Items, Labels, Settings, groups_need_columns, needed, not_both, parse_time};
+pub use resolve::{Closing, Items, Labels, Settings, groups_need_columns, needed, not_both, parse_time};
 pub use schema::schema;
 pub use table::{Declaration, Files, Questions, Written};
 pub use value::{Decimal, Groups, Kind, Paths, TableFormat, Value, Word};

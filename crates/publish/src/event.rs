@@ -225,6 +225,16 @@ impl<'a> Event<'a> {
         self.layout.value.map_or(Field::Missing, |slot| self.cells.cell(slot))
     }
 
+    /// Whether a person column was declared.
+    pub fn has_person(&self) -> bool {
+        self.layout.person.is_some()
+    }
+
+    /// Whether a value column was declared.
+    pub fn has_value(&self) -> bool {
+        self.layout.value.is_some()
+    }
+
     /// An error that names this row and the column of `role`, and then says `problem`.
     pub fn error(&self, role: Role, problem: impl Into<Sentence>) -> InputError {
         let error = InputError::of_file(self.position.file, problem).at(self.position.place);

@@ -1,8 +1,9 @@
 //! The declared groups of a release, and which of them an event belongs to.
 
-use crate::declaration::Parameter::{GroupBy, Groups as GroupNames, GroupsFile, Rest};
+use crate::declaration::Parameter::{GroupBy, Groups as GroupNames, GroupsFile, Rest, UnknownGroup};
 use crate::error::{Error, Result};
 use crate::event::{Event, Field, Role};
+use crate::ledger::Joined;
 use crate::problem::{Piece, Problem, sentence};
 use crate::report::GroupFacts;
 use crate::tuples::{encode, push_encoded};
@@ -20,6 +21,16 @@ pub struct GroupTable {
     rest: Option<usize>,
     scratch: Vec<u8>,
     text: String,
+}
+
+/// The groups of a stream that has begun.
+pub struct Begun {
+    /// All of them, in the order in which they are released.
+    pub table: GroupTable,
+    /// How many it began with.
+    pub first: usize,
+    /// How many are released so far; those behind join now.
+    pub present: usize,
 }
 
 impl GroupTable {
@@ -79,12 +90,96 @@ impl GroupTable {
         Ok(Self { columns, tuples, places, rest, scratch: Vec::new(), text: String::new() })
     }
 
+    /// From all tuples in the order in which they are released, and which of them is the rest.
+    fn in_order(columns: Vec<String>, tuples: Vec<Vec<String>>, rest: Option<usize>) -> Self {
+        let named = tuples.iter().enumerate().filter(|(place, _)| Some(*place) != rest);
+        let places = named.map(|(place, tuple)| (encode(tuple), place)).collect();
+        Self { columns, tuples, places, rest, scratch: Vec::new(), text: String::new() }
+    }
+
+    /// The first so many groups in the order in which they are released: as the table was before others joined.
+    #[must_use]
+    pub fn first(&self, count: usize) -> Self {
+        let rest = self.rest.filter(|place| *place < count);
+        Self::in_order(self.columns.clone(), self.tuples[..count].to_vec(), rest)
+    }
+
+    /// The same groups in the order of a stream that has begun: those that it began with, their rest, those that
+    /// joined since, and behind them those that join now.
+    ///
+    /// `meaning` is what the stream's plan says of groups, and `rest` whether it had one.
+    ///
+    /// # Errors
+    /// If a group that is released already is missing or stands elsewhere.
+    pub fn as_begun(self, meaning: &str, rest: bool, joined: &[Joined]) -> Result<Begun, Problem> {
+        let count: usize = meaning.split(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0);
+        let own_rest = self.rest.map(|place| self.tuples[place].clone());
+        let mut declared = self.tuples;
+        if let Some(place) = self.rest {
+            declared.remove(place);
+        }
+        let first = count.saturating_sub(usize::from(rest)).min(declared.len());
+        let mut later = declared.split_off(first).into_iter();
+        let mut begun = Self::in_order(self.columns, declared, None);
+        let put_rest = |table: Self| -> Result<Self, Problem> {
+            let tuple = own_rest.clone().ok_or_else(|| {
+                Problem::new(sentence![Rest, " is missing: its group is released already, and goes on"])
+            })?;
+            let place = table.tuples.len();
+            Ok(Self::in_order(table.columns, [table.tuples, vec![tuple]].concat(), Some(place)))
+        };
+        if rest {
+            begun = put_rest(begun)?;
+        }
+        if begun.meaning() != meaning {
+            let problem =
+                "the groups are not those that this stream began with, in their order, and new ones behind them";
+            return Err(Problem::new(problem).remedy("groups that are released already go on; new ones stand last"));
+        }
+        let count = begun.tuples.len();
+        let mut table = begun;
+        for step in joined {
+            let named = step.groups.len() - usize::from(step.rest);
+            let next: Vec<Vec<String>> = later.by_ref().take(named).collect();
+            if next[..] != step.groups[..named] {
+                let names: Vec<String> = step.groups[..named].iter().map(|tuple| tuple.join(", ")).collect();
+                let problem =
+                    format!("{} joined this stream, and must go on where it stands", quoted(&names.join("; ")));
+                return Err(Problem::new(problem).remedy("new groups stand behind all others"));
+            }
+            table = Self::in_order(table.columns, [table.tuples, next].concat(), table.rest);
+            if step.rest {
+                table = put_rest(table)?;
+            }
+        }
+        let present = table.tuples.len();
+        let tuples = table.tuples.into_iter().chain(later).collect();
+        let mut table = Self::in_order(table.columns, tuples, table.rest);
+        if table.rest.is_none() && own_rest.is_some() {
+            table = put_rest(table)?;
+        }
+        Ok(Begun { table, first: count, present })
+    }
+
+    /// What a plan says of the groups, besides their columns and rest.
+    pub fn meaning(&self) -> String {
+        format!("{} (digest {})", self.tuples.len(), self.digest())
+    }
+
+    /// The groups behind the first `present`, as a ledger records that they joined after a step; `None` where there are
+    /// none.
+    pub fn joining(&self, present: usize, after: u64) -> Option<Joined> {
+        let groups = self.tuples[present..].to_vec();
+        let rest = self.rest.is_some_and(|place| place >= present);
+        (!groups.is_empty()).then_some(Joined { after, groups, rest })
+    }
+
     /// The columns that name the group.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
 
-    /// The texts of every group, declared order, the rest last.
+    /// The texts of every group: declared order, the rest last, and behind it those that joined later.
     pub fn tuples(&self) -> &[Vec<String>] {
         &self.tuples
     }
@@ -143,7 +238,18 @@ impl GroupTable {
             false => format!("{} is not a declared group", quoted(&names.join(", "))),
         };
         let declare = Piece::Any(&[GroupNames, GroupsFile]);
-        let remedy = sentence!["declare it with ", declare, ", or give ", Rest, " a name for all undeclared groups"];
+        let remedy = sentence![
+            "declare it with ",
+            declare,
+            ", or give ",
+            Rest,
+            " a name for all undeclared groups",
+            Piece::Where(
+                UnknownGroup,
+                sentence![", or leave such events out with ", (UnknownGroup, "skip")],
+                "".into()
+            )
+        ];
         event.error(Role::Label(0), problem).remedy(remedy).into()
     }
 }
@@ -151,6 +257,39 @@ impl GroupTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_join_behind_those_that_are_there() {
+        let one = |names: &[&str], rest: Option<&str>| {
+            GroupTable::of_names(texts(&["g"]), texts(names), rest.map(str::to_owned)).unwrap()
+        };
+        let names = |table: &GroupTable| table.tuples().iter().map(|tuple| tuple[0].clone()).collect::<Vec<_>>();
+        let meaning = one(&["b", "a"], Some("other")).meaning();
+        let joined =
+            |groups: &[&str], rest| Joined { after: 3, groups: groups.iter().map(|g| texts(&[g])).collect(), rest };
+        let begun =
+            one(&["b", "a", "c", "d"], Some("other")).as_begun(&meaning, true, &[joined(&["c"], false)]).unwrap();
+        assert_eq!((names(&begun.table), begun.first, begun.present), (texts(&["b", "a", "other", "c", "d"]), 3, 4));
+        assert_eq!(begun.table.joining(4, 9), Some(Joined { after: 9, ..joined(&["d"], false) }));
+        assert_eq!(begun.table.joining(5, 9), None);
+        assert_eq!(names(&begun.table.first(3)), ["b", "a", "other"]);
+        assert_eq!(begun.table.first(3).meaning(), meaning);
+        let refused = |table: GroupTable, rest, joined: &[Joined]| table.as_begun(&meaning, rest, joined).is_err();
+        assert!(refused(one(&["a", "b", "c"], Some("other")), true, &[]), "another order");
+        assert!(refused(one(&["b"], Some("other")), true, &[]), "one is missing");
+        assert!(refused(one(&["b", "a"], None), true, &[]), "the rest is missing");
+        assert!(refused(one(&["b", "a"], Some("others")), true, &[]), "the rest has another name");
+        assert!(refused(one(&["b", "a", "d"], Some("other")), true, &[joined(&["c"], false)]), "c goes on");
+        // A rest that joins.
+        let meaning = one(&["b"], None).meaning();
+        let begun = one(&["b", "c"], Some("other")).as_begun(&meaning, false, &[]).unwrap();
+        assert_eq!(begun.table.joining(begun.present, 2).unwrap().rest, true);
+        let joined = begun.table.joining(begun.present, 2).unwrap();
+        let later = one(&["b", "c", "d"], Some("other")).as_begun(&meaning, false, &[joined]).unwrap();
+        assert_eq!((names(&later.table), later.present), (texts(&["b", "c", "other", "d"]), 3));
+        assert_eq!(later.table.rest_name(), Some("other"));
+        assert_eq!(later.table.first(1).rest_name(), None);
+    }
 
     fn texts(names: &[&str]) -> Vec<String> {
         names.iter().map(ToString::to_string).collect()

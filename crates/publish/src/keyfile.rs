@@ -3,54 +3,68 @@
 //! Three lines of text: a header with the version, the key in hexadecimal, and its public id, which doubles as a
 //! checksum.
 
-use crate::error::{Context, Error, Result, usage};
+use crate::error::{Error, Result, usage};
 use crate::problem::{Piece, sentence};
 use evertally::noise::SecretKey;
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use zeroize::Zeroizing;
 
 const HEADER: &str = "evertally key 1 - SECRET: whoever reads this can remove the noise of its releases";
 
-/// Writes a key to a new file with mode 0600.
-pub fn write(path: &Path, key: &SecretKey) -> Result<()> {
+/// No key file is longer.
+const LONGEST: u64 = 4096;
+
+/// The text of a key file.
+pub(crate) fn text(key: &SecretKey) -> Zeroizing<String> {
     let mut hex = Zeroizing::new(String::with_capacity(64));
     for byte in key.expose_bytes() {
         use std::fmt::Write;
         write!(hex, "{byte:02x}").expect("a String accepts every write");
     }
-    let text = Zeroizing::new(format!("{HEADER}\n{}\nid {}\n", *hex, key.id()));
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path).map_err(|e| match e.kind() {
-        ErrorKind::AlreadyExists => usage(format!("{} exists already; a key is never replaced", path.display())),
-        _ => Error::from(e).context(format_args!("cannot create the key file {}", path.display())),
-    })?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-    if let Err(error) = written {
-        let _ = std::fs::remove_file(path); // half a key is of no use
-        return Err(error).context(format_args!("cannot write the key file {}", path.display()));
-    }
-    Ok(())
+    Zeroizing::new(format!("{HEADER}\n{}\nid {}\n", *hex, key.id()))
+}
+
+/// What is said where a key would be replaced.
+pub(crate) fn exists_already(path: &Path) -> Error {
+    usage(format!("{} exists already; a key is never replaced", path.display()))
 }
 
 /// Reads a key file.
 pub fn read(path: &Path) -> Result<SecretKey> {
     let shown = path.display();
-    let file = File::open(path).map_err(|e| match e.kind() {
+    // What is not a file is not opened: a pipe without a writer would wait for ever.
+    let meta = std::fs::metadata(path).map_err(|e| match e.kind() {
         ErrorKind::NotFound => {
             usage(sentence![format!("there is no key file {shown}; make one with "), Piece::NewKey(shown.to_string())])
         }
-        _ => usage(format!("the key file {shown} cannot be read: {e}")),
+        _ => unreadable(path, &e),
     })?;
+    if meta.is_dir() {
+        return Err(usage(format!("the key file {shown} is a directory; name the file in it that holds the key")));
+    }
+    if !meta.is_file() {
+        return Err(usage(format!(
+            "the key file {shown} is not a plain file; a key is kept in one, with its ledger beside it"
+        )));
+    }
+    let file = File::open(path).map_err(|e| unreadable(path, &e))?;
     check_mode(&file, path)?;
-    let mut text = Zeroizing::new(String::new());
-    let whole = (&file).take(4096).read_to_string(&mut text);
-    whole.map_err(|e| usage(format!("the key file {shown} cannot be read: {e}")))?;
-    parse(&text).map_err(|problem| usage(format!("{shown} is not a usable key file: {problem}")))
+    let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST as usize));
+    (&file).take(LONGEST).read_to_end(&mut bytes).map_err(|e| unreadable(path, &e))?;
+    parse_bytes(&bytes).map_err(|problem| usage(format!("{shown} is not a usable key file: {problem}")))
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Error {
+    let shown = path.display();
+    match error.kind() {
+        ErrorKind::PermissionDenied => usage(format!(
+            "you may not read the key file {shown}: only its owner may; run as that user, or make a key of your own"
+        )),
+        ErrorKind::NotADirectory => usage(format!("the key file {shown} cannot be: part of its path is a file")),
+        _ => usage(format!("the key file {shown} cannot be read: {error}")),
+    }
 }
 
 /// A key that others can read protects nothing.
@@ -77,6 +91,11 @@ fn check_mode(_: &File, _: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The key in the bytes of a key file.
+pub(crate) fn parse_bytes(bytes: &[u8]) -> Result<SecretKey, String> {
+    parse(std::str::from_utf8(bytes).map_err(|_| "it is not text")?)
+}
+
 fn parse(text: &str) -> Result<SecretKey, String> {
     let mut lines = text.lines();
     if !lines.next().is_some_and(|line| line.starts_with("evertally key 1")) {
@@ -101,15 +120,15 @@ fn parse(text: &str) -> Result<SecretKey, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger::new_key;
 
     #[test]
     fn keys_round_trip_are_private_and_never_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("my.key");
-        let key = SecretKey::generate().unwrap();
-        write(&path, &key).unwrap();
+        let key = new_key(&path).unwrap();
         assert_eq!(read(&path).unwrap().id(), key.id());
-        assert!(write(&path, &key).unwrap_err().to_string().contains("never replaced"));
+        assert!(new_key(&path).unwrap_err().to_string().contains("never replaced"));
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
@@ -121,16 +140,26 @@ mod tests {
 
     #[test]
     fn damaged_key_files_are_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("my.key");
-        write(&path, &SecretKey::generate().unwrap()).unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
+        let text = text(&SecretKey::generate().unwrap());
         let digit = text.find('\n').unwrap() + 5;
-        let mut flipped = text.clone();
+        let mut flipped = text.to_string();
         flipped.replace_range(digit..=digit, if &text[digit..=digit] == "0" { "1" } else { "0" });
         for bad in ["", "hello", HEADER, &flipped, &text[..digit]] {
             assert!(parse(bad).is_err(), "{bad:?}");
         }
-        assert!(read(&folder.path().join("none")).unwrap_err().to_string().contains("key new"));
+        assert!(parse_bytes(b"\xff").unwrap_err().contains("not text"));
+    }
+
+    #[test]
+    fn what_is_no_file_is_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = |path: &Path| read(path).unwrap_err().to_string();
+        assert!(said(&folder.path().join("none")).contains("key new"));
+        assert!(said(folder.path()).contains("is a directory; name the file in it"));
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(said(&file.join("my.key")).contains("part of its path is a file"));
+        #[cfg(unix)]
+        assert!(said(Path::new("/dev/null")).contains("not a plain file"));
     }
 }

@@ -14,11 +14,12 @@ mod file;
 mod parts;
 mod store;
 
-pub use contents::{Joined, Pending, Run, SeenFile};
+pub use contents::{Joined, Pending, Run, SeenFile, TableMark};
 pub use digest::StreamDigest;
-pub use file::{FileStore, NewKey, ledger_path, new_key, new_key_if_absent};
+pub use file::{Absent, FileStore, OpenKey, ledger_path, new_key};
 pub use store::{MemoryStore, Store};
 
+use crate::disk::RealDisk;
 use crate::error::{Context, Result, failure, usage};
 use crate::problem::sentence;
 use contents::{Contents, Entry, KeptState, code_key};
@@ -28,8 +29,10 @@ use evertally::plan::Plan;
 use evertally::privacy::Budget;
 use jiff::Timestamp;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 use std::path::Path;
+use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// The ledger of a key.
@@ -46,10 +49,14 @@ pub struct Left<'a> {
     pub files: Vec<SeenFile>,
     /// Groups that joined with it.
     pub joined: Option<Joined>,
+    /// What it did with events that do not fit, where that was not to refuse them.
+    pub policies: BTreeMap<String, String>,
     /// The state of its session.
-    pub state: &'a [u8],
+    pub state: Vec<u8>,
     /// What is to be written to outputs.
     pub outputs: Vec<Output<'a>>,
+    /// What the table is then.
+    pub table: Option<TableMark>,
 }
 
 /// What is to be written to an output once the run is recorded.
@@ -74,16 +81,24 @@ impl Ledger {
     ///
     /// # Errors
     /// If the store holds something, or cannot be read or written.
-    pub fn create(mut store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
+    pub fn create(store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
+        let mut ledger = Self::begin(store, key)?;
+        ledger.commit(ledger.contents.clone())?;
+        Ok(ledger)
+    }
+
+    /// As [`create`](Self::create), but the store holds something only from the first record on.
+    ///
+    /// # Errors
+    /// If the store holds something, or cannot be read.
+    pub fn begin(mut store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
         if store.load()?.is_some() {
             return Err(usage(format!(
                 "there is a ledger {} already; it belongs to a key that was here",
                 store.name()
             )));
         }
-        let mut ledger = Self { contents: Contents::new(key), code_key: code_key(key), store: Box::new(store) };
-        ledger.commit(ledger.contents.clone())?;
-        Ok(ledger)
+        Ok(Self { contents: Contents::new(key), code_key: code_key(key), store: Box::new(store) })
     }
 
     /// The ledger of a key that has no file and has published nothing.
@@ -110,7 +125,9 @@ impl Ledger {
     /// # Errors
     /// If there is such a file, or it cannot be written.
     pub fn save(&self, path: &Path, key: &SecretKey) -> Result<()> {
-        file::save(path, key, &self.contents.clone().sealed(&self.code_key)?)
+        let mut store = FileStore::create(Arc::new(RealDisk), path, key)?;
+        store.load()?;
+        store.commit(&self.contents.clone().sealed(&self.code_key)?)
     }
 
     /// How many streams have been published with this key.
@@ -193,6 +210,11 @@ impl Ledger {
     /// What outputs of a stream may lack, since a run was cut off before it had written them.
     pub fn pending(&self, name: &StreamName) -> &[Pending] {
         self.kept(name).map_or(&[], |kept| &kept.pending)
+    }
+
+    /// The table to which a stream's rows were appended last.
+    pub fn table(&self, name: &StreamName) -> Option<&TableMark> {
+        self.kept(name)?.table.as_ref()
     }
 
     /// The bytes of something pending; `None` once they were [delivered](Self::delivered).
@@ -281,17 +303,17 @@ impl Ledger {
         if left.is_none() && entry.has(stream.steps()) {
             return Ok(()); // nothing new: the digest was held against it
         }
-        let mut files = Vec::new();
+        let (mut files, mut policies) = (Vec::new(), BTreeMap::new());
         // The state of a stream that is published without one knows less than what is published.
         entry.state = None;
         if let Some(left) = left {
-            files = left.files;
+            (files, policies) = (left.files, left.policies);
             entry.joined.extend(left.joined);
-            entry.state = Some(keep(&mut *self.store, left.state, left.outputs)?);
+            entry.state = Some(keep(&mut *self.store, &left.state, left.outputs, left.table)?);
         }
         contents.counter += 1;
         let (counter, at, through) = (contents.counter, Timestamp::now(), stream.steps());
-        entry.runs.push(Run { counter, at, through, digest: stream.digest(), files });
+        entry.runs.push(Run { counter, at, through, digest: stream.digest(), policies, files });
         self.commit(contents)?;
         stream.is_recorded(Past::of(&self.contents.streams[name.as_str()]));
         Ok(())
@@ -311,7 +333,12 @@ impl Ledger {
 }
 
 /// Puts what a run leaves into parts of a store.
-fn keep(store: &mut dyn Store, mut state: &[u8], outputs: Vec<Output<'_>>) -> Result<KeptState> {
+fn keep(
+    store: &mut dyn Store,
+    mut state: &[u8],
+    outputs: Vec<Output<'_>>,
+    table: Option<TableMark>,
+) -> Result<KeptState> {
     let part = part_name(&mut &*state)?;
     store.put_part(&part, &mut state)?;
     let pending = |Output { target, behind, private, contents }: Output<'_>| {
@@ -322,7 +349,7 @@ fn keep(store: &mut dyn Store, mut state: &[u8], outputs: Vec<Output<'_>>) -> Re
         Ok(Pending { part, target, behind, private })
     };
     let pending = outputs.into_iter().map(pending).collect::<Result<_>>()?;
-    Ok(KeptState { part, pending })
+    Ok(KeptState { part, pending, table })
 }
 
 /// The name of a part: a digest of its content, so that a ledger that names it vouches for it.

@@ -14,6 +14,7 @@
 //! | [`groups`] | the declared groups of a release |
 //! | [`session`] | events in, closed steps out |
 //! | [`rows`] | the rows of a released table |
+//! | [`closing`] | through which step a run publishes |
 //! | [`disk`] | the few things done to files that must survive a crash |
 //! | [`ledger`], [`keyfile`] | what a key has published, and where it is kept |
 //! | [`searched`] | factorizations that are searched for minutes, kept on disk |
@@ -21,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod closing;
 pub mod declaration;
 pub mod disk;
 pub mod error;
@@ -28,6 +30,7 @@ pub mod event;
 pub mod groups;
 pub mod keyfile;
 pub mod ledger;
+mod lock;
 pub mod problem;
 pub mod report;
 pub mod rows;

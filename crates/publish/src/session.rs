@@ -21,23 +21,25 @@ mod intake;
 mod items;
 mod persons;
 mod placer;
+mod resume;
 mod sums;
 
 pub use items::{ItemCounts, ItemLabels};
 pub use placer::{Batch, Labels, Placed, Placer};
+pub use resume::{LateEvent, Leaving, Leg};
 pub use sums::{ClosedStep, GroupLabels, RunningSums};
 
-use crate::declaration::Parameter::SortBuffer;
+use crate::declaration::Parameter::{Late as LatePolicy, SortBuffer};
 use crate::error::{Error, Result, usage};
 use crate::event::{Event, Role};
 use crate::groups::GroupTable;
 use crate::ledger::{Ledger, StreamDigest};
 use crate::problem::sentence;
-use crate::stream::Stream;
+use crate::stream::{Late, Stream};
 use evertally::noise::SecretKey;
 use intake::{Intake, Waiting};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 /// What a session counts: running sums of groups, or items in a sketch.
@@ -90,8 +92,14 @@ pub struct Session<T: Tally> {
     intake: Intake,
     /// Events that wait for earlier ones: the sort buffer.
     waiting: BinaryHeap<Reverse<Waiting<T::Label>>>,
-    /// Events whose turn has come, of steps that are not open yet because steps before them are not taken.
-    ahead: VecDeque<Placed<T::Label>>,
+    /// Events whose turn has come, of steps that are not open yet because steps before them are not taken, by step.
+    ahead: BTreeMap<u64, Vec<Placed<T::Label>>>,
+    /// Events of steps behind the last, for a session that goes on later; by step, then as they came.
+    later: Option<Vec<Placed<T::Label>>>,
+    /// Steps through here were closed before this run.
+    closed: u64,
+    /// Events of those steps, as they came.
+    late: Vec<LateEvent>,
     /// Steps through here are final: whatever comes is of a later one.
     due: u64,
     /// Events of later steps are for a later session.
@@ -126,8 +134,21 @@ impl<T: Tally> Session<T> {
     pub fn new(stream: Stream, tally: T, key: &SecretKey, digest: StreamDigest, last_step: u64) -> Result<Self> {
         let (intake, stream) = (Intake::new(&stream)?, Arc::new(stream));
         let placer = Placer::new(Arc::clone(&stream), tally.labels(), key);
-        let (waiting, ahead) = (BinaryHeap::new(), VecDeque::new());
-        Ok(Self { stream, placer, intake, waiting, ahead, due: 0, last_step, tally, digest, is_over: false })
+        Ok(Self {
+            stream,
+            placer,
+            intake,
+            waiting: BinaryHeap::new(),
+            ahead: BTreeMap::new(),
+            later: None,
+            closed: 0,
+            late: Vec::new(),
+            due: 0,
+            last_step,
+            tally,
+            digest,
+            is_over: false,
+        })
     }
 
     /// A reader of events for another thread; what it places goes into [`push_placed`](Self::push_placed).
@@ -196,10 +217,39 @@ impl<T: Tally> Session<T> {
 
     /// What is to be done with an event of a step that is due already.
     ///
+    /// One of a step that was closed before this run is late, and treated as the stream declares: refused, counted in
+    /// the first step that this run closes, or [put aside](Self::take_late). Which step that is does not depend on
+    /// other events: where they have closed it already, the event is refused like any other that is out of order.
+    ///
     /// # Errors
-    /// Always: the error names the row, and the event leaves no trace.
+    /// If the event is refused: the error names the row, and the event leaves no trace.
     pub fn late(&mut self, event: &Event<'_>) -> Result<()> {
-        Err(self.out_of_order(event))
+        let Some(placed) = self.placer.place(event)? else { return Ok(()) };
+        if placed.step > self.closed {
+            return Err(self.out_of_order(event));
+        }
+        match self.stream.late {
+            Late::Refuse => Err(self.refused_as_late(event)),
+            Late::SideFile => {
+                self.late.push(LateEvent::of(event));
+                Ok(())
+            }
+            Late::NextStep => {
+                let step = self.closed + 1;
+                if step > self.stream.calendar.steps() {
+                    return Err(self.refused_as_late(event));
+                }
+                if step <= self.due {
+                    return Err(self.out_of_order(event));
+                }
+                self.arrive(Placed { step, ..placed })
+            }
+        }
+    }
+
+    /// Late events that were put aside since this was last called. They are **not private**.
+    pub fn take_late(&mut self) -> Vec<LateEvent> {
+        std::mem::take(&mut self.late)
     }
 
     /// Takes in an event of a step that is not due.
@@ -256,7 +306,8 @@ impl<T: Tally> Session<T> {
         if !self.is_due() {
             return Ok(None);
         }
-        let through = self.ahead.front().map_or(self.due, |first| first.step - 1);
+        let first = self.ahead.first_key_value().map_or(u64::MAX, |(step, _)| *step);
+        let through = self.due.min(first - 1); // fits: steps count from 1
         match self.tally.close(&self.stream, through, &mut self.digest) {
             Ok(closed) => Ok(Some(closed)),
             Err(error) => {
@@ -275,9 +326,17 @@ impl<T: Tally> Session<T> {
     /// # Panics
     /// If steps are due that were not taken.
     pub fn record(&mut self, ledger: &mut Ledger) -> Result<()> {
+        ledger.record(self.digest_of_all()?)
+    }
+
+    /// The digest of the steps, for a ledger, once all that are due are taken.
+    ///
+    /// # Panics
+    /// If steps are due that were not taken.
+    fn digest_of_all(&mut self) -> Result<&mut StreamDigest> {
         self.check_goes_on()?;
         assert!(!self.is_due(), "steps through {} are due and not taken", self.due);
-        ledger.record(&mut self.digest)
+        Ok(&mut self.digest)
     }
 
     /// Ends the session where something failed half way.
@@ -294,31 +353,47 @@ impl<T: Tally> Session<T> {
     /// An event whose turn has come: steps before its own are due, and it is added as soon as its step is open.
     fn turn(&mut self, placed: Placed<T::Label>) -> Result<()> {
         if placed.step > self.last_step {
-            return Ok(()); // published later, from the same data
+            // Published later: from the same data, or from what is kept of them.
+            if let Some(later) = &mut self.later {
+                later.push(placed);
+            }
+            return Ok(());
         }
         self.due = self.due.max(placed.step - 1);
         self.catch_up()?;
         if self.tally.step() + 1 == placed.step {
             self.add(placed)
         } else {
-            self.ahead.push_back(placed);
+            self.ahead.entry(placed.step).or_default().push(placed);
             Ok(())
         }
     }
 
     /// Adds what waited for the step that is open now.
+    #[inline]
     fn catch_up(&mut self) -> Result<()> {
-        let open = self.tally.step() + 1;
-        while self.ahead.front().is_some_and(|first| first.step == open) {
-            let first = self.ahead.pop_front().expect("just seen");
-            self.add(first)?;
+        if self.ahead.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let open = self.ahead.remove(&(self.tally.step() + 1)).unwrap_or_default();
+        open.into_iter().try_for_each(|placed| self.add(placed))
     }
 
     /// Adds an event to the open step, unless its person has had enough.
     fn add(&mut self, placed: Placed<T::Label>) -> Result<()> {
         if self.intake.keep(&placed) { self.tally.add(placed.label, placed.value) } else { Ok(()) }
+    }
+
+    fn refused_as_late(&self, event: &Event<'_>) -> Error {
+        let closed = self.stream.calendar.format(self.stream.calendar.end_of(self.closed));
+        let remedy = sentence![
+            "count such events in the first open step with ",
+            (LatePolicy, "next-step"),
+            ", or put them into a file for themselves with ",
+            (LatePolicy, "side-file")
+        ];
+        let problem = format!("belongs to a step that an earlier run has closed, with all steps until {closed}");
+        event.bad_cell(Role::Time, problem).remedy(remedy).into()
     }
 
     fn out_of_order(&self, event: &Event<'_>) -> Error {

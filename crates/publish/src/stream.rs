@@ -6,6 +6,7 @@ use evertally::noise::StreamName;
 use evertally::plan::Plan;
 use evertally::privacy::Values;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A stream of events that is to be released, decided and checked.
 #[derive(Clone, Debug)]
@@ -32,6 +33,10 @@ pub struct Stream {
     pub missing: Refusable,
     /// What to do with an event outside the horizon.
     pub outside: Refusable,
+    /// What to do with an event of an undeclared group, where there is no rest.
+    pub unknown_group: Refusable,
+    /// What to do with an event of a step that an earlier run has closed.
+    pub late: Late,
     /// How many events are held back to put them in order of time.
     pub sort_buffer: usize,
     /// Confidence of the intervals.
@@ -46,6 +51,19 @@ pub enum Refusable {
     Refuse,
     /// Leave the event out.
     Skip,
+}
+
+/// What to do with an event of a step that an earlier run has closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Late {
+    /// Stop with an error that names the event.
+    #[default]
+    Refuse,
+    /// Count it in the first step that is open.
+    NextStep,
+    /// Put it into a file for itself.
+    SideFile,
 }
 
 /// What to do with a value outside its bounds.
@@ -82,6 +100,36 @@ impl Stream {
             }
             _ => "one event".into(),
         }
+    }
+
+    /// What is done with events that do not fit, where that is not to refuse them: what may change from run to run.
+    pub fn policies(&self) -> BTreeMap<String, String> {
+        let skipped = [("outside", self.outside), ("missing", self.missing), ("unknown-group", self.unknown_group)];
+        let skipped = skipped.into_iter().filter(|(_, policy)| *policy == Refusable::Skip);
+        let mut policies: BTreeMap<_, _> = skipped.map(|(name, _)| (name.to_owned(), "skip".to_owned())).collect();
+        match self.late {
+            Late::Refuse => None,
+            Late::NextStep => policies.insert("late".to_owned(), "next-step".to_owned()),
+            Late::SideFile => policies.insert("late".to_owned(), "side-file".to_owned()),
+        };
+        policies
+    }
+
+    /// The same stream with the [policies](Self::policies) of a run.
+    #[must_use]
+    pub fn with_policies(mut self, policies: &BTreeMap<String, String>) -> Self {
+        let policy = |name: &str| match policies.get(name).map(String::as_str) {
+            Some("skip") => Refusable::Skip,
+            _ => Refusable::Refuse,
+        };
+        (self.outside, self.missing) = (policy("outside"), policy("missing"));
+        self.unknown_group = policy("unknown-group");
+        self.late = match policies.get("late").map(String::as_str) {
+            Some("next-step") => Late::NextStep,
+            Some("side-file") => Late::SideFile,
+            _ => Late::Refuse,
+        };
+        self
     }
 
     /// The beginning of the horizon: a date alone where it begins at midnight.

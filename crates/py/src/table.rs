@@ -7,8 +7,9 @@ use crate::running::{abandonable, cancellable};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, StructArray};
 use arrow_schema::{DataType, Field};
 use evertally_publish::declaration::Declaration;
-use evertally_publish::error::Result;
-use evertally_publish::ledger::{FileStore, Ledger};
+use evertally_publish::disk::RealDisk;
+use evertally_publish::error::{Result, usage};
+use evertally_publish::ledger::{Absent, Ledger, OpenKey};
 use evertally_publish::problem::Wording;
 use evertally_publish::session::Session;
 use evertally_tables::input::ReadOptions;
@@ -98,8 +99,11 @@ fn released(
         LedgerPlace::Memory(ledger) => release(ledger),
         LedgerPlace::File(path) => {
             let waiting = &mut |key: &Path| eprintln!("waiting for another run with {} …", key.display());
-            let store = FileStore::open(path, key.inner(), None, cancelled, waiting)?;
-            release(&mut Ledger::open(store, key.inner())?)
+            let mut open = OpenKey::of_file(Arc::new(RealDisk), path, Absent::Refuse, cancelled, waiting)?;
+            if open.key != **key.inner() {
+                return Err(usage(format!("the key file {} holds another key by now; load it again", path.display())));
+            }
+            release(&mut open.ledger)
         }
     }
 }

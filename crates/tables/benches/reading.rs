@@ -23,7 +23,7 @@ use evertally_publish::groups::GroupTable;
 use evertally_publish::ledger::Ledger;
 use evertally_publish::session::{RunningSums, Session};
 use evertally_publish::steps::{Horizon, Instant, StepCalendar, TimeFormat, Zone};
-use evertally_publish::stream::{OutOfBounds, Refusable, Stream};
+use evertally_publish::stream::{Late, OutOfBounds, Refusable, Stream};
 use evertally_tables::input::{Events, ReadOptions};
 use parquet::arrow::ArrowWriter;
 
@@ -115,6 +115,8 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
         out_of_bounds: OutOfBounds::Clamp,
         missing: Refusable::Refuse,
         outside: Refusable::Refuse,
+        unknown_group: Refusable::Refuse,
+        late: Late::Refuse,
         sort_buffer: 0,
         confidence: 0.95,
     })

@@ -1,10 +1,14 @@
-//! Shared statistics for the tests in `tests/`.
+//! What the tests of evertally's guarantees share: statistics of laws and covariances ([`covariance`]), and neighbouring
+//! data through whole runs ([`replay`]).
 //!
 //! Every test draws from fixed seeds, so it passes always or never; its level says how likely a *correct* law was to
 //! fail when the seed was chosen. [`LEVEL`] is for one comparison; with fewer than 1000 comparisons in this crate, all
 //! of them together had a chance below 10⁻⁶.
 
+#![forbid(unsafe_code)]
+
 pub mod covariance;
+pub mod replay;
 
 use std::collections::BTreeMap;
 

@@ -6,11 +6,13 @@ use clap::{Args, Subcommand};
 use comfy_table::{Table, presets};
 use evertally::privacy::Delta;
 use evertally::privacy::composition::{Expense, Odometer};
-use evertally_publish::ledger::{FileStore, Ledger};
+use evertally_publish::disk::RealDisk;
+use evertally_publish::ledger::{Absent, OpenKey};
 use evertally_publish::{keyfile, ledger};
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Flags of `evertally key`.
@@ -66,12 +68,9 @@ impl KeyArgs {
 
 /// Prints the streams of a key and their composition.
 fn spent(file: &Path, delta: Delta, json: bool) -> Result<()> {
-    let ledger = {
-        let key = keyfile::read(file)?;
-        let store = FileStore::open(file, &key, None, &AtomicBool::new(false), &mut say_waiting)?;
-        Ledger::open(store, &key)?
-    };
-    let streams = ledger.spent()?;
+    let never = AtomicBool::new(false);
+    let open = OpenKey::of_file(Arc::new(RealDisk), file, Absent::Refuse, &never, &mut say_waiting)?;
+    let streams = open.ledger.spent()?;
     let mut odometer = Odometer::default();
     streams.iter().for_each(|(_, budget, _)| odometer.record(Expense::from(*budget)));
     let total = (!streams.is_empty()).then(|| odometer.epsilon_at(delta));

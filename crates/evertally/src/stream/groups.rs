@@ -40,6 +40,14 @@ impl Groups {
         Ok(Self { names })
     }
 
+    /// The first so many of them, or all where there are no more.
+    ///
+    /// # Errors
+    /// If that is none.
+    pub fn first(&self, count: usize) -> Result<Self> {
+        Self::new(self.names.iter().take(count).cloned())
+    }
+
     /// Number of groups.
     pub fn len(&self) -> usize {
         self.names.len()
@@ -126,6 +134,46 @@ impl GroupedSums {
         self.releases.clear();
         self.releases.extend(self.series.iter_mut().map(|series| series.close_through(&self.plan, self.step)));
         Ok(&self.releases)
+    }
+
+    /// Lets more groups join behind the present ones, between two steps: those of `groups` that are not there yet.
+    ///
+    /// A new group has the noise that it would have had from the first step on, and no events of the closed steps.
+    /// Nobody else's releases change, and neither does the guarantee: groups never share an event. That it is there
+    /// must be somebody's decision, and never follow from the data.
+    ///
+    /// ```
+    /// # use evertally::{privacy::{Budget, Epsilon}, noise::SecretKey, plan::PlanRequest};
+    /// # use evertally::stream::{GroupedSums, Groups};
+    /// # let plan = PlanRequest::count(24, Budget::Pure(Epsilon::new(1.0)?)).plan()?;
+    /// # let (key, name) = (SecretKey::generate()?, "flights");
+    /// let mut flights = GroupedSums::new(plan, &key, name.parse()?, Groups::new(["EWR", "JFK"])?)?;
+    /// assert_eq!(flights.tick()?.len(), 2);
+    /// flights.join(&key, name.parse()?, Groups::new(["EWR", "JFK", "LGA"])?)?;
+    /// assert_eq!(flights.tick()?.len(), 3);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If `groups` does not begin with the present groups in their order, or key or name are those of another stream.
+    pub fn join(&mut self, key: &SecretKey, name: StreamName, groups: Groups) -> Result<()> {
+        let present = groups.first(self.series.len())?;
+        if present.len() != self.series.len()
+            || StateId::new(&self.plan, key, name.clone(), present.layout()) != self.id
+        {
+            return Err(Error::invalid(
+                "groups join behind those that are there, which stay as they are, under one key",
+            ));
+        }
+        for group in &groups.names[self.series.len()..] {
+            let mut series = Series::new(&self.plan, key, &name, Purpose::Group(group));
+            if self.step > 0 {
+                series.close_through(&self.plan, self.step);
+            }
+            self.series.push(series);
+        }
+        self.id = StateId::new(&self.plan, key, name, groups.layout());
+        Ok(())
     }
 
     /// The releases of the last closed step once more, or `None` before the first.

@@ -251,6 +251,38 @@ fn groups_continue_with_their_memories() {
     }
 }
 
+/// A group that joins has the noise it would have had from the first step on, and moves nobody else's.
+#[test]
+fn groups_that_join_change_nobody_else() {
+    for mechanism in MECHANISMS {
+        let plan = plan(30, mechanism);
+        let all = || Groups::new(["a", "b", "c"]).unwrap();
+        let mut whole = GroupedSums::new(plan.clone(), &key(1), name("g"), all()).unwrap();
+        let mut grown = GroupedSums::new(plan.clone(), &key(1), name("g"), all().first(1).unwrap()).unwrap();
+        for step in 0..30 {
+            for (at, count) in [(7, 2), (11, 3)] {
+                if step == at {
+                    grown.join(&key(1), name("g"), all().first(count).unwrap()).unwrap();
+                    let present = all().first(count).unwrap();
+                    grown = GroupedSums::restore(plan.clone(), &key(1), name("g"), present, &grown.save()).unwrap();
+                }
+            }
+            let joined = grown.releases().map_or(1, |releases| releases.len());
+            for stream in [&mut whole, &mut grown] {
+                stream.add(0, step).unwrap();
+                if joined == 3 {
+                    stream.add(2, 1).unwrap();
+                }
+            }
+            let (whole, grown) = (whole.tick().unwrap(), grown.tick().unwrap());
+            assert_eq!(whole[..grown.len()], *grown, "{mechanism}, step {step}");
+        }
+        assert!(grown.join(&key(1), name("g"), Groups::new(["a", "c", "b", "d"]).unwrap()).is_err());
+        assert!(grown.join(&key(1), name("g"), Groups::new(["a", "b"]).unwrap()).is_err());
+        assert!(grown.join(&key(2), name("g"), Groups::new(["a", "b", "c", "d"]).unwrap()).is_err());
+    }
+}
+
 /// The releases of an all-zero stream, one line a mechanism, recorded when the format was fixed. What a key produces
 /// must never change: a release could not be repeated or continued.
 #[test]

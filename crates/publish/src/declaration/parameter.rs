@@ -57,6 +57,8 @@ pub enum Heading {
     Sketch,
     /// Which items are asked for, and when.
     Questions,
+    /// Run after run.
+    Continuing,
 }
 
 impl Heading {
@@ -75,6 +77,7 @@ impl Heading {
             Self::Groups => "Groups",
             Self::Sketch => "Sketch",
             Self::Questions => "Questions",
+            Self::Continuing => "Continuing a stream",
         })
     }
 }
@@ -117,7 +120,7 @@ impl Parameter {
     /// Its name in flags, files and services: `max-events`.
     pub fn name(self) -> &'static str {
         static NAMES: LazyLock<Vec<String>> =
-            LazyLock::new(|| TABLE.iter().map(|row| row.field.replace('_', "-")).collect());
+            LazyLock::new(|| TABLE.iter().map(|row| row.field.trim_start_matches("r#").replace('_', "-")).collect());
         &NAMES[self as usize]
     }
 
@@ -150,7 +153,7 @@ impl Parameter {
     /// The same, or its name in capitals.
     pub fn value_name(self) -> &'static str {
         static CAPITALS: LazyLock<Vec<String>> =
-            LazyLock::new(|| TABLE.iter().map(|row| row.field.to_uppercase()).collect());
+            LazyLock::new(|| TABLE.iter().map(|row| row.field.trim_start_matches("r#").to_uppercase()).collect());
         if self.placeholder().is_empty() { &CAPITALS[self as usize] } else { self.placeholder() }
     }
 
@@ -199,6 +202,7 @@ impl Parameter {
         match self {
             Self::Epsilon | Self::Delta | Self::Rho | Self::AllowWeakBudget => &[Self::Epsilon, Self::Delta, Self::Rho],
             Self::End | Self::Steps => &[Self::End, Self::Steps],
+            Self::Through | Self::All => &[Self::Through, Self::All],
             Self::Groups | Self::GroupsFile => &[Self::Groups, Self::GroupsFile],
             Self::Queries | Self::Candidates => &[Self::Queries, Self::Candidates],
             Self::Top | Self::Threshold => &[Self::Top, Self::Threshold],

@@ -1,8 +1,8 @@
 //! From a declaration to checked settings: the one validation, whoever declares.
 
 use super::Parameter::{
-    self, Bounds, End, Every, Grid, GroupBy, Groups, GroupsFile, KeyColumns, MaxEvents, MaxEventsPerStep, Person, Rest,
-    Start, Steps, Through, Value,
+    self, All, Bounds, End, Every, Grid, GroupBy, Groups, GroupsFile, KeyColumns, MaxEvents, MaxEventsPerStep, Person,
+    Rest, Start, Steps, Through, Value,
 };
 use super::table::Declaration;
 use super::value;
@@ -11,7 +11,7 @@ use crate::groups::GroupTable;
 use crate::problem::{Piece, Problem, Sentence, sentence};
 use crate::searched::{Watch, with_searched};
 use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
-use crate::stream::{OutOfBounds, Refusable, Stream};
+use crate::stream::{Late, OutOfBounds, Refusable, Stream};
 use crate::words::quoted;
 use evertally::noise::StreamName;
 use evertally::number::{self, Rounding, parse_rounded, parse_scaled};
@@ -82,6 +82,12 @@ pub struct Settings {
     pub missing: Refusable,
     /// What to do with an event outside the horizon.
     pub outside: Refusable,
+    /// What to do with an event of an undeclared group, where there is no rest.
+    pub unknown_group: Refusable,
+    /// What to do with an event of a step that an earlier run has closed.
+    pub late: Late,
+    /// Whether the last step to publish was declared, or is that of the horizon for want of a word.
+    pub closing: Closing,
     /// How many events are held back to put them in order of time.
     pub sort_buffer: usize,
     /// Confidence of the intervals.
@@ -90,6 +96,17 @@ pub struct Settings {
     pub labels: Labels,
     /// What the plan is asked for.
     pub request: PlanRequest,
+}
+
+/// Who says which step is the last to be published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// A declared time.
+    Through,
+    /// All of the horizon was asked for.
+    All,
+    /// Nobody: the clock.
+    Clock,
 }
 
 /// What events are told apart by.
@@ -145,6 +162,8 @@ impl Settings {
             out_of_bounds: self.out_of_bounds,
             missing: self.missing,
             outside: self.outside,
+            unknown_group: self.unknown_group,
+            late: self.late,
             sort_buffer: self.sort_buffer,
             confidence: self.confidence,
         })
@@ -211,6 +230,9 @@ impl Declaration {
             out_of_bounds: self.out_of_bounds.unwrap_or(OutOfBounds::Clamp),
             missing: self.missing.unwrap_or(Refusable::Refuse),
             outside: self.outside.unwrap_or(Refusable::Refuse),
+            unknown_group: self.unknown_group.unwrap_or(Refusable::Refuse),
+            late: self.late.unwrap_or_default(),
+            closing: self.closing()?,
             sort_buffer: self.sort_buffer.unwrap_or(0),
             confidence: self.confidence.unwrap_or(0.95),
             labels,
@@ -303,6 +325,15 @@ impl Declaration {
         StepCalendar::new(start, horizon, every, zone).map_err(|problem| Problem::new(problem.sentence()))
     }
 
+    fn closing(&self) -> Result<Closing> {
+        match (&self.through, self.all == Some(true)) {
+            (Some(_), true) => Err(not_both(&[Through, All])),
+            (Some(_), false) => Ok(Closing::Through),
+            (None, true) => Ok(Closing::All),
+            (None, false) => Ok(Closing::Clock),
+        }
+    }
+
     /// The last step that ends by the declared time.
     fn last_step(&self, calendar: &StepCalendar) -> Result<u64> {
         let Some(text) = &self.through else { return Ok(calendar.steps()) };
@@ -365,6 +396,7 @@ impl Declaration {
         let mut put = |name: &str, text: Option<String>| meaning.extend(text.map(|text| (name.to_owned(), text)));
         put("person", self.person.clone());
         put("value", self.value.clone());
+        put("unknown-group", (self.unknown_group == Some(Refusable::Skip)).then(|| "skip".to_owned()));
         put("out-of-bounds", (self.out_of_bounds == Some(OutOfBounds::Refuse)).then(|| "refuse".to_owned()));
         meaning
     }
@@ -372,17 +404,16 @@ impl Declaration {
 
 impl Labels {
     /// What they change in a request, which says what makes one stream another.
-    fn shape(&self, request: PlanRequest, grid: number::Grid) -> PlanRequest {
+    pub(super) fn shape(&self, request: PlanRequest, grid: number::Grid) -> PlanRequest {
         let horizon = request.horizon();
         let light = |groups| Search::default().with_light_steps(is_heavy(horizon, groups));
         match self {
             Self::None => request.with_search(light(1)),
             Self::Groups(table) => {
-                let groups = table.tuples().len();
                 let request = request
-                    .with_search(light(groups))
+                    .with_search(light(table.tuples().len()))
                     .with_meaning("group-by", table.columns().join(","))
-                    .with_meaning("groups", format!("{groups} (digest {})", table.digest()));
+                    .with_meaning("groups", table.meaning());
                 match table.rest_name() {
                     Some(rest) => request.with_meaning("rest", rest),
                     None => request,

@@ -8,7 +8,7 @@
 use super::parameter::{Heading, Part, Row, Use};
 use super::value::{Decimal, Groups, Paths, TableFormat, Value};
 use crate::steps::{Every, TimeFormat, Zone};
-use crate::stream::{OutOfBounds, Refusable};
+use crate::stream::{Late, OutOfBounds, Refusable};
 use evertally::mechanism::MechanismName;
 use evertally::number::Grid;
 use evertally::plan::{NoiseKind, Objective};
@@ -266,6 +266,42 @@ parameters! {
         Outside outside: Refusable, Events "" ALL, default "refuse" ""
     }
     declaration {
+        /// What to do with an event of an undeclared group, where there is no `rest`. This and what is done with events
+        /// outside the horizon or with a missing cell can be changed while a stream goes on.
+        UnknownGroup unknown_group: Refusable, Events "" RELEASE_FILES, default "refuse" ""
+    }
+    declaration {
+        /// What to do with an event of a step that an earlier run has closed: count it in the first open step, put it
+        /// into the `late-file`, or refuse it.
+        Late late: Late, Continuing "" RELEASE_FILES, default "refuse" ""
+    }
+    files {
+        /// CSV file for late events as they came, which are NOT PRIVATE. Each run that meets some writes one of its
+        /// own, with its number in front of the ending.
+        LateFile late_file: PathBuf, Continuing "FILE" RELEASE_FILES
+    }
+    files {
+        /// Read only files that were not read before, and append what they add to the table. What is remembered for
+        /// that stands beside the key; files that were read may go.
+        Continue r#continue: bool, Continuing "" RELEASE_FILES
+    }
+    files {
+        /// Read all files again from the first, check that they give what was published, and write the whole table and
+        /// what `continue` needs anew.
+        Rebuild rebuild: bool, Continuing "" RELEASE_FILES
+    }
+    files {
+        /// The file that a step's events come in, as a pattern of the step's beginning such as daily/%Y-%m-%d.csv. A
+        /// step is not closed before its file was read. Where no input is named, the files of all steps that have ended
+        /// and were not read yet are read.
+        Expect expect: String, Continuing "PATTERN" RELEASE_FILES
+    }
+    files {
+        /// Where the horizon is over, open the next stream of the same declaration, with a budget of its own, and
+        /// append to the same table.
+        Extend extend: bool, Continuing "" RELEASE_FILES
+    }
+    declaration {
         /// Put events in order of time while reading, holding back so many.
         SortBuffer sort_buffer: usize, Events "EVENTS" READERS, default "0" "unsorted events are refused"
     }
@@ -288,7 +324,15 @@ parameters! {
     }
     declaration {
         /// Publish only the steps that end by this time; the rest can follow later from the same, longer data.
-        Through through: String, Steps "TIME" READERS
+        Through through: String, Steps "TIME" READERS, default "" "the steps that have ended by now"
+    }
+    declaration {
+        /// Publish all steps of the horizon, also those that are still to come: nothing can follow.
+        All all: bool, Steps "" PROGRAM
+    }
+    files {
+        /// Do not ask before a stream is finished.
+        Yes yes: bool, Steps "" PROGRAM
     }
 
     declaration {

@@ -1,7 +1,7 @@
 //! The types of parameters: how each is read from the texts of a flag, and what a schema says of it.
 
 use crate::steps::{Every, TimeFormat, Zone};
-use crate::stream::{OutOfBounds, Refusable};
+use crate::stream::{Late, OutOfBounds, Refusable};
 use evertally::mechanism::MechanismName;
 use evertally::number::Grid;
 use evertally::plan::{NoiseKind, Objective};
@@ -141,6 +141,11 @@ from_words! {
     Refusable: [
         "refuse" "Stop with an error that names the event",
         "skip" "Leave the event out",
+    ],
+    Late: [
+        "refuse" "Stop with an error that names the event",
+        "next-step" "Count it in the first step that is open",
+        "side-file" "Put it into a file for itself",
     ],
     OutOfBounds: [
         "clamp" "Take the nearer bound",

@@ -63,6 +63,9 @@ pub struct Run {
     pub through: u64,
     /// Keyed digest of the steps through there.
     pub digest: String,
+    /// What it did with events that do not fit, where that was not to refuse them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub policies: BTreeMap<String, String>,
     /// The files that were read, for a stream that is continued.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<SeenFile>,
@@ -102,6 +105,21 @@ pub(super) struct KeptState {
     /// What is to be written to outputs, where that was not done when the run was recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) pending: Vec<Pending>,
+    /// The table to which rows were appended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) table: Option<TableMark>,
+}
+
+/// A table to which rows are appended, so that it is known again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableMark {
+    /// Its path.
+    pub path: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Digest of its last bytes, in hexadecimal.
+    pub tail: String,
 }
 
 /// Bytes that an output lacks until they are written there.

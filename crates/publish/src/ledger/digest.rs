@@ -78,7 +78,9 @@ impl StreamDigest {
         let mut flat = self.flat.clone();
         for sum in sums {
             link.update(&sum.to_le_bytes());
-            flat.iter_mut().for_each(|flat| drop(flat.update(&sum.to_le_bytes())));
+            if let Some(flat) = &mut flat {
+                flat.update(&sum.to_le_bytes());
+            }
         }
         self.advance(self.steps + 1, link, flat)
     }
@@ -97,7 +99,9 @@ impl StreamDigest {
         let mut flat = self.flat.clone();
         let mut update = |bytes: &[u8]| {
             link.update(bytes);
-            flat.iter_mut().for_each(|flat| drop(flat.update(bytes)));
+            if let Some(flat) = &mut flat {
+                flat.update(bytes);
+            }
         };
         update(&(self.steps + 1).to_le_bytes());
         update(&(items.len() as u64).to_le_bytes());

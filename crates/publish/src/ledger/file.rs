@@ -1,15 +1,22 @@
 //! Ledgers beside key files.
+//!
+//! Whoever opens a ledger locks its place first (the file that the ledger's name leads to, through links), and only then
+//! looks at key and ledger. A key that a run makes is drawn in memory and written together with the first record, so that
+//! a run that publishes nothing has nothing to take away.
 
 use super::{Ledger, Store, parts};
-use crate::disk::RealDisk;
-use crate::error::{Cancelled, Context, Result, usage};
+use crate::disk::{Access, Disk, RealDisk, beside, folder_of, replace};
+use crate::error::{Context, Result, usage};
 use crate::keyfile;
+use crate::lock::{NameLock, Patience, lock_file};
 use evertally::noise::SecretKey;
-use std::fs::{File, TryLockError};
-use std::io::{Read, Write};
+use serde::Deserialize;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use zeroize::Zeroizing;
 
 /// Where the ledger of a key is.
 pub fn ledger_path(key_path: &Path) -> PathBuf {
@@ -21,163 +28,315 @@ pub fn ledger_path(key_path: &Path) -> PathBuf {
 /// Makes a key file and its empty ledger.
 ///
 /// # Errors
-/// If there is a file, or it cannot be written.
+/// If there is a file, another run is about to make one, or it cannot be written.
 pub fn new_key(path: &Path) -> Result<SecretKey> {
     let key = SecretKey::generate()?;
-    Ledger::in_memory(&key).save(path, &key)?;
+    Ledger::create(FileStore::create(Arc::new(RealDisk), path, &key)?, &key)?;
     Ok(key)
 }
 
-/// Makes a key where there is none, if `wanted`.
-///
-/// # Errors
-/// As [`new_key`].
-pub fn new_key_if_absent(path: &Path, wanted: bool) -> Result<Option<NewKey>> {
-    if !wanted || path.exists() {
-        return Ok(None);
-    }
-    new_key(path)?;
-    Ok(Some(NewKey(Some(path.to_owned()))))
+/// What to do where there is no key file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// Refuse.
+    Refuse,
+    /// Draw a key, which is written with the first record.
+    Make,
 }
 
-/// A key that a run has made, and takes away again unless it publishes something.
-#[must_use]
-pub struct NewKey(Option<PathBuf>);
-
-impl NewKey {
-    /// The key has been used: it stays.
-    fn keep(mut self) {
-        self.0 = None;
-    }
+/// A key with its ledger, which is locked against other runs.
+pub struct OpenKey {
+    /// The key.
+    pub key: SecretKey,
+    /// What was published with it.
+    pub ledger: Ledger,
+    /// Whether the key was drawn for this run, and is on disk only after its first record.
+    pub is_new: bool,
 }
 
-impl Drop for NewKey {
-    fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            let _ = std::fs::remove_file(path);
-            let _ = std::fs::remove_file(ledger_path(path));
-        }
+impl OpenKey {
+    /// Opens a key file and its ledger, as [`FileStore::open`] does.
+    ///
+    /// # Errors
+    /// As [`FileStore::open`] and [`Ledger::open`].
+    pub fn of_file(
+        disk: Arc<dyn Disk>,
+        key_path: &Path,
+        absent: Absent,
+        cancelled: &AtomicBool,
+        waiting: &mut dyn FnMut(&Path),
+    ) -> Result<Self> {
+        let (key, store) = FileStore::open(disk, key_path, absent, cancelled, waiting)?;
+        let is_new = store.new_key.is_some();
+        let ledger = if is_new { Ledger::begin(store, &key) } else { Ledger::open(store, &key) }?;
+        Ok(Self { key, ledger, is_new })
     }
 }
 
 /// A store beside a key's file, which is locked against other runs while this value lives.
 pub struct FileStore {
-    ledger: PathBuf,
-    key: PathBuf,
-    /// Taken away again, while the lock is still held, unless something is recorded.
-    new_key: Option<NewKey>,
-    _lock: File,
+    disk: Arc<dyn Disk>,
+    place: Place,
+    /// The text of a key that is not on disk yet.
+    new_key: Option<Zeroizing<String>>,
+    /// What the ledger's file held when this store read or wrote it last; nothing before the first time.
+    known: Option<Option<blake3::Hash>>,
+    lock: NameLock,
+    /// As programs before the lock files locked it.
+    _key_lock: Option<File>,
 }
 
 impl FileStore {
-    /// Opens the ledger beside a key file. Where another run holds the key, `waiting` is told so once, and this waits
-    /// for it until `cancelled`. A key that this run has made goes with it.
+    /// Locks the ledger beside a key file, and reads the key. Where another run holds it, `waiting` is told so once, and
+    /// this waits for it until `cancelled`.
     ///
     /// # Errors
-    /// If there is no such file, it cannot be locked or holds another key by now, and after cancellation.
+    /// If there is no such file and none is to be made, it cannot be read or its ledger not be locked, and after
+    /// cancellation.
     pub fn open(
+        disk: Arc<dyn Disk>,
         key_path: &Path,
-        key: &SecretKey,
-        new_key: Option<NewKey>,
+        absent: Absent,
         cancelled: &AtomicBool,
         waiting: &mut dyn FnMut(&Path),
-    ) -> Result<Self> {
-        // One key, one ledger: links to the key lead to the same place.
-        let key_path = std::fs::canonicalize(key_path).context(format_args!("cannot find {}", key_path.display()))?;
-        let lock = lock(&key_path, cancelled, waiting)?;
-        // While this run waited for the lock, another may have taken its new key away.
-        if keyfile::read(&key_path)?.id() != key.id() {
-            return Err(usage(format!("the key file {} was replaced; run again", key_path.display())));
+    ) -> Result<(SecretKey, Self)> {
+        let mut patience = Patience::until(cancelled, waiting);
+        let place = Place::of_key(key_path)?;
+        if absent == Absent::Refuse && !place.has_key() && disk.len(&place.unfinished())?.is_none() {
+            keyfile::read(key_path)?; // says what is missing, and leaves no lock file
         }
-        Ok(Self { ledger: ledger_path(&key_path), key: key_path, new_key, _lock: lock })
+        let mut store = Self::lock(disk, key_path, place, &mut patience)?;
+        if store.place.has_key() || absent == Absent::Refuse {
+            let key = keyfile::read(&store.place.key)?;
+            store._key_lock = Some(lock_file(&store.place.key, &mut patience)?);
+            return Ok((key, store));
+        }
+        let key = SecretKey::generate()?;
+        store.promise(&key)?;
+        Ok((key, store))
+    }
+
+    /// The store of a new key, which is written with the first commit.
+    ///
+    /// # Errors
+    /// If there is a key file or a ledger, or another run is about to make one.
+    pub fn create(disk: Arc<dyn Disk>, key_path: &Path, key: &SecretKey) -> Result<Self> {
+        let mut store = Self::lock(disk, key_path, Place::of_key(key_path)?, &mut Patience::none())?;
+        if store.place.has_key() {
+            return Err(keyfile::exists_already(key_path));
+        }
+        store.promise(key)?;
+        Ok(store)
+    }
+
+    /// Locks the place of a key's ledger, and mends what a run left that was cut off while it made the key.
+    fn lock(disk: Arc<dyn Disk>, key_path: &Path, mut place: Place, patience: &mut Patience<'_>) -> Result<Self> {
+        loop {
+            let lock = NameLock::take(&place.ledger, &place.key, patience)?;
+            // While this run waited, links may have been turned elsewhere.
+            let now = Place::of_key(key_path)?;
+            if now == place {
+                place.finish_new_key(&*disk)?;
+                return Ok(Self { disk, place, new_key: None, known: None, lock, _key_lock: None });
+            }
+            place = now;
+        }
+    }
+
+    /// Takes a key along that is not on disk yet.
+    fn promise(&mut self, key: &SecretKey) -> Result<()> {
+        if self.disk.len(&self.place.ledger)?.is_some() {
+            return Err(usage(format!(
+                "{} exists already; it belongs to a key that was here: restore that key, or give another name",
+                self.place.ledger.display()
+            )));
+        }
+        self.new_key = Some(keyfile::text(key));
+        Ok(())
+    }
+
+    fn read(&self) -> Result<Option<Vec<u8>>> {
+        let shown = self.place.ledger.display();
+        self.disk.read(&self.place.ledger).map_err(|e| match e.kind() {
+            ErrorKind::IsADirectory => usage(format!("the ledger {shown} is a directory; put the file back")),
+            _ => usage(format!("the ledger {shown} cannot be read: {e}")),
+        })
+    }
+
+    /// Refuses where the file is not what this run knows, or where others may write it.
+    fn check_unchanged(&self) -> Result<()> {
+        let shown = self.place.ledger.display();
+        if !self.lock.has_its_name() {
+            return Err(usage(format!(
+                "the lock beside the ledger {shown} was taken away while this run held it; run again"
+            )));
+        }
+        self.place.check_one_name()?;
+        let now = self.read()?.as_deref().map(blake3::hash);
+        if self.known.is_some_and(|known| known != now) {
+            return Err(usage(format!(
+                "the ledger {shown} was changed by something else while this run held it (another program, a restored \
+                 copy?); run again"
+            )));
+        }
+        Ok(())
     }
 }
 
 impl Store for FileStore {
     fn load(&mut self) -> Result<Option<Vec<u8>>> {
-        let shown = self.ledger.display();
-        let text = std::fs::read_to_string(&self.ledger).map_err(|e| match e.kind() {
-            std::io::ErrorKind::NotFound => usage(format!(
-                "the key {} has no ledger {shown} beside it, which says what was published with it; put it back. If it is \
+        self.place.check_one_name()?;
+        let found = self.read()?;
+        if found.is_none() && self.new_key.is_none() {
+            // A key is made together with its ledger, so there was one.
+            return Err(usage(format!(
+                "the key {} has no ledger {} beside it, which says what was published with it; put it back. If it is \
                  lost, make a new key: the old one could repeat its noise over other data",
-                self.key.display()
-            )),
-            _ => usage(format!("the ledger {shown} cannot be read: {e}")),
-        })?;
-        Ok(Some(text.into_bytes()))
+                self.place.key.display(),
+                self.place.ledger.display(),
+            )));
+        }
+        self.known = Some(found.as_deref().map(blake3::hash));
+        Ok(found)
     }
 
     fn commit(&mut self, contents: &[u8]) -> Result<()> {
-        replace(&self.ledger, contents)?;
-        if let Some(key) = self.new_key.take() {
-            key.keep();
+        self.check_unchanged()?;
+        if let Some(text) = &self.new_key {
+            if self.place.has_key() {
+                return Err(keyfile::exists_already(&self.place.key));
+            }
+            let shown = self.place.key.display();
+            replace(&*self.disk, &self.place.unfinished(), &Access::Private, &mut text.as_bytes())
+                .context(format_args!("cannot write the key file {shown}"))?;
+        }
+        let access = match std::fs::metadata(&self.place.ledger) {
+            Ok(meta) => Access::As(meta.permissions()),
+            Err(_) => Access::Private,
+        };
+        let replaced = replace(&*self.disk, &self.place.ledger, &access, &mut &contents[..]);
+        if replaced.is_err() && self.new_key.is_some() && self.disk.len(&self.place.ledger)?.is_none() {
+            let _ = self.disk.remove(&self.place.unfinished()); // the error that matters is already there
+        }
+        replaced?;
+        self.known = Some(Some(blake3::hash(contents)));
+        if self.new_key.is_some() {
+            self.place.name_new_key(&*self.disk)?;
+            self.new_key = None;
         }
         Ok(())
     }
 
     fn name(&self) -> String {
-        self.ledger.display().to_string()
+        self.place.ledger.display().to_string()
     }
 
     fn part(&mut self, name: &str) -> Result<Option<Vec<u8>>> {
-        parts::get(&RealDisk, &parts::folder(&self.ledger), name)
+        parts::get(&*self.disk, &parts::folder(&self.place.ledger), name)
     }
 
     fn put_part(&mut self, name: &str, contents: &mut dyn Read) -> Result<()> {
-        parts::put(&RealDisk, &parts::folder(&self.ledger), name, contents)
+        parts::put(&*self.disk, &parts::folder(&self.place.ledger), name, contents)
     }
 
     fn keep_parts(&mut self, names: &[String]) {
-        parts::keep(&RealDisk, &parts::folder(&self.ledger), names);
+        parts::keep(&*self.disk, &parts::folder(&self.place.ledger), names);
     }
 }
 
-/// Writes a key to a new file, and its ledger beside it.
-pub(super) fn save(path: &Path, key: &SecretKey, contents: &[u8]) -> Result<()> {
-    let ledger = ledger_path(path);
-    if ledger.exists() {
-        return Err(usage(format!(
-            "{} exists already; it belongs to a key that was here: restore that key, or give another name",
-            ledger.display()
-        )));
-    }
-    keyfile::write(path, key)?;
-    if let Err(error) = replace(&ledger, contents) {
-        let _ = std::fs::remove_file(path); // a key without its ledger is of no use
-        return Err(error).context(format_args!("cannot write the ledger {}", ledger.display()));
-    }
-    Ok(())
+/// Where a key and its ledger are, with all links resolved: one key, one ledger.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    key: PathBuf,
+    ledger: PathBuf,
 }
 
-/// Locks the key file; says so if that takes a while.
-fn lock(key_path: &Path, cancelled: &AtomicBool, waiting: &mut dyn FnMut(&Path)) -> Result<File> {
-    let shown = key_path.display();
-    let file = File::open(key_path).context(format_args!("cannot open {shown}"))?;
-    let mut told = false;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(e)) => return Err(e).context(format_args!("cannot lock {shown}")),
-        }
-        if !std::mem::replace(&mut told, true) {
-            waiting(key_path);
-        }
-        if cancelled.load(Ordering::Relaxed) {
-            return Err(Cancelled.into());
-        }
-        std::thread::sleep(Duration::from_millis(50));
+impl Place {
+    fn of_key(key_path: &Path) -> Result<Self> {
+        let key = resolve(key_path, "key file")?;
+        let ledger = resolve(&ledger_path(&key), "ledger")?;
+        let place = Self { key, ledger };
+        place.check_one_name()?;
+        Ok(place)
     }
-}
 
-/// Replaces a file, durably: the new bytes are on disk before they get the name, and the name before this returns.
-fn replace(path: &Path, contents: &[u8]) -> Result<()> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(contents)?;
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(std::io::Error::from)?;
+    fn has_key(&self) -> bool {
+        self.key.symlink_metadata().is_ok()
+    }
+
+    /// Where a new key waits for the first record to be written.
+    ///
+    /// Two files cannot appear at once, so the key goes here, then the ledger gets its name, then the key does. A run
+    /// that was cut off in between is ended by the next ([`finish_new_key`](Self::finish_new_key)).
+    fn unfinished(&self) -> PathBuf {
+        beside(&self.key, "new")
+    }
+
+    fn name_new_key(&self, disk: &dyn Disk) -> Result<()> {
+        disk.rename(&self.unfinished(), &self.key)?;
+        Ok(disk.sync_folder(folder_of(&self.key))?)
+    }
+
+    /// Ends what a run left that was cut off while it wrote a new key and its first record: the key gets its name if the
+    /// ledger has a record of it, and goes if not, for then nothing was recorded and nothing published.
+    fn finish_new_key(&self, disk: &dyn Disk) -> Result<()> {
+        #[derive(Deserialize)]
+        struct Owner {
+            key_id: String,
+        }
+        let Some(text) = disk.read(&self.unfinished())?.map(Zeroizing::new) else { return Ok(()) };
+        let waiting = keyfile::parse_bytes(&text).ok().map(|key| key.id().to_string());
+        let ledger = disk.read(&self.ledger)?;
+        let owner = ledger.and_then(|bytes| serde_json::from_slice::<Owner>(&bytes).ok()).map(|owner| owner.key_id);
+        if owner.is_some() && owner == waiting && !self.has_key() {
+            return self.name_new_key(disk);
+        }
+        disk.remove(&self.unfinished())?;
+        Ok(disk.sync_folder(folder_of(&self.key))?)
+    }
+
+    /// A ledger with several names: the file of one would be replaced, and the others would not learn of it.
     #[cfg(unix)]
-    File::open(folder)?.sync_all()?;
-    Ok(())
+    fn check_one_name(&self) -> Result<()> {
+        use std::os::unix::fs::MetadataExt;
+        match std::fs::metadata(&self.ledger) {
+            Ok(meta) if meta.is_file() && meta.nlink() > 1 => Err(usage(format!(
+                "the ledger {} has several names (hard links), of which all but one would miss what is published; keep \
+                 one and remove the others",
+                self.ledger.display()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn check_one_name(&self) -> Result<()> {
+        Ok(())
+    }
 }
+
+/// The file that a path stands for, with all links resolved; it need not be there, but its folder must.
+fn resolve(path: &Path, what: &str) -> Result<PathBuf> {
+    let shown = path.display();
+    match std::fs::canonicalize(path) {
+        Ok(path) => return Ok(path),
+        Err(e) if e.kind() != ErrorKind::NotFound => {
+            return Err(usage(format!("the {what} {shown} cannot be found: {e}")));
+        }
+        Err(_) => {}
+    }
+    if let Ok(target) = std::fs::read_link(path) {
+        let target = target.display();
+        return Err(usage(format!("the {what} {shown} is a link to {target}, which is not there; put that back")));
+    }
+    let Some(name) = path.file_name() else {
+        return Err(usage(format!("{shown} is not the name of a {what}")));
+    };
+    let folder = folder_of(path);
+    let folder = std::fs::canonicalize(folder)
+        .map_err(|_| usage(format!("there is no folder {} for the {what} {shown}; make it first", folder.display())))?;
+    Ok(folder.join(name))
+}
+
+#[cfg(test)]
+mod tests;

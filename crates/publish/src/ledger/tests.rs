@@ -7,7 +7,9 @@ use std::sync::atomic::AtomicBool;
 /// The ledger beside a key file.
 fn open(path: &Path, key: &SecretKey) -> Result<Ledger> {
     let waiting = &mut |_: &Path| ();
-    Ledger::open(FileStore::open(path, key, None, &AtomicBool::new(false), waiting)?, key)
+    let open = OpenKey::of_file(Arc::new(RealDisk), path, Absent::Refuse, &AtomicBool::new(false), waiting)?;
+    assert_eq!(open.key, *key);
+    Ok(open.ledger)
 }
 
 /// A release of daily sums under one of many plans.
@@ -173,8 +175,12 @@ impl Store for Fragile {
 fn a_failed_commit_records_nothing() {
     let key = SecretKey::generate().unwrap();
     let store = Fragile::default();
-    let mut ledger = Ledger::create(store.clone(), &key).unwrap();
+    let ledger = Ledger::create(store.clone(), &key).unwrap();
+    let twice = Ledger::open(store.clone(), &key).err().unwrap().to_string();
+    assert!(twice.contains("open already"), "{twice}");
+    drop(ledger);
     assert!(Ledger::create(store.clone(), &key).is_err(), "one key, one ledger");
+    let mut ledger = Ledger::open(store.clone(), &key).unwrap();
     let budget = evertally::privacy::Budget::Pure(evertally::privacy::Epsilon::new(1.0).unwrap());
     let plan = evertally::plan::PlanRequest::count(101, budget).plan().unwrap();
     let name: StreamName = "s".parse().unwrap();
@@ -202,6 +208,7 @@ fn a_failed_commit_records_nothing() {
     first.close_step(&[7]).unwrap();
     ledger.record(&mut first).unwrap();
     assert_eq!(ledger.last_published(&name), 3);
+    drop(ledger);
     assert_eq!(Ledger::open(store, &key).unwrap().last_published(&name), 3);
 }
 
@@ -216,7 +223,9 @@ fn ledgers_of_version_1_go_on() {
     let key = SecretKey::generate().unwrap();
     let (name, plan): (StreamName, _) = ("s".parse().unwrap(), plan_of(100));
     let mut hasher = blake3::Hasher::new_keyed(&mac_key(&key, &name, &plan.digest(), Purpose::Ledger));
-    [1i64, 2, 3].iter().for_each(|sum| drop(hasher.update(&sum.to_le_bytes())));
+    for sum in [1i64, 2, 3] {
+        hasher.update(&sum.to_le_bytes());
+    }
     let plan_digest = blake3::Hash::from_bytes(plan.digest()).to_hex().to_string();
     let version_1 = serde_json::json!({
         "version": 1, "key_id": key.id().to_string(),
@@ -229,13 +238,17 @@ fn ledgers_of_version_1_go_on() {
         steps.iter().try_for_each(|sum| stream.close_step(&[*sum]))?;
         ledger.record(&mut stream)
     };
-    let mut store = MemoryStore::default();
-    store.commit(version_1.to_string().as_bytes()).unwrap();
-    let copy = Ledger::open(store.clone(), &key).unwrap();
+    let store = MemoryStore::default();
+    store.clone().commit(version_1.to_string().as_bytes()).unwrap();
+    let copy = Ledger::open(store.copied(), &key).unwrap();
     assert!(close(&store, &[1, 2, 4]).unwrap_err().to_string().contains("up to step 3 from different data"));
     assert!(close(&store, &[1, 2]).unwrap_err().to_string().contains("nothing can be compared"));
     close(&store, &[1, 2, 3]).unwrap();
-    assert_eq!(store.load().unwrap().unwrap(), version_1.to_string().as_bytes(), "nothing new, nothing written");
+    assert_eq!(
+        store.clone().load().unwrap().unwrap(),
+        version_1.to_string().as_bytes(),
+        "nothing new, nothing written"
+    );
     close(&store, &[1, 2, 3, 4]).unwrap();
     assert!(close(&store, &[1, 2, 5, 4]).unwrap_err().to_string().contains("step 3 from different data"));
     assert!(close(&store, &[1, 2, 3, 5]).unwrap_err().to_string().contains("step 4 from different data"));
@@ -252,12 +265,13 @@ fn a_ledger_that_was_written_by_hand_is_refused() {
     let mut stream = ledger.stream(&key, &"s".parse().unwrap(), &plan_of(100), 1).unwrap();
     stream.close_step(&[1]).unwrap();
     ledger.record(&mut stream).unwrap();
+    drop(ledger);
     let text = String::from_utf8(store.load().unwrap().unwrap()).unwrap();
     let refused = |from: &str, to: &str| {
         assert!(text.contains(from), "{text}");
         let mut store = MemoryStore::default();
         store.commit(text.replace(from, to).as_bytes()).unwrap();
-        Ledger::open(store, &key).err().map(|error| error.to_string()).unwrap_or_default()
+        Ledger::open(store.copied(), &key).err().map(|error| error.to_string()).unwrap_or_default()
     };
     assert!(refused("\"through\": 1", "\"through\": 0").contains("other than this program"));
     assert!(
@@ -277,11 +291,11 @@ fn a_stream_goes_on_from_its_state_and_forks_show() {
     [[1], [2]].iter().try_for_each(|sums| stream.close_step(sums)).unwrap();
     let mut rows = std::io::Cursor::new(b"rows".to_vec());
     let output = Output { target: "t.csv".into(), behind: Some(4), private: false, contents: &mut rows };
-    let left = Left { state: b"state", outputs: vec![output], ..Left::default() };
+    let left = Left { state: b"state".to_vec(), outputs: vec![output], ..Left::default() };
     ledger.record_continued(&mut stream, left).unwrap();
     let chain = stream.chain();
 
-    let mut again = Ledger::open(store.clone(), &key).unwrap();
+    let mut again = Ledger::open(store.copied(), &key).unwrap();
     assert_eq!(again.state(&name).unwrap().as_deref(), Some(&b"state"[..]));
     let pending = again.pending(&name)[0].clone();
     assert_eq!((pending.target.as_str(), pending.behind), ("t.csv", Some(4)));
@@ -319,10 +333,13 @@ fn parts_are_vouched_for() {
     let name: StreamName = "s".parse().unwrap();
     let mut stream = ledger.stream(&key, &name, &plan_of(100), 1).unwrap();
     stream.close_step(&[1]).unwrap();
-    ledger.record_continued(&mut stream, Left { state: b"state", ..Left::default() }).unwrap();
+    ledger.record_continued(&mut stream, Left { state: b"state".to_vec(), ..Left::default() }).unwrap();
     let part = part_name(&mut &b"state"[..]).unwrap();
+    drop(ledger);
     store.put_part(&part, &mut &b"other"[..]).unwrap();
+    let mut ledger = Ledger::open(store.copied(), &key).unwrap();
     assert!(ledger.state(&name).unwrap_err().to_string().contains("not what was recorded"));
     store.keep_parts(&[]);
+    let mut ledger = Ledger::open(store.copied(), &key).unwrap();
     assert_eq!(ledger.state(&name).unwrap(), None, "lost, to be built again");
 }

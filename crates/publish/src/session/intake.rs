@@ -2,7 +2,7 @@
 
 use super::persons::Persons;
 use super::placer::Placed;
-use crate::error::Result;
+use crate::error::{Result, usage};
 use crate::stream::Stream;
 use evertally::privacy::Unit;
 use std::cmp::Ordering;
@@ -54,6 +54,24 @@ impl Intake {
             unit => Some(Persons::new(unit)?),
         };
         Ok(Self { persons, arrivals: 0 })
+    }
+
+    /// All that is remembered of persons, where persons are protected.
+    pub(super) fn save(&self) -> Option<Vec<u8>> {
+        self.persons.as_ref().map(Persons::save)
+    }
+
+    /// Puts back what [`save`](Self::save) gave.
+    ///
+    /// # Errors
+    /// If it is damaged, or of another unit.
+    pub(super) fn restore(&mut self, unit: Unit, saved: Option<&[u8]>) -> Result<()> {
+        self.persons = match (unit, saved) {
+            (Unit::Event, None) => None,
+            (Unit::Person { .. }, Some(saved)) => Some(Persons::restore(unit, saved)?),
+            _ => return Err(usage("the state of the stream protects another unit")),
+        };
+        Ok(())
     }
 
     /// An event that waits for its turn behind all that have arrived.

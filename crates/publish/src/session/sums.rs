@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::groups::GroupTable;
 use crate::ledger::StreamDigest;
 use crate::rows::{ReleaseRow, Rows};
-use crate::stream::Stream;
+use crate::stream::{Refusable, Stream};
 use evertally::noise::SecretKey;
 use evertally::stream::{GroupedSums, Release, RunningSum};
 
@@ -45,9 +45,58 @@ impl RunningSums {
             None => Streams::Total(Box::new(RunningSum::new(plan, key, name)?), None),
             Some(table) => Streams::Groups(Box::new(GroupedSums::new(plan, key, name, table.to_library()?)?)),
         };
+        Self::of(stream, groups, streams)
+    }
+
+    /// The sums that [`save`](Self::save) saved.
+    ///
+    /// # Errors
+    /// If they are damaged, or of another stream or other groups.
+    pub(super) fn restore(stream: &Stream, groups: Option<GroupTable>, key: &SecretKey, saved: &[u8]) -> Result<Self> {
+        let (plan, name) = (stream.plan.clone(), stream.name.clone());
+        let streams = match &groups {
+            None => Streams::Total(Box::new(RunningSum::restore(plan, key, name, saved)?), None),
+            Some(table) => {
+                Streams::Groups(Box::new(GroupedSums::restore(plan, key, name, table.to_library()?, saved)?))
+            }
+        };
+        Self::of(stream, groups, streams)
+    }
+
+    fn of(stream: &Stream, groups: Option<GroupTable>, streams: Streams) -> Result<Self> {
         let rows = Rows::new(stream, groups.as_ref())?;
         let count = rows.tuples().len();
         Ok(Self { groups, streams, open: vec![0; count], closed: vec![0; count], rows })
+    }
+
+    /// The sums of the closed steps, and the memory of their noise.
+    pub(super) fn save(&self) -> Vec<u8> {
+        match &self.streams {
+            Streams::Total(stream, _) => stream.save(),
+            Streams::Groups(streams) => streams.save(),
+        }
+    }
+
+    /// How many sums there are.
+    pub(super) fn group_count(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Lets groups join, between two steps: those behind the present ones.
+    ///
+    /// # Errors
+    /// If the present ones are not the first of them.
+    pub(super) fn join(&mut self, key: &SecretKey, stream: &Stream, groups: Option<GroupTable>) -> Result<()> {
+        if let (Streams::Groups(streams), Some(table)) = (&mut self.streams, &groups) {
+            if table.tuples().len() != self.open.len() {
+                streams.join(key, stream.name.clone(), table.to_library()?)?;
+                self.open.resize(table.tuples().len(), 0);
+                self.closed.resize(table.tuples().len(), 0);
+            }
+            self.rows = Rows::new(stream, groups.as_ref())?;
+            self.groups = groups;
+        }
+        Ok(())
     }
 }
 
@@ -59,9 +108,12 @@ impl Labels for GroupLabels {
     type Label = usize;
 
     #[inline]
-    fn label_of(&mut self, _: &Stream, event: &Event<'_>) -> Result<Option<usize>> {
+    fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<usize>> {
         match &mut self.0 {
-            Some(table) => table.place_of(event).map(Some),
+            Some(table) => match table.place_of(event) {
+                Err(_) if stream.unknown_group == Refusable::Skip => Ok(None),
+                place => place.map(Some),
+            },
             None => Ok(Some(0)),
         }
     }

@@ -6,7 +6,7 @@ use crate::event::{Cells, Columns, Field, Layout, Position};
 use crate::groups::GroupTable;
 use crate::ledger::MemoryStore;
 use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, Zone};
-use crate::stream::{OutOfBounds, Refusable};
+use crate::stream::{Late, OutOfBounds, Refusable};
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::number::Grid;
 use evertally::plan::PlanRequest;
@@ -14,16 +14,16 @@ use evertally::privacy::{Budget, Epsilon};
 use evertally::privacy::{Unit, Values};
 use proptest::prelude::*;
 
-const STEPS: u64 = 12;
+pub(super) const STEPS: u64 = 12;
 const GROUPS: [&str; 2] = ["a", "b"];
 
 /// A row: its step, group, person and value.
 #[derive(Clone, Debug)]
-struct Row {
-    step: u64,
-    group: usize,
-    person: usize,
-    value: i64,
+pub(super) struct Row {
+    pub(super) step: u64,
+    pub(super) group: usize,
+    pub(super) person: usize,
+    pub(super) value: i64,
 }
 
 struct RowCells([Field<'static>; 4]);
@@ -40,7 +40,7 @@ fn columns() -> Columns {
 }
 
 /// One step an hour from 1970 on, each person bounded to three events, two in one step, of values from -5 to 5.
-fn stream(sort_buffer: usize) -> Stream {
+pub(super) fn stream(sort_buffer: usize) -> Stream {
     let every = "1h".parse().unwrap();
     let calendar = StepCalendar::new(Instant::from_micros(0), Horizon::Steps(STEPS), every, Zone::utc()).unwrap();
     let values = Values::Sum { lower: -5, upper: 5 };
@@ -60,29 +60,31 @@ fn stream(sort_buffer: usize) -> Stream {
         out_of_bounds: OutOfBounds::Clamp,
         missing: Refusable::Refuse,
         outside: Refusable::Refuse,
+        unknown_group: Refusable::Refuse,
+        late: Late::Refuse,
         sort_buffer,
         confidence: 0.95,
     }
 }
 
-fn groups() -> GroupTable {
+pub(super) fn groups() -> GroupTable {
     let names = GROUPS.map(str::to_owned).to_vec();
     GroupTable::of_names(vec!["group".into()], names, None).unwrap()
 }
 
 /// A session, and the ledger it goes into.
-fn session(stream: &Stream, last_step: u64, ledger: &Ledger, key: &SecretKey) -> Session<RunningSums> {
+pub(super) fn session(stream: &Stream, last_step: u64, ledger: &Ledger, key: &SecretKey) -> Session<RunningSums> {
     let digest = ledger.stream(key, &stream.name, &stream.plan, last_step).unwrap();
     let sums = RunningSums::new(stream, Some(groups()), key).unwrap();
     Session::new(stream.clone(), sums, key, digest, last_step).unwrap()
 }
 
-fn key() -> SecretKey {
+pub(super) fn key() -> SecretKey {
     SecretKey::insecure_from_test_seed(TestSeed(5))
 }
 
 /// Pushes one row, in the middle of its step.
-fn push(session: &mut Session<RunningSums>, number: u64, row: &Row) -> Result<()> {
+pub(super) fn push(session: &mut Session<RunningSums>, number: u64, row: &Row) -> Result<()> {
     with_event(number, row, |event| session.push(event))
 }
 
@@ -110,7 +112,7 @@ fn take(session: &mut Session<RunningSums>, sums: &mut Vec<Vec<i64>>) -> Result<
 }
 
 /// What the steps through the last one add up to, when rows are kept in this order.
-fn by_hand(rows: &[Row], last_step: u64) -> Vec<Vec<i64>> {
+pub(super) fn by_hand(rows: &[Row], last_step: u64) -> Vec<Vec<i64>> {
     let mut sums = vec![vec![0; GROUPS.len()]; last_step as usize];
     let mut kept: Vec<&Row> = Vec::new();
     for row in rows.iter().filter(|row| row.step <= last_step) {
@@ -124,7 +126,7 @@ fn by_hand(rows: &[Row], last_step: u64) -> Vec<Vec<i64>> {
 }
 
 prop_compose! {
-    fn a_row()(step in 1..=STEPS, group in 0..2usize, person in 0..3usize, value in -8..=8i64) -> Row {
+    pub(super) fn a_row()(step in 1..=STEPS, group in 0..2usize, person in 0..3usize, value in -8..=8i64) -> Row {
         Row { step, group, person, value }
     }
 }

@@ -236,7 +236,7 @@ impl<T: Tally, E: From<Error>> Taker<'_, T, E> {
             match self.session.push_placed(&mut parcel.batch)? {
                 Pushed::All => break,
                 Pushed::StepsDue => (self.due)(self.session)?,
-                Pushed::Late(mark) => self.late(&parcel.piece, mark)?,
+                Pushed::Late(mark) => self.push_rest(parcel, mark)?,
             }
         }
         if self.session.is_due() {
@@ -253,30 +253,21 @@ impl<T: Tally, E: From<Error>> Taker<'_, T, E> {
         Ok(())
     }
 
-    /// Shows the session an event of a piece again.
-    fn late(&mut self, piece: &Piece, mark: u32) -> Result<()> {
-        enum Stop {
-            Shown(Result<()>),
-            Other(Error),
-        }
-        impl From<Error> for Stop {
-            fn from(error: Error) -> Self {
-                Stop::Other(error)
-            }
-        }
-        let (mut at, session) = (0, &mut *self.session);
-        let shown = self.rows.visit(piece, &mut |event| {
-            if at == mark {
-                return Err(Stop::Shown(session.late(event)));
+    /// Pushes the events of a parcel from this mark on one at a time: the session decides of each by its cells.
+    fn push_rest(&mut self, parcel: &mut Parcel<T::Label>, mark: u32) -> Result<(), E> {
+        parcel.batch.clear();
+        let (mut at, session, due) = (0, &mut *self.session, &mut *self.due);
+        let (visited, _) = self.rows.visit(&parcel.piece, &mut |event| {
+            if at >= mark {
+                session.push(event)?;
+                if session.is_due() {
+                    due(session)?;
+                }
             }
             at += 1;
             Ok(())
         });
-        match shown.0 {
-            Err(Stop::Shown(result)) => result,
-            Err(Stop::Other(error)) => Err(error),
-            Ok(_) => unreachable!("the rows are those that were placed"),
-        }
+        visited.map(|_| ())
     }
 }
 

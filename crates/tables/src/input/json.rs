@@ -7,7 +7,7 @@ use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::blocks::{Block, without_end};
-use super::{Pass, header, text_field};
+use super::{InputFormat, Pass, header, text_field};
 use evertally_publish::error::{Error, InputError, Place, Result};
 use evertally_publish::event::{Cells, Field};
 use evertally_publish::words::quoted;
@@ -16,6 +16,8 @@ use evertally_publish::words::quoted;
 pub(super) struct JsonFile {
     name: String,
     wanted: Vec<String>,
+    /// What a file of no event is, is said only where its format is declared: it may be anything.
+    may_be_empty: bool,
 }
 
 /// What the objects of a file have in common.
@@ -37,8 +39,9 @@ impl Findings {
 }
 
 impl JsonFile {
-    pub(super) fn new(name: &str, wanted: &[String]) -> Self {
-        JsonFile { name: name.to_owned(), wanted: wanted.to_vec() }
+    pub(super) fn new(name: &str, wanted: &[String], declared: Option<InputFormat>) -> Self {
+        let may_be_empty = declared == Some(InputFormat::JsonLines);
+        JsonFile { name: name.to_owned(), wanted: wanted.to_vec(), may_be_empty }
     }
 
     /// The file, as messages name it.
@@ -77,6 +80,9 @@ impl JsonFile {
     /// What all blocks together found wrong with the file.
     pub(super) fn finish(&self, findings: &Findings) -> Result<()> {
         let Some(keys) = &findings.first_keys else {
+            if self.may_be_empty {
+                return Ok(());
+            }
             return Err(InputError::of_file(&*self.name, "the file is empty: it holds no object").into());
         };
         match findings.seen.iter().position(|seen| !seen) {

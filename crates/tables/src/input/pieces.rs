@@ -180,7 +180,7 @@ impl<'o> Pieces<'o> {
             Opened::Csv(reader) => Open::csv(&name, reader, self.options, wanted)?,
             Opened::JsonLines(reader) => {
                 let blocks = Blocks::new(reader, self.options.block_bytes);
-                let file = Arc::new(File::JsonLines(JsonFile::new(&name, wanted)));
+                let file = Arc::new(File::JsonLines(JsonFile::new(&name, wanted, self.options.format)));
                 Open { file, rows: Rows::Text(Text { blocks, first: None }) }
             }
             Opened::Parquet(file) => {

@@ -91,7 +91,10 @@ fn open_text<'o>(
 ) -> Result<Opened<'o>> {
     let bom = if head.starts_with(BOM) { BOM.len() } else { 0 };
     let text = &head[bom..];
-    refuse_unreadable(name, text)?;
+    // Where JSON lines are declared, nothing is as good as no event: the file of a quiet day.
+    if declared != Some(InputFormat::JsonLines) || !text.iter().all(u8::is_ascii_whitespace) {
+        refuse_unreadable(name, text)?;
+    }
     reader.read_exact(&mut [0; BOM.len()][..bom]).map_err(|e| read_error(name, e))?;
     let first = text.iter().find(|b| !b.is_ascii_whitespace());
     let found = if first == Some(&b'{') { InputFormat::JsonLines } else { InputFormat::Csv };

@@ -15,7 +15,7 @@ use evertally_publish::groups::GroupTable;
 use evertally_publish::ledger::Ledger;
 use evertally_publish::session::RunningSums;
 use evertally_publish::steps::{Horizon, Instant, StepCalendar, TimeFormat, Zone};
-use evertally_publish::stream::{OutOfBounds, Refusable, Stream};
+use evertally_publish::stream::{Late, OutOfBounds, Refusable, Stream};
 
 use super::super::tests::golden::parquet_of;
 use super::super::tests::gzip;
@@ -48,7 +48,9 @@ fn stream(sort_buffer: usize, refusable: Refusable) -> Stream {
         out_of_bounds: OutOfBounds::Clamp,
         missing: refusable,
         outside: refusable,
+        unknown_group: refusable,
         sort_buffer,
+        late: Late::Refuse,
         confidence: 0.95,
     }
 }

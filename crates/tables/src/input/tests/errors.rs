@@ -25,6 +25,16 @@ fn empty_files() {
     }
 }
 
+/// The file of a day on which nothing happened must not stop a nightly run.
+#[test]
+fn declared_json_lines_may_hold_nothing() {
+    let mut fixture = Fixture::new();
+    fixture.options.format = Some(InputFormat::JsonLines);
+    for data in [b"".to_vec(), b"\xef\xbb\xbf".to_vec(), b"\n \n".to_vec(), gzip(b""), zst(b"")] {
+        assert_eq!(fixture.read_bytes(&data).unwrap(), [""; 0]);
+    }
+}
+
 #[test]
 fn header_only_has_no_events() {
     let fixture = Fixture::new();

@@ -1,0 +1,62 @@
+//! What may change in a stream that has begun, without another plan.
+//!
+//! A plan says what became of events that do not fit, and which groups there are, as it was when the stream began. A
+//! stream goes on under that plan, and so with the same noise, when such events are treated otherwise from now on, or
+//! when groups join: neither lets a person move more than before. Everything else in a plan stays, or is another
+//! stream.
+
+use super::resolve::{Labels, Settings};
+use crate::error::{Result, usage};
+use crate::ledger::Ledger;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// What a plan means that may change.
+const POLICIES: [&str; 3] = ["outside", "missing", "unknown-group"];
+
+/// How many groups a stream has, as far as it has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Present {
+    /// How many it began with.
+    pub first: usize,
+    /// How many are released so far; those behind join now.
+    pub present: usize,
+}
+
+impl Settings {
+    /// The same settings for a stream that the ledger may know: then under the plan with which it began, and with its
+    /// groups in the order in which they are released.
+    ///
+    /// # Errors
+    /// If groups that are released already are missing or stand elsewhere.
+    pub fn begun(mut self, ledger: &Ledger) -> Result<(Self, Option<Present>)> {
+        #[derive(Deserialize)]
+        struct Plan {
+            #[serde(default)]
+            meaning: BTreeMap<String, String>,
+        }
+        let Some(text) = ledger.plan_text(&self.name) else { return Ok((self, None)) };
+        let Plan { meaning: began } = toml::from_str(text)
+            .map_err(|e| usage(format!("the ledger's plan of stream `{}` cannot be read: {e}", self.name)))?;
+        let mut meaning = self.request.meaning().clone();
+        let mut take = |name: &str| match began.get(name) {
+            Some(text) => drop(meaning.insert(name.to_owned(), text.clone())),
+            None => drop(meaning.remove(name)),
+        };
+        POLICIES.iter().for_each(|name| take(name));
+        let mut present = None;
+        if let (Labels::Groups(table), Some(groups)) = (&self.labels, began.get("groups")) {
+            take("rest");
+            let begun = table.clone().as_begun(groups, began.contains_key("rest"), ledger.joined(&self.name))?;
+            let grid = self.request.grid();
+            let request =
+                Labels::Groups(begun.table.first(begun.first)).shape(self.request.with_meanings(meaning), grid);
+            self.request = request;
+            present = Some(Present { first: begun.first, present: begun.present });
+            self.labels = Labels::Groups(begun.table);
+        } else {
+            self.request = self.request.with_meanings(meaning);
+        }
+        Ok((self, present))
+    }
+}

@@ -1,0 +1,194 @@
+//! Sessions that go on from one run to the next.
+//!
+//! What a session must remember is little: the exact running sums and the memory of the mechanism, how many events of
+//! each person were kept, the digest of the steps, and events of steps that are not closed yet. It is
+//! [saved](Session::record_continued) with the ledger, in one piece, and a later run [goes on](Session::resume) from
+//! there without the raw data of closed steps.
+//!
+//! A run may have several [legs](Leg), one after the other: what earlier runs did, done again when their state is lost.
+
+use super::{Placed, Placer, RunningSums, Session};
+use crate::error::{Result, failure, usage};
+use crate::event::Event;
+use crate::groups::GroupTable;
+use crate::ledger::{Joined, Ledger, Left, Output, SeenFile, TableMark};
+use crate::stream::Stream;
+use evertally::noise::SecretKey;
+use evertally::privacy::contribution::Pseudonym;
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+const VERSION: u32 = 1;
+
+/// A stretch of steps that are closed under the same policies and groups.
+#[derive(Clone)]
+pub struct Leg {
+    /// The last step that it closes.
+    pub last_step: u64,
+    /// The stream, with the policies of this leg.
+    pub stream: Stream,
+    /// The groups that there are now: those that were there, and behind them those that join.
+    pub groups: Option<GroupTable>,
+}
+
+/// An event of a step that was closed before it came: as it came, and **not private**.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LateEvent {
+    /// Its texts: time, labels, then person and value where such columns are declared. Missing ones are empty.
+    pub texts: Vec<String>,
+}
+
+impl LateEvent {
+    pub(super) fn of(event: &Event<'_>) -> Self {
+        let mut texts = vec![event.time().to_string()];
+        texts.extend(event.labels().map(|label| label.to_string()));
+        texts.extend(event.has_person().then(|| event.person().to_string()));
+        texts.extend(event.has_value().then(|| event.value().to_string()));
+        Self { texts }
+    }
+}
+
+/// What a session remembers between runs.
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    version: u32,
+    step: u64,
+    chain: [u8; 32],
+    /// How many groups there are; 1 without groups.
+    groups: u64,
+    sums: Vec<u8>,
+    persons: Option<Vec<u8>>,
+    /// Events of steps that are not closed yet, in the order in which they will be counted: step, group, value and
+    /// person.
+    later: Vec<(u64, u64, i64, [u8; 16])>,
+}
+
+/// What a run leaves besides the state of its session.
+#[derive(Default)]
+pub struct Leaving<'a> {
+    /// The files it has read.
+    pub files: Vec<SeenFile>,
+    /// Groups that joined with it.
+    pub joined: Option<Joined>,
+    /// What is to be written to outputs.
+    pub outputs: Vec<Output<'a>>,
+    /// What the table is then.
+    pub table: Option<TableMark>,
+}
+
+impl Session<RunningSums> {
+    /// Goes on from the state of an earlier run, up to the last step of a first leg.
+    ///
+    /// # Errors
+    /// If the state is damaged, older than what was published, or of another stream.
+    pub fn resume(leg: Leg, key: &SecretKey, ledger: &Ledger, state: &[u8]) -> Result<Self> {
+        let damaged = || usage("the state of the stream is damaged; build it again from the raw data");
+        let (saved, rest) = postcard::take_from_bytes::<Saved>(state).map_err(|_| damaged())?;
+        if saved.version != VERSION || !rest.is_empty() {
+            return Err(usage("the state of the stream is of another version of this program"));
+        }
+        let stream = &leg.stream;
+        let mut digest = ledger.stream(key, &stream.name, &stream.plan, leg.last_step.max(saved.step))?;
+        digest.resume(saved.step, saved.chain)?;
+        let count = usize::try_from(saved.groups).ok().filter(|count| *count > 0).ok_or_else(damaged)?;
+        let present = match &leg.groups {
+            Some(table) if count <= table.tuples().len() => Some(table.first(count)),
+            Some(_) => return Err(damaged()),
+            None => None,
+        };
+        let sums = RunningSums::restore(stream, present, key, &saved.sums)?;
+        let mut session = Self::new(stream.clone(), sums, key, digest, saved.step)?;
+        session.due = saved.step;
+        session.intake.restore(stream.plan.request().unit(), saved.persons.as_deref())?;
+        let place = |(step, group, value, person): (u64, u64, i64, [u8; 16])| {
+            let label = usize::try_from(group).ok().filter(|label| *label < count)?;
+            let person = Pseudonym::from_bytes(person);
+            (step > saved.step).then_some(Placed { step, value, person, label, mark: 0 })
+        };
+        session.later = Some(saved.later.into_iter().map(place).collect::<Option<_>>().ok_or_else(damaged)?);
+        session.begin(leg, key)?;
+        Ok(session)
+    }
+
+    /// The same session, which keeps what a later run needs.
+    #[must_use]
+    pub fn that_goes_on(mut self) -> Self {
+        self.later.get_or_insert_default();
+        self
+    }
+
+    /// Begins the next leg, once all steps of the one before are taken.
+    ///
+    /// # Errors
+    /// If groups are missing that were there.
+    ///
+    /// # Panics
+    /// If steps are due that were not taken.
+    pub fn begin(&mut self, leg: Leg, key: &SecretKey) -> Result<()> {
+        self.digest_of_all()?;
+        self.tally.join(key, &leg.stream, leg.groups)?;
+        self.stream = Arc::new(leg.stream);
+        self.placer = Placer::new(Arc::clone(&self.stream), super::Tally::labels(&self.tally), key);
+        self.last_step = leg.last_step.max(self.step());
+        self.closed = self.step();
+        self.put_by();
+        let later = std::mem::take(self.later.get_or_insert_default());
+        for placed in later {
+            let of_step = if placed.step <= self.last_step {
+                self.ahead.entry(placed.step).or_default()
+            } else {
+                self.later.get_or_insert_default()
+            };
+            of_step.push(placed);
+        }
+        Ok(())
+    }
+
+    /// Puts events that still wait for their turn to those of later steps: their turn comes in a later run.
+    fn put_by(&mut self) {
+        let Some(later) = &mut self.later else { return };
+        while let Some(Reverse(first)) = self.waiting.pop() {
+            later.push(first.placed);
+        }
+        later.sort_by_key(|placed| placed.step); // and otherwise as they came
+    }
+
+    /// Records durably what was taken, and what a later run needs. Call this before anyone can see it.
+    ///
+    /// # Errors
+    /// As [`record`](Session::record).
+    ///
+    /// # Panics
+    /// If steps are due that were not taken, or the session was not told that it [goes on](Self::that_goes_on).
+    pub fn record_continued(&mut self, ledger: &mut Ledger, leaving: Leaving<'_>) -> Result<()> {
+        let (state, policies) = (self.save()?, self.stream.policies());
+        let Leaving { files, joined, outputs, table } = leaving;
+        let left = Left { files, joined, policies, state, outputs, table };
+        ledger.record_continued(self.digest_of_all()?, left)
+    }
+
+    fn save(&mut self) -> Result<Vec<u8>> {
+        let (step, chain) = (self.step(), self.digest_of_all()?.chain());
+        self.put_by();
+        assert!(self.ahead.is_empty(), "all steps through {step} are taken");
+        let later = self.later.as_ref().expect("a session that goes on");
+        let later = later
+            .iter()
+            .map(|placed| (placed.step, placed.label as u64, placed.value, placed.person.to_bytes()))
+            .collect();
+        let saved = Saved {
+            version: VERSION,
+            step,
+            chain,
+            groups: self.tally.group_count() as u64,
+            sums: self.tally.save(),
+            persons: self.intake.save(),
+            later,
+        };
+        postcard::to_allocvec(&saved).map_err(failure)
+    }
+}
+
+#[cfg(test)]
+mod tests;

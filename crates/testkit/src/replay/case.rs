@@ -1,0 +1,358 @@
+//! Declarations, events and neighbours, generated.
+
+use super::pipeline::{Declared, Run};
+use super::rows::{FileFormat, LABELS, Row};
+use evertally::plan::Plan;
+use evertally::privacy::Neighbours;
+use evertally_publish::declaration::{Declaration, Groups};
+use evertally_publish::steps::{Instant, StepCalendar, TimeFormat};
+use evertally_publish::stream::{OutOfBounds, Refusable};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+/// A stream, data, and the same data with one unit changed.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The stream and its runs.
+    pub stream: Declared,
+    /// The data, file by file.
+    pub files: Vec<Vec<Row>>,
+    /// The neighbouring data.
+    pub neighbours: Vec<Vec<Row>>,
+    /// The person whose rows are changed, where persons are protected.
+    pub person: Option<usize>,
+    /// The row that is changed, where events are.
+    pub row: usize,
+    /// Whether rows are replaced, and not only removed.
+    pub replaces: bool,
+    /// Whether values tell whose they are.
+    pub codes: Codes,
+}
+
+/// What values stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Codes {
+    /// Themselves.
+    Values,
+    /// A power of 32 for every person, so that a sum tells whose events were kept.
+    Persons,
+}
+
+/// The groups that are declared, and texts that are not.
+const DECLARED: [[&str; 2]; 3] = [["a", "x"], ["b", "x"], ["b", "y"]];
+const OTHERS: [[&str; 2]; 2] = [["c", "x"], ["Zoë", "q"]];
+
+/// A raw row, before it is written in the terms of a declaration.
+#[derive(Clone, Debug)]
+struct Raw {
+    step: u64,
+    /// How far into its step, in 256ths.
+    at: u8,
+    group: usize,
+    person: usize,
+    value: i32,
+    /// Which cell it lacks: none mostly.
+    lacks: u8,
+}
+
+/// What is drawn of a declaration.
+#[derive(Clone, Debug)]
+struct Terms {
+    steps: u64,
+    calendar: (&'static str, &'static str, &'static str),
+    /// So many events of a person, so many in a step.
+    person: Option<(u64, Option<u64>)>,
+    replace_one: bool,
+    columns: usize,
+    rest: bool,
+    unsorted: bool,
+    skip_missing: bool,
+    skip_outside: bool,
+    /// Bounds and grid.
+    values: Option<([&'static str; 2], &'static str)>,
+    refuse_bounds: bool,
+    codes: bool,
+    times: TimeFormat,
+    budget: u8,
+    mechanism: &'static str,
+    format: FileFormat,
+    runs: usize,
+    confidence: f64,
+}
+
+impl Case {
+    /// How many persons there are in the data.
+    pub const PERSONS: usize = 4;
+
+    /// How many events of a person a coded sum holds.
+    pub fn events_of(person: usize, sum: i128) -> u64 {
+        (sum >> (5 * person)) as u64 & 31
+    }
+
+    /// Whether a row belongs to the unit that is changed.
+    pub fn is_of_unit(&self, row: &Row) -> bool {
+        match self.person {
+            Some(person) => row.person.as_deref() == Some(name_of(person).as_str()),
+            None => row.number == self.row,
+        }
+    }
+
+    /// The group that a row is released in, as tables write it.
+    pub fn group_of(&self, row: &Row) -> String {
+        let Some(columns) = &self.stream.declaration.group_by else { return String::new() };
+        let texts: Vec<&str> = (0..columns.len()).map(|at| row.labels[at].as_deref().unwrap_or_default()).collect();
+        if DECLARED.iter().any(|tuple| tuple[..columns.len()] == texts[..]) {
+            return texts.join(",");
+        }
+        match &self.stream.declaration.rest {
+            Some(rest) => vec![rest.as_str(); columns.len()].join(","),
+            None => texts.join(","),
+        }
+    }
+
+    /// The plan that is promised.
+    ///
+    /// # Panics
+    /// If the declaration is refused.
+    pub fn plan(&self) -> Plan {
+        let settings = self.stream.declaration.resolve().expect("a sound declaration");
+        settings.plan(&mut |_| ()).expect("a plan").0.plan
+    }
+}
+
+fn name_of(person: usize) -> String {
+    ["ann", "ben", "Ça", "42"][person].to_owned()
+}
+
+impl Terms {
+    fn declaration(&self) -> Declaration {
+        let (every, start, zone) = self.calendar;
+        let texts = |column: usize| -> Vec<Vec<String>> {
+            let mut tuples: Vec<Vec<String>> =
+                DECLARED.iter().map(|tuple| tuple[..column].iter().map(|text| (*text).to_owned()).collect()).collect();
+            tuples.dedup();
+            tuples
+        };
+        let skip = |wanted: bool| wanted.then_some(Refusable::Skip);
+        let values = if self.codes { Some((["0", "2000000"], "1")) } else { self.values };
+        let (epsilon, delta, rho) = match self.budget {
+            0 => (Some(0.7), None, None),
+            1 => (None, None, Some(0.25)),
+            _ => (Some(1.5), Some(1e-6), None),
+        };
+        Declaration {
+            steps: Some(self.steps),
+            every: Some(every.parse().expect("a width")),
+            start: Some(start.into()),
+            time_zone: Some(zone.parse().expect("a zone")),
+            time_format: (self.times != TimeFormat::Auto).then_some(self.times),
+            person: self.person.map(|_| "who".into()),
+            max_events: self.person.map(|(total, _)| total),
+            max_events_per_step: self.person.and_then(|(_, per_step)| per_step),
+            neighbours: self.replace_one.then_some(Neighbours::ReplaceOne),
+            group_by: (self.columns > 0).then(|| LABELS[..self.columns].iter().map(|name| (*name).into()).collect()),
+            groups: (self.columns > 0).then(|| Groups::Tuples(texts(self.columns))),
+            rest: (self.columns > 0 && self.rest).then(|| "others".into()),
+            sort_buffer: self.unsorted.then_some(64),
+            missing: skip(self.skip_missing),
+            outside: skip(self.skip_outside),
+            value: values.map(|_| "amount".into()),
+            bounds: values.map(|(bounds, _)| bounds.iter().map(|bound| bound.parse().expect("a number")).collect()),
+            grid: values.map(|(_, grid)| grid.parse().expect("a grid")),
+            out_of_bounds: (values.is_some() && self.refuse_bounds).then_some(OutOfBounds::Refuse),
+            epsilon,
+            delta,
+            rho,
+            mechanism: Some(self.mechanism.parse().expect("a mechanism")),
+            confidence: Some(self.confidence),
+            ..Declaration::default()
+        }
+    }
+
+    /// A row as its file writes it.
+    fn row(&self, calendar: &StepCalendar, number: usize, raw: &Raw) -> Row {
+        let lacks = |cell: u8| raw.lacks == cell;
+        let steps = self.steps;
+        let step = if self.skip_outside { raw.step % (steps + 2) } else { (raw.step - 1) % steps + 1 };
+        let instant = match step {
+            0 => calendar.start().micros() - 1 - i64::from(raw.at) * 1_000_000,
+            step if step > steps => calendar.end().micros() + i64::from(raw.at) * 1_000_000,
+            step => {
+                let (start, end) = (calendar.start_of(step).micros(), calendar.end_of(step).micros());
+                start + (end - start) / 256 * i64::from(raw.at)
+            }
+        };
+        let tuple = if self.rest { [&DECLARED[..], &OTHERS].concat()[raw.group % 5] } else { DECLARED[raw.group % 3] };
+        let labels = (0..2).map(|at| (!lacks(1) || self.columns == 0).then(|| tuple[at].to_owned())).collect();
+        let amount = if self.codes { (1i64 << (5 * raw.person)).to_string() } else { decimal(raw.value) };
+        Row {
+            time: written(self.times, calendar, Instant::from_micros(instant)),
+            labels,
+            person: (!lacks(2)).then(|| name_of(raw.person)),
+            value: (!lacks(3)).then_some(amount),
+            step,
+            number,
+        }
+    }
+}
+
+/// Quarters, of either sign.
+fn decimal(quarters: i32) -> String {
+    let size = quarters.unsigned_abs();
+    let fraction = ["", ".25", ".5", ".75"][size as usize % 4];
+    format!("{}{}{fraction}", if quarters < 0 { "-" } else { "" }, size / 4)
+}
+
+fn written(format: TimeFormat, calendar: &StepCalendar, instant: Instant) -> String {
+    let time = instant.timestamp().expect("in our time");
+    match format {
+        TimeFormat::EpochSeconds => format!("{}.{:06}", time.as_second(), time.subsec_nanosecond() / 1000),
+        TimeFormat::EpochMillis => time.as_millisecond().to_string(),
+        TimeFormat::Date => calendar.zone().time_zone().to_datetime(time).date().to_string(),
+        _ => time.to_string(),
+    }
+}
+
+/// Any case: a declaration, its data, a unit and a change of it.
+pub fn any_case() -> impl Strategy<Value = Case> {
+    (terms(), prop::collection::vec(raw(), 1..28), prop::collection::vec(raw(), 28), any::<[u8; 4]>())
+        .prop_map(|(terms, rows, others, picks)| build(&terms, &rows, &others, picks))
+}
+
+/// Always the same case for a number.
+///
+/// # Panics
+/// Never, unless cases cannot be generated.
+pub fn nth_case(number: u64) -> Case {
+    let mut seed = [7; 32];
+    seed[..8].copy_from_slice(&number.to_le_bytes());
+    let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
+    any_case().new_tree(&mut runner).expect("cases are never rejected").current()
+}
+
+fn raw() -> impl Strategy<Value = Raw> {
+    let lacks = prop_oneof![24 => Just(0u8), 1 => 1..4u8];
+    let value = prop_oneof![5 => -60..60i32, 1 => -9000..9000i32];
+    (1..1000u64, any::<u8>(), 0..15usize, prop_oneof![3 => Just(0usize), 2 => 0..Case::PERSONS], value, lacks)
+        .prop_map(|(step, at, group, person, value, lacks)| Raw { step, at, group, person, value, lacks })
+}
+
+fn terms() -> impl Strategy<Value = Terms> {
+    let calendars = [
+        ("1d", "2024-03-29", "Europe/Berlin"),
+        ("1h", "2024-10-27T00:00:00+02:00", "Europe/Berlin"),
+        ("6h", "2024-11-03T00:00:00-04:00", "America/New_York"),
+        ("1mo", "2023-12-01", "Asia/Kolkata"),
+        ("15m", "2024-02-29", "UTC"),
+        ("1w", "2024-12-30", "UTC"),
+    ];
+    let mechanisms = [
+        "input",
+        "output",
+        "binary",
+        "honaker-online",
+        "kary(k=3)",
+        "subtract(k=3)",
+        "smooth",
+        "sqrt",
+        "path-sum",
+        "consistent(k=3)",
+    ];
+    let values = [(["0", "10"], "1"), (["-3", "8"], "0.25"), (["-2.5", "-0.5"], "0.5"), (["2", "5"], "0.01")];
+    let formats = [FileFormat::Csv, FileFormat::JsonLines, FileFormat::Parquet];
+    let times = [TimeFormat::Auto, TimeFormat::Rfc3339, TimeFormat::EpochSeconds, TimeFormat::EpochMillis];
+    let person = prop::option::weighted(0.7, (1..6u64, prop::option::of(1..4u64)));
+    let plan = (1..=10u64, prop::sample::select(calendars.to_vec()), person, any::<bool>(), 0..3u8);
+    let labels = (0..3usize, any::<bool>());
+    let values = (prop::option::of(prop::sample::select(values.to_vec())), prop::bool::weighted(0.05), any::<bool>());
+    let reading = (any::<bool>(), prop::bool::weighted(0.8), any::<bool>(), prop::sample::select(formats.to_vec()));
+    let written = (prop::sample::select(times.to_vec()), prop::sample::select(mechanisms.to_vec()), 1..4usize);
+    (plan, labels, values, reading, written, prop::sample::select(vec![0.5, 0.95])).prop_map(
+        |(
+            (steps, calendar, person, replace_one, budget),
+            (columns, rest),
+            (values, refuse_bounds, codes),
+            (unsorted, skip_missing, skip_outside, format),
+            (times, mechanism, runs),
+            confidence,
+        )| {
+            let is_coarse = matches!(calendar.0, "1d" | "1mo" | "1w");
+            Terms {
+                steps,
+                calendar,
+                person,
+                replace_one,
+                columns,
+                rest,
+                unsorted,
+                skip_missing,
+                skip_outside,
+                values,
+                refuse_bounds,
+                codes: codes && person.is_some(),
+                times: if is_coarse && rest && times == TimeFormat::Rfc3339 { TimeFormat::Date } else { times },
+                // These are for Gaussian noise.
+                budget: if matches!(mechanism, "path-sum" | "sqrt") { 1 + budget % 2 } else { budget },
+                mechanism,
+                format,
+                runs,
+                confidence,
+            }
+        },
+    )
+}
+
+fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Case {
+    let declaration = terms.declaration();
+    let calendar = declaration.resolve().expect("a sound declaration").calendar;
+    let rows: Vec<(Row, u8)> =
+        (0..).zip(raws).map(|(number, raw)| (terms.row(&calendar, number, raw), raw.at)).collect();
+    let row = usize::from(picks[0]) % rows.len();
+    let person = terms.person.map(|_| raws[row].person);
+    let replaces = picks[1].is_multiple_of(2);
+    let is_of_unit = |at: usize| match person {
+        Some(person) => raws[at].person == person && rows[at].0.person.is_some(),
+        None => at == row,
+    };
+    let mut changed = Vec::new();
+    for (at, kept) in rows.iter().enumerate() {
+        if !is_of_unit(at) {
+            changed.push(kept.clone());
+        } else if replaces {
+            let other = Raw { person: raws[at].person, lacks: 0, ..others[at].clone() };
+            changed.push((terms.row(&calendar, at, &other), other.at));
+        }
+    }
+    // Files are cut where steps end, so that a run that publishes through there has all it needs.
+    let mut cuts: Vec<u64> = (1..terms.runs).map(|at| u64::from(picks[1 + at]) % terms.steps + 1).collect();
+    cuts.retain(|cut| *cut < terms.steps);
+    cuts.sort_unstable();
+    cuts.dedup();
+    let in_files = |rows: &[(Row, u8)]| -> Vec<Vec<Row>> {
+        let mut files = vec![Vec::new(); cuts.len() + 1];
+        rows.iter().for_each(|(row, at)| files[cuts.partition_point(|cut| *cut < row.step)].push((row.clone(), *at)));
+        if !terms.unsorted {
+            files.iter_mut().for_each(|rows| rows.sort_by_key(|(row, at)| (row.step, *at)));
+        }
+        files.into_iter().map(|rows| rows.into_iter().map(|(row, _)| row).collect()).collect()
+    };
+    let (files, neighbours) = (in_files(&rows), in_files(&changed));
+    // All files in one run, or a run for each.
+    let last = Run { files: files.len(), through: None };
+    let each = cuts
+        .iter()
+        .enumerate()
+        .map(|(at, cut)| Run { files: at + 1, through: Some(calendar.format(calendar.end_of(*cut))) });
+    let runs = if picks[0].is_multiple_of(2) { vec![last] } else { each.chain([last]).collect() };
+    let codes = if terms.codes { Codes::Persons } else { Codes::Values };
+    Case {
+        stream: Declared { declaration, format: terms.format, runs },
+        files,
+        neighbours,
+        person,
+        row,
+        replaces,
+        codes,
+    }
+}

@@ -1,0 +1,276 @@
+//! Holding two replays against each other.
+
+use super::case::{Case, Codes};
+use super::pipeline::{Declared, Outcome, Pipeline, REFUSALS, Run, TableRow};
+use super::rows::Row;
+use evertally::noise::DiscreteLaw;
+use evertally::plan::Plan;
+use evertally::privacy::{Neighbours, Unit};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// What a replay shows that it must not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// What is protected moves by more than the plan says.
+    Moves(String),
+    /// What other units do is not the same.
+    Others(String),
+    /// Something besides values depends on the data.
+    Visible(String),
+    /// Several runs do not give what one gives.
+    Runs(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Moves(what) => write!(f, "moves too far: {what}"),
+            Self::Others(what) => write!(f, "others change: {what}"),
+            Self::Visible(what) => write!(f, "visible: {what}"),
+            Self::Runs(what) => write!(f, "runs differ: {what}"),
+        }
+    }
+}
+
+/// What a replay without fault has seen, so that a test can tell whether it saw anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// A run of either data set was refused.
+    pub refused: bool,
+    /// Sums of steps that differ.
+    pub differing: usize,
+    /// Units whose kept events were counted.
+    pub decoded: usize,
+}
+
+/// The sums that a table shows beyond another's, by step and group, in multiples of the grid.
+type Sums = BTreeMap<(u64, String), i128>;
+
+/// Replays a case.
+///
+/// # Errors
+/// The first fault.
+pub fn check(pipeline: &dyn Pipeline, case: &Case) -> Result<Findings, Fault> {
+    let publish = |stream: &Declared, files: &[Vec<Row>]| pipeline.publish(stream, files);
+    let nobody = vec![Vec::new(); case.files.len()];
+    let ours = publish(&case.stream, &case.files);
+    let theirs = publish(&case.stream, &case.neighbours);
+    let empty = publish(&case.stream, &nobody);
+    let mut findings = Findings::default();
+    for (other, is_neighbour) in [(&theirs, true), (&empty, false)] {
+        if outcomes_differ(&ours, other, is_neighbour)? {
+            return Ok(Findings { refused: true, ..findings });
+        }
+    }
+    if let Some(said) = ours.iter().find_map(|outcome| outcome.refusal.clone()) {
+        return Err(Fault::Visible(format!("refused without any data: {said}")));
+    }
+    let (Some(ours), Some(theirs), Some(empty)) = (published(&ours)?, published(&theirs)?, published(&empty)?) else {
+        return Ok(findings);
+    };
+    let plan = case.plan();
+    let moved = sums(&plan, &ours, &theirs)?;
+    findings.differing = moved.values().filter(|sum| **sum != 0).count();
+    where_the_unit_is(case, &moved)?;
+    spread(case, &plan, &moved)?;
+    norms(case, &plan, &moved)?;
+    if case.codes == Codes::Persons {
+        findings.decoded = kept(case, &plan, &sums(&plan, &ours, &empty)?, &sums(&plan, &theirs, &empty)?)?;
+    }
+    in_one_run(pipeline, case, &ours)?;
+    Ok(findings)
+}
+
+/// Whether either ends in a documented refusal; everything else but values must be equal.
+fn outcomes_differ(ours: &[Outcome], theirs: &[Outcome], is_neighbour: bool) -> Result<bool, Fault> {
+    for (number, (a, b)) in (1..).zip(ours.iter().zip(theirs)) {
+        let refusals: Vec<&String> = [&a.refusal, &b.refusal].into_iter().flatten().collect();
+        if let Some(said) = refusals.iter().find(|said| !REFUSALS.iter().any(|known| said.contains(known))) {
+            if a.refusal != b.refusal {
+                return Err(Fault::Visible(format!("run {number} ends for one in an undocumented refusal: {said}")));
+            }
+        } else if !refusals.is_empty() {
+            let left = |outcome: &Outcome| outcome.refusal.is_some() && !outcome.table.is_empty();
+            if left(a) || left(b) {
+                return Err(Fault::Visible(format!("run {number} was refused and published")));
+            }
+            return Ok(true);
+        }
+        let what = if is_neighbour { "for its neighbour" } else { "without events" };
+        if a.table.len() != b.table.len() {
+            let (a, b) = (a.table.len(), b.table.len());
+            return Err(Fault::Visible(format!("run {number} has {a} rows, and {b} {what}")));
+        }
+        if let Some((a, b)) = a.table.iter().zip(&b.table).find(|(a, b)| a.fixed != b.fixed) {
+            return Err(Fault::Visible(format!("run {number} has a row {}, and {} {what}", a.fixed, b.fixed)));
+        }
+        let names = |outcome: &Outcome| outcome.files.keys().cloned().collect::<Vec<_>>();
+        if names(a) != names(b) {
+            return Err(Fault::Visible(format!("run {number} leaves {:?}, and {:?} {what}", names(a), names(b))));
+        }
+        if let Some((name, _)) = a.files.iter().find(|(name, text)| b.files[*name] != **text) {
+            return Err(Fault::Visible(format!("{name} of run {number} is another {what}")));
+        }
+    }
+    Ok(false)
+}
+
+/// The table of the last run, which must go on where those before it ended.
+fn published(outcomes: &[Outcome]) -> Result<Option<Vec<TableRow>>, Fault> {
+    let Some(last) = outcomes.last() else { return Ok(None) };
+    for (number, outcome) in (1..).zip(outcomes) {
+        if !last.table.starts_with(&outcome.table) {
+            return Err(Fault::Runs(format!("the last run publishes other rows than run {number}")));
+        }
+    }
+    Ok(Some(last.table.clone()))
+}
+
+/// However often it was run: what comes out is what one run over everything gives.
+fn in_one_run(pipeline: &dyn Pipeline, case: &Case, table: &[TableRow]) -> Result<(), Fault> {
+    if case.stream.runs.len() == 1 {
+        return Ok(());
+    }
+    let runs = vec![Run { files: case.files.len(), through: None }];
+    let at_once = pipeline.publish(&Declared { runs, ..case.stream.clone() }, &case.files);
+    if at_once[0].refusal.is_some() || at_once[0].table != table {
+        return Err(Fault::Runs("one run over everything publishes something else".into()));
+    }
+    Ok(())
+}
+
+/// The difference of two tables, as sums of steps.
+fn sums(plan: &Plan, ours: &[TableRow], theirs: &[TableRow]) -> Result<Sums, Fault> {
+    let grid = (plan.request().grid().to_f64(1) * 1e8).round() as i128;
+    let mut running: BTreeMap<&str, i128> = BTreeMap::new();
+    let mut sums = Sums::new();
+    for (a, b) in ours.iter().zip(theirs) {
+        let difference = a.value - b.value;
+        if difference % grid != 0 {
+            return Err(Fault::Moves(format!("step {} differs by {difference}e-8, no multiple of the grid", a.step)));
+        }
+        let before = running.insert(&a.group, difference / grid).unwrap_or(0);
+        sums.insert((a.step, a.group.clone()), difference / grid - before);
+    }
+    Ok(sums)
+}
+
+/// Where the unit has no events, in either data set, nothing moves.
+fn where_the_unit_is(case: &Case, moved: &Sums) -> Result<(), Fault> {
+    let rows = case.files.iter().chain(&case.neighbours).flatten().filter(|row| case.is_of_unit(row));
+    let places: BTreeSet<(u64, String)> = rows.map(|row| (row.step, case.group_of(row))).collect();
+    match moved.iter().find(|(place, sum)| **sum != 0 && !places.contains(place)) {
+        Some(((step, group), sum)) => {
+            Err(Fault::Others(format!("step {step} of `{group}` moves by {sum}, where the unit has no event")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// How often the plan's own change of a unit the case's is: what add-remove calls a replacement is two of them.
+fn changes(case: &Case) -> u32 {
+    if case.replaces { 2 } else { 1 }
+}
+
+/// So many events in all and in a step, each within its bounds.
+fn spread(case: &Case, plan: &Plan, moved: &Sums) -> Result<(), Fault> {
+    let request = plan.request();
+    let (total, per_step) = match request.unit() {
+        Unit::Event => (1, 1),
+        unit => {
+            let total = unit.max_events().expect("a person");
+            (total, unit.max_events_per_step().unwrap_or(total).min(total))
+        }
+    };
+    let (lower, upper) = request.values().bounds();
+    let size = i128::from(lower.unsigned_abs().max(upper.unsigned_abs())) * i128::from(changes(case));
+    let moves = moved.values().map(|sum| sum.abs()).sum::<i128>();
+    if moves > i128::from(total) * size {
+        return Err(Fault::Moves(format!("{total} events of size {size} cannot move sums by {moves}")));
+    }
+    let mut steps: BTreeMap<u64, i128> = BTreeMap::new();
+    moved.iter().for_each(|((step, _), sum)| *steps.entry(*step).or_default() += sum.abs());
+    match steps.iter().find(|(_, moves)| **moves > i128::from(per_step) * size) {
+        Some((step, moves)) => {
+            Err(Fault::Moves(format!("{per_step} events of size {size} cannot move step {step} by {moves}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The nodes of the mechanism move no further than the norms that the noise was calibrated to, nor than the guarantee.
+fn norms(case: &Case, plan: &Plan, moved: &Sums) -> Result<(), Fault> {
+    const ROUNDING: f64 = 1.0 + 1e-9;
+    let (mechanism, sensitivity) = (plan.mechanism(), plan.request().sensitivity().expect("planned"));
+    let r = mechanism.dense().r;
+    let groups: BTreeSet<&String> = moved.keys().map(|(_, group)| group).collect();
+    let (mut l1, mut squared) = (0.0, 0.0);
+    for group in groups {
+        let step = |step: usize| moved.get(&(step as u64 + 1, group.clone())).map_or(0.0, |sum| *sum as f64);
+        let steps: Vec<f64> = (0..r.shape().1).map(step).collect();
+        for node in 0..r.shape().0 {
+            let sum: f64 = r.row(node).iter().zip(&steps).map(|(weight, sum)| weight * sum).sum();
+            (l1, squared) = (l1 + sum.abs(), squared + sum * sum);
+        }
+    }
+    // What a plan under replace-one calls a change is a replacement already.
+    let twice = if plan.request().neighbours() == Neighbours::ReplaceOne { 1.0 } else { f64::from(changes(case)) };
+    let l1_bound = sensitivity.l1 as f64 * mechanism.column_norms().l1 * twice;
+    let capped = mechanism.capped_column_sum(sensitivity.spread) as f64;
+    let squared_bound = sensitivity.event_squared as f64 * sensitivity.spread.total as f64 * capped * twice * twice;
+    if l1 > l1_bound * ROUNDING || squared > squared_bound * ROUNDING {
+        return Err(Fault::Moves(format!("nodes by {l1} of {l1_bound} (L1), {squared} of {squared_bound} (squared)")));
+    }
+    let (guarantee, unit) = (plan.guarantee(), plan.noise_divisor() as f64);
+    let (spent, promised) = match plan.law() {
+        DiscreteLaw::Laplace(law) => {
+            let epsilon = guarantee.pure_epsilon.expect("of Laplace noise").get();
+            (l1 * unit / law.scale().to_f64(), epsilon * twice)
+        }
+        DiscreteLaw::Gaussian(law) if !plan.exact_accounting() => {
+            (squared * unit * unit / (2.0 * law.parameter().to_f64()), guarantee.rho.get() * twice * twice)
+        }
+        DiscreteLaw::Gaussian(_) => return Ok(()),
+    };
+    if spent > promised * (1.0 + 1e-6) {
+        return Err(Fault::Moves(format!("this pair spends {spent} of {promised}")));
+    }
+    Ok(())
+}
+
+/// Values are codes: a step's sum tells how many events of each person were kept. The unit's are within its bounds in
+/// either data set, and those of all others are the same. How many units were counted.
+fn kept(case: &Case, plan: &Plan, ours: &Sums, theirs: &Sums) -> Result<usize, Fault> {
+    let unit = plan.request().unit();
+    let (Some(total), Some(changed)) = (unit.max_events(), case.person) else { return Ok(0) };
+    let per_step = unit.max_events_per_step().unwrap_or(total);
+    let mut counted = 0;
+    for person in 0..Case::PERSONS {
+        let mut of_person = [BTreeMap::new(), BTreeMap::new()];
+        for (counts, sums) in of_person.iter_mut().zip([ours, theirs]) {
+            let mut steps: BTreeMap<u64, u64> = BTreeMap::new();
+            for (place, sum) in sums {
+                if *sum < 0 {
+                    return Err(Fault::Others(format!("the sum of step {} is negative: {sum}", place.0)));
+                }
+                let events = Case::events_of(person, *sum);
+                *steps.entry(place.0).or_default() += events;
+                counts.insert(place.clone(), events);
+            }
+            let all: u64 = steps.values().sum();
+            if all > total {
+                return Err(Fault::Moves(format!("{all} events of person {person} are kept, and at most {total} may")));
+            }
+            if let Some((step, events)) = steps.iter().find(|(_, events)| **events > per_step) {
+                let may = format!("and at most {per_step} may");
+                return Err(Fault::Moves(format!("{events} events of person {person} are kept in step {step}, {may}")));
+            }
+            counted += usize::from(all > 0);
+        }
+        if person != changed && of_person[0] != of_person[1] {
+            return Err(Fault::Others(format!("other events of person {person} are kept for the neighbour")));
+        }
+    }
+    Ok(counted)
+}

@@ -1,0 +1,209 @@
+//! What is replayed: a whole run, from files to files.
+
+use super::rows::{FileFormat, Row, write_file};
+use evertally::noise::{SecretKey, TestSeed};
+use evertally_publish::declaration::{Declaration, TableFormat};
+use evertally_publish::error::{Error, failure, usage};
+use evertally_publish::ledger::{Ledger, MemoryStore, Store};
+use evertally_publish::report::{Released, Report};
+use evertally_publish::session::{RunningSums, Session};
+use evertally_tables::input::{Events, InputFormat, ReadOptions};
+use evertally_tables::output::{OutputFormat, TableSpec, TableWriter};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+/// A stream as it is declared, and how often it is run.
+#[derive(Clone, Debug)]
+pub struct Declared {
+    /// What is declared; `through` is set by the runs.
+    pub declaration: Declaration,
+    /// How the files are written.
+    pub format: FileFormat,
+    /// The runs, one after another under one key and ledger.
+    pub runs: Vec<Run>,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// It reads the files before this one.
+    pub files: usize,
+    /// It publishes the steps that end by this time; all of them for `None`.
+    pub through: Option<String>,
+}
+
+/// What a run leaves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// What it said when it refused.
+    pub refusal: Option<String>,
+    /// The released table, row by row.
+    pub table: Vec<TableRow>,
+    /// Everything else that is on disk afterwards, digests blotted out.
+    pub files: BTreeMap<String, String>,
+}
+
+/// A row of a released table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableRow {
+    /// The step.
+    pub step: u64,
+    /// All cells but those that follow the value, joined.
+    pub fixed: String,
+    /// The group.
+    pub group: String,
+    /// The value in hundred-millionths.
+    pub value: i128,
+}
+
+/// Whatever makes tables of files.
+pub trait Pipeline {
+    /// Runs a stream over files, as often as declared, under a new ledger of always the same key.
+    fn publish(&self, stream: &Declared, files: &[Vec<Row>]) -> Vec<Outcome>;
+}
+
+/// What a refusal may say that depends on data: every one is documented under "Error messages show data" in the threat
+/// model, and nothing else may make a run end otherwise for a neighbour.
+pub const REFUSALS: [&str; 8] = [
+    "is outside the horizon",
+    "is not a declared group",
+    "the event names no person",
+    "the event has no value",
+    "is outside the bounds",
+    "belongs to a step that a later event has closed",
+    "the event has no item",
+    "the event has no group",
+];
+
+/// What a front does, in this process: a declaration is resolved and planned, files are read and pushed into a session,
+/// what is due is taken as rows, and recorded before anyone sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InProcess;
+
+impl Pipeline for InProcess {
+    fn publish(&self, stream: &Declared, files: &[Vec<Row>]) -> Vec<Outcome> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = |number: usize| folder.path().join(format!("{number}.{}", stream.format.ending()));
+        let paths: Vec<PathBuf> = (0..files.len()).map(path).collect();
+        paths.iter().zip(files).for_each(|(path, rows)| write_file(path, stream.format, rows));
+        let key = SecretKey::insecure_from_test_seed(TestSeed(12));
+        let mut store = MemoryStore::default();
+        let mut ledger = Ledger::create(store.clone(), &key).expect("a new ledger");
+        let of_run = |run: &Run| {
+            let mut declaration = stream.declaration.clone();
+            declaration.through = run.through.clone();
+            let mut outcome = match one_run(&declaration, stream.format, &paths[..run.files], &key, &mut ledger) {
+                Ok(published) => published,
+                Err(error) => {
+                    let said = error.to_string().replace(&folder.path().display().to_string(), "FOLDER");
+                    Outcome { refusal: Some(said), ..Outcome::default() }
+                }
+            };
+            let kept = store.load().expect("memory").expect("the ledger was created");
+            outcome.files.insert("ledger".into(), public_ledger(&String::from_utf8_lossy(&kept)));
+            outcome
+        };
+        stream.runs.iter().map(of_run).collect()
+    }
+}
+
+fn one_run(
+    declaration: &Declaration,
+    format: FileFormat,
+    paths: &[PathBuf],
+    key: &SecretKey,
+    ledger: &mut Ledger,
+) -> Result<Outcome, Error> {
+    let (stream, groups) = declaration.resolve()?.plan(&mut |_| ())?;
+    let mut session = Session::of_sums(stream.clone(), groups.clone(), key, ledger)?;
+    let spec = TableSpec::new(stream.columns.labels.clone(), stream.is_integral()).map_err(usage)?;
+    let mut table = TableWriter::new(OutputFormat::Csv, &spec, Vec::new())?;
+    let word = match format {
+        FileFormat::Csv => TableFormat::Csv,
+        FileFormat::JsonLines => TableFormat::JsonLines,
+        FileFormat::Parquet => TableFormat::Parquet,
+    };
+    let options = ReadOptions { format: Some(InputFormat::from(word)), ..ReadOptions::default() };
+    let running = AtomicBool::new(false);
+    let mut take = |session: &mut Session<RunningSums>| -> Result<(), Error> {
+        while let Some(mut step) = session.next_step()? {
+            step.for_each_row(|_, row| table.write(row))?;
+        }
+        Ok(())
+    };
+    let mut events = Events::of_files(paths, &stream.columns, &options, &(), &running)?;
+    while events.next_batch::<Error>(&mut |event| {
+        session.push(event)?;
+        take(&mut session)
+    })? {}
+    session.close_through(stream.last_step)?;
+    take(&mut session)?;
+    session.record(ledger)?;
+    let released = groups.map_or(Released::Sum, |groups| Released::Groups(groups.facts()));
+    let report = Report::new(&stream, key, released);
+    let files = BTreeMap::from([
+        ("plan.toml".to_owned(), toml::to_string_pretty(&stream.plan).map_err(failure)?),
+        ("report.json".to_owned(), serde_json::to_string_pretty(&report).map_err(failure)?),
+        ("report.md".to_owned(), report.markdown()),
+    ]);
+    let table = String::from_utf8(table.finish()?).map_err(failure)?;
+    Ok(Outcome { refusal: None, table: TableRow::all_of(&table), files })
+}
+
+impl TableRow {
+    /// The rows of a table in CSV without quotes.
+    ///
+    /// # Panics
+    /// If it is none.
+    pub fn all_of(csv: &str) -> Vec<Self> {
+        let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let header = lines.next().expect("a header");
+        let at = |name: &str| header.iter().position(|column| *column == name).expect("a column of releases");
+        let (step, value, std_error) = (at("step"), at("value"), at("std_error"));
+        let hidden = [value, at("lower"), at("upper")];
+        let own = |column: usize| !hidden.contains(&column) && column != step && column != std_error;
+        lines
+            .map(|cells| {
+                assert_eq!(cells.len(), header.len(), "a table without quotes");
+                let join = |wanted: &dyn Fn(usize) -> bool| {
+                    let kept = cells.iter().enumerate().filter(|(column, _)| wanted(*column));
+                    kept.map(|(_, cell)| *cell).collect::<Vec<_>>().join(",")
+                };
+                Self {
+                    step: cells[step].parse().expect("a step"),
+                    fixed: join(&|column| !hidden.contains(&column)),
+                    group: join(&|column| own(column) && header[column] != "time" && header[column] != "end"),
+                    value: hundred_millionths(cells[value]),
+                }
+            })
+            .collect()
+    }
+}
+
+/// A decimal number in hundred-millionths.
+pub(super) fn hundred_millionths(text: &str) -> i128 {
+    let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    assert!(fraction.len() <= 8, "{text} has more than eight digits behind the point");
+    sign * format!("{whole}{fraction:0<8}").parse::<i128>().unwrap_or_else(|_| panic!("{text} is no decimal number"))
+}
+
+/// A ledger without what differs from run to run, and without what it says of the files that were read: the lengths of
+/// files, and digests of data, which are runs of at least 32 hexadecimal digits.
+pub(super) fn public_ledger(text: &str) -> String {
+    let lines =
+        text.lines().map(str::trim).filter(|line| !line.starts_with("\"at\":") && !line.starts_with("\"bytes\":"));
+    let mut out = String::new();
+    let mut digits = String::new();
+    for letter in lines.flat_map(|line| line.chars().chain(['\n'])) {
+        if letter.is_ascii_hexdigit() {
+            digits.push(letter);
+        } else {
+            out += if digits.len() >= 32 { "#" } else { &digits };
+            digits.clear();
+            out.push(letter);
+        }
+    }
+    out
+}
