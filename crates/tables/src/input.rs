@@ -93,7 +93,8 @@ pub struct ReadOptions {
     pub delimiter: u8,
     /// Texts that stand for a missing cell, such as `NA`. Empty cells, nulls and absent keys always do.
     pub missing: Vec<String>,
-    /// How many threads read cells; as many as the machine has cores when `None`. Changes no result.
+    /// How many threads read cells; as many as the machine has cores, and at most 16,
+    /// when `None`. Changes no result.
     pub threads: Option<NonZero<usize>>,
     /// Bytes that are asked for at once. Changes no result; tests make it small.
     #[doc(hidden)]

@@ -251,7 +251,7 @@ parameters! {
     }
     files {
         /// How many threads read events, from 1 to 1024. Changes no result, only the time: rows count in their order.
-        Threads threads: u64, Events "N" PROGRAM, default "" "as many as there are cores"
+        Threads threads: u64, Events "N" PROGRAM, default "" "as many as there are cores, up to 16"
     }
     declaration {
         /// Texts that stand for a missing cell, such as NA.

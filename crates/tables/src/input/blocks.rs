@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 /// Bytes asked for at once, and so the usual size of a block.
-pub(super) const BLOCK_BYTES: usize = 256 * 1024;
+pub(super) const BLOCK_BYTES: usize = 128 * 1024;
 
 /// Longest record. A stray quote makes the rest of a file one field: better an early error than all of it in memory.
 pub(super) const LONGEST_RECORD: usize = 16 * 1024 * 1024;

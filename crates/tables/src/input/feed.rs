@@ -24,6 +24,9 @@ use super::json::Findings;
 use super::pieces::{Piece, Pieces};
 use super::{Events, Pass, Summary};
 
+/// Threads that are started unasked: what one thread reads and takes in keeps no more of them busy.
+const MOST_BY_ITSELF: usize = 16;
+
 /// How long the caller's thread waits before it looks at the cancellation flag again.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -71,7 +74,7 @@ impl Events<'_> {
         let stopped = AtomicBool::new(false);
         let threads = match pieces.options.threads {
             Some(threads) => threads.get(),
-            None => std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+            None => std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_BY_ITSELF)),
         };
         let rows = |stopped| RowsOf { layout: &layout, missing, stopped, cut: Cut::default() };
         let placer = session.placer();
@@ -107,8 +110,8 @@ fn in_threads<'w, S: Labels + 'w, E: From<Error>>(
         let (give_back, used) = mpsc::channel();
         let (mut to_workers, mut from_workers) = (Vec::new(), Vec::new());
         for mut worker in workers {
-            let (to_worker, parcels) = mpsc::sync_channel::<Parcel<S::Label>>(2);
-            let (hand_on, from_worker) = mpsc::sync_channel(2);
+            let (to_worker, parcels) = mpsc::sync_channel::<Parcel<S::Label>>(1);
+            let (hand_on, from_worker) = mpsc::sync_channel(1);
             to_workers.push(to_worker);
             from_workers.push(from_worker);
             scope.spawn(move || {
