@@ -272,7 +272,9 @@ fn a_refusal_does_not_wait_for_a_silent_pipe() {
     let writer = path.clone();
     let writing = std::thread::spawn(move || {
         let mut file = std::fs::OpenOptions::new().write(true).open(writer).unwrap();
-        file.write_all(b"time,group,person,value\n2024-01-01,a,b,x\n").unwrap();
+        // So much is looked at to find out what it is.
+        let more = "2024-01-01,a,b,1\n".repeat(500);
+        file.write_all(format!("time,group,person,value\n2024-01-01,a,b,x\n{more}").as_bytes()).unwrap();
         let _ = held.recv();
     });
     let options = ReadOptions { threads: NonZero::new(2), format: Some(InputFormat::Csv), ..ReadOptions::default() };
