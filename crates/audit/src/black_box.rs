@@ -3,9 +3,12 @@
 use evertally::Result;
 use evertally::noise::{SecretKey, StreamName, TestSeed};
 use evertally::plan::Plan;
-use evertally::stream::RunningSum;
+use evertally::stream::{LazyPlan, LazyVector, RunningSum, Sampling};
 
-/// The events of every step, each a multiple of the grid.
+use crate::promise::Promise;
+
+/// The events of every step that is looked at, each a multiple of the grid; with those of the steps since the one
+/// looked at before, which come to the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
     steps: Vec<Vec<i64>>,
@@ -13,11 +16,11 @@ pub struct Stream {
 
 impl Stream {
     /// No events in so many steps.
-    pub fn empty(horizon: usize) -> Self {
-        Self { steps: vec![Vec::new(); horizon] }
+    pub fn empty(steps: usize) -> Self {
+        Self { steps: vec![Vec::new(); steps] }
     }
 
-    /// Adds events of one value to a step, counted from 1.
+    /// Adds events of one value to a step; those that are looked at are counted from 1.
     ///
     /// # Panics
     /// If there is no such step.
@@ -42,8 +45,9 @@ impl Stream {
 
 /// A mechanism as the audit sees it: streams in, releases out.
 pub trait BlackBox {
-    /// The releases of all steps, in units of the data. `path` names the noise: two calls with one path use the same
-    /// noise, different paths use independent noise.
+    /// The releases of all steps that are looked at, in units of the data, of one running sum after the other where an
+    /// event is added to several. `path` names the noise: two calls with one path use the same noise, different paths
+    /// use independent noise.
     ///
     /// # Errors
     /// If the mechanism refuses the stream.
@@ -55,50 +59,122 @@ pub trait BlackBox {
     }
 }
 
-/// The library's own [`RunningSum`] under a plan: sampler, keys, rounding and all.
+/// The library's own [`RunningSum`] under a plan: sampler, keys, rounding and all. Of a plan whose events are added to
+/// several sums, as those of a sketch are, the library's own [`LazyVector`] of just these sums.
 ///
 /// Every path has a key of its own, and every audit a stream name of its own, so that audits with different seeds share
 /// no noise.
 #[derive(Debug)]
 pub struct PlanBox {
     plan: Plan,
+    /// Where an event is added to several sums.
+    vector: Option<LazyPlan>,
+    steps: Vec<u64>,
     name: StreamName,
 }
 
 impl PlanBox {
-    /// The test seed names the noise of the whole audit.
+    /// A plan for one running sum, in all of its steps. The test seed names the noise of the whole audit.
     pub fn new(plan: Plan, seed: TestSeed) -> Self {
-        let name = format!("audit {}", seed.0).parse().expect("a stream may have this name");
-        Self { plan, name }
+        let steps = (1..=plan.horizon()).collect();
+        Self { plan, vector: None, steps, name: Self::name(seed) }
+    }
+
+    /// Any plan, in the steps and with the sums of its promise.
+    ///
+    /// # Errors
+    /// If the plan is for several sums, and its noise cannot be drawn where it is read.
+    pub fn of(plan: Plan, promise: &Promise, seed: TestSeed) -> Result<Self> {
+        let several = (promise.sums() > 1).then(|| LazyPlan::new(plan.clone(), promise.sums() as u64, Sampling::Keyed));
+        let vector = several.transpose()?;
+        Ok(Self { plan, vector, steps: promise.steps().to_vec(), name: Self::name(seed) })
+    }
+
+    fn name(seed: TestSeed) -> StreamName {
+        format!("audit {}", seed.0).parse().expect("a stream may have this name")
     }
 
     fn key(path: u64) -> SecretKey {
         SecretKey::insecure_from_test_seed(TestSeed(path))
     }
+
+    fn begin(&self, path: u64) -> Result<Subject> {
+        let (key, name) = (Self::key(path), self.name.clone());
+        Ok(match &self.vector {
+            None => Subject::Sum(Box::new(RunningSum::new(self.plan.clone(), &key, name)?)),
+            Some(plan) => Subject::Vector(Box::new(LazyVector::new(plan.clone(), &key, name)?)),
+        })
+    }
+
+    fn resume(&self, path: u64, state: &[u8]) -> Result<Subject> {
+        let (key, name) = (Self::key(path), self.name.clone());
+        Ok(match &self.vector {
+            None => Subject::Sum(Box::new(RunningSum::restore(self.plan.clone(), &key, name, state)?)),
+            Some(plan) => Subject::Vector(Box::new(LazyVector::restore(plan.clone(), &key, name, state)?)),
+        })
+    }
+}
+
+/// What is audited, in a step.
+enum Subject {
+    Sum(Box<RunningSum>),
+    Vector(Box<LazyVector>),
+}
+
+impl Subject {
+    /// Adds the events since the last step that was looked at, goes to the next one, and gives the release of every
+    /// sum.
+    fn step(&mut self, step: u64, events: &[i64]) -> Result<Vec<f64>> {
+        match self {
+            Self::Sum(sum) => {
+                events.iter().try_for_each(|&value| sum.add(value))?;
+                let next = sum.step() + 1 == step;
+                Ok(vec![if next { sum.tick()? } else { sum.tick_through(step)? }.value()])
+            }
+            Self::Vector(vector) => {
+                let sums = vector.plan().coordinates();
+                for &value in events {
+                    vector.add_event(&(0..sums).map(|sum| (sum, value)).collect::<Vec<_>>())?;
+                }
+                vector.tick_through(step)?;
+                (0..sums).map(|sum| Ok(vector.read(sum)?.value())).collect()
+            }
+        }
+    }
+
+    fn save(&self) -> Vec<u8> {
+        match self {
+            Self::Sum(sum) => sum.save(),
+            Self::Vector(vector) => vector.save(),
+        }
+    }
+}
+
+/// Releases by step, turned into releases by sum.
+fn by_sum(releases: &[Vec<f64>]) -> Vec<f64> {
+    let sums = releases.first().map_or(0, Vec::len);
+    (0..sums).flat_map(|sum| releases.iter().map(move |of_step| of_step[sum])).collect()
 }
 
 impl BlackBox for PlanBox {
     fn releases(&mut self, stream: &Stream, path: u64) -> Result<Vec<f64>> {
-        let mut sum = RunningSum::new(self.plan.clone(), &Self::key(path), self.name.clone())?;
-        stream.steps().iter().map(|events| step(&mut sum, events)).collect()
+        let mut subject = self.begin(path)?;
+        let steps = self.steps.iter().zip(stream.steps());
+        Ok(by_sum(&steps.map(|(&step, events)| subject.step(step, events)).collect::<Result<Vec<_>>>()?))
     }
 
     fn interrupted(&mut self, stream: &Stream, path: u64, after: usize) -> Option<Result<Vec<f64>>> {
         let run = || {
-            let mut sum = RunningSum::new(self.plan.clone(), &Self::key(path), self.name.clone())?;
-            let (before, rest) = stream.steps().split_at(after);
-            let mut out = before.iter().map(|events| step(&mut sum, events)).collect::<Result<Vec<_>>>()?;
-            let mut sum = RunningSum::restore(self.plan.clone(), &Self::key(path), self.name.clone(), &sum.save())?;
-            for events in rest {
-                out.push(step(&mut sum, events)?);
+            let mut subject = self.begin(path)?;
+            let mut out = Vec::new();
+            for (place, (&step, events)) in self.steps.iter().zip(stream.steps()).enumerate() {
+                if place == after {
+                    subject = self.resume(path, &subject.save())?;
+                }
+                out.push(subject.step(step, events)?);
             }
-            Ok(out)
+            Ok(by_sum(&out))
         };
         Some(run())
     }
-}
-
-fn step(sum: &mut RunningSum, events: &[i64]) -> Result<f64> {
-    events.iter().try_for_each(|&value| sum.add(value))?;
-    Ok(sum.tick()?.value())
 }

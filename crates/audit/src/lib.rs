@@ -41,7 +41,7 @@ mod tails;
 
 pub use black_box::{BlackBox, PlanBox, Stream};
 pub use pair::{Change, Pair, event_steps, worst_change};
-pub use promise::{MAX_HORIZON, PrivacyLimit, Promise};
+pub use promise::{MAX_RELEASES, PrivacyLimit, Promise, audited_steps};
 pub use report::{Check, Finding, Report};
 
 use evertally::{Error, Result};
@@ -67,8 +67,8 @@ impl Default for Settings {
 /// `O(paths · (T · nodes))` at worst, `O(paths · T)` for square sparse factorizations and up to 64 steps.
 ///
 /// # Errors
-/// If the settings are out of range, two streams do not differ, a stream has another horizon than the promise, or the
-/// box refuses a stream.
+/// If the settings are out of range, two streams do not differ, a stream has other steps than the promise, or the box
+/// refuses a stream.
 pub fn audit(
     subject: &mut dyn BlackBox,
     promise: &Promise,

@@ -2,8 +2,7 @@
 
 use crate::black_box::Stream;
 use crate::promise::Promise;
-use evertally::mechanism::Matrix;
-use evertally::plan::{NoiseKind, Plan};
+use evertally::plan::Plan;
 use evertally::privacy::{Neighbours, Values};
 use evertally::{Error, Result};
 use std::fmt;
@@ -33,7 +32,7 @@ impl Pair {
 /// Events of one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Batch {
-    step: usize,
+    step: u64,
     value: i64,
     times: u64,
 }
@@ -46,19 +45,27 @@ pub struct Change {
 }
 
 impl Change {
-    fn pair(&self, name: &'static str, others: &Stream) -> Pair {
+    /// The change in streams of which these steps are looked at.
+    fn pair(&self, name: &'static str, others: &Stream, steps: &[u64]) -> Pair {
         let with = |batches: &[Batch]| {
             let mut stream = others.clone();
-            batches.iter().for_each(|b| stream.add(b.step, b.value, b.times));
+            for batch in batches {
+                let seen = steps.partition_point(|step| *step < batch.step);
+                // What comes behind the last of them shows in none.
+                if seen < steps.len() {
+                    stream.add(seen + 1, batch.value, batch.times);
+                }
+            }
             stream
         };
         Pair { name, first: with(&self.first), second: with(&self.second) }
     }
 
     /// The two pairs an audit draws: with no other events, and with a fixed pattern of others.
-    pub fn pairs(&self, plan: &Plan) -> Vec<Pair> {
-        let horizon = plan.horizon() as usize;
-        vec![self.pair("no other events", &Stream::empty(horizon)), self.pair("many others", &busy(plan))]
+    pub fn pairs(&self, plan: &Plan, promise: &Promise) -> Vec<Pair> {
+        let (steps, empty) = (promise.steps(), Stream::empty(promise.steps().len()));
+        let busy = busy(plan, steps.len());
+        vec![self.pair("no other events", &empty, steps), self.pair("many others", &busy, steps)]
     }
 }
 
@@ -80,10 +87,10 @@ impl fmt::Display for Change {
 }
 
 /// Up to six events a step, in an order without pattern; of all sizes that the plan allows.
-fn busy(plan: &Plan) -> Stream {
-    let mut stream = Stream::empty(plan.horizon() as usize);
+fn busy(plan: &Plan, steps: usize) -> Stream {
+    let mut stream = Stream::empty(steps);
     let (lower, upper) = plan.request().values().bounds();
-    for step in 1..=plan.horizon() as usize {
+    for step in 1..=steps {
         match plan.request().values() {
             Values::Count => stream.add(step, 1, (5 * step * step + 3 * step) as u64 % 7),
             Values::Sum { .. } => {
@@ -98,10 +105,11 @@ fn busy(plan: &Plan) -> Stream {
 /// The change of one privacy unit that the plan's noise hides worst: by `Δᵀ C⁻¹ Δ` under Gaussian noise, by `‖R d‖₁`
 /// and then that under Laplace noise. All places are tried for one unit's events, `event` only where it is given; a
 /// unit of several events has them in as few neighbouring steps as allowed. Where events may move, the two places are
-/// searched in turn.
+/// searched in turn. Of a horizon of which some steps are looked at, the first and the last steps are tried that show
+/// in each of them first.
 ///
 /// # Errors
-/// If `event` is no step, or the unit has too many events to feed them one by one.
+/// If `event` is no step or behind all that are looked at, or the unit has too many events to feed them one by one.
 pub fn worst_change(plan: &Plan, promise: &Promise, event: Option<u64>) -> Result<Change> {
     let search = Search::new(plan, promise, event)?;
     let (lower, upper) = plan.request().values().bounds();
@@ -138,15 +146,12 @@ pub fn event_steps(plan: &Plan) -> Result<RangeInclusive<u64>> {
 
 struct Search<'a> {
     promise: &'a Promise,
-    /// `R`, where the L1 norm counts.
-    nodes: Option<Matrix>,
-    horizon: usize,
     events: u64,
     per_step: u64,
     /// Where the unit's events can start.
-    places: Vec<usize>,
+    places: Vec<u64>,
     /// Those that the caller allows.
-    starts: Vec<usize>,
+    starts: Vec<u64>,
 }
 
 impl<'a> Search<'a> {
@@ -160,37 +165,41 @@ impl<'a> Search<'a> {
             )));
         }
         let possible = event_steps(plan)?;
-        let places: Vec<usize> = possible.clone().map(|step| step as usize).collect();
+        // Which of the steps between two that are looked at has an event shows in no release.
+        let before = std::iter::once(&0).chain(promise.steps());
+        let shown = before.zip(promise.steps()).flat_map(|(before, step)| [before + 1, *step]);
+        let mut places: Vec<u64> = shown.filter(|step| possible.contains(step)).collect();
+        places.dedup();
+        let last = *possible.end().min(promise.steps().last().expect("an audit looks at some step"));
         let starts = match event {
             None => places.clone(),
-            Some(step) if possible.contains(&step) => vec![step as usize],
+            Some(step) if (1..=last).contains(&step) => vec![step],
             Some(step) => {
-                let last = possible.end();
                 return Err(Error::invalid(format!(
-                    "the changed events must start in a step from 1 to {last}, to end within the horizon, not in {step}"
+                    "the changed events must start in a step from 1 to {last}, to end within the horizon and to show in \
+                     what is looked at, not in {step}"
                 )));
             }
         };
-        let nodes = (plan.noise_kind() == NoiseKind::Laplace).then(|| plan.mechanism().dense().r);
-        Ok(Self { promise, nodes, horizon: horizon as usize, events, per_step: spread.per_step, places, starts })
+        Ok(Self { promise, events, per_step: spread.per_step, places, starts })
     }
 
     /// The unit's events from a step on, as tight as allowed.
-    fn batches(&self, (start, value): (usize, i64)) -> Vec<Batch> {
+    fn batches(&self, (start, value): (u64, i64)) -> Vec<Batch> {
         let steps = self.events.div_ceil(self.per_step);
         let times = |i| self.per_step.min(self.events - i * self.per_step);
-        (0..steps).map(|i| Batch { step: start + i as usize, value, times: times(i) }).collect()
+        (0..steps).map(|i| Batch { step: start + i, value, times: times(i) }).collect()
     }
 
-    fn change(&self, first: Option<(usize, i64)>, second: Option<(usize, i64)>) -> Change {
-        let batches = |side: Option<(usize, i64)>| side.map(|s| self.batches(s)).unwrap_or_default();
+    fn change(&self, first: Option<(u64, i64)>, second: Option<(u64, i64)>) -> Change {
+        let batches = |side: Option<(u64, i64)>| side.map(|s| self.batches(s)).unwrap_or_default();
         Change { first: batches(first), second: batches(second) }
     }
 
     /// Events that move: from the place that is worst alone to the one that is worst then, and from the one that is
     /// worst for that.
     fn moves(&self, value: i64) -> Vec<Change> {
-        let to = |from: usize, places: &[usize]| {
+        let to = |from: u64, places: &[u64]| {
             let others = places.iter().filter(|&&place| place != from);
             self.best(others.map(|&place| self.change(Some((from, value)), Some((place, value)))).collect())
         };
@@ -210,14 +219,9 @@ impl<'a> Search<'a> {
     /// How visible a change is: rounded, so that the first of equally bad places is taken.
     fn score(&self, change: &Change) -> (f64, f64) {
         let round = |x: f64| (x * 1e9).round();
-        let pair = change.pair("", &Stream::empty(self.horizon));
-        let difference = pair.difference();
-        let l1 = self.nodes.as_ref().map_or(0.0, |r| {
-            let steps = (0..self.horizon).map(|i| difference[i] - if i == 0 { 0.0 } else { difference[i - 1] });
-            let steps: Vec<f64> = steps.collect();
-            (0..r.shape().0).map(|n| super::linear::dot(r.row(n), &steps).abs()).sum()
-        });
-        let difference: Vec<f64> = difference.iter().map(|d| d * self.promise.grid).collect();
-        (round(l1), round(self.promise.separation(&difference)))
+        let pair = change.pair("", &Stream::empty(self.promise.steps().len()), self.promise.steps());
+        let difference = self.promise.of_all_sums(&pair.difference());
+        let moves = self.promise.node_moves(&difference).unwrap_or(0.0);
+        (round(moves / self.promise.grid), round(self.promise.separation(&difference)))
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Bound {
 pub(crate) struct NeighbourTest {
     /// Difference of the exact running sums, in units of the data.
     difference: Vec<f64>,
+    /// How much of what is allowed they differ: see [`Promise::spent`].
+    spent: Option<f64>,
     linear: LinearStatistic,
     linear_counts: [Counts; 2],
     ratio: Option<LikelihoodRatio>,
@@ -42,7 +44,7 @@ pub(crate) struct NeighbourTest {
 
 impl NeighbourTest {
     pub(crate) fn new(promise: &Promise, pair: &Pair) -> Self {
-        let difference: Vec<f64> = pair.difference().iter().map(|d| d * promise.grid).collect();
+        let difference = promise.of_all_sums(&pair.difference());
         let linear = LinearStatistic::between(promise, &difference);
         let middle = linear.shift(&difference) / 2.0;
         let thresholds = (-8..=8).map(|i| middle + 0.25 * f64::from(i)).collect();
@@ -51,6 +53,7 @@ impl NeighbourTest {
         let largest = ratio.as_ref().map_or(0.0, LikelihoodRatio::largest);
         let ratio_counts = Counts::new((-9..=9).map(|i| 0.1 * f64::from(i) * largest).collect());
         Self {
+            spent: promise.spent(&difference),
             difference,
             linear,
             linear_counts: [linear_counts.clone(), linear_counts],
@@ -74,6 +77,11 @@ impl NeighbourTest {
         }
     }
 
+    /// How much of what the budget allows these streams differ, by the noise that is promised.
+    pub(crate) fn spent(&self) -> Option<f64> {
+        self.spent
+    }
+
     /// The bound on ε at this δ.
     pub(crate) fn epsilon(&self, delta: f64, level: f64) -> f64 {
         let [first, second] = if self.ratio.is_some() { &self.ratio_counts } else { &self.linear_counts };
@@ -89,13 +97,15 @@ impl NeighbourTest {
         first.below().into_iter().zip(second.below()).map(at).fold(0.0, f64::max)
     }
 
-    /// The bound on μ at the threshold where it comes closest to what is allowed, or exceeds it most. Allowed is what
-    /// this test sees of the promised mechanism at this threshold, or `anywhere` if that is more.
+    /// The bound on μ at the threshold where it comes closest to what is allowed, or exceeds it most. Allowed is
+    /// `anywhere`, or what this test sees of the promised mechanism at this threshold if that is more, as it is where
+    /// noise is coarse: of streams that differ no more than the budget allows. (A mechanism that promises too narrow a
+    /// noise is not held against that.)
     pub(crate) fn mu(&self, anywhere: Option<f64>, level: f64) -> Bound {
         let [first, second] = &self.linear_counts;
         let (n, m) = (first.total(), second.total());
         let each = level / (2 * first.thresholds().len()) as f64;
-        let shift = self.linear.shift(&self.difference);
+        let shift = self.linear.shift(&self.difference) / self.spent.unwrap_or(1.0).max(1.0);
         let counts = first.below().into_iter().zip(second.below());
         let bounds = first.thresholds().iter().zip(counts).map(|(&at, (first, second))| {
             let (p, q) = (at_least(m - second, m, each), at_most(n - first, n, each));

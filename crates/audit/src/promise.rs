@@ -1,21 +1,44 @@
 //! What a mechanism promises, in the form in which it can be held against releases.
+//!
+//! **What may be revealed is taken from the budget**, never from the noise: a plan whose noise is too narrow must not be
+//! held against its own width. The law of the releases is taken from the plan, which says what is drawn.
+//!
+//! **Steps.** Releases are looked at in some of the steps, `S`. They are `A_S x + unit · L_S z` with the rows of these
+//! steps, so everything that holds of `L` holds of `L_S`, whose size does not depend on the horizon. An event that is
+//! added to several running sums is seen in all of them: their noise is independent, and `L` has a block for each.
 
 use crate::law::NodeLaw;
-use crate::linear::{Cholesky, transpose_times};
+use crate::linear::{Cholesky, dot, transpose_times};
 use evertally::mechanism::Matrix;
-use evertally::noise::DiscreteLaw;
+use evertally::noise::{DiscreteLaw, Node};
 use evertally::plan::{NoiseKind, Plan};
-use evertally::privacy::Delta;
+use evertally::privacy::{Budget, Delta, conversions};
 use evertally::{Error, Result};
+use std::collections::BTreeMap;
 
-/// Longest horizon: matrices of `T × T` are factorized.
-pub const MAX_HORIZON: u64 = 1024;
+/// Most releases that are looked at together: matrices of so many rows and columns are factorized.
+pub const MAX_RELEASES: u64 = 1024;
+
+/// Most entries of `L`: half a gigabyte.
+const MAX_ENTRIES: usize = 1 << 26;
+
+/// From this scale on, in steps of its grid, discrete Gaussian noise hides as much as continuous noise.
+const SMOOTH_SCALE: f64 = 5.0;
+
+/// The δ at which a promise of ρ is tested where no test of μ goes with the noise.
+const TESTED_DELTA: f64 = 1e-3;
 
 /// Releases are `A x + unit · L z` with independent `z` of one discrete law, and reveal no more than stated.
 #[derive(Debug)]
 pub struct Promise {
-    /// `T × n`: how releases combine node variables.
+    /// Releases × nodes: how releases combine node variables.
     pub(crate) l: Matrix,
+    /// Nodes × steps, under Laplace noise over a horizon of which all is looked at: which steps each node sums.
+    pub(crate) r: Option<Matrix>,
+    /// The steps whose releases are looked at, rising.
+    pub(crate) steps: Vec<u64>,
+    /// To how many running sums an event is added. The releases of the first come first.
+    pub(crate) sums: usize,
     /// The law of a node variable.
     pub(crate) law: NodeLaw,
     /// The step of the noise grid, in units of the data.
@@ -39,30 +62,99 @@ pub struct PrivacyLimit {
     pub rho: Option<f64>,
 }
 
+impl PrivacyLimit {
+    /// What a budget promises of noise of a kind.
+    pub fn of(budget: Budget, kind: NoiseKind) -> Self {
+        let gaussian = kind == NoiseKind::Gaussian;
+        match budget {
+            Budget::Pure(epsilon) => Self { epsilon_delta: Some((epsilon.get(), 0.0)), rho: None },
+            Budget::Approximate(epsilon, delta) => {
+                let mu = conversions::mu_for(epsilon, delta);
+                let rho = gaussian.then_some(mu * mu / 2.0);
+                Self { epsilon_delta: Some((epsilon.get(), delta.get())), rho }
+            }
+            Budget::Zcdp(rho) if gaussian => Self { epsilon_delta: None, rho: Some(rho.get()) },
+            Budget::Zcdp(rho) => {
+                let delta = Delta::new(TESTED_DELTA).expect("between 0 and 1");
+                Self { epsilon_delta: Some((conversions::epsilon_of_zcdp(rho, delta), TESTED_DELTA)), rho: None }
+            }
+        }
+    }
+}
+
+/// The steps that an audit looks at where none are chosen: all, as long as there are not too many; else the first and
+/// the last, powers of two and the steps beside them, where trees change, and some between.
+pub fn audited_steps(plan: &Plan) -> Vec<u64> {
+    let (horizon, most) = (plan.horizon(), most_steps(plan));
+    if horizon <= most {
+        return (1..=horizon).collect();
+    }
+    let powers = (0..64).map(|k| 1u64 << k).take_while(|power| *power <= horizon);
+    let beside = powers.flat_map(|power| [power - 1, power, power + 1]);
+    let between = (1..=8).map(|i| (u128::from(horizon) * i / 9) as u64);
+    let mut steps: Vec<u64> = beside.chain(between).chain([horizon - 1, horizon]).collect();
+    steps.retain(|step| (1..=horizon).contains(step));
+    steps.sort_unstable();
+    steps.dedup();
+    let (count, most) = (steps.len(), usize::try_from(most).unwrap_or(usize::MAX));
+    if count > most {
+        // Evenly among them, first and last included.
+        steps = (0..most).map(|i| steps[i * (count - 1) / (most - 1).max(1)]).collect();
+    }
+    steps
+}
+
+/// Most steps of a plan that can be looked at together.
+fn most_steps(plan: &Plan) -> u64 {
+    (MAX_RELEASES / plan.request().sums_per_event()).max(1)
+}
+
 impl Promise {
-    /// The promise of a plan of the library, from its dense twin and its exact law.
+    /// The promise of a plan of the library, from its budget, its matrices and its exact law, in all of its steps.
     ///
     /// # Errors
-    /// If the horizon exceeds [`MAX_HORIZON`].
+    /// If there are more than [`MAX_RELEASES`].
     pub fn of(plan: &Plan) -> Result<Self> {
-        if plan.horizon() > MAX_HORIZON {
+        let most = most_steps(plan);
+        if plan.horizon() > most {
             return Err(Error::invalid(format!(
-                "an audit solves systems of as many equations as there are steps: at most {MAX_HORIZON} steps, got {}; \
-                 audit the same mechanism over a shorter horizon",
+                "an audit solves systems of as many equations as there are releases: at most {most} steps, got {}; \
+                 choose some of them",
                 plan.horizon()
             )));
         }
-        let mechanism = plan.mechanism();
+        Self::at(plan, &(1..=plan.horizon()).collect::<Vec<_>>())
+    }
+
+    /// The same in some of its steps.
+    ///
+    /// # Errors
+    /// If they do not rise or are beyond the horizon, or are too many or read too many nodes for the memory of an audit.
+    pub fn at(plan: &Plan, steps: &[u64]) -> Result<Self> {
+        let (horizon, most) = (plan.horizon(), most_steps(plan));
+        if steps.is_empty() || steps[0] == 0 || steps.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return Err(Error::invalid("an audit looks at rising steps, each once, the first of which is 1"));
+        }
+        if let Some(step) = steps.last().filter(|step| **step > horizon) {
+            return Err(Error::invalid(format!("step {step} is beyond the horizon of {horizon} steps")));
+        }
+        if steps.len() as u64 > most {
+            return Err(Error::invalid(format!(
+                "an audit of this plan looks at no more than {most} steps, got {}",
+                steps.len()
+            )));
+        }
         let grid = plan.request().grid().to_f64(1);
-        let guarantee = plan.guarantee();
-        let pair = guarantee.epsilon_delta().map(|(epsilon, delta)| (epsilon.get(), delta.map_or(0.0, Delta::get)));
-        let gaussian = plan.noise_kind() == NoiseKind::Gaussian;
-        let revealed = PrivacyLimit { epsilon_delta: pair, rho: gaussian.then_some(guarantee.rho.get()) };
+        let limit = PrivacyLimit::of(plan.request().budget(), plan.noise_kind());
         // To 2^-fraction_bits and, where that is no whole number, to the four more digits that are shown.
         let bits = plan.fraction_bits();
         let rounding = if bits == 0 { 0.0 } else { grid * (0.6 * libm::exp2(-f64::from(bits)) + 0.5e-4) };
         let unit = grid / plan.noise_divisor() as f64;
-        Ok(Self { grid, ..Self::new(mechanism.dense().l, *plan.law(), unit, revealed)?.rounded(rounding) })
+        let sums = usize::try_from(plan.request().sums_per_event()).unwrap_or(usize::MAX);
+        let l = in_sums(&rows_of(plan, steps, sums)?, sums);
+        let r = (plan.noise_kind() == NoiseKind::Laplace && steps.len() as u64 == horizon)
+            .then(|| plan.mechanism().dense().r);
+        Ok(Self { grid, steps: steps.to_vec(), sums, r, ..Self::new(l, *plan.law(), unit, limit)?.rounded(rounding) })
     }
 
     /// Of any mechanism with releases `A x + unit · L z`, exactly; values are counted in units of 1.
@@ -73,7 +165,9 @@ impl Promise {
         let factor = Cholesky::of(&l.times(&l.transpose())).ok_or_else(|| {
             Error::invalid("the releases' covariance is singular: some release carries no noise of its own")
         })?;
-        Ok(Self { law: NodeLaw::new(law), l, unit, grid: 1.0, rounding: 0.0, guarantee, factor })
+        let steps = (1..=l.shape().0 as u64).collect();
+        let law = NodeLaw::new(law);
+        Ok(Self { law, l, r: None, steps, sums: 1, unit, grid: 1.0, rounding: 0.0, guarantee, factor })
     }
 
     /// The same where a release may be off `A x + unit · L z` by so much, in units of the data.
@@ -83,12 +177,27 @@ impl Promise {
 
     /// Whether all releases are whole multiples of the noise grid.
     pub(crate) fn is_whole(&self) -> bool {
-        self.rounding == 0.0 && (0..self.horizon()).all(|t| self.l.row(t).iter().all(|l| l.fract() == 0.0))
+        self.rounding == 0.0 && (0..self.releases()).all(|t| self.l.row(t).iter().all(|l| l.fract() == 0.0))
     }
 
-    /// Number of steps.
-    pub fn horizon(&self) -> usize {
+    /// The steps whose releases are looked at, rising.
+    pub fn steps(&self) -> &[u64] {
+        &self.steps
+    }
+
+    /// To how many running sums an event is added.
+    pub fn sums(&self) -> usize {
+        self.sums
+    }
+
+    /// How many releases are looked at.
+    pub fn releases(&self) -> usize {
         self.l.shape().0
+    }
+
+    /// What belongs to one running sum, for all of them: in units of the data.
+    pub(crate) fn of_all_sums(&self, of_one: &[f64]) -> Vec<f64> {
+        (0..self.sums).flat_map(|_| of_one.iter().map(|multiple| multiple * self.grid)).collect()
     }
 
     /// Standard deviation of a node variable, in units of the data.
@@ -103,6 +212,32 @@ impl Promise {
         white.iter().map(|y| y * y).sum::<f64>().sqrt() / self.node_deviation()
     }
 
+    /// `‖R d‖₁` of two streams whose running sums differ by `Δ` (units of the data), where `R` is known.
+    pub(crate) fn node_moves(&self, difference: &[f64]) -> Option<f64> {
+        let r = self.r.as_ref()?;
+        let of_one = &difference[..self.steps.len()];
+        let before = std::iter::once(&0.0).chain(of_one);
+        let steps: Vec<f64> = of_one.iter().zip(before).map(|(now, before)| now - before).collect();
+        let moves: f64 = (0..r.shape().0).map(|n| dot(r.row(n), &steps).abs()).sum();
+        Some(moves * self.sums as f64)
+    }
+
+    /// How much of the allowed difference of two streams their own is: 1 where the noise is just as wide as the budget
+    /// asks, more where it is too narrow. `None` where that cannot be said by one number.
+    pub(crate) fn spent(&self, difference: &[f64]) -> Option<f64> {
+        if self.law.is_laplace() {
+            let pure = self.guarantee.epsilon_delta.filter(|(_, delta)| *delta == 0.0);
+            let moves = self.node_moves(difference)?;
+            return pure.map(|(epsilon, _)| moves / (self.unit * self.law.scale()) / epsilon);
+        }
+        // (ε, δ) says a little more of coarse noise than of continuous noise, which ρ does not.
+        let is_known = self.guarantee.epsilon_delta.is_none() || self.law.scale() > SMOOTH_SCALE;
+        let rho = self.guarantee.rho.filter(|_| is_known);
+        // By the parameter of the law, as zCDP has it: of coarse noise the deviation is less.
+        let by_scale = self.law.deviation() / self.law.scale();
+        rho.map(|rho| self.separation(difference) * by_scale / (2.0 * rho).sqrt())
+    }
+
     /// Whether the node variables can be computed from the releases, as whole numbers.
     pub(crate) fn reveals_nodes(&self) -> bool {
         let (steps, nodes) = self.l.shape();
@@ -113,4 +248,43 @@ impl Promise {
     pub(crate) fn node_weights(&self, v: &[f64]) -> Vec<f64> {
         transpose_times(&self.l, v)
     }
+}
+
+/// The rows of `L` of some steps, with the nodes that they read.
+fn rows_of(plan: &Plan, steps: &[u64], sums: usize) -> Result<Matrix> {
+    let mechanism = plan.mechanism();
+    let mut columns: BTreeMap<Node, usize> = BTreeMap::new();
+    let most = MAX_ENTRIES / steps.len() / (sums * sums);
+    for &step in steps {
+        mechanism.visit_row(step, &mut |node, _| {
+            columns.insert(node, 0);
+        });
+        if columns.len() > most {
+            return Err(Error::invalid(format!(
+                "the releases of these steps read more than {most} noise variables, more than an audit has memory for; \
+                 choose fewer or earlier steps"
+            )));
+        }
+    }
+    columns.values_mut().enumerate().for_each(|(column, place)| *place = column);
+    let mut l = Matrix::zeros(steps.len(), columns.len());
+    for (row, &step) in steps.iter().enumerate() {
+        let mut weights: BTreeMap<usize, f64> = BTreeMap::new();
+        mechanism.visit_row(step, &mut |node, weight| *weights.entry(columns[&node]).or_default() += weight);
+        weights.into_iter().for_each(|(column, weight)| l.set(row, column, weight));
+    }
+    Ok(l)
+}
+
+/// A block for each of so many sums.
+fn in_sums(l: &Matrix, sums: usize) -> Matrix {
+    let (rows, columns) = l.shape();
+    let mut blocks = Matrix::zeros(sums * rows, sums * columns);
+    for sum in 0..sums {
+        for row in 0..rows {
+            let entries = l.row(row).iter().enumerate().filter(|(_, entry)| **entry != 0.0);
+            entries.for_each(|(column, entry)| blocks.set(sum * rows + row, sum * columns + column, *entry));
+        }
+    }
+    blocks
 }

@@ -24,11 +24,11 @@ pub(crate) fn repeats(subject: &mut dyn BlackBox, promise: &Promise, stream: &St
     let mut drawn: Vec<Vec<f64>> = Vec::new();
     let mut same_again = true;
     let mut restored = None;
-    let horizon = promise.horizon();
+    let (steps, releases_each) = (promise.steps.len(), promise.releases());
     for path in 0..PATHS {
         let releases = subject.releases(stream, path)?;
         same_again &= releases == subject.releases(stream, path)?;
-        for after in [1, horizon / 2, horizon - 1] {
+        for after in [1, steps / 2, steps - 1] {
             if let Some(continued) = subject.interrupted(stream, path, after) {
                 restored = Some(restored.unwrap_or(true) && continued? == releases);
             }
@@ -41,6 +41,6 @@ pub(crate) fn repeats(subject: &mut dyn BlackBox, promise: &Promise, stream: &St
     // L has rank T: given all but T independent nodes, equal releases fix each of these, whose value of greatest
     // probability is 0.
     let of_one_node = promise.law.cells(&[0, 1])[1];
-    let of_equals = (count * libm::pow(of_one_node, horizon as f64)).min(1.0);
+    let of_equals = (count * libm::pow(of_one_node, releases_each as f64)).min(1.0);
     Ok(Repeats { same_again, chance_of_equals: if equal { of_equals } else { 1.0 }, restored })
 }

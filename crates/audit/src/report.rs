@@ -87,8 +87,8 @@ impl Check {
 impl Report {
     pub(crate) fn new(paths: u64, confidence: f64, level: f64, checks: Vec<Check>) -> Self {
         let refuted = checks.iter().any(|check| check.refuted);
-        let privacy_refuted =
-            checks.iter().any(|check| check.refuted && matches!(check.finding, Finding::LowerBound { .. }));
+        let of_privacy = |check: &Check| matches!(check.finding, Finding::LowerBound { .. }) || check.test == "budget";
+        let privacy_refuted = checks.iter().any(|check| check.refuted && of_privacy(check));
         Self { paths, confidence, level, checks, refuted, privacy_refuted }
     }
 

@@ -4,6 +4,7 @@
 mod broken;
 mod correct;
 mod path_sum;
+mod promised;
 
 use crate::{BlackBox, Pair, PlanBox, Promise, Report, Settings, Stream, audit, worst_change};
 use evertally::Result;
@@ -34,7 +35,7 @@ fn plan(mechanism: &str, horizon: u64, kind: NoiseKind, budget: f64) -> Plan {
 }
 
 fn pairs(plan: &Plan, promise: &Promise) -> Vec<Pair> {
-    worst_change(plan, promise, None).unwrap().pairs(plan)
+    worst_change(plan, promise, None).unwrap().pairs(plan, promise)
 }
 
 /// Holds a box against the promise of a plan.

@@ -9,6 +9,31 @@ pub(crate) fn usage(problem: impl Into<Sentence>) -> anyhow::Error {
     Problem::new(problem).into()
 }
 
+/// A release that the ledger has, and nobody could see: an output failed.
+#[derive(Debug)]
+pub(crate) struct Unpublished {
+    what: &'static str,
+    cause: OutputError,
+}
+
+impl Unpublished {
+    /// `what` was recorded ("the release is"), and then an output failed.
+    pub(crate) fn new(what: &'static str, cause: OutputError) -> Self {
+        Self { what, cause }
+    }
+}
+
+impl std::fmt::Display for Unpublished {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { what, cause } = self;
+        let remedy = "mend this and run again with the same data, and the same comes again";
+        write!(f, "{what} recorded, but not written: {remedy}: {cause}")
+    }
+}
+
+// The cause is already in the message: a chain printer would say it twice.
+impl std::error::Error for Unpublished {}
+
 /// Exit status of an error: 2 for usage and bad input, 130 after Ctrl-C, 1 for everything else.
 pub fn exit_status(error: &anyhow::Error) -> u8 {
     let library = |e: &evertally::Error| e.is_invalid() || e.is_overflow();
@@ -16,6 +41,7 @@ pub fn exit_status(error: &anyhow::Error) -> u8 {
         130
     } else if error.downcast_ref::<Error>().is_some_and(Error::is_usage)
         || error.downcast_ref::<OutputError>().is_some_and(OutputError::is_usage)
+        || error.downcast_ref::<Unpublished>().is_some_and(|unpublished| unpublished.cause.is_usage())
         || error.downcast_ref::<Problem>().is_some()
         || error.downcast_ref::<InputError>().is_some()
         || error.downcast_ref::<evertally::Error>().is_some_and(library)
@@ -35,7 +61,8 @@ pub fn worded(error: &anyhow::Error) -> String {
     error.chain().map(one).collect::<Vec<_>>().join(": ")
 }
 
-/// Whether a write failed only because the reader of a pipe went away, as `| head` does.
+/// Whether a write failed only because the reader of a pipe went away, as `| head` does. A recorded release that
+/// nobody could see is another matter.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let own = error.downcast_ref::<Error>();
     error.downcast_ref::<OutputError>().or_else(|| own?.other_as()).is_some_and(OutputError::is_broken_pipe)

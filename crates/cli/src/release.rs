@@ -5,17 +5,20 @@
 //! all.
 
 mod emit;
+mod facts;
 mod setup;
 
 pub use crate::stream::ReleaseFlags;
 
+use crate::failure::Unpublished;
 use crate::stream::{interruptible, open_events, open_key, print_plan, print_summary, say_if_new};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use emit::Emitter;
 use evertally_publish::error::refuse_if;
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::session::{RunningSums, Session};
 use evertally_tables::output::Publication;
+use facts::{Forecast, print_json};
 use setup::Setup;
 use std::sync::atomic::AtomicBool;
 
@@ -27,7 +30,15 @@ pub fn run(args: ReleaseFlags) -> Result<()> {
     let setup = Setup::of_flags(args)?;
     let (stream, files) = (&setup.stream, &setup.files);
     if files.plan_only {
-        return print_plan(&stream.plan, &ErrorFacts::of_releases(stream));
+        let error = ErrorFacts::of_releases(stream);
+        return if files.json {
+            print_json(&setup, &error, false)
+        } else {
+            print_plan(stream, &error, &[Forecast::of(&setup).in_words()])
+        };
+    }
+    if !files.quiet {
+        Forecast::of(&setup).warn();
     }
     let cancelled = interruptible()?;
     let mut open = open_key(files, &cancelled)?;
@@ -45,14 +56,12 @@ pub fn run(args: ReleaseFlags) -> Result<()> {
     // Commit, then publish: until here the releases are in files without a name. Once the ledger has the digest, a
     // crash before they appear loses nothing, since the same data give the same bytes again.
     session.record(&mut open.ledger)?;
-    publication
-        .commit()
-        .context("the release is recorded, but not written: mend this and run again with the same data")?;
+    publication.commit().map_err(|cause| Unpublished::new("the release is", cause))?;
     say_if_new(&open, files);
     if !files.quiet {
         summary(&setup, open.ledger.stream_count());
     }
-    Ok(())
+    if files.json { print_json(&setup, &ErrorFacts::of_releases(stream), true) } else { Ok(()) }
 }
 
 /// Writes the releases of all steps that are due.

@@ -19,9 +19,10 @@ mod setup;
 
 pub use crate::stream::SketchFlags;
 
+use crate::failure::Unpublished;
 use crate::stream::{interruptible, open_events, open_key, print_plan, print_summary, say_if_new};
 use answers::Answers;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use emit::Emitter;
 use evertally_publish::error::refuse_if;
 use evertally_publish::session::{ItemCounts, Session};
@@ -34,7 +35,7 @@ pub fn run(args: SketchFlags) -> Result<()> {
     let setup = Setup::new(args)?;
     let (stream, files) = (&setup.stream, &setup.files);
     if files.plan_only {
-        return if setup.json { print_json(&setup, None) } else { print_plan(&stream.plan, &setup.errors()?) };
+        return if files.json { print_json(&setup, None) } else { print_plan(stream, &setup.errors()?, &[]) };
     }
     let questions = setup.questions.as_ref().expect("only a plan needs no question");
     let cancelled = interruptible()?;
@@ -59,9 +60,7 @@ pub fn run(args: SketchFlags) -> Result<()> {
     refuse_if(&cancelled)?;
     // Commit, then publish: see `release`.
     session.record(&mut open.ledger)?;
-    publication
-        .commit()
-        .context("the answers are recorded, but not written: mend this and run again with the same data")?;
+    publication.commit().map_err(|cause| Unpublished::new("the answers are", cause))?;
     say_if_new(&open, files);
     if !files.quiet {
         let (rows, width) = (setup.rows.rows(), setup.rows.width());
@@ -78,7 +77,7 @@ pub fn run(args: SketchFlags) -> Result<()> {
             }
         }
     }
-    if setup.json { print_json(&setup, Some((count, collisions))) } else { Ok(()) }
+    if files.json { print_json(&setup, Some((count, collisions))) } else { Ok(()) }
 }
 
 /// Says for programs what was done, or planned.

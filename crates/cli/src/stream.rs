@@ -27,11 +27,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A flag that Ctrl-C raises; the run then ends at the next row, and leaves nothing behind.
+/// A flag that Ctrl-C raises, or another request to end; the run then ends at the next row, and leaves nothing behind.
+///
+/// A second one ends the program where it stands, such as before a pipe that nobody reads: on disk that is a crash, after
+/// which a run over the same data gives the same bytes.
 pub(crate) fn interruptible() -> Result<Arc<AtomicBool>> {
     let cancelled = Arc::new(AtomicBool::new(false));
     let flag = cancelled.clone();
-    match ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed)) {
+    let raise = move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    };
+    match ctrlc::set_handler(raise) {
         // A program that runs several releases keeps the handler of the first.
         Ok(()) | Err(ctrlc::Error::MultipleHandlers) => Ok(cancelled),
         Err(error) => Err(error.into()),

@@ -21,8 +21,20 @@ fn an_audit_prints_every_key_and_ends_with_success() {
     }
     let checks = answer["checks"].as_array().unwrap();
     let tests: Vec<&str> = checks.iter().map(|check| check["test"].as_str().unwrap()).collect();
-    let all =
-        ["mu", "mu", "statistics", "histogram", "grid", "means", "entries", "nodes", "scale", "whole", "same-key"];
+    let all = [
+        "mu",
+        "mu",
+        "budget",
+        "statistics",
+        "histogram",
+        "grid",
+        "means",
+        "entries",
+        "nodes",
+        "scale",
+        "whole",
+        "same-key",
+    ];
     assert_eq!(tests, [&all[..], &["other-key", "restored"]].concat());
     assert!(checks.iter().all(|check| check["refuted"] == false && check["kind"] != "not-tested"));
     assert!(answer["bounds"]["mu"].as_f64().unwrap() < 2f64.sqrt());
@@ -62,4 +74,33 @@ fn senseless_audits_are_refused() {
         assert_eq!(run.code, 2, "{flags:?}");
         assert!(run.stderr.contains(says) && run.stdout.is_empty(), "{flags:?}: {}", run.stderr);
     }
+}
+
+/// A plan of a year by hours, as the manual's first example has, and one of a sketch: at chosen steps, and with all
+/// cells that an event stands in.
+#[test]
+fn plans_of_long_horizons_and_of_sketches_are_audited() {
+    let bench = Bench::new();
+    bench.write("events.csv", EVENTS).write("groups.csv", "group\na\nb\n");
+    let year = ["--end", "2024-12-31", "--every", "1h", "--rho", "0.5", "--plan-only"];
+    let plan = bench.run(&[&["release", "--start", "2024-01-01"], &year[..]].concat());
+    assert_eq!(plan.code, 0, "{}", plan.stderr);
+    bench.write("year.plan.toml", &plan.stdout);
+    let run = bench.run(&["audit", "--plan", "year.plan.toml", "--paths", "30", "--json"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    let answer: Value = serde_json::from_str(&run.stdout).unwrap();
+    let steps: Vec<u64> = answer["at"].as_array().unwrap().iter().map(|step| step.as_u64().unwrap()).collect();
+    assert!(steps.contains(&4096) && steps.contains(&4097) && steps.last() == Some(&8760), "{steps:?}");
+    let few = bench.run(&["audit", "--plan", "year.plan.toml", "--paths", "30", "--at", "100,1,8760"]);
+    assert!(few.code == 0 && few.stdout.contains("Looked at 3 steps: 1, 100, 8760."), "{}{}", few.stdout, few.stderr);
+    let none = bench.run(&["audit", "--plan", "year.plan.toml", "--at", "8761"]);
+    assert!(none.code == 2 && none.stderr.contains("--at: step 8761 is beyond"), "{}", none.stderr);
+
+    let sketch = ["sketch", "--start", "2024-01-01", "--steps", "20", "--every", "1d", "--rho", "0.5"];
+    let sketch = [&sketch[..], &["--key-columns", "group", "--width", "64", "--plan-only"]].concat();
+    let plan = bench.run(&sketch);
+    assert_eq!(plan.code, 0, "{}", plan.stderr);
+    bench.write("sketch.plan.toml", &plan.stdout);
+    let run = bench.run(&["audit", "--plan", "sketch.plan.toml", "--paths", "1500"]);
+    assert!(run.code == 0 && run.stdout.contains("Looked at the 5 running sums"), "{}{}", run.stdout, run.stderr);
 }

@@ -24,6 +24,10 @@ fn unreadable_events_are_named_by_file_line_and_column() {
         (row("2024-01-02,,ann,1"), &groups, &["line 3", "no group"]),
         (row("yesterday,a,ann,1"), &none, &["line 3", "time", "yesterday"]),
         (row("1704153600,a,ann,1"), &none, &["line 3", "--time-format epoch-seconds"]),
+        (row("20240102,a,ann,1"), &none, &["line 3", "--time-format %Y%m%d"]),
+        (row("02/01/2024,a,ann,1"), &none, &["line 3", "day or the month", "--time-format %d/%m/%Y"]),
+        ("time;group\n2024-01-01;a\n".into(), &none, &["semicolon-separated", "--delimiter ';'"]),
+        ("time\tgroup\n2024-01-01\ta\n".into(), &none, &["tab-separated", "--delimiter tab"]),
         (row("2024-13-01,a,ann,1"), &none, &["line 3", "month"]),
         (row("2025-01-01,a,ann,1"), &none, &["line 3", "outside the horizon", "--outside skip"]),
         (row("2023-12-31T23:59:59Z,a,ann,1"), &none, &["line 3", "outside the horizon"]),
@@ -75,6 +79,11 @@ fn senseless_flags_are_refused() {
         (&["--mechanism", "smooth(h=3,zeros=1)"], "serves at most 2 steps"),
         (&["--noise", "gaussian"], "pure"),
         (&["--confidence", "1"], "confidence"),
+        (&["--confidence", "95"], "did you mean --confidence 0.95?"),
+        (&["--confidence", "99.9"], "did you mean --confidence 0.999?"),
+        (&["--time-format", "dd/mm"], "%d/%m/%Y"),
+        (&["--time-format", "%H:%M"], "needs a year, a month and a day"),
+        (&["--delimiter", ";;"], "one character"),
         (&["--stream", ""], "name"),
         (&["--time-zone", "Mars/Olympus"], "Mars"),
         (&["--steps", "3"], "not both"),
@@ -197,4 +206,158 @@ fn interrupted_runs_leave_nothing() {
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(unread, "it read on");
     assert_eq!(bench.files(), before);
+}
+
+/// A pipe that nobody writes to: opening it waits, and must end at the first signal all the same.
+#[cfg(unix)]
+#[test]
+fn a_run_that_waits_for_a_pipe_can_be_interrupted() {
+    let bench = Bench::new();
+    assert!(std::process::Command::new("mkfifo").arg(bench.path("pipe")).status().unwrap().success());
+    let before = bench.files();
+    for signal in ["-INT", "-TERM"] {
+        let mut args = RELEASE.to_vec();
+        args[1] = "pipe";
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_evertally"))
+            .current_dir(bench.folder())
+            .args(&args)
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The handler is there before the pipe is opened; a signal before that would end the program by itself.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        let ended = (0..200).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(25));
+            child.try_wait().unwrap().is_some()
+        });
+        if !ended {
+            child.kill().unwrap();
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{signal}");
+        assert_eq!(bench.files(), before, "{signal}");
+    }
+}
+
+/// A pipe that nobody reads holds up a recorded release: a second signal ends that, and a rerun brings it again.
+#[cfg(unix)]
+#[test]
+fn a_second_signal_ends_a_run_that_cannot_go_on() {
+    let bench = Bench::new();
+    bench.write("events.csv", EVENTS);
+    assert!(std::process::Command::new("mkfifo").arg(bench.path("pipe")).status().unwrap().success());
+    let args = [&RELEASE[..12], &["--out", "pipe", "--output-format", "csv"]].concat();
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_evertally"))
+        .current_dir(bench.folder())
+        .args(&args)
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let ended = (0..200).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(25));
+        std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+        child.try_wait().unwrap().is_some()
+    });
+    if !ended {
+        child.kill().unwrap();
+    }
+    assert!(ended, "it goes on waiting");
+    let again = bench.run(&[&RELEASE[..12], &["--out", "counts.csv"]].concat());
+    assert_eq!(again.code, 0, "{}", again.stderr);
+}
+
+/// Devices and standard output get the table, and nothing is put beside them.
+#[cfg(unix)]
+#[test]
+fn nothing_is_written_beside_a_device() {
+    let bench = Bench::new();
+    bench.write("events.csv", EVENTS);
+    std::os::unix::fs::symlink("/dev/null", bench.path("none.csv")).unwrap();
+    let before = bench.files();
+    for out in ["/dev/null", "none.csv", "/dev/stdout"] {
+        let run = bench.run(&[&RELEASE[..12], &["--out", out, "--output-format", "csv"]].concat());
+        assert_eq!(run.code, 0, "{out}: {}", run.stderr);
+        assert!(!run.stderr.contains("beside it"), "{}", run.stderr);
+        assert_eq!(bench.files(), before, "{out}");
+        assert_eq!(run.stdout.is_empty(), out != "/dev/stdout");
+    }
+    assert!(!std::path::Path::new("/dev/null.report.md").exists());
+}
+
+/// What goes to a closed standard output would be lost after it was recorded.
+#[cfg(unix)]
+#[test]
+fn a_release_is_not_lost_in_a_closed_standard_output() {
+    let bench = Bench::new();
+    bench.write("events.csv", EVENTS);
+    let ledger = bench.read("my.key.ledger");
+    let flags = RELEASE[2..12].join(" ");
+    let shell = |redirection: &str| {
+        let program = env!("CARGO_BIN_EXE_evertally");
+        let script = format!("{program} release events.csv {flags} --out - {redirection}");
+        let run =
+            std::process::Command::new("bash").current_dir(bench.folder()).args(["-c", &script]).output().unwrap();
+        (run.status.code().unwrap(), String::from_utf8(run.stderr).unwrap())
+    };
+    for closed in [">&-", "1<>/dev/null"] {
+        let (code, said) = shell(closed);
+        assert_eq!(code, 2, "{closed}: {said}");
+        assert!(said.contains("standard output: it is closed"), "{said}");
+        assert_eq!(bench.read("my.key.ledger"), ledger, "nothing was recorded");
+    }
+    let (code, said) = shell("> /dev/full");
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("recorded, but not written") && said.contains("the same comes again"), "{said}");
+    // A reader that goes away is no success either: the release is recorded, and nobody has it.
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_evertally"))
+        .current_dir(bench.folder())
+        .args([&RELEASE[..12], &["--out", "-"]].concat())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let run = child.wait_with_output().unwrap();
+    let said = String::from_utf8(run.stderr).unwrap();
+    assert!(run.status.code() == Some(1) && said.contains("recorded, but not written"), "{said}");
+    assert_eq!(shell("> /dev/null").0, 0, "asked for");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_is_not_counted_twice() {
+    let bench = Bench::new();
+    bench.write("events.csv", EVENTS);
+    std::fs::hard_link(bench.path("events.csv"), bench.path("again.csv")).unwrap();
+    for twice in ["events.csv", "./events.csv", "again.csv"] {
+        let message = bench.refused(&[twice]);
+        assert!(message.contains("count twice; name it once"), "{message}");
+    }
+}
+
+/// Compressed files that are damaged, whatever is wrong with them, are said to be.
+#[test]
+fn damaged_compressed_files_are_named() {
+    use std::io::Write;
+    let bench = Bench::new();
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let rows = (0..5000).map(|row| format!("2024-01-0{}T00:{:02}:{:02}Z\n", 1 + row / 2000, row / 60 % 60, row % 60));
+    encoder.write_all(format!("time\n{}", rows.collect::<String>()).as_bytes()).unwrap();
+    let whole = encoder.finish().unwrap();
+    let at = |index: usize, byte: u8| {
+        let mut data = whole.clone();
+        data[index] = byte;
+        data
+    };
+    let cut = whole[..whole.len() / 2].to_vec();
+    for (data, says) in [
+        (at(2, 7), "its compressed data are damaged"),
+        (at(10, 0xff), "its compressed data are damaged"),
+        (at(whole.len() - 8, !whole[whole.len() - 8]), "its compressed data are damaged"),
+        (cut, "cut short"),
+    ] {
+        bench.write("events.csv", data);
+        let message = bench.refused(&["--sort-buffer", "5000"]);
+        assert!(message.contains("events.csv") && message.contains(says), "{message}");
+    }
 }

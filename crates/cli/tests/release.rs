@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Bench, EVENTS, RELEASE, table};
+use serde_json::json;
 
 fn ready() -> Bench {
     let bench = Bench::new();
@@ -305,4 +306,134 @@ fn what_was_read_is_never_overwritten() {
     assert_eq!(bench.read("groups.csv"), "group\na\nb\nc\n");
     let run = bench.run(&[&RELEASE[..12], &["--out", "my.key"]].concat());
     assert_eq!(run.code, 2, "{}", run.stderr);
+}
+
+/// What was done, and what would be, for programs.
+#[test]
+fn a_release_tells_programs_what_it_did() {
+    let bench = Bench::new();
+    bench.write("events.csv", EVENTS);
+    let groups = ["--group-by", "group", "--groups", "a,b,c", "--json", "-q"];
+    let run = bench.release(&groups);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    let done: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    for (key, value) in [
+        ("stream", json!("main")),
+        ("noise", json!("discrete Laplace")),
+        ("unit", json!("one event")),
+        ("steps", json!(3)),
+        ("released_steps", json!(3)),
+        ("groups", json!(3)),
+        ("group_columns", json!(["group"])),
+        ("rows", json!(9)),
+        ("confidence", json!(0.95)),
+        ("out", json!("counts.csv")),
+    ] {
+        assert_eq!(done[key], value, "{key} in {done}");
+    }
+    let beside: Vec<&str> = done["beside"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    assert!(
+        beside.contains(&"counts.report.json") && beside.iter().all(|name| bench.path(name).exists()),
+        "{beside:?}"
+    );
+    assert!(done["max_std_error"].is_f64() && done["mechanism"].is_string() && done["budget"]["epsilon"] == 1.0);
+    assert_eq!(table(&bench.read("counts.csv")).len(), 1 + 9);
+
+    let planned = bench.release(&["--plan-only", "--json"]);
+    let planned: serde_json::Value = serde_json::from_str(&planned.stdout).unwrap();
+    assert!(planned["rows"] == 3 && planned["estimated_bytes"].as_f64() > Some(60.0) && planned.get("out").is_none());
+    let both = bench.run(&[&RELEASE[..12], &["--json", "--out", "-"]].concat());
+    assert!(both.code == 2 && both.stderr.contains("--json and --out -"), "{}", both.stderr);
+}
+
+/// Of many groups those are drawn that are asked for, in that order.
+#[test]
+fn chosen_groups_are_drawn() {
+    let bench = Bench::new();
+    bench.write("events.csv", EVENTS);
+    let names: Vec<String> = (0..15).map(|index| format!("site{index}")).collect();
+    let groups = ["--group-by", "group", "--groups", &names.join(","), "--rest", "others"];
+    let run = bench.release(&[&groups[..], &["--plot-groups", "others,site14,site3"]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let svg = bench.read("counts.svg");
+    for (text, shown) in [(">others<", true), (">site14<", true), (">site3<", true), (">site0<", false)] {
+        assert_eq!(svg.contains(text), shown, "{text}");
+    }
+    assert!(svg.contains("3 of 16 groups shown"), "{svg}");
+    for (chosen, says) in [("site99", "not a declared group, such as `site0`"), ("site1,site1", "twice")] {
+        let message = bench.refused(&[&groups[..], &["--stream", "x", "--plot-groups", chosen]].concat());
+        assert!(message.contains(says), "{message}");
+    }
+    assert!(bench.refused(&["--stream", "x", "--plot-groups", "a"]).contains("--plot-groups needs --group-by"));
+}
+
+/// The size of a table is known before it is made.
+#[test]
+fn large_tables_are_announced() {
+    let bench = Bench::new();
+    let sites: Vec<String> = (0..2000).map(|site| format!("site {site:04}")).collect();
+    bench.write("sites.csv", format!("group\n{}\n", sites.join("\n")));
+    let year = ["--steps", "8760", "--every", "1h", "--rho", "1", "--group-by", "group", "--groups-file", "sites.csv"];
+    let run = bench.run(&[&["release", "--start", "2024-01-01", "--plan-only"], &year[..]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let forecast = run.stdout.lines().find(|line| line.starts_with("# table: ")).unwrap();
+    assert!(forecast.contains("8760 steps × 2000 groups = 17520000 rows, about 1."), "{forecast}");
+    assert!(forecast.contains(" GB as CSV, in about "), "{forecast}");
+}
+
+/// Fractions of counts and bounds that contradict each other get a word.
+#[test]
+fn what_people_ask_is_answered() {
+    let bench = Bench::new();
+    bench.write("events.csv", EVENTS);
+    let fine = bench.release(&["--mechanism", "consistent(k=3)"]);
+    assert!(fine.stderr.contains("note: values have fractions"), "{}", fine.stderr);
+    assert!(bench.read("counts.report.md").contains("| released values | finer than the data"));
+    let person = ["--person", "who", "--max-events", "2", "--max-events-per-step", "3", "--stream", "other"];
+    let bounds = bench.release(&person);
+    assert!(bounds.stderr.contains("--max-events-per-step 3 is more than --max-events 2"), "{}", bounds.stderr);
+    assert!(!bounds.stderr.contains("fractions"), "{}", bounds.stderr);
+    let tiny = bench.run(&[
+        "release",
+        "--start",
+        "2024-01-01",
+        "--steps",
+        "3",
+        "--every",
+        "1d",
+        "--rho",
+        "1e-30",
+        "--plan-only",
+    ]);
+    assert!(tiny.stdout.contains("# with a standard error of") && tiny.stdout.contains("a slip?"), "{}", tiny.stdout);
+}
+
+/// Dates in other shapes than the standard's, and other separators.
+#[test]
+fn other_times_and_delimiters_are_read() {
+    let truth = |bench: &Bench, flags: &[&str]| {
+        let exact = ["--allow-weak-budget", "--epsilon", "100000", "--no-plot", "-q", "--out", "exact.csv"];
+        let run = bench.run(&[&RELEASE[..10], &exact[..], flags].concat());
+        assert_eq!(run.code, 0, "{flags:?}: {}", run.stderr);
+        table(&bench.read("exact.csv"))[1..].iter().map(|row| row[2].clone()).collect::<Vec<_>>()
+    };
+    for (content, flags) in [
+        ("time\n20240101\n20240103\n", &["--time-format", "%Y%m%d"][..]),
+        ("time\n01/01/2024 08:15\n03/01/2024 23:59\n", &["--time-format", "%d/%m/%Y %H:%M"]),
+        ("time\n1/1/24\n1/3/24\n", &["--time-format", "%m/%d/%y"]),
+        ("time\n 2024-01-01 \n  2024-01-03T01:00:00Z\n", &[]),
+        ("x\ttime\n1\t2024-01-01\n2\t2024-01-03\n", &["--delimiter", "tab"]),
+        ("x\ttime\n1\t2024-01-01\n2\t2024-01-03\n", &["--delimiter", "\\t"]),
+        ("x;time\n1;2024-01-01\n2;2024-01-03\n", &["--delimiter", ";"]),
+        ("time\n01/01/2024 23:30 -0100\n02/01/2024\n", &["--time-format", "%d/%m/%Y"]),
+    ] {
+        let bench = Bench::new();
+        bench.write("events.csv", content);
+        if content.contains("-0100") {
+            let message = bench.refused(flags);
+            assert!(message.contains("line 2") && message.contains("pattern of --time-format"), "{message}");
+            continue;
+        }
+        assert_eq!(truth(&bench, flags), ["1", "1", "2"], "{content:?}");
+    }
 }

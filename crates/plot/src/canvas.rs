@@ -1,6 +1,7 @@
 //! A writer of the few SVG elements that a picture needs. Attributes only, no style sheet: the SVG can stand inside a
 //! page without touching it, and under a strict content security policy.
 
+use crate::font;
 use crate::style::{Anchor, FONTS, Look, Marker, Stroke, TextStyle, ink};
 use crate::text::escape;
 use std::fmt::Write;
@@ -11,6 +12,9 @@ pub struct Canvas {
     out: String,
     height: f64,
 }
+
+/// The attribute of a text with what stands for it in pixels.
+pub(crate) const PLAIN: &str = " data-plain=\"";
 
 /// Writes into a string, which cannot fail.
 macro_rules! put {
@@ -115,15 +119,27 @@ impl Canvas {
 
     /// A line of text, `y` below its letters.
     pub fn text(&mut self, x: f64, y: f64, text: &str, style: TextStyle) {
+        self.put_text(x, y, text, None, style);
+    }
+
+    /// A line of text that may be in any script, and what stands for it in pixels if the crate's fonts lack letters of
+    /// it: they are the same on every machine, and those of the machine are not.
+    pub fn text_or(&mut self, x: f64, y: f64, text: &str, plain: &str, style: TextStyle) {
+        self.put_text(x, y, text, Some(plain).filter(|_| !font::has_all(text)), style);
+    }
+
+    fn put_text(&mut self, x: f64, y: f64, text: &str, plain: Option<&str>, style: TextStyle) {
         let anchor = match style.anchor {
             Anchor::Start => "",
             Anchor::Middle => " text-anchor=\"middle\"",
             Anchor::End => " text-anchor=\"end\"",
         };
         let weight = if style.bold { " font-weight=\"700\"" } else { "" };
+        // Last of the attributes: see `raster`.
+        let plain = plain.map(|plain| format!("{PLAIN}{}\"", escape(plain))).unwrap_or_default();
         put!(
             self,
-            "<text x=\"{}\" y=\"{}\" font-size=\"{}\" fill=\"{}\"{anchor}{weight}>{}</text>\n",
+            "<text x=\"{}\" y=\"{}\" font-size=\"{}\" fill=\"{}\"{anchor}{weight}{plain}>{}</text>\n",
             n(x),
             n(y),
             style.size,

@@ -22,9 +22,13 @@ pub(crate) fn advance(c: char, bold: bool) -> f64 {
 }
 
 /// Whether the character can be drawn.
-#[cfg(feature = "raster")]
 pub(crate) fn has(c: char) -> bool {
     widths()[0].of(c).is_some()
+}
+
+/// Whether all of a text can be drawn.
+pub(crate) fn has_all(text: &str) -> bool {
+    text.chars().all(|c| has(c) || c.is_control() || invisible(c))
 }
 
 /// Joiners and variants, which say how their neighbours look.

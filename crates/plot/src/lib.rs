@@ -64,7 +64,7 @@ pub use error_curve::ErrorCurve;
 pub use ranking::{RankedItem, Ranking};
 #[cfg(feature = "raster")]
 pub use raster::png;
-pub use release::{Curve, MAX_SHOWN, Point, ReleasePlot, STAMP};
+pub use release::{Curve, MAX_SHOWN, MAX_SHOWN_AT_ONCE, Point, ReleasePlot, STAMP};
 
 #[cfg(all(test, feature = "raster"))]
 mod tests;

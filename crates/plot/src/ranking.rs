@@ -52,6 +52,10 @@ pub struct Ranking {
     pub items: Vec<RankedItem>,
     /// How many there are; more than `items` holds when the caller left some out.
     pub total: usize,
+    /// What one of them is called: `item`, `group`.
+    pub item_word: &'static str,
+    /// What a value is: `estimate`, `released`.
+    pub value_word: &'static str,
 }
 
 impl Ranking {
@@ -98,7 +102,8 @@ fn draw(canvas: &mut Canvas, top: f64, ranking: &Ranking) {
     for (place, (item, value)) in items.iter().zip(&values).enumerate() {
         let y = first + ROW * (place as f64 + 0.5);
         let name = fit(&item.name, NAMES, NORMAL, false);
-        canvas.text(left - GAP, y + 4.0, &name, TextStyle::new(NORMAL, ink::TEXT).anchor(Anchor::End));
+        let (plain, style) = (format!("{} {}", ranking.item_word, place + 1), TextStyle::new(NORMAL, ink::TEXT));
+        canvas.text_or(left - GAP, y + 4.0, &name, &plain, style.anchor(Anchor::End));
         let [lower, upper] = item.ends();
         canvas.line((x(lower), y), (x(upper), y), Stroke { opacity: 0.55, ..Stroke::new(colour, 2.5) });
         canvas.dot(x(item.value), y, 4.5, colour);
@@ -111,13 +116,15 @@ fn draw(canvas: &mut Canvas, top: f64, ranking: &Ranking) {
 }
 
 fn caption(canvas: &mut Canvas, y: f64, ranking: &Ranking, unit: &str) {
-    let legend = format!("estimate, with {} interval of its noise", percent(ranking.confidence));
+    let interval = if ranking.value_word == "estimate" { "interval of its noise" } else { "interval" };
+    let legend = format!("{}, with {} {interval}", ranking.value_word, percent(ranking.confidence));
     let mut parts = vec![ranking.label.clone()];
     if !unit.is_empty() {
         parts.push(unit.to_owned());
     }
     if ranking.total > ranking.items.len() {
-        parts.push(format!("{} of {} items shown", ranking.items.len(), grouped(ranking.total as f64, 0)));
+        let (shown, all) = (ranking.items.len(), grouped(ranking.total as f64, 0));
+        parts.push(format!("{shown} of {all} {}s shown", ranking.item_word));
     }
     let room = ROOM - width(&legend, SMALL, false) - 24.0;
     canvas.text(MARGIN, y, &fit(&parts.join(" · "), room, NORMAL, false), TextStyle::new(NORMAL, ink::TEXT));
@@ -131,8 +138,9 @@ fn description(ranking: &Ranking) -> String {
         .iter()
         .map(|item| format!("{} {}", fit(&item.name, 300.0, NORMAL, false), release(item.value, item.half_width)));
     let items: Vec<String> = items.collect();
-    let interval = percent(ranking.confidence);
-    format!("{}. Estimates with {interval} half-widths: {}. {}", ranking.label, items.join("; "), ranking.footer)
+    let (interval, what) =
+        (percent(ranking.confidence), if ranking.value_word == "estimate" { "Estimates" } else { "Values" });
+    format!("{}. {what} with {interval} half-widths: {}. {}", ranking.label, items.join("; "), ranking.footer)
 }
 
 #[cfg(test)]
@@ -150,6 +158,8 @@ mod tests {
             confidence: 0.95,
             items: items.iter().map(item).collect(),
             total: 2,
+            item_word: "item",
+            value_word: "estimate",
         }
     }
 

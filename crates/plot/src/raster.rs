@@ -1,6 +1,7 @@
 //! SVG to PNG, with fonts of our own: the picture is the same on a machine without any.
 
 use crate::Error;
+use crate::canvas::PLAIN;
 use crate::font::{self, BOLD, REGULAR};
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb::Database};
@@ -11,7 +12,9 @@ const MAX_SIDE: f32 = 20_000.0;
 
 /// Rasterises an SVG of this crate, `scale` pixels to the unit: 2 for screens, 3 or 4 for print.
 ///
-/// Characters that DejaVu Sans lacks, such as Chinese or emoji, become question marks here; the SVG has them in full.
+/// Names with characters that DejaVu Sans lacks, such as Chinese or emoji, are numbered here (`group 3`), and in other
+/// texts an ellipsis stands for them; the SVG has them in full. Fonts of the machine would make another picture of it
+/// on another machine.
 pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, Error> {
     let tree = parse(&legible(svg))?;
     let size = tree.size();
@@ -28,14 +31,36 @@ fn failed(problem: &'static str, cause: impl ToString) -> Error {
     Error::Raster { problem, cause: cause.to_string() }
 }
 
-/// Replaces the characters that the fonts lack. The markup has none of these.
+/// Replaces what the fonts lack. The markup has none of it, and no text has the mark of a plain text: quotes are
+/// escaped.
 fn legible(svg: &str) -> String {
-    let shown = |c: char| match c {
-        c if c.is_control() || font::has(c) => Some(c),
-        c if font::invisible(c) => None,
-        _ => Some('?'),
-    };
-    svg.chars().filter_map(shown).collect()
+    let (mut out, mut rest) = (String::with_capacity(svg.len()), svg);
+    while let Some((before, marked)) = rest.split_once(PLAIN) {
+        known(before, &mut out);
+        let Some((plain, text)) = marked.split_once("\">") else { break };
+        let end = text.find('<').unwrap_or(text.len());
+        out.push('>');
+        known(plain, &mut out);
+        rest = &text[end..];
+    }
+    known(rest, &mut out);
+    out
+}
+
+/// The text with an ellipsis in the place of each run of characters that the fonts lack.
+fn known(text: &str, out: &mut String) {
+    let mut is_known = true;
+    for c in text.chars() {
+        if c.is_control() || font::has(c) {
+            is_known = true;
+            out.push(c);
+        } else if !font::invisible(c) {
+            if is_known {
+                out.push('…');
+            }
+            is_known = false;
+        }
+    }
 }
 
 /// Reads an SVG with the embedded fonts.

@@ -4,7 +4,8 @@
 //! true counts beside the released ones, must be asked for and stamps the whole picture.
 //!
 //! Up to four groups share a panel, each in a colour of its own; up to twelve get a panel each; of more, the first
-//! twelve are drawn. The caller orders the groups, and must do so without looking at the data.
+//! twelve are drawn. The caller orders the groups, and must do so without looking at the data. Several groups at a
+//! single instant stand below each other, as a [`Ranking`](crate::Ranking) has them, up to thirty.
 //!
 //! On a count of a hundred thousand an interval of ±40 is thinner than the line, so a slim second panel shows how wide
 //! the intervals are over time, or, beside true counts, how far the release is off.
@@ -18,10 +19,14 @@ mod spread;
 
 use crate::axis::TimeLabels;
 use crate::error::Error;
+use crate::ranking::{RankedItem, Ranking};
 use crate::text::fit;
 
 /// How many groups are drawn at most; a caller need not collect the points of more.
 pub const MAX_SHOWN: usize = 12;
+
+/// How many groups are drawn of a release of a single step.
+pub const MAX_SHOWN_AT_ONCE: usize = 30;
 
 /// The stamp of a picture that shows true counts.
 pub const STAMP: &str = "NOT PRIVATE – contains true counts";
@@ -90,14 +95,41 @@ impl ReleasePlot {
     /// # Errors
     /// If there is nothing to draw, a number is not finite, or the points of a group are not in order of time.
     pub fn svg(&self) -> Result<String, Error> {
-        let shown: Vec<&Curve> = self.curves.iter().take(MAX_SHOWN).filter(|curve| !curve.points.is_empty()).collect();
+        let is_instant = !self.unsafe_truth && self.curves.len() > 1 && self.curves.iter().all(|c| c.points.len() == 1);
+        let most = if is_instant { MAX_SHOWN_AT_ONCE } else { MAX_SHOWN };
+        let shown: Vec<&Curve> = self.curves.iter().take(most).filter(|curve| !curve.points.is_empty()).collect();
         if shown.is_empty() {
             return Err(Error::NoRelease);
         }
         for curve in &shown {
             curve.check(self.unsafe_truth)?;
         }
-        Ok(layout::draw(self, &shown))
+        if is_instant { self.at_once(&shown).svg() } else { Ok(layout::draw(self, &shown)) }
+    }
+
+    /// A line over time needs more than one point: the groups below each other.
+    fn at_once(&self, shown: &[&Curve]) -> Ranking {
+        let item = |curve: &&Curve| {
+            let point = curve.last();
+            RankedItem { name: curve.name.clone(), value: point.value, half_width: point.half_width() }
+        };
+        let instant = self.time_labels.instant(shown[0].last().at);
+        Ranking {
+            title: self.title.clone(),
+            subtitle: self.subtitle.clone(),
+            label: format!("{}, up to {instant}", self.y_label),
+            footer: self.footer.clone(),
+            confidence: self.confidence,
+            items: shown.iter().map(item).collect(),
+            total: self.total_groups.max(shown.len()),
+            item_word: self.group_word,
+            value_word: "released",
+        }
+    }
+
+    /// What stands in pixels for the name of a curve whose letters the fonts lack.
+    fn plain_name(&self, index: usize) -> String {
+        format!("{} {}", self.group_word, index + 1)
     }
 }
 

@@ -234,16 +234,45 @@ fn texts_end_before_the_right_margin() {
 }
 
 #[test]
-fn foreign_characters_are_question_marks_in_a_png() {
-    let named = |name: &str| png(&drawn(&plot(vec![climbing(name, 3, 1.0)])), 1.0).unwrap();
+fn foreign_names_are_numbered_in_a_png_and_whole_in_the_svg() {
     assert_eq!(text::fit("北京 🛫", 100.0, 13.0, true), "北京 🛫");
-    let image = |title: &str| {
-        let mut canvas = Canvas::new(100.0, 20.0, "", "");
-        canvas.text(5.0, 15.0, title, TextStyle::new(12.0, "#000000"));
+    let image = |draw: &dyn Fn(&mut Canvas)| {
+        let mut canvas = Canvas::new(200.0, 20.0, "", "");
+        draw(&mut canvas);
         png(&canvas.finish(), 1.0).unwrap()
     };
-    assert_eq!(image("北京 🛫\u{fe0f}é"), image("?? ?é"));
-    assert_ne!(named("北京"), named("京"));
+    let style = TextStyle::new(12.0, "#000000");
+    let text = |text: &'static str| image(&|canvas| canvas.text(5.0, 15.0, text, style));
+    assert_eq!(text("北京 🛫\u{fe0f}é"), text("… …é"));
+    let named = |name: &'static str| image(&|canvas| canvas.text_or(5.0, 15.0, name, "group <2>", style));
+    assert_eq!(named("北京 & so on"), text("group <2>"));
+    assert_eq!(named("\" data-plain=\"北"), text("group <2>"), "a name cannot pretend to be a mark");
+    assert_eq!(named("Zürich & so on"), text("Zürich & so on"));
+    // In every kind of picture: side by side, in panels, and below each other at one instant.
+    for (groups, steps) in [(3, 5), (7, 5), (5, 1)] {
+        let curves = (0..groups).map(|group| climbing("東京", steps, group as f64)).collect();
+        let svg = drawn(&plot(curves));
+        assert_eq!(svg.matches(">東京</text>").count(), groups, "{groups} groups, {steps} steps");
+        assert!(svg.contains(&format!("data-plain=\"group {groups}\"")));
+    }
+    let latin = drawn(&plot(vec![climbing("Kopenhagen", 3, 1.0), climbing("東", 3, 1.0)]));
+    assert_eq!(latin.matches("data-plain").count(), 1);
+}
+
+#[test]
+fn groups_at_one_instant_stand_below_each_other() {
+    let curves: Vec<Curve> = (0..20).map(|group| climbing(&format!("group {group}"), 1, group as f64)).collect();
+    let svg = drawn(&plot(curves));
+    assert_eq!(svg.matches("<circle").count(), 20);
+    for part in [">group 19</text>", "20 ± 20", "released, with 95 % interval", "up to "] {
+        assert!(svg.contains(part), "{part}: {svg}");
+    }
+    let mut many = plot((0..40).map(|group| climbing(&format!("g{group}"), 1, 1.0)).collect());
+    many.total_groups = 50;
+    assert!(drawn(&many).contains("30 of 50 groups shown"));
+    many.unsafe_truth = true;
+    many.curves.truncate(3);
+    assert!(drawn(&many).contains(STAMP), "true counts keep their stamp");
 }
 
 #[test]
@@ -368,6 +397,9 @@ fn numbers_read_well() {
     }
     assert_eq!(text::release(120_846.0, 42.3), "120,846 ± 43");
     assert_eq!(text::release(1e15, 42.3), "1,000,000,000,000,000 ± 43");
+    assert_eq!(text::release(1234.5678, 0.051), "1,234.568 ± 0.051");
+    assert_eq!(text::release(0.25, 0.5), "0.25 ± 0.50");
+    assert_eq!(text::release(-3.0, 0.0121), "−3.000 ± 0.013");
     assert_eq!((text::percent(0.95), text::percent(0.999)), ("95 %".into(), "99.9 %".into()));
 }
 

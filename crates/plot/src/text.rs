@@ -143,6 +143,13 @@ pub(crate) fn half_width(value: f64) -> String {
 
 /// A release and its half-width. A large count keeps all its digits as long as its half-width gives them a meaning.
 pub(crate) fn release(value: f64, half: f64) -> String {
+    // Below one, two digits of the half-width, and the value to the same.
+    if (1e-6..1.0).contains(&half) && value.abs() < 1e9 {
+        let decimals = (1.0 - half.log10().floor()) as usize;
+        let power = 10f64.powi(decimals as i32);
+        let half = (half * (1.0 - 1e-12) * power).ceil() / power;
+        return format!("{} ± {}", grouped(value, decimals), grouped(half, decimals));
+    }
     // No digits that the half-width makes meaningless, and none less.
     let whole = (1.0..1e6).contains(&half) && value.abs() < 1e16;
     format!("{} ± {}", if whole { grouped(value, 0) } else { number(value) }, half_width(half))

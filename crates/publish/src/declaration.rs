@@ -23,7 +23,7 @@ pub use read::{near, unknown_in_file};
 pub use resolve::{Closing, Items, Labels, Settings, groups_need_columns, needed, not_both, parse_time};
 pub use schema::schema;
 pub use table::{Declaration, Files, Questions, Written};
-pub use value::{Decimal, Groups, Kind, Paths, TableFormat, Value, Word};
+pub use value::{Decimal, Delimiter, Groups, Kind, Paths, TableFormat, Value, Word};
 
 #[cfg(test)]
 mod tests;

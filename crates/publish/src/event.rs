@@ -101,6 +101,29 @@ impl<'a> Field<'a> {
         matches!(self, Field::Missing)
     }
 
+    /// The cell as the name of a person: whoever tells persons apart must do it by this.
+    ///
+    /// A name must not depend on the type that a number was stored with: a column of whole numbers becomes one of
+    /// doubles on the day on which one of them is missing, and one person under two names would have room for twice as
+    /// many events as the noise covers. So `17`, `17.0` (number or text) and `17.00` are one person, `-0` is `0`, and
+    /// a number that is none (NaN, as tables write a missing number) is missing.
+    #[inline]
+    pub fn as_person(self) -> Self {
+        match self {
+            Field::Float(number) if number.is_nan() => Field::Missing,
+            // The sum turns the negative zero into the other, and changes no other number.
+            Field::Float(number) => Field::Float(number + 0.0),
+            Field::Text(text) => Field::Text(without_zero_fraction(text)),
+            other => other,
+        }
+    }
+
+    /// The cell as part of a label: a number that is none (NaN) is missing.
+    #[inline]
+    pub fn as_label(self) -> Self {
+        if matches!(self, Field::Float(number) if number.is_nan()) { Field::Missing } else { self }
+    }
+
     /// The cell as text, for group and person names; `None` when missing. Text is borrowed, the rest is written to
     /// `scratch`.
     pub fn text<'s>(&self, scratch: &'s mut String) -> Option<&'s str>
@@ -129,6 +152,20 @@ impl<'a> Field<'a> {
             Field::Instant(_) | Field::Civil(_) | Field::Date(_) => Err(DecimalError::NotANumber),
         }
     }
+}
+
+/// A whole number without the fraction of zeros that it may be written with; every other text as it is.
+#[inline]
+fn without_zero_fraction(text: &str) -> &str {
+    let bytes = text.as_bytes();
+    // Nearly all names end here.
+    let (Some(b'0' | b'.'), Some(b'-' | b'+' | b'0'..=b'9')) = (bytes.last(), bytes.first()) else { return text };
+    let whole = text.trim_end_matches('0').strip_suffix('.').unwrap_or(text);
+    let digits = whole.strip_prefix(['-', '+']).unwrap_or(whole);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text;
+    }
+    if whole == "-0" { "0" } else { whole }
 }
 
 impl fmt::Display for Field<'_> {
@@ -206,18 +243,18 @@ impl<'a> Event<'a> {
     /// # Panics
     /// When there is no such label column.
     pub fn label(&self, index: usize) -> Field<'a> {
-        self.cells.cell(self.layout.labels[index])
+        self.cells.cell(self.layout.labels[index]).as_label()
     }
 
     /// The cells of all label columns, in the order they were declared.
     pub fn labels(&self) -> impl Iterator<Item = Field<'a>> + use<'a> {
         let cells = self.cells;
-        self.layout.labels.iter().map(move |&slot| cells.cell(slot))
+        self.layout.labels.iter().map(move |&slot| cells.cell(slot).as_label())
     }
 
-    /// Who it belongs to: missing where no person column was declared.
+    /// Who it belongs to, [as a name](Field::as_person): missing where no person column was declared.
     pub fn person(&self) -> Field<'a> {
-        self.layout.person.map_or(Field::Missing, |slot| self.cells.cell(slot))
+        self.layout.person.map_or(Field::Missing, |slot| self.cells.cell(slot).as_person())
     }
 
     /// What is summed: missing where no value column was declared.
@@ -265,5 +302,39 @@ impl fmt::Debug for Event<'_> {
             .field("person", &self.person())
             .field("value", &self.value())
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_has_one_name_whatever_the_type_of_the_number() {
+        let name = |field: Field<'_>| field.as_person().text(&mut String::new()).map(str::to_owned);
+        for (fields, expected) in [
+            (
+                &[Field::Integer(17), Field::Float(17.0), Field::Text("17"), Field::Text("17.0"), Field::Text("17.00")]
+                    [..],
+                "17",
+            ),
+            (&[Field::Float(0.0), Field::Float(-0.0), Field::Text("-0.0"), Field::Text("-0"), Field::Integer(0)], "0"),
+            (&[Field::Float(100.0), Field::Text("100"), Field::Text("100.")], "100"),
+            (&[Field::Integer(-5), Field::Text("-5.0")], "-5"),
+            (&[Field::Float(0.5), Field::Text("0.5")], "0.5"),
+            (&[Field::Text("NaN")], "NaN"),
+            (&[Field::Text("v1.0")], "v1.0"),
+            (&[Field::Text("10.0.0.0")], "10.0.0.0"),
+            (&[Field::Text(".0")], ".0"),
+            (&[Field::Text("007")], "007"),
+        ] {
+            for field in fields {
+                assert_eq!(name(*field).as_deref(), Some(expected), "{field:?}");
+            }
+        }
+        for none in [Field::Float(f64::NAN), Field::Float(-f64::NAN), Field::Missing] {
+            assert_eq!(name(none), None, "{none:?}");
+            assert_eq!(none.as_label(), Field::Missing);
+        }
     }
 }

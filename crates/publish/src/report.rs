@@ -142,6 +142,9 @@ pub struct NoiseFacts {
     pub parameter: String,
     /// The noise grid is the data's grid over this number.
     pub noise_divisor: u64,
+    /// Released values are multiples of 2 to the power of minus this, in steps of the data's grid: 0 where they are as
+    /// whole as the data.
+    pub fraction_bits: u32,
     /// Standard deviation of one noise variable, in units of the data.
     pub std: f64,
     /// Whether the covariance of the releases was counted, and not column norms.
@@ -235,6 +238,7 @@ impl Report {
                 law: plan.noise_kind().to_string(),
                 parameter: plan.law().parameter().to_string(),
                 noise_divisor: plan.noise_divisor(),
+                fraction_bits: plan.fraction_bits(),
                 std: plan.node_variance().sqrt(),
                 exact_accounting: plan.exact_accounting(),
                 s1: Some(norms.l1).filter(|_| !plan.exact_accounting()),

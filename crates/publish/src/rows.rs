@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result, failure};
 use crate::groups::GroupTable;
+use crate::steps::Instant;
 use crate::stream::Stream;
 use evertally::plan::Intervals;
 use evertally::stream::Release;
@@ -19,8 +20,10 @@ pub struct Amount<'a> {
 /// One row of a release. Figures that are not finite are written as missing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReleaseRow<'a> {
-    /// The step's time, as the step calendar writes it.
+    /// The step's time, as the step calendar writes it: its beginning.
     pub time: &'a str,
+    /// Beginning and end of the step; the value is that at the end.
+    pub span: (Instant, Instant),
     /// The group, one text for each group column.
     pub groups: &'a [&'a str],
     /// The step, counted from 1.
@@ -33,6 +36,14 @@ pub struct ReleaseRow<'a> {
     pub lower: f64,
     /// Upper end of the interval.
     pub upper: f64,
+}
+
+/// A figure to seven significant digits: more of a standard error says nothing, and reads as if it did.
+pub fn seven_digits(figure: f64) -> f64 {
+    if !figure.is_finite() {
+        return figure;
+    }
+    format!("{figure:.6e}").parse().expect("what was written as a number")
 }
 
 /// Makes rows of releases, and keeps what they have in common.
@@ -68,7 +79,8 @@ impl Rows {
     ) -> Result<(), E> {
         let step = releases[0].step();
         let (plan, calendar) = (&stream.plan, &stream.calendar);
-        let std_error = plan.std_error(step);
+        let span = (calendar.start_of(step), calendar.end_of(step));
+        let std_error = seven_digits(plan.std_error(step));
         let half_width = i128::try_from(self.intervals.half_width(step))
             .map_err(|_| failure("the interval is too wide to write"))?;
         self.time.clear();
@@ -80,9 +92,30 @@ impl Rows {
             let (value, lower, upper) =
                 (release.value(), release.shifted(-half_width).value(), release.shifted(half_width).value());
             let amount = Amount { text: &self.value, number: value };
-            let row = ReleaseRow { time: &self.time, groups: &texts, step, value: amount, std_error, lower, upper };
+            let row =
+                ReleaseRow { time: &self.time, span, groups: &texts, step, value: amount, std_error, lower, upper };
             visit(group, &row)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seven_digits;
+
+    #[test]
+    fn figures_have_seven_digits() {
+        for (figure, text) in [
+            (std::f64::consts::SQRT_2, "1.414214"),
+            (1234567.89, "1234568"),
+            (0.1 + 0.2, "0.3"),
+            (1.0 / 3.0, "0.3333333"),
+            (0.0, "0"),
+            (52.0, "52"),
+        ] {
+            assert_eq!(seven_digits(figure).to_string(), text);
+        }
+        assert!(seven_digits(f64::NAN).is_nan() && seven_digits(f64::INFINITY).is_infinite());
     }
 }

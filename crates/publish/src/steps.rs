@@ -21,7 +21,7 @@ mod zone;
 pub use calendar::{CalendarError, CalendarSpec, Horizon, MAX_STEPS, StepCalendar};
 pub use every::{Every, EveryError, Unit};
 pub use instant::Instant;
-pub use parser::{TimeError, TimeFormat, TimeParser};
+pub use parser::{TimeError, TimeFormat, TimeParser, TimePattern};
 pub use zone::{Zone, ZoneError};
 
 #[cfg(test)]

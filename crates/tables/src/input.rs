@@ -24,7 +24,7 @@ use std::sync::atomic::AtomicBool;
 
 use arrow_array::RecordBatchReader;
 use evertally_publish::declaration::TableFormat;
-use evertally_publish::error::{Error, InputError, Place, Result, refuse_if};
+use evertally_publish::error::{Error, Place, Result, refuse_if};
 use evertally_publish::event::{Cells, Columns, Event, Field, Layout, Position};
 use evertally_publish::words::quoted;
 
@@ -33,6 +33,7 @@ use crate::progress::Progress;
 use csv::Cut;
 use json::Findings;
 use pieces::{Open, Piece, Pieces};
+pub use source::is_same_source;
 
 /// Rows handed on at once.
 const BATCH_ROWS: usize = 16 * 1024;
@@ -155,7 +156,8 @@ pub struct Events<'o> {
 }
 
 impl<'o> Events<'o> {
-    /// The events of files in order; `-` is standard input.
+    /// The events of files in order; `-` is standard input. A file that is named twice, under whatever names, is
+    /// refused: its events would count twice.
     pub fn of_files(
         sources: &[PathBuf],
         columns: &Columns,
@@ -163,7 +165,7 @@ impl<'o> Events<'o> {
         progress: &'o dyn Progress,
         cancelled: &'o AtomicBool,
     ) -> Result<Self> {
-        refuse_second_stdin(sources)?;
+        source::refuse_twice(sources)?;
         progress.start(source::total_bytes(sources));
         let layout = Layout::new(columns);
         let (wanted, sources) = (layout.names().to_vec(), sources.iter().rev().cloned().collect());
@@ -235,16 +237,6 @@ pub fn for_each_event<E: From<Error>>(
     let mut events = Events::of_files(sources, columns, options, progress, cancelled)?;
     while events.next_batch(visit)? {}
     Ok(events.summary())
-}
-
-fn refuse_second_stdin(sources: &[PathBuf]) -> Result<(), InputError> {
-    if sources.iter().filter(|p| source::is_stdin(p)).count() > 1 {
-        return Err(InputError::of_file(
-            source::STDIN_NAME,
-            "it is named twice, but can be read only once; give `-` once",
-        ));
-    }
-    Ok(())
 }
 
 /// What all readers share while they hand on the rows of a piece.

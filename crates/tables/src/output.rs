@@ -13,7 +13,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 pub use columns::TableColumns;
-pub use publication::{OutputError, OutputFile, Publication};
+pub use publication::{OutputError, OutputFile, Publication, is_stream};
 pub use table::{TableSpec, TableWriter};
 
 use evertally_publish::declaration::{Parameter, TableFormat};

@@ -1,5 +1,5 @@
-//! What the tests of evertally's guarantees share: statistics of laws and covariances ([`covariance`]), and neighbouring
-//! data through whole runs ([`replay`]).
+//! What the tests of evertally's guarantees share: statistics of laws and covariances ([`covariance`]),
+//! neighbouring data through whole runs ([`replay`]), and what a power failure can leave ([`crash`]).
 //!
 //! Every test draws from fixed seeds, so it passes always or never; its level says how likely a *correct* law was to
 //! fail when the seed was chosen. [`LEVEL`] is for one comparison; with fewer than 1000 comparisons in this crate, all
@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 
 pub mod covariance;
+pub mod crash;
+pub mod fuzz;
 pub mod replay;
 
 use std::collections::BTreeMap;

@@ -80,7 +80,7 @@ fn the_significance_is_kept() {
     {
         let plan = plan(mechanism, 6, kind, budget);
         let promise = Promise::of(&plan).unwrap();
-        let pairs = worst_change(&plan, &promise, None).unwrap().pairs(&plan);
+        let pairs = worst_change(&plan, &promise, None).unwrap().pairs(&plan, &promise);
         for seed in 0..50 {
             let settings = Settings { paths: 1500, confidence: 0.9 };
             let report = audit(&mut library(&plan, 100 + seed), &promise, &pairs, settings, &mut || ()).unwrap();
@@ -98,7 +98,7 @@ fn the_worst_change_is_the_worst() {
     for family in MechanismName::FAMILIES {
         let plan = plan(&family.to_string(), 13, NoiseKind::Gaussian, 0.02);
         let promise = Promise::of(&plan).unwrap();
-        let pair = worst_change(&plan, &promise, None).unwrap().pairs(&plan).remove(0);
+        let pair = worst_change(&plan, &promise, None).unwrap().pairs(&plan, &promise).remove(0);
         let exact = plan.mechanism().exact_l2_squared().unwrap() / plan.node_variance();
         let separation = promise.separation(&pair.difference()).powi(2);
         assert!((separation / exact - 1.0).abs() < 1e-9, "{family}: {separation} and not {exact}");
@@ -109,7 +109,7 @@ fn the_worst_change_is_the_worst() {
     let plan = request.plan().unwrap();
     let promise = Promise::of(&plan).unwrap();
     let change = worst_change(&plan, &promise, None).unwrap();
-    let found = promise.separation(&change.pairs(&plan)[0].difference());
+    let found = promise.separation(&change.pairs(&plan, &promise)[0].difference());
     let moved =
         |i: usize, j: usize| (1..=13).map(|t| f64::from(u8::from(t >= i)) - f64::from(u8::from(t >= j))).collect();
     let pairs = (1..=13).flat_map(|i| (1..=13).map(move |j| (i, j)));

@@ -10,7 +10,9 @@ use evertally::mechanism::MechanismName;
 use evertally::noise::TestSeed;
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::privacy::Neighbours;
-use evertally_audit::{Change, Check, Finding, PlanBox, Promise, Report, Settings, audit, event_steps, worst_change};
+use evertally_audit::{
+    Change, Check, Finding, PlanBox, Promise, Report, Settings, audit, audited_steps, event_steps, worst_change,
+};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use std::io::Write;
@@ -39,6 +41,10 @@ pub(super) struct AuditArgs {
     /// Releases drawn of each of four streams.
     #[arg(long, value_name = "N", default_value_t = Settings::default().paths)]
     paths: u64,
+    /// Steps whose releases are looked at, separated by commas; all where left out, or of a long horizon the first and
+    /// the last, powers of two and the steps beside them, and some between.
+    #[arg(long, value_name = "STEPS", value_delimiter = ',')]
+    at: Option<Vec<u64>>,
     /// The step of the event that neighbouring streams differ in; the worst where left out.
     #[arg(long, value_name = "STEP")]
     event: Option<u64>,
@@ -59,6 +65,10 @@ struct Answer {
     mechanism: MechanismName,
     noise: NoiseKind,
     horizon: u64,
+    /// The steps that were looked at.
+    at: Vec<u64>,
+    /// To how many running sums an event is added.
+    sums_per_event: u64,
     neighbours: Neighbours,
     change: String,
     test_seed: u64,
@@ -86,7 +96,19 @@ impl AuditArgs {
     /// Audits, prints, and fails if the promise is refuted.
     pub(super) fn run(self) -> Result<()> {
         let plan = self.plan()?;
-        let promise = Promise::of(&plan)?;
+        let steps = match &self.at {
+            None => audited_steps(&plan),
+            Some(steps) => {
+                let mut steps = steps.clone();
+                steps.sort_unstable();
+                steps.dedup();
+                steps
+            }
+        };
+        let promise = Promise::at(&plan, &steps).map_err(|problem| match self.at {
+            Some(_) => usage(format!("--at: {problem}")),
+            None => problem.into(),
+        })?;
         if let Some(step) = self.event
             && let possible = event_steps(&plan)?
             && !possible.contains(&step)
@@ -97,14 +119,14 @@ impl AuditArgs {
             )));
         }
         let change = worst_change(&plan, &promise, self.event)?;
-        let pairs = change.pairs(&plan);
+        let pairs = change.pairs(&plan, &promise);
         let settings = Settings { paths: self.paths, confidence: self.confidence };
-        let mut subject = PlanBox::new(plan.clone(), TestSeed(self.test_seed));
+        let mut subject = PlanBox::of(plan.clone(), &promise, TestSeed(self.test_seed))?;
         let bar = ProgressBar::new(2 * pairs.len() as u64 * self.paths); // shown on a terminal only
         let report = audit(&mut subject, &promise, &pairs, settings, &mut || bar.inc(1))?;
         bar.finish_and_clear();
         let refuted = report.refuted;
-        self.print(&plan, &change, report)?;
+        self.print(&plan, steps, &change, report)?;
         if refuted { Err(anyhow!("the promise is refuted")) } else { Ok(()) }
     }
 
@@ -123,7 +145,7 @@ impl AuditArgs {
         Ok(crate::searched::with_searched(request)?.plan()?)
     }
 
-    fn print(&self, plan: &Plan, change: &Change, report: Report) -> Result<()> {
+    fn print(&self, plan: &Plan, at: Vec<u64>, change: &Change, report: Report) -> Result<()> {
         let mut out = std::io::stdout().lock();
         let guarantee = plan.guarantee();
         let promise = guarantee.epsilon_delta();
@@ -131,6 +153,8 @@ impl AuditArgs {
             mechanism: plan.mechanism().name(),
             noise: plan.noise_kind(),
             horizon: plan.horizon(),
+            at,
+            sums_per_event: plan.request().sums_per_event(),
             neighbours: plan.request().neighbours(),
             change: change.to_string(),
             test_seed: self.test_seed,
@@ -174,6 +198,12 @@ fn print_table(out: &mut impl Write, plan: &Plan, answer: &Answer) -> Result<()>
         answer.report.paths,
         answer.test_seed
     )?;
+    if (answer.at.len() as u64) < answer.horizon {
+        writeln!(out, "Looked at {} steps: {}.", answer.at.len(), in_short(&answer.at))?;
+    }
+    if answer.sums_per_event > 1 {
+        writeln!(out, "Looked at the {} running sums that an event is added to, together.", answer.sums_per_event)?;
+    }
     writeln!(out, "Neighbours: {}.", answer.change)?;
     writeln!(
         out,
@@ -183,6 +213,15 @@ fn print_table(out: &mut impl Write, plan: &Plan, answer: &Answer) -> Result<()>
         answer.report.level
     )?;
     Ok(())
+}
+
+/// The first and the last of a list of steps.
+fn in_short(steps: &[u64]) -> String {
+    let list = |steps: &[u64]| steps.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    match steps {
+        [first @ .., before, last] if steps.len() > 12 => format!("{}, …, {before}, {last}", list(&first[..9])),
+        all => list(all),
+    }
 }
 
 /// What was found, and what would refute.

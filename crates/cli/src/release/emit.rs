@@ -5,7 +5,7 @@ use crate::stream::SideFiles;
 use anyhow::Result;
 use evertally::noise::SecretKey;
 use evertally::number::Grid;
-use evertally_plot::{Curve, MAX_SHOWN, Point, ReleasePlot, TimeLabels};
+use evertally_plot::{Curve, Point, ReleasePlot, TimeLabels};
 use evertally_publish::groups::GroupTable;
 use evertally_publish::report::{Released, Report};
 use evertally_publish::session::ClosedStep;
@@ -19,11 +19,12 @@ const MAX_POINTS: u64 = 16_384;
 pub(super) struct Emitter {
     table: TableWriter<OutputFile>,
     picture: Vec<Curve>,
-    total_groups: usize,
+    /// The curve of each group, if it is drawn.
+    curve_of: Vec<Option<usize>>,
     /// Every how many steps a point is drawn, and the last.
     stride: u64,
     last_step: u64,
-    /// True running sums of the drawn groups: only under `--unsafe-show-truth`.
+    /// True running sums of all groups: only under `--unsafe-show-truth`.
     truth: Option<Vec<i64>>,
     calendar: StepCalendar,
     grid: Grid,
@@ -34,16 +35,18 @@ impl Emitter {
         let out = publication.add(&setup.files.out)?;
         let single = [vec![]];
         let tuples = setup.groups.as_ref().map_or(&single[..], GroupTable::tuples);
-        let drawn = if setup.files.plot { tuples.len().min(MAX_SHOWN) } else { 0 };
+        let drawn = if setup.files.plot { &setup.drawn[..] } else { &[] };
+        let mut curve_of = vec![None; tuples.len()];
+        drawn.iter().enumerate().for_each(|(curve, group)| curve_of[*group] = Some(curve));
         let name = |tuple: &Vec<String>| tuple.join(", ");
         let stream = &setup.stream;
         Ok(Self {
             table: TableWriter::new(setup.files.output_format, &setup.table, out)?,
-            picture: tuples[..drawn].iter().map(|tuple| Curve { name: name(tuple), points: vec![] }).collect(),
-            total_groups: tuples.len(),
+            picture: drawn.iter().map(|group| Curve { name: name(&tuples[*group]), points: vec![] }).collect(),
+            curve_of,
             stride: stream.last_step.div_ceil(MAX_POINTS),
             last_step: stream.last_step,
-            truth: setup.show_truth.then(|| vec![0; drawn]),
+            truth: setup.show_truth.then(|| vec![0; tuples.len()]),
             calendar: stream.calendar.clone(),
             grid: stream.plan.request().grid(),
         })
@@ -51,7 +54,7 @@ impl Emitter {
 
     /// Writes the rows of a closed step.
     pub(super) fn write(&mut self, closed: &mut ClosedStep<'_>) -> Result<()> {
-        let Self { table, picture, truth, calendar, grid, .. } = self;
+        let Self { table, picture, curve_of, truth, calendar, grid, .. } = self;
         let step = closed.step();
         if let Some(truth) = truth {
             truth.iter_mut().zip(closed.unsafe_exact_sums()).for_each(|(total, sum)| *total += sum);
@@ -59,7 +62,7 @@ impl Emitter {
         let drawn = step.is_multiple_of(self.stride) || step == self.last_step;
         closed.for_each_row(|group, row| {
             table.write(row)?;
-            if drawn && let Some(curve) = picture.get_mut(group) {
+            if drawn && let Some(curve) = curve_of[group].map(|place| &mut picture[place]) {
                 let truth = truth.as_ref().map(|t| grid.to_f64(t[group].into()));
                 let at = calendar.end_of(step).micros() as f64 / 1e6;
                 let (value, lower, upper) = (row.value.number, row.lower, row.upper);
@@ -72,7 +75,7 @@ impl Emitter {
     /// Ends the table and writes everything beside it.
     pub(super) fn finish(self, setup: &Setup, key: &SecretKey, publication: &mut Publication) -> Result<()> {
         self.table.finish()?.finish()?;
-        if setup.files.is_stdout() {
+        if setup.files.is_table_alone() {
             return Ok(());
         }
         let released = setup.groups.as_ref().map_or(Released::Sum, |groups| Released::Groups(groups.facts()));
@@ -80,7 +83,7 @@ impl Emitter {
         let mut beside = SideFiles { stream: &setup.stream, files: &setup.files, publication };
         beside.put_report(&report)?;
         if setup.files.plot {
-            let mut plot = picture(setup, &report, self.picture, self.total_groups);
+            let mut plot = picture(setup, &report, self.picture, self.curve_of.len());
             if setup.show_truth {
                 plot.unsafe_truth = true;
                 beside.put_picture("NOT-PRIVATE.", &plot.svg()?)?;

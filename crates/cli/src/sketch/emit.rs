@@ -9,7 +9,7 @@ use evertally::noise::SecretKey;
 use evertally::number::Grid;
 use evertally_plot::{Curve, MAX_SHOWN, Point, RankedItem, Ranking, ReleasePlot, TimeLabels};
 use evertally_publish::report::{Released, Report, SketchFacts};
-use evertally_publish::rows::{Amount, ReleaseRow};
+use evertally_publish::rows::{Amount, ReleaseRow, seven_digits};
 use evertally_tables::output::{OutputFile, Publication, TableWriter};
 
 /// How many items a ranking shows at most.
@@ -87,10 +87,11 @@ impl<'a> Emitter<'a> {
         let texts: Vec<&str> = tuple.iter().map(String::as_str).collect();
         self.table.write(&ReleaseRow {
             time: &self.time,
+            span: (calendar.start_of(step), calendar.end_of(step)),
             groups: &texts,
             step,
             value: Amount { text: &row.text, number: row.value },
-            std_error: answer.estimate.noise_std_error,
+            std_error: seven_digits(answer.estimate.noise_std_error),
             lower: row.lower,
             upper: row.upper,
         })?;
@@ -148,7 +149,7 @@ impl<'a> Emitter<'a> {
     pub(super) fn finish(self, key: &SecretKey, collisions: Option<f64>, publication: &mut Publication) -> Result<()> {
         let setup = self.setup;
         self.table.finish()?.finish()?;
-        if setup.files.is_stdout() {
+        if setup.files.is_table_alone() {
             return Ok(());
         }
         let released = Released::Sketch(facts(setup, self.questions, collisions)?);
@@ -221,5 +222,7 @@ fn ranking(setup: &Setup, questions: &Questions, report: &Report, items: Vec<Ran
         confidence: setup.stream.confidence,
         items,
         total,
+        item_word: "item",
+        value_word: "estimate",
     }
 }

@@ -11,8 +11,8 @@ use evertally::stream::Sampling;
 use evertally_publish::declaration::{Items, Labels, Parameter, Use, Written, needed};
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::stream::Stream;
+use evertally_tables::input::is_same_source;
 use evertally_tables::output::TableSpec;
-use std::path::{Path, PathBuf};
 
 /// Decimal digits of an estimate behind those of the grid, where noise is finer than the grid: as those of a release.
 const EXTRA_DIGITS: u8 = 4;
@@ -26,13 +26,11 @@ pub(super) struct Setup {
     pub(super) table: TableSpec,
     /// `None` where only the plan is wanted and nothing is asked.
     pub(super) questions: Option<Questions>,
-    pub(super) json: bool,
 }
 
 impl Setup {
     pub(super) fn new(flags: SketchFlags) -> Result<Self> {
         let Written { declaration, files, questions } = with_config(flags, Use::Sketch)?;
-        let json = files.json == Some(true);
         let settings = declaration.resolve()?;
         let items = match settings.labels.clone() {
             Labels::Items(items) => Some(items),
@@ -50,15 +48,14 @@ impl Setup {
         let (declared, file_times) = (settings.times(), settings.file_times());
         let mut files = Files::new(files, settings.missing_text.clone())?;
         let mut stream = settings.planned(plan.plan().clone())?;
-        if json && files.is_stdout() && !files.plan_only {
-            return Err(usage("--json and --out - both go to standard output; give --out a file name"));
-        }
+        let table = table.with_instants(stream.calendar.zone());
         let mut read = None;
         if let Some((asked, path)) = asked {
             if path.as_os_str() == "-" && files.inputs.contains(&path) {
                 return Err(usage("events and items cannot both come from standard input; give one a file name"));
             }
-            if is_one_of(&path, &files.inputs) {
+            // A list made of the events would tell who is in them.
+            if files.inputs.iter().any(|input| is_same_source(input, &path)) {
                 return Err(usage(format!(
                     "{}: the events themselves cannot be the list of items; ask for a list that is known to the public",
                     path.display()
@@ -71,7 +68,7 @@ impl Setup {
             stream.last_step = questions.last_step();
             read = Some(questions);
         }
-        Ok(Self { stream, files, plan, rows, table, questions: read, json })
+        Ok(Self { stream, files, plan, rows, table, questions: read })
     }
 
     pub(super) fn half_widths(&self) -> Result<HalfWidths> {
@@ -115,10 +112,4 @@ impl HalfWidths {
         let half = self.intervals.half_width(step).saturating_add(self.rounding);
         i128::try_from(half).context("the interval is too wide to write")
     }
-}
-
-/// Whether a list of items is one of the event files: a list made of the events would tell who is in them.
-fn is_one_of(list: &Path, inputs: &[PathBuf]) -> bool {
-    let whole = |path: &Path| path.canonicalize().ok();
-    whole(list).is_some_and(|list| inputs.iter().any(|input| whole(input).as_ref() == Some(&list)))
 }

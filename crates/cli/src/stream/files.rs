@@ -3,12 +3,12 @@
 use crate::failure::usage;
 use crate::progress::ProgressOnTerminal;
 use anyhow::Result;
-use evertally_publish::declaration::{self, Parameter, needed};
+use evertally_publish::declaration::{self, Delimiter, Parameter, needed};
 use evertally_publish::ledger::ledger_path;
 use evertally_publish::problem::sentence;
 use evertally_publish::words::quoted;
 use evertally_tables::input::ReadOptions;
-use evertally_tables::output::OutputFormat;
+use evertally_tables::output::{OutputFormat, is_stream};
 use evertally_tables::progress::Progress;
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -29,6 +29,8 @@ pub(crate) struct Files {
     side_inputs: Vec<PathBuf>,
     pub(crate) plan_only: bool,
     pub(crate) quiet: bool,
+    /// Whether JSON on standard output says what was done.
+    pub(crate) json: bool,
 }
 
 impl Files {
@@ -46,6 +48,10 @@ impl Files {
             return Err(usage("no input file is named"));
         }
         let delimiter = delimiter(named.delimiter)?;
+        let json = named.json == Some(true);
+        if json && out.as_os_str() == "-" && !plan_only {
+            return Err(usage("--json and --out - both go to standard output; give --out a file name"));
+        }
         let key_path = if plan_only {
             PathBuf::new()
         } else {
@@ -62,12 +68,13 @@ impl Files {
             },
             key_path,
             create_key: named.create_key == Some(true),
-            plot: named.no_plot != Some(true) && out.as_os_str() != "-",
+            plot: named.no_plot != Some(true) && !is_stream(&out),
             out,
             output_format,
             side_inputs: [named.config, named.groups_file].into_iter().flatten().collect(),
             plan_only,
             quiet: named.quiet == Some(true),
+            json,
         })
     }
 
@@ -81,9 +88,9 @@ impl Files {
         self.side_inputs.push(path);
     }
 
-    /// Whether the table goes to standard output, and nothing beside it.
-    pub(crate) fn is_stdout(&self) -> bool {
-        self.out.as_os_str() == "-"
+    /// Whether the table goes to standard output or to a device, and nothing beside it.
+    pub(crate) fn is_table_alone(&self) -> bool {
+        is_stream(&self.out)
     }
 
     /// The file beside the table with another ending.
@@ -93,6 +100,9 @@ impl Files {
 
     /// The endings of what is written beside the table.
     pub(crate) fn endings(&self) -> Vec<&'static str> {
+        if self.is_table_alone() {
+            return Vec::new();
+        }
         let mut endings = vec!["report.md", "report.json", "plan.toml"];
         if self.plot {
             endings.extend(["svg", "png"]);
@@ -115,8 +125,8 @@ fn threads(given: Option<u64>) -> Result<Option<NonZero<usize>>> {
     })
 }
 
-fn delimiter(given: Option<char>) -> Result<u8> {
-    match given {
+fn delimiter(given: Option<Delimiter>) -> Result<u8> {
+    match given.map(|delimiter| delimiter.0) {
         None => Ok(b','),
         Some(c) if c.is_ascii() && c != '"' && c != '\n' && c != '\r' => Ok(c as u8),
         Some(c) => {

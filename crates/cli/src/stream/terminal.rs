@@ -2,13 +2,13 @@
 
 use super::Files;
 use anyhow::Result;
-use evertally::plan::Plan;
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::stream::Stream;
 use evertally_publish::words::{at_most, short};
 
-/// Prints the plan and its error; nothing is read or written.
-pub(crate) fn print_plan(plan: &Plan, error: &ErrorFacts) -> Result<()> {
+/// Prints the plan, its error and more remarks on it; nothing is read or written.
+pub(crate) fn print_plan(stream: &Stream, error: &ErrorFacts, remarks: &[String]) -> Result<()> {
+    let plan = &stream.plan;
     let mut out = std::io::stdout().lock();
     use std::io::Write;
     write!(out, "{}", toml::to_string_pretty(plan)?)?;
@@ -19,7 +19,38 @@ pub(crate) fn print_plan(plan: &Plan, error: &ErrorFacts) -> Result<()> {
         short(error.mean_std_error)
     )?;
     writeln!(out, "# interval at the last step: ± {} at {} %", error.last_step_half_width, error.confidence * 100.0)?;
+    for remark in notes(stream).iter().chain(remarks) {
+        writeln!(out, "# {remark}")?;
+    }
     Ok(())
+}
+
+/// No count of people or events stands out of noise as wide as this.
+const USELESS: f64 = 1e9;
+
+/// What people ask about a plan.
+fn notes(stream: &Stream) -> Vec<String> {
+    let (mut notes, unit) = (Vec::new(), stream.plan.request().unit());
+    if !stream.is_integral() && stream.plan.request().grid().is_integral() {
+        notes.push(
+            "values have fractions because the noise is on a finer grid than the data; rounding them costs no privacy"
+                .to_owned(),
+        );
+    }
+    if stream.plan.max_std_error() >= USELESS {
+        let error = short(stream.plan.max_std_error());
+        notes.push(format!(
+            "with a standard error of {error} nothing can be read from the release; is the budget a slip?"
+        ));
+    }
+    if let (Some(in_all), Some(in_step)) = (unit.max_events(), unit.max_events_per_step())
+        && in_step > in_all
+    {
+        let more = format!("--max-events-per-step {in_step} is more than --max-events {in_all}");
+        notes
+            .push(format!("{more}, which bounds a step, too; leave it out, or did you mean them the other way round?"));
+    }
+    notes
 }
 
 /// Says on standard error what was done: after a first line of `done`, what was promised, written, and to be noted.
@@ -39,9 +70,10 @@ pub(crate) fn print_summary(
         stream.unit(),
         at_most(max_std_error)
     );
-    if files.out.as_os_str() != "-" {
+    if !files.is_table_alone() {
         eprintln!("wrote {} and beside it .{}", files.out.display(), files.endings().join(", ."));
     }
+    notes(stream).iter().for_each(|note| eprintln!("note: {note}"));
     if streams > 1 {
         eprintln!("{streams} streams have been published with this key; over the same data their budgets add up");
     }

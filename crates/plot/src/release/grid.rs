@@ -114,7 +114,8 @@ impl Grid {
         let unit_size = shrunk(&unit, frame.width * 0.6);
         let room = frame.width - if unit.is_empty() { 0.0 } else { width(&unit, unit_size, false) + 8.0 };
         let name = fit(&curve.name, room, NORMAL, true);
-        canvas.text(frame.left, frame.top - 22.0, &name, TextStyle::new(NORMAL, ink::TEXT).bold());
+        let plain = plot.plain_name(index);
+        canvas.text_or(frame.left, frame.top - 22.0, &name, &plain, TextStyle::new(NORMAL, ink::TEXT).bold());
         if !unit.is_empty() {
             let quiet = TextStyle::new(unit_size, ink::MUTED).anchor(Anchor::End);
             canvas.text(frame.right(), frame.top - 22.0, &unit, quiet);

@@ -25,7 +25,11 @@ pub(super) fn height(shown: &[&Curve]) -> f64 {
 
 /// Draws the panels from `top` on.
 pub(super) fn draw(canvas: &mut Canvas, top: f64, plot: &ReleasePlot, shown: &[&Curve]) {
-    let labels: Vec<Label> = shown.iter().map(|curve| Label::new(curve, !ungrouped(plot, shown))).collect();
+    let labels: Vec<Label> = shown
+        .iter()
+        .enumerate()
+        .map(|(index, curve)| Label::new(curve, plot.plain_name(index), !ungrouped(plot, shown)))
+        .collect();
     let aside = labels.iter().map(Label::width).fold(96.0, f64::max) + ASIDE;
     let values = panel::values(shown.iter().copied(), plot.unsafe_truth);
     let axis = ValueAxis::new(values.0, values.1, 6, false);
@@ -56,12 +60,14 @@ pub(super) fn draw(canvas: &mut Canvas, top: f64, plot: &ReleasePlot, shown: &[&
 /// A group's name, and below it its last release; the release alone if there are no groups.
 struct Label {
     name: Option<String>,
+    /// In the place of a name whose letters cannot be drawn.
+    plain: String,
     value: String,
 }
 
 impl Label {
-    fn new(curve: &Curve, named: bool) -> Self {
-        Self { name: named.then(|| fit(&curve.name, 170.0, NAME, true)), value: last_value(curve) }
+    fn new(curve: &Curve, plain: String, named: bool) -> Self {
+        Self { name: named.then(|| fit(&curve.name, 170.0, NAME, true)), plain, value: last_value(curve) }
     }
 
     fn width(&self) -> f64 {
@@ -75,7 +81,7 @@ impl Label {
     fn draw(&self, canvas: &mut Canvas, left: f64, middle: f64, colour: &'static str) {
         let strong = TextStyle::new(NAME, colour).bold();
         if let Some(name) = &self.name {
-            canvas.text(left, middle - 1.0, name, strong);
+            canvas.text_or(left, middle - 1.0, name, &self.plain, strong);
             canvas.text(left, middle + 13.0, &self.value, TextStyle::new(SMALL, ink::MUTED));
         } else {
             canvas.text(left, middle + 4.5, &self.value, strong);

@@ -1,8 +1,8 @@
 //! From a declaration to checked settings: the one validation, whoever declares.
 
 use super::Parameter::{
-    self, All, Bounds, End, Every, Grid, GroupBy, Groups, GroupsFile, KeyColumns, MaxEvents, MaxEventsPerStep, Person,
-    Rest, Start, Steps, Through, Value,
+    self, All, Bounds, Confidence, End, Every, Grid, GroupBy, Groups, GroupsFile, KeyColumns, MaxEvents,
+    MaxEventsPerStep, Person, Rest, Start, Steps, Through, Value,
 };
 use super::table::Declaration;
 use super::value;
@@ -12,7 +12,7 @@ use crate::problem::{Piece, Problem, Sentence, sentence};
 use crate::searched::{Watch, with_searched};
 use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
 use crate::stream::{Late, OutOfBounds, Refusable, Stream};
-use crate::words::quoted;
+use crate::words::{quoted, short};
 use evertally::noise::StreamName;
 use evertally::number::{self, Rounding, parse_rounded, parse_scaled};
 use evertally::plan::{Objective, Plan, PlanRequest, Search};
@@ -171,7 +171,7 @@ impl Settings {
 
     /// A parser of times in other files than the events: written as theirs.
     pub fn file_times(&self) -> TimeParser {
-        TimeParser::new(self.time_format, self.calendar.zone().clone())
+        TimeParser::new(self.time_format.clone(), self.calendar.zone().clone())
     }
 
     /// A parser of declared times.
@@ -202,6 +202,7 @@ impl Declaration {
     pub fn resolve(&self) -> Result<Settings> {
         let calendar = self.calendar()?;
         self.check_needs()?;
+        self.check_confidence()?;
         let labels = self.labels()?;
         let unit = self.unit();
         let (grid, values) = (self.grid(), self.values()?);
@@ -221,7 +222,7 @@ impl Declaration {
                 person: self.person.clone(),
                 value: self.value.clone(),
             },
-            time_format: self.time_format.unwrap_or_default(),
+            time_format: self.time_format.clone().unwrap_or_default(),
             missing_text: self.missing_text.clone().unwrap_or_default(),
             title: self.title.clone().unwrap_or_else(|| name.to_string()),
             name,
@@ -290,6 +291,18 @@ impl Declaration {
     fn check_needs(&self) -> Result<()> {
         let missing = NEEDS.iter().find(|(what, needed, _)| self.has(*what) && !self.has(*needed));
         missing.map_or(Ok(()), |(what, _, says)| Err(Problem::of(*what, says())))
+    }
+
+    /// A confidence in per cent is the likeliest mistake. Others are found where intervals are made.
+    fn check_confidence(&self) -> Result<()> {
+        let Some(per_cent) = self.confidence.filter(|confidence| (1.0..100.0).contains(confidence)) else {
+            return Ok(());
+        };
+        let problem = sentence![Confidence, format!(" {per_cent} is not a confidence between 0 and 1")];
+        let meant = per_cent / 100.0;
+        let meant = (meant > 0.01).then(|| sentence!["did you mean ", (Confidence, short(meant)), "?"]);
+        let problem = Problem::of(Confidence, problem);
+        Err(meant.map_or(problem.clone(), |meant| problem.remedy(meant)))
     }
 
     fn grid(&self) -> number::Grid {

@@ -6,7 +6,7 @@
 //! add a row here and say in [`resolve`](super::resolve) what it does.
 
 use super::parameter::{Heading, Part, Row, Use};
-use super::value::{Decimal, Groups, Paths, TableFormat, Value};
+use super::value::{Decimal, Delimiter, Groups, Paths, TableFormat, Value};
 use crate::steps::{Every, TimeFormat, Zone};
 use crate::stream::{Late, OutOfBounds, Refusable};
 use evertally::mechanism::MechanismName;
@@ -234,8 +234,10 @@ parameters! {
         Time time: String, Events "COLUMN" READERS, default "time" ""
     }
     declaration {
-        /// How times are written.
-        TimeFormat time_format: TimeFormat, Events "" READERS, default "auto" "which refuses bare numbers"
+        /// How times are written: auto (dates with or without a time of day and an offset), rfc3339 (only those with an
+        /// offset), date (only dates), epoch-seconds or epoch-millis (numbers since 1970 UTC), or a pattern such as
+        /// %d/%m/%Y %H:%M or %Y%m%d.
+        TimeFormat time_format: TimeFormat, Events "FORMAT" READERS, default "auto" "which refuses bare numbers"
     }
     declaration {
         /// Zone of times without an offset, and of calendar steps.
@@ -246,8 +248,8 @@ parameters! {
         InputFormat input_format: TableFormat, Events "" PROGRAM, default "" "found out from the first bytes"
     }
     files {
-        /// What separates the cells of a CSV line, such as ';'.
-        Delimiter delimiter: char, Events "CHARACTER" PROGRAM, default "','" ""
+        /// What separates the cells of a CSV line, such as ';' or tab.
+        Delimiter delimiter: Delimiter, Events "CHARACTER" PROGRAM, default "','" ""
     }
     files {
         /// How many threads read events, from 1 to 1024. Changes no result, only the time: rows count in their order.
@@ -458,6 +460,11 @@ parameters! {
         Rest rest: String, Groups "NAME" RELEASE
     }
     files {
+        /// The groups to draw, up to twelve, in this order: names for one `group-by` column, names joined by a slash for
+        /// several.
+        PlotGroups plot_groups: Vec<String>, Output "NAME" RELEASE_FILES, default "" "the first twelve"
+    }
+    files {
         /// Draw the true counts too and stamp the picture: for your eyes only, it is NOT PRIVATE.
         UnsafeShowTruth unsafe_show_truth: bool, Output "" RELEASE_FILES
     }
@@ -508,7 +515,7 @@ parameters! {
     }
     files {
         /// Say as JSON on standard output what was done.
-        Json json: bool, Output "" SKETCH
+        Json json: bool, Output "" PROGRAM
     }
 }
 

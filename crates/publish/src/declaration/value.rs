@@ -2,6 +2,7 @@
 
 use crate::steps::{Every, TimeFormat, Zone};
 use crate::stream::{Late, OutOfBounds, Refusable};
+use crate::words::quoted;
 use evertally::mechanism::MechanismName;
 use evertally::number::Grid;
 use evertally::plan::{NoiseKind, Objective};
@@ -100,7 +101,8 @@ macro_rules! from_one_text {
 
 from_one_text! {
     String: Kind::Text,
-    char: Kind::Character,
+    Delimiter: Kind::Character,
+    TimeFormat: Kind::Text,
     u32: Kind::Whole,
     u64: Kind::Whole,
     usize: Kind::Whole,
@@ -130,14 +132,6 @@ macro_rules! from_words {
 }
 
 from_words! {
-    TimeFormat: [
-        "auto" "Dates, dates with a time of day, with or without an offset. Bare numbers are refused: they do not say \
-                their unit",
-        "rfc3339" "Only times with an offset, such as 2024-05-01T12:30:00Z",
-        "date" "Only dates, such as 2024-05-01",
-        "epoch-seconds" "Seconds since 1970 UTC, with or without a fraction",
-        "epoch-millis" "Milliseconds since 1970 UTC",
-    ],
     Refusable: [
         "refuse" "Stop with an error that names the event",
         "skip" "Leave the event out",
@@ -177,6 +171,35 @@ impl Value for PathBuf {
 
     fn read(texts: &[&OsStr]) -> Result<Self, String> {
         texts.last().map(PathBuf::from).ok_or_else(|| "names no file".to_owned())
+    }
+}
+
+/// What separates the cells of a line: one character, or `tab`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delimiter(pub char);
+
+impl FromStr for Delimiter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut characters = text.chars();
+        match (text, characters.next(), characters.next()) {
+            ("tab" | "\\t", ..) => Ok(Self('\t')),
+            (_, Some(one), None) => Ok(Self(one)),
+            _ => Err(format!("{} is not one character, nor tab", quoted(text))),
+        }
+    }
+}
+
+impl Serialize for Delimiter {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_char(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Delimiter {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

@@ -145,6 +145,11 @@ fn describe_read(error: &io::Error) -> String {
         io::ErrorKind::UnexpectedEof => {
             "its compressed data ends in the middle; the file is cut short, fetch it again".into()
         }
+        // Decompression says so; the system does not.
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
+            let remedy = "fetch the file again, or try gzip -t or zstd -t on it";
+            format!("it cannot be read: its compressed data are damaged ({error}); {remedy}")
+        }
         _ => format!("it cannot be read ({error}); if it is compressed, it may be damaged"),
     }
 }

@@ -87,6 +87,10 @@ impl Report {
         writeln!(out, "| mechanism | {}: one unit of change {moved} |", self.mechanism.brief())?;
         let n = &self.noise;
         writeln!(out, "| noise | {} of standard deviation {} on every protected sum |", n.law, short(n.std))?;
+        if n.fraction_bits > 0 {
+            let why = "finer than the data, as the noise is; rounding them costs no privacy";
+            writeln!(out, "| released values | {why} |")?;
+        }
         match &self.sketch {
             None => writeln!(
                 out,

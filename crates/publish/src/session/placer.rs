@@ -88,7 +88,7 @@ pub struct Placer<S> {
 
 impl<S: Labels> Placer<S> {
     pub(super) fn new(stream: Arc<Stream>, labels: S, key: &SecretKey) -> Self {
-        let times = TimeParser::new(stream.time_format, stream.calendar.zone().clone());
+        let times = TimeParser::new(stream.time_format.clone(), stream.calendar.zone().clone());
         let pseudonyms = match stream.plan.request().unit() {
             Unit::Event => None,
             _ => Some(Pseudonyms::new(key, &stream.name, &stream.plan.digest())),

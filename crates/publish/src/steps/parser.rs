@@ -1,8 +1,11 @@
 //! From cells to instants.
 
 use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
 
 use jiff::civil::DateTime;
+use jiff::fmt::strtime::BrokenDownTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, ToSpan};
 
@@ -12,14 +15,14 @@ use crate::declaration::Parameter;
 use crate::error::InputError;
 use crate::event::{Event, Field, Role};
 use crate::problem::{Sentence, sentence};
+use crate::words::quoted;
 use evertally::number::{DecimalError, Grid, Rounding, parse_rounded, scale_float};
 
 /// Days whose offset from UTC is remembered.
 const CACHED_DAYS: usize = 512;
 
 /// How the time column writes times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TimeFormat {
     /// Dates, dates with a time of day, with or without an offset. Bare numbers are refused: they do not say their
     /// unit.
@@ -33,11 +36,123 @@ pub enum TimeFormat {
     EpochSeconds,
     /// Milliseconds since 1970 UTC.
     EpochMillis,
+    /// As a pattern says, such as `%d/%m/%Y %H:%M`.
+    Pattern(TimePattern),
+}
+
+const WORDS: [(&str, TimeFormat); 5] = [
+    ("auto", TimeFormat::Auto),
+    ("rfc3339", TimeFormat::Rfc3339),
+    ("date", TimeFormat::Date),
+    ("epoch-seconds", TimeFormat::EpochSeconds),
+    ("epoch-millis", TimeFormat::EpochMillis),
+];
+
+impl fmt::Display for TimeFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self, WORDS.iter().find(|(_, format)| format == self)) {
+            (TimeFormat::Pattern(pattern), _) => f.write_str(&pattern.0),
+            (_, found) => f.write_str(found.map_or("", |(word, _)| word)),
+        }
+    }
+}
+
+impl FromStr for TimeFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match WORDS.iter().find(|(word, _)| *word == text) {
+            Some((_, format)) => Ok(format.clone()),
+            None if text.contains('%') => TimePattern::new(text).map(Self::Pattern),
+            None => Err(format!(
+                "{} is no time format: use auto, rfc3339, date, epoch-seconds or epoch-millis, or a pattern such as \
+                 %d/%m/%Y or %Y%m%d",
+                quoted(text)
+            )),
+        }
+    }
+}
+
+impl serde::Serialize for TimeFormat {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for TimeFormat {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A pattern of times with the conversions of `strptime`, as the calendar library
+/// [has them](jiff::fmt::strtime#conversion-specifications).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimePattern(Arc<str>);
+
+impl TimePattern {
+    /// A pattern that fixes a date at least, or the seconds since 1970.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    fn new(text: &str) -> Result<Self, String> {
+        let refuse = |problem: &dyn fmt::Display| {
+            let shape = "it needs a year, a month and a day, such as %d/%m/%Y, %Y%m%d or %m/%d/%y %I:%M %p";
+            Err(format!("{} is no pattern of times ({problem}); {shape}", quoted(text)))
+        };
+        let pattern = TimePattern(text.into());
+        // What it writes it must read, and know the day.
+        let time = Timestamp::from_second(1_714_566_645).expect("in 2024").to_zoned(TimeZone::UTC);
+        let written = match BrokenDownTime::from(&time).to_string(text) {
+            Ok(written) => written,
+            Err(problem) => return refuse(&problem),
+        };
+        match pattern.read(&written) {
+            Ok(read) if read.day() == time.timestamp().as_second().div_euclid(86_400) => Ok(pattern),
+            Ok(_) => refuse(&"the day cannot be told from it"),
+            Err(problem) => refuse(&problem),
+        }
+    }
+
+    fn read(&self, text: &str) -> Result<Read, jiff::Error> {
+        let time = BrokenDownTime::parse(&*self.0, text)?;
+        if time.timestamp().is_some() || time.offset().is_some() {
+            return time.to_timestamp().map(Read::Instant);
+        }
+        time.to_datetime().map(Read::Civil)
+    }
+}
+
+/// What a pattern read.
+enum Read {
+    Instant(Timestamp),
+    /// On the wall clock of the declared zone.
+    Civil(DateTime),
+}
+
+impl Read {
+    /// Days since 1970-01-01.
+    fn day(&self) -> i64 {
+        match self {
+            Self::Instant(time) => time.as_second().div_euclid(86_400),
+            Self::Civil(time) => civil_micros(*time).div_euclid(MICROS_PER_DAY),
+        }
+    }
+}
+
+/// Microseconds since 1970-01-01T00:00, rounded down; the ends of the calendar beyond it.
+fn civil_micros(time: DateTime) -> i64 {
+    TimeZone::UTC.to_timestamp(time).map_or(i64::MAX, micros)
+}
+
+fn micros(time: Timestamp) -> i64 {
+    i64::try_from(time.as_nanosecond().div_euclid(1000)).expect("calendar times fit 64 bits of microseconds")
 }
 
 impl TimeFormat {
     /// The grid on which a number of this format is a count of microseconds.
-    fn micro_grid(self) -> Option<Grid> {
+    fn micro_grid(&self) -> Option<Grid> {
         match self {
             TimeFormat::EpochSeconds => Some("0.000001".parse().expect("a grid")),
             TimeFormat::EpochMillis => Some("0.001".parse().expect("a grid")),
@@ -57,6 +172,12 @@ pub enum TimeError {
     NoSuch(&'static str, u32),
     /// A number where the format does not say its unit.
     BareNumber,
+    /// Eight digits that would do as a date, where the format does not say so.
+    CompactDate,
+    /// Day and month in an order that nobody has declared.
+    OrderOpen,
+    /// Not as the declared pattern has it.
+    NotAsDeclared,
     /// No offset, though the declared format requires one.
     NoOffset,
     /// A time of day, though the declared format is plain dates.
@@ -84,6 +205,19 @@ impl TimeError {
                 (TimeFormat, "epoch-seconds"),
                 " or epoch-millis"
             ],
+            TimeError::CompactDate => sentence![
+                "is a bare number; if it is a date, declare ",
+                (TimeFormat, "%Y%m%d"),
+                ", and if it counts seconds or milliseconds, ",
+                (TimeFormat, "epoch-seconds"),
+                " or epoch-millis"
+            ],
+            TimeError::OrderOpen => sentence![
+                "does not say whether the day or the month comes first; declare ",
+                (TimeFormat, "%d/%m/%Y"),
+                " or %m/%d/%Y, with %H:%M:%S or what else stands in the column"
+            ],
+            TimeError::NotAsDeclared => sentence!["is not a time as the pattern of ", TimeFormat, " has it"],
             TimeError::NoOffset => sentence![
                 "has no offset from UTC, as RFC 3339 requires; write it as 2024-05-01T12:30:00Z, or declare ",
                 (TimeFormat, "auto"),
@@ -127,7 +261,7 @@ pub struct TimeParser {
 impl TimeParser {
     /// A parser of one format; `zone` is where times without an offset are.
     pub fn new(format: TimeFormat, zone: Zone) -> Self {
-        TimeParser { format, micro_grid: format.micro_grid(), clock: WallClock::new(zone) }
+        TimeParser { micro_grid: format.micro_grid(), format, clock: WallClock::new(zone) }
     }
 
     /// The instant in an event's time column; an error that names its row and column.
@@ -148,6 +282,9 @@ impl TimeParser {
             Field::Instant(micros) => Ok(Instant::from_micros(micros)),
             Field::Civil(micros) => Ok(self.clock.instant(micros)),
             Field::Date(days) => Ok(self.clock.instant(i64::from(days).saturating_mul(MICROS_PER_DAY))),
+            Field::Integer(_) | Field::Float(_) if matches!(self.format, TimeFormat::Pattern(_)) => {
+                self.parse_text(&field.to_string())
+            }
             Field::Integer(count) => self.parse_count(count),
             Field::Float(count) => {
                 let grid = self.micro_grid.ok_or(TimeError::BareNumber)?;
@@ -163,7 +300,13 @@ impl TimeParser {
         if let Some(grid) = self.micro_grid {
             return parse_rounded(text, grid, Rounding::Floor).map(Instant::from_micros).map_err(epoch_error);
         }
-        let civil = civil::parse(text).map_err(|e| if is_number(text) { TimeError::BareNumber } else { e })?;
+        if let TimeFormat::Pattern(pattern) = &self.format {
+            return match pattern.read(text).map_err(|_| TimeError::NotAsDeclared)? {
+                Read::Instant(time) => Ok(Instant::from_micros(micros(time))),
+                Read::Civil(time) => Ok(self.clock.instant(civil_micros(time))),
+            };
+        }
+        let civil = civil::parse(text).map_err(|problem| unrecognised(text, problem))?;
         match self.format {
             TimeFormat::Rfc3339 if civil.offset.is_none() => Err(TimeError::NoOffset),
             TimeFormat::Date if civil.time.is_some() => Err(TimeError::NotADate),
@@ -178,7 +321,7 @@ impl TimeParser {
         let micros = match self.format {
             TimeFormat::EpochSeconds => count.checked_mul(MICROS_PER_SECOND),
             TimeFormat::EpochMillis => count.checked_mul(1000),
-            _ => return Err(TimeError::BareNumber),
+            _ => return Err(unrecognised(&count.to_string(), TimeError::BareNumber)),
         };
         micros.map(Instant::from_micros).ok_or(TimeError::TooFar)
     }
@@ -188,6 +331,30 @@ fn epoch_error(error: DecimalError) -> TimeError {
     match error {
         DecimalError::Overflow => TimeError::TooFar,
         DecimalError::NotANumber | DecimalError::NotFinite => TimeError::NotEpoch,
+    }
+}
+
+/// The problem of a text that has none of the known shapes: what it looks like.
+#[cold]
+fn unrecognised(text: &str, problem: TimeError) -> TimeError {
+    let date = || -> Option<TimeError> {
+        let digits = |part: Option<&str>| part?.bytes().all(|b| b.is_ascii_digit()).then_some(());
+        digits(text.get(..8).filter(|_| text.len() == 8))?;
+        let dashed = format!("{}-{}-{}", &text[..4], &text[4..6], &text[6..]);
+        civil::parse(&dashed).ok().map(|_| TimeError::CompactDate)
+    };
+    if let Some(compact) = date() {
+        return compact;
+    }
+    if is_number(text) {
+        return TimeError::BareNumber;
+    }
+    let parts: Vec<&str> = text.split([' ', 'T', ',']).next().unwrap_or(text).split(['/', '.', '-']).collect();
+    let is_short = |part: &str| (1..=2).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
+    let is_year = |part: &str| part.len() == 4 && part.bytes().all(|b| b.is_ascii_digit());
+    match parts[..] {
+        [first, second, year] if is_short(first) && is_short(second) && is_year(year) => TimeError::OrderOpen,
+        _ => problem,
     }
 }
 

@@ -351,7 +351,7 @@ def release(
     steps: int | None = None,
     through: Time | None = None,
     time: str = "time",
-    time_format: Literal["auto", "rfc3339", "date", "epoch-seconds", "epoch-millis"] = "auto",
+    time_format: str = "auto",
     time_zone: str = "UTC",
     missing_text: Sequence[str] = (),
     missing: Literal["refuse", "skip"] = "refuse",
@@ -400,14 +400,13 @@ def release(
         ``end``: End of the last step; the time itself no longer belongs to it: 2025-01-01 for all of 2024.
         ``steps``: Number of steps, instead of end.
         ``through``: Publish only the steps that end by this time; the rest can follow later from the same, longer data.
+            Without it, the steps that have ended by now.
 
     Events:
         ``time``: Column with the time of an event.
-        ``time_format``: How times are written. "auto": Dates, dates with a time of day, with or without an offset. Bare
-            numbers are refused: they do not say their unit. "rfc3339": Only times with an offset, such as
-            2024-05-01T12:30:00Z. "date": Only dates, such as 2024-05-01. "epoch-seconds": Seconds since 1970 UTC, with
-            or without a fraction. "epoch-millis": Milliseconds since 1970 UTC. By default auto, which refuses bare
-            numbers.
+        ``time_format``: How times are written: auto (dates with or without a time of day and an offset), rfc3339 (only
+            those with an offset), date (only dates), epoch-seconds or epoch-millis (numbers since 1970 UTC), or a
+            pattern such as %d/%m/%Y %H:%M or %Y%m%d. By default auto, which refuses bare numbers.
         ``time_zone``: Zone of times without an offset, and of calendar steps.
         ``missing_text``: Texts that stand for a missing cell, such as NA.
         ``missing``: What to do with an event whose person, value or key column is missing. "refuse": Stop with an error

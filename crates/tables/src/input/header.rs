@@ -1,6 +1,8 @@
 //! Finding the wanted columns among those that a file has.
 
+use evertally_publish::declaration::Parameter;
 use evertally_publish::error::InputError;
+use evertally_publish::problem::sentence;
 use evertally_publish::words::quoted;
 
 /// Most columns that a message lists.
@@ -34,14 +36,19 @@ pub(super) fn missing_column(file: &str, wanted: &str, present: &[&str]) -> Inpu
         Some(name) => format!(" (did you mean {}?)", quoted(name)),
         None => String::new(),
     };
-    let hint = match other_delimiter(present) {
-        Some(name) => format!("; its cells look {name}-separated, but another delimiter was expected"),
-        None => String::new(),
+    let (hint, remedy) = match other_delimiter(present) {
+        Some((name, flag)) => {
+            let hint = format!("; its cells look {name}-separated, but another delimiter was expected");
+            (hint, Some(sentence!["declare ", (Parameter::Delimiter, flag)]))
+        }
+        None => (String::new(), None),
     };
-    InputError::of_file(
-        file,
-        format!("there is no column {}{suggestion}; it has {}{hint}", quoted(wanted), list(present)),
-    )
+    let problem = format!("there is no column {}{suggestion}; it has {}{hint}", quoted(wanted), list(present));
+    let error = InputError::of_file(file, problem);
+    match remedy {
+        Some(remedy) => error.remedy(remedy),
+        None => error,
+    }
 }
 
 fn list(present: &[&str]) -> String {
@@ -63,11 +70,11 @@ fn nearest<'n>(wanted: &str, present: &[&'n str]) -> Option<&'n str> {
     (score(&best) > 0.75).then_some(*best)
 }
 
-/// A single "column" that holds another separator suggests that the delimiter is wrong.
-fn other_delimiter(present: &[&str]) -> Option<&'static str> {
+/// A single "column" that holds another separator suggests that the delimiter is wrong: its name, and as a flag has it.
+fn other_delimiter(present: &[&str]) -> Option<(&'static str, &'static str)> {
     let [only] = present else { return None };
-    [("semicolon", ";"), ("tab", "\t"), ("bar", "|"), ("comma", ",")]
+    [("semicolon", ";", "';'"), ("tab", "\t", "tab"), ("bar", "|", "'|'"), ("comma", ",", "','")]
         .into_iter()
-        .find(|(_, separator)| only.contains(separator))
-        .map(|(name, _)| name)
+        .find(|(_, separator, _)| only.contains(separator))
+        .map(|(name, _, flag)| (name, flag))
 }

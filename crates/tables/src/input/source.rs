@@ -1,5 +1,6 @@
 //! Opening an input: what it is (by its first bytes), decompression, and a spool where Parquet needs to seek.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -46,6 +47,50 @@ pub(super) fn is_stdin(path: &Path) -> bool {
 
 pub(super) fn display_name(path: &Path) -> String {
     if is_stdin(path) { STDIN_NAME.into() } else { path.display().to_string() }
+}
+
+/// Refuses a file that is named twice, under whatever names: its events would count twice.
+pub(super) fn refuse_twice(sources: &[PathBuf]) -> Result<(), InputError> {
+    let mut seen: HashMap<Identity, &Path> = HashMap::new();
+    for path in sources {
+        let Some(first) = seen.insert(Identity::of(path), path) else { continue };
+        let problem = match (is_stdin(first), is_stdin(path)) {
+            (true, true) => "it is named twice, but can be read only once; give `-` once".to_owned(),
+            _ if first == path => "it is named twice, and its events would count twice; name it once".to_owned(),
+            _ => {
+                let first = display_name(first);
+                format!("it is the same file as {first}, and its events would count twice; name it once")
+            }
+        };
+        return Err(InputError::of_file(display_name(path), problem));
+    }
+    Ok(())
+}
+
+/// Whether two names lead to one file or pipe, by way of whatever links. Copies with the same content are two files.
+pub fn is_same_source(a: &Path, b: &Path) -> bool {
+    Identity::of(a) == Identity::of(b)
+}
+
+/// What makes a file the same under several names.
+#[derive(PartialEq, Eq, Hash)]
+enum Identity {
+    /// Device and inode.
+    #[cfg(unix)]
+    Inode(u64, u64),
+    /// The path without links, or as it was given where there is no file.
+    Path(PathBuf),
+}
+
+impl Identity {
+    fn of(path: &Path) -> Self {
+        #[cfg(unix)]
+        if let Ok(meta) = std::fs::metadata(if is_stdin(path) { Path::new("/dev/stdin") } else { path }) {
+            use std::os::unix::fs::MetadataExt;
+            return Self::Inode(meta.dev(), meta.ino());
+        }
+        Self::Path(path.canonicalize().unwrap_or_else(|_| path.to_owned()))
+    }
 }
 
 /// The size of all files together, when all are regular files.
@@ -149,14 +194,18 @@ enum Raw {
 impl Raw {
     fn open(path: &Path) -> io::Result<Raw> {
         if is_stdin(path) {
-            return Ok(Raw::Pipe(pump(io::stdin())));
+            return Ok(Raw::Pipe(pump(|| Ok(io::stdin()))));
         }
-        let file = File::open(path)?;
-        let kind = file.metadata()?.file_type();
+        let kind = std::fs::metadata(path)?.file_type();
         if kind.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        Ok(if kind.is_file() { Raw::Regular(file) } else { Raw::Pipe(pump(file)) })
+        if kind.is_file() {
+            return Ok(Raw::Regular(File::open(path)?));
+        }
+        // Opening a named pipe waits until somebody writes to it: as reading it does, in a thread of its own.
+        let path = path.to_owned();
+        Ok(Raw::Pipe(pump(move || File::open(path))))
     }
 }
 
@@ -229,10 +278,15 @@ impl<R: Read> Read for Counted<'_, R> {
     }
 }
 
-/// Reads a pipe in its own thread: a pipe that says nothing must not keep the program from being interrupted.
-fn pump(mut from: impl Read + Send + 'static) -> Receiver<io::Result<Vec<u8>>> {
+/// Opens and reads a pipe in its own thread: a pipe that nobody writes to, or that says nothing, must not keep the
+/// program from being interrupted.
+fn pump<R: Read>(open: impl FnOnce() -> io::Result<R> + Send + 'static) -> Receiver<io::Result<Vec<u8>>> {
     let (sender, receiver) = mpsc::sync_channel(4);
     std::thread::spawn(move || {
+        let mut from = match open() {
+            Ok(from) => from,
+            Err(error) => return drop(sender.send(Err(error))),
+        };
         loop {
             let mut chunk = vec![0; PIPE_CHUNK];
             let message = match from.read(&mut chunk) {

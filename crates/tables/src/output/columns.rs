@@ -2,32 +2,43 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{Float64Builder, Int64Builder, StringBuilder, UInt64Builder};
+use arrow_array::builder::{Float64Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder, UInt64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use super::table::TableSpec;
 use evertally_publish::error::{Result, failure};
 use evertally_publish::rows::{Amount, ReleaseRow};
 
+/// Name of the column with the ends of the steps.
+pub(super) const END: &str = "end";
+
 fn schema(spec: &TableSpec) -> SchemaRef {
     let value = if spec.is_integral() { DataType::Int64 } else { DataType::Float64 };
-    let mut fields = vec![Field::new("time", DataType::Utf8, false)];
+    let instant = spec.zone().map(|zone| DataType::Timestamp(TimeUnit::Microsecond, Some(zone.into())));
+    let mut fields = vec![Field::new("time", instant.clone().unwrap_or(DataType::Utf8), false)];
     fields.extend(spec.groups().iter().map(|name| Field::new(name, DataType::Utf8, false)));
     fields.push(Field::new("step", DataType::UInt64, false));
     fields.push(Field::new(spec.value_name(), value, false));
     fields.extend(["std_error", "lower", "upper"].map(|name| Field::new(name, DataType::Float64, true)));
+    fields.extend(instant.map(|instant| Field::new(END, instant, false)));
     Arc::new(Schema::new(fields))
 }
 
 /// Rows gathered column by column.
 pub struct TableColumns {
     schema: SchemaRef,
-    time: StringBuilder,
+    time: Times,
     groups: Vec<StringBuilder>,
     step: UInt64Builder,
     value: Values,
     figures: [Float64Builder; 3],
+}
+
+enum Times {
+    Text(StringBuilder),
+    /// Beginnings and ends.
+    Instants([TimestampMicrosecondBuilder; 2]),
 }
 
 enum Values {
@@ -40,7 +51,10 @@ impl TableColumns {
     pub fn new(spec: &TableSpec) -> Self {
         TableColumns {
             schema: schema(spec),
-            time: StringBuilder::new(),
+            time: match spec.zone() {
+                None => Times::Text(StringBuilder::new()),
+                Some(zone) => Times::Instants([(); 2].map(|()| TimestampMicrosecondBuilder::new().with_timezone(zone))),
+            },
             groups: spec.groups().iter().map(|_| StringBuilder::new()).collect(),
             step: UInt64Builder::new(),
             value: if spec.is_integral() {
@@ -64,7 +78,13 @@ impl TableColumns {
     pub fn push(&mut self, row: &ReleaseRow<'_>) -> Result<()> {
         assert_eq!(row.groups.len(), self.groups.len(), "one text for each group column");
         self.value.push(row.value)?;
-        self.time.append_value(row.time);
+        match &mut self.time {
+            Times::Text(column) => column.append_value(row.time),
+            Times::Instants([starts, ends]) => {
+                starts.append_value(row.span.0.micros());
+                ends.append_value(row.span.1.micros());
+            }
+        }
         for (column, group) in self.groups.iter_mut().zip(row.groups) {
             column.append_value(group);
         }
@@ -77,7 +97,11 @@ impl TableColumns {
 
     /// The rows that were added since the last call.
     pub fn finish(&mut self) -> Result<RecordBatch> {
-        let mut arrays: Vec<ArrayRef> = vec![Arc::new(self.time.finish())];
+        let (time, end): (ArrayRef, Option<ArrayRef>) = match &mut self.time {
+            Times::Text(column) => (Arc::new(column.finish()), None),
+            Times::Instants([starts, ends]) => (Arc::new(starts.finish()), Some(Arc::new(ends.finish()))),
+        };
+        let mut arrays: Vec<ArrayRef> = vec![time];
         arrays.extend(self.groups.iter_mut().map(|g| Arc::new(g.finish()) as ArrayRef));
         arrays.push(Arc::new(self.step.finish()));
         arrays.push(match &mut self.value {
@@ -85,6 +109,7 @@ impl TableColumns {
             Values::Real(column) => Arc::new(column.finish()),
         });
         arrays.extend(self.figures.iter_mut().map(|f| Arc::new(f.finish()) as ArrayRef));
+        arrays.extend(end);
         RecordBatch::try_new(self.schema.clone(), arrays)
             .map_err(|e| failure(format_args!("the table's columns differ: {e}")))
     }

@@ -7,10 +7,10 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
-use super::columns::TableColumns;
+use super::columns::{END, TableColumns};
 use super::publication::plain_io_error;
 use super::table::TableSpec;
-use evertally_publish::error::{Error, Result, failure};
+use evertally_publish::error::{Error, Result, failure, usage};
 use evertally_publish::rows::ReleaseRow;
 
 /// Rows gathered into one batch.
@@ -19,7 +19,7 @@ const BATCH_ROWS: usize = 8 * 1024;
 /// Rows of a row group, the most that is held in memory (compressed).
 const GROUP_ROWS: usize = 256 * 1024;
 
-/// Parquet with text groups, 64-bit values and zstd pages.
+/// Parquet with instants, text groups, 64-bit values and zstd pages.
 pub(super) struct ParquetTable<W: Write + Send> {
     writer: ArrowWriter<W>,
     columns: TableColumns,
@@ -28,6 +28,12 @@ pub(super) struct ParquetTable<W: Write + Send> {
 
 impl<W: Write + Send> ParquetTable<W> {
     pub(super) fn new(spec: &TableSpec, out: W) -> Result<Self> {
+        if spec.zone().is_some() && spec.groups().iter().any(|name| name == END) {
+            return Err(usage(format!(
+                "the column `{END}` has the name of a column of the release in Parquet; rename it in the input, or write \
+                 CSV or JSON lines"
+            )));
+        }
         let columns = TableColumns::new(spec);
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(3).expect("a zstd level")))

@@ -92,6 +92,36 @@ fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
+/// Whether a path leads to standard output or to a device, beside which no file belongs.
+pub fn is_stream(path: &Path) -> bool {
+    // These lead to whatever the program was given, perhaps to a file of another name.
+    let is_handed_over = || ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"].iter().any(|own| path.starts_with(own));
+    is_stdout(path) || is_handed_over() || fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
+}
+
+/// Whether standard output was closed when the program began.
+///
+/// The runtime opens the null device in the place of a closed standard stream, for reading and writing; a shell's
+/// `>/dev/null` opens it for writing alone. So a null device that can be read from is one that nobody asked for, or
+/// that cannot be told from it.
+#[cfg(unix)]
+fn is_stdout_lost() -> bool {
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::MetadataExt;
+    let Ok(out) = io::stdout().as_fd().try_clone_to_owned().map(File::from) else { return true };
+    let is_null = match (out.metadata(), fs::metadata("/dev/null")) {
+        (Ok(out), Ok(null)) => out.rdev() == null.rdev() && out.dev() == null.dev() && out.ino() == null.ino(),
+        _ => false,
+    };
+    is_null && (&out).read(&mut [0]).is_ok()
+}
+
+#[cfg(not(unix))]
+fn is_stdout_lost() -> bool {
+    false
+}
+
 /// An error of a writer as the user should see it: the [`OutputError`] that an [`OutputFile`] wrapped, if it is one.
 pub(super) fn plain_io_error(error: io::Error) -> Error {
     match error.downcast::<OutputError>() {
@@ -173,6 +203,11 @@ impl Publication {
         if is_stdout(path) {
             if self.outputs.iter().any(|o| is_stdout(&o.path)) {
                 return Err(OutputError::new(path, "two outputs go there; give one of them a file name"));
+            }
+            if is_stdout_lost() {
+                let problem =
+                    "it is closed, and what goes there would be lost; give a file name (/dev/null to discard)";
+                return Err(OutputError::new(path, problem));
             }
             return Ok(Target::Stream);
         }

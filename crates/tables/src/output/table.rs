@@ -7,6 +7,7 @@ use super::parquet::ParquetTable;
 use super::text::{CsvTable, JsonTable};
 use evertally_publish::error::Result;
 use evertally_publish::rows::ReleaseRow;
+use evertally_publish::steps::Zone;
 use evertally_publish::words::quoted;
 
 /// What a table says of each row besides its group or key, in this order.
@@ -21,6 +22,8 @@ pub struct TableSpec {
     /// Name of the value column.
     value: &'static str,
     integral: bool,
+    /// Zone of instants in formats that have them.
+    zone: Option<String>,
 }
 
 impl TableSpec {
@@ -49,7 +52,19 @@ impl TableSpec {
                 return Err(format!("the {kind} column {} is named twice; name it once", quoted(name)));
             }
         }
-        Ok(TableSpec { groups, value, integral })
+        Ok(TableSpec { groups, value, integral, zone: None })
+    }
+
+    /// The same with the beginning and the end of each step as instants of a zone, in formats that have them: their
+    /// `time` is one, and a last column `end` another.
+    #[must_use]
+    pub fn with_instants(self, zone: &Zone) -> Self {
+        Self { zone: Some(zone.name().to_owned()), ..self }
+    }
+
+    /// The zone of instants, where the table has them.
+    pub(super) fn zone(&self) -> Option<&str> {
+        self.zone.as_deref()
     }
 
     /// The group columns.
@@ -67,7 +82,7 @@ impl TableSpec {
         self.integral
     }
 
-    /// All columns, in the order in which every format has them.
+    /// All columns of a text format, in their order.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
         let [time, rest @ ..] = own_columns(self.value);
         [time].into_iter().chain(self.groups.iter().map(String::as_str)).chain(rest)

@@ -146,7 +146,7 @@ impl Terms {
             every: Some(every.parse().expect("a width")),
             start: Some(start.into()),
             time_zone: Some(zone.parse().expect("a zone")),
-            time_format: (self.times != TimeFormat::Auto).then_some(self.times),
+            time_format: (self.times != TimeFormat::Auto).then(|| self.times.clone()),
             person: self.person.map(|_| "who".into()),
             max_events: self.person.map(|(total, _)| total),
             max_events_per_step: self.person.and_then(|(_, per_step)| per_step),
@@ -187,7 +187,7 @@ impl Terms {
         let labels = (0..2).map(|at| (!lacks(1) || self.columns == 0).then(|| tuple[at].to_owned())).collect();
         let amount = if self.codes { (1i64 << (5 * raw.person)).to_string() } else { decimal(raw.value) };
         Row {
-            time: written(self.times, calendar, Instant::from_micros(instant)),
+            time: written(&self.times, calendar, Instant::from_micros(instant)),
             labels,
             person: (!lacks(2)).then(|| name_of(raw.person)),
             value: (!lacks(3)).then_some(amount),
@@ -204,7 +204,7 @@ fn decimal(quarters: i32) -> String {
     format!("{}{}{fraction}", if quarters < 0 { "-" } else { "" }, size / 4)
 }
 
-fn written(format: TimeFormat, calendar: &StepCalendar, instant: Instant) -> String {
+fn written(format: &TimeFormat, calendar: &StepCalendar, instant: Instant) -> String {
     let time = instant.timestamp().expect("in our time");
     match format {
         TimeFormat::EpochSeconds => format!("{}.{:06}", time.as_second(), time.subsec_nanosecond() / 1000),
@@ -347,7 +347,7 @@ fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Case {
     let runs = if picks[0].is_multiple_of(2) { vec![last] } else { each.chain([last]).collect() };
     let codes = if terms.codes { Codes::Persons } else { Codes::Values };
     Case {
-        stream: Declared { declaration, format: terms.format, runs },
+        stream: Declared { declaration, format: terms.format, runs, continues: picks[1] & 4 != 0 },
         files,
         neighbours,
         person,

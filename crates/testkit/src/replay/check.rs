@@ -133,7 +133,7 @@ fn in_one_run(pipeline: &dyn Pipeline, case: &Case, table: &[TableRow]) -> Resul
         return Ok(());
     }
     let runs = vec![Run { files: case.files.len(), through: None }];
-    let at_once = pipeline.publish(&Declared { runs, ..case.stream.clone() }, &case.files);
+    let at_once = pipeline.publish(&Declared { runs, continues: false, ..case.stream.clone() }, &case.files);
     if at_once[0].refusal.is_some() || at_once[0].table != table {
         return Err(Fault::Runs("one run over everything publishes something else".into()));
     }

@@ -6,7 +6,7 @@ use evertally_publish::declaration::{Declaration, TableFormat};
 use evertally_publish::error::{Error, failure, usage};
 use evertally_publish::ledger::{Ledger, MemoryStore, Store};
 use evertally_publish::report::{Released, Report};
-use evertally_publish::session::{RunningSums, Session};
+use evertally_publish::session::{Leaving, Leg, RunningSums, Session};
 use evertally_tables::input::{Events, InputFormat, ReadOptions};
 use evertally_tables::output::{OutputFormat, TableSpec, TableWriter};
 use std::collections::BTreeMap;
@@ -22,6 +22,8 @@ pub struct Declared {
     pub format: FileFormat,
     /// The runs, one after another under one key and ledger.
     pub runs: Vec<Run>,
+    /// Each run goes on where the one before stopped, and reads only the files that are new.
+    pub continues: bool,
 }
 
 /// One run.
@@ -88,19 +90,28 @@ impl Pipeline for InProcess {
         let paths: Vec<PathBuf> = (0..files.len()).map(path).collect();
         paths.iter().zip(files).for_each(|(path, rows)| write_file(path, stream.format, rows));
         let key = SecretKey::insecure_from_test_seed(TestSeed(12));
-        let mut store = MemoryStore::default();
-        let mut ledger = Ledger::create(store.clone(), &key).expect("a new ledger");
+        let store = MemoryStore::default();
+        drop(Ledger::create(store.clone(), &key).expect("a new ledger"));
+        let (mut read, mut rows) = (0, Vec::new());
         let of_run = |run: &Run| {
             let mut declaration = stream.declaration.clone();
             declaration.through = run.through.clone();
-            let mut outcome = match one_run(&declaration, stream.format, &paths[..run.files], &key, &mut ledger) {
+            let new = if stream.continues { read..run.files } else { 0..run.files };
+            let mut ledger = Ledger::open(store.clone(), &key).expect("the ledger that was created");
+            let mut outcome = match one_run(&declaration, stream, &paths[new], &key, &mut ledger) {
                 Ok(published) => published,
                 Err(error) => {
                     let said = error.to_string().replace(&folder.path().display().to_string(), "FOLDER");
                     Outcome { refusal: Some(said), ..Outcome::default() }
                 }
             };
-            let kept = store.load().expect("memory").expect("the ledger was created");
+            if stream.continues && outcome.refusal.is_none() {
+                read = run.files;
+                rows.append(&mut outcome.table);
+                outcome.table.clone_from(&rows);
+            }
+            drop(ledger);
+            let kept = store.clone().load().expect("memory").expect("the ledger that was created");
             outcome.files.insert("ledger".into(), public_ledger(&String::from_utf8_lossy(&kept)));
             outcome
         };
@@ -110,16 +121,25 @@ impl Pipeline for InProcess {
 
 fn one_run(
     declaration: &Declaration,
-    format: FileFormat,
+    declared: &Declared,
     paths: &[PathBuf],
     key: &SecretKey,
     ledger: &mut Ledger,
 ) -> Result<Outcome, Error> {
     let (stream, groups) = declaration.resolve()?.plan(&mut |_| ())?;
-    let mut session = Session::of_sums(stream.clone(), groups.clone(), key, ledger)?;
+    let mut session = match ledger.state(&stream.name)? {
+        Some(state) if declared.continues => {
+            let leg = Leg { last_step: stream.last_step, stream: stream.clone(), groups: groups.clone() };
+            Session::resume(leg, key, ledger, &state)?
+        }
+        _ => Session::of_sums(stream.clone(), groups.clone(), key, ledger)?,
+    };
+    if declared.continues {
+        session = session.that_goes_on();
+    }
     let spec = TableSpec::new(stream.columns.labels.clone(), stream.is_integral()).map_err(usage)?;
     let mut table = TableWriter::new(OutputFormat::Csv, &spec, Vec::new())?;
-    let word = match format {
+    let word = match declared.format {
         FileFormat::Csv => TableFormat::Csv,
         FileFormat::JsonLines => TableFormat::JsonLines,
         FileFormat::Parquet => TableFormat::Parquet,
@@ -139,7 +159,11 @@ fn one_run(
     })? {}
     session.close_through(stream.last_step)?;
     take(&mut session)?;
-    session.record(ledger)?;
+    if declared.continues {
+        session.record_continued(ledger, Leaving::default())?;
+    } else {
+        session.record(ledger)?;
+    }
     let released = groups.map_or(Released::Sum, |groups| Released::Groups(groups.facts()));
     let report = Report::new(&stream, key, released);
     let files = BTreeMap::from([

@@ -56,7 +56,11 @@ fn auto_refuses_the_rest_and_says_why() {
         "２024-05-01",
         "2024-05-01T12:30:1",
     ] {
-        let expected = if text == "2024" { TimeError::BareNumber } else { TimeError::Unrecognised };
+        let expected = match text {
+            "2024" => TimeError::BareNumber,
+            "05/01/2024" => TimeError::OrderOpen,
+            _ => TimeError::Unrecognised,
+        };
         assert_eq!(auto(text), Err(expected), "{text:?}");
     }
     for (text, what, number) in [
@@ -184,4 +188,75 @@ proptest! {
             let _ = parser.parse_text(&other);
         }
     }
+}
+
+#[test]
+fn patterns_read_what_they_say() {
+    let read = |pattern: &str, zone: &str, field: Field<'_>| {
+        parser(pattern.parse().unwrap(), zone).parse(field).map(|instant| instant.to_string())
+    };
+    for (pattern, text, expected) in [
+        ("%d/%m/%Y", "05/01/2024", "2024-01-05T00:00:00Z"),
+        ("%m/%d/%Y", "05/01/2024", "2024-05-01T00:00:00Z"),
+        ("%d/%m/%Y %H:%M", " 5/1/2024 23:05 ", "2024-01-05T23:05:00Z"),
+        ("%d.%m.%y", "05.01.97", "1997-01-05T00:00:00Z"),
+        ("%Y%m%d", "19970101", "1997-01-01T00:00:00Z"),
+        ("%Y%m%d%H%M%S", "19970101123059", "1997-01-01T12:30:59Z"),
+        ("%d %b %Y %I:%M %p", "05 Jan 2024 11:30 PM", "2024-01-05T23:30:00Z"),
+        ("%d/%b/%Y:%H:%M:%S %z", "05/Jan/2024:23:30:00 +0200", "2024-01-05T21:30:00Z"),
+        ("%Y-%m-%d %H:%M:%S%.f", "2024-01-05 01:02:03.123456789", "2024-01-05T01:02:03.123456Z"),
+        ("%s", "1714566645", "2024-05-01T12:30:45Z"),
+    ] {
+        assert_eq!(read(pattern, "UTC", Field::Text(text)).as_deref(), Ok(expected), "{pattern}");
+    }
+    assert_eq!(read("%Y%m%d", "UTC", Field::Integer(19_970_101)).as_deref(), Ok("1997-01-01T00:00:00Z"));
+    assert_eq!(read("%Y%m%d", "UTC", Field::Float(19_970_101.0)).as_deref(), Ok("1997-01-01T00:00:00Z"));
+    // On the wall clock of the zone, with its gaps and its hours that occur twice.
+    for (text, expected) in [
+        ("27/10/2024 02:30", "2024-10-27T00:30:00Z"),
+        ("31/03/2024 02:30", "2024-03-31T01:30:00Z"),
+        ("01/07/2024 12:00", "2024-07-01T10:00:00Z"),
+    ] {
+        assert_eq!(read("%d/%m/%Y %H:%M", "Europe/Berlin", Field::Text(text)).as_deref(), Ok(expected), "{text}");
+    }
+    for (pattern, text) in [("%d/%m/%Y", "13/13/2024"), ("%d/%m/%Y", "2024-01-05"), ("%d/%m/%Y", "05/01/2024 1")] {
+        assert_eq!(read(pattern, "UTC", Field::Text(text)), Err(TimeError::NotAsDeclared), "{text}");
+    }
+}
+
+#[test]
+fn formats_are_words_or_patterns() {
+    for text in ["auto", "rfc3339", "date", "epoch-seconds", "epoch-millis", "%d/%m/%Y"] {
+        let format: TimeFormat = text.parse().unwrap();
+        assert_eq!(format.to_string(), text);
+        assert_eq!(serde_json::to_value(&format).unwrap(), text);
+        assert_eq!(serde_json::from_value::<TimeFormat>(text.into()).unwrap(), format);
+    }
+    for (text, says) in [
+        ("dd/mm/yyyy", "%d/%m/%Y"),
+        ("Auto", "auto"),
+        ("%H:%M", "needs a year"),
+        ("%m/%Y", "needs a year"),
+        ("%d/%m/%Y %J", "no pattern"),
+        ("%", "no pattern"),
+    ] {
+        let problem = text.parse::<TimeFormat>().unwrap_err();
+        assert!(problem.contains(says), "{text}: {problem}");
+    }
+}
+
+#[test]
+fn other_shapes_are_recognised_and_not_guessed() {
+    for (text, expected) in [
+        ("19970101", TimeError::CompactDate),
+        ("19971301", TimeError::BareNumber),
+        ("01/02/2024 12:00", TimeError::OrderOpen),
+        ("1.2.2024", TimeError::OrderOpen),
+        ("31-12-2024T10:00", TimeError::OrderOpen),
+        ("2024/12/31", TimeError::Unrecognised),
+    ] {
+        assert_eq!(auto(text), Err(expected), "{text}");
+    }
+    let typed = parser(TimeFormat::Auto, "UTC").parse(Field::Integer(19_970_101));
+    assert_eq!(typed, Err(TimeError::CompactDate));
 }

@@ -7,6 +7,7 @@ use arrow_array::{ArrayRef, Int64Array, ListArray, StringArray, types};
 use super::golden::parquet_of;
 use super::*;
 use evertally::number::Grid;
+use evertally_publish::error::InputError;
 use evertally_publish::words::shorten;
 
 fn assert_says(message: &str, parts: &[&str]) {
@@ -192,4 +193,21 @@ fn standard_input_is_read_once() {
 fn offending_text_cannot_break_the_message() {
     assert_eq!(quoted("a\n\u{1b}[31m"), "`a\\n\\u{1b}[31m`");
     assert_eq!(shorten(&"é".repeat(41)), format!("{}…", "é".repeat(40)));
+}
+
+#[cfg(unix)]
+#[test]
+fn one_file_under_two_names_would_count_twice() {
+    let fixture = Fixture::new().columns("time", &[], None, None);
+    let (first, copy) = (fixture.file("a.csv", b"time\n1\n"), fixture.file("b.csv", b"time\n1\n"));
+    let (link, hard) = (fixture.path("link.csv"), fixture.path("hard.csv"));
+    std::os::unix::fs::symlink(&first, &link).unwrap();
+    std::fs::hard_link(&first, &hard).unwrap();
+    let dotted = first.parent().unwrap().join(".").join("a.csv");
+    for second in [&first, &link, &hard, &dotted] {
+        let error = fixture.read(&[first.clone(), copy.clone(), second.clone()]).unwrap_err().to_string();
+        assert_says(&error, &["would count twice; name it once"]);
+        assert!(error.starts_with(&*second.display().to_string()), "{error}");
+    }
+    assert_eq!(fixture.read(&[first, copy]).unwrap().len(), 2);
 }

@@ -165,3 +165,28 @@ fn text_of_fields_is_borrowed_where_it_can_be() {
     assert_eq!(Field::Date(0).text(&mut scratch), Some("1970-01-01"));
     assert_eq!(Field::Instant(i64::MAX).text(&mut scratch), Some("9223372036854775807 µs"));
 }
+
+#[test]
+fn one_person_has_one_name_whatever_the_type_of_its_number() {
+    let fixture = Fixture::new().columns("time", &["airport"], Some("tail"), None);
+    let decimals = Decimal128Array::from(vec![Some(1700), None, Some(0)]).with_precision_and_scale(10, 2).unwrap();
+    let ids: Vec<(ArrayRef, [&str; 3])> = vec![
+        (Arc::new(Int64Array::from(vec![Some(17), None, Some(0)])), ["17", "", "0"]),
+        (Arc::new(Float64Array::from(vec![17.0, f64::NAN, -0.0])), ["17", "", "0"]),
+        (Arc::new(Float32Array::from(vec![17.0, f32::NAN, -0.0])), ["17", "", "0"]),
+        (Arc::new(decimals), ["17", "", "0"]),
+        (Arc::new(StringArray::from(vec!["17.0", "", "-0.0"])), ["17", "", "0"]),
+    ];
+    for (tail, names) in ids {
+        let time = Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef;
+        let kind = tail.data_type().to_string();
+        // A label that is no number is missing, too; other labels stay as they are written.
+        let airport = Arc::new(Float64Array::from(vec![f64::NAN, 1.5, 2.0])) as ArrayRef;
+        let data = parquet_of(vec![("time", time), ("airport", airport), ("tail", tail)]);
+        let [a, b, c] = names;
+        let rows = [format!("row 1|1||{a}|"), format!("row 2|2|1.5|{b}|"), format!("row 3|3|2|{c}|")];
+        assert_eq!(fixture.read_bytes(&data).unwrap(), rows, "{kind}");
+    }
+    let csv = "time,airport,tail\n1,1.0,17.0\n2,NaN,NaN\n";
+    assert_eq!(fixture.read_bytes(csv.as_bytes()).unwrap(), ["line 2|1|1.0|17|", "line 3|2|NaN|NaN|"], "text is text");
+}

@@ -85,6 +85,16 @@ mod pipes {
     }
 
     #[test]
+    fn a_pipe_that_nobody_writes_to_can_be_interrupted() {
+        let fixture = Fixture::new().columns("time", &[], None, None);
+        let path = fixture.path("p");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let cancelled = AtomicBool::new(true);
+        let error = fixture.visit(&[path], &cancelled, &mut |_| Ok(())).unwrap_err();
+        assert!(is_cancelled(&error), "{error}");
+    }
+
+    #[test]
     fn a_silent_pipe_can_be_interrupted() {
         let fixture = Fixture::new().columns("time", &[], None, None);
         let (hold, held) = std::sync::mpsc::channel::<()>();

@@ -1,13 +1,16 @@
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
+use arrow_array::types::{Float64Type, Int64Type, TimestampMicrosecondType, UInt64Type};
+use arrow_schema::{DataType, TimeUnit};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::output::{OutputFormat, TableSpec, TableWriter};
 use evertally_publish::rows::{Amount, ReleaseRow};
+use evertally_publish::steps::Instant;
 
 fn row<'a>(groups: &'a [&'a str], step: u64, text: &'a str) -> ReleaseRow<'a> {
     let value = Amount { text, number: text.parse().unwrap() };
-    ReleaseRow { time: "2013-01-01", groups, step, value, std_error: 2.5, lower: -1.0, upper: 1e20 }
+    let span = (Instant::from_micros(1_356_998_400_000_000), Instant::from_micros(1_357_084_800_000_000));
+    ReleaseRow { time: "2013-01-01", span, groups, step, value, std_error: 2.5, lower: -1.0, upper: 1e20 }
 }
 
 fn spec(integral: bool) -> TableSpec {
@@ -63,6 +66,27 @@ fn parquet_has_typed_columns() {
         }
         assert_eq!(batch.column(5).null_count(), 1);
     }
+}
+
+#[test]
+fn parquet_has_instants_of_the_zone_and_the_end_of_each_step() {
+    let spec = spec(true).with_instants(&"Europe/Copenhagen".parse().unwrap());
+    let mut table = TableWriter::new(OutputFormat::Parquet, &spec, tempfile::tempfile().unwrap()).unwrap();
+    table.write(&row(&["a", "b"], 1, "5")).unwrap();
+    let mut batches = ParquetRecordBatchReaderBuilder::try_new(table.finish().unwrap()).unwrap().build().unwrap();
+    let batch = batches.next().unwrap().unwrap();
+    for (column, name, micros) in [(0, "time", 1_356_998_400_000_000), (8, "end", 1_357_084_800_000_000)] {
+        assert_eq!(batch.schema().field(column).name(), name);
+        let zone = Some("Europe/Copenhagen".into());
+        assert_eq!(*batch.column(column).data_type(), DataType::Timestamp(TimeUnit::Microsecond, zone));
+        assert_eq!(batch.column(column).as_primitive::<TimestampMicrosecondType>().value(0), micros);
+    }
+    // Text formats keep their columns, and a group column may be called `end` there.
+    let ends = TableSpec::new(vec!["end".into()], true).unwrap().with_instants(&"UTC".parse().unwrap());
+    let refused = TableWriter::new(OutputFormat::Parquet, &ends, Vec::new()).err().unwrap().to_string();
+    assert!(refused.contains("`end`") && refused.contains("CSV"), "{refused}");
+    let csv = TableWriter::new(OutputFormat::Csv, &ends, Vec::new()).unwrap().finish().unwrap();
+    assert_eq!(csv, b"time,end,step,value,std_error,lower,upper\n");
 }
 
 #[test]
