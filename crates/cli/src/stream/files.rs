@@ -22,6 +22,8 @@ pub(crate) struct Files {
     pub(crate) reading: ReadOptions,
     pub(crate) key_path: PathBuf,
     pub(crate) create_key: bool,
+    /// The budget of the source, which the run spends from.
+    pub(crate) budget_file: Option<PathBuf>,
     pub(crate) out: PathBuf,
     pub(crate) output_format: OutputFormat,
     pub(crate) plot: bool,
@@ -68,6 +70,7 @@ impl Files {
             },
             key_path,
             create_key: named.create_key == Some(true),
+            budget_file: named.budget_file,
             plot: named.no_plot != Some(true) && !is_stream(&out),
             out,
             output_format,
@@ -113,7 +116,8 @@ impl Files {
     /// Files that no output may replace.
     pub(crate) fn protected_paths(&self) -> Vec<PathBuf> {
         let inputs = self.inputs.iter().chain(&self.side_inputs).cloned();
-        inputs.chain([self.key_path.clone(), ledger_path(&self.key_path)]).collect()
+        let kept = [self.key_path.clone(), ledger_path(&self.key_path)];
+        inputs.chain(kept).chain(self.budget_file.clone()).collect()
     }
 }
 

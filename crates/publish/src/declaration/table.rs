@@ -409,6 +409,10 @@ parameters! {
         /// Make the key file if there is none yet.
         CreateKey create_key: bool, Key "" PROGRAM
     }
+    files {
+        /// Budget of the data source, made by `evertally budget new`, that this publication spends from.
+        BudgetFile budget_file: PathBuf, Key "FILE" PROGRAM
+    }
     declaration {
         /// Name of this stream: one name serves one data set.
         Stream stream: String, Key "NAME" ALL, default "main" ""
