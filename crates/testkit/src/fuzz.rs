@@ -163,6 +163,7 @@ fn times(bytes: &[u8]) {
             assert_eq!(parser.parse_text(text).ok(), first.as_ref().ok().copied(), "the second time is another");
             if let Ok(instant) = first
                 && let Some(time) = instant.timestamp()
+                && !time.to_string().starts_with('-')
             {
                 let again = TimeParser::new(TimeFormat::Rfc3339, Zone::utc()).parse_text(&time.to_string());
                 assert_eq!(again.ok(), Some(instant), "{time}");
