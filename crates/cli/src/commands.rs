@@ -1,6 +1,7 @@
 //! The subcommands.
 
 mod audit;
+mod budget;
 mod compare;
 mod figure;
 mod key;
@@ -28,6 +29,8 @@ enum Command {
     Sketch(Box<crate::stream::SketchFlags>),
     /// Make and inspect secret keys.
     Key(key::KeyArgs),
+    /// Declare what may be spent on a data source under all keys together, and see what is spent, reserved and left.
+    Budget(budget::BudgetArgs),
     /// Rank every mechanism under a budget by its exact error, beside the proven lower bound.
     Plan(plan::PlanArgs),
     /// List mechanisms with their exact sensitivity and error at a horizon.
@@ -49,6 +52,7 @@ impl Program {
             Command::Release(args) => crate::release::run(*args),
             Command::Sketch(args) => crate::sketch::run(*args),
             Command::Key(args) => args.run(),
+            Command::Budget(args) => args.run(),
             Command::Plan(args) => args.run(),
             Command::Mechanisms(args) => args.run(),
             Command::Compare(args) => args.run(),

@@ -11,7 +11,7 @@ mod setup;
 pub use crate::stream::ReleaseFlags;
 
 use crate::failure::Unpublished;
-use crate::stream::{interruptible, open_events, open_key, print_plan, print_summary, say_if_new};
+use crate::stream::{interruptible, open_events, open_key, preview_budget, print_plan, print_summary, say_if_new};
 use anyhow::Result;
 use emit::Emitter;
 use evertally_publish::error::refuse_if;
@@ -31,11 +31,12 @@ pub fn run(args: ReleaseFlags) -> Result<()> {
     let (stream, files) = (&setup.stream, &setup.files);
     if files.plan_only {
         let error = ErrorFacts::of_releases(stream);
-        return if files.json {
-            print_json(&setup, &error, false)
+        if files.json {
+            print_json(&setup, &error, false)?;
         } else {
-            print_plan(stream, &error, &[Forecast::of(&setup).in_words()])
-        };
+            print_plan(stream, &error, &[Forecast::of(&setup).in_words()])?;
+        }
+        return preview_budget(stream, files);
     }
     if !files.quiet {
         Forecast::of(&setup).warn();
@@ -47,14 +48,11 @@ pub fn run(args: ReleaseFlags) -> Result<()> {
     let mut publication = Publication::new(&files.protected_paths(), true);
     let mut emitter = Emitter::new(&setup, &mut publication)?;
     let progress = files.progress();
-    let mut events = open_events(stream, files, &*progress, &cancelled)?;
-    while events.next_batch(&mut |event| {
-        session.push(event)?;
-        write_due(&mut session, &mut emitter, &cancelled)
-    })? {}
+    let events = open_events(stream, files, &*progress, &cancelled)?;
+    events.feed(&mut session, &mut |session| write_due(session, &mut emitter, &cancelled))?;
     session.close_through(stream.last_step)?;
     write_due(&mut session, &mut emitter, &cancelled)?;
-    emitter.finish(&setup, &open.key, &mut publication)?;
+    emitter.finish(&setup, &open, &mut publication)?;
     refuse_if(&cancelled)?;
     // Commit, then publish: until here the releases are in files without a name. Once the ledger has the digest, a
     // crash before they appear loses nothing, since the same data give the same bytes again.

@@ -20,7 +20,7 @@ mod setup;
 pub use crate::stream::SketchFlags;
 
 use crate::failure::Unpublished;
-use crate::stream::{interruptible, open_events, open_key, print_plan, print_summary, say_if_new};
+use crate::stream::{interruptible, open_events, open_key, preview_budget, print_plan, print_summary, say_if_new};
 use answers::Answers;
 use anyhow::Result;
 use emit::Emitter;
@@ -35,7 +35,8 @@ pub fn run(args: SketchFlags) -> Result<()> {
     let setup = Setup::new(args)?;
     let (stream, files) = (&setup.stream, &setup.files);
     if files.plan_only {
-        return if files.json { print_json(&setup, None) } else { print_plan(stream, &setup.errors()?, &[]) };
+        if files.json { print_json(&setup, None) } else { print_plan(stream, &setup.errors()?, &[]) }?;
+        return preview_budget(stream, files);
     }
     let questions = setup.questions.as_ref().expect("only a plan needs no question");
     let cancelled = interruptible()?;
@@ -49,17 +50,14 @@ pub fn run(args: SketchFlags) -> Result<()> {
     let mut emitter = Emitter::new(&setup, questions, &mut publication)?;
     let mut answers = Answers::new(questions, &cancelled);
     let progress = files.progress();
-    let mut events = open_events(stream, files, &*progress, &cancelled)?;
-    while events.next_batch(&mut |event| {
-        session.push(event)?;
-        answers.take_due(&mut session)
-    })? {}
+    let events = open_events(stream, files, &*progress, &cancelled)?;
+    events.feed(&mut session, &mut |session| answers.take_due(session))?;
     session.close_through(last_step)?;
     answers.take_due(&mut session)?;
     let Answers { given, collisions, .. } = answers;
     let count = given.len();
     emitter.answers(given)?;
-    emitter.finish(&open.key, collisions, &mut publication)?;
+    emitter.finish(&open, last_step, collisions, &mut publication)?;
     refuse_if(&cancelled)?;
     // Commit, then publish: see `release`.
     session.record(&mut open.ledger)?;

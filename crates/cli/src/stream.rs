@@ -18,6 +18,7 @@ use evertally_plot::png;
 use evertally_publish::disk::RealDisk;
 use evertally_publish::ledger::{Absent, OpenKey};
 use evertally_publish::report::Report;
+use evertally_publish::source::{Approval, Claim, SourceBudget};
 use evertally_publish::stream::Stream;
 use evertally_tables::input::Events;
 use evertally_tables::output::Publication;
@@ -50,7 +51,27 @@ pub(crate) fn interruptible() -> Result<Arc<AtomicBool>> {
 /// first record.
 pub(crate) fn open_key(files: &Files, cancelled: &AtomicBool) -> Result<OpenKey> {
     let absent = if files.create_key { Absent::Make } else { Absent::Refuse };
-    Ok(OpenKey::of_file(Arc::new(RealDisk), &files.key_path, absent, cancelled, &mut say_waiting)?)
+    let budget = files.budget_file.as_deref().map(SourceBudget::of_file).transpose()?;
+    let mut open = OpenKey::of_file(Arc::new(RealDisk), &files.key_path, absent, cancelled, &mut say_waiting)?;
+    open.ledger.spend_from(budget.map(|budget| (budget, Approval::default())));
+    Ok(open)
+}
+
+/// Says what the plan would leave of the budget that the flags name, or why it does not fit; for a run that only plans.
+pub(crate) fn preview_budget(stream: &Stream, files: &Files) -> Result<()> {
+    let Some(path) = &files.budget_file else { return Ok(()) };
+    let budget = SourceBudget::of_file(path)?;
+    let (claim, state, shown) = (Claim::new(stream.name.as_str(), "", &stream.plan), budget.state()?, path.display());
+    if state.costs.iter().any(|cost| cost.stream == claim.stream && cost.plan == claim.plan) {
+        eprintln!(
+            "the budget {shown} counts a stream of this name and plan already; {} of {} is left",
+            state.left, state.cap
+        );
+        return Ok(());
+    }
+    let (left, cap) = (budget.check(&claim)?, state.cap);
+    eprintln!("of the budget {shown} there would be left: {left} of {cap}; nothing is reserved by that");
+    Ok(())
 }
 
 /// Says so if the key is new.

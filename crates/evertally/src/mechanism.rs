@@ -26,7 +26,7 @@ pub use accounting::{GaussianShift, LaplaceShift, Participation};
 pub use criterion::{Criterion, NoiseKind, Objective};
 pub use dense_twin::{DensePair, Matrix};
 pub use least_squares::{Consistent, DensePure, HatChoice, HatLevels, Hats};
-pub use optimum::{Certificate, Dense, Optimal, Optimum};
+pub use optimum::{Certificate, Dense, MatrixDigest, Optimal, Optimum};
 pub use registry::{
     Abilities, Dash, Family, Hue, Limits, Line, Mark, MechanismName, Reach, Steps, Vectors, names_that_stream,
 };

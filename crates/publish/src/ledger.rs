@@ -12,16 +12,20 @@ mod contents;
 mod digest;
 mod file;
 mod parts;
+mod public;
 mod store;
 
 pub use contents::{Joined, Pending, Run, SeenFile, TableMark};
 pub use digest::StreamDigest;
 pub use file::{Absent, FileStore, OpenKey, ledger_path, new_key};
+pub use public::{Protects, PublicLedger, PublishedStream, Spent, spent};
 pub use store::{MemoryStore, Store};
 
 use crate::disk::RealDisk;
 use crate::error::{Context, Result, failure, usage};
 use crate::problem::sentence;
+use crate::report::LedgerFacts;
+use crate::source::{Approval, Claim, SourceBudget};
 use contents::{Contents, Entry, KeptState, code_key};
 use digest::{NAME, Past};
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
@@ -32,7 +36,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zeroize::Zeroizing;
 
 /// The ledger of a key.
@@ -40,6 +44,15 @@ pub struct Ledger {
     contents: Contents,
     code_key: Zeroizing<[u8; 32]>,
     store: Box<dyn Store>,
+    source: Option<Spending>,
+}
+
+/// The budget of the source that a ledger's streams are published from.
+struct Spending {
+    budget: SourceBudget,
+    approval: Approval,
+    /// What the streams that were begun claim.
+    claims: Mutex<BTreeMap<String, Claim>>,
 }
 
 /// What a run that is continued later leaves behind, beside the digest of its steps.
@@ -98,13 +111,27 @@ impl Ledger {
                 store.name()
             )));
         }
-        Ok(Self { contents: Contents::new(key), code_key: code_key(key), store: Box::new(store) })
+        let mut contents = Contents::new(key);
+        contents.identify()?;
+        Ok(Self { contents, code_key: code_key(key), store: Box::new(store), source: None })
     }
 
     /// The ledger of a key that has no file and has published nothing.
     pub fn in_memory(key: &SecretKey) -> Self {
         let store = Box::new(MemoryStore::default());
-        Self { contents: Contents::new(key), code_key: code_key(key), store }
+        Self { contents: Contents::new(key), code_key: code_key(key), store, source: None }
+    }
+
+    /// Opens what a store holds for a key, or begins where it holds nothing: for a key of which it is known that it has
+    /// published nothing.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), but for a store that holds nothing.
+    pub fn open_or_begin(mut store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
+        match store.load()? {
+            Some(_) => Self::open(store, key),
+            None => Self::begin(store, key),
+        }
     }
 
     /// Opens what a store holds for a key.
@@ -117,7 +144,7 @@ impl Ledger {
             usage(format!("the key {} has no ledger {shown}: it may have published anything; make a new key", key.id()))
         })?;
         let contents = Contents::open(&bytes, &shown, key)?;
-        Ok(Self { contents, code_key: code_key(key), store: Box::new(store) })
+        Ok(Self { contents, code_key: code_key(key), store: Box::new(store), source: None })
     }
 
     /// Writes a key to a new file, and this ledger beside it. An existing file is never replaced.
@@ -149,7 +176,7 @@ impl Ledger {
         self.contents.streams.iter().map(of).collect()
     }
 
-    /// Drawn when the ledger was made: copies of a ledger have the same, and no others do. Empty before the first
+    /// Drawn when the ledger was made: copies of a ledger have the same, and no others do; empty in memory before the first
     /// commit.
     pub fn identity(&self) -> &str {
         &self.contents.identity
@@ -164,6 +191,14 @@ impl Ledger {
     /// have these runs in common.
     pub fn head(&self, counter: u64) -> String {
         self.contents.head(counter)
+    }
+
+    /// What a report says of the place where a stream through some step is recorded: by the run that published so many
+    /// steps first, or by the next.
+    pub fn place_of(&self, name: &StreamName, through: u64) -> LedgerFacts {
+        let before = self.runs_of(name).iter().find(|run| run.through == through);
+        let run = before.map_or(self.counter() + 1, |run| run.counter);
+        LedgerFacts { identity: self.identity().to_owned(), run }
     }
 
     /// All runs in the order of their numbers, each with the name of its stream.
@@ -247,11 +282,18 @@ impl Ledger {
         self.store.keep_parts(&needed);
     }
 
+    /// From here on, whatever is published is counted by the budget of a data source, or by none: what does not fit is
+    /// refused when its stream is begun, and what does is reserved there before it is recorded here.
+    pub fn spend_from(&mut self, source: Option<(SourceBudget, Approval)>) {
+        self.source = source.map(|(budget, approval)| Spending { budget, approval, claims: Mutex::default() });
+    }
+
     /// Begins the digest of a stream's closed steps.
     ///
     /// Fails if the name has been used under another plan, or if `last_step`, where this run ends, cannot be held
     /// against what was published.
     pub fn stream(&self, key: &SecretKey, name: &StreamName, plan: &Plan, last_step: u64) -> Result<StreamDigest> {
+        let begun = plan;
         let plan_digest = plan.digest();
         let plan_text = toml::to_string(plan).map_err(failure)?;
         let plan = blake3::Hash::from_bytes(plan_digest).to_hex().to_string();
@@ -268,6 +310,9 @@ impl Ledger {
             None => Past::default(),
         };
         past.check_covers(name, last_step)?;
+        if let Some(source) = &self.source {
+            source.begin(Claim::new(name.as_str(), &self.contents.key_id, begun))?;
+        }
         let key = mac_key(key, name, &plan_digest, Purpose::Ledger);
         Ok(StreamDigest::new(name.clone(), plan, plan_text, key, past))
     }
@@ -289,6 +334,17 @@ impl Ledger {
     }
 
     fn record_run(&mut self, stream: &mut StreamDigest, left: Option<Left<'_>>) -> Result<()> {
+        let Some(source) = &self.source else { return self.record_here(stream, left) };
+        // First the source, then the ledger: whoever is cut off in between has counted too much.
+        let claim = source.reserve(stream.name())?;
+        self.record_here(stream, left)?;
+        if let Some(source) = &self.source {
+            let _ = source.budget.settle(&claim); // what stays reserved counts as much
+        }
+        Ok(())
+    }
+
+    fn record_here(&mut self, stream: &mut StreamDigest, left: Option<Left<'_>>) -> Result<()> {
         let name = stream.name().clone();
         let mut contents = self.contents.clone();
         let entry = contents.streams.entry(name.to_string()).or_insert_with(|| stream.entry());
@@ -329,6 +385,26 @@ impl Ledger {
         self.store.commit(&bytes).context(format_args!("cannot write the ledger {shown}; nothing was published"))?;
         self.contents = contents;
         Ok(())
+    }
+}
+
+impl Spending {
+    /// A stream that is begun: refused now, and not after hours, if it does not fit.
+    fn begin(&self, claim: Claim) -> Result<()> {
+        self.budget.check(&claim)?;
+        self.claims().insert(claim.stream.clone(), claim);
+        Ok(())
+    }
+
+    fn reserve(&self, name: &StreamName) -> Result<Claim> {
+        let claim = self.claims().get(name.as_str()).cloned();
+        let claim = claim.ok_or_else(|| failure(format!("stream `{name}` was not begun under this budget")))?;
+        self.budget.reserve(&claim, &self.approval)?;
+        Ok(claim)
+    }
+
+    fn claims(&self) -> MutexGuard<'_, BTreeMap<String, Claim>> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -17,6 +17,7 @@
 //! | [`closing`] | through which step a run publishes |
 //! | [`disk`] | the few things done to files that must survive a crash |
 //! | [`ledger`], [`keyfile`] | what a key has published, and where it is kept |
+//! | [`source`] | the budget of a data source, which publications under all keys spend |
 //! | [`searched`] | factorizations that are searched for minutes, kept on disk |
 //! | [`report`] | what was promised, and what a reader may conclude |
 
@@ -36,6 +37,7 @@ pub mod report;
 pub mod rows;
 pub mod searched;
 pub mod session;
+pub mod source;
 pub mod steps;
 pub mod stream;
 pub mod tuples;

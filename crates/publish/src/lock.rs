@@ -5,9 +5,10 @@
 //! away from the new one. The lock file is made by whoever comes first and taken away on release, so that a run leaves
 //! nothing behind; whoever waited for it finds out that it is gone, and begins again.
 
-use crate::disk::beside;
+use crate::disk::{beside, folder_of};
 use crate::error::{Cancelled, Context, Result, usage};
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -133,6 +134,48 @@ fn is_same_file(file: &File, path: &Path) -> bool {
 #[cfg(not(unix))]
 fn is_same_file(_: &File, path: &Path) -> bool {
     path.exists() // a file that is open keeps its name there
+}
+
+/// The file that a path stands for, with all links resolved; it need not be there, but its folder must.
+pub(crate) fn resolve(path: &Path, what: &str) -> Result<PathBuf> {
+    let shown = path.display();
+    match std::fs::canonicalize(path) {
+        Ok(path) => return Ok(path),
+        Err(e) if e.kind() != ErrorKind::NotFound => {
+            return Err(usage(format!("the {what} {shown} cannot be found: {e}")));
+        }
+        Err(_) => {}
+    }
+    if let Ok(target) = std::fs::read_link(path) {
+        let target = target.display();
+        return Err(usage(format!("the {what} {shown} is a link to {target}, which is not there; put that back")));
+    }
+    let Some(name) = path.file_name() else {
+        return Err(usage(format!("{shown} is not the name of a {what}")));
+    };
+    let folder = folder_of(path);
+    let folder = std::fs::canonicalize(folder)
+        .map_err(|_| usage(format!("there is no folder {} for the {what} {shown}; make it first", folder.display())))?;
+    Ok(folder.join(name))
+}
+
+/// Refuses a file with several names: that of one would be replaced, and the others would not learn of it.
+#[cfg(unix)]
+pub(crate) fn check_one_name(path: &Path, what: &str) -> Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    match std::fs::metadata(path) {
+        Ok(meta) if meta.is_file() && meta.nlink() > 1 => Err(usage(format!(
+            "the {what} {} has several names (hard links), of which all but one would miss what is published; keep one \
+             and remove the others",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+pub(crate) fn check_one_name(_: &Path, _: &str) -> Result<()> {
+    Ok(())
 }
 
 #[cfg(test)]

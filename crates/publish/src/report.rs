@@ -48,6 +48,18 @@ pub struct Report {
     pub key_id: String,
     /// Digest of the plan, in hexadecimal.
     pub plan_digest: String,
+    /// Where the release is recorded, so that it can be held against a ledger.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<LedgerFacts>,
+}
+
+/// Where a release is recorded. Neither follows the data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LedgerFacts {
+    /// Which ledger: copies of one have the same, and no others do.
+    pub identity: String,
+    /// Which of its runs, from 1.
+    pub run: u64,
 }
 
 /// The steps.
@@ -247,7 +259,14 @@ impl Report {
             guarantee: guarantee(stream),
             key_id: key.id().to_string(),
             plan_digest: blake3::Hash::from_bytes(plan.digest()).to_hex().to_string(),
+            ledger: None,
         }
+    }
+
+    /// The same with the place where the release is about to be recorded, or was before.
+    #[must_use]
+    pub fn recorded_in(self, ledger: LedgerFacts) -> Self {
+        Self { ledger: Some(ledger), ..self }
     }
 }
 

@@ -1,8 +1,11 @@
 //! Factorizations that are searched for minutes, kept on disk.
 //!
 //! A file in the cache is checked when it is read (its sensitivity follows from its content, whatever wrote it), and a
-//! damaged or foreign one is searched again. The search is deterministic: a cache only saves time.
+//! damaged one, or one that others may write, is searched again. The search is deterministic: a cache only saves time.
+//! A plan names the factorization by 128 bits of its content and noise is bound to the plan, so that two files never
+//! meet the same noise: a foreign one can spoil the error of a new stream, and nothing else.
 
+use crate::disk::{Disk, RealDisk};
 use crate::error::{Context, Error, Result};
 use evertally::mechanism::{DensePure, Mechanism, MechanismName};
 use evertally::plan::{Objective, PlanRequest, Prepared};
@@ -74,16 +77,54 @@ fn folder() -> Option<PathBuf> {
 }
 
 fn read(path: &Path, horizon: u64, objective: Objective) -> Option<DensePure> {
+    if others_may_write(path) || path.parent().is_some_and(others_may_write) {
+        return None;
+    }
     let found = DensePure::from_bytes(&std::fs::read(path).ok()?).ok()?;
     (found.horizon() == horizon && found.objective() == objective).then_some(found)
+}
+
+#[cfg(unix)]
+fn others_may_write(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o022 != 0)
+}
+
+#[cfg(not(unix))]
+fn others_may_write(_: &Path) -> bool {
+    false
 }
 
 /// All of it or nothing.
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let folder = path.parent().expect("a file in a folder");
-    std::fs::create_dir_all(folder).context(format_args!("cannot make {}", folder.display()))?;
+    RealDisk.create_folder(folder).context(format_args!("cannot make {}", folder.display()))?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(bytes)?;
     file.persist(path).map_err(std::io::Error::from)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn what_others_may_write_is_not_read() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("found.bin");
+        let found = DensePure::search(4, Objective::Max, &mut |_, _| ()).unwrap();
+        write(&path, &found.to_bytes()).unwrap();
+        let readable = || read(&path, 4, Objective::Max).is_some();
+        assert!(readable() && read(&path, 4, Objective::Mean).is_none());
+        for place in [path.as_path(), folder.path()] {
+            let before = std::fs::metadata(place).unwrap().permissions();
+            std::fs::set_permissions(place, PermissionsExt::from_mode(before.mode() | 0o020)).unwrap();
+            assert!(!readable());
+            std::fs::set_permissions(place, before).unwrap();
+            assert!(readable());
+        }
+    }
 }

@@ -4,7 +4,7 @@ use crate::error::{OrRaise, invalid};
 use crate::whole::Whole;
 use evertally::noise::{SecretKey as Inner, TestSeed as InnerSeed};
 use evertally_publish::keyfile;
-use evertally_publish::ledger::Ledger;
+use evertally_publish::ledger::{Absent, Ledger};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
@@ -43,7 +43,8 @@ impl TestSeed {
 /// Objects of this class show only the public :attr:`id`, and cannot be pickled. They may be shared between threads.
 ///
 /// :func:`release` keeps a ledger of what was published with the key, beside its file (``FILE.ledger``) or, for a
-/// key that was never saved, in this object; it refuses other data under a name that was used.
+/// key that was never saved, in this object; it refuses other data under a name that was used. A key
+/// :meth:`from_bytes` names the file of its ledger.
 ///
 /// >>> import evertally as et
 /// >>> key = et.SecretKey.generate()
@@ -58,7 +59,16 @@ pub(crate) struct SecretKey {
 /// Where the key's ledger is.
 pub(crate) enum LedgerPlace {
     Memory(Ledger),
+    /// Beside the key's file.
     File(PathBuf),
+    /// In a file of its own, the key being kept elsewhere.
+    Ledger {
+        path: PathBuf,
+        /// What to do where there is none.
+        absent: Absent,
+    },
+    /// Nobody has said.
+    Unknown,
 }
 
 impl SecretKey {
@@ -118,6 +128,19 @@ impl SecretKey {
         let mut ledger_place = self.ledger_place.lock_py_attached(py).expect("no holder panics");
         match &*ledger_place {
             LedgerPlace::Memory(ledger) => py.detach(|| ledger.save(&path, &self.inner)).or_raise()?,
+            LedgerPlace::Unknown => {
+                return Err(invalid(
+                    "this key was made from bytes, and nothing says what was published with it: a ledger beside the new \
+                     file would say that it was nothing. Name its ledger with from_bytes(data, ledger=FILE) and keep using \
+                     that, or, if nothing was ever published with it, say from_bytes(data, published_nothing=True)",
+                ));
+            }
+            LedgerPlace::Ledger { path, .. } => {
+                let file = path.display();
+                return Err(invalid(format!(
+                    "this key has the ledger {file}; a second one would not know what is published with the first"
+                )));
+            }
             LedgerPlace::File(file) => {
                 let file = file.display();
                 return Err(invalid(format!(
@@ -132,10 +155,23 @@ impl SecretKey {
     /// The key with these 32 bytes, as :meth:`expose_bytes` gave them to a key store.
     ///
     /// They must come from a cryptographic random source. Raises :class:`InvalidError` unless there are 32, not all 0.
+    ///
+    /// Bytes do not say what was published with the key, and :func:`release` needs to know: name the file of its
+    /// ``ledger``. Only for a key that has published nothing, ever and anywhere, say ``published_nothing=True``: then the
+    /// ledger may be missing and is begun with the first release, or is kept in this object where no file is named.
+    /// With neither, :func:`release` and :meth:`save` refuse the key; everything that keeps no ledger takes it.
     #[staticmethod]
-    fn from_bytes(data: &[u8]) -> PyResult<Self> {
+    #[pyo3(signature = (data, *, ledger = None, published_nothing = false))]
+    fn from_bytes(data: &[u8], ledger: Option<PathBuf>, published_nothing: bool) -> PyResult<Self> {
         let bytes = data.try_into().map_err(|_| invalid(format!("a key has 32 bytes, got {}", data.len())))?;
-        Inner::from_bytes(bytes).or_raise().map(Self::in_memory)
+        let inner = Inner::from_bytes(bytes).or_raise()?;
+        let absent = if published_nothing { Absent::Make } else { Absent::Refuse };
+        let place = match ledger {
+            Some(path) => LedgerPlace::Ledger { path: std::path::absolute(path)?, absent },
+            None if published_nothing => return Ok(Self::in_memory(inner)),
+            None => LedgerPlace::Unknown,
+        };
+        Ok(Self { inner: Arc::new(inner), ledger_place: Arc::new(Mutex::new(place)) })
     }
 
     /// The secret bytes, to be given to a key store and nobody else.

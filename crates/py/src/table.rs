@@ -9,16 +9,17 @@ use arrow_schema::{DataType, Field};
 use evertally_publish::declaration::Declaration;
 use evertally_publish::disk::RealDisk;
 use evertally_publish::error::{Result, usage};
-use evertally_publish::ledger::{Absent, Ledger, OpenKey};
+use evertally_publish::ledger::{Absent, FileStore, Ledger, OpenKey};
 use evertally_publish::problem::Wording;
 use evertally_publish::session::Session;
+use evertally_publish::source::{Approval, SourceBudget};
 use evertally_tables::input::ReadOptions;
 use evertally_tables::released::release_table as release_events;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3_arrow::PyRecordBatchReader;
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -59,16 +60,18 @@ impl ArrowTable {
 
 /// Releases a table; `keywords` are the arguments as JSON. Called by `evertally.release`.
 #[pyfunction]
-#[pyo3(name = "_release_table")]
+#[pyo3(name = "_release_table", signature = (keywords, table, key, budget_file = None))]
 pub(crate) fn release_table(
     py: Python<'_>,
     keywords: &str,
     table: PyRecordBatchReader,
     key: &SecretKey,
+    budget_file: Option<PathBuf>,
 ) -> PyResult<ArrowTable> {
     let declared = declaration(keywords)?;
     let mut reader = table.into_reader()?;
-    let released = cancellable(py, |cancelled| released(&declared, &mut *reader, key, cancelled))?;
+    let budget_file = budget_file.as_deref();
+    let released = cancellable(py, |cancelled| released(&declared, &mut *reader, key, budget_file, cancelled))?;
     released.or_raise().map(ArrowTable)
 }
 
@@ -83,14 +86,18 @@ pub(crate) fn plan_table(py: Python<'_>, keywords: &str) -> PyResult<Plan> {
 /// Under the ledger of the key: that of its file, locked, or its own.
 fn released(
     declared: &Declaration,
-    table: &mut dyn RecordBatchReader,
+    table: &mut (dyn RecordBatchReader + Send),
     key: &SecretKey,
+    budget_file: Option<&Path>,
     cancelled: &AtomicBool,
 ) -> Result<RecordBatch> {
     let settings = declared.resolve()?;
     let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
     let (stream, groups) = settings.plan(&mut |_| ())?;
+    let mut budget = budget_file.map(SourceBudget::of_file).transpose()?;
     let release = |ledger: &mut Ledger| {
+        // A ledger in memory lives on: what one release spends from is not what the next one does.
+        ledger.spend_from(budget.take().map(|budget| (budget, Approval::default())));
         let session = Session::of_sums(stream, groups, key.inner(), ledger)?;
         release_events(session, table, &options, ledger, cancelled)
     };
@@ -104,6 +111,22 @@ fn released(
                 return Err(usage(format!("the key file {} holds another key by now; load it again", path.display())));
             }
             release(&mut open.ledger)
+        }
+        LedgerPlace::Ledger { path, absent } => {
+            let waiting = &mut |ledger: &Path| eprintln!("waiting for another run with {} …", ledger.display());
+            let store = FileStore::of_ledger(Arc::new(RealDisk), path, *absent, cancelled, waiting)?;
+            let mut ledger = match absent {
+                Absent::Make => Ledger::open_or_begin(store, key.inner()),
+                Absent::Refuse => Ledger::open(store, key.inner()),
+            }?;
+            release(&mut ledger)
+        }
+        LedgerPlace::Unknown => {
+            return Err(usage(
+                "the key was made from bytes, and nothing says what was published with it: other data under a name that \
+                 was used would meet the same noise. Name its ledger with SecretKey.from_bytes(data, ledger=FILE); if \
+                 nothing was ever published with it, say SecretKey.from_bytes(data, published_nothing=True)",
+            ));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 import csv
 import datetime as dt
+import json
 import os
 import signal
 import subprocess
@@ -284,6 +285,53 @@ def test_an_empty_table_has_all_its_steps(key: et.SecretKey) -> None:
 def test_numpy_numbers_are_numbers(key: et.SecretKey) -> None:
     options = SIMPLE | {"epsilon": np.float64(1.0), "steps": np.int64(5)}
     assert et.release(simple(), key=key, **options).equals(et.release(simple(), key=key, **SIMPLE))
+
+
+def test_a_key_from_bytes_must_say_what_it_has_published(tmp_path: Path) -> None:
+    made = et.SecretKey.generate()
+    data, path, ledger = made.expose_bytes(), tmp_path / "k.key", tmp_path / "elsewhere.ledger"
+    unknown = et.SecretKey.from_bytes(data)
+    with pytest.raises(et.InvalidError, match="nothing says what was published"):
+        et.release(simple(), key=unknown, **SIMPLE)
+    with pytest.raises(et.InvalidError, match="nothing says what was published"):
+        unknown.save(path)
+    with pytest.raises(et.InvalidError, match="there is no ledger"):
+        et.release(simple(), key=et.SecretKey.from_bytes(data, ledger=ledger), **SIMPLE)
+    assert list(tmp_path.iterdir()) == []
+
+    # Every object over the same ledger knows what the others have published.
+    first = et.SecretKey.from_bytes(data, ledger=ledger, published_nothing=True)
+    released = et.release(simple(), key=first, **SIMPLE)
+    again = et.SecretKey.from_bytes(data, ledger=ledger)
+    assert et.release(simple(), key=again, **SIMPLE).equals(released)
+    with pytest.raises(et.InvalidError, match="different data"):
+        et.release(simple().slice(1), key=again, **SIMPLE)
+    with pytest.raises(et.InvalidError, match="a second one"):
+        again.save(path)
+    with pytest.raises(et.InvalidError, match="another key"):
+        other = et.SecretKey.from_bytes(bytes(range(32)), ledger=ledger, published_nothing=True)
+        et.release(simple(), key=other, **SIMPLE)
+    assert list(tmp_path.iterdir()) == [ledger]
+
+    # Beside a key file it is the same ledger, in the program's form.
+    alone = et.SecretKey.from_bytes(data, published_nothing=True)
+    alone.save(path)
+    assert et.release(simple(), key=path, **SIMPLE).equals(released)
+
+
+def test_releases_spend_the_budget_of_their_source(tmp_path: Path, program: str) -> None:
+    budget = tmp_path / "visits.budget"
+    made = [program, "budget", "new", budget, "--name", "visits", "--unit", "event", "--epsilon", "1.5"]
+    subprocess.run(made, check=True, capture_output=True)
+    first, second = et.SecretKey.generate(), et.SecretKey.generate()
+    released = et.release(simple(), key=first, budget_file=budget, **SIMPLE)
+    assert et.release(simple(), key=first, budget_file=budget, **SIMPLE).equals(released)
+    with pytest.raises(et.InvalidError, match=r"ε = 0\.5 of ε = 1\.5 is left"):
+        et.release(simple(), key=second, budget_file=budget, **SIMPLE)
+    et.release(simple(), key=second, budget_file=budget, **SIMPLE | {"epsilon": 0.5})
+    shown = subprocess.run([program, "budget", "show", budget, "--json"], check=True, capture_output=True, text=True)
+    told = json.loads(shown.stdout)
+    assert (told["spent"], told["left"], len(told["streams"])) == ({"epsilon": 1.5}, {"epsilon": 0.0}, 2)
 
 
 class Endless:

@@ -3,10 +3,10 @@
 use super::setup::Setup;
 use crate::stream::SideFiles;
 use anyhow::Result;
-use evertally::noise::SecretKey;
 use evertally::number::Grid;
 use evertally_plot::{Curve, Point, ReleasePlot, TimeLabels};
 use evertally_publish::groups::GroupTable;
+use evertally_publish::ledger::OpenKey;
 use evertally_publish::report::{Released, Report};
 use evertally_publish::session::ClosedStep;
 use evertally_publish::steps::StepCalendar;
@@ -73,13 +73,14 @@ impl Emitter {
     }
 
     /// Ends the table and writes everything beside it.
-    pub(super) fn finish(self, setup: &Setup, key: &SecretKey, publication: &mut Publication) -> Result<()> {
+    pub(super) fn finish(self, setup: &Setup, open: &OpenKey, publication: &mut Publication) -> Result<()> {
         self.table.finish()?.finish()?;
         if setup.files.is_table_alone() {
             return Ok(());
         }
         let released = setup.groups.as_ref().map_or(Released::Sum, |groups| Released::Groups(groups.facts()));
-        let report = Report::new(&setup.stream, key, released);
+        let place = open.ledger.place_of(&setup.stream.name, setup.stream.last_step);
+        let report = Report::new(&setup.stream, &open.key, released).recorded_in(place);
         let mut beside = SideFiles { stream: &setup.stream, files: &setup.files, publication };
         beside.put_report(&report)?;
         if setup.files.plot {

@@ -5,9 +5,9 @@ use super::questions::{Asked, Questions};
 use super::setup::{HalfWidths, Setup};
 use crate::stream::SideFiles;
 use anyhow::Result;
-use evertally::noise::SecretKey;
 use evertally::number::Grid;
 use evertally_plot::{Curve, MAX_SHOWN, Point, RankedItem, Ranking, ReleasePlot, TimeLabels};
+use evertally_publish::ledger::OpenKey;
 use evertally_publish::report::{Released, Report, SketchFacts};
 use evertally_publish::rows::{Amount, ReleaseRow, seven_digits};
 use evertally_tables::output::{OutputFile, Publication, TableWriter};
@@ -146,14 +146,21 @@ impl<'a> Emitter<'a> {
     }
 
     /// Ends the table and writes everything beside it.
-    pub(super) fn finish(self, key: &SecretKey, collisions: Option<f64>, publication: &mut Publication) -> Result<()> {
+    pub(super) fn finish(
+        self,
+        open: &OpenKey,
+        last_step: u64,
+        collisions: Option<f64>,
+        publication: &mut Publication,
+    ) -> Result<()> {
         let setup = self.setup;
         self.table.finish()?.finish()?;
         if setup.files.is_table_alone() {
             return Ok(());
         }
         let released = Released::Sketch(facts(setup, self.questions, collisions)?);
-        let report = Report::new(&setup.stream, key, released);
+        let place = open.ledger.place_of(&setup.stream.name, last_step);
+        let report = Report::new(&setup.stream, &open.key, released).recorded_in(place);
         let mut beside = SideFiles { stream: &setup.stream, files: &setup.files, publication };
         beside.put_report(&report)?;
         if setup.files.plot {

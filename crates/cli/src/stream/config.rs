@@ -30,8 +30,8 @@ fn read(path: &Path, user: Use) -> Result<Written> {
     let mut written: Written = toml::from_str(&text).map_err(damaged)?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let (files, questions) = (&mut written.files, &mut written.questions);
-    let paths =
-        [&mut files.key, &mut files.out, &mut files.groups_file, &mut questions.queries, &mut questions.candidates];
+    let (budget, groups) = (&mut files.budget_file, &mut files.groups_file);
+    let paths = [&mut files.key, budget, &mut files.out, groups, &mut questions.queries, &mut questions.candidates];
     let inputs = files.input.iter_mut().flat_map(|paths| &mut paths.0);
     paths.into_iter().flatten().chain(inputs).for_each(|path| resolve(path, folder));
     Ok(written)

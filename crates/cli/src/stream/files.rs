@@ -10,7 +10,11 @@ use evertally_publish::words::quoted;
 use evertally_tables::input::ReadOptions;
 use evertally_tables::output::{OutputFormat, is_stream};
 use evertally_tables::progress::Progress;
+use std::num::NonZero;
 use std::path::PathBuf;
+
+/// More than any machine has use for.
+const MOST_THREADS: u64 = 1024;
 
 /// What a run reads and writes, and how.
 pub(crate) struct Files {
@@ -18,6 +22,8 @@ pub(crate) struct Files {
     pub(crate) reading: ReadOptions,
     pub(crate) key_path: PathBuf,
     pub(crate) create_key: bool,
+    /// The budget of the source, which the run spends from.
+    pub(crate) budget_file: Option<PathBuf>,
     pub(crate) out: PathBuf,
     pub(crate) output_format: OutputFormat,
     pub(crate) plot: bool,
@@ -55,9 +61,16 @@ impl Files {
         };
         Ok(Self {
             inputs,
-            reading: ReadOptions { format: named.input_format.map(Into::into), delimiter, missing: missing_text },
+            reading: ReadOptions {
+                format: named.input_format.map(Into::into),
+                delimiter,
+                missing: missing_text,
+                threads: threads(named.threads)?,
+                ..ReadOptions::default()
+            },
             key_path,
             create_key: named.create_key == Some(true),
+            budget_file: named.budget_file,
             plot: named.no_plot != Some(true) && !is_stream(&out),
             out,
             output_format,
@@ -103,8 +116,17 @@ impl Files {
     /// Files that no output may replace.
     pub(crate) fn protected_paths(&self) -> Vec<PathBuf> {
         let inputs = self.inputs.iter().chain(&self.side_inputs).cloned();
-        inputs.chain([self.key_path.clone(), ledger_path(&self.key_path)]).collect()
+        let kept = [self.key_path.clone(), ledger_path(&self.key_path)];
+        inputs.chain(kept).chain(self.budget_file.clone()).collect()
     }
+}
+
+fn threads(given: Option<u64>) -> Result<Option<NonZero<usize>>> {
+    let fits = |threads: u64| Some(threads as usize).filter(|_| threads <= MOST_THREADS).and_then(NonZero::new);
+    given.map_or(Ok(None), |threads| {
+        let problem = format!(" {threads} is not a number of threads from 1 to {MOST_THREADS}");
+        fits(threads).map(Some).ok_or_else(|| usage(sentence![Parameter::Threads, problem]))
+    })
 }
 
 fn delimiter(given: Option<Delimiter>) -> Result<u8> {

@@ -6,6 +6,6 @@ pub(super) mod optimal;
 mod poles;
 mod weights;
 
-pub use choice::Optimum;
+pub use choice::{MatrixDigest, Optimum};
 pub use dense::{Certificate, Dense};
 pub use optimal::Optimal;

@@ -51,6 +51,13 @@ impl Exact {
         Exact { numerator: left + right, denominator: &self.denominator * &other.denominator }
     }
 
+    /// The difference; 0 where it would be negative.
+    pub(crate) fn less(&self, other: &Exact) -> Exact {
+        let (left, right) = (&self.numerator * &other.denominator, &other.numerator * &self.denominator);
+        let numerator = if left > right { left - right } else { BigUint::ZERO };
+        Exact { numerator, denominator: &self.denominator * &other.denominator }
+    }
+
     pub(crate) fn over(&self, other: &Exact) -> Exact {
         Exact { numerator: &self.numerator * &other.denominator, denominator: &self.denominator * &other.numerator }
     }
@@ -79,6 +86,12 @@ impl Exact {
             found = found.next_up();
         }
         found
+    }
+
+    /// The largest double that is no larger, read as a [decimal](Self::decimal) number.
+    pub(crate) fn to_f64_down(&self) -> f64 {
+        let up = self.to_f64_up().min(f64::MAX);
+        if Self::decimal(up) <= *self { up } else { up.next_down().max(0.0) }
     }
 
     /// A ratio that is no smaller, and larger by less than one part in 2^24.

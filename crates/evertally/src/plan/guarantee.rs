@@ -2,7 +2,16 @@
 
 use super::calibrate::Calibration;
 use crate::noise::DiscreteLaw;
+use crate::number::Ratio;
+use crate::number::exact::Exact;
+use crate::privacy::composition::Expense;
 use crate::privacy::{Budget, Delta, Epsilon, Rho, conversions, loss};
+
+/// ε of Laplace noise of this scale where sums move by at most `l1`.
+fn exact_spent(l1: f64, scale: Ratio) -> Exact {
+    let scale = Exact::from(scale.numerator()).over(&Exact::from(scale.denominator()));
+    Exact::decimal(l1).over(&scale)
+}
 
 /// A guarantee for the whole release history, in zCDP and, for Laplace noise, pure ε.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,11 +43,18 @@ impl Guarantee {
             DiscreteLaw::Laplace(law) => {
                 let scale = law.scale().to_f64();
                 let spent = calibration.l1 / scale * (1.0 + 1e-12);
-                // What rounding up to 25 bits leaves over is not worth another number than the budget's.
+                // What rounding up to 25 bits leaves over is not worth another number than the budget's; what is spent
+                // beyond it is, however little, where δ is spent too.
                 let planned = budget.pure_epsilon();
                 let near = (spent / planned.get() - 1.0).abs() < 1e-6;
-                let epsilon =
-                    if near && !matches!(budget, Budget::Zcdp(_)) { planned } else { Epsilon::derived(spent) };
+                let planned_holds = match budget {
+                    Budget::Pure(_) => true,
+                    Budget::Approximate(..) => {
+                        exact_spent(calibration.l1, law.scale()) <= Exact::decimal(planned.get())
+                    }
+                    Budget::Zcdp(_) => false,
+                };
+                let epsilon = if near && planned_holds { planned } else { Epsilon::derived(spent) };
                 let rho = Rho::derived(conversions::zcdp_of_pure(epsilon).min(concentrated(scale * scale)));
                 Self { pure_epsilon: Some(epsilon), rho, stated, gaussian: None }
             }
@@ -51,6 +67,11 @@ impl Guarantee {
                 Self { pure_epsilon: None, rho, stated, gaussian }
             }
         }
+    }
+
+    /// What it costs, in every currency in which that is known.
+    pub fn expense(&self) -> Expense {
+        Expense::new(self.pure_epsilon, Some(self.rho), self.stated).expect("it has a ρ")
     }
 
     /// Of Gaussian noise: the squared norm it hides, in squared steps of its grid.

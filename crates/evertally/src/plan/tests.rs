@@ -292,6 +292,25 @@ fn approximate_budgets_are_spent_tightly() {
     }
 }
 
+/// Laplace noise that spends a little δ is not ε-private, by however little: the pure ε is what is spent.
+#[test]
+fn a_pure_epsilon_is_never_less_than_what_is_spent() {
+    let mut beyond = 0;
+    for delta in [1e-6, 1e-7, 1e-8, 1e-9] {
+        let budget = Budget::Approximate(Epsilon::new(1.0).unwrap(), Delta::new(delta).unwrap());
+        let request = PlanRequest::count(40, budget).with_mechanism("input".parse().unwrap());
+        let plan = request.with_noise(NoiseKind::Laplace).plan().unwrap();
+        let DiscreteLaw::Laplace(law) = plan.law() else { panic!("a Laplace law") };
+        // One event moves one node by 1: ε is the denominator of the scale over its numerator.
+        let more = law.scale().denominator() > law.scale().numerator();
+        let guarantee = plan.guarantee();
+        assert_eq!(guarantee.pure_epsilon.unwrap().get() > 1.0, more, "{delta}: {}", law.scale());
+        assert_eq!(guarantee.epsilon_delta().unwrap().1.is_some(), more, "{delta}");
+        beyond += u32::from(more);
+    }
+    assert!(beyond > 0, "nothing was spent beyond ε");
+}
+
 /// What is prepared is used for its name and competes in a search, at its own horizon only.
 #[test]
 fn prepared_mechanisms_are_not_built_again() {

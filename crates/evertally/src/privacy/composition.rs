@@ -21,6 +21,7 @@ use super::{Budget, Delta, Epsilon, Rho};
 use crate::number::exact::Exact;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// What one plan costs, in every currency in which it is known.
 ///
@@ -291,6 +292,70 @@ impl Filter {
         Ok(())
     }
 
+    /// Whether an expense would be admitted; changes nothing.
+    ///
+    /// # Errors
+    /// If the expense has no cost in the currency of the filter.
+    pub fn would_admit(&self, expense: Expense) -> Result<bool> {
+        let mut next = self.spent.clone();
+        next.record(expense);
+        self.admits(&next)
+    }
+
+    /// What was admitted so far, in the currency of the filter, rounded up.
+    pub fn used(&self) -> Amount {
+        let (used, _) = self.sums();
+        self.amount(&used, Exact::to_f64_up)
+    }
+
+    /// What is left of the total, in the currency of the filter, rounded down.
+    pub fn left(&self) -> Amount {
+        let (used, cap) = self.sums();
+        let left = [cap[0].less(&used[0]), cap[1].less(&used[1])];
+        self.amount(&left, Exact::to_f64_down)
+    }
+
+    /// The total in the currency of the filter.
+    pub fn cap(&self) -> Amount {
+        let (_, cap) = self.sums();
+        self.amount(&cap, Exact::to_f64_down)
+    }
+
+    /// What was admitted and what may be: ε or ρ, and δ.
+    fn sums(&self) -> ([Exact; 2], [Exact; 2]) {
+        let known = "every expense was admitted, so that its cost is known";
+        let first = |cost: fn(&Expense) -> Option<Exact>| sum(self.spent.expenses.iter().map(cost)).expect(known);
+        let zero = Exact::zero;
+        match (self.total, self.basic) {
+            (Budget::Approximate(epsilon, delta), true) => (
+                [
+                    first(|expense| expense.basic().map(|(epsilon, _)| epsilon)),
+                    first(|expense| expense.basic().map(|(_, delta)| delta)),
+                ],
+                [Exact::decimal(epsilon.get()), Exact::decimal(delta.get())],
+            ),
+            (Budget::Pure(epsilon), _) => {
+                let pure = |expense: &Expense| expense.pure.map(|epsilon| Exact::decimal(epsilon.get()));
+                ([first(pure), zero()], [Exact::decimal(epsilon.get()), zero()])
+            }
+            (Budget::Zcdp(rho), _) => ([first(Expense::rho), zero()], [Exact::decimal(rho.get()), zero()]),
+            (Budget::Approximate(epsilon, delta), false) => {
+                ([first(Expense::rho), zero()], [Exact::decimal(rho_for(epsilon, delta).get()), zero()])
+            }
+        }
+    }
+
+    fn amount(&self, of: &[Exact; 2], rounded: fn(&Exact) -> f64) -> Amount {
+        let first = rounded(&of[0]);
+        match (self.total, self.basic) {
+            (Budget::Approximate(..), true) => {
+                Amount { epsilon: Some(first), delta: Some(rounded(&of[1])), ..Amount::default() }
+            }
+            (Budget::Pure(_), _) => Amount { epsilon: Some(first), ..Amount::default() },
+            _ => Amount { rho: Some(first), ..Amount::default() },
+        }
+    }
+
     fn admits(&self, spent: &Odometer) -> Result<bool> {
         let wrong = |what: &str| Error::invalid(format!("a total of {} only admits plans with {what}", self.total));
         let expenses = spent.expenses.iter();
@@ -313,6 +378,37 @@ impl Filter {
         };
         Ok(sum(expenses.map(Expense::rho)).ok_or_else(|| wrong("a rho or a pure epsilon"))?
             <= Exact::decimal(cap.get()))
+    }
+}
+
+/// An amount in the currency of a [`Filter`]: ε, ε and δ, or ρ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Amount {
+    /// ε, of a total in ε alone or with δ by basic composition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epsilon: Option<f64>,
+    /// δ, by basic composition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delta: Option<f64>,
+    /// ρ, of a total in ρ, or in (ε, δ) by way of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rho: Option<f64>,
+}
+
+impl Amount {
+    /// The number that counts: ε or ρ.
+    pub fn main(&self) -> f64 {
+        self.epsilon.or(self.rho).unwrap_or(0.0)
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self { epsilon: Some(epsilon), delta: Some(delta), .. } => write!(f, "ε = {epsilon}, δ = {delta:e}"),
+            Self { epsilon: Some(epsilon), .. } => write!(f, "ε = {epsilon}"),
+            Self { rho, .. } => write!(f, "ρ = {}", rho.unwrap_or(0.0)),
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 use super::resolve::{Labels, Settings};
 use crate::error::{Result, usage};
 use crate::ledger::Ledger;
+use evertally::mechanism::{MatrixDigest, MechanismName};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -32,12 +33,19 @@ impl Settings {
     pub fn begun(mut self, ledger: &Ledger) -> Result<(Self, Option<Present>)> {
         #[derive(Deserialize)]
         struct Plan {
+            mechanism: MechanismName,
             #[serde(default)]
             meaning: BTreeMap<String, String>,
         }
         let Some(text) = ledger.plan_text(&self.name) else { return Ok((self, None)) };
-        let Plan { meaning: began } = toml::from_str(text)
+        let Plan { mechanism, meaning: began } = toml::from_str(text)
             .map_err(|e| usage(format!("the ledger's plan of stream `{}` cannot be read: {e}", self.name)))?;
+        // A matrix that an earlier version named by 32 bits keeps that name, and so its plan and noise.
+        if has_short_name(mechanism)
+            && self.request.mechanism().is_none_or(|asked| asked.is_answered_by(mechanism, self.request.objective()))
+        {
+            self.request = self.request.with_mechanism(mechanism);
+        }
         let mut meaning = self.request.meaning().clone();
         let mut take = |name: &str| match began.get(name) {
             Some(text) => drop(meaning.insert(name.to_owned(), text.clone())),
@@ -58,5 +66,15 @@ impl Settings {
             self.request = self.request.with_meanings(meaning);
         }
         Ok((self, present))
+    }
+}
+
+/// Whether a plan of an earlier version names the matrix that it found.
+fn has_short_name(mechanism: MechanismName) -> bool {
+    match mechanism {
+        MechanismName::Dense(found) | MechanismName::DensePure(found) | MechanismName::Optimal(_, found) => {
+            found.digest.is_some_and(MatrixDigest::is_short)
+        }
+        _ => false,
     }
 }

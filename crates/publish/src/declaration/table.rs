@@ -251,6 +251,10 @@ parameters! {
         /// What separates the cells of a CSV line, such as ';' or tab.
         Delimiter delimiter: Delimiter, Events "CHARACTER" PROGRAM, default "','" ""
     }
+    files {
+        /// How many threads read events, from 1 to 1024. Changes no result, only the time: rows count in their order.
+        Threads threads: u64, Events "N" PROGRAM, default "" "as many as there are cores, up to 16"
+    }
     declaration {
         /// Texts that stand for a missing cell, such as NA.
         MissingText missing_text: Vec<String>, Events "TEXT" READERS
@@ -404,6 +408,10 @@ parameters! {
     files {
         /// Make the key file if there is none yet.
         CreateKey create_key: bool, Key "" PROGRAM
+    }
+    files {
+        /// Budget of the data source, made by `evertally budget new`, that this publication spends from.
+        BudgetFile budget_file: PathBuf, Key "FILE" PROGRAM
     }
     declaration {
         /// Name of this stream: one name serves one data set.

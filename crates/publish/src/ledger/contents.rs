@@ -180,12 +180,18 @@ impl Contents {
 
     /// JSON text, as a store holds it, with its code under a [`code_key`].
     pub(super) fn sealed(&mut self, code_key: &[u8; 32]) -> Result<Vec<u8>> {
+        self.identify()?;
+        self.mac = self.code(code_key)?;
+        self.text()
+    }
+
+    /// Draws the identity of a ledger that has none.
+    pub(super) fn identify(&mut self) -> Result<()> {
         if self.identity.is_empty() {
             // The id of a key that nobody ever has: 128 random bits from the operating system.
             self.identity = SecretKey::generate()?.id().to_string();
         }
-        self.mac = self.code(code_key)?;
-        self.text()
+        Ok(())
     }
 
     fn text(&self) -> Result<Vec<u8>> {

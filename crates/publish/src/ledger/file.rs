@@ -8,7 +8,7 @@ use super::{Ledger, Store, parts};
 use crate::disk::{Access, Disk, RealDisk, beside, folder_of, replace};
 use crate::error::{Context, Result, usage};
 use crate::keyfile;
-use crate::lock::{NameLock, Patience, lock_file};
+use crate::lock::{NameLock, Patience, check_one_name, lock_file, resolve};
 use evertally::noise::SecretKey;
 use serde::Deserialize;
 use std::fs::File;
@@ -79,6 +79,8 @@ pub struct FileStore {
     place: Place,
     /// The text of a key that is not on disk yet.
     new_key: Option<Zeroizing<String>>,
+    /// Whether there need not be a ledger yet.
+    begins: bool,
     /// What the ledger's file held when this store read or wrote it last; nothing before the first time.
     known: Option<Option<blake3::Hash>>,
     lock: NameLock,
@@ -129,6 +131,37 @@ impl FileStore {
         Ok(store)
     }
 
+    /// The store of a ledger whose key is kept elsewhere, in a key store for example; locked as [`open`](Self::open) does.
+    /// With [`Absent::Make`] the file need not be there, and is written with the first commit.
+    ///
+    /// # Errors
+    /// If the ledger cannot be locked, and after cancellation.
+    pub fn of_ledger(
+        disk: Arc<dyn Disk>,
+        path: &Path,
+        absent: Absent,
+        cancelled: &AtomicBool,
+        waiting: &mut dyn FnMut(&Path),
+    ) -> Result<Self> {
+        let mut patience = Patience::until(cancelled, waiting);
+        loop {
+            let ledger = resolve(path, "ledger")?;
+            if absent == Absent::Refuse && disk.len(&ledger)?.is_none() {
+                return Err(usage(format!(
+                    "there is no ledger {}, which says what was published with the key; put it back",
+                    ledger.display()
+                )));
+            }
+            let lock = NameLock::take(&ledger, &ledger, &mut patience)?;
+            if resolve(path, "ledger")? == ledger {
+                let place = Place { key: ledger.clone(), ledger };
+                place.check_one_name()?;
+                let begins = absent == Absent::Make;
+                return Ok(Self { disk, place, new_key: None, begins, known: None, lock, _key_lock: None });
+            }
+        }
+    }
+
     /// Locks the place of a key's ledger, and mends what a run left that was cut off while it made the key.
     fn lock(disk: Arc<dyn Disk>, key_path: &Path, mut place: Place, patience: &mut Patience<'_>) -> Result<Self> {
         loop {
@@ -137,7 +170,7 @@ impl FileStore {
             let now = Place::of_key(key_path)?;
             if now == place {
                 place.finish_new_key(&*disk)?;
-                return Ok(Self { disk, place, new_key: None, known: None, lock, _key_lock: None });
+                return Ok(Self { disk, place, new_key: None, begins: false, known: None, lock, _key_lock: None });
             }
             place = now;
         }
@@ -152,6 +185,7 @@ impl FileStore {
             )));
         }
         self.new_key = Some(keyfile::text(key));
+        self.begins = true;
         Ok(())
     }
 
@@ -187,7 +221,7 @@ impl Store for FileStore {
     fn load(&mut self) -> Result<Option<Vec<u8>>> {
         self.place.check_one_name()?;
         let found = self.read()?;
-        if found.is_none() && self.new_key.is_none() {
+        if found.is_none() && !self.begins {
             // A key is made together with its ledger, so there was one.
             return Err(usage(format!(
                 "the key {} has no ledger {} beside it, which says what was published with it; put it back. If it is \
@@ -224,6 +258,7 @@ impl Store for FileStore {
             self.place.name_new_key(&*self.disk)?;
             self.new_key = None;
         }
+        self.begins = false;
         Ok(())
     }
 
@@ -295,47 +330,9 @@ impl Place {
         Ok(disk.sync_folder(folder_of(&self.key))?)
     }
 
-    /// A ledger with several names: the file of one would be replaced, and the others would not learn of it.
-    #[cfg(unix)]
     fn check_one_name(&self) -> Result<()> {
-        use std::os::unix::fs::MetadataExt;
-        match std::fs::metadata(&self.ledger) {
-            Ok(meta) if meta.is_file() && meta.nlink() > 1 => Err(usage(format!(
-                "the ledger {} has several names (hard links), of which all but one would miss what is published; keep \
-                 one and remove the others",
-                self.ledger.display()
-            ))),
-            _ => Ok(()),
-        }
+        check_one_name(&self.ledger, "ledger")
     }
-
-    #[cfg(not(unix))]
-    fn check_one_name(&self) -> Result<()> {
-        Ok(())
-    }
-}
-
-/// The file that a path stands for, with all links resolved; it need not be there, but its folder must.
-fn resolve(path: &Path, what: &str) -> Result<PathBuf> {
-    let shown = path.display();
-    match std::fs::canonicalize(path) {
-        Ok(path) => return Ok(path),
-        Err(e) if e.kind() != ErrorKind::NotFound => {
-            return Err(usage(format!("the {what} {shown} cannot be found: {e}")));
-        }
-        Err(_) => {}
-    }
-    if let Ok(target) = std::fs::read_link(path) {
-        let target = target.display();
-        return Err(usage(format!("the {what} {shown} is a link to {target}, which is not there; put that back")));
-    }
-    let Some(name) = path.file_name() else {
-        return Err(usage(format!("{shown} is not the name of a {what}")));
-    };
-    let folder = folder_of(path);
-    let folder = std::fs::canonicalize(folder)
-        .map_err(|_| usage(format!("there is no folder {} for the {what} {shown}; make it first", folder.display())))?;
-    Ok(folder.join(name))
 }
 
 #[cfg(test)]

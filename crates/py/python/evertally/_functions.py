@@ -345,6 +345,7 @@ def release(
     *,
     name: str = "main",
     key: SecretKey | str | os.PathLike[str],
+    budget_file: str | os.PathLike[str] | None = None,
     every: str,
     start: Time,
     end: Time | None = None,
@@ -393,6 +394,8 @@ def release(
         ``name``: Name of this stream: one name serves one data set.
         ``key``: The secret key or the path of its file. Its ledger refuses to release other data under the same name;
             the same data give the same release.
+        ``budget_file``: The budget of the data source, made by ``evertally budget new``, that this release spends from:
+            its plan counts in full, once, and is refused where it does not fit.
 
     Steps:
         ``every``: Width of a step: 15m, 1h, 1d, 1w, 1mo, 1y, …

@@ -17,6 +17,7 @@ def release(table: Table, given: Mapping[str, Any]) -> Table:
     options = dict(given)
     del options["table"]
     key = options.pop("key")
+    budget_file = options.pop("budget_file")
     columns = [options["time"], *_names(options["group"]), options["value"], options["person"]]
     declared = _declaration(options)
     secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
@@ -25,7 +26,7 @@ def release(table: Table, given: Mapping[str, Any]) -> Table:
         raise TypeError(
             f"a table with __arrow_c_stream__ is needed (a pandas, polars or pyarrow table), not {type(table).__name__}"
         )
-    return cast(Table, _like(table, _release_table(declared, stream, secret)))
+    return cast(Table, _like(table, _release_table(declared, stream, secret, budget_file)))
 
 
 def plan_release(given: Mapping[str, Any]) -> Plan:

@@ -36,6 +36,7 @@ mod integer;
 mod products;
 
 use super::weights::Weights;
+use crate::mechanism::MatrixDigest;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::registry::Parameters;
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
@@ -85,7 +86,8 @@ pub struct Dense {
     /// Largest sum of a column of `R̃`, and of its squares.
     l1: u128,
     l2_squared: u128,
-    digest: u32,
+    /// As the plan names it.
+    digest: MatrixDigest,
 }
 
 /// How good a factorization is, and how good any could be: `s2²` times the mean or the largest `‖L_t‖²`, the variance
@@ -144,15 +146,15 @@ impl Dense {
     ///
     /// # Errors
     /// If the horizon is out of range, or this version of the library finds a factorization with another digest.
-    pub fn with_digest(horizon: u64, objective: Objective, digest: u32) -> Result<Self> {
+    pub fn with_digest(horizon: u64, objective: Objective, digest: MatrixDigest) -> Result<Self> {
         let optimum = Self::solve(horizon, objective)?;
-        if optimum.digest != digest {
+        if !digest.names(optimum.digest) {
             return Err(Error::invalid(format!(
-                "the dense optimum of this version has the digest {:08x}, not {digest:08x}; use the version that made the plan",
+                "the dense optimum of this version has the digest {}, not {digest}; use the version that made the plan",
                 optimum.digest
             )));
         }
-        Ok(optimum)
+        Ok(Self { digest, ..optimum })
     }
 
     /// A number that the mean or the largest variance of no factorization falls short of (`s2² ‖L_t‖²`, as in
@@ -179,9 +181,8 @@ impl Dense {
         self.certificate
     }
 
-    /// The first four bytes of a BLAKE3 hash of the integer matrix, part of the name: a plan is bound to the matrix
-    /// itself.
-    pub fn digest(&self) -> u32 {
+    /// Of the integer matrix, by BLAKE3; part of the name: a plan is bound to the matrix itself.
+    pub fn digest(&self) -> MatrixDigest {
         self.digest
     }
 }
@@ -213,15 +214,14 @@ fn largest_column(matrix: &[u32], term: impl Fn(u128) -> u128) -> u128 {
     sums.into_iter().max().unwrap_or(0)
 }
 
-fn digest(horizon: u64, objective: Objective, matrix: &[u32]) -> u32 {
+fn digest(horizon: u64, objective: Objective, matrix: &[u32]) -> MatrixDigest {
     let mut hasher = blake3::Hasher::new_derive_key("evertally 1 dense matrix");
     hasher.update(&horizon.to_le_bytes());
     hasher.update(&[(objective == Objective::Mean).into(), MATRIX_BITS as u8]);
     matrix.iter().for_each(|entry| {
         hasher.update(&entry.to_le_bytes());
     });
-    let hash = hasher.finalize();
-    u32::from_be_bytes(hash.as_bytes()[..4].try_into().expect("a hash has 32 bytes"))
+    MatrixDigest::of(&hasher.finalize())
 }
 
 impl Dense {

@@ -19,6 +19,7 @@ mod figures;
 mod frozen;
 
 use super::weights::Weights;
+use crate::mechanism::MatrixDigest;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_bits};
 use crate::mechanism::registry::Parameters;
@@ -62,7 +63,8 @@ pub struct Optimal {
     row_norms: RowNorms,
     /// By how much more than the matrix says the protected integers of two streams can differ, in L2 norm: `E √T`.
     slack: f64,
-    digest: u32,
+    /// As the plan names it.
+    digest: MatrixDigest,
 }
 
 impl Optimal {
@@ -107,20 +109,24 @@ impl Optimal {
     ///
     /// # Errors
     /// As [`Optimal::solve`], or if this version of the library finds a filter with another digest.
-    pub fn with_digest(horizon: u64, states: Option<usize>, objective: Objective, digest: u32) -> Result<Self> {
+    pub fn with_digest(
+        horizon: u64,
+        states: Option<usize>,
+        objective: Objective,
+        digest: MatrixDigest,
+    ) -> Result<Self> {
         let filter = Self::solve(horizon, states, objective)?;
-        if filter.digest != digest {
+        if !digest.names(filter.digest) {
             return Err(Error::invalid(format!(
-                "the optimal filter of this version has the digest {:08x}, not {digest:08x}; use the version that made the plan",
+                "the optimal filter of this version has the digest {}, not {digest}; use the version that made the plan",
                 filter.digest
             )));
         }
-        Ok(filter)
+        Ok(Self { digest, ..filter })
     }
 
-    /// The first four bytes of a BLAKE3 hash of the frozen filter, part of the name: a plan is bound to the filter
-    /// itself.
-    pub fn digest(&self) -> u32 {
+    /// Of the frozen filter, by BLAKE3; part of the name: a plan is bound to the filter itself.
+    pub fn digest(&self) -> MatrixDigest {
         self.digest
     }
 }

@@ -45,7 +45,7 @@ impl MechanismName {
     }
 
     /// Whether a mechanism of that name, built before, is what this name asks for under an objective.
-    pub(crate) fn is_answered_by(self, built: Self, objective: Objective) -> bool {
+    pub fn is_answered_by(self, built: Self, objective: Objective) -> bool {
         (self.family().answers)(self, built, objective)
     }
 }

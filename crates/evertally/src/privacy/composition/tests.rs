@@ -130,3 +130,29 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_is_left_is_exact_and_rounded_down() {
+    let mut filter = Filter::new(Budget::Pure(Epsilon::new(1.0).unwrap()));
+    for n in 1..=10 {
+        assert!(filter.would_admit(pure(0.1)).unwrap());
+        filter.spend(pure(0.1)).unwrap();
+        assert_eq!(filter.used().epsilon, Some(format!("{}.{}", n / 10, n % 10).parse().unwrap()));
+        assert_eq!(filter.left().epsilon, Some(f64::from(10 - n) / 10.0), "{n}");
+    }
+    assert!(!filter.would_admit(pure(1e-9)).unwrap() && filter.would_admit(zcdp(0.1)).is_err());
+    assert_eq!((filter.used(), filter.left().main()), (filter.cap(), 0.0));
+
+    // A third of nothing that a double can name: what is left and what is used never add up to more than there is.
+    let mut filter = Filter::new(Budget::Zcdp(Rho::new(0.5).unwrap()));
+    filter.spend(pure(0.123_456_789)).unwrap();
+    let (used, left) = (Exact::decimal(filter.used().main()), Exact::decimal(filter.left().main()));
+    assert!(used.plus(&left) <= Exact::decimal(0.5).plus(&Exact::decimal(1e-16)));
+    assert!(filter.would_admit(zcdp(filter.left().main())).unwrap());
+    assert!(!filter.would_admit(zcdp(filter.left().main().next_up())).unwrap());
+
+    let mut filter = Filter::basic(Epsilon::new(2.0).unwrap(), delta(1e-6));
+    filter.spend(approximate(0.5, 1e-7)).unwrap();
+    assert_eq!(filter.left(), Amount { epsilon: Some(1.5), delta: Some(9e-7), rho: None });
+    assert_eq!(filter.left().to_string(), "ε = 1.5, δ = 9e-7");
+}

@@ -7,7 +7,7 @@
 //! The diagonal is what the bumps leave of a column, so that bytes cannot claim a wrong sensitivity.
 
 use super::{Bump, DensePure};
-use crate::mechanism::Objective;
+use crate::mechanism::{MatrixDigest, Objective};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -59,10 +59,9 @@ impl DensePure {
         Self::assemble(body.horizon, objective, body.bumps).map_err(|_| damaged())
     }
 
-    /// The first 32 bits of the hash in the bytes: names the factorization.
-    pub fn digest(&self) -> u32 {
-        let hash = blake3::hash(&self.content());
-        hash.as_bytes()[..4].iter().fold(0, |digest, byte| digest << 8 | u32::from(*byte))
+    /// The beginning of the hash in the bytes: names the factorization.
+    pub fn digest(&self) -> MatrixDigest {
+        MatrixDigest::of(&blake3::hash(&self.content()))
     }
 
     fn content(&self) -> Vec<u8> {

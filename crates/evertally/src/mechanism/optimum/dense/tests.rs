@@ -280,13 +280,18 @@ fn the_matrices_are_frozen() {
         [(1, 0x4813_27a9u32, 0xee01_72b3u32), (16, 0x240e_2e3b, 0x27c5_be0b), (1024, 0x4d7b_28b9, 0x56ae_269f)]
     {
         let [by_max, by_mean] = both(horizon);
-        assert_eq!(
-            (by_max.name().to_string(), by_mean.name().to_string()),
-            (format!("dense(objective=max,digest={max:08x})"), format!("dense(objective=mean,digest={mean:08x})")),
-            "{horizon}"
-        );
-        assert_eq!(Dense::with_digest(horizon, Objective::Max, max).unwrap().name(), by_max.name());
-        assert!(Dense::with_digest(horizon, Objective::Max, max ^ 1).is_err());
+        let (max, mean) = (format!("{max:08x}"), format!("{mean:08x}"));
+        let short = [&by_max, &by_mean].map(|found| found.digest().shortened().to_string());
+        assert_eq!(short, [max.clone(), mean], "{horizon}");
+        assert!(by_max.name().to_string().starts_with(&format!("dense(objective=max,digest={max}")));
+        assert_eq!(by_max.name().to_string().len(), "dense(objective=max,digest=)".len() + 32);
+        assert_eq!(Dense::with_digest(horizon, Objective::Max, by_max.digest()).unwrap().name(), by_max.name());
+        // The name of an earlier version stays, and with it the plan and its noise.
+        let named = Dense::with_digest(horizon, Objective::Max, max.parse().unwrap()).unwrap();
+        assert_eq!(named.name().to_string(), format!("dense(objective=max,digest={max})"));
+        assert!(Dense::with_digest(horizon, Objective::Max, "00000001".parse().unwrap()).is_err());
+        let other = by_mean.digest();
+        assert!(horizon == 1 || Dense::with_digest(horizon, Objective::Max, other).is_err());
     }
 }
 

@@ -10,7 +10,7 @@
 //! `(4T + 300) 2^-53` of itself and a little more; twice that is added.
 
 use super::super::weights::{Ladder, Weights};
-use crate::mechanism::{ColumnNorms, Objective};
+use crate::mechanism::{ColumnNorms, MatrixDigest, Objective};
 use crate::{Error, Result};
 
 /// Bits of a decay: `φ = decay / 2^32`.
@@ -121,8 +121,8 @@ impl Frozen {
         row
     }
 
-    /// The first four bytes of a BLAKE3 hash of all numbers.
-    pub(super) fn digest(&self, objective: Objective) -> u32 {
+    /// Of all numbers.
+    pub(super) fn digest(&self, objective: Objective) -> MatrixDigest {
         let mut hasher = blake3::Hasher::new_derive_key("evertally 1 optimal filter");
         hasher.update(&(self.steps() as u64).to_le_bytes());
         hasher.update(&[(objective == Objective::Mean).into(), self.states as u8]);
@@ -135,7 +135,7 @@ impl Frozen {
             });
             hasher.update(&bytes);
         }
-        u32::from_be_bytes(hasher.finalize().as_bytes()[..4].try_into().expect("a hash has 32 bytes"))
+        MatrixDigest::of(&hasher.finalize())
     }
 }
 

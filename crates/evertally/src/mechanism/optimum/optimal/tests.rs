@@ -175,7 +175,10 @@ fn names_round_trip_and_bad_ones_are_refused() {
         .unwrap();
     assert_eq!(by_mean.name(), filter.name());
     let build = |name: &str, horizon| name.parse::<MechanismName>().and_then(|name| name.build(horizon, &shape));
-    let other = format!("optimal(states=8,objective=mean,digest={:08x})", filter.digest() ^ 1);
+    // A name of an earlier version, with 8 digits, stays as it is.
+    let short = format!("optimal(states=8,objective=mean,digest={})", filter.digest().shortened());
+    assert_eq!(build(&short, 300).unwrap().name().to_string(), short);
+    let other = short.replace("digest=", "digest=f").replace(&short[short.len() - 2..], ")");
     for bad in
         [&other, "optimal(states=5)", "optimal(states=0)", "optimal(states=20)", "optimal(states=x)", "optimal(k=3)"]
     {
@@ -195,6 +198,10 @@ fn the_filters_are_frozen() {
         (5000, 8, Objective::Mean, 0xaa1c_bb2c),
         (1 << 14, 12, Objective::Max, 0x065c_3927),
     ] {
-        assert_eq!(solve(horizon, states, objective).digest(), digest, "{horizon} {states}");
+        assert_eq!(
+            solve(horizon, states, objective).digest().shortened().to_string(),
+            format!("{digest:08x}"),
+            "{horizon} {states}"
+        );
     }
 }

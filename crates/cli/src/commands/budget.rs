@@ -1,0 +1,186 @@
+//! `evertally budget`: the budget of a data source, which publications under all keys spend.
+
+mod picture;
+mod show;
+
+use crate::failure::usage;
+use anyhow::{Context, Result};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use evertally::plan::Plan;
+use evertally::privacy::{Budget, Delta, Epsilon, Rho};
+use evertally_publish::disk::RealDisk;
+use evertally_publish::ledger::Protects;
+use evertally_publish::source::{Approval, Claim, SourceBudget, Total};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Flags of `evertally budget`.
+#[derive(Args, Debug)]
+pub(super) struct BudgetArgs {
+    #[command(subcommand)]
+    command: BudgetCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum BudgetCommand {
+    /// Declare the total that may ever be spent on a data source, under all keys together.
+    New(New),
+    /// Say what is spent, reserved and left, and by whom; no key is needed.
+    Show {
+        /// The budget's file.
+        file: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// Draw a picture as well.
+        #[arg(long, value_name = "FILE.svg")]
+        plot: Option<PathBuf>,
+    },
+    /// Say whether a plan would fit, and what it would leave; changes nothing.
+    Check(Planned),
+    /// Set aside what a stream will cost: whichever key publishes it first takes that up.
+    Reserve {
+        #[command(flatten)]
+        planned: Planned,
+        #[command(flatten)]
+        approval: ApprovalFlags,
+    },
+    /// Give back what was reserved for a stream that nobody has published.
+    Cancel {
+        /// The budget's file.
+        file: PathBuf,
+        /// The stream.
+        #[arg(long, value_name = "NAME")]
+        stream: String,
+    },
+}
+
+#[derive(Args, Debug)]
+#[command(group(ArgGroup::new("total").args(["epsilon", "rho"]).required(true)))]
+struct New {
+    /// Where the budget goes; an existing file is never replaced.
+    file: PathBuf,
+    /// Name of the data source.
+    #[arg(long, value_name = "NAME")]
+    name: String,
+    /// Whom it protects: plans for another unit are refused.
+    #[arg(long)]
+    unit: UnitFlag,
+    /// The unit's events are replaced by others, and not added or removed, in neighbouring data.
+    #[arg(long)]
+    replace_one: bool,
+    /// ε of the total (with --delta: of (ε, δ)).
+    #[arg(long, value_name = "E")]
+    epsilon: Option<f64>,
+    /// δ of the total.
+    #[arg(long, value_name = "D", requires = "epsilon")]
+    delta: Option<f64>,
+    /// Add up the ε and the δ of plans, each by itself, and not by way of ρ.
+    #[arg(long, requires = "delta")]
+    basic: bool,
+    /// ρ of the total.
+    #[arg(long, value_name = "R")]
+    rho: Option<f64>,
+    #[command(flatten)]
+    approval: ApprovalFlags,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum UnitFlag {
+    Person,
+    Event,
+}
+
+#[derive(Args, Debug)]
+struct ApprovalFlags {
+    /// Who agreed; written into the file.
+    #[arg(long, value_name = "NAME")]
+    approver: Option<String>,
+    /// Why; written into the file.
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+}
+
+impl From<ApprovalFlags> for Approval {
+    fn from(flags: ApprovalFlags) -> Self {
+        Self { approver: flags.approver, note: flags.note }
+    }
+}
+
+#[derive(Args, Debug)]
+struct Planned {
+    /// The budget's file.
+    file: PathBuf,
+    /// The plan, as `evertally release` writes it (.plan.toml).
+    #[arg(long, value_name = "FILE")]
+    plan: PathBuf,
+    /// The stream that will be published under it.
+    #[arg(long, value_name = "NAME", default_value = "main")]
+    stream: String,
+}
+
+impl Planned {
+    fn claim(&self) -> Result<Claim> {
+        let shown = self.plan.display();
+        let text =
+            std::fs::read_to_string(&self.plan).map_err(|e| usage(format!("cannot read the plan {shown}: {e}")))?;
+        let plan: Plan = toml::from_str(&text).with_context(|| format!("{shown} is not a plan"))?;
+        Ok(Claim::new(&self.stream, "", &plan))
+    }
+}
+
+impl BudgetArgs {
+    /// Runs the chosen subcommand.
+    pub(super) fn run(self) -> Result<()> {
+        match self.command {
+            BudgetCommand::New(new) => new.run(),
+            BudgetCommand::Show { file, json, plot } => show::run(&file, json, plot.as_deref()),
+            BudgetCommand::Check(planned) => check(&planned),
+            BudgetCommand::Reserve { planned, approval } => {
+                let budget = SourceBudget::of_file(&planned.file)?;
+                budget.reserve(&planned.claim()?, &approval.into())?;
+                say_left(&budget, &planned.file)
+            }
+            BudgetCommand::Cancel { file, stream } => {
+                let budget = SourceBudget::of_file(&file)?;
+                budget.cancel(&stream)?;
+                say_left(&budget, &file)
+            }
+        }
+    }
+}
+
+impl New {
+    fn run(self) -> Result<()> {
+        let budget = match (self.epsilon, self.delta, self.rho) {
+            (Some(epsilon), Some(delta), _) => Budget::Approximate(Epsilon::new(epsilon)?, Delta::new(delta)?),
+            (Some(epsilon), None, _) => Budget::Pure(Epsilon::new(epsilon)?),
+            (_, _, Some(rho)) => Budget::Zcdp(Rho::new(rho)?),
+            _ => unreachable!("one of them is required"),
+        };
+        let protects = Protects { persons: matches!(self.unit, UnitFlag::Person), replaced: self.replace_one };
+        let total = Total { budget, is_basic: self.basic, protects };
+        let made = SourceBudget::create(Arc::new(RealDisk), &self.file, &self.name, total, self.approval.into())?;
+        eprintln!(
+            "wrote the budget of `{}` to {}: {budget} for one {}",
+            self.name,
+            made.path().display(),
+            protects.brief()
+        );
+        eprintln!("Give it to every publication from this source: --budget-file {}", self.file.display());
+        Ok(())
+    }
+}
+
+fn check(planned: &Planned) -> Result<()> {
+    let budget = SourceBudget::of_file(&planned.file)?;
+    let left = budget.check(&planned.claim()?)?;
+    println!("it fits: {left} of {} would be left; nothing is reserved by that", budget.state()?.cap);
+    Ok(())
+}
+
+fn say_left(budget: &SourceBudget, file: &Path) -> Result<()> {
+    let state = budget.state()?;
+    println!("{}: {} of {} is left", file.display(), state.left, state.cap);
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! `evertally key compare`: whether two copies of a ledger have gone different ways.
+
+use crate::failure::usage;
+use anyhow::Result;
+use evertally_publish::ledger::PublicLedger;
+use serde_json::json;
+use std::path::Path;
+
+/// How two ledgers stand to each other.
+enum Verdict {
+    Same,
+    /// The first is an older copy: it has so many runs.
+    FirstOlder(u64),
+    SecondOlder(u64),
+    /// They have so many runs in common, and each has others.
+    Fork(u64),
+    /// Two ledgers of one key that have nothing in common.
+    TwoOfOneKey,
+    OtherKey,
+}
+
+/// Compares two ledgers, or a report and a ledger, and says what it means.
+pub(super) fn run(a: &Path, b: &Path, as_json: bool) -> Result<()> {
+    match (published(a)?, published(b)?) {
+        (None, None) => ledgers(a, b, as_json),
+        (Some(table), None) => table_and_ledger(&table, a, b, as_json),
+        (None, Some(table)) => table_and_ledger(&table, b, a, as_json),
+        (Some(_), Some(_)) => Err(usage("two reports do not tell what each machine has published; name a ledger too")),
+    }
+}
+
+fn ledgers(a: &Path, b: &Path, as_json: bool) -> Result<()> {
+    let (first, second) = (PublicLedger::read(a)?, PublicLedger::read(b)?);
+    let verdict = verdict(&first, &second);
+    let (a, b) = (a.display(), b.display());
+    let (word, said) = match verdict {
+        Verdict::Same => ("same", format!("{a} and {b} are the same ledger, with {} recorded runs", first.counter())),
+        Verdict::FirstOlder(runs) => (
+            "older",
+            format!("{a} is an older copy of {b}: it has {runs} of its {} runs. Use {b}, never {a}", second.counter()),
+        ),
+        Verdict::SecondOlder(runs) => (
+            "older",
+            format!("{b} is an older copy of {a}: it has {runs} of its {} runs. Use {a}, never {b}", first.counter()),
+        ),
+        Verdict::Fork(common) => ("fork", {
+            let next = |ledger: &PublicLedger| {
+                let runs = ledger.runs();
+                let next = runs.into_iter().find(|(_, run)| run.counter > common);
+                next.map_or("nothing".to_owned(), |(name, run)| {
+                    format!("stream `{name}` through step {} at {:.0}", run.through, run.at)
+                })
+            };
+            let (one, other) = (next(&first), next(&second));
+            format!(
+                "FORK: {a} and {b} have {common} recorded runs in common, and then {a} has {one}, {b} has {other}; streams \
+                 that both have published since may show the difference of their data. Stop using the key, and see \
+                 which streams are in both"
+            )
+        }),
+        Verdict::TwoOfOneKey => (
+            "fork",
+            format!(
+                "FORK: {a} and {b} are two ledgers of one key ({}) with no run in common; neither knows what is published \
+                 with the other. Stop using the key, and see which streams are in both",
+                first.key_id()
+            ),
+        ),
+        Verdict::OtherKey => ("other", format!("{a} and {b} belong to different keys; nothing can meet")),
+    };
+    conclude(word, &said, as_json)
+}
+
+fn verdict(first: &PublicLedger, second: &PublicLedger) -> Verdict {
+    if first.key_id() != second.key_id() {
+        return Verdict::OtherKey;
+    }
+    if first.identity() != second.identity() {
+        return Verdict::TwoOfOneKey;
+    }
+    let shared = first.counter().min(second.counter());
+    let agree = |runs: u64| first.head(runs) == second.head(runs);
+    if !agree(shared) {
+        // Heads agree up to the fork and nowhere after it.
+        let (mut common, mut apart) = (0, shared);
+        while common + 1 < apart {
+            let middle = common + (apart - common) / 2;
+            if agree(middle) { common = middle } else { apart = middle }
+        }
+        return Verdict::Fork(common);
+    }
+    match first.counter().cmp(&second.counter()) {
+        std::cmp::Ordering::Less => Verdict::FirstOlder(shared),
+        std::cmp::Ordering::Equal => Verdict::Same,
+        std::cmp::Ordering::Greater => Verdict::SecondOlder(shared),
+    }
+}
+
+/// What a report says of the ledger that recorded it.
+struct Published {
+    stream: String,
+    key_id: String,
+    through: u64,
+    identity: String,
+    run: u64,
+}
+
+/// Reads a report, or the one beside a table; `None` where the file is something else.
+fn published(path: &Path) -> Result<Option<Published>> {
+    let report = |path: &Path| {
+        let text = std::fs::read_to_string(path).ok()?;
+        serde_json::from_str::<serde_json::Value>(&text).ok().filter(|report| report.get("plan_digest").is_some())
+    };
+    let is_ledger = path.extension().is_some_and(|ending| ending == "ledger" || ending == "key");
+    let beside = path.with_extension("report.json");
+    let Some(report) = report(path).or_else(|| (!is_ledger).then(|| report(&beside))?) else { return Ok(None) };
+    let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
+    let found = || {
+        Some(Published {
+            stream: text(&report["stream"])?,
+            key_id: text(&report["key_id"])?,
+            through: report["horizon"]["released_steps"].as_u64()?,
+            identity: text(&report["ledger"]["identity"])?,
+            run: report["ledger"]["run"].as_u64()?,
+        })
+    };
+    let shown = path.display();
+    found().map(Some).ok_or_else(|| {
+        usage(format!("the report of {shown} does not name the ledger that recorded it: an earlier version wrote it"))
+    })
+}
+
+fn table_and_ledger(table: &Published, shown: &Path, ledger: &Path, as_json: bool) -> Result<()> {
+    let known = PublicLedger::read(ledger)?;
+    let (shown, at) = (shown.display(), ledger.display());
+    let Published { stream, through, run: number, .. } = table;
+    let recorded = known.runs().into_iter().find(|(_, run)| run.counter == *number);
+    let (word, said) = if table.key_id != known.key_id() {
+        ("other", format!("{shown} was published with another key than that of {at}"))
+    } else if table.identity != known.identity() {
+        ("fork", format!("FORK: {shown} was recorded in another ledger of the same key than {at}. Stop using the key"))
+    } else if *number > known.counter() {
+        let runs = known.counter();
+        (
+            "older",
+            format!("{at} is an older copy: {shown} is run {number}, and it has {runs}. Bring the newer one back"),
+        )
+    } else {
+        match recorded {
+            Some((name, run)) if name == stream && run.through >= *through => {
+                ("same", format!("{shown} is run {number} of {at}, recorded at {:.0}", run.at))
+            }
+            other => {
+                let has =
+                    other.map_or("another".into(), |(name, run)| format!("`{name}` through step {}", run.through));
+                (
+                    "fork",
+                    format!(
+                        "FORK: {shown} is run {number} of a copy of {at}, which has {has} in its place. Stop using the key"
+                    ),
+                )
+            }
+        }
+    };
+    conclude(word, &said, as_json)
+}
+
+/// Prints what was found; a fork is an error, so that a script can watch for it.
+fn conclude(word: &str, said: &str, as_json: bool) -> Result<()> {
+    if as_json {
+        println!("{}", serde_json::to_string_pretty(&json!({"verdict": word, "text": said}))?);
+    } else if word != "fork" {
+        println!("{said}");
+    }
+    if word == "fork" { Err(usage(said.to_owned())) } else { Ok(()) }
+}

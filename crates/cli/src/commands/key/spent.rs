@@ -1,0 +1,140 @@
+//! `evertally key spent`: what the streams of a ledger cost together.
+
+use anyhow::Result;
+use comfy_table::{Table, presets};
+use evertally::privacy::Delta;
+use evertally_publish::ledger::{Protects, PublicLedger, PublishedStream, Spent, spent};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+/// Streams that protect the same.
+type Groups<'a> = BTreeMap<Protects, Vec<&'a PublishedStream>>;
+
+/// Prints the streams of a ledger and their composition, for each privacy unit by itself.
+pub(super) fn run(file: &Path, delta: Delta, as_json: bool) -> Result<()> {
+    let ledger = PublicLedger::read(file)?;
+    let streams = ledger.streams()?;
+    let mut groups = Groups::new();
+    for stream in &streams {
+        groups.entry(stream.protects).or_default().push(stream);
+    }
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        serde_json::to_writer_pretty(&mut out, &facts(&ledger, &streams, &groups, delta))
+            .map_err(std::io::Error::from)?;
+        writeln!(out)?;
+        return Ok(());
+    }
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header(["stream", "budget of its plan", "for one", "published steps", "first", "last", "runs"]);
+    for stream in &streams {
+        let [first, last] = dates(stream).map(|date| date.unwrap_or_else(|| "?".into()));
+        let (budget, steps, runs) =
+            (stream.budget.to_string(), stream.steps.to_string(), stream.runs.len().to_string());
+        table.add_row([stream.name.clone(), budget, stream.protects.brief(), steps, first, last, runs]);
+    }
+    writeln!(out, "{table}")?;
+    if streams.is_empty() {
+        writeln!(out, "Nothing has been published with this key.")?;
+        return Ok(());
+    }
+    for (protects, streams) in &groups {
+        let whom = match (protects.persons, streams.len()) {
+            (true, 1) => "For a person whose data are in this stream",
+            (true, _) => "Together, for a person whose data are in all of these streams",
+            (false, 1) => "For one event of this stream",
+            (false, _) => "Together, for one event that is in all of these streams",
+        };
+        let change = if protects.replaced { "replaced" } else { "added or removed" };
+        let names: Vec<_> = streams.iter().map(|stream| format!("`{}`", stream.name)).collect();
+        writeln!(out, "{whom} ({}), {change}:", names.join(", "))?;
+        let Spent { pure_epsilon, rho, epsilon } = spent(streams, delta);
+        if let Some(epsilon) = pure_epsilon {
+            writeln!(out, "- ε-differential privacy with ε = {}", up(epsilon))?;
+        }
+        if let Some(rho) = rho {
+            writeln!(out, "- zero-concentrated differential privacy with ρ = {}", up(rho))?;
+        }
+        if epsilon.is_finite() {
+            writeln!(out, "- (ε, δ)-differential privacy with ε = {} at δ = {}", up(epsilon), delta.get())?;
+        } else {
+            writeln!(out, "- nothing at δ = {}: the plans spend more δ than that; name a larger --delta", delta.get())?;
+        }
+    }
+    if groups.len() > 1 {
+        writeln!(out, "What different units have spent does not add up: each line is a promise to its own.")?;
+    }
+    writeln!(out, "A plan's budget counts in full as soon as its first step is published.")?;
+    Ok(())
+}
+
+/// With at most six decimals, rounded up; a shorter number as it is.
+fn up(value: f64) -> String {
+    let whole = value.to_string();
+    if whole.split_once('.').is_none_or(|(_, decimals)| decimals.len() <= 6) {
+        return whole;
+    }
+    let rounded = format!("{:.6}", (value * 1e6).next_up().ceil() / 1e6);
+    rounded.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Of the first and of the last run, where they are known.
+fn dates(stream: &PublishedStream) -> [Option<String>; 2] {
+    [stream.runs.first(), stream.runs.last()].map(|run| run.map(|run| format!("{:.0}", run.at)))
+}
+
+fn facts(ledger: &PublicLedger, streams: &[PublishedStream], groups: &Groups<'_>, delta: Delta) -> Value {
+    let rows: Vec<_> = streams
+        .iter()
+        .map(|stream| {
+            let [first, last] = dates(stream);
+            json!({
+                "stream": stream.name, "budget": stream.budget, "published_steps": stream.steps,
+                "unit": stream.protects.unit(), "replaced": stream.protects.replaced,
+                "first": first, "last": last, "runs": stream.runs.len(),
+            })
+        })
+        .collect();
+    let total = |protects: Option<&Protects>, streams: &[&PublishedStream]| {
+        let Spent { pure_epsilon, rho, epsilon } = spent(streams, delta);
+        let mut total = json!({"pure_epsilon": pure_epsilon, "rho": rho, "delta": delta.get(),
+            "epsilon": (!streams.is_empty() && epsilon.is_finite()).then_some(epsilon)});
+        if let Some(protects) = protects {
+            total["unit"] = json!(protects.unit());
+            total["replaced"] = json!(protects.replaced);
+        }
+        total
+    };
+    let totals: Vec<_> = groups.iter().map(|(protects, streams)| total(Some(protects), streams)).collect();
+    // One total, where there is one; different units have none together.
+    let single = match totals.as_slice() {
+        [] => total(None, &[]),
+        [single] => single.clone(),
+        _ => Value::Null,
+    };
+    json!({"key_id": ledger.key_id(), "ledger": ledger.identity(), "recorded_runs": ledger.counter(),
+        "streams": rows, "total": single, "totals": totals})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::up;
+
+    #[test]
+    fn figures_are_rounded_up_and_short_ones_stay() {
+        for (value, shown) in [
+            (1.0, "1"),
+            (0.1, "0.1"),
+            (0.3, "0.3"),
+            (4.886_543_21, "4.886544"),
+            (1.000_000_02, "1.000001"),
+            (12345.678_901, "12345.678901"),
+            (1e-9, "0.000001"),
+        ] {
+            assert_eq!(up(value), shown);
+        }
+    }
+}

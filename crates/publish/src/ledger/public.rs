@@ -1,0 +1,170 @@
+//! What a ledger tells without its key.
+
+use super::contents::{Contents, Entry};
+use super::{Run, ledger_path};
+use crate::error::{Result, usage};
+use evertally::plan::Plan;
+use evertally::privacy::composition::{Expense, Odometer};
+use evertally::privacy::{Budget, Delta, Epsilon, Neighbours, Rho, Unit};
+use serde::Deserialize;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// A ledger as anyone may read it who has the file: nothing in it is secret, and nothing is checked but its form.
+pub struct PublicLedger {
+    contents: Contents,
+}
+
+/// A stream of a ledger.
+pub struct PublishedStream {
+    /// Its name.
+    pub name: String,
+    /// The budget of its plan.
+    pub budget: Budget,
+    /// Whom the plan protects.
+    pub protects: Protects,
+    /// The last step that was published.
+    pub steps: u64,
+    /// Its runs, with their dates; those of earlier versions of the ledger are not known.
+    pub runs: Vec<Run>,
+    plan_text: String,
+}
+
+/// Whom a plan protects, and against what. What is spent adds up for these, and not beyond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Protects {
+    /// All events of a person, or one event.
+    pub persons: bool,
+    /// Whether they are replaced, or added and removed.
+    pub replaced: bool,
+}
+
+impl Protects {
+    /// Of a plan.
+    pub fn of(unit: Unit, neighbours: Neighbours) -> Self {
+        Self { persons: unit != Unit::Event, replaced: neighbours == Neighbours::ReplaceOne }
+    }
+
+    /// In a table.
+    pub fn brief(self) -> String {
+        format!("{}{}", self.unit(), if self.replaced { ", replaced" } else { "" })
+    }
+
+    /// `person` or `event`.
+    pub fn unit(self) -> &'static str {
+        if self.persons { "person" } else { "event" }
+    }
+}
+
+impl PublicLedger {
+    /// Reads a ledger: its own file, or that beside a key, which is not looked at.
+    ///
+    /// # Errors
+    /// If there is none, or it is damaged.
+    pub fn read(path: &Path) -> Result<Self> {
+        let beside = ledger_path(path);
+        let named = std::fs::read(path).map_err(|error| (path, error));
+        let found = match named {
+            Ok(bytes) if bytes.starts_with(b"{") => Ok((path, bytes)),
+            Ok(_) => std::fs::read(&beside).map(|bytes| (beside.as_path(), bytes)).map_err(|error| (&*beside, error)),
+            // The key is elsewhere, or may not be read.
+            Err(error) if beside.exists() => {
+                std::fs::read(&beside).map(|bytes| (beside.as_path(), bytes)).map_err(|_| error)
+            }
+            Err(error) => Err(error),
+        };
+        let (path, bytes) = found.map_err(|(path, error)| match error.kind() {
+            ErrorKind::NotFound => usage(format!("there is no ledger {}; name a key or its ledger", path.display())),
+            _ => usage(format!("{} cannot be read: {error}", path.display())),
+        })?;
+        Ok(Self { contents: Contents::read(&bytes, &path.display().to_string())? })
+    }
+
+    /// The public id of its key.
+    pub fn key_id(&self) -> &str {
+        &self.contents.key_id
+    }
+
+    /// See [`Ledger::identity`](super::Ledger::identity).
+    pub fn identity(&self) -> &str {
+        &self.contents.identity
+    }
+
+    /// How many runs were ever recorded.
+    pub fn counter(&self) -> u64 {
+        self.contents.counter
+    }
+
+    /// See [`Ledger::head`](super::Ledger::head).
+    pub fn head(&self, counter: u64) -> String {
+        self.contents.head(counter)
+    }
+
+    /// All runs in the order of their numbers, each with the name of its stream.
+    pub fn runs(&self) -> Vec<(&str, &Run)> {
+        self.contents.runs()
+    }
+
+    /// Every published stream.
+    ///
+    /// # Errors
+    /// If a plan cannot be read.
+    pub fn streams(&self) -> Result<Vec<PublishedStream>> {
+        #[derive(Deserialize)]
+        struct Plan {
+            budget: Budget,
+            unit: Unit,
+            neighbours: Neighbours,
+        }
+        let of = |(name, entry): (&String, &Entry)| {
+            let plan: Plan = toml::from_str(&entry.plan_text)
+                .map_err(|e| usage(format!("the ledger's plan of stream `{name}` cannot be read: {e}")))?;
+            Ok(PublishedStream {
+                name: name.clone(),
+                budget: plan.budget,
+                protects: Protects::of(plan.unit, plan.neighbours),
+                steps: entry.last_step(),
+                runs: entry.runs.clone(),
+                plan_text: entry.plan_text.clone(),
+            })
+        };
+        self.contents.streams.iter().map(of).collect()
+    }
+}
+
+/// What streams that protect the same have spent together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spent {
+    /// Pure ε, where all of them have one.
+    pub pure_epsilon: Option<f64>,
+    /// ρ of zCDP, where all of them have one.
+    pub rho: Option<f64>,
+    /// ε at the δ that was asked for; infinite where nothing is known.
+    pub epsilon: f64,
+}
+
+/// What streams have spent together, each in full as soon as its first step is published; rounded up.
+///
+/// A single stream has spent what its report says.
+pub fn spent(streams: &[&PublishedStream], delta: Delta) -> Spent {
+    let mut odometer = Odometer::default();
+    streams.iter().for_each(|stream| odometer.record(Expense::from(stream.budget)));
+    let by_budgets =
+        Spent { pure_epsilon: odometer.pure_epsilon(), rho: odometer.rho(), epsilon: odometer.epsilon_at(delta) };
+    let [stream] = streams else { return by_budgets };
+    let Some(plan) = stream.plan() else { return by_budgets };
+    let guarantee = plan.guarantee();
+    Spent {
+        pure_epsilon: guarantee.pure_epsilon.map(Epsilon::get),
+        rho: Some(Rho::get(guarantee.rho)),
+        epsilon: guarantee.epsilon_at(delta),
+    }
+}
+
+impl PublishedStream {
+    /// The plan itself, unless that takes a search of minutes, or another version made it.
+    fn plan(&self) -> Option<Plan> {
+        let searched = self.plan_text.lines().any(|line| line.starts_with("mechanism = \"dense-pure"));
+        if searched { None } else { toml::from_str(&self.plan_text).ok() }
+    }
+}
