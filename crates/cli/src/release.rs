@@ -72,11 +72,8 @@ fn all_at_once(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &Ato
     let table = TableWriter::new(files.output_format, &setup.table, publication.add(&files.out)?)?;
     let mut emitter = Emitter::new(setup, files, table);
     let progress = files.progress();
-    let mut events = open_events(stream, files, &*progress, cancelled)?;
-    while events.next_batch(&mut |event| {
-        session.push(event)?;
-        write_due(&mut session, &mut emitter, cancelled)
-    })? {}
+    let events = open_events(stream, files, &*progress, cancelled)?;
+    events.feed(&mut session, &mut |session| write_due(session, &mut emitter, cancelled))?;
     session.close_through(stream.last_step)?;
     write_due(&mut session, &mut emitter, cancelled)?;
     emitter.finish(setup, files, open, &mut publication)?.finish()?;

@@ -227,11 +227,8 @@ impl Continued<'_> {
                 session.begin(leg, key)?;
             }
             let progress = self.files.progress();
-            let mut events = Events::of_files(&files, &columns, &self.files.reading, &*progress, self.cancelled)?;
-            while events.next_batch(&mut |event| {
-                session.push(event)?;
-                write_due(session, emitter, self.cancelled)
-            })? {}
+            let events = Events::of_files(&files, &columns, &self.files.reading, &*progress, self.cancelled)?;
+            events.feed(session, &mut |session| write_due(session, emitter, self.cancelled))?;
             session.close_through(last_step)?;
             write_due(session, emitter, self.cancelled)?;
             let aside = session.take_late();

@@ -3,10 +3,11 @@
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
-use super::batches::emit_rows;
+use super::batches::RowBatch;
 use super::source::ParquetFile;
-use super::{BATCH_ROWS, Pass, header};
-use evertally_publish::error::{Error, InputError, Place, Result};
+use super::{BATCH_ROWS, header};
+use crate::progress::Progress;
+use evertally_publish::error::{InputError, Place, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The rows of one file.
@@ -37,17 +38,16 @@ impl ParquetRows {
         Ok(ParquetRows { file: file.to_owned(), batches, row: 0, total_rows, reported: 0, bytes_to_report })
     }
 
-    /// Hands on the next rows; false at the end of the file.
-    pub(super) fn batch<E: From<Error>>(&mut self, pass: &mut Pass<'_, E>) -> Result<bool, E> {
-        let next = guarded(&self.file, || self.batches.next()).map_err(Error::from)?;
-        let Some(batch) = next else { return Ok(false) };
-        pass.check_cancelled()?;
-        let batch = batch.map_err(|e| Error::from(damaged(&self.file, &e).at(Place::Row(self.row + 1))))?;
-        self.row = emit_rows(&self.file, &batch, self.row, pass)?;
+    /// The next rows; `None` at the end of the file.
+    pub(super) fn next(&mut self, progress: &dyn Progress) -> Result<Option<RowBatch>> {
+        let Some(batch) = guarded(&self.file, || self.batches.next())? else { return Ok(None) };
+        let batch = batch.map_err(|e| damaged(&self.file, &e).at(Place::Row(self.row + 1)))?;
+        let rows = RowBatch { batch, before: self.row };
+        self.row += rows.batch.num_rows() as u64;
         let bytes = share(self.bytes_to_report, self.row, self.total_rows);
-        pass.progress.advance(bytes - self.reported);
+        progress.advance(bytes - self.reported);
         self.reported = bytes;
-        Ok(true)
+        Ok(Some(rows))
     }
 }
 
