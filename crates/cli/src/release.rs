@@ -48,11 +48,8 @@ pub fn run(args: ReleaseFlags) -> Result<()> {
     let mut publication = Publication::new(&files.protected_paths(), true);
     let mut emitter = Emitter::new(&setup, &mut publication)?;
     let progress = files.progress();
-    let mut events = open_events(stream, files, &*progress, &cancelled)?;
-    while events.next_batch(&mut |event| {
-        session.push(event)?;
-        write_due(&mut session, &mut emitter, &cancelled)
-    })? {}
+    let events = open_events(stream, files, &*progress, &cancelled)?;
+    events.feed(&mut session, &mut |session| write_due(session, &mut emitter, &cancelled))?;
     session.close_through(stream.last_step)?;
     write_due(&mut session, &mut emitter, &cancelled)?;
     emitter.finish(&setup, &open, &mut publication)?;

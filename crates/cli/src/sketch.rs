@@ -50,11 +50,8 @@ pub fn run(args: SketchFlags) -> Result<()> {
     let mut emitter = Emitter::new(&setup, questions, &mut publication)?;
     let mut answers = Answers::new(questions, &cancelled);
     let progress = files.progress();
-    let mut events = open_events(stream, files, &*progress, &cancelled)?;
-    while events.next_batch(&mut |event| {
-        session.push(event)?;
-        answers.take_due(&mut session)
-    })? {}
+    let events = open_events(stream, files, &*progress, &cancelled)?;
+    events.feed(&mut session, &mut |session| answers.take_due(session))?;
     session.close_through(last_step)?;
     answers.take_due(&mut session)?;
     let Answers { given, collisions, .. } = answers;

@@ -68,6 +68,8 @@ fn senseless_flags_are_refused() {
         (&["--through", "2025-01-01"], "after the end of the horizon"),
         (&["--group-by", "group", "--groups", "a, b"], "blank"),
         (&["--delimiter", "\""], "delimiter"),
+        (&["--threads", "0"], "--threads 0 is not a number of threads"),
+        (&["--threads", "1025"], "from 1 to 1024"),
         (&["--max-events", "3"], "--person"),
         (&["--group-by", "group"], "--groups"),
         (&["--groups", "a"], "--group-by"),

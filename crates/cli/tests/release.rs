@@ -47,8 +47,10 @@ fn the_same_data_give_the_same_bytes_and_other_data_are_refused() {
         ["counts.csv", "counts.svg", "counts.png", "counts.report.md", "counts.report.json", "counts.plan.toml"];
     let bytes = || names.map(|name| std::fs::read(bench.path(name)).unwrap());
     let first = bytes();
-    assert_eq!(bench.release(&[]).code, 0);
-    assert!(first == bytes(), "a second run differs");
+    for threads in ["1", "2", "5"] {
+        assert_eq!(bench.release(&["--threads", threads]).code, 0);
+        assert!(first == bytes(), "a run of {threads} threads differs");
+    }
 
     bench.write("events.csv", EVENTS.replace("01-03T08", "01-02T08"));
     let before = bytes();

@@ -9,7 +9,7 @@ use crate::report::GroupFacts;
 use crate::tuples::{encode, push_encoded};
 use crate::words::quoted;
 use evertally::stream::Groups;
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 /// Declared groups: tuples of texts, one text a column, and perhaps a rest.
 #[derive(Clone)]

@@ -86,7 +86,7 @@ pub(crate) fn plan_table(py: Python<'_>, keywords: &str) -> PyResult<Plan> {
 /// Under the ledger of the key: that of its file, locked, or its own.
 fn released(
     declared: &Declaration,
-    table: &mut dyn RecordBatchReader,
+    table: &mut (dyn RecordBatchReader + Send),
     key: &SecretKey,
     budget_file: Option<&Path>,
     cancelled: &AtomicBool,

@@ -5,17 +5,19 @@
 //! them: text stays text, so that numbers can be read exactly.
 
 mod batches;
+mod blocks;
 mod csv;
+mod feed;
 mod header;
 mod json;
-mod lines;
 mod parquet;
+mod pieces;
 mod source;
 
 #[cfg(test)]
 mod tests;
 
-use std::io::Read;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
@@ -28,11 +30,9 @@ use evertally_publish::words::quoted;
 
 use crate::progress::Progress;
 
-use batches::TableRows;
-use csv::CsvRows;
-use json::JsonRows;
-use parquet::ParquetRows;
-use source::Opened;
+use csv::Cut;
+use json::Findings;
+use pieces::{Open, Piece, Pieces};
 pub use source::is_same_source;
 
 /// Rows handed on at once.
@@ -94,11 +94,23 @@ pub struct ReadOptions {
     pub delimiter: u8,
     /// Texts that stand for a missing cell, such as `NA`. Empty cells, nulls and absent keys always do.
     pub missing: Vec<String>,
+    /// How many threads read cells; as many as the machine has cores, and at most 16,
+    /// when `None`. Changes no result.
+    pub threads: Option<NonZero<usize>>,
+    /// Bytes that are asked for at once. Changes no result; tests make it small.
+    #[doc(hidden)]
+    pub block_bytes: usize,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        ReadOptions { format: None, delimiter: b',', missing: Vec::new() }
+        ReadOptions {
+            format: None,
+            delimiter: b',',
+            missing: Vec::new(),
+            threads: None,
+            block_bytes: blocks::BLOCK_BYTES,
+        }
     }
 }
 
@@ -135,21 +147,12 @@ pub struct Summary {
 /// ```
 pub struct Events<'o> {
     layout: Layout,
-    options: &'o ReadOptions,
-    progress: &'o dyn Progress,
     cancelled: &'o AtomicBool,
-    /// Files that are not open yet, the next one last.
-    sources: Vec<PathBuf>,
-    open: Option<Rows<'o>>,
+    pieces: Pieces<'o>,
+    piece: Piece,
+    cut: Cut,
+    findings: Findings,
     read: Summary,
-}
-
-/// The rows of what is open.
-enum Rows<'o> {
-    Csv(CsvRows<Box<dyn Read + 'o>>),
-    JsonLines(JsonRows<Box<dyn Read + 'o>>),
-    Parquet(ParquetRows),
-    Table(TableRows<'o>),
 }
 
 impl<'o> Events<'o> {
@@ -164,21 +167,27 @@ impl<'o> Events<'o> {
     ) -> Result<Self> {
         source::refuse_twice(sources)?;
         progress.start(source::total_bytes(sources));
-        let sources = sources.iter().rev().cloned().collect();
-        let (layout, read) = (Layout::new(columns), Summary::default());
-        Ok(Events { layout, options, progress, cancelled, sources, open: None, read })
+        let layout = Layout::new(columns);
+        let (wanted, sources) = (layout.names().to_vec(), sources.iter().rev().cloned().collect());
+        Ok(Self::new(layout, Pieces { wanted, options, progress, stopped: cancelled, sources, open: None }))
     }
 
     /// The rows of a table in memory.
     pub fn of_table(
-        table: &'o mut dyn RecordBatchReader,
+        table: &'o mut (dyn RecordBatchReader + Send),
         columns: &Columns,
         options: &'o ReadOptions,
         cancelled: &'o AtomicBool,
     ) -> Result<Self> {
-        let (layout, read) = (Layout::new(columns), Summary::default());
-        let open = Some(Rows::Table(TableRows::open(table, layout.names())?));
-        Ok(Events { layout, options, progress: &(), cancelled, sources: Vec::new(), open, read })
+        let layout = Layout::new(columns);
+        let (wanted, open) = (layout.names().to_vec(), Some(Open::table(table, layout.names())?));
+        let pieces = Pieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
+        Ok(Self::new(layout, pieces))
+    }
+
+    fn new(layout: Layout, pieces: Pieces<'o>) -> Self {
+        let (piece, cut, findings) = (Piece::default(), Cut::default(), Findings::default());
+        Events { layout, cancelled: pieces.stopped, pieces, piece, cut, findings, read: Summary::default() }
     }
 
     /// Calls `visit` for each of the next some thousand rows, in order; false once there are no more. What `visit`
@@ -187,42 +196,32 @@ impl<'o> Events<'o> {
         &mut self,
         visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
-        let Some(mut rows) = self.open.take().map_or_else(|| self.open_next(), |rows| Ok(Some(rows)))? else {
-            refuse_if(self.cancelled).map_err(Error::from)?;
-            self.progress.finish();
+        refuse_if(self.cancelled).map_err(Error::from)?;
+        let Self { layout, cancelled, pieces, piece, cut, findings, read } = self;
+        if !pieces.next(piece)? {
+            pieces.progress.finish();
             return Ok(false);
-        };
-        let Self { layout, options, progress, cancelled, .. } = self;
-        let mut pass = Pass { layout, options, progress: *progress, cancelled, visit, rows: self.read.rows };
-        let more = match &mut rows {
-            Rows::Csv(rows) => rows.batch(&mut pass),
-            Rows::JsonLines(rows) => rows.batch(&mut pass),
-            Rows::Parquet(rows) => rows.batch(&mut pass),
-            Rows::Table(rows) => rows.batch(&mut pass),
-        }?;
-        self.read.rows = pass.rows;
-        if more {
-            self.open = Some(rows);
-        } else {
-            self.read.files += 1;
         }
+        let mut pass = Pass { layout, missing: &pieces.options.missing, cancelled, visit, rows: 0 };
+        let found = piece.visit(cut, &mut pass)?;
+        read.rows += pass.rows;
+        Self::ended(piece, found, findings, read)?;
         Ok(true)
+    }
+
+    /// Adds what was found in a piece, which may be the end of its file.
+    fn ended(piece: &Piece, found: Findings, findings: &mut Findings, read: &mut Summary) -> Result<()> {
+        findings.add(found);
+        if let Some(file) = piece.file.as_ref().filter(|_| piece.is_end()) {
+            file.finish(&std::mem::take(findings))?;
+            read.files += 1;
+        }
+        Ok(())
     }
 
     /// What was read so far.
     pub fn summary(&self) -> Summary {
         self.read
-    }
-
-    fn open_next(&mut self) -> Result<Option<Rows<'o>>> {
-        let Some(path) = self.sources.pop() else { return Ok(None) };
-        let (name, wanted) = (source::display_name(&path), self.layout.names());
-        let opened = source::open(&path, &name, self.options, self.progress, self.cancelled)?;
-        Ok(Some(match opened {
-            Opened::Csv(reader) => Rows::Csv(CsvRows::open(&name, reader, self.options.delimiter, wanted)?),
-            Opened::JsonLines(reader) => Rows::JsonLines(JsonRows::open(&name, reader, wanted)),
-            Opened::Parquet(file) => Rows::Parquet(ParquetRows::open(&name, file, wanted)?),
-        }))
     }
 }
 
@@ -240,11 +239,10 @@ pub fn for_each_event<E: From<Error>>(
     Ok(events.summary())
 }
 
-/// What all readers share during one pass.
+/// What all readers share while they hand on the rows of a piece.
 struct Pass<'p, E> {
     layout: &'p Layout,
-    options: &'p ReadOptions,
-    progress: &'p dyn Progress,
+    missing: &'p [String],
     cancelled: &'p AtomicBool,
     visit: &'p mut dyn FnMut(&Event<'_>) -> Result<(), E>,
     rows: u64,
@@ -254,14 +252,10 @@ impl<E: From<Error>> Pass<'_, E> {
     #[inline]
     fn emit(&mut self, file: &str, place: Place, cells: &dyn Cells) -> Result<(), E> {
         if self.rows.is_multiple_of(ROWS_PER_CHECK) {
-            self.check_cancelled()?;
+            refuse_if(self.cancelled).map_err(|error| E::from(Error::from(error)))?;
         }
         self.rows += 1;
         (self.visit)(&Event::new(Position { file, place }, cells, self.layout))
-    }
-
-    fn check_cancelled(&self) -> Result<(), E> {
-        refuse_if(self.cancelled).map_err(|error| Error::from(error).into())
     }
 }
 

@@ -5,7 +5,7 @@ use crate::output::{TableColumns, TableSpec};
 use arrow_array::builder::{Date32Builder, TimestampMicrosecondBuilder};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader};
 use arrow_schema::{DataType, Field, Schema};
-use evertally_publish::error::{Error, Result, failure, refuse_if, usage};
+use evertally_publish::error::{Result, failure, refuse_if, usage};
 use evertally_publish::ledger::Ledger;
 use evertally_publish::session::{RunningSums, Session};
 use evertally_publish::steps::StepCalendar;
@@ -28,7 +28,7 @@ const STEPS_PER_CHECK: u64 = 1024;
 /// As those of [`Session`], with the rows of the table numbered from 1.
 pub fn release_table(
     mut session: Session<RunningSums>,
-    table: &mut dyn RecordBatchReader,
+    table: &mut (dyn RecordBatchReader + Send),
     options: &ReadOptions,
     ledger: &mut Ledger,
     cancelled: &AtomicBool,
@@ -37,11 +37,8 @@ pub fn release_table(
     let spec = TableSpec::new(columns.labels.clone(), session.stream().is_integral()).map_err(usage)?;
     let times = Times::like(&*table, &columns.time);
     let mut rows = Collected { columns: TableColumns::new(&spec), steps: Vec::new() };
-    let mut events = Events::of_table(table, &columns, options, cancelled)?;
-    while events.next_batch::<Error>(&mut |event| {
-        session.push(event)?;
-        rows.take_due(&mut session, cancelled)
-    })? {}
+    let events = Events::of_table(table, &columns, options, cancelled)?;
+    events.feed(&mut session, &mut |session| rows.take_due(session, cancelled))?;
     session.close_through(session.last_step())?;
     rows.take_due(&mut session, cancelled)?;
     let batch = times.put_into(rows.columns.finish()?, &rows.steps, &session.stream().calendar)?;

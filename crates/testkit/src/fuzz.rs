@@ -47,6 +47,15 @@ pub const TARGETS: [Target; 10] = [
     Target { name: "searched", run: searched, seeds: searched_seeds },
 ];
 
+/// Runs a target by its name.
+///
+/// # Panics
+/// If there is none of this name, and where the target finds something.
+pub fn run(name: &str, bytes: &[u8]) {
+    let target = TARGETS.iter().find(|target| target.name == name).expect("the name of a target");
+    (target.run)(bytes);
+}
+
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
 }
@@ -163,6 +172,7 @@ fn times(bytes: &[u8]) {
             assert_eq!(parser.parse_text(text).ok(), first.as_ref().ok().copied(), "the second time is another");
             if let Ok(instant) = first
                 && let Some(time) = instant.timestamp()
+                && !time.to_string().starts_with('-')
             {
                 let again = TimeParser::new(TimeFormat::Rfc3339, Zone::utc()).parse_text(&time.to_string());
                 assert_eq!(again.ok(), Some(instant), "{time}");

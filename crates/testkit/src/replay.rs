@@ -12,16 +12,18 @@
 //!    their intervals, every other file, every message; or a run ends in one of the [documented
 //!    refusals](REFUSALS).
 //!
-//! What is run is a [`Pipeline`]: [`InProcess`] is what every front does, and [`faults`] has pipelines with one fault
+//! What is run is a [`Pipeline`]: [`InProcess`] is what every front does, [`Program`] the built program, and [`faults`] has pipelines with one fault
 //! each, which [`check`] must find.
 
 mod case;
 mod check;
 pub mod faults;
 mod pipeline;
+mod program;
 mod rows;
 
 pub use case::{Case, Codes, any_case, nth_case};
 pub use check::{Fault, Findings, check};
 pub use pipeline::{Declared, InProcess, Outcome, Pipeline, REFUSALS, Run, TableRow};
+pub use program::Program;
 pub use rows::{FileFormat, Row, write_file};

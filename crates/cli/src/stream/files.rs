@@ -10,7 +10,11 @@ use evertally_publish::words::quoted;
 use evertally_tables::input::ReadOptions;
 use evertally_tables::output::{OutputFormat, is_stream};
 use evertally_tables::progress::Progress;
+use std::num::NonZero;
 use std::path::PathBuf;
+
+/// More than any machine has use for.
+const MOST_THREADS: u64 = 1024;
 
 /// What a run reads and writes, and how.
 pub(crate) struct Files {
@@ -57,7 +61,13 @@ impl Files {
         };
         Ok(Self {
             inputs,
-            reading: ReadOptions { format: named.input_format.map(Into::into), delimiter, missing: missing_text },
+            reading: ReadOptions {
+                format: named.input_format.map(Into::into),
+                delimiter,
+                missing: missing_text,
+                threads: threads(named.threads)?,
+                ..ReadOptions::default()
+            },
             key_path,
             create_key: named.create_key == Some(true),
             budget_file: named.budget_file,
@@ -109,6 +119,14 @@ impl Files {
         let kept = [self.key_path.clone(), ledger_path(&self.key_path)];
         inputs.chain(kept).chain(self.budget_file.clone()).collect()
     }
+}
+
+fn threads(given: Option<u64>) -> Result<Option<NonZero<usize>>> {
+    let fits = |threads: u64| Some(threads as usize).filter(|_| threads <= MOST_THREADS).and_then(NonZero::new);
+    given.map_or(Ok(None), |threads| {
+        let problem = format!(" {threads} is not a number of threads from 1 to {MOST_THREADS}");
+        fits(threads).map(Some).ok_or_else(|| usage(sentence![Parameter::Threads, problem]))
+    })
 }
 
 fn delimiter(given: Option<Delimiter>) -> Result<u8> {

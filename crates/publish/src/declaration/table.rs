@@ -251,6 +251,10 @@ parameters! {
         /// What separates the cells of a CSV line, such as ';' or tab.
         Delimiter delimiter: Delimiter, Events "CHARACTER" PROGRAM, default "','" ""
     }
+    files {
+        /// How many threads read events, from 1 to 1024. Changes no result, only the time: rows count in their order.
+        Threads threads: u64, Events "N" PROGRAM, default "" "as many as there are cores, up to 16"
+    }
     declaration {
         /// Texts that stand for a missing cell, such as NA.
         MissingText missing_text: Vec<String>, Events "TEXT" READERS

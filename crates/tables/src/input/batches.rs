@@ -8,7 +8,7 @@ use arrow_array::{
     Array, ArrayRef, Date32Array, Float32Array, Float64Array, Int64Array, RecordBatch, RecordBatchReader, StringArray,
 };
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::{ArrowError, DataType, TimeUnit};
 
 use super::{BATCH_ROWS, Pass, header, text_field};
 use evertally_publish::error::{Error, InputError, Place, Result};
@@ -16,58 +16,68 @@ use evertally_publish::event::{Cells, Field};
 use evertally_publish::words::quoted;
 
 /// How messages name a table in memory.
-const TABLE_NAME: &str = "the table";
+pub(super) const TABLE_NAME: &str = "the table";
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
 /// The rows of a table in memory. Its columns are used where they are; those of other types than cells have are
 /// converted some thousand rows at a time.
 pub(super) struct TableRows<'t> {
-    table: &'t mut dyn RecordBatchReader,
+    batches: Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send + 't>,
     /// Where the wanted columns are.
     places: Vec<usize>,
+    /// Rows that were taken off the table and not handed on.
+    left: Option<RecordBatch>,
     row: u64,
 }
 
 impl<'t> TableRows<'t> {
     /// Looks at the schema.
-    pub(super) fn open(table: &'t mut dyn RecordBatchReader, wanted: &[String]) -> Result<Self> {
+    pub(super) fn open(table: &'t mut (dyn RecordBatchReader + Send), wanted: &[String]) -> Result<Self> {
         let schema = table.schema();
         let present: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
         let places = header::locate(TABLE_NAME, wanted, &present)?;
-        Ok(TableRows { table, places, row: 0 })
+        Ok(TableRows { batches: Box::new(table), places, left: None, row: 0 })
     }
 
-    /// Hands on the rows of the next record batch; false at the end of the table.
-    pub(super) fn batch<E: From<Error>>(&mut self, pass: &mut Pass<'_, E>) -> Result<bool, E> {
-        let Some(batch) = self.table.next() else { return Ok(false) };
-        pass.check_cancelled()?;
-        let unreadable =
-            |e| InputError::of_file(TABLE_NAME, format!("it cannot be read ({e})")).at(Place::Row(self.row + 1));
-        let batch = batch.and_then(|batch| batch.project(&self.places)).map_err(|e| Error::from(unreadable(e)))?;
-        for start in (0..batch.num_rows()).step_by(BATCH_ROWS) {
-            let rows = batch.slice(start, BATCH_ROWS.min(batch.num_rows() - start));
-            self.row = emit_rows(TABLE_NAME, &rows, self.row, pass)?;
+    /// The next rows; `None` at the end of the table.
+    pub(super) fn next(&mut self) -> Result<Option<RowBatch>> {
+        let batch = match self.left.take() {
+            Some(left) => left,
+            None => {
+                let Some(batch) = self.batches.next() else { return Ok(None) };
+                let unreadable = |e| {
+                    InputError::of_file(TABLE_NAME, format!("it cannot be read ({e})")).at(Place::Row(self.row + 1))
+                };
+                batch.and_then(|batch| batch.project(&self.places)).map_err(unreadable)?
+            }
+        };
+        let count = batch.num_rows().min(BATCH_ROWS);
+        if count < batch.num_rows() {
+            self.left = Some(batch.slice(count, batch.num_rows() - count));
         }
-        Ok(true)
+        let rows = RowBatch { batch: batch.slice(0, count), before: self.row };
+        self.row += count as u64;
+        Ok(Some(rows))
     }
 }
 
-/// Hands on the rows of a batch, of which `before` were handed on already, and returns how many there are then.
-pub(super) fn emit_rows<E: From<Error>>(
-    file: &str,
-    batch: &RecordBatch,
-    before: u64,
-    pass: &mut Pass<'_, E>,
-) -> Result<u64, E> {
-    let columns = Columns::of(batch, pass.layout.names(), file).map_err(Error::from)?;
-    let mut row = before;
-    for index in 0..batch.num_rows() {
-        row += 1;
-        let cells = Row { columns: &columns.0, index, missing: &pass.options.missing };
-        pass.emit(file, Place::Row(row), &cells)?;
+/// Some rows of a file or table, and how many there are before them.
+pub(super) struct RowBatch {
+    pub(super) batch: RecordBatch,
+    pub(super) before: u64,
+}
+
+impl RowBatch {
+    /// Hands on the rows.
+    pub(super) fn visit<E: From<Error>>(&self, file: &str, pass: &mut Pass<'_, E>) -> Result<(), E> {
+        let columns = Columns::of(&self.batch, pass.layout.names(), file).map_err(Error::from)?;
+        for index in 0..self.batch.num_rows() {
+            let cells = Row { columns: &columns.0, index, missing: pass.missing };
+            pass.emit(file, Place::Row(self.before + index as u64 + 1), &cells)?;
+        }
+        Ok(())
     }
-    Ok(row)
 }
 
 /// The wanted columns of a batch, in the order of the layout.

@@ -3,59 +3,143 @@
 //! Unlike a lenient reader, this one refuses what would silently swallow or shift data: a quote that is never closed,
 //! text behind a closing quote, a row that is longer or shorter than the header.
 
-use std::io::Read;
 use std::ops::Range;
 
+use super::blocks::{Block, count_lines, whole_lines, without_end};
 use super::header;
-use super::lines::{LONGEST_RECORD, LineLen, Lines, without_end};
-use super::{BATCH_ROWS, Pass, text_field};
-use evertally_publish::error::{Error, InputError, Place, Result, read_error};
+use super::{Pass, text_field};
+use evertally_publish::error::{Error, InputError, Place, Result};
 use evertally_publish::event::{Cells, Field};
 use evertally_publish::problem::Sentence;
 
-/// The rows of one file.
-pub(super) struct CsvRows<R> {
-    records: Records<R>,
+/// What is known of a file from its header.
+pub(super) struct CsvFile {
+    name: String,
+    delimiter: u8,
     /// Where the wanted columns are.
     slots: Vec<usize>,
     /// How many columns the header has.
     width: usize,
 }
 
-impl<R: Read> CsvRows<R> {
-    /// Reads the header.
-    pub(super) fn open(file: &str, reader: R, delimiter: u8, wanted: &[String]) -> Result<Self> {
-        let mut records = Records::new(file, reader, delimiter);
+/// Room for one record.
+#[derive(Default)]
+pub(super) struct Cut {
+    /// Where the cells of the record are in its text.
+    fields: Vec<(u32, u32)>,
+    /// The text of a record with quotes, without them.
+    unquoted: Vec<u8>,
+}
+
+impl CsvFile {
+    /// Takes the header off the first block that has a record; `None` if this one holds only blank lines.
+    pub(super) fn open(name: &str, block: &mut Block, delimiter: u8, wanted: &[String]) -> Result<Option<Self>> {
+        let mut cut = Cut::default();
+        let mut records = Records::new(name, block, delimiter, &mut cut);
         if !records.advance()? {
-            return Err(InputError::of_file(file, "the file is empty: it holds nothing but blank lines").into());
+            return Ok(None);
         }
-        let names = records.text()?;
-        let names: Vec<&str> = records.fields.iter().map(|f| &names[range(f)]).collect();
+        let (text, len) = (records.text()?.to_owned(), records.at);
+        block.skip(len);
+        let names: Vec<&str> = cut.fields.iter().map(|f| &text[range(f)]).collect();
         if names.iter().any(|name| name.contains('\r')) {
             let problem = "its lines end in bare carriage returns; convert them (tr '\\r' '\\n')";
-            return Err(InputError::of_file(file, problem).into());
+            return Err(InputError::of_file(name, problem).into());
         }
-        let slots = header::locate(file, wanted, &names)?;
-        let width = names.len();
-        Ok(CsvRows { records, slots, width })
+        let slots = header::locate(name, wanted, &names)?;
+        Ok(Some(CsvFile { name: name.to_owned(), delimiter, slots, width: names.len() }))
     }
 
-    /// Hands on the next rows; false at the end of the file.
-    pub(super) fn batch<E: From<Error>>(&mut self, pass: &mut Pass<'_, E>) -> Result<bool, E> {
-        let Self { records, slots, width } = self;
-        for _ in 0..BATCH_ROWS {
-            if !records.advance()? {
-                return Ok(false);
+    /// The error for a file without a header.
+    pub(super) fn empty(name: &str) -> InputError {
+        InputError::of_file(name, "the file is empty: it holds nothing but blank lines")
+    }
+
+    /// How many bytes at the front of some are whole records, as [`Blocks::next`](super::blocks::Blocks::next) wants
+    /// it.
+    pub(super) fn whole_records(data: &[u8], delimiter: u8) -> usize {
+        let mut at = 0;
+        loop {
+            // A line without a quote, where a record begins, is a record.
+            let rest = &data[at..];
+            let Some(quote) = memchr::memchr(b'"', rest) else { return at + whole_lines(rest) };
+            at += whole_lines(&rest[..quote]);
+            match unquote(&data[at..], false, delimiter, &mut ()) {
+                Unquoted::Record(len) => at += len,
+                Unquoted::More => return at,
+                Unquoted::Unclosed | Unquoted::Behind => return data.len(),
             }
-            if records.fields.len() != *width {
-                let found = records.fields.len();
-                return Err(Error::from(ragged(&records.file, records.line, found, *width)).into());
-            }
-            let text = records.text().map_err(Error::from)?;
-            let row = Row { text, fields: &records.fields, slots, missing: &pass.options.missing };
-            pass.emit(&records.file, Place::Line(records.line), &row)?;
         }
-        Ok(true)
+    }
+
+    /// The file, as messages name it.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Hands on the rows of a block.
+    pub(super) fn visit<E: From<Error>>(&self, block: &Block, cut: &mut Cut, pass: &mut Pass<'_, E>) -> Result<(), E> {
+        match std::str::from_utf8(block.bytes()) {
+            Ok(text) if memchr::memchr(b'"', block.bytes()).is_none() => {
+                self.visit_plain(text, block.first_line, cut, pass)
+            }
+            _ => self.visit_each(block, cut, pass),
+        }
+    }
+
+    /// Hands on the rows of a text without quotes.
+    fn visit_plain<E: From<Error>>(
+        &self,
+        text: &str,
+        mut line: u64,
+        cut: &mut Cut,
+        pass: &mut Pass<'_, E>,
+    ) -> Result<(), E> {
+        let bytes = text.as_bytes();
+        let (mut row_start, mut start) = (0, 0);
+        cut.fields.clear();
+        let ends = memchr::memchr2_iter(self.delimiter, b'\n', bytes);
+        let behind = if bytes.last() == Some(&b'\n') { None } else { Some(bytes.len()) };
+        for end in ends.chain(behind) {
+            if end < bytes.len() && bytes[end] != b'\n' {
+                cut.fields.push((start as u32, end as u32));
+                start = end + 1;
+                continue;
+            }
+            let row_end = row_start + without_end(&bytes[row_start..end]).len();
+            if row_end > row_start {
+                cut.fields.push((start as u32, row_end as u32));
+                self.emit(text, line, &cut.fields, pass)?;
+            }
+            cut.fields.clear();
+            (row_start, start, line) = (end + 1, end + 1, line + 1);
+        }
+        Ok(())
+    }
+
+    /// Hands on the rows of a block one after the other, and finds out which of them is broken.
+    fn visit_each<E: From<Error>>(&self, block: &Block, cut: &mut Cut, pass: &mut Pass<'_, E>) -> Result<(), E> {
+        let mut records = Records::new(&self.name, block, self.delimiter, cut);
+        while records.advance().map_err(Error::from)? {
+            let text = records.text().map_err(Error::from)?;
+            self.emit(text, records.line, &records.cut.fields, pass)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn emit<E: From<Error>>(
+        &self,
+        text: &str,
+        line: u64,
+        fields: &[(u32, u32)],
+        pass: &mut Pass<'_, E>,
+    ) -> Result<(), E> {
+        if fields.len() != self.width {
+            return Err(Error::from(ragged(&self.name, line, fields.len(), self.width)).into());
+        }
+        let row = Row { text, fields, slots: &self.slots, missing: pass.missing };
+        pass.emit(&self.name, Place::Line(line), &row)
     }
 }
 
@@ -69,7 +153,7 @@ fn ragged(file: &str, line: u64, found: usize, width: usize) -> InputError {
     InputError::of_file(file, problem).at(Place::Line(line))
 }
 
-/// One row: ranges into its text.
+/// One row: ranges into a text.
 struct Row<'r> {
     text: &'r str,
     fields: &'r [(u32, u32)],
@@ -89,120 +173,121 @@ fn range(field: &(u32, u32)) -> Range<usize> {
     field.0 as usize..field.1 as usize
 }
 
-/// The records of a stream, one at a time.
-struct Records<R> {
-    file: String,
-    lines: Lines<R>,
+/// The records of a block, one at a time.
+struct Records<'b> {
+    file: &'b str,
+    bytes: &'b [u8],
+    is_last: bool,
     delimiter: u8,
-    /// Where the cells of the current record are in its text.
-    fields: Vec<(u32, u32)>,
-    /// The text of a record with quotes, without them.
-    unquoted: Vec<u8>,
-    quoted: bool,
-    /// Length of the current record in the window when it has no quotes.
-    plain_len: usize,
-    /// Bytes of the window that the current record takes.
-    taken: usize,
-    /// First line of the current record.
+    cut: &'b mut Cut,
+    /// Where the next record begins.
+    at: usize,
+    /// Where the text of the current one is, unless it has quotes.
+    plain: Option<Range<usize>>,
+    /// First line of the current record, and of the next one.
     line: u64,
     next_line: u64,
 }
 
-impl<R: Read> Records<R> {
-    fn new(file: &str, reader: R, delimiter: u8) -> Self {
-        Records {
-            file: file.to_owned(),
-            lines: Lines::new(reader),
-            delimiter,
-            fields: Vec::new(),
-            unquoted: Vec::new(),
-            quoted: false,
-            plain_len: 0,
-            taken: 0,
-            line: 0,
-            next_line: 1,
-        }
+impl<'b> Records<'b> {
+    fn new(file: &'b str, block: &'b Block, delimiter: u8, cut: &'b mut Cut) -> Self {
+        let (bytes, is_last, line) = (block.bytes(), block.is_last, block.first_line);
+        Records { file, bytes, is_last, delimiter, cut, at: 0, plain: None, line, next_line: line }
     }
 
     /// Goes to the next record that is not blank; false at the end.
-    fn advance(&mut self) -> Result<bool> {
+    fn advance(&mut self) -> Result<bool, InputError> {
         loop {
-            self.lines.consume(std::mem::take(&mut self.taken));
             self.line = self.next_line;
-            let len = match self.lines.line_len().map_err(|e| read_error(&self.file, e))? {
-                LineLen::Line(0) => return Ok(false),
-                LineLen::Line(len) => len,
-                LineLen::TooLong => {
-                    return Err(self.fault("this line is longer than 16 MiB; is this a CSV file?").into());
-                }
+            let rest = &self.bytes[self.at..];
+            let len = match memchr::memchr(b'\n', rest) {
+                Some(end) => end + 1,
+                None if rest.is_empty() => return Ok(false),
+                None if self.is_last || memchr::memchr(b'"', rest).is_some() => rest.len(),
+                None => return Err(self.fault("this line is longer than 16 MiB; is this a CSV file?")),
             };
-            self.fields.clear();
-            let line = without_end(&self.lines.window()[..len]);
+            let line = without_end(&rest[..len]);
             if memchr::memchr(b'"', line).is_some() {
-                self.advance_quoted()?;
-                return Ok(true);
+                return self.advance_quoted().map(|()| true);
             }
             self.next_line += 1;
-            self.taken = len;
             if !line.is_empty() {
-                self.quoted = false;
-                self.plain_len = line.len();
-                split(line, self.delimiter, &mut self.fields);
+                self.plain = Some(self.at..self.at + line.len());
+                split(line, self.delimiter, &mut self.cut.fields);
+            }
+            self.at += len;
+            if !line.is_empty() {
                 return Ok(true);
             }
         }
     }
 
-    fn advance_quoted(&mut self) -> Result<()> {
-        self.quoted = true;
-        loop {
-            let window = self.lines.window();
-            match unquote(window, self.lines.at_eof(), self.delimiter, &mut self.unquoted, &mut self.fields) {
-                Unquoted::Record(len) => {
-                    self.taken = len;
-                    self.next_line += memchr::memchr_iter(b'\n', &window[..len]).count() as u64;
-                    return Ok(());
-                }
-                Unquoted::Unclosed => {
-                    return Err(self
-                        .fault("a quote that opens in this row is never closed; close or remove it")
-                        .into());
-                }
-                Unquoted::Behind => {
-                    let problem = "text follows a closing quote; write a quote inside a quoted cell twice";
-                    return Err(self.fault(problem).into());
-                }
-                Unquoted::More if window.len() > LONGEST_RECORD => {
-                    let problem = "a quote that opens in this row is not closed within 16 MiB; close or remove it";
-                    return Err(self.fault(problem).into());
-                }
-                Unquoted::More => self.lines.fill().map_err(|e| read_error(&self.file, e))?,
+    fn advance_quoted(&mut self) -> Result<(), InputError> {
+        self.plain = None;
+        let rest = &self.bytes[self.at..];
+        self.cut.unquoted.clear();
+        self.cut.fields.clear();
+        let problem = match unquote(rest, self.is_last, self.delimiter, self.cut) {
+            Unquoted::Record(len) => {
+                self.at += len;
+                self.next_line += count_lines(&rest[..len]);
+                return Ok(());
             }
-        }
+            Unquoted::Unclosed => "a quote that opens in this row is never closed; close or remove it",
+            Unquoted::Behind => "text follows a closing quote; write a quote inside a quoted cell twice",
+            // The block would end with a whole record, were this one not too long.
+            Unquoted::More => "a quote that opens in this row is not closed within 16 MiB; close or remove it",
+        };
+        Err(self.fault(problem))
     }
 
-    /// The current record's text, in which [`fields`](Self::fields) are ranges.
-    #[inline]
+    /// The current record's text, in which the fields are ranges.
     fn text(&self) -> Result<&str, InputError> {
-        let bytes = if self.quoted { &self.unquoted[..] } else { &self.lines.window()[..self.plain_len] };
+        let bytes = self.plain.clone().map_or(&self.cut.unquoted[..], |plain| &self.bytes[plain]);
         std::str::from_utf8(bytes)
             .map_err(|_| self.fault("this row is not UTF-8 text; convert the file (iconv -f LATIN1 -t UTF-8)"))
     }
 
     fn fault(&self, problem: impl Into<Sentence>) -> InputError {
-        InputError::of_file(&*self.file, problem).at(Place::Line(self.line))
+        InputError::of_file(self.file, problem).at(Place::Line(self.line))
     }
 }
 
 /// Cuts a line without quotes at its delimiters.
 #[inline]
 fn split(line: &[u8], delimiter: u8, fields: &mut Vec<(u32, u32)>) {
+    fields.clear();
     let mut start = 0;
     for end in memchr::memchr_iter(delimiter, line) {
         fields.push((start as u32, end as u32));
         start = end + 1;
     }
     fields.push((start as u32, line.len() as u32));
+}
+
+/// What a record with quotes is written into.
+trait Unquote {
+    /// A piece of the cell's text.
+    fn text(&mut self, piece: &[u8]);
+    /// The cell ends.
+    fn end_cell(&mut self);
+}
+
+/// Who only wants to know where the record ends.
+impl Unquote for () {
+    fn text(&mut self, _: &[u8]) {}
+    fn end_cell(&mut self) {}
+}
+
+impl Unquote for Cut {
+    fn text(&mut self, piece: &[u8]) {
+        self.unquoted.extend_from_slice(piece);
+    }
+
+    fn end_cell(&mut self) {
+        let start = self.fields.last().map_or(0, |field| field.1);
+        self.fields.push((start, self.unquoted.len() as u32));
+    }
 }
 
 /// What [`unquote`] made of the bytes it has.
@@ -219,12 +304,9 @@ enum Unquoted {
 }
 
 /// Reads one record that may have quotes from the front of `data`.
-fn unquote(data: &[u8], at_eof: bool, delimiter: u8, out: &mut Vec<u8>, fields: &mut Vec<(u32, u32)>) -> Unquoted {
-    out.clear();
-    fields.clear();
+fn unquote(data: &[u8], at_eof: bool, delimiter: u8, out: &mut impl Unquote) -> Unquoted {
     let mut at = 0;
     loop {
-        let start = out.len();
         let cell = if data.get(at) == Some(&b'"') {
             quoted_cell(data, at + 1, at_eof, out)
         } else {
@@ -234,7 +316,7 @@ fn unquote(data: &[u8], at_eof: bool, delimiter: u8, out: &mut Vec<u8>, fields: 
             Ok(end) => end,
             Err(stop) => return stop,
         };
-        fields.push((start as u32, out.len() as u32));
+        out.end_cell();
         match &data[at..] {
             [] => return if at_eof { Unquoted::Record(at) } else { Unquoted::More },
             [b, ..] if *b == delimiter => at += 1,
@@ -247,16 +329,16 @@ fn unquote(data: &[u8], at_eof: bool, delimiter: u8, out: &mut Vec<u8>, fields: 
 }
 
 /// The cell behind an opening quote; the place behind its closing one.
-fn quoted_cell(data: &[u8], mut at: usize, at_eof: bool, out: &mut Vec<u8>) -> Result<usize, Unquoted> {
+fn quoted_cell(data: &[u8], mut at: usize, at_eof: bool, out: &mut impl Unquote) -> Result<usize, Unquoted> {
     loop {
         let Some(i) = memchr::memchr(b'"', &data[at..]) else {
             return Err(if at_eof { Unquoted::Unclosed } else { Unquoted::More });
         };
-        out.extend_from_slice(&data[at..at + i]);
+        out.text(&data[at..at + i]);
         at += i + 1;
         match data.get(at) {
             Some(b'"') => {
-                out.push(b'"');
+                out.text(b"\"");
                 at += 1;
             }
             None if !at_eof => return Err(Unquoted::More),
@@ -266,7 +348,7 @@ fn quoted_cell(data: &[u8], mut at: usize, at_eof: bool, out: &mut Vec<u8>) -> R
 }
 
 /// A cell that does not begin with a quote; the place of the delimiter or line end behind it.
-fn plain_cell(data: &[u8], at: usize, at_eof: bool, delimiter: u8, out: &mut Vec<u8>) -> Result<usize, Unquoted> {
+fn plain_cell(data: &[u8], at: usize, at_eof: bool, delimiter: u8, out: &mut impl Unquote) -> Result<usize, Unquoted> {
     let rest = &data[at..];
     let len = match memchr::memchr2(delimiter, b'\n', rest) {
         Some(i) if rest[i] == delimiter => i,
@@ -274,7 +356,7 @@ fn plain_cell(data: &[u8], at: usize, at_eof: bool, delimiter: u8, out: &mut Vec
         None if at_eof => without_end(rest).len(),
         None => return Err(Unquoted::More),
     };
-    out.extend_from_slice(&rest[..len]);
+    out.text(&rest[..len]);
     Ok(at + len)
 }
 

@@ -1,80 +1,104 @@
 //! JSON lines: one object a line, of which only the wanted keys are looked at.
 
 use std::fmt;
-use std::io::Read;
 use std::ops::Range;
 
 use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::lines::{LineLen, Lines, without_end};
-use super::{BATCH_ROWS, InputFormat, Pass, header, text_field};
-use evertally_publish::error::{Error, InputError, Place, Result, read_error};
+use super::blocks::{Block, without_end};
+use super::{InputFormat, Pass, header, text_field};
+use evertally_publish::error::{Error, InputError, Place, Result};
 use evertally_publish::event::{Cells, Field};
 use evertally_publish::words::quoted;
 
-/// The objects of one file.
-pub(super) struct JsonRows<R> {
-    file: String,
-    lines: Lines<R>,
-    object: Object,
-    /// Lines seen, and whether there was an object among them.
-    number: u64,
-    any: bool,
+/// What is known of a file before it is read.
+pub(super) struct JsonFile {
+    name: String,
+    wanted: Vec<String>,
+    /// What a file of no event is, is said only where its format is declared: it may be anything.
+    may_be_empty: bool,
 }
 
-impl<R: Read> JsonRows<R> {
-    pub(super) fn open(file: &str, reader: R, wanted: &[String]) -> Self {
-        JsonRows {
-            file: file.to_owned(),
-            lines: Lines::new(reader),
-            object: Object::new(wanted),
-            number: 0,
-            any: false,
-        }
+/// What the objects of a file have in common.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Findings {
+    /// Which of the wanted names some object had: one that none has is a misspelt column, not a missing value.
+    seen: Vec<bool>,
+    /// The keys of the first object, for that error; `None` before there is one.
+    first_keys: Option<Vec<String>>,
+}
+
+impl Findings {
+    /// Adds what was found in the next objects of the file.
+    pub(super) fn add(&mut self, next: Self) {
+        self.seen.resize(self.seen.len().max(next.seen.len()), false);
+        self.seen.iter_mut().zip(next.seen).for_each(|(seen, next)| *seen |= next);
+        self.first_keys = self.first_keys.take().or(next.first_keys);
+    }
+}
+
+impl JsonFile {
+    pub(super) fn new(name: &str, wanted: &[String], declared: Option<InputFormat>) -> Self {
+        let may_be_empty = declared == Some(InputFormat::JsonLines);
+        JsonFile { name: name.to_owned(), wanted: wanted.to_vec(), may_be_empty }
     }
 
-    /// Hands on the next objects; false at the end of the file.
-    pub(super) fn batch<E: From<Error>>(&mut self, pass: &mut Pass<'_, E>) -> Result<bool, E> {
-        let Self { file, lines, object, number, any } = self;
-        for _ in 0..BATCH_ROWS {
-            let len = match lines.line_len().map_err(|e| read_error(file, e))? {
-                LineLen::Line(0) if *any => return Ok(object.require_seen(file).map(|()| false)?),
-                // What a file of no event is, is said only where its format is declared: it may be anything.
-                LineLen::Line(0) if pass.options.format == Some(InputFormat::JsonLines) => return Ok(false),
-                LineLen::Line(0) => {
-                    let problem = "the file is empty: it holds no object";
-                    return Err(Error::from(InputError::of_file(&**file, problem)).into());
-                }
-                LineLen::Line(len) => len,
-                LineLen::TooLong => {
-                    let error = InputError::of_file(&**file, "this line is longer than 16 MiB; give one object a line");
-                    return Err(Error::from(error.at(Place::Line(*number + 1))).into());
-                }
+    /// The file, as messages name it.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Hands on the objects of a block, and returns what they have in common.
+    pub(super) fn visit<E: From<Error>>(&self, block: &Block, pass: &mut Pass<'_, E>) -> Result<Findings, E> {
+        let mut object = Object::new(&self.wanted);
+        let mut rest = block.bytes();
+        let mut number = block.first_line;
+        while !rest.is_empty() {
+            let len = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+            let line = without_end(&rest[..len]);
+            let error = |problem: &str| {
+                let error = InputError::of_file(&*self.name, problem.to_owned()).at(Place::Line(number));
+                Error::from(error)
             };
-            *number += 1;
-            let line = without_end(&lines.window()[..len]);
+            if !rest[..len].ends_with(b"\n") && !block.is_last {
+                return Err(error("this line is longer than 16 MiB; give one object a line").into());
+            }
             if !line.trim_ascii().is_empty() {
-                let error = |problem: &str| {
-                    Error::from(InputError::of_file(&**file, problem.to_owned()).at(Place::Line(*number)))
-                };
                 let line = std::str::from_utf8(line)
                     .map_err(|_| error("this line is not UTF-8 text; convert the file (iconv -f LATIN1 -t UTF-8)"))?;
-                object.parse(line).map_err(|fault| Error::from(fault.into_error(file, *number)))?;
-                let row = Row { line, object, missing: &pass.options.missing };
-                pass.emit(file, Place::Line(*number), &row)?;
-                *any = true;
+                object.parse(line).map_err(|fault| Error::from(fault.into_error(&self.name, number)))?;
+                let row = Row { line, object: &object, missing: pass.missing };
+                pass.emit(&self.name, Place::Line(number), &row)?;
             }
-            lines.consume(len);
+            rest = &rest[len..];
+            number += 1;
         }
-        Ok(true)
+        Ok(object.findings)
+    }
+
+    /// What all blocks together found wrong with the file.
+    pub(super) fn finish(&self, findings: &Findings) -> Result<()> {
+        let Some(keys) = &findings.first_keys else {
+            if self.may_be_empty {
+                return Ok(());
+            }
+            return Err(InputError::of_file(&*self.name, "the file is empty: it holds no object").into());
+        };
+        match findings.seen.iter().position(|seen| !seen) {
+            None => Ok(()),
+            Some(slot) => {
+                let keys = keys.iter().map(String::as_str).collect::<Vec<_>>();
+                Err(header::missing_column(&self.name, &self.wanted[slot], &keys).into())
+            }
+        }
     }
 }
 
 /// One row: the line and what the object found in it.
 struct Row<'r> {
     line: &'r str,
-    object: &'r Object,
+    object: &'r Object<'r>,
     missing: &'r [String],
 }
 
@@ -100,14 +124,11 @@ enum Slot {
 }
 
 /// The wanted values of one object at a time.
-struct Object {
-    names: Vec<String>,
+struct Object<'n> {
+    names: &'n [String],
     slots: Vec<Slot>,
     unescaped: Vec<String>,
-    /// Which names some object had: a name that none has is a misspelt column, not a missing value.
-    seen: Vec<bool>,
-    /// The keys of the first object, for that error.
-    first_keys: Option<Vec<String>>,
+    findings: Findings,
     fault: Option<Fault>,
 }
 
@@ -127,15 +148,14 @@ impl Fault {
     }
 }
 
-impl Object {
-    fn new(names: &[String]) -> Self {
+impl<'n> Object<'n> {
+    fn new(names: &'n [String]) -> Self {
         let count = names.len();
         Object {
-            names: names.to_vec(),
+            names,
             slots: vec![Slot::Absent; count],
             unescaped: vec![String::new(); count],
-            seen: vec![false; count],
-            first_keys: None,
+            findings: Findings { seen: vec![false; count], first_keys: None },
             fault: None,
         }
     }
@@ -143,13 +163,13 @@ impl Object {
     fn parse(&mut self, line: &str) -> Result<(), Fault> {
         self.slots.fill(Slot::Absent);
         let mut parser = serde_json::Deserializer::from_str(line);
-        let mut keys = self.first_keys.is_none().then(Vec::new);
+        let mut keys = self.findings.first_keys.is_none().then(Vec::new);
         let outcome = ObjectSeed { object: self, line, keys: &mut keys }.deserialize(&mut parser);
         let outcome = outcome.and_then(|()| parser.end());
         if let Err(error) = outcome {
             return Err(self.fault.take().unwrap_or_else(|| syntax_fault(line, &error)));
         }
-        self.first_keys = self.first_keys.take().or(keys);
+        self.findings.first_keys = self.findings.first_keys.take().or(keys);
         Ok(())
     }
 
@@ -158,7 +178,7 @@ impl Object {
         if self.slots[slot] != Slot::Absent {
             return Err(fault("the object has this key twice; keep one of them".into()));
         }
-        self.seen[slot] = true;
+        self.findings.seen[slot] = true;
         let text = raw.get();
         // The raw value is a piece of the line, so that the distance of their beginnings is its place.
         let start = text.as_ptr() as usize - line.as_ptr() as usize;
@@ -178,16 +198,6 @@ impl Object {
         };
         Ok(())
     }
-
-    fn require_seen(&self, file: &str) -> Result<()> {
-        match self.seen.iter().position(|seen| !seen) {
-            None => Ok(()),
-            Some(slot) => {
-                let keys = self.first_keys.iter().flatten().map(String::as_str).collect::<Vec<_>>();
-                Err(header::missing_column(file, &self.names[slot], &keys).into())
-            }
-        }
-    }
 }
 
 fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
@@ -201,13 +211,13 @@ fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
     Fault { column: None, problem }
 }
 
-struct ObjectSeed<'s, 'l> {
-    object: &'s mut Object,
+struct ObjectSeed<'s, 'n, 'l> {
+    object: &'s mut Object<'n>,
     line: &'l str,
     keys: &'s mut Option<Vec<String>>,
 }
 
-impl<'de> DeserializeSeed<'de> for ObjectSeed<'_, '_> {
+impl<'de> DeserializeSeed<'de> for ObjectSeed<'_, '_, '_> {
     type Value = ();
 
     fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -215,7 +225,7 @@ impl<'de> DeserializeSeed<'de> for ObjectSeed<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for ObjectSeed<'_, '_> {
+impl<'de> Visitor<'de> for ObjectSeed<'_, '_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -223,7 +233,7 @@ impl<'de> Visitor<'de> for ObjectSeed<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(slot) = map.next_key_seed(KeySeed { names: &self.object.names, keys: self.keys })? {
+        while let Some(slot) = map.next_key_seed(KeySeed { names: self.object.names, keys: self.keys })? {
             let Some(slot) = slot else {
                 map.next_value::<IgnoredAny>()?;
                 continue;

@@ -3,10 +3,12 @@
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
-use super::batches::emit_rows;
+use super::batches::RowBatch;
 use super::source::ParquetFile;
-use super::{BATCH_ROWS, Pass, header};
-use evertally_publish::error::{Error, InputError, Place, Result};
+use super::{BATCH_ROWS, header};
+use crate::progress::Progress;
+use evertally_publish::error::{InputError, Place, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The rows of one file.
 pub(super) struct ParquetRows {
@@ -23,7 +25,8 @@ pub(super) struct ParquetRows {
 impl ParquetRows {
     /// Reads the schema.
     pub(super) fn open(file: &str, source: ParquetFile, wanted: &[String]) -> Result<Self> {
-        let builder = ParquetRecordBatchReaderBuilder::try_new(source.file).map_err(|e| damaged(file, &e))?;
+        let builder = guarded(file, || ParquetRecordBatchReaderBuilder::try_new(source.file))?;
+        let builder = builder.map_err(|e| damaged(file, &e))?;
         let schema = builder.schema().clone();
         let present: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
         let places = header::locate(file, wanted, &present)?;
@@ -35,17 +38,23 @@ impl ParquetRows {
         Ok(ParquetRows { file: file.to_owned(), batches, row: 0, total_rows, reported: 0, bytes_to_report })
     }
 
-    /// Hands on the next rows; false at the end of the file.
-    pub(super) fn batch<E: From<Error>>(&mut self, pass: &mut Pass<'_, E>) -> Result<bool, E> {
-        let Some(batch) = self.batches.next() else { return Ok(false) };
-        pass.check_cancelled()?;
-        let batch = batch.map_err(|e| Error::from(damaged(&self.file, &e).at(Place::Row(self.row + 1))))?;
-        self.row = emit_rows(&self.file, &batch, self.row, pass)?;
+    /// The next rows; `None` at the end of the file.
+    pub(super) fn next(&mut self, progress: &dyn Progress) -> Result<Option<RowBatch>> {
+        let Some(batch) = guarded(&self.file, || self.batches.next())? else { return Ok(None) };
+        let batch = batch.map_err(|e| damaged(&self.file, &e).at(Place::Row(self.row + 1)))?;
+        let rows = RowBatch { batch, before: self.row };
+        self.row += rows.batch.num_rows() as u64;
         let bytes = share(self.bytes_to_report, self.row, self.total_rows);
-        pass.progress.advance(bytes - self.reported);
+        progress.advance(bytes - self.reported);
         self.reported = bytes;
-        Ok(true)
+        Ok(Some(rows))
     }
+}
+
+/// What a part of the Parquet library gives: it panics over some damaged files, where it should say that they are.
+fn guarded<T>(file: &str, read: impl FnOnce() -> T) -> Result<T, InputError> {
+    // Nothing that a panic interrupts is used again: the error ends the reading.
+    catch_unwind(AssertUnwindSafe(read)).map_err(|_| damaged(file, &"its reader gave up"))
 }
 
 fn damaged(file: &str, problem: &dyn std::fmt::Display) -> InputError {

@@ -30,8 +30,8 @@ const BOM: &[u8] = &[0xef, 0xbb, 0xbf];
 
 /// An input ready to be read as what it is.
 pub(super) enum Opened<'o> {
-    Csv(Box<dyn Read + 'o>),
-    JsonLines(Box<dyn Read + 'o>),
+    Csv(Box<dyn Read + Send + 'o>),
+    JsonLines(Box<dyn Read + Send + 'o>),
     Parquet(ParquetFile),
 }
 
@@ -116,7 +116,7 @@ pub(super) fn open<'o>(
             return Ok(Opened::Parquet(parquet_in_place(raw, name)?));
         }
     }
-    let reader: Box<dyn Read + 'o> = match raw {
+    let reader: Box<dyn Read + Send + 'o> = match raw {
         Raw::Regular(file) => Box::new(Counted { inner: file, progress }),
         Raw::Pipe(chunks) => Box::new(Counted { inner: PipeReader::new(chunks, cancelled), progress }),
     };
@@ -131,7 +131,7 @@ pub(super) fn open<'o>(
 fn open_text<'o>(
     name: &str,
     head: &[u8],
-    mut reader: Box<dyn Read + 'o>,
+    mut reader: Box<dyn Read + Send + 'o>,
     declared: Option<InputFormat>,
 ) -> Result<Opened<'o>> {
     let bom = if head.starts_with(BOM) { BOM.len() } else { 0 };
@@ -216,10 +216,10 @@ fn read_head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// The first bytes and a reader from the beginning, both after decompression.
-fn decompressed<'o>(mut reader: Box<dyn Read + 'o>) -> io::Result<(Vec<u8>, Box<dyn Read + 'o>)> {
+fn decompressed<'o>(mut reader: Box<dyn Read + Send + 'o>) -> io::Result<(Vec<u8>, Box<dyn Read + Send + 'o>)> {
     let head = read_head(&mut reader)?;
     let whole = Cursor::new(head.clone()).chain(reader);
-    let mut plain: Box<dyn Read + 'o> = if head.starts_with(GZIP) {
+    let mut plain: Box<dyn Read + Send + 'o> = if head.starts_with(GZIP) {
         Box::new(flate2::read::MultiGzDecoder::new(io::BufReader::with_capacity(PIPE_CHUNK, whole)))
     } else if head.starts_with(ZSTD) {
         Box::new(zstd::Decoder::new(whole)?)
@@ -237,7 +237,7 @@ fn parquet_in_place(raw: Raw, name: &str) -> Result<ParquetFile> {
 }
 
 /// Copies to an unnamed temporary file: Parquet keeps its directory at the end and has to be read from there.
-fn spool(mut reader: Box<dyn Read + '_>, name: &str, cancelled: &AtomicBool) -> Result<ParquetFile> {
+fn spool(mut reader: Box<dyn Read + Send + '_>, name: &str, cancelled: &AtomicBool) -> Result<ParquetFile> {
     let spool_error = |error: io::Error| {
         let directory = std::env::temp_dir();
         let problem = format!(

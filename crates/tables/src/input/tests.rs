@@ -1,5 +1,5 @@
 mod errors;
-mod golden;
+pub(super) mod golden;
 mod streams;
 
 use std::io::Write;

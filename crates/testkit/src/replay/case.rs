@@ -6,7 +6,7 @@ use evertally::plan::Plan;
 use evertally::privacy::Neighbours;
 use evertally_publish::declaration::{Declaration, Groups};
 use evertally_publish::steps::{Instant, StepCalendar, TimeFormat};
-use evertally_publish::stream::{OutOfBounds, Refusable};
+use evertally_publish::stream::{Late, OutOfBounds, Refusable};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -54,6 +54,8 @@ struct Raw {
     value: i32,
     /// Which cell it lacks: none mostly.
     lacks: u8,
+    /// It comes with the file after its own, where late events are counted.
+    late: bool,
 }
 
 /// What is drawn of a declaration.
@@ -78,7 +80,16 @@ struct Terms {
     mechanism: &'static str,
     format: FileFormat,
     runs: usize,
+    counts_late: bool,
     confidence: f64,
+}
+
+/// A row, how far it is into its step, and whether it comes late.
+#[derive(Clone, Debug)]
+struct Placed {
+    row: Row,
+    at: u8,
+    late: bool,
 }
 
 impl Case {
@@ -234,8 +245,9 @@ pub fn nth_case(number: u64) -> Case {
 fn raw() -> impl Strategy<Value = Raw> {
     let lacks = prop_oneof![24 => Just(0u8), 1 => 1..4u8];
     let value = prop_oneof![5 => -60..60i32, 1 => -9000..9000i32];
-    (1..1000u64, any::<u8>(), 0..15usize, prop_oneof![3 => Just(0usize), 2 => 0..Case::PERSONS], value, lacks)
-        .prop_map(|(step, at, group, person, value, lacks)| Raw { step, at, group, person, value, lacks })
+    let rare = (lacks, prop::bool::weighted(0.15));
+    (1..1000u64, any::<u8>(), 0..15usize, prop_oneof![3 => Just(0usize), 2 => 0..Case::PERSONS], value, rare)
+        .prop_map(|(step, at, group, person, value, (lacks, late))| Raw { step, at, group, person, value, lacks, late })
 }
 
 fn terms() -> impl Strategy<Value = Terms> {
@@ -267,14 +279,15 @@ fn terms() -> impl Strategy<Value = Terms> {
     let labels = (0..3usize, any::<bool>());
     let values = (prop::option::of(prop::sample::select(values.to_vec())), prop::bool::weighted(0.05), any::<bool>());
     let reading = (any::<bool>(), prop::bool::weighted(0.8), any::<bool>(), prop::sample::select(formats.to_vec()));
-    let written = (prop::sample::select(times.to_vec()), prop::sample::select(mechanisms.to_vec()), 1..4usize);
+    let runs = (1..4usize, any::<bool>());
+    let written = (prop::sample::select(times.to_vec()), prop::sample::select(mechanisms.to_vec()), runs);
     (plan, labels, values, reading, written, prop::sample::select(vec![0.5, 0.95])).prop_map(
         |(
             (steps, calendar, person, replace_one, budget),
             (columns, rest),
             (values, refuse_bounds, codes),
             (unsorted, skip_missing, skip_outside, format),
-            (times, mechanism, runs),
+            (times, mechanism, (runs, counts_late)),
             confidence,
         )| {
             let is_coarse = matches!(calendar.0, "1d" | "1mo" | "1w");
@@ -297,6 +310,7 @@ fn terms() -> impl Strategy<Value = Terms> {
                 mechanism,
                 format,
                 runs,
+                counts_late,
                 confidence,
             }
         },
@@ -304,15 +318,16 @@ fn terms() -> impl Strategy<Value = Terms> {
 }
 
 fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Case {
-    let declaration = terms.declaration();
+    let mut declaration = terms.declaration();
     let calendar = declaration.resolve().expect("a sound declaration").calendar;
-    let rows: Vec<(Row, u8)> =
-        (0..).zip(raws).map(|(number, raw)| (terms.row(&calendar, number, raw), raw.at)).collect();
+    let placed =
+        |number: usize, raw: &Raw| Placed { row: terms.row(&calendar, number, raw), at: raw.at, late: raw.late };
+    let rows: Vec<Placed> = (0..).zip(raws).map(|(number, raw)| placed(number, raw)).collect();
     let row = usize::from(picks[0]) % rows.len();
     let person = terms.person.map(|_| raws[row].person);
     let replaces = picks[1].is_multiple_of(2);
     let is_of_unit = |at: usize| match person {
-        Some(person) => raws[at].person == person && rows[at].0.person.is_some(),
+        Some(person) => raws[at].person == person && rows[at].row.person.is_some(),
         None => at == row,
     };
     let mut changed = Vec::new();
@@ -321,7 +336,7 @@ fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Case {
             changed.push(kept.clone());
         } else if replaces {
             let other = Raw { person: raws[at].person, lacks: 0, ..others[at].clone() };
-            changed.push((terms.row(&calendar, at, &other), other.at));
+            changed.push(placed(at, &other));
         }
     }
     // Files are cut where steps end, so that a run that publishes through there has all it needs.
@@ -329,25 +344,37 @@ fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Case {
     cuts.retain(|cut| *cut < terms.steps);
     cuts.sort_unstable();
     cuts.dedup();
-    let in_files = |rows: &[(Row, u8)]| -> Vec<Vec<Row>> {
+    // All files in one run, or a run for each, which goes on where the one before stopped or does all of it again.
+    let (in_one, continues) = (picks[0].is_multiple_of(4), picks[1] & 4 != 0);
+    let counts_late = continues && !in_one && terms.counts_late && !cuts.is_empty();
+    let in_files = |rows: &[Placed]| -> Vec<Vec<Row>> {
         let mut files = vec![Vec::new(); cuts.len() + 1];
-        rows.iter().for_each(|(row, at)| files[cuts.partition_point(|cut| *cut < row.step)].push((row.clone(), *at)));
-        if !terms.unsorted {
-            files.iter_mut().for_each(|rows| rows.sort_by_key(|(row, at)| (row.step, *at)));
+        for placed in rows {
+            let own = cuts.partition_point(|cut| *cut < placed.row.step);
+            let is_late = counts_late && placed.late && own < cuts.len() && placed.row.step > 0;
+            files[own + usize::from(is_late)].push(placed.clone());
         }
-        files.into_iter().map(|rows| rows.into_iter().map(|(row, _)| row).collect()).collect()
+        let sorted = |(file, mut rows): (usize, Vec<Placed>)| {
+            if !terms.unsorted {
+                rows.sort_by_key(|placed| (placed.row.step, placed.at));
+            }
+            let first_open = if counts_late && file > 0 { cuts[file - 1] + 1 } else { 0 };
+            let counted = |placed: Placed| Row { step: placed.row.step.max(first_open), ..placed.row };
+            rows.into_iter().map(counted).collect()
+        };
+        files.into_iter().enumerate().map(sorted).collect()
     };
+    declaration.late = counts_late.then_some(Late::NextStep);
     let (files, neighbours) = (in_files(&rows), in_files(&changed));
-    // All files in one run, or a run for each.
     let last = Run { files: files.len(), through: None };
     let each = cuts
         .iter()
         .enumerate()
         .map(|(at, cut)| Run { files: at + 1, through: Some(calendar.format(calendar.end_of(*cut))) });
-    let runs = if picks[0].is_multiple_of(2) { vec![last] } else { each.chain([last]).collect() };
+    let runs = if in_one { vec![last] } else { each.chain([last]).collect() };
     let codes = if terms.codes { Codes::Persons } else { Codes::Values };
     Case {
-        stream: Declared { declaration, format: terms.format, runs, continues: picks[1] & 4 != 0 },
+        stream: Declared { declaration, format: terms.format, runs, continues, repeats: picks[2] & 4 != 0 },
         files,
         neighbours,
         person,

@@ -24,6 +24,8 @@ pub struct Declared {
     pub runs: Vec<Run>,
     /// Each run goes on where the one before stopped, and reads only the files that are new.
     pub continues: bool,
+    /// Where runs go on, they are given a file again that was read before.
+    pub repeats: bool,
 }
 
 /// One run.
@@ -67,13 +69,14 @@ pub trait Pipeline {
 
 /// What a refusal may say that depends on data: every one is documented under "Error messages show data" in the threat
 /// model, and nothing else may make a run end otherwise for a neighbour.
-pub const REFUSALS: [&str; 8] = [
+pub const REFUSALS: [&str; 9] = [
     "is outside the horizon",
     "is not a declared group",
     "the event names no person",
     "the event has no value",
     "is outside the bounds",
     "belongs to a step that a later event has closed",
+    "belongs to a step that an earlier run has closed",
     "the event has no item",
     "the event has no group",
 ];
@@ -213,11 +216,11 @@ pub(super) fn hundred_millionths(text: &str) -> i128 {
     sign * format!("{whole}{fraction:0<8}").parse::<i128>().unwrap_or_else(|_| panic!("{text} is no decimal number"))
 }
 
-/// A ledger without what differs from run to run, and without what it says of the files that were read: the lengths of
-/// files, and digests of data, which are runs of at least 32 hexadecimal digits.
+/// A ledger without what differs from run to run, and without what it says of the files that were read and written: their
+/// lengths, and digests of data, which are runs of at least 32 hexadecimal digits.
 pub(super) fn public_ledger(text: &str) -> String {
-    let lines =
-        text.lines().map(str::trim).filter(|line| !line.starts_with("\"at\":") && !line.starts_with("\"bytes\":"));
+    let hidden = ["\"at\":", "\"bytes\":", "\"behind\":"];
+    let lines = text.lines().map(str::trim).filter(|line| !hidden.iter().any(|name| line.starts_with(name)));
     let mut out = String::new();
     let mut digits = String::new();
     for letter in lines.flat_map(|line| line.chars().chain(['\n'])) {

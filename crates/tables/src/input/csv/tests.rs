@@ -1,5 +1,7 @@
+use super::super::blocks::{Blocks, LONGEST_RECORD};
 use super::*;
 use proptest::prelude::*;
+use std::io::Read;
 
 /// A reader that gives a few bytes at a time, so that every cut falls everywhere.
 struct Dribble<'d>(&'d [u8], usize);
@@ -13,12 +15,16 @@ impl Read for Dribble<'_> {
     }
 }
 
+/// All records, of blocks of what the reader gives at once.
 fn records(data: &[u8], step: usize) -> Result<Vec<(u64, Vec<String>)>> {
-    let mut records = Records::new("f.csv", Dribble(data, step), b',');
-    let mut all = Vec::new();
-    while records.advance()? {
-        let text = records.text()?;
-        all.push((records.line, records.fields.iter().map(|f| text[range(f)].to_owned()).collect()));
+    let mut blocks = Blocks::new(Dribble(data, step), step.min(1 << 18));
+    let (mut block, mut cut, mut all) = (Block::default(), Cut::default(), Vec::new());
+    while blocks.next(&mut block, |data| CsvFile::whole_records(data, b',')).unwrap() {
+        let mut records = Records::new("f.csv", &block, b',', &mut cut);
+        while records.advance()? {
+            let text = records.text()?;
+            all.push((records.line, records.cut.fields.iter().map(|f| text[range(f)].to_owned()).collect()));
+        }
     }
     Ok(all)
 }

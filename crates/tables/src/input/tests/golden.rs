@@ -112,7 +112,7 @@ fn parquet_file() -> Vec<u8> {
     ])
 }
 
-pub(super) fn parquet_of(columns: Vec<(&str, ArrayRef)>) -> Vec<u8> {
+pub(in crate::input) fn parquet_of(columns: Vec<(&str, ArrayRef)>) -> Vec<u8> {
     let batch = RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true))).unwrap();
     let mut writer = ::parquet::arrow::ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
     writer.write(&batch).unwrap();

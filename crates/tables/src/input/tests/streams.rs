@@ -146,26 +146,20 @@ fn ten_million_rows_pass_through_one_buffer() {
     }
     let rows = 10_000_000;
     let columns = Columns { time: "time".into(), labels: vec!["g".into()], person: None, value: Some("v".into()) };
-    let (layout, options, progress, cancelled) =
-        (Layout::new(&columns), ReadOptions::default(), (), AtomicBool::new(false));
+    let (layout, options, cancelled) = (Layout::new(&columns), ReadOptions::default(), AtomicBool::new(false));
     let mut sum = 0;
-    let mut visit = |event: &Event<'_>| {
+    let mut visit = |event: &Event<'_>| -> Result<()> {
         sum += event.multiple_of("0.5".parse().unwrap())?.unwrap();
         Ok(())
     };
-    let mut pass = Pass::<Error> {
-        layout: &layout,
-        options: &options,
-        progress: &progress,
-        cancelled: &cancelled,
-        visit: &mut visit,
-        rows: 0,
-    };
-    let source = ManyLines { left: rows, pending: b"time,g,v\n".to_vec() };
+    let source = Box::new(ManyLines { left: rows, pending: b"time,g,v\n".to_vec() });
     let before = resident_kib();
-    let mut lines = csv::CsvRows::open("many", source, b',', layout.names()).unwrap();
-    while lines.batch(&mut pass).unwrap() {}
-    assert_eq!(pass.rows, rows);
+    let open = Some(Open::csv("many", source, &options, layout.names()).unwrap());
+    let (wanted, sources) = (layout.names().to_vec(), Vec::new());
+    let pieces = Pieces { wanted, options: &options, progress: &(), stopped: &cancelled, sources, open };
+    let mut events = Events::new(layout, pieces);
+    while events.next_batch(&mut visit).unwrap() {}
+    assert_eq!(events.summary().rows, rows);
     assert_eq!(sum, 25 * rows as i64);
     if let (Some(before), Some(after)) = (before, resident_kib()) {
         // All ten million rows would be 300 MB.

@@ -1,0 +1,119 @@
+//! Cutting a stream into blocks of whole records, which any thread can then read without its neighbours.
+
+use std::io::{self, Read};
+
+/// Bytes asked for at once, and so the usual size of a block.
+pub(super) const BLOCK_BYTES: usize = 128 * 1024;
+
+/// Longest record. A stray quote makes the rest of a file one field: better an early error than all of it in memory.
+pub(super) const LONGEST_RECORD: usize = 16 * 1024 * 1024;
+
+/// Some whole records of a stream.
+#[derive(Default)]
+pub(super) struct Block {
+    data: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// The number of its first line in the stream.
+    pub(super) first_line: u64,
+    /// Whether the stream ends behind it. Only then may the last record lack its line end, unless it is broken or
+    /// longer than [`LONGEST_RECORD`].
+    pub(super) is_last: bool,
+}
+
+impl Block {
+    /// The records.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.data[self.start..self.end]
+    }
+
+    /// Takes records off the front, which have so many bytes.
+    pub(super) fn skip(&mut self, bytes: usize) {
+        self.first_line += count_lines(&self.bytes()[..bytes]);
+        self.start += bytes;
+    }
+}
+
+/// A stream, and the beginning of its next record.
+pub(super) struct Blocks<R> {
+    inner: R,
+    begun: Vec<u8>,
+    next_line: u64,
+    block_bytes: usize,
+    at_end: bool,
+}
+
+impl<R: Read> Blocks<R> {
+    /// A stream of which so many bytes are read at once.
+    pub(super) fn new(inner: R, block_bytes: usize) -> Self {
+        Blocks { inner, begun: Vec::new(), next_line: 1, block_bytes: block_bytes.max(1), at_end: false }
+    }
+
+    /// Fills a block with what one call of the stream gives, or more if that ends no record; false at the end of the
+    /// stream.
+    ///
+    /// `whole` says how many bytes at the front of some are whole records. All of them are if one is broken: whoever
+    /// reads it will say so, and what follows does not matter.
+    pub(super) fn next(&mut self, block: &mut Block, whole: impl Fn(&[u8]) -> usize) -> io::Result<bool> {
+        let mut filled = self.begun.len();
+        let Block { data, start, .. } = block;
+        *start = 0;
+        if data.len() < filled + self.block_bytes {
+            data.resize(filled + self.block_bytes, 0);
+        }
+        data[..filled].copy_from_slice(&self.begun);
+        let end = loop {
+            if self.at_end {
+                break filled;
+            }
+            if data.len() < filled + self.block_bytes {
+                data.resize(2 * data.len(), 0);
+            }
+            match self.inner.read(&mut data[filled..filled + self.block_bytes]) {
+                Ok(0) => self.at_end = true,
+                Ok(n) => {
+                    filled += n;
+                    match whole(&data[..filled]) {
+                        0 if filled > LONGEST_RECORD => {
+                            (self.at_end, block.is_last) = (true, false);
+                            self.begun.clear();
+                            return Ok(self.give(block, filled));
+                        }
+                        0 => {}
+                        len => break len,
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        };
+        self.begun.clear();
+        self.begun.extend_from_slice(&data[end..filled]);
+        block.is_last = self.at_end;
+        Ok(self.give(block, end))
+    }
+
+    fn give(&mut self, block: &mut Block, end: usize) -> bool {
+        block.end = end;
+        block.first_line = self.next_line;
+        self.next_line += count_lines(&block.data[..end]);
+        end > 0
+    }
+}
+
+/// How many bytes at the front are whole lines.
+pub(super) fn whole_lines(data: &[u8]) -> usize {
+    memchr::memrchr(b'\n', data).map_or(0, |last| last + 1)
+}
+
+/// How many lines end in some bytes.
+pub(super) fn count_lines(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
+}
+
+/// A line without its end.
+#[inline]
+pub(super) fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}

@@ -1,0 +1,278 @@
+//! From pieces to a session: one thread reads, some place, and the caller's takes in, in the order of the input.
+//!
+//! ```text
+//!            ┌─▶ worker 1: cells ─▶ placed ─┐
+//! reader ────┼─▶ worker 2                   ┼──▶ session
+//!  (pieces)  └─▶ worker 3                   ┘    (order, bounds of persons, sums)
+//! ```
+//!
+//! Pieces are dealt to the workers in turn and collected in turn, so that their order is that of the input however fast
+//! each worker is. All channels are bounded: a few pieces are in memory for each worker. What ends the run first in the
+//! order of the input ends it, as with one thread: a worker that finds an error hands on the rows before it, and the
+//! error behind them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::time::Duration;
+
+use evertally_publish::error::{Error, Result, failure, refuse_if};
+use evertally_publish::event::{Event, Layout};
+use evertally_publish::session::{Batch, Labels, Placer, Pushed, Session, Tally};
+
+use super::csv::Cut;
+use super::json::Findings;
+use super::pieces::{Piece, Pieces};
+use super::{Events, Pass, Summary};
+
+/// Threads that are started unasked: what one thread reads and takes in keeps no more of them busy.
+const MOST_BY_ITSELF: usize = 16;
+
+/// How long the caller's thread waits before it looks at the cancellation flag again.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// A piece on its way, and what was made of it.
+struct Parcel<L> {
+    piece: Piece,
+    batch: Batch<L>,
+    findings: Findings,
+    rows: u64,
+    /// What is wrong behind the rows of the batch.
+    error: Option<Error>,
+    /// Nothing follows.
+    is_last: bool,
+}
+
+impl<L> Default for Parcel<L> {
+    fn default() -> Self {
+        let (piece, batch, findings) = (Piece::default(), Batch::new(), Findings::default());
+        Parcel { piece, batch, findings, rows: 0, error: None, is_last: false }
+    }
+}
+
+impl<L> Parcel<L> {
+    /// Fills it with the next piece.
+    fn fill(&mut self, pieces: &mut Pieces<'_>) {
+        let next = pieces.next(&mut self.piece);
+        self.is_last = !matches!(next, Ok(true));
+        self.error = next.err();
+    }
+}
+
+impl Events<'_> {
+    /// Pushes all events into a session, and calls `due` whenever steps are due, which is to take them. Cells are read
+    /// by [`ReadOptions::threads`](super::ReadOptions::threads) threads, whose number changes nothing but the time.
+    ///
+    /// # Errors
+    /// What reading, [`Session::push`] or `due` first refuses in the order of the events; or the cancellation.
+    pub fn feed<T: Tally, E: From<Error>>(
+        self,
+        session: &mut Session<T>,
+        due: &mut dyn FnMut(&mut Session<T>) -> Result<(), E>,
+    ) -> Result<Summary, E> {
+        let Events { layout, cancelled, mut pieces, .. } = self;
+        let (missing, progress) = (&pieces.options.missing[..], pieces.progress);
+        let stopped = AtomicBool::new(false);
+        let threads = match pieces.options.threads {
+            Some(threads) => threads.get(),
+            None => std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_BY_ITSELF)),
+        };
+        let rows = |stopped| RowsOf { layout: &layout, missing, stopped, cut: Cut::default() };
+        let placer = session.placer();
+        let mut taker =
+            Taker { session, due, rows: rows(cancelled), findings: Findings::default(), read: Summary::default() };
+        if threads == 1 {
+            let mut worker = Worker { placer, rows: rows(cancelled) };
+            let mut parcel = Parcel::default();
+            while !parcel.is_last {
+                parcel.fill(&mut pieces);
+                worker.place(&mut parcel);
+                taker.take(&mut parcel)?;
+            }
+        } else {
+            let pieces = Pieces { stopped: &stopped, ..pieces };
+            let workers = (0..threads).map(|_| Worker { placer: placer.clone(), rows: rows(&stopped) });
+            in_threads(pieces, workers, &stopped, &mut |parcel| taker.take(parcel), cancelled)?;
+        }
+        progress.finish();
+        Ok(taker.read)
+    }
+}
+
+/// Deals the pieces to the workers, each in a thread of its own, and takes what they made of them in order.
+fn in_threads<'w, S: Labels + 'w, E: From<Error>>(
+    pieces: Pieces<'_>,
+    workers: impl Iterator<Item = Worker<'w, S>>,
+    stopped: &AtomicBool,
+    take: &mut dyn FnMut(&mut Parcel<S::Label>) -> Result<(), E>,
+    cancelled: &AtomicBool,
+) -> Result<(), E> {
+    std::thread::scope(|scope| {
+        let (give_back, used) = mpsc::channel();
+        let (mut to_workers, mut from_workers) = (Vec::new(), Vec::new());
+        for mut worker in workers {
+            let (to_worker, parcels) = mpsc::sync_channel::<Parcel<S::Label>>(1);
+            let (hand_on, from_worker) = mpsc::sync_channel(1);
+            to_workers.push(to_worker);
+            from_workers.push(from_worker);
+            scope.spawn(move || {
+                for mut parcel in parcels {
+                    worker.place(&mut parcel);
+                    if hand_on.send(parcel).is_err() {
+                        return; // nobody wants more
+                    }
+                }
+            });
+        }
+        scope.spawn(move || deal(pieces, &to_workers, &used));
+        // Dropped before the scope waits for its threads, also after a panic: those that wait then end.
+        let _stop = StopOnDrop(stopped);
+        let from_workers = from_workers;
+        for worker in from_workers.iter().cycle() {
+            let mut parcel = wait(worker, cancelled)?;
+            take(&mut parcel)?;
+            if parcel.is_last {
+                break;
+            }
+            let _ = give_back.send(parcel); // the reader may have ended already
+        }
+        Ok(())
+    })
+}
+
+/// Reads the pieces, and deals them out in turn.
+fn deal<L>(mut pieces: Pieces<'_>, to_workers: &[SyncSender<Parcel<L>>], used: &Receiver<Parcel<L>>) {
+    for worker in to_workers.iter().cycle() {
+        let mut parcel = used.try_recv().unwrap_or_default();
+        parcel.fill(&mut pieces);
+        let is_last = parcel.is_last;
+        if worker.send(parcel).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// The next parcel of a worker.
+fn wait<L>(worker: &Receiver<Parcel<L>>, cancelled: &AtomicBool) -> Result<Parcel<L>> {
+    loop {
+        refuse_if(cancelled)?;
+        match worker.recv_timeout(PATIENCE) {
+            Ok(parcel) => return Ok(parcel),
+            Err(RecvTimeoutError::Timeout) => {}
+            // It ends early only where it panics, which the scope hands on.
+            Err(RecvTimeoutError::Disconnected) => return Err(failure("a thread that reads the events has ended")),
+        }
+    }
+}
+
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How a thread looks at the rows of pieces.
+struct RowsOf<'r> {
+    layout: &'r Layout,
+    missing: &'r [String],
+    stopped: &'r AtomicBool,
+    cut: Cut,
+}
+
+impl RowsOf<'_> {
+    /// Calls `visit` for every row, and counts them.
+    fn visit<E: From<Error>>(
+        &mut self,
+        piece: &Piece,
+        visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
+    ) -> (Result<Findings, E>, u64) {
+        let Self { layout, missing, stopped, cut } = self;
+        let mut pass = Pass { layout, missing, cancelled: stopped, visit, rows: 0 };
+        (piece.visit(cut, &mut pass), pass.rows)
+    }
+}
+
+/// What a thread needs to place events.
+struct Worker<'w, S> {
+    placer: Placer<S>,
+    rows: RowsOf<'w>,
+}
+
+impl<S: Labels> Worker<'_, S> {
+    /// Places the events of a parcel; the mark of each is its number in the piece, from 0.
+    fn place(&mut self, parcel: &mut Parcel<S::Label>) {
+        let Parcel { piece, batch, findings, rows, error, is_last } = parcel;
+        batch.clear();
+        (*findings, *rows) = (Findings::default(), 0);
+        if *is_last {
+            return;
+        }
+        let (mut mark, placer) = (0, &mut self.placer);
+        let (found, visited) = self.rows.visit(piece, &mut |event| {
+            if let Some(placed) = placer.place(event)? {
+                batch.push(mark, placed);
+            }
+            mark += 1; // fits: a piece has fewer than 2³² bytes
+            Ok(())
+        });
+        *rows = visited;
+        match found {
+            Ok(found) => *findings = found,
+            Err(problem) => *error = Some(problem),
+        }
+    }
+}
+
+/// Takes parcels into a session, in order.
+struct Taker<'t, T: Tally, E> {
+    session: &'t mut Session<T>,
+    due: &'t mut dyn FnMut(&mut Session<T>) -> Result<(), E>,
+    rows: RowsOf<'t>,
+    findings: Findings,
+    read: Summary,
+}
+
+impl<T: Tally, E: From<Error>> Taker<'_, T, E> {
+    fn take(&mut self, parcel: &mut Parcel<T::Label>) -> Result<(), E> {
+        loop {
+            match self.session.push_placed(&mut parcel.batch)? {
+                Pushed::All => break,
+                Pushed::StepsDue => (self.due)(self.session)?,
+                Pushed::Late(mark) => self.push_rest(parcel, mark)?,
+            }
+        }
+        if self.session.is_due() {
+            (self.due)(self.session)?;
+        }
+        if let Some(error) = parcel.error.take() {
+            return Err(error.into());
+        }
+        self.read.rows += parcel.rows;
+        let found = std::mem::take(&mut parcel.findings);
+        if !parcel.is_last {
+            Events::ended(&parcel.piece, found, &mut self.findings, &mut self.read)?;
+        }
+        Ok(())
+    }
+
+    /// Pushes the events of a parcel from this mark on one at a time: the session decides of each by its cells.
+    fn push_rest(&mut self, parcel: &mut Parcel<T::Label>, mark: u32) -> Result<(), E> {
+        parcel.batch.clear();
+        let (mut at, session, due) = (0, &mut *self.session, &mut *self.due);
+        let (visited, _) = self.rows.visit(&parcel.piece, &mut |event| {
+            if at >= mark {
+                session.push(event)?;
+                if session.is_due() {
+                    due(session)?;
+                }
+            }
+            at += 1;
+            Ok(())
+        });
+        visited.map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! Files and tables as a row of pieces, each of some thousand rows that can be read without the others.
+
+use std::io::Read;
+use std::mem;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use arrow_array::RecordBatchReader;
+use evertally_publish::error::{Error, Result, read_error};
+
+use super::batches::{RowBatch, TABLE_NAME, TableRows};
+use super::blocks::{Block, Blocks, whole_lines};
+use super::csv::{CsvFile, Cut};
+use super::json::{Findings, JsonFile};
+use super::parquet::ParquetRows;
+use super::source::{self, Opened};
+use super::{Pass, ReadOptions};
+use crate::progress::Progress;
+
+/// What is known of a file before its rows.
+pub(super) enum File {
+    Csv(CsvFile),
+    JsonLines(JsonFile),
+    /// A Parquet file or a table in memory, of this name.
+    Rows(String),
+}
+
+impl File {
+    /// What all pieces together found wrong.
+    pub(super) fn finish(&self, findings: &Findings) -> Result<()> {
+        if let File::JsonLines(file) = self { file.finish(findings) } else { Ok(()) }
+    }
+}
+
+/// Some rows of a file, or its end. Its room is used again for the next.
+#[derive(Default)]
+pub(super) struct Piece {
+    pub(super) file: Option<Arc<File>>,
+    content: Content,
+    block: Block,
+}
+
+#[derive(Default)]
+enum Content {
+    #[default]
+    End,
+    /// Lines of text, in the block.
+    Lines,
+    Rows(RowBatch),
+}
+
+impl Piece {
+    /// Whether it is the end of its file.
+    pub(super) fn is_end(&self) -> bool {
+        matches!(self.content, Content::End)
+    }
+
+    /// Hands on its rows, and returns what they have in common.
+    pub(super) fn visit<E: From<Error>>(&self, cut: &mut Cut, pass: &mut Pass<'_, E>) -> Result<Findings, E> {
+        let nothing = |()| Findings::default();
+        match (self.file.as_deref(), &self.content) {
+            (Some(File::Csv(file)), Content::Lines) => file.visit(&self.block, cut, pass).map(nothing),
+            (Some(File::JsonLines(file)), Content::Lines) => file.visit(&self.block, pass),
+            (Some(File::Rows(name)), Content::Rows(rows)) => rows.visit(name, pass).map(nothing),
+            _ => Ok(Findings::default()),
+        }
+    }
+}
+
+/// What is left of some files, or of a table in memory.
+pub(super) struct Pieces<'o> {
+    pub(super) wanted: Vec<String>,
+    pub(super) options: &'o ReadOptions,
+    pub(super) progress: &'o dyn Progress,
+    /// Ends the waiting for a pipe that says nothing.
+    pub(super) stopped: &'o AtomicBool,
+    /// Files that are not open yet, the next one last.
+    pub(super) sources: Vec<PathBuf>,
+    pub(super) open: Option<Open<'o>>,
+}
+
+/// A file that is being read.
+pub(super) struct Open<'o> {
+    file: Arc<File>,
+    rows: Rows<'o>,
+}
+
+enum Rows<'o> {
+    Text(Text<'o>),
+    Parquet(ParquetRows),
+    Table(TableRows<'o>),
+}
+
+/// The blocks of a text.
+struct Text<'o> {
+    blocks: Blocks<Box<dyn Read + Send + 'o>>,
+    /// What was taken off to find the header, without it.
+    first: Option<Block>,
+}
+
+impl<'o> Open<'o> {
+    /// A table in memory.
+    pub(super) fn table(table: &'o mut (dyn RecordBatchReader + Send), wanted: &[String]) -> Result<Self> {
+        let rows = Rows::Table(TableRows::open(table, wanted)?);
+        Ok(Open { file: Arc::new(File::Rows(TABLE_NAME.into())), rows })
+    }
+
+    /// A CSV file, with its header read.
+    pub(super) fn csv(
+        name: &str,
+        reader: Box<dyn Read + Send + 'o>,
+        options: &ReadOptions,
+        wanted: &[String],
+    ) -> Result<Self> {
+        let mut blocks = Blocks::new(reader, options.block_bytes);
+        let mut block = Block::default();
+        loop {
+            let whole = |data: &[u8]| CsvFile::whole_records(data, options.delimiter);
+            if !blocks.next(&mut block, whole).map_err(|e| read_error(name, e))? {
+                return Err(CsvFile::empty(name).into());
+            }
+            if let Some(file) = CsvFile::open(name, &mut block, options.delimiter, wanted)? {
+                let rows = Rows::Text(Text { blocks, first: Some(block) });
+                return Ok(Open { file: Arc::new(File::Csv(file)), rows });
+            }
+        }
+    }
+
+    fn next(&mut self, piece: &mut Piece, options: &ReadOptions, progress: &dyn Progress) -> Result<()> {
+        let rows = match &mut self.rows {
+            Rows::Text(text) => {
+                let more = text.next(&self.file, options, &mut piece.block)?;
+                piece.content = if more { Content::Lines } else { Content::End };
+                return Ok(());
+            }
+            Rows::Parquet(rows) => rows.next(progress)?,
+            Rows::Table(rows) => rows.next()?,
+        };
+        piece.content = rows.map_or(Content::End, Content::Rows);
+        Ok(())
+    }
+}
+
+impl Text<'_> {
+    fn next(&mut self, file: &File, options: &ReadOptions, block: &mut Block) -> Result<bool> {
+        if let Some(first) = self.first.take() {
+            *block = first;
+            return Ok(true);
+        }
+        let (name, next) = match file {
+            File::Csv(file) => {
+                let whole = |data: &[u8]| CsvFile::whole_records(data, options.delimiter);
+                (file.name(), self.blocks.next(block, whole))
+            }
+            File::JsonLines(file) => (file.name(), self.blocks.next(block, whole_lines)),
+            File::Rows(_) => unreachable!("rows are no text"),
+        };
+        next.map_err(|e| read_error(name, e))
+    }
+}
+
+impl<'o> Pieces<'o> {
+    /// Takes the next piece; false once there are no more.
+    pub(super) fn next(&mut self, piece: &mut Piece) -> Result<bool> {
+        let Some(mut open) = mem::take(&mut self.open).map_or_else(|| self.open_next(), |open| Ok(Some(open)))? else {
+            return Ok(false);
+        };
+        open.next(piece, self.options, self.progress)?;
+        piece.file = Some(Arc::clone(&open.file));
+        self.open = Some(open).filter(|_| !piece.is_end());
+        Ok(true)
+    }
+
+    fn open_next(&mut self) -> Result<Option<Open<'o>>> {
+        let Some(path) = self.sources.pop() else { return Ok(None) };
+        let (name, wanted) = (source::display_name(&path), &self.wanted);
+        let opened = source::open(&path, &name, self.options, self.progress, self.stopped)?;
+        Ok(Some(match opened {
+            Opened::Csv(reader) => Open::csv(&name, reader, self.options, wanted)?,
+            Opened::JsonLines(reader) => {
+                let blocks = Blocks::new(reader, self.options.block_bytes);
+                let file = Arc::new(File::JsonLines(JsonFile::new(&name, wanted, self.options.format)));
+                Open { file, rows: Rows::Text(Text { blocks, first: None }) }
+            }
+            Opened::Parquet(file) => {
+                let rows = Rows::Parquet(ParquetRows::open(&name, file, wanted)?);
+                Open { file: Arc::new(File::Rows(name)), rows }
+            }
+        }))
+    }
+}

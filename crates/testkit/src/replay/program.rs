@@ -1,0 +1,99 @@
+//! The built program as a pipeline.
+
+use super::pipeline::{Declared, Outcome, Pipeline, Run, TableRow, public_ledger};
+use super::rows::{Row, write_file};
+use evertally::noise::{SecretKey, TestSeed};
+use evertally_publish::ledger::Ledger;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The program `evertally`, run in a folder of its own with a configuration file.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The program's file.
+    pub program: PathBuf,
+}
+
+impl Pipeline for Program {
+    fn publish(&self, stream: &Declared, files: &[Vec<Row>]) -> Vec<Outcome> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let at = folder.path();
+        let key = SecretKey::insecure_from_test_seed(TestSeed(12));
+        Ledger::in_memory(&key).save(&at.join("k"), &key).expect("a new key file");
+        let text = toml::to_string(&stream.declaration).expect("TOML");
+        std::fs::write(at.join("stream.toml"), text).expect("written");
+        let name = |number: usize| format!("{number}.{}", stream.format.ending());
+        let mut read = 0;
+        let mut outcomes = Vec::new();
+        for run in &stream.runs {
+            let first = if stream.continues { read } else { 0 };
+            let mut names: Vec<String> = (first..run.files).map(name).collect();
+            for number in first..run.files {
+                write_file(&at.join(name(number)), stream.format, &files[number]);
+            }
+            if stream.continues && stream.repeats && first > 0 {
+                // Under another name: what it holds tells that it was read.
+                let again = format!("again.{}", stream.format.ending());
+                write_file(&at.join(&again), stream.format, &files[first - 1]);
+                names.insert(names.len() / 2, again);
+            }
+            let outcome = self.run(at, stream, run, &names);
+            if outcome.refusal.is_none() {
+                read = run.files;
+            }
+            outcomes.push(outcome);
+            if stream.continues {
+                // Raw data of closed steps are never needed again.
+                names.iter().for_each(|name| std::fs::remove_file(at.join(name)).expect("it was written"));
+            }
+        }
+        outcomes
+    }
+}
+
+impl Program {
+    fn run(&self, at: &Path, stream: &Declared, run: &Run, names: &[String]) -> Outcome {
+        let mut program = Command::new(&self.program);
+        program.current_dir(at).env("TMPDIR", at.parent().expect("below another")).arg("release").args(names);
+        program.args(["--config", "stream.toml", "--key", "k", "--out", "t.csv", "--no-plot"]);
+        program.args(["--input-format", stream.format.ending()]);
+        match &run.through {
+            Some(through) => program.args(["--through", through]),
+            None => program.arg("--all"),
+        };
+        if stream.continues {
+            program.arg("--continue");
+        }
+        let table = || std::fs::read_to_string(at.join("t.csv")).ok();
+        let before = table();
+        let ended = program.output().expect("the program starts");
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        let mut files = BTreeMap::from([("stdout".to_owned(), String::from_utf8_lossy(&ended.stdout).into_owned())]);
+        let mut parts = 0;
+        let mut folders = vec![at.to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.parent() != Some(at) {
+                    parts += 1; // named by what they hold
+                } else if !names.contains(&name) && name != "k" && name != "t.csv" {
+                    let text = String::from_utf8_lossy(&std::fs::read(&path).expect("a file")).into_owned();
+                    files.insert(name, public_ledger(&text.replace(&at.display().to_string(), "FOLDER")));
+                }
+            }
+        }
+        files.insert("parts".into(), parts.to_string());
+        if !ended.status.success() {
+            let code = ended.status.code().map_or("no status".into(), |code| code.to_string());
+            let changed = if table() == before { None } else { table() };
+            let table = changed.map(|table| TableRow::all_of(&table)).unwrap_or_default();
+            return Outcome { refusal: Some(format!("{code}: {said}")), table, files };
+        }
+        files.insert("stderr".into(), said);
+        Outcome { refusal: None, table: TableRow::all_of(&table().expect("a table")), files }
+    }
+}
