@@ -47,6 +47,15 @@ pub const TARGETS: [Target; 10] = [
     Target { name: "searched", run: searched, seeds: searched_seeds },
 ];
 
+/// Runs a target by its name.
+///
+/// # Panics
+/// If there is none of this name, and where the target finds something.
+pub fn run(name: &str, bytes: &[u8]) {
+    let target = TARGETS.iter().find(|target| target.name == name).expect("the name of a target");
+    (target.run)(bytes);
+}
+
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
 }

@@ -30,6 +30,32 @@ fn no_target_fails() {
     }
 }
 
+/// Every target is one of libFuzzer's as well.
+#[test]
+fn every_target_stands_in_the_folder() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/fuzz_targets");
+    let mut files: Vec<String> =
+        std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    files.sort();
+    let mut names: Vec<String> = TARGETS.iter().map(|target| format!("{}.rs", target.name)).collect();
+    names.sort();
+    assert_eq!(files, names);
+}
+
+/// Writes the seeds where libFuzzer looks for them.
+#[test]
+#[ignore = "writes fuzz/corpus"]
+fn seeds_for_libfuzzer() {
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    for target in TARGETS {
+        let folder = corpus.join(target.name);
+        std::fs::create_dir_all(&folder).unwrap();
+        for (number, seed) in (target.seeds)().iter().enumerate() {
+            std::fs::write(folder.join(format!("seed-{number}")), seed).unwrap();
+        }
+    }
+}
+
 /// As long as is asked for, from a number on that is the time of day.
 #[test]
 #[ignore = "takes as long as EVERTALLY_FUZZ says"]
