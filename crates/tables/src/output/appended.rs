@@ -182,13 +182,18 @@ fn write(disk: &dyn Disk, pending: &Pending, contents: &[u8]) -> Result<bool> {
     }
     match disk.read_behind(path, behind).map_err(io_error)? {
         Some(more) if more == contents => Ok(false),
-        // Nothing, or what a run that was cut off had written.
-        Some(more) if contents.starts_with(&more) => {
+        Some(more) if is_torn(&more, contents) => {
             append_durably(disk, path, behind, &mut &*contents).map_err(io_error)?;
             Ok(true)
         }
         _ => Err(changed()),
     }
+}
+
+/// Whether this is nothing, or what a run that was cut off had written: a part, perhaps with zeros where the disk had
+/// made room and nothing had arrived.
+fn is_torn(more: &[u8], contents: &[u8]) -> bool {
+    more.len() <= contents.len() && more.iter().zip(contents).all(|(is, was)| is == was || *is == 0)
 }
 
 fn write_stream(path: &Path, contents: &[u8]) -> std::io::Result<()> {
@@ -258,6 +263,8 @@ mod tests {
             assert_eq!(write(&RealDisk, &pending(&next), b"2\n3\n").unwrap(), torn < 4);
             assert_eq!(std::fs::read(&path).unwrap(), b"time\n1\n2\n3\n");
         }
+        std::fs::write(&path, b"time\n1\n2\0\0").unwrap();
+        assert!(write(&RealDisk, &pending(&next), b"2\n3\n").unwrap(), "room was made, and not all of it filled");
         let after = next.mark_after(4, b"2\n3\n").unwrap();
         assert!(find(Some(&after), false).unwrap().is_behind());
         assert!(find(Some(&mark), false).unwrap_err().to_string().contains("not the table"));
