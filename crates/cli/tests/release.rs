@@ -437,3 +437,122 @@ fn other_times_and_delimiters_are_read() {
         assert_eq!(truth(&bench, flags), ["1", "1", "2"], "{content:?}");
     }
 }
+
+/// Of two runs that both make the key one waits for the other: whatever is published, key and ledger stay with it.
+#[test]
+fn two_runs_that_make_one_key_share_it() {
+    let bench = ready();
+    bench.write("bad.csv", "time\n2024-01-01\nnever\n");
+    let args = |input: &str, stream: &str| {
+        let flags = format!(
+            "release {input} --key new.key --create-key --start 2024-01-01 --steps 3 --every 1d --rho 1 --no-plot \
+             --quiet --stream {stream} --out {stream}.csv"
+        );
+        flags.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for trial in 0..8 {
+        let runs = [args("events.csv", "good"), args("bad.csv", "bad"), args("events.csv", "other")];
+        let spawn = |args: &Vec<String>| {
+            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_evertally"));
+            let quiet = std::process::Stdio::null;
+            command.current_dir(bench.folder()).args(args).stdout(quiet()).stderr(quiet()).spawn().unwrap()
+        };
+        let codes = runs.iter().map(spawn).collect::<Vec<_>>().into_iter().map(|mut run| run.wait().unwrap().code());
+        assert_eq!(codes.collect::<Vec<_>>(), [Some(0), Some(2), Some(0)], "trial {trial}");
+        let ledger: serde_json::Value = serde_json::from_str(&bench.read("new.key.ledger")).unwrap();
+        assert_eq!(ledger["streams"].as_object().unwrap().len(), 2, "trial {trial}");
+        assert_eq!(bench.run(&["key", "id", "new.key"]).stdout.trim(), ledger["key_id"].as_str().unwrap());
+        assert!(bench.files().iter().all(|name| !name.starts_with('.')), "{:?}", bench.files());
+        ["new.key", "new.key.ledger"].iter().for_each(|name| std::fs::remove_file(bench.path(name)).unwrap());
+    }
+}
+
+/// What a source has left is said with the refusal, a stream counts once, and its budget is read without a key.
+#[test]
+fn publications_of_all_keys_spend_the_budget_of_their_source() {
+    let bench = ready();
+    let new = ["budget", "new", "v.budget", "--name", "visits", "--unit", "event", "--epsilon", "1.5"];
+    assert_eq!(bench.run(&new).code, 0);
+    assert!(bench.run(&new).stderr.contains("never replaced"));
+    assert_eq!(bench.run(&["key", "new", "other.key"]).code, 0);
+    let spending = ["--no-plot", "--budget-file", "v.budget"];
+    for _ in 0..2 {
+        assert_eq!(bench.release(&spending).code, 0);
+    }
+    let other = [&spending[..], &["--key", "other.key", "--out", "other.csv"]].concat();
+    let by = |more: &[&str]| -> Vec<String> {
+        let base = ["release", "events.csv", "--start", "2024-01-01", "--end", "2024-01-04", "--every", "1d"];
+        base.iter().chain(&other).chain(more).map(|&flag| flag.to_owned()).collect()
+    };
+    let run = |more: &[&str]| bench.run(&by(more).iter().map(String::as_str).collect::<Vec<_>>());
+    let before = (bench.read("v.budget"), bench.files());
+    let refused = run(&["--epsilon", "1"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("ε = 0.5 of ε = 1.5 is left"), "{}", refused.stderr);
+    let refused = run(&["--epsilon", "0.5", "--person", "who", "--max-events", "2"]);
+    assert!(refused.stderr.contains("is for one event, and the plan"), "{}", refused.stderr);
+    let planned = run(&["--epsilon", "0.5", "--plan-only"]);
+    assert!(planned.code == 0 && planned.stderr.contains("left: ε = 0 of ε = 1.5"), "{}", planned.stderr);
+    assert_eq!((bench.read("v.budget"), bench.files()), before, "a refusal or a plan left something behind");
+    assert_eq!(run(&["--epsilon", "0.5"]).code, 0);
+
+    std::fs::remove_file(bench.path("my.key")).unwrap();
+    let shown = bench.run(&["budget", "show", "v.budget", "--json", "--plot", "v.svg"]);
+    let shown: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!((&shown["spent"]["epsilon"], &shown["left"]["epsilon"]), (&1.5.into(), &0.0.into()));
+    assert_eq!(shown["streams"].as_array().unwrap().len(), 2);
+    assert!(bench.read("v.svg").starts_with("<svg"));
+    assert!(bench.run(&["budget", "show", "v.budget"]).stdout.contains("left      ε = 0"));
+}
+
+/// What is spent is what reports say, by unit, and read without the key; forks of a ledger are found.
+#[test]
+fn ledgers_tell_what_is_spent_and_whether_they_have_forked() {
+    let bench = ready();
+    let gaussian = |stream: &'static str, key: &'static str, more: &[&'static str]| {
+        let base =
+            ["release", "events.csv", "--start", "2024-01-01", "--end", "2024-01-04", "--every", "1d", "--no-plot"];
+        let name = ["--rho", "0.5", "--noise", "gaussian", "--stream", stream, "--key", key, "--out", "t.csv"];
+        assert_eq!(bench.run(&[&base[..], &name, more].concat()).code, 0);
+    };
+    gaussian("one", "my.key", &[]);
+    let report: serde_json::Value = serde_json::from_str(&bench.read("t.report.json")).unwrap();
+    let key = bench.read("my.key");
+    std::fs::remove_file(bench.path("my.key")).unwrap();
+    let spent = |file: &str| -> serde_json::Value {
+        serde_json::from_str(&bench.run(&["key", "spent", file, "--json"]).stdout).unwrap()
+    };
+    let said = spent("my.key.ledger");
+    assert_eq!(said["total"]["epsilon"], report["guarantee"]["epsilon_at_delta"][1]["epsilon"]);
+    assert_eq!((&said["streams"][0]["unit"], &said["recorded_runs"]), (&"event".into(), &1.into()));
+    assert_eq!((&report["ledger"]["identity"], &report["ledger"]["run"]), (&said["ledger"], &1.into()));
+    assert!(said["streams"][0]["first"].as_str().is_some_and(|at| at.ends_with('Z')));
+
+    std::fs::write(bench.path("my.key"), &key).unwrap();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(bench.path("my.key"), PermissionsExt::from_mode(0o600)).unwrap();
+    }
+    for name in ["my.key", "my.key.ledger"] {
+        std::fs::copy(bench.path(name), bench.path(&name.replace("my", "copy"))).unwrap();
+    }
+    let compared = |a: &str, b: &str| {
+        let run = bench.run(&["key", "compare", a, b]);
+        (run.code, run.stdout + &run.stderr)
+    };
+    assert!(compared("my.key", "copy.key.ledger").1.contains("the same ledger, with 1 recorded runs"));
+    gaussian("two", "my.key", &["--person", "who", "--max-events", "2"]);
+    assert!(compared("my.key", "copy.key").1.contains("copy.key is an older copy of my.key: it has 1 of its 2 runs"));
+    assert!(compared("t.csv", "copy.key").1.contains("copy.key is an older copy: t.csv is run 2, and it has 1"));
+    let said = spent("my.key");
+    assert!(said["total"].is_null() && said["totals"].as_array().unwrap().len() == 2, "units were added up: {said}");
+    gaussian("three", "copy.key", &[]);
+    let (code, text) = compared("my.key", "copy.key");
+    assert!(
+        code == 2 && text.contains("have 1 recorded runs in common") && text.contains("my.key has stream `two`"),
+        "{text}"
+    );
+    let (code, text) = compared("my.key", "t.csv");
+    assert!(code == 2 && text.contains("FORK: t.csv is run 2 of a copy of my.key"), "{text}");
+}

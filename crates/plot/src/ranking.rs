@@ -3,6 +3,7 @@
 use crate::axis::{ValueAxis, with_air};
 use crate::canvas::Canvas;
 use crate::error::Error;
+use crate::font;
 use crate::frame::crisp;
 use crate::sheet::{Sheet, Words};
 use crate::style::{Anchor, MARGIN, NORMAL, ROOM, SMALL, Stroke, TextStyle, WIDTH, ink};
@@ -82,8 +83,10 @@ fn draw(canvas: &mut Canvas, top: f64, ranking: &Ranking) {
     let values: Vec<String> = items.iter().map(|item| release(item.value, item.half_width)).collect();
     let widest =
         |texts: &mut dyn Iterator<Item = &str>| texts.map(|text| width(text, NORMAL, false)).fold(0.0, f64::max);
-    let names = widest(&mut items.iter().map(|item| item.name.as_str())).min(NAMES);
-    let left = MARGIN + names + GAP;
+    let names: Vec<String> = items.iter().map(|item| fit(&item.name, NAMES, NORMAL, false)).collect();
+    let plain: Vec<String> = (1..=items.len()).map(|place| format!("{} {place}", ranking.item_word)).collect();
+    let foreign = names.iter().zip(&plain).filter(|(name, _)| !font::has_all(name)).map(|(_, plain)| plain);
+    let left = MARGIN + widest(&mut names.iter().chain(foreign).map(String::as_str)).min(NAMES) + GAP;
     let right = WIDTH - MARGIN - widest(&mut values.iter().map(String::as_str)) - GAP;
     let ends = items.iter().flat_map(RankedItem::ends);
     let (low, high) = ends.fold((0f64, 0f64), |(low, high), end| (low.min(end), high.max(end)));
@@ -99,11 +102,10 @@ fn draw(canvas: &mut Canvas, top: f64, ranking: &Ranking) {
         canvas.text(at, last + 18.0, &axis.label(tick), TextStyle::new(SMALL, ink::MUTED).anchor(Anchor::Middle));
     }
     let (colour, dark) = ink::GROUPS[0];
-    for (place, (item, value)) in items.iter().zip(&values).enumerate() {
+    for (place, ((item, name), value)) in items.iter().zip(&names).zip(&values).enumerate() {
         let y = first + ROW * (place as f64 + 0.5);
-        let name = fit(&item.name, NAMES, NORMAL, false);
-        let (plain, style) = (format!("{} {}", ranking.item_word, place + 1), TextStyle::new(NORMAL, ink::TEXT));
-        canvas.text_or(left - GAP, y + 4.0, &name, &plain, style.anchor(Anchor::End));
+        let style = TextStyle::new(NORMAL, ink::TEXT).anchor(Anchor::End);
+        canvas.text_or(left - GAP, y + 4.0, name, &plain[place], style);
         let [lower, upper] = item.ends();
         canvas.line((x(lower), y), (x(upper), y), Stroke { opacity: 0.55, ..Stroke::new(colour, 2.5) });
         canvas.dot(x(item.value), y, 4.5, colour);

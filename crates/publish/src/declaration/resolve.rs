@@ -166,6 +166,7 @@ impl Settings {
             late: self.late,
             sort_buffer: self.sort_buffer,
             confidence: self.confidence,
+            follows: None,
         })
     }
 
@@ -295,7 +296,7 @@ impl Declaration {
 
     /// A confidence in per cent is the likeliest mistake. Others are found where intervals are made.
     fn check_confidence(&self) -> Result<()> {
-        let Some(per_cent) = self.confidence.filter(|confidence| (1.0..100.0).contains(confidence)) else {
+        let Some(per_cent) = self.confidence.filter(|confidence| *confidence > 1.0 && *confidence < 100.0) else {
             return Ok(());
         };
         let problem = sentence![Confidence, format!(" {per_cent} is not a confidence between 0 and 1")];

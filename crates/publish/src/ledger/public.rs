@@ -7,7 +7,8 @@ use evertally::plan::Plan;
 use evertally::privacy::composition::{Expense, Odometer};
 use evertally::privacy::{Budget, Delta, Epsilon, Neighbours, Rho, Unit};
 use serde::Deserialize;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 /// A ledger as anyone may read it who has the file: nothing in it is secret, and nothing is checked but its form.
@@ -63,19 +64,12 @@ impl PublicLedger {
     /// If there is none, or it is damaged.
     pub fn read(path: &Path) -> Result<Self> {
         let beside = ledger_path(path);
-        let named = std::fs::read(path).map_err(|error| (path, error));
-        let found = match named {
-            Ok(bytes) if bytes.starts_with(b"{") => Ok((path, bytes)),
-            Ok(_) => std::fs::read(&beside).map(|bytes| (beside.as_path(), bytes)).map_err(|error| (&*beside, error)),
-            // The key is elsewhere, or may not be read.
-            Err(error) if beside.exists() => {
-                std::fs::read(&beside).map(|bytes| (beside.as_path(), bytes)).map_err(|_| error)
-            }
-            Err(error) => Err(error),
-        };
-        let (path, bytes) = found.map_err(|(path, error)| match error.kind() {
-            ErrorKind::NotFound => usage(format!("there is no ledger {}; name a key or its ledger", path.display())),
-            _ => usage(format!("{} cannot be read: {error}", path.display())),
+        // A key that is named is not read, but for the byte that tells it from a ledger.
+        let path = if is_json(path) || !beside.exists() { path } else { &beside };
+        let shown = path.display();
+        let bytes = std::fs::read(path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => usage(format!("there is no ledger {shown}; name a key or its ledger")),
+            _ => usage(format!("the ledger {shown} cannot be read: {error}")),
         })?;
         Ok(Self { contents: Contents::read(&bytes, &path.display().to_string())? })
     }
@@ -130,6 +124,12 @@ impl PublicLedger {
         };
         self.contents.streams.iter().map(of).collect()
     }
+}
+
+/// Whether a file begins as ledgers do.
+fn is_json(path: &Path) -> bool {
+    let mut first = [0];
+    path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok_and(|()| first == *b"{")
 }
 
 /// What streams that protect the same have spent together.

@@ -3,6 +3,7 @@
 use super::picture;
 use anyhow::Result;
 use comfy_table::{Table, presets};
+use evertally::privacy::Budget;
 use evertally_publish::source::{Approval, Costs, SourceBudget, State};
 use evertally_tables::output::Publication;
 use serde_json::{Value, json};
@@ -44,7 +45,7 @@ pub(super) fn run(file: &Path, as_json: bool, plot: Option<&Path>) -> Result<()>
         writeln!(out, "{table}")?;
     }
     writeln!(out, "total     {cap}\nspent     {spent}\nreserved  {reserved}\nleft      {left}")?;
-    if total.budget.to_string() != cap.to_string() && !total.is_basic && cap.rho.is_some() {
+    if matches!(total.budget, Budget::Approximate(..)) && !total.is_basic {
         writeln!(out, "The total is counted in ρ: the largest that implies {}.", total.budget)?;
     }
     writeln!(out, "A plan counts in full as soon as its first step is published.")?;

@@ -148,7 +148,16 @@ fn table_and_ledger(table: &Published, shown: &Path, ledger: &Path, as_json: boo
     } else {
         match recorded {
             Some((name, run)) if name == stream && run.through >= *through => {
-                ("same", format!("{shown} is run {number} of {at}, recorded at {:.0}", run.at))
+                let place = format!(
+                    "{shown} says it is run {number} of this ledger, and {at} has its stream there ({:.0})",
+                    run.at
+                );
+                // Neither time nor digest of a run is in its report, which must not follow the data.
+                (
+                    "same",
+                    place
+                        + ". A copy that published the same stream in its place would say the same: compare ledgers too",
+                )
             }
             other => {
                 let has =
