@@ -174,7 +174,7 @@ impl GroupTable {
     pub fn joining(&self, present: usize, after: u64) -> Option<Joined> {
         let groups = self.tuples[present..].to_vec();
         let rest = self.rest.is_some_and(|place| place >= present);
-        (!groups.is_empty()).then_some(Joined { after, groups, rest })
+        (!groups.is_empty()).then_some(Joined { after, run: 0, groups, rest })
     }
 
     /// The columns that name the group.
@@ -276,8 +276,12 @@ mod tests {
         };
         let names = |table: &GroupTable| table.tuples().iter().map(|tuple| tuple[0].clone()).collect::<Vec<_>>();
         let meaning = one(&["b", "a"], Some("other")).meaning();
-        let joined =
-            |groups: &[&str], rest| Joined { after: 3, groups: groups.iter().map(|g| texts(&[g])).collect(), rest };
+        let joined = |groups: &[&str], rest| Joined {
+            after: 3,
+            run: 0,
+            groups: groups.iter().map(|g| texts(&[g])).collect(),
+            rest,
+        };
         let begun =
             one(&["b", "a", "c", "d"], Some("other")).as_begun(&meaning, true, &[joined(&["c"], false)]).unwrap();
         assert_eq!((names(&begun.table), begun.first, begun.present), (texts(&["b", "a", "other", "c", "d"]), 3, 4));
