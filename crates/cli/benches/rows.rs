@@ -81,7 +81,7 @@ fn releasing(c: &mut Criterion, folder: &Path) {
     for (stream, (name, rows, arguments)) in runs.iter().enumerate() {
         let stream = format!("bench {stream}");
         let common = ["--key", "my.key", "--stream", &stream, "--out", "counts.csv", "--quiet"];
-        let arguments = [&["release"], &arguments[..], &common].concat();
+        let arguments = [&["release", "--all"], &arguments[..], &common].concat();
         group.throughput(Throughput::Elements(*rows));
         group.bench_function(*name, |b| b.iter(|| evertally(folder, &arguments)));
     }

@@ -2,24 +2,33 @@
 //!
 //! [`setup`] turns flags and the configuration file into validated parts, among them the plan; a [`Session`] takes
 //! events and gives the releases of closed steps; [`emit`] writes table, picture and report, all together or not at
-//! all.
+//! all. A run reads everything from the first event on, or [what is new](continued).
 
+mod continued;
 mod emit;
+mod expected;
 mod facts;
 mod setup;
 
 pub use crate::stream::ReleaseFlags;
 
-use crate::failure::Unpublished;
-use crate::stream::{interruptible, open_events, open_key, preview_budget, print_plan, print_summary, say_if_new};
+use crate::failure::{Unpublished, usage};
+use crate::stream::{
+    Files, interruptible, open_events, open_key, preview_budget, print_plan, print_summary, say_if_new,
+};
 use anyhow::Result;
 use emit::Emitter;
+use evertally_publish::declaration::Parameter::{self, Through};
 use evertally_publish::error::refuse_if;
+use evertally_publish::ledger::{Ledger, OpenKey};
+use evertally_publish::problem::{Piece, sentence};
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::session::{RunningSums, Session};
-use evertally_tables::output::Publication;
+use evertally_publish::stream::Stream;
+use evertally_tables::output::{Publication, TableWriter};
 use facts::{Forecast, print_json};
-use setup::Setup;
+use setup::{Declared, Setup};
+use std::io::{IsTerminal, Write};
 use std::sync::atomic::AtomicBool;
 
 /// Closed steps between two looks at the cancellation flag.
@@ -27,46 +36,103 @@ const STEPS_PER_CHECK: u64 = 1024;
 
 /// Runs `evertally release`.
 pub fn run(args: ReleaseFlags) -> Result<()> {
-    let setup = Setup::of_flags(args)?;
-    let (stream, files) = (&setup.stream, &setup.files);
+    let declared = Declared::of_flags(args)?;
+    let files = &declared.files;
     if files.plan_only {
-        let error = ErrorFacts::of_releases(stream);
+        let setup = declared.alone()?;
+        let error = ErrorFacts::of_releases(&setup.stream);
         if files.json {
-            print_json(&setup, &error, false)?;
+            print_json(&setup, files, &error, false)?;
         } else {
-            print_plan(stream, &error, &[Forecast::of(&setup).in_words()])?;
+            print_plan(&setup.stream, &error, &[Forecast::of(&setup, files).in_words()])?;
         }
-        return preview_budget(stream, files);
-    }
-    if !files.quiet {
-        Forecast::of(&setup).warn();
+        return preview_budget(&setup.stream, files);
     }
     let cancelled = interruptible()?;
     let mut open = open_key(files, &cancelled)?;
+    let setup = declared.under(&mut open)?;
+    if !files.quiet {
+        Forecast::of(&setup, files).warn();
+    }
+    if files.going_on.is_wanted {
+        continued::run(&setup, files, &mut open, &cancelled)
+    } else {
+        all_at_once(&setup, files, &mut open, &cancelled)
+    }
+}
+
+/// A run that reads everything from the first event on, and writes the whole table.
+fn all_at_once(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &AtomicBool) -> Result<()> {
+    let stream = &setup.stream;
+    refuse_if_continued(stream, &open.ledger)?;
     let mut session = Session::of_sums(stream.clone(), setup.groups.clone(), &open.key, &open.ledger)?;
+    confirm(stream, files, open.ledger.last_published(&stream.name))?;
 
     let mut publication = Publication::new(&files.protected_paths(), true);
-    let mut emitter = Emitter::new(&setup, &mut publication)?;
+    let table = TableWriter::new(files.output_format, &setup.table, publication.add(&files.out)?)?;
+    let mut emitter = Emitter::new(setup, files, table);
     let progress = files.progress();
-    let events = open_events(stream, files, &*progress, &cancelled)?;
-    events.feed(&mut session, &mut |session| write_due(session, &mut emitter, &cancelled))?;
+    let events = open_events(stream, files, &*progress, cancelled)?;
+    events.feed(&mut session, &mut |session| write_due(session, &mut emitter, cancelled))?;
     session.close_through(stream.last_step)?;
-    write_due(&mut session, &mut emitter, &cancelled)?;
-    emitter.finish(&setup, &open, &mut publication)?;
-    refuse_if(&cancelled)?;
+    write_due(&mut session, &mut emitter, cancelled)?;
+    emitter.finish(setup, files, open, &mut publication)?.finish()?;
+    refuse_if(cancelled)?;
+    announce(stream, files, 0);
     // Commit, then publish: until here the releases are in files without a name. Once the ledger has the digest, a
     // crash before they appear loses nothing, since the same data give the same bytes again.
     session.record(&mut open.ledger)?;
     publication.commit().map_err(|cause| Unpublished::new("the release is", cause))?;
-    say_if_new(&open, files);
+    say_if_new(open, files);
     if !files.quiet {
-        summary(&setup, open.ledger.stream_count());
+        summary(setup, files, open.ledger.stream_count());
     }
-    if files.json { print_json(&setup, &ErrorFacts::of_releases(stream), true) } else { Ok(()) }
+    if files.json { print_json(setup, files, &ErrorFacts::of_releases(stream), true) } else { Ok(()) }
+}
+
+/// A stream that goes on from a state has events in closed steps that one run over everything would put elsewhere, or
+/// not have at all.
+fn refuse_if_continued(stream: &Stream, ledger: &Ledger) -> Result<()> {
+    if !ledger.has_state(&stream.name) {
+        return Ok(());
+    }
+    let name = &stream.name;
+    let problem = format!("stream `{name}` goes on from run to run; read what is new with ");
+    Err(usage(sentence![problem, Parameter::Continue, ", or all files again with ", Parameter::Rebuild]))
+}
+
+/// Asks on a terminal whether a stream that was published through `published` is to be finished, if it will be.
+fn confirm(stream: &Stream, files: &Files, published: u64) -> Result<()> {
+    let (steps, last) = (stream.calendar.steps(), stream.last_step);
+    let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if files.yes || !is_terminal || last < steps || published == steps {
+        return Ok(());
+    }
+    let end = stream.calendar.format(stream.calendar.end());
+    eprint!("this publishes all {steps} steps, until {end}, and no step can follow. Go on? [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        return Ok(());
+    }
+    Err(usage(sentence!["nothing was published; say how far to go with ", Piece::Example(Through)]))
+}
+
+/// Says what is about to be published, in rows behind those through `before`. Until here a run ends with an error alone.
+fn announce(stream: &Stream, files: &Files, before: u64) {
+    let (calendar, last) = (&stream.calendar, stream.last_step);
+    let (steps, end) = (calendar.steps(), calendar.format(calendar.end_of(last)));
+    if !files.quiet {
+        eprintln!("publishes steps {} to {last} of {steps}, until {end}", before + 1);
+    }
 }
 
 /// Writes the releases of all steps that are due.
-fn write_due(session: &mut Session<RunningSums>, emitter: &mut Emitter, cancelled: &AtomicBool) -> Result<()> {
+fn write_due<W: Write + Send>(
+    session: &mut Session<RunningSums>,
+    emitter: &mut Emitter<W>,
+    cancelled: &AtomicBool,
+) -> Result<()> {
     while let Some(mut step) = session.next_step()? {
         if step.step().is_multiple_of(STEPS_PER_CHECK) {
             refuse_if(cancelled)?;
@@ -77,8 +143,8 @@ fn write_due(session: &mut Session<RunningSums>, emitter: &mut Emitter, cancelle
 }
 
 /// Says on standard error what was done.
-fn summary(setup: &Setup, streams: usize) {
-    let (stream, files) = (&setup.stream, &setup.files);
+fn summary(setup: &Setup, files: &Files, streams: usize) {
+    let stream = &setup.stream;
     let groups = setup.groups.as_ref().map_or(String::new(), |_| format!(" × {} groups", setup.group_count()));
     let done = format!("released {} of {} steps{groups}", stream.last_step, stream.calendar.steps());
     print_summary(stream, files, &done, stream.plan.max_std_error(), stream.last_step, streams);

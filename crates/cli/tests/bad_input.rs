@@ -190,6 +190,7 @@ fn interrupted_runs_leave_nothing() {
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_evertally"))
         .current_dir(bench.folder())
         .args(&args)
+        .arg("--all")
         .stdin(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
@@ -221,6 +222,7 @@ fn a_run_that_waits_for_a_pipe_can_be_interrupted() {
         let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_evertally"))
             .current_dir(bench.folder())
             .args(&args)
+            .arg("--all")
             .stderr(std::process::Stdio::piped())
             .spawn()
             .unwrap();
@@ -250,6 +252,7 @@ fn a_second_signal_ends_a_run_that_cannot_go_on() {
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_evertally"))
         .current_dir(bench.folder())
         .args(&args)
+        .arg("--all")
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
@@ -294,7 +297,7 @@ fn a_release_is_not_lost_in_a_closed_standard_output() {
     let flags = RELEASE[2..12].join(" ");
     let shell = |redirection: &str| {
         let program = env!("CARGO_BIN_EXE_evertally");
-        let script = format!("{program} release events.csv {flags} --out - {redirection}");
+        let script = format!("{program} release events.csv {flags} --all --out - {redirection}");
         let run =
             std::process::Command::new("bash").current_dir(bench.folder()).args(["-c", &script]).output().unwrap();
         (run.status.code().unwrap(), String::from_utf8(run.stderr).unwrap())
@@ -311,7 +314,7 @@ fn a_release_is_not_lost_in_a_closed_standard_output() {
     // A reader that goes away is no success either: the release is recorded, and nobody has it.
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_evertally"))
         .current_dir(bench.folder())
-        .args([&RELEASE[..12], &["--out", "-"]].concat())
+        .args([&RELEASE[..12], &["--out", "-", "--all"]].concat())
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()

@@ -14,6 +14,7 @@ mod parameter;
 mod read;
 mod resolve;
 mod schema;
+mod stretch;
 mod table;
 mod value;
 
@@ -22,6 +23,7 @@ pub use parameter::{Heading, Parameter, Use};
 pub use read::{near, unknown_in_file};
 pub use resolve::{Closing, Items, Labels, Settings, groups_need_columns, needed, not_both, parse_time};
 pub use schema::schema;
+pub use stretch::Stretches;
 pub use table::{Declaration, Files, Questions, Written};
 pub use value::{Decimal, Delimiter, Groups, Kind, Paths, TableFormat, Value, Word};
 

@@ -6,7 +6,7 @@
 //! [`sync_folder`](Disk::sync_folder). [`replace`] and [`append_durably`] put them together.
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// Who may read a new file.
@@ -27,6 +27,18 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// If it cannot be read.
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>>;
+
+    /// The content of a file behind its first `offset` bytes; `None` where there is none.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn read_behind(&self, path: &Path, offset: u64) -> io::Result<Option<Vec<u8>>> {
+        let from = |bytes: Vec<u8>| {
+            let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+            bytes[offset..].to_vec()
+        };
+        Ok(self.read(path)?.map(from))
+    }
 
     /// The length of a file in bytes; `None` where there is none.
     ///
@@ -96,6 +108,14 @@ pub struct RealDisk;
 impl Disk for RealDisk {
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
         if_there(std::fs::read(path))
+    }
+
+    fn read_behind(&self, path: &Path, offset: u64) -> io::Result<Option<Vec<u8>>> {
+        let Some(mut file) = if_there(File::open(path))? else { return Ok(None) };
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(offset))?;
+        file.read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
     }
 
     fn len(&self, path: &Path) -> io::Result<Option<u64>> {

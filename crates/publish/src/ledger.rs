@@ -15,7 +15,7 @@ mod parts;
 mod public;
 mod store;
 
-pub use contents::{Joined, Pending, Run, SeenFile, TableMark};
+pub use contents::{Carried, Follows, Joined, Pending, Run, SeenFile, TableMark};
 pub use digest::StreamDigest;
 pub use file::{Absent, FileStore, OpenKey, ledger_path, new_key};
 pub use public::{Protects, PublicLedger, PublishedStream, Spent, spent};
@@ -62,6 +62,8 @@ pub struct Left<'a> {
     pub files: Vec<SeenFile>,
     /// Groups that joined with it.
     pub joined: Option<Joined>,
+    /// What the stream goes on from, for the first run of one that follows another.
+    pub follows: Option<Follows>,
     /// What it did with events that do not fit, where that was not to refuse them.
     pub policies: BTreeMap<String, String>,
     /// The state of its session.
@@ -226,6 +228,11 @@ impl Ledger {
         self.contents.streams.get(name.as_str()).map_or(&[], |entry| &entry.joined)
     }
 
+    /// What a stream goes on from that began where another ended.
+    pub fn follows(&self, name: &StreamName) -> Option<&Follows> {
+        self.contents.streams.get(name.as_str())?.follows.as_ref()
+    }
+
     /// Whether a stream is continued from a state.
     pub fn has_state(&self, name: &StreamName) -> bool {
         self.kept(name).is_some()
@@ -364,7 +371,8 @@ impl Ledger {
         entry.state = None;
         if let Some(left) = left {
             (files, policies) = (left.files, left.policies);
-            entry.joined.extend(left.joined);
+            entry.follows = entry.follows.take().or(left.follows);
+            entry.joined.extend(left.joined.map(|joined| Joined { run: contents.counter + 1, ..joined }));
             entry.state = Some(keep(&mut *self.store, &left.state, left.outputs, left.table)?);
         }
         contents.counter += 1;

@@ -4,8 +4,9 @@ use crate::error::{Error, Result, failure};
 use crate::groups::GroupTable;
 use crate::steps::Instant;
 use crate::stream::Stream;
-use evertally::plan::Intervals;
+use evertally::plan::{Intervals, Plan};
 use evertally::stream::Release;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// A released value: its exact decimal text, and the double nearest to it.
@@ -48,26 +49,58 @@ pub fn seven_digits(figure: f64) -> f64 {
 
 /// Makes rows of releases, and keeps what they have in common.
 pub(crate) struct Rows {
-    intervals: Intervals,
     /// Group texts of every row, in the order of the releases.
     tuples: Vec<Vec<String>>,
+    /// What every group's rows go on from: a value, and how many streams it adds up.
+    carried: Vec<(i128, u32)>,
+    /// Errors of rows that go on from so many streams.
+    errors: BTreeMap<u32, Intervals>,
+    /// How many steps were before.
+    steps_before: u64,
     time: String,
     value: String,
 }
 
 impl Rows {
     pub(crate) fn new(stream: &Stream, groups: Option<&GroupTable>) -> Result<Self> {
-        Ok(Self {
-            intervals: stream.plan.intervals(stream.confidence)?,
-            tuples: groups.map_or(vec![vec![]], |table| table.tuples().to_vec()),
-            time: String::new(),
-            value: String::new(),
-        })
+        let tuples = groups.map_or(vec![vec![]], |table| table.tuples().to_vec());
+        let carried = |tuple: &Vec<String>| -> Result<(i128, u32)> {
+            let carried = stream.follows.iter().flat_map(|follows| &follows.carried).find(|of| of.group == *tuple);
+            carried.map_or(Ok((0, 0)), |carried| {
+                let exact = carried.exact().ok_or_else(|| failure("the ledger carries over no number"))?;
+                Ok((exact, carried.streams))
+            })
+        };
+        let carried: Vec<(i128, u32)> = tuples.iter().map(carried).collect::<Result<_>>()?;
+        let mut errors = BTreeMap::new();
+        for (_, streams) in &carried {
+            // An interval of a sum is the sum of the intervals, each of which fails so much more rarely that all of
+            // them together hold as often as one is to (Bonferroni).
+            let confidence = 1.0 - (1.0 - stream.confidence) / f64::from(streams + 1);
+            let confidence = if *streams == 0 { stream.confidence } else { confidence };
+            errors.insert(*streams, stream.plan.intervals(confidence)?);
+        }
+        let steps_before = stream.follows.as_ref().map_or(0, |follows| follows.steps);
+        Ok(Self { tuples, carried, errors, steps_before, time: String::new(), value: String::new() })
     }
 
     /// The texts of every group; without groups a single one without texts.
     pub(crate) fn tuples(&self) -> &[Vec<String>] {
         &self.tuples
+    }
+
+    /// Standard error and half-width at a step of rows that go on from so many streams under the same plan.
+    fn errors(&mut self, plan: &Plan, step: u64, streams: u32) -> Result<(f64, i128)> {
+        let intervals = self.errors.get_mut(&streams).expect("made for all there are");
+        let mut half_width = intervals.half_width(step);
+        let mut std_error = plan.std_error(step);
+        if streams > 0 {
+            let last = plan.horizon();
+            half_width = half_width.saturating_add(intervals.half_width(last).saturating_mul(streams.into()));
+            std_error = (std_error.powi(2) + f64::from(streams) * plan.std_error(last).powi(2)).sqrt();
+        }
+        let half_width = i128::try_from(half_width).map_err(|_| failure("the interval is too wide to write"))?;
+        Ok((seven_digits(std_error), half_width))
     }
 
     /// Visits the rows of one closed step: the place of the group, and the row.
@@ -80,20 +113,24 @@ impl Rows {
         let step = releases[0].step();
         let (plan, calendar) = (&stream.plan, &stream.calendar);
         let span = (calendar.start_of(step), calendar.end_of(step));
-        let std_error = seven_digits(plan.std_error(step));
-        let half_width = i128::try_from(self.intervals.half_width(step))
-            .map_err(|_| failure("the interval is too wide to write"))?;
+        let mut of = u32::MAX;
+        let (mut std_error, mut half_width) = (0.0, 0);
         self.time.clear();
         calendar.write_time(calendar.start_of(step), &mut self.time);
         for (group, release) in releases.iter().enumerate() {
+            let (exact, streams) = self.carried[group];
+            if std::mem::replace(&mut of, streams) != streams {
+                (std_error, half_width) = self.errors(plan, step, streams)?;
+            }
+            let release = release.behind(exact);
             self.value.clear();
             write!(self.value, "{release}").expect("a String accepts every write");
             let texts: Vec<&str> = self.tuples[group].iter().map(String::as_str).collect();
             let (value, lower, upper) =
                 (release.value(), release.shifted(-half_width).value(), release.shifted(half_width).value());
             let amount = Amount { text: &self.value, number: value };
-            let row =
-                ReleaseRow { time: &self.time, span, groups: &texts, step, value: amount, std_error, lower, upper };
+            let (time, step) = (self.time.as_str(), self.steps_before + step);
+            let row = ReleaseRow { time, span, groups: &texts, step, value: amount, std_error, lower, upper };
             visit(group, &row)?;
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! What is known of a stream before any event is read.
 
 use crate::event::Columns;
+use crate::ledger::Follows;
 use crate::steps::{StepCalendar, TimeFormat};
 use evertally::noise::StreamName;
 use evertally::plan::Plan;
@@ -41,6 +42,8 @@ pub struct Stream {
     pub sort_buffer: usize,
     /// Confidence of the intervals.
     pub confidence: f64,
+    /// What its rows go on from, where it began where another ended.
+    pub follows: Option<Follows>,
 }
 
 /// What to do with an event that does not fit.

@@ -58,6 +58,7 @@ def rows_of_program(program: str, key: Path, events: Path, options: dict[str, An
     out = key.parent / "released.csv"
     flags = {"group": "group-by", "name": "stream"}
     arguments = [program, "release", str(events), "--key", str(key), "--out", str(out), "--no-plot", "--quiet"]
+    arguments += [] if "through" in options else ["--all"]
     for name, value in options.items():
         text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
         arguments.append(f"--{flags.get(name, name.replace('_', '-'))}={text}")

@@ -12,6 +12,7 @@ mod header;
 mod json;
 mod parquet;
 mod pieces;
+mod seen;
 mod source;
 
 #[cfg(test)]
@@ -34,6 +35,8 @@ use csv::Cut;
 use json::Findings;
 use pieces::{Open, Piece, Pieces};
 pub use source::is_same_source;
+
+pub use seen::{Fingerprints, NewFile, Sorted};
 
 /// Rows handed on at once.
 const BATCH_ROWS: usize = 16 * 1024;

@@ -1,5 +1,6 @@
 //! Writing a release: the table in three formats, and all files of a run together or not at all.
 
+mod appended;
 mod columns;
 mod parquet;
 mod publication;
@@ -12,6 +13,7 @@ mod tests;
 use std::path::Path;
 use std::str::FromStr;
 
+pub use appended::{Target, deliver, files_of};
 pub use columns::TableColumns;
 pub use publication::{OutputError, OutputFile, Publication, is_stream};
 pub use table::{TableSpec, TableWriter};

@@ -1,6 +1,7 @@
 //! What a run is going to write, and what it says of itself to programs.
 
 use super::setup::Setup;
+use crate::stream::Files;
 use anyhow::Result;
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::words::short;
@@ -23,7 +24,7 @@ pub(super) struct Forecast {
 
 impl Forecast {
     /// Of the steps that are to be published.
-    pub(super) fn of(setup: &Setup) -> Self {
+    pub(super) fn of(setup: &Setup, files: &Files) -> Self {
         let (stream, groups) = (&setup.stream, setup.group_count() as u64);
         let plan = &stream.plan;
         let texts = setup.groups.iter().flat_map(|groups| groups.tuples()).flatten().map(|text| text.len() + 1);
@@ -34,7 +35,7 @@ impl Forecast {
         let digits = plan.max_std_error().max(1e4).log10().ceil() + if stream.is_integral() { 1.0 } else { 6.0 };
         let step = (stream.last_step as f64).log10().ceil().max(1.0);
         let cells = time.len() as f64 + texts + step + 3.0 * digits + 9.0 + 6.0;
-        let (bytes, format) = match setup.files.output_format {
+        let (bytes, format) = match files.output_format {
             OutputFormat::Csv => (cells, "CSV"),
             OutputFormat::JsonLines => (cells + 70.0, "JSON lines"),
             // Times, groups and steps repeat themselves, and are next to nothing; noise cannot be compressed.
@@ -76,9 +77,9 @@ fn size(bytes: f64) -> String {
 }
 
 /// Says for programs what was done, or planned.
-pub(super) fn print_json(setup: &Setup, error: &ErrorFacts, done: bool) -> Result<()> {
-    let (stream, files) = (&setup.stream, &setup.files);
-    let (plan, forecast) = (&stream.plan, Forecast::of(setup));
+pub(super) fn print_json(setup: &Setup, files: &Files, error: &ErrorFacts, done: bool) -> Result<()> {
+    let stream = &setup.stream;
+    let (plan, forecast) = (&stream.plan, Forecast::of(setup, files));
     let mut summary = json!({
         "stream": stream.name.as_str(),
         "mechanism": plan.mechanism().name().brief(),

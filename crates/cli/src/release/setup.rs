@@ -4,44 +4,145 @@ use crate::failure::usage;
 use crate::searched::Bar;
 use crate::stream::{Files, ReleaseFlags, with_config, with_groups_of_file};
 use anyhow::Result;
+use evertally::noise::StreamName;
 use evertally_plot::{MAX_SHOWN, MAX_SHOWN_AT_ONCE};
-use evertally_publish::declaration::{self, Declaration, Use};
+use evertally_publish::closing;
+use evertally_publish::declaration::Parameter::{All, Extend};
+use evertally_publish::declaration::{Declaration, Labels, Present, Settings, Use};
 use evertally_publish::groups::GroupTable;
+use evertally_publish::ledger::{Follows, Ledger, OpenKey};
+use evertally_publish::problem::sentence;
+use evertally_publish::session::{Leg, Session};
+use evertally_publish::steps::{Instant, StepCalendar};
 use evertally_publish::stream::Stream;
 use evertally_publish::words::quoted;
 use evertally_tables::output::TableSpec;
 
+/// What was declared, checked as far as it goes without a ledger.
+pub(super) struct Declared {
+    declaration: Declaration,
+    settings: Settings,
+    pub(super) files: Files,
+    plot_groups: Option<Vec<String>>,
+    pub(super) show_truth: bool,
+}
+
 /// Everything a run needs to know, checked.
+#[derive(Clone)]
 pub(super) struct Setup {
     pub(super) stream: Stream,
-    pub(super) files: Files,
     pub(super) groups: Option<GroupTable>,
+    /// How many groups are released already, of a stream that has begun.
+    pub(super) present: Option<Present>,
     pub(super) table: TableSpec,
     /// The groups that the picture shows, by their place among all.
     pub(super) drawn: Vec<usize>,
     pub(super) show_truth: bool,
+    /// The streams of this declaration, one behind the other, the last that of this run.
+    pub(super) names: Vec<StreamName>,
+    /// The steps of each.
+    pub(super) calendars: Vec<StepCalendar>,
 }
 
-impl Setup {
-    fn new(declared: &Declaration, files: declaration::Files) -> Result<Self> {
-        let settings = declared.resolve()?;
-        let missing_text = settings.missing_text.clone();
-        let mut bar = Bar::new(settings.request.horizon());
-        let (stream, groups) = settings.plan(&mut |progress| bar.show(progress))?;
-        let show_truth = files.unsafe_show_truth == Some(true);
-        let most = if stream.last_step == 1 { MAX_SHOWN_AT_ONCE } else { MAX_SHOWN };
-        let drawn = drawn(files.plot_groups.as_deref(), groups.as_ref(), most)?;
-        let files = Files::new(files, missing_text)?;
-        let table = TableSpec::new(stream.columns.labels.clone(), stream.is_integral()).map_err(usage)?;
-        let table = table.with_instants(stream.calendar.zone());
-        Ok(Self { stream, files, groups, table, drawn, show_truth })
-    }
-
+impl Declared {
     /// Of the program's flags and their configuration file.
     pub(super) fn of_flags(flags: ReleaseFlags) -> Result<Self> {
         let written = with_config(flags, Use::Release)?;
-        let declared = with_groups_of_file(written.declaration, written.files.groups_file.as_deref())?;
-        Self::new(&declared, written.files)
+        let declaration = with_groups_of_file(written.declaration, written.files.groups_file.as_deref())?;
+        if written.files.extend == Some(true) && declaration.all == Some(true) {
+            let why = ": the stream that is opened has only just begun";
+            return Err(usage(sentence![All, " and ", Extend, " do not go together", why]));
+        }
+        // How far a run goes depends on the stream that has been reached.
+        let goes_on = written.files.r#continue == Some(true) || written.files.rebuild == Some(true);
+        let checked = Declaration { through: declaration.through.clone().filter(|_| !goes_on), ..declaration.clone() };
+        let settings = checked.resolve()?;
+        let show_truth = written.files.unsafe_show_truth == Some(true);
+        let plot_groups = written.files.plot_groups.clone();
+        let files = Files::new(written.files, settings.missing_text.clone())?;
+        TableSpec::new(settings.columns.labels.clone(), true).map_err(usage)?;
+        Ok(Self { declaration, settings, files, plot_groups, show_truth })
+    }
+
+    /// The plan of what was declared, for a stream that nobody has begun.
+    pub(super) fn alone(&self) -> Result<Setup> {
+        self.planned(self.settings.clone(), None)
+    }
+
+    /// The plan under which the stream begins or has begun, through the last step that this run publishes; of the last
+    /// stream of the declaration, where one goes on behind the other.
+    pub(super) fn under(&self, open: &mut OpenKey) -> Result<Setup> {
+        if !self.files.going_on.is_wanted {
+            return self.at(&open.ledger, self.settings.clone());
+        }
+        let stretches = self.declaration.stretches(&open.ledger, self.files.going_on.extend)?;
+        let last = stretches.names.len() - 1;
+        let mut setup = self.at(&open.ledger, stretches.declaration(last).resolve()?)?;
+        setup.stream.follows = match open.ledger.follows(stretches.name()) {
+            Some(follows) => Some(follows.clone()),
+            None if last == 0 => None,
+            None => {
+                let before = Declaration { through: None, all: Some(true), ..stretches.declaration(last - 1) };
+                let before = before.resolve()?;
+                let budget = setup.stream.plan.request().budget();
+                eprintln!("opens stream `{}`, which spends {budget} of its own", stretches.name());
+                Some(self.at(&open.ledger, before)?.followed(open)?)
+            }
+        };
+        (setup.names, setup.calendars) = (stretches.names, stretches.calendars);
+        Ok(setup)
+    }
+
+    fn at(&self, ledger: &Ledger, settings: Settings) -> Result<Setup> {
+        let (settings, present) = settings.begun(ledger)?;
+        let published = ledger.last_published(&settings.name);
+        let now = Instant::from(jiff::Timestamp::now());
+        let last_step = closing::last_step(&settings.calendar, settings.closing, settings.last_step, published, now)?;
+        self.planned(Settings { last_step, ..settings }, present)
+    }
+
+    fn planned(&self, settings: Settings, present: Option<Present>) -> Result<Setup> {
+        let mut bar = Bar::new(settings.request.horizon());
+        let groups = match &settings.labels {
+            Labels::Groups(table) => Some(table.clone()),
+            Labels::None | Labels::Items(_) => None,
+        };
+        let (stream, _) = settings.plan(&mut |progress| bar.show(progress))?;
+        let most = if stream.last_step == 1 { MAX_SHOWN_AT_ONCE } else { MAX_SHOWN };
+        let drawn = drawn(self.plot_groups.as_deref(), groups.as_ref(), most)?;
+        let table = TableSpec::new(stream.columns.labels.clone(), stream.is_integral()).map_err(usage)?;
+        let table = table.with_instants(stream.calendar.zone());
+        let (names, calendars) = (vec![stream.name.clone()], vec![stream.calendar.clone()]);
+        Ok(Setup { stream, groups, present, table, drawn, show_truth: self.show_truth, names, calendars })
+    }
+}
+
+impl Setup {
+    /// What the next stream goes on from.
+    fn followed(mut self, open: &mut OpenKey) -> Result<Follows> {
+        let name = self.stream.name.clone();
+        let lost = || usage(format!("the state of stream `{name}`, which the next one goes on from, is lost"));
+        let state = open.ledger.state(&name)?.ok_or_else(lost)?;
+        self.stream.follows = open.ledger.follows(&name).cloned();
+        let leg = Leg { last_step: self.stream.calendar.steps(), stream: self.stream, groups: self.groups };
+        Ok(Session::resume(leg, &open.key, &open.ledger, &state)?.followed()?)
+    }
+
+    /// When a step of the table ends, counted through all streams; `None` for one that no stream has.
+    pub(super) fn end_of(&self, step: u64) -> Option<Instant> {
+        let mut step = step;
+        for calendar in &self.calendars {
+            if (1..=calendar.steps()).contains(&step) {
+                return Some(calendar.end_of(step));
+            }
+            step = step.checked_sub(calendar.steps())?;
+        }
+        None
+    }
+
+    /// How many steps were before those of the stream.
+    pub(super) fn steps_before(&self) -> u64 {
+        self.stream.follows.as_ref().map_or(0, |follows| follows.steps)
     }
 
     /// How many running sums are released.

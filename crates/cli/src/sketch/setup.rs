@@ -8,6 +8,7 @@ use evertally::number::Grid;
 use evertally::plan::Intervals;
 use evertally::sketch::{CountSketch, Shape, SketchPlan, Table};
 use evertally::stream::Sampling;
+use evertally_publish::closing;
 use evertally_publish::declaration::{Items, Labels, Parameter, Use, Written, needed};
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::stream::Stream;
@@ -31,7 +32,11 @@ pub(super) struct Setup {
 impl Setup {
     pub(super) fn new(flags: SketchFlags) -> Result<Self> {
         let Written { declaration, files, questions } = with_config(flags, Use::Sketch)?;
-        let settings = declaration.resolve()?;
+        let mut settings = declaration.resolve()?;
+        if files.plan_only != Some(true) {
+            let (closing, asked, now) = (settings.closing, settings.last_step, jiff::Timestamp::now().into());
+            settings.last_step = closing::last_step(&settings.calendar, closing, asked, 0, now)?;
+        }
         let items = match settings.labels.clone() {
             Labels::Items(items) => Some(items),
             Labels::None | Labels::Groups(_) => None,

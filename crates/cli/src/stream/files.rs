@@ -31,14 +31,53 @@ pub(crate) struct Files {
     side_inputs: Vec<PathBuf>,
     pub(crate) plan_only: bool,
     pub(crate) quiet: bool,
+    /// Do not ask before a stream is finished.
+    pub(crate) yes: bool,
+    pub(crate) going_on: GoingOn,
     /// Whether JSON on standard output says what was done.
     pub(crate) json: bool,
 }
 
+/// How a stream goes on from run to run.
+pub(crate) struct GoingOn {
+    /// Whether it does.
+    pub(crate) is_wanted: bool,
+    /// Whether all is read again from the first file on.
+    pub(crate) rebuild: bool,
+    /// Whether the next stream begins where the horizon is over.
+    pub(crate) extend: bool,
+    /// The pattern of a step's file.
+    pub(crate) expect: Option<String>,
+    /// Where late events go.
+    pub(crate) late_file: Option<PathBuf>,
+}
+
+impl GoingOn {
+    fn new(named: &mut declaration::Files) -> Result<Self> {
+        let own = Self {
+            rebuild: named.rebuild == Some(true),
+            extend: named.extend == Some(true),
+            expect: named.expect.take(),
+            late_file: named.late_file.take(),
+            is_wanted: named.r#continue == Some(true) || named.rebuild == Some(true),
+        };
+        let alone = [
+            (Parameter::Extend, own.extend),
+            (Parameter::Expect, own.expect.is_some()),
+            (Parameter::LateFile, own.late_file.is_some()),
+        ];
+        match alone.into_iter().find(|(_, is_given)| *is_given && !own.is_wanted) {
+            Some((parameter, _)) => Err(usage(sentence![parameter, " needs ", Parameter::Continue, " beside it"])),
+            None => Ok(own),
+        }
+    }
+}
+
 impl Files {
     /// Of a run that has its files, or only plans and needs none.
-    pub(crate) fn new(named: declaration::Files, missing_text: Vec<String>) -> Result<Self> {
+    pub(crate) fn new(mut named: declaration::Files, missing_text: Vec<String>) -> Result<Self> {
         let plan_only = named.plan_only == Some(true);
+        let going_on = GoingOn::new(&mut named)?;
         let out = match named.out {
             None if plan_only => PathBuf::from("-"),
             out => needed(out, Parameter::Out, "where the table goes")?,
@@ -46,7 +85,7 @@ impl Files {
         let output_format =
             named.output_format.map_or_else(|| OutputFormat::of_path(&out), |format| Ok(format.into()))?;
         let inputs = named.input.unwrap_or_default().0;
-        if inputs.is_empty() && !plan_only {
+        if inputs.is_empty() && !plan_only && !going_on.is_wanted {
             return Err(usage("no input file is named"));
         }
         let delimiter = delimiter(named.delimiter)?;
@@ -77,6 +116,8 @@ impl Files {
             side_inputs: [named.config, named.groups_file].into_iter().flatten().collect(),
             plan_only,
             quiet: named.quiet == Some(true),
+            yes: named.yes == Some(true),
+            going_on,
             json,
         })
     }

@@ -53,7 +53,16 @@ impl Bench {
         self.run_with(args, b"")
     }
 
+    /// Runs the program; a release or sketch that does not say how far it goes goes through the last step.
     pub fn run_with(&self, args: &[&str], stdin: &[u8]) -> Run {
+        let publishes = matches!(args.first(), Some(&"release" | &"sketch"));
+        let says_how_far = args.iter().any(|arg| arg.starts_with("--through") || ["--all", "--help"].contains(arg));
+        let all: &[&str] = if publishes && !says_how_far { &["--all"] } else { &[] };
+        self.run_as_is(&[args, all].concat(), stdin)
+    }
+
+    /// Runs the program with these flags and no others.
+    pub fn run_as_is(&self, args: &[&str], stdin: &[u8]) -> Run {
         let mut command = Command::new(env!("CARGO_BIN_EXE_evertally"));
         let output = command.current_dir(self.folder.path()).args(args).write_stdin(stdin).output().unwrap();
         Run {

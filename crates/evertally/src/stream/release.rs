@@ -53,6 +53,27 @@ impl Release {
         Release { multiple: self.multiple.saturating_add(grid_steps << self.fraction_bits), ..*self }
     }
 
+    /// The value, exactly, in units of the grid divided by a power of two that depends on the plan alone.
+    pub fn exact(&self) -> i128 {
+        self.multiple
+    }
+
+    /// The value moved by what another release of the same plan has, as [`exact`](Self::exact): a running sum goes on from
+    /// where another ended.
+    ///
+    /// ```
+    /// # use evertally::{privacy::{Budget, Rho}, noise::{SecretKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
+    /// # let plan = PlanRequest::count(100, Budget::Zcdp(Rho::new(0.5)?)).plan()?;
+    /// # let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    /// let last = RunningSum::new(plan.clone(), &key, "2024".parse()?)?.tick()?;
+    /// let first = RunningSum::new(plan, &key, "2025".parse()?)?.tick()?;
+    /// assert_eq!(first.behind(last.exact()).value(), last.value() + first.value());
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn behind(&self, exact: i128) -> Release {
+        Release { multiple: self.multiple.saturating_add(exact), ..*self }
+    }
+
     /// The grid of [`Display`](fmt::Display), and the value in its multiples.
     pub fn decimal(&self) -> (Grid, i128) {
         match self.grid.finer(EXTRA_DIGITS) {

@@ -166,6 +166,7 @@ impl Settings {
             late: self.late,
             sort_buffer: self.sort_buffer,
             confidence: self.confidence,
+            follows: None,
         })
     }
 

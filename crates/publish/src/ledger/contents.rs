@@ -46,6 +46,9 @@ pub(super) struct Entry {
     /// Groups that joined when the stream had begun: after which step, and their names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) joined: Vec<Joined>,
+    /// What it goes on from, for a stream that began where another ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) follows: Option<Follows>,
     /// Where the session stands, for a stream that is continued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) state: Option<KeptState>,
@@ -81,6 +84,9 @@ pub struct SeenFile {
     pub bytes: u64,
     /// Keyed digest of its content.
     pub digest: String,
+    /// Whether the same content was read before, so that this file was passed over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
 }
 
 /// Groups that joined a stream.
@@ -89,11 +95,38 @@ pub struct SeenFile {
 pub struct Joined {
     /// The last step that was closed without them.
     pub after: u64,
+    /// The number of the run with which they joined.
+    #[serde(default)]
+    pub run: u64,
     /// Their names, one text for each group column.
     pub groups: Vec<Vec<String>>,
     /// Whether the last of them is the rest: all groups that are not declared.
     #[serde(default)]
     pub rest: bool,
+}
+
+/// What a stream goes on from that began where the horizon of another ended: all of it was released.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Follows {
+    /// The stream before it.
+    pub stream: String,
+    /// How many steps were before it.
+    pub steps: u64,
+    /// The last releases before it.
+    pub carried: Vec<Carried>,
+}
+
+/// The last release of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Carried {
+    /// Its name, one text for each group column.
+    pub group: Vec<String>,
+    /// The value in units of the release, in decimal.
+    pub exact: String,
+    /// How many streams it adds up, each with noise of its own.
+    pub streams: u32,
 }
 
 /// Names of the parts of a store that hold a session.
@@ -136,6 +169,13 @@ pub struct Pending {
     /// Whether only the user may read the output.
     #[serde(default)]
     pub private: bool,
+}
+
+impl Carried {
+    /// The value in units of the release.
+    pub fn exact(&self) -> Option<i128> {
+        self.exact.parse().ok()
+    }
 }
 
 impl Contents {

@@ -167,6 +167,7 @@ impl StreamDigest {
             published: BTreeMap::new(),
             runs: Vec::new(),
             joined: Vec::new(),
+            follows: None,
             state: None,
         }
     }

@@ -11,7 +11,7 @@ use super::{Placed, Placer, RunningSums, Session};
 use crate::error::{Result, failure, usage};
 use crate::event::Event;
 use crate::groups::GroupTable;
-use crate::ledger::{Joined, Ledger, Left, Output, SeenFile, TableMark};
+use crate::ledger::{Carried, Follows, Joined, Ledger, Left, Output, SeenFile, TableMark};
 use crate::stream::Stream;
 use evertally::noise::SecretKey;
 use evertally::privacy::contribution::Pseudonym;
@@ -20,6 +20,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 const VERSION: u32 = 1;
+const DAMAGED: &str = "what the ledger carries over from an earlier stream is no number";
 
 /// A stretch of steps that are closed under the same policies and groups.
 #[derive(Clone)]
@@ -111,6 +112,28 @@ impl Session<RunningSums> {
         Ok(session)
     }
 
+    /// What a stream goes on from that begins where this one, which has closed all its steps, ended.
+    ///
+    /// # Errors
+    /// If a step is still open.
+    pub fn followed(&self) -> Result<Follows> {
+        let (stream, steps) = (&self.stream, self.stream.calendar.steps());
+        let Some(releases) = self.tally.releases().filter(|_| self.step() == steps) else {
+            return Err(usage(format!("stream `{}` is not at the end of its horizon", stream.name)));
+        };
+        let before = stream.follows.as_ref();
+        let carried = |(group, release): (&Vec<String>, evertally::stream::Release)| {
+            let before = before.and_then(|before| before.carried.iter().find(|carried| carried.group == *group));
+            let exact =
+                release.exact() + before.map_or(Ok(0), |carried| carried.exact().ok_or_else(|| failure(DAMAGED)))?;
+            let streams = 1 + before.map_or(0, |carried| carried.streams);
+            Ok(Carried { group: group.clone(), exact: exact.to_string(), streams })
+        };
+        let carried = self.tally.tuples().iter().zip(releases).map(carried).collect::<Result<_>>()?;
+        let steps = steps + before.map_or(0, |before| before.steps);
+        Ok(Follows { stream: stream.name.to_string(), steps, carried })
+    }
+
     /// The same session, which keeps what a later run needs.
     #[must_use]
     pub fn that_goes_on(mut self) -> Self {
@@ -164,7 +187,8 @@ impl Session<RunningSums> {
     pub fn record_continued(&mut self, ledger: &mut Ledger, leaving: Leaving<'_>) -> Result<()> {
         let (state, policies) = (self.save()?, self.stream.policies());
         let Leaving { files, joined, outputs, table } = leaving;
-        let left = Left { files, joined, policies, state, outputs, table };
+        let follows = self.stream.follows.clone();
+        let left = Left { files, joined, follows, policies, state, outputs, table };
         ledger.record_continued(self.digest_of_all()?, left)
     }
 

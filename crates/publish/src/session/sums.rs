@@ -77,6 +77,19 @@ impl RunningSums {
         }
     }
 
+    /// The last releases, one a group; `None` before the first step.
+    pub(super) fn releases(&self) -> Option<Vec<Release>> {
+        match &self.streams {
+            Streams::Total(stream, _) => stream.release().map(|release| vec![release]),
+            Streams::Groups(streams) => streams.releases(),
+        }
+    }
+
+    /// The texts of every group; without groups a single one without texts.
+    pub(super) fn tuples(&self) -> &[Vec<String>] {
+        self.rows.tuples()
+    }
+
     /// How many sums there are.
     pub(super) fn group_count(&self) -> usize {
         self.open.len()

@@ -64,6 +64,7 @@ pub(super) fn stream(sort_buffer: usize) -> Stream {
         late: Late::Refuse,
         sort_buffer,
         confidence: 0.95,
+        follows: None,
     }
 }
 

@@ -101,8 +101,17 @@ enum Writer<W: Write + Send> {
 impl<W: Write + Send> TableWriter<W> {
     /// Begins a table; what is written goes to `out`.
     pub fn new(format: OutputFormat, spec: &TableSpec, out: W) -> Result<Self> {
+        Self::begin(format, spec, false, out)
+    }
+
+    /// The same for rows that go behind others: no line of column names stands before them.
+    pub fn behind(format: OutputFormat, spec: &TableSpec, out: W) -> Result<Self> {
+        Self::begin(format, spec, true, out)
+    }
+
+    fn begin(format: OutputFormat, spec: &TableSpec, behind: bool, out: W) -> Result<Self> {
         Ok(TableWriter(match format {
-            OutputFormat::Csv => Writer::Csv(Box::new(CsvTable::new(spec, out)?)),
+            OutputFormat::Csv => Writer::Csv(Box::new(CsvTable::new(spec, behind, out)?)),
             OutputFormat::JsonLines => Writer::JsonLines(JsonTable::new(spec, out)),
             OutputFormat::Parquet => Writer::Parquet(Box::new(ParquetTable::new(spec, out)?)),
         }))

@@ -29,9 +29,12 @@ pub(super) struct CsvTable<W: Write> {
 }
 
 impl<W: Write> CsvTable<W> {
-    pub(super) fn new(spec: &TableSpec, out: W) -> Result<Self> {
+    /// Begins with a line of column names, or `behind` rows that have one.
+    pub(super) fn new(spec: &TableSpec, behind: bool, out: W) -> Result<Self> {
         let mut writer = csv::WriterBuilder::new().buffer_capacity(64 * 1024).from_writer(out);
-        writer.write_record(spec.columns()).map_err(csv_error)?;
+        if !behind {
+            writer.write_record(spec.columns()).map_err(csv_error)?;
+        }
         Ok(CsvTable { writer, groups: spec.groups().len(), scratch: String::new() })
     }
 

@@ -1,0 +1,342 @@
+//! `evertally release --continue`: a run that reads what is new, and appends what it adds.
+//!
+//! The order of things is what makes it safe to be cut off anywhere:
+//!
+//! 1. what an earlier run recorded and did not write is written;
+//! 2. new files are told from those that were read, and read; rows go to a file without a name;
+//! 3. ledger, state of the session, files seen and rows are recorded, all of it or nothing;
+//! 4. rows are written behind the table's, and report and picture anew.
+
+use super::emit::Emitter;
+use super::expected::{Expected, Missing, full};
+use super::facts::print_json;
+use super::setup::Setup;
+use super::{announce, confirm, summary, write_due};
+use crate::failure::usage;
+use crate::stream::{Files, say_if_new};
+use anyhow::{Context, Result};
+use evertally::noise::SecretKey;
+use evertally_publish::declaration::Parameter::{LateFile, Rebuild, UnsafeShowTruth};
+use evertally_publish::declaration::Present;
+use evertally_publish::disk::RealDisk;
+use evertally_publish::error::refuse_if;
+use evertally_publish::groups::GroupTable;
+use evertally_publish::ledger::{Joined, Ledger, OpenKey, Output, Run, SeenFile, TableMark};
+use evertally_publish::problem::sentence;
+use evertally_publish::report::ErrorFacts;
+use evertally_publish::session::{LateEvent, Leaving, Leg, RunningSums, Session};
+use evertally_publish::stream::{Late, Stream};
+use evertally_tables::input::{Events, Fingerprints, NewFile, Sorted};
+use evertally_tables::output::{Publication, TableWriter, Target, deliver, files_of};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufWriter, Cursor, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+/// A leg of the run, and the files it reads.
+struct Stretch {
+    leg: Leg,
+    files: Vec<PathBuf>,
+    /// Whether an earlier run has done it already.
+    is_known: bool,
+}
+
+/// Runs `evertally release --continue`.
+pub(super) fn run(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &AtomicBool) -> Result<()> {
+    check(setup, files)?;
+    let name = &setup.stream.name;
+    if !files.going_on.rebuild {
+        for name in &setup.names {
+            for path in deliver(&RealDisk, &mut open.ledger, name)? {
+                eprintln!("wrote what an earlier run had recorded and not written: {}", path.display());
+            }
+        }
+    }
+    let published = open.ledger.last_published(name);
+    let inputs = inputs(setup, files, published)?;
+    let sorted = {
+        let known = setup.names.iter().flat_map(|name| open.ledger.runs_of(name)).flat_map(|run| &run.files);
+        let known: Vec<&SeenFile> = known.collect();
+        Fingerprints::new(&open.key, &setup.names[0]).sort(&inputs, &known, cancelled)?
+    };
+    let (last_step, missing) = last_step(setup, files, &open.ledger, &sorted)?;
+    let stream = Stream { last_step, ..setup.stream.clone() };
+    let before = if files.going_on.rebuild { 0 } else { published };
+    let is_idle = last_step == before && sorted.new.is_empty() && sorted.again.is_empty();
+    if let Some(Missing { step, file }) = missing.as_ref().filter(|_| is_idle) {
+        let end = stream.calendar.format(stream.calendar.end_of(*step));
+        let problem = format!("the file {} of step {step}, which ends at {end}, was not read", file.display());
+        return Err(usage(problem));
+    }
+    confirm(&stream, files, published)?;
+    let setup = Setup { stream, ..setup.clone() };
+    let mut run = Continued { setup: &setup, files, cancelled, before, missing };
+    run.go(open, sorted)?;
+    say_if_new(open, files);
+    if !files.quiet && last_step > before {
+        summary(&setup, files, open.ledger.stream_count());
+    }
+    if files.json { print_json(&setup, files, &ErrorFacts::of_releases(&setup.stream), true) } else { Ok(()) }
+}
+
+fn check(setup: &Setup, files: &Files) -> Result<()> {
+    if setup.show_truth {
+        return Err(usage(sentence![
+            UnsafeShowTruth,
+            " needs the true counts of all steps, and a run that goes on has new ones"
+        ]));
+    }
+    match (setup.stream.late, &files.going_on.late_file) {
+        (Late::SideFile, None) => Err(usage(sentence![LateFile, " is needed: where late events go"])),
+        _ => Ok(()),
+    }
+}
+
+/// The files that are named, or that the pattern names for steps that are not published.
+fn inputs(setup: &Setup, files: &Files, published: u64) -> Result<Vec<PathBuf>> {
+    let named = &files.inputs;
+    match &files.going_on.expect {
+        Some(pattern) if named.is_empty() => {
+            let first = if files.going_on.rebuild { 1 } else { published + 1 };
+            Expected::new(pattern, &setup.stream.calendar)?.files(first, setup.stream.last_step)
+        }
+        _ => Ok(named.clone()),
+    }
+}
+
+/// The last step that can be closed: the file of each up to there was read.
+fn last_step(setup: &Setup, files: &Files, ledger: &Ledger, sorted: &Sorted) -> Result<(u64, Option<Missing>)> {
+    let (stream, published) = (&setup.stream, ledger.last_published(&setup.stream.name));
+    let Some(pattern) = &files.going_on.expect else { return Ok((stream.last_step, None)) };
+    let now = sorted.new.iter().map(|file| full(&file.path)).chain(sorted.seen.iter().map(|(path, _)| full(path)));
+    let before = setup.names.iter().flat_map(|name| ledger.runs_of(name)).flat_map(|run| &run.files);
+    let before = before.map(|file| PathBuf::from(&file.path));
+    let read: BTreeSet<PathBuf> = now.chain(before).collect();
+    let missing = Expected::new(pattern, &stream.calendar)?.missing(published + 1, stream.last_step, &read)?;
+    Ok((missing.as_ref().map_or(stream.last_step, |missing| missing.step - 1), missing))
+}
+
+fn announce_files(files: &Files, sorted: &Sorted, missing: Option<&Missing>) {
+    if let Some(Missing { step, file }) = missing {
+        eprintln!("note: the file {} was not read; steps from {step} on wait for it", file.display());
+    }
+    if !files.quiet && !sorted.seen.is_empty() {
+        eprintln!("{} of {} files were read before", sorted.seen.len(), sorted.seen.len() + sorted.new.len());
+    }
+    if !files.quiet && sorted.new.is_empty() {
+        eprintln!("no file is new");
+    }
+}
+
+struct Continued<'a> {
+    setup: &'a Setup,
+    files: &'a Files,
+    cancelled: &'a AtomicBool,
+    /// The last step of which the table has rows already.
+    before: u64,
+    /// The step that waits for its file.
+    missing: Option<Missing>,
+}
+
+impl Continued<'_> {
+    fn go(&mut self, open: &mut OpenKey, sorted: Sorted) -> Result<()> {
+        let (setup, files, name) = (self.setup, self.files, &self.setup.stream.name);
+        let (rebuild, mark) = (files.going_on.rebuild, self.mark(&open.ledger));
+        let is_whole = (rebuild || self.before == 0) && setup.names.len() == 1;
+        let target = Target::find(&RealDisk, &files.out, files.output_format, mark.as_ref(), is_whole)?;
+        let (mut session, stretches) = self.session(open, &sorted)?;
+
+        let mut publication = Publication::new(&files.protected_paths(), true);
+        let mut emitter = Emitter::new(setup, files, self.table(&target)?);
+        if target.is_behind() || !is_whole {
+            emitter.recall(setup, &files_of(&RealDisk, &files.out)?)?;
+        }
+        let late = self.read(&mut session, &mut emitter, &open.key, stretches)?;
+        let rows = emitter.finish(setup, files, open, &mut publication)?;
+        let mut rows = rows.into_inner().map_err(|e| e.into_error())?;
+        sorted.new.iter().try_for_each(NewFile::check_unchanged)?;
+        refuse_if(self.cancelled)?;
+        announce_files(files, &sorted, self.missing.as_ref());
+        if setup.stream.last_step > self.before {
+            announce(&setup.stream, files, self.before);
+        }
+        let read = sorted.new.into_iter().map(|file| file.record).chain(sorted.again).collect();
+        self.record(open, session, &target, mark, &mut rows, &late, read)?;
+        deliver(&RealDisk, &mut open.ledger, name)
+            .map_err(anyhow::Error::from)
+            .and_then(|_| Ok(publication.commit()?))
+            .context("the release is recorded, but not written: mend this and run again")
+    }
+
+    /// The table to which rows are appended. Where the rows of a stream that follows others are all written again, it is
+    /// as those have left it.
+    fn mark(&self, ledger: &Ledger) -> Option<TableMark> {
+        let mut names = self.setup.names.iter().rev();
+        if self.before == 0 && self.setup.names.len() > 1 {
+            names.next();
+        }
+        names.next().and_then(|name| ledger.table(name)).cloned()
+    }
+
+    /// The writer of this run's rows, to a file without a name.
+    fn table(&self, target: &Target) -> Result<TableWriter<BufWriter<File>>> {
+        let spool = BufWriter::new(tempfile::tempfile()?);
+        let (format, spec) = (self.files.output_format, &self.setup.table);
+        let is_behind =
+            target.is_behind() || (matches!(target, Target::Stream(_)) && self.before + self.setup.steps_before() > 0);
+        Ok(if is_behind { TableWriter::behind(format, spec, spool) } else { TableWriter::new(format, spec, spool) }?)
+    }
+
+    /// The session where it stands, and what is left to do.
+    fn session(&self, open: &mut OpenKey, sorted: &Sorted) -> Result<(Session<RunningSums>, Vec<Stretch>)> {
+        let (setup, stream) = (self.setup, &self.setup.stream);
+        let last = Stretch {
+            leg: Leg { last_step: stream.last_step, stream: stream.clone(), groups: setup.groups.clone() },
+            files: sorted.new.iter().map(|file| file.path.clone()).collect(),
+            is_known: false,
+        };
+        let published = open.ledger.last_published(&stream.name);
+        if !self.files.going_on.rebuild && published > 0 {
+            let state = open.ledger.state(&stream.name)?.ok_or_else(|| lost(stream, &open.ledger))?;
+            let session = Session::resume(last.leg.clone(), &open.key, &open.ledger, &state)?;
+            return Ok((session, vec![last]));
+        }
+        let mut stretches = known(setup, open.ledger.runs_of(&stream.name), open.ledger.joined(&stream.name), sorted)?;
+        stretches.push(last);
+        let first = stretches[0].leg.clone();
+        let digest = open.ledger.stream(&open.key, &stream.name, &stream.plan, stream.last_step)?;
+        let sums = RunningSums::new(&first.stream, first.groups.clone(), &open.key)?;
+        let session = Session::new(first.stream, sums, &open.key, digest, first.last_step)?;
+        Ok((session.that_goes_on(), stretches))
+    }
+
+    /// Reads all files, leg by leg. Returns the late events of the last.
+    fn read(
+        &self,
+        session: &mut Session<RunningSums>,
+        emitter: &mut Emitter<BufWriter<File>>,
+        key: &SecretKey,
+        stretches: Vec<Stretch>,
+    ) -> Result<Vec<LateEvent>> {
+        let mut late = Vec::new();
+        for (number, Stretch { leg, files, is_known }) in stretches.into_iter().enumerate() {
+            let last_step = leg.last_step;
+            let columns = leg.stream.columns.clone();
+            if number > 0 {
+                session.begin(leg, key)?;
+            }
+            let progress = self.files.progress();
+            let events = Events::of_files(&files, &columns, &self.files.reading, &*progress, self.cancelled)?;
+            events.feed(session, &mut |session| write_due(session, emitter, self.cancelled))?;
+            session.close_through(last_step)?;
+            write_due(session, emitter, self.cancelled)?;
+            let aside = session.take_late();
+            if !is_known {
+                late = aside;
+            }
+        }
+        Ok(late)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all that a run leaves")]
+    fn record(
+        &self,
+        open: &mut OpenKey,
+        mut session: Session<RunningSums>,
+        target: &Target,
+        mark: Option<TableMark>,
+        rows: &mut File,
+        late: &[LateEvent],
+        files: Vec<SeenFile>,
+    ) -> Result<()> {
+        let (first, last) = (self.before + 1, session.step());
+        let mut leaving = Leaving { files, ..Leaving::default() };
+        if let (Some(groups), Some(present)) = (&self.setup.groups, self.setup.present) {
+            leaving.joined = groups.joining(present.present, open.ledger.last_published(&self.setup.stream.name));
+        }
+        let mut late_csv;
+        if !late.is_empty() {
+            late_csv = Cursor::new(csv_of(&self.setup.stream, late)?);
+            let path = numbered(self.files.going_on.late_file.as_deref().expect("checked"), open.ledger.counter() + 1);
+            let target = utf8(&std::path::absolute(path)?)?;
+            leaving.outputs.push(Output { target, behind: None, private: true, contents: &mut late_csv });
+        }
+        leaving.table = mark;
+        if first <= last {
+            let before = self.setup.steps_before();
+            let (path, behind) = target.place(before + first, before + last)?;
+            let (bytes, tail) = length_and_tail(rows)?;
+            leaving.table = target.mark_after(bytes, &tail);
+            leaving.outputs.push(Output { target: path, behind, private: false, contents: rows });
+        }
+        Ok(session.record_continued(&mut open.ledger, leaving)?)
+    }
+}
+
+/// What earlier runs did, to be done again: their files, under their policies and with the groups of then.
+fn known(setup: &Setup, runs: &[Run], joined: &[Joined], sorted: &Sorted) -> Result<Vec<Stretch>> {
+    // Runs before the first that says which files it read have read everything at once, and so does this one.
+    let runs = runs.iter().skip_while(|run| run.files.is_empty());
+    let stretch = |run: &Run| {
+        let path = |file: &SeenFile| {
+            let given = sorted.seen.iter().find(|(_, seen)| seen.digest == file.digest);
+            given.map(|(path, _)| path.clone()).ok_or_else(|| {
+                let (path, at) = (&file.path, run.at.strftime("%Y-%m-%d %H:%M"));
+                usage(format!("{path}, which was read at {at} UTC, is missing: all files are read again, in any order"))
+            })
+        };
+        let count = |present: Present| {
+            let later = joined.iter().filter(|joined| joined.run <= run.counter);
+            present.first + later.map(|joined| joined.groups.len()).sum::<usize>()
+        };
+        let groups: Option<GroupTable> = match (&setup.groups, setup.present) {
+            (Some(table), Some(present)) => Some(table.first(count(present))),
+            (table, _) => table.clone(),
+        };
+        let stream = Stream { last_step: run.through, ..setup.stream.clone() }.with_policies(&run.policies);
+        let files = run.files.iter().filter(|file| !file.again).map(path).collect::<Result<_>>()?;
+        Ok(Stretch { leg: Leg { last_step: run.through, stream, groups }, files, is_known: true })
+    };
+    runs.map(stretch).collect()
+}
+
+fn lost(stream: &Stream, ledger: &Ledger) -> anyhow::Error {
+    let (name, last) = (&stream.name, ledger.last_published(&stream.name));
+    let problem = match ledger.has_state(name) {
+        true => format!("the state of stream `{name}`, which was published through step {last}, is lost"),
+        false => {
+            format!("stream `{name}` was published through step {last} by runs that read everything, and has no state")
+        }
+    };
+    usage(sentence![problem, "; make it again from all files since the beginning with ", Rebuild])
+}
+
+/// The length of what was written, and its last bytes.
+fn length_and_tail(rows: &mut File) -> Result<(u64, Vec<u8>)> {
+    let bytes = rows.seek(SeekFrom::End(0))?;
+    rows.seek(SeekFrom::Start(bytes.saturating_sub(4096)))?;
+    let mut tail = Vec::new();
+    rows.read_to_end(&mut tail)?;
+    Ok((bytes, tail))
+}
+
+/// `late.csv` as `late.000012.csv`.
+fn numbered(path: &Path, number: u64) -> PathBuf {
+    let ending = path.extension().map_or(String::new(), |ending| format!(".{}", ending.to_string_lossy()));
+    path.with_extension(format!("{number:06}{ending}"))
+}
+
+fn utf8(path: &Path) -> Result<String> {
+    path.to_str().map(str::to_owned).ok_or_else(|| usage(format!("{} is not UTF-8 text", path.display())))
+}
+
+fn csv_of(stream: &Stream, late: &[LateEvent]) -> Result<Vec<u8>> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let columns = &stream.columns;
+    let names = [&columns.time].into_iter().chain(&columns.labels).chain(&columns.person).chain(&columns.value);
+    writer.write_record(names)?;
+    late.iter().try_for_each(|event| writer.write_record(&event.texts))?;
+    writer.flush()?;
+    Ok(writer.into_inner().map_err(|e| e.into_error())?)
+}

@@ -1,0 +1,74 @@
+//! The files in which the events of steps come, by a pattern of the step's beginning.
+
+use crate::failure::usage;
+use anyhow::Result;
+use evertally_publish::declaration::Parameter::Expect;
+use evertally_publish::problem::sentence;
+use evertally_publish::steps::StepCalendar;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// A step whose file is missing.
+#[derive(Debug)]
+pub(super) struct Missing {
+    pub(super) step: u64,
+    pub(super) file: PathBuf,
+}
+
+/// A declared pattern of names, such as `daily/%Y-%m-%d.csv`.
+pub(super) struct Expected<'a> {
+    pattern: &'a str,
+    calendar: &'a StepCalendar,
+}
+
+impl<'a> Expected<'a> {
+    /// # Errors
+    /// If the pattern gives no name.
+    pub(super) fn new(pattern: &'a str, calendar: &'a StepCalendar) -> Result<Self> {
+        let expected = Self { pattern, calendar };
+        expected.file_of(1)?;
+        Ok(expected)
+    }
+
+    fn file_of(&self, step: u64) -> Result<PathBuf> {
+        let problem = |what: String| usage(sentence![Expect, format!(" {}: {what}", self.pattern)]);
+        let start = self.calendar.start_of(step).timestamp().ok_or_else(|| problem("the step has no date".into()))?;
+        let zoned = start.to_zoned(self.calendar.zone().time_zone().clone());
+        let name = jiff::fmt::strtime::format(self.pattern, &zoned).map_err(|e| problem(e.to_string()))?;
+        Ok(PathBuf::from(name))
+    }
+
+    /// The files of these steps that are there, up to the first that is missing.
+    pub(super) fn files(&self, first: u64, last: u64) -> Result<Vec<PathBuf>> {
+        let mut files = Vec::new();
+        for step in first..=last {
+            let file = self.file_of(step)?;
+            if files.last() != Some(&file) && file.is_file() {
+                files.push(file);
+            }
+        }
+        Ok(files)
+    }
+
+    /// The first of these steps whose file was not read.
+    pub(super) fn missing(&self, first: u64, last: u64, read: &BTreeSet<PathBuf>) -> Result<Option<Missing>> {
+        for step in first..=last {
+            let file = self.file_of(step)?;
+            if !read.contains(&full(&file)) {
+                return Ok(Some(Missing { step, file }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A path that does not depend on where the program runs, also of a file that is gone.
+pub(super) fn full(path: &Path) -> PathBuf {
+    let whole = |path: &Path| std::fs::canonicalize(path).ok();
+    whole(path)
+        .or_else(|| {
+            Some(whole(path.parent().filter(|folder| !folder.as_os_str().is_empty())?)?.join(path.file_name()?))
+        })
+        .or_else(|| std::path::absolute(path).ok())
+        .unwrap_or_else(|| path.to_owned())
+}

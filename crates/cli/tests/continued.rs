@@ -1,0 +1,345 @@
+//! Streams that go on from run to run: what they publish, and what they survive.
+
+mod common;
+
+use common::{Bench, Run};
+use std::time::Duration;
+
+const DAYS: u64 = 80;
+const EVERY_DAY: [&str; 18] = [
+    "--key",
+    "my.key",
+    "--start",
+    "2024-01-01",
+    "--steps",
+    "80",
+    "--every",
+    "1d",
+    "--rho",
+    "0.5",
+    "--person",
+    "who",
+    "--max-events",
+    "20",
+    "--max-events-per-step",
+    "2",
+    "--group-by",
+    "group",
+];
+
+/// The date of a day, from 1.
+fn date(day: u64) -> String {
+    let start = jiff::civil::date(2024, 1, 1);
+    start.checked_add(jiff::Span::new().days(day as i64 - 1)).unwrap().to_string()
+}
+
+fn name(day: u64) -> String {
+    format!("{}.csv", date(day))
+}
+
+/// The events of a day: some of forty people, most of them more often than is kept.
+fn events(day: u64) -> String {
+    let mut text = "time,who,group\n".to_owned();
+    for n in 0..day % 7 * 5 {
+        let (who, group) = ((n * 13 + day * 5) % 40, ["a", "b"][(n % 2) as usize]);
+        text.push_str(&format!("{}T{:02}:00:00Z,p{who},{group}\n", date(day), n / 2));
+    }
+    text
+}
+
+/// A folder with a file for every day.
+fn days() -> Bench {
+    let bench = Bench::new();
+    for day in 1..=DAYS {
+        bench.write(&name(day), events(day));
+    }
+    bench
+}
+
+fn arguments<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&["release"], more, &EVERY_DAY, &["--groups", "a,b"]].concat()
+}
+
+/// A run that goes on, through a day.
+fn go_on(bench: &Bench, day: u64, more: &[&str]) -> Run {
+    let through = date(day + 1);
+    bench.run(&arguments(&[&["--continue", "--out", "t.csv", "--through", &through], more].concat()))
+}
+
+fn went_on(bench: &Bench, day: u64, more: &[&str]) -> String {
+    let run = go_on(bench, day, more);
+    assert_eq!(run.code, 0, "day {day}: {}", run.stderr);
+    run.stderr
+}
+
+fn refused(bench: &Bench, day: u64, more: &[&str]) -> String {
+    let state = |bench: &Bench| (bench.read("my.key.ledger"), std::fs::read(bench.path("t.csv")).ok());
+    let before = state(bench);
+    let run = go_on(bench, day, more);
+    assert_eq!(run.code, 2, "{more:?}: {}", run.stderr);
+    assert!(before == state(bench), "{more:?} changed something");
+    run.stderr
+}
+
+/// One run over everything, in a folder of its own under the same key, which has published nothing there.
+fn at_once(bench: &Bench, out: &str, more: &[&str]) -> Vec<u8> {
+    let other = Bench::new();
+    std::fs::copy(bench.path("my.key"), other.path("my.key")).unwrap();
+    std::fs::copy(bench.path("first.ledger"), other.path("my.key.ledger")).unwrap();
+    let files: Vec<String> = (1..=DAYS).map(|day| bench.path(&name(day)).display().to_string()).collect();
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let run = other.run(&arguments(&[&files[..], &["--all", "--out", out], more].concat()));
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    std::fs::read(other.path(out)).unwrap()
+}
+
+fn keep_first_ledger(bench: &Bench) {
+    std::fs::copy(bench.path("my.key.ledger"), bench.path("first.ledger")).unwrap();
+}
+
+/// Day after day, with files delivered twice, days without a run, raw data that are gone, and runs that are killed
+/// anywhere: the table is that of one run over everything.
+#[test]
+fn daily_runs_that_are_killed_give_what_one_run_gives() {
+    let bench = days();
+    keep_first_ledger(&bench);
+    let mut state = 7u64;
+    let mut draw = |below: u64| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) % below
+    };
+    let mut from = 1;
+    let mut kills = 0;
+    for day in 1..=DAYS {
+        if day < DAYS && draw(4) == 0 {
+            continue; // no run today
+        }
+        let mut files: Vec<String> = (from..=day).map(name).collect();
+        files.extend((day < DAYS && draw(3) == 0).then(|| name(day + 1)));
+        if from > 1 && bench.path(&name(from - 1)).exists() {
+            files.insert(0, name(from - 1)); // delivered again
+        }
+        let files: Vec<&str> = files.iter().map(String::as_str).collect();
+        let through = date(day + 1);
+        let arguments =
+            arguments(&[&files[..], &["--continue", "--out", "t.csv", "--quiet", "--through", &through]].concat());
+        while draw(5) < 2 {
+            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_evertally"));
+            command.current_dir(bench.folder()).args(&arguments).stderr(std::process::Stdio::null());
+            let mut child = command.stdin(std::process::Stdio::null()).spawn().unwrap();
+            std::thread::sleep(Duration::from_micros(draw(40_000)));
+            kills += u64::from(child.kill().is_ok());
+            child.wait().unwrap();
+        }
+        went_on(&bench, day, &files);
+        // Raw data of closed steps are never needed again.
+        (1..from).for_each(|day| drop(std::fs::remove_file(bench.path(&name(day)))));
+        from = day + 1;
+    }
+    assert!(kills > 10);
+    for day in 1..=DAYS {
+        bench.write(&name(day), events(day));
+    }
+    assert_eq!(std::fs::read(bench.path("t.csv")).unwrap(), at_once(&bench, "t.csv", &[]));
+    // And the state can be made again from the raw data, in any order.
+    std::fs::remove_dir_all(bench.path("my.key.state")).unwrap();
+    let table = std::fs::read(bench.path("t.csv")).unwrap();
+    std::fs::remove_file(bench.path("t.csv")).unwrap();
+    let files: Vec<String> = (1..=DAYS).rev().map(name).collect();
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let lost = bench.run(&arguments(&["--continue", "--all", "--out", "u.csv", "2024-01-01.csv"]));
+    assert!(lost.code == 2 && lost.stderr.contains("--rebuild"), "{}", lost.stderr);
+    went_on(&bench, DAYS, &[&files[..], &["--rebuild"]].concat());
+    assert_eq!(std::fs::read(bench.path("t.csv")).unwrap(), table);
+}
+
+#[test]
+fn other_formats_grow_too() {
+    let bench = days();
+    keep_first_ledger(&bench);
+    for (day, files) in [(3, 1..=3), (10, 4..=12), (DAYS, 13..=DAYS)] {
+        let files: Vec<String> = files.map(name).collect();
+        let files: Vec<&str> = files.iter().map(String::as_str).collect();
+        let through = date(day + 1);
+        for (stream, out) in [("j", "t.jsonl"), ("p", "t.parquet")] {
+            let own = ["--continue", "--stream", stream, "--out", out, "--through", &through];
+            let run = bench.run(&arguments(&[&files[..], &own].concat()));
+            assert_eq!(run.code, 0, "{}", run.stderr);
+        }
+    }
+    let jsonl = at_once(&bench, "t.jsonl", &["--stream", "j"]);
+    assert!(std::fs::read(bench.path("t.jsonl")).unwrap() == jsonl);
+    let parts = std::fs::read_dir(bench.path("t.parquet")).unwrap().count();
+    assert_eq!(parts, 3, "a file a run");
+    assert!(bench.path("t.png").exists() && bench.path("t.report.md").exists());
+}
+
+#[test]
+fn a_file_is_read_once_and_never_in_part() {
+    let bench = days();
+    went_on(&bench, 2, &["2024-01-01.csv", "2024-01-02.csv"]);
+    let table = bench.read("t.csv");
+    // The same content under another name, and the same command again.
+    bench.write("copy.csv", events(2));
+    let said = went_on(&bench, 2, &["copy.csv", "2024-01-01.csv"]);
+    assert!(said.contains("2 of 2 files were read before"), "{said}");
+    assert_eq!(bench.read("t.csv"), table);
+    bench.write("copy.csv", events(3));
+    let said = went_on(&bench, 3, &["2024-01-03.csv", "copy.csv"]);
+    assert!(said.contains("1 of 2 files were read before"), "{said}");
+    bench.write("2024-01-02.csv", events(2) + "2024-01-02T23:00:00Z,new,a\n");
+    assert!(refused(&bench, 3, &["2024-01-02.csv"]).contains("has grown since"));
+    bench.write("2024-01-02.csv", events(3) + "2024-01-03T23:00:00Z,new,a\n");
+    assert!(refused(&bench, 3, &["2024-01-02.csv"]).contains("would count twice"));
+    let piped = bench.run_with(&arguments(&["-", "--continue", "--out", "t.csv", "--all"]), b"time,who,group\n");
+    assert!(piped.code == 2 && piped.stderr.contains("regular files"), "{}", piped.stderr);
+}
+
+#[test]
+fn a_table_is_appended_to_only_where_it_is_that_of_the_stream() {
+    let bench = days();
+    went_on(&bench, 2, &["2024-01-01.csv", "2024-01-02.csv"]);
+    let table = bench.read("t.csv");
+    bench.write("t.csv", table.replace("2024-01-02", "2024-01-03"));
+    assert!(refused(&bench, 3, &["2024-01-03.csv"]).contains("not the table"));
+    std::fs::remove_file(bench.path("t.csv")).unwrap();
+    assert!(refused(&bench, 3, &["2024-01-03.csv"]).contains("put it back"));
+    // The rows of a run alone, and then again behind the table, which may have moved.
+    let through = date(4);
+    let alone = ["2024-01-03.csv", "--continue", "--out", "alone.csv", "--through", &through];
+    assert_eq!(bench.run(&arguments(&alone)).code, 0);
+    assert_eq!(bench.read("alone.csv").lines().count(), 3);
+    std::fs::rename(bench.path("alone.csv"), bench.path("t.csv")).unwrap();
+    went_on(&bench, 4, &["2024-01-04.csv"]);
+    assert_eq!(bench.read("t.csv").lines().count(), 5);
+    let plain = bench.run(&arguments(&["2024-01-05.csv", "--out", "t.csv", "--all"]));
+    assert!(plain.code == 2 && plain.stderr.contains("--continue") && plain.stderr.contains("--rebuild"));
+    // An earlier end does not shorten anything.
+    went_on(&bench, 1, &[]);
+    assert_eq!(bench.read("t.csv").lines().count(), 5);
+}
+
+#[test]
+fn a_step_waits_for_its_file() {
+    let bench = days();
+    std::fs::create_dir(bench.path("daily")).unwrap();
+    for day in [1, 2, 4] {
+        std::fs::rename(bench.path(&name(day)), bench.path(&format!("daily/{}", name(day)))).unwrap();
+    }
+    let expect = ["--expect", "daily/%Y-%m-%d.csv"];
+    let said = went_on(&bench, 4, &expect);
+    assert!(said.contains("2024-01-03.csv was not read; steps from 3 on wait"), "{said}");
+    assert_eq!(bench.read("t.csv").lines().count(), 1 + 2 * 2);
+    let said = refused(&bench, 4, &expect);
+    assert!(said.contains("daily/2024-01-03.csv of step 3"), "{said}");
+    std::fs::rename(bench.path("2024-01-03.csv"), bench.path("daily/2024-01-03.csv")).unwrap();
+    went_on(&bench, 4, &expect);
+    assert_eq!(bench.read("t.csv").lines().count(), 1 + 4 * 2);
+}
+
+/// Every remedy that an error names works in a stream that has begun.
+#[test]
+fn remedies_work_in_a_stream_that_has_begun() {
+    let bench = days();
+    went_on(&bench, 2, &["2024-01-01.csv", "2024-01-02.csv"]);
+    bench.write("bad.csv", "time,who,group\n2024-01-01T00:00:00Z,p1,a\n2024-01-03T01:00:00Z,p1,c\n2024-01-03T02:00:00Z,,a\n2031-01-01T00:00:00Z,p2,a\n");
+    let late = refused(&bench, 3, &["bad.csv"]);
+    assert!(late.contains("line 2") && late.contains("--late next-step"), "{late}");
+    let unknown = refused(&bench, 3, &["bad.csv", "--late", "next-step"]);
+    assert!(unknown.contains("line 3") && unknown.contains("--unknown-group skip"), "{unknown}");
+    let person = refused(&bench, 3, &["bad.csv", "--late", "next-step", "--unknown-group", "skip"]);
+    assert!(person.contains("line 4") && person.contains("--missing skip"), "{person}");
+    let policies =
+        ["bad.csv", "--late", "side-file", "--late-file", "late.csv", "--unknown-group", "skip", "--missing", "skip"];
+    let horizon = refused(&bench, 3, &policies);
+    assert!(horizon.contains("line 5") && horizon.contains("--outside skip"), "{horizon}");
+    went_on(&bench, 3, &[&policies[..], &["--outside", "skip"]].concat());
+    let late: Vec<String> = bench.files().into_iter().filter(|name| name.starts_with("late.")).collect();
+    assert_eq!(late, ["late.000002.csv"]);
+    assert_eq!(bench.read("late.000002.csv"), "time,group,who\n2024-01-01T00:00:00Z,a,p1\n");
+    // Back to the old policies, and a group that joins: rows of three groups from there on.
+    bench.write("more.csv", "time,who,group\n2024-01-04T01:00:00Z,p1,c\n");
+    let joined = bench.run(
+        &[
+            &["release", "more.csv", "--continue", "--through", "2024-01-05", "--out", "t.csv"],
+            &EVERY_DAY[..],
+            &["--groups", "a,b,c"],
+        ]
+        .concat(),
+    );
+    assert_eq!(joined.code, 0, "{}", joined.stderr);
+    let table = bench.read("t.csv");
+    assert_eq!(table.lines().filter(|line| line.contains(",c,")).count(), 1);
+    assert_eq!(table.lines().count(), 1 + 3 * 2 + 3);
+    assert!(refused(&bench, 5, &["2024-01-05.csv"]).contains("joined this stream"));
+}
+
+/// Nobody finishes a stream by leaving something out.
+#[test]
+fn a_run_says_how_far_it_goes() {
+    let bench = days();
+    let plain = arguments(&["2024-01-01.csv", "--out", "t.csv"]);
+    let run = bench.run_as_is(&plain, b"");
+    assert_eq!(run.code, 2);
+    assert!(
+        run.stderr.contains("all 80 steps have ended")
+            && run.stderr.contains("--all")
+            && run.stderr.contains("--through")
+    );
+    assert!(!bench.path("t.csv").exists());
+    // Steps that are still to come are not closed.
+    let start =
+        jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date().checked_sub(jiff::Span::new().days(3)).unwrap();
+    bench.write("now.csv", format!("time\n{start}\n"));
+    let start = start.to_string();
+    let live = [
+        "release", "now.csv", "--key", "my.key", "--stream", "live", "--start", &start, "--steps", "10", "--every",
+        "1d", "--rho", "1", "--out", "live.csv",
+    ];
+    let run = bench.run_as_is(&live, b"");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("publishes steps 1 to 3 of 10"), "{}", run.stderr);
+    assert_eq!(bench.read("live.csv").lines().count(), 4);
+}
+
+/// Where the horizon is over, the next stream of the same declaration goes on in the same table.
+#[test]
+fn a_stream_is_extended_behind_its_horizon() {
+    let bench = Bench::new();
+    for day in 1..=7 {
+        bench.write(&name(day), format!("time,who,group\n{}T01:00:00Z,p{day},a\n", date(day)));
+    }
+    let run = |through: u64, more: &[&str]| {
+        let through = date(through + 1);
+        let flags =
+            ["release", "--continue", "--key", "my.key", "--start", "2024-01-01", "--steps", "3", "--every", "1d"];
+        let more = [&["--rho", "20", "--allow-weak-budget", "--out", "t.csv", "--through", &through], more].concat();
+        bench.run(&[&flags, &more[..]].concat())
+    };
+    let ok = |through: u64, more: &[&str]| {
+        let run = run(through, more);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        run.stderr
+    };
+    ok(2, &["2024-01-01.csv", "2024-01-02.csv", "--extend"]);
+    ok(3, &["2024-01-03.csv", "--extend"]);
+    // The horizon is over, and nobody has asked for more.
+    assert_eq!(run(4, &["2024-01-04.csv"]).code, 2);
+    let said = ok(4, &["2024-01-03.csv", "2024-01-04.csv", "--extend"]);
+    assert!(said.contains("opens stream `main #2`, which spends ρ = 20"), "{said}");
+    ok(6, &["2024-01-05.csv", "2024-01-06.csv"]);
+    ok(7, &["2024-01-07.csv", "--extend"]);
+    let table: Vec<Vec<String>> = common::table(&bench.read("t.csv")).split_off(1);
+    let column = |place: usize| table.iter().map(|row| row[place].clone()).collect::<Vec<_>>();
+    assert_eq!(column(0), (1..=7).map(date).collect::<Vec<_>>());
+    assert_eq!(column(1), (1..=7).map(|step| step.to_string()).collect::<Vec<_>>());
+    // With little noise (a standard deviation of less than 1): the counts go on, and so do their errors.
+    let values: Vec<f64> = column(2).iter().map(|value| value.parse().unwrap()).collect();
+    assert!(values.iter().zip(1..).all(|(value, count)| (value - f64::from(count)).abs() < 3.0), "{values:?}");
+    let errors: Vec<f64> = column(3).iter().map(|error| error.parse().unwrap()).collect();
+    let together = (errors[2].powi(2) + errors[0].powi(2)).sqrt();
+    assert!((errors[3] / together - 1.0).abs() < 1e-5 && errors[6] > errors[3], "{errors:?}");
+    let spent = bench.run(&["key", "spent", "my.key", "--json"]);
+    let spent: serde_json::Value = serde_json::from_str(&spent.stdout).unwrap();
+    assert_eq!(spent["streams"].as_array().unwrap().len(), 3);
+}

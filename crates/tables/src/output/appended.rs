@@ -1,0 +1,284 @@
+//! Tables that grow run by run.
+//!
+//! The rows of a run are recorded with the ledger before they are written anywhere ([`Pending`]), so that a run that is
+//! cut off in between loses nothing: the next one [delivers](deliver) them first. A table in CSV or JSON lines is
+//! appended to; one in Parquet is a folder with a file for every run.
+
+use super::{OutputError, OutputFormat, is_stream};
+use evertally::noise::StreamName;
+use evertally_publish::disk::{Access, Disk, append_durably, folder_of, replace};
+use evertally_publish::error::{Error, Result};
+use evertally_publish::ledger::{Ledger, Pending, TableMark};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// How many of its last bytes tell a table.
+const TAIL: u64 = 4096;
+
+/// Where the rows of a run go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Standard output or a device.
+    Stream(PathBuf),
+    /// Behind the rows that are in a table already.
+    Behind {
+        /// The table, without links.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+        /// Its last bytes.
+        tail: Vec<u8>,
+    },
+    /// A table of their own.
+    Alone(PathBuf),
+    /// A file of their own in the folder of a Parquet table.
+    Part(PathBuf),
+}
+
+impl Target {
+    /// Where the rows of a run go, of a stream whose rows were last appended to `mark`, and of which this run does not
+    /// know earlier rows, if it `is_whole`.
+    ///
+    /// # Errors
+    /// If `out` is not the table that it should be, or cannot be looked at.
+    pub fn find(
+        disk: &dyn Disk,
+        out: &Path,
+        format: OutputFormat,
+        mark: Option<&TableMark>,
+        is_whole: bool,
+    ) -> Result<Self> {
+        if is_stream(out) {
+            return Ok(Self::Stream(out.to_owned()));
+        }
+        let path = std::path::absolute(out).and_then(|path| std::fs::canonicalize(&path).or(Ok(path)));
+        let path = path.map_err(|e| OutputError::from_io(out, &e))?;
+        if format == OutputFormat::Parquet {
+            if path.is_file() {
+                let problem =
+                    "a Parquet table that grows run by run is a folder; move the file away, or give another name";
+                return Err(OutputError::new(out, problem).into());
+            }
+            return Ok(Self::Part(path));
+        }
+        let Some(mark) = mark.filter(|_| !is_whole) else {
+            if !is_whole && disk.len(&path)?.is_some() {
+                let problem = "this file is not of this stream; give another name for the rows of this run";
+                return Err(OutputError::new(out, problem).into());
+            }
+            return Ok(Self::Alone(path));
+        };
+        let io_error = |e| OutputError::from_io(out, &e);
+        let Some(bytes) = disk.len(&path).map_err(io_error)? else {
+            if Path::new(&mark.path) == path {
+                let problem = "the table, to which rows are to be appended, is not there; put it back, give another name \
+                               for the rows of this run alone, or write the whole table again with --rebuild";
+                return Err(OutputError::new(out, problem).into());
+            }
+            return Ok(Self::Alone(path));
+        };
+        let tail = disk.read_behind(&path, bytes.saturating_sub(TAIL)).map_err(io_error)?.unwrap_or_default();
+        if bytes != mark.bytes || tail_digest(&tail) != mark.tail {
+            let problem = format!(
+                "it is not the table that this stream has written so far ({} bytes then, {bytes} now); put that back, give \
+                 another name for the rows of this run alone, or write the whole table again with --rebuild",
+                mark.bytes,
+            );
+            return Err(OutputError::new(out, problem).into());
+        }
+        Ok(Self::Behind { path, bytes, tail })
+    }
+
+    /// Whether rows go behind others, without a line of column names.
+    pub fn is_behind(&self) -> bool {
+        matches!(self, Self::Behind { .. })
+    }
+
+    /// The path of an output for the rows of steps `first` to `last`, and behind how many bytes of it they go.
+    ///
+    /// # Errors
+    /// If the path is not UTF-8 text, which a ledger cannot hold.
+    pub fn place(&self, first: u64, last: u64) -> Result<(String, Option<u64>)> {
+        let (path, behind) = match self {
+            Self::Stream(path) | Self::Alone(path) => (path.clone(), None),
+            Self::Behind { path, bytes, .. } => (path.clone(), Some(*bytes)),
+            // Padded, so that the order of names is that of steps: fits all 2^40 steps.
+            Self::Part(folder) => (folder.join(format!("part-{first:013}-{last:013}.parquet")), None),
+        };
+        let text = path.to_str().ok_or_else(|| OutputError::new(&path, "its name is not UTF-8 text; give another"))?;
+        Ok((text.to_owned(), behind))
+    }
+
+    /// What tells the table once rows stand in it, of so many `bytes`, the last of which are `last`; `None` where no rows
+    /// will be appended to it.
+    pub fn mark_after(&self, bytes: u64, last: &[u8]) -> Option<TableMark> {
+        let (path, before, mut tail) = match self {
+            Self::Behind { path, bytes, tail } => (path, *bytes, tail.clone()),
+            Self::Alone(path) => (path, 0, Vec::new()),
+            Self::Stream(_) | Self::Part(_) => return None,
+        };
+        tail.extend_from_slice(last);
+        Some(TableMark { path: path.to_str()?.to_owned(), bytes: before + bytes, tail: tail_digest(&tail) })
+    }
+}
+
+/// Digest of the last bytes of a table.
+fn tail_digest(bytes: &[u8]) -> String {
+    blake3::hash(&bytes[bytes.len().saturating_sub(TAIL as usize)..]).to_hex().to_string()
+}
+
+/// Writes what outputs of a stream lack: of this run, which has just recorded it, or of one that was cut off. Returns the
+/// outputs that were written.
+///
+/// # Errors
+/// If an output cannot be written, or is not what it was; what it lacks stays recorded.
+pub fn deliver(disk: &dyn Disk, ledger: &mut Ledger, name: &StreamName) -> Result<Vec<PathBuf>> {
+    let mut written = Vec::new();
+    for pending in ledger.pending(name).to_vec() {
+        if let Some(contents) = ledger.part(&pending.part)?
+            && write(disk, &pending, &contents)?
+        {
+            written.push(PathBuf::from(pending.target));
+        }
+    }
+    ledger.delivered(name);
+    Ok(written)
+}
+
+/// Writes one output; false if it had all already.
+fn write(disk: &dyn Disk, pending: &Pending, contents: &[u8]) -> Result<bool> {
+    let path = Path::new(&pending.target);
+    let io_error = |e| Error::from(OutputError::from_io(path, &e));
+    if is_stream(path) {
+        write_stream(path, contents).map_err(io_error)?;
+        return Ok(true);
+    }
+    let Some(behind) = pending.behind else {
+        if disk.read(path).map_err(io_error)?.as_deref() == Some(contents) {
+            return Ok(false);
+        }
+        let access = match std::fs::metadata(path) {
+            _ if pending.private => Access::Private,
+            Ok(meta) => Access::As(meta.permissions()),
+            Err(_) => Access::Usual,
+        };
+        let is_part = is_part(path).is_some();
+        if is_part {
+            disk.create_folder(folder_of(path)).map_err(io_error)?;
+        }
+        replace(disk, path, &access, &mut &*contents).map_err(io_error)?;
+        if is_part {
+            remove_covered(disk, path).map_err(io_error)?;
+        }
+        return Ok(true);
+    };
+    let changed = || {
+        let problem = "it was changed before the rows of the last run, which are recorded, could be appended; put it back \
+                       as it was, or write the whole table again with --rebuild";
+        Error::from(OutputError::new(path, problem))
+    };
+    if disk.len(path).map_err(io_error)?.is_none_or(|bytes| bytes < behind) {
+        return Err(changed());
+    }
+    match disk.read_behind(path, behind).map_err(io_error)? {
+        Some(more) if more == contents => Ok(false),
+        // Nothing, or what a run that was cut off had written.
+        Some(more) if contents.starts_with(&more) => {
+            append_durably(disk, path, behind, &mut &*contents).map_err(io_error)?;
+            Ok(true)
+        }
+        _ => Err(changed()),
+    }
+}
+
+fn write_stream(path: &Path, contents: &[u8]) -> std::io::Result<()> {
+    if path.as_os_str() == "-" {
+        let mut out = std::io::stdout().lock();
+        out.write_all(contents)?;
+        return out.flush();
+    }
+    std::fs::OpenOptions::new().write(true).open(path)?.write_all(contents)
+}
+
+/// The steps of a file in the folder of a Parquet table.
+fn is_part(path: &Path) -> Option<(u64, u64)> {
+    let name = path.file_name()?.to_str()?.strip_prefix("part-")?.strip_suffix(".parquet")?;
+    let (first, last) = name.split_once('-')?;
+    Some((first.parse().ok()?, last.parse().ok()?))
+}
+
+/// Removes files of a Parquet table whose steps another file has too: one that was written anew as a whole.
+fn remove_covered(disk: &dyn Disk, path: &Path) -> std::io::Result<()> {
+    let Some((first, last)) = is_part(path) else { return Ok(()) };
+    for other in disk.list(folder_of(path))? {
+        if is_part(&other).is_some_and(|(from, to)| other != path && first <= from && to <= last) {
+            disk.remove(&other)?;
+        }
+    }
+    disk.sync_folder(folder_of(path))
+}
+
+/// The files of a table, in the order of their steps.
+///
+/// # Errors
+/// If its folder cannot be read.
+pub fn files_of(disk: &dyn Disk, table: &Path) -> Result<Vec<PathBuf>> {
+    if !table.is_dir() {
+        return Ok(if table.is_file() { vec![table.to_owned()] } else { Vec::new() });
+    }
+    let mut files: Vec<PathBuf> = disk.list(table)?.into_iter().filter(|path| is_part(path).is_some()).collect();
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evertally_publish::disk::RealDisk;
+
+    #[test]
+    fn rows_are_appended_once_and_only_to_their_table() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap().join("t.csv");
+        let find = |mark: Option<&TableMark>, whole| Target::find(&RealDisk, &path, OutputFormat::Csv, mark, whole);
+        let target = find(None, true).unwrap();
+        assert_eq!(target, Target::Alone(path.clone()));
+        let mark = target.mark_after(7, b"time\n1\n").unwrap();
+        let pending = |target: &Target| {
+            let (target, behind) = target.place(1, 1).unwrap();
+            Pending { part: String::new(), target, behind, private: false }
+        };
+        assert!(write(&RealDisk, &pending(&target), b"time\n1\n").unwrap());
+        assert!(!write(&RealDisk, &pending(&target), b"time\n1\n").unwrap(), "it is there already");
+        let next = find(Some(&mark), false).unwrap();
+        assert!(next.is_behind());
+        // Cut off at every byte, and done again.
+        for torn in 0..=4 {
+            std::fs::write(&path, [&b"time\n1\n"[..], &b"2\n3\n"[..torn]].concat()).unwrap();
+            assert_eq!(write(&RealDisk, &pending(&next), b"2\n3\n").unwrap(), torn < 4);
+            assert_eq!(std::fs::read(&path).unwrap(), b"time\n1\n2\n3\n");
+        }
+        let after = next.mark_after(4, b"2\n3\n").unwrap();
+        assert!(find(Some(&after), false).unwrap().is_behind());
+        assert!(find(Some(&mark), false).unwrap_err().to_string().contains("not the table"));
+        std::fs::write(&path, "time\n1\n2\n4\n").unwrap();
+        assert!(find(Some(&after), false).unwrap_err().to_string().contains("not the table"));
+        assert!(write(&RealDisk, &pending(&next), b"2\n3\n").is_err(), "somebody else has written there");
+        std::fs::remove_file(&path).unwrap();
+        assert!(find(Some(&after), false).unwrap_err().to_string().contains("put it back"));
+        assert!(write(&RealDisk, &pending(&next), b"2\n3\n").is_err());
+    }
+
+    #[test]
+    fn a_part_replaces_those_it_covers() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().canonicalize().unwrap().join("t.parquet");
+        let target = Target::find(&RealDisk, &table, OutputFormat::Parquet, None, false).unwrap();
+        for (first, last) in [(1, 3), (4, 9), (10, 12), (1, 9)] {
+            let (target, behind) = target.place(first, last).unwrap();
+            write(&RealDisk, &Pending { part: String::new(), target, behind, private: false }, b"rows").unwrap();
+        }
+        let names: Vec<_> = files_of(&RealDisk, &table).unwrap();
+        assert_eq!(names.iter().map(|path| is_part(path).unwrap()).collect::<Vec<_>>(), [(1, 9), (10, 12)]);
+    }
+}
