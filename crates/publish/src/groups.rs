@@ -11,6 +11,9 @@ use crate::words::quoted;
 use evertally::stream::Groups;
 use hashbrown::HashMap;
 
+/// So many groups are few.
+const FEW: usize = 8;
+
 /// Declared groups: tuples of texts, one text a column, and perhaps a rest.
 #[derive(Clone)]
 pub struct GroupTable {
@@ -219,6 +222,14 @@ impl GroupTable {
 
     /// Where an event belongs.
     pub fn place_of(&mut self, event: &Event<'_>) -> Result<usize> {
+        // Few texts are compared more quickly than one is hashed. The rest has a name that no declared group has.
+        if self.tuples.len() <= FEW
+            && event.label_count() == 1
+            && let Field::Text(text) = event.label(0)
+            && let Some(place) = self.tuples.iter().position(|tuple| tuple[0] == text)
+        {
+            return Ok(place);
+        }
         self.scratch.clear();
         let mut missing = false;
         for field in event.labels() {
@@ -319,5 +330,36 @@ mod tests {
         let table = GroupTable::of_tuples(texts(&["g", "h"]), tuples, Some("a".into())).unwrap();
         assert_eq!(table.tuples()[0], texts(&["a", "b"]));
         assert_eq!(table.to_library().unwrap().len(), 4);
+    }
+
+    /// Few groups and many, of texts and of numbers, with a rest and without: each event has the place of its name.
+    #[test]
+    fn events_have_the_place_of_their_name() {
+        struct Cell<'c>(Field<'c>);
+        impl crate::event::Cells for Cell<'_> {
+            fn cell(&self, _: usize) -> Field<'_> {
+                self.0
+            }
+        }
+        let columns = crate::event::Columns { labels: texts(&["g"]), time: "g".into(), ..Default::default() };
+        let layout = crate::event::Layout::new(&columns);
+        for (count, rest) in [(3, None), (3, Some("other")), (FEW, Some("other")), (20, None), (20, Some("other"))] {
+            let names = (0..count).map(|number| number.to_string()).collect();
+            let mut table = GroupTable::of_names(texts(&["g"]), names, rest.map(str::to_owned)).unwrap();
+            let mut place_of = |field: Field<'_>| {
+                let position = crate::event::Position { file: "f", place: crate::error::Place::Row(1) };
+                table.place_of(&Event::new(position, &Cell(field), &layout)).ok()
+            };
+            for number in 0..count {
+                let name = number.to_string();
+                assert_eq!(place_of(Field::Text(&name)), Some(number));
+                assert_eq!(place_of(Field::Integer(number as i64)), Some(number));
+            }
+            let rest = rest.map(|_| count);
+            for field in [Field::Text("00"), Field::Text("other"), Field::Text(""), Field::Integer(-1), Field::Missing]
+            {
+                assert_eq!(place_of(field), rest, "{field:?} of {count}");
+            }
+        }
     }
 }
