@@ -6,7 +6,7 @@
 //! meet the same noise: a foreign one can spoil the error of a new stream, and nothing else.
 
 use crate::disk::{Disk, RealDisk};
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, Result, usage};
 use evertally::mechanism::{DensePure, Mechanism, MechanismName};
 use evertally::plan::{Objective, PlanRequest, Prepared};
 use std::io::Write;
@@ -99,6 +99,10 @@ fn others_may_write(_: &Path) -> bool {
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let folder = path.parent().expect("a file in a folder");
     RealDisk.create_folder(folder).context(format_args!("cannot make {}", folder.display()))?;
+    if others_may_write(folder) {
+        let shown = folder.display();
+        return Err(usage(format!("others may write to {shown}, so it would not be read; run `chmod go-w {shown}`")));
+    }
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(bytes)?;
     file.persist(path).map_err(std::io::Error::from)?;
@@ -122,7 +126,7 @@ mod tests {
         for place in [path.as_path(), folder.path()] {
             let before = std::fs::metadata(place).unwrap().permissions();
             std::fs::set_permissions(place, PermissionsExt::from_mode(before.mode() | 0o020)).unwrap();
-            assert!(!readable());
+            assert!(!readable() && write(&folder.path().join("other"), b"").is_err() == (place == folder.path()));
             std::fs::set_permissions(place, before).unwrap();
             assert!(readable());
         }

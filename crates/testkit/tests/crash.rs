@@ -1,5 +1,8 @@
 //! Power failures at every point: files, the ledger and its parts, new keys.
 
+#[path = "crash/year.rs"]
+mod year;
+
 use evertally::plan::{Plan, PlanRequest};
 use evertally::privacy::{Budget, Epsilon};
 use evertally_publish::disk::{Access, Disk, RealDisk, append_durably, beside, folder_of, replace};
