@@ -322,7 +322,7 @@ def test_a_key_from_bytes_must_say_what_it_has_published(tmp_path: Path) -> None
 
 def test_releases_spend_the_budget_of_their_source(tmp_path: Path, program: str) -> None:
     budget = tmp_path / "visits.budget"
-    made = [program, "budget", "new", budget, "--name", "visits", "--unit", "event", "--epsilon", "1.5"]
+    made = [program, "budget", "new", str(budget), "--name", "visits", "--unit", "event", "--epsilon", "1.5"]
     subprocess.run(made, check=True, capture_output=True)
     first, second = et.SecretKey.generate(), et.SecretKey.generate()
     released = et.release(simple(), key=first, budget_file=budget, **SIMPLE)
