@@ -366,9 +366,12 @@ impl Ledger {
         if left.is_none() && entry.has(stream.steps()) {
             return Ok(()); // nothing new: the digest was held against it
         }
+        if left.is_none() && entry.state.is_some() {
+            return Err(usage(format!(
+                "stream `{name}` goes on from a state, and this run would leave none; let it go on as it began"
+            )));
+        }
         let (mut files, mut policies) = (Vec::new(), BTreeMap::new());
-        // The state of a stream that is published without one knows less than what is published.
-        entry.state = None;
         if let Some(left) = left {
             (files, policies) = (left.files, left.policies);
             entry.follows = entry.follows.take().or(left.follows);

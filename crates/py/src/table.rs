@@ -93,11 +93,13 @@ fn released(
 ) -> Result<RecordBatch> {
     let settings = declared.resolve()?;
     let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
-    let (stream, groups) = settings.plan(&mut |_| ())?;
     let mut budget = budget_file.map(SourceBudget::of_file).transpose()?;
     let release = |ledger: &mut Ledger| {
         // A ledger in memory lives on: what one release spends from is not what the next one does.
         ledger.spend_from(budget.take().map(|budget| (budget, Approval::default())));
+        // Under the plan with which the stream began, where it has.
+        let (settings, _) = settings.begun(ledger)?;
+        let (stream, groups) = settings.plan(&mut |_| ())?;
         let session = Session::of_sums(stream, groups, key.inner(), ledger)?;
         release_events(session, table, &options, ledger, cancelled)
     };

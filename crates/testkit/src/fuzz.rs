@@ -93,7 +93,7 @@ fn read(name: &str, format: Option<InputFormat>, bytes: &[u8]) -> (u64, Option<E
     let running = AtomicBool::new(false);
     let mut parser = TimeParser::new(TimeFormat::Auto, Zone::utc());
     let mut rows = 0;
-    let mut read = || -> Result<(), Error> {
+    let read = || -> Result<(), Error> {
         let mut events = Events::of_files(&[path], &columns, &options, &(), &running)?;
         while events.next_batch::<Error>(&mut |event| {
             let _ = parser.parse_event(event);
