@@ -214,8 +214,11 @@ fn a_table_is_appended_to_only_where_it_is_that_of_the_stream() {
     assert_eq!(bench.read("t.csv").lines().count(), 5);
     let plain = bench.run(&arguments(&["2024-01-05.csv", "--out", "t.csv", "--all"]));
     assert!(plain.code == 2 && plain.stderr.contains("--continue") && plain.stderr.contains("--rebuild"));
-    // An earlier end does not shorten anything.
+    // An earlier end does not shorten anything, and a run without anything to do changes nothing.
+    let ledger = bench.read("my.key.ledger");
     went_on(&bench, 1, &[]);
+    went_on(&bench, 4, &["2024-01-04.csv"]);
+    assert_eq!(bench.read("my.key.ledger"), ledger);
     assert_eq!(bench.read("t.csv").lines().count(), 5);
 }
 
