@@ -445,7 +445,7 @@ fn two_runs_that_make_one_key_share_it() {
     bench.write("bad.csv", "time\n2024-01-01\nnever\n");
     let args = |input: &str, stream: &str| {
         let flags = format!(
-            "release {input} --key new.key --create-key --start 2024-01-01 --steps 3 --every 1d --rho 1 --no-plot \
+            "release {input} --all --key new.key --create-key --start 2024-01-01 --steps 3 --every 1d --rho 1 --no-plot \
              --quiet --stream {stream} --out {stream}.csv"
         );
         flags.split_whitespace().map(str::to_owned).collect::<Vec<_>>()

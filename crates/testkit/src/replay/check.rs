@@ -109,8 +109,10 @@ fn outcomes_differ(ours: &[Outcome], theirs: &[Outcome], is_neighbour: bool) -> 
         if names(a) != names(b) {
             return Err(Fault::Visible(format!("run {number} leaves {:?}, and {:?} {what}", names(a), names(b))));
         }
-        if let Some((name, _)) = a.files.iter().find(|(name, text)| b.files[*name] != **text) {
-            return Err(Fault::Visible(format!("{name} of run {number} is another {what}")));
+        if let Some((name, text)) = a.files.iter().find(|(name, text)| b.files[*name] != **text) {
+            let mut lines = text.lines().zip(b.files[name].lines());
+            let (ours, theirs) = lines.find(|(ours, theirs)| ours != theirs).unwrap_or(("longer or shorter", ""));
+            return Err(Fault::Visible(format!("{name} of run {number} is another {what}: {ours:?}, {theirs:?}")));
         }
     }
     Ok(false)

@@ -216,11 +216,18 @@ pub(super) fn hundred_millionths(text: &str) -> i128 {
     sign * format!("{whole}{fraction:0<8}").parse::<i128>().unwrap_or_else(|_| panic!("{text} is no decimal number"))
 }
 
-/// A ledger without what differs from run to run, and without what it says of the files that were read and written: their
-/// lengths, and digests of data, which are runs of at least 32 hexadecimal digits.
+/// A ledger without what differs from run to run, and without what it says of the files that were read, which of them
+/// are alike among it, and of those that were written: their lengths, and digests of data, which are runs of at least 32
+/// hexadecimal digits.
 pub(super) fn public_ledger(text: &str) -> String {
     let hidden = ["\"at\":", "\"bytes\":", "\"behind\":"];
-    let lines = text.lines().map(str::trim).filter(|line| !hidden.iter().any(|name| line.starts_with(name)));
+    let mut in_files = false;
+    let lines = text.lines().map(str::trim).filter(|line| {
+        in_files |= line.starts_with("\"files\":");
+        let is_hidden = in_files || hidden.iter().any(|name| line.starts_with(name));
+        in_files &= !line.starts_with(']');
+        !is_hidden
+    });
     let mut out = String::new();
     let mut digits = String::new();
     for letter in lines.flat_map(|line| line.chars().chain(['\n'])) {
