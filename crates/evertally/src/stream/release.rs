@@ -67,7 +67,7 @@ impl Release {
     /// # let key = SecretKey::insecure_from_test_seed(TestSeed(1));
     /// let last = RunningSum::new(plan.clone(), &key, "2024".parse()?)?.tick()?;
     /// let first = RunningSum::new(plan, &key, "2025".parse()?)?.tick()?;
-    /// assert_eq!(first.behind(last.exact()).value(), last.value() + first.value());
+    /// assert!((first.behind(last.exact()).value() - (last.value() + first.value())).abs() < 1e-3);
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn behind(&self, exact: i128) -> Release {
