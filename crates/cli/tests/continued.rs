@@ -346,3 +346,24 @@ fn a_stream_is_extended_behind_its_horizon() {
     let spent: serde_json::Value = serde_json::from_str(&spent.stdout).unwrap();
     assert_eq!(spent["streams"].as_array().unwrap().len(), 3);
 }
+
+/// Rows on standard output come with their names once, and again where nobody took them.
+#[cfg(unix)]
+#[test]
+fn rows_on_standard_output_are_not_lost() {
+    let bench = days();
+    let run = |day: u64, redirection: &str| {
+        let flags = [&EVERY_DAY[..], &["--groups", "a,b", "--continue", "--quiet", "--out", "-"]].concat().join(" ");
+        let (program, through, file) = (env!("CARGO_BIN_EXE_evertally"), date(day + 1), name(day));
+        let script = format!("{program} release {file} {flags} --through {through} {redirection}");
+        let run =
+            std::process::Command::new("bash").current_dir(bench.folder()).args(["-c", &script]).output().unwrap();
+        (run.status.code().unwrap(), String::from_utf8(run.stdout).unwrap())
+    };
+    assert_eq!(run(1, ">&-").0, 2, "it is closed");
+    let (code, first) = run(1, "");
+    assert!(code == 0 && first.starts_with("time,group,step") && first.lines().count() == 3, "{first}");
+    assert_eq!(run(2, ">/dev/full").0, 1, "recorded, and not written");
+    let (code, both) = run(3, "");
+    assert!(code == 0 && both.lines().count() == 4 && both.starts_with("2024-01-02,a,2"), "{both}");
+}

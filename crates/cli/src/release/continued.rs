@@ -14,7 +14,7 @@ use super::setup::Setup;
 use super::{announce, confirm, summary, write_due};
 use crate::failure::usage;
 use crate::stream::{Files, say_if_new};
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use evertally::noise::SecretKey;
 use evertally_publish::declaration::Parameter::{LateFile, Rebuild, UnsafeShowTruth};
 use evertally_publish::declaration::Present;
@@ -48,7 +48,7 @@ pub(super) fn run(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &
     let name = &setup.stream.name;
     if !files.going_on.rebuild {
         for name in &setup.names {
-            for path in deliver(&RealDisk, &mut open.ledger, name)? {
+            for path in deliver(&RealDisk, &mut open.ledger, name).map_err(unwritten)? {
                 eprintln!("wrote what an earlier run had recorded and not written: {}", path.display());
             }
         }
@@ -78,6 +78,11 @@ pub(super) fn run(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &
         summary(&setup, files, open.ledger.stream_count());
     }
     if files.json { print_json(&setup, files, &ErrorFacts::of_releases(&setup.stream), true) } else { Ok(()) }
+}
+
+/// A failure behind the record, also where the reader of a pipe went away: nobody has the rows yet.
+fn unwritten(cause: impl std::fmt::Display) -> anyhow::Error {
+    anyhow!("the release is recorded, but not written: mend this and run again, which writes it first: {cause}")
 }
 
 fn check(setup: &Setup, files: &Files) -> Result<()> {
@@ -163,10 +168,8 @@ impl Continued<'_> {
         }
         let read = sorted.new.into_iter().map(|file| file.record).chain(sorted.again).collect();
         self.record(open, session, &target, mark, &mut rows, &late, read)?;
-        deliver(&RealDisk, &mut open.ledger, name)
-            .map_err(anyhow::Error::from)
-            .and_then(|_| Ok(publication.commit()?))
-            .context("the release is recorded, but not written: mend this and run again")
+        deliver(&RealDisk, &mut open.ledger, name).map_err(unwritten)?;
+        publication.commit().map_err(unwritten)
     }
 
     /// The table to which rows are appended. Where the rows of a stream that follows others are all written again, it is

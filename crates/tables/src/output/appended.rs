@@ -4,6 +4,7 @@
 //! cut off in between loses nothing: the next one [delivers](deliver) them first. A table in CSV or JSON lines is
 //! appended to; one in Parquet is a folder with a file for every run.
 
+use super::publication::check_stdout;
 use super::{OutputError, OutputFormat, is_stream};
 use evertally::noise::StreamName;
 use evertally_publish::disk::{Access, Disk, append_durably, folder_of, replace};
@@ -49,6 +50,7 @@ impl Target {
         is_whole: bool,
     ) -> Result<Self> {
         if is_stream(out) {
+            check_stdout(out)?;
             return Ok(Self::Stream(out.to_owned()));
         }
         let path = std::path::absolute(out).and_then(|path| std::fs::canonicalize(&path).or(Ok(path)));

@@ -122,6 +122,15 @@ fn is_stdout_lost() -> bool {
     false
 }
 
+/// Refuses standard output where it was closed when the program began.
+pub(super) fn check_stdout(path: &Path) -> Result<(), OutputError> {
+    if is_stdout(path) && is_stdout_lost() {
+        let problem = "it is closed, and what goes there would be lost; give a file name (/dev/null to discard)";
+        return Err(OutputError::new(path, problem));
+    }
+    Ok(())
+}
+
 /// An error of a writer as the user should see it: the [`OutputError`] that an [`OutputFile`] wrapped, if it is one.
 pub(super) fn plain_io_error(error: io::Error) -> Error {
     match error.downcast::<OutputError>() {
@@ -204,11 +213,7 @@ impl Publication {
             if self.outputs.iter().any(|o| is_stdout(&o.path)) {
                 return Err(OutputError::new(path, "two outputs go there; give one of them a file name"));
             }
-            if is_stdout_lost() {
-                let problem =
-                    "it is closed, and what goes there would be lost; give a file name (/dev/null to discard)";
-                return Err(OutputError::new(path, problem));
-            }
+            check_stdout(path)?;
             return Ok(Target::Stream);
         }
         let existing = match fs::metadata(path) {
