@@ -147,7 +147,7 @@ fn summary(setup: &Setup, files: &Files, streams: usize) {
     let stream = &setup.stream;
     let groups = setup.groups.as_ref().map_or(String::new(), |_| format!(" × {} groups", setup.group_count()));
     let done = format!("released {} of {} steps{groups}", stream.last_step, stream.calendar.steps());
-    print_summary(stream, files, &done, stream.plan.max_std_error(), stream.last_step, streams);
+    print_summary(stream, files, &done, ErrorFacts::of_releases(stream).max_std_error, stream.last_step, streams);
     if files.plot && setup.show_truth {
         let unsafe_svg = files.beside("NOT-PRIVATE.svg");
         eprintln!("WARNING: {} and .png show exact counts and are not private", unsafe_svg.display());

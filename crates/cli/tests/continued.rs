@@ -238,6 +238,19 @@ fn a_step_waits_for_its_file() {
     std::fs::rename(bench.path("2024-01-03.csv"), bench.path("daily/2024-01-03.csv")).unwrap();
     went_on(&bench, 4, &expect);
     assert_eq!(bench.read("t.csv").lines().count(), 1 + 4 * 2);
+    // In a configuration file the pattern is relative to the file, as paths are.
+    bench.write("c.toml", "expect = \"daily/%Y-%m-%d.csv\"\nout = \"t.csv\"\nkey = \"my.key\"\n");
+    std::fs::rename(bench.path("2024-01-05.csv"), bench.path("daily/2024-01-05.csv")).unwrap();
+    let config = bench.path("c.toml").display().to_string();
+    let (through, elsewhere) = (date(6), tempfile::tempdir().unwrap());
+    let run = std::process::Command::new(env!("CARGO_BIN_EXE_evertally"))
+        .current_dir(elsewhere.path())
+        .args(arguments(&["--continue", "--config", &config, "--through", &through]))
+        .args(["--key", &bench.path("my.key").display().to_string()])
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    assert_eq!(bench.read("t.csv").lines().count(), 1 + 5 * 2);
 }
 
 /// Every remedy that an error names works in a stream that has begun.
@@ -342,6 +355,17 @@ fn a_stream_is_extended_behind_its_horizon() {
     let errors: Vec<f64> = column(3).iter().map(|error| error.parse().unwrap()).collect();
     let together = (errors[2].powi(2) + errors[0].powi(2)).sqrt();
     assert!((errors[3] / together - 1.0).abs() < 1e-5 && errors[6] > errors[3], "{errors:?}");
+    // What is said beside it is true of all three streams together.
+    let report: serde_json::Value = serde_json::from_str(&bench.read("t.report.json")).unwrap();
+    assert_eq!((report["guarantee"]["rho"].as_f64(), report["follows"]["streams"].as_u64()), (Some(60.0), Some(3)));
+    assert!((report["error"]["max_std_error"].as_f64().unwrap() / errors[6] - 1.0).abs() < 0.5);
+    let words = bench.read("t.report.md");
+    assert!(words.contains("3 × ρ = 20") && words.contains("6 steps since 1 January 2024"), "{words}");
+    // All of the last stream again from its files: the rows of those before it stay.
+    let whole = bench.read("t.csv");
+    std::fs::remove_dir_all(bench.path("my.key.state")).unwrap();
+    ok(7, &["2024-01-07.csv", "--rebuild"]);
+    assert_eq!(bench.read("t.csv"), whole);
     let spent = bench.run(&["key", "spent", "my.key", "--json"]);
     let spent: serde_json::Value = serde_json::from_str(&spent.stdout).unwrap();
     assert_eq!(spent["streams"].as_array().unwrap().len(), 3);

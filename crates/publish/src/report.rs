@@ -3,9 +3,11 @@
 
 mod wording;
 
+use crate::rows::half_width;
 use crate::stream::Stream;
 use evertally::mechanism::MechanismName;
 use evertally::noise::SecretKey;
+use evertally::privacy::composition::Odometer;
 use evertally::privacy::{Budget, Delta, Epsilon};
 use evertally::privacy::{Neighbours, Values};
 use serde::Serialize;
@@ -34,8 +36,11 @@ pub struct Report {
     pub sketch: Option<SketchFacts>,
     /// Who is protected.
     pub unit: UnitFacts,
-    /// The budget.
+    /// The budget; of each stream, where released values go on from earlier ones.
     pub budget: Budget,
+    /// What the released values go on from, where they do: guarantee and errors are those of all these streams together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub follows: Option<FollowsFacts>,
     /// The mechanism.
     pub mechanism: MechanismName,
     /// Its noise.
@@ -60,6 +65,19 @@ pub struct LedgerFacts {
     pub identity: String,
     /// Which of its runs, from 1.
     pub run: u64,
+}
+
+/// Streams before this one, whose last released values its own go on from.
+#[derive(Debug, Serialize)]
+pub struct FollowsFacts {
+    /// The one just before.
+    pub stream: String,
+    /// When the first began.
+    pub since: String,
+    /// How many steps were before.
+    pub steps: u64,
+    /// How many streams there are with this one.
+    pub streams: u32,
 }
 
 /// The steps.
@@ -245,6 +263,12 @@ impl Report {
                 grid: request.grid().to_string(),
             },
             budget: request.budget(),
+            follows: stream.follows.as_ref().map(|follows| FollowsFacts {
+                stream: follows.stream.clone(),
+                since: follows.since.clone(),
+                steps: follows.steps,
+                streams: stream.streams(),
+            }),
             mechanism: plan.mechanism().name(),
             noise: NoiseFacts {
                 law: plan.noise_kind().to_string(),
@@ -271,30 +295,38 @@ impl Report {
 }
 
 impl ErrorFacts {
-    /// The errors of releases as they come from the mechanism.
+    /// The errors of releases as they come from the mechanism; of values that go on from earlier streams, with theirs.
     pub fn of_releases(stream: &Stream) -> Self {
         let plan = &stream.plan;
+        let before = f64::from(stream.streams() - 1) * plan.std_error(plan.horizon()).powi(2);
+        let with = |own: f64| if before > 0.0 { (own.powi(2) + before).sqrt() } else { own };
         Self {
-            max_std_error: plan.max_std_error(),
-            mean_std_error: plan.mean_std_error(),
+            max_std_error: with(plan.max_std_error()),
+            mean_std_error: with(plan.mean_std_error()),
             confidence: stream.confidence,
             last_step_half_width: last_half_width(stream),
         }
     }
 }
 
+/// Of all streams whose noise is in the released values, which are in the data of whoever is in all of them.
 fn guarantee(stream: &Stream) -> GuaranteeFacts {
     let guarantee = stream.plan.guarantee();
-    let at =
-        |delta: f64| EpsilonAtDelta { delta, epsilon: guarantee.epsilon_at(Delta::new(delta).expect("a constant")) };
+    let mut all = Odometer::default();
+    (0..stream.streams()).for_each(|_| all.record(guarantee.expense()));
+    let is_one = stream.streams() == 1;
+    let at = |delta: f64| {
+        let at = Delta::new(delta).expect("a constant");
+        EpsilonAtDelta { delta, epsilon: if is_one { guarantee.epsilon_at(at) } else { all.epsilon_at(at) } }
+    };
     GuaranteeFacts {
-        pure_epsilon: guarantee.pure_epsilon.map(Epsilon::get),
-        rho: guarantee.rho.get(),
+        pure_epsilon: if is_one { guarantee.pure_epsilon.map(Epsilon::get) } else { all.pure_epsilon() },
+        rho: if is_one { guarantee.rho.get() } else { all.rho().expect("every plan has a ρ") },
         epsilon_at_delta: DELTAS.map(at).into(),
     }
 }
 
 fn last_half_width(stream: &Stream) -> f64 {
-    let mut intervals = stream.plan.intervals(stream.confidence).expect("checked by the setup");
-    stream.plan.request().grid().to_f64(intervals.half_width(stream.last_step) as i128)
+    let width = half_width(stream, stream.last_step, stream.streams()).expect("checked by the setup");
+    stream.plan.request().grid().to_f64(width as i128)
 }

@@ -47,6 +47,22 @@ pub fn seven_digits(figure: f64) -> f64 {
     format!("{figure:.6e}").parse().expect("what was written as a number")
 }
 
+/// How often intervals must hold that are added up, so many of them, for their sum to hold as often as is declared: each
+/// may fail so much more rarely (Bonferroni).
+fn confidence_of_each(stream: &Stream, streams: u32) -> f64 {
+    if streams == 1 { stream.confidence } else { 1.0 - (1.0 - stream.confidence) / f64::from(streams) }
+}
+
+/// Half the width of the interval at a step of values that add up so many streams, in multiples of the grid.
+///
+/// # Errors
+/// If the confidence is none.
+pub(crate) fn half_width(stream: &Stream, step: u64, streams: u32) -> Result<u128> {
+    let mut intervals = stream.plan.intervals(confidence_of_each(stream, streams))?;
+    let before = intervals.half_width(stream.plan.horizon()).saturating_mul(u128::from(streams - 1));
+    Ok(intervals.half_width(step).saturating_add(if streams > 1 { before } else { 0 }))
+}
+
 /// Makes rows of releases, and keeps what they have in common.
 pub(crate) struct Rows {
     /// Group texts of every row, in the order of the releases.
@@ -74,10 +90,7 @@ impl Rows {
         let carried: Vec<(i128, u32)> = tuples.iter().map(carried).collect::<Result<_>>()?;
         let mut errors = BTreeMap::new();
         for (_, streams) in &carried {
-            // An interval of a sum is the sum of the intervals, each of which fails so much more rarely that all of
-            // them together hold as often as one is to (Bonferroni).
-            let confidence = 1.0 - (1.0 - stream.confidence) / f64::from(streams + 1);
-            let confidence = if *streams == 0 { stream.confidence } else { confidence };
+            let confidence = confidence_of_each(stream, streams + 1);
             errors.insert(*streams, stream.plan.intervals(confidence)?);
         }
         let steps_before = stream.follows.as_ref().map_or(0, |follows| follows.steps);

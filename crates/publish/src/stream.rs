@@ -135,8 +135,17 @@ impl Stream {
         self
     }
 
-    /// The beginning of the horizon: a date alone where it begins at midnight.
+    /// How many streams the released values add up, each under a plan like this one: 1 where it follows none.
+    pub fn streams(&self) -> u32 {
+        let before = self.follows.iter().flat_map(|follows| &follows.carried).map(|carried| carried.streams).max();
+        1 + before.unwrap_or(0)
+    }
+
+    /// The beginning of what is counted: a date alone where it is at midnight.
     pub fn start_in_words(&self) -> String {
+        if let Some(follows) = &self.follows {
+            return follows.since.clone();
+        }
         let start = self.calendar.start();
         let civil = start.timestamp().map(|time| self.calendar.zone().time_zone().to_datetime(time));
         match civil {

@@ -69,6 +69,10 @@ pub(super) fn run(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &
         let problem = format!("the file {} of step {step}, which ends at {end}, was not read", file.display());
         return Err(usage(problem));
     }
+    if published == stream.calendar.steps() && !files.going_on.extend {
+        let end = stream.calendar.format(stream.calendar.end());
+        eprintln!("note: the horizon ended at {end}, and all of it is published; --extend opens the next stream");
+    }
     confirm(&stream, files, published)?;
     let setup = Setup { stream, ..setup.clone() };
     let mut run = Continued { setup: &setup, files, cancelled, before, missing };
@@ -149,7 +153,14 @@ impl Continued<'_> {
         let (setup, files, name) = (self.setup, self.files, &self.setup.stream.name);
         let (rebuild, mark) = (files.going_on.rebuild, self.mark(&open.ledger));
         let is_whole = (rebuild || self.before == 0) && setup.names.len() == 1;
-        let target = Target::find(&RealDisk, &files.out, files.output_format, mark.as_ref(), is_whole)?;
+        let follows = setup.names.len() > 1;
+        let (out, format) = (&files.out, files.output_format);
+        let target = Target::find(&RealDisk, out, format, mark.as_ref(), is_whole, rebuild && follows)?;
+        if rebuild && follows && matches!(target, Target::Alone(_)) {
+            let problem =
+                format!("{} is not there, and holds rows of earlier streams; put it back first", out.display());
+            return Err(usage(problem));
+        }
         let (mut session, stretches) = self.session(open, &sorted)?;
 
         let mut publication = Publication::new(&files.protected_paths(), true);
@@ -169,6 +180,10 @@ impl Continued<'_> {
         let read = sorted.new.into_iter().map(|file| file.record).chain(sorted.again).collect();
         self.record(open, session, &target, mark, &mut rows, &late, read)?;
         deliver(&RealDisk, &mut open.ledger, name).map_err(unwritten)?;
+        if let (false, Some(path)) = (late.is_empty(), &files.going_on.late_file) {
+            let path = numbered(path, open.ledger.counter());
+            eprintln!("late events were put into {}, which is NOT PRIVATE", path.display());
+        }
         publication.commit().map_err(unwritten)
     }
 

@@ -32,6 +32,11 @@ fn read(path: &Path, user: Use) -> Result<Written> {
     let (files, questions) = (&mut written.files, &mut written.questions);
     let (budget, groups) = (&mut files.budget_file, &mut files.groups_file);
     let paths = [&mut files.key, budget, &mut files.out, groups, &mut questions.queries, &mut questions.candidates];
+    if let Some(pattern) = files.expect.as_mut().filter(|pattern| !Path::new(pattern).is_absolute()) {
+        // A pattern is a path, too; a % in the name of its folder stands for itself.
+        let folder = folder.join("").to_string_lossy().replace('%', "%%");
+        pattern.insert_str(0, &folder);
+    }
     let inputs = files.input.iter_mut().flat_map(|paths| &mut paths.0);
     paths.into_iter().flatten().chain(inputs).for_each(|path| resolve(path, folder));
     Ok(written)

@@ -67,8 +67,10 @@ impl GoingOn {
             (Parameter::LateFile, own.late_file.is_some()),
         ];
         match alone.into_iter().find(|(_, is_given)| *is_given && !own.is_wanted) {
-            Some((parameter, _)) => Err(usage(sentence![parameter, " needs ", Parameter::Continue, " beside it"])),
-            None => Ok(own),
+            Some((parameter, _)) if named.plan_only != Some(true) => {
+                Err(usage(sentence![parameter, " needs ", Parameter::Continue, " beside it"]))
+            }
+            _ => Ok(own),
         }
     }
 }

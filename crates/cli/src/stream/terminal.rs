@@ -65,7 +65,8 @@ pub(crate) fn print_summary(
     let plan = &stream.plan;
     eprintln!("{done} with {} and {} noise", plan.mechanism().name().brief(), plan.noise_kind());
     eprintln!(
-        "guarantee: {} for {}; standard error at most {}",
+        "guarantee: {}{} for {}; standard error at most {}",
+        if stream.streams() > 1 { format!("{} × ", stream.streams()) } else { String::new() },
         plan.request().budget(),
         stream.unit(),
         at_most(max_std_error)

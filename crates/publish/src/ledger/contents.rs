@@ -111,6 +111,8 @@ pub struct Joined {
 pub struct Follows {
     /// The stream before it.
     pub stream: String,
+    /// When the first of them began, in words.
+    pub since: String,
     /// How many steps were before it.
     pub steps: u64,
     /// The last releases before it.

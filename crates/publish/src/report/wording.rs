@@ -9,7 +9,13 @@ use std::fmt::Write;
 impl Report {
     /// Budget, unit and mechanism in one line.
     pub fn headline(&self) -> String {
-        format!("{} for {} · {} · {}", self.budget, self.unit.unit, self.mechanism.brief(), self.noise.law)
+        let (unit, mechanism, law) = (&self.unit.unit, self.mechanism.brief(), &self.noise.law);
+        format!("{}{} for {unit} · {mechanism} · {law}", self.times(), self.budget)
+    }
+
+    /// How often the budget was spent, where it was more than once.
+    fn times(&self) -> String {
+        self.follows.as_ref().map_or(String::new(), |follows| format!("{} × ", follows.streams))
     }
 
     /// The guarantee in one sentence.
@@ -18,7 +24,9 @@ impl Report {
         let approximate =
             |epsilon: f64, delta: f64| format!("({}, {delta:e})-differentially private", at_most(epsilon));
         let strength = match (self.budget, self.guarantee.pure_epsilon) {
-            (Budget::Approximate(stated, delta), pure) if pure.is_none_or(|pure| pure > stated.get()) => {
+            (Budget::Approximate(stated, delta), pure)
+                if self.follows.is_none() && pure.is_none_or(|pure| pure > stated.get()) =>
+            {
                 approximate(stated.get(), delta.get())
             }
             (_, Some(epsilon)) => format!("{}-differentially private", at_most(epsilon)),
@@ -46,6 +54,11 @@ impl Report {
         let h = &self.horizon;
         writeln!(out, "| | |\n|---|---|")?;
         writeln!(out, "| released | {}, {} of {} steps |", self.quantity, h.released_steps, h.steps)?;
+        if let Some(f) = &self.follows {
+            let (steps, since, streams) = (f.steps, &f.since, f.streams);
+            let all = format!("guarantee and errors here are those of all {streams} streams together");
+            writeln!(out, "| goes on from | stream `{}`, {steps} steps since {since}; {all} |", plain(&f.stream))?;
+        }
         writeln!(out, "| horizon | {} to {}, every {} ({}) |", h.start, h.end, h.every, h.time_zone)?;
         if let Some(groups) = &self.groups {
             let rest =
@@ -78,7 +91,7 @@ impl Report {
                 self.unit.lower, self.unit.upper, self.unit.grid
             )?;
         }
-        writeln!(out, "| budget | {} |", self.budget)?;
+        writeln!(out, "| budget | {}{} |", self.times(), self.budget)?;
         let (l2, by) = (short(self.noise.s2), "by at most");
         let moved = match self.noise.s1 {
             Some(s1) => format!("moves the protected sums {by} {} (L1) or {l2} (L2)", short(s1)),

@@ -131,7 +131,7 @@ impl Session<RunningSums> {
         };
         let carried = self.tally.tuples().iter().zip(releases).map(carried).collect::<Result<_>>()?;
         let steps = steps + before.map_or(0, |before| before.steps);
-        Ok(Follows { stream: stream.name.to_string(), steps, carried })
+        Ok(Follows { stream: stream.name.to_string(), since: stream.start_in_words(), steps, carried })
     }
 
     /// The same session, which keeps what a later run needs.

@@ -38,7 +38,7 @@ pub enum Target {
 
 impl Target {
     /// Where the rows of a run go, of a stream whose rows were last appended to `mark`, and of which this run does not
-    /// know earlier rows, if it `is_whole`.
+    /// know earlier rows, if it `is_whole`. One that `rewrites` what it appended finds it there already.
     ///
     /// # Errors
     /// If `out` is not the table that it should be, or cannot be looked at.
@@ -48,6 +48,7 @@ impl Target {
         format: OutputFormat,
         mark: Option<&TableMark>,
         is_whole: bool,
+        rewrites: bool,
     ) -> Result<Self> {
         if is_stream(out) {
             check_stdout(out)?;
@@ -79,8 +80,10 @@ impl Target {
             }
             return Ok(Self::Alone(path));
         };
-        let tail = disk.read_behind(&path, bytes.saturating_sub(TAIL)).map_err(io_error)?.unwrap_or_default();
-        if bytes != mark.bytes || tail_digest(&tail) != mark.tail {
+        let is_expected = bytes == mark.bytes || (rewrites && bytes > mark.bytes);
+        let tail = disk.read_behind(&path, mark.bytes.saturating_sub(TAIL)).map_err(io_error)?.unwrap_or_default();
+        let tail = tail[..tail.len().min(mark.bytes.min(TAIL) as usize)].to_vec();
+        if !is_expected || tail_digest(&tail) != mark.tail {
             let problem = format!(
                 "it is not the table that this stream has written so far ({} bytes then, {bytes} now); put that back, give \
                  another name for the rows of this run alone, or write the whole table again with --rebuild",
@@ -88,7 +91,7 @@ impl Target {
             );
             return Err(OutputError::new(out, problem).into());
         }
-        Ok(Self::Behind { path, bytes, tail })
+        Ok(Self::Behind { path, bytes: mark.bytes, tail })
     }
 
     /// Whether rows go behind others, without a line of column names.
@@ -247,7 +250,8 @@ mod tests {
     fn rows_are_appended_once_and_only_to_their_table() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().canonicalize().unwrap().join("t.csv");
-        let find = |mark: Option<&TableMark>, whole| Target::find(&RealDisk, &path, OutputFormat::Csv, mark, whole);
+        let find =
+            |mark: Option<&TableMark>, whole| Target::find(&RealDisk, &path, OutputFormat::Csv, mark, whole, false);
         let target = find(None, true).unwrap();
         assert_eq!(target, Target::Alone(path.clone()));
         let mark = target.mark_after(7, b"time\n1\n").unwrap();
@@ -282,7 +286,7 @@ mod tests {
     fn a_part_replaces_those_it_covers() {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().canonicalize().unwrap().join("t.parquet");
-        let target = Target::find(&RealDisk, &table, OutputFormat::Parquet, None, false).unwrap();
+        let target = Target::find(&RealDisk, &table, OutputFormat::Parquet, None, false, false).unwrap();
         for (first, last) in [(1, 3), (4, 9), (10, 12), (1, 9)] {
             let (target, behind) = target.place(first, last).unwrap();
             write(&RealDisk, &Pending { part: String::new(), target, behind, private: false }, b"rows").unwrap();
