@@ -245,8 +245,8 @@ fn a_step_waits_for_its_file() {
     let (through, elsewhere) = (date(6), tempfile::tempdir().unwrap());
     let run = std::process::Command::new(env!("CARGO_BIN_EXE_evertally"))
         .current_dir(elsewhere.path())
-        .args(arguments(&["--continue", "--config", &config, "--through", &through]))
-        .args(["--key", &bench.path("my.key").display().to_string()])
+        .args(["release", "--continue", "--config", &config, "--through", &through, "--groups", "a,b"])
+        .args(&EVERY_DAY[2..])
         .output()
         .unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));

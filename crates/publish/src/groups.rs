@@ -152,6 +152,13 @@ impl GroupTable {
             }
             table = Self::in_order(table.columns, [table.tuples, next].concat(), table.rest);
             if step.rest {
+                if own_rest.is_some() && own_rest.as_ref() != step.groups.last() {
+                    let name = quoted(&step.groups[named].join(", "));
+                    return Err(Problem::new(sentence![
+                        Rest,
+                        format!(" joined this stream as {name}, and keeps its name")
+                    ]));
+                }
                 table = put_rest(table)?;
             }
         }

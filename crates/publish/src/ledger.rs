@@ -269,7 +269,7 @@ impl Ledger {
             Some(bytes) if part_name(&mut bytes.as_slice())? != part => {
                 let shown = self.store.name();
                 Err(usage(format!(
-                    "part {part} of the ledger {shown} is not what was recorded; restore it from a copy"
+                    "part {part} of the ledger {shown} is not what was recorded; restore it from a copy, or make the state again from the raw data"
                 )))
             }
             bytes => Ok(bytes),

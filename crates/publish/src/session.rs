@@ -386,6 +386,11 @@ impl<T: Tally> Session<T> {
 
     fn refused_as_late(&self, event: &Event<'_>) -> Error {
         let closed = self.stream.calendar.format(self.stream.calendar.end_of(self.closed));
+        if self.closed == self.stream.calendar.steps() {
+            let remedy = sentence!["leave them out, or put them into a file with ", (LatePolicy, "side-file")];
+            let problem = "belongs to a step that an earlier run has closed, and no step is open any more";
+            return event.bad_cell(Role::Time, problem).remedy(remedy).into();
+        }
         let remedy = sentence![
             "count such events in the first open step with ",
             (LatePolicy, "next-step"),

@@ -155,7 +155,11 @@ impl Continued<'_> {
         let is_whole = (rebuild || self.before == 0) && setup.names.len() == 1;
         let follows = setup.names.len() > 1;
         let (out, format) = (&files.out, files.output_format);
-        let target = Target::find(&RealDisk, out, format, mark.as_ref(), is_whole, rebuild && follows)?;
+        let own = open.ledger.table(name).map(|mark| mark.bytes).filter(|_| rebuild && follows);
+        let known = if is_whole { open.ledger.table(name).cloned() } else { mark.clone() };
+        let steps = self.before + setup.steps_before();
+        let target = Target::find(&RealDisk, out, format, known.as_ref(), is_whole, steps, own)?;
+        self.protect(&target, &sorted)?;
         if rebuild && follows && matches!(target, Target::Alone(_)) {
             let problem =
                 format!("{} is not there, and holds rows of earlier streams; put it back first", out.display());
@@ -185,6 +189,22 @@ impl Continued<'_> {
             eprintln!("late events were put into {}, which is NOT PRIVATE", path.display());
         }
         publication.commit().map_err(unwritten)
+    }
+
+    /// Refuses a table that is an input, or that something else has written.
+    fn protect(&self, target: &Target, sorted: &Sorted) -> Result<()> {
+        let out = full(&self.files.out);
+        let named = sorted.new.iter().map(|file| &file.path).chain(sorted.seen.iter().map(|(path, _)| path));
+        let others = self.files.protected_paths();
+        if named.chain(&others).any(|input| full(input) == out) {
+            let problem = format!("{}: this is an input of the run, which is never replaced", out.display());
+            return Err(usage(problem));
+        }
+        if !self.files.going_on.rebuild && matches!(target, Target::Alone(_)) && out.exists() {
+            let problem = format!("{}: there is a file already, and this stream has not written it", out.display());
+            return Err(usage(format!("{problem}; move it away, or give another name")));
+        }
+        Ok(())
     }
 
     /// The table to which rows are appended. Where the rows of a stream that follows others are all written again, it is
@@ -277,6 +297,9 @@ impl Continued<'_> {
         if !late.is_empty() {
             late_csv = Cursor::new(csv_of(&self.setup.stream, late)?);
             let path = numbered(self.files.going_on.late_file.as_deref().expect("checked"), open.ledger.counter() + 1);
+            if path.exists() {
+                return Err(usage(format!("{}: late events go there, and there is a file already", path.display())));
+            }
             let target = utf8(&std::path::absolute(path)?)?;
             leaving.outputs.push(Output { target, behind: None, private: true, contents: &mut late_csv });
         }

@@ -38,7 +38,7 @@ pub struct NewFile {
 }
 
 /// What changes when somebody writes to a file.
-type Stamp = (u64, Option<std::time::SystemTime>);
+type Stamp = (u64, Option<std::time::SystemTime>, i64, i64);
 
 /// Tells files by their content, under a key.
 pub struct Fingerprints {
@@ -152,5 +152,13 @@ fn open(path: &Path, name: &str) -> Result<File> {
 }
 
 fn stamp(meta: &Metadata) -> Stamp {
-    (meta.len(), meta.modified().ok())
+    #[cfg(unix)]
+    let (seconds, nanos) = {
+        // Nobody can set this time back.
+        use std::os::unix::fs::MetadataExt;
+        (meta.ctime(), meta.ctime_nsec())
+    };
+    #[cfg(not(unix))]
+    let (seconds, nanos) = (0, 0);
+    (meta.len(), meta.modified().ok(), seconds, nanos)
 }

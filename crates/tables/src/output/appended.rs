@@ -38,7 +38,8 @@ pub enum Target {
 
 impl Target {
     /// Where the rows of a run go, of a stream whose rows were last appended to `mark`, and of which this run does not
-    /// know earlier rows, if it `is_whole`. One that `rewrites` what it appended finds it there already.
+    /// know earlier rows, if it `is_whole`. The table has rows of so many `steps`. One that is written again behind others'
+    /// rows may have as many bytes as `rewritten`.
     ///
     /// # Errors
     /// If `out` is not the table that it should be, or cannot be looked at.
@@ -48,7 +49,8 @@ impl Target {
         format: OutputFormat,
         mark: Option<&TableMark>,
         is_whole: bool,
-        rewrites: bool,
+        steps: u64,
+        rewritten: Option<u64>,
     ) -> Result<Self> {
         if is_stream(out) {
             check_stdout(out)?;
@@ -62,7 +64,23 @@ impl Target {
                     "a Parquet table that grows run by run is a folder; move the file away, or give another name";
                 return Err(OutputError::new(out, problem).into());
             }
+            if let Some(mark) = mark.filter(|mark| !is_whole && Path::new(&mark.path) == path) {
+                check_parts(disk, out, Path::new(&mark.path), steps)?;
+            }
             return Ok(Self::Part(path));
+        }
+        let longer = |known: u64, bytes: u64| {
+            let problem = format!(
+                "it holds more than the ledger knows ({known} bytes then, {bytes} now): the ledger may be an old copy, and \
+                 other data under the same noise would show themselves exactly. Look for the newer ledger; if this file is \
+                 of something else, move it away"
+            );
+            Error::from(OutputError::new(out, problem))
+        };
+        if let (true, Some(mark), Some(bytes)) = (is_whole, mark, disk.len(&path)?)
+            && bytes > mark.bytes
+        {
+            return Err(longer(mark.bytes, bytes));
         }
         let Some(mark) = mark.filter(|_| !is_whole) else {
             if !is_whole && disk.len(&path)?.is_some() {
@@ -80,7 +98,11 @@ impl Target {
             }
             return Ok(Self::Alone(path));
         };
-        let is_expected = bytes == mark.bytes || (rewrites && bytes > mark.bytes);
+        let most = rewritten.unwrap_or(mark.bytes);
+        if bytes > most {
+            return Err(longer(most, bytes));
+        }
+        let is_expected = (mark.bytes..=most).contains(&bytes);
         let tail = disk.read_behind(&path, mark.bytes.saturating_sub(TAIL)).map_err(io_error)?.unwrap_or_default();
         let tail = tail[..tail.len().min(mark.bytes.min(TAIL) as usize)].to_vec();
         if !is_expected || tail_digest(&tail) != mark.tail {
@@ -120,7 +142,10 @@ impl Target {
         let (path, before, mut tail) = match self {
             Self::Behind { path, bytes, tail } => (path, *bytes, tail.clone()),
             Self::Alone(path) => (path, 0, Vec::new()),
-            Self::Stream(_) | Self::Part(_) => return None,
+            Self::Part(folder) => {
+                return Some(TableMark { path: folder.to_str()?.to_owned(), bytes: 0, tail: String::new() });
+            }
+            Self::Stream(_) => return None,
         };
         tail.extend_from_slice(last);
         Some(TableMark { path: path.to_str()?.to_owned(), bytes: before + bytes, tail: tail_digest(&tail) })
@@ -169,7 +194,8 @@ fn write(disk: &dyn Disk, pending: &Pending, contents: &[u8]) -> Result<bool> {
         };
         let is_part = is_part(path).is_some();
         if is_part {
-            disk.create_folder(folder_of(path)).map_err(io_error)?;
+            // As public as the user's mask says, as every table.
+            std::fs::create_dir_all(folder_of(path)).map_err(io_error)?;
         }
         replace(disk, path, &access, &mut &*contents).map_err(io_error)?;
         if is_part {
@@ -208,6 +234,21 @@ fn write_stream(path: &Path, contents: &[u8]) -> std::io::Result<()> {
         return out.flush();
     }
     std::fs::OpenOptions::new().write(true).open(path)?.write_all(contents)
+}
+
+/// Refuses the folder of a Parquet table that has not the files of all steps through the last that it had.
+fn check_parts(disk: &dyn Disk, out: &Path, folder: &Path, steps: u64) -> Result<()> {
+    let mut parts: Vec<(u64, u64)> = disk.list(folder)?.iter().filter_map(|path| is_part(path)).collect();
+    parts.sort_unstable();
+    let covered = parts.iter().fold(0, |covered, (first, last)| if *first == covered + 1 { *last } else { covered });
+    if covered == steps {
+        return Ok(());
+    }
+    let problem = format!(
+        "the folder has files of steps 1 to {covered} without a gap, and this stream has written steps 1 to {steps}; put \
+         back what is missing, or give another name for the rows of this run alone"
+    );
+    Err(OutputError::new(out, problem).into())
 }
 
 /// The steps of a file in the folder of a Parquet table.
@@ -251,7 +292,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().canonicalize().unwrap().join("t.csv");
         let find =
-            |mark: Option<&TableMark>, whole| Target::find(&RealDisk, &path, OutputFormat::Csv, mark, whole, false);
+            |mark: Option<&TableMark>, whole| Target::find(&RealDisk, &path, OutputFormat::Csv, mark, whole, 0, None);
         let target = find(None, true).unwrap();
         assert_eq!(target, Target::Alone(path.clone()));
         let mark = target.mark_after(7, b"time\n1\n").unwrap();
@@ -273,7 +314,9 @@ mod tests {
         assert!(write(&RealDisk, &pending(&next), b"2\n3\n").unwrap(), "room was made, and not all of it filled");
         let after = next.mark_after(4, b"2\n3\n").unwrap();
         assert!(find(Some(&after), false).unwrap().is_behind());
-        assert!(find(Some(&mark), false).unwrap_err().to_string().contains("not the table"));
+        let longer = "more than the ledger knows";
+        assert!(find(Some(&mark), false).unwrap_err().to_string().contains(longer));
+        assert!(find(Some(&mark), true).unwrap_err().to_string().contains(longer), "nor is it written anew");
         std::fs::write(&path, "time\n1\n2\n4\n").unwrap();
         assert!(find(Some(&after), false).unwrap_err().to_string().contains("not the table"));
         assert!(write(&RealDisk, &pending(&next), b"2\n3\n").is_err(), "somebody else has written there");
@@ -286,7 +329,7 @@ mod tests {
     fn a_part_replaces_those_it_covers() {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().canonicalize().unwrap().join("t.parquet");
-        let target = Target::find(&RealDisk, &table, OutputFormat::Parquet, None, false, false).unwrap();
+        let target = Target::find(&RealDisk, &table, OutputFormat::Parquet, None, false, 0, None).unwrap();
         for (first, last) in [(1, 3), (4, 9), (10, 12), (1, 9)] {
             let (target, behind) = target.place(first, last).unwrap();
             write(&RealDisk, &Pending { part: String::new(), target, behind, private: false }, b"rows").unwrap();

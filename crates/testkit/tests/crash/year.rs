@@ -70,7 +70,7 @@ impl Year {
             None => Session::of_sums(stream.clone(), None, &open.key, &open.ledger)?.that_goes_on(),
         };
         let mark = open.ledger.table(name).cloned();
-        let target = Target::find(&**disk, &table, OutputFormat::Csv, mark.as_ref(), published == 0, false)?;
+        let target = Target::find(&**disk, &table, OutputFormat::Csv, mark.as_ref(), published == 0, published, None)?;
         let spec = TableSpec::new(Vec::new(), true).unwrap();
         let make = if target.is_behind() { TableWriter::behind } else { TableWriter::new };
         let mut rows = make(OutputFormat::Csv, &spec, Vec::new())?;
