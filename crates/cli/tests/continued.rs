@@ -391,3 +391,46 @@ fn rows_on_standard_output_are_not_lost() {
     let (code, both) = run(3, "");
     assert!(code == 0 && both.lines().count() == 4 && both.starts_with("2024-01-02,a,2"), "{both}");
 }
+
+/// What was there before is never replaced, and an old copy of the ledger is not believed beside a longer table.
+#[test]
+fn nothing_is_overwritten_and_old_copies_are_noticed() {
+    let bench = days();
+    let through = date(2);
+    let own = ["2024-01-01.csv", "--continue", "--out", "2024-01-01.csv", "--through", &through];
+    let run = bench.run(&arguments(&own));
+    assert!(run.code == 2 && run.stderr.contains("input of the run"), "{}", run.stderr);
+    assert_eq!(bench.read("2024-01-01.csv"), events(1));
+    bench.write("t.csv", "something else\n");
+    assert!(refused(&bench, 1, &["2024-01-01.csv"]).contains("has not written it"));
+    std::fs::remove_file(bench.path("t.csv")).unwrap();
+    went_on(&bench, 1, &["2024-01-01.csv"]);
+    let ledger = std::fs::read(bench.path("my.key.ledger")).unwrap();
+    let state = std::fs::read_dir(bench.path("my.key.state")).unwrap().next().unwrap().unwrap().path();
+    let kept = std::fs::read(&state).unwrap();
+    bench.write("late.csv", "time,who,group\n2024-01-01T05:00:00Z,p9,a\n").write("l.000002.csv", "precious");
+    let late = ["2024-01-02.csv", "late.csv", "--late", "side-file", "--late-file", "l.csv"];
+    assert!(refused(&bench, 2, &late).contains("there is a file already"));
+    std::fs::remove_file(bench.path("l.000002.csv")).unwrap();
+    went_on(&bench, 2, &late);
+    assert_eq!(bench.read("l.000002.csv").lines().count(), 2);
+    went_on(&bench, 3, &["2024-01-03.csv"]);
+    // A backup of ledger and state comes back; the table knows better.
+    std::fs::write(bench.path("my.key.ledger"), ledger).unwrap();
+    std::fs::write(state, kept).unwrap();
+    bench.write("other.csv", "time,who,group\n2024-01-02T05:00:00Z,p9,a\n");
+    for how in [&["other.csv"][..], &["2024-01-01.csv", "other.csv", "--rebuild"]] {
+        let said = refused(&bench, 2, how);
+        assert!(said.contains("the ledger may be an old copy"), "{said}");
+    }
+    // A Parquet table has the files of all its steps.
+    let parquet = |day: u64| {
+        let (through, file) = (date(day + 1), name(day));
+        bench.run(&arguments(&["--continue", "--stream", "p", "--out", "p.parquet", "--through", &through, &file]))
+    };
+    assert_eq!((parquet(1).code, parquet(2).code), (0, 0));
+    let part = std::fs::read_dir(bench.path("p.parquet")).unwrap().next().unwrap().unwrap().path();
+    std::fs::remove_file(part).unwrap();
+    let said = parquet(3);
+    assert!(said.code == 2 && said.stderr.contains("put back what is missing"), "{}", said.stderr);
+}
