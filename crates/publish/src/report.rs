@@ -3,7 +3,7 @@
 
 mod wording;
 
-use crate::rows::half_width;
+use crate::rows::{half_width, std_error_behind};
 use crate::stream::Stream;
 use evertally::mechanism::MechanismName;
 use evertally::noise::SecretKey;
@@ -298,8 +298,7 @@ impl ErrorFacts {
     /// The errors of releases as they come from the mechanism; of values that go on from earlier streams, with theirs.
     pub fn of_releases(stream: &Stream) -> Self {
         let plan = &stream.plan;
-        let before = f64::from(stream.streams() - 1) * plan.std_error(plan.horizon()).powi(2);
-        let with = |own: f64| if before > 0.0 { (own.powi(2) + before).sqrt() } else { own };
+        let with = |own: f64| std_error_behind(own, plan, stream.streams() - 1);
         Self {
             max_std_error: with(plan.max_std_error()),
             mean_std_error: with(plan.mean_std_error()),

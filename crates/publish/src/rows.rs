@@ -59,8 +59,24 @@ fn confidence_of_each(stream: &Stream, streams: u32) -> f64 {
 /// If the confidence is none.
 pub(crate) fn half_width(stream: &Stream, step: u64, streams: u32) -> Result<u128> {
     let mut intervals = stream.plan.intervals(confidence_of_each(stream, streams))?;
-    let before = intervals.half_width(stream.plan.horizon()).saturating_mul(u128::from(streams - 1));
-    Ok(intervals.half_width(step).saturating_add(if streams > 1 { before } else { 0 }))
+    Ok(half_width_behind(&mut intervals, &stream.plan, step, streams - 1))
+}
+
+/// The half-width of intervals that each hold as often as they must, behind so many streams under the same plan.
+fn half_width_behind(intervals: &mut Intervals, plan: &Plan, step: u64, before: u32) -> u128 {
+    let own = intervals.half_width(step);
+    if before == 0 {
+        return own;
+    }
+    own.saturating_add(intervals.half_width(plan.horizon()).saturating_mul(before.into()))
+}
+
+/// The standard error of a value that has an error of its own, behind so many streams under the same plan.
+pub(crate) fn std_error_behind(own: f64, plan: &Plan, before: u32) -> f64 {
+    if before == 0 {
+        return own;
+    }
+    (own.powi(2) + f64::from(before) * plan.std_error(plan.horizon()).powi(2)).sqrt()
 }
 
 /// Makes rows of releases, and keeps what they have in common.
@@ -105,13 +121,8 @@ impl Rows {
     /// Standard error and half-width at a step of rows that go on from so many streams under the same plan.
     fn errors(&mut self, plan: &Plan, step: u64, streams: u32) -> Result<(f64, i128)> {
         let intervals = self.errors.get_mut(&streams).expect("made for all there are");
-        let mut half_width = intervals.half_width(step);
-        let mut std_error = plan.std_error(step);
-        if streams > 0 {
-            let last = plan.horizon();
-            half_width = half_width.saturating_add(intervals.half_width(last).saturating_mul(streams.into()));
-            std_error = (std_error.powi(2) + f64::from(streams) * plan.std_error(last).powi(2)).sqrt();
-        }
+        let half_width = half_width_behind(intervals, plan, step, streams);
+        let std_error = std_error_behind(plan.std_error(step), plan, streams);
         let half_width = i128::try_from(half_width).map_err(|_| failure("the interval is too wide to write"))?;
         Ok((seven_digits(std_error), half_width))
     }
