@@ -20,7 +20,7 @@ const EVERY_DAY: [&str; 18] = [
     "--person",
     "who",
     "--max-events",
-    "20",
+    "5",
     "--max-events-per-step",
     "2",
     "--group-by",
