@@ -17,7 +17,7 @@ mod unit;
 mod values;
 
 pub use crossover::crossover_delta;
-pub use unit::{Neighbours, Sensitivity, Spread, Unit, Values};
+pub use unit::{Neighbours, PersonBounds, Sensitivity, Spread, Unit, Values};
 pub use values::{Delta, Epsilon, Rho};
 
 use crate::{Error, ErrorKind, Result};

@@ -150,7 +150,7 @@ fn capped_column_sums_bound_every_placement() {
             let (name, r) = (mechanism.name(), mechanism.dense().r);
             let (nodes, steps) = r.shape();
             assert_eq!(mechanism.capped_column_sum(Spread::ONE) as f64, mechanism.column_norms().l2_squared, "{name}");
-            for spread in [(4, 1), (4, 4), (30, 3), (7, 2)].map(|(total, per_step)| Spread { total, per_step }) {
+            for spread in [(4, 1), (4, 4), (30, 3), (7, 2)].map(|(total, per_step)| Spread::new(total, per_step)) {
                 let cap = |n: usize| spread.within(r.row(n).iter().sum::<f64>() as u128);
                 let column = |i: usize| (0..nodes).filter(|&n| r.row(n)[i] > 0.0).map(cap).sum::<u128>();
                 let dense = (0..steps).map(column).max().unwrap();
@@ -171,7 +171,7 @@ fn capped_column_sums_bound_every_placement() {
 
 /// Every way to put at most 4 events into the steps, at most 2 in one.
 fn placements_stay_below(mechanism: &dyn Mechanism, r: &Matrix) {
-    let spread = Spread { total: 4, per_step: 2 };
+    let spread = Spread::new(4, 2);
     let bound = 4.0 * mechanism.capped_column_sum(spread) as f64;
     let steps = r.shape().1;
     let mut reached = 0.0f64;

@@ -216,7 +216,7 @@ fn events_spread_over_steps_need_less_noise() {
     assert_eq!(plan(None).max_std_error(), plan(Some(300)).max_std_error());
     let spread = plan(Some(1));
     assert_eq!((spread.noise_divisor(), spread.fraction_bits()), (1, 0));
-    let capped = spread.mechanism().capped_column_sum(Spread { total: 300, per_step: 1 });
+    let capped = spread.mechanism().capped_column_sum(Spread::new(300, 1));
     assert_eq!(spread.law().parameter().to_f64(), 300.0 * capped as f64);
     assert!(spread.node_variance() < 0.9 * plan(None).node_variance(), "{capped} {exact}");
 }

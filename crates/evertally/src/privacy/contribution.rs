@@ -18,7 +18,7 @@ mod pseudonym;
 
 pub use pseudonym::{Pseudonym, Pseudonyms};
 
-use super::{Spread, Unit};
+use super::{PersonBounds, Spread, Unit};
 use crate::{Error, Result};
 
 /// How many events of one person were kept: 16 bytes.
@@ -70,7 +70,13 @@ impl ContributionBound {
     /// # Errors
     /// If a bound is 0.
     pub fn new(unit: Unit) -> Result<Self> {
-        let Spread { total, per_step } = unit.spread()?;
+        let Spread { total, per_step, .. } = unit.spread()?;
+        let enforced = |bounds: PersonBounds| {
+            unit == Unit::person(bounds.max_events).with_optional_per_step(bounds.max_events_per_step)
+        };
+        if !unit.bounds().is_none_or(enforced) {
+            return Err(Error::invalid("only the events in all and in a step are bounded here"));
+        }
         let narrow = |bound: u64| u32::try_from(bound).unwrap_or(u32::MAX);
         Ok(Self { total: narrow(total), per_step: narrow(per_step) })
     }

@@ -3,95 +3,283 @@
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// How a privacy unit's events may be spread: at most `total` in all and `per_step` in one step.
+/// How a privacy unit's events may be spread: at most `total` in all and `per_step` in one step, of these `per_group`
+/// in one running sum, and the steps that have any at least `separation` apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
     /// Most events in all.
     pub total: u64,
     /// Most events in one step; as large as `total` where nothing limits it.
     pub per_step: u64,
+    /// Most events in one group, that is in one running sum; as large as `total` where nothing limits it.
+    pub per_group: u64,
+    /// The least distance of two steps with events: 1 for any steps.
+    pub separation: u64,
 }
 
 impl Spread {
     /// A single event.
-    pub const ONE: Spread = Spread { total: 1, per_step: 1 };
+    pub const ONE: Spread = Spread::new(1, 1);
 
-    /// Most events that can fall into a node of so many steps: `min(total, per_step · width)`.
-    pub(crate) fn within(self, width: u128) -> u128 {
-        u128::from(self.per_step).saturating_mul(width).min(self.total.into())
+    /// At most `total` events in all and `per_step` in one step, any steps and groups.
+    pub const fn new(total: u64, per_step: u64) -> Self {
+        Self { total, per_step, per_group: total, separation: 1 }
     }
+
+    /// The part of it that falls into one running sum.
+    pub(crate) fn in_one_sum(self, events: u64) -> Self {
+        Self { total: events, per_step: self.per_step.min(events), per_group: events, separation: self.separation }
+    }
+
+    /// Most events among so many consecutive steps: `min(total, per_step · ⌈width/separation⌉)`.
+    pub(crate) fn within(self, width: u128) -> u128 {
+        let steps = width.div_ceil(self.separation.into());
+        u128::from(self.per_step).saturating_mul(steps).min(self.total.into())
+    }
+
+    /// The same where a unit cannot have more events than fit into so many steps.
+    fn over(self, horizon: u64) -> Self {
+        let room = self.per_step.saturating_mul(horizon.div_ceil(self.separation));
+        let total = self.total.min(room);
+        Self { total, per_group: self.per_group.min(total), ..self }
+    }
+
+    /// The same counted in grid steps, for values of at most so many of them and a cap on all together.
+    fn in_grid_steps(self, largest: u128, cap: u64) -> Self {
+        let steps = |events: u64| u64::try_from(u128::from(events) * largest).unwrap_or(u64::MAX).min(cap);
+        let Self { total, per_step, per_group, separation } = self;
+        Self { total: steps(total), per_step: steps(per_step), per_group: steps(per_group), separation }
+    }
+
+    /// Whether all events may fall into one step of one running sum.
+    pub(crate) fn may_coincide(self) -> bool {
+        self.per_step >= self.total
+    }
+}
+
+/// What is kept of one person. Whoever feeds the stream must enforce these bounds.
+///
+/// All bounds hold together; one that is left open bounds nothing. Where a period is declared, all of them start anew
+/// in each, and the unit that is protected is what one person does in one period.
+///
+/// ```
+/// use evertally::privacy::Unit;
+/// // At most 60 events a month (of 31 days at most), two a day, in at most ten groups.
+/// let monthly = Unit::person(60).per_step(2).in_groups(10).per_period(31);
+/// assert_eq!(monthly.bounds().unwrap().period, Some(31));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct PersonBounds {
+    /// How many events are kept, at least 1.
+    pub max_events: u64,
+    /// How many of them in one step, over every group; `None` = as many as in all. Gaussian noise shrinks with it.
+    pub max_events_per_step: Option<u64>,
+    /// How many of them in one group, over every step.
+    pub max_events_per_group: Option<u64>,
+    /// In how many groups.
+    pub max_groups: Option<u64>,
+    /// Two different steps with events are at least so many apart.
+    pub min_gap: Option<u64>,
+    /// The sum of the sizes of their values, in multiples of the grid.
+    pub max_total: Option<u64>,
+    /// The longest period in steps; `None` = the bounds hold for the whole history.
+    pub period: Option<u64>,
 }
 
 /// The privacy unit: whose data may change between neighbouring data sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(from = "WrittenUnit", into = "WrittenUnit")]
 #[non_exhaustive]
 pub enum Unit {
     /// One event.
     Event,
-    /// One person, of whom at most `max_events` events are kept in all (over every step and group), and at most
-    /// `max_events_per_step` in one step (over every group). Whoever feeds the stream must enforce these bounds.
-    #[non_exhaustive]
+    /// What one person does, within these bounds.
+    Person(PersonBounds),
+}
+
+/// A unit in files. Units that earlier versions could say are written as they wrote them: plans keep their digests.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+enum WrittenUnit {
+    Event,
     Person {
-        /// How many events of one person are kept, at least 1.
         max_events: u64,
-        /// How many of them in one step, at least 1; `None` = as many as in all. Gaussian noise shrinks with it.
         #[serde(default)]
         max_events_per_step: Option<u64>,
     },
+    BoundedPerson {
+        max_events: u64,
+        #[serde(default)]
+        max_events_per_step: Option<u64>,
+        #[serde(default)]
+        max_events_per_group: Option<u64>,
+        #[serde(default)]
+        max_groups: Option<u64>,
+        #[serde(default)]
+        min_gap: Option<u64>,
+        #[serde(default)]
+        max_total: Option<u64>,
+        #[serde(default)]
+        period: Option<u64>,
+    },
+}
+
+impl From<WrittenUnit> for Unit {
+    fn from(written: WrittenUnit) -> Self {
+        match written {
+            WrittenUnit::Event => Self::Event,
+            WrittenUnit::Person { max_events, max_events_per_step } => {
+                Self::Person(PersonBounds { max_events, max_events_per_step, ..PersonBounds::default() })
+            }
+            WrittenUnit::BoundedPerson {
+                max_events,
+                max_events_per_step,
+                max_events_per_group,
+                max_groups,
+                min_gap,
+                max_total,
+                period,
+            } => Self::Person(PersonBounds {
+                max_events,
+                max_events_per_step,
+                max_events_per_group,
+                max_groups,
+                min_gap,
+                max_total,
+                period,
+            }),
+        }
+    }
+}
+
+impl From<Unit> for WrittenUnit {
+    fn from(unit: Unit) -> Self {
+        let Unit::Person(bounds) = unit else { return Self::Event };
+        let PersonBounds {
+            max_events,
+            max_events_per_step,
+            max_events_per_group,
+            max_groups,
+            min_gap,
+            max_total,
+            period,
+        } = bounds;
+        let simple = PersonBounds { max_events, max_events_per_step, ..PersonBounds::default() };
+        if bounds == simple {
+            Self::Person { max_events, max_events_per_step }
+        } else {
+            Self::BoundedPerson {
+                max_events,
+                max_events_per_step,
+                max_events_per_group,
+                max_groups,
+                min_gap,
+                max_total,
+                period,
+            }
+        }
+    }
 }
 
 impl Unit {
     /// One person with at most `max_events` events in all.
     pub fn person(max_events: u64) -> Self {
-        Self::Person { max_events, max_events_per_step: None }
+        Self::Person(PersonBounds { max_events, ..PersonBounds::default() })
     }
 
-    /// The same person with at most `max_events` of them in one step. An event has no such bound, and stays an event.
+    /// The same person with at most so many events in one step. An event has no such bound, and stays an event, here
+    /// and below.
     pub fn per_step(self, max_events: u64) -> Self {
         self.with_optional_per_step(Some(max_events))
     }
 
     /// The same person with at most so many events in one step; for `None` as many as in all.
     pub fn with_optional_per_step(self, max_events_per_step: Option<u64>) -> Self {
+        self.bounded(|bounds| PersonBounds { max_events_per_step, ..bounds })
+    }
+
+    /// The same person with at most so many events in one group, over all steps.
+    pub fn per_group(self, max_events: u64) -> Self {
+        self.bounded(|bounds| PersonBounds { max_events_per_group: Some(max_events), ..bounds })
+    }
+
+    /// The same person with events in at most so many groups.
+    pub fn in_groups(self, max_groups: u64) -> Self {
+        self.bounded(|bounds| PersonBounds { max_groups: Some(max_groups), ..bounds })
+    }
+
+    /// The same person, whose steps with events are at least so many steps apart.
+    pub fn apart(self, min_gap: u64) -> Self {
+        self.bounded(|bounds| PersonBounds { min_gap: Some(min_gap), ..bounds })
+    }
+
+    /// The same person, the sizes of whose values sum to at most so many multiples of the grid.
+    pub fn of_total(self, max_total: u64) -> Self {
+        self.bounded(|bounds| PersonBounds { max_total: Some(max_total), ..bounds })
+    }
+
+    /// What the same person does in one period, of at most so many steps: all bounds start anew in each.
+    pub fn per_period(self, steps: u64) -> Self {
+        self.bounded(|bounds| PersonBounds { period: Some(steps), ..bounds })
+    }
+
+    fn bounded(self, change: impl FnOnce(PersonBounds) -> PersonBounds) -> Self {
         match self {
-            Self::Person { max_events, .. } => Self::Person { max_events, max_events_per_step },
+            Self::Person(bounds) => Self::Person(change(bounds)),
             Self::Event => self,
+        }
+    }
+
+    /// What is kept of a person; `None` where single events are protected.
+    pub fn bounds(self) -> Option<PersonBounds> {
+        match self {
+            Self::Event => None,
+            Self::Person(bounds) => Some(bounds),
         }
     }
 
     /// How many events of one person are kept in all; `None` where single events are protected.
     pub fn max_events(self) -> Option<u64> {
-        match self {
-            Self::Event => None,
-            Self::Person { max_events, .. } => Some(max_events),
-        }
+        self.bounds().map(|bounds| bounds.max_events)
     }
 
     /// How many of them in one step; `None` where nothing more than the bound in all is declared.
     pub fn max_events_per_step(self) -> Option<u64> {
-        match self {
-            Self::Event => None,
-            Self::Person { max_events_per_step, .. } => max_events_per_step,
-        }
+        self.bounds()?.max_events_per_step
     }
 
-    /// How the unit's events may be spread.
+    /// How the unit's events may be spread, over any number of steps and groups.
     ///
     /// # Errors
     /// If a bound is 0.
     pub fn spread(self) -> Result<Spread> {
         match self {
             Self::Event => Ok(Spread::ONE),
-            Self::Person { max_events: 0, .. } | Self::Person { max_events_per_step: Some(0), .. } => {
-                Err(Error::invalid(
-                    "the events kept of a person must be at least 1, in all and in a step: with 0 nothing is kept",
-                ))
-            }
-            Self::Person { max_events: total, max_events_per_step } => {
-                Ok(Spread { total, per_step: max_events_per_step.unwrap_or(total).min(total) })
-            }
+            Self::Person(bounds) => bounds.spread(),
         }
+    }
+}
+
+impl PersonBounds {
+    /// What they leave room for: a bound that others make superfluous is replaced by what they allow.
+    fn spread(self) -> Result<Spread> {
+        let Self { max_events, max_events_per_step, max_events_per_group, max_groups, min_gap, max_total, period } =
+            self;
+        let all = [Some(max_events), max_events_per_step, max_events_per_group, max_groups, min_gap, max_total, period];
+        if all.contains(&Some(0)) {
+            return Err(Error::invalid(
+                "the events kept of a person must be at least 1, in all, in a step, in a group and in a period, \
+                 and so must be the groups, the gap and the total: with 0 nothing is kept",
+            ));
+        }
+        let separation = min_gap.unwrap_or(1);
+        let per_step = max_events_per_step.unwrap_or(max_events).min(max_events);
+        let of_period = period.map_or(u64::MAX, |steps| per_step.saturating_mul(steps.div_ceil(separation)));
+        let mut total = max_events.min(of_period);
+        let per_group = max_events_per_group.unwrap_or(total).min(total);
+        total = total.min(max_groups.map_or(u64::MAX, |groups| per_group.saturating_mul(groups)));
+        let per_group = if max_groups == Some(1) { total } else { per_group };
+        Ok(Spread { total, per_step: per_step.min(total), per_group, separation })
     }
 }
 
@@ -189,14 +377,20 @@ impl Sensitivity {
     /// ```
     pub fn of(unit: Unit, neighbours: Neighbours, values: Values, horizon: u64) -> Result<Self> {
         values.validate()?;
-        let declared = unit.spread()?;
-        // A unit cannot have more events than fit into the steps.
-        let spread = Spread { total: declared.total.min(declared.per_step.saturating_mul(horizon)), ..declared };
         let (lower, upper) = values.bounds();
         let largest = u128::from(lower.unsigned_abs().max(upper.unsigned_abs()));
         let span = u128::from(upper.abs_diff(lower));
         let too_large =
             || Error::overflow("the sensitivity does not fit exact arithmetic; use a coarser grid or tighter bounds");
+        let declared = unit.spread()?.over(horizon);
+        let capped = unit.bounds().and_then(|bounds| bounds.max_total);
+        // A cap on the total counts in multiples of the grid, as if every event were many of size 1: what a step, a
+        // group and all steps hold at most is the same, and norms are largest where these are used up.
+        let (spread, largest, span) = match capped.filter(|cap| u128::from(*cap) < largest * u128::from(declared.total))
+        {
+            None => (declared, largest, span),
+            Some(cap) => (declared.in_grid_steps(largest, cap), 1, 2),
+        };
         // fits: total < 2^64 and values at most 2^63 in size; the square of a span of 2^64 - 1 is below 2^128.
         let mass = u128::from(spread.total) * largest;
         let square = largest * largest;
@@ -206,8 +400,12 @@ impl Sensitivity {
                 let apart = square.checked_mul(2).ok_or_else(too_large)?;
                 let l1 = mass.checked_mul(2).ok_or_else(too_large)?;
                 if lower < 0 && upper > 0 {
-                    let spread = Spread { per_step: spread.total, ..spread };
-                    Self { l1, event_squared: apart.max(span * span), spread, sums: 1 }
+                    Self {
+                        l1,
+                        event_squared: apart.max(span * span),
+                        spread: Spread::new(spread.total, spread.total),
+                        sums: 1,
+                    }
                 } else {
                     Self { l1, event_squared: apart, spread, sums: 1 }
                 }
@@ -268,7 +466,7 @@ mod tests {
     #[test]
     fn events_are_limited_by_the_steps() {
         let of = |max_events| {
-            let unit = Unit::Person { max_events, max_events_per_step: Some(2) };
+            let unit = Unit::person(max_events).per_step(2);
             Sensitivity::of(unit, Neighbours::AddRemove, Values::Count, 10).unwrap()
         };
         assert_eq!(of(20), of(1_000_000));
@@ -289,8 +487,7 @@ mod tests {
                 let shape = Criterion::new(NoiseKind::Gaussian, Objective::Max);
                 let mechanism = name.parse::<MechanismName>().unwrap().build(STEPS as u64, &shape).unwrap();
                 let (norms, r) = (mechanism.column_norms(), mechanism.dense().r);
-                for unit in [Unit::Event, Unit::person(2), Unit::Person { max_events: 2, max_events_per_step: Some(1) }]
-                {
+                for unit in [Unit::Event, Unit::person(2), Unit::person(2).per_step(1)] {
                     let size = if unit == Unit::Event { 1 } else { 2 };
                     let mut data = multisets(&events, size);
                     data.retain(|set| fits(set, unit.spread().unwrap()));

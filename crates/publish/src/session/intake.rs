@@ -68,7 +68,7 @@ impl Intake {
     pub(super) fn restore(&mut self, unit: Unit, saved: Option<&[u8]>) -> Result<()> {
         self.persons = match (unit, saved) {
             (Unit::Event, None) => None,
-            (Unit::Person { .. }, Some(saved)) => Some(Persons::restore(unit, saved)?),
+            (Unit::Person(_), Some(saved)) => Some(Persons::restore(unit, saved)?),
             _ => return Err(usage("the state of the stream protects another unit")),
         };
         Ok(())

@@ -119,7 +119,7 @@ impl Smooth {
         if total == 1 {
             return Ok(once);
         }
-        let several = Self::best(horizon, &counting.with_spread(Spread { total, per_step: 1 }))?;
+        let several = Self::best(horizon, &counting.with_spread(Spread::new(total, 1)))?;
         Ok(if criterion.figure(&several) < criterion.figure(&once) { several } else { once })
     }
 

@@ -107,7 +107,7 @@ fn spread_events_stay_below_the_bound() {
     .unwrap();
     for found in [given, found(steps, Objective::Max)] {
         let (_, r) = dense(&found);
-        for spread in [(1, 1), (4, 1), (4, 2), (3, 3), (2, 1)].map(|(total, per_step)| Spread { total, per_step }) {
+        for spread in [(1, 1), (4, 1), (4, 2), (3, 3), (2, 1)].map(|(total, per_step)| Spread::new(total, per_step)) {
             let bound = (u128::from(spread.total) * found.capped_column_sum(spread)) as f64;
             let base = spread.per_step + 1;
             let mut reached = 0.0f64;
@@ -123,7 +123,7 @@ fn spread_events_stay_below_the_bound() {
                 assert_eq!(reached, bound, "{}", found.name());
             }
         }
-        let huge = Spread { total: u64::MAX, per_step: u64::MAX };
+        let huge = Spread::new(u64::MAX, u64::MAX);
         let events = u128::from(u64::MAX);
         assert!(found.capped_column_sum(huge) <= events * found.capped_column_sum(Spread::ONE));
     }

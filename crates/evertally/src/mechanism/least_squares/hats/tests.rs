@@ -228,7 +228,7 @@ fn capped_column_sums_bound_every_placement() {
                 allowed.map(|code| (&r * vector(code)).norm_squared()).fold(0.0, f64::max)
             };
             for (total, per_step) in [(4, 2), (3, 1), (2, 2)] {
-                let spread = Spread { total: total.into(), per_step: per_step.into() };
+                let spread = Spread::new(total.into(), per_step.into());
                 let (bound, reached) =
                     (hats.capped_column_sum(spread) as f64 * f64::from(total), largest(total, per_step));
                 assert!(reached <= bound, "{name} at {horizon}: {reached} > {bound}");

@@ -223,10 +223,10 @@ fn spread_events_stay_below_the_bound() {
     for optimum in both(60) {
         let matrix = integer_matrix(&optimum);
         let everywhere: u128 = matrix.iter().map(|row| row.iter().sum::<u128>().pow(2)).sum();
-        let bound = 60 * optimum.capped_column_sum(Spread { total: 60, per_step: 1 });
+        let bound = 60 * optimum.capped_column_sum(Spread::new(60, 1));
         assert!(everywhere <= bound && bound < 2 * everywhere, "{everywhere} {bound}");
         assert!(bound < 60 * 60 * optimum.l2_squared);
-        let huge = Spread { total: u64::MAX, per_step: u64::MAX / 60 };
+        let huge = Spread::new(u64::MAX, u64::MAX / 60);
         assert!(optimum.capped_column_sum(huge) >= bound / 60 * u128::from(huge.per_step), "nothing wraps around");
     }
 }

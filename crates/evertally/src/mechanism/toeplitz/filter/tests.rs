@@ -37,8 +37,7 @@ pub(in crate::mechanism) fn by_rationals(matrix: &[Vec<u128>]) -> Vec<i128> {
 /// `‖R̃ u‖²` for every `u` that a spread allows, against the mechanism's bound: never above it, and not far below.
 pub(in crate::mechanism) fn every_placement_stays_below_the_bound(mechanism: &dyn Mechanism, matrix: &[Vec<u128>]) {
     let steps = matrix.len();
-    for spread in [Spread { total: 4, per_step: 1 }, Spread { total: 4, per_step: 2 }, Spread { total: 3, per_step: 3 }]
-    {
+    for spread in [Spread::new(4, 1), Spread::new(4, 2), Spread::new(3, 3)] {
         let bound = u128::from(spread.total) * mechanism.capped_column_sum(spread);
         let base = spread.per_step as u32 + 1;
         let mut reached = 0u128;

@@ -217,7 +217,7 @@ fn sensitivities_bound_every_placement() {
         assert!(one >= (longest.sqrt() + slack).powi(2) && one < longest * 1.001, "{}: {one} {longest}", filter.name());
         let l1 = (0..7).map(|j| column(j, 1)).fold(0.0, f64::max);
         assert!(filter.l1_column_sum() as f64 >= l1 + 7.0 && (filter.l1_column_sum() as f64) < l1 * 1.001);
-        for spread in [(4, 1), (4, 2), (3, 3), (7, 1)].map(|(total, per_step)| Spread { total, per_step }) {
+        for spread in [(4, 1), (4, 2), (3, 3), (7, 1)].map(|(total, per_step)| Spread::new(total, per_step)) {
             let bound = spread.total as f64 * filter.capped_column_sum(spread) as f64;
             let base = spread.per_step as u32 + 1;
             let mut reached = 0.0f64;
@@ -243,6 +243,6 @@ fn rounding_costs_little() {
         let cost = filter.capped_column_sum(Spread::ONE) as f64 / (filter.columns.l2_squared * unit * unit) - 1.0;
         assert!(cost > 0.0 && cost < 1e-4, "{} at {horizon}: {cost}", filter.name());
     }
-    let enormous = Spread { total: u64::MAX, per_step: u64::MAX };
+    let enormous = Spread::new(u64::MAX, u64::MAX);
     assert!(solve(1 << 16, 4, Objective::Max).capped_column_sum(enormous) >= 1 << 110);
 }

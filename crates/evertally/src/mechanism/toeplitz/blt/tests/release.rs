@@ -222,7 +222,7 @@ fn sensitivities_bound_every_placement() {
         assert!(one >= (longest.sqrt() + slack).powi(2) && one < longest * 1.001, "{}: {one} {longest}", blt.name());
         let l1 = (0..7).map(|j| matrix.iter().map(|row| row[j]).sum::<f64>()).fold(0.0, f64::max);
         assert!(blt.l1_column_sum() as f64 >= l1 + 7.0 && (blt.l1_column_sum() as f64) < l1 * 1.001);
-        for spread in [(4, 1), (4, 2), (3, 3), (7, 1)].map(|(total, per_step)| Spread { total, per_step }) {
+        for spread in [(4, 1), (4, 2), (3, 3), (7, 1)].map(|(total, per_step)| Spread::new(total, per_step)) {
             let bound = spread.total as f64 * blt.capped_column_sum(spread) as f64;
             let base = spread.per_step as u32 + 1;
             let mut reached = 0.0f64;
@@ -251,5 +251,5 @@ fn rounding_costs_little() {
         }
     }
     let blt = Blt::new(1 << 40, Columns::Normalized, long()).unwrap();
-    assert_eq!(blt.capped_column_sum(Spread { total: u64::MAX, per_step: u64::MAX }), u128::MAX);
+    assert_eq!(blt.capped_column_sum(Spread::new(u64::MAX, u64::MAX)), u128::MAX);
 }
