@@ -7,7 +7,7 @@ use anyhow::Result;
 use evertally::noise::StreamName;
 use evertally_plot::{MAX_SHOWN, MAX_SHOWN_AT_ONCE};
 use evertally_publish::closing;
-use evertally_publish::declaration::Parameter::{All, Extend};
+use evertally_publish::declaration::Parameter::{All, DiscoverGroups, Extend, UnsafeShowTruth};
 use evertally_publish::declaration::{Declaration, Labels, Present, Settings, Use};
 use evertally_publish::groups::GroupTable;
 use evertally_publish::ledger::{Follows, Ledger, OpenKey};
@@ -37,6 +37,8 @@ pub(super) struct Setup {
     pub(super) table: TableSpec,
     /// The groups that the picture shows, by their place among all.
     pub(super) drawn: Vec<usize>,
+    /// The groups that the picture is to show, by name, where they are discovered.
+    pub(super) plot_groups: Option<Vec<String>>,
     pub(super) show_truth: bool,
     /// The streams of this declaration, one behind the other, the last that of this run.
     pub(super) names: Vec<StreamName>,
@@ -52,6 +54,15 @@ impl Declared {
         if written.files.extend == Some(true) && declaration.all == Some(true) {
             let why = ": the stream that is opened has only just begun";
             return Err(usage(sentence![All, " and ", Extend, " do not go together", why]));
+        }
+        let discovers = declaration.discover_groups == Some(true);
+        if written.files.extend == Some(true) && discovers {
+            let why = ": groups that were discovered do not go on in another stream; declare a longer horizon";
+            return Err(usage(sentence![DiscoverGroups, " and ", Extend, " do not go together", why]));
+        }
+        if written.files.unsafe_show_truth == Some(true) && discovers {
+            let why = ": the true counts of earlier steps are not kept";
+            return Err(usage(sentence![UnsafeShowTruth, " and ", DiscoverGroups, " do not go together", why]));
         }
         // How far a run goes depends on the stream that has been reached.
         let goes_on = written.files.r#continue == Some(true) || written.files.rebuild == Some(true);
@@ -105,15 +116,17 @@ impl Declared {
         let mut bar = Bar::new(settings.request.horizon());
         let groups = match &settings.labels {
             Labels::Groups(table) => Some(table.clone()),
-            Labels::None | Labels::Items(_) => None,
+            Labels::None | Labels::Discovered { .. } | Labels::Items(_) => None,
         };
         let (stream, _) = settings.plan(&mut |progress| bar.show(progress))?;
         let most = if stream.last_step == 1 { MAX_SHOWN_AT_ONCE } else { MAX_SHOWN };
-        let drawn = drawn(self.plot_groups.as_deref(), groups.as_ref(), most)?;
+        let discovers = stream.plan.threshold().is_some();
+        let named = self.plot_groups.clone();
+        let drawn = drawn(named.as_deref().filter(|_| !discovers), groups.as_ref(), most)?;
         let table = TableSpec::new(stream.columns.labels.clone(), stream.is_integral()).map_err(usage)?;
         let table = table.with_instants(stream.calendar.zone());
         let (names, calendars) = (vec![stream.name.clone()], vec![stream.calendar.clone()]);
-        Ok(Setup { stream, groups, present, table, drawn, show_truth: self.show_truth, names, calendars })
+        Ok(Setup { stream, groups, present, table, drawn, plot_groups: named, show_truth: self.show_truth, names, calendars })
     }
 }
 

@@ -39,7 +39,7 @@ impl Setup {
         }
         let items = match settings.labels.clone() {
             Labels::Items(items) => Some(items),
-            Labels::None | Labels::Groups(_) => None,
+            Labels::None | Labels::Groups(_) | Labels::Discovered { .. } => None,
         };
         let why = "the columns that name the item of an event";
         let Items { columns, table: rows } = needed(items, Parameter::KeyColumns, why)?;

@@ -84,6 +84,11 @@ impl Rho {
 }
 
 impl Delta {
+    /// The sum with another, rounded up.
+    pub(crate) fn plus_up(self, other: Self) -> f64 {
+        (self.0 + other.0) * (1.0 + f64::EPSILON)
+    }
+
     /// Above this δ one person in ten may be exposed outright.
     pub const WEAK: f64 = 0.1;
 

@@ -1,8 +1,7 @@
 //! From a declaration to checked settings: the one validation, whoever declares.
 
 use super::Parameter::{
-    self, All, Bounds, Confidence, End, Every, Grid, GroupBy, Groups, GroupsFile, KeyColumns, MaxEvents,
-    MaxEventsPerStep, Person, Rest, Start, Steps, Through, Value,
+    self, All, AllowWeakBudget, Bounds, Confidence, DiscoverGroups, End, Every, Floor, Grid, GroupBy, Groups, GroupsFile, KeyColumns, MaxEvents, MaxEventsPerStep, Person, Rest, SelectEvery, SelectionDelta, Start, Steps, Through, UnknownGroup, Value,
 };
 use super::table::Declaration;
 use super::value;
@@ -16,7 +15,8 @@ use crate::words::{quoted, short};
 use evertally::noise::StreamName;
 use evertally::number::{self, Rounding, parse_rounded, parse_scaled};
 use evertally::plan::{Objective, Plan, PlanRequest, Search};
-use evertally::privacy::{Budget, Neighbours, Unit, Values};
+use evertally::privacy::selection::{Selection, SelectionTimes};
+use evertally::privacy::{Budget, Delta, Neighbours, Unit, Values};
 use evertally::sketch::Table;
 use std::collections::BTreeMap;
 
@@ -27,6 +27,21 @@ type Need = (Parameter, Parameter, fn() -> Sentence);
 
 /// In the order in which they are checked.
 pub(super) const NEEDS: &[Need] = &[
+    (DiscoverGroups, GroupBy, || sentence![DiscoverGroups, " needs ", GroupBy, ": the column that names the group"]),
+    (DiscoverGroups, SelectionDelta, || {
+        sentence![
+            DiscoverGroups,
+            " needs ",
+            SelectionDelta,
+            ": the probability with which a group may be shown that one person alone has, such as 1e-9; it is part of the \
+             promise, and nobody chooses it for you"
+        ]
+    }),
+    (SelectionDelta, DiscoverGroups, || sentence![SelectionDelta, " needs ", DiscoverGroups, " beside it"]),
+    (SelectEvery, DiscoverGroups, || sentence![SelectEvery, " needs ", DiscoverGroups, " beside it"]),
+    (Floor, DiscoverGroups, || {
+        sentence![Floor, " needs ", DiscoverGroups, ": declared groups are shown whoever is in them"]
+    }),
     (MaxEventsPerStep, MaxEvents, || {
         sentence![MaxEventsPerStep, " needs ", Piece::All(&[Person, MaxEvents]), " beside it"]
     }),
@@ -43,8 +58,9 @@ pub(super) const NEEDS: &[Need] = &[
         sentence![
             GroupBy,
             " needs ",
-            Piece::Any(&[Groups, GroupsFile]),
-            ": groups are declared, because one that appears only when the data has it tells that someone is in it"
+            Piece::Any(&[Groups, GroupsFile, DiscoverGroups]),
+            ": groups are declared, because one that appears only when the data has it tells that someone is in it; or, for \
+             a δ, discovered"
         ]
     }),
 ];
@@ -116,6 +132,13 @@ pub enum Labels {
     None,
     /// Declared groups, a running sum each.
     Groups(GroupTable),
+    /// Groups that nobody declared, a running sum each.
+    Discovered {
+        /// The columns that name them.
+        columns: Vec<String>,
+        /// Which of them are shown.
+        selection: Selection,
+    },
     /// Items of a sketch.
     Items(Items),
 }
@@ -139,7 +162,7 @@ impl Settings {
         let plan = with_searched(self.request.clone(), watch)?.plan()?;
         let groups = match &self.labels {
             Labels::Groups(table) => Some(table.clone()),
-            Labels::None | Labels::Items(_) => None,
+            Labels::None | Labels::Discovered { .. } | Labels::Items(_) => None,
         };
         Ok((self.planned(plan)?, groups))
     }
@@ -204,7 +227,7 @@ impl Declaration {
         let calendar = self.calendar()?;
         self.check_needs()?;
         self.check_confidence()?;
-        let labels = self.labels()?;
+        let labels = self.labels(calendar.steps())?;
         let unit = self.unit();
         let (grid, values) = (self.grid(), self.values()?);
         let request = self.request(calendar.steps(), unit, values)?.with_meanings(self.meaning(&calendar));
@@ -213,6 +236,7 @@ impl Declaration {
         let columns = match &labels {
             Labels::None => Vec::new(),
             Labels::Groups(table) => table.columns().to_vec(),
+            Labels::Discovered { columns, .. } => columns.clone(),
             Labels::Items(items) => items.columns.clone(),
         };
         Ok(Settings {
@@ -290,7 +314,13 @@ impl Declaration {
     }
 
     fn check_needs(&self) -> Result<()> {
-        let missing = NEEDS.iter().find(|(what, needed, _)| self.has(*what) && !self.has(*needed));
+        // What is switched off is not asked for.
+        let has = |parameter: Parameter| match parameter {
+            DiscoverGroups => self.discovers(),
+            Groups => self.has(Groups) || self.discovers(),
+            _ => self.has(parameter),
+        };
+        let missing = NEEDS.iter().find(|(what, needed, _)| has(*what) && !has(*needed));
         missing.map_or(Ok(()), |(what, _, says)| Err(Problem::of(*what, says())))
     }
 
@@ -304,6 +334,40 @@ impl Declaration {
         let meant = (meant > 0.01).then(|| sentence!["did you mean ", (Confidence, short(meant)), "?"]);
         let problem = Problem::of(Confidence, problem);
         Err(meant.map_or(problem.clone(), |meant| problem.remedy(meant)))
+    }
+
+    /// Whether groups are those that occur.
+    fn discovers(&self) -> bool {
+        self.discover_groups == Some(true)
+    }
+
+    /// How groups that nobody declared are selected.
+    fn selection(&self, horizon: u64) -> Result<Selection> {
+        let delta = self.selection_delta.expect("checked: it stands beside the groups");
+        if delta > Delta::WEAK && self.allow_weak_budget != Some(true) {
+            let problem = format!(" {delta} protects next to nothing: with that probability a person's own group is shown");
+            return Err(Problem::of(SelectionDelta, sentence![SelectionDelta, problem])
+                .remedy(sentence!["lower it, or allow it with ", AllowWeakBudget]));
+        }
+        if matches!(self.budget()?, Budget::Pure(_)) {
+            let problem = sentence![
+                DiscoverGroups,
+                " cannot keep a promise in ε alone, with whatever threshold or ",
+                Floor,
+                ": without a person, the groups that only the person has are never shown, and no ε bounds a ratio to 0"
+            ];
+            let remedy = sentence!["give ", Piece::Any(&[Parameter::Delta, Parameter::Rho]), ", or declare the groups with ",
+                Piece::Any(&[Groups, GroupsFile])];
+            return Err(Problem::of(DiscoverGroups, problem).remedy(remedy));
+        }
+        if self.floor == Some(0) {
+            return Err(Problem::new(sentence![Floor, " 0 asks for nothing; leave it out"]));
+        }
+        let times = match self.select_every {
+            Some(every) => SelectionTimes::every(every, horizon)?,
+            None => SelectionTimes::twelve(horizon)?,
+        };
+        Ok(Selection::new(Delta::new(delta)?, times).with_floor(self.floor.unwrap_or(1)))
     }
 
     fn grid(&self) -> number::Grid {
@@ -372,9 +436,19 @@ impl Declaration {
         }
     }
 
-    fn labels(&self) -> Result<Labels> {
+    fn labels(&self, horizon: u64) -> Result<Labels> {
         match (&self.group_by, &self.key_columns) {
             (Some(_), Some(_)) => Err(not_both(&[GroupBy, KeyColumns])),
+            (Some(_), None) if self.discovers() && (self.groups.is_some() || self.rest.is_some()) => {
+                let not = sentence![DiscoverGroups, " and ", Piece::Any(&[Groups, GroupsFile, Rest]), " do not go together"];
+                Err(Problem::of(DiscoverGroups, not.then(": groups are declared, or those that occur are looked for")))
+            }
+            (Some(columns), None) if self.discovers() => {
+                if self.unknown_group.is_some() {
+                    return Err(Problem::new(sentence![UnknownGroup, " has nothing to say where no group is declared"]));
+                }
+                Ok(Labels::Discovered { columns: columns.clone(), selection: self.selection(horizon)? })
+            }
             (Some(columns), None) => {
                 let (columns, rest) = (columns.clone(), self.rest.clone());
                 let table = match self.groups.clone().expect("checked: groups stand beside their columns") {
@@ -432,6 +506,11 @@ impl Labels {
                     Some(rest) => request.with_meaning("rest", rest),
                     None => request,
                 }
+            }
+            Self::Discovered { columns, selection } => {
+                // A JSON text, which no list of declared groups has.
+                let columns = serde_json::to_string(&columns).expect("texts are JSON");
+                request.with_selection(*selection).with_meaning("group-by", columns)
             }
             Self::Items(items) => {
                 // What names an item, and where values are clamped: the plan itself only says how far they can be from

@@ -463,6 +463,27 @@ parameters! {
         /// Release events of undeclared groups under this name instead of refusing them.
         Rest rest: String, Groups "NAME" RELEASE
     }
+    declaration {
+        /// Release groups that nobody declared: those that occur, from the first selection time on at which their
+        /// released value is so high that hardly any has it that is of one person alone. Needs a δ for that,
+        /// `selection-delta`, beside a budget that is not of ε alone.
+        DiscoverGroups discover_groups: bool, Groups "" RELEASE
+    }
+    declaration {
+        /// The probability with which, for one person, a group is shown that nobody else has. It is added to the δ of the
+        /// budget.
+        SelectionDelta selection_delta: f64, Groups "D" RELEASE
+    }
+    declaration {
+        /// Look at all groups that occur after every so many steps, and after the last. Each look takes its share of
+        /// `selection-delta`.
+        SelectEvery select_every: u64, Groups "STEPS" RELEASE, default "" "a twelfth of the horizon"
+    }
+    declaration {
+        /// Show no group of fewer than so many persons (or events, where single events are protected), apart from the
+        /// same probability. It raises what a group must reach, and costs no budget.
+        Floor floor: u64, Groups "N" RELEASE, default "" "what protecting one takes"
+    }
     files {
         /// The groups to draw, up to twelve, in this order: names for one `group-by` column, names joined by a slash for
         /// several.
