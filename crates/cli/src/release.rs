@@ -9,6 +9,7 @@ mod drawing;
 mod emit;
 mod expected;
 mod facts;
+mod leaders;
 mod setup;
 
 pub use crate::stream::ReleaseFlags;

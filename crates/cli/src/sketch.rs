@@ -105,7 +105,7 @@ fn print_json(setup: &Setup, done: Option<(usize, Option<f64>)>) -> Result<()> {
         summary["answers"] = json!(answers);
         summary["collision_std_error"] = json!(collisions);
         summary["out"] = json!(files.out);
-        summary["beside"] = json!(files.endings().iter().map(|ending| files.beside(ending)).collect::<Vec<_>>());
+        summary["beside"] = json!(files.written().iter().map(|ending| files.beside(ending)).collect::<Vec<_>>());
     }
     let mut out = std::io::stdout().lock();
     serde_json::to_writer_pretty(&mut out, &summary).map_err(std::io::Error::from)?;

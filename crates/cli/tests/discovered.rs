@@ -49,7 +49,9 @@ fn events(day: u64) -> String {
 
 fn days() -> Bench {
     let bench = Bench::new();
-    (1..=DAYS).for_each(|day| drop(bench.write(&format!("{}.csv", date(day)), events(day))));
+    for day in 1..=DAYS {
+        bench.write(&format!("{}.csv", date(day)), events(day));
+    }
     bench
 }
 
@@ -66,7 +68,7 @@ fn files(days: std::ops::RangeInclusive<u64>) -> Vec<String> {
 #[test]
 fn routes_are_found() {
     let bench = days();
-    let run = release(&bench, &files(1..=DAYS), &["--out", "t.csv", "--plot-groups", "a, b/ä"]);
+    let run = release(&bench, &files(1..=DAYS), &["--out", "t.csv", "--plot-groups", "a, b/ä", "--top", "1"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stderr.contains("δ = 1e-7 for selecting groups"), "{}", run.stderr);
     assert!(run.stderr.contains("selected 5 of 5 times"), "{}", run.stderr);
@@ -98,6 +100,20 @@ fn routes_are_found() {
     assert!(facts["guarantee"]["pure_epsilon"].is_null());
     assert_eq!(facts["selection"]["new_groups"], serde_json::json!(4));
     assert!(bench.path("t.svg").exists());
+    // Which route grows most in each step is told of released values alone: the second does from the tenth day on or not.
+    let mut leaders = csv::Reader::from_path(bench.path("t.top.csv")).unwrap();
+    assert_eq!(leaders.headers().unwrap(), vec!["time", "step", "rank", "from", "to", "increment", "std_error"]);
+    let leaders: Vec<(u64, f64)> = leaders
+        .records()
+        .map(|row| row.unwrap())
+        .map(|row| (row[1].parse().unwrap(), row[5].parse().unwrap()))
+        .collect();
+    assert_eq!(leaders.iter().map(|leader| leader.0).collect::<Vec<_>>(), (1..=DAYS).collect::<Vec<_>>());
+    for (step, increment) in leaders {
+        let of = |route: &[(String, String, u64, f64)], step: u64| if step == 0 { 0.0 } else { route[step as usize - 1].3 };
+        let largest = [&first, &second].map(|route| of(route, step) - of(route, step - 1)).into_iter().fold(f64::MIN, f64::max);
+        assert!((increment - largest).abs() < 2e-4, "{step}: {increment} {largest}");
+    }
     // The plan is a file like any other, and says how groups are selected.
     assert!(bench.read("t.plan.toml").contains("[selection]"), "{}", bench.read("t.plan.toml"));
 }
@@ -112,20 +128,20 @@ fn daily_runs_give_what_one_run_gives() {
         let files = files(from..=(to + 1).min(DAYS));
         let files = if from > 1 { files[1..].to_vec() } else { files };
         let through = date(to + 1);
-        let run = release(&bench, &files, &["--out", "t.csv", "--continue", "--through", &through]);
+        let run = release(&bench, &files, &["--out", "t.csv", "--continue", "--through", &through, "--top", "2"]);
         assert_eq!(run.code, 0, "{from}: {}", run.stderr);
         if to < 5 {
             assert!(run.stderr.contains("no selection time has come"), "{}", run.stderr);
             assert_eq!(bench.read("t.csv").lines().count(), 1);
         }
     }
-    let (parts, report) = (bench.read("t.csv"), bench.read("t.report.json"));
+    let (parts, report, leaders) = (bench.read("t.csv"), bench.read("t.report.json"), bench.read("t.top.csv"));
     let other = days();
     std::fs::copy(bench.path("my.key"), other.path("my.key")).unwrap();
     std::fs::copy(bench.path("first.ledger"), other.path("my.key.ledger")).unwrap();
-    let run = release(&other, &files(1..=DAYS), &["--out", "t.csv"]);
+    let run = release(&other, &files(1..=DAYS), &["--out", "t.csv", "--top", "2"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert_eq!(other.read("t.csv"), parts);
+    assert_eq!((other.read("t.csv"), other.read("t.top.csv")), (parts.clone(), leaders));
     let selection = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["selection"].clone();
     assert_eq!(selection(&other.read("t.report.json")), selection(&report));
     // A state that is lost is built again from all files.
@@ -190,10 +206,29 @@ fn what_cannot_be_promised_is_refused() {
 fn sources_count_the_delta_of_selection() {
     let bench = days();
     let new = |name: &str, more: &[&str]| {
-        let run = bench.run(&[&["budget", "new", name], more].concat());
+        let run = bench.run(&[&["budget", "new", name, "--name", name, "--unit", "person"], more].concat());
         assert_eq!(run.code, 0, "{}", run.stderr);
     };
     new("zcdp.budget", &["--rho", "5"]);
     let run = release(&bench, &files(1..=DAYS), &["--out", "t.csv", "--budget-file", "zcdp.budget"]);
     assert!(run.code == 2 && run.stderr.contains("basic composition"), "{}", run.stderr);
+    // A total with a δ, by basic composition, takes both deltas.
+    new("small.budget", &["--epsilon", "1", "--delta", "1.05e-6", "--basic"]);
+    new("large.budget", &["--epsilon", "1", "--delta", "1.1e-6", "--basic"]);
+    let approximate = ["--epsilon", "1", "--delta", "1e-6", "--out", "t.csv", "--noise", "gaussian", "--stream", "b"];
+    let plan: Vec<&str> = PLAN.into_iter().filter(|flag| !["--rho", "1"].contains(flag)).collect();
+    let publish = |budget: &str| {
+        let files = files(1..=DAYS);
+        let files: Vec<&str> = files.iter().map(String::as_str).collect();
+        let budget = ["--budget-file", budget];
+        bench.run(&[&["release"], &files[..], &plan, &DISCOVER, &approximate, &budget].concat())
+    };
+    let refused = publish("small.budget");
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    let run = publish("large.budget");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(bench.read("large.budget").contains("selection_delta"), "{}", bench.read("large.budget"));
+    assert!(bench.read("t.report.md").contains("(1, 1.1e-6)-differentially private"), "{}", bench.read("t.report.md"));
+    let spent = bench.run(&["key", "spent", "my.key", "--json"]);
+    assert!(spent.stdout.contains("1e-7"), "{}", spent.stdout);
 }

@@ -1,6 +1,7 @@
 //! The outputs of a run: table, pictures, report and plan, written together.
 
 use super::drawing::Drawing;
+use super::leaders::Leaders;
 use super::setup::Setup;
 use crate::stream::{Files, SideFiles};
 use anyhow::Result;
@@ -25,6 +26,7 @@ const MAX_POINTS: u64 = 16_384;
 pub(super) struct Emitter<W: Write + Send> {
     table: TableWriter<W>,
     picture: Drawing,
+    leaders: Option<Leaders>,
     /// Every how many steps a point is drawn, and the last.
     stride: u64,
     last_step: u64,
@@ -44,6 +46,7 @@ impl<W: Write + Send> Emitter<W> {
         Self {
             table,
             picture: Drawing::new(setup, files),
+            leaders: setup.top.filter(|_| !files.is_table_alone()).map(Leaders::new),
             stride: (setup.steps_before() + stream.last_step).div_ceil(MAX_POINTS),
             last_step: setup.steps_before() + stream.last_step,
             steps_before: setup.steps_before(),
@@ -55,19 +58,23 @@ impl<W: Write + Send> Emitter<W> {
 
     /// Takes into the picture what a table holds that earlier runs have written.
     pub(super) fn recall(&mut self, setup: &Setup, table: &[PathBuf]) -> Result<()> {
-        if self.picture.is_off() || table.is_empty() {
+        if (self.picture.is_off() && self.leaders.is_none()) || table.is_empty() {
             return Ok(());
         }
         let labels = setup.table.groups().iter().map(String::as_str).chain(["step", "value", "lower", "upper"]);
         let columns =
             Columns { time: "time".into(), labels: labels.map(str::to_owned).collect(), ..Columns::default() };
         let options = ReadOptions::default();
-        let Self { picture, stride, last_step, .. } = self;
+        let Self { picture, leaders, stride, last_step, .. } = self;
         let mut visit = |event: &Event<'_>| -> Result<(), Error> {
             let texts: Vec<String> = event.labels().map(|label| label.to_string()).collect();
             let (names, figures) = texts.split_at(setup.table.groups().len());
             let figures: Vec<f64> = figures.iter().map(|text| text.parse().unwrap_or(f64::NAN)).collect();
             let step = figures[0] as u64; // fits: steps are below 2^40, and a table is what this program wrote
+            if let Some(leaders) = leaders {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                leaders.row(&event.time().to_string(), &names, step, figures[1]);
+            }
             let drawn = step.is_multiple_of(*stride) || step == *last_step;
             let curve = picture.curve_named(&names.join(", "));
             if let Some(curve) = curve.filter(|_| drawn)
@@ -84,12 +91,15 @@ impl<W: Write + Send> Emitter<W> {
 
     /// Writes the rows of a closed step.
     pub(super) fn write(&mut self, closed: &mut ClosedStep<'_>) -> Result<()> {
-        let Self { table, picture, truth, calendar, grid, stride, last_step, steps_before, .. } = self;
+        let Self { table, picture, leaders, truth, calendar, grid, stride, last_step, steps_before, .. } = self;
         if let Some(truth) = truth {
             truth.iter_mut().zip(closed.unsafe_exact_sums()).for_each(|(total, sum)| *total += sum);
         }
         closed.for_each_row(|group, row| {
             table.write(row)?;
+            if let Some(leaders) = leaders {
+                leaders.row(row.time, row.groups, row.step, row.value.number);
+            }
             let drawn = row.step.is_multiple_of(*stride) || row.step == *last_step;
             let curve = picture.curve_of(group, row.groups);
             if let Some(curve) = curve.filter(|_| drawn) {
@@ -124,8 +134,16 @@ impl<W: Write + Send> Emitter<W> {
         let report = Report::new(&setup.stream, &open.key, released).recorded_in(place);
         let mut beside = SideFiles { stream: &setup.stream, files, publication };
         beside.put_report(&report)?;
+        if let Some(leaders) = &self.leaders {
+            let stream = &setup.stream;
+            let table = leaders.csv(&stream.columns.labels, &stream.plan, setup.steps_before())?;
+            beside.put("top.csv", &table)?;
+        }
         if files.plot {
             let (curves, groups) = self.picture.finish();
+            if curves.is_empty() {
+                return Ok(table); // no group is shown yet
+            }
             let mut plot = picture(setup, &report, curves, groups);
             if setup.show_truth {
                 plot.unsafe_truth = true;

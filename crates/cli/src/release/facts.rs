@@ -104,7 +104,7 @@ pub(super) fn print_json(setup: &Setup, files: &Files, error: &ErrorFacts, done:
     });
     if done {
         summary["out"] = json!(files.out);
-        summary["beside"] = json!(files.endings().iter().map(|ending| files.beside(ending)).collect::<Vec<_>>());
+        summary["beside"] = json!(files.written().iter().map(|ending| files.beside(ending)).collect::<Vec<_>>());
     } else {
         summary["estimated_bytes"] = json!(forecast.bytes.round());
     }

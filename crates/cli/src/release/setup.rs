@@ -7,7 +7,7 @@ use anyhow::Result;
 use evertally::noise::StreamName;
 use evertally_plot::{MAX_SHOWN, MAX_SHOWN_AT_ONCE};
 use evertally_publish::closing;
-use evertally_publish::declaration::Parameter::{All, DiscoverGroups, Extend, UnsafeShowTruth};
+use evertally_publish::declaration::Parameter::{All, DiscoverGroups, Extend, Top, UnsafeShowTruth};
 use evertally_publish::declaration::{Declaration, Labels, Present, Settings, Use};
 use evertally_publish::groups::GroupTable;
 use evertally_publish::ledger::{Follows, Ledger, OpenKey};
@@ -24,6 +24,7 @@ pub(super) struct Declared {
     settings: Settings,
     pub(super) files: Files,
     plot_groups: Option<Vec<String>>,
+    top: Option<usize>,
     pub(super) show_truth: bool,
 }
 
@@ -39,6 +40,8 @@ pub(super) struct Setup {
     pub(super) drawn: Vec<usize>,
     /// The groups that the picture is to show, by name, where they are discovered.
     pub(super) plot_groups: Option<Vec<String>>,
+    /// How many groups are told of each step that grow most in it.
+    pub(super) top: Option<usize>,
     pub(super) show_truth: bool,
     /// The streams of this declaration, one behind the other, the last that of this run.
     pub(super) names: Vec<StreamName>,
@@ -70,9 +73,14 @@ impl Declared {
         let settings = checked.resolve()?;
         let show_truth = written.files.unsafe_show_truth == Some(true);
         let plot_groups = written.files.plot_groups.clone();
-        let files = Files::new(written.files, settings.missing_text.clone())?;
+        let top = written.questions.top;
+        if top == Some(0) || (top.is_some() && settings.columns.labels.is_empty()) {
+            return Err(usage(sentence![Top, " names a number of groups, 1 or more, of a release by group"]));
+        }
+        let mut files = Files::new(written.files, settings.missing_text.clone())?;
+        files.leaders = top.is_some();
         TableSpec::new(settings.columns.labels.clone(), true).map_err(usage)?;
-        Ok(Self { declaration, settings, files, plot_groups, show_truth })
+        Ok(Self { declaration, settings, files, plot_groups, top, show_truth })
     }
 
     /// The plan of what was declared, for a stream that nobody has begun.
@@ -126,7 +134,7 @@ impl Declared {
         let table = TableSpec::new(stream.columns.labels.clone(), stream.is_integral()).map_err(usage)?;
         let table = table.with_instants(stream.calendar.zone());
         let (names, calendars) = (vec![stream.name.clone()], vec![stream.calendar.clone()]);
-        Ok(Setup { stream, groups, present, table, drawn, plot_groups: named, show_truth: self.show_truth, names, calendars })
+        Ok(Setup { stream, groups, present, table, drawn, plot_groups: named, top: self.top, show_truth: self.show_truth, names, calendars })
     }
 }
 

@@ -77,7 +77,7 @@ pub(crate) fn print_summary(
         at_most(max_std_error)
     );
     if !files.is_table_alone() {
-        eprintln!("wrote {} and beside it .{}", files.out.display(), files.endings().join(", ."));
+        eprintln!("wrote {} and beside it .{}", files.out.display(), files.written().join(", ."));
     }
     notes(stream).iter().for_each(|note| eprintln!("note: {note}"));
     if streams > 1 {

@@ -71,7 +71,8 @@ impl Tail {
         let (mechanism, law) = (plan.mechanism(), plan.law());
         let norm_squared = mechanism.row_norm_squared(step) * (1.0 + ROUNDING);
         let row = mechanism.row_law(step);
-        let rounds = mechanism.fraction_bits() > 0;
+        // A cursor remembers data where it rounds the sums that it protects.
+        let rounds = mechanism.cursor().memory().is_some();
         let divisor = plan.noise_divisor() as f64;
         let fraction_bits = plan.fraction_bits();
         let slack = if fraction_bits == 0 { 0.0 } else { libm::exp2(-f64::from(fraction_bits)) };
@@ -119,7 +120,13 @@ impl Tail {
 
     /// A bound of `P[noise < x]`, from the symmetry of the law.
     pub(crate) fn below(&self, x: f64) -> f64 {
-        self.above(if self.is_integral { 1.0 - x.ceil() } else { -x })
+        let bound = self.above(if self.is_integral { 1.0 - x.ceil() } else { -x });
+        // Where rounding cannot matter, no more than half is on either side of 0.
+        let rounding = match &self.law {
+            Law::Normal { rounding, .. } | Law::Moments { shift: rounding, .. } => *rounding,
+            Law::Exact { .. } | Law::Gammas { .. } => 0.0,
+        };
+        if x <= -self.slack - rounding / self.divisor { bound.min(0.5) } else { bound }
     }
 }
 

@@ -519,8 +519,9 @@ parameters! {
         Candidates candidates: PathBuf, Questions "FILE" SKETCH
     }
     questions {
-        /// The so many heaviest candidates.
-        Top top: usize, Questions "N" SKETCH
+        /// The so many heaviest candidates; of a release, the so many groups that grow most in each step, in a table of
+        /// their own beside the other (`.top.csv`).
+        Top top: usize, Questions "N" LISTS
     }
     questions {
         /// The candidates whose estimate is at least this.
@@ -547,3 +548,4 @@ parameters! {
 const RELEASE: &[Use] = &[Release, Table, TablePlan];
 const RELEASE_FILES: &[Use] = &[Release];
 const SKETCH: &[Use] = &[Sketch];
+const LISTS: &[Use] = &[Release, Sketch];
