@@ -2,7 +2,7 @@
 
 use crate::event::Columns;
 use crate::ledger::Follows;
-use crate::steps::{StepCalendar, TimeFormat};
+use crate::steps::{Period, Periods, StepCalendar, TimeFormat};
 use evertally::noise::StreamName;
 use evertally::plan::Plan;
 use evertally::privacy::Values;
@@ -22,6 +22,8 @@ pub struct Stream {
     pub time_format: TimeFormat,
     /// The steps of the horizon.
     pub calendar: StepCalendar,
+    /// The periods in each of which the bounds on a person start anew; one where none are declared.
+    pub periods: Periods,
     /// The last step to publish.
     pub last_step: u64,
     /// The plan.
@@ -96,13 +98,32 @@ impl Stream {
     /// The privacy unit in words.
     pub fn unit(&self) -> String {
         let unit = self.plan.request().unit();
-        match (unit.max_events(), &self.columns.person) {
-            (Some(max_events), Some(column)) => {
-                let per_step = unit.max_events_per_step().map_or(String::new(), |n| format!(", {n} a step"));
-                format!("one {column} (at most {max_events} events kept{per_step})")
-            }
-            _ => "one event".into(),
+        let (Some(bounds), Some(column)) = (unit.bounds(), &self.columns.person) else { return "one event".into() };
+        let kept = format!("at most {} events kept", bounds.max_events);
+        let of = |bound: Option<u64>, says: fn(u64) -> String| bound.map(says);
+        let more = [
+            of(bounds.max_events_per_step, |n| format!("{n} a step")),
+            of(bounds.max_events_per_group, |n| format!("{n} a group")),
+            of(bounds.max_groups, |n| format!("in {n} group{}", if n == 1 { "" } else { "s" })),
+            of(bounds.min_gap.filter(|gap| *gap > 1), |n| format!("in steps {n} apart")),
+            bounds.max_total.map(|cap| {
+                let total = self.plan.request().grid().format(cap.into());
+                format!("sizes of values {total} in total")
+            }),
+        ];
+        let bounds = std::iter::once(kept).chain(more.into_iter().flatten()).collect::<Vec<_>>().join(", ");
+        match self.period() {
+            Some(period) => format!("what one {column} does in {} ({bounds})", period.in_words()),
+            None => format!("one {column} ({bounds})"),
         }
+    }
+
+    /// The period in which the bounds on a person hold, where one is declared.
+    pub fn period(&self) -> Option<Period> {
+        let request = self.plan.request();
+        let steps = request.unit().bounds()?.period?;
+        let declared = request.meaning().get("per").and_then(|text| text.parse().ok());
+        Some(declared.unwrap_or(Period::Steps(steps)))
     }
 
     /// What is done with events that do not fit, where that is not to refuse them: what may change from run to run.
