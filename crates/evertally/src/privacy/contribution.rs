@@ -22,7 +22,7 @@ mod pseudonym;
 pub use details::Details;
 pub use pseudonym::{Pseudonym, Pseudonyms};
 
-use super::{PersonBounds, Unit};
+use super::{PersonBounds, Unit, Values};
 use crate::{Error, Result};
 
 /// How many events of one person were kept in the period of the last: 16 bytes.
@@ -97,7 +97,8 @@ impl Offer {
 
 /// What is kept of a person: the first events that fit the bounds of a unit, and nothing else decides.
 ///
-/// Of a value that would exceed the bound on the total, the part that fits is kept. Of bounds beyond 2³² - 1 events the
+/// Of a value that would exceed the bound on the total, the part that fits is kept, or nothing where that part would be
+/// no [value](Self::of_values) of the stream. Of bounds beyond 2³² - 1 events the
 /// first 2³² - 1 are kept: fewer than declared are as well protected.
 ///
 /// ```
@@ -119,6 +120,8 @@ pub struct ContributionBound {
     groups: u32,
     /// The sum of sizes.
     cap: Option<u64>,
+    /// The least size that a value may have.
+    least: u64,
 }
 
 impl ContributionBound {
@@ -141,7 +144,16 @@ impl ContributionBound {
             per_group: narrow(per_group.unwrap_or(u64::MAX)),
             groups: narrow(groups.unwrap_or(u64::MAX)),
             cap: bounds.max_total,
+            least: 0,
         })
+    }
+
+    /// The same for values between these bounds: no part of a value is kept that is outside of them.
+    #[must_use]
+    pub fn of_values(self, values: Values) -> Self {
+        let (lower, upper) = values.bounds();
+        let least = if lower > 0 { lower.unsigned_abs() } else { upper.min(0).unsigned_abs() };
+        Self { least, ..self }
     }
 
     /// Whether [`Details`] matter: groups or the total are bounded.
@@ -189,7 +201,7 @@ impl ContributionBound {
 
     fn keep_in_details(&self, details: &mut Details, offer: Offer) -> Option<i64> {
         let value = match self.cap {
-            Some(cap) => details.part_below(cap, offer.value)?,
+            Some(cap) => details.part_below(cap, self.least, offer.value)?,
             None => offer.value,
         };
         if self.counts_groups && !details.enter(offer.group, self.per_group, self.groups) {
@@ -272,6 +284,12 @@ impl Contributions {
     pub fn new(unit: Unit) -> Result<Self> {
         let period = unit.bounds().and_then(|bounds| bounds.period).unwrap_or(0);
         Ok(Self { bound: ContributionBound::new(unit)?, period, persons: Vec::new(), details: Vec::new() })
+    }
+
+    /// The same for values between these bounds; see [`ContributionBound::of_values`].
+    #[must_use]
+    pub fn of_values(self, values: Values) -> Self {
+        Self { bound: self.bound.of_values(values), ..self }
     }
 
     /// One more person, without events. `O(1)`.

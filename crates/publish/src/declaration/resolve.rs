@@ -274,15 +274,23 @@ impl Declaration {
             let needed = sentence![Grid, " needs ", Piece::Example(Bounds), ": counts are whole numbers"];
             return Err(Problem::new(needed));
         }
-        let period = match self.per {
-            None => None,
-            Some(Period::Steps(steps)) => Some(steps),
+        self.request(horizon, self.plan_unit()?, self.values()?)
+    }
+
+    /// The privacy unit of a plan without a calendar: no column need be named, and a period is so many steps.
+    ///
+    /// # Errors
+    /// If a bound is missing, or the period is one of the calendar.
+    pub fn plan_unit(&self) -> Result<Unit> {
+        match self.per {
+            None => self.unit(None),
+            Some(Period::Steps(steps)) => self.unit(Some(steps)),
             Some(Period::Time(every)) => {
-                let what = format!(" {every}: there is no calendar here; say how many steps the longest period has, as with ");
-                return Err(Problem::of(Per, sentence![Per, what, (Per, "31")]));
+                let what =
+                    format!(" {every}: there is no calendar here; say how many steps the longest period has, as with ");
+                Err(Problem::of(Per, sentence![Per, what, (Per, "31")]))
             }
-        };
-        self.request(horizon, self.unit(period)?, self.values()?)
+        }
     }
 
     /// The declared budget.
@@ -359,9 +367,11 @@ impl Declaration {
 
     /// As many events as other bounds leave room for: in all groups, or in all steps of a period.
     fn implied_max_events(&self, period: Option<u64>) -> Option<u64> {
-        let of_groups = self.max_events_per_group.zip(self.max_groups).map(|(events, groups)| events.saturating_mul(groups));
+        let of_groups =
+            self.max_events_per_group.zip(self.max_groups).map(|(events, groups)| events.saturating_mul(groups));
         let gap = self.min_gap.unwrap_or(1).max(1);
-        let of_steps = self.max_events_per_step.zip(period).map(|(events, steps)| events.saturating_mul(steps.div_ceil(gap)));
+        let of_steps =
+            self.max_events_per_step.zip(period).map(|(events, steps)| events.saturating_mul(steps.div_ceil(gap)));
         of_groups.into_iter().chain(of_steps).min()
     }
 

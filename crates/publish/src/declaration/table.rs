@@ -392,7 +392,7 @@ parameters! {
     }
     declaration {
         /// Keep only events of steps that are at least so many apart, or of the same step.
-        MinGap min_gap: u64, Unit "STEPS" ALL, default "1" "any steps"
+        MinGap min_gap: u64, Unit "STEPS" ALL, default "" "any steps"
     }
     declaration {
         /// Protect what a person does in one period, and let all bounds start anew in each: day, week (from Monday),

@@ -6,7 +6,7 @@ use crate::error::{Result, usage};
 use crate::steps::Periods;
 use crate::stream::Stream;
 use evertally::privacy::Unit;
-use evertally::privacy::contribution::Offer;
+use evertally::privacy::contribution::{ContributionBound, Offer};
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -52,12 +52,17 @@ pub(super) struct Intake {
     arrivals: u64,
 }
 
+/// What is kept of a person, where persons are protected.
+fn bound(stream: &Stream) -> Result<Option<ContributionBound>> {
+    match stream.plan.request().unit() {
+        Unit::Event => Ok(None),
+        unit => Ok(Some(ContributionBound::new(unit)?.of_values(stream.values))),
+    }
+}
+
 impl Intake {
     pub(super) fn new(stream: &Stream) -> Result<Self> {
-        let persons = match stream.plan.request().unit() {
-            Unit::Event => None,
-            unit => Some(Persons::new(unit)?),
-        };
+        let persons = bound(stream)?.map(Persons::new);
         Ok(Self { persons, period: stream.periods.of(1), arrivals: 0 })
     }
 
@@ -71,11 +76,10 @@ impl Intake {
     /// # Errors
     /// If it is damaged, or of another unit.
     pub(super) fn restore(&mut self, stream: &Stream, next: u64, saved: Option<&[u8]>) -> Result<()> {
-        let unit = stream.plan.request().unit();
         self.period = stream.periods.of(next);
-        self.persons = match (unit, saved) {
-            (Unit::Event, None) => None,
-            (Unit::Person(_), Some(saved)) => Some(Persons::restore(unit, self.period.start, saved)?),
+        self.persons = match (bound(stream)?, saved) {
+            (None, None) => None,
+            (Some(bound), Some(saved)) => Some(Persons::restore(bound, self.period.start, saved)?),
             _ => return Err(usage("the state of the stream protects another unit")),
         };
         Ok(())

@@ -1,7 +1,6 @@
 //! What was kept of every person: a table of 32 bytes a person in which none of them has a name.
 
 use crate::error::{Result, usage};
-use evertally::privacy::Unit;
 use evertally::privacy::contribution::{ContributionBound, Details, Kept, Offer, Pseudonym};
 
 /// Parts of the table; each grows by itself, so that growing never takes much more than what is there.
@@ -53,14 +52,10 @@ impl Entry {
 }
 
 impl Persons {
-    /// Nobody yet, under the bounds of a unit.
-    ///
-    /// # Errors
-    /// If a bound is 0.
-    pub(super) fn new(unit: Unit) -> Result<Self> {
-        let bound = ContributionBound::new(unit)?;
+    /// Nobody yet, under these bounds.
+    pub(super) fn new(bound: ContributionBound) -> Self {
         let part = || Part { is_detailed: bound.needs_details(), ..Part::default() };
-        Ok(Self { bound, since: 1, parts: (0..PARTS).map(|_| part()).collect() })
+        Self { bound, since: 1, parts: (0..PARTS).map(|_| part()).collect() }
     }
 
     /// How many persons there are.
@@ -138,12 +133,12 @@ impl Persons {
         bytes
     }
 
-    /// What [`save`](Self::save) gave, under the bounds of the same unit, for the same period.
+    /// What [`save`](Self::save) gave, under the same bounds, for the same period.
     ///
     /// # Errors
     /// If `bytes` are anything that `save` does not give under these bounds.
-    pub(super) fn restore(unit: Unit, since: u64, bytes: &[u8]) -> Result<Self> {
-        let mut persons = Self { since, ..Self::new(unit)? };
+    pub(super) fn restore(bound: ContributionBound, since: u64, bytes: &[u8]) -> Result<Self> {
+        let mut persons = Self { since, ..Self::new(bound) };
         let is_detailed = persons.bound.needs_details();
         let (&version, rest) = bytes.split_first().ok_or_else(damaged)?;
         let expected = if is_detailed { DETAILED } else { COUNTS };

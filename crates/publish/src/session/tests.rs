@@ -5,7 +5,7 @@ use crate::error::Place;
 use crate::event::{Cells, Columns, Field, Layout, Position};
 use crate::groups::GroupTable;
 use crate::ledger::MemoryStore;
-use crate::steps::{Horizon, Instant, Periods, Period, StepCalendar, TimeFormat, Zone};
+use crate::steps::{Horizon, Instant, Period, Periods, StepCalendar, TimeFormat, Zone};
 use crate::stream::{Late, OutOfBounds, Refusable};
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::number::Grid;

@@ -63,14 +63,23 @@ impl Period {
         }
     }
 
+    /// Whether it is a period of the calendar, and not counted from the beginning of a horizon.
+    pub fn is_of_the_calendar(self) -> bool {
+        self.begun_by(Date::new(2000, 1, 1).expect("a date")).is_some()
+    }
+
+    /// In words, with the zone unless that is UTC.
+    pub fn name_in(self, zone: &str) -> String {
+        let words = self.in_words();
+        if zone == "UTC" { words } else { format!("{words} ({zone})") }
+    }
+
     /// Where the calendar has one that an instant is in: the date on which that begins.
     fn begun_by(self, date: Date) -> Option<Date> {
         let Self::Time(every) = self else { return None };
         match (every.unit(), every.count()) {
             (Unit::Day, 1) => Some(date),
-            (Unit::Week, 1) => {
-                date.checked_sub(Span::new().days(date.weekday().to_monday_zero_offset())).ok()
-            }
+            (Unit::Week, 1) => date.checked_sub(Span::new().days(date.weekday().to_monday_zero_offset())).ok(),
             (Unit::Month, months) if 12 % months == 0 => {
                 let months = months as i8; // fits: a divisor of 12
                 Date::new(date.year(), (date.month() - 1) / months * months + 1, 1).ok()
@@ -138,7 +147,10 @@ pub struct PeriodError {
 impl fmt::Display for PeriodError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = &self.text;
-        write!(f, "`{text}` is no period: give day, week, month, quarter or year, a width such as 2w, or a number of steps")
+        write!(
+            f,
+            "`{text}` is no period: give day, week, month, quarter or year, a width such as 2w, or a number of steps"
+        )
     }
 }
 
@@ -201,6 +213,15 @@ impl Periods {
         self.longest
     }
 
+    /// How many there are in a horizon of so many steps.
+    pub fn count(&self, steps: u64) -> u64 {
+        match &self.laid_out {
+            LaidOut::One => 1,
+            LaidOut::Even(length) => steps.div_ceil(*length),
+            LaidOut::Listed(firsts) => 1 + firsts.len() as u64,
+        }
+    }
+
     /// The steps of the period that a step is in; of the last, without end.
     pub fn of(&self, step: u64) -> Range<u64> {
         match &self.laid_out {
@@ -250,8 +271,15 @@ fn beginnings(calendar: &StepCalendar, every: Every) -> Result<Vec<u64>, Sentenc
 
 fn cut(calendar: &StepCalendar, period: Period, from: Instant, to: Instant) -> Sentence {
     let (from, to) = (calendar.format(from), calendar.format(to));
-    let step = format!(" {period} would cut the step from {from} to {to}: a step must lie within one period; take other ");
-    sentence![Parameter::Per, step, Parameter::Every, ", or say how many steps a period has, as with ", (Parameter::Per, "30")]
+    let step =
+        format!(" {period} would cut the step from {from} to {to}: a step must lie within one period; take other ");
+    sentence![
+        Parameter::Per,
+        step,
+        Parameter::Every,
+        ", or say how many steps a period has, as with ",
+        (Parameter::Per, "30")
+    ]
 }
 
 /// The most steps that a whole period has anywhere in the calendar: the plan does not depend on where a horizon lies.
@@ -289,6 +317,7 @@ fn most_days(months: u64) -> u64 {
     // The calendar comes back after 400 years, of 146,097 days.
     let (cycles, months) = (months / 4800, months % 4800);
     let first = |month: u64| Date::new(2000 + (month / 12) as i16, (month % 12 + 1) as i8, 1).expect("a date");
-    let days = |from: u64| first(from).until(first(from + months)).map_or(31 * months as i64, |s| i64::from(s.get_days()));
+    let days =
+        |from: u64| first(from).until(first(from + months)).map_or(31 * months as i64, |s| i64::from(s.get_days()));
     cycles * 146_097 + (0..48).map(days).max().unwrap_or(0) as u64
 }

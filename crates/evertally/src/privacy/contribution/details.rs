@@ -30,10 +30,11 @@ impl Details {
         self.groups.clear();
     }
 
-    /// The part of a value that fits below a cap on the total; none where nothing is left.
-    pub(super) fn part_below(&self, cap: u64, value: i64) -> Option<i64> {
+    /// The part of a value that fits below a cap on the total; none where nothing is left, or less than the least size
+    /// of a value.
+    pub(super) fn part_below(&self, cap: u64, least: u64, value: i64) -> Option<i64> {
         let left = cap - self.spent;
-        if left == 0 {
+        if left == 0 || left < least {
             return None;
         }
         // Half of all i64 at most: a size of 2⁶³ is that of a negative value only.

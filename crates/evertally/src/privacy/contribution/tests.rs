@@ -146,6 +146,26 @@ fn the_largest_values_are_capped() {
     }
 }
 
+/// What is left of a total is kept where it is a value of the stream.
+#[test]
+fn no_part_is_outside_the_bounds_of_values() {
+    for (lower, upper, values, kept) in [
+        (0, 4, [4, 4, 1], [Some(4), Some(3), None]),
+        (2, 4, [4, 2, 2], [Some(4), Some(2), None]),
+        (3, 4, [4, 4, 4], [Some(4), Some(3), None]),
+        (4, 4, [4, 4, 4], [Some(4), None, None]),
+        (-4, -2, [-3, -3, -2], [Some(-3), Some(-3), None]),
+        (-4, 4, [-4, 4, 1], [Some(-4), Some(3), None]),
+        (-4, 0, [-4, 0, -4], [Some(-4), Some(0), Some(-3)]),
+    ] {
+        let contributions = Contributions::new(Unit::person(9).of_total(7)).unwrap();
+        let mut contributions = contributions.of_values(Values::Sum { lower, upper });
+        let person = contributions.add_person();
+        let keep = |value| contributions.keep(person, Offer::in_step(1).of_value(value));
+        assert_eq!(values.map(keep), kept, "{lower} {upper}");
+    }
+}
+
 #[test]
 #[should_panic(expected = "steps never go back")]
 fn steps_never_go_back() {

@@ -2,6 +2,7 @@
 
 use super::*;
 use evertally::noise::{SecretKey, TestSeed};
+use evertally::privacy::Unit;
 use evertally::privacy::contribution::Pseudonyms;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -22,6 +23,10 @@ fn detailed() -> Unit {
 
 const PERIOD: u64 = 900;
 
+fn bound(unit: Unit) -> ContributionBound {
+    ContributionBound::new(unit).unwrap()
+}
+
 /// The first step of a step's period.
 fn since(unit: Unit, step: u64) -> u64 {
     unit.bounds().unwrap().period.map_or(1, |steps| step - (step - 1) % steps)
@@ -40,7 +45,7 @@ type Map = BTreeMap<Pseudonym, (Kept, Details)>;
 /// Offers events to a table and to a map that forgets nobody, and holds every answer of the one against that of the
 /// other.
 fn offer(unit: Unit, persons: &mut Persons, map: &mut Map, events: &[(Pseudonym, u64)]) {
-    let bound = ContributionBound::new(unit).unwrap();
+    let bound = bound(unit);
     for (place, (name, step)) in events.iter().enumerate() {
         persons.look_ahead([*name].into_iter());
         let [group, value] = [place as u64 % 3 * 1000, place as u64 % 5].map(|number| number + 1);
@@ -78,12 +83,12 @@ proptest! {
             (name(*number), step)
         }).collect();
         let (before, after) = events.split_at(pause.min(events.len()));
-        let (mut persons, mut map) = (Persons::new(unit).unwrap(), BTreeMap::new());
+        let (mut persons, mut map) = (Persons::new(bound(unit)), BTreeMap::new());
         offer(unit, &mut persons, &mut map, before);
         // The pause comes before the next event's step: perhaps in another period.
         let next = since(unit, after.first().map_or(step, |(_, step)| *step));
         let saved = persons.save(next);
-        let mut restored = Persons::restore(unit, next, &saved).unwrap();
+        let mut restored = Persons::restore(bound(unit), next, &saved).unwrap();
         prop_assert_eq!(restored.save(next), saved);
         let mut same = map.clone();
         offer(unit, &mut restored, &mut same, after);
@@ -106,7 +111,7 @@ proptest! {
 #[test]
 fn memory_is_bounded() {
     let pseudonyms = pseudonyms();
-    let mut persons = Persons::new(unit()).unwrap();
+    let mut persons = Persons::new(bound(unit()));
     for number in 1..=100_000u64 {
         assert!(persons.keep(pseudonyms.of(&number.to_string()), Offer::in_step(1)).is_some());
         if number >= 20_000 && number.is_multiple_of(500) {
@@ -123,19 +128,19 @@ fn memory_is_bounded() {
 /// Nothing but what `save` gives is read back: no damage is taken for counts.
 #[test]
 fn damage_is_refused() {
-    let mut persons = Persons::new(unit()).unwrap();
+    let mut persons = Persons::new(bound(unit()));
     for number in 0..40u64 {
         persons.keep(crowded(number), Offer::in_step(1 + number * 7));
     }
     damage(unit(), 1, &persons.save(1));
-    let (mut persons, from) = (Persons::new(detailed()).unwrap(), PERIOD + 1);
+    let (mut persons, from) = (Persons::new(bound(detailed())), PERIOD + 1);
     for number in 0..60u64 {
         let offer = Offer::in_step(from + number * 7).of_period_since(from).in_group(number % 3 * 200);
         persons.keep(crowded(number % 20), offer);
     }
     damage(detailed(), from, &persons.save(from));
-    let strict = Persons::restore(Unit::person(1).per_step(1), 1, &{
-        let mut two = Persons::new(unit()).unwrap();
+    let strict = Persons::restore(bound(Unit::person(1).per_step(1)), 1, &{
+        let mut two = Persons::new(bound(unit()));
         two.keep(crowded(1), Offer::in_step(1));
         two.keep(crowded(1), Offer::in_step(2));
         two.save(1)
@@ -144,7 +149,7 @@ fn damage_is_refused() {
 }
 
 fn damage(unit: Unit, since: u64, saved: &[u8]) {
-    let read = |bytes: &[u8]| Persons::restore(unit, since, bytes).map(|persons| persons.save(since));
+    let read = |bytes: &[u8]| Persons::restore(bound(unit), since, bytes).map(|persons| persons.save(since));
     assert_eq!(read(saved).unwrap(), saved);
     for len in 0..saved.len() {
         assert!(read(&saved[..len]).is_err(), "{len} bytes");
@@ -160,14 +165,14 @@ fn damage(unit: Unit, since: u64, saved: &[u8]) {
     assert!(read(&[saved, &[0]].concat()).is_err());
     assert!(read(&[3]).unwrap_err().to_string().contains("version 3"));
     // Persons of an earlier period have no place.
-    assert!(Persons::restore(unit, since + PERIOD, saved).is_err());
+    assert!(Persons::restore(bound(unit), since + PERIOD, saved).is_err());
 }
 
 /// Whoever has no event in a period is forgotten with all memory, from its first event on.
 #[test]
 fn periods_forget() {
     for unit in [unit().per_period(PERIOD), detailed()] {
-        let (mut persons, pseudonyms) = (Persons::new(unit).unwrap(), pseudonyms());
+        let (mut persons, pseudonyms) = (Persons::new(bound(unit)), pseudonyms());
         for number in 0..5000u64 {
             persons.keep(pseudonyms.of(&number.to_string()), Offer::in_step(9));
         }

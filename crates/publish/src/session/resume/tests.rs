@@ -2,9 +2,7 @@
 
 use super::*;
 use crate::ledger::MemoryStore;
-use crate::session::tests::{
-    Row, STEPS, a_row, a_unit, by_hand_of, groups, key, push, session, stream, stream_of,
-};
+use crate::session::tests::{Row, STEPS, a_row, a_unit, by_hand_of, groups, key, push, session, stream, stream_of};
 use crate::stream::Late;
 use proptest::prelude::*;
 

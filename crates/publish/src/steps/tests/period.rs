@@ -21,6 +21,7 @@ fn beginnings(calendar: &StepCalendar, period: &str) -> Vec<String> {
         assert!(of.end == u64::MAX || periods.of(of.end).start == of.end);
     }
     firsts.dedup();
+    assert_eq!(periods.count(calendar.steps()), firsts.len() as u64);
     firsts.iter().map(|step| calendar.format(calendar.start_of(*step))).collect()
 }
 
