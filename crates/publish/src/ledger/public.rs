@@ -71,8 +71,9 @@ fn period_name(steps: u64, meaning: &BTreeMap<String, String>) -> String {
     if period.is_of_the_calendar() {
         return period.name_in(of("time-zone").unwrap_or("UTC"));
     }
-    match (of("every"), of("start")) {
-        (Some(every), Some(start)) => format!("{} of steps of {every} since {start}", period.in_words()),
+    match (period, of("every"), of("start")) {
+        (Period::Steps(_), Some(every), Some(start)) => format!("{} of {every} since {start}", period.in_words()),
+        (Period::Time(_), _, Some(start)) => format!("{} since {start}", period.in_words()),
         _ => period.in_words(),
     }
 }
