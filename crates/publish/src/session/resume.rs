@@ -109,11 +109,11 @@ impl Session<RunningSums> {
         let sums = RunningSums::restore(stream, present, key, &saved.sums)?;
         let mut session = Self::new(stream.clone(), sums, key, digest, saved.step)?;
         session.due = saved.step;
-        session.intake.restore(stream.plan.request().unit(), saved.persons.as_deref())?;
+        session.intake.restore(stream, saved.step + 1, saved.persons.as_deref())?;
         let place = |(step, group, value, person): (u64, u64, i64, [u8; 16])| {
             let group = usize::try_from(group).ok()?;
             let label = match discovers {
-                true => GroupLabel::Name(names.get(group)?.clone()),
+                true => session.tally.label_of(names.get(group)?),
                 false => (group < count).then_some(GroupLabel::Place(group))?,
             };
             let person = Pseudonym::from_bytes(person);
@@ -215,7 +215,7 @@ impl Session<RunningSums> {
         let mut names: Vec<Box<[u8]>> = Vec::new();
         let mut number_of = |label: &'_ GroupLabel| match label {
             GroupLabel::Place(place) => *place as u64,
-            GroupLabel::Name(name) => {
+            GroupLabel::Name(name, _) => {
                 names.push(name.clone());
                 names.len() as u64 - 1
             }
@@ -231,7 +231,7 @@ impl Session<RunningSums> {
             chain,
             groups: self.tally.group_count() as u64,
             sums: self.tally.save(),
-            persons: self.intake.save(),
+            persons: self.intake.save(step + 1, &self.stream.periods),
             later,
         };
         let mut bytes = postcard::to_allocvec(&saved).map_err(failure)?;

@@ -9,8 +9,9 @@ use crate::ledger::StreamDigest;
 use crate::rows::{ReleaseRow, Rows};
 use crate::stream::{Refusable, Stream};
 use crate::tuples::decode;
-use evertally::noise::SecretKey;
+use evertally::noise::{Purpose, SecretKey, mac_key};
 use evertally::stream::{DiscoveredSums, GroupedSums, Release, RunningSum};
+use zeroize::Zeroizing;
 
 /// The running sums of a stream: one, or one for each declared or discovered group.
 pub struct RunningSums {
@@ -20,6 +21,7 @@ pub struct RunningSums {
     open: Vec<i64>,
     closed: Vec<i64>,
     rows: Rows,
+    numbers: GroupNumbers,
 }
 
 enum Streams {
@@ -52,7 +54,7 @@ impl RunningSums {
             None => Streams::Total(Box::new(RunningSum::new(plan, key, name)?), None),
             Some(table) => Streams::Groups(Box::new(GroupedSums::new(plan, key, name, table.to_library()?)?)),
         };
-        Self::of(stream, groups, streams)
+        Self::of(stream, groups, streams, key)
     }
 
     /// The sums that [`save`](Self::save) saved.
@@ -70,17 +72,18 @@ impl RunningSums {
                 Streams::Groups(Box::new(GroupedSums::restore(plan, key, name, table.to_library()?, saved)?))
             }
         };
-        Self::of(stream, groups, streams)
+        Self::of(stream, groups, streams, key)
     }
 
-    fn of(stream: &Stream, groups: Option<GroupTable>, streams: Streams) -> Result<Self> {
+    fn of(stream: &Stream, groups: Option<GroupTable>, streams: Streams, key: &SecretKey) -> Result<Self> {
         let mut rows = Rows::new(stream, groups.as_ref())?;
         if let Streams::Discovered(keys) = &streams {
             rows = Rows::of_discovered(stream)?;
             (0..keys.shown()).try_for_each(|shown| tuple_of(keys.name(shown)).map(|tuple| rows.enter(tuple)))?;
         }
         let count = if matches!(streams, Streams::Discovered(_)) { 0 } else { rows.tuples().len() };
-        Ok(Self { groups, streams, open: vec![0; count], closed: vec![0; count], rows })
+        let numbers = GroupNumbers::new(stream, key);
+        Ok(Self { groups, streams, open: vec![0; count], closed: vec![0; count], rows, numbers })
     }
 
     /// The sums of the closed steps, and the memory of their noise.
@@ -104,6 +107,11 @@ impl RunningSums {
     /// The texts of every group; without groups a single one without texts.
     pub(super) fn tuples(&self) -> &[Vec<String>] {
         self.rows.tuples()
+    }
+
+    /// The label of a group that was discovered.
+    pub(super) fn label_of(&self, name: &[u8]) -> GroupLabel {
+        self.numbers.label(name)
     }
 
     /// How many sums are declared.
@@ -142,6 +150,8 @@ pub enum GroupLabels {
         name: Vec<u8>,
         /// See `name`.
         text: String,
+        /// What numbers groups.
+        numbers: GroupNumbers,
     },
 }
 
@@ -150,8 +160,32 @@ pub enum GroupLabels {
 pub enum GroupLabel {
     /// A place among the declared ones.
     Place(usize),
-    /// The name that the library has for it: as a declared group of this name would have.
-    Name(Box<[u8]>),
+    /// The name that the library has for it, as a declared group of this name would have, and its
+    /// [number](GroupNumbers).
+    Name(Box<[u8]>, u64),
+}
+
+/// Numbers of groups that nobody declared, for the bounds on a person's groups: a keyed hash of 64 bits of the name.
+///
+/// Two groups of one person have one number with probability 2⁻⁶⁴, and nobody without the key can look for such names.
+/// Without such bounds all have the number 0.
+#[derive(Clone)]
+pub struct GroupNumbers(Option<Zeroizing<[u8; 32]>>);
+
+impl GroupNumbers {
+    fn new(stream: &Stream, key: &SecretKey) -> Self {
+        let bounds = stream.plan.request().unit().bounds().unwrap_or_default();
+        let is_needed = bounds.max_groups.is_some() || bounds.max_events_per_group.is_some();
+        Self(is_needed.then(|| mac_key(key, &stream.name, &stream.plan.digest(), Purpose::Hashing)))
+    }
+
+    fn label(&self, name: &[u8]) -> GroupLabel {
+        let number = self.0.as_ref().map_or(0, |key| {
+            let hash = blake3::keyed_hash(key, name);
+            u64::from_le_bytes(*hash.as_bytes().first_chunk().expect("32 bytes"))
+        });
+        GroupLabel::Name(name.into(), number)
+    }
 }
 
 /// What stands in front of the name of a group that is not the rest.
@@ -174,11 +208,11 @@ impl Labels for GroupLabels {
                 Err(_) if stream.unknown_group == Refusable::Skip => Ok(None),
                 place => place.map(|place| Some(GroupLabel::Place(place))),
             },
-            Self::Discovered { name, text } => {
+            Self::Discovered { name, text, numbers } => {
                 name.clear();
                 name.push(NAMED);
                 let is_whole = push_labels(name, text, stream, event, "group")?;
-                Ok(is_whole.then(|| GroupLabel::Name(name.as_slice().into())))
+                Ok(is_whole.then(|| numbers.label(name)))
             }
         }
     }
@@ -191,9 +225,19 @@ impl Tally for RunningSums {
 
     fn labels(&self) -> GroupLabels {
         match (&self.streams, &self.groups) {
-            (Streams::Discovered(_), _) => GroupLabels::Discovered { name: Vec::new(), text: String::new() },
+            (Streams::Discovered(_), _) => {
+                let numbers = self.numbers.clone();
+                GroupLabels::Discovered { name: Vec::new(), text: String::new(), numbers }
+            }
             (_, Some(table)) => GroupLabels::Declared(Box::new(table.clone())),
             (_, None) => GroupLabels::None,
+        }
+    }
+
+    fn group_of(label: &GroupLabel) -> u64 {
+        match label {
+            GroupLabel::Place(place) => *place as u64,
+            GroupLabel::Name(_, number) => *number,
         }
     }
 
@@ -216,7 +260,7 @@ impl Tally for RunningSums {
                 streams.add(place, value)?;
                 place
             }
-            (Streams::Discovered(keys), GroupLabel::Name(name)) => return Ok(keys.add(&name, value)?),
+            (Streams::Discovered(keys), GroupLabel::Name(name, _)) => return Ok(keys.add(&name, value)?),
             _ => return Err(usage("the event was read for a stream with other groups")),
         };
         self.open[place] += value; // fits: the stream has just checked the larger running sum
