@@ -88,9 +88,9 @@ fn routes_are_found() {
     }
     assert!((first[23].3 - 1440.0).abs() < 150.0 && (second[23].3 - 600.0).abs() < 150.0, "{rows:?}");
     assert!(second[8].3.abs() < 150.0, "nothing yet: {}", second[8].3);
-    // Found after the fifteenth day, and the steps before follow there.
+    // Found after the tenth day, and the steps before follow there.
     let at = rows.iter().position(|row| row.0 == "a, b").unwrap();
-    assert_eq!((at, rows[at].2, rows[at - 1].2), (14, 1, 14));
+    assert_eq!((at, rows[at].2, rows[at - 1].2), (9, 1, 9));
     let report = bench.read("t.report.md");
     assert!(report.contains("those by from, to that occur and reach"), "{report}");
     assert!(report.contains("apart from a probability of 1e-7"), "{report}");

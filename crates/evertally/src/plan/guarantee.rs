@@ -105,7 +105,7 @@ impl Guarantee {
         let pure = self.epsilon_of_noise().filter(|pure| self.stated.is_none_or(|(epsilon, _)| *pure <= epsilon));
         let own = pure.map(|pure| (pure, None)).or(self.stated.map(|(epsilon, delta)| (epsilon, Some(delta))));
         let Some(selection) = self.selection else { return own };
-        let with = |delta: Delta| Delta::new(delta.plus_up(selection)).unwrap_or(delta);
+        let with = |delta: Delta| Delta::new(delta.plus(selection)).unwrap_or(delta);
         own.map(|(epsilon, delta)| (epsilon, Some(delta.map_or(selection, with))))
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Report, SelectionFacts};
 use crate::words::{at_most, plain, short};
-use evertally::privacy::Budget;
+use evertally::privacy::{Budget, Delta};
 use evertally::privacy::Neighbours;
 use std::fmt::Write;
 
@@ -10,7 +10,8 @@ impl Report {
     /// Budget, unit and mechanism in one line.
     pub fn headline(&self) -> String {
         let (unit, mechanism, law) = (&self.unit.unit, self.mechanism.brief(), &self.noise.law);
-        format!("{}{} for {unit} · {mechanism} · {law}", self.times(), self.budget)
+        let selection = self.selection.as_ref().map_or(String::new(), |s| format!(", δ = {:e} for finding groups", s.delta));
+        format!("{}{}{selection} for {unit} · {mechanism} · {law}", self.times(), self.budget)
     }
 
     /// How often the budget was spent, where it was more than once.
@@ -29,7 +30,7 @@ impl Report {
             (Budget::Approximate(stated, delta), pure)
                 if self.follows.is_none() && pure.is_none_or(|pure| pure > stated.get()) =>
             {
-                approximate(stated.get(), self.with_selection(delta.get()))
+                approximate(stated.get(), self.with_selection(delta))
             }
             (_, Some(epsilon)) => format!("{}-differentially private", at_most(epsilon)),
             _ => match at {
@@ -41,8 +42,9 @@ impl Report {
     }
 
     /// A δ of the noise with that of selection, rounded up.
-    fn with_selection(&self, delta: f64) -> f64 {
-        self.guarantee.selection_delta.map_or(delta, |selection| (delta + selection) * (1.0 + f64::EPSILON))
+    fn with_selection(&self, delta: Delta) -> f64 {
+        let selection = self.guarantee.selection_delta.and_then(|selection| Delta::new(selection).ok());
+        selection.map_or(delta.get(), |selection| delta.plus(selection))
     }
 
     /// The report for people.
