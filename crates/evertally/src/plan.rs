@@ -10,6 +10,7 @@ mod file;
 mod guarantee;
 mod interval;
 mod lower_bound;
+mod periods;
 mod prepared;
 pub mod ranking;
 mod request;
@@ -52,6 +53,7 @@ impl Plan {
         request.noise = Some(chosen.kind);
         // These have done their work, and are no part of the plan.
         request.search = Search::default();
+        request.earlier = None;
         let Candidate { mechanism, kind, law, noise_divisor, exact_accounting, guarantee, .. } = chosen;
         let node_variance = node_variance(&request, noise_divisor, &law);
         let digest = [0; 32];

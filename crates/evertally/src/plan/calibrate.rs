@@ -177,6 +177,27 @@ fn refinement(budget: &Budget, squared: &Exact) -> u64 {
     (0..20).map(|bits| 1u64 << bits).find(|r| variance * (*r as f64).powi(2) >= 4096.0).unwrap_or(1 << 20)
 }
 
+/// By how much a change of this sensitivity moves what the noise of a plan protects, as it protects it: the squared L2
+/// norm in squared steps of a noise grid that is so many times finer than the data's.
+pub(super) fn moved_squared(
+    sensitivity: Sensitivity,
+    mechanism: &dyn Mechanism,
+    noise_divisor: u64,
+    exact_accounting: bool,
+) -> Result<f64> {
+    let squared = match mechanism.gaussian_shift().filter(|_| exact_accounting) {
+        Some(shift) => {
+            let (divisor, of_one) = shift.on_fine_grid(sensitivity.event_size());
+            releases(sensitivity, of_one, divisor)
+        }
+        None => {
+            let finer = u128::from(noise_divisor >> mechanism.noise_bits());
+            columns(sensitivity, units::squared(mechanism, sensitivity.spread))?.times(&Exact::from(finer * finer))
+        }
+    };
+    Ok(squared.to_f64_up())
+}
+
 /// The squared L2 sensitivity of the node sums in squared steps of the mechanism's noise grid: `event²` times that of
 /// the counts (see [`Sensitivity`]).
 fn columns(sensitivity: Sensitivity, of_counts: u128) -> Result<Exact> {
@@ -225,6 +246,18 @@ impl Calibration {
     fn variance(&self) -> f64 {
         let unit = 1.0 / self.noise_divisor as f64;
         self.law.variance() * unit * unit
+    }
+
+    /// The noise of an earlier plan, where it is of the same kind, on the same grid, and more than what is needed.
+    pub(super) fn or_earlier(self, earlier: Option<DiscreteLaw>, mechanism: &dyn Mechanism) -> Self {
+        // A finer grid than the mechanism's own may have been another one.
+        let is_own_grid = self.exact_accounting || self.noise_divisor == 1 << mechanism.noise_bits();
+        match earlier {
+            Some(law) if is_own_grid && law.is_like(&self.law) && law.scale() > self.law.scale() => {
+                Self { law, ..self }
+            }
+            _ => self,
+        }
     }
 
     fn capped(self, mechanism: &dyn Mechanism) -> Result<Self> {

@@ -241,6 +241,31 @@ impl Unit {
         }
     }
 
+    /// What the same person does in so many consecutive periods; itself where no period is declared.
+    ///
+    /// ```
+    /// use evertally::privacy::Unit;
+    /// assert_eq!(Unit::person(5).per_step(2).per_period(30).over_periods(3), Unit::person(15).per_step(2));
+    /// ```
+    pub fn over_periods(self, periods: u64) -> Self {
+        self.bounded(|bounds| {
+            let times = |bound: u64| bound.saturating_mul(periods);
+            if bounds.period.is_none() {
+                return bounds;
+            }
+            PersonBounds {
+                max_events: times(bounds.max_events),
+                max_events_per_step: bounds.max_events_per_step.or(Some(bounds.max_events)),
+                max_events_per_group: bounds.max_events_per_group.map(times),
+                max_groups: bounds.max_groups.map(times),
+                max_total: bounds.max_total.map(times),
+                // Where a period ends, the next step may be near.
+                min_gap: bounds.min_gap.filter(|_| periods == 1),
+                period: None,
+            }
+        })
+    }
+
     /// What is kept of a person; `None` where single events are protected.
     pub fn bounds(self) -> Option<PersonBounds> {
         match self {
