@@ -14,7 +14,7 @@ pub(super) struct Spectrum {
 }
 
 /// Off the diagonal so little is left, relative to all.
-const SMALL: f64 = 1e-22;
+const SMALL: f64 = 1e-26;
 /// It takes six or seven.
 const MAX_SWEEPS: usize = 30;
 
@@ -93,10 +93,12 @@ impl Rotated {
     /// Rotates every pair of axes once; whether nothing was left to do.
     fn sweep(&mut self) -> bool {
         let size = self.size;
-        let square = |x: &f64| x * x;
-        let all: f64 = self.entries.iter().map(square).sum();
-        let diagonal: f64 = (0..size).map(|k| square(&self.entries[k * size + k])).sum();
-        if all - diagonal <= SMALL * all {
+        let squares = |row: usize, columns: std::ops::Range<usize>| -> f64 {
+            columns.map(|column| self.entries[row * size + column].powi(2)).sum()
+        };
+        let above: f64 = (0..size).map(|k| squares(k, k + 1..size)).sum();
+        let all: f64 = (0..size).map(|k| squares(k, 0..size)).sum();
+        if above <= SMALL * all {
             return true;
         }
         for p in 0..size {

@@ -106,7 +106,7 @@ fn blocks_are_close_to_steps() {
         for q in [1, 2, 4].map(|times| times * separation.max(2)) {
             let blocks = chain::by_blocks(&columns, pattern, q);
             assert!(blocks >= exact * (1.0 - 1e-12), "{most} {separation} by {q}: {blocks} of {exact}");
-            assert!(blocks <= exact * 1.1, "{most} {separation} by {q}: {blocks} of {exact}");
+            assert!(blocks <= exact * 1.15, "{most} {separation} by {q}: {blocks} of {exact}");
         }
     }
 }
