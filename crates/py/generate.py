@@ -88,6 +88,8 @@ def type_of(of: dict[str, Any]) -> str:
         return "tuple[Number, Number]" if of.get("maxItems") == 2 else "str | Sequence[str]"
     if of.get("type") == ["string", "number"]:
         return "Number"
+    if of.get("type") == ["string", "integer"]:
+        return "str | int"
     return {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}[of["type"]]
 
 

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::builder::{PossibleValue, PossibleValuesParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use evertally::privacy::Budget;
+use evertally::privacy::{Budget, Neighbours, Unit};
 use evertally_publish::declaration::{Kind, Parameter, Use, Word, Written};
 use evertally_publish::problem::{Problem, Wording};
 use std::ffi::OsStr;
@@ -74,7 +74,23 @@ pub struct SketchFlags(pub(crate) Written);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BudgetFlags(Written);
 
+/// Whom a plan without a calendar protects.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UnitFlags(Written);
+
+/// Flags of [`UnitFlags`].
+const UNIT: [Parameter; 7] = [
+    Parameter::MaxEvents,
+    Parameter::MaxEventsPerStep,
+    Parameter::MaxEventsPerGroup,
+    Parameter::MaxGroups,
+    Parameter::MinGap,
+    Parameter::Per,
+    Parameter::Neighbours,
+];
+
 table_flags! {
+    UnitFlags: UNIT.into_iter(),
     ReleaseFlags: Parameter::of(Use::Release),
     SketchFlags: Parameter::of(Use::Sketch),
     BudgetFlags: [Parameter::Epsilon, Parameter::Delta, Parameter::Rho, Parameter::AllowWeakBudget].into_iter(),
@@ -89,6 +105,23 @@ impl BudgetFlags {
     /// Whether only ε is given.
     pub(crate) fn is_pure(&self) -> bool {
         self.0.declaration.delta.is_none() && self.0.declaration.rho.is_none()
+    }
+}
+
+impl UnitFlags {
+    /// The validated unit: an event where nothing is said of persons.
+    pub(crate) fn unit(&self) -> Result<Unit, Problem> {
+        self.0.declaration.plan_unit()
+    }
+
+    /// What becomes of its events in neighbouring data.
+    pub(crate) fn neighbours(&self) -> Neighbours {
+        self.0.declaration.neighbours.unwrap_or(Neighbours::AddRemove)
+    }
+
+    /// Whether anything was given.
+    pub(crate) fn is_given(&self) -> bool {
+        UNIT.iter().any(|parameter| self.0.has(*parameter))
     }
 }
 

@@ -15,7 +15,7 @@ impl Report {
 
     /// How often the budget was spent, where it was more than once.
     fn times(&self) -> String {
-        self.follows.as_ref().map_or(String::new(), |follows| format!("{} × ", follows.streams))
+        self.follows.as_ref().map_or(String::new(), |follows| format!("{} × ", follows.streams_of_a_unit))
     }
 
     /// The guarantee in one sentence.
@@ -56,7 +56,14 @@ impl Report {
         writeln!(out, "| released | {}, {} of {} steps |", self.quantity, h.released_steps, h.steps)?;
         if let Some(f) = &self.follows {
             let (steps, since, streams) = (f.steps, &f.since, f.streams);
-            let all = format!("guarantee and errors here are those of all {streams} streams together");
+            let all = if f.streams_of_a_unit == streams {
+                format!("guarantee and errors here are those of all {streams} streams together")
+            } else {
+                let two = f.streams_of_a_unit;
+                format!(
+                    "errors here are those of all {streams} streams together, the guarantee that of the {two} in which a period can be"
+                )
+            };
             writeln!(out, "| goes on from | stream `{}`, {steps} steps since {since}; {all} |", plain(&f.stream))?;
         }
         writeln!(out, "| horizon | {} to {}, every {} ({}) |", h.start, h.end, h.every, h.time_zone)?;
@@ -79,6 +86,9 @@ impl Report {
             writeln!(out, "| answered | {} |", sketch.answers)?;
         }
         writeln!(out, "| privacy unit | {} |", self.unit.unit)?;
+        if let Some(period) = &self.unit.period {
+            writeln!(out, "| bounds start anew | in each {}, by the step in which an event counts |", each(period))?;
+        }
         let neighbours = match self.unit.neighbours {
             Neighbours::AddRemove => "the unit's events added or removed",
             Neighbours::ReplaceOne => "the unit's events replaced by as many others, in any step and group",
@@ -118,20 +128,19 @@ impl Report {
                 short(sketch.max_cell_std_error)
             ),
         }?;
-        if let Some(error) = self.sketch.as_ref().and_then(|sketch| sketch.collision_std_error) {
-            writeln!(
-                out,
-                "| standard error by collisions | up to about {}, computed from the released cells |",
-                short(error)
-            )?;
-        }
         let e = &self.error;
-        writeln!(
-            out,
-            "| interval at the last step | ± {} at {} % confidence |",
-            e.last_step_half_width,
-            e.confidence * 100.0
-        )?;
+        let (mut half_width, mut of) = (e.last_step_half_width.to_string(), "");
+        if let Some(sketch) = &self.sketch {
+            let (error, total) = (short(sketch.collision_std_error), short(sketch.answer_std_error));
+            let from = "at the last step, computed from the released cells";
+            writeln!(out, "| standard error by collisions | {error}, with the noise {total}, {from} |")?;
+            (half_width, of) = (short(sketch.answer_half_width), " of an answer");
+            if let Some(error) = sketch.release_std_error {
+                let what = "of a release with the same list as groups, for the same budget and unit";
+                writeln!(out, "| standard error in comparison | {what}: at most {} |", short(error))?;
+            }
+        }
+        writeln!(out, "| interval{of} at the last step | ± {half_width} at {} % confidence |", e.confidence * 100.0)?;
         writeln!(out, "| stream | {}, key {}, plan {} |\n", plain(&self.stream), self.key_id, &self.plan_digest[..16])
     }
 
@@ -157,7 +166,22 @@ impl Report {
             "\nIn words: whether {} is in the data or not changes the probability of anything one can see in these releases by \
              a factor of at most e^ε (apart from a probability δ).\n",
             self.unit.unit
-        )
+        )?;
+        self.write_periods(out)
+    }
+
+    /// What the unit of a period means for whoever is there for longer.
+    fn write_periods(&self, out: &mut String) -> std::fmt::Result {
+        let Some(periods) = &self.periods else { return Ok(()) };
+        let delta = periods.active.first().map_or(0.0, |active| active.delta);
+        writeln!(
+            out,
+            "That is promised for {}. A person who is active in several is promised less, at most:\n\n\
+             | active in | ε | ρ | ε at δ = {delta:e} |\n|---|---|---|---|",
+            periods.period
+        )?;
+        periods.active.iter().try_for_each(|active| writeln!(out, "{}", active.row()))?;
+        writeln!(out)
     }
 
     fn write_conclusions(&self, out: &mut String) -> std::fmt::Result {
@@ -178,13 +202,17 @@ impl Report {
             ),
             Some(sketch) => (
                 format!(
-                    "Each single interval covers the noise with {confidence} % confidence; over many answers some will miss, \
-                     and the largest of many estimates are too large on average. Other items in the same cells add to the \
-                     error: in a row about the root of the sum of the squares of all counts, over {} cells.\n\
+                    "Each single interval contains the true count of the kept data with {confidence} % confidence, by \
+                     noise and by other items in the same cells; over many answers some will miss.{}\n\
                      - Items that do not occur are answered like all others; no answer tells for sure that one occurs.",
-                    sketch.width
+                    if sketch.chosen {
+                        " The heaviest are chosen by their estimates, which are therefore too large on average; the \
+                          intervals take that into account: of those of a list so many hold on average."
+                    } else {
+                        ""
+                    }
                 ),
-                "; only the error by collisions is computed, like the answers, from released cells",
+                "; only what collisions add to errors and intervals is computed, like the answers, from released cells",
             ),
         };
         writeln!(
@@ -209,4 +237,9 @@ impl Report {
         }
         writeln!(out, "Made with evertally {}.", env!("CARGO_PKG_VERSION"))
     }
+}
+
+/// A period behind "each": `calendar month`.
+fn each(period: &str) -> &str {
+    period.strip_prefix("one ").unwrap_or(period)
 }
