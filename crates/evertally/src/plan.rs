@@ -20,7 +20,7 @@ pub use crate::mechanism::{NoiseKind, Objective};
 pub use choose::Candidate;
 pub(crate) use choose::ranked;
 pub use guarantee::Guarantee;
-pub use lower_bound::gaussian_lower_bound;
+pub use lower_bound::{gaussian_lower_bound, unit_lower_bound};
 pub use prepared::Prepared;
 pub use request::PlanRequest;
 pub use search::Search;

@@ -30,7 +30,15 @@ const LONGEST_WAVES: u64 = 1 << 17;
 /// with equal weights, by sines and cosines ([`waves`]); and few patterns with the best weights ([`coarse`]).
 ///
 /// `O(T log T)` up to 2^17 steps, a tenth of a second; the bound of the first 2^17 steps beyond.
-pub(super) fn of_unit(horizon: u64, spread: Spread) -> f64 {
+///
+/// ```
+/// use evertally::plan::unit_lower_bound;
+/// use evertally::privacy::Spread;
+/// // 300 events in a year of hours, three an hour.
+/// let bound = unit_lower_bound(8760, Spread::new(300, 3));
+/// assert!(bound > 630.0 && bound < 660.0);
+/// ```
+pub fn unit_lower_bound(horizon: u64, spread: Spread) -> f64 {
     let of_step = spread.per_step.min(spread.per_group) as f64;
     let single = of_step * of_event(horizon);
     if spread.per_step >= spread.per_group {

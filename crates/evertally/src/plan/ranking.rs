@@ -1,7 +1,7 @@
 //! The mechanisms that fit a request, ranked by exact error, beside what no mechanism can do better.
 
-use super::lower_bound::{self, LONGEST_CERTIFIED};
-use super::{Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound};
+use super::lower_bound::LONGEST_CERTIFIED;
+use super::{Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound, unit_lower_bound};
 use crate::mechanism::{Dense, MechanismName};
 use crate::privacy::conversions::mu_for;
 use crate::privacy::{Budget, Delta, Neighbours, Spread};
@@ -106,7 +106,7 @@ fn lower_bound_max_std(request: &PlanRequest) -> Option<f64> {
     let bound = if spread.per_step >= spread.total {
         gaussian_lower_bound(request.horizon()) * spread.per_step as f64
     } else {
-        lower_bound::of_unit(request.horizon(), spread)
+        unit_lower_bound(request.horizon(), spread)
     };
     Some(bound * noise)
 }

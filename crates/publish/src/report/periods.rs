@@ -2,6 +2,7 @@
 
 use crate::stream::Stream;
 use crate::words::at_most;
+use evertally::plan::Guarantee;
 use evertally::privacy::conversions::epsilon_of_zcdp;
 use evertally::privacy::{Delta, Rho};
 use serde::Serialize;
@@ -23,7 +24,7 @@ pub struct PeriodFacts {
 }
 
 /// What is promised to a person who is active in several periods.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ActiveFacts {
     /// In how many.
     pub periods: u64,
@@ -48,7 +49,12 @@ impl PeriodFacts {
         if there_are < ACTIVE[3] && !counts.contains(&there_are) {
             counts.push(there_are);
         }
-        let active = |periods| ActiveFacts::over(periods, period.several_in_words(periods), pure_epsilon, rho);
+        let active = |periods| {
+            let joint = ActiveFacts::over(periods, period.several_in_words(periods), pure_epsilon, rho);
+            // A stream that follows others has their promises to keep too.
+            let alone = if stream.follows.is_none() { stream.plan.over_periods(periods).ok() } else { None };
+            alone.map_or(joint.clone(), |guarantee| joint.or(&guarantee))
+        };
         Some(Self {
             period: period.in_words(),
             longest_steps: longest,
@@ -60,7 +66,8 @@ impl PeriodFacts {
 impl ActiveFacts {
     /// Whoever is active in `j` periods has `j` units. The changes of all of them are one change of at most `j` times
     /// the norm: ε is `j` times as large (group privacy), ρ `j²` times (Bun and Steinke 2016, proposition 1.9). That
-    /// holds for every mechanism; where the noise of one period hides little of another, less is true.
+    /// holds for every mechanism; what the plan's own makes of several periods is mostly far less
+    /// ([`evertally::plan::Plan::over_periods`]).
     fn over(periods: u64, in_words: String, pure_epsilon: Option<f64>, rho: f64) -> Self {
         let times = periods as f64;
         // Rounded up: each product is right to half a unit in the last place.
@@ -70,6 +77,18 @@ impl ActiveFacts {
         let by_rho = Rho::new_even_if_weak(rho).map_or(f64::INFINITY, |rho| epsilon_of_zcdp(rho, delta));
         let epsilon = Some(pure_epsilon.map_or(by_rho, |pure| pure.min(by_rho))).filter(|epsilon| epsilon.is_finite());
         Self { periods, in_words, pure_epsilon, rho, delta: DELTA, epsilon }
+    }
+
+    /// The same by what the plan's mechanism is known to hide of several periods, where that is more.
+    fn or(self, guarantee: &Guarantee) -> Self {
+        let delta = Delta::new(DELTA).expect("a constant");
+        let epsilon = guarantee.epsilon_at(delta);
+        Self {
+            pure_epsilon: self.pure_epsilon,
+            rho: self.rho.min(guarantee.rho.get()),
+            epsilon: Some(self.epsilon.map_or(epsilon, |own| own.min(epsilon))).filter(|epsilon| epsilon.is_finite()),
+            ..self
+        }
     }
 
     /// Its row of a Markdown table.

@@ -71,7 +71,7 @@ fn nothing_beats_the_bound_of_a_unit() {
         [(64, 8, 1, 1), (200, 9, 3, 1), (200, 40, 1, 1), (128, 128, 1, 1), (150, 10, 2, 7), (60, 7, 3, 1)]
     {
         let spread = spread(total, per_step, separation);
-        let bound = of_unit(horizon, spread);
+        let bound = unit_lower_bound(horizon, spread);
         let criterion = Criterion::new(NoiseKind::Gaussian, Objective::Max).with_spread(spread);
         let mut best = f64::INFINITY;
         for name in MechanismName::FAMILIES {
@@ -90,5 +90,44 @@ fn nothing_beats_the_bound_of_a_unit() {
         // Of events that are held apart little is known.
         let near = if separation == 1 { 1.12 } else { 1.25 };
         assert!(best <= near * bound, "{spread:?} over {horizon}: {best} is {} times {bound}", best / bound);
+    }
+}
+
+/// A table of how far plans are from the bound, by units and horizons: for a person to look at.
+#[test]
+#[ignore = "minutes; prints a table"]
+fn ratios_to_the_bound() {
+    use crate::plan::PlanRequest;
+    use crate::privacy::{Budget, Rho, Unit};
+    for power in [10u32, 13, 15, 17] {
+        let horizon = 1u64 << power;
+        for (total, per_step) in [
+            (1, 1),
+            (2, 1),
+            (4, 1),
+            (10, 1),
+            (30, 3),
+            (100, 1),
+            (300, 3),
+            (1000, 1),
+            (1000, 10),
+            (10_000, 1),
+            (10_000, 10),
+        ] {
+            if total / per_step > horizon {
+                continue;
+            }
+            let start = std::time::Instant::now();
+            let request = PlanRequest::count(horizon, Budget::Zcdp(Rho::new(0.5).unwrap()));
+            let plan = request.with_unit(Unit::person(total).per_step(per_step)).plan().unwrap();
+            let took = start.elapsed();
+            let bound = unit_lower_bound(horizon, Spread::new(total, per_step));
+            let (error, name) = (plan.max_std_error(), plan.mechanism().name().brief());
+            println!(
+                "| 2^{power} | {total} | {per_step} | {error:.2} | {bound:.2} | {:.3} | {name} | {took:.1?}, {:.1?} |",
+                error / bound,
+                start.elapsed() - took
+            );
+        }
     }
 }
