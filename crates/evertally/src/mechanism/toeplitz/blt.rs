@@ -253,15 +253,14 @@ impl Blt {
         })
     }
 
-    /// The same with as many buffers as are worth their time, for the unit of a criterion.
+    /// The same with as many buffers as are worth their time.
     ///
     /// # Errors
     /// If the horizon is out of range.
-    pub fn best_of_runs(horizon: u64, runs: Participation, criterion: &Criterion) -> Result<Self> {
-        let objective = criterion.objective();
+    pub fn best_of_runs(horizon: u64, runs: Participation, objective: Objective) -> Result<Self> {
         let built = |count| {
             let blt = Self::optimised_for_runs(horizon, runs, count, objective)?;
-            Ok::<_, Error>((criterion.figure(&blt), blt))
+            Ok::<_, Error>((blt.pattern_squared() * objective.of(blt.figures.max(), blt.figures.mean()), blt))
         };
         let mut best = built(1)?;
         let mut last_gain = 1.0;
@@ -285,7 +284,7 @@ impl Blt {
         let spread = criterion.several_steps().unwrap_or(Spread::ONE);
         let runs = Participation::new(spread.per_group.div_ceil(spread.per_step).max(1), spread.separation)?;
         if columns.are_normalized() {
-            Self::best_of_runs(horizon, runs, criterion)
+            Self::best_of_runs(horizon, runs, criterion.objective())
         } else {
             Self::best_for(horizon, columns, criterion.objective(), runs)
         }

@@ -40,7 +40,7 @@ pub(in crate::mechanism) fn build(
     match choice {
         _ if runs == Participation::ONCE => build_with(horizon, Columns::Normalized, choice, criterion),
         BufferChoice::Given(buffers) => Ok(Arc::new(Blt::for_runs(horizon, runs, buffers)?)),
-        BufferChoice::Best => Ok(Arc::new(Blt::best_of_runs(horizon, runs, criterion)?)),
+        BufferChoice::Best => Ok(Arc::new(Blt::best_of_runs(horizon, runs, criterion.objective())?)),
         BufferChoice::Count(count) => {
             Ok(Arc::new(Blt::optimised_for_runs(horizon, runs, count, criterion.objective())?))
         }
