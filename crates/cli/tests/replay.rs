@@ -4,7 +4,7 @@ use evertally_testkit::replay::faults::{Faulty, Planted};
 use evertally_testkit::replay::{InProcess, Pipeline, Program, check, nth_case};
 
 /// Cases from here on are not those of the testkit's own tests.
-const FIRST: u64 = 1_000_000;
+const FIRST: u64 = 3_000_000;
 const CASES: u64 = 60;
 
 fn program() -> Program {
