@@ -63,6 +63,12 @@ impl PeriodFacts {
     }
 }
 
+/// A product, rounded up.
+fn product_up(x: f64, y: f64) -> f64 {
+    let product = x * y;
+    if x.mul_add(y, -product) > 0.0 { product.next_up() } else { product }
+}
+
 impl ActiveFacts {
     /// Whoever is active in `j` periods has `j` units. The changes of all of them are one change of at most `j` times
     /// the norm: ε is `j` times as large (group privacy), ρ `j²` times (Bun and Steinke 2016, proposition 1.9). That
@@ -70,9 +76,8 @@ impl ActiveFacts {
     /// ([`evertally::plan::Plan::over_periods`]).
     fn over(periods: u64, in_words: String, pure_epsilon: Option<f64>, rho: f64) -> Self {
         let times = periods as f64;
-        // Rounded up: each product is right to half a unit in the last place.
-        let up = |x: f64| if periods == 1 { x } else { x * (1.0 + 2.0 * f64::EPSILON) };
-        let (pure_epsilon, rho) = (pure_epsilon.map(|epsilon| up(epsilon * times)), up(rho * times * times));
+        let (pure_epsilon, rho) =
+            (pure_epsilon.map(|epsilon| product_up(epsilon, times)), product_up(rho, times * times));
         let delta = Delta::new(DELTA).expect("a constant");
         let by_rho = Rho::new_even_if_weak(rho).map_or(f64::INFINITY, |rho| epsilon_of_zcdp(rho, delta));
         let epsilon = Some(pure_epsilon.map_or(by_rho, |pure| pure.min(by_rho))).filter(|epsilon| epsilon.is_finite());
