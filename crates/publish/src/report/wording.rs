@@ -78,11 +78,11 @@ impl Report {
                 "| items | by {}, each possible one with a count of its own |",
                 plain(&sketch.key_columns.join(", "))
             )?;
-            writeln!(
-                out,
-                "| sketch | {} of {} rows of {} cells, hashed by {} |",
-                sketch.kind, sketch.rows, sketch.width, sketch.hashing
-            )?;
+            let size = match (sketch.rows, sketch.width, sketch.hashing) {
+                (Some(rows), Some(width), Some(by)) => format!(" of {rows} rows of {width} cells, hashed by {by}"),
+                _ => String::new(),
+            };
+            writeln!(out, "| sketch | {}{size} |", sketch.kind)?;
             writeln!(out, "| answered | {} |", sketch.answers)?;
         }
         writeln!(out, "| privacy unit | {} |", self.unit.unit)?;
@@ -131,9 +131,11 @@ impl Report {
         let e = &self.error;
         let (mut half_width, mut of) = (e.last_step_half_width.to_string(), "");
         if let Some(sketch) = &self.sketch {
-            let (error, total) = (short(sketch.collision_std_error), short(sketch.answer_std_error));
-            let from = "at the last step, computed from the released cells";
-            writeln!(out, "| standard error by collisions | {error}, with the noise {total}, {from} |")?;
+            if sketch.hashing.is_some() {
+                let (error, total) = (short(sketch.collision_std_error), short(sketch.answer_std_error));
+                let from = "at the last step, computed from the released cells";
+                writeln!(out, "| standard error by collisions | {error}, with the noise {total}, {from} |")?;
+            }
             (half_width, of) = (short(sketch.answer_half_width), " of an answer");
             if let Some(error) = sketch.release_std_error {
                 let what = "of a release with the same list as groups, for the same budget and unit";
