@@ -379,7 +379,7 @@ fn heavy_keys_stand_out_of_noise() {
     }
     bench.write("calls.csv", calls);
     for budget in [["--rho", "0.5"], ["--epsilon", "1"]] {
-        let more = ["--key-bits", "32", "--threshold", "400", "--stream", budget[0], "--json"];
+        let more = ["--key-bits", "32", "--threshold", "400", "--stream", &budget[0][2..], "--json"];
         let run = bench.run(&[&TREE[..], &budget, &more].concat());
         assert_eq!(run.code, 0, "{}", run.stderr);
         let summary: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();

@@ -89,7 +89,7 @@ impl Setup {
             let times = Times { declared, of_files: file_times };
             let questions = Questions::read(&questions, (asked, path), &columns, span, times, &files.reading)?;
             stream.last_step = questions.last_step();
-            instead = Some(Instead::new(&declaration, &written, &list, questions.items.len(), &request)?);
+            instead = Instead::new(&declaration, &written, &list, questions.items.len(), &request).ok();
             read = Some(questions);
         }
         Ok(Self { stream, files, plan, rows, table, questions: read, instead })

@@ -204,9 +204,10 @@ impl Report {
             ),
             Some(sketch) => (
                 format!(
-                    "Each single interval contains the true count of the kept data with {confidence} % confidence, by \
-                     noise and by other items in the same cells; over many answers some will miss.{}\n\
+                    "Each single interval contains the true count of the kept data with {confidence} % confidence{}; over \
+                     many answers some will miss.{}\n\
                      - Items that do not occur are answered like all others; no answer tells for sure that one occurs.",
+                    if sketch.hashing.is_some() { ", by noise and by other items in the same cells" } else { "" },
                     if sketch.chosen {
                         " The heaviest are chosen by their estimates, which are therefore too large on average; the \
                           intervals take that into account: of those of a list so many hold on average."
