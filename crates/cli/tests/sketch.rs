@@ -280,7 +280,11 @@ fn intervals_cover_collisions() {
         assert!((error - of("answer_std_error")).abs() < 1e-5 && upper - lower > 2.0 * error);
         assert!((upper - lower - 2.0 * of("answer_half_width")).abs() < 1e-3);
     }
-    assert!(run.stderr.contains("collisions of items add") && run.stderr.contains("a larger --width"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("collisions of items add") && run.stderr.contains("a larger --width"),
+        "{}",
+        run.stderr
+    );
     assert!(bench.read("answers.report.md").contains("standard error by collisions"));
 }
 
@@ -288,7 +292,10 @@ fn intervals_cover_collisions() {
 #[test]
 fn a_better_release_is_named_by_its_command() {
     let bench = ready();
-    bench.write("my conf.toml", "every = \"1d\"\nstart = \"2024-01-01\"\nend = \"2024-01-04\"\nkey = \"my.key\"\nmissing = \"skip\"\n");
+    bench.write(
+        "my conf.toml",
+        "every = \"1d\"\nstart = \"2024-01-01\"\nend = \"2024-01-04\"\nkey = \"my.key\"\nmissing = \"skip\"\n",
+    );
     let flags = ["visits.csv", "--config", "my conf.toml", "--key-columns", "page,country", "--epsilon", "1"];
     let more = ["--queries", "items.csv", "--out", "answers.csv", "--title", "It's $1"];
     for plan_only in [true, false] {

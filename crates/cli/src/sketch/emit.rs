@@ -166,13 +166,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Ends the table and writes everything beside it.
-    pub(super) fn finish(
-        self,
-        open: &OpenKey,
-        last_step: u64,
-        off: Off,
-        publication: &mut Publication,
-    ) -> Result<()> {
+    pub(super) fn finish(self, open: &OpenKey, last_step: u64, off: Off, publication: &mut Publication) -> Result<()> {
         let setup = self.setup;
         self.table.finish()?.finish()?;
         if setup.files.is_table_alone() {

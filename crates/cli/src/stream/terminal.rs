@@ -43,6 +43,13 @@ fn notes(stream: &Stream) -> Vec<String> {
             "with a standard error of {error} nothing can be read from the release; is the budget a slip?"
         ));
     }
+    if let Some(period) = stream.period() {
+        let several = period.several_in_words(2).replacen('2', "several", 1);
+        notes.push(format!(
+            "the promise is for {} by itself; whoever is active in {several} is promised less, as the report says",
+            period.in_words()
+        ));
+    }
     if let (Some(in_all), Some(in_step)) = (unit.max_events(), unit.max_events_per_step())
         && in_step > in_all
     {

@@ -250,7 +250,9 @@ mod tests {
         let read = ErrorLaw::of_cells(cells, 5);
         let signed: Vec<(f64, f64)> = law
             .iter()
-            .flat_map(|(size, share)| [(*size, 0.005 * f64::from(*share as u32)), (-size, 0.005 * f64::from(*share as u32))])
+            .flat_map(|(size, share)| {
+                [(*size, 0.005 * f64::from(*share as u32)), (-size, 0.005 * f64::from(*share as u32))]
+            })
             .collect();
         let mut outcomes: Vec<(f64, f64)> = vec![];
         let places = signed.len();

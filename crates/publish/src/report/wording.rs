@@ -91,6 +91,9 @@ impl Report {
         }
         let neighbours = match self.unit.neighbours {
             Neighbours::AddRemove => "the unit's events added or removed",
+            Neighbours::ReplaceOne if self.unit.period.is_some() => {
+                "the unit's events replaced by as many others, in any step of the period and any group"
+            }
             Neighbours::ReplaceOne => "the unit's events replaced by as many others, in any step and group",
         };
         writeln!(out, "| neighbouring data | {neighbours} |")?;
