@@ -151,8 +151,15 @@ fn summary(setup: &Setup, files: &Files, streams: usize) {
     let done = format!("released {} of {} steps{groups}", stream.last_step, stream.calendar.steps());
     if let Some(facts) = SelectionFacts::of(stream) {
         let looks = facts.after_steps.len();
-        let seen = if looks == 0 { "no selection time has come: nothing is shown yet".to_owned() } else { format!("selected {looks} of {} times", facts.times) };
-        eprintln!("groups: {seen}; shown from {} on, with a sum of {} in half of the cases", facts.threshold, facts.shown_half);
+        let seen = if looks == 0 {
+            "no selection time has come: nothing is shown yet".to_owned()
+        } else {
+            format!("selected {looks} of {} times", facts.times)
+        };
+        eprintln!(
+            "groups: {seen}; shown from {} on, with a sum of {} in half of the cases",
+            facts.threshold, facts.shown_half
+        );
     }
     print_summary(stream, files, &done, ErrorFacts::of_releases(stream).max_std_error, stream.last_step, streams);
     if files.plot && setup.show_truth {

@@ -93,7 +93,8 @@ impl Drawing {
                 let last = |curve: &Curve| curve.points.last().map_or(f64::NEG_INFINITY, |point| point.value);
                 match named {
                     Some(names) => {
-                        let place = |curve: &Curve| names.iter().position(|name| curve.name.replace(", ", "/") == *name);
+                        let place =
+                            |curve: &Curve| names.iter().position(|name| curve.name.replace(", ", "/") == *name);
                         curves.retain(|curve| place(curve).is_some());
                         curves.sort_by_key(place);
                     }

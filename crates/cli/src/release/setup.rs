@@ -134,7 +134,18 @@ impl Declared {
         let table = TableSpec::new(stream.columns.labels.clone(), stream.is_integral()).map_err(usage)?;
         let table = table.with_instants(stream.calendar.zone());
         let (names, calendars) = (vec![stream.name.clone()], vec![stream.calendar.clone()]);
-        Ok(Setup { stream, groups, present, table, drawn, plot_groups: named, top: self.top, show_truth: self.show_truth, names, calendars })
+        Ok(Setup {
+            stream,
+            groups,
+            present,
+            table,
+            drawn,
+            plot_groups: named,
+            top: self.top,
+            show_truth: self.show_truth,
+            names,
+            calendars,
+        })
     }
 }
 

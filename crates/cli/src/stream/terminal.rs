@@ -47,6 +47,13 @@ fn notes(stream: &Stream) -> Vec<String> {
             "with a standard error of {error} nothing can be read from the release; is the budget a slip?"
         ));
     }
+    if let Some(period) = stream.period() {
+        let several = period.several_in_words(2).replacen('2', "several", 1);
+        notes.push(format!(
+            "the promise is for {} by itself; whoever is active in {several} is promised less, as the report says",
+            period.in_words()
+        ));
+    }
     if let (Some(in_all), Some(in_step)) = (unit.max_events(), unit.max_events_per_step())
         && in_step > in_all
     {
@@ -72,7 +79,9 @@ pub(crate) fn print_summary(
         "guarantee: {}{}{} for {}; standard error at most {}",
         if stream.streams() > 1 { format!("{} × ", stream.streams()) } else { String::new() },
         plan.request().budget(),
-        plan.guarantee().selection.map_or(String::new(), |delta| format!(", and δ = {:e} for selecting groups", delta.get())),
+        plan.guarantee()
+            .selection
+            .map_or(String::new(), |delta| format!(", and δ = {:e} for selecting groups", delta.get())),
         stream.unit(),
         at_most(max_std_error)
     );

@@ -32,8 +32,7 @@ pub(super) fn run(file: &Path, delta: Delta, as_json: bool) -> Result<()> {
     table.set_header(["stream", "budget of its plan", "for one", "published steps", "first", "last", "runs"]);
     for stream in &streams {
         let [first, last] = dates(stream).map(|date| date.unwrap_or_else(|| "?".into()));
-        let (budget, steps, runs) =
-            (budget_of(stream), stream.steps.to_string(), stream.runs.len().to_string());
+        let (budget, steps, runs) = (budget_of(stream), stream.steps.to_string(), stream.runs.len().to_string());
         table.add_row([stream.name.clone(), budget, stream.protects.brief(), steps, first, last, runs]);
     }
     writeln!(out, "{table}")?;
@@ -60,7 +59,8 @@ pub(super) fn run(file: &Path, delta: Delta, as_json: bool) -> Result<()> {
             writeln!(out, "- ε-differential privacy with ε = {}", up(epsilon))?;
         }
         if let Some(rho) = rho {
-            let apart = selection.map_or(String::new(), |delta| format!(", apart from δ = {delta:e} of selecting groups"));
+            let apart =
+                selection.map_or(String::new(), |delta| format!(", apart from δ = {delta:e} of selecting groups"));
             writeln!(out, "- zero-concentrated differential privacy with ρ = {}{apart}", up(rho))?;
         }
         if epsilon.is_finite() {
@@ -78,7 +78,8 @@ pub(super) fn run(file: &Path, delta: Delta, as_json: bool) -> Result<()> {
 
 /// The budget of a plan, with what selecting groups takes.
 fn budget_of(stream: &PublishedStream) -> String {
-    let selection = stream.selection.map_or(String::new(), |delta| format!(", groups selected by δ = {:e}", delta.get()));
+    let selection =
+        stream.selection.map_or(String::new(), |delta| format!(", groups selected by δ = {:e}", delta.get()));
     format!("{}{selection}", stream.budget)
 }
 
