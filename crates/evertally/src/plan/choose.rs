@@ -96,8 +96,7 @@ fn built(request: &PlanRequest, kind: NoiseKind, criterion: &Criterion) -> Vec<R
         return vec![prepared.map_or_else(|| name.build(horizon, criterion), Ok)];
     }
     let families = MechanismName::FAMILIES.iter().filter(|name| is_searched(request, kind, **name));
-    let prepared =
-        request.search.prepared.of_horizon(horizon).filter(|mechanism| {
+    let prepared = request.search.prepared.of_horizon(horizon).filter(|mechanism| {
         let family = mechanism.name().family();
         let is_looked_up = request.selection.is_none() || horizon <= REPLAYED || family.abilities.random_access;
         family.serves(kind) && is_looked_up

@@ -2,8 +2,8 @@
 
 use super::Plan;
 use super::tails::{Class, Tail};
-use crate::privacy::Budget;
 use crate::privacy::selection::{Looks, Reach, Selection};
+use crate::privacy::{Budget, Unit};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -82,6 +82,19 @@ impl Plan {
             new_keys: reach.keys(),
             per_key: reach.per_key(),
         })
+    }
+}
+
+impl Plan {
+    /// The bound of the probability that, at the threshold of the plan, keys of a larger unit are shown that nobody else
+    /// has; `None` where keys are declared.
+    pub(super) fn selection_failure_of(&self, unit: Unit) -> Result<Option<f64>> {
+        let Some(threshold) = &self.threshold else { return Ok(None) };
+        let request = self.request();
+        let reach = Reach::of(unit, request.neighbours(), request.values(), self.horizon())?;
+        let looks = Laws::new(self, &reach, threshold.selection());
+        let above = &|looks_at: &Looks, x: f64| looks.tails[looks_at.law].above(x);
+        Ok(Some(reach.failure(threshold.value() as f64, &looks.steps, above)))
     }
 }
 

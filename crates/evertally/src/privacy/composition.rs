@@ -98,8 +98,8 @@ impl Expense {
     /// ε and δ for basic composition: pure ε where there is one.
     fn basic(&self) -> Option<(Exact, Exact)> {
         let pure = self.pure.map(|epsilon| (Exact::decimal(epsilon.get()), Exact::zero()));
-        let own =
-            pure.or(self.approximate.map(|(epsilon, delta)| (Exact::decimal(epsilon.get()), Exact::decimal(delta.get()))));
+        let own = pure
+            .or(self.approximate.map(|(epsilon, delta)| (Exact::decimal(epsilon.get()), Exact::decimal(delta.get()))));
         own.map(|(epsilon, delta)| (epsilon, delta.plus(&self.selection())))
     }
 }

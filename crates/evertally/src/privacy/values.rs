@@ -96,7 +96,6 @@ impl Delta {
         Exact::decimal(self.0).plus(&Exact::decimal(other.0)).to_f64_up()
     }
 
-
     /// Above this δ one person in ten may be exposed outright.
     pub const WEAK: f64 = 0.1;
 

@@ -1,9 +1,9 @@
 //! From a declaration to checked settings: the one validation, whoever declares.
 
 use super::Parameter::{
-    self, All, AllowWeakBudget, Bounds, Confidence, DiscoverGroups, End, Every, Floor, Grid, GroupBy, Groups, GroupsFile,
-    KeyBits, KeyColumns, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MinGap, Per, Person, Rest, Rows,
-    SelectEvery, SelectionDelta, Start, Steps, Through, UnknownGroup, Value, Width,
+    self, All, AllowWeakBudget, Bounds, Confidence, DiscoverGroups, End, Every, Floor, Grid, GroupBy, Groups,
+    GroupsFile, KeyBits, KeyColumns, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MinGap, Per, Person,
+    Rest, Rows, SelectEvery, SelectionDelta, Start, Steps, Through, UnknownGroup, Value, Width,
 };
 use super::table::Declaration;
 use super::value;
@@ -382,7 +382,8 @@ impl Declaration {
     fn selection(&self, horizon: u64) -> Result<Selection> {
         let delta = self.selection_delta.expect("checked: it stands beside the groups");
         if delta > Delta::WEAK && self.allow_weak_budget != Some(true) {
-            let problem = format!(" {delta} protects next to nothing: with that probability a person's own group is shown");
+            let problem =
+                format!(" {delta} protects next to nothing: with that probability a person's own group is shown");
             return Err(Problem::of(SelectionDelta, sentence![SelectionDelta, problem])
                 .remedy(sentence!["lower it, or allow it with ", AllowWeakBudget]));
         }
@@ -393,8 +394,12 @@ impl Declaration {
                 Floor,
                 ": without a person, the groups that only the person has are never shown, and no ε bounds a ratio to 0"
             ];
-            let remedy = sentence!["give ", Piece::Any(&[Parameter::Delta, Parameter::Rho]), ", or declare the groups with ",
-                Piece::Any(&[Groups, GroupsFile])];
+            let remedy = sentence![
+                "give ",
+                Piece::Any(&[Parameter::Delta, Parameter::Rho]),
+                ", or declare the groups with ",
+                Piece::Any(&[Groups, GroupsFile])
+            ];
             return Err(Problem::of(DiscoverGroups, problem).remedy(remedy));
         }
         if self.floor == Some(0) {
@@ -515,12 +520,16 @@ impl Declaration {
         match (&self.group_by, &self.key_columns) {
             (Some(_), Some(_)) => Err(not_both(&[GroupBy, KeyColumns])),
             (Some(_), None) if self.discovers() && (self.groups.is_some() || self.rest.is_some()) => {
-                let not = sentence![DiscoverGroups, " and ", Piece::Any(&[Groups, GroupsFile, Rest]), " do not go together"];
+                let not =
+                    sentence![DiscoverGroups, " and ", Piece::Any(&[Groups, GroupsFile, Rest]), " do not go together"];
                 Err(Problem::of(DiscoverGroups, not.then(": groups are declared, or those that occur are looked for")))
             }
             (Some(columns), None) if self.discovers() => {
                 if self.unknown_group.is_some() {
-                    return Err(Problem::new(sentence![UnknownGroup, " has nothing to say where no group is declared"]));
+                    return Err(Problem::new(sentence![
+                        UnknownGroup,
+                        " has nothing to say where no group is declared"
+                    ]));
                 }
                 Ok(Labels::Discovered { columns: columns.clone(), selection: self.selection(horizon)? })
             }
@@ -553,7 +562,10 @@ impl Declaration {
             return Err(not_both(if self.rows.is_some() { &[KeyBits, Rows] } else { &[KeyBits, Width] }));
         }
         if columns.len() != 1 {
-            return Err(Problem::of(KeyBits, sentence![KeyBits, " is for keys in one column; name one in ", KeyColumns]));
+            return Err(Problem::of(
+                KeyBits,
+                sentence![KeyBits, " is for keys in one column; name one in ", KeyColumns],
+            ));
         }
         if !(1..=Shape::MAX_EXACT_BITS).contains(&bits) {
             let most = Shape::MAX_EXACT_BITS;

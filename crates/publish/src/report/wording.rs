@@ -2,15 +2,16 @@
 
 use super::{Report, SelectionFacts};
 use crate::words::{at_most, plain, short};
-use evertally::privacy::{Budget, Delta};
 use evertally::privacy::Neighbours;
+use evertally::privacy::{Budget, Delta};
 use std::fmt::Write;
 
 impl Report {
     /// Budget, unit and mechanism in one line.
     pub fn headline(&self) -> String {
         let (unit, mechanism, law) = (&self.unit.unit, self.mechanism.brief(), &self.noise.law);
-        let selection = self.selection.as_ref().map_or(String::new(), |s| format!(", δ = {:e} for finding groups", s.delta));
+        let selection =
+            self.selection.as_ref().map_or(String::new(), |s| format!(", δ = {:e} for finding groups", s.delta));
         format!("{}{}{selection} for {unit} · {mechanism} · {law}", self.times(), self.budget)
     }
 
@@ -287,8 +288,14 @@ impl SelectionFacts {
         };
         let (half, almost) = (self.shown_half, self.shown_almost);
         let mut facts = vec![
-            format!("those by {} that occur and reach {} when they are looked at, {looks}", self.columns.join(", "), self.threshold),
-            format!("with a sum of {half} a group is shown at any one of these times with probability ½, with {almost} with 0.95"),
+            format!(
+                "those by {} that occur and reach {} when they are looked at, {looks}",
+                self.columns.join(", "),
+                self.threshold
+            ),
+            format!(
+                "with a sum of {half} a group is shown at any one of these times with probability ½, with {almost} with 0.95"
+            ),
             format!(
                 "a group that one unit alone has is shown with probability {:e} at most, over all times and its {} group{} \
                  of {} event{} at most",

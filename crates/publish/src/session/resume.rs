@@ -100,7 +100,8 @@ impl Session<RunningSums> {
         };
         let mut digest = ledger.stream(key, &stream.name, &stream.plan, leg.last_step.max(saved.step))?;
         digest.resume(saved.step, saved.chain)?;
-        let count = usize::try_from(saved.groups).ok().filter(|count| (*count == 0) == discovers).ok_or_else(damaged)?;
+        let count =
+            usize::try_from(saved.groups).ok().filter(|count| (*count == 0) == discovers).ok_or_else(damaged)?;
         let present = match &leg.groups {
             Some(table) if count <= table.tuples().len() => Some(table.first(count)),
             Some(_) => return Err(damaged()),

@@ -194,7 +194,9 @@ const NAMED: u8 = 0;
 /// The texts of a group by the library's name.
 fn tuple_of(name: &[u8]) -> Result<Vec<String>> {
     let named = name.split_first().filter(|(mark, _)| **mark == NAMED);
-    named.and_then(|(_, code)| decode(code)).ok_or_else(|| usage("the state of the stream holds a group without a name"))
+    named
+        .and_then(|(_, code)| decode(code))
+        .ok_or_else(|| usage("the state of the stream holds a group without a name"))
 }
 
 impl Labels for GroupLabels {

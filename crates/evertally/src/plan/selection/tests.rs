@@ -51,7 +51,11 @@ fn no_split_fails_more_often() {
             let at = |step: u64, events: u64| gaussian_tail(&plan, found.value() - events.min(2 * step) as i64);
             let times = || [2, 4, 6].into_iter();
             // A key without the unit's events does not occur.
-            let own: f64 = split.iter().filter(|events| **events > 0).map(|events| times().map(|step| at(step, *events)).sum::<f64>()).sum();
+            let own: f64 = split
+                .iter()
+                .filter(|events| **events > 0)
+                .map(|events| times().map(|step| at(step, *events)).sum::<f64>())
+                .sum();
             let other = sides * 3.0 * times().map(|step| at(step, 0)).sum::<f64>();
             worst = worst.max(own + other);
         }
@@ -88,6 +92,19 @@ fn thresholds_rise_with_what_a_unit_can_do() {
     };
     assert_eq!(floor(1), floor(0));
     assert!(floor(2) <= floor(1) + 1 && floor(20) >= floor(10) + 99, "{} {} {}", floor(2), floor(10), floor(20));
+}
+
+/// Whoever is active in several periods has more events in a key that nobody else has: the promise says how much less it
+/// is.
+#[test]
+fn several_periods_have_a_larger_delta() {
+    let unit = Unit::person(3).in_groups(2).per_period(8);
+    let plan = request(64).with_unit(unit).with_mechanism("path-sum".parse().unwrap());
+    let times = SelectionTimes::every(16, 64).unwrap();
+    let plan = plan.with_selection(Selection::new(Delta::new(1e-6).unwrap(), times)).plan().unwrap();
+    let of = |periods| plan.over_periods(periods).unwrap().selection.unwrap().get();
+    assert!((of(1) / plan.threshold().unwrap().failure() - 1.0).abs() < 1e-6);
+    assert!(of(2) > 2.0 * of(1) && of(4) > 2.0 * of(2), "{} {} {}", of(1), of(2), of(4));
 }
 
 /// The least threshold, for every kind of noise that may be selected by.

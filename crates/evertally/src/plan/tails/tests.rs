@@ -59,7 +59,10 @@ fn small_scales_have_the_exact_tail() {
             for k in -(10.0 * plan.law().scale()) as i64..=(10.0 * plan.law().scale()) as i64 {
                 let truth = exact[(k + reach * count as i64) as usize];
                 let bound = tail.above(k as f64);
-                assert!(bound >= truth * (1.0 - 1e-12) && bound <= truth * (1.0 + 1e-6) + 1e-40, "{count} {k}: {bound:e} {truth:e}");
+                assert!(
+                    bound >= truth * (1.0 - 1e-12) && bound <= truth * (1.0 + 1e-6) + 1e-40,
+                    "{count} {k}: {bound:e} {truth:e}"
+                );
                 // The other tail.
                 let below = 1.0 - truth;
                 assert!(tail.below(k as f64) >= below - 1e-12 && tail.below(k as f64) <= below + 1e-8, "{count} {k}");

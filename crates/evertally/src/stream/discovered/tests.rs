@@ -198,7 +198,8 @@ fn sums_that_do_not_fit_are_refused() {
 fn a_million_keys_are_shown_as_often_as_the_tail_says() {
     const KEYS: [(&str, u64); 2] = [("binary", 1_000_000), ("path-sum", 100_000)];
     for (mechanism, keys) in KEYS {
-        let request = PlanRequest::count(6, Budget::Zcdp(Rho::new(0.5).unwrap())).with_unit(Unit::person(4).in_groups(1));
+        let request =
+            PlanRequest::count(6, Budget::Zcdp(Rho::new(0.5).unwrap())).with_unit(Unit::person(4).in_groups(1));
         let request = request.with_selection(selection(0.02, 6, 6));
         let plan = request.with_mechanism(mechanism.parse().unwrap()).plan().unwrap();
         let threshold = *plan.threshold().unwrap();
