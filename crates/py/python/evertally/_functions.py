@@ -292,6 +292,10 @@ def plan_release(
     group: str | Sequence[str] | None = None,
     groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
     rest: str | None = None,
+    discover_groups: bool = False,
+    selection_delta: float | None = None,
+    select_every: int | None = None,
+    floor: int | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -336,6 +340,16 @@ def plan_release(
         ``groups``: The groups to release, tuples for several columns. They are declared, because a group that appears
             only when the data has it tells that someone is in it.
         ``rest``: Release events of undeclared groups under this name instead of refusing them.
+        ``discover_groups``: Release groups that nobody declared: those that occur, from the first selection time on at
+            which their released value is so high that hardly any has it that is of one person alone. Needs a δ for
+            that, selection-delta, beside a budget that is not of ε alone.
+        ``selection_delta``: The probability with which, for one person, a group is shown that nobody else has. It is
+            added to the δ of the budget.
+        ``select_every``: Look at all groups that occur after every so many steps, and after the last. Each look takes
+            its share of selection-delta. Without it, a twelfth of the horizon.
+        ``floor``: Show no group of fewer than so many persons (or events, where single events are protected), apart
+            from the same probability. It raises what a group must reach, and costs no budget. Without it, what
+            protecting one takes.
 
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
@@ -402,6 +416,10 @@ def release(
     group: str | Sequence[str] | None = None,
     groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
     rest: str | None = None,
+    discover_groups: bool = False,
+    selection_delta: float | None = None,
+    select_every: int | None = None,
+    floor: int | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -469,6 +487,16 @@ def release(
         ``groups``: The groups to release, tuples for several columns. They are declared, because a group that appears
             only when the data has it tells that someone is in it.
         ``rest``: Release events of undeclared groups under this name instead of refusing them.
+        ``discover_groups``: Release groups that nobody declared: those that occur, from the first selection time on at
+            which their released value is so high that hardly any has it that is of one person alone. Needs a δ for
+            that, selection-delta, beside a budget that is not of ε alone.
+        ``selection_delta``: The probability with which, for one person, a group is shown that nobody else has. It is
+            added to the δ of the budget.
+        ``select_every``: Look at all groups that occur after every so many steps, and after the last. Each look takes
+            its share of selection-delta. Without it, a twelfth of the horizon.
+        ``floor``: Show no group of fewer than so many persons (or events, where single events are protected), apart
+            from the same probability. It raises what a group must reach, and costs no budget. Without it, what
+            protecting one takes.
 
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).

@@ -294,7 +294,7 @@ impl Blt {
     fn pattern_squared(&self) -> f64 {
         match self.scaling {
             Scaling::Plain => self.columns.l2_squared,
-            Scaling::Equal(runs) => runs::norms_squared(self.figures.response(), 1.max(runs.most()), runs)[0],
+            Scaling::Equal(runs) => runs::last_squared(self.figures.response(), runs),
         }
     }
 

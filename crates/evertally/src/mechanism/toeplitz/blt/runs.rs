@@ -16,18 +16,19 @@ use crate::mechanism::accounting::chain::Columns;
 /// Longest horizon of weights for a pattern: a table of 8 MB.
 pub(super) const MAX_STEPS: u64 = 1 << 20;
 
+/// `N(0)²`, of a pattern that fits the horizon. `O(kb d)`.
+pub(super) fn last_squared(response: &Response, runs: Participation) -> f64 {
+    let (most, separation) = (runs.most(), runs.separation());
+    let sums = Sums::new(&response.direct, separation);
+    (1..=most).map(|n| sums.squares(n, most, separation)).sum()
+}
+
 /// `N(x)²` for every `x < T`. `O((T + kb) d)`.
 pub(super) fn norms_squared(response: &Response, horizon: u64, runs: Participation) -> Vec<f64> {
     let runs = runs.over(horizon);
-    let (most, separation) = (runs.most(), runs.separation());
-    let modes = &response.direct;
-    let sums = Sums::new(modes, separation);
-    // The rows before the last column begins: n of the k columns have begun, the last of them r rows ago.
-    let begun = |n: u64| {
-        let first = if n == most { 1 } else { separation };
-        (0..first).map(|r| sums.at(r, n).powi(2)).sum::<f64>()
-    };
-    let mut squared: f64 = (1..=most).map(begun).sum();
+    let (most, modes) = (runs.most(), &response.direct);
+    let sums = Sums::new(modes, runs.separation());
+    let mut squared = last_squared(response, runs);
     let whole = row((0..modes.poles.len()).map(|i| sums.columns(i, most)));
     let mut echo = modes.weights;
     let mut norms = Vec::with_capacity(horizon as usize);
@@ -69,6 +70,13 @@ impl<'a> Sums<'a> {
         self.modes.poles[i].decayed(n as f64 * self.separation) / self.apart[i]
     }
 
+    /// `Σ S(y)²` over the rows in which `n` of the `k` columns have begun, the last of them `r < b` rows ago, up to the
+    /// row in which all have.
+    fn squares(&self, n: u64, most: u64, separation: u64) -> f64 {
+        let rows = if n == most { 1 } else { separation };
+        (0..rows).map(|r| self.at(r, n).powi(2)).sum()
+    }
+
     /// `Σ_{i<n} c_(r+ib)` for `r < b`.
     fn at(&self, r: u64, n: u64) -> f64 {
         // The first entry of a column is 1; the echoes begin with the entry after it.
@@ -97,11 +105,7 @@ impl<'a> Closed<'a> {
         let count = modes.poles.len();
         let whole = row((0..count).map(|i| sums.columns(i, most)));
         let before = if most.saturating_mul(separation) <= 64 {
-            let begun = |n: u64| {
-                let first = if n == most { 1 } else { separation };
-                (0..first).map(|r| sums.at(r, n).powi(2)).sum::<f64>()
-            };
-            (1..=most).map(begun).sum()
+            (1..=most).map(|n| sums.squares(n, most, separation)).sum()
         } else {
             closed_before(modes, most as f64, separation as f64)
         };
