@@ -4,6 +4,7 @@
 mod wording;
 
 use crate::rows::{half_width, std_error_behind};
+use crate::scales::Scales;
 use crate::stream::Stream;
 use evertally::mechanism::MechanismName;
 use evertally::noise::SecretKey;
@@ -117,6 +118,9 @@ pub struct GroupFacts {
     pub declared: usize,
     /// The name under which all undeclared groups are released, if they are.
     pub rest: Option<String>,
+    /// By how much the bounds of values of each group, and so its noise, are multiplied, where not by 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scales: Option<Scales>,
 }
 
 /// The table of a sketch, and what is asked of it.
@@ -206,7 +210,7 @@ pub struct EpsilonAtDelta {
     pub epsilon: f64,
 }
 
-/// What the noise does to the released values.
+/// What the noise does to the released values; of the group with the greatest scale, where they differ.
 #[derive(Clone, Debug, Serialize)]
 pub struct ErrorFacts {
     /// Largest standard error of a step, in units of the data.
@@ -298,7 +302,7 @@ impl ErrorFacts {
     /// The errors of releases as they come from the mechanism; of values that go on from earlier streams, with theirs.
     pub fn of_releases(stream: &Stream) -> Self {
         let plan = &stream.plan;
-        let with = |own: f64| std_error_behind(own, plan, stream.streams() - 1);
+        let with = |own: f64| stream.scales.greatest * std_error_behind(own, plan, stream.streams() - 1);
         Self {
             max_std_error: with(plan.max_std_error()),
             mean_std_error: with(plan.mean_std_error()),
@@ -327,5 +331,5 @@ fn guarantee(stream: &Stream) -> GuaranteeFacts {
 
 fn last_half_width(stream: &Stream) -> f64 {
     let width = half_width(stream, stream.last_step, stream.streams()).expect("checked by the setup");
-    stream.plan.request().grid().to_f64(width as i128)
+    stream.scales.greatest * stream.plan.request().grid().to_f64(width as i128)
 }

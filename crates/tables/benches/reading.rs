@@ -119,6 +119,7 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
         late: Late::Refuse,
         sort_buffer: 0,
         confidence: 0.95,
+        scales: Default::default(),
         follows: None,
     })
 }

@@ -35,7 +35,8 @@ pub(super) struct Emitter<W: Write + Send> {
     /// True running sums of all groups: only under `--unsafe-show-truth`.
     truth: Option<Vec<i64>>,
     calendar: StepCalendar,
-    grid: Grid,
+    /// The grid of every group.
+    grids: Vec<Grid>,
 }
 
 impl<W: Write + Send> Emitter<W> {
@@ -48,6 +49,9 @@ impl<W: Write + Send> Emitter<W> {
         drawn.iter().enumerate().for_each(|(curve, group)| curve_of[*group] = Some(curve));
         let name = |tuple: &Vec<String>| tuple.join(", ");
         let stream = &setup.stream;
+        let grid = stream.plan.request().grid();
+        let grids = setup.groups.as_ref().map_or_else(|| Ok(vec![grid]), |table| table.grids(grid));
+        let grids = grids.expect("checked when the groups were declared");
         Self {
             table,
             picture: drawn.iter().map(|group| Curve { name: name(&tuples[*group]), points: vec![] }).collect(),
@@ -57,7 +61,7 @@ impl<W: Write + Send> Emitter<W> {
             steps_before: setup.steps_before(),
             truth: setup.show_truth.then(|| vec![0; tuples.len()]),
             calendar: stream.calendar.clone(),
-            grid: stream.plan.request().grid(),
+            grids,
         }
     }
 
@@ -92,7 +96,7 @@ impl<W: Write + Send> Emitter<W> {
 
     /// Writes the rows of a closed step.
     pub(super) fn write(&mut self, closed: &mut ClosedStep<'_>) -> Result<()> {
-        let Self { table, picture, curve_of, truth, calendar, grid, .. } = self;
+        let Self { table, picture, curve_of, truth, calendar, grids, .. } = self;
         let step = closed.step();
         if let Some(truth) = truth {
             truth.iter_mut().zip(closed.unsafe_exact_sums()).for_each(|(total, sum)| *total += sum);
@@ -102,7 +106,7 @@ impl<W: Write + Send> Emitter<W> {
         closed.for_each_row(|group, row| {
             table.write(row)?;
             if drawn && let Some(curve) = curve_of[group].map(|place| &mut picture[place]) {
-                let truth = truth.as_ref().map(|t| grid.to_f64(t[group].into()));
+                let truth = truth.as_ref().map(|t| grids[group].to_f64(t[group].into()));
                 let at = calendar.end_of(step).micros() as f64 / 1e6;
                 let (value, lower, upper) = (row.value.number, row.lower, row.upper);
                 curve.points.push(Point { at, value, lower, upper, truth });

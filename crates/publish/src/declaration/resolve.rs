@@ -2,13 +2,14 @@
 
 use super::Parameter::{
     self, All, Bounds, Confidence, End, Every, Grid, GroupBy, Groups, GroupsFile, KeyColumns, MaxEvents,
-    MaxEventsPerStep, Person, Rest, Start, Steps, Through, Value,
+    MaxEventsPerStep, Person, Rest, RestScale, Start, Steps, Through, Value,
 };
 use super::table::Declaration;
 use super::value;
 use crate::event::Columns;
 use crate::groups::GroupTable;
 use crate::problem::{Piece, Problem, Sentence, sentence};
+use crate::scales::Scales;
 use crate::searched::{Watch, with_searched};
 use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
 use crate::stream::{Late, OutOfBounds, Refusable, Stream};
@@ -39,6 +40,10 @@ pub(super) const NEEDS: &[Need] = &[
     (Bounds, Value, || sentence![Bounds, " needs ", Value, ": the column to sum"]),
     (Groups, GroupBy, groups_need_columns),
     (Rest, GroupBy, groups_need_columns),
+    (Parameter::Scales, Groups, || sentence![Parameter::Scales, " needs ", Groups, ": the groups, in the same order"]),
+    (Parameter::Scales, Value, || sentence![Parameter::Scales, " needs ", Value, ": the column to sum"]),
+    (RestScale, Rest, || sentence![RestScale, " needs ", Rest, ": the name of the rest"]),
+    (RestScale, Value, || sentence![RestScale, " needs ", Value, ": the column to sum"]),
     (GroupBy, Groups, || {
         sentence![
             GroupBy,
@@ -150,6 +155,7 @@ impl Settings {
     /// If the confidence is out of range.
     pub fn planned(self, plan: Plan) -> evertally::Result<Stream> {
         plan.intervals(self.confidence)?;
+        let grid = plan.request().grid();
         Ok(Stream {
             name: self.name,
             title: self.title,
@@ -166,6 +172,7 @@ impl Settings {
             late: self.late,
             sort_buffer: self.sort_buffer,
             confidence: self.confidence,
+            scales: self.labels.scales(grid),
             follows: None,
         })
     }
@@ -382,7 +389,10 @@ impl Declaration {
                     value::Groups::Names(names) => GroupTable::of_names(columns, names, rest),
                     value::Groups::Tuples(tuples) => GroupTable::of_tuples(columns, tuples, rest),
                 };
-                table.map(Labels::Groups)
+                let scales = self.scales.as_ref().map(|scales| scales.iter().map(|scale| scale.0).collect());
+                let table = table?.with_scales(scales, self.rest_scale.as_ref().map(|scale| scale.0))?;
+                table.grids(self.grid())?;
+                Ok(Labels::Groups(table))
             }
             (None, Some(columns)) => {
                 if columns.iter().any(String::is_empty) {
@@ -417,6 +427,14 @@ impl Declaration {
 }
 
 impl Labels {
+    /// The scales of the groups, for a grid of scale 1.
+    fn scales(&self, grid: number::Grid) -> Scales {
+        match self {
+            Self::Groups(table) => Scales::of(table.scales(), grid),
+            Self::None | Self::Items(_) => Scales::default(),
+        }
+    }
+
     /// What they change in a request, which says what makes one stream another.
     pub(super) fn shape(&self, request: PlanRequest, grid: number::Grid) -> PlanRequest {
         let horizon = request.horizon();

@@ -82,6 +82,7 @@ fn kind(kind: Kind) -> Map<String, Value> {
         Kind::Decimals => {
             json!({ "type": "array", "items": { "type": ["string", "number"] }, "minItems": 2, "maxItems": 2 })
         }
+        Kind::Scales => json!({ "type": "array", "items": { "type": ["string", "number"] } }),
         Kind::Switch => json!({ "type": "boolean" }),
         Kind::Words(words) if words.iter().all(|word| word.help.is_empty()) => {
             json!({ "enum": words.iter().map(|word| word.word).collect::<Vec<_>>() })

@@ -463,6 +463,20 @@ parameters! {
         /// Release events of undeclared groups under this name instead of refusing them.
         Rest rest: String, Groups "NAME" RELEASE
     }
+    declaration {
+        /// By how much `bounds` and `grid` are multiplied in each group, in the order of the groups: one plan serves
+        /// them all, and the noise of each is in proportion. With bounds 0,1 a scale is the greatest value of an event
+        /// of the group.
+        Scales scales: Vec<Decimal<Grid>>, Groups "S" RELEASE, default "" "1 for all"
+    }
+    files {
+        /// The column of the `groups-file` that has the `scales`.
+        ScaleColumn scale_column: String, Groups "COLUMN" RELEASE_FILES
+    }
+    declaration {
+        /// By how much `bounds` and `grid` are multiplied in the `rest`.
+        RestScale rest_scale: Decimal<Grid>, Groups "S" RELEASE, default "" "1"
+    }
     files {
         /// The groups to draw, up to twelve, in this order: names for one `group-by` column, names joined by a slash for
         /// several.

@@ -52,6 +52,7 @@ impl Report {
 
     fn write_facts(&self, out: &mut String) -> std::fmt::Result {
         let h = &self.horizon;
+        let scaled = self.groups.as_ref().is_some_and(|groups| groups.scales.is_some());
         writeln!(out, "| | |\n|---|---|")?;
         writeln!(out, "| released | {}, {} of {} steps |", self.quantity, h.released_steps, h.steps)?;
         if let Some(f) = &self.follows {
@@ -64,6 +65,11 @@ impl Report {
             let rest =
                 groups.rest.as_ref().map_or("undeclared groups refused".into(), |r| format!("all others as `{r}`"));
             writeln!(out, "| groups | {} declared by {}, {rest} |", groups.declared, groups.columns.join(", "))?;
+        }
+        if let Some(scales) = self.groups.as_ref().and_then(|groups| groups.scales) {
+            let (least, greatest) = (short(scales.least), short(scales.greatest));
+            let what = "each group has one, by which bounds and grid of a value and all errors are multiplied";
+            writeln!(out, "| scales | {what}: from {least} to {greatest} |")?;
         }
         if let Some(sketch) = &self.sketch {
             writeln!(
@@ -87,8 +93,11 @@ impl Report {
         if self.quantity.starts_with("running sum") {
             writeln!(
                 out,
-                "| one event | between {} and {}, on a grid of {} |",
-                self.unit.lower, self.unit.upper, self.unit.grid
+                "| one event | between {} and {}, on a grid of {}{} |",
+                self.unit.lower,
+                self.unit.upper,
+                self.unit.grid,
+                if scaled { ", times the scale of its group" } else { "" }
             )?;
         }
         writeln!(out, "| budget | {}{} |", self.times(), self.budget)?;
@@ -99,7 +108,8 @@ impl Report {
         };
         writeln!(out, "| mechanism | {}: one unit of change {moved} |", self.mechanism.brief())?;
         let n = &self.noise;
-        writeln!(out, "| noise | {} of standard deviation {} on every protected sum |", n.law, short(n.std))?;
+        let each = if scaled { ", times the scale of its group" } else { "" };
+        writeln!(out, "| noise | {} of standard deviation {} on every protected sum{each} |", n.law, short(n.std))?;
         if n.fraction_bits > 0 {
             let why = "finer than the data, as the noise is; rounding them costs no privacy";
             writeln!(out, "| released values | {why} |")?;
@@ -107,9 +117,10 @@ impl Report {
         match &self.sketch {
             None => writeln!(
                 out,
-                "| standard error | at most {}, {} in root mean square |",
+                "| standard error | at most {}, {} in root mean square{} |",
                 short(self.error.max_std_error),
-                short(self.error.mean_std_error)
+                short(self.error.mean_std_error),
+                if scaled { ", of a group with the greatest scale" } else { "" }
             ),
             Some(sketch) => writeln!(
                 out,
@@ -128,9 +139,10 @@ impl Report {
         let e = &self.error;
         writeln!(
             out,
-            "| interval at the last step | ± {} at {} % confidence |",
+            "| interval at the last step | ± {} at {} % confidence{} |",
             e.last_step_half_width,
-            e.confidence * 100.0
+            e.confidence * 100.0,
+            if scaled { ", of a group with the greatest scale" } else { "" }
         )?;
         writeln!(out, "| stream | {}, key {}, plan {} |\n", plain(&self.stream), self.key_id, &self.plan_digest[..16])
     }

@@ -5,14 +5,15 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::groups::GroupTable;
 use crate::ledger::StreamDigest;
-use crate::rows::{ReleaseRow, Rows};
+use crate::rows::{ReleaseRow, Rows, grids_of};
 use crate::stream::{Refusable, Stream};
 use evertally::noise::SecretKey;
+use evertally::number::Grid;
 use evertally::stream::{GroupedSums, Release, RunningSum};
 
 /// The running sums of a stream: one, or one for each declared group.
 pub struct RunningSums {
-    groups: Option<GroupTable>,
+    labels: GroupLabels,
     streams: Streams,
     /// The sums of the open step, one a group, and those of the step before.
     open: Vec<i64>,
@@ -66,7 +67,8 @@ impl RunningSums {
     fn of(stream: &Stream, groups: Option<GroupTable>, streams: Streams) -> Result<Self> {
         let rows = Rows::new(stream, groups.as_ref())?;
         let count = rows.tuples().len();
-        Ok(Self { groups, streams, open: vec![0; count], closed: vec![0; count], rows })
+        let labels = GroupLabels::new(stream, groups)?;
+        Ok(Self { labels, streams, open: vec![0; count], closed: vec![0; count], rows })
     }
 
     /// The sums of the closed steps, and the memory of their noise.
@@ -107,28 +109,43 @@ impl RunningSums {
                 self.closed.resize(table.tuples().len(), 0);
             }
             self.rows = Rows::new(stream, groups.as_ref())?;
-            self.groups = groups;
+            self.labels = GroupLabels::new(stream, groups)?;
         }
         Ok(())
     }
 }
 
-/// How events find their group.
+/// How events find their group, and its grid.
 #[derive(Clone)]
-pub struct GroupLabels(Option<GroupTable>);
+pub struct GroupLabels {
+    table: Option<GroupTable>,
+    /// Of every group.
+    grids: Vec<Grid>,
+}
+
+impl GroupLabels {
+    pub(crate) fn new(stream: &Stream, table: Option<GroupTable>) -> Result<Self> {
+        let grids = grids_of(stream, table.as_ref())?;
+        Ok(Self { table, grids })
+    }
+}
 
 impl Labels for GroupLabels {
     type Label = usize;
 
     #[inline]
     fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<usize>> {
-        match &mut self.0 {
+        match &mut self.table {
             Some(table) => match table.place_of(event) {
                 Err(_) if stream.unknown_group == Refusable::Skip => Ok(None),
                 place => place.map(Some),
             },
             None => Ok(Some(0)),
         }
+    }
+
+    fn grid_of(&self, _: &Stream, group: &usize) -> Grid {
+        self.grids[*group]
     }
 }
 
@@ -138,7 +155,7 @@ impl Tally for RunningSums {
     type Closed<'a> = ClosedStep<'a>;
 
     fn labels(&self) -> GroupLabels {
-        GroupLabels(self.groups.clone())
+        self.labels.clone()
     }
 
     fn step(&self) -> u64 {

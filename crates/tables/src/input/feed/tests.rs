@@ -52,6 +52,7 @@ fn stream(sort_buffer: usize, refusable: Refusable) -> Stream {
         sort_buffer,
         late: Late::Refuse,
         confidence: 0.95,
+        scales: Default::default(),
         follows: None,
     }
 }
