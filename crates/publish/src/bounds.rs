@@ -12,9 +12,9 @@
 //! ```
 //!
 //! **What it promises.** A person is counted once in each histogram, whatever they do: none of their events is left out,
-//! and no bound is needed. With c bounds a step that are tried, that is a person with one event in each of c groups, in
-//! one step, and so it is planned, released and recorded in the ledger of the key, as a stream of one step. Whatever
-//! follows is computed from the released counts, and from what was declared.
+//! and no bound is needed. With c bounds a step that are tried, a person is one event that is added to c sums, and so it is
+//! planned, released and recorded in the ledger of the key: as a stream of one step. Whatever follows is computed from the
+//! released counts, and from what was declared.
 //!
 //! **What it estimates.** The share that is kept of as many steps as were looked at; of longer stretches as if everybody
 //! went on at the same rate. Between two edges of the histogram persons are taken as spread evenly.
@@ -98,12 +98,12 @@ impl Candidates {
     /// and not all of it come or go, they move from one cell to another.
     pub fn request(&self, budget: Budget, may_move: bool) -> PlanRequest {
         let histograms = self.per_step.len() as u64;
-        let unit = Unit::person(histograms).in_groups(histograms).per_group(1);
         let neighbours = if may_move { Neighbours::ReplaceOne } else { Neighbours::AddRemove };
         let per_step: Vec<String> = self.per_step.iter().flatten().map(u64::to_string).collect();
         let most = self.edges.last().expect("there is one").to_string();
         PlanRequest::count(1, budget)
-            .with_unit(unit)
+            .with_unit(Unit::person(1))
+            .with_sums_per_event(histograms)
             .with_neighbours(neighbours)
             .with_meaning("what", "persons by number of events")
             .with_meaning("most-events", most)

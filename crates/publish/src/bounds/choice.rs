@@ -82,7 +82,8 @@ impl Choices {
     ) -> Result<Self> {
         let tried_per_step = estimate.candidates().per_step().len();
         let most = *estimate.candidates().edges().last().expect("there is one") as f64;
-        let bounds = edges((most * stretch.looks.max(1.0)).ceil() as u64); // saturates
+        // Whoever has more than the last edge is taken to have one event more.
+        let bounds = edges(((most + 1.0) * stretch.looks.max(1.0)).ceil() as u64); // saturates
         let mut tried = Tried { estimate, stretch, noise_of, known: HashMap::new() };
         let mut best: Option<(usize, usize, f64)> = None;
         for step in 0..tried_per_step {

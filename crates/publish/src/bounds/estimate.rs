@@ -37,7 +37,7 @@ impl Estimate {
         let confidence = 1.0 - 2.0 * FALSE_ALARM / noisy.len().max(2) as f64;
         let stands_out = plan.intervals(confidence)?.half_width(1) as f64;
         let cut = |histogram: &[f64]| {
-            let last = histogram.iter().rposition(|count| *count > stands_out).map_or(0, |place| place + 1);
+            let last = histogram.iter().rposition(|count| *count >= stands_out).map_or(0, |place| place + 1);
             histogram.iter().enumerate().map(|(cell, count)| if cell < last { *count } else { 0.0 }).collect()
         };
         let counts = noisy.chunks(cells).map(cut).collect();

@@ -154,7 +154,7 @@ proptest! {
         let noise = |m: u64, c: Option<u64>| cost * m as f64 * (c.unwrap_or(m).min(m) as f64 / m as f64).powf(power);
         let found = Choices::new(&estimate, stretch, &mut |m, c| Ok(noise(m, c))).unwrap();
         let mut least = f64::INFINITY;
-        for bound in edges(24) {
+        for bound in edges(18) {
             for step in 0..3 {
                 let lacks = |looks: f64| looks * estimate.events().events - estimate.kept(step, bound as f64, looks).events;
                 let per_step = estimate.candidates().per_step()[step];
