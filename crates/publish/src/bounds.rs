@@ -5,19 +5,20 @@
 //! time (the first period of a stream, or a file of earlier events), whose persons are counted by how many events they have.
 //!
 //! ```text
-//! events ──Look──▶ of each person: how many events there are, and how many of them under each bound a step
+//! events ──Look──▶ of each person: how many events there are, and how many of them each bound a step leaves out
 //!                        │
-//!                        ▼   a histogram of persons for each bound a step, noise on every count
-//!                    Estimate ──▶ share of the events that a bound keeps ──Choice──▶ the bound of least total error
+//!                        ▼   a histogram of persons for each of these numbers, noise on every count
+//!                    Estimate ──▶ what bounds in all and in a step leave out ──Choice──▶ those of least total error
 //! ```
 //!
-//! **What it promises.** A person is counted once in each histogram, whatever they do: none of their events is left out,
-//! and no bound is needed. With c bounds a step that are tried, a person is one event that is added to c sums, and so it is
-//! planned, released and recorded in the ledger of the key: as a stream of one step. Whatever follows is computed from the
+//! **What it promises.** A person is counted once in each histogram at most, whatever they do: none of their events is
+//! left out, and no bound is needed. With c histograms a person is one event that is added to c sums, and so it is planned, released and recorded in the ledger of the key: as a stream of one step. Whatever follows is computed from the
 //! released counts, and from what was declared.
 //!
-//! **What it estimates.** The share that is kept of as many steps as were looked at; of longer stretches as if everybody
-//! went on at the same rate. Between two edges of the histogram persons are taken as spread evenly.
+//! **What it estimates.** With n events of a person, of which a bound a step leaves out l, a bound m in all leaves out
+//! `max(n - m, l)`, and at most `max(n - m, 0) + l`, which is what is added up over the persons. Whoever is within the
+//! bounds adds nothing, and neither does the noise of cells within them. Of longer stretches than was looked at, everybody
+//! is taken to go on at their rate; in a cell, persons are taken as spread evenly over its numbers.
 
 mod choice;
 mod estimate;
@@ -27,7 +28,7 @@ mod look;
 mod tests;
 
 pub use choice::{Choice, Choices, Stretch};
-pub use estimate::{Estimate, Kept};
+pub use estimate::{Estimate, Figure};
 pub use look::{Look, Looked};
 
 use crate::error::{Result, usage};
@@ -88,7 +89,7 @@ impl Candidates {
         let name = |per_step: &Option<u64>, cell: usize| {
             let step = per_step.map_or("any".to_owned(), |bound| bound.to_string());
             let upto = self.edges.get(cell).map_or("more".to_owned(), |edge| edge.to_string());
-            format!("{step} a step, up to {upto}")
+            format!("{step} a step, up to {upto}") // of events that such a bound leaves out, or of all
         };
         let names = self.per_step.iter().flat_map(|bound| (0..self.cells()).map(move |cell| name(bound, cell)));
         Ok(Groups::new(names)?)

@@ -1,6 +1,6 @@
 //! The bound of least total error: what is left out, and noise.
 
-use super::{Estimate, edges};
+use super::{Estimate, Figure, edges};
 use crate::error::Result;
 use evertally::plan::Objective;
 use std::collections::HashMap;
@@ -30,11 +30,11 @@ pub struct Choice {
     pub max_events: u64,
     /// Events in a step; `None` for no bound.
     pub max_events_per_step: Option<u64>,
-    /// The share of the events that is kept, 0 to 1.
+    /// The share of the events that is kept at least, 0 to 1.
     pub share: f64,
     /// Its standard error, by the noise of the estimate.
     pub share_std_error: f64,
-    /// What one group's running count lacks.
+    /// What one group's running count lacks at most.
     pub missing: f64,
     /// The standard error of the planned release.
     pub noise: f64,
@@ -112,26 +112,23 @@ impl Choices {
 }
 
 impl Tried<'_> {
-    /// What one group's running count lacks, and the share of events that is kept.
-    fn missing(&self, bound: u64, step: usize) -> (f64, f64) {
+    /// What one group's running count lacks, and of what is left out in a stretch its share in all events.
+    fn missing(&self, bound: u64, step: usize) -> (f64, Figure) {
         let Stretch { looks, count, groups, objective } = self.stretch;
-        let lacks_after = |share_of_stretch: f64| {
-            let looks = looks * share_of_stretch;
-            (looks * self.estimate.events().events - self.estimate.kept(step, bound as f64, looks).events).max(0.0)
-        };
+        let lacks_after = |share: f64| self.estimate.left_out(step, bound as f64, looks * share);
         let whole = lacks_after(1.0);
-        let share = 1.0 - whole / (looks * self.estimate.events().events).max(f64::MIN_POSITIVE);
         let missing = match objective {
-            Objective::Max => whole * count,
+            Objective::Max => whole.value * count,
             Objective::Mean => {
                 let at = |time: u32| {
                     let stretches = count * f64::from(time) / f64::from(TIMES);
-                    stretches.floor() * whole + lacks_after(stretches.fract())
+                    stretches.floor() * whole.value + lacks_after(stretches.fract()).value
                 };
                 ((1..=TIMES).map(|time| at(time).powi(2)).sum::<f64>() / f64::from(TIMES)).sqrt()
             }
         };
-        (missing / groups, share.clamp(0.0, 1.0))
+        let events = (looks * self.estimate.events().value).max(f64::MIN_POSITIVE);
+        (missing / groups, Figure { value: (whole.value / events).min(1.0), std_error: whole.std_error / events })
     }
 
     fn choice(&mut self, bound: u64, step: usize) -> Result<Choice> {
@@ -139,15 +136,13 @@ impl Tried<'_> {
             return Ok(*known);
         }
         let per_step = self.estimate.candidates().per_step()[step];
-        let (missing, share) = self.missing(bound, step);
-        let (all, kept) = (self.estimate.events(), self.estimate.kept(step, bound as f64, self.stretch.looks));
-        let error = kept.std_error / (self.stretch.looks * all.events).max(f64::MIN_POSITIVE);
+        let (missing, left_out) = self.missing(bound, step);
         let noise = (self.noise_of)(bound, per_step)?;
         let choice = Choice {
             max_events: bound,
             max_events_per_step: per_step,
-            share,
-            share_std_error: error,
+            share: 1.0 - left_out.value,
+            share_std_error: left_out.std_error,
             missing,
             noise,
         };

@@ -1,4 +1,4 @@
-//! What released histograms say of the events that bounds keep.
+//! What released histograms say of the events that bounds leave out.
 
 use super::Candidates;
 use crate::error::Result;
@@ -7,7 +7,7 @@ use evertally::plan::Plan;
 /// How often a cell at the far end is wrongly taken for one with somebody in it, over all of them.
 const FALSE_ALARM: f64 = 0.05;
 
-/// Persons by number of events, with noise.
+/// Persons by the events that each bound a step leaves out, and by all of their events, with noise.
 #[derive(Clone, Debug)]
 pub struct Estimate {
     candidates: Candidates,
@@ -15,13 +15,15 @@ pub struct Estimate {
     counts: Vec<Vec<f64>>,
     /// Standard error of a count.
     std_error: f64,
+    /// What stands out of the noise.
+    least_seen: f64,
 }
 
-/// How many events are kept.
+/// An estimated number of persons or events.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Kept {
+pub struct Figure {
     /// The estimate.
-    pub events: f64,
+    pub value: f64,
     /// Its standard error, by the noise.
     pub std_error: f64,
 }
@@ -41,7 +43,7 @@ impl Estimate {
             histogram.iter().enumerate().map(|(cell, count)| if cell < last { *count } else { 0.0 }).collect()
         };
         let counts = noisy.chunks(cells).map(cut).collect();
-        Ok(Self { candidates, counts, std_error: plan.std_error(1) })
+        Ok(Self { candidates, counts, std_error: plan.std_error(1), least_seen: stands_out })
     }
 
     /// The bounds that were tried.
@@ -60,34 +62,43 @@ impl Estimate {
     }
 
     /// How many persons there are.
-    pub fn persons(&self) -> Kept {
+    pub fn persons(&self) -> Figure {
         self.sum(self.counts.len() - 1, |_| 1.0)
     }
 
     /// How many events there are.
-    pub fn events(&self) -> Kept {
+    pub fn events(&self) -> Figure {
         self.sum(self.counts.len() - 1, |events| events)
     }
 
-    /// How many events are kept of a stretch `looks` times as long as that which was looked at, under the bound a step of
-    /// this place and a bound in all. Everybody goes on at their rate.
-    pub fn kept(&self, per_step: usize, in_all: f64, looks: f64) -> Kept {
-        self.sum(per_step, |events| (looks * events).min(in_all))
+    /// How many events are left out at most of a stretch `looks` times as long as that which was looked at, under the bound
+    /// a step of this place and a bound in all. Everybody goes on at their rate.
+    pub fn left_out(&self, per_step: usize, in_all: f64, looks: f64) -> Figure {
+        let all = self.counts.len() - 1;
+        let beyond = self.sum(all, |events| (looks * events - in_all).max(0.0));
+        let in_steps = if per_step == all { self.sum(all, |_| 0.0) } else { self.sum(per_step, |lost| looks * lost) };
+        let value = beyond.value.max(0.0) + in_steps.value.max(0.0);
+        Figure { value, std_error: beyond.std_error.hypot(in_steps.std_error) }
     }
 
-    /// The sum over all persons of what somebody with so many events counts; every cell's mean over the numbers in it.
-    fn sum(&self, histogram: usize, of: impl Fn(f64) -> f64) -> Kept {
+    /// Cells with fewer persons look like empty ones.
+    pub fn least_seen(&self) -> f64 {
+        self.least_seen
+    }
+
+    /// The sum over all persons of a histogram of what somebody with such a number counts; every cell's mean over the numbers in it.
+    fn sum(&self, histogram: usize, of: impl Fn(f64) -> f64) -> Figure {
         let edges = &self.candidates.edges;
-        let (mut events, mut variance) = (0.0, 0.0);
+        let (mut total, mut variance) = (0.0, 0.0);
         for (cell, count) in self.counts[histogram].iter().enumerate().filter(|(_, count)| **count != 0.0) {
             let first = if cell == 0 { 1 } else { edges[cell - 1] + 1 };
             // Whoever has more than the last edge has at least as many.
             let last = edges.get(cell).copied().unwrap_or(first);
             let mean = mean_over(first, last, &of);
-            events += count * mean;
+            total += count * mean;
             variance += (self.std_error * mean).powi(2);
         }
-        Kept { events, std_error: variance.sqrt() }
+        Figure { value: total, std_error: variance.sqrt() }
     }
 }
 

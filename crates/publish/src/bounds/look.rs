@@ -27,8 +27,8 @@ pub struct Look {
     plan: Plan,
     places: HashMap<Pseudonym, usize>,
     persons: Vec<Person>,
-    /// Of each person under each bound a step.
-    kept: Vec<u64>,
+    /// Of each person, how many events each bound a step leaves out, and how many there are.
+    numbers: Vec<u64>,
 }
 
 /// The step of a person's last event, and how many there were in it.
@@ -74,8 +74,8 @@ impl Look {
         stream.outside = Refusable::Skip;
         let labels = GroupLabels::new(&stream, groups)?;
         let placer = Placer::new(Arc::new(stream), labels, key);
-        let (places, persons, kept) = Default::default();
-        Ok(Self { candidates, columns, placer, name, plan, places, persons, kept })
+        let (places, persons, numbers) = Default::default();
+        Ok(Self { candidates, columns, placer, name, plan, places, persons, numbers })
     }
 
     /// The bounds that are tried.
@@ -88,8 +88,8 @@ impl Look {
         &self.columns
     }
 
-    /// Counts an event. Events come in the order of their steps; where some person's do not, more of them are told to be
-    /// kept under a bound a step than would be.
+    /// Counts an event. Events come in the order of their steps; where some person's do not, fewer of them seem to be
+    /// left out by a bound a step than would be.
     ///
     /// # Errors
     /// If a cell cannot be read or the event fits no group and such events are refused. The error names the row.
@@ -98,7 +98,7 @@ impl Look {
         let bounds = self.candidates.per_step.len();
         let place = *self.places.entry(placed.person).or_insert_with(|| {
             self.persons.push(Person { step: 0, in_step: 0 });
-            self.kept.resize(self.kept.len() + bounds, 0);
+            self.numbers.resize(self.numbers.len() + bounds, 0);
             self.persons.len() - 1
         });
         let person = &mut self.persons[place];
@@ -106,19 +106,19 @@ impl Look {
             *person = Person { step: placed.step, in_step: 0 };
         }
         person.in_step += 1;
-        let kept = &mut self.kept[place * bounds..][..bounds];
-        for (kept, bound) in kept.iter_mut().zip(&self.candidates.per_step) {
-            *kept += u64::from(bound.is_none_or(|bound| person.in_step <= bound));
+        let numbers = &mut self.numbers[place * bounds..][..bounds];
+        for (number, bound) in numbers.iter_mut().zip(&self.candidates.per_step) {
+            *number += u64::from(bound.is_none_or(|bound| person.in_step > bound));
         }
         Ok(())
     }
 
-    /// Persons by number of events, one histogram behind the other: **exact, and never to be published**.
+    /// Persons by these numbers where they are not 0, one histogram behind the other: **exact, and never to be published**.
     pub(super) fn histograms(&self) -> Vec<i64> {
         let (bounds, cells) = (self.candidates.per_step.len(), self.candidates.cells());
         let mut counts = vec![0; bounds * cells];
-        for (place, kept) in self.kept.iter().enumerate() {
-            counts[place % bounds * cells + self.candidates.cell(*kept)] += 1;
+        for (place, number) in self.numbers.iter().enumerate().filter(|(_, number)| **number > 0) {
+            counts[place % bounds * cells + self.candidates.cell(*number)] += 1;
         }
         counts
     }

@@ -264,6 +264,8 @@ def plan_release(
     group: str | Sequence[str] | None = None,
     groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
     rest: str | None = None,
+    scales: Sequence[Number] | None = None,
+    rest_scale: Number | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -304,6 +306,10 @@ def plan_release(
         ``groups``: The groups to release, tuples for several columns. They are declared, because a group that appears
             only when the data has it tells that someone is in it.
         ``rest``: Release events of undeclared groups under this name instead of refusing them.
+        ``scales``: By how much bounds and grid are multiplied in each group, in the order of the groups: one plan
+            serves them all, and the noise of each is in proportion. With bounds 0,1 a scale is the greatest value of an
+            event of the group. Without it, 1 for all.
+        ``rest_scale``: By how much bounds and grid are multiplied in the rest. Without it, 1.
 
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
@@ -361,6 +367,8 @@ def release(
     group: str | Sequence[str] | None = None,
     groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
     rest: str | None = None,
+    scales: Sequence[Number] | None = None,
+    rest_scale: Number | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -424,6 +432,10 @@ def release(
         ``groups``: The groups to release, tuples for several columns. They are declared, because a group that appears
             only when the data has it tells that someone is in it.
         ``rest``: Release events of undeclared groups under this name instead of refusing them.
+        ``scales``: By how much bounds and grid are multiplied in each group, in the order of the groups: one plan
+            serves them all, and the noise of each is in proportion. With bounds 0,1 a scale is the greatest value of an
+            event of the group. Without it, 1 for all.
+        ``rest_scale``: By how much bounds and grid are multiplied in the rest. Without it, 1.
 
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).

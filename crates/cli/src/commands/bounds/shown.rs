@@ -2,6 +2,7 @@
 
 use super::Setup;
 use anyhow::Result;
+use evertally::plan::Objective;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally_publish::bounds::{Choice, Choices, Estimate};
 use evertally_publish::words::short;
@@ -14,12 +15,12 @@ pub(super) fn looked_at(setup: &Setup, estimate: &Estimate) -> String {
     let (start, end) = (calendar.format(calendar.start()), calendar.format(calendar.end()));
     let (persons, events) = (estimate.persons(), estimate.events());
     format!(
-        "{start} to {end}, {} steps: {} ± {} of {person}, with {} ± {} events",
+        "{start} to {end}, {} steps: about {} ± {} of `{person}`, with {} ± {} events",
         calendar.steps(),
-        short(persons.events.max(0.0).round()),
-        short(persons.std_error),
-        short(events.events.max(0.0).round()),
-        short(events.std_error)
+        short(persons.value.max(0.0).round()),
+        short(persons.std_error.round()),
+        short(events.value.max(0.0).round()),
+        short(events.std_error.round())
     )
 }
 
@@ -46,7 +47,9 @@ fn person(setup: &Setup) -> &str {
 pub(super) fn print_table(setup: &Setup, estimate: &Estimate, choices: &Choices) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "looked at {}", looked_at(setup, estimate))?;
-    writeln!(out, "{}\n", promise(setup))?;
+    writeln!(out, "{}", promise(setup))?;
+    let few = short(estimate.least_seen());
+    writeln!(out, "fewer than about {few} with as many events look like none, and what they lose is not told\n")?;
     writeln!(out, "{}", table(&choices.in_all))?;
     if choices.per_step.len() > 1 {
         writeln!(out, "{}", table(&choices.per_step))?;
@@ -54,9 +57,13 @@ pub(super) fn print_table(setup: &Setup, estimate: &Estimate, choices: &Choices)
     let best = &choices.best;
     writeln!(out, "least total error: {}", flags(best))?;
     let of = if setup.planned.stretch().groups > 1.0 { " of each group, if they lose alike," } else { "" };
+    let when = match setup.planned.stretch().objective {
+        Objective::Max => "at the end",
+        Objective::Mean => "over all steps, in root mean square",
+    };
     writeln!(
         out,
-        "it keeps about {} % of the events; the count{of} would miss about {} at the end, with noise of standard error {}",
+        "it keeps about {} % of the events; the count{of} would miss about {} {when}, with noise of standard error {}",
         percent(best.share),
         short(best.missing),
         short(best.noise)
@@ -109,7 +116,7 @@ fn value(choice: &Choice) -> Value {
 
 pub(super) fn print_json(setup: &Setup, estimate: &Estimate, choices: &Choices) -> Result<()> {
     let candidates = estimate.candidates();
-    let histogram = |(bound, counts): (&Option<u64>, &Vec<f64>)| json!({ "max_events_per_step": bound, "persons": counts });
+    let histogram = |(bound, counts): (&Option<u64>, &Vec<f64>)| json!({ "left_out_above_in_a_step": bound, "persons": counts });
     let (persons, events) = (estimate.persons(), estimate.events());
     let values = |choices: &[Choice]| choices.iter().map(value).collect::<Vec<_>>();
     let answer = json!({
@@ -119,15 +126,16 @@ pub(super) fn print_json(setup: &Setup, estimate: &Estimate, choices: &Choices) 
             "start": setup.stretch.format(setup.stretch.start()),
             "end": setup.stretch.format(setup.stretch.end()),
             "steps": setup.stretch.steps(),
-            "persons": persons.events,
+            "persons": persons.value,
             "persons_std_error": persons.std_error,
-            "events": events.events,
+            "events": events.value,
             "events_std_error": events.std_error,
         },
         "histograms": {
             "edges": candidates.edges(),
             "counts": candidates.per_step().iter().zip(estimate.counts()).map(histogram).collect::<Vec<_>>(),
             "std_error": estimate.count_std_error(),
+            "least_seen": estimate.least_seen(),
         },
         "in_all": values(&choices.in_all),
         "per_step": values(&choices.per_step),
