@@ -90,6 +90,8 @@ def type_of(of: dict[str, Any]) -> str:
         return "str | Sequence[str]"
     if of.get("type") == ["string", "number"]:
         return "Number"
+    if of.get("type") == ["string", "integer"]:
+        return "str | int"
     return {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}[of["type"]]
 
 

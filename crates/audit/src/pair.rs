@@ -3,7 +3,7 @@
 use crate::black_box::Stream;
 use crate::promise::Promise;
 use evertally::plan::Plan;
-use evertally::privacy::{Neighbours, Values};
+use evertally::privacy::{Neighbours, Spread, Values};
 use evertally::{Error, Result};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -139,15 +139,24 @@ pub fn worst_change(plan: &Plan, promise: &Promise, event: Option<u64>) -> Resul
 /// # Errors
 /// If the unit of the plan has no bounds.
 pub fn event_steps(plan: &Plan) -> Result<RangeInclusive<u64>> {
+    let (events, spread) = events(plan)?;
+    Ok(1..=plan.horizon() - (events.div_ceil(spread.per_step) - 1) * spread.separation)
+}
+
+/// How many events one unit can have in one running sum, and how they may be spread.
+fn events(plan: &Plan) -> Result<(u64, Spread)> {
     let spread = plan.request().unit().spread()?;
-    let events = spread.total.min(spread.per_step.saturating_mul(plan.horizon()));
-    Ok(1..=plan.horizon() + 1 - events.div_ceil(spread.per_step))
+    let room = spread.per_step.saturating_mul(plan.horizon().div_ceil(spread.separation));
+    let events = spread.per_group.min(room);
+    Ok((events, Spread { per_step: spread.per_step.min(events), ..spread }))
 }
 
 struct Search<'a> {
     promise: &'a Promise,
     events: u64,
-    per_step: u64,
+    spread: Spread,
+    /// The sum of the sizes of their values.
+    cap: u64,
     /// Where the unit's events can start.
     places: Vec<u64>,
     /// Those that the caller allows.
@@ -156,9 +165,7 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(plan: &Plan, promise: &'a Promise, event: Option<u64>) -> Result<Self> {
-        let horizon = plan.horizon();
-        let spread = plan.request().unit().spread()?;
-        let events = spread.total.min(spread.per_step.saturating_mul(horizon));
+        let (events, spread) = events(plan)?;
         if events > MAX_EVENTS {
             return Err(Error::invalid(format!(
                 "the plan protects {events} events of one person; an audit feeds them one by one, at most {MAX_EVENTS}"
@@ -181,14 +188,19 @@ impl<'a> Search<'a> {
                 )));
             }
         };
-        Ok(Self { promise, events, per_step: spread.per_step, places, starts })
+        let cap = plan.request().unit().bounds().and_then(|bounds| bounds.max_total).unwrap_or(u64::MAX);
+        Ok(Self { promise, events, spread, cap, places, starts })
     }
 
     /// The unit's events from a step on, as tight as allowed.
     fn batches(&self, (start, value): (u64, i64)) -> Vec<Batch> {
-        let steps = self.events.div_ceil(self.per_step);
-        let times = |i| self.per_step.min(self.events - i * self.per_step);
-        (0..steps).map(|i| Batch { step: start + i, value, times: times(i) }).collect()
+        let Spread { per_step, separation, .. } = self.spread;
+        let value = value.signum() * value.unsigned_abs().min(self.cap) as i64;
+        // What a cap leaves of one event more is left out.
+        let most = self.cap.checked_div(value.unsigned_abs()).unwrap_or(u64::MAX);
+        let events = self.events.min(most);
+        let times = |i| per_step.min(events - i * per_step);
+        (0..events.div_ceil(per_step)).map(|i| Batch { step: start + i * separation, value, times: times(i) }).collect()
     }
 
     fn change(&self, first: Option<(u64, i64)>, second: Option<(u64, i64)>) -> Change {

@@ -156,3 +156,40 @@ fn senseless_scales_are_refused() {
     told(&[&SCALED[..4], &SCALED[6..]].concat(), "--rest-scale needs --rest");
     told(&[&SCALED[..11], &["--scale-column=x"]].concat(), "--scale-column needs --groups-file");
 }
+
+/// Values of a person are kept until their sizes add up to the cap, the last one in part, whatever their groups.
+#[test]
+fn a_persons_total_is_capped() {
+    let bench = Bench::new();
+    let mut rows = "time,kind,who,amount\n".to_owned();
+    for (day, kind, who, amount) in
+        [(1, "small", "ann", "0.5"), (1, "large", "ann", "-150"), (1, "large", "bob", "300"), (2, "small", "ann", "0.7")]
+    {
+        rows.push_str(&format!("2024-01-0{day},{kind},{who},{amount}\n"));
+    }
+    rows.push_str("2024-01-03,large,ann,300\n2024-01-03,large,bob,30\n");
+    bench.write("events.csv", rows);
+    let weak = ["--allow-weak-budget", "--no-plot", "--mechanism", "input", "--epsilon", "1000000", "--person", "who"];
+    let mut exact = RELEASE.to_vec();
+    exact.retain(|flag| !["--epsilon", "1"].contains(flag));
+    let run = bench.run(&[&exact[..], &SCALED, &weak, &["--max-total", "1.25"]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let table = table(&bench.read("counts.csv"));
+    let values: Vec<String> = cells(&table, &["kind", "value"]).iter().map(|row| row.join(" ")).collect();
+    // In units of scale: ann has 0.5, 0.5 and of 0.7 what is left, 0.25; bob 1 and a tenth.
+    assert_eq!(values, ["small 0.50", "large 150", "rest 0.00", "small 0.75", "large 150", "rest 0.00", "small 0.75", "large 180", "rest 0.00"]);
+    assert!(bench.read("counts.report.md").contains("1.25 in total"));
+    let told = |flags: &[&str], words: &str| {
+        let message = bench.refused(&[flags, &["--person", "who", "--stream", "other"]].concat());
+        assert!(message.contains(words), "{message}");
+    };
+    told(&["--max-total", "3", "--max-events", "2"], "--max-total needs --value");
+    told(&[&SCALED[..], &["--max-total", "1.255"]].concat(), "is not a multiple of the grid");
+    // Less noise than for as many events of full size.
+    let error = |more: &[&str]| {
+        let flags = [&SCALED[..], &["--plan-only", "--json", "--person", "who", "--max-events", "5"], more].concat();
+        let plan: serde_json::Value = serde_json::from_str(&bench.release(&flags).stdout).unwrap();
+        plan["max_std_error"].as_f64().unwrap()
+    };
+    assert!((error(&[]) / error(&["--max-total", "1.25"]) - 4.0).abs() < 0.1);
+}

@@ -1,7 +1,10 @@
 //! The privacy report: what was promised, to whom, and what a reader may conclude. Here it is data; `report/wording.rs`
 //! has its sentences.
 
+mod periods;
 mod wording;
+
+pub use periods::{ActiveFacts, PeriodFacts};
 
 use crate::rows::{half_width, std_error_behind};
 use crate::scales::Scales;
@@ -48,6 +51,9 @@ pub struct Report {
     pub noise: NoiseFacts,
     /// What that gives.
     pub guarantee: GuaranteeFacts,
+    /// What it gives to whoever is active in several periods, where the unit is of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub periods: Option<PeriodFacts>,
     /// What it does to the released values.
     pub error: ErrorFacts,
     /// Public id of the key.
@@ -79,6 +85,8 @@ pub struct FollowsFacts {
     pub steps: u64,
     /// How many streams there are with this one.
     pub streams: u32,
+    /// How many of them one unit can be in, which the guarantee is of: all, or two where it is of one period.
+    pub streams_of_a_unit: u32,
 }
 
 /// The steps.
@@ -159,6 +167,18 @@ pub struct UnitFacts {
     pub max_events: u64,
     /// Largest number of them in one step.
     pub max_events_per_step: u64,
+    /// Largest number of them in one group, where that is bounded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_events_per_group: Option<u64>,
+    /// Largest number of groups, where that is bounded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_groups: Option<u64>,
+    /// How many steps with events of one unit are apart at least, where that is bounded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_gap: Option<u64>,
+    /// The period in which all these bounds hold, where one is declared: they start anew in each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub period: Option<String>,
     /// Bounds of one event's value; 1 and 1 for counts.
     pub lower: String,
     /// See `lower`.
@@ -239,6 +259,8 @@ impl Report {
             Values::Sum { .. } => request.grid().format(multiple.into()),
         };
         let spread = request.unit().spread().expect("the plan has checked it");
+        let guarantee = guarantee(stream);
+        let bounds = request.unit().bounds();
         let norms = plan.mechanism().column_norms();
         let exact = plan.mechanism().exact_l2_squared().filter(|_| plan.exact_accounting());
         Self {
@@ -262,6 +284,10 @@ impl Report {
                 neighbours: request.neighbours(),
                 max_events: spread.total,
                 max_events_per_step: spread.per_step,
+                max_events_per_group: bounds.and_then(|bounds| bounds.max_events_per_group),
+                max_groups: bounds.and_then(|bounds| bounds.max_groups),
+                min_gap: bounds.and_then(|bounds| bounds.min_gap),
+                period: stream.period().map(|period| period.in_words()),
                 lower: bound(lower),
                 upper: bound(upper),
                 grid: request.grid().to_string(),
@@ -272,6 +298,7 @@ impl Report {
                 since: follows.since.clone(),
                 steps: follows.steps,
                 streams: stream.streams(),
+                streams_of_a_unit: streams_of_a_unit(stream),
             }),
             mechanism: plan.mechanism().name(),
             noise: NoiseFacts {
@@ -284,7 +311,8 @@ impl Report {
                 s1: Some(norms.l1).filter(|_| !plan.exact_accounting()),
                 s2: exact.unwrap_or(norms.l2_squared).sqrt(),
             },
-            guarantee: guarantee(stream),
+            periods: PeriodFacts::of(stream, guarantee.pure_epsilon, guarantee.rho),
+            guarantee,
             key_id: key.id().to_string(),
             plan_digest: blake3::Hash::from_bytes(plan.digest()).to_hex().to_string(),
             ledger: None,
@@ -312,12 +340,19 @@ impl ErrorFacts {
     }
 }
 
-/// Of all streams whose noise is in the released values, which are in the data of whoever is in all of them.
+/// How many of the streams that follow one another have data of one unit: any number of a person, and two at most of what
+/// a person does in a period that no horizon is shorter than.
+fn streams_of_a_unit(stream: &Stream) -> u32 {
+    let is_shorter = stream.periods.longest().is_some_and(|longest| longest <= stream.calendar.steps());
+    if is_shorter { stream.streams().min(2) } else { stream.streams() }
+}
+
+/// Of all streams whose noise is in the released values and whose data one unit can be in.
 fn guarantee(stream: &Stream) -> GuaranteeFacts {
-    let guarantee = stream.plan.guarantee();
+    let (guarantee, streams) = (stream.plan.guarantee(), streams_of_a_unit(stream));
     let mut all = Odometer::default();
-    (0..stream.streams()).for_each(|_| all.record(guarantee.expense()));
-    let is_one = stream.streams() == 1;
+    (0..streams).for_each(|_| all.record(guarantee.expense()));
+    let is_one = streams == 1;
     let at = |delta: f64| {
         let at = Delta::new(delta).expect("a constant");
         EpsilonAtDelta { delta, epsilon: if is_one { guarantee.epsilon_at(at) } else { all.epsilon_at(at) } }

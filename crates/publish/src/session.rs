@@ -58,6 +58,9 @@ pub trait Tally {
     /// How events get their labels, for one thread.
     fn labels(&self) -> Self::Labels;
 
+    /// A number that stands for the group of a label, where persons have bounds on groups.
+    fn group_of(label: &Self::Label) -> u64;
+
     /// The last closed step, 0 before the first.
     fn step(&self) -> u64;
 
@@ -379,9 +382,12 @@ impl<T: Tally> Session<T> {
         open.into_iter().try_for_each(|placed| self.add(placed))
     }
 
-    /// Adds an event to the open step, unless its person has had enough.
+    /// Adds to the open step what is kept of an event.
     fn add(&mut self, placed: Placed<T::Label>) -> Result<()> {
-        if self.intake.keep(&placed) { self.tally.add(placed.label, placed.value) } else { Ok(()) }
+        match self.intake.keep(&placed, T::group_of(&placed.label), &self.stream.periods) {
+            Some(value) => self.tally.add(placed.label, value),
+            None => Ok(()),
+        }
     }
 
     fn refused_as_late(&self, event: &Event<'_>) -> Error {

@@ -51,7 +51,7 @@ impl Claim {
             key_id: key_id.to_owned(),
             plan: blake3::Hash::from_bytes(plan.digest()).to_hex().to_string(),
             cost: plan.guarantee().expense(),
-            protects: Protects::of(request.unit(), request.neighbours()),
+            protects: Protects::of(request.unit(), request.neighbours(), request.meaning()),
             budget: request.budget().to_string(),
         }
     }

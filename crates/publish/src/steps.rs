@@ -16,12 +16,14 @@ mod civil;
 mod every;
 mod instant;
 mod parser;
+mod period;
 mod zone;
 
 pub use calendar::{CalendarError, CalendarSpec, Horizon, MAX_STEPS, StepCalendar};
 pub use every::{Every, EveryError, Unit};
 pub use instant::Instant;
 pub use parser::{TimeError, TimeFormat, TimeParser, TimePattern};
+pub use period::{Period, PeriodError, Periods};
 pub use zone::{Zone, ZoneError};
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use crate::event::Columns;
 use crate::ledger::Follows;
 use crate::scales::Scales;
-use crate::steps::{StepCalendar, TimeFormat};
+use crate::steps::{Period, Periods, StepCalendar, TimeFormat};
 use evertally::noise::StreamName;
-use evertally::plan::Plan;
+use evertally::plan::{Plan, PlanRequest};
 use evertally::privacy::Values;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,6 +23,8 @@ pub struct Stream {
     pub time_format: TimeFormat,
     /// The steps of the horizon.
     pub calendar: StepCalendar,
+    /// The periods in each of which the bounds on a person start anew; one where none are declared.
+    pub periods: Periods,
     /// The last step to publish.
     pub last_step: u64,
     /// The plan.
@@ -98,14 +100,16 @@ impl Stream {
 
     /// The privacy unit in words.
     pub fn unit(&self) -> String {
-        let unit = self.plan.request().unit();
-        match (unit.max_events(), &self.columns.person) {
-            (Some(max_events), Some(column)) => {
-                let per_step = unit.max_events_per_step().map_or(String::new(), |n| format!(", {n} a step"));
-                format!("one {column} (at most {max_events} events kept{per_step})")
-            }
-            _ => "one event".into(),
-        }
+        let column = self.columns.person.as_deref().unwrap_or("person");
+        unit_in_words(self.plan.request(), column, self.period())
+    }
+
+    /// The period in which the bounds on a person hold, where one is declared.
+    pub fn period(&self) -> Option<Period> {
+        let request = self.plan.request();
+        let steps = request.unit().bounds()?.period?;
+        let declared = request.meaning().get("per").and_then(|text| text.parse().ok());
+        Some(declared.unwrap_or(Period::Steps(steps)))
     }
 
     /// What is done with events that do not fit, where that is not to refuse them: what may change from run to run.
@@ -155,5 +159,27 @@ impl Stream {
             Some(civil) if civil.time() == jiff::civil::Time::midnight() => civil.strftime("%-d %B %Y").to_string(),
             _ => self.calendar.format(start),
         }
+    }
+}
+
+/// The privacy unit of a plan in words; persons are named by `who`. Where no period is named, one is so many steps.
+pub fn unit_in_words(request: &PlanRequest, who: &str, period: Option<Period>) -> String {
+    let Some(bounds) = request.unit().bounds() else { return "one event".into() };
+    let kept = format!("at most {} events kept", bounds.max_events);
+    let of = |bound: Option<u64>, says: fn(u64) -> String| bound.map(says);
+    let more = [
+        of(bounds.max_events_per_step, |n| format!("{n} a step")),
+        of(bounds.max_events_per_group, |n| format!("{n} a group")),
+        of(bounds.max_groups, |n| format!("in {n} group{}", if n == 1 { "" } else { "s" })),
+        of(bounds.min_gap.filter(|gap| *gap > 1), |n| format!("in steps {n} apart")),
+        bounds.max_total.map(|cap| {
+            let total = request.grid().format(cap.into());
+            format!("sizes of values {total} in total")
+        }),
+    ];
+    let bounds = std::iter::once(kept).chain(more.into_iter().flatten()).collect::<Vec<_>>().join(", ");
+    match period.or(request.unit().bounds().and_then(|bounds| bounds.period).map(Period::Steps)) {
+        Some(period) => format!("what one {who} does in {} ({bounds})", period.in_words()),
+        None => format!("one {who} ({bounds})"),
     }
 }

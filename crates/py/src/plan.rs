@@ -175,14 +175,19 @@ impl Plan {
     /// Whose data are protected, in words.
     #[getter]
     fn unit(&self) -> String {
-        let unit = self.inner.request().unit();
-        match (unit.max_events(), unit.max_events_per_step()) {
-            (None, _) => "event".to_owned(),
-            (Some(max_events), None) => format!("person (max_events={max_events})"),
-            (Some(max_events), Some(per_step)) => {
-                format!("person (max_events={max_events}, max_events_per_step={per_step})")
-            }
-        }
+        let request = self.inner.request();
+        let Some(bounds) = request.unit().bounds() else { return "event".to_owned() };
+        let declared = request.meaning().get("per").map(|per| format!("per=\"{per}\""));
+        let more = [
+            bounds.max_events_per_step.map(|n| format!("max_events_per_step={n}")),
+            bounds.max_events_per_group.map(|n| format!("max_events_per_group={n}")),
+            bounds.max_groups.map(|n| format!("max_groups={n}")),
+            bounds.min_gap.map(|n| format!("min_gap={n}")),
+            bounds.max_total.map(|n| format!("max_total={}", request.grid().format(n.into()))),
+            bounds.period.and_then(|steps| declared.or_else(|| Some(format!("per={steps}")))),
+        ];
+        let all = std::iter::once(format!("max_events={}", bounds.max_events)).chain(more.into_iter().flatten());
+        format!("person ({})", all.collect::<Vec<_>>().join(", "))
     }
 
     /// The public text that is part of the plan.

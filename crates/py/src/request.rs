@@ -10,6 +10,7 @@ use evertally::number::Grid;
 use evertally::plan::{PlanRequest, Search};
 use evertally::privacy::Budget as InnerBudget;
 use evertally_publish::declaration::{Decimal, Declaration};
+use evertally_publish::steps::Period;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 
@@ -19,6 +20,10 @@ pub(crate) fn request(options: &Options<'_>) -> PyResult<PlanRequest> {
     let declared = Declaration {
         max_events: whole(options, "max_events")?,
         max_events_per_step: whole(options, "max_events_per_step")?,
+        max_events_per_group: whole(options, "max_events_per_group")?,
+        max_groups: whole(options, "max_groups")?,
+        min_gap: whole(options, "min_gap")?,
+        per: period(options)?,
         neighbours: options.word("neighbours")?,
         bounds: bounds(options)?,
         grid: grid(options)?.map(Decimal),
@@ -60,6 +65,16 @@ pub(crate) fn meaning(options: &Options<'_>) -> PyResult<BTreeMap<String, String
 
 fn whole(options: &Options<'_>, name: &str) -> PyResult<Option<u64>> {
     Ok(options.take(name)?.map(|Whole(number)| number))
+}
+
+/// A number of steps, or a text that may name a period of the calendar, which plans without one refuse.
+fn period(options: &Options<'_>) -> PyResult<Option<Period>> {
+    let Some(given) = options.take::<Bound<'_, PyAny>>("per")? else { return Ok(None) };
+    let text = match given.extract::<Whole>() {
+        Ok(Whole(steps)) => steps.to_string(),
+        Err(_) => given.extract::<String>()?,
+    };
+    text.parse().map(Some).map_err(|problem| invalid(format!("per: {problem}")))
 }
 
 fn bounds(options: &Options<'_>) -> PyResult<Option<Vec<Decimal<String>>>> {

@@ -22,7 +22,7 @@ use evertally_publish::event::Columns;
 use evertally_publish::groups::GroupTable;
 use evertally_publish::ledger::Ledger;
 use evertally_publish::session::{RunningSums, Session};
-use evertally_publish::steps::{Horizon, Instant, StepCalendar, TimeFormat, Zone};
+use evertally_publish::steps::{Horizon, Instant, Periods, StepCalendar, TimeFormat, Zone};
 use evertally_publish::stream::{Late, OutOfBounds, Refusable, Stream};
 use evertally_tables::input::{Events, ReadOptions};
 use parquet::arrow::ArrowWriter;
@@ -109,6 +109,7 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
         },
         time_format: TimeFormat::Auto,
         calendar,
+        periods: Periods::default(),
         last_step: STEPS,
         plan,
         values: Values::Count,

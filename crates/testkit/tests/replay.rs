@@ -48,10 +48,14 @@ fn every_planted_fault_is_found() {
             | Planted::BoundPerGroup
             | Planted::BoundPerStep
             | Planted::ForgottenCounts
+            | Planted::GapIgnored
+            | Planted::GroupUnbounded
+            | Planted::GroupsUncounted
+            | Planted::PeriodTooShort
             | Planted::NoClamping
             | Planted::ClampedAfterSumming
             | Planted::NoiseFollowsData => matches!(fault, Fault::Moves(_)),
-            Planted::SharedBound => matches!(fault, Fault::Others(_)),
+            Planted::SharedBound | Planted::PeriodNeverEnds => matches!(fault, Fault::Others(_)),
             _ => matches!(fault, Fault::Visible(_)),
         };
         let found =

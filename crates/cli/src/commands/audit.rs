@@ -2,7 +2,7 @@
 
 use super::kebab;
 use crate::failure::usage;
-use crate::stream::BudgetFlags;
+use crate::stream::{BudgetFlags, UnitFlags};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
@@ -29,14 +29,13 @@ pub(super) struct AuditArgs {
     horizon: Option<u64>,
     #[command(flatten)]
     budget: BudgetFlags,
+    #[command(flatten)]
+    unit: UnitFlags,
     /// The noise law; Laplace for ε alone, Gaussian otherwise, where left out.
     #[arg(long, value_parser = kebab::<NoiseKind>, value_name = "laplace|gaussian")]
     noise: Option<NoiseKind>,
-    /// Whether one event is added, or replaced by another.
-    #[arg(long, value_parser = kebab::<Neighbours>, value_name = "add-remove|replace-one")]
-    neighbours: Option<Neighbours>,
     /// A saved plan instead, as `evertally release` writes it beside its releases.
-    #[arg(long, value_name = "FILE.plan.toml", conflicts_with_all = ["mechanism", "horizon", "noise", "neighbours", "epsilon", "delta", "rho"])]
+    #[arg(long, value_name = "FILE.plan.toml", conflicts_with_all = ["mechanism", "horizon", "noise", "neighbours", "epsilon", "delta", "rho", "max-events", "max-events-per-step", "max-events-per-group", "max-groups", "min-gap", "per"])]
     plan: Option<PathBuf>,
     /// Releases drawn of each of four streams.
     #[arg(long, value_name = "N", default_value_t = Settings::default().paths)]
@@ -141,7 +140,7 @@ impl AuditArgs {
         let fallback = if laplace { NoiseKind::Laplace } else { NoiseKind::Gaussian };
         request = request.with_noise(self.noise.unwrap_or(fallback));
         request = request.with_optional_mechanism(self.mechanism);
-        request = request.with_neighbours(self.neighbours.unwrap_or(Neighbours::AddRemove));
+        request = request.with_unit(self.unit.unit()?).with_neighbours(self.unit.neighbours());
         Ok(crate::searched::with_searched(request)?.plan()?)
     }
 

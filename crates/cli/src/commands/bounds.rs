@@ -35,9 +35,10 @@ pub(super) struct BoundsArgs {
     /// Look at events from this time on [default: the beginning of the first step]
     #[arg(long, value_name = "TIME", help_heading = "Estimate")]
     look_from: Option<String>,
-    /// Look at events before this time; a whole number of steps behind the first
+    /// Look at events before this time, a whole number of steps behind the first [default: the end of the first period,
+    /// where periods are declared]
     #[arg(long, value_name = "TIME", help_heading = "Estimate")]
-    look_until: String,
+    look_until: Option<String>,
     /// Tell persons apart by their number of events up to so many
     #[arg(long, value_name = "M", help_heading = "Estimate", default_value = "1024")]
     most_events: u64,
@@ -99,15 +100,15 @@ impl BoundsArgs {
         let groups = named.groups_file.as_deref();
         let declaration = with_groups_of_file(written.declaration, groups, None)?;
         // What is chosen here counts events; it is what a sum of values of the greatest size would be.
-        let (value, bounds, grid, out_of_bounds, scales, rest_scale) = Default::default();
+        let (value, bounds, grid, out_of_bounds, scales, rest_scale, max_total) = Default::default();
         let mut declaration =
-            Declaration { value, bounds, grid, out_of_bounds, scales, rest_scale, ..declaration };
+            Declaration { value, bounds, grid, out_of_bounds, scales, rest_scale, max_total, ..declaration };
         (declaration.max_events, declaration.max_events_per_step) = (Some(1), None);
         if declaration.person.is_none() {
             return Err(usage("--person is needed: the column that names whose events are bounded"));
         }
         let settings = Declaration { through: None, all: Some(true), ..declaration.clone() }.resolve()?;
-        let stretch = planned::stretch(&settings, self.look_from.as_deref(), &self.look_until)?;
+        let stretch = planned::stretch(&settings, self.look_from.as_deref(), self.look_until.as_deref())?;
         let planned = Planned::new(declaration, &settings, &stretch);
         let per_step = match self.try_per_step {
             Some(bounds) => bounds,

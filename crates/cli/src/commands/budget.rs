@@ -11,6 +11,7 @@ use evertally::privacy::{Budget, Delta, Epsilon, Rho};
 use evertally_publish::disk::RealDisk;
 use evertally_publish::ledger::Protects;
 use evertally_publish::source::{Approval, Claim, SourceBudget, Total};
+use evertally_publish::steps::{Period, Zone};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -66,6 +67,13 @@ struct New {
     /// Whom it protects: plans for another unit are refused.
     #[arg(long)]
     unit: UnitFlag,
+    /// What a person does in one period of the calendar, day, week, month, quarter or year, in the place of all that they
+    /// do: as plans with --per.
+    #[arg(long, value_name = "PERIOD")]
+    per: Option<Period>,
+    /// Zone of that calendar.
+    #[arg(long, value_name = "ZONE", requires = "per", default_value = "UTC")]
+    time_zone: Zone,
     /// The unit's events are replaced by others, and not added or removed, in neighbouring data.
     #[arg(long)]
     replace_one: bool,
@@ -158,8 +166,12 @@ impl New {
             (_, _, Some(rho)) => Budget::Zcdp(Rho::new(rho)?),
             _ => unreachable!("one of them is required"),
         };
-        let protects = Protects { persons: matches!(self.unit, UnitFlag::Person), replaced: self.replace_one };
-        let total = Total { budget, is_basic: self.basic, protects };
+        let protects = Protects {
+            persons: matches!(self.unit, UnitFlag::Person),
+            period: self.period()?,
+            replaced: self.replace_one,
+        };
+        let total = Total { budget, is_basic: self.basic, protects: protects.clone() };
         let made = SourceBudget::create(Arc::new(RealDisk), &self.file, &self.name, total, self.approval.into())?;
         eprintln!(
             "wrote the budget of `{}` to {}: {budget} for one {}",
@@ -169,6 +181,20 @@ impl New {
         );
         eprintln!("Give it to every publication from this source: --budget-file {}", self.file.display());
         Ok(())
+    }
+
+    /// The period by the name that plans with the same give it.
+    fn period(&self) -> Result<Option<String>> {
+        let Some(period) = self.per else { return Ok(None) };
+        if matches!(self.unit, UnitFlag::Event) {
+            return Err(usage("--per: an event has no period; give --unit person"));
+        }
+        if !period.is_of_the_calendar() {
+            return Err(usage(format!(
+                "--per {period}: plans with different beginnings share no such period; give day, week, month, quarter or year"
+            )));
+        }
+        Ok(Some(period.name_in(self.time_zone.name())))
     }
 }
 

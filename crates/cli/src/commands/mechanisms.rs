@@ -3,10 +3,12 @@
 use super::kebab;
 use crate::failure::usage;
 use crate::searched;
+use crate::stream::UnitFlags;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Objective};
+use evertally::privacy::{Sensitivity, Values};
 use serde::Serialize;
 use std::io::Write;
 
@@ -27,12 +29,14 @@ pub(super) struct MechanismsArgs {
     /// `objective=max`).
     #[arg(long)]
     by_mean: bool,
+    #[command(flatten)]
+    unit: UnitFlags,
     /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// The figures of one mechanism, for step sensitivity 1: `zcdp_*` are 2ρ·variance, `pure_*` are ε²·variance.
+/// The figures of one mechanism, for a unit of events that count 1 each: `zcdp_*` are 2ρ·variance, `pure_*` are ε²·variance.
 #[derive(Debug, Serialize)]
 struct Figures {
     mechanism: MechanismName,
@@ -61,7 +65,9 @@ struct Figures {
 impl MechanismsArgs {
     /// Prints the figures.
     pub(super) fn run(self) -> Result<()> {
-        let rows = if self.mechanisms.is_empty() { everything(self.horizon, self.objective())? } else { self.named()? };
+        let (unit, neighbours) = (self.unit.unit()?, self.unit.neighbours());
+        let unit = Sensitivity::of(unit, neighbours, Values::Count, self.horizon)?;
+        let rows = if self.mechanisms.is_empty() { self.everything(&unit)? } else { self.named(&unit)? };
         let mut out = std::io::stdout().lock();
         if self.json {
             serde_json::to_writer_pretty(&mut out, &rows).map_err(std::io::Error::from)?;
@@ -70,8 +76,9 @@ impl MechanismsArgs {
             writeln!(out, "{}", table(&rows))?;
             writeln!(
                 out,
-                "T = {} steps, one unit of change in one step. s1, s2: how far that moves the protected sums (L1, L2).",
-                self.horizon
+                "T = {} steps, {}. s1, s2: how far that moves the protected sums (L1, L2).",
+                self.horizon,
+                if self.unit.is_given() { "the worst change of one unit" } else { "one unit of change in one step" }
             )?;
             writeln!(
                 out,
@@ -85,7 +92,11 @@ impl MechanismsArgs {
         if self.by_mean { Objective::Mean } else { Objective::Max }
     }
 
-    fn named(&self) -> Result<Vec<Figures>> {
+    fn criterion(&self, law: NoiseKind, objective: Objective, unit: &Sensitivity) -> Criterion {
+        Criterion::new(law, objective).with_spread(unit.spread)
+    }
+
+    fn named(&self, unit: &Sensitivity) -> Result<Vec<Figures>> {
         let figures = |name: &MechanismName| {
             let law = self.law.unwrap_or(name.family().usual_law);
             if let MechanismName::DensePure(optimum) = name
@@ -94,52 +105,55 @@ impl MechanismsArgs {
             {
                 // The published figures of such searches are means.
                 let found = searched::dense_pure(self.horizon, optimum.objective.unwrap_or(Objective::Mean))?;
-                return Ok(Figures::of(*name, &found));
+                return Ok(Figures::of(*name, &found, unit));
             }
-            let mechanism = name.build(self.horizon, &Criterion::new(law, self.objective()))?;
-            Ok(Figures::of(*name, &*mechanism))
+            let mechanism = name.build(self.horizon, &self.criterion(law, self.objective(), unit))?;
+            Ok(Figures::of(*name, &*mechanism, unit))
         };
         self.mechanisms.iter().map(figures).collect()
     }
-}
 
-/// Every family, with open parameters chosen for either law.
-fn everything(horizon: u64, objective: Objective) -> Result<Vec<Figures>> {
-    let mut rows: Vec<Figures> = Vec::new();
-    for family in MechanismName::FAMILIES.into_iter().filter(|family| horizon <= family.longest_searched()) {
-        for law in [NoiseKind::Gaussian, NoiseKind::Laplace] {
-            let Ok(mechanism) = family.build(horizon, &Criterion::new(law, objective)) else { continue };
-            let resolved = mechanism.name();
-            if rows.iter().any(|row| row.resolved == resolved) {
-                continue;
+    /// Every family, with open parameters chosen for either law.
+    fn everything(&self, unit: &Sensitivity) -> Result<Vec<Figures>> {
+        let (horizon, objective) = (self.horizon, self.objective());
+        let mut rows: Vec<Figures> = Vec::new();
+        for family in MechanismName::FAMILIES.into_iter().filter(|family| horizon <= family.longest_searched()) {
+            for law in [NoiseKind::Gaussian, NoiseKind::Laplace] {
+                let Ok(mechanism) = family.build(horizon, &self.criterion(law, objective, unit)) else { continue };
+                let resolved = mechanism.name();
+                if rows.iter().any(|row| row.resolved == resolved) {
+                    continue;
+                }
+                let is_open = family.family().listed_open && law == family.family().usual_law;
+                let name = if is_open { family } else { resolved };
+                rows.push(Figures::of(name, &*mechanism, unit));
             }
-            let is_open = family.family().listed_open && law == family.family().usual_law;
-            let name = if is_open { family } else { resolved };
-            rows.push(Figures::of(name, &*mechanism));
         }
+        if rows.is_empty() {
+            return Err(usage(format!(
+                "--horizon {horizon}: no mechanism serves it; it must be at least 1 and at most 2^62"
+            )));
+        }
+        Ok(rows)
     }
-    if rows.is_empty() {
-        return Err(usage(format!(
-            "--horizon {horizon}: no mechanism serves it; it must be at least 1 and at most 2^62"
-        )));
-    }
-    Ok(rows)
 }
 
 impl Figures {
-    fn of(mechanism: MechanismName, m: &dyn Mechanism) -> Self {
-        let norms = m.column_norms();
+    fn of(mechanism: MechanismName, m: &dyn Mechanism, unit: &Sensitivity) -> Self {
         let (max, mean) = (m.max_row_norm_squared(), m.mean_row_norm_squared());
-        let exact = m.exact_l2_squared();
+        let events = unit.l1 as f64;
+        // By the triangle inequality, where a unit has several events or replaces one.
+        let exact = m.exact_l2_squared().map(|squared| squared * events * events);
+        let (s1, l2_squared) = (events * m.column_norms().l1, l2_squared(m, unit));
         Self {
             mechanism,
             resolved: m.name(),
-            s1: norms.l1,
-            s2: norms.l2_squared.sqrt(),
-            zcdp_max: norms.l2_squared * max,
-            zcdp_mean: norms.l2_squared * mean,
-            pure_max: 2.0 * norms.l1 * norms.l1 * max,
-            pure_mean: 2.0 * norms.l1 * norms.l1 * mean,
+            s1,
+            s2: l2_squared.sqrt(),
+            zcdp_max: l2_squared * max,
+            zcdp_mean: l2_squared * mean,
+            pure_max: 2.0 * s1 * s1 * max,
+            pure_mean: 2.0 * s1 * s1 * mean,
             s2_exact: exact.map(f64::sqrt),
             zcdp_max_exact: exact.map(|s| s * max),
             zcdp_mean_exact: exact.map(|s| s * mean),
@@ -149,6 +163,16 @@ impl Figures {
             lazy: m.name().family().abilities.lazy,
         }
     }
+}
+
+/// The squared L2 norm of the worst change of a unit.
+fn l2_squared(m: &dyn Mechanism, unit: &Sensitivity) -> f64 {
+    if unit.spread.total == 1 {
+        return unit.event_squared as f64 * m.column_norms().l2_squared;
+    }
+    // Of a mechanism that releases in finer steps, the sum counts those.
+    let of_events = m.capped_column_sum(unit.spread) as f64 * f64::exp2(-f64::from(m.noise_bits()));
+    unit.event_squared as f64 * unit.spread.total as f64 * of_events * f64::exp2(-f64::from(m.noise_bits()))
 }
 
 fn table(rows: &[Figures]) -> Table {

@@ -3,7 +3,7 @@
 use super::kebab;
 use crate::failure::usage;
 use crate::searched;
-use crate::stream::BudgetFlags;
+use crate::stream::{BudgetFlags, UnitFlags};
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
@@ -11,6 +11,7 @@ use evertally::number::Grid;
 use evertally::plan::ranking::Ranking;
 use evertally::plan::{NoiseKind, Objective, PlanRequest};
 use evertally::privacy::Values;
+use evertally_publish::stream::unit_in_words;
 use std::io::Write;
 
 /// Flags of `evertally plan`.
@@ -21,10 +22,12 @@ pub(super) struct PlanArgs {
     horizon: u64,
     #[command(flatten)]
     budget: BudgetFlags,
+    #[command(flatten)]
+    unit: UnitFlags,
     /// Minimise the maximal or the mean error over the steps.
     #[arg(long, value_parser = kebab::<Objective>, value_name = "max|mean", default_value = "max")]
     objective: Objective,
-    /// By how much one unit's change can move one step, in units of the data.
+    /// By how much one event can move one step, in units of the data.
     #[arg(long, value_name = "S", default_value = "1")]
     sensitivity: Grid,
     /// Only this noise law.
@@ -57,6 +60,9 @@ impl PlanArgs {
             writeln!(out)?;
         } else {
             print_table(&mut out, &answer)?;
+            if self.unit.is_given() {
+                writeln!(out, "protected: {}", unit_in_words(&request, "person", None))?;
+            }
         }
         Ok(())
     }
@@ -64,6 +70,7 @@ impl PlanArgs {
     /// One event is a value between 0 and the sensitivity, which is one step of the grid for a count.
     fn request(&self) -> Result<PlanRequest> {
         let mut request = PlanRequest::count(self.horizon, self.budget.budget()?);
+        request = request.with_unit(self.unit.unit()?).with_neighbours(self.unit.neighbours());
         request = request.with_objective(self.objective);
         request = request.with_optional_noise(self.noise);
         if self.sensitivity != Grid::ONE {

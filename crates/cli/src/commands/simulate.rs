@@ -2,7 +2,7 @@
 
 use super::kebab;
 use crate::failure::usage;
-use crate::stream::BudgetFlags;
+use crate::stream::{BudgetFlags, UnitFlags};
 use anyhow::{Context, Result};
 use clap::Args;
 use evertally::mechanism::MechanismName;
@@ -31,6 +31,8 @@ pub(super) struct SimulateArgs {
     horizon: u64,
     #[command(flatten)]
     budget: BudgetFlags,
+    #[command(flatten)]
+    unit: UnitFlags,
     /// The noise law; Laplace for ε alone, Gaussian otherwise, where left out.
     #[arg(long, value_parser = kebab::<NoiseKind>, value_name = "laplace|gaussian")]
     noise: Option<NoiseKind>,
@@ -138,6 +140,7 @@ impl SimulateArgs {
         let fallback = if laplace { NoiseKind::Laplace } else { NoiseKind::Gaussian };
         request = request.with_noise(self.noise.unwrap_or(fallback));
         request = request.with_mechanism(self.mechanism);
+        request = request.with_unit(self.unit.unit()?).with_neighbours(self.unit.neighbours());
         request = request.with_grid(self.grid);
         let unit = 10u64.pow(u32::from(self.grid.scale()));
         if !unit.is_multiple_of(self.grid.coefficient()) || unit > 1 << 62 {

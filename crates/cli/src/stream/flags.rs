@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::builder::{PossibleValue, PossibleValuesParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use evertally::privacy::Budget;
+use evertally::privacy::{Budget, Neighbours, Unit};
 use evertally_publish::declaration::{Kind, Parameter, Use, Word, Written};
 use evertally_publish::problem::{Problem, Wording};
 use std::ffi::OsStr;
@@ -101,6 +101,7 @@ const NOT_PLANNED: &[Parameter] = &[
     Parameter::Bounds,
     Parameter::Grid,
     Parameter::OutOfBounds,
+    Parameter::MaxTotal,
     Parameter::Scales,
     Parameter::ScaleColumn,
     Parameter::RestScale,
@@ -110,7 +111,23 @@ const NOT_PLANNED: &[Parameter] = &[
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BudgetFlags(Written);
 
+/// Whom a plan without a calendar protects.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UnitFlags(Written);
+
+/// Flags of [`UnitFlags`].
+const UNIT: [Parameter; 7] = [
+    Parameter::MaxEvents,
+    Parameter::MaxEventsPerStep,
+    Parameter::MaxEventsPerGroup,
+    Parameter::MaxGroups,
+    Parameter::MinGap,
+    Parameter::Per,
+    Parameter::Neighbours,
+];
+
 table_flags! {
+    UnitFlags: UNIT.into_iter(),
     ReleaseFlags: Parameter::of(Use::Release),
     SketchFlags: Parameter::of(Use::Sketch),
     PlannedFlags: Parameter::of(Use::Release).filter(|parameter| !NOT_PLANNED.contains(parameter)),
@@ -126,6 +143,23 @@ impl BudgetFlags {
     /// Whether only ε is given.
     pub(crate) fn is_pure(&self) -> bool {
         self.0.declaration.delta.is_none() && self.0.declaration.rho.is_none()
+    }
+}
+
+impl UnitFlags {
+    /// The validated unit: an event where nothing is said of persons.
+    pub(crate) fn unit(&self) -> Result<Unit, Problem> {
+        self.0.declaration.plan_unit()
+    }
+
+    /// What becomes of its events in neighbouring data.
+    pub(crate) fn neighbours(&self) -> Neighbours {
+        self.0.declaration.neighbours.unwrap_or(Neighbours::AddRemove)
+    }
+
+    /// Whether anything was given.
+    pub(crate) fn is_given(&self) -> bool {
+        UNIT.iter().any(|parameter| self.0.has(*parameter))
     }
 }
 

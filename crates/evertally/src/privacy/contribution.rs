@@ -1,42 +1,46 @@
 //! Contribution bounding: which events of a person count.
 //!
 //! A guarantee for [`Unit::Person`](super::Unit::Person) holds for data in which nobody has more events than declared,
-//! in all and in one step. [`Contributions`] makes data so: of each person's events, offered in order of their steps,
-//! it keeps the first that fit and refuses the rest.
+//! in all, in one step, in one group, and so on. [`Contributions`] makes data so: of each person's events, offered in
+//! order of their steps, it keeps the first that fit and refuses the rest.
 //!
-//! **Why keeping the first is enough.** Whether an event is kept depends on earlier events of the same person and on
-//! nothing else. So without that person's events the kept events of all others are the same, and two data sets that
-//! differ in one person's events differ, after bounding, in at most `total` kept events of that person, `per_step` of
-//! them in any step: what [`Spread`] says, and what plans are calibrated for.
-
+//! **Why keeping the first is enough.** Whether an event is kept depends on earlier events of the same person in the
+//! same period and on nothing else. So without that person's events of that period the kept events of all others, and of
+//! the same person in other periods, are the same, and two data sets that differ in one unit differ, after bounding, in
+//! kept events of that unit alone, which fit the bounds: what [`PersonBounds`](super::PersonBounds) says, and what plans
+//! are calibrated for.
 //!
-//! [`ContributionBound`] decides, from what was kept of one person so far ([`Kept`]); [`Contributions`] keeps that of
-//! persons who are numbered, and a program that knows persons by name keeps it beside the name, or beside its
-//! [`Pseudonym`].
+//! An event belongs to the period of the step in which it counts.
+//!
+//! [`ContributionBound`] decides, from what was kept of one person so far ([`Kept`], and [`Details`] where groups or the
+//! total are bounded); [`Contributions`] keeps that of persons who are numbered, and a program that knows persons by
+//! name keeps it beside the name, or beside its [`Pseudonym`].
 
+mod details;
 mod pseudonym;
 
+pub use details::Details;
 pub use pseudonym::{Pseudonym, Pseudonyms};
 
-use super::{PersonBounds, Spread, Unit};
+use super::{PersonBounds, Unit, Values};
 use crate::{Error, Result};
 
-/// How many events of one person were kept: 16 bytes.
+/// How many events of one person were kept in the period of the last: 16 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// The step of the last one that was offered, 0 before the first, and how many were kept in it.
+    /// The step of the last one, 0 before the first, and how many were kept in it.
     step: u64,
     total: u32,
     in_step: u32,
 }
 
 impl Kept {
-    /// The step of the last event that was offered; 0 before the first.
+    /// The step of the last event that was kept; 0 before the first.
     pub fn step(&self) -> u64 {
         self.step
     }
 
-    /// How many events were kept.
+    /// How many events were kept in the period of that step.
     pub fn total(&self) -> u32 {
         self.total
     }
@@ -47,21 +51,77 @@ impl Kept {
     }
 }
 
-/// What is kept of a person: the first events that fit the bounds of a unit, and nothing else decides.
-///
-/// Of bounds beyond 2³² - 1 events the first 2³² - 1 are kept: fewer than declared are as well protected.
+/// One event of a person that asks to be kept.
 ///
 /// ```
-/// use evertally::privacy::{Unit, contribution::{ContributionBound, Kept}};
+/// use evertally::privacy::contribution::Offer;
+/// let offer = Offer::in_step(40).of_period_since(32).in_group(7).of_value(-12);
+/// assert_eq!((offer.step, offer.since, offer.group, offer.value), (40, 32, 7, -12));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The step in which it would count, from 1.
+    pub step: u64,
+    /// The first step of the period that this step is in; 1 where there are no periods.
+    pub since: u64,
+    /// Which group it is of, by any number that stands for one group only.
+    pub group: u64,
+    /// What it would add, in multiples of the grid.
+    pub value: i64,
+}
+
+impl Offer {
+    /// An event that counts 1 in this step, of group 0 and the only period.
+    pub const fn in_step(step: u64) -> Self {
+        Self { step, since: 1, group: 0, value: 1 }
+    }
+
+    /// The same in a period that begins with this step.
+    #[must_use]
+    pub const fn of_period_since(self, since: u64) -> Self {
+        Self { since, ..self }
+    }
+
+    /// The same of another group.
+    #[must_use]
+    pub const fn in_group(self, group: u64) -> Self {
+        Self { group, ..self }
+    }
+
+    /// The same of another value.
+    #[must_use]
+    pub const fn of_value(self, value: i64) -> Self {
+        Self { value, ..self }
+    }
+}
+
+/// What is kept of a person: the first events that fit the bounds of a unit, and nothing else decides.
+///
+/// Of a value that would exceed the bound on the total, the part that fits is kept, or nothing where that part would be
+/// no [value](Self::of_values) of the stream. Of bounds beyond 2³² - 1 events the
+/// first 2³² - 1 are kept: fewer than declared are as well protected.
+///
+/// ```
+/// use evertally::privacy::{Unit, contribution::{ContributionBound, Details, Kept, Offer}};
 /// let bound = ContributionBound::new(Unit::person(3).per_step(2))?;
-/// let mut ada = Kept::default();
-/// assert_eq!([1, 1, 1, 2, 2].map(|step| bound.keep(&mut ada, step)), [true, true, false, true, false]);
+/// let (mut ada, mut details) = (Kept::default(), Details::default());
+/// let keeps = [1, 1, 1, 2, 2].map(|step| bound.keep(&mut ada, &mut details, Offer::in_step(step)).is_some());
+/// assert_eq!(keeps, [true, true, false, true, false]);
 /// # Ok::<(), evertally::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContributionBound {
     total: u32,
     per_step: u32,
+    min_gap: u64,
+    /// Whether groups are counted, and how many and how large they may be.
+    counts_groups: bool,
+    per_group: u32,
+    groups: u32,
+    /// The sum of sizes.
+    cap: Option<u64>,
+    /// The least size that a value may have.
+    least: u64,
 }
 
 impl ContributionBound {
@@ -70,41 +130,96 @@ impl ContributionBound {
     /// # Errors
     /// If a bound is 0.
     pub fn new(unit: Unit) -> Result<Self> {
-        let Spread { total, per_step, .. } = unit.spread()?;
-        let enforced = |bounds: PersonBounds| {
-            unit == Unit::person(bounds.max_events).with_optional_per_step(bounds.max_events_per_step)
-        };
-        if !unit.bounds().is_none_or(enforced) {
-            return Err(Error::invalid("only the events in all and in a step are bounded here"));
-        }
+        let spread = unit.spread()?;
+        let bounds = unit.bounds().unwrap_or(PersonBounds { max_events: 1, ..PersonBounds::default() });
         let narrow = |bound: u64| u32::try_from(bound).unwrap_or(u32::MAX);
-        Ok(Self { total: narrow(total), per_step: narrow(per_step) })
+        // As many groups as events, and as large as all: that binds nothing.
+        let (per_group, groups) = (bounds.max_events_per_group, bounds.max_groups);
+        let binds = |bound: Option<u64>| bound.is_some_and(|bound| bound < spread.total);
+        Ok(Self {
+            total: narrow(spread.total),
+            per_step: narrow(spread.per_step),
+            min_gap: bounds.min_gap.unwrap_or(1),
+            counts_groups: binds(per_group) || binds(groups),
+            per_group: narrow(per_group.unwrap_or(u64::MAX)),
+            groups: narrow(groups.unwrap_or(u64::MAX)),
+            cap: bounds.max_total,
+            least: 0,
+        })
     }
 
-    /// Whether one more event of a person, in this step (from 1), is kept: yes while fewer are kept than the bounds
-    /// allow, in this step and in all. `O(1)`.
+    /// The same for values between these bounds: no part of a value is kept that is outside of them.
+    #[must_use]
+    pub fn of_values(self, values: Values) -> Self {
+        let (lower, upper) = values.bounds();
+        let least = if lower > 0 { lower.unsigned_abs() } else { upper.min(0).unsigned_abs() };
+        Self { least, ..self }
+    }
+
+    /// Whether [`Details`] matter: groups or the total are bounded.
+    pub fn needs_details(&self) -> bool {
+        self.counts_groups || self.cap.is_some()
+    }
+
+    /// What is kept of one more event of a person: its value, or the part of it that fits the bound on the total, or
+    /// nothing. It is kept while there is room for it in all, in its step and in its group, and its step is that of the
+    /// last event or far enough behind. Everything starts anew in each period. `O(log groups)`.
     ///
     /// # Panics
-    /// If the step is before one that was offered for the same person.
+    /// If the step is before one in which an event of the same person was kept, or before its own period.
     #[inline]
-    pub fn keep(&self, kept: &mut Kept, step: u64) -> bool {
-        assert!(step >= kept.step, "steps never go back: {step} after {}", kept.step);
-        if kept.step != step {
-            (kept.step, kept.in_step) = (step, 0);
+    pub fn keep(&self, kept: &mut Kept, details: &mut Details, offer: Offer) -> Option<i64> {
+        let Offer { step, since, .. } = offer;
+        assert!(step >= kept.step && step >= since, "steps never go back: {step} after {}, {since}", kept.step);
+        let mut next = *kept;
+        let is_anew = kept.step < since;
+        if is_anew {
+            next = Kept::default();
         }
-        let room = kept.total < self.total && kept.in_step < self.per_step;
-        kept.total += u32::from(room);
-        kept.in_step += u32::from(room);
-        room
+        if next.step != step {
+            if next.step != 0 && step - next.step < self.min_gap {
+                return None;
+            }
+            (next.step, next.in_step) = (step, 0);
+        }
+        if next.total >= self.total || next.in_step >= self.per_step {
+            return None;
+        }
+        let value = if self.needs_details() {
+            if is_anew {
+                details.clear();
+            }
+            self.keep_in_details(details, offer)?
+        } else {
+            offer.value
+        };
+        next.total += 1;
+        next.in_step += 1;
+        *kept = next;
+        Some(value)
     }
 
-    /// What was kept of a person whose last event was offered in this step, as an earlier run left it.
+    fn keep_in_details(&self, details: &mut Details, offer: Offer) -> Option<i64> {
+        let value = match self.cap {
+            Some(cap) => details.part_below(cap, self.least, offer.value)?,
+            None => offer.value,
+        };
+        if self.counts_groups && !details.enter(offer.group, self.per_group, self.groups) {
+            return None;
+        }
+        if self.cap.is_some() {
+            details.spend(value);
+        }
+        Some(value)
+    }
+
+    /// What was kept of a person, as an earlier run left it.
     ///
     /// # Errors
     /// If no history under these bounds leaves it so.
     pub fn restore(&self, step: u64, total: u32, in_step: u32) -> Result<Kept> {
-        // The first event of all is kept, so that somebody who was offered one has one; a step in which nothing was
-        // kept is one that came when the total was reached.
+        // The first event of all is kept, so that somebody who was offered one has one. Earlier versions wrote the step
+        // of the last event that was offered: one in which nothing was kept came when the total was reached.
         let fits = (1..=self.total).contains(&total) && in_step <= self.per_step.min(total) && step >= 1;
         if !fits || (in_step == 0 && total < self.total) {
             let what = format!("{in_step} in step {step}, {total} in all");
@@ -112,29 +227,53 @@ impl ContributionBound {
         }
         Ok(Kept { step, total, in_step })
     }
+
+    /// The details of a person who is [restored](Self::restore): the sum of the sizes of their values, and how many
+    /// events were kept in each group, by rising number.
+    ///
+    /// # Errors
+    /// If no history under these bounds leaves them so.
+    pub fn restore_details(&self, kept: Kept, spent: u64, groups: Vec<(u64, u32)>) -> Result<Details> {
+        let rises = groups.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let fit = groups.iter().all(|(_, events)| (1..=self.per_group).contains(events));
+        let few = groups.len() as u64 <= u64::from(self.groups);
+        let of_all = groups.iter().map(|(_, events)| u64::from(*events)).sum::<u64>() == u64::from(kept.total);
+        let groups_fit = if self.counts_groups { rises && fit && few && of_all } else { groups.is_empty() };
+        if !groups_fit || spent > self.cap.unwrap_or(0) {
+            let what = format!("{spent} of the total, {groups:?} by group, {} in all", kept.total);
+            return Err(Error::state(format!("no person can have kept {what} under the declared bounds")));
+        }
+        Ok(Details::new(spent, groups))
+    }
 }
 
 /// A person, as a place in a [`Contributions`]; good for that one only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PersonId(u32);
 
-/// How many events of every person were kept so far, and whether there is room for one more.
+/// What was kept of every person so far, and whether there is room for one more event.
 ///
-/// Memory: 16 bytes a person, however many events they have.
+/// Memory: 16 bytes a person, however many events they have; where groups or totals are bounded, 32 more, and about 16
+/// for each group that a person has.
 ///
 /// ```
-/// use evertally::privacy::{Unit, contribution::Contributions};
-/// let unit = Unit::person(3).per_step(2);
+/// use evertally::privacy::{Unit, contribution::{Contributions, Offer}};
+/// // Two events a week, in one group, by days.
+/// let unit = Unit::person(2).in_groups(1).per_period(7);
 /// let mut contributions = Contributions::new(unit)?;
 /// let ada = contributions.add_person();
-/// let kept: Vec<bool> = [1, 1, 1, 2, 2].map(|step| contributions.keep(ada, step)).into();
-/// assert_eq!(kept, [true, true, false, true, false]);
+/// let mut keep = |step: u64, group| contributions.keep(ada, Offer::in_step(step).in_group(group)).is_some();
+/// assert_eq!([keep(1, 0), keep(2, 1), keep(6, 0), keep(7, 0)], [true, false, true, false]);
+/// assert_eq!([keep(8, 1), keep(8, 1), keep(9, 1)], [true, true, false]);
 /// # Ok::<(), evertally::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Contributions {
     bound: ContributionBound,
+    /// Steps of a period; 0 for none.
+    period: u64,
     persons: Vec<Kept>,
+    details: Vec<Details>,
 }
 
 impl Contributions {
@@ -143,7 +282,14 @@ impl Contributions {
     /// # Errors
     /// If a bound is 0.
     pub fn new(unit: Unit) -> Result<Self> {
-        Ok(Self { bound: ContributionBound::new(unit)?, persons: Vec::new() })
+        let period = unit.bounds().and_then(|bounds| bounds.period).unwrap_or(0);
+        Ok(Self { bound: ContributionBound::new(unit)?, period, persons: Vec::new(), details: Vec::new() })
+    }
+
+    /// The same for values between these bounds; see [`ContributionBound::of_values`].
+    #[must_use]
+    pub fn of_values(self, values: Values) -> Self {
+        Self { bound: self.bound.of_values(values), ..self }
     }
 
     /// One more person, without events. `O(1)`.
@@ -153,6 +299,9 @@ impl Contributions {
     pub fn add_person(&mut self) -> PersonId {
         let id = u32::try_from(self.persons.len()).expect("memory ends before four billion persons");
         self.persons.push(Kept::default());
+        if self.bound.needs_details() {
+            self.details.push(Details::default());
+        }
         PersonId(id)
     }
 
@@ -161,12 +310,18 @@ impl Contributions {
         self.persons.len()
     }
 
-    /// Whether one more event of a person, in this step (from 1), is kept: as [`ContributionBound::keep`] says.
+    /// What is kept of one more event of a person, as [`ContributionBound::keep`] says. Where the unit has periods and
+    /// the offer names none, they are all as long as the longest, from step 1 on.
     ///
     /// # Panics
-    /// If the person is of another value of this type, or the step is before one that was offered for the same person.
-    pub fn keep(&mut self, person: PersonId, step: u64) -> bool {
-        self.bound.keep(&mut self.persons[person.0 as usize], step)
+    /// If the person is of another value of this type, or the step is before one in which an event of the same person
+    /// was kept.
+    pub fn keep(&mut self, person: PersonId, offer: Offer) -> Option<i64> {
+        let in_period = offer.step.saturating_sub(1).checked_rem(self.period).map(|within| offer.step - within);
+        let offer = offer.of_period_since(in_period.unwrap_or(1).max(offer.since));
+        let place = person.0 as usize;
+        let (mut none, details) = (Details::default(), self.details.get_mut(place));
+        self.bound.keep(&mut self.persons[place], details.unwrap_or(&mut none), offer)
     }
 }
 

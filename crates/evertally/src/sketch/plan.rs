@@ -1,6 +1,6 @@
 //! Plans for sketches.
 
-use super::shape::{HASHES, MEANING};
+use super::shape::{HASHES, MEANING, is_bounded_by_group};
 use super::{Shape, Table};
 use crate::noise::StreamName;
 use crate::plan::{Plan, PlanRequest};
@@ -115,6 +115,7 @@ fn shape_of(plan: &Plan) -> Result<Shape> {
     let shape: Shape = shape.parse()?;
     let (lower, upper) = request.values().bounds();
     let covered = request.sums_per_event() == shape.sums_per_event()
+        && !is_bounded_by_group(request.unit())
         && (!shape.is_signed() || lower.checked_neg() == Some(upper));
     if covered {
         return Ok(shape);

@@ -2,7 +2,7 @@
 
 use super::KeyTree;
 use crate::plan::PlanRequest;
-use crate::privacy::Values;
+use crate::privacy::{Unit, Values};
 use crate::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
@@ -141,12 +141,18 @@ impl Shape {
     /// meaning), so that sketches of other shapes have other noise.
     ///
     /// # Errors
-    /// If the request is of a sketch already, or the bounds have no opposite.
+    /// If the request is of a sketch already, its unit is bounded by group, or the bounds have no opposite.
     pub fn request(self, mut request: PlanRequest) -> Result<PlanRequest> {
         self.validate()?;
         if request.sums_per_event() != 1 || request.meaning().contains_key(MEANING) {
             return Err(Error::invalid(
                 "ask for the plan of a sketch as for one running sum: the sketch decides how many sums an event is in",
+            ));
+        }
+        if is_bounded_by_group(request.unit()) {
+            return Err(Error::invalid(
+                "the items of a sketch share its cells, so that no bound on a person's events by group bounds a cell: leave \
+                 bounds by group out",
             ));
         }
         if self.is_signed() {
@@ -245,4 +251,9 @@ impl FromStr for Shape {
         }
         shape.validate()
     }
+}
+
+/// Whether a person's events are bounded by group: as items share cells, that says nothing of a cell.
+pub(super) fn is_bounded_by_group(unit: Unit) -> bool {
+    unit.bounds().is_some_and(|bounds| bounds.max_events_per_group.or(bounds.max_groups).is_some())
 }

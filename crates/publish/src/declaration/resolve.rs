@@ -2,7 +2,8 @@
 
 use super::Parameter::{
     self, All, Bounds, Confidence, End, Every, Grid, GroupBy, Groups, GroupsFile, KeyColumns, MaxEvents,
-    MaxEventsPerStep, Person, Rest, RestScale, Start, Steps, Through, Value,
+    MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Per, Person, Rest, RestScale, Start, Steps, Through,
+    Value,
 };
 use super::table::Declaration;
 use super::value;
@@ -11,13 +12,13 @@ use crate::groups::GroupTable;
 use crate::problem::{Piece, Problem, Sentence, sentence};
 use crate::scales::Scales;
 use crate::searched::{Watch, with_searched};
-use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
+use crate::steps::{Horizon, Instant, Period, Periods, StepCalendar, TimeFormat, TimeParser, Zone};
 use crate::stream::{Late, OutOfBounds, Refusable, Stream};
 use crate::words::{quoted, short};
 use evertally::noise::StreamName;
 use evertally::number::{self, Rounding, parse_rounded, parse_scaled};
 use evertally::plan::{Objective, Plan, PlanRequest, Search};
-use evertally::privacy::{Budget, Neighbours, Unit, Values};
+use evertally::privacy::{Budget, Neighbours, PersonBounds, Unit, Values};
 use evertally::sketch::Table;
 use std::collections::BTreeMap;
 
@@ -28,11 +29,18 @@ type Need = (Parameter, Parameter, fn() -> Sentence);
 
 /// In the order in which they are checked.
 pub(super) const NEEDS: &[Need] = &[
-    (MaxEventsPerStep, MaxEvents, || {
+    (MaxEventsPerStep, Person, || {
         sentence![MaxEventsPerStep, " needs ", Piece::All(&[Person, MaxEvents]), " beside it"]
     }),
-    (Person, MaxEvents, || sentence![Person, " needs ", MaxEvents, ": how many events of a person are kept"]),
-    (MaxEvents, Person, || sentence![MaxEvents, " needs ", Person, ": the column that names the person"]),
+    (MaxEvents, Person, || names_the_person(MaxEvents)),
+    (MaxEventsPerGroup, Person, || names_the_person(MaxEventsPerGroup)),
+    (MaxGroups, Person, || names_the_person(MaxGroups)),
+    (MinGap, Person, || names_the_person(MinGap)),
+    (MaxTotal, Person, || names_the_person(MaxTotal)),
+    (MaxTotal, Value, || sentence![MaxTotal, " needs ", Value, ": the column whose values it bounds"]),
+    (Per, Person, || names_the_person(Per)),
+    (MaxEventsPerGroup, GroupBy, || bounds_groups(MaxEventsPerGroup)),
+    (MaxGroups, GroupBy, || bounds_groups(MaxGroups)),
     (Value, Bounds, || {
         sentence![Value, " needs ", Piece::Example(Bounds), ": the least and greatest value of one event"]
     }),
@@ -53,6 +61,15 @@ pub(super) const NEEDS: &[Need] = &[
         ]
     }),
 ];
+
+fn names_the_person(bound: Parameter) -> Sentence {
+    sentence![bound, " needs ", Person, ": the column that names the person"]
+}
+
+/// Items of a sketch share its cells, so that no bound on those of an item would bound a cell.
+fn bounds_groups(bound: Parameter) -> Sentence {
+    sentence![bound, " needs ", GroupBy, ": it bounds a person's events by group"]
+}
 
 /// What is said where groups are declared, and no column that names them.
 pub fn groups_need_columns() -> Sentence {
@@ -77,6 +94,8 @@ pub struct Settings {
     pub missing_text: Vec<String>,
     /// The steps of the horizon.
     pub calendar: StepCalendar,
+    /// The periods in each of which the bounds on a person start anew.
+    pub periods: Periods,
     /// The last step to publish.
     pub last_step: u64,
     /// What one event contributes.
@@ -162,6 +181,7 @@ impl Settings {
             columns: self.columns,
             time_format: self.time_format,
             calendar: self.calendar,
+            periods: self.periods,
             last_step: self.last_step,
             plan,
             values: self.values,
@@ -212,7 +232,11 @@ impl Declaration {
         self.check_needs()?;
         self.check_confidence()?;
         let labels = self.labels()?;
-        let unit = self.unit();
+        let periods = match self.per {
+            Some(period) => Periods::new(&calendar, period).map_err(|problem| Problem::of(Per, problem))?,
+            None => Periods::default(),
+        };
+        let unit = self.unit(periods.longest())?;
         let (grid, values) = (self.grid(), self.values()?);
         let request = self.request(calendar.steps(), unit, values)?.with_meanings(self.meaning(&calendar));
         let request = labels.shape(request, grid);
@@ -235,6 +259,7 @@ impl Declaration {
             title: self.title.clone().unwrap_or_else(|| name.to_string()),
             name,
             calendar,
+            periods,
             values,
             out_of_bounds: self.out_of_bounds.unwrap_or(OutOfBounds::Clamp),
             missing: self.missing.unwrap_or(Refusable::Refuse),
@@ -255,14 +280,27 @@ impl Declaration {
     /// # Errors
     /// As [`resolve`](Self::resolve).
     pub fn plan_request(&self, horizon: u64) -> Result<PlanRequest> {
-        if self.max_events_per_step.is_some() && self.max_events.is_none() {
-            return Err(Problem::new(sentence![MaxEventsPerStep, " needs ", MaxEvents, " beside it"]));
-        }
         if self.grid.is_some() && self.bounds.is_none() {
             let needed = sentence![Grid, " needs ", Piece::Example(Bounds), ": counts are whole numbers"];
             return Err(Problem::new(needed));
         }
-        self.request(horizon, self.unit(), self.values()?)
+        self.request(horizon, self.plan_unit()?, self.values()?)
+    }
+
+    /// The privacy unit of a plan without a calendar: no column need be named, and a period is so many steps.
+    ///
+    /// # Errors
+    /// If a bound is missing, or the period is one of the calendar.
+    pub fn plan_unit(&self) -> Result<Unit> {
+        match self.per {
+            None => self.unit(None),
+            Some(Period::Steps(steps)) => self.unit(Some(steps)),
+            Some(Period::Time(every)) => {
+                let what =
+                    format!(" {every}: there is no calendar here; say how many steps the longest period has, as with ");
+                Err(Problem::of(Per, sentence![Per, what, (Per, "31")]))
+            }
+        }
     }
 
     /// The declared budget.
@@ -317,9 +355,59 @@ impl Declaration {
         self.grid.as_ref().map_or(number::Grid::ONE, |grid| grid.0)
     }
 
-    fn unit(&self) -> Unit {
-        let person = |events| Unit::person(events).with_optional_per_step(self.max_events_per_step);
-        self.max_events.map_or(Unit::Event, person)
+    /// The unit, for periods of so many steps at most.
+    fn unit(&self, period: Option<u64>) -> Result<Unit> {
+        let (per_step, per_group) = (self.max_events_per_step, self.max_events_per_group);
+        let max_total = self.total()?;
+        let bounds = [per_step, per_group, self.max_groups, self.min_gap, max_total, period];
+        let max_events = match self.max_events.or_else(|| self.implied_max_events(period, max_total)) {
+            Some(max_events) => max_events,
+            None if self.person.is_none() && bounds == [None; 6] => return Ok(Unit::Event),
+            None => return Err(self.no_max_events()),
+        };
+        Ok(Unit::Person(PersonBounds {
+            max_events,
+            max_events_per_step: per_step,
+            max_events_per_group: per_group,
+            max_groups: self.max_groups,
+            min_gap: self.min_gap,
+            max_total,
+            period,
+        }))
+    }
+
+    /// The cap on a person's total, in multiples of the grid.
+    fn total(&self) -> Result<Option<u64>> {
+        let (Some(total), grid) = (&self.max_total, self.grid()) else { return Ok(None) };
+        let text = total.0.to_string();
+        let multiple = Some(&text).filter(|text| on_grid(text, grid)).and_then(|text| parse_scaled(text, grid).ok());
+        let refuse = || Problem::of(MaxTotal, sentence![MaxTotal, format!(" {text} is not a multiple of the grid {grid}")]);
+        multiple.map(|multiple| Some(multiple.unsigned_abs())).ok_or_else(refuse)
+    }
+
+    /// As many events as other bounds leave room for: in all groups, in all steps of a period, or of the least size.
+    fn implied_max_events(&self, period: Option<u64>, max_total: Option<u64>) -> Option<u64> {
+        let of_groups =
+            self.max_events_per_group.zip(self.max_groups).map(|(events, groups)| events.saturating_mul(groups));
+        let gap = self.min_gap.unwrap_or(1).max(1);
+        let of_steps =
+            self.max_events_per_step.zip(period).map(|(events, steps)| events.saturating_mul(steps.div_ceil(gap)));
+        of_groups.into_iter().chain(of_steps).chain(max_total).min()
+    }
+
+    fn no_max_events(&self) -> Problem {
+        let given = [MaxEventsPerStep, MaxEventsPerGroup, MaxGroups, MinGap, Per, Person];
+        let what = given.into_iter().find(|bound| self.has(*bound)).expect("a bound of a person is given");
+        let why = sentence![what, " needs ", MaxEvents, ": how many events of a person are kept"];
+        Problem::of(what, why).remedy(sentence![
+            "leave it out only beside ",
+            Piece::All(&[MaxEventsPerGroup, MaxGroups]),
+            " or ",
+            Piece::All(&[MaxEventsPerStep, Per]),
+            " or ",
+            MaxTotal,
+            ", which imply it"
+        ])
     }
 
     fn values(&self) -> Result<Values> {
@@ -419,6 +507,7 @@ impl Declaration {
         ]);
         let mut put = |name: &str, text: Option<String>| meaning.extend(text.map(|text| (name.to_owned(), text)));
         put("person", self.person.clone());
+        put("per", self.per.map(|period| period.to_string()));
         put("value", self.value.clone());
         put("unknown-group", (self.unknown_group == Some(Refusable::Skip)).then(|| "skip".to_owned()));
         put("out-of-bounds", (self.out_of_bounds == Some(OutOfBounds::Refuse)).then(|| "refuse".to_owned()));

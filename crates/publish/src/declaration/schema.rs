@@ -3,6 +3,7 @@
 //! Beside the schema's own words it says what generators of other fronts need: `x-order`, the place in the table,
 //! `x-heading`, `x-uses`, and `x-keyword`, the parameter's name in Python.
 
+use super::Parameter::{MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, Per, Person};
 use super::resolve::NEEDS;
 use super::{Kind, Parameter, Use};
 use crate::problem::Wording;
@@ -25,7 +26,17 @@ pub fn schema() -> Value {
         "required": ["start", "every"],
         "oneOf": [{ "required": ["end"] }, { "required": ["steps"] }],
         "dependentRequired": dependent(),
+        "dependentSchemas": { Person.name(): max_events_or_what_implies_it() },
     })
+}
+
+fn max_events_or_what_implies_it() -> Value {
+    let ways = [&[MaxEvents][..], &[MaxEventsPerGroup, MaxGroups], &[MaxEventsPerStep, Per], &[MaxTotal]];
+    let required = |way: &&[Parameter]| {
+        let names: Vec<_> = way.iter().map(|parameter| parameter.name()).collect();
+        json!({ "required": names })
+    };
+    json!({ "anyOf": ways.iter().map(required).collect::<Vec<_>>() })
 }
 
 /// What each parameter needs beside it, inside a declaration.
@@ -78,6 +89,7 @@ fn kind(kind: Kind) -> Map<String, Value> {
         Kind::Character => json!({ "type": "string", "minLength": 1, "maxLength": 1 }),
         Kind::Whole => json!({ "type": "integer", "minimum": 0 }),
         Kind::Number => json!({ "type": "number" }),
+        Kind::Period => json!({ "type": ["string", "integer"] }),
         Kind::Decimal => json!({ "type": ["string", "number"] }),
         Kind::Decimals => {
             json!({ "type": "array", "items": { "type": ["string", "number"] }, "minItems": 2, "maxItems": 2 })

@@ -7,7 +7,7 @@
 
 use super::parameter::{Heading, Part, Row, Use};
 use super::value::{Decimal, Delimiter, Groups, Paths, TableFormat, Value};
-use crate::steps::{Every, TimeFormat, Zone};
+use crate::steps::{Every, Period, TimeFormat, Zone};
 use crate::stream::{Late, OutOfBounds, Refusable};
 use evertally::mechanism::MechanismName;
 use evertally::number::Grid;
@@ -376,11 +376,33 @@ parameters! {
     }
     declaration {
         /// Keep the first so many events of a person, over all steps and groups or keys.
-        MaxEvents max_events: u64, Unit "M" ALL
+        MaxEvents max_events: u64, Unit "M" ALL, default "" "what other bounds imply"
     }
     declaration {
         /// Keep the first so many of them in one step (over all groups or keys); Gaussian noise shrinks with it.
         MaxEventsPerStep max_events_per_step: u64, Unit "C" ALL, default "" "as many as in all"
+    }
+    declaration {
+        /// Keep the first so many of them in one group, over all steps.
+        MaxEventsPerGroup max_events_per_group: u64, Unit "G" RELEASE, default "" "as many as in all"
+    }
+    declaration {
+        /// Keep those of the first so many groups of a person.
+        MaxGroups max_groups: u64, Unit "N" RELEASE, default "" "any"
+    }
+    declaration {
+        /// Keep events of a person until the sizes of their values add up to so much, and of the one that goes beyond it
+        /// the part that fits; with `scales`, each value counts in units of its group's.
+        MaxTotal max_total: Decimal<Grid>, Unit "X" RELEASE, default "" "any"
+    }
+    declaration {
+        /// Keep only events of steps that are at least so many apart, or of the same step.
+        MinGap min_gap: u64, Unit "STEPS" ALL, default "" "any steps"
+    }
+    declaration {
+        /// Protect what a person does in one period, and let all bounds start anew in each: day, week (from Monday),
+        /// month, quarter or year of the calendar, a width such as 2w, or a number of steps, from the beginning on.
+        Per per: Period, Unit "PERIOD" ALL, default "" "the whole history"
     }
     declaration {
         /// Whether the unit's events are added or removed, or replaced by others.

@@ -119,6 +119,23 @@ fn contradictions_are_refused_by_name() {
             "--max-events-per-step needs --person and --max-events beside it",
             Parameter::MaxEventsPerStep,
         ),
+        (
+            Declaration { person: text("who"), max_events_per_step: Some(2), min_gap: Some(2), ..year() },
+            "--max-events-per-step needs --max-events: how many",
+            Parameter::MaxEventsPerStep,
+        ),
+        (Declaration { per: "day".parse().ok(), ..year() }, "--per needs --person: the column", Parameter::Per),
+        (Declaration { min_gap: Some(2), ..year() }, "--min-gap needs --person: the column", Parameter::MinGap),
+        (
+            Declaration { person: text("who"), max_events: Some(2), max_groups: Some(2), ..year() },
+            "--max-groups needs --group-by: it bounds",
+            Parameter::MaxGroups,
+        ),
+        (
+            Declaration { per: "1h".parse().ok(), person: text("who"), max_events: Some(2), ..year() },
+            "--per 1h would cut the step from 2024-01-01 to 2024-01-02: a step must lie within one period",
+            Parameter::Per,
+        ),
         (Declaration { value: text("x"), ..year() }, "--value needs --bounds LOW,HIGH: the least", Parameter::Value),
         (Declaration { bounds: bounds(), ..year() }, "--bounds needs --value: the column", Parameter::Bounds),
         (Declaration { grid: "0.5".parse().ok(), ..year() }, "--grid needs --value: counts", Parameter::Grid),
@@ -202,10 +219,49 @@ fn a_plan_alone_names_no_column() {
     assert_eq!(declared.plan_request(10).unwrap().unit(), evertally::privacy::Unit::person(3));
     let declared = Declaration { max_events: None, max_events_per_step: Some(3), ..declared };
     let problem = declared.plan_request(10).unwrap_err();
-    assert_eq!(problem.worded(Wording::Keywords), "max_events_per_step needs max_events beside it");
+    let says = problem.worded(Wording::Keywords);
+    assert!(says.starts_with("max_events_per_step needs max_events: how many events of a person are kept"), "{says}");
+    let of_time = Declaration { per: "month".parse().ok(), max_events: Some(3), ..declared.clone() };
+    assert!(of_time.plan_request(10).unwrap_err().worded(Wording::Keywords).contains("as with per=31"));
     let declared = Declaration { epsilon: Some(1.0), grid: "0.1".parse().ok(), ..Declaration::default() };
     let problem = declared.plan_request(10).unwrap_err();
     assert_eq!(problem.worded(Wording::Keywords), "grid needs bounds=(low, high): counts are whole numbers");
+}
+
+/// Bounds by group and period imply one in all; a plan says the longest period, and its word.
+#[test]
+fn units_are_what_was_declared() {
+    let base = || Declaration {
+        group_by: Some(vec!["airport".into()]),
+        groups: Some(Groups::Names(vec!["JFK".into(), "LGA".into()])),
+        person: Some("tail".into()),
+        ..year()
+    };
+    let bounds = |declared: Declaration| declared.resolve().unwrap().request.unit().bounds().unwrap();
+    let (six, two, three) = (Some(6), Some(2), Some(3));
+    let by_group = bounds(Declaration { max_events_per_group: six, max_groups: two, min_gap: three, ..base() });
+    assert_eq!((by_group.max_events, by_group.min_gap, by_group.period), (12, three, None));
+    let month = || Declaration { per: "month".parse().ok(), max_events_per_step: two, ..base() };
+    assert_eq!((bounds(month()).max_events, bounds(month()).period), (62, Some(31)));
+    assert_eq!(bounds(Declaration { min_gap: three, ..month() }).max_events, 22);
+    assert_eq!(bounds(Declaration { max_events: Some(5), ..month() }).max_events, 5);
+    // Wherever the horizon lies, so that a stream that follows has the same unit.
+    let february = Declaration { start: Some("2024-02-01".into()), end: Some("2024-03-01".into()), ..month() };
+    assert_eq!(bounds(february).period, Some(31));
+    let settings = Declaration { max_events: Some(60), max_groups: two, min_gap: three, ..month() }.resolve().unwrap();
+    assert_eq!(settings.request.meaning()["per"], "1mo");
+    let plan = settings.request.clone().plan().unwrap();
+    let stream = settings.planned(plan).unwrap();
+    assert_eq!(
+        stream.unit(),
+        "what one tail does in one calendar month (at most 60 events kept, 2 a step, in 2 groups, in steps 3 apart)"
+    );
+    let steps = Declaration { per: "10".parse().ok(), max_events: Some(5), ..base() }.resolve().unwrap();
+    assert_eq!((steps.request.meaning()["per"].as_str(), steps.periods.of(20)), ("10 steps", 11..21));
+    let written = r#"{"per": 10, "max-events-per-group": 3, "max-groups": 2, "min-gap": 4}"#;
+    let declared: Declaration = serde_json::from_str(written).unwrap();
+    let unit = Declaration { epsilon: Some(1.0), ..declared }.plan_request(90).unwrap().unit();
+    assert_eq!(unit, evertally::privacy::Unit::person(6).per_group(3).in_groups(2).apart(4).per_period(10));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The types of parameters: how each is read from the texts of a flag, and what a schema says of it.
 
-use crate::steps::{Every, TimeFormat, Zone};
+use crate::steps::{Every, Period, TimeFormat, Zone};
 use crate::stream::{Late, OutOfBounds, Refusable};
 use crate::words::quoted;
 use evertally::mechanism::MechanismName;
@@ -39,6 +39,8 @@ pub enum Kind {
     Words(&'static [Word]),
     /// The width of a step.
     Width,
+    /// A stretch of the calendar, or a number of steps.
+    Period,
     /// A time zone.
     Zone,
     /// The name of a mechanism.
@@ -112,6 +114,7 @@ from_one_text! {
     bool: Kind::Switch,
     Decimal<Grid>: Kind::Decimal,
     Every: Kind::Width,
+    Period: Kind::Period,
     Zone: Kind::Zone,
     MechanismName: Kind::Mechanism,
     TableFormat: Kind::Words(&[

@@ -3,10 +3,12 @@
 use super::contents::{Contents, Entry};
 use super::{Run, ledger_path};
 use crate::error::{Result, usage};
+use crate::steps::Period;
 use evertally::plan::Plan;
 use evertally::privacy::composition::{Expense, Odometer};
 use evertally::privacy::{Budget, Delta, Epsilon, Neighbours, Rho, Unit};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -32,28 +34,47 @@ pub struct PublishedStream {
 }
 
 /// Whom a plan protects, and against what. What is spent adds up for these, and not beyond.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Protects {
-    /// All events of a person, or one event.
+    /// Events of a person, or one event.
     pub persons: bool,
+    /// The period whose events of a person are protected together, in words that fit no other; `None` for all events.
+    pub period: Option<String>,
     /// Whether they are replaced, or added and removed.
     pub replaced: bool,
 }
 
 impl Protects {
-    /// Of a plan.
-    pub fn of(unit: Unit, neighbours: Neighbours) -> Self {
-        Self { persons: unit != Unit::Event, replaced: neighbours == Neighbours::ReplaceOne }
+    /// Of a plan, with what its numbers mean.
+    pub fn of(unit: Unit, neighbours: Neighbours, meaning: &BTreeMap<String, String>) -> Self {
+        let period = unit.bounds().and_then(|bounds| bounds.period).map(|steps| period_name(steps, meaning));
+        Self { persons: unit != Unit::Event, period, replaced: neighbours == Neighbours::ReplaceOne }
     }
 
     /// In a table.
-    pub fn brief(self) -> String {
-        format!("{}{}", self.unit(), if self.replaced { ", replaced" } else { "" })
+    pub fn brief(&self) -> String {
+        let period = self.period.as_ref().map_or(String::new(), |period| format!(" in {period}"));
+        format!("{}{period}{}", self.unit(), if self.replaced { ", replaced" } else { "" })
     }
 
     /// `person` or `event`.
-    pub fn unit(self) -> &'static str {
+    pub fn unit(&self) -> &'static str {
         if self.persons { "person" } else { "event" }
+    }
+}
+
+/// A period in words: with the zone where that decides when it begins, and otherwise with the beginning that it counts
+/// from.
+fn period_name(steps: u64, meaning: &BTreeMap<String, String>) -> String {
+    let of = |name: &str| meaning.get(name).map(String::as_str);
+    let period: Period = of("per").and_then(|text| text.parse().ok()).unwrap_or(Period::Steps(steps));
+    if period.is_of_the_calendar() {
+        return period.name_in(of("time-zone").unwrap_or("UTC"));
+    }
+    match (period, of("every"), of("start")) {
+        (Period::Steps(_), Some(every), Some(start)) => format!("{} of {every} since {start}", period.in_words()),
+        (Period::Time(_), _, Some(start)) => format!("{} since {start}", period.in_words()),
+        _ => period.in_words(),
     }
 }
 
@@ -109,6 +130,8 @@ impl PublicLedger {
             budget: Budget,
             unit: Unit,
             neighbours: Neighbours,
+            #[serde(default)]
+            meaning: BTreeMap<String, String>,
         }
         let of = |(name, entry): (&String, &Entry)| {
             let plan: Plan = toml::from_str(&entry.plan_text)
@@ -116,7 +139,7 @@ impl PublicLedger {
             Ok(PublishedStream {
                 name: name.clone(),
                 budget: plan.budget,
-                protects: Protects::of(plan.unit, plan.neighbours),
+                protects: Protects::of(plan.unit, plan.neighbours, &plan.meaning),
                 steps: entry.last_step(),
                 runs: entry.runs.clone(),
                 plan_text: entry.plan_text.clone(),

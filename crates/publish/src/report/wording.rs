@@ -15,7 +15,7 @@ impl Report {
 
     /// How often the budget was spent, where it was more than once.
     fn times(&self) -> String {
-        self.follows.as_ref().map_or(String::new(), |follows| format!("{} × ", follows.streams))
+        self.follows.as_ref().map_or(String::new(), |follows| format!("{} × ", follows.streams_of_a_unit))
     }
 
     /// The guarantee in one sentence.
@@ -57,7 +57,14 @@ impl Report {
         writeln!(out, "| released | {}, {} of {} steps |", self.quantity, h.released_steps, h.steps)?;
         if let Some(f) = &self.follows {
             let (steps, since, streams) = (f.steps, &f.since, f.streams);
-            let all = format!("guarantee and errors here are those of all {streams} streams together");
+            let all = if f.streams_of_a_unit == streams {
+                format!("guarantee and errors here are those of all {streams} streams together")
+            } else {
+                let two = f.streams_of_a_unit;
+                format!(
+                    "errors here are those of all {streams} streams together, the guarantee that of the {two} in which a period can be"
+                )
+            };
             writeln!(out, "| goes on from | stream `{}`, {steps} steps since {since}; {all} |", plain(&f.stream))?;
         }
         writeln!(out, "| horizon | {} to {}, every {} ({}) |", h.start, h.end, h.every, h.time_zone)?;
@@ -85,6 +92,9 @@ impl Report {
             writeln!(out, "| answered | {} |", sketch.answers)?;
         }
         writeln!(out, "| privacy unit | {} |", self.unit.unit)?;
+        if let Some(period) = &self.unit.period {
+            writeln!(out, "| bounds start anew | in each {}, by the step in which an event counts |", each(period))?;
+        }
         let neighbours = match self.unit.neighbours {
             Neighbours::AddRemove => "the unit's events added or removed",
             Neighbours::ReplaceOne => "the unit's events replaced by as many others, in any step and group",
@@ -169,7 +179,22 @@ impl Report {
             "\nIn words: whether {} is in the data or not changes the probability of anything one can see in these releases by \
              a factor of at most e^ε (apart from a probability δ).\n",
             self.unit.unit
-        )
+        )?;
+        self.write_periods(out)
+    }
+
+    /// What the unit of a period means for whoever is there for longer.
+    fn write_periods(&self, out: &mut String) -> std::fmt::Result {
+        let Some(periods) = &self.periods else { return Ok(()) };
+        let delta = periods.active.first().map_or(0.0, |active| active.delta);
+        writeln!(
+            out,
+            "That is promised for {}. A person who is active in several is promised less, at most:\n\n\
+             | active in | ε | ρ | ε at δ = {delta:e} |\n|---|---|---|---|",
+            periods.period
+        )?;
+        periods.active.iter().try_for_each(|active| writeln!(out, "{}", active.row()))?;
+        writeln!(out)
     }
 
     fn write_conclusions(&self, out: &mut String) -> std::fmt::Result {
@@ -221,4 +246,9 @@ impl Report {
         }
         writeln!(out, "Made with evertally {}.", env!("CARGO_PKG_VERSION"))
     }
+}
+
+/// A period behind "each": `calendar month`.
+fn each(period: &str) -> &str {
+    period.strip_prefix("one ").unwrap_or(period)
 }

@@ -3,9 +3,12 @@
 use super::persons::Persons;
 use super::placer::Placed;
 use crate::error::{Result, usage};
+use crate::steps::Periods;
 use crate::stream::Stream;
 use evertally::privacy::Unit;
+use evertally::privacy::contribution::{ContributionBound, Offer};
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// An event that waits for its turn; ordered by step, then by arrival.
 pub(super) struct Waiting<L> {
@@ -40,35 +43,43 @@ impl<L> Ord for Waiting<L> {
 }
 
 /// Numbers events as they arrive, and remembers of each person how many were kept. Memory grows with the number of
-/// persons, not of events.
+/// persons of a period, not of events.
 pub(super) struct Intake {
     /// `None` where single events are protected.
     pub(super) persons: Option<Persons>,
+    /// The steps of the period that the last event was of.
+    period: Range<u64>,
     arrivals: u64,
+}
+
+/// What is kept of a person, where persons are protected.
+fn bound(stream: &Stream) -> Result<Option<ContributionBound>> {
+    match stream.plan.request().unit() {
+        Unit::Event => Ok(None),
+        unit => Ok(Some(ContributionBound::new(unit)?.of_values(stream.values))),
+    }
 }
 
 impl Intake {
     pub(super) fn new(stream: &Stream) -> Result<Self> {
-        let persons = match stream.plan.request().unit() {
-            Unit::Event => None,
-            unit => Some(Persons::new(unit)?),
-        };
-        Ok(Self { persons, arrivals: 0 })
+        let persons = bound(stream)?.map(Persons::new);
+        Ok(Self { persons, period: stream.periods.of(1), arrivals: 0 })
     }
 
-    /// All that is remembered of persons, where persons are protected.
-    pub(super) fn save(&self) -> Option<Vec<u8>> {
-        self.persons.as_ref().map(Persons::save)
+    /// All that is remembered of persons, where persons are protected, for this next step.
+    pub(super) fn save(&self, next: u64, periods: &Periods) -> Option<Vec<u8>> {
+        self.persons.as_ref().map(|persons| persons.save(periods.of(next).start))
     }
 
     /// Puts back what [`save`](Self::save) gave.
     ///
     /// # Errors
     /// If it is damaged, or of another unit.
-    pub(super) fn restore(&mut self, unit: Unit, saved: Option<&[u8]>) -> Result<()> {
-        self.persons = match (unit, saved) {
-            (Unit::Event, None) => None,
-            (Unit::Person(_), Some(saved)) => Some(Persons::restore(unit, saved)?),
+    pub(super) fn restore(&mut self, stream: &Stream, next: u64, saved: Option<&[u8]>) -> Result<()> {
+        self.period = stream.periods.of(next);
+        self.persons = match (bound(stream)?, saved) {
+            (None, None) => None,
+            (Some(bound), Some(saved)) => Some(Persons::restore(bound, self.period.start, saved)?),
             _ => return Err(usage("the state of the stream protects another unit")),
         };
         Ok(())
@@ -87,9 +98,14 @@ impl Intake {
         }
     }
 
-    /// Whether an event is kept: its person's first ones are, in order of their steps.
+    /// What is kept of an event, its value or a part of it: its person's first ones are kept, in order of their steps.
     #[inline]
-    pub(super) fn keep<L>(&mut self, placed: &Placed<L>) -> bool {
-        self.persons.as_mut().is_none_or(|persons| persons.keep(placed.person, placed.step))
+    pub(super) fn keep<L>(&mut self, placed: &Placed<L>, group: u64, periods: &Periods) -> Option<i64> {
+        let (step, value) = (placed.step, placed.value);
+        let Some(persons) = &mut self.persons else { return Some(value) };
+        if step >= self.period.end {
+            self.period = periods.of(step);
+        }
+        persons.keep(placed.person, Offer { step, since: self.period.start, group, value })
     }
 }

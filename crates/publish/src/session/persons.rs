@@ -1,8 +1,7 @@
-//! How many events of every person were kept: a table of 32 bytes a person in which none of them has a name.
+//! What was kept of every person: a table of 32 bytes a person in which none of them has a name.
 
 use crate::error::{Result, usage};
-use evertally::privacy::Unit;
-use evertally::privacy::contribution::{ContributionBound, Kept, Pseudonym};
+use evertally::privacy::contribution::{ContributionBound, Details, Kept, Offer, Pseudonym};
 
 /// Parts of the table; each grows by itself, so that growing never takes much more than what is there.
 const PARTS: usize = 64;
@@ -12,14 +11,17 @@ const PART_BITS: u32 = PARTS.trailing_zeros();
 const PLACES: usize = 5;
 /// … so many are taken at most. It then grows by the same ratio: 32 bytes · (5/4)² are 50 a person.
 const TAKEN: usize = 4;
-/// The first byte of what [`Persons::save`] writes.
-const VERSION: u8 = 1;
+/// The first byte of what [`Persons::save`] writes: counts alone, …
+const COUNTS: u8 = 1;
+/// … or details behind them.
+const DETAILED: u8 = 2;
 /// Bytes of a saved person at least: the pseudonym and three numbers.
 const LEAST_SAVED: usize = 16 + 3;
 
-/// The persons of a stream, by pseudonym, and what was kept of each.
+/// The persons of a stream, by pseudonym, and what was kept of each in the period that goes on.
 ///
-/// Memory: at most 51 bytes a person beyond the first thousands, growth included.
+/// Memory: at most 51 bytes a person beyond the first thousands, growth included; where groups or totals are bounded,
+/// as much again, and 16 to 20 for each group of a person. Whoever has no event in the period has no place.
 ///
 /// The parts divide the pseudonyms by their first bits. A part is a table with open addressing in which all entries
 /// stand in the order of their pseudonyms, each at its *home* (its share of the part's range, as that of the table) or
@@ -27,6 +29,8 @@ const LEAST_SAVED: usize = 16 + 3;
 /// table slow.
 pub(super) struct Persons {
     bound: ContributionBound,
+    /// The first step of the period that goes on; all who are here have an event in it.
+    since: u64,
     parts: Vec<Part>,
 }
 
@@ -48,13 +52,10 @@ impl Entry {
 }
 
 impl Persons {
-    /// Nobody yet, under the bounds of a unit.
-    ///
-    /// # Errors
-    /// If a bound is 0.
-    pub(super) fn new(unit: Unit) -> Result<Self> {
-        let parts = (0..PARTS).map(|_| Part::default()).collect();
-        Ok(Self { bound: ContributionBound::new(unit)?, parts })
+    /// Nobody yet, under these bounds.
+    pub(super) fn new(bound: ContributionBound) -> Self {
+        let part = || Part { is_detailed: bound.needs_details(), ..Part::default() };
+        Self { bound, since: 1, parts: (0..PARTS).map(|_| part()).collect() }
     }
 
     /// How many persons there are.
@@ -62,14 +63,31 @@ impl Persons {
         self.parts.iter().map(|part| part.taken).sum()
     }
 
-    /// Whether one more event of a person is kept, as [`ContributionBound::keep`] says.
+    /// What is kept of one more event of a person, as [`ContributionBound::keep`] says. The first event of a period
+    /// makes all be forgotten who were there before.
     ///
     /// # Panics
-    /// If the step is before one that was offered for the same person.
+    /// If the step is before one that was offered for the same person, or of an earlier period than one for anybody.
     #[inline]
-    pub(super) fn keep(&mut self, name: Pseudonym, step: u64) -> bool {
-        let kept = self.parts[part_of(name)].entry(name);
-        self.bound.keep(kept, step)
+    pub(super) fn keep(&mut self, name: Pseudonym, offer: Offer) -> Option<i64> {
+        if offer.since != self.since {
+            self.begin_period(offer.since);
+        }
+        let (kept, details) = self.parts[part_of(name)].entry(name);
+        match details {
+            Some(details) => self.bound.keep(kept, details, offer),
+            None => self.bound.keep(kept, &mut Details::default(), offer),
+        }
+    }
+
+    /// Steps never go back, so that everybody's last event is of an earlier period: all are forgotten at once.
+    #[cold]
+    fn begin_period(&mut self, since: u64) {
+        assert!(since > self.since, "periods never go back: {since} after {}", self.since);
+        self.since = since;
+        for part in &mut self.parts {
+            *part = Part { is_detailed: part.is_detailed, ..Part::default() };
+        }
     }
 
     /// Looks at the places of persons whose turn comes soon, all at once: memory brings them while others are waited
@@ -79,42 +97,60 @@ impl Persons {
         std::hint::black_box(seen);
     }
 
-    /// All that is remembered, in a form that [`restore`](Self::restore) reads: equal memories give equal bytes.
+    /// All that is remembered for a next step of the period since `since`, in a form that [`restore`](Self::restore)
+    /// reads: equal memories give equal bytes. Where that period begins only then, nobody is remembered.
     ///
     /// A version byte, the number of persons in 8 bytes (little endian), and of each, in the order of their pseudonyms,
     /// the pseudonym's 16 bytes, and as LEB128 numbers the last step, the number of events kept, and that of those kept
-    /// in the last step. Some 21 bytes a person. There is no check against damage: that is up to what it is part of.
-    pub(super) fn save(&self) -> Vec<u8> {
-        let count = self.count();
+    /// in the last step. Some 21 bytes a person. In version 2, which is written where groups or totals are bounded,
+    /// there follow the sum of the sizes of the values, the number of groups, and of each group the difference to the
+    /// number of the one before and the events. There is no check against damage: that is up to what it is part of.
+    pub(super) fn save(&self, since: u64) -> Vec<u8> {
+        let count = if since > self.since { 0 } else { self.count() };
         let mut bytes = Vec::with_capacity(9 + count * (LEAST_SAVED + 2));
-        bytes.push(VERSION);
+        bytes.push(if self.bound.needs_details() { DETAILED } else { COUNTS });
         bytes.extend_from_slice(&(count as u64).to_le_bytes());
-        for entry in self.parts.iter().flat_map(|part| &part.entries).filter(|entry| !entry.is_free()) {
+        if count == 0 {
+            return bytes;
+        }
+        for (entry, details) in self.parts.iter().flat_map(Part::persons) {
             bytes.extend_from_slice(&entry.name.to_bytes());
             let kept = entry.kept;
             for number in [kept.step(), kept.total().into(), kept.in_step().into()] {
                 push_number(&mut bytes, number);
             }
+            if let Some(details) = details {
+                push_number(&mut bytes, details.spent());
+                push_number(&mut bytes, details.groups().len() as u64);
+                let mut last = 0;
+                for (group, events) in details.groups() {
+                    push_number(&mut bytes, group - last);
+                    push_number(&mut bytes, u64::from(*events));
+                    last = *group;
+                }
+            }
         }
         bytes
     }
 
-    /// What [`save`](Self::save) gave, under the bounds of the same unit.
+    /// What [`save`](Self::save) gave, under the same bounds, for the same period.
     ///
     /// # Errors
     /// If `bytes` are anything that `save` does not give under these bounds.
-    pub(super) fn restore(unit: Unit, bytes: &[u8]) -> Result<Self> {
-        let mut persons = Self::new(unit)?;
+    pub(super) fn restore(bound: ContributionBound, since: u64, bytes: &[u8]) -> Result<Self> {
+        let mut persons = Self { since, ..Self::new(bound) };
+        let is_detailed = persons.bound.needs_details();
         let (&version, rest) = bytes.split_first().ok_or_else(damaged)?;
-        if version != VERSION {
-            return Err(usage(format!("the saved counts of persons are of version {version}, not {VERSION}")));
+        let expected = if is_detailed { DETAILED } else { COUNTS };
+        if version != expected {
+            return Err(usage(format!("the saved counts of persons are of version {version}, not {expected}")));
         }
         let (count, mut rest) = rest.split_first_chunk().ok_or_else(damaged)?;
         let count = u64::from_le_bytes(*count);
         if count > (rest.len() / LEAST_SAVED) as u64 {
             return Err(damaged());
         }
-        let mut entries: Vec<Vec<Entry>> = vec![Vec::new(); PARTS];
+        let mut parts: Vec<(Vec<Entry>, Vec<Details>)> = vec![Default::default(); PARTS];
         let mut last = None;
         for _ in 0..count {
             let (name, behind) = rest.split_first_chunk().ok_or_else(damaged)?;
@@ -124,19 +160,42 @@ impl Persons {
                 return Err(damaged());
             }
             let mut number = || take_number(&mut rest).ok_or_else(damaged);
-            let narrow = |number: u64| u32::try_from(number).map_err(|_| damaged());
             let (step, total, in_step) = (number()?, narrow(number()?)?, narrow(number()?)?);
+            if step < since {
+                return Err(damaged());
+            }
             let kept = persons.bound.restore(step, total, in_step)?;
-            entries[part_of(name)].push(Entry { name, kept });
+            let (entries, details) = &mut parts[part_of(name)];
+            entries.push(Entry { name, kept });
+            if is_detailed {
+                let spent = number()?;
+                details.push(persons.bound.restore_details(kept, spent, take_groups(&mut rest)?)?);
+            }
         }
         if !rest.is_empty() {
             return Err(damaged());
         }
-        for (part, entries) in persons.parts.iter_mut().zip(entries) {
-            part.rebuild(&entries, room_for(entries.len()));
+        for (part, (entries, details)) in persons.parts.iter_mut().zip(parts) {
+            let homes = room_for(entries.len());
+            part.rebuild(entries, details, homes);
         }
         Ok(persons)
     }
+}
+
+/// The events in each group, by rising number of the group.
+fn take_groups(rest: &mut &[u8]) -> Result<Vec<(u64, u32)>> {
+    let mut number = || take_number(rest).ok_or_else(damaged);
+    let (count, mut last) = (number()?, 0u64);
+    let of_next = |_| {
+        last = last.checked_add(number()?).ok_or_else(damaged)?;
+        Ok((last, narrow(number()?)?))
+    };
+    (0..count).map(of_next).collect()
+}
+
+fn narrow(number: u64) -> Result<u32> {
+    u32::try_from(number).map_err(|_| damaged())
 }
 
 fn damaged() -> crate::error::Error {
@@ -157,6 +216,9 @@ fn room_for(persons: usize) -> usize {
 #[derive(Default)]
 struct Part {
     entries: Vec<Entry>,
+    /// Of each entry, where they are needed; otherwise none.
+    details: Vec<Details>,
+    is_detailed: bool,
     /// How many entries are some person's home; those behind are for who is pushed beyond the last.
     homes: usize,
     taken: usize,
@@ -174,53 +236,73 @@ impl Part {
         self.entries.get(self.home(name)).map_or(0, |entry| entry.name.leading())
     }
 
+    /// Everybody, in the order of their pseudonyms.
+    fn persons(&self) -> impl Iterator<Item = (&Entry, Option<&Details>)> {
+        let taken = self.entries.iter().enumerate().filter(|(_, entry)| !entry.is_free());
+        taken.map(|(place, entry)| (entry, self.details.get(place)))
+    }
+
     /// What was kept of a person, who is entered if new.
     #[inline]
-    fn entry(&mut self, name: Pseudonym) -> &mut Kept {
+    fn entry(&mut self, name: Pseudonym) -> (&mut Kept, Option<&mut Details>) {
         let mut place = self.home(name);
         while self.entries.get(place).is_some_and(|entry| entry.name < name && !entry.is_free()) {
             place += 1;
         }
-        match self.entries.get(place) {
-            Some(entry) if entry.name == name && !entry.is_free() => &mut self.entries[place].kept,
+        let place = match self.entries.get(place) {
+            Some(entry) if entry.name == name && !entry.is_free() => place,
             _ => self.enter(name, place),
-        }
+        };
+        (&mut self.entries[place].kept, self.details.get_mut(place))
     }
 
-    /// Enters a new person at a place, which pushes others on, or grows.
+    /// Enters a new person at a place, which pushes others on, or grows; gives the place.
     #[cold]
-    fn enter(&mut self, name: Pseudonym, place: usize) -> &mut Kept {
+    fn enter(&mut self, name: Pseudonym, place: usize) -> usize {
         let free = self.entries.iter().skip(place).position(Entry::is_free);
         let has_room = (self.taken + 1) * PLACES <= self.homes * TAKEN;
         let Some(pushed) = free.filter(|_| has_room) else {
             self.grow();
-            return self.entry(name);
+            let behind = self.entries.iter().skip(self.home(name));
+            let first = behind.take_while(|entry| entry.name < name && !entry.is_free()).count();
+            return self.enter(name, self.home(name) + first);
         };
         self.entries.copy_within(place..place + pushed, place + 1);
         self.entries[place] = Entry { name, kept: Kept::default() };
+        if self.is_detailed {
+            self.details[place..=place + pushed].rotate_right(1);
+            self.details[place] = Details::default();
+        }
         self.taken += 1;
-        &mut self.entries[place].kept
+        place
     }
 
     fn grow(&mut self) {
-        let entries = std::mem::take(&mut self.entries);
-        self.rebuild(&entries, self.homes + self.homes / TAKEN + 8);
+        let (entries, details) = (std::mem::take(&mut self.entries), std::mem::take(&mut self.details));
+        self.rebuild(entries, details, self.homes + self.homes / TAKEN + 8);
     }
 
     /// Puts persons, in the order of their pseudonyms, into a table of so many homes or more.
-    fn rebuild(&mut self, entries: &[Entry], homes: usize) {
+    fn rebuild(&mut self, entries: Vec<Entry>, mut details: Vec<Details>, homes: usize) {
         self.homes = homes;
         self.entries = vec![Entry::default(); homes + homes / 128 + 8];
         self.taken = 0;
-        let mut next = 0;
-        for entry in entries.iter().filter(|entry| !entry.is_free()) {
+        let (mut next, mut places) = (0, Vec::new());
+        for (from, entry) in entries.iter().enumerate().filter(|(_, entry)| !entry.is_free()) {
             let place = self.home(entry.name).max(next);
             let Some(free) = self.entries.get_mut(place) else {
-                return self.rebuild(entries, homes + homes / TAKEN + 8); // crowded at the end, once in ages
+                return self.rebuild(entries, details, homes + homes / TAKEN + 8); // crowded at the end, once in ages
             };
             *free = *entry;
             next = place + 1;
             self.taken += 1;
+            if self.is_detailed {
+                places.push((from, place));
+            }
+        }
+        if self.is_detailed {
+            self.details = vec![Details::default(); self.entries.len()];
+            places.iter().for_each(|(from, to)| self.details[*to] = std::mem::take(&mut details[*from]));
         }
     }
 }

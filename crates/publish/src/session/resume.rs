@@ -101,7 +101,7 @@ impl Session<RunningSums> {
         let sums = RunningSums::restore(stream, present, key, &saved.sums)?;
         let mut session = Self::new(stream.clone(), sums, key, digest, saved.step)?;
         session.due = saved.step;
-        session.intake.restore(stream.plan.request().unit(), saved.persons.as_deref())?;
+        session.intake.restore(stream, saved.step + 1, saved.persons.as_deref())?;
         let place = |(step, group, value, person): (u64, u64, i64, [u8; 16])| {
             let label = usize::try_from(group).ok().filter(|label| *label < count)?;
             let person = Pseudonym::from_bytes(person);
@@ -207,7 +207,7 @@ impl Session<RunningSums> {
             chain,
             groups: self.tally.group_count() as u64,
             sums: self.tally.save(),
-            persons: self.intake.save(),
+            persons: self.intake.save(step + 1, &self.stream.periods),
             later,
         };
         postcard::to_allocvec(&saved).map_err(failure)

@@ -158,6 +158,10 @@ impl Tally for RunningSums {
         self.labels.clone()
     }
 
+    fn group_of(label: &usize) -> u64 {
+        *label as u64
+    }
+
     fn step(&self) -> u64 {
         match &self.streams {
             Streams::Total(stream, _) => stream.step(),

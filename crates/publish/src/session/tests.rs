@@ -5,7 +5,7 @@ use crate::error::Place;
 use crate::event::{Cells, Columns, Field, Layout, Position};
 use crate::groups::GroupTable;
 use crate::ledger::MemoryStore;
-use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, Zone};
+use crate::steps::{Horizon, Instant, Period, Periods, StepCalendar, TimeFormat, Zone};
 use crate::stream::{Late, OutOfBounds, Refusable};
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::number::Grid;
@@ -41,10 +41,16 @@ fn columns() -> Columns {
 
 /// One step an hour from 1970 on, each person bounded to three events, two in one step, of values from -5 to 5.
 pub(super) fn stream(sort_buffer: usize) -> Stream {
+    stream_of(Unit::person(3).per_step(2), sort_buffer)
+}
+
+/// The same for persons with other bounds.
+pub(super) fn stream_of(unit: Unit, sort_buffer: usize) -> Stream {
     let every = "1h".parse().unwrap();
     let calendar = StepCalendar::new(Instant::from_micros(0), Horizon::Steps(STEPS), every, Zone::utc()).unwrap();
     let values = Values::Sum { lower: -5, upper: 5 };
-    let unit = Unit::person(3).per_step(2);
+    let period = unit.bounds().unwrap().period.map(Period::Steps);
+    let periods = period.map_or(Periods::default(), |period| Periods::new(&calendar, period).unwrap());
     let budget = Budget::Pure(Epsilon::new(1.0).unwrap());
     let plan =
         PlanRequest::count(STEPS, budget).with_unit(unit).with_values(values).with_grid(Grid::ONE).plan().unwrap();
@@ -54,6 +60,7 @@ pub(super) fn stream(sort_buffer: usize) -> Stream {
         columns: columns(),
         time_format: TimeFormat::Auto,
         calendar,
+        periods,
         last_step: STEPS,
         plan,
         values,
@@ -115,16 +122,52 @@ fn take(session: &mut Session<RunningSums>, sums: &mut Vec<Vec<i64>>) -> Result<
 
 /// What the steps through the last one add up to, when rows are kept in this order.
 pub(super) fn by_hand(rows: &[Row], last_step: u64) -> Vec<Vec<i64>> {
+    by_hand_of(Unit::person(3).per_step(2), rows, last_step)
+}
+
+/// The same for persons with other bounds.
+pub(super) fn by_hand_of(unit: Unit, rows: &[Row], last_step: u64) -> Vec<Vec<i64>> {
+    let bounds = unit.bounds().unwrap();
+    let below = |bound: Option<u64>, count: usize| bound.is_none_or(|bound| (count as u64) < bound);
+    let period = |row: &Row| bounds.period.map_or(0, |steps| (row.step - 1) / steps);
     let mut sums = vec![vec![0; GROUPS.len()]; last_step as usize];
-    let mut kept: Vec<&Row> = Vec::new();
+    let mut kept: Vec<(&Row, i64)> = Vec::new();
     for row in rows.iter().filter(|row| row.step <= last_step) {
-        let same = kept.iter().filter(|other| other.person == row.person);
-        if same.clone().count() < 3 && same.filter(|other| other.step == row.step).count() < 2 {
-            kept.push(row);
-            sums[row.step as usize - 1][row.group] += row.value.clamp(-5, 5);
+        let is_same = |other: &&(&Row, i64)| other.0.person == row.person && period(other.0) == period(row);
+        let same: Vec<_> = kept.iter().filter(is_same).collect();
+        let count = |which: &dyn Fn(&Row) -> bool| same.iter().filter(|(other, _)| which(other)).count();
+        let spent: u64 = same.iter().map(|(_, value)| value.unsigned_abs()).sum();
+        let left = bounds.max_total.map_or(u64::MAX, |cap| cap - spent);
+        let is_new_group = count(&|other| other.group == row.group) == 0;
+        let groups = (0..GROUPS.len()).filter(|group| count(&|other| other.group == *group) > 0).count();
+        if below(Some(bounds.max_events), same.len())
+            && below(bounds.max_events_per_step, count(&|other| other.step == row.step))
+            && below(bounds.max_events_per_group, count(&|other| other.group == row.group))
+            && (!is_new_group || below(bounds.max_groups, groups))
+            && same.iter().all(|(o, _)| o.step == row.step || row.step - o.step >= bounds.min_gap.unwrap_or(1))
+            && left > 0
+        {
+            let value = row.value.clamp(-5, 5);
+            let value = value.signum() * value.unsigned_abs().min(left) as i64;
+            kept.push((row, value));
+            sums[row.step as usize - 1][row.group] += value;
         }
     }
     sums
+}
+
+/// Units with one bound or several.
+pub(super) fn a_unit() -> impl Strategy<Value = Unit> {
+    let base = Unit::person(3).per_step(2);
+    prop::sample::select(vec![
+        base,
+        base.per_period(4),
+        base.apart(3),
+        Unit::person(4).per_group(2),
+        Unit::person(4).in_groups(1).per_period(5),
+        Unit::person(5).of_total(7),
+        Unit::person(4).per_step(2).per_group(2).in_groups(2).apart(2).of_total(9).per_period(6),
+    ])
 }
 
 prop_compose! {
@@ -142,9 +185,10 @@ proptest! {
         mut rows in prop::collection::vec(a_row(), 0..40),
         takes in prop::collection::vec(any::<bool>(), 40),
         last_step in 1..=STEPS,
+        unit in a_unit(),
     ) {
         rows.sort_by_key(|row| row.step);
-        let (stream, key) = (stream(0), key());
+        let (stream, key) = (stream_of(unit, 0), key());
         let mut ledger = Ledger::create(MemoryStore::default(), &key).unwrap();
         let mut session = session(&stream, last_step, &ledger, &key);
         let mut sums = Vec::new();
@@ -156,7 +200,7 @@ proptest! {
         }
         session.close_through(STEPS).unwrap();
         take(&mut session, &mut sums).unwrap();
-        prop_assert_eq!(&sums, &by_hand(&rows, last_step));
+        prop_assert_eq!(&sums, &by_hand_of(unit, &rows, last_step));
         session.record(&mut ledger).unwrap();
         prop_assert_eq!(ledger.last_published(&stream.name), last_step);
     }

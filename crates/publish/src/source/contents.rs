@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 const VERSION: u32 = 1;
 
 /// The total of a source, and whom it protects.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Total {
     /// The total: ε, ρ or (ε, δ).
     pub budget: Budget,
@@ -27,6 +27,8 @@ pub(super) struct Contents {
     version: u32,
     pub(super) name: String,
     unit: Unit,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    period: Option<String>,
     neighbours: Neighbours,
     total: Budget,
     #[serde(default)]
@@ -131,6 +133,7 @@ impl Contents {
             version: VERSION,
             name: name.to_owned(),
             unit: if total.protects.persons { Unit::Person } else { Unit::Event },
+            period: total.protects.period.clone(),
             neighbours: if total.protects.replaced { Neighbours::ReplaceOne } else { Neighbours::AddRemove },
             total: total.budget,
             basic: total.is_basic,
@@ -158,7 +161,8 @@ impl Contents {
     }
 
     pub(super) fn protects(&self) -> Protects {
-        Protects { persons: self.unit == Unit::Person, replaced: self.neighbours == Neighbours::ReplaceOne }
+        let (persons, replaced) = (self.unit == Unit::Person, self.neighbours == Neighbours::ReplaceOne);
+        Protects { persons, period: self.period.clone(), replaced }
     }
 
     /// What is counted for the stream and plan of a claim: under its key, or reserved for any.

@@ -7,7 +7,7 @@ use evertally::noise::SecretKey;
 use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Epsilon, Neighbours, Rho, Unit};
 
-const PERSONS: Protects = Protects { persons: true, replaced: false };
+const PERSONS: Protects = Protects { persons: true, period: None, replaced: false };
 
 fn epsilon(epsilon: f64) -> Budget {
     Budget::Pure(Epsilon::new(epsilon).unwrap())

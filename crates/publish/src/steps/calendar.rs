@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
 
@@ -117,6 +118,11 @@ impl StepCalendar {
         self.every
     }
 
+    /// Microseconds of every step, where all have the same.
+    pub(super) fn width(&self) -> Option<i64> {
+        self.width
+    }
+
     /// Zone whose calendar the steps follow.
     pub fn zone(&self) -> &Zone {
         &self.zone
@@ -210,7 +216,7 @@ fn write_local(zone: &TimeZone, instant: Instant, out: &mut String) {
 }
 
 /// The endless row of step ends behind a start.
-struct Ruler {
+pub(super) struct Ruler {
     start: Instant,
     origin: Zoned,
     every: Every,
@@ -218,7 +224,7 @@ struct Ruler {
 }
 
 impl Ruler {
-    fn new(start: Instant, every: Every, zone: &Zone) -> Result<Self, CalendarError> {
+    pub(super) fn new(start: Instant, every: Every, zone: &Zone) -> Result<Self, CalendarError> {
         let origin = start.timestamp().ok_or(CalendarError::BeyondCalendar)?.to_zoned(zone.time_zone().clone());
         let is_even = !every.is_calendar() || zone.fixed_offset().is_some();
         let width = every.seconds().filter(|_| is_even).map(|seconds| seconds * MICROS_PER_SECOND);
@@ -226,7 +232,7 @@ impl Ruler {
     }
 
     /// Always counted from the start, so that months from the 31st come back to it after a shorter one.
-    fn boundary(&self, index: u64) -> Option<Instant> {
+    pub(super) fn boundary(&self, index: u64) -> Option<Instant> {
         let index = i64::try_from(index).ok()?;
         match self.width {
             Some(width) => {
@@ -234,17 +240,29 @@ impl Ruler {
                 instant.timestamp().map(|_| instant)
             }
             None => {
-                let count = index.checked_mul(i64::from(self.every.count()))?;
-                let span = match self.every.unit() {
-                    Unit::Day => Span::new().try_days(count),
-                    Unit::Week => Span::new().try_weeks(count),
-                    Unit::Month => Span::new().try_months(count),
-                    Unit::Year => Span::new().try_years(count),
-                    Unit::Second | Unit::Minute | Unit::Hour => unreachable!("elapsed time has one width"),
-                };
-                self.origin.checked_add(span.ok()?).ok().map(|zoned| zoned.timestamp().into())
+                let span = Self::span(self.every, index)?;
+                self.origin.checked_add(span).ok().map(|zoned| zoned.timestamp().into())
             }
         }
+    }
+
+    /// The midnight so many widths after that before a date, by the calendar of a zone.
+    pub(super) fn midnight(date: Date, every: Every, index: u64, zone: &Zone) -> Option<Instant> {
+        let date = date.checked_add(Self::span(every, i64::try_from(index).ok()?)?).ok()?;
+        Some(date.to_zoned(zone.time_zone().clone()).ok()?.timestamp().into())
+    }
+
+    /// So many widths that follow the calendar.
+    fn span(every: Every, index: i64) -> Option<Span> {
+        let count = index.checked_mul(i64::from(every.count()))?;
+        let span = match every.unit() {
+            Unit::Day => Span::new().try_days(count),
+            Unit::Week => Span::new().try_weeks(count),
+            Unit::Month => Span::new().try_months(count),
+            Unit::Year => Span::new().try_years(count),
+            Unit::Second | Unit::Minute | Unit::Hour => unreachable!("elapsed time has one width"),
+        };
+        span.ok()
     }
 
     fn steps_until(&self, end: Instant) -> Result<u64, CalendarError> {

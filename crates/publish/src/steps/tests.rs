@@ -1,2 +1,3 @@
 mod calendar;
 mod parsing;
+mod period;

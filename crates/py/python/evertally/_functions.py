@@ -26,6 +26,10 @@ def plan(
     budget: Budget | None = None,
     max_events: int | None = None,
     max_events_per_step: int | None = None,
+    max_events_per_group: int | None = None,
+    max_groups: int | None = None,
+    min_gap: int | None = None,
+    per: str | int | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
     bounds: tuple[Number, Number] | None = None,
     grid: Number | None = None,
@@ -48,10 +52,17 @@ def plan(
         ``budget``: A :class:`Budget`, in the place of its numbers.
 
     Privacy unit:
-        ``max_events``: Protect all events of one person, of whom at most so many are kept in all. Without it, one event
-            is protected.
+        ``max_events``: Protect all events of one person, of whom at most so many are kept in all. Without it, what
+            other bounds imply, or one event is protected.
         ``max_events_per_step``: Keep the first so many of them in one step (over all groups or keys); Gaussian noise
             shrinks with it. Without it, as many as in all.
+        ``max_events_per_group``: Keep the first so many of them in one group, over all steps. Without it, as many as in
+            all.
+        ``max_groups``: Keep those of the first so many groups of a person. Without it, any.
+        ``min_gap``: Keep only events of steps that are at least so many apart, or of the same step. Without it, any
+            steps.
+        ``per``: Protect what a person does in one period of at most so many steps, and let all bounds start anew in
+            each. Without it, the whole history.
         ``neighbours``: Whether the unit's events are added or removed, or replaced by others.
 
     Values:
@@ -84,6 +95,10 @@ def plan_lazy(
     budget: Budget | None = None,
     max_events: int | None = None,
     max_events_per_step: int | None = None,
+    max_events_per_group: int | None = None,
+    max_groups: int | None = None,
+    min_gap: int | None = None,
+    per: str | int | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
     bounds: tuple[Number, Number] | None = None,
     grid: Number | None = None,
@@ -106,10 +121,17 @@ def plan_lazy(
         ``budget``: A :class:`Budget`, in the place of its numbers.
 
     Privacy unit:
-        ``max_events``: Protect all events of one person, of whom at most so many are kept in all. Without it, one event
-            is protected.
+        ``max_events``: Protect all events of one person, of whom at most so many are kept in all. Without it, what
+            other bounds imply, or one event is protected.
         ``max_events_per_step``: Keep the first so many of them in one step (over all groups or keys); Gaussian noise
             shrinks with it. Without it, as many as in all.
+        ``max_events_per_group``: Keep the first so many of them in one group, over all steps. Without it, as many as in
+            all.
+        ``max_groups``: Keep those of the first so many groups of a person. Without it, any.
+        ``min_gap``: Keep only events of steps that are at least so many apart, or of the same step. Without it, any
+            steps.
+        ``per``: Protect what a person does in one period of at most so many steps, and let all bounds start anew in
+            each. Without it, the whole history.
         ``neighbours``: Whether the unit's events are added or removed, or replaced by others.
 
     Values:
@@ -144,6 +166,8 @@ def plan_sketch(
     budget: Budget | None = None,
     max_events: int | None = None,
     max_events_per_step: int | None = None,
+    min_gap: int | None = None,
+    per: str | int | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
     bounds: tuple[Number, Number] | None = None,
     grid: Number | None = None,
@@ -169,10 +193,14 @@ def plan_sketch(
         ``budget``: A :class:`Budget`, in the place of its numbers.
 
     Privacy unit:
-        ``max_events``: Protect all events of one person, of whom at most so many are kept in all. Without it, one event
-            is protected.
+        ``max_events``: Protect all events of one person, of whom at most so many are kept in all. Without it, what
+            other bounds imply, or one event is protected.
         ``max_events_per_step``: Keep the first so many of them in one step (over all groups or keys); Gaussian noise
             shrinks with it. Without it, as many as in all.
+        ``min_gap``: Keep only events of steps that are at least so many apart, or of the same step. Without it, any
+            steps.
+        ``per``: Protect what a person does in one period of at most so many steps, and let all bounds start anew in
+            each. Without it, the whole history.
         ``neighbours``: Whether the unit's events are added or removed, or replaced by others.
 
     Values:
@@ -274,6 +302,10 @@ def plan_release(
     person: str | None = None,
     max_events: int | None = None,
     max_events_per_step: int | None = None,
+    max_events_per_group: int | None = None,
+    max_groups: int | None = None,
+    min_gap: int | None = None,
+    per: str | int | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
     value: str | None = None,
     bounds: tuple[Number, Number] | None = None,
@@ -321,9 +353,18 @@ def plan_release(
     Privacy unit:
         ``person``: Protect all events of a person, named by this column, together. Without it only single events are
             protected.
-        ``max_events``: Keep the first so many events of a person, over all steps and groups or keys.
+        ``max_events``: Keep the first so many events of a person, over all steps and groups or keys. Without it, what
+            other bounds imply.
         ``max_events_per_step``: Keep the first so many of them in one step (over all groups or keys); Gaussian noise
             shrinks with it. Without it, as many as in all.
+        ``max_events_per_group``: Keep the first so many of them in one group, over all steps. Without it, as many as in
+            all.
+        ``max_groups``: Keep those of the first so many groups of a person. Without it, any.
+        ``min_gap``: Keep only events of steps that are at least so many apart, or of the same step. Without it, any
+            steps.
+        ``per``: Protect what a person does in one period, and let all bounds start anew in each: day, week (from
+            Monday), month, quarter or year of the calendar, a width such as 2w, or a number of steps, from the
+            beginning on. Without it, the whole history.
         ``neighbours``: Whether the unit's events are added or removed, or replaced by others.
 
     Values:
@@ -377,6 +418,10 @@ def release(
     person: str | None = None,
     max_events: int | None = None,
     max_events_per_step: int | None = None,
+    max_events_per_group: int | None = None,
+    max_groups: int | None = None,
+    min_gap: int | None = None,
+    per: str | int | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
     value: str | None = None,
     bounds: tuple[Number, Number] | None = None,
@@ -447,9 +492,18 @@ def release(
     Privacy unit:
         ``person``: Protect all events of a person, named by this column, together. Without it only single events are
             protected.
-        ``max_events``: Keep the first so many events of a person, over all steps and groups or keys.
+        ``max_events``: Keep the first so many events of a person, over all steps and groups or keys. Without it, what
+            other bounds imply.
         ``max_events_per_step``: Keep the first so many of them in one step (over all groups or keys); Gaussian noise
             shrinks with it. Without it, as many as in all.
+        ``max_events_per_group``: Keep the first so many of them in one group, over all steps. Without it, as many as in
+            all.
+        ``max_groups``: Keep those of the first so many groups of a person. Without it, any.
+        ``min_gap``: Keep only events of steps that are at least so many apart, or of the same step. Without it, any
+            steps.
+        ``per``: Protect what a person does in one period, and let all bounds start anew in each: day, week (from
+            Monday), month, quarter or year of the calendar, a width such as 2w, or a number of steps, from the
+            beginning on. Without it, the whole history.
         ``neighbours``: Whether the unit's events are added or removed, or replaced by others.
 
     Values:

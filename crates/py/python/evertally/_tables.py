@@ -57,7 +57,7 @@ def _declaration(options: Mapping[str, Any]) -> str:
         given["bounds"] = [str(low), str(high)]
     if "scales" in given:
         given["scales"] = [str(scale) for scale in given["scales"]]
-    for number in ("grid", "rest_scale"):
+    for number in ("grid", "rest_scale", "max_total"):
         if number in given:
             given[number] = str(given[number])
     if "budget" in given:

@@ -5,11 +5,12 @@ use super::rows::{FileFormat, LABELS, Row};
 use evertally::plan::Plan;
 use evertally::privacy::Neighbours;
 use evertally_publish::declaration::{Declaration, Groups};
-use evertally_publish::steps::{Instant, StepCalendar, TimeFormat};
+use evertally_publish::steps::{Instant, Period, Periods, StepCalendar, TimeFormat};
 use evertally_publish::stream::{Late, OutOfBounds, Refusable};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use std::ops::Range;
 
 /// A stream, data, and the same data with one unit changed.
 #[derive(Clone, Debug)]
@@ -22,6 +23,10 @@ pub struct Case {
     pub neighbours: Vec<Vec<Row>>,
     /// The person whose rows are changed, where persons are protected.
     pub person: Option<usize>,
+    /// The steps of the period in which they are; all where there are no periods.
+    pub period: Range<u64>,
+    /// The periods of the horizon.
+    pub periods: Periods,
     /// The row that is changed, where events are.
     pub row: usize,
     /// Whether rows are replaced, and not only removed.
@@ -63,8 +68,7 @@ struct Raw {
 struct Terms {
     steps: u64,
     calendar: (&'static str, &'static str, &'static str),
-    /// So many events of a person, so many in a step.
-    person: Option<(u64, Option<u64>)>,
+    person: Option<Bounds>,
     replace_one: bool,
     columns: usize,
     rest: bool,
@@ -82,6 +86,26 @@ struct Terms {
     runs: usize,
     counts_late: bool,
     confidence: f64,
+}
+
+/// What is kept of a person.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    total: u64,
+    per_step: Option<u64>,
+    /// These two where there are groups.
+    per_group: Option<u64>,
+    groups: Option<u64>,
+    gap: Option<u64>,
+    period: Option<Reset>,
+}
+
+/// How long a period is.
+#[derive(Clone, Copy, Debug)]
+enum Reset {
+    Steps(u64),
+    /// Whatever suits the width of the steps.
+    Calendar,
 }
 
 /// A row, how far it is into its step, and whether it comes late.
@@ -104,7 +128,7 @@ impl Case {
     /// Whether a row belongs to the unit that is changed.
     pub fn is_of_unit(&self, row: &Row) -> bool {
         match self.person {
-            Some(person) => row.person.as_deref() == Some(name_of(person).as_str()),
+            Some(person) => row.person.as_deref() == Some(name_of(person).as_str()) && self.period.contains(&row.step),
             None => row.number == self.row,
         }
     }
@@ -159,8 +183,12 @@ impl Terms {
             time_zone: Some(zone.parse().expect("a zone")),
             time_format: (self.times != TimeFormat::Auto).then(|| self.times.clone()),
             person: self.person.map(|_| "who".into()),
-            max_events: self.person.map(|(total, _)| total),
-            max_events_per_step: self.person.and_then(|(_, per_step)| per_step),
+            max_events: self.person.map(|bounds| bounds.total),
+            max_events_per_step: self.person.and_then(|bounds| bounds.per_step),
+            max_events_per_group: self.person.and_then(|bounds| bounds.per_group).filter(|_| self.columns > 0),
+            max_groups: self.person.and_then(|bounds| bounds.groups).filter(|_| self.columns > 0),
+            min_gap: self.person.and_then(|bounds| bounds.gap),
+            per: self.person.and_then(|bounds| bounds.period).map(|reset| self.period(reset)),
             neighbours: self.replace_one.then_some(Neighbours::ReplaceOne),
             group_by: (self.columns > 0).then(|| LABELS[..self.columns].iter().map(|name| (*name).into()).collect()),
             groups: (self.columns > 0).then(|| Groups::Tuples(texts(self.columns))),
@@ -178,6 +206,24 @@ impl Terms {
             mechanism: Some(self.mechanism.parse().expect("a mechanism")),
             confidence: Some(self.confidence),
             ..Declaration::default()
+        }
+    }
+
+    fn period(&self, reset: Reset) -> Period {
+        match (reset, self.calendar.0) {
+            (Reset::Steps(steps), _) => Period::Steps(steps),
+            (Reset::Calendar, every) => {
+                // Quarters of an hour and widths of six hours do not always fit into the days of these zones.
+                let text = match every {
+                    "1d" => "month",
+                    "1h" => "day",
+                    "1mo" => "quarter",
+                    "1w" => "2w",
+                    "15m" => "1h",
+                    _ => "3 steps",
+                };
+                text.parse().expect("a period")
+            }
         }
     }
 
@@ -274,7 +320,14 @@ fn terms() -> impl Strategy<Value = Terms> {
     let values = [(["0", "10"], "1"), (["-3", "8"], "0.25"), (["-2.5", "-0.5"], "0.5"), (["2", "5"], "0.01")];
     let formats = [FileFormat::Csv, FileFormat::JsonLines, FileFormat::Parquet];
     let times = [TimeFormat::Auto, TimeFormat::Rfc3339, TimeFormat::EpochSeconds, TimeFormat::EpochMillis];
-    let person = prop::option::weighted(0.7, (1..6u64, prop::option::of(1..4u64)));
+    let reset = prop_oneof![2 => (1..6u64).prop_map(Reset::Steps), 1 => Just(Reset::Calendar)];
+    let rarely = |bound: Range<u64>| prop::option::weighted(0.3, bound);
+    let more = (rarely(1..3), rarely(1..3), rarely(2..4), prop::option::weighted(0.35, reset));
+    let bounds = (1..6u64, prop::option::of(1..4u64), more).prop_map(|(total, per_step, more)| {
+        let (per_group, groups, gap, period) = more;
+        Bounds { total, per_step, per_group, groups, gap, period }
+    });
+    let person = prop::option::weighted(0.7, bounds);
     let plan = (1..=10u64, prop::sample::select(calendars.to_vec()), person, any::<bool>(), 0..3u8);
     let labels = (0..3usize, any::<bool>());
     let values = (prop::option::of(prop::sample::select(values.to_vec())), prop::bool::weighted(0.05), any::<bool>());
@@ -319,23 +372,36 @@ fn terms() -> impl Strategy<Value = Terms> {
 
 fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Case {
     let mut declaration = terms.declaration();
-    let calendar = declaration.resolve().expect("a sound declaration").calendar;
+    let settings = declaration.resolve().expect("a sound declaration");
+    let (calendar, periods) = (settings.calendar, settings.periods);
     let placed =
         |number: usize, raw: &Raw| Placed { row: terms.row(&calendar, number, raw), at: raw.at, late: raw.late };
     let rows: Vec<Placed> = (0..).zip(raws).map(|(number, raw)| placed(number, raw)).collect();
     let row = usize::from(picks[0]) % rows.len();
     let person = terms.person.map(|_| raws[row].person);
+    let period = match periods.longest() {
+        Some(_) => periods.of(rows[row].row.step.clamp(1, terms.steps)),
+        None => 0..u64::MAX,
+    };
     let replaces = picks[1].is_multiple_of(2);
     let is_of_unit = |at: usize| match person {
-        Some(person) => raws[at].person == person && rows[at].row.person.is_some(),
+        Some(person) => {
+            let Row { person: name, step, .. } = &rows[at].row;
+            raws[at].person == person && name.is_some() && period.contains(step)
+        }
         None => at == row,
+    };
+    // What replaces an event of a period is of the same.
+    let within = |step: u64| match periods.longest() {
+        Some(_) => period.start + step % (period.end.min(terms.steps + 1) - period.start),
+        None => step,
     };
     let mut changed = Vec::new();
     for (at, kept) in rows.iter().enumerate() {
         if !is_of_unit(at) {
             changed.push(kept.clone());
         } else if replaces {
-            let other = Raw { person: raws[at].person, lacks: 0, ..others[at].clone() };
+            let other = Raw { person: raws[at].person, lacks: 0, step: within(others[at].step), ..others[at].clone() };
             changed.push(placed(at, &other));
         }
     }
@@ -346,7 +412,9 @@ fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Case {
     cuts.dedup();
     // All files in one run, or a run for each, which goes on where the one before stopped or does all of it again.
     let (in_one, continues) = (picks[0].is_multiple_of(4), picks[1] & 4 != 0);
-    let counts_late = continues && !in_one && terms.counts_late && !cuts.is_empty();
+    // A late event counts in another step than its own, and is of the unit of that step's period.
+    let has_periods = periods.longest().is_some();
+    let counts_late = continues && !in_one && terms.counts_late && !cuts.is_empty() && !has_periods;
     let in_files = |rows: &[Placed]| -> Vec<Vec<Row>> {
         let mut files = vec![Vec::new(); cuts.len() + 1];
         for placed in rows {
@@ -378,6 +446,8 @@ fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Case {
         files,
         neighbours,
         person,
+        period,
+        periods,
         row,
         replaces,
         codes,

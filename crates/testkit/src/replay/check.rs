@@ -5,7 +5,7 @@ use super::pipeline::{Declared, Outcome, Pipeline, REFUSALS, Run, TableRow};
 use super::rows::Row;
 use evertally::noise::DiscreteLaw;
 use evertally::plan::Plan;
-use evertally::privacy::{Neighbours, Unit};
+use evertally::privacy::{Neighbours, PersonBounds};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -180,18 +180,26 @@ fn changes(case: &Case) -> u32 {
 /// So many events in all and in a step, each within its bounds.
 fn spread(case: &Case, plan: &Plan, moved: &Sums) -> Result<(), Fault> {
     let request = plan.request();
-    let (total, per_step) = match request.unit() {
-        Unit::Event => (1, 1),
-        unit => {
-            let total = unit.max_events().expect("a person");
-            (total, unit.max_events_per_step().unwrap_or(total).min(total))
-        }
-    };
+    let one = PersonBounds { max_events: 1, ..PersonBounds::default() };
+    let bounds = request.unit().bounds().unwrap_or(one);
+    let (total, per_step) = (bounds.max_events, bounds.max_events_per_step.unwrap_or(bounds.max_events));
     let (lower, upper) = request.values().bounds();
     let size = i128::from(lower.unsigned_abs().max(upper.unsigned_abs())) * i128::from(changes(case));
     let moves = moved.values().map(|sum| sum.abs()).sum::<i128>();
     if moves > i128::from(total) * size {
         return Err(Fault::Moves(format!("{total} events of size {size} cannot move sums by {moves}")));
+    }
+    let mut groups: BTreeMap<&String, i128> = BTreeMap::new();
+    moved
+        .iter()
+        .filter(|(_, sum)| **sum != 0)
+        .for_each(|((_, group), sum)| *groups.entry(group).or_default() += sum.abs());
+    let per_group = bounds.max_events_per_group.unwrap_or(total);
+    if let Some((group, moves)) = groups.iter().find(|(_, moves)| **moves > i128::from(per_group) * size) {
+        return Err(Fault::Moves(format!("{per_group} events of size {size} cannot move group {group} by {moves}")));
+    }
+    if let Some(most) = bounds.max_groups.filter(|most| groups.len() as u64 > most * u64::from(changes(case))) {
+        return Err(Fault::Moves(format!("{} groups move, of {most} that one person may be in", groups.len())));
     }
     let mut steps: BTreeMap<u64, i128> = BTreeMap::new();
     moved.iter().for_each(|((step, _), sum)| *steps.entry(*step).or_default() += sum.abs());
@@ -246,35 +254,58 @@ fn norms(case: &Case, plan: &Plan, moved: &Sums) -> Result<(), Fault> {
 /// Values are codes: a step's sum tells how many events of each person were kept. The unit's are within its bounds in
 /// either data set, and those of all others are the same. How many units were counted.
 fn kept(case: &Case, plan: &Plan, ours: &Sums, theirs: &Sums) -> Result<usize, Fault> {
-    let unit = plan.request().unit();
-    let (Some(total), Some(changed)) = (unit.max_events(), case.person) else { return Ok(0) };
-    let per_step = unit.max_events_per_step().unwrap_or(total);
+    let (Some(bounds), Some(changed)) = (plan.request().unit().bounds(), case.person) else { return Ok(0) };
     let mut counted = 0;
     for person in 0..Case::PERSONS {
         let mut of_person = [BTreeMap::new(), BTreeMap::new()];
         for (counts, sums) in of_person.iter_mut().zip([ours, theirs]) {
-            let mut steps: BTreeMap<u64, u64> = BTreeMap::new();
+            let mut periods: BTreeMap<u64, Vec<(&(u64, String), u64)>> = BTreeMap::new();
             for (place, sum) in sums {
                 if *sum < 0 {
                     return Err(Fault::Others(format!("the sum of step {} is negative: {sum}", place.0)));
                 }
                 let events = Case::events_of(person, *sum);
-                *steps.entry(place.0).or_default() += events;
+                periods.entry(case.periods.of(place.0).start).or_default().push((place, events));
                 counts.insert(place.clone(), events);
             }
-            let all: u64 = steps.values().sum();
-            if all > total {
-                return Err(Fault::Moves(format!("{all} events of person {person} are kept, and at most {total} may")));
+            for (first, events) in &periods {
+                let events: Vec<_> = events.iter().filter(|(_, events)| *events > 0).copied().collect();
+                if let Some(what) = beyond(bounds, &events) {
+                    let period = format!("in the period since step {first}");
+                    return Err(Fault::Moves(format!("of person {person} are kept {period} {what}")));
+                }
             }
-            if let Some((step, events)) = steps.iter().find(|(_, events)| **events > per_step) {
-                let may = format!("and at most {per_step} may");
-                return Err(Fault::Moves(format!("{events} events of person {person} are kept in step {step}, {may}")));
-            }
-            counted += usize::from(all > 0);
+            counted += usize::from(counts.values().any(|events| *events > 0));
         }
-        if person != changed && of_person[0] != of_person[1] {
+        let others = |counts: &BTreeMap<(u64, String), u64>| -> Vec<u64> {
+            let is_other = |step: u64| person != changed || !case.period.contains(&step);
+            counts.iter().filter(|((step, _), _)| is_other(*step)).map(|(_, events)| *events).collect()
+        };
+        if others(&of_person[0]) != others(&of_person[1]) {
             return Err(Fault::Others(format!("other events of person {person} are kept for the neighbour")));
         }
     }
     Ok(counted)
+}
+
+/// Which bound the kept events of a person exceed in one period, by step and group.
+fn beyond(bounds: PersonBounds, events: &[(&(u64, String), u64)]) -> Option<String> {
+    let (mut steps, mut groups) = (BTreeMap::new(), BTreeMap::new());
+    for ((step, group), events) in events {
+        *steps.entry(*step).or_insert(0) += events;
+        *groups.entry(group).or_insert(0) += events;
+    }
+    let all: u64 = steps.values().sum();
+    let above = |bound: Option<u64>, found: u64| bound.is_some_and(|bound| found > bound);
+    let most = |counts: &mut dyn Iterator<Item = u64>| counts.max().unwrap_or(0);
+    let gap = steps.keys().zip(steps.keys().skip(1)).map(|(step, next)| next - step).min();
+    [
+        (above(Some(bounds.max_events), all), format!("{all} events, of {}", bounds.max_events)),
+        (above(bounds.max_events_per_step, most(&mut steps.values().copied())), "too many events in a step".into()),
+        (above(bounds.max_events_per_group, most(&mut groups.values().copied())), "too many events in a group".into()),
+        (above(bounds.max_groups, groups.len() as u64), "events in too many groups".into()),
+        (gap.is_some_and(|gap| gap < bounds.min_gap.unwrap_or(1)), "events in steps too close to each other".into()),
+    ]
+    .into_iter()
+    .find_map(|(is_beyond, what)| is_beyond.then_some(what))
 }

@@ -6,6 +6,7 @@
 use super::pipeline::{Declared, Outcome, Pipeline, Run, TableRow, hundred_millionths};
 use super::rows::Row;
 use evertally_publish::declaration::Decimal;
+use evertally_publish::steps::Period;
 use std::collections::BTreeMap;
 
 /// A mistake that a pipeline can make.
@@ -21,6 +22,16 @@ pub enum Planted {
     ForgottenCounts,
     /// One room for the events of all persons.
     SharedBound,
+    /// Steps with events of a person may be as near as they like.
+    GapIgnored,
+    /// The events of a person in one group are not counted.
+    GroupUnbounded,
+    /// Groups of a person are not counted.
+    GroupsUncounted,
+    /// Events of earlier periods take room from those of later ones.
+    PeriodNeverEnds,
+    /// Everything starts anew too early.
+    PeriodTooShort,
     /// Values are not clamped.
     NoClamping,
     /// The sum of a step is clamped to what its events could add, and not each event.
@@ -45,12 +56,17 @@ pub enum Planted {
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 20] = [
         Self::BoundPerFile,
         Self::BoundPerGroup,
         Self::BoundPerStep,
         Self::ForgottenCounts,
         Self::SharedBound,
+        Self::GapIgnored,
+        Self::GroupUnbounded,
+        Self::GroupsUncounted,
+        Self::PeriodNeverEnds,
+        Self::PeriodTooShort,
         Self::NoClamping,
         Self::ClampedAfterSumming,
         Self::RestLeaksName,
@@ -107,6 +123,13 @@ impl<P> Faulty<P> {
             Planted::SharedBound => files.iter_mut().flatten().for_each(|row| {
                 row.person = row.person.as_ref().map(|_| "everybody".to_owned());
             }),
+            Planted::GapIgnored => stream.declaration.min_gap = None,
+            Planted::GroupUnbounded => stream.declaration.max_events_per_group = None,
+            Planted::GroupsUncounted => stream.declaration.max_groups = None,
+            Planted::PeriodNeverEnds => stream.declaration.per = None,
+            Planted::PeriodTooShort => {
+                stream.declaration.per = stream.declaration.per.map(|_| Period::Steps(1));
+            }
             Planted::NoClamping => {
                 stream.declaration.bounds = stream.declaration.bounds.as_ref().map(|_| wide());
             }

@@ -20,13 +20,13 @@ impl Planned {
     /// As it is declared, for a look at some of its time or of the time before.
     pub(super) fn new(declaration: Declaration, settings: &Settings, look: &StepCalendar) -> Self {
         let (horizon, looked) = (settings.calendar.steps() as f64, look.steps() as f64);
-        let period = period_of(settings).map_or(horizon, |steps| (steps as f64).min(horizon));
+        let periods = settings.periods.count(settings.calendar.steps()) as f64;
         let groups = match &settings.labels {
             Labels::Groups(table) => table.tuples().len() as f64,
             _ => 1.0,
         };
         let objective = settings.request.objective();
-        let stretch = Stretch { looks: period / looked, count: horizon / period, groups, objective };
+        let stretch = Stretch { looks: horizon / periods / looked, count: periods, groups, objective };
         Self { declaration, stretch }
     }
 
@@ -59,21 +59,26 @@ impl Planned {
     }
 }
 
-/// The longest period of the unit, in steps.
-fn period_of(settings: &Settings) -> Option<u64> {
-    settings.request.unit().bounds()?.period
-}
-
 /// The steps that are looked at.
-pub(super) fn stretch(settings: &Settings, from: Option<&str>, until: &str) -> Result<StepCalendar> {
+pub(super) fn stretch(settings: &Settings, from: Option<&str>, until: Option<&str>) -> Result<StepCalendar> {
     let (mut times, calendar) = (settings.times(), &settings.calendar);
     let mut time = |flag: &str, text: &str| {
-        parse_time(Parameter::Start, text, &mut times).map_err(|_| usage(format!("{flag}: {} is not a time", quoted(text))))
+        let problem = |_| usage(format!("{flag}: {} is not a time", quoted(text)));
+        parse_time(Parameter::Start, text, &mut times).map_err(problem)
     };
     let start = from.map_or(Ok(calendar.start()), |text| time("--look-from", text))?;
-    let end = Horizon::Until(time("--look-until", until)?);
+    let end = match (until, settings.periods.longest()) {
+        (Some(text), _) => Horizon::Until(time("--look-until", text)?),
+        (None, Some(_)) if from.is_none() => Horizon::Steps(first_period(settings).min(calendar.steps())),
+        _ => return Err(usage("--look-until is needed: the end of the time that is looked at")),
+    };
     StepCalendar::new(start, end, calendar.every(), calendar.zone().clone())
-        .map_err(|problem| usage(format!("--look-from and --look-until, in steps of {}: {}", calendar.every(), problem)))
+        .map_err(|problem| usage(format!("--look-from and --look-until, in steps of {}: {problem}", calendar.every())))
+}
+
+/// How many steps the first period has.
+fn first_period(settings: &Settings) -> u64 {
+    settings.periods.of(1).end - 1
 }
 
 /// What the plan of the estimate is asked for. It says what is looked at, so that another look is another plan.
@@ -84,7 +89,9 @@ pub(super) fn look_request(
     budget: Budget,
 ) -> PlanRequest {
     // A unit of one period may change a part of what somebody does in a look at more than that period.
-    let may_move = settings.request.neighbours() == Neighbours::ReplaceOne || period_of(settings).is_some();
+    let is_within = look.start() == settings.calendar.start() && look.steps() <= first_period(settings);
+    let may_move = settings.request.neighbours() == Neighbours::ReplaceOne
+        || (settings.periods.longest().is_some() && !is_within);
     let meaning = settings.request.meaning();
     let same = ["every", "time-zone", "missing", "unknown-group", "person", "group-by", "groups", "rest"];
     let same = same.into_iter().filter_map(|name| Some((name.to_owned(), meaning.get(name)?.clone())));

@@ -75,7 +75,8 @@ fn facts(state: &State) -> Value {
         })
         .collect();
     json!({
-        "source": state.name, "unit": state.total.protects.unit(), "replaced": state.total.protects.replaced,
+        "source": state.name, "unit": state.total.protects.unit(), "period": state.total.protects.period,
+        "replaced": state.total.protects.replaced,
         "budget": state.total.budget, "basic": state.total.is_basic, "made": state.made,
         "approver": state.approval.approver, "note": state.approval.note,
         "total": state.cap, "spent": state.spent, "reserved": state.reserved, "left": state.left, "streams": rows,

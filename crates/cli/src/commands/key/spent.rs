@@ -18,7 +18,7 @@ pub(super) fn run(file: &Path, delta: Delta, as_json: bool) -> Result<()> {
     let streams = ledger.streams()?;
     let mut groups = Groups::new();
     for stream in &streams {
-        groups.entry(stream.protects).or_default().push(stream);
+        groups.entry(stream.protects.clone()).or_default().push(stream);
     }
     let mut out = std::io::stdout().lock();
     if as_json {
@@ -47,6 +47,10 @@ pub(super) fn run(file: &Path, delta: Delta, as_json: bool) -> Result<()> {
             (true, _) => "Together, for a person whose data are in all of these streams",
             (false, 1) => "For one event of this stream",
             (false, _) => "Together, for one event that is in all of these streams",
+        };
+        let whom = match &protects.period {
+            Some(period) => format!("{whom}, and what they do in {period}"),
+            None => whom.to_owned(),
         };
         let change = if protects.replaced { "replaced" } else { "added or removed" };
         let names: Vec<_> = streams.iter().map(|stream| format!("`{}`", stream.name)).collect();
@@ -93,7 +97,7 @@ fn facts(ledger: &PublicLedger, streams: &[PublishedStream], groups: &Groups<'_>
             let [first, last] = dates(stream);
             json!({
                 "stream": stream.name, "budget": stream.budget, "published_steps": stream.steps,
-                "unit": stream.protects.unit(), "replaced": stream.protects.replaced,
+                "unit": stream.protects.unit(), "period": stream.protects.period, "replaced": stream.protects.replaced,
                 "first": first, "last": last, "runs": stream.runs.len(),
             })
         })
@@ -104,6 +108,7 @@ fn facts(ledger: &PublicLedger, streams: &[PublishedStream], groups: &Groups<'_>
             "epsilon": (!streams.is_empty() && epsilon.is_finite()).then_some(epsilon)});
         if let Some(protects) = protects {
             total["unit"] = json!(protects.unit());
+            total["period"] = json!(protects.period);
             total["replaced"] = json!(protects.replaced);
         }
         total

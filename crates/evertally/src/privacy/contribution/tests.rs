@@ -1,38 +1,58 @@
-//! Bounding by brute force: every short history of two persons.
+//! Bounding by brute force: every short history under every combination of bounds.
 
 use super::*;
 
-/// A history: who, and in which step.
-type History = Vec<(usize, u64)>;
+/// An event: who, in which step, of which group, and its value.
+type Event = (usize, u64, u64, i64);
 
-/// Which events are kept, by counting afresh for each.
-fn by_counting(history: &[(usize, u64)], total: u64, per_step: u64) -> Vec<bool> {
-    let mut kept: Vec<bool> = Vec::new();
-    for (place, (person, step)) in history.iter().enumerate() {
-        let before = history[..place].iter().zip(&kept).filter(|((other, _), kept)| **kept && other == person);
-        let in_all = before.clone().count() as u64;
-        let in_step = before.filter(|((_, other), _)| other == step).count() as u64;
-        kept.push(in_all < total && in_step < per_step);
+/// What is kept, by counting afresh for each event what was kept of its person in its period.
+fn by_counting(history: &[Event], unit: Unit) -> Vec<Option<i64>> {
+    let bounds = unit.bounds().unwrap();
+    let period = |step: u64| bounds.period.map_or(0, |steps| (step - 1) / steps);
+    let mut kept: Vec<Option<i64>> = Vec::new();
+    for (place, &(person, step, group, value)) in history.iter().enumerate() {
+        let all = history[..place].iter().zip(&kept);
+        let before: Vec<_> = all
+            .filter(|((other, at, ..), kept)| kept.is_some() && *other == person && period(*at) == period(step))
+            .collect();
+        let count = |which: &dyn Fn(&Event) -> bool| before.iter().filter(|(event, _)| which(event)).count() as u64;
+        let below = |bound: Option<u64>, count: u64| bound.is_none_or(|bound| count < bound);
+        let mut groups: Vec<u64> = before.iter().map(|(event, _)| event.2).chain([group]).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        let spent: u64 = before.iter().map(|(_, kept)| kept.unwrap().unsigned_abs()).sum();
+        let left = bounds.max_total.map_or(u64::MAX, |cap| cap - spent);
+        let fits = count(&|_| true) < bounds.max_events
+            && below(bounds.max_events_per_step, count(&|event| event.1 == step))
+            && below(bounds.max_events_per_group, count(&|event| event.2 == group))
+            && bounds.max_groups.is_none_or(|most| groups.len() as u64 <= most)
+            && before.iter().all(|(event, _)| event.1 == step || step - event.1 >= bounds.min_gap.unwrap_or(1))
+            && left > 0;
+        let part = |value: i64| value.signum() * value.unsigned_abs().min(left) as i64;
+        kept.push(fits.then(|| part(value)));
     }
     kept
 }
 
-fn by_contributions(history: &[(usize, u64)], unit: Unit) -> Vec<bool> {
+fn by_contributions(history: &[Event], unit: Unit) -> Vec<Option<i64>> {
     let mut contributions = Contributions::new(unit).unwrap();
     let persons = [contributions.add_person(), contributions.add_person()];
     assert_eq!(contributions.person_count(), 2);
-    history.iter().map(|(person, step)| contributions.keep(persons[*person], *step)).collect()
+    let offer = |&(_, step, group, value): &Event| Offer::in_step(step).in_group(group).of_value(value);
+    history.iter().map(|event| contributions.keep(persons[event.0], offer(event))).collect()
 }
 
-/// All histories of so many events of two persons over three steps, in order of time.
-fn histories(events: usize) -> Vec<History> {
-    let mut all: Vec<History> = vec![vec![]];
-    for _ in 0..events {
-        let longer = |history: History| {
-            let from = history.last().map_or(1, |(_, step)| *step);
-            (from..=3).flat_map(|step| [0, 1].map(|person| (person, step))).map(move |event| {
+/// All histories of so many events of so many persons in so many groups and steps, in order of time.
+fn histories(events: usize, persons: usize, groups: u64, steps: u64) -> Vec<Vec<Event>> {
+    let mut all: Vec<Vec<Event>> = vec![vec![]];
+    for place in 0..events {
+        let value = [2, -1, 3, 1, -2, 2][place];
+        let longer = |history: Vec<Event>| {
+            let from = history.last().map_or(1, |(_, step, ..)| *step);
+            let of_step = move |step| (0..groups).flat_map(move |group| (0..persons).map(move |p| (p, step, group)));
+            (from..=steps).flat_map(of_step).map(move |(person, step, group)| {
                 let mut longer = history.clone();
-                longer.push(event);
+                longer.push((person, step, group, value));
                 longer
             })
         };
@@ -41,32 +61,64 @@ fn histories(events: usize) -> Vec<History> {
     all
 }
 
+/// Every combination of bounds, each left open or tight.
+fn units() -> Vec<Unit> {
+    let mut all: Vec<PersonBounds> =
+        (1..=4).map(|max_events| PersonBounds { max_events, ..PersonBounds::default() }).collect();
+    let mut with = |values: &[u64], set: fn(&mut PersonBounds, u64)| {
+        let more = |bounds: &PersonBounds| {
+            let bounds = *bounds;
+            values.iter().map(move |value| {
+                let mut changed = bounds;
+                set(&mut changed, *value);
+                changed
+            })
+        };
+        let tighter: Vec<_> = all.iter().flat_map(more).collect();
+        all.extend(tighter);
+    };
+    with(&[1, 2], |bounds, value| bounds.max_events_per_step = Some(value));
+    with(&[1, 2], |bounds, value| bounds.max_events_per_group = Some(value));
+    with(&[1], |bounds, value| bounds.max_groups = Some(value));
+    with(&[2, 3], |bounds, value| bounds.min_gap = Some(value));
+    with(&[4], |bounds, value| bounds.max_total = Some(value));
+    with(&[2, 3], |bounds, value| bounds.period = Some(value));
+    all.into_iter().map(Unit::Person).collect()
+}
+
 #[test]
 fn as_counting_by_hand() {
-    for (total, per_step) in [(1, None), (2, None), (2, Some(1)), (3, Some(2)), (5, Some(1)), (2, Some(9))] {
-        let unit = per_step.map_or(Unit::person(total), |most| Unit::person(total).per_step(most));
-        for history in (0..=6).flat_map(histories) {
-            let kept = by_contributions(&history, unit);
-            assert_eq!(kept, by_counting(&history, total, per_step.unwrap_or(total)), "{history:?} {unit:?}");
+    let histories: Vec<_> = (0..=5).flat_map(|events| histories(events, 1, 2, 4)).collect();
+    for unit in units() {
+        for history in &histories {
+            assert_eq!(by_contributions(history, unit), by_counting(history, unit), "{history:?} {unit:?}");
         }
     }
 }
 
-/// What the guarantee rests on: one person's events decide nothing about those of another, and what is kept fits the
-/// bounds.
+/// What the guarantee rests on: one person's events decide nothing about those of another, one period's nothing about
+/// those of another, and what is kept fits what plans are calibrated for.
 #[test]
-fn persons_do_not_touch_each_other() {
-    let unit = Unit::person(3).per_step(2);
-    for history in histories(6) {
-        let kept = by_contributions(&history, unit);
-        for person in [0, 1] {
-            let alone: History = history.iter().copied().filter(|(other, _)| *other == person).collect();
-            let of_both: Vec<bool> =
-                history.iter().zip(&kept).filter(|((other, _), _)| *other == person).map(|(_, kept)| *kept).collect();
-            assert_eq!(by_contributions(&alone, unit), of_both, "{history:?}");
-            let steps = alone.iter().zip(&of_both).filter(|(_, kept)| **kept).map(|((_, step), _)| *step);
-            assert!(steps.clone().count() <= 3);
-            assert!((1..=3).all(|step| steps.clone().filter(|other| *other == step).count() <= 2));
+fn persons_and_periods_do_not_touch_each_other() {
+    let base = Unit::person(3).per_step(2);
+    let units = [base, base.per_group(1).per_period(2), base.in_groups(1), base.apart(2), base.of_total(4)];
+    for unit in units {
+        let spread = unit.spread().unwrap();
+        let period = |step: u64| unit.bounds().unwrap().period.map_or(0, |steps| (step - 1) / steps);
+        for history in histories(5, 2, 2, 3) {
+            let kept = by_contributions(&history, unit);
+            for (person, of) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                let is_alone = |event: &Event| event.0 == person && period(event.1) == of;
+                let alone: Vec<Event> = history.iter().copied().filter(is_alone).collect();
+                let together = history.iter().zip(&kept).filter(|(event, _)| is_alone(event)).map(|(_, kept)| *kept);
+                let together: Vec<_> = together.collect();
+                assert_eq!(by_contributions(&alone, unit), together, "{history:?}");
+                let steps: Vec<u64> =
+                    alone.iter().zip(&together).filter(|(_, kept)| kept.is_some()).map(|(event, _)| event.1).collect();
+                assert!(steps.len() as u64 <= spread.total);
+                assert!((1..=3).all(|s| steps.iter().filter(|t| **t == s).count() as u64 <= spread.per_step));
+                assert!(steps.windows(2).all(|pair| pair[0] == pair[1] || pair[1] - pair[0] >= spread.separation));
+            }
         }
     }
 }
@@ -74,11 +126,44 @@ fn persons_do_not_touch_each_other() {
 /// Single events are each a unit, and a bound of 0 keeps nothing.
 #[test]
 fn bounds_of_nothing_are_refused() {
-    assert!(Contributions::new(Unit::person(0)).is_err());
-    assert!(Contributions::new(Unit::person(2).per_step(0)).is_err());
+    for unit in [Unit::person(0), Unit::person(2).per_step(0), Unit::person(2).per_group(0), Unit::person(2).apart(0)] {
+        assert!(Contributions::new(unit).is_err(), "{unit:?}");
+    }
     let mut events = Contributions::new(Unit::Event).unwrap();
     let (one, other) = (events.add_person(), events.add_person());
-    assert!(events.keep(one, 1) && events.keep(other, 1));
+    assert!([one, other].iter().all(|event| events.keep(*event, Offer::in_step(1)) == Some(1)));
+}
+
+/// Values at both ends of 64 bits are counted by their size.
+#[test]
+fn the_largest_values_are_capped() {
+    let size = 1u64 << 63;
+    for (cap, kept) in [(u64::MAX, [Some(i64::MIN), Some(i64::MAX), None]), (size, [Some(i64::MIN), None, None])] {
+        let mut contributions = Contributions::new(Unit::person(9).of_total(cap)).unwrap();
+        let person = contributions.add_person();
+        let keep = |value| contributions.keep(person, Offer::in_step(1).of_value(value));
+        assert_eq!([i64::MIN, i64::MAX, 7].map(keep), kept);
+    }
+}
+
+/// What is left of a total is kept where it is a value of the stream.
+#[test]
+fn no_part_is_outside_the_bounds_of_values() {
+    for (lower, upper, values, kept) in [
+        (0, 4, [4, 4, 1], [Some(4), Some(3), None]),
+        (2, 4, [4, 2, 2], [Some(4), Some(2), None]),
+        (3, 4, [4, 4, 4], [Some(4), Some(3), None]),
+        (4, 4, [4, 4, 4], [Some(4), None, None]),
+        (-4, -2, [-3, -3, -2], [Some(-3), Some(-3), None]),
+        (-4, 4, [-4, 4, 1], [Some(-4), Some(3), None]),
+        (-4, 0, [-4, 0, -4], [Some(-4), Some(0), Some(-3)]),
+    ] {
+        let contributions = Contributions::new(Unit::person(9).of_total(7)).unwrap();
+        let mut contributions = contributions.of_values(Values::Sum { lower, upper });
+        let person = contributions.add_person();
+        let keep = |value| contributions.keep(person, Offer::in_step(1).of_value(value));
+        assert_eq!(values.map(keep), kept, "{lower} {upper}");
+    }
 }
 
 #[test]
@@ -86,30 +171,59 @@ fn bounds_of_nothing_are_refused() {
 fn steps_never_go_back() {
     let mut contributions = Contributions::new(Unit::person(2)).unwrap();
     let person = contributions.add_person();
-    contributions.keep(person, 2);
-    contributions.keep(person, 1);
+    contributions.keep(person, Offer::in_step(2));
+    contributions.keep(person, Offer::in_step(1));
 }
 
 /// What an earlier run left goes on as if there had been no break, wherever the break is.
 #[test]
 fn what_was_kept_is_restored() {
-    for (total, per_step) in [(1, 1), (2, 1), (3, 2), (4, 9)] {
-        let bound = ContributionBound::new(Unit::person(total).per_step(per_step)).unwrap();
-        for history in (1..=5).flat_map(histories) {
-            let steps: Vec<u64> = history.iter().filter(|(person, _)| *person == 0).map(|(_, step)| *step).collect();
-            let (mut whole, mut broken) = (Kept::default(), Kept::default());
-            for step in steps {
-                assert_eq!(bound.keep(&mut broken, step), bound.keep(&mut whole, step));
+    let histories: Vec<_> = (1..=4).flat_map(|events| histories(events, 1, 2, 3)).collect();
+    for unit in units() {
+        let bound = ContributionBound::new(unit).unwrap();
+        for history in &histories {
+            let (mut whole, mut broken) = Default::default();
+            let (mut details, mut broken_details) = (Details::default(), Details::default());
+            for &(_, step, group, value) in history {
+                let since = unit.bounds().unwrap().period.map_or(1, |steps| step - (step - 1) % steps);
+                let offer = Offer { step, since, group, value };
+                let kept = bound.keep(&mut broken, &mut broken_details, offer);
+                assert_eq!(kept, bound.keep(&mut whole, &mut details, offer));
                 broken = bound.restore(broken.step(), broken.total(), broken.in_step()).unwrap();
-                assert_eq!(broken, whole);
+                let groups = broken_details.groups().to_vec();
+                broken_details = bound.restore_details(broken, broken_details.spent(), groups).unwrap();
+                assert_eq!((broken, &broken_details), (whole, &details));
             }
         }
-        let (total, per_step) = (total as u32, per_step as u32);
+    }
+}
+
+/// What no history leaves is refused.
+#[test]
+fn what_nobody_can_have_is_refused() {
+    for (total, per_step) in [(1u32, 1u32), (2, 1), (3, 2), (4, 9)] {
+        let bound = ContributionBound::new(Unit::person(total.into()).per_step(per_step.into())).unwrap();
         for (step, kept, in_step) in [(0, 1, 1), (1, 0, 0), (1, total + 1, 1), (1, total, per_step.min(total) + 1)] {
             assert!(bound.restore(step, kept, in_step).is_err(), "{step} {kept} {in_step}");
         }
         assert!(total == 1 || bound.restore(3, total - 1, 0).is_err());
     }
+    let bound = ContributionBound::new(Unit::person(4).per_group(2).in_groups(2).of_total(9)).unwrap();
+    let kept = bound.restore(3, 3, 1).unwrap();
+    let restored = |spent, groups: &[(u64, u32)]| bound.restore_details(kept, spent, groups.to_vec());
+    assert!(restored(9, &[(0, 1), (7, 2)]).is_ok());
+    for (spent, groups) in [
+        (10, &[(0, 1), (7, 2)][..]),
+        (1, &[(7, 2), (0, 1)]),
+        (1, &[(0, 3)]),
+        (1, &[(0, 1), (7, 1)]),
+        (1, &[(0, 0), (1, 1), (7, 2)]),
+        (1, &[(0, 1), (1, 1), (7, 1)]),
+    ] {
+        assert!(restored(spent, groups).is_err(), "{spent} {groups:?}");
+    }
+    let simple = ContributionBound::new(Unit::person(4)).unwrap();
+    assert!(simple.restore_details(kept, 1, vec![]).is_err() && simple.restore_details(kept, 0, vec![(0, 3)]).is_err());
 }
 
 /// Bounds beyond 32 bits keep as many as 32 bits can count, and no more.
@@ -117,6 +231,8 @@ fn what_was_kept_is_restored() {
 fn wide_bounds_are_narrowed() {
     let bound = ContributionBound::new(Unit::person(1 << 40)).unwrap();
     let mut kept = bound.restore(7, u32::MAX - 1, 5).unwrap();
-    assert_eq!([8, 8, 9].map(|step| bound.keep(&mut kept, step)), [true, false, false]);
+    let mut details = Details::default();
+    let keeps = [8, 8, 9].map(|step| bound.keep(&mut kept, &mut details, Offer::in_step(step)));
+    assert_eq!(keeps, [Some(1), None, None]);
     assert_eq!(kept.total(), u32::MAX);
 }

@@ -137,3 +137,15 @@ fn shapes_are_part_of_the_plan() {
     assert_ne!(of(10), of(11));
     assert_eq!(of(10), of(10));
 }
+
+/// Items share cells: a bound by group says nothing of a cell, and would be counted on for nothing.
+#[test]
+fn bounds_by_group_are_refused() {
+    let shape: crate::sketch::Shape = "count-sketch(rows=3,width=10)".parse().unwrap();
+    let person = crate::privacy::Unit::person(9);
+    let plan = |unit| SketchPlan::new(PlanRequest::count(8, pure()).with_unit(unit), shape, Sampling::Keyed);
+    assert!(plan(person.per_step(2).apart(2).per_period(4)).is_ok());
+    for unit in [person.per_group(1), person.in_groups(2)] {
+        assert!(plan(unit).unwrap_err().to_string().contains("the items of a sketch share its cells"));
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::*;
 use evertally::noise::{SecretKey, TestSeed};
+use evertally::privacy::Unit;
 use evertally::privacy::contribution::Pseudonyms;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -15,6 +16,22 @@ fn unit() -> Unit {
     Unit::person(3).per_step(2)
 }
 
+/// Bounds that need details, and start anew.
+fn detailed() -> Unit {
+    Unit::person(5).per_group(2).in_groups(2).apart(2).of_total(9).per_period(PERIOD)
+}
+
+const PERIOD: u64 = 900;
+
+fn bound(unit: Unit) -> ContributionBound {
+    ContributionBound::new(unit).unwrap()
+}
+
+/// The first step of a step's period.
+fn since(unit: Unit, step: u64) -> u64 {
+    unit.bounds().unwrap().period.map_or(1, |steps| step - (step - 1) % steps)
+}
+
 /// A pseudonym whose leading bits are as crowded as nobody without the key could make them.
 fn crowded(number: u64) -> Pseudonym {
     let mut bytes = [0xff; 16];
@@ -23,16 +40,27 @@ fn crowded(number: u64) -> Pseudonym {
     Pseudonym::from_bytes(bytes)
 }
 
-/// Offers events to a table and to a map, and holds every answer of the one against that of the other.
-fn offer(persons: &mut Persons, map: &mut BTreeMap<Pseudonym, Kept>, events: impl Iterator<Item = (Pseudonym, u64)>) {
-    let bound = ContributionBound::new(unit()).unwrap();
-    for (name, step) in events {
-        persons.look_ahead([name].into_iter());
-        assert_eq!(persons.keep(name, step), bound.keep(map.entry(name).or_default(), step));
+type Map = BTreeMap<Pseudonym, (Kept, Details)>;
+
+/// Offers events to a table and to a map that forgets nobody, and holds every answer of the one against that of the
+/// other.
+fn offer(unit: Unit, persons: &mut Persons, map: &mut Map, events: &[(Pseudonym, u64)]) {
+    let bound = bound(unit);
+    for (place, (name, step)) in events.iter().enumerate() {
+        persons.look_ahead([*name].into_iter());
+        let [group, value] = [place as u64 % 3 * 1000, place as u64 % 5].map(|number| number + 1);
+        let offer = Offer { step: *step, since: since(unit, *step), group, value: value as i64 - 3 };
+        let (kept, details) = map.entry(*name).or_default();
+        assert_eq!(persons.keep(*name, offer), bound.keep(kept, details, offer));
     }
-    assert_eq!(persons.count(), map.len());
-    let entries = persons.parts.iter().flat_map(|part| &part.entries).filter(|entry| !entry.is_free());
-    assert!(entries.map(|entry| (&entry.name, &entry.kept)).eq(map.iter()));
+    // Nobody is there without an event in the period.
+    let is_there = |(kept, _): &&(Kept, Details)| kept.step() >= persons.since;
+    assert_eq!(persons.count(), map.values().filter(is_there).count());
+    let there = map.iter().filter(|(_, kept)| is_there(kept));
+    let entries = persons.parts.iter().flat_map(Part::persons);
+    let none = Details::default();
+    let told = entries.map(|(entry, details)| (entry.name, (entry.kept, details.unwrap_or(&none).clone())));
+    assert!(told.eq(there.map(|(name, kept)| (*name, kept.clone()))));
 }
 
 proptest! {
@@ -44,7 +72,9 @@ proptest! {
         offers in prop::collection::vec((0..400u64, any::<bool>()), 0..1500),
         pause in 0..1500usize,
         is_crowded in any::<bool>(),
+        is_detailed in any::<bool>(),
     ) {
+        let unit = if is_detailed { detailed() } else { unit() };
         let pseudonyms = pseudonyms();
         let name = |number: u64| if is_crowded { crowded(number % 50) } else { pseudonyms.of(&number.to_string()) };
         let mut step = 1;
@@ -53,15 +83,18 @@ proptest! {
             (name(*number), step)
         }).collect();
         let (before, after) = events.split_at(pause.min(events.len()));
-        let (mut persons, mut map) = (Persons::new(unit()).unwrap(), BTreeMap::new());
-        offer(&mut persons, &mut map, before.iter().copied());
-        let saved = persons.save();
-        let mut restored = Persons::restore(unit(), &saved).unwrap();
-        prop_assert_eq!(restored.save(), saved);
+        let (mut persons, mut map) = (Persons::new(bound(unit)), BTreeMap::new());
+        offer(unit, &mut persons, &mut map, before);
+        // The pause comes before the next event's step: perhaps in another period.
+        let next = since(unit, after.first().map_or(step, |(_, step)| *step));
+        let saved = persons.save(next);
+        let mut restored = Persons::restore(bound(unit), next, &saved).unwrap();
+        prop_assert_eq!(restored.save(next), saved);
         let mut same = map.clone();
-        offer(&mut restored, &mut same, after.iter().copied());
-        offer(&mut persons, &mut map, after.iter().copied());
-        prop_assert_eq!(persons.save(), restored.save());
+        offer(unit, &mut restored, &mut same, after);
+        offer(unit, &mut persons, &mut map, after);
+        let next = since(unit, step);
+        prop_assert_eq!(persons.save(next), restored.save(next));
     }
 
     #[test]
@@ -78,9 +111,9 @@ proptest! {
 #[test]
 fn memory_is_bounded() {
     let pseudonyms = pseudonyms();
-    let mut persons = Persons::new(unit()).unwrap();
+    let mut persons = Persons::new(bound(unit()));
     for number in 1..=100_000u64 {
-        assert!(persons.keep(pseudonyms.of(&number.to_string()), 1));
+        assert!(persons.keep(pseudonyms.of(&number.to_string()), Offer::in_step(1)).is_some());
         if number >= 20_000 && number.is_multiple_of(500) {
             let entries: usize = persons.parts.iter().map(|part| part.entries.capacity()).sum();
             let largest = persons.parts.iter().map(|part| part.entries.capacity()).max().unwrap();
@@ -95,31 +128,59 @@ fn memory_is_bounded() {
 /// Nothing but what `save` gives is read back: no damage is taken for counts.
 #[test]
 fn damage_is_refused() {
-    let mut persons = Persons::new(unit()).unwrap();
+    let mut persons = Persons::new(bound(unit()));
     for number in 0..40u64 {
-        persons.keep(crowded(number), 1 + number * 7);
+        persons.keep(crowded(number), Offer::in_step(1 + number * 7));
     }
-    let saved = persons.save();
-    let read = |bytes: &[u8]| Persons::restore(unit(), bytes).map(|persons| persons.save());
-    assert_eq!(read(&saved).unwrap(), saved);
+    damage(unit(), 1, &persons.save(1));
+    let (mut persons, from) = (Persons::new(bound(detailed())), PERIOD + 1);
+    for number in 0..60u64 {
+        let offer = Offer::in_step(from + number * 7).of_period_since(from).in_group(number % 3 * 200);
+        persons.keep(crowded(number % 20), offer);
+    }
+    damage(detailed(), from, &persons.save(from));
+    let strict = Persons::restore(bound(Unit::person(1).per_step(1)), 1, &{
+        let mut two = Persons::new(bound(unit()));
+        two.keep(crowded(1), Offer::in_step(1));
+        two.keep(crowded(1), Offer::in_step(2));
+        two.save(1)
+    });
+    assert!(strict.is_err(), "more kept than the bounds allow");
+}
+
+fn damage(unit: Unit, since: u64, saved: &[u8]) {
+    let read = |bytes: &[u8]| Persons::restore(bound(unit), since, bytes).map(|persons| persons.save(since));
+    assert_eq!(read(saved).unwrap(), saved);
     for len in 0..saved.len() {
         assert!(read(&saved[..len]).is_err(), "{len} bytes");
     }
     for at in 0..saved.len() {
         for bit in 0..8 {
-            let mut bytes = saved.clone();
+            let mut bytes = saved.to_vec();
             bytes[at] ^= 1 << bit;
             // Another person or step is not seen, but whatever is read is saved as it was.
             assert!(read(&bytes).is_ok_and(|again| again == bytes) || read(&bytes).is_err(), "byte {at}");
         }
     }
-    assert!(read(&[&saved[..], &[0]].concat()).is_err());
-    assert!(read(&[2]).unwrap_err().to_string().contains("version 2"));
-    let strict = Persons::restore(Unit::person(1).per_step(1), &{
-        let mut two = Persons::new(unit()).unwrap();
-        two.keep(crowded(1), 1);
-        two.keep(crowded(1), 2);
-        two.save()
-    });
-    assert!(strict.is_err(), "more kept than the bounds allow");
+    assert!(read(&[saved, &[0]].concat()).is_err());
+    assert!(read(&[3]).unwrap_err().to_string().contains("version 3"));
+    // Persons of an earlier period have no place.
+    assert!(Persons::restore(bound(unit), since + PERIOD, saved).is_err());
+}
+
+/// Whoever has no event in a period is forgotten with all memory, from its first event on.
+#[test]
+fn periods_forget() {
+    for unit in [unit().per_period(PERIOD), detailed()] {
+        let (mut persons, pseudonyms) = (Persons::new(bound(unit)), pseudonyms());
+        for number in 0..5000u64 {
+            persons.keep(pseudonyms.of(&number.to_string()), Offer::in_step(9));
+        }
+        assert_eq!((persons.count(), persons.save(1).len() > 5000 * LEAST_SAVED), (5000, true));
+        assert_eq!(persons.save(PERIOD + 1).len(), 9);
+        let offer = Offer::in_step(PERIOD + 1).of_period_since(PERIOD + 1);
+        assert!(persons.keep(pseudonyms.of("9"), offer).is_some());
+        let places: usize = persons.parts.iter().map(|part| part.entries.capacity() + part.details.capacity()).sum();
+        assert!(persons.count() == 1 && places < 100, "{places}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ledger::MemoryStore;
-use crate::session::tests::{Row, STEPS, a_row, by_hand, groups, key, push, session, stream};
+use crate::session::tests::{Row, STEPS, a_row, a_unit, by_hand_of, groups, key, push, session, stream, stream_of};
 use crate::stream::Late;
 use proptest::prelude::*;
 
@@ -83,8 +83,9 @@ proptest! {
         mut rows in prop::collection::vec(a_row(), 0..60),
         cuts in prop::collection::vec((1..=STEPS, 0..=3u64), 0..6),
         sort_buffer in prop_oneof![Just(0usize), Just(100)],
+        unit in a_unit(),
     ) {
-        let stream = stream(sort_buffer);
+        let stream = stream_of(unit, sort_buffer);
         rows.sort_by_key(|row| row.step);
         let mut throughs: Vec<(u64, u64)> = cuts;
         throughs.sort();
@@ -99,7 +100,7 @@ proptest! {
         }
         runs.run(&stream, groups(), STEPS, &rows[from..]).unwrap();
         let (out, sums) = whole(&stream, &rows, STEPS);
-        prop_assert_eq!(&sums, &by_hand(&rows, STEPS));
+        prop_assert_eq!(&sums, &by_hand_of(unit, &rows, STEPS));
         prop_assert_eq!(&runs.sums, &sums);
         prop_assert_eq!(&runs.rows, &out);
         // What was recorded run by run is what one run over everything is held against.

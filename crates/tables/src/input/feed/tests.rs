@@ -14,7 +14,7 @@ use evertally_publish::event::Columns;
 use evertally_publish::groups::GroupTable;
 use evertally_publish::ledger::Ledger;
 use evertally_publish::session::RunningSums;
-use evertally_publish::steps::{Horizon, Instant, StepCalendar, TimeFormat, Zone};
+use evertally_publish::steps::{Horizon, Instant, Periods, StepCalendar, TimeFormat, Zone};
 use evertally_publish::stream::{Late, OutOfBounds, Refusable, Stream};
 
 use super::super::tests::golden::parquet_of;
@@ -42,6 +42,7 @@ fn stream(sort_buffer: usize, refusable: Refusable) -> Stream {
         columns: columns(),
         time_format: TimeFormat::Auto,
         calendar,
+        periods: Periods::default(),
         last_step: STEPS,
         plan: request.plan().unwrap(),
         values,

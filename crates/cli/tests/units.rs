@@ -1,0 +1,245 @@
+//! Whom the commands protect: flags of persons, by group, gap and period, wherever they are taken.
+
+mod common;
+
+use common::Bench;
+use serde_json::Value;
+
+const DAYS: u64 = 40;
+
+/// So much budget that no release of counts is off by one half.
+const EXACT: [&str; 3] = ["--rho", "1000000", "--allow-weak-budget"];
+
+fn date(day: u64) -> String {
+    let start = jiff::civil::date(2024, 1, 20);
+    start.checked_add(jiff::Span::new().days(day as i64 - 1)).unwrap().to_string()
+}
+
+/// A folder with a file for every day from 20 January: of seven persons one to three events a day, in two groups.
+fn days() -> Bench {
+    let bench = Bench::new();
+    for day in 1..=DAYS {
+        let mut text = "time,who,group\n".to_owned();
+        for n in 0..day % 9 {
+            let (who, group) = ((n * 3 + day) % 7, ["a", "b"][((n + day / 4) % 2) as usize]);
+            text.push_str(&format!("{}T{n:02}:00:00Z,p{who},{group}\n", date(day)));
+        }
+        bench.write(&format!("{day}.csv"), text);
+    }
+    bench
+}
+
+fn flags<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let base = ["--key", "my.key", "--start", "2024-01-20", "--steps", "40", "--every", "1d", "--no-plot"];
+    let groups = ["--group-by", "group", "--groups", "a,b", "--person", "who"];
+    [&["release"][..], &base, &groups, more].concat()
+}
+
+fn files(days: std::ops::RangeInclusive<u64>) -> Vec<String> {
+    days.map(|day| format!("{day}.csv")).collect()
+}
+
+/// The released values by step and group.
+fn values(text: &str) -> Vec<i64> {
+    text.lines().skip(1).map(|line| line.split(',').nth(3).unwrap().parse().unwrap()).collect()
+}
+
+/// What is kept, by counting afresh: `fits` says whether an event fits those that were kept of its person so far.
+fn by_hand(fits: impl Fn(&[(u64, usize)], (u64, usize)) -> bool) -> Vec<i64> {
+    let mut kept: Vec<Vec<(u64, usize)>> = vec![Vec::new(); 7];
+    let (mut sums, mut all) = ([0, 0], Vec::new());
+    for day in 1..=DAYS {
+        for n in 0..day % 9 {
+            let (who, group) = (((n * 3 + day) % 7) as usize, ((n + day / 4) % 2) as usize);
+            if fits(&kept[who], (day, group)) {
+                kept[who].push((day, group));
+                sums[group] += 1;
+            }
+        }
+        all.extend(sums);
+    }
+    all
+}
+
+/// The month of a day, from 20 January on: 12 days, then February.
+fn month(day: u64) -> u64 {
+    u64::from(day > 12)
+}
+
+#[test]
+fn bounds_are_kept_and_start_anew_with_the_calendar() {
+    let bench = days();
+    let all = files(1..=DAYS);
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let exact = |stream: &str, more: &[&str]| {
+        let run = bench.run(&flags(&[&all, &EXACT[..], &["--out", "t.csv", "--stream", stream], more].concat()));
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        values(&bench.read("t.csv"))
+    };
+    let same = |kept: &[(u64, usize)], (day, _): (u64, usize)| -> Vec<(u64, usize)> {
+        kept.iter().filter(|(other, _)| month(*other) == month(day)).copied().collect()
+    };
+    let two_a_month = by_hand(|kept, event| same(kept, event).len() < 2);
+    assert_eq!(exact("months", &["--max-events", "2", "--per", "month"]), two_a_month);
+    let report = bench.read("t.report.md");
+    assert!(report.contains("what one who does in one calendar month (at most 2 events kept)"), "{report}");
+    assert!(report.contains("| active in | ε | ρ | ε at δ = 1e-6 |"), "{report}");
+    let row =
+        |periods: &str| report.lines().find(|line| line.starts_with(&format!("| {periods} |"))).map(str::to_owned);
+    // Two months are two units: ρ four times as large.
+    assert!(row("1 calendar month").unwrap().contains("| 1000000 |"), "{report}");
+    assert!(
+        row("2 calendar months").unwrap().contains("| 4000000 |") && row("7 calendar months").is_none(),
+        "{report}"
+    );
+    assert!(report.contains("bounds start anew | in each calendar month"), "{report}");
+    let in_groups = by_hand(|kept, (day, group)| {
+        let of_group = kept.iter().filter(|(_, other)| *other == group).count();
+        of_group < 2
+            && (of_group > 0 || kept.is_empty())
+            && kept.iter().all(|(other, _)| *other == day || day - other >= 3)
+    });
+    let groups = ["--max-events-per-group", "2", "--max-groups", "1", "--min-gap", "3"];
+    assert_eq!(exact("groups", &groups), in_groups);
+    assert!(bench.read("t.report.md").contains("(at most 2 events kept, 2 a group, in 1 group, in steps 3 apart)"));
+    let plan = bench.read("t.plan.toml");
+    assert!(plan.contains("bounded-person") && plan.contains("min_gap = 3"), "{plan}");
+}
+
+/// Day after day, across weeks, with files that reach into the next: the table of one run over everything.
+#[test]
+fn periods_are_forgotten_in_continued_runs() {
+    let bench = days();
+    std::fs::copy(bench.path("my.key.ledger"), bench.path("first.ledger")).unwrap();
+    let unit =
+        ["--rho", "0.5", "--per", "week", "--max-events", "4", "--max-events-per-group", "3", "--max-groups", "1"];
+    let unit = [&unit[..], &["--min-gap", "2"]].concat();
+    let mut from = 1;
+    for (through, read) in [(1, 1), (3, 5), (8, 8), (9, 10), (23, 30), (37, 37), (40, 40)] {
+        let (new, end) = (files(from..=read), date(through + 1));
+        let new: Vec<&str> = new.iter().map(String::as_str).collect();
+        let more = [&new, &unit[..], &["--continue", "--out", "t.csv", "--through", &end]].concat();
+        let run = bench.run(&flags(&more));
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        from = read + 1;
+    }
+    let other = days();
+    std::fs::copy(bench.path("my.key"), other.path("my.key")).unwrap();
+    std::fs::copy(bench.path("first.ledger"), other.path("my.key.ledger")).unwrap();
+    let all = files(1..=DAYS);
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let run = other.run(&flags(&[&all, &unit[..], &["--out", "t.csv"]].concat()));
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(bench.read("t.csv"), other.read("t.csv"));
+    // The last run ended behind the last day: nobody of its week has a place that was there only before.
+    let weekly = by_hand(|kept, (day, group)| {
+        // 20 January is a Saturday: weeks begin with days 3, 10, 17, …
+        let week = |day: u64| (day + 4) / 7;
+        let same: Vec<_> = kept.iter().filter(|(other, _)| week(*other) == week(day)).collect();
+        same.len() < 3 && same.iter().all(|(other, of)| *of == group && (*other == day || day - other >= 2))
+    });
+    let exact = other.run(&flags(&[&all, &unit[2..], &EXACT[..], &["--out", "u.csv", "--stream", "u"]].concat()));
+    assert_eq!((exact.code, values(&other.read("u.csv"))), (0, weekly), "{}", exact.stderr);
+}
+
+/// Commands without a calendar take the same flags, with a period in steps.
+#[test]
+fn commands_without_a_calendar_take_the_unit() {
+    let bench = Bench::new();
+    let json = |args: &[&str]| -> Value {
+        let run = bench.run(args);
+        assert_eq!(run.code, 0, "{args:?}: {}", run.stderr);
+        serde_json::from_str(&run.stdout).unwrap()
+    };
+    let unit = ["--max-events", "6", "--max-events-per-step", "2", "--min-gap", "3", "--per", "8"];
+    let figures = |more: &[&str]| {
+        json(&[&["mechanisms", "--horizon", "64", "--mechanism", "binary", "--json"][..], more].concat())[0].clone()
+    };
+    let number = |value: &Value, key: &str| value[key].as_f64().unwrap();
+    let (event, person) = (figures(&[]), figures(&unit));
+    // Three steps 3 apart fit into 8, with two events each.
+    assert_eq!(number(&person, "s1"), 6.0 * number(&event, "s1"));
+    let ratio = number(&person, "s2") / number(&event, "s2");
+    assert!(ratio > 12f64.sqrt() && ratio < 6.0, "{ratio}");
+    let twice = figures(&[&unit[..], &["--neighbours", "replace-one"]].concat());
+    assert!((number(&twice, "s2") / number(&person, "s2") - 2f64.sqrt()).abs() < 1e-12);
+    let planned = |more: &[&str]| {
+        let args = ["plan", "--horizon", "64", "--rho", "0.5", "--json"];
+        json(&[&args[..], more].concat())["chosen"]["max_std"].as_f64().unwrap()
+    };
+    assert!(planned(&unit) > 2.0 * planned(&[]));
+    let simulated = |out: &str, more: &[&str]| {
+        let args = ["simulate", "--mechanism", "binary", "--horizon", "16", "--rho", "0.5", "--paths", "2"];
+        json(&[&args[..], &["--test-seed", "3", "--json", "--out", out], more].concat())
+    };
+    let [of_event, of_person] = [simulated("a.npy", &[]), simulated("b.npy", &unit)];
+    assert!(of_person["noise"] != of_event["noise"] || of_person != of_event, "{of_person}");
+    assert_ne!(std::fs::read(bench.path("a.npy")).unwrap(), std::fs::read(bench.path("b.npy")).unwrap());
+    let audit = ["audit", "--mechanism", "binary", "--horizon", "16", "--rho", "1", "--paths", "1500", "--json"];
+    let audited = json(&[&audit[..], &unit].concat());
+    let change = audited["change"].as_str().unwrap();
+    assert_eq!(change.matches("2 events of 1 in step").count(), 3, "{change}");
+    for command in [
+        &["plan"][..],
+        &["mechanisms"],
+        &["simulate", "--mechanism", "binary", "--paths", "1", "--test-seed", "1", "--out", "x.npy"],
+        &["audit", "--mechanism", "binary"],
+    ] {
+        let budget: &[&str] = if command[0] == "mechanisms" { &[] } else { &["--rho", "1"] };
+        let run = |more: &[&str]| bench.run(&[command, &["--horizon", "8"], budget, more].concat());
+        let refused = run(&["--max-events", "3", "--per", "month"]);
+        assert_eq!(refused.code, 2, "{}", refused.stdout);
+        assert!(refused.stderr.contains("--per 1mo: there is no calendar here") && refused.stderr.contains("--per 31"));
+        let lacks = run(&["--min-gap", "2"]);
+        assert!(lacks.code == 2 && lacks.stderr.contains("--min-gap needs --max-events"), "{}", lacks.stderr);
+        assert!(run(&["--max-events", "0"]).stderr.contains("at least 1"));
+    }
+}
+
+#[test]
+fn periods_that_cut_steps_are_refused() {
+    let bench = days();
+    let weeks = ["--start", "2024-01-01", "--steps", "9", "--every", "1w", "--epsilon", "1", "--out", "t.csv"];
+    let unit = ["--person", "who", "--max-events", "3", "--per", "month"];
+    let run = bench.run(&[&["release", "1.csv", "--key", "my.key"][..], &weeks, &unit].concat());
+    assert_eq!(run.code, 2);
+    assert!(run.stderr.contains("--per 1mo would cut the step from 2024-01-29 to 2024-02-05"), "{}", run.stderr);
+    assert!(!bench.files().contains("t.csv"));
+    let sketch = ["sketch", "1.csv", "--key", "my.key", "--max-groups", "3"];
+    assert_eq!(bench.run(&sketch).code, 2);
+}
+
+/// A budget for one unit admits plans for that unit only.
+#[test]
+fn budgets_are_for_like_units() {
+    let bench = days();
+    let new =
+        ["budget", "new", "months.budget", "--name", "visits", "--unit", "person", "--rho", "2", "--per", "month"];
+    let made = bench.run(&new);
+    assert!(made.code == 0 && made.stderr.contains("for one person in one calendar month"), "{}", made.stderr);
+    let publish = |stream: &str, more: &[&str]| {
+        let spends = ["--rho", "0.5", "--max-events", "3", "--budget-file", "months.budget", "--out", "t.csv"];
+        bench.run(&flags(&[&["1.csv"], &spends[..], &["--stream", stream], more].concat()))
+    };
+    let all = publish("whole", &[]);
+    assert_eq!(all.code, 2);
+    assert!(
+        all.stderr
+            .contains("is for one person in one calendar month, and the plan of stream `whole` protects one person;"),
+        "{}",
+        all.stderr
+    );
+    for more in [&["--per", "week"][..], &["--per", "30"], &["--per", "month", "--time-zone", "Europe/Berlin"]] {
+        assert_eq!(publish("other", more).code, 2, "{more:?}");
+    }
+    assert_eq!(publish("months", &["--per", "month"]).code, 0);
+    let spent = bench.run(&["key", "spent", "my.key", "--json"]);
+    let spent: Value = serde_json::from_str(&spent.stdout).unwrap();
+    assert_eq!(spent["totals"][0]["period"], "one calendar month", "{spent}");
+    let shown = bench.run(&["budget", "show", "months.budget", "--json"]).stdout;
+    assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["period"], "one calendar month");
+    for (per, says) in [("2w", "plans with different beginnings"), ("fortnight", "is no period")] {
+        let refused = bench.run(&[&new[..2], &["other.budget"], &new[3..10], &[per]].concat());
+        assert!(refused.code == 2 && refused.stderr.contains(says), "{}", refused.stderr);
+    }
+}

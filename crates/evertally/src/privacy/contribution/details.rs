@@ -1,0 +1,69 @@
+//! What is remembered of a person beside counts, where groups or the total are bounded.
+
+/// How many events of one person were kept in each group, and the sum of the sizes of their values.
+///
+/// Memory: 32 bytes, and 16 to 20 for each group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Details {
+    spent: u64,
+    /// By rising number.
+    groups: Vec<(u64, u32)>,
+}
+
+impl Details {
+    pub(super) fn new(spent: u64, groups: Vec<(u64, u32)>) -> Self {
+        Self { spent, groups }
+    }
+
+    /// The sum of the sizes of the values that were kept, in multiples of the grid; 0 where no total is bounded.
+    pub fn spent(&self) -> u64 {
+        self.spent
+    }
+
+    /// How many events were kept in each group, by rising number of the group; empty where no groups are bounded.
+    pub fn groups(&self) -> &[(u64, u32)] {
+        &self.groups
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.spent = 0;
+        self.groups.clear();
+    }
+
+    /// The part of a value that fits below a cap on the total; none where nothing is left, or less than the least size
+    /// of a value.
+    pub(super) fn part_below(&self, cap: u64, least: u64, value: i64) -> Option<i64> {
+        let left = cap - self.spent;
+        if left == 0 || left < least {
+            return None;
+        }
+        // Half of all i64 at most: a size of 2⁶³ is that of a negative value only.
+        let size = value.unsigned_abs().min(left);
+        Some(if value < 0 { 0i64.wrapping_sub_unsigned(size) } else { size as i64 })
+    }
+
+    pub(super) fn spend(&mut self, value: i64) {
+        self.spent += value.unsigned_abs();
+    }
+
+    /// Counts one more event of a group, if it fits: fewer than so many in the group, and no more than so many groups.
+    pub(super) fn enter(&mut self, group: u64, per_group: u32, groups: u32) -> bool {
+        match self.groups.binary_search_by_key(&group, |(group, _)| *group) {
+            Ok(place) => {
+                let events = &mut self.groups[place].1;
+                let fits = *events < per_group;
+                *events += u32::from(fits);
+                fits
+            }
+            Err(_) if self.groups.len() as u64 >= u64::from(groups) => false,
+            Err(place) => {
+                // Most persons have few groups: no more room than is needed.
+                if self.groups.len() == self.groups.capacity() {
+                    self.groups.reserve_exact(1 + self.groups.len() / 4);
+                }
+                self.groups.insert(place, (group, 1));
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What is promised to a person who is active in several periods.
+
+use crate::stream::Stream;
+use crate::words::at_most;
+use evertally::privacy::conversions::epsilon_of_zcdp;
+use evertally::privacy::{Delta, Rho};
+use serde::Serialize;
+
+/// In how many periods the person of a row is active: so many days, a week, a month and a year of days.
+const ACTIVE: [u64; 4] = [1, 7, 30, 365];
+/// δ of a row.
+const DELTA: f64 = 1e-6;
+
+/// What the unit of one period means for whoever is there for longer.
+#[derive(Debug, Serialize)]
+pub struct PeriodFacts {
+    /// The period in words.
+    pub period: String,
+    /// Steps of the longest.
+    pub longest_steps: u64,
+    /// What is promised to a person by the number of periods in which they are active.
+    pub active: Vec<ActiveFacts>,
+}
+
+/// What is promised to a person who is active in several periods.
+#[derive(Debug, Serialize)]
+pub struct ActiveFacts {
+    /// In how many.
+    pub periods: u64,
+    /// The same in words.
+    pub in_words: String,
+    /// ε, where the promise is one in ε alone.
+    pub pure_epsilon: Option<f64>,
+    /// ρ of zero-concentrated differential privacy.
+    pub rho: f64,
+    /// δ for which `epsilon` holds.
+    pub delta: f64,
+    /// ε at this δ; `None` where it is beyond all numbers.
+    pub epsilon: Option<f64>,
+}
+
+impl PeriodFacts {
+    /// Of a stream whose unit has periods, where one of them is promised this ε and ρ.
+    pub(super) fn of(stream: &Stream, pure_epsilon: Option<f64>, rho: f64) -> Option<Self> {
+        let (period, longest) = (stream.period()?, stream.periods.longest()?);
+        let there_are = stream.periods.count(stream.calendar.steps());
+        let mut counts: Vec<u64> = ACTIVE.into_iter().filter(|periods| *periods <= there_are).collect();
+        if there_are < ACTIVE[3] && !counts.contains(&there_are) {
+            counts.push(there_are);
+        }
+        let active = |periods| ActiveFacts::over(periods, period.several_in_words(periods), pure_epsilon, rho);
+        Some(Self {
+            period: period.in_words(),
+            longest_steps: longest,
+            active: counts.into_iter().map(active).collect(),
+        })
+    }
+}
+
+impl ActiveFacts {
+    /// Whoever is active in `j` periods has `j` units. The changes of all of them are one change of at most `j` times
+    /// the norm: ε is `j` times as large (group privacy), ρ `j²` times (Bun and Steinke 2016, proposition 1.9). That
+    /// holds for every mechanism; where the noise of one period hides little of another, less is true.
+    fn over(periods: u64, in_words: String, pure_epsilon: Option<f64>, rho: f64) -> Self {
+        let times = periods as f64;
+        // Rounded up: each product is right to half a unit in the last place.
+        let up = |x: f64| if periods == 1 { x } else { x * (1.0 + 2.0 * f64::EPSILON) };
+        let (pure_epsilon, rho) = (pure_epsilon.map(|epsilon| up(epsilon * times)), up(rho * times * times));
+        let delta = Delta::new(DELTA).expect("a constant");
+        let by_rho = Rho::new_even_if_weak(rho).map_or(f64::INFINITY, |rho| epsilon_of_zcdp(rho, delta));
+        let epsilon = Some(pure_epsilon.map_or(by_rho, |pure| pure.min(by_rho))).filter(|epsilon| epsilon.is_finite());
+        Self { periods, in_words, pure_epsilon, rho, delta: DELTA, epsilon }
+    }
+
+    /// Its row of a Markdown table.
+    pub(super) fn row(&self) -> String {
+        let pure = self.pure_epsilon.map_or("–".to_owned(), at_most);
+        let epsilon = self.epsilon.map_or("–".to_owned(), at_most);
+        format!("| {} | {pure} | {} | {epsilon} |", self.in_words, at_most(self.rho))
+    }
+}
