@@ -113,6 +113,26 @@ fn only_what_helps_is_tried() {
     assert_eq!(answer["histograms"]["std_error"].as_f64().map(|error| (error * 100.0).round()), Some(280.0));
 }
 
+/// What bounds over a whole history do to late counts is said before anything is published, and only where they do.
+#[test]
+fn bounds_that_run_out_are_pointed_out() {
+    let bench = ready();
+    let says = "so that late counts fall behind";
+    let plan = |more: &[&str]| bench.run(&[&["release", "--config", "visits.toml", "--plan-only"], more].concat()).stdout;
+    let whole = plan(&[]);
+    assert!(whole.contains("through step 7 of 30") && whole.contains(says) && whole.contains("--per week"), "{whole}");
+    assert!(!plan(&["--per", "week"]).contains(says));
+    assert!(!plan(&["--max-events", "30"]).contains(says));
+    let ranking = |more: &[&str]| bench.run(&[&["plan", "--horizon", "30", "--rho", "1"], more].concat()).stdout;
+    assert!(ranking(&["--max-events", "5"]).contains(says));
+    assert!(!ranking(&["--max-events", "5", "--per", "7"]).contains(says) && !ranking(&[]).contains(says));
+    let run = bench.run(&["release", "--config", "visits.toml", "--no-plot"]);
+    assert!(run.code == 0 && run.stderr.contains(says), "{}", run.stderr);
+    assert!(bench.read("counts.report.md").contains(says));
+    let report: Value = serde_json::from_str(&bench.read("counts.report.json")).unwrap();
+    assert!(report["unit"]["late_counts"].as_str().unwrap().contains("step 7 of 30"));
+}
+
 #[test]
 fn senseless_looks_are_refused() {
     let bench = ready();

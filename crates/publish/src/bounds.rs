@@ -23,6 +23,7 @@
 mod choice;
 mod estimate;
 mod look;
+mod whole_history;
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ mod tests;
 pub use choice::{Choice, Choices, Stretch};
 pub use estimate::{Estimate, Figure};
 pub use look::{Look, Looked};
+pub use whole_history::{fall_behind, natural_period};
 
 use crate::error::{Result, usage};
 use evertally::plan::PlanRequest;

@@ -6,6 +6,8 @@ mod wording;
 
 pub use periods::{ActiveFacts, PeriodFacts};
 
+use crate::bounds::{fall_behind, natural_period};
+use crate::problem::Wording;
 use crate::rows::{half_width, std_error_behind};
 use crate::scales::Scales;
 use crate::stream::Stream;
@@ -179,6 +181,9 @@ pub struct UnitFacts {
     /// The period in which all these bounds hold, where one is declared: they start anew in each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period: Option<String>,
+    /// What bounds over the whole history do to late counts, where they are used up before it ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late_counts: Option<String>,
     /// Bounds of one event's value; 1 and 1 for counts.
     pub lower: String,
     /// See `lower`.
@@ -288,6 +293,7 @@ impl Report {
                 max_groups: bounds.and_then(|bounds| bounds.max_groups),
                 min_gap: bounds.and_then(|bounds| bounds.min_gap),
                 period: stream.period().map(|period| period.in_words()),
+                late_counts: fall_behind(request, &natural_period(calendar)).map(|says| says.worded(Wording::Flags)),
                 lower: bound(lower),
                 upper: bound(upper),
                 grid: request.grid().to_string(),

@@ -2,6 +2,8 @@
 
 use super::Files;
 use anyhow::Result;
+use evertally_publish::bounds::{fall_behind, natural_period};
+use evertally_publish::problem::Wording;
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::stream::Stream;
 use evertally_publish::words::{at_most, short};
@@ -43,6 +45,8 @@ fn notes(stream: &Stream) -> Vec<String> {
             "with a standard error of {error} nothing can be read from the release; is the budget a slip?"
         ));
     }
+    let behind = fall_behind(stream.plan.request(), &natural_period(&stream.calendar));
+    notes.extend(behind.map(|says| says.worded(Wording::Flags)));
     if let (Some(in_all), Some(in_step)) = (unit.max_events(), unit.max_events_per_step())
         && in_step > in_all
     {

@@ -244,6 +244,9 @@ impl Report {
                 self.unit.max_events
             )?;
         }
+        if let Some(says) = &self.unit.late_counts {
+            writeln!(out, "Late counts: {says}.\n")?;
+        }
         writeln!(out, "Made with evertally {}.", env!("CARGO_PKG_VERSION"))
     }
 }
