@@ -31,7 +31,7 @@ pub fn fall_behind(request: &PlanRequest, period: &str) -> Option<Sentence> {
                 "the bound of {events} events holds for the whole history: who has one in every step is counted through \
                  step {last} of {steps} and no further, so that late counts fall behind, like a slowdown that never was; "
             ),
-            (Per, period),
+            (Per, period.to_owned()),
             " lets the bound start anew in each period"
         ]
     })

@@ -38,9 +38,9 @@ pub(super) fn svg(setup: &Setup, estimate: &Estimate, choices: &Choices) -> Stri
         height: 190.0,
     };
     let errors = vec![
+        line("total error", Look::new(BLACK, SOLID, Marker::Circle), &Choice::total),
         line("missing", Look::new(ORANGE, DASHED, Marker::None), &|choice| choice.missing),
         line("noise", Look::new(VERMILION, DOTTED, Marker::None), &|choice| choice.noise),
-        line("total error", Look::new(BLACK, SOLID, Marker::Circle), &Choice::total),
         mark(least),
     ];
     let heights = errors.iter().flat_map(|line| &line.points).map(|point| point.1);
