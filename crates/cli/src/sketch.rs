@@ -1,7 +1,8 @@
 //! `evertally sketch`: from event files to private counts of very many items, of which few are asked for.
 //!
 //! [`options`] gathers flags and the configuration file; [`questions`] says which items are asked for, and when;
-//! [`setup`] turns flags into validated parts, among them the plan; a [`Session`] takes events, [`answers`] are given
+//! [`setup`] turns flags into validated parts, among them the plan, and [`instead`] compares it with that of a release of
+//! the same list; a [`Session`] takes events, [`answers`] are given
 //! as steps close, and [`emit`] writes table, picture and report, all together or not at all.
 //!
 //! **Nothing is kept between runs but the key and its ledger.** Noise is a function of key, plan, stream, cell and step
@@ -14,6 +15,7 @@
 
 mod answers;
 mod emit;
+mod instead;
 mod questions;
 mod setup;
 
@@ -21,11 +23,12 @@ pub use crate::stream::SketchFlags;
 
 use crate::failure::Unpublished;
 use crate::stream::{interruptible, open_events, open_key, preview_budget, print_plan, print_summary, say_if_new};
-use answers::Answers;
+use answers::{Answers, Off};
 use anyhow::Result;
 use emit::Emitter;
 use evertally_publish::error::refuse_if;
 use evertally_publish::session::{ItemCounts, Session};
+use evertally_publish::words::short;
 use evertally_tables::output::Publication;
 use serde_json::json;
 use setup::Setup;
@@ -35,7 +38,11 @@ pub fn run(args: SketchFlags) -> Result<()> {
     let setup = Setup::new(args)?;
     let (stream, files) = (&setup.stream, &setup.files);
     if files.plan_only {
-        if files.json { print_json(&setup, None) } else { print_plan(stream, &setup.errors()?, &[]) }?;
+        let errors = setup.errors()?;
+        let instead = setup.instead.as_ref().and_then(|instead| instead.in_words(errors.max_std_error));
+        // Every line of a remark is a comment of the plan.
+        let remarks: Vec<String> = instead.iter().flat_map(|text| text.lines().map(str::to_owned)).collect();
+        if files.json { print_json(&setup, None) } else { print_plan(stream, &errors, &remarks) }?;
         return preview_budget(stream, files);
     }
     let questions = setup.questions.as_ref().expect("only a plan needs no question");
@@ -48,16 +55,16 @@ pub fn run(args: SketchFlags) -> Result<()> {
 
     let mut publication = Publication::new(&files.protected_paths(), true);
     let mut emitter = Emitter::new(&setup, questions, &mut publication)?;
-    let mut answers = Answers::new(questions, &cancelled);
+    let mut answers = Answers::new(questions, stream.confidence, &cancelled);
     let progress = files.progress();
     let events = open_events(stream, files, &*progress, &cancelled)?;
     events.feed(&mut session, &mut |session| answers.take_due(session))?;
     session.close_through(last_step)?;
     answers.take_due(&mut session)?;
-    let Answers { given, collisions, .. } = answers;
+    let Answers { given, off, .. } = answers;
     let count = given.len();
     emitter.answers(given)?;
-    emitter.finish(&open, last_step, collisions, &mut publication)?;
+    emitter.finish(&open, last_step, off, &mut publication)?;
     refuse_if(&cancelled)?;
     // Commit, then publish: see `release`.
     session.record(&mut open.ledger)?;
@@ -68,21 +75,21 @@ pub fn run(args: SketchFlags) -> Result<()> {
         let done = format!("answered {count} questions by a count sketch of {rows} rows of {width} cells,");
         let noise = setup.errors()?.max_std_error;
         print_summary(stream, files, &done, noise, stream.last_step, open.ledger.stream_count());
-        match collisions {
-            Some(error) if error > noise => eprintln!(
-                "collisions of items add a standard error of up to about {error:.2}, more than the noise: a larger --width (for a new stream) makes it less"
-            ),
-            Some(error) => eprintln!("collisions of items add a standard error of up to about {error:.2}"),
-            None => {
-                eprintln!("the table is too large for an estimate of what collisions of items add; likely very little")
-            }
+        let (half, confidence) = (short(off.half_width), stream.confidence * 100.0);
+        let wider = if off.collisions > noise { "; a larger --width (for a new stream) makes it less" } else { "" };
+        eprintln!(
+            "collisions of items add a standard error of about {}, which the intervals cover (± {half} at {confidence} % at the last step){wider}",
+            short(off.collisions)
+        );
+        if let Some(better) = setup.instead.as_ref().and_then(|instead| instead.in_words(noise)) {
+            eprintln!("note: {better}");
         }
     }
-    if files.json { print_json(&setup, Some((count, collisions))) } else { Ok(()) }
+    if files.json { print_json(&setup, Some((count, off))) } else { Ok(()) }
 }
 
 /// Says for programs what was done, or planned.
-fn print_json(setup: &Setup, done: Option<(usize, Option<f64>)>) -> Result<()> {
+fn print_json(setup: &Setup, done: Option<(usize, Off)>) -> Result<()> {
     use std::io::Write;
     let (stream, files, errors) = (&setup.stream, &setup.files, setup.errors()?);
     let plan = &stream.plan;
@@ -101,9 +108,14 @@ fn print_json(setup: &Setup, done: Option<(usize, Option<f64>)>) -> Result<()> {
         "last_step_half_width": errors.last_step_half_width,
         "confidence": errors.confidence,
     });
-    if let Some((answers, collisions)) = done {
+    if let Some(instead) = &setup.instead {
+        summary["release_of_the_list"] = json!({"max_std_error": instead.max_std_error, "command": instead.command});
+    }
+    if let Some((answers, off)) = done {
         summary["answers"] = json!(answers);
-        summary["collision_std_error"] = json!(collisions);
+        summary["collision_std_error"] = json!(off.collisions);
+        summary["answer_std_error"] = json!(off.std_error);
+        summary["answer_half_width"] = json!(off.half_width);
         summary["out"] = json!(files.out);
         summary["beside"] = json!(files.endings().iter().map(|ending| files.beside(ending)).collect::<Vec<_>>());
     }

@@ -156,9 +156,19 @@ fn a_run_has_a_table_a_picture_a_report_and_a_plan() {
     assert_eq!((plan.request().sums_per_event(), plan.horizon()), (5, 3));
     assert!(bench.read("answers.svg").contains("Visits"));
     assert!(std::fs::read(bench.path("answers.png")).unwrap().starts_with(b"\x89PNG"));
-    // A series is drawn as curves.
+    // A picture of one step says up to when, and no beginning is an end.
+    let picture = bench.read("answers.svg");
+    assert!(picture.contains("up to 2024-01-04") && !picture.contains("up to the end"), "{picture}");
+    // Series are drawn as curves, one an item.
     assert_eq!(noisy(&bench, &["--queries", "items.csv", "--every-query", "1"]).code, 0);
-    assert!(bench.read("answers.svg").contains("Half-width"));
+    let picture = bench.read("answers.svg");
+    assert!(picture.contains("Half-width") && ["home, DK", "shop, SE"].iter().all(|item| picture.contains(item)));
+    assert_eq!(noisy(&bench, &["--candidates", "items.csv", "--top", "2", "--every-query", "1"]).code, 0);
+    let (picture, rows) = (bench.read("answers.svg"), table(&bench.read("answers.csv")));
+    assert!(picture.contains("Half-width"), "{picture}");
+    for row in &rows[5..] {
+        assert!(picture.contains(&format!("{}, {}", row[1], row[2])), "{row:?} of the last step is drawn");
+    }
     for out in ["answers.jsonl", "answers.parquet"] {
         let run = sketch(&bench, &["--epsilon", "1", "--width", "1000", "--queries", "items.csv", "--out", out]);
         assert_eq!(run.code, 0, "{}", run.stderr);
@@ -247,6 +257,70 @@ fn the_heaviest_candidates_come_first() {
     // A list that nothing reaches is drawn, too.
     assert_eq!(noisy(&bench, &["--candidates", "items.csv", "--threshold", "1e9"]).code, 0);
     assert!(bench.read("answers.svg").contains("no item reaches"));
+}
+
+/// In a table of three cells a row everything collides: intervals say so, and the report, the terminal and the summary.
+#[test]
+fn intervals_cover_collisions() {
+    let bench = ready();
+    let mut visits = "time,who,page,country,amount\n".to_owned();
+    for page in 0..300 {
+        visits.push_str(&format!("2024-01-01,ann,page{page},DK,1\n").repeat(10));
+    }
+    bench.write("visits.csv", visits);
+    let flags = ["--rho", "1000000", "--allow-weak-budget", "--width", "30", "--queries", "items.csv", "--json"];
+    let run = sketch(&bench, &[&flags[..], &["--out", "answers.csv"]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let summary: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    let of = |name: &str| summary[name].as_f64().unwrap();
+    // Ten items of ten in each cell: √10 · 10 a row, and √0.287 of that by the median.
+    assert!((12.0..23.0).contains(&of("collision_std_error")) && of("max_std_error") < 0.1, "{summary}");
+    for row in &table(&bench.read("answers.csv"))[1..] {
+        let [error, lower, upper]: [f64; 3] = std::array::from_fn(|i| row[i + 5].parse().unwrap());
+        assert!((error - of("answer_std_error")).abs() < 1e-5 && upper - lower > 2.0 * error);
+        assert!((upper - lower - 2.0 * of("answer_half_width")).abs() < 1e-3);
+    }
+    assert!(run.stderr.contains("collisions of items add") && run.stderr.contains("a larger --width"), "{}", run.stderr);
+    assert!(bench.read("answers.report.md").contains("standard error by collisions"));
+}
+
+/// A list that is known can be released as groups, with less error: the run says so, and the command it names runs.
+#[test]
+fn a_better_release_is_named_by_its_command() {
+    let bench = ready();
+    bench.write("my conf.toml", "every = \"1d\"\nstart = \"2024-01-01\"\nend = \"2024-01-04\"\nkey = \"my.key\"\nmissing = \"skip\"\n");
+    let flags = ["visits.csv", "--config", "my conf.toml", "--key-columns", "page,country", "--epsilon", "1"];
+    let more = ["--queries", "items.csv", "--out", "answers.csv", "--title", "It's $1"];
+    for plan_only in [true, false] {
+        let mut args = [&["sketch"], &flags[..], &more].concat();
+        args.extend(plan_only.then_some("--plan-only"));
+        let run = bench.run(&args);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        let said = if plan_only { &run.stdout } else { &run.stderr };
+        let command = said.lines().find_map(|line| Some(line.split_once("evertally release ")?.1)).expect(said);
+        assert!(command.contains(r"--title 'It'\''s $1'") && command.contains("--stream 'main by group'"), "{command}");
+        // As a shell would split it.
+        let words = command.replace(r"'\''", "\u{1}");
+        let words = words.split('\'').enumerate().flat_map(|(place, part)| match place % 2 {
+            0 => part.split_whitespace().map(str::to_owned).collect::<Vec<_>>(),
+            _ => vec![part.replace('\u{1}', "'")],
+        });
+        let words: Vec<String> = words.collect();
+        let words: Vec<&str> = ["release"].into_iter().chain(words.iter().map(String::as_str)).collect();
+        let release = bench.run(&words);
+        assert_eq!(release.code, 0, "{command}: {}", release.stderr);
+        let rows = table(&bench.read("answers-by-group.csv"));
+        assert_eq!((rows.len(), &rows[1][1..3]), (1 + 4 * 3, &["home".to_owned(), "DK".to_owned()][..]));
+        if !plan_only {
+            let error = |rows: &[Vec<String>], column: usize| {
+                rows[1..].iter().map(|row| row[column].parse::<f64>().unwrap()).fold(0.0, f64::max)
+            };
+            assert!(error(&rows, 5) < error(&table(&bench.read("answers.csv")), 5));
+            let report: serde_json::Value = serde_json::from_str(&bench.read("answers.report.json")).unwrap();
+            let promised = report["sketch"]["release_std_error"].as_f64().unwrap();
+            assert!(error(&rows, 5) <= promised * (1.0 + 1e-6), "{promised}");
+        }
+    }
 }
 
 #[test]
@@ -404,5 +478,6 @@ fn the_flights_example_runs() {
     assert!((estimate - 286.0).abs() < 8.0 * error, "{estimate} ± {error}");
     bench.write("one.csv", "aircraft,origin,destination\nN338AA,JFK,LAX\n");
     assert_eq!(bench.run(&[&own[..], &["--queries", "one.csv"]].concat()).code, 0);
-    assert_eq!(table(&bench.read("top.csv"))[1], rows[1]);
+    // The interval of a chosen item is another one.
+    assert_eq!(table(&bench.read("top.csv"))[1][..6], rows[1][..6]);
 }

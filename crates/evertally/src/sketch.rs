@@ -21,7 +21,7 @@
 //! computed from released cells, so it costs nothing more.
 //!
 //! **Accuracy** is lost in two places: by noise, whose standard error every [`Estimate`] states, and by collisions of
-//! items in a cell, which the second moment of the counts decides. Hash functions are keyed by the secret; answers
+//! items in a cell, which the second moment of the counts decides; an [`ErrorLaw`] has both, read off released cells. Hash functions are keyed by the secret; answers
 //! reveal some of their collisions, so whoever chooses items by the answers can make estimates of these items bad, but
 //! learns nothing about the events that the budget does not allow.
 
@@ -31,6 +31,7 @@ mod count_min;
 mod count_sketch;
 mod dyadic;
 mod dyadic_sketch;
+mod error_law;
 mod errors;
 mod estimate;
 mod hashing;
@@ -38,6 +39,7 @@ mod median;
 mod plan;
 mod quantile;
 mod queries;
+mod roster;
 mod shape;
 mod tree;
 
@@ -45,9 +47,11 @@ pub use count_min::{CountMin, UpperEnd};
 pub use count_sketch::CountSketch;
 pub use dyadic::DyadicCounts;
 pub use dyadic_sketch::DyadicSketch;
+pub use error_law::{Choice, ChosenIntervals, ErrorLaw};
 pub use estimate::{Estimate, HeavyHitter, Quantile};
 pub use hashing::{Hashing, Item};
 pub use plan::SketchPlan;
+pub use roster::{Answers, Roster};
 pub use shape::{Shape, Table};
 pub use tree::KeyTree;
 

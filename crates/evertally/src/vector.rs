@@ -29,7 +29,7 @@ mod plan;
 mod program;
 mod schedule;
 mod scheme;
-mod threads;
+pub(crate) mod threads;
 mod tuning;
 
 #[cfg(test)]

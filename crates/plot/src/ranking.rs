@@ -7,7 +7,7 @@ use crate::font;
 use crate::frame::crisp;
 use crate::sheet::{Sheet, Words};
 use crate::style::{Anchor, MARGIN, NORMAL, ROOM, SMALL, Stroke, TextStyle, WIDTH, ink};
-use crate::text::{fit, grouped, percent, release, width};
+use crate::text::{fit, grouped, half_width, percent, release, width};
 
 /// Height of an item's row.
 const ROW: f64 = 22.0;
@@ -26,13 +26,26 @@ pub struct RankedItem {
     pub name: String,
     /// The estimate.
     pub value: f64,
-    /// Half of the width of its interval.
-    pub half_width: f64,
+    /// Lower end of its interval.
+    pub lower: f64,
+    /// Upper end of its interval.
+    pub upper: f64,
 }
 
 impl RankedItem {
     fn ends(&self) -> [f64; 2] {
-        [self.value - self.half_width, self.value + self.half_width]
+        [self.lower, self.upper]
+    }
+
+    /// The value and how far it may be off: to either side where these differ.
+    fn in_words(&self) -> String {
+        let (below, above) = (self.value - self.lower, self.upper - self.value);
+        let symmetric = release(self.value, above);
+        if (below - above).abs() <= 1e-3 * above.abs().max(below.abs()) {
+            return symmetric;
+        }
+        let (value, above) = symmetric.split_once(" ± ").expect("a half-width follows");
+        format!("{value} −{} +{above}", half_width(below))
     }
 }
 
@@ -80,7 +93,7 @@ impl Ranking {
 
 fn draw(canvas: &mut Canvas, top: f64, ranking: &Ranking) {
     let items = &ranking.items;
-    let values: Vec<String> = items.iter().map(|item| release(item.value, item.half_width)).collect();
+    let values: Vec<String> = items.iter().map(RankedItem::in_words).collect();
     let widest =
         |texts: &mut dyn Iterator<Item = &str>| texts.map(|text| width(text, NORMAL, false)).fold(0.0, f64::max);
     let names: Vec<String> = items.iter().map(|item| fit(&item.name, NAMES, NORMAL, false)).collect();
@@ -118,8 +131,7 @@ fn draw(canvas: &mut Canvas, top: f64, ranking: &Ranking) {
 }
 
 fn caption(canvas: &mut Canvas, y: f64, ranking: &Ranking, unit: &str) {
-    let interval = if ranking.value_word == "estimate" { "interval of its noise" } else { "interval" };
-    let legend = format!("{}, with {} {interval}", ranking.value_word, percent(ranking.confidence));
+    let legend = format!("{}, with {} interval", ranking.value_word, percent(ranking.confidence));
     let mut parts = vec![ranking.label.clone()];
     if !unit.is_empty() {
         parts.push(unit.to_owned());
@@ -138,11 +150,11 @@ fn description(ranking: &Ranking) -> String {
     let items = ranking
         .items
         .iter()
-        .map(|item| format!("{} {}", fit(&item.name, 300.0, NORMAL, false), release(item.value, item.half_width)));
+        .map(|item| format!("{} {}", fit(&item.name, 300.0, NORMAL, false), item.in_words()));
     let items: Vec<String> = items.collect();
     let (interval, what) =
         (percent(ranking.confidence), if ranking.value_word == "estimate" { "Estimates" } else { "Values" });
-    format!("{}. {what} with {interval} half-widths: {}. {}", ranking.label, items.join("; "), ranking.footer)
+    format!("{}. {what} with {interval} intervals: {}. {}", ranking.label, items.join("; "), ranking.footer)
 }
 
 #[cfg(test)]
@@ -151,7 +163,12 @@ mod tests {
 
     fn ranking(items: &[(&str, f64)]) -> Ranking {
         let item =
-            |(name, value): &(&str, f64)| RankedItem { name: (*name).to_owned(), value: *value, half_width: 9.0 };
+            |(name, value): &(&str, f64)| RankedItem {
+            name: (*name).to_owned(),
+            value: *value,
+            lower: value - 9.0,
+            upper: value + 9.0,
+        };
         Ranking {
             title: "Heaviest <items>".into(),
             subtitle: "budget".into(),
@@ -176,5 +193,8 @@ mod tests {
         assert!(ranking(&[("a", 1.0)]).svg().unwrap().contains("1 of 2 items shown"));
         assert!(ranking(&[]).svg().unwrap().contains("no item reaches the threshold"));
         assert!(ranking(&[("a", f64::NAN)]).svg().is_err());
+        let mut chosen = ranking(&[("a", 120.0)]);
+        chosen.items[0].lower = 20.0;
+        assert!(chosen.svg().unwrap().contains("120 −100 +9"));
     }
 }

@@ -111,7 +111,7 @@ impl ReleasePlot {
     fn at_once(&self, shown: &[&Curve]) -> Ranking {
         let item = |curve: &&Curve| {
             let point = curve.last();
-            RankedItem { name: curve.name.clone(), value: point.value, half_width: point.half_width() }
+            RankedItem { name: curve.name.clone(), value: point.value, lower: point.lower, upper: point.upper }
         };
         let instant = self.time_labels.instant(shown[0].last().at);
         Ranking {

@@ -150,9 +150,16 @@ pub struct SketchFacts {
     pub max_cell_std_error: f64,
     /// What is asked, in words.
     pub answers: String,
-    /// Standard error that items in the same cells add to an answer, estimated from the released cells; null for large
-    /// tables.
-    pub collision_std_error: Option<f64>,
+    /// Standard error that items in the same cells add to an answer at the last step, computed from released cells.
+    pub collision_std_error: f64,
+    /// Standard error of an answer at the last step, by noise and by collisions.
+    pub answer_std_error: f64,
+    /// Half the width of the interval of an answer at the last step, of an item that was not chosen by its estimate.
+    pub answer_half_width: f64,
+    /// Largest standard error of a release of the same items as groups, without collisions; null where there is no list.
+    pub release_std_error: Option<f64>,
+    /// Whether items were chosen by their estimates.
+    pub chosen: bool,
     /// Errors of answers, in the place of those of cells.
     #[serde(skip)]
     pub error: ErrorFacts,

@@ -2,49 +2,47 @@
 
 use super::questions::{Asked, Questions};
 use anyhow::Result;
-use evertally::sketch::{CountSketch, Estimate, Item};
+use evertally::sketch::{Answers as Given, Choice, CountSketch, ErrorLaw, Roster};
 use evertally_publish::error::refuse_if;
 use evertally_publish::session::{ItemCounts, Session};
 use std::sync::atomic::AtomicBool;
 
-/// The largest table whose cells are all read to estimate collisions: a second or two.
-const LARGEST_READ: u64 = 1 << 21;
-/// Answers between two looks at the cancellation flag.
-const ANSWERS_PER_CHECK: usize = 1024;
-
 /// What was answered so far.
 pub(super) struct Answers<'a> {
     questions: &'a Questions,
+    confidence: f64,
     cancelled: &'a AtomicBool,
+    /// All items, where all are asked for at the same steps.
+    all: Option<Roster>,
     pub(super) given: Vec<Answer>,
-    /// What standard error collisions add at the last step that is asked for, at most (with 95 % confidence or more),
-    /// where the table is small enough.
-    pub(super) collisions: Option<f64>,
+    /// What an answer is off by at the last step that is asked for.
+    pub(super) off: Off,
 }
 
 /// An answer to the question of an item, by its place in the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) item: usize,
-    pub(super) estimate: Estimate,
+    pub(super) step: u64,
+    pub(super) value: f64,
+    /// By noise and collisions.
+    pub(super) std_error: f64,
+    pub(super) lower: f64,
+    pub(super) upper: f64,
 }
 
-/// A candidate with its place in the file.
-#[derive(Clone, Copy)]
-struct Candidate<'a> {
-    place: usize,
-    item: &'a [u8],
-}
-
-impl<'a> From<Candidate<'a>> for Item<'a> {
-    fn from(candidate: Candidate<'a>) -> Self {
-        candidate.item.into()
-    }
+/// By how much answers to items that were not chosen by them are off, computed from released cells.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Off {
+    pub(super) std_error: f64,
+    /// Of that, what collisions add to the noise.
+    pub(super) collisions: f64,
+    pub(super) half_width: f64,
 }
 
 impl<'a> Answers<'a> {
-    pub(super) fn new(questions: &'a Questions, cancelled: &'a AtomicBool) -> Self {
-        Self { questions, cancelled, given: Vec::new(), collisions: None }
+    pub(super) fn new(questions: &'a Questions, confidence: f64, cancelled: &'a AtomicBool) -> Self {
+        Self { questions, confidence, cancelled, all: None, given: Vec::new(), off: Off::default() }
     }
 
     /// Answers what is asked at the steps that are due.
@@ -58,31 +56,79 @@ impl<'a> Answers<'a> {
 
     /// Answers what is asked at the step just closed.
     fn answer(&mut self, sketch: &mut CountSketch) -> Result<()> {
-        let step = sketch.step();
-        let asked = self.questions.items_at(step);
-        match &self.questions.asked {
-            Asked::Each => {
-                for (count, item) in asked.into_iter().enumerate() {
-                    if count.is_multiple_of(ANSWERS_PER_CHECK) {
-                        refuse_if(self.cancelled)?;
-                    }
-                    let estimate = sketch.estimate(&*self.questions.items[item])?;
-                    self.given.push(Answer { item, estimate });
-                }
-            }
-            Asked::Heaviest { top, threshold } => {
-                let candidates = asked.iter().map(|&place| Candidate { place, item: &self.questions.items[place] });
-                let found = sketch.heavy_hitters(candidates, threshold.unwrap_or(f64::NEG_INFINITY))?;
-                let found = found.into_iter().take(top.unwrap_or(usize::MAX));
-                self.given.extend(found.map(|hit| Answer { item: hit.key.place, estimate: hit.estimate }));
-            }
+        let asked = self.questions.items_at(sketch.step());
+        if asked.is_empty() {
+            return Ok(());
         }
-        if step == self.questions.last_step() && sketch.table().cells() <= LARGEST_READ {
-            // Two standard errors above the estimate: one that came out too small is no bound.
-            let second_moment = sketch.second_moment()?;
-            let likely = second_moment.value.max(0.0) + 2.0 * second_moment.noise_std_error;
-            self.collisions = Some(sketch.collision_std_error(likely));
+        let roster = match self.all.take() {
+            Some(roster) => roster,
+            None => sketch.roster(asked.iter().map(|place| &*self.questions.items[*place]))?,
+        };
+        let given = sketch.answer(&roster)?;
+        if !self.questions.has_own_times() {
+            self.all = Some(roster);
+        }
+        let (std_error, half_width) = (given.errors.std_error(), given.errors.half_width(self.confidence)?);
+        let collisions = (std_error * std_error - given.noise_std_error * given.noise_std_error).max(0.0).sqrt();
+        self.off = Off { std_error, collisions, half_width };
+        let step = given.step;
+        match &self.questions.asked {
+            Asked::Each => self.given.extend(asked.iter().zip(&given.values).map(|(&item, &value)| {
+                let (lower, upper) = (value - half_width, value + half_width);
+                Answer { item, step, value, std_error, lower, upper }
+            })),
+            Asked::Heaviest { top, threshold } => {
+                let heaviest = heaviest(&given, *top, *threshold);
+                let ends = intervals(&given.errors, self.confidence, heaviest.choice)?;
+                self.given.extend(heaviest.places.into_iter().map(|place| {
+                    let value = given.values[place];
+                    let (lower, upper) = ends(value);
+                    Answer { item: asked[place], step, value, std_error, lower, upper }
+                }));
+            }
         }
         Ok(())
     }
+}
+
+/// Items with the greatest estimates.
+struct Heaviest {
+    /// Greatest first; of equal ones, as they stand in the file.
+    places: Vec<usize>,
+    /// Why they are these, if others could have been.
+    choice: Option<Choice>,
+}
+
+fn heaviest(given: &Given, top: Option<usize>, threshold: Option<f64>) -> Heaviest {
+    let of = given.values.len();
+    let mut places: Vec<usize> = (0..of).collect();
+    places.retain(|place| threshold.is_none_or(|least| given.values[*place] >= least));
+    let falling = |a: &usize, b: &usize| given.values[*b].total_cmp(&given.values[*a]).then(a.cmp(b));
+    let mut least = threshold;
+    if let Some(top) = top.filter(|top| *top < places.len()) {
+        let (_, next, _) = places.select_nth_unstable_by(top, falling);
+        least = Some(given.values[*next]);
+        places.truncate(top);
+    }
+    places.sort_unstable_by(falling);
+    let choice = least.map(|least| Choice { least, listed: places.len(), of });
+    Heaviest { places, choice }
+}
+
+/// The ends of the interval of an estimate, by why it was chosen.
+fn intervals(
+    errors: &ErrorLaw,
+    confidence: f64,
+    choice: Option<Choice>,
+) -> Result<Box<dyn Fn(f64) -> (f64, f64) + '_>> {
+    Ok(match choice {
+        Some(choice) => {
+            let chosen = errors.chosen(confidence, choice)?;
+            Box::new(move |value| chosen.of(value))
+        }
+        None => {
+            let half_width = errors.half_width(confidence)?;
+            Box::new(move |value| (value - half_width, value + half_width))
+        }
+    })
 }

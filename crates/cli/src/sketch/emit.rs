@@ -1,8 +1,8 @@
 //! The outputs of a run: table, pictures, report and plan, written together.
 
-use super::answers::Answer;
+use super::answers::{Answer, Off};
 use super::questions::{Asked, Questions};
-use super::setup::{HalfWidths, Setup};
+use super::setup::Setup;
 use crate::stream::SideFiles;
 use anyhow::Result;
 use evertally::number::Grid;
@@ -24,19 +24,26 @@ pub(super) struct Emitter<'a> {
     setup: &'a Setup,
     questions: &'a Questions,
     table: TableWriter<OutputFile>,
-    half_widths: HalfWidths,
-    /// A step and its half-width in units of the table.
-    half_width: (u64, i128),
+    /// The grid of what is written.
+    unit: Grid,
     picture: Picture,
     time: String,
 }
 
 /// What is drawn.
 enum Picture {
-    /// The first items over time, by their place in the file; every how many answers of one a point is kept.
-    Curves { curves: Vec<(usize, Curve)>, stride: usize, passed: usize },
+    /// Items over time, by their place in the file; every how many answers of one a point is kept.
+    Curves { curves: Vec<Drawn>, stride: usize },
     /// Answers below each other, and how many there are.
     Ranking { items: Vec<RankedItem>, total: usize },
+}
+
+/// An item that is drawn over time.
+struct Drawn {
+    item: usize,
+    curve: Curve,
+    /// Answers that were passed, drawn or not.
+    passed: usize,
 }
 
 /// An answer as it is published.
@@ -45,24 +52,15 @@ struct Row {
     value: f64,
     lower: f64,
     upper: f64,
-    half_width: f64,
 }
 
 impl<'a> Emitter<'a> {
     pub(super) fn new(setup: &'a Setup, questions: &'a Questions, publication: &mut Publication) -> Result<Self> {
         let out = publication.add(&setup.files.out)?;
-        let picture = match questions.is_series() && matches!(questions.asked, Asked::Each) {
-            true => {
-                let stride = questions.step_count().div_ceil(MAX_POINTS);
-                Picture::Curves { curves: Vec::new(), stride, passed: 0 }
-            }
-            false => Picture::Ranking { items: Vec::new(), total: 0 },
-        };
         Ok(Self {
             table: TableWriter::new(setup.files.output_format, &setup.table, out)?,
-            half_widths: setup.half_widths()?,
-            half_width: (0, 0),
-            picture,
+            unit: setup.unit(),
+            picture: Picture::Ranking { items: Vec::new(), total: 0 },
             time: String::new(),
             setup,
             questions,
@@ -75,12 +73,29 @@ impl<'a> Emitter<'a> {
         if matches!(self.questions.asked, Asked::Each) {
             answers.sort_by_key(|answer| answer.item); // stable: steps stay in order
         }
+        if self.questions.is_series() {
+            self.draw_over_time(&answers);
+        }
         answers.iter().try_for_each(|answer| self.answer(answer))
+    }
+
+    /// Draws the first items over time: of the heaviest, those of the last step, where they are listed.
+    fn draw_over_time(&mut self, answers: &[Answer]) {
+        let last = self.questions.last_step();
+        let shown = answers.iter().filter(|answer| answer.step == last).take(MAX_SHOWN);
+        let drawn = |answer: &Answer| {
+            let curve = Curve { name: self.questions.tuples[answer.item].join(", "), points: vec![] };
+            Drawn { item: answer.item, curve, passed: 0 }
+        };
+        let curves: Vec<Drawn> = shown.map(drawn).collect();
+        if !curves.is_empty() {
+            self.picture = Picture::Curves { curves, stride: self.questions.step_count().div_ceil(MAX_POINTS) };
+        }
     }
 
     fn answer(&mut self, answer: &Answer) -> Result<()> {
         let calendar = &self.setup.stream.calendar;
-        let (row, step) = (self.row(answer)?, answer.estimate.step);
+        let (row, step) = (self.row(answer), answer.step);
         self.time.clear();
         calendar.write_time(calendar.start_of(step), &mut self.time);
         let tuple = &self.questions.tuples[answer.item];
@@ -91,25 +106,20 @@ impl<'a> Emitter<'a> {
             groups: &texts,
             step,
             value: Amount { text: &row.text, number: row.value },
-            std_error: seven_digits(answer.estimate.noise_std_error),
+            std_error: seven_digits(answer.std_error),
             lower: row.lower,
             upper: row.upper,
         })?;
         let last = step == self.questions.last_step();
         match &mut self.picture {
-            Picture::Curves { curves, stride, passed } => {
-                if curves.last().is_none_or(|(item, _)| *item != answer.item) && curves.len() < MAX_SHOWN {
-                    curves.push((answer.item, Curve { name: tuple.join(", "), points: vec![] }));
-                    *passed = 0;
-                }
-                *passed += 1;
-                if let Some((item, curve)) = curves.last_mut()
-                    && *item == answer.item
-                    && (passed.is_multiple_of(*stride) || last)
-                {
-                    let at = calendar.end_of(step).micros() as f64 / 1e6;
-                    let Row { value, lower, upper, .. } = row;
-                    curve.points.push(Point { at, value, lower, upper, truth: None });
+            Picture::Curves { curves, stride } => {
+                if let Some(drawn) = curves.iter_mut().find(|drawn| drawn.item == answer.item) {
+                    drawn.passed += 1;
+                    if drawn.passed.is_multiple_of(*stride) || last {
+                        let at = calendar.end_of(step).micros() as f64 / 1e6;
+                        let Row { value, lower, upper, .. } = row;
+                        drawn.curve.points.push(Point { at, value, lower, upper, truth: None });
+                    }
                 }
             }
             // Queries may each have a time of their own; candidates are compared at the last.
@@ -120,7 +130,7 @@ impl<'a> Emitter<'a> {
                     if self.questions.has_own_times() {
                         name = format!("{name}, {}", self.time);
                     }
-                    items.push(RankedItem { name, value: row.value, half_width: row.half_width });
+                    items.push(RankedItem { name, value: row.value, lower: row.lower, upper: row.upper });
                 }
             }
             Picture::Ranking { .. } => {}
@@ -128,21 +138,21 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    fn row(&mut self, answer: &Answer) -> Result<Row> {
-        let (step, value) = (answer.estimate.step, answer.estimate.value);
-        if self.half_width.0 != step {
-            self.half_width = (step, self.half_widths.at(step)?);
-        }
-        let (half, unit) = (self.half_width.1, self.half_widths.unit);
-        let half_width = unit.to_f64(half);
-        let (text, value, lower, upper) = match multiple_of(unit, value) {
+    /// An answer in units of the table, its interval rounded outwards.
+    fn row(&self, answer: &Answer) -> Row {
+        let (unit, value) = (self.unit, answer.value);
+        match multiple_of(unit, value) {
             Some(multiple) => {
+                let step = unit.to_f64(1);
+                // Ends beyond all numbers stay there.
+                let outwards = |distance: f64| (distance / step).ceil() as i128;
                 let shifted = |by: i128| unit.to_f64(multiple.saturating_add(by));
-                (unit.format(multiple), shifted(0), shifted(-half), shifted(half))
+                let (lower, upper) = (-outwards(value - answer.lower), outwards(answer.upper - value));
+                let [value, lower, upper] = [0, lower, upper].map(shifted);
+                Row { text: unit.format(multiple), value, lower, upper }
             }
-            None => (value.to_string(), value, value - half_width, value + half_width),
-        };
-        Ok(Row { text, value, lower, upper, half_width })
+            None => Row { text: value.to_string(), value, lower: answer.lower, upper: answer.upper },
+        }
     }
 
     /// Ends the table and writes everything beside it.
@@ -150,7 +160,7 @@ impl<'a> Emitter<'a> {
         self,
         open: &OpenKey,
         last_step: u64,
-        collisions: Option<f64>,
+        off: Off,
         publication: &mut Publication,
     ) -> Result<()> {
         let setup = self.setup;
@@ -158,7 +168,7 @@ impl<'a> Emitter<'a> {
         if setup.files.is_table_alone() {
             return Ok(());
         }
-        let released = Released::Sketch(facts(setup, self.questions, collisions)?);
+        let released = Released::Sketch(facts(setup, self.questions, off)?);
         let place = open.ledger.place_of(&setup.stream.name, last_step);
         let report = Report::new(&setup.stream, &open.key, released).recorded_in(place);
         let mut beside = SideFiles { stream: &setup.stream, files: &setup.files, publication };
@@ -181,7 +191,7 @@ fn multiple_of(unit: Grid, value: f64) -> Option<i128> {
 }
 
 /// What the report says of the sketch.
-fn facts(setup: &Setup, questions: &Questions, collisions: Option<f64>) -> Result<SketchFacts> {
+fn facts(setup: &Setup, questions: &Questions, off: Off) -> Result<SketchFacts> {
     Ok(SketchFacts {
         kind: "count sketch".to_owned(),
         rows: setup.rows.rows(),
@@ -190,25 +200,25 @@ fn facts(setup: &Setup, questions: &Questions, collisions: Option<f64>) -> Resul
         hashing: "functions that only the secret key tells",
         max_cell_std_error: setup.stream.plan.max_std_error(),
         answers: questions.in_words(),
-        collision_std_error: collisions,
+        collision_std_error: off.collisions,
+        answer_std_error: off.std_error,
+        answer_half_width: off.half_width,
+        release_std_error: setup.instead.as_ref().map(|instead| instead.max_std_error),
+        chosen: matches!(questions.asked, Asked::Heaviest { .. }),
         error: setup.errors()?,
     })
 }
 
-/// The first items as curves over time.
-fn over_time(setup: &Setup, questions: &Questions, report: &Report, curves: Vec<(usize, Curve)>) -> ReleasePlot {
+/// Items as curves over time.
+fn over_time(setup: &Setup, questions: &Questions, report: &Report, curves: Vec<Drawn>) -> ReleasePlot {
     ReleasePlot {
         title: setup.stream.title.clone(),
         subtitle: report.headline(),
-        y_label: format!(
-            "Estimated {} since {}; intervals of the noise",
-            setup.stream.quantity(),
-            setup.stream.start_in_words()
-        ),
+        y_label: format!("Estimated {} since {}", setup.stream.quantity(), setup.stream.start_in_words()),
         footer: report.promise(),
         time_labels: TimeLabels::Calendar(setup.stream.calendar.zone().time_zone().clone()),
         confidence: setup.stream.confidence,
-        curves: curves.into_iter().map(|(_, curve)| curve).collect(),
+        curves: curves.into_iter().map(|drawn| drawn.curve).collect(),
         total_groups: questions.items.len(),
         group_word: "item",
         unsafe_truth: false,
@@ -219,8 +229,8 @@ fn over_time(setup: &Setup, questions: &Questions, report: &Report, curves: Vec<
 fn ranking(setup: &Setup, questions: &Questions, report: &Report, items: Vec<RankedItem>, total: usize) -> Ranking {
     let calendar = &setup.stream.calendar;
     let one_step = questions.step_count() == 1 || !matches!(questions.asked, Asked::Each);
-    let last = calendar.format(calendar.start_of(questions.last_step()));
-    let when = if one_step { format!(" up to the end of {last}") } else { String::new() };
+    let last = calendar.format(calendar.end_of(questions.last_step()));
+    let when = if one_step { format!(", up to {last}") } else { String::new() };
     Ranking {
         title: setup.stream.title.clone(),
         subtitle: report.headline(),

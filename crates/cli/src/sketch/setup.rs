@@ -1,11 +1,11 @@
 //! From a declaration to its plan, files and questions, before any event is read.
 
+use super::instead::Instead;
 use super::questions::{Questions, Span, Times};
 use crate::failure::usage;
 use crate::stream::{Files, SketchFlags, with_config};
 use anyhow::{Context, Result};
 use evertally::number::Grid;
-use evertally::plan::Intervals;
 use evertally::sketch::{CountSketch, Shape, SketchPlan, Table};
 use evertally::stream::Sampling;
 use evertally_publish::closing;
@@ -27,6 +27,8 @@ pub(super) struct Setup {
     pub(super) table: TableSpec,
     /// `None` where only the plan is wanted and nothing is asked.
     pub(super) questions: Option<Questions>,
+    /// The same list as groups of a release, where there is a list.
+    pub(super) instead: Option<Instead>,
 }
 
 impl Setup {
@@ -51,10 +53,11 @@ impl Setup {
         let integral = plan.plan().request().grid().is_integral() && plan.lazy().fraction_bits() == 0;
         let table = TableSpec::of_estimates(columns.clone(), integral).map_err(usage)?;
         let (declared, file_times) = (settings.times(), settings.file_times());
+        let (request, written) = (settings.request.clone(), files.clone());
         let mut files = Files::new(files, settings.missing_text.clone())?;
         let mut stream = settings.planned(plan.plan().clone())?;
         let table = table.with_instants(stream.calendar.zone());
-        let mut read = None;
+        let (mut read, mut instead) = (None, None);
         if let Some((asked, path)) = asked {
             if path.as_os_str() == "-" && files.inputs.contains(&path) {
                 return Err(usage("events and items cannot both come from standard input; give one a file name"));
@@ -67,54 +70,43 @@ impl Setup {
                 )));
             }
             files.has_read(path.clone());
+            let list = path.clone();
             let span = Span { calendar: &stream.calendar, last_step: stream.last_step };
             let times = Times { declared, of_files: file_times };
             let questions = Questions::read(&questions, (asked, path), &columns, span, times, &files.reading)?;
             stream.last_step = questions.last_step();
+            instead = Some(Instead::new(&declaration, &written, &list, questions.items.len(), &request)?);
             read = Some(questions);
         }
-        Ok(Self { stream, files, plan, rows, table, questions: read })
+        Ok(Self { stream, files, plan, rows, table, questions: read, instead })
     }
 
-    pub(super) fn half_widths(&self) -> Result<HalfWidths> {
-        let (grid, bits) = (self.plan.plan().request().grid(), self.plan.lazy().fraction_bits());
-        let (unit, parts) = match grid.finer(EXTRA_DIGITS) {
-            Some(finer) if bits > 0 => (finer, 10u32.pow(EXTRA_DIGITS.into())),
-            _ => (grid, 1),
-        };
-        let intervals = CountSketch::fine_intervals(&self.plan, self.stream.confidence, parts)?;
+    /// The grid of an answer as it is written: finer than the data's where the noise is.
+    pub(super) fn unit(&self) -> Grid {
+        let grid = self.plan.plan().request().grid();
+        grid.finer(EXTRA_DIGITS).filter(|_| self.plan.lazy().fraction_bits() > 0).unwrap_or(grid)
+    }
+
+    /// Half the width of an interval of the noise at the last step.
+    fn noise_half_width(&self) -> Result<f64> {
+        let (grid, bits, unit) = (self.plan.plan().request().grid(), self.plan.lazy().fraction_bits(), self.unit());
+        let parts = if unit == grid { 1 } else { 10u32.pow(EXTRA_DIGITS.into()) };
+        let mut intervals = CountSketch::fine_intervals(&self.plan, self.stream.confidence, parts)?;
+        // What rounding a release to its units can add.
         let rounding = if bits > 0 { u128::from(parts >> (bits + 1)) + 1 } else { 0 };
-        Ok(HalfWidths { intervals, unit, rounding })
+        let half = intervals.half_width(self.stream.last_step).saturating_add(rounding);
+        Ok(unit.to_f64(i128::try_from(half).context("the interval is too wide to write")?))
     }
 
     /// What the noise does to answers.
     pub(super) fn errors(&self) -> Result<ErrorFacts> {
         let plan = self.plan.plan();
-        let last = self.stream.last_step;
         let max_std_error = CountSketch::max_noise_std_error(&self.plan)?;
-        let mut half_widths = self.half_widths()?;
         Ok(ErrorFacts {
             max_std_error,
             mean_std_error: max_std_error / plan.max_std_error() * plan.mean_std_error(),
             confidence: self.stream.confidence,
-            last_step_half_width: half_widths.unit.to_f64(half_widths.at(last)?),
+            last_step_half_width: self.noise_half_width()?,
         })
-    }
-}
-
-/// Half-widths of the intervals of answers, in units that are as fine as what is written.
-pub(super) struct HalfWidths {
-    intervals: Intervals,
-    /// The grid of an answer as it is written.
-    pub(super) unit: Grid,
-    /// What rounding a release to its units can add.
-    rounding: u128,
-}
-
-impl HalfWidths {
-    /// In units, at a step.
-    pub(super) fn at(&mut self, step: u64) -> Result<i128> {
-        let half = self.intervals.half_width(step).saturating_add(self.rounding);
-        i128::try_from(half).context("the interval is too wide to write")
     }
 }

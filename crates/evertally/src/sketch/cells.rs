@@ -3,7 +3,7 @@
 use super::{Hashing, Item, SketchPlan};
 use crate::Result;
 use crate::noise::{SecretKey, StreamName};
-use crate::stream::LazyVector;
+use crate::stream::{LazyVector, Release};
 use smallvec::SmallVec;
 
 /// One value a row.
@@ -51,6 +51,11 @@ impl Cells {
     /// The release of a cell at the last closed step.
     pub(super) fn read(&mut self, cell: u64) -> Result<f64> {
         Ok(self.vector.read(cell)?.value())
+    }
+
+    /// The releases of many cells, in rising order.
+    pub(super) fn read_many(&mut self, cells: &[u64]) -> Result<Vec<f64>> {
+        Ok(self.vector.read_many(cells)?.iter().map(Release::value).collect())
     }
 
     /// The cells of an item in the rows of a table that begins at the cell `first`, turned by the signs where there are

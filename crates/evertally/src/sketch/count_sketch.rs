@@ -15,7 +15,8 @@
 use super::cells::{Cells, clock_and_state, item};
 use super::estimate::{largest_first, median};
 use super::median::{MedianNoise, terms};
-use super::{Estimate, Hashing, HeavyHitter, Item, SketchPlan, Table};
+use super::roster::Functions;
+use super::{Answers, Estimate, Hashing, HeavyHitter, Item, Roster, SketchPlan, Table};
 use crate::noise::{SecretKey, StreamName};
 use crate::plan::NoiseKind;
 use crate::{Error, Result};
@@ -23,7 +24,7 @@ use crate::{Error, Result};
 /// Counts of items of any kind, in a table of few cells, under continual observation.
 ///
 /// An estimate looks at one cell a row. Its error is the noise's, as the [`Estimate`] states it, and that of
-/// collisions, see [`collision_std_error`](Self::collision_std_error). It is right on average, for counts of any sign.
+/// collisions, which the [`ErrorLaw`](super::ErrorLaw) of [`answer`](Self::answer) has, too. It is right on average, for counts of any sign.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
@@ -126,6 +127,56 @@ impl CountSketch {
         items.into_iter().map(|item| self.estimate(item)).collect()
     }
 
+    /// Items that are asked for together, and perhaps at many steps: see [`answer`](Self::answer).
+    ///
+    /// # Errors
+    /// If they lie in 2^31 cells or more.
+    pub fn roster<'a, I: Into<Item<'a>>>(&self, items: impl IntoIterator<Item = I>) -> Result<Roster> {
+        let horizon = self.plan().plan().horizon();
+        Roster::new(&self.hashing, self.functions(), horizon, items.into_iter().map(Into::into))
+    }
+
+    /// The counts of all items of a roster at the last closed step: the estimates of [`estimate`](Self::estimate), with
+    /// the law of their errors. Every cell is read once, by all processors, and what the noise of a step shares with
+    /// that of the step asked before is remembered: for long lists many times as fast as one estimate after the other.
+    ///
+    /// ```
+    /// use evertally::privacy::{Budget, Rho};
+    /// use evertally::noise::SecretKey;
+    /// use evertally::plan::PlanRequest;
+    /// use evertally::sketch::{CountSketch, SketchPlan};
+    /// use evertally::stream::Sampling;
+    ///
+    /// let request = PlanRequest::count(365, Budget::Zcdp(Rho::new(0.5)?));
+    /// let plan = SketchPlan::new(request, "count-sketch(rows=5,width=1000)".parse()?, Sampling::Keyed)?;
+    /// let mut pages = CountSketch::new(plan, &SecretKey::generate()?, "pages".parse()?)?;
+    /// let roster = pages.roster(["home", "shop"])?;
+    /// for page in 0..20_000u64 {
+    ///     pages.add(page, 1)?; // twenty in every cell
+    /// }
+    /// pages.tick()?;
+    /// let answers = pages.answer(&roster)?;
+    /// let half = answers.errors.half_width(0.95)?;
+    /// println!("home: {:.1} ± {half:.1}", answers.values[0]);
+    /// assert_eq!(answers.values[1], pages.estimate("shop")?.value);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the roster is that of a sketch with other hash functions, or no step is closed yet.
+    pub fn answer(&mut self, roster: &Roster) -> Result<Answers> {
+        let functions = self.functions();
+        let (values, errors) = roster.read(&mut self.cells, &functions)?;
+        let step = self.step();
+        let factor = self.median.factor(self.cells.plan.plan(), step);
+        let noise_std_error = (factor * self.cells.variance()).sqrt();
+        Ok(Answers { step, values, noise_std_error, errors })
+    }
+
+    fn functions(&self) -> Functions {
+        Functions { table: self.table(), key: self.key_id, name: self.cells.hash_name().clone() }
+    }
+
     /// Those of some candidates whose estimated counts reach a threshold, the largest first.
     ///
     /// Each standard error is that of one item on its own. Of many candidates some will be far above their counts by
@@ -192,8 +243,7 @@ impl CountSketch {
     /// # Errors
     /// If the two have different hash functions or the same noise, or no step is closed yet.
     pub fn inner_product(&mut self, other: &mut CountSketch) -> Result<Estimate> {
-        let functions = |sketch: &Self| (sketch.table(), sketch.key_id, sketch.cells.hash_name().clone());
-        if functions(self) != functions(other) {
+        if self.functions() != other.functions() {
             return Err(Error::invalid(
                 "the sketches have different hash functions; give both one key, one shape and one hash name",
             ));

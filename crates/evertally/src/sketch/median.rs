@@ -114,7 +114,7 @@ pub(super) fn row_confidence(rows: u32, confidence: f64) -> f64 {
 }
 
 /// `P(M > x)` from `p = P(X > x)`.
-fn median_tail(rows: u32, p: f64) -> f64 {
+pub(super) fn median_tail(rows: u32, p: f64) -> f64 {
     let (mut binomial, mut sum) = (1.0, 0.0);
     for j in 0..=rows {
         if j > rows / 2 {

@@ -1,5 +1,6 @@
 //! Tests of sketches: laws of noise and of collisions, exact counts, privacy, states, input.
 
+mod coverage;
 mod exact;
 mod laws;
 mod privacy;

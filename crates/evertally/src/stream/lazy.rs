@@ -2,6 +2,7 @@
 
 mod buffers;
 mod cells;
+mod forward;
 mod path;
 mod plan;
 mod stateless;
@@ -216,6 +217,45 @@ impl LazyVector {
         let noise = self.cells.noise(coordinate, self.step);
         let sum = self.sums.get(&coordinate).copied().unwrap_or(0);
         Ok(self.plan.release(self.step, sum, noise))
+    }
+
+    /// The releases of many running sums (in rising order, none twice) at the last closed step: those of
+    /// [`read`](Self::read), by all processors, and under [`Sampling::Keyed`] several times as fast where the same sums
+    /// are read step after step: what the noise of a step shares with that of the last call is remembered, in up to
+    /// 100 MB. (It is no part of the state.)
+    ///
+    /// ```
+    /// # use evertally::privacy::{Budget, Rho};
+    /// # use evertally::noise::SecretKey;
+    /// # use evertally::plan::PlanRequest;
+    /// # use evertally::stream::{LazyPlan, LazyVector, Sampling};
+    /// let request = PlanRequest::count(1 << 20, Budget::Zcdp(Rho::new(0.5)?));
+    /// let plan = LazyPlan::best(request, 1_000_000_000, Sampling::Keyed)?;
+    /// let mut visits = LazyVector::new(plan, &SecretKey::generate()?, "visits".parse()?)?;
+    /// visits.tick_through(77)?;
+    /// assert_eq!(visits.read_many(&[5, 123_456_789])?[1], visits.read(123_456_789)?);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If a coordinate is beyond the vector, they are not in rising order, or no step is closed yet. Nothing is read
+    /// then.
+    pub fn read_many(&mut self, coordinates: &[u64]) -> Result<Vec<Release>> {
+        if let Some(pair) = coordinates.windows(2).find(|pair| pair[0] >= pair[1]) {
+            let (first, second) = (pair[0], pair[1]);
+            return Err(Error::invalid(format!("read running sums in rising order, not {second} behind {first}")));
+        }
+        if let Some(last) = coordinates.last() {
+            check_coordinate(&self.plan, *last)?;
+        }
+        if self.step == 0 {
+            return Err(Error::invalid("nothing can be read before the first step is closed"));
+        }
+        self.reads += coordinates.len() as u64;
+        let noises = self.cells.noises(coordinates, self.step);
+        let sum = |coordinate| self.sums.get(coordinate).copied().unwrap_or(0);
+        let release = |(coordinate, noise)| self.plan.release(self.step, sum(coordinate), noise);
+        Ok(coordinates.iter().zip(noises).map(release).collect())
     }
 
     /// How many reads there were so far. Saved with the state: a restored vector with fewer reads than were published

@@ -9,7 +9,7 @@ const WORTH_A_THREAD: usize = 1 << 17;
 ///
 /// A system that grants fewer threads, or none, makes it slower and nothing else: noise that is missing in some
 /// coordinates would be worse.
-pub(super) fn share<T>(
+pub(crate) fn share<T>(
     threads: usize,
     tasks: impl Iterator<Item = T> + Send,
     work: impl Fn(&mut dyn Iterator<Item = T>) + Sync,
@@ -40,7 +40,7 @@ pub(super) fn helpful(threads: usize, len: usize) -> usize {
 }
 
 /// A number of threads; for 0, that of processors.
-pub(super) fn asked(threads: usize) -> usize {
+pub(crate) fn asked(threads: usize) -> usize {
     if threads > 0 { threads } else { std::thread::available_parallelism().map_or(1, usize::from) }
 }
 

@@ -139,21 +139,21 @@ impl Report {
                 short(sketch.max_cell_std_error)
             ),
         }?;
-        if let Some(error) = self.sketch.as_ref().and_then(|sketch| sketch.collision_std_error) {
-            writeln!(
-                out,
-                "| standard error by collisions | up to about {}, computed from the released cells |",
-                short(error)
-            )?;
-        }
         let e = &self.error;
-        writeln!(
-            out,
-            "| interval at the last step | ± {} at {} % confidence{} |",
-            e.last_step_half_width,
-            e.confidence * 100.0,
-            if scaled { ", of a group with the greatest scale" } else { "" }
-        )?;
+        let (mut half_width, mut of) = (e.last_step_half_width.to_string(), "");
+        if let Some(sketch) = &self.sketch {
+            let (error, total) = (short(sketch.collision_std_error), short(sketch.answer_std_error));
+            let from = "at the last step, computed from the released cells";
+            writeln!(out, "| standard error by collisions | {error}, with the noise {total}, {from} |")?;
+            (half_width, of) = (short(sketch.answer_half_width), " of an answer");
+            if let Some(error) = sketch.release_std_error {
+                let what = "of a release with the same list as groups, for the same budget and unit";
+                writeln!(out, "| standard error in comparison | {what}: at most {} |", short(error))?;
+            }
+        }
+        let widest = if scaled { ", of a group with the greatest scale" } else { "" };
+        let confidence = e.confidence * 100.0;
+        writeln!(out, "| interval{of} at the last step | ± {half_width} at {confidence} % confidence{widest} |")?;
         writeln!(out, "| stream | {}, key {}, plan {} |\n", plain(&self.stream), self.key_id, &self.plan_digest[..16])
     }
 
@@ -215,13 +215,17 @@ impl Report {
             ),
             Some(sketch) => (
                 format!(
-                    "Each single interval covers the noise with {confidence} % confidence; over many answers some will miss, \
-                     and the largest of many estimates are too large on average. Other items in the same cells add to the \
-                     error: in a row about the root of the sum of the squares of all counts, over {} cells.\n\
+                    "Each single interval contains the true count of the kept data with {confidence} % confidence, by \
+                     noise and by other items in the same cells; over many answers some will miss.{}\n\
                      - Items that do not occur are answered like all others; no answer tells for sure that one occurs.",
-                    sketch.width
+                    if sketch.chosen {
+                        " The heaviest are chosen by their estimates, which are therefore too large on average; the \
+                          intervals take that into account: of those of a list so many hold on average."
+                    } else {
+                        ""
+                    }
                 ),
-                "; only the error by collisions is computed, like the answers, from released cells",
+                "; only what collisions add to errors and intervals is computed, like the answers, from released cells",
             ),
         };
         writeln!(

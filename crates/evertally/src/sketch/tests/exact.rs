@@ -95,3 +95,31 @@ fn rows_do_not_depend_on_their_number() {
     rows.dedup();
     assert!(rows.len() > 25);
 }
+
+/// A roster's answers are single estimates, at every step and in every way of sampling, and it belongs to its functions.
+#[test]
+fn rosters_answer_as_single_estimates() {
+    for (budget, sampling) in [(gaussian(), Sampling::Keyed), (pure(), Sampling::Keyed), (gaussian(), Sampling::Float)] {
+        let plan = plan("count-sketch(rows=5,width=300)", 64, budget, sampling);
+        let sketch = |seed| CountSketch::new(plan.clone(), &key(seed), named("roster")).unwrap();
+        let (mut ours, mut other) = (sketch(1), sketch(1));
+        let roster = ours.roster(0..2000u64).unwrap();
+        assert!(roster.len() == 2000 && !roster.is_empty() && roster.cells() == 1500);
+        assert!(ours.answer(&roster).is_err(), "no step is closed yet");
+        for step in [1, 2, 7, 64] {
+            for sketch in [&mut ours, &mut other] {
+                (0..50).for_each(|item| sketch.add(item % 7, 1).unwrap());
+                sketch.tick_through(step).unwrap();
+            }
+            let answers = ours.answer(&roster).unwrap();
+            for item in 0..2000 {
+                assert_eq!(answers.estimate(item as usize), other.estimate(item).unwrap());
+            }
+            // All cells are read, so both know the same law.
+            let nobody = ours.roster::<u64>([]).unwrap();
+            assert!(nobody.is_empty());
+            assert_eq!(ours.answer(&nobody).unwrap().errors, answers.errors);
+        }
+        assert!(sketch(2).answer(&roster).unwrap_err().to_string().contains("other hash functions"));
+    }
+}

@@ -1,5 +1,6 @@
 //! One cell for every running sum that was touched.
 
+use super::forward::Forward;
 use crate::noise::{KeyedNoise, RandomBits};
 use crate::plan::Plan;
 use crate::{Error, Result};
@@ -31,6 +32,11 @@ pub(super) trait Sampler: Send + Sync {
 pub(super) trait Cells: Send {
     /// The noise of a running sum at a step, not before that of its last read, in whole units of a release.
     fn noise(&mut self, coordinate: u64, step: u64) -> i128;
+
+    /// The same for many, in rising order.
+    fn noises(&mut self, coordinates: &[u64], step: u64) -> Vec<i128> {
+        coordinates.iter().map(|coordinate| self.noise(*coordinate, step)).collect()
+    }
 
     /// For how many running sums something is remembered.
     fn touched(&self) -> usize;
@@ -96,15 +102,18 @@ impl<S: Sampler> Cells for StateCells<S> {
     }
 }
 
-/// Cells that remember nothing: noise is drawn anew from its nodes at every read, at any step.
+/// Cells without a state: noise is drawn anew from its nodes at every read, at any step, but for what reads of many at
+/// once share with the one before.
 pub(super) struct KeyedCells {
     plan: Plan,
     keyed: KeyedNoise,
+    forward: Option<Forward>,
 }
 
 impl KeyedCells {
     pub(super) fn new(plan: Plan, keyed: KeyedNoise) -> Self {
-        Self { plan, keyed }
+        let forward = Forward::new(&plan);
+        Self { plan, keyed, forward }
     }
 
     /// The noise of a running sum at any step, in whole units of a release.
@@ -120,12 +129,22 @@ impl Cells for KeyedCells {
         self.at(coordinate, step)
     }
 
+    fn noises(&mut self, coordinates: &[u64], step: u64) -> Vec<i128> {
+        let mut noises = Vec::with_capacity(coordinates.len());
+        if let Some(forward) = &mut self.forward {
+            forward.read(&self.plan, &self.keyed, coordinates, step, &mut noises);
+        }
+        let rest = &coordinates[noises.len()..];
+        noises.extend(rest.iter().map(|coordinate| self.at(*coordinate, step)));
+        noises
+    }
+
     fn touched(&self) -> usize {
-        0
+        self.forward.as_ref().map_or(0, Forward::len)
     }
 
     fn memory_bytes(&self) -> usize {
-        0
+        self.forward.as_ref().map_or(0, Forward::memory_bytes)
     }
 
     fn save(&self) -> Vec<u8> {

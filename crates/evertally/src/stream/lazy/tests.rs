@@ -501,3 +501,46 @@ fn whole_numbers_cost_no_accuracy() {
     let plan = lazy("subtract(k=7)", 1 << 20, pure(), 1000, Sampling::Integer);
     assert_eq!((plan.std_error(5), plan.fraction_bits()), (plan.plan().std_error(5), 0));
 }
+
+/// Reads of many at once are single reads, in every way of sampling: of other sums and at other steps, near and far.
+#[test]
+fn many_reads_are_single_reads() {
+    let all: Vec<u64> = (0..5000).map(|i| 3 * i).collect();
+    let some: Vec<u64> = all.iter().copied().filter(|sum| sum % 7 < 3).chain([15_001, 15_002]).collect();
+    for (mechanism, budget, sampling) in [
+        ("path-sum", gaussian(), Sampling::Keyed),
+        ("binary", gaussian(), Sampling::Keyed),
+        ("smooth", pure(), Sampling::Keyed),
+        ("subtract(k=4)", pure(), Sampling::Keyed),
+        ("output", pure(), Sampling::Keyed),
+        ("path-sum", gaussian(), Sampling::Float),
+        ("subtract(k=3)", pure(), Sampling::Integer),
+    ] {
+        let request = PlanRequest::count(900, budget).with_mechanism(mechanism.parse().unwrap());
+        let plan = LazyPlan::new(request.plan().unwrap(), 20_000, sampling).unwrap();
+        let vector = || LazyVector::new(plan.clone(), &key(3), "many".parse().unwrap()).unwrap();
+        let (mut many, mut single) = (vector(), vector());
+        assert!(many.read_many(&all).is_err(), "no step is closed yet");
+        for (step, sums) in [(1, &all), (2, &all), (2, &some), (3, &some), (64, &all), (65, &all), (900, &some)] {
+            for vector in [&mut many, &mut single] {
+                if vector.step() < step {
+                    vector.add(9, 1).unwrap();
+                    vector.tick_through(step).unwrap();
+                }
+            }
+            let releases = many.read_many(sums).unwrap();
+            for (sum, release) in sums.iter().zip(releases) {
+                assert_eq!(release, single.read(*sum).unwrap(), "{mechanism} {sampling}: sum {sum} at {step}");
+            }
+            assert_eq!(many.reads(), single.reads());
+        }
+        assert!(many.read_many(&[]).unwrap().is_empty());
+        for wrong in [&[1, 1][..], &[2, 1], &[5, 20_000]] {
+            assert!(many.read_many(wrong).is_err());
+        }
+        assert_eq!(many.reads(), single.reads());
+        if sampling == Sampling::Keyed {
+            assert_eq!(many.save(), single.save(), "what is remembered is no state");
+        }
+    }
+}

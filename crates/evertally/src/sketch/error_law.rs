@@ -1,0 +1,282 @@
+//! What estimates of a count sketch are off by, read off its own cells.
+//!
+//! **One row.** Where an item has the count `f`, its cell, turned by its sign, holds `f + C + Z`: the counts of the
+//! other items there with random signs, and noise. A cell that the hash functions do not favour, say the first of a
+//! row, holds `C + Z` with the same law, whatever the counts are: no model of them is needed, and heavy tails (one cell
+//! in many holds a heavy item) come out as they are. (It may hold the item itself, with probability `1/w`; that makes
+//! intervals wider, if anything.) The law is symmetric, because the signs are. So of `m` such cells, of which `k` are
+//! above `x` in size, an upper tail of a row is
+//!
+//! ```text
+//! p(x) = (k + 1) / (2 (m + 1)),
+//! ```
+//!
+//! where the item's own cell counts as one more that nobody knows. Above the greatest cell `p` is taken to fall like
+//! `1/x²`, the slowest that a second moment allows.
+//!
+//! **The median** `M` of `r` independent rows is above `x` with probability `T(x) = Σ_{j>r/2} C(r,j) p^j (1-p)^(r-j)`.
+//! All of this is computed from released cells and costs no privacy.
+//!
+//! **Chosen items.** The largest of many estimates are too large. An item is listed because its estimate `m` is at least
+//! `τ`, which the other items decide: the greatest estimate that is not listed, or a given threshold. Given that, an
+//! error above `x` has probability `T(x)/T(τ-f)`, and one below `-q` no more than it had. With the half-width `q` at
+//! confidence `1-α`, the counts `f ≤ m + q` with
+//!
+//! ```text
+//! T(m - f) ≥ α T(τ - f) - max(0, T(τ - f) - 1 + α/2)
+//! ```
+//!
+//! hold the true one with probability `1-α` given that the item is listed, or more by at most `α/2` where `τ` is near
+//! (Zhong, Prentice 2008; Weinstein, Fithian, Benjamini 2013). Items far above `τ` have the interval `m ± q`. Just above
+//! it this lower end may be far below what is likely; so a tenth of `α` goes into a second one, `m - c` with
+//! `T(c) = (α/10) R/n` for `R` listed of `n` (Benjamini, Yekutieli 2005), and the greater of both holds: of the listed
+//! intervals, a share of at most `α` misses on average.
+
+use super::median::{median_tail, row_confidence};
+use crate::{Error, Result};
+
+/// The law of the errors of a [`CountSketch`](super::CountSketch)'s estimates at a step, by noise and by collisions, as
+/// far as released cells show it: see [`Answers`](super::Answers).
+///
+/// ```
+/// use evertally::sketch::ErrorLaw;
+/// // Cells of 3 rows in which one in hundred holds a heavy item.
+/// let cells = (0..10_000).map(|i| if i % 100 == 0 { 500.0 } else { f64::from(i % 41 - 20) });
+/// let law = ErrorLaw::of_cells(cells, 3);
+/// assert!(law.half_width(0.95)? < 20.0); // two of three rows are rarely off by more
+/// assert_eq!(law.half_width(0.9999)?, 500.0);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ErrorLaw {
+    /// Sizes of cells, rising; not empty.
+    sizes: Vec<f64>,
+    rows: u32,
+}
+
+/// Why the items of a list were chosen: by their estimates.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Choice {
+    /// Listed is what has an estimate of at least this: a given threshold, or the greatest estimate that was left out.
+    pub least: f64,
+    /// How many are listed.
+    pub listed: usize,
+    /// Of how many.
+    pub of: usize,
+}
+
+/// Intervals of items that were chosen by their estimates.
+#[derive(Clone, Copy, Debug)]
+pub struct ChosenIntervals<'a> {
+    law: &'a ErrorLaw,
+    least: f64,
+    /// What may be missed given the choice.
+    missed: f64,
+    half_width: f64,
+    /// No lower end is further below its estimate.
+    most: f64,
+}
+
+/// What part of the missed probability bounds lower ends.
+const FOR_THE_BOUND: f64 = 0.1;
+/// Halvings in which an end is found: to 2^-40 of the width in which it is sought.
+const HALVINGS: u32 = 40;
+
+impl ErrorLaw {
+    /// The law of the median of so many rows, given cells of a table that no item was looked up for (any signs, at
+    /// least one).
+    ///
+    /// # Panics
+    /// If there are no cells.
+    pub fn of_cells(cells: impl IntoIterator<Item = f64>, rows: u32) -> Self {
+        let mut sizes: Vec<f64> = cells.into_iter().map(f64::abs).collect();
+        assert!(!sizes.is_empty(), "a law is read off cells");
+        sizes.sort_unstable_by(f64::total_cmp);
+        Self { sizes, rows }
+    }
+
+    /// The probability that an estimate is above the count by more than `x`.
+    pub fn tail(&self, x: f64) -> f64 {
+        let row = self.row_tail(x.abs());
+        median_tail(self.rows, if x < 0.0 { 1.0 - row } else { row })
+    }
+
+    fn row_tail(&self, size: f64) -> f64 {
+        let above = self.sizes.len() - self.sizes.partition_point(|cell| *cell <= size);
+        let share = (above + 1) as f64 / (self.sizes.len() + 1) as f64;
+        let greatest = self.greatest();
+        if size > greatest { 0.5 * share * (greatest / size).powi(2) } else { 0.5 * share }
+    }
+
+    fn greatest(&self) -> f64 {
+        self.sizes[self.sizes.len() - 1]
+    }
+
+    /// Half of the width of the interval that holds the count of an item with this confidence (strictly between 0 and
+    /// 1), of an item that was not chosen by its estimate.
+    ///
+    /// # Errors
+    /// If the confidence is out of range.
+    pub fn half_width(&self, confidence: f64) -> Result<f64> {
+        if !(confidence > 0.0 && confidence < 1.0) {
+            return Err(Error::invalid(format!("the confidence must be strictly between 0 and 1, got {confidence}")));
+        }
+        Ok(self.end(1.0 - row_confidence(self.rows, confidence)))
+    }
+
+    /// The least size that a share of at most `outside` of a row's errors exceeds.
+    fn end(&self, outside: f64) -> f64 {
+        let all = (self.sizes.len() + 1) as f64;
+        let above = libm::floor(outside * all * (1.0 + 1e-12)) - 1.0;
+        if above < 0.0 {
+            return self.greatest() / (outside * all).sqrt();
+        }
+        // fits: fewer than there are cells.
+        self.sizes[self.sizes.len().saturating_sub(1 + above as usize)]
+    }
+
+    /// Root of the mean square error of an estimate, as far as the cells show it.
+    pub fn std_error(&self) -> f64 {
+        // E M² = 4 ∫ x T(x) dx, and T is constant between two cells.
+        let (mut sum, mut from) = (0.0, 0.0);
+        for (below, &size) in self.sizes.iter().enumerate() {
+            if size > from {
+                let row = 0.5 * (self.sizes.len() - below + 1) as f64 / (self.sizes.len() + 1) as f64;
+                sum += 2.0 * median_tail(self.rows, row) * (size * size - from * from);
+                from = size;
+            }
+        }
+        sum.sqrt()
+    }
+
+    /// Intervals at this confidence of items that were chosen by their estimates: of those of a list, a share of at
+    /// least the confidence hold the counts on average, and not much more. The nearer an estimate is to the least that
+    /// is listed, the further below it is its lower end.
+    ///
+    /// # Errors
+    /// If the confidence is out of range.
+    pub fn chosen(&self, confidence: f64, choice: Choice) -> Result<ChosenIntervals<'_>> {
+        let half_width = self.half_width(confidence)?;
+        let (missed, bound) = ((1.0 - confidence) * (1.0 - FOR_THE_BOUND), (1.0 - confidence) * FOR_THE_BOUND);
+        let share = bound * choice.listed.clamp(1, choice.of.max(1)) as f64 / choice.of.max(1) as f64;
+        // Of one side: half of what an interval of two sides misses.
+        let most = self.end(1.0 - row_confidence(self.rows, 1.0 - 2.0 * share));
+        let half_width = self.half_width(1.0 - missed)?.max(half_width);
+        Ok(ChosenIntervals { law: self, least: choice.least, missed, half_width, most: most.max(half_width) })
+    }
+}
+
+impl ChosenIntervals<'_> {
+    /// Lower and upper end for the count of an item of this estimate, which is not below the least that is listed.
+    pub fn of(&self, estimate: f64) -> (f64, f64) {
+        let upper = estimate + self.half_width;
+        // Far above the least, the choice cuts off nothing.
+        if estimate - self.half_width - self.most >= self.least {
+            return (estimate - self.half_width, upper);
+        }
+        let (mut out, mut held) = (estimate - self.most, estimate);
+        if self.holds(estimate, out) {
+            return (out, upper);
+        }
+        for _ in 0..HALVINGS {
+            let middle = 0.5 * (out + held);
+            if self.holds(estimate, middle) { held = middle } else { out = middle }
+        }
+        (out, upper)
+    }
+
+    /// Whether a count is among those that the estimate does not speak against.
+    fn holds(&self, estimate: f64, count: f64) -> bool {
+        let listed = self.law.tail(self.least - count);
+        self.law.tail(estimate - count) >= self.missed * listed - (listed - 1.0 + 0.5 * self.missed).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Five rows of a law of seven points, every outcome counted: tails of the median, its mean square and its
+    /// intervals.
+    #[test]
+    fn the_law_of_the_median_is_that_of_all_outcomes() {
+        // So many of each size that one cell more does not matter.
+        let law = [(0.0, 40), (1.0, 30), (4.0, 20), (9.0, 10)];
+        let cells = law.iter().flat_map(|(size, share)| std::iter::repeat_n(*size, share * 20_000));
+        let read = ErrorLaw::of_cells(cells, 5);
+        let signed: Vec<(f64, f64)> = law
+            .iter()
+            .flat_map(|(size, share)| [(*size, 0.005 * f64::from(*share as u32)), (-size, 0.005 * f64::from(*share as u32))])
+            .collect();
+        let mut outcomes: Vec<(f64, f64)> = vec![];
+        let places = signed.len();
+        for all in 0..places.pow(5) {
+            let (mut rows, mut rest, mut probability) = ([0.0; 5], all, 1.0);
+            for row in &mut rows {
+                let (value, p) = signed[rest % places];
+                (*row, probability) = (value, probability * p);
+                rest /= places;
+            }
+            rows.sort_by(f64::total_cmp);
+            outcomes.push((rows[2], probability));
+        }
+        let probability = |holds: &dyn Fn(f64) -> bool| -> f64 {
+            outcomes.iter().filter(|(median, _)| holds(*median)).map(|(_, p)| p).sum()
+        };
+        for x in [0.0, 0.5, 1.0, 3.0, 4.0, 8.0] {
+            let tail = probability(&|median| median > x);
+            assert!((read.tail(x) / tail - 1.0).abs() < 1e-4, "{x}: {} is not {tail}", read.tail(x));
+        }
+        for x in [-0.5, -3.0] {
+            let tail = probability(&|median| median > x);
+            assert!((read.tail(x) - tail).abs() < 1e-5, "{x}: {} is not {tail}", read.tail(x));
+        }
+        let square: f64 = outcomes.iter().map(|(median, p)| median * median * p).sum();
+        assert!((read.std_error() / square.sqrt() - 1.0).abs() < 1e-4);
+        for confidence in [0.3, 0.6, 0.9, 0.97, 0.99] {
+            let half = read.half_width(confidence).unwrap();
+            assert!(probability(&|median| median.abs() <= half) >= confidence, "{confidence}: {half}");
+            assert!(half == 0.0 || probability(&|median| median.abs() < half) < confidence, "{confidence}: {half}");
+        }
+    }
+
+    /// The ends of chosen intervals are where the two sides of the condition meet, which is computed here by counting
+    /// down from the estimate; far above the least listed they are those of other items.
+    #[test]
+    fn chosen_intervals_end_where_the_condition_does() {
+        let cells = (1..=4000).map(|i| (f64::from(i) / 4001.0).tan());
+        let law = ErrorLaw::of_cells(cells, 3);
+        let choice = Choice { least: 3.0, listed: 10, of: 1000 };
+        let chosen = law.chosen(0.95, choice).unwrap();
+        let half = law.half_width(1.0 - 0.045).unwrap();
+        let farthest = law.end(1.0 - row_confidence(3, 1.0 - 2.0 * 0.005 * 0.01));
+        assert!(law.tail(farthest) <= 0.005 * 0.01 * 1.001 && law.tail(0.99 * farthest) > 0.005 * 0.01);
+        let mut lowest = f64::NEG_INFINITY;
+        for estimate in [3.0, 3.1, 3.5, 4.0, 6.0] {
+            let (lower, upper) = chosen.of(estimate);
+            assert_eq!(upper, estimate + half);
+            let holds = |count: f64| {
+                let listed = law.tail(3.0 - count);
+                law.tail(estimate - count) >= 0.045 * listed - (listed - 0.9775).max(0.0)
+            };
+            let grid = (0..400_000).map(|i| estimate - f64::from(i) * 1e-4).take_while(|count| holds(*count));
+            let counted = grid.last().unwrap().max(estimate - farthest);
+            // Tails have steps: as far apart as two cells are there.
+            let spacing = (1.0 + (estimate - lower).powi(2)) / 4000.0;
+            assert!((lower - counted).abs() < 3.0 * spacing, "{estimate}: {lower} is not {counted}");
+            assert!(lower >= lowest - 3.0 * spacing, "lower ends rise with estimates");
+            lowest = lower;
+        }
+        let (lower, upper) = chosen.of(3.0 + 2.0 * farthest + half);
+        assert!((upper - lower - 2.0 * half).abs() < 1e-9);
+        assert!(law.chosen(1.0, choice).is_err() && law.half_width(0.0).is_err());
+    }
+
+    /// Beyond the greatest cell the tail goes on, and so do half-widths.
+    #[test]
+    fn tails_do_not_end_with_the_cells() {
+        let law = ErrorLaw::of_cells([-2.0, 1.0, 0.5], 1);
+        assert_eq!((law.tail(2.0), law.tail(4.0), law.tail(-4.0)), (0.125, 0.03125, 1.0 - 0.03125));
+        assert_eq!((law.half_width(0.75).unwrap(), law.half_width(1.0 - 1.0 / 16.0).unwrap()), (2.0, 4.0));
+    }
+}
