@@ -3,7 +3,8 @@
 //! [`options`] gathers flags and the configuration file; [`questions`] says which items are asked for, and when;
 //! [`setup`] turns flags into validated parts, among them the plan, and [`instead`] compares it with that of a release of
 //! the same list; a [`Session`] takes events, [`answers`] are given
-//! as steps close, and [`emit`] writes table, picture and report, all together or not at all.
+//! as steps close, or [`heavy`] keys found without a list, and [`emit`] writes table, picture and report, all together or
+//! not at all.
 //!
 //! **Nothing is kept between runs but the key and its ledger.** Noise is a function of key, plan, stream, cell and step
 //! ([`Sampling::Keyed`](evertally::stream::Sampling::Keyed)), so that other questions to the same data get answers that
@@ -15,6 +16,7 @@
 
 mod answers;
 mod emit;
+mod heavy;
 mod instead;
 mod questions;
 mod setup;
@@ -23,15 +25,19 @@ pub use crate::stream::SketchFlags;
 
 use crate::failure::Unpublished;
 use crate::stream::{interruptible, open_events, open_key, preview_budget, print_plan, print_summary, say_if_new};
-use answers::{Answers, Off};
+use answers::{Answer, Answers, Off};
 use anyhow::Result;
 use emit::Emitter;
+use evertally::sketch::{KeyTree, Table};
 use evertally_publish::error::refuse_if;
-use evertally_publish::session::{ItemCounts, Session};
+use evertally_publish::ledger::OpenKey;
+use evertally_publish::session::{ItemCounts, KeyCounts, Session, Tally};
 use evertally_publish::words::short;
 use evertally_tables::output::Publication;
+use heavy::Finds;
 use serde_json::json;
 use setup::Setup;
+use std::sync::atomic::AtomicBool;
 
 /// Runs `evertally sketch`.
 pub fn run(args: SketchFlags) -> Result<()> {
@@ -47,56 +53,113 @@ pub fn run(args: SketchFlags) -> Result<()> {
     }
     let questions = setup.questions.as_ref().expect("only a plan needs no question");
     let cancelled = interruptible()?;
-    let mut open = open_key(files, &cancelled)?;
+    let open = open_key(files, &cancelled)?;
+    let (steps, confidence) = (questions.steps(), stream.confidence);
+    match setup.rows {
+        Some(_) => {
+            let counts = ItemCounts::new(stream, setup.plan.clone(), &open.key, steps)?;
+            answer(&setup, open, counts, Answers::new(questions, confidence, &cancelled), &cancelled)
+        }
+        None => {
+            let counts = KeyCounts::new(stream, setup.plan.clone(), &open.key, steps)?;
+            answer(&setup, open, counts, Finds::new(questions, confidence, &cancelled), &cancelled)
+        }
+    }
+}
+
+/// Asks what is counted, as steps close.
+trait Asker<T: Tally> {
+    /// Asks at the steps that are due.
+    fn take_due(&mut self, session: &mut Session<T>) -> Result<()>;
+
+    /// What was answered.
+    fn found(self) -> Found;
+}
+
+/// What was answered to all questions.
+struct Found {
+    /// The texts of items, by their place.
+    names: Vec<Vec<String>>,
+    given: Vec<Answer>,
+    off: Off,
+    /// Without a list: from which count on a key is listed with the declared confidence.
+    surely: Option<f64>,
+}
+
+/// Reads the events, answers, and publishes.
+fn answer<T: Tally>(
+    setup: &Setup,
+    mut open: OpenKey,
+    counts: T,
+    mut asker: impl Asker<T>,
+    cancelled: &AtomicBool,
+) -> Result<()> {
+    let (stream, files) = (&setup.stream, &setup.files);
+    let questions = setup.questions.as_ref().expect("only a plan needs no question");
     let last_step = stream.last_step.max(open.ledger.last_published(&stream.name));
     let digest = open.ledger.stream(&open.key, &stream.name, &stream.plan, last_step)?;
-    let counts = ItemCounts::new(stream, setup.plan.clone(), &open.key, questions.steps())?;
     let mut session = Session::new(stream.clone(), counts, &open.key, digest, last_step)?;
-
     let mut publication = Publication::new(&files.protected_paths(), true);
-    let mut emitter = Emitter::new(&setup, questions, &mut publication)?;
-    let mut answers = Answers::new(questions, stream.confidence, &cancelled);
+    let out = publication.add(&files.out)?;
     let progress = files.progress();
-    let events = open_events(stream, files, &*progress, &cancelled)?;
-    events.feed(&mut session, &mut |session| answers.take_due(session))?;
+    let events = open_events(stream, files, &*progress, cancelled)?;
+    events.feed(&mut session, &mut |session| asker.take_due(session))?;
     session.close_through(last_step)?;
-    answers.take_due(&mut session)?;
-    let Answers { given, off, .. } = answers;
-    let count = given.len();
-    emitter.answers(given)?;
-    emitter.finish(&open, last_step, off, &mut publication)?;
-    refuse_if(&cancelled)?;
+    asker.take_due(&mut session)?;
+    let found = asker.found();
+    let mut emitter = Emitter::new(setup, questions, &found.names, out)?;
+    emitter.answers(&found.given)?;
+    emitter.finish(&open, last_step, found.off, &mut publication)?;
+    refuse_if(cancelled)?;
     // Commit, then publish: see `release`.
     session.record(&mut open.ledger)?;
     publication.commit().map_err(|cause| Unpublished::new("the answers are", cause))?;
     say_if_new(&open, files);
     if !files.quiet {
-        let (rows, width) = (setup.rows.rows(), setup.rows.width());
-        let done = format!("answered {count} questions by a count sketch of {rows} rows of {width} cells,");
-        let noise = setup.errors()?.max_std_error;
-        print_summary(stream, files, &done, noise, stream.last_step, open.ledger.stream_count());
-        let (half, confidence) = (short(off.half_width), stream.confidence * 100.0);
-        let wider = if off.collisions > noise { "; a larger --width (for a new stream) makes it less" } else { "" };
-        eprintln!(
-            "collisions of items add a standard error of about {}, which the intervals cover (± {half} at {confidence} % at the last step){wider}",
-            short(off.collisions)
-        );
-        if let Some(better) = setup.instead.as_ref().and_then(|instead| instead.in_words(noise)) {
-            eprintln!("note: {better}");
-        }
+        say(setup, &found, open.ledger.stream_count())?;
     }
-    if files.json { print_json(&setup, Some((count, off))) } else { Ok(()) }
+    if files.json { print_json(setup, Some(&found)) } else { Ok(()) }
+}
+
+/// Says on standard error what was done.
+fn say(setup: &Setup, found: &Found, streams: usize) -> Result<()> {
+    let (stream, files) = (&setup.stream, &setup.files);
+    let (count, noise) = (found.given.len(), setup.errors()?.max_std_error);
+    let (off, confidence) = (found.off, stream.confidence * 100.0);
+    let done = match (setup.rows, heavy::tree_of(&setup.plan)) {
+        (None, Some(tree)) => format!("listed {count} heavy keys by a tree of counts of keys of {} bits,", tree.bits()),
+        (rows, _) => {
+            let (rows, width) = rows.map_or((0, 0), |table| (table.rows(), table.width()));
+            format!("answered {count} questions by a count sketch of {rows} rows of {width} cells,")
+        }
+    };
+    print_summary(stream, files, &done, noise, stream.last_step, streams);
+    if let Some(surely) = found.surely {
+        eprintln!("a key of a count of {} or more is listed with a probability of {confidence} % or more", short(surely));
+        return Ok(());
+    }
+    let wider = if off.collisions > noise { "; a larger --width (for a new stream) makes it less" } else { "" };
+    let (collisions, half) = (short(off.collisions), short(off.half_width));
+    eprintln!(
+        "collisions of items add a standard error of about {collisions}, which the intervals cover (± {half} at \
+         {confidence} % at the last step){wider}"
+    );
+    if let Some(better) = setup.instead.as_ref().and_then(|instead| instead.in_words(noise)) {
+        eprintln!("note: {better}");
+    }
+    Ok(())
 }
 
 /// Says for programs what was done, or planned.
-fn print_json(setup: &Setup, done: Option<(usize, Off)>) -> Result<()> {
+fn print_json(setup: &Setup, done: Option<&Found>) -> Result<()> {
     use std::io::Write;
     let (stream, files, errors) = (&setup.stream, &setup.files, setup.errors()?);
     let plan = &stream.plan;
     let mut summary = json!({
         "stream": stream.name.as_str(),
-        "rows": setup.rows.rows(),
-        "width": setup.rows.width(),
+        "rows": setup.rows.map(Table::rows),
+        "width": setup.rows.map(Table::width),
+        "key_bits": heavy::tree_of(&setup.plan).map(KeyTree::bits),
         "key_columns": stream.columns.labels,
         "mechanism": plan.mechanism().name().brief(),
         "noise": plan.noise_kind().to_string(),
@@ -111,11 +174,12 @@ fn print_json(setup: &Setup, done: Option<(usize, Off)>) -> Result<()> {
     if let Some(instead) = &setup.instead {
         summary["release_of_the_list"] = json!({"max_std_error": instead.max_std_error, "command": instead.command});
     }
-    if let Some((answers, off)) = done {
-        summary["answers"] = json!(answers);
-        summary["collision_std_error"] = json!(off.collisions);
-        summary["answer_std_error"] = json!(off.std_error);
-        summary["answer_half_width"] = json!(off.half_width);
+    if let Some(found) = done {
+        summary["answers"] = json!(found.given.len());
+        summary["collision_std_error"] = json!(found.off.collisions);
+        summary["answer_std_error"] = json!(found.off.std_error);
+        summary["answer_half_width"] = json!(found.off.half_width);
+        summary["surely_listed_from"] = json!(found.surely);
         summary["out"] = json!(files.out);
         summary["beside"] = json!(files.endings().iter().map(|ending| files.beside(ending)).collect::<Vec<_>>());
     }

@@ -24,7 +24,7 @@ fn neighbours_move_what_the_plan_says_and_nothing_else() {
             Err(fault) => panic!("case {number}: {fault}\n{case:#?}"),
         }
     }
-    assert!(differing > CASES / 3 && continued > CASES / 12, "{differing} of {CASES} cases differ, {continued} go on");
+    assert!(differing > CASES / 3 && continued > CASES / 20, "{differing} of {CASES} cases differ, {continued} go on");
 }
 
 /// The program and the pipeline in process, which most cases are run through, give the same rows.

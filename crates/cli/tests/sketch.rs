@@ -280,7 +280,11 @@ fn intervals_cover_collisions() {
         assert!((error - of("answer_std_error")).abs() < 1e-5 && upper - lower > 2.0 * error);
         assert!((upper - lower - 2.0 * of("answer_half_width")).abs() < 1e-3);
     }
-    assert!(run.stderr.contains("collisions of items add") && run.stderr.contains("a larger --width"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("collisions of items add") && run.stderr.contains("a larger --width"),
+        "{}",
+        run.stderr
+    );
     assert!(bench.read("answers.report.md").contains("standard error by collisions"));
 }
 
@@ -288,7 +292,10 @@ fn intervals_cover_collisions() {
 #[test]
 fn a_better_release_is_named_by_its_command() {
     let bench = ready();
-    bench.write("my conf.toml", "every = \"1d\"\nstart = \"2024-01-01\"\nend = \"2024-01-04\"\nkey = \"my.key\"\nmissing = \"skip\"\n");
+    bench.write(
+        "my conf.toml",
+        "every = \"1d\"\nstart = \"2024-01-01\"\nend = \"2024-01-04\"\nkey = \"my.key\"\nmissing = \"skip\"\n",
+    );
     let flags = ["visits.csv", "--config", "my conf.toml", "--key-columns", "page,country", "--epsilon", "1"];
     let more = ["--queries", "items.csv", "--out", "answers.csv", "--title", "It's $1"];
     for plan_only in [true, false] {
@@ -321,6 +328,102 @@ fn a_better_release_is_named_by_its_command() {
             assert!(error(&rows, 5) <= promised * (1.0 + 1e-6), "{promised}");
         }
     }
+}
+
+const TREE: [&str; 14] = [
+    "sketch", "calls.csv", "--key", "my.key", "--start", "2024-01-01", "--end", "2024-01-04", "--every", "1d",
+    "--key-columns", "number", "--out", "heavy.csv",
+];
+
+/// Heavy keys are found among 2^32 possible ones without a list, with their counts, at any step.
+#[test]
+fn heavy_keys_are_found_without_a_list() {
+    let bench = Bench::new();
+    let calls = |numbers: &[(&str, &str, usize)]| {
+        let rows = numbers.iter().map(|(day, number, times)| format!("{day},{number}\n").repeat(*times));
+        format!("time,number\n{}", rows.collect::<String>())
+    };
+    let [first, last] = ["2024-01-01", "2024-01-03"];
+    let data = [(first, "42", 4), (first, "4294967295", 3), (first, "7", 1), (last, "42", 2), (last, "0", 9)];
+    bench.write("calls.csv", calls(&data));
+    let exact = ["--rho", "1000000", "--allow-weak-budget", "--key-bits", "32"];
+    let found = |more: &[&str]| {
+        let run = bench.run(&[&TREE[..], &exact, more].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        let rows = table(&bench.read("heavy.csv"));
+        let row = |row: &Vec<String>| {
+            let [value, _, lower, upper]: [f64; 4] = std::array::from_fn(|i| row[i + 3].parse().unwrap());
+            assert!(lower <= value.round() && value.round() <= upper, "{row:?}");
+            format!("{} {} {}", row[0], row[1], value.round())
+        };
+        (rows[1..].iter().map(row).collect::<Vec<_>>(), run)
+    };
+    let (rows, run) = found(&["--threshold", "2", "--json"]);
+    assert_eq!(rows, ["2024-01-03 0 9", "2024-01-03 42 6", "2024-01-03 4294967295 3"]);
+    let summary: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!((&summary["key_bits"], &summary["rows"], &summary["answers"]), (&32.into(), &().into(), &3.into()));
+    assert!((2.0..2.1).contains(&summary["surely_listed_from"].as_f64().unwrap()), "{summary}");
+    assert!(run.stderr.contains("is listed with a probability of 95 %"), "{}", run.stderr);
+    assert!(bench.read("heavy.report.md").contains("tree of counts of keys of 32 bits"));
+    assert!(bench.read("heavy.svg").contains("4294967295"));
+    assert_eq!(found(&["--threshold", "2", "--top", "1"]).0, ["2024-01-03 0 9"]);
+    let (rows, _) = found(&["--threshold", "2", "--every-query", "1"]);
+    assert_eq!((rows.len(), &*rows[0], &*rows[6]), (2 + 2 + 3, "2024-01-01 42 4", "2024-01-03 4294967295 3"));
+    assert_eq!(found(&["--threshold", "99"]).0, [""; 0]);
+    // The ledger holds what every key had.
+    bench.write("calls.csv", calls(&[(first, "42", 5), (first, "4294967295", 3), (last, "42", 2), (last, "0", 9)]));
+    let run = bench.run(&[&TREE[..], &exact, &["--threshold", "2"]].concat());
+    assert!(run.code == 2 && run.stderr.contains("different data"), "{}", run.stderr);
+}
+
+/// Under noise that matters: planted keys above the count that the run promises are listed, with intervals that hold.
+#[test]
+fn heavy_keys_stand_out_of_noise() {
+    let bench = Bench::new();
+    let mut calls = "time,number\n".to_owned();
+    for (number, times) in [(123_456_789u64, 900), (3, 700)].into_iter().chain((1000..3000).map(|n| (n * 65_537, 1))) {
+        calls.push_str(&format!("2024-01-01,{number}\n").repeat(times));
+    }
+    bench.write("calls.csv", calls);
+    for budget in [["--rho", "0.5"], ["--epsilon", "1"]] {
+        let more = ["--key-bits", "32", "--threshold", "400", "--stream", &budget[0][2..], "--json"];
+        let run = bench.run(&[&TREE[..], &budget, &more].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        let summary: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+        assert!(summary["surely_listed_from"].as_f64().unwrap() < 700.0, "{summary}");
+        let rows = table(&bench.read("heavy.csv"));
+        assert_eq!(rows[1..].iter().map(|row| row[1].as_str()).collect::<Vec<_>>(), ["123456789", "3"]);
+        for (row, truth) in rows[1..].iter().zip([900.0, 700.0]) {
+            let [value, error, lower, upper]: [f64; 4] = std::array::from_fn(|i| row[i + 3].parse().unwrap());
+            assert!((value - truth).abs() < 5.0 * error && lower < value && value < upper, "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn senseless_trees_are_refused() {
+    let bench = Bench::new();
+    bench.write("calls.csv", "time,number,other\n2024-01-01,5,x\n2024-01-01,256,y\n").write("list.csv", "number\n5\n");
+    for (flags, says) in [
+        (&["--key-bits", "8", "--threshold", "2"][..], "line 3, column `number`"),
+        (&["--key-bits", "8"], "--threshold above 0"),
+        (&["--key-bits", "8", "--threshold", "-1"], "--threshold above 0"),
+        (&["--key-bits", "8", "--threshold", "2", "--top", "0"], "--top 0"),
+        (&["--key-bits", "8", "--threshold", "2", "--queries", "list.csv"], "--queries"),
+        (&["--key-bits", "8", "--threshold", "2", "--width", "9"], "--width"),
+        (&["--key-bits", "40", "--threshold", "2"], "1 to 39"),
+        (&["--key-bits", "0", "--threshold", "2"], "1 to 39"),
+        (&["--key-bits", "9", "--threshold", "2", "--value", "number", "--bounds=-1,3"], "--bounds"),
+    ] {
+        let run = bench.run(&[&TREE[..], &["--epsilon", "1"], flags].concat());
+        assert!(run.code == 2 && run.stderr.contains(says), "{flags:?}: {}", run.stderr);
+        assert!(!bench.files().contains("heavy.csv"));
+    }
+    let columns = [&TREE[..11], &["number,other"], &TREE[12..], &["--epsilon", "1", "--key-bits", "8"]].concat();
+    assert!(bench.run(&columns).stderr.contains("one column"));
+    bench.write("calls.csv", "time,number\n2024-01-01,007\n");
+    let run = bench.run(&[&TREE[..], &["--epsilon", "1", "--key-bits", "8", "--threshold", "2"]].concat());
+    assert!(run.code == 2 && run.stderr.contains("no whole number below 2^8"), "{}", run.stderr);
 }
 
 #[test]

@@ -42,6 +42,7 @@ use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
 use accounting::participation;
+pub(crate) use accounting::units;
 
 /// The longest horizon any mechanism accepts, `2^62` steps.
 pub const MAX_HORIZON: u64 = 1 << 62;
@@ -84,13 +85,19 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
         0
     }
 
-    /// `max_i Σ min(total, per_step · width)` over the nodes that sum step `i`, width = number of steps a node sums;
-    /// never below the true value, in squared units of `2^-noise_bits`. For one event this is `s2²`, exactly.
+    /// How far a unit's events in one running sum move its node sums: the largest `‖R u‖²` over the counts `u` of a
+    /// spread (`u_t ≤ per_step`, `Σ u_t ≤ total`, steps with events at least `separation` apart), never below the true
+    /// value, in squared units of `2^-noise_bits`. For one event this is `s2²`, exactly. `u128::MAX` where it does not
+    /// fit, or where there are no integral node sums.
     ///
-    /// It bounds how far a unit's events `u` (`u_t ≤ per_step`, `Σ u_t ≤ total`) move the node sums `s = R u`: as no
-    /// `s_n` exceeds `min(total, per_step · width_n)`,
-    /// `‖R u‖² = Σ_n s_n² ≤ Σ_i u_i Σ_{n ∋ i} min(total, per_step · width_n) ≤ total · capped_column_sum`.
-    fn capped_column_sum(&self, spread: Spread) -> u128;
+    /// ```
+    /// use evertally::mechanism::{Input, Mechanism};
+    /// use evertally::privacy::Spread;
+    /// // Seven events, at most three in a step: 3² + 3² + 1.
+    /// assert_eq!(Input::new(100)?.spread_squared(Spread::new(7, 3)), 19);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    fn spread_squared(&self, spread: Spread) -> u128;
 
     /// The exact squared sensitivity under Gaussian noise, `max_i a_iᵀ (L Lᵀ)⁻¹ a_i` with `a_i` = ones from step `i`
     /// on: what the covariance of the releases reveals, never more than the column norm, and equal to it where `L`

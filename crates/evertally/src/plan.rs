@@ -10,6 +10,7 @@ mod file;
 mod guarantee;
 mod interval;
 mod lower_bound;
+mod periods;
 mod prepared;
 pub mod ranking;
 mod request;
@@ -19,7 +20,7 @@ pub use crate::mechanism::{NoiseKind, Objective};
 pub use choose::Candidate;
 pub(crate) use choose::ranked;
 pub use guarantee::Guarantee;
-pub use lower_bound::gaussian_lower_bound;
+pub use lower_bound::{gaussian_lower_bound, unit_lower_bound};
 pub use prepared::Prepared;
 pub use request::PlanRequest;
 pub use search::Search;
@@ -52,6 +53,7 @@ impl Plan {
         request.noise = Some(chosen.kind);
         // These have done their work, and are no part of the plan.
         request.search = Search::default();
+        request.earlier = None;
         let Candidate { mechanism, kind, law, noise_divisor, exact_accounting, guarantee, .. } = chosen;
         let node_variance = node_variance(&request, noise_divisor, &law);
         let digest = [0; 32];

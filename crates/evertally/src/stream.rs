@@ -11,7 +11,7 @@
 //!
 //! * one stream name serves **one** data set per key: the difference of two releases with equal noise is exact;
 //! * with [`Unit::Person`](crate::privacy::Unit::Person), at most `max_events` events of a person may be
-//!   added, and at most `max_events_per_step` of them to one step.
+//!   added, and at most `max_events_per_step` of them to one step; so with every other [bound](crate::privacy::PersonBounds).
 
 mod groups;
 mod lazy;

@@ -147,10 +147,8 @@ fn caption(canvas: &mut Canvas, y: f64, ranking: &Ranking, unit: &str) {
 
 /// The picture in words.
 fn description(ranking: &Ranking) -> String {
-    let items = ranking
-        .items
-        .iter()
-        .map(|item| format!("{} {}", fit(&item.name, 300.0, NORMAL, false), item.in_words()));
+    let items =
+        ranking.items.iter().map(|item| format!("{} {}", fit(&item.name, 300.0, NORMAL, false), item.in_words()));
     let items: Vec<String> = items.collect();
     let (interval, what) =
         (percent(ranking.confidence), if ranking.value_word == "estimate" { "Estimates" } else { "Values" });
@@ -162,8 +160,7 @@ mod tests {
     use super::*;
 
     fn ranking(items: &[(&str, f64)]) -> Ranking {
-        let item =
-            |(name, value): &(&str, f64)| RankedItem {
+        let item = |(name, value): &(&str, f64)| RankedItem {
             name: (*name).to_owned(),
             value: *value,
             lower: value - 9.0,

@@ -138,14 +138,14 @@ pub struct GroupFacts {
 pub struct SketchFacts {
     /// Which sketch it is.
     pub kind: String,
-    /// Rows of the table.
-    pub rows: u32,
-    /// Cells of a row.
-    pub width: u64,
+    /// Rows of the table; null for a tree.
+    pub rows: Option<u32>,
+    /// Cells of a row; null for a tree.
+    pub width: Option<u64>,
     /// The columns that name the item.
     pub key_columns: Vec<String>,
-    /// Where its hash functions come from.
-    pub hashing: &'static str,
+    /// Where its hash functions come from; null where nothing is hashed.
+    pub hashing: Option<&'static str>,
     /// Largest standard error of one cell.
     pub max_cell_std_error: f64,
     /// What is asked, in words.

@@ -19,12 +19,14 @@
 
 mod intake;
 mod items;
+mod keys;
 mod persons;
 mod placer;
 mod resume;
 mod sums;
 
 pub use items::{ItemCounts, ItemLabels};
+pub use keys::{KeyCounts, KeyLabels};
 pub use placer::{Batch, Labels, Placed, Placer};
 pub use resume::{LateEvent, Leaving, Leg};
 pub use sums::{ClosedStep, GroupLabels, RunningSums};
@@ -42,7 +44,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-/// What a session counts: running sums of groups, or items in a sketch.
+/// What a session counts: running sums of groups, items in a sketch, or keys in a tree.
 pub trait Tally {
     /// What labels an event: its group or its item.
     type Label: Send;

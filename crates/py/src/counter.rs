@@ -27,7 +27,8 @@ use std::sync::{Mutex, MutexGuard};
 /// once: two data sets under one key, name and plan have the same noise, and the difference of their releases is exact.
 /// ``confidence``, strictly between 0 and 1, is that of the intervals.
 ///
-/// With ``max_events`` in the plan, it is the caller who adds at most so many events of a person.
+/// With ``max_events`` in the plan, it is the caller who adds at most so many events of a person, and keeps the other
+/// bounds of the plan's unit.
 ///
 /// Methods may be called from several threads, which take turns. Counters are not pickled; see :meth:`save`.
 ///

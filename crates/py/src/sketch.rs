@@ -24,7 +24,7 @@ use std::sync::{Mutex, MutexGuard};
 ///
 /// Items are whole numbers from 0 to 2^64 - 1, ``str`` or ``bytes``. An estimate looks at one cell a row; it is right
 /// on average, with the error of the noise, which it states, and of items that share its cells
-/// (:meth:`collision_std_error`). Plans are those of :func:`plan_sketch`, rows and width included. The remarks on
+/// (both are in :meth:`half_width`). Plans are those of :func:`plan_sketch`, rows and width included. The remarks on
 /// ``sampling``, reads and states of :class:`LazyVector` hold here, too: ask only for items from public lists or
 /// earlier answers.
 ///
@@ -194,6 +194,30 @@ impl CountSketch {
     /// Standard error that collisions add to an estimate, if the counts have this second moment.
     fn collision_std_error(&self, py: Python<'_>, second_moment: f64) -> f64 {
         self.lock(py).collision_std_error(second_moment)
+    }
+
+    /// Half of the width of the interval of an estimate at the last closed step, by the noise and by items that share
+    /// its cells, for items that were not chosen by their estimates. Reads some thousand cells.
+    ///
+    /// Raises :class:`InvalidError` before the first step is closed, or for a confidence out of range.
+    ///
+    /// >>> import evertally as et, numpy as np
+    /// >>> plan = et.plan_sketch(1000, rows=5, width=100, rho=0.5)
+    /// >>> sketch = et.CountSketch(plan, et.SecretKey.generate(), "keys")
+    /// >>> sketch.add_many(np.arange(10_000))
+    /// >>> sketch.tick()
+    /// 1
+    /// >>> sketch.half_width() > 1.96 * sketch.estimate(5).std_error
+    /// True
+    #[pyo3(signature = (confidence = 0.95))]
+    fn half_width(&self, py: Python<'_>, confidence: f64) -> PyResult<f64> {
+        let mut sketch = self.lock(py);
+        let sketch = &mut *sketch;
+        let half_width = || {
+            let nobody = sketch.roster::<u64>([])?;
+            sketch.answer(&nobody)?.errors.half_width(confidence)
+        };
+        py.detach(half_width).or_raise()
     }
 
     /// Rows and width of the table.

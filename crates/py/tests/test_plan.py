@@ -25,6 +25,17 @@ def test_a_plan_says_what_it_promises() -> None:
     assert "Guarantee(ε = 1, δ = 1e-6)" == repr(gaussian.guarantee)
 
 
+def test_people_are_bounded_by_group_gap_and_period() -> None:
+    whole = et.plan(360, rho=0.5, max_events=24, max_events_per_step=2)
+    monthly = et.plan(360, rho=0.5, max_events_per_step=2, min_gap=3, per=30)
+    # Two events in each of ten steps; a period of 30 steps holds no more.
+    assert monthly.unit == "person (max_events=20, max_events_per_step=2, min_gap=3, per=30)"
+    assert monthly.max_std_error < whole.max_std_error
+    groups = et.plan(360, rho=0.5, max_events_per_group=3, max_groups=4, per="30 steps")
+    assert groups.unit == "person (max_events=12, max_events_per_group=3, max_groups=4, per=30)"
+    assert et.plan_sketch(360, rows=3, width=10, rho=0.5, max_events=4, per=30).unit == "person (max_events=4, per=30)"
+
+
 def test_errors_are_those_of_the_steps() -> None:
     plan = et.plan(100, rho=0.5)
     errors = plan.std_errors()
@@ -114,6 +125,11 @@ def test_meaning_makes_another_plan() -> None:
         (10, {"epsilon": 1.0, "max_events": 0}, "at least 1"),
         (10, {"epsilon": 1.0, "max_events_per_step": 1}, "max_events"),
         (10, {"epsilon": 1.0, "sums_per_event": 0}, "at least 1"),
+        (10, {"epsilon": 1.0, "min_gap": 2}, "min_gap needs max_events: how many"),
+        (10, {"epsilon": 1.0, "max_events": 2, "min_gap": 0}, "at least 1"),
+        (10, {"epsilon": 1.0, "max_events": 2, "per": "month"}, "per 1mo: there is no calendar here.*per=31"),
+        (10, {"epsilon": 1.0, "max_events": 2, "per": "fortnight"}, "per: `fortnight` is no period"),
+        (10, {"epsilon": 1.0, "max_events": 2, "per": 0}, "per: `0` is no period"),
     ],
 )
 def test_senseless_requests_are_refused(horizon: int, options: dict[str, object], message: str) -> None:

@@ -223,6 +223,8 @@ def test_the_ledger_refuses_other_data_under_one_name(tmp_path: Path) -> None:
         ({"group": "time", "groups": ["a"]}, "name of a column of the release"),
         ({"group": ["x", "y"], "groups": [("a",)]}, "has 1 names"),
         ({"person": "x"}, "max_events"),
+        ({"person": "x", "max_events": 2, "per": "12h"}, "per 12h would cut the step"),
+        ({"person": "x", "max_events": 2, "max_groups": 2}, "max_groups needs group"),
         ({"start": "2025-01-01"}, 'outside="skip"'),
         ({"start": "yesterday"}, "start `yesterday`"),
         ({"every": "1 fortnight"}, "fortnight"),
@@ -276,6 +278,23 @@ def test_the_plan_of_a_release_is_known_before() -> None:
     plan = et.plan_release(**options)
     assert plan.horizon == 31 and plan.unit == "person (max_events=30, max_events_per_step=3)"
     assert plan.meaning["group-by"] == "origin" and plan.meaning["time-zone"] == "America/New_York"
+
+
+def test_bounds_start_anew_in_each_period(key: et.SecretKey) -> None:
+    days = ["2024-01-30", "2024-01-31", "2024-01-31", "2024-02-01", "2024-02-01", "2024-02-02"]
+    events = pa.table({"time": days, "who": ["ann"] * 6, "where": ["a", "a", "b", "a", "b", "b"]})
+    options: dict[str, Any] = {
+        "start": "2024-01-30", "steps": 4, "every": "1d", "rho": 1e6, "allow_weak_budget": True, "person": "who",
+        "group": "where", "groups": ["a", "b"],
+    }  # fmt: skip
+    whole = et.release(events, key=key, name="whole", max_events=2, **options)
+    assert whole["value"].to_pylist() == [1, 0, 2, 0, 2, 0, 2, 0]
+    monthly = et.release(events, key=key, name="monthly", max_events=2, per="month", **options)
+    assert monthly["value"].to_pylist() == [1, 0, 2, 0, 3, 1, 3, 1]
+    groups = et.release(events, key=key, name="groups", max_events_per_group=1, max_groups=2, per=2, **options)
+    assert groups["value"].to_pylist() == [1, 0, 1, 1, 2, 2, 2, 2]
+    plan = et.plan_release(max_events=2, per="month", min_gap=2, **options)
+    assert plan.unit == 'person (max_events=2, min_gap=2, per="1mo")' and plan.meaning["per"] == "1mo"
 
 
 def test_an_empty_table_has_all_its_steps(key: et.SecretKey) -> None:

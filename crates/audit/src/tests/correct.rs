@@ -64,6 +64,10 @@ fn other_neighbours_units_values_and_budgets_pass() {
         base.clone().with_neighbours(Neighbours::ReplaceOne).with_values(values).with_grid(grid),
         base.clone().with_unit(unit),
         base.clone().with_unit(unit).with_neighbours(Neighbours::ReplaceOne).with_values(values),
+        base.clone().with_unit(unit.apart(3)),
+        base.clone().with_unit(unit.per_period(2)).with_neighbours(Neighbours::ReplaceOne),
+        base.clone().with_unit(unit.per_group(3).in_groups(2)),
+        base.clone().with_unit(unit.of_total(7)).with_values(values),
         base.clone().with_budget(approximate),
         base.with_budget(approximate).with_noise(NoiseKind::Laplace).with_values(values),
     ]) {
@@ -90,6 +94,45 @@ fn the_significance_is_kept() {
     }
     assert_eq!(tested, 100);
     assert!(refuted <= 27, "{refuted} of {tested} correct mechanisms were refuted at a level of 10 %");
+}
+
+/// Of all ways in which the events of a person may lie, brute force finds none that is much worse.
+#[test]
+fn the_worst_events_of_a_person_are_found() {
+    const STEPS: usize = 8;
+    let person = Unit::person(4);
+    let units = [person, person.per_step(1), person.per_step(2).apart(2), person.per_step(2).apart(3).per_period(5)];
+    for mechanism in ["input", "binary", "subtract(k=3)", "honaker-online", "sqrt", "smooth"] {
+        for unit in units {
+            let plan = request(mechanism, STEPS as u64, NoiseKind::Gaussian, 0.5).with_unit(unit).plan().unwrap();
+            let promise = Promise::of(&plan).unwrap();
+            let spread = unit.spread().unwrap();
+            let separation = |difference: &[f64]| promise.separation(&promise.of_all_sums(difference));
+            let mut worst = 0.0f64;
+            // Every vector of counts, as digits.
+            for code in 0..5u64.pow(STEPS as u32) {
+                let counts: Vec<u64> = (0..STEPS as u32).map(|step| code / 5u64.pow(step) % 5).collect();
+                let steps: Vec<u64> =
+                    (0..).zip(&counts).filter(|(_, count)| **count > 0).map(|(step, _)| step).collect();
+                let period = unit.bounds().unwrap().period.unwrap_or(STEPS as u64);
+                let fits = counts.iter().sum::<u64>() == spread.total
+                    && counts.iter().all(|count| *count <= spread.per_step)
+                    && steps.windows(2).all(|pair| pair[1] - pair[0] >= spread.separation)
+                    && steps[steps.len() - 1] - steps[0] < period;
+                if fits {
+                    let sums = counts.iter().scan(0.0, |sum, count| {
+                        *sum += *count as f64;
+                        Some(*sum)
+                    });
+                    worst = worst.max(separation(&sums.collect::<Vec<_>>()));
+                }
+            }
+            let pair = worst_change(&plan, &promise, None).unwrap().pairs(&plan, &promise).remove(0);
+            let found = separation(&pair.difference());
+            assert!(worst > 0.0 && found <= worst * (1.0 + 1e-9), "{mechanism} {unit:?}: {found} of {worst}");
+            assert!(found >= 0.97 * worst, "{mechanism} {unit:?}: {found} of {worst}");
+        }
+    }
 }
 
 /// The worst neighbours are as far apart as exact accounting says.

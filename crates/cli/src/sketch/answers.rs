@@ -1,6 +1,7 @@
 //! The answers of a run, given as the steps close at which something is asked.
 
 use super::questions::{Asked, Questions};
+use super::{Asker, Found};
 use anyhow::Result;
 use evertally::sketch::{Answers as Given, Choice, CountSketch, ErrorLaw, Roster};
 use evertally_publish::error::refuse_if;
@@ -14,9 +15,9 @@ pub(super) struct Answers<'a> {
     cancelled: &'a AtomicBool,
     /// All items, where all are asked for at the same steps.
     all: Option<Roster>,
-    pub(super) given: Vec<Answer>,
+    given: Vec<Answer>,
     /// What an answer is off by at the last step that is asked for.
-    pub(super) off: Off,
+    off: Off,
 }
 
 /// An answer to the question of an item, by its place in the file.
@@ -43,15 +44,6 @@ pub(super) struct Off {
 impl<'a> Answers<'a> {
     pub(super) fn new(questions: &'a Questions, confidence: f64, cancelled: &'a AtomicBool) -> Self {
         Self { questions, confidence, cancelled, all: None, given: Vec::new(), off: Off::default() }
-    }
-
-    /// Answers what is asked at the steps that are due.
-    pub(super) fn take_due(&mut self, session: &mut Session<ItemCounts>) -> Result<()> {
-        while let Some(sketch) = session.next_step()? {
-            refuse_if(self.cancelled)?;
-            self.answer(sketch)?;
-        }
-        Ok(())
     }
 
     /// Answers what is asked at the step just closed.
@@ -88,6 +80,20 @@ impl<'a> Answers<'a> {
             }
         }
         Ok(())
+    }
+}
+
+impl Asker<ItemCounts> for Answers<'_> {
+    fn take_due(&mut self, session: &mut Session<ItemCounts>) -> Result<()> {
+        while let Some(sketch) = session.next_step()? {
+            refuse_if(self.cancelled)?;
+            self.answer(sketch)?;
+        }
+        Ok(())
+    }
+
+    fn found(self) -> Found {
+        Found { names: self.questions.tuples.clone(), given: self.given, off: self.off, surely: None }
     }
 }
 

@@ -1,11 +1,13 @@
 //! The outputs of a run: table, pictures, report and plan, written together.
 
 use super::answers::{Answer, Off};
+use super::heavy::tree_of;
 use super::questions::{Asked, Questions};
 use super::setup::Setup;
 use crate::stream::SideFiles;
 use anyhow::Result;
 use evertally::number::Grid;
+use evertally::sketch::Table;
 use evertally_plot::{Curve, MAX_SHOWN, Point, RankedItem, Ranking, ReleasePlot, TimeLabels};
 use evertally_publish::ledger::OpenKey;
 use evertally_publish::report::{Released, Report, SketchFacts};
@@ -23,6 +25,8 @@ const EXACT: f64 = (1u64 << 53) as f64;
 pub(super) struct Emitter<'a> {
     setup: &'a Setup,
     questions: &'a Questions,
+    /// The texts of items, by their place.
+    names: &'a [Vec<String>],
     table: TableWriter<OutputFile>,
     /// The grid of what is written.
     unit: Grid,
@@ -55,8 +59,12 @@ struct Row {
 }
 
 impl<'a> Emitter<'a> {
-    pub(super) fn new(setup: &'a Setup, questions: &'a Questions, publication: &mut Publication) -> Result<Self> {
-        let out = publication.add(&setup.files.out)?;
+    pub(super) fn new(
+        setup: &'a Setup,
+        questions: &'a Questions,
+        names: &'a [Vec<String>],
+        out: OutputFile,
+    ) -> Result<Self> {
         Ok(Self {
             table: TableWriter::new(setup.files.output_format, &setup.table, out)?,
             unit: setup.unit(),
@@ -64,12 +72,14 @@ impl<'a> Emitter<'a> {
             time: String::new(),
             setup,
             questions,
+            names,
         })
     }
 
     /// Writes all answers, in the order of the questions and, of one item, in order of time; the heaviest of a step in
     /// their own order.
-    pub(super) fn answers(&mut self, mut answers: Vec<Answer>) -> Result<()> {
+    pub(super) fn answers(&mut self, answers: &[Answer]) -> Result<()> {
+        let mut answers = answers.to_vec();
         if matches!(self.questions.asked, Asked::Each) {
             answers.sort_by_key(|answer| answer.item); // stable: steps stay in order
         }
@@ -84,7 +94,7 @@ impl<'a> Emitter<'a> {
         let last = self.questions.last_step();
         let shown = answers.iter().filter(|answer| answer.step == last).take(MAX_SHOWN);
         let drawn = |answer: &Answer| {
-            let curve = Curve { name: self.questions.tuples[answer.item].join(", "), points: vec![] };
+            let curve = Curve { name: self.names[answer.item].join(", "), points: vec![] };
             Drawn { item: answer.item, curve, passed: 0 }
         };
         let curves: Vec<Drawn> = shown.map(drawn).collect();
@@ -98,7 +108,7 @@ impl<'a> Emitter<'a> {
         let (row, step) = (self.row(answer), answer.step);
         self.time.clear();
         calendar.write_time(calendar.start_of(step), &mut self.time);
-        let tuple = &self.questions.tuples[answer.item];
+        let tuple = &self.names[answer.item];
         let texts: Vec<&str> = tuple.iter().map(String::as_str).collect();
         self.table.write(&ReleaseRow {
             time: &self.time,
@@ -156,13 +166,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Ends the table and writes everything beside it.
-    pub(super) fn finish(
-        self,
-        open: &OpenKey,
-        last_step: u64,
-        off: Off,
-        publication: &mut Publication,
-    ) -> Result<()> {
+    pub(super) fn finish(self, open: &OpenKey, last_step: u64, off: Off, publication: &mut Publication) -> Result<()> {
         let setup = self.setup;
         self.table.finish()?.finish()?;
         if setup.files.is_table_alone() {
@@ -175,7 +179,7 @@ impl<'a> Emitter<'a> {
         beside.put_report(&report)?;
         if setup.files.plot {
             let picture = match self.picture {
-                Picture::Curves { curves, .. } => over_time(setup, self.questions, &report, curves).svg()?,
+                Picture::Curves { curves, .. } => over_time(setup, self.names.len(), &report, curves).svg()?,
                 Picture::Ranking { items, total } => ranking(setup, self.questions, &report, items, total).svg()?,
             };
             beside.put_picture("", &picture)?;
@@ -193,11 +197,14 @@ fn multiple_of(unit: Grid, value: f64) -> Option<i128> {
 /// What the report says of the sketch.
 fn facts(setup: &Setup, questions: &Questions, off: Off) -> Result<SketchFacts> {
     Ok(SketchFacts {
-        kind: "count sketch".to_owned(),
-        rows: setup.rows.rows(),
-        width: setup.rows.width(),
+        kind: match tree_of(&setup.plan) {
+            Some(tree) => format!("tree of counts of keys of {} bits, {} children a block", tree.bits(), tree.branching()),
+            None => "count sketch".to_owned(),
+        },
+        rows: setup.rows.map(Table::rows),
+        width: setup.rows.map(Table::width),
         key_columns: setup.stream.columns.labels.clone(),
-        hashing: "functions that only the secret key tells",
+        hashing: setup.rows.map(|_| "functions that only the secret key tells"),
         max_cell_std_error: setup.stream.plan.max_std_error(),
         answers: questions.in_words(),
         collision_std_error: off.collisions,
@@ -210,7 +217,7 @@ fn facts(setup: &Setup, questions: &Questions, off: Off) -> Result<SketchFacts> 
 }
 
 /// Items as curves over time.
-fn over_time(setup: &Setup, questions: &Questions, report: &Report, curves: Vec<Drawn>) -> ReleasePlot {
+fn over_time(setup: &Setup, items: usize, report: &Report, curves: Vec<Drawn>) -> ReleasePlot {
     ReleasePlot {
         title: setup.stream.title.clone(),
         subtitle: report.headline(),
@@ -219,7 +226,7 @@ fn over_time(setup: &Setup, questions: &Questions, report: &Report, curves: Vec<
         time_labels: TimeLabels::Calendar(setup.stream.calendar.zone().time_zone().clone()),
         confidence: setup.stream.confidence,
         curves: curves.into_iter().map(|drawn| drawn.curve).collect(),
-        total_groups: questions.items.len(),
+        total_groups: items,
         group_word: "item",
         unsafe_truth: false,
     }

@@ -115,6 +115,32 @@ impl Questions {
         Ok(Self { asked, tuples, items, schedule })
     }
 
+    /// Heavy keys at some steps, of which there is no list.
+    pub(super) fn of_heavy(args: &Asking, span: Span<'_>, mut times: TimeParser) -> Result<Self> {
+        let given = [args.queries.is_some(), args.candidates.is_some(), args.at_column.is_some()];
+        if given.contains(&true) {
+            return Err(usage("--key-bits finds heavy keys without a list: leave out --queries, --candidates and --at-column"));
+        }
+        if args.top == Some(0) {
+            return Err(usage("--top 0 asks for nothing; give at least 1"));
+        }
+        let threshold = args.threshold.filter(|threshold| *threshold > 0.0 && threshold.is_finite());
+        let Some(threshold) = threshold else {
+            return Err(usage("--key-bits needs a --threshold above 0: how heavy a key must be to be listed"));
+        };
+        let asked = Asked::Heaviest { top: args.top, threshold: Some(threshold) };
+        let schedule = Schedule::All(steps(args, span, &mut times)?);
+        Ok(Self { asked, tuples: Vec::new(), items: Vec::new(), schedule })
+    }
+
+    /// Whether anything is asked at a step.
+    pub(super) fn is_asked_at(&self, step: u64) -> bool {
+        match &self.schedule {
+            Schedule::All(steps) => steps.binary_search(&step).is_ok(),
+            Schedule::Own(steps) => steps.contains_key(&step),
+        }
+    }
+
     /// The last step that is asked for.
     pub(super) fn last_step(&self) -> u64 {
         match &self.schedule {
@@ -163,7 +189,8 @@ impl Questions {
             Asked::Heaviest { top, threshold } => {
                 let most = top.map_or("those".to_owned(), |top| format!("the {top} heaviest"));
                 let least = threshold.map_or(String::new(), |x| format!(" with an estimate of at least {x}"));
-                format!("{most} of {}{least}, at {steps}", plural(items, "candidate"))
+                let of = if items == 0 { "all keys".to_owned() } else { plural(items, "candidate") };
+                format!("{most} of {of}{least}, at {steps}")
             }
         }
     }

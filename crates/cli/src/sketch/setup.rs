@@ -23,7 +23,8 @@ pub(super) struct Setup {
     pub(super) stream: Stream,
     pub(super) files: Files,
     pub(super) plan: SketchPlan,
-    pub(super) rows: Table,
+    /// Rows and cells of the table; `None` for a tree.
+    pub(super) rows: Option<Table>,
     pub(super) table: TableSpec,
     /// `None` where only the plan is wanted and nothing is asked.
     pub(super) questions: Option<Questions>,
@@ -44,10 +45,17 @@ impl Setup {
             Labels::None | Labels::Groups(_) => None,
         };
         let why = "the columns that name the item of an event";
-        let Items { columns, table: rows } = needed(items, Parameter::KeyColumns, why)?;
-        let plan = SketchPlan::new(settings.request.clone(), Shape::CountSketch(rows), Sampling::Keyed)?;
-        let asked = Questions::asked(&questions)?;
-        if asked.is_none() && files.plan_only != Some(true) {
+        let Items { columns, shape } = needed(items, Parameter::KeyColumns, why)?;
+        let plan = SketchPlan::new(settings.request.clone(), shape, Sampling::Keyed)?;
+        let rows = match shape {
+            Shape::CountSketch(table) => Some(table),
+            _ => None,
+        };
+        if rows.is_none() && settings.values.bounds().0 < 0 {
+            return Err(usage("--key-bits finds heavy keys by the blocks that they are in: --bounds below 0 hide them"));
+        }
+        let asked = if rows.is_some() { Questions::asked(&questions)? } else { None };
+        if rows.is_some() && asked.is_none() && files.plan_only != Some(true) {
             return Err(usage("nothing is asked: name the items in --queries or --candidates"));
         }
         let integral = plan.plan().request().grid().is_integral() && plan.lazy().fraction_bits() == 0;
@@ -58,6 +66,12 @@ impl Setup {
         let mut stream = settings.planned(plan.plan().clone())?;
         let table = table.with_instants(stream.calendar.zone());
         let (mut read, mut instead) = (None, None);
+        if rows.is_none() && (!files.plan_only || questions.threshold.is_some()) {
+            let span = Span { calendar: &stream.calendar, last_step: stream.last_step };
+            let heavy = Questions::of_heavy(&questions, span, declared.clone())?;
+            stream.last_step = heavy.last_step();
+            read = Some(heavy);
+        }
         if let Some((asked, path)) = asked {
             if path.as_os_str() == "-" && files.inputs.contains(&path) {
                 return Err(usage("events and items cannot both come from standard input; give one a file name"));
@@ -75,7 +89,7 @@ impl Setup {
             let times = Times { declared, of_files: file_times };
             let questions = Questions::read(&questions, (asked, path), &columns, span, times, &files.reading)?;
             stream.last_step = questions.last_step();
-            instead = Some(Instead::new(&declaration, &written, &list, questions.items.len(), &request)?);
+            instead = Instead::new(&declaration, &written, &list, questions.items.len(), &request).ok();
             read = Some(questions);
         }
         Ok(Self { stream, files, plan, rows, table, questions: read, instead })
@@ -91,7 +105,11 @@ impl Setup {
     fn noise_half_width(&self) -> Result<f64> {
         let (grid, bits, unit) = (self.plan.plan().request().grid(), self.plan.lazy().fraction_bits(), self.unit());
         let parts = if unit == grid { 1 } else { 10u32.pow(EXTRA_DIGITS.into()) };
-        let mut intervals = CountSketch::fine_intervals(&self.plan, self.stream.confidence, parts)?;
+        let confidence = self.stream.confidence;
+        let mut intervals = match self.rows {
+            Some(_) => CountSketch::fine_intervals(&self.plan, confidence, parts)?,
+            None => self.plan.plan().fine_intervals(confidence, parts)?,
+        };
         // What rounding a release to its units can add.
         let rounding = if bits > 0 { u128::from(parts >> (bits + 1)) + 1 } else { 0 };
         let half = intervals.half_width(self.stream.last_step).saturating_add(rounding);
@@ -101,7 +119,10 @@ impl Setup {
     /// What the noise does to answers.
     pub(super) fn errors(&self) -> Result<ErrorFacts> {
         let plan = self.plan.plan();
-        let max_std_error = CountSketch::max_noise_std_error(&self.plan)?;
+        let max_std_error = match self.rows {
+            Some(_) => CountSketch::max_noise_std_error(&self.plan)?,
+            None => plan.max_std_error(),
+        };
         Ok(ErrorFacts {
             max_std_error,
             mean_std_error: max_std_error / plan.max_std_error() * plan.mean_std_error(),

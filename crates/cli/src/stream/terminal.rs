@@ -47,6 +47,13 @@ fn notes(stream: &Stream) -> Vec<String> {
     }
     let behind = fall_behind(stream.plan.request(), &natural_period(&stream.calendar));
     notes.extend(behind.map(|says| says.worded(Wording::Flags)));
+    if let Some(period) = stream.period() {
+        let several = period.several_in_words(2).replacen('2', "several", 1);
+        notes.push(format!(
+            "the promise is for {} by itself; whoever is active in {several} is promised less, as the report says",
+            period.in_words()
+        ));
+    }
     if let (Some(in_all), Some(in_step)) = (unit.max_events(), unit.max_events_per_step())
         && in_step > in_all
     {

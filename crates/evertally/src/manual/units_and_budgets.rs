@@ -17,6 +17,20 @@
 //! # Ok::<(), evertally::Error>(())
 //! ```
 //!
+//! A person may also be bounded by group, in the number of groups, and in the distance of steps, and the unit may be
+//! what a person does in one **period**: all bounds start anew in each, and no horizon is too long for them. Whoever is
+//! active in `j` periods has `j` such units. Events are kept within all of these bounds by
+//! [`Contributions`](crate::privacy::contribution::Contributions).
+//!
+//! ```
+//! use evertally::{Budget, PlanRequest, Rho, Unit};
+//! let years = PlanRequest::count(3650, Budget::Zcdp(Rho::new(0.5)?));
+//! let always = years.clone().with_unit(Unit::person(360).per_step(1)).plan()?;
+//! let monthly = years.with_unit(Unit::person(30).per_step(1).per_period(31)).plan()?;
+//! assert!(monthly.max_std_error() < 0.3 * always.max_std_error());
+//! # Ok::<(), evertally::Error>(())
+//! ```
+//!
 //! [`Neighbours::ReplaceOne`](crate::Neighbours) hides, beyond whether a unit is there, what it did and when; it costs
 //! up to twice the noise.
 //!

@@ -1,5 +1,6 @@
 //! What "best" means where a name leaves a parameter out: the figure to minimise.
 
+use super::accounting::units;
 use super::{Mechanism, Participation};
 use crate::privacy::Spread;
 use crate::{Error, Result};
@@ -126,6 +127,16 @@ impl Criterion {
         }
     }
 
+    /// How a unit's events may be spread, if Gaussian noise hides them and they may be in several steps of one sum.
+    pub(super) fn several_steps(&self) -> Option<Spread> {
+        match self.change {
+            Change::Events { law: NoiseKind::Gaussian, spread, .. } => {
+                Some(spread).filter(|spread| spread.per_step < spread.per_group)
+            }
+            _ => None,
+        }
+    }
+
     /// The figure of one mechanism: 2ρ·variance or ε²·variance, up to a factor that all mechanisms share.
     pub fn figure(&self, mechanism: &dyn Mechanism) -> f64 {
         let by_column = self.by_column_norm(mechanism);
@@ -146,7 +157,7 @@ impl Criterion {
             }
             Change::Events { law: NoiseKind::Gaussian, spread, .. } => {
                 let noise_unit = libm::exp2(-f64::from(mechanism.noise_bits()));
-                mechanism.capped_column_sum(spread) as f64 * noise_unit * noise_unit
+                units::squared(mechanism, spread) as f64 * noise_unit * noise_unit / spread.total as f64
             }
             Change::Vectors(participation) => mechanism.participation_squared(participation),
         };
@@ -157,7 +168,7 @@ impl Criterion {
     /// figures share the other factor of the squared number of events.)
     pub(super) fn exactly_counted(&self) -> Option<f64> {
         match self.change {
-            Change::Events { law: NoiseKind::Gaussian, spread, exact: true } => Some(spread.total as f64),
+            Change::Events { law: NoiseKind::Gaussian, spread, exact: true } => Some(spread.per_group as f64),
             _ => None,
         }
     }

@@ -14,7 +14,7 @@ pub use family::{Abilities, Dash, Family, Hue, Limits, Line, Mark, Reach, Steps,
 pub use name::names_that_stream;
 pub(super) use parameters::Parameters;
 
-use super::{BufferChoice, Criterion, HatChoice, LevelChoice, Mechanism, NoiseKind, Optimum};
+use super::{BufferChoice, Criterion, HatChoice, LevelChoice, Mechanism, NoiseKind, Optimum, Participation};
 use super::{least_squares, optimum, toeplitz, tree, trivial};
 use crate::Result;
 use NoiseKind::{Gaussian, Laplace};
@@ -326,12 +326,12 @@ registry! {
         line: Line(Hue::Purple, Dash::Dashed, Mark::Diamond),
     };
 
-    /// The same with columns of one length.
-    NormalizedBlt(choice: BufferChoice) in toeplitz::normalized_blt = Family {
+    /// The same with columns of one length, or patterns of columns for units with events in several steps.
+    NormalizedBlt(choice: BufferChoice, runs: Participation) in toeplitz::normalized_blt = Family {
         stem: "normalized-blt",
         about: "buffered linear Toeplitz matrix with columns of one length",
         examples: &["normalized-blt"],
-        open: Some(MechanismName::NormalizedBlt(BufferChoice::Best)),
+        open: Some(MechanismName::NormalizedBlt(BufferChoice::Best, Participation::ONCE)),
         reach: Reach::ANY_GAUSSIAN,
         usual_law: Gaussian,
         competes: true,

@@ -141,51 +141,6 @@ fn cursors_follow_the_rows_and_seeking_agrees() {
     }
 }
 
-/// The bound for a unit of several events: never below the dense twin's, equal where no block reaches beyond the
-/// horizon, `s2²` for one event, and an upper bound of every placement by enumeration.
-#[test]
-fn capped_column_sums_bound_every_placement() {
-    for horizon in [1, 2, 5, 9, 40, 64, 100] {
-        for mechanism in all(horizon) {
-            let (name, r) = (mechanism.name(), mechanism.dense().r);
-            let (nodes, steps) = r.shape();
-            assert_eq!(mechanism.capped_column_sum(Spread::ONE) as f64, mechanism.column_norms().l2_squared, "{name}");
-            for spread in [(4, 1), (4, 4), (30, 3), (7, 2)].map(|(total, per_step)| Spread::new(total, per_step)) {
-                let cap = |n: usize| spread.within(r.row(n).iter().sum::<f64>() as u128);
-                let column = |i: usize| (0..nodes).filter(|&n| r.row(n)[i] > 0.0).map(cap).sum::<u128>();
-                let dense = (0..steps).map(column).max().unwrap();
-                let ours = mechanism.capped_column_sum(spread);
-                assert!(ours >= dense, "{name} at {horizon}, {spread:?}: {ours} < {dense}");
-                assert!(
-                    ours == dense || name.family().stem != "smooth",
-                    "{name} at {horizon}, {spread:?}: {ours}, {dense}"
-                );
-                assert!(ours <= 2 * dense, "{name} at {horizon}, {spread:?}: {ours}, {dense}");
-            }
-            if horizon <= 9 {
-                placements_stay_below(&*mechanism, &r);
-            }
-        }
-    }
-}
-
-/// Every way to put at most 4 events into the steps, at most 2 in one.
-fn placements_stay_below(mechanism: &dyn Mechanism, r: &Matrix) {
-    let spread = Spread::new(4, 2);
-    let bound = 4.0 * mechanism.capped_column_sum(spread) as f64;
-    let steps = r.shape().1;
-    let mut reached = 0.0f64;
-    for code in 0..3u32.pow(steps as u32) {
-        let placement: Vec<u32> = (0..steps as u32).map(|t| code / 3u32.pow(t) % 3).collect();
-        if placement.iter().sum::<u32>() <= 4 {
-            let sum = |n: usize| r.row(n).iter().zip(&placement).map(|(r, u)| r * f64::from(*u)).sum::<f64>();
-            reached = reached.max((0..r.shape().0).map(|n| sum(n).powi(2)).sum());
-        }
-    }
-    assert!(reached <= bound, "{}: {reached} > {bound}", mechanism.name());
-    assert!(reached >= bound / 4.0, "{}: {reached} of {bound}", mechanism.name());
-}
-
 /// Amortized draws: about one per step for the digit trees, two for Honaker, a small constant for smooth; memory
 /// figures bound what is held.
 #[test]
@@ -315,3 +270,5 @@ fn names_round_trip_and_bad_ones_are_refused() {
         MechanismName::Binary.build(MAX_HORIZON + 1, &Criterion::new(NoiseKind::Gaussian, Objective::Max)).is_err()
     );
 }
+
+mod units;

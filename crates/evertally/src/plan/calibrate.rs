@@ -21,7 +21,7 @@
 //! divergence of 1.12 times the sum over the nodes).
 
 use super::{NoiseKind, PlanRequest};
-use crate::mechanism::{LaplaceShift, Mechanism};
+use crate::mechanism::{LaplaceShift, Mechanism, units};
 use crate::noise::{DiscreteGaussian, DiscreteLaplace, DiscreteLaw};
 use crate::number::Ratio;
 use crate::number::exact::Exact;
@@ -70,7 +70,7 @@ fn laplace(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism)
     let mut scale = pure_scale(&l1, budget.pure_epsilon())?;
     let mut by_nodes = f64::INFINITY;
     if mechanism.is_causal() {
-        let l2_squared = columns(sensitivity, mechanism.capped_column_sum(sensitivity.spread))?;
+        let l2_squared = columns(sensitivity, units::squared(mechanism, sensitivity.spread))?;
         by_nodes = l2_squared.rounded_up()?.to_f64();
         if let Some(rho) = budget.rho() {
             scale = lesser(scale, concentrated_scale(&l2_squared, rho.get())?);
@@ -145,16 +145,16 @@ fn gaussian(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism
 fn routes(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism) -> Vec<Result<Protected>> {
     let mut routes = Vec::new();
     // Not cheap where the events of a step are limited: computed once.
-    let capped = mechanism.capped_column_sum(sensitivity.spread);
+    let squared = units::squared(mechanism, sensitivity.spread);
     // Without integral node sums there are only the releases.
-    if capped < u128::MAX || mechanism.gaussian_shift().is_none() {
+    if squared < u128::MAX || mechanism.gaussian_shift().is_none() {
         let integral = mechanism.fraction_bits() == 0;
         let protected = |own: Exact| {
             let refinement = if integral { refinement(budget, &own) } else { 1 };
             let squared = own.times(&Exact::from(u128::from(refinement).pow(2)));
             Protected { squared, divisor: refinement << mechanism.noise_bits(), exact_accounting: false }
         };
-        routes.push(columns(sensitivity, capped).map(protected));
+        routes.push(columns(sensitivity, squared).map(protected));
     }
     if let Some(shift) = mechanism.gaussian_shift() {
         let (divisor, squared) = shift.on_fine_grid(sensitivity.event_size());
@@ -177,24 +177,45 @@ fn refinement(budget: &Budget, squared: &Exact) -> u64 {
     (0..20).map(|bits| 1u64 << bits).find(|r| variance * (*r as f64).powi(2) >= 4096.0).unwrap_or(1 << 20)
 }
 
-/// The squared L2 sensitivity of the node sums in squared steps of the mechanism's noise grid:
-/// `event² · total · capped column sum` (see [`Sensitivity`]).
-fn columns(sensitivity: Sensitivity, capped_column_sum: u128) -> Result<Exact> {
-    if capped_column_sum == u128::MAX {
+/// By how much a change of this sensitivity moves what the noise of a plan protects, as it protects it: the squared L2
+/// norm in squared steps of a noise grid that is so many times finer than the data's.
+pub(super) fn moved_squared(
+    sensitivity: Sensitivity,
+    mechanism: &dyn Mechanism,
+    noise_divisor: u64,
+    exact_accounting: bool,
+) -> Result<f64> {
+    let squared = match mechanism.gaussian_shift().filter(|_| exact_accounting) {
+        Some(shift) => {
+            let (divisor, of_one) = shift.on_fine_grid(sensitivity.event_size());
+            releases(sensitivity, of_one, divisor)
+        }
+        None => {
+            let finer = u128::from(noise_divisor >> mechanism.noise_bits());
+            columns(sensitivity, units::squared(mechanism, sensitivity.spread))?.times(&Exact::from(finer * finer))
+        }
+    };
+    Ok(squared.to_f64_up())
+}
+
+/// The squared L2 sensitivity of the node sums in squared steps of the mechanism's noise grid: `event²` times that of
+/// the counts (see [`Sensitivity`]).
+fn columns(sensitivity: Sensitivity, of_counts: u128) -> Result<Exact> {
+    if of_counts == u128::MAX {
         return Err(Error::overflow(
             "the sensitivity does not fit exact arithmetic; use a coarser grid or tighter bounds",
         ));
     }
-    let total = Exact::from(u128::from(sensitivity.spread.total));
-    Ok(Exact::from(sensitivity.event_squared).times(&total).times(&Exact::from(capped_column_sum)))
+    Ok(Exact::from(sensitivity.event_squared).times(&Exact::from(of_counts)))
 }
 
-/// The same of the releases by exact accounting: `event² · total² · squared · divisor²`, `squared` for one event of
-/// size 1.
+/// The same of the releases by exact accounting: `event² · Σ n_g² · squared · divisor²` for `n_g` events in a group, at
+/// most `total · per_group`, and `squared` for one event of size 1.
 pub(super) fn releases(sensitivity: Sensitivity, squared: f64, divisor: u64) -> Exact {
     // fits: the total is below 2^64, the divisor below 2^60.
-    let (total, divisor) = (u128::from(sensitivity.spread.total), u128::from(divisor));
-    let events = Exact::from(sensitivity.event_squared).times(&Exact::from(total * total));
+    let (total, per_group) = (u128::from(sensitivity.spread.total), u128::from(sensitivity.spread.per_group));
+    let divisor = u128::from(divisor);
+    let events = Exact::from(sensitivity.event_squared).times(&Exact::from(total * per_group));
     events.times(&Exact::decimal(squared)).times(&Exact::from(divisor * divisor))
 }
 
@@ -225,6 +246,18 @@ impl Calibration {
     fn variance(&self) -> f64 {
         let unit = 1.0 / self.noise_divisor as f64;
         self.law.variance() * unit * unit
+    }
+
+    /// The noise of an earlier plan, where it is of the same kind, on the same grid, and more than what is needed.
+    pub(super) fn or_earlier(self, earlier: Option<DiscreteLaw>, mechanism: &dyn Mechanism) -> Self {
+        // A finer grid than the mechanism's own may have been another one.
+        let is_own_grid = self.exact_accounting || self.noise_divisor == 1 << mechanism.noise_bits();
+        match earlier {
+            Some(law) if is_own_grid && law.is_like(&self.law) && law.scale() > self.law.scale() => {
+                Self { law, ..self }
+            }
+            _ => self,
+        }
     }
 
     fn capped(self, mechanism: &dyn Mechanism) -> Result<Self> {

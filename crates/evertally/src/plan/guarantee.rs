@@ -69,6 +69,17 @@ impl Guarantee {
         }
     }
 
+    /// The promise of the same noise to a unit whose change is larger: so many times as large, in L1 norm, and by this
+    /// square in squared L2 norm, in squared steps of the noise grid.
+    pub(super) fn to_larger(&self, times: f64, l2_squared: f64) -> Self {
+        let pure_epsilon = self.pure_epsilon.map(|epsilon| Epsilon::derived(epsilon.get() * times));
+        let rho = match self.gaussian {
+            Some((variance, _)) => Rho::derived(l2_squared / (2.0 * variance) * (1.0 + 1e-12)),
+            None => Rho::derived(self.rho.get() * times * times * (1.0 + 1e-12)),
+        };
+        Self { pure_epsilon, rho, stated: None, gaussian: self.gaussian.map(|(variance, _)| (variance, l2_squared)) }
+    }
+
     /// What it costs, in every currency in which that is known.
     pub fn expense(&self) -> Expense {
         Expense::new(self.pure_epsilon, Some(self.rho), self.stated).expect("it has a ρ")

@@ -1,65 +1,68 @@
-//! How little noise any factorization could need.
+//! How little noise any factorization could need: for single events, and for units with events in several steps.
 
-/// A proven lower bound of `√(2ρ · mean variance)`, hence of `√(2ρ · max variance)`, for Gaussian noise, any
-/// factorization of the prefix sums over `horizon` steps (1 and more) and step sensitivity 1:
-/// `γ = (1/T) Σ_{j=1..T} 1 / (2 sin((2j-1)π / (4T+2)))`, the nuclear norm of the prefix-sum matrix over `T` (Matoušek,
-/// Nikolov, Talwar 2020, doi 10.1093/imrn/rny033; Henzinger, Upadhyay, Upadhyay 2023, arXiv 2211.05006).
+mod coarse;
+mod event;
+mod symmetric;
+mod waves;
+
+pub use event::gaussian_lower_bound;
+
+use crate::mechanism::{Dense, Objective};
+use crate::privacy::Spread;
+
+/// The longest horizon at which the bound for single events is that of the optimum: less than a tenth of a second.
+pub(super) const LONGEST_CERTIFIED: u64 = 2048;
+/// The longest horizon whose waves are summed.
+const LONGEST_WAVES: u64 = 1 << 17;
+
+/// A proven lower bound of `√(2ρ · max variance)` for Gaussian noise, any factorization of the prefix sums over
+/// `horizon` steps and a unit with events of size 1 in one running sum or in several, each with the same factorization.
 ///
-/// Above 2^20 steps it continues by its growth of `ln T / π`, from below. `O(min(T, 2^20))`.
+/// Whatever the factorization `A = L R` and the weights `p` of steps and `v` of patterns, all summing to 1, and `Q` the
+/// matrix of the patterns, a column each: as `‖R q‖ ≤ s` for every pattern `q`,
+///
+/// ```text
+/// ‖P^½ A Q V^½‖_* ≤ ‖P^½ L‖_F ‖R Q V^½‖_F ≤ max ‖L_t‖ · s
+/// ```
+///
+/// (a nuclear norm is at most the product of the Frobenius norms of two factors). Three choices, of which the best
+/// counts: all events in one step ([`gaussian_lower_bound`], or that of the optimum); rows of events around every step,
+/// with equal weights, by sines and cosines ([`waves`]); and few patterns with the best weights ([`coarse`]).
+///
+/// `O(T log T)` up to 2^17 steps, a tenth of a second; the bound of the first 2^17 steps beyond.
 ///
 /// ```
-/// let gamma = evertally::plan::gaussian_lower_bound(1024);
-/// assert!((gamma * gamma - 8.466).abs() < 0.001);
-/// let gamma = evertally::plan::gaussian_lower_bound(1 << 20);
-/// assert!((gamma * gamma - 26.16).abs() < 0.01);
+/// use evertally::plan::unit_lower_bound;
+/// use evertally::privacy::Spread;
+/// // 300 events in a year of hours, three an hour.
+/// let bound = unit_lower_bound(8760, Spread::new(300, 3));
+/// assert!(bound > 630.0 && bound < 660.0);
 /// ```
-pub fn gaussian_lower_bound(horizon: u64) -> f64 {
-    const SUMMED: u64 = 1 << 20;
-    let terms = horizon.clamp(1, SUMMED);
-    let angle = std::f64::consts::PI / (4 * terms + 2) as f64;
-    let sum: f64 = (1..=terms).map(|j| 0.5 / libm::sin((2 * j - 1) as f64 * angle)).sum();
-    let gamma = sum / terms as f64;
-    if horizon <= SUMMED {
-        return gamma;
+pub fn unit_lower_bound(horizon: u64, spread: Spread) -> f64 {
+    let of_step = spread.per_step.min(spread.per_group) as f64;
+    let single = of_step * of_event(horizon);
+    if spread.per_step >= spread.per_group {
+        return single * several_groups(horizon, spread);
     }
-    // γ(T) - ln(T)/π falls towards its limit like 2.4/T: by less than 4/SUMMED from here on.
-    gamma + libm::log(horizon as f64 / SUMMED as f64) / std::f64::consts::PI - 4.0 / SUMMED as f64
+    let horizon = horizon.min(LONGEST_WAVES);
+    let waves = waves::bound(horizon, spread) * several_groups(horizon, spread);
+    single.max(waves).max(coarse::bound(horizon, spread))
+}
+
+/// The same for one event of size 1.
+pub(super) fn of_event(horizon: u64) -> f64 {
+    let certified = (horizon <= LONGEST_CERTIFIED).then(|| Dense::lower_bound(horizon, Objective::Max).ok()).flatten();
+    certified.map_or_else(|| gaussian_lower_bound(horizon), f64::sqrt)
+}
+
+/// What several groups add where all steps count alike. Let a pattern have its events of group `g` around the step
+/// `s + g k b`, cyclically over the horizon: in different steps for different groups. As `s` runs over all steps, so
+/// does the place in every group, and the mean of `Σ_g ‖R q_g‖²` is as many times that of one group.
+fn several_groups(horizon: u64, spread: Spread) -> f64 {
+    let long = spread.per_group.div_ceil(spread.per_step).saturating_mul(spread.separation);
+    let groups = (spread.total / spread.per_group).min(horizon / long.max(1)).max(1);
+    libm::sqrt(groups as f64)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::gaussian_lower_bound;
-    use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
-
-    /// No mechanism beats the bound, and the bound is the nuclear norm: the singular values by another library.
-    #[test]
-    fn it_is_the_nuclear_norm_and_nothing_beats_it() {
-        for horizon in [1usize, 2, 5, 30] {
-            let prefix_sums =
-                nalgebra::DMatrix::<f64>::from_fn(horizon, horizon, |i, j| if j <= i { 1.0 } else { 0.0 });
-            let nuclear: f64 = prefix_sums.singular_values().iter().sum::<f64>() / horizon as f64;
-            let ours = gaussian_lower_bound(horizon as u64);
-            assert!((ours / nuclear - 1.0).abs() < 1e-12, "{horizon}: {ours} {nuclear}");
-        }
-        for horizon in [1u64, 7, 100, 1000] {
-            let bound = gaussian_lower_bound(horizon).powi(2);
-            for name in MechanismName::FAMILIES {
-                let mechanism = name.build(horizon, &Criterion::new(NoiseKind::Gaussian, Objective::Mean)).unwrap();
-                let norm = mechanism.exact_l2_squared().unwrap_or(mechanism.column_norms().l2_squared);
-                let mean = norm * mechanism.mean_row_norm_squared();
-                assert!(mean >= bound * (1.0 - 1e-9), "{name} at {horizon}: {mean} below {bound}");
-            }
-        }
-    }
-
-    /// The continuation joins the sum from below.
-    #[test]
-    fn long_horizons_continue_the_sum() {
-        let direct = |terms: u64| {
-            let angle = std::f64::consts::PI / (4 * terms + 2) as f64;
-            (1..=terms).map(|j| 0.5 / libm::sin((2 * j - 1) as f64 * angle)).sum::<f64>() / terms as f64
-        };
-        let (ours, exact) = (gaussian_lower_bound(1 << 23), direct(1 << 23));
-        assert!(ours <= exact && ours > exact - 1e-5, "{ours} {exact}");
-    }
-}
+mod tests;

@@ -1,13 +1,11 @@
 //! The mechanisms that fit a request, ranked by exact error, beside what no mechanism can do better.
 
-use super::{Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound};
+use super::lower_bound::LONGEST_CERTIFIED;
+use super::{Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound, unit_lower_bound};
 use crate::mechanism::{Dense, MechanismName};
 use crate::privacy::conversions::mu_for;
-use crate::privacy::{Budget, Delta, Neighbours};
+use crate::privacy::{Budget, Delta, Neighbours, Spread};
 use serde::Serialize;
-
-/// The longest horizon for which the bound by the optimal factorization is computed: less than a tenth of a second.
-const LONGEST_CERTIFIED: u64 = 2048;
 
 /// Candidates of a request in order, and the bounds.
 #[derive(Debug, Serialize)]
@@ -23,7 +21,8 @@ pub struct Ranking {
     /// Proven for Gaussian noise and every factorization by the nuclear norm; null under pure ε, where only its order
     /// is known.
     pub lower_bound_max_std: Option<f64>,
-    /// The same by the certificate of the optimal factorization, to a few parts in 10⁵; null for horizons above 2048.
+    /// The same by the certificate of the optimal factorization, to a few parts in 10⁵; null for horizons above 2048,
+    /// and for units with events in several steps, whose optimum is not known.
     pub optimum_max_std: Option<f64>,
     /// Under (ε, δ): below this δ the best Laplace noise is better than the best Gaussian, above it worse; null where
     /// one is better at every δ.
@@ -78,8 +77,7 @@ pub struct GuaranteeRow {
 impl Ranking {
     /// The ranking of candidates of a request, which are in order; `None` if there are none.
     pub fn new(request: &PlanRequest, candidates: &[Candidate]) -> Option<Self> {
-        let bound = gaussian_lower_bound(request.horizon());
-        let lower_bound_max_std = least_node_std(request).map(|least| bound * least);
+        let lower_bound_max_std = lower_bound_max_std(request);
         let rows: Vec<Row> = candidates.iter().map(|c| row(request, c, lower_bound_max_std)).collect();
         Some(Self {
             horizon: request.horizon(),
@@ -98,28 +96,52 @@ impl Ranking {
     }
 }
 
+/// The spread of a unit's events and the standard deviation of Gaussian noise on one node that one event asks for.
+fn unit_and_noise(request: &PlanRequest) -> Option<(Spread, f64)> {
+    Some((request.sensitivity().ok()?.spread, least_node_std(request)?))
+}
+
+fn lower_bound_max_std(request: &PlanRequest) -> Option<f64> {
+    let (spread, noise) = unit_and_noise(request)?;
+    let bound = if spread.per_step >= spread.total {
+        gaussian_lower_bound(request.horizon()) * spread.per_step as f64
+    } else {
+        unit_lower_bound(request.horizon(), spread)
+    };
+    Some(bound * noise)
+}
+
 fn optimum(request: &PlanRequest) -> Option<f64> {
     let horizon = request.horizon();
+    let (spread, noise) = unit_and_noise(request)?;
+    if spread.per_step < spread.total {
+        return None;
+    }
     let bound = (horizon <= LONGEST_CERTIFIED).then(|| Dense::lower_bound(horizon, Objective::Max))?.ok()?;
-    Some(bound.sqrt() * least_node_std(request)?)
+    Some(bound.sqrt() * spread.per_step as f64 * noise)
 }
 
 /// The least standard deviation of Gaussian noise on one node of a factorization with columns of norm 1, under any
 /// accounting.
 ///
-/// A unit may at least put all the events that it may have in a step into any one step, and each of them may be of the
-/// largest size, or where events are replaced change by the whole span: noise that hides less hides too little. Counts
-/// of replaced events change in two steps at once, for which nothing is proven here. Where an event is in several sums,
-/// each has the same factorization and noise of its own, and squared shifts add up.
+/// Every event may be of the largest size, or where events are replaced change by the whole span: noise that hides less
+/// hides too little. Counts of replaced events change in two steps at once, for which nothing is proven here, nor is it
+/// for a cap on all values where events are replaced. Where an event is in several sums, each has the same
+/// factorization and noise of its own, and squared shifts add up.
 fn least_node_std(request: &PlanRequest) -> Option<f64> {
     let (lower, upper) = request.values().bounds();
     let size = match request.neighbours() {
         Neighbours::AddRemove => lower.unsigned_abs().max(upper.unsigned_abs()),
         Neighbours::ReplaceOne => Some(upper.abs_diff(lower)).filter(|span| *span > 0)?,
     };
-    let spread = request.unit().spread().ok()?;
-    let events = spread.per_step.min(spread.total) as f64;
-    let of_step = request.grid().to_f64(size.into()) * events * (request.sums_per_event() as f64).sqrt();
+    let sensitivity = request.sensitivity().ok()?;
+    let size = match (request.neighbours(), request.unit().bounds().and_then(|bounds| bounds.max_total)) {
+        (_, None) => size,
+        // Where the cap binds, events are counted in steps of the grid.
+        (Neighbours::AddRemove, Some(_)) => sensitivity.largest_event(),
+        (Neighbours::ReplaceOne, Some(_)) => return None,
+    };
+    let of_step = request.grid().to_f64(size.into()) * (request.sums_per_event() as f64).sqrt();
     match request.budget() {
         Budget::Pure(_) => None,
         Budget::Zcdp(rho) => Some(of_step / (2.0 * rho.get()).sqrt()),

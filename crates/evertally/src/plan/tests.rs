@@ -216,8 +216,8 @@ fn events_spread_over_steps_need_less_noise() {
     assert_eq!(plan(None).max_std_error(), plan(Some(300)).max_std_error());
     let spread = plan(Some(1));
     assert_eq!((spread.noise_divisor(), spread.fraction_bits()), (1, 0));
-    let capped = spread.mechanism().capped_column_sum(Spread::new(300, 1));
-    assert_eq!(spread.law().parameter().to_f64(), 300.0 * capped as f64);
+    let capped = spread.mechanism().spread_squared(Spread::new(300, 1));
+    assert_eq!(spread.law().parameter().to_f64(), capped as f64);
     assert!(spread.node_variance() < 0.9 * plan(None).node_variance(), "{capped} {exact}");
 }
 
@@ -279,7 +279,7 @@ fn approximate_budgets_are_spent_tightly() {
             let norm = if gaussian.exact_accounting() {
                 (gaussian.mechanism().exact_l2_squared().unwrap() * (divisor * divisor) as f64) as u128
             } else {
-                gaussian.mechanism().capped_column_sum(Spread::ONE) * divisor * divisor
+                gaussian.mechanism().spread_squared(Spread::ONE) * divisor * divisor
             };
             let spent = loss::delta_of_discrete_gaussian_by_norm(law.parameter(), norm, epsilon);
             assert!(spent <= delta.get() * (1.0 + 1e-9) && spent > 0.98 * delta.get(), "{mechanism}: {spent}");

@@ -1,5 +1,6 @@
 //! Who is protected: the privacy unit, the neighbouring relation, and the sensitivity that follows.
 
+use crate::mechanism::{Mechanism, units};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -51,9 +52,19 @@ impl Spread {
         Self { total: steps(total), per_step: steps(per_step), per_group: steps(per_group), separation }
     }
 
-    /// Whether all events may fall into one step of one running sum.
-    pub(crate) fn may_coincide(self) -> bool {
-        self.per_step >= self.total
+    /// The largest `Σ s_n²` over `nodes` disjoint nodes of so many steps each: as few nodes as hold all events, full
+    /// but one. Saturates.
+    pub(crate) fn squares(self, width: u64, nodes: u64) -> u128 {
+        let (cap, total) = (self.within(width.into()), u128::from(self.total));
+        let full = (total / cap).min(nodes.into());
+        let rest = if full < u128::from(nodes) { total - full * cap } else { 0 };
+        // fits: cap · full ≤ total < 2^64, and so does the square of the rest
+        full * cap * cap + rest * rest
+    }
+
+    /// The same over levels of such nodes, each of which has all events.
+    pub(crate) fn squares_of_levels(self, levels: impl Iterator<Item = (u64, u64)>) -> u128 {
+        levels.map(|(width, nodes)| self.squares(width, nodes)).fold(0, u128::saturating_add)
     }
 }
 
@@ -230,6 +241,31 @@ impl Unit {
         }
     }
 
+    /// What the same person does in so many consecutive periods; itself where no period is declared.
+    ///
+    /// ```
+    /// use evertally::privacy::Unit;
+    /// assert_eq!(Unit::person(5).per_step(2).per_period(30).over_periods(3), Unit::person(15).per_step(2));
+    /// ```
+    pub fn over_periods(self, periods: u64) -> Self {
+        self.bounded(|bounds| {
+            let times = |bound: u64| bound.saturating_mul(periods);
+            if bounds.period.is_none() {
+                return bounds;
+            }
+            PersonBounds {
+                max_events: times(bounds.max_events),
+                max_events_per_step: bounds.max_events_per_step.or(Some(bounds.max_events)),
+                max_events_per_group: bounds.max_events_per_group.map(times),
+                max_groups: bounds.max_groups.map(times),
+                max_total: bounds.max_total.map(times),
+                // Where a period ends, the next step may be near.
+                min_gap: bounds.min_gap.filter(|_| periods == 1),
+                period: None,
+            }
+        })
+    }
+
     /// What is kept of a person; `None` where single events are protected.
     pub fn bounds(self) -> Option<PersonBounds> {
         match self {
@@ -338,8 +374,8 @@ const MAX_SUMS: u64 = 4096;
 /// How far one unit's change can move the data, in multiples of the grid, before the factorization amplifies it.
 ///
 /// For any matrix `R` without negative entries (all of ours) the node sums of neighbouring data differ by at most
-/// `l1 · s1` in L1 norm, and in squared L2 norm by at most `event_squared · total · capped_column_sum` (the latter from
-/// [`Mechanism::capped_column_sum`](crate::mechanism::Mechanism::capped_column_sum)); for a single event, and where
+/// `l1 · s1` in L1 norm, and in squared L2 norm by at most `event_squared` times that of its counts (from
+/// [`Mechanism::spread_squared`](crate::mechanism::Mechanism::spread_squared), over all groups); for a single event, and where
 /// nothing limits the events in a step, that is `event_squared · total² · s2²`.
 ///
 /// * **add-remove**, events of size at most `v`: the events `x - x'` lie between `-v u` and `v u` for counts `u` within
@@ -440,6 +476,31 @@ impl Sensitivity {
         }
     }
 
+    /// By how much a unit's change moves the node sums of a mechanism at most, over all running sums: the squared L2
+    /// norm in squared units of `2^-noise_bits`. Infinite where that does not fit 128 bits, or where a mechanism has no
+    /// integral node sums.
+    ///
+    /// ```
+    /// use evertally::mechanism::Input;
+    /// use evertally::privacy::{Neighbours, Sensitivity, Unit, Values};
+    /// // Three events in each of two groups.
+    /// let unit = Unit::person(6).per_group(3);
+    /// let moved = Sensitivity::of(unit, Neighbours::AddRemove, Values::Count, 100)?;
+    /// assert_eq!(moved.squared(&Input::new(100)?), 18.0);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn squared(&self, mechanism: &dyn Mechanism) -> f64 {
+        match units::squared(mechanism, self.spread) {
+            u128::MAX => f64::INFINITY,
+            squared => self.event_squared as f64 * squared as f64,
+        }
+    }
+
+    /// The size of one event in one sum, where events are added or removed.
+    pub(crate) fn largest_event(&self) -> u64 {
+        (self.l1 / u128::from(self.sums) / u128::from(self.spread.total)) as u64 // fits: the size of a value
+    }
+
     /// The largest size of one event in one sum, or half of it.
     pub(crate) fn event_size(&self) -> f64 {
         // `l1` is the total times that size, in every sum, or twice as much.
@@ -496,7 +557,7 @@ mod tests {
                             Sensitivity::of(unit, neighbours, Values::Sum { lower, upper }, STEPS as u64).unwrap();
                         let (l1, l2) = largest_change(&r, &data, neighbours);
                         let l1_bound = bound.l1 as f64 * norms.l1;
-                        let capped = mechanism.capped_column_sum(bound.spread) * u128::from(bound.spread.total);
+                        let capped = mechanism.spread_squared(bound.spread);
                         let l2_bound = (bound.event_squared * capped) as f64;
                         let place = format!("{name} {unit:?} {neighbours:?} [{lower}, {upper}]");
                         assert!(l1 <= l1_bound && l2 <= l2_bound, "{place}: {l1} > {l1_bound} or {l2} > {l2_bound}");

@@ -10,7 +10,7 @@
 use super::cells::{Cells, clock_and_state};
 use super::quantile::{Tail, quantile};
 use super::queries::{Nodes, count, heavy_hitters, weighted};
-use super::{Estimate, HeavyHitter, KeyTree, Quantile, Shape, SketchPlan};
+use super::{ErrorLaw, Estimate, HeavyHitter, KeyTree, Quantile, Shape, SketchPlan};
 use crate::noise::{Node, SecretKey, StreamName};
 use crate::{Error, Result};
 use std::ops::RangeBounds;
@@ -146,6 +146,17 @@ impl DyadicCounts {
         let surprise = f64::from(self.tree.bits() + 1) * std::f64::consts::LN_2 - libm::log(1.0 - confidence);
         let tail = Tail::new(self.plan().lazy(), self.step(), surprise);
         quantile(self, q, tail)
+    }
+
+    /// The law of the errors of single keys' counts at the last closed step: that of the noise.
+    ///
+    /// # Errors
+    /// If no step is closed yet.
+    pub fn errors(&self) -> Result<ErrorLaw> {
+        match self.step() {
+            0 => Err(Error::invalid("nothing can be read before the first step is closed")),
+            step => Ok(ErrorLaw::of_noise(self.plan().lazy(), step)),
+        }
     }
 
     /// The keys whose estimated counts reach a threshold, the largest first. Follows the tree down from the root

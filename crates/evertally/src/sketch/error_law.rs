@@ -32,7 +32,10 @@
 //! `T(c) = (α/10) R/n` for `R` listed of `n` (Benjamini, Yekutieli 2005), and the greater of both holds: of the listed
 //! intervals, a share of at most `α` misses on average.
 
-use super::median::{median_tail, row_confidence};
+use super::median::{MANY, laplace_tail, median_tail, row_confidence, terms};
+use crate::number::special::normal_cdf;
+use crate::plan::NoiseKind;
+use crate::stream::LazyPlan;
 use crate::{Error, Result};
 
 /// The law of the errors of a [`CountSketch`](super::CountSketch)'s estimates at a step, by noise and by collisions, as
@@ -49,9 +52,17 @@ use crate::{Error, Result};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ErrorLaw {
-    /// Sizes of cells, rising; not empty.
-    sizes: Vec<f64>,
+    row: Row,
     rows: u32,
+}
+
+/// The symmetric law of a row's errors.
+#[derive(Clone, Debug, PartialEq)]
+enum Row {
+    /// As cells show it: their sizes, rising; not empty.
+    Cells(Vec<f64>),
+    /// Noise alone, of this standard deviation: normal, or a sum of so many Laplace variables.
+    Noise { deviation: f64, laplace: Option<u64> },
 }
 
 /// Why the items of a list were chosen: by their estimates.
@@ -92,7 +103,16 @@ impl ErrorLaw {
         let mut sizes: Vec<f64> = cells.into_iter().map(f64::abs).collect();
         assert!(!sizes.is_empty(), "a law is read off cells");
         sizes.sort_unstable_by(f64::total_cmp);
-        Self { sizes, rows }
+        Self { row: Row::Cells(sizes), rows }
+    }
+
+    /// The law of noise alone at a step of a plan, where nothing collides.
+    pub(super) fn of_noise(plan: &LazyPlan, step: u64) -> Self {
+        let laplace = match plan.plan().noise_kind() {
+            NoiseKind::Gaussian => None,
+            NoiseKind::Laplace => Some(terms(&plan.plan().mechanism().row_law(step))).filter(|terms| *terms <= MANY),
+        };
+        Self { row: Row::Noise { deviation: plan.std_error(step), laplace }, rows: 1 }
     }
 
     /// The probability that an estimate is above the count by more than `x`.
@@ -101,15 +121,20 @@ impl ErrorLaw {
         median_tail(self.rows, if x < 0.0 { 1.0 - row } else { row })
     }
 
+    /// The probability that a row is above a size, which is not below 0.
     fn row_tail(&self, size: f64) -> f64 {
-        let above = self.sizes.len() - self.sizes.partition_point(|cell| *cell <= size);
-        let share = (above + 1) as f64 / (self.sizes.len() + 1) as f64;
-        let greatest = self.greatest();
-        if size > greatest { 0.5 * share * (greatest / size).powi(2) } else { 0.5 * share }
-    }
-
-    fn greatest(&self) -> f64 {
-        self.sizes[self.sizes.len() - 1]
+        match &self.row {
+            Row::Cells(sizes) => {
+                let above = sizes.len() - sizes.partition_point(|cell| *cell <= size);
+                let tail = 0.5 * (above + 1) as f64 / (sizes.len() + 1) as f64;
+                let greatest = sizes[sizes.len() - 1];
+                if size > greatest { tail * (greatest / size).powi(2) } else { tail }
+            }
+            Row::Noise { deviation, laplace: None } => normal_cdf(-size / deviation),
+            Row::Noise { deviation, laplace: Some(terms) } => {
+                laplace_tail(*terms, size / deviation * (2.0 * *terms as f64).sqrt())
+            }
+        }
     }
 
     /// Half of the width of the interval that holds the count of an item with this confidence (strictly between 0 and
@@ -126,22 +151,41 @@ impl ErrorLaw {
 
     /// The least size that a share of at most `outside` of a row's errors exceeds.
     fn end(&self, outside: f64) -> f64 {
-        let all = (self.sizes.len() + 1) as f64;
-        let above = libm::floor(outside * all * (1.0 + 1e-12)) - 1.0;
-        if above < 0.0 {
-            return self.greatest() / (outside * all).sqrt();
+        match &self.row {
+            Row::Cells(sizes) => {
+                let all = (sizes.len() + 1) as f64;
+                let above = libm::floor(outside * all * (1.0 + 1e-12)) - 1.0;
+                if above < 0.0 {
+                    return sizes[sizes.len() - 1] / (outside * all).sqrt();
+                }
+                // fits: fewer than there are cells.
+                sizes[sizes.len().saturating_sub(1 + above as usize)]
+            }
+            Row::Noise { deviation, .. } => {
+                let (mut below, mut end) = (0.0, *deviation);
+                while 2.0 * self.row_tail(end) > outside && end < 1e3 * deviation {
+                    (below, end) = (end, 2.0 * end);
+                }
+                for _ in 0..HALVINGS {
+                    let middle = 0.5 * (below + end);
+                    if 2.0 * self.row_tail(middle) > outside { below = middle } else { end = middle }
+                }
+                end
+            }
         }
-        // fits: fewer than there are cells.
-        self.sizes[self.sizes.len().saturating_sub(1 + above as usize)]
     }
 
     /// Root of the mean square error of an estimate, as far as the cells show it.
     pub fn std_error(&self) -> f64 {
+        let sizes = match &self.row {
+            Row::Cells(sizes) => sizes,
+            Row::Noise { deviation, .. } => return *deviation,
+        };
         // E M² = 4 ∫ x T(x) dx, and T is constant between two cells.
         let (mut sum, mut from) = (0.0, 0.0);
-        for (below, &size) in self.sizes.iter().enumerate() {
+        for (below, &size) in sizes.iter().enumerate() {
             if size > from {
-                let row = 0.5 * (self.sizes.len() - below + 1) as f64 / (self.sizes.len() + 1) as f64;
+                let row = 0.5 * (sizes.len() - below + 1) as f64 / (sizes.len() + 1) as f64;
                 sum += 2.0 * median_tail(self.rows, row) * (size * size - from * from);
                 from = size;
             }
@@ -206,7 +250,9 @@ mod tests {
         let read = ErrorLaw::of_cells(cells, 5);
         let signed: Vec<(f64, f64)> = law
             .iter()
-            .flat_map(|(size, share)| [(*size, 0.005 * f64::from(*share as u32)), (-size, 0.005 * f64::from(*share as u32))])
+            .flat_map(|(size, share)| {
+                [(*size, 0.005 * f64::from(*share as u32)), (-size, 0.005 * f64::from(*share as u32))]
+            })
             .collect();
         let mut outcomes: Vec<(f64, f64)> = vec![];
         let places = signed.len();
@@ -270,6 +316,19 @@ mod tests {
         let (lower, upper) = chosen.of(3.0 + 2.0 * farthest + half);
         assert!((upper - lower - 2.0 * half).abs() < 1e-9);
         assert!(law.chosen(1.0, choice).is_err() && law.half_width(0.0).is_err());
+    }
+
+    /// Noise alone: the normal law by its table, and Laplace noise by its formula.
+    #[test]
+    fn laws_of_noise_are_known_ones() {
+        let law = |laplace| ErrorLaw { row: Row::Noise { deviation: 2.0, laplace }, rows: 1 };
+        for (confidence, half) in [(0.95, 3.919_928), (0.997_300_2, 6.0), (0.999_999_426_7, 10.0)] {
+            assert!((law(None).half_width(confidence).unwrap() - half).abs() < 1e-5, "{confidence}");
+        }
+        // P(|Z| > x) = exp(-x √2 / deviation).
+        let laplace = law(Some(1)).half_width(0.95).unwrap();
+        assert!((laplace - 20f64.ln() * 2f64.sqrt()).abs() < 1e-9 && law(Some(1)).std_error() == 2.0, "{laplace}");
+        assert!((law(Some(1)).tail(-laplace) - 0.975).abs() < 1e-9);
     }
 
     /// Beyond the greatest cell the tail goes on, and so do half-widths.

@@ -17,7 +17,7 @@ use crate::plan::{NoiseKind, Plan};
 use std::collections::HashMap;
 
 /// Above this many Laplace terms, what is missing to the normal figure falls like 1/n.
-const MANY: u64 = 64;
+pub(super) const MANY: u64 = 64;
 /// The integral ends where the tail of a single Laplace variable is below 10^-18 (29 standard deviations), in Simpson's
 /// steps of 1/64 of a standard deviation.
 const STEPS: u32 = 30 * 64;

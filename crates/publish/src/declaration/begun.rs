@@ -9,6 +9,7 @@ use super::resolve::{Labels, Settings};
 use crate::error::{Result, usage};
 use crate::ledger::Ledger;
 use evertally::mechanism::{MatrixDigest, MechanismName};
+use evertally::noise::DiscreteLaw;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -34,17 +35,21 @@ impl Settings {
         #[derive(Deserialize)]
         struct Plan {
             mechanism: MechanismName,
+            noise: DiscreteLaw,
             #[serde(default)]
             meaning: BTreeMap<String, String>,
         }
         let Some(text) = ledger.plan_text(&self.name) else { return Ok((self, None)) };
-        let Plan { mechanism, meaning: began } = toml::from_str(text)
+        let Plan { mechanism, noise, meaning: began } = toml::from_str(text)
             .map_err(|e| usage(format!("the ledger's plan of stream `{}` cannot be read: {e}", self.name)))?;
-        // A matrix that an earlier version named by 32 bits keeps that name, and so its plan and noise.
-        if has_short_name(mechanism)
-            && self.request.mechanism().is_none_or(|asked| asked.is_answered_by(mechanism, self.request.objective()))
-        {
-            self.request = self.request.with_mechanism(mechanism);
+        // What this version would choose, or how it names a matrix, may differ from what an earlier one did, and so may
+        // the noise that it needs: a stream keeps its mechanism and its noise, if that is enough.
+        let asked = self.request.mechanism();
+        let answers = |asked: MechanismName| {
+            asked == mechanism || has_short_name(mechanism) && asked.is_answered_by(mechanism, self.request.objective())
+        };
+        if asked.is_none_or(answers) {
+            self.request = self.request.with_mechanism(mechanism).with_earlier_noise(noise);
         }
         let mut meaning = self.request.meaning().clone();
         let mut take = |name: &str| match began.get(name) {

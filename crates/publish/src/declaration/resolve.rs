@@ -1,9 +1,9 @@
 //! From a declaration to checked settings: the one validation, whoever declares.
 
 use super::Parameter::{
-    self, All, Bounds, Confidence, End, Every, Grid, GroupBy, Groups, GroupsFile, KeyColumns, MaxEvents,
-    MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Per, Person, Rest, RestScale, Start, Steps, Through,
-    Value,
+    self, All, Bounds, Confidence, End, Every, Grid, GroupBy, Groups, GroupsFile, KeyBits, KeyColumns, MaxEvents,
+    MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Per, Person, Rest, RestScale, Rows, Start, Steps,
+    Through, Value, Width,
 };
 use super::table::Declaration;
 use super::value;
@@ -17,9 +17,9 @@ use crate::stream::{Late, OutOfBounds, Refusable, Stream};
 use crate::words::{quoted, short};
 use evertally::noise::StreamName;
 use evertally::number::{self, Rounding, parse_rounded, parse_scaled};
-use evertally::plan::{Objective, Plan, PlanRequest, Search};
+use evertally::plan::{NoiseKind, Objective, Plan, PlanRequest, Search};
 use evertally::privacy::{Budget, Neighbours, PersonBounds, Unit, Values};
-use evertally::sketch::Table;
+use evertally::sketch::{KeyTree, Shape, Table};
 use std::collections::BTreeMap;
 
 type Result<T> = std::result::Result<T, Problem>;
@@ -149,8 +149,8 @@ pub enum Labels {
 pub struct Items {
     /// The columns that together name an item.
     pub columns: Vec<String>,
-    /// Rows and cells.
-    pub table: Table,
+    /// What they are counted in: a count sketch, or a tree of counts.
+    pub shape: Shape,
 }
 
 impl Settings {
@@ -486,11 +486,31 @@ impl Declaration {
                 if columns.iter().any(String::is_empty) {
                     return Err(Problem::new(sentence![KeyColumns, " has an empty name"]));
                 }
-                let table = Table::new(self.rows.unwrap_or(SKETCH.0), self.width.unwrap_or(SKETCH.1))?;
-                Ok(Labels::Items(Items { columns: columns.clone(), table }))
+                Ok(Labels::Items(Items { columns: columns.clone(), shape: self.sketch_shape(columns)? }))
             }
             (None, None) => Ok(Labels::None),
         }
+    }
+
+    /// What items are counted in.
+    fn sketch_shape(&self, columns: &[String]) -> Result<Shape> {
+        let Some(bits) = self.key_bits else {
+            let table = Table::new(self.rows.unwrap_or(SKETCH.0), self.width.unwrap_or(SKETCH.1))?;
+            return Ok(Shape::CountSketch(table));
+        };
+        if self.rows.is_some() || self.width.is_some() {
+            return Err(not_both(if self.rows.is_some() { &[KeyBits, Rows] } else { &[KeyBits, Width] }));
+        }
+        if columns.len() != 1 {
+            return Err(Problem::of(KeyBits, sentence![KeyBits, " is for keys in one column; name one in ", KeyColumns]));
+        }
+        if !(1..=Shape::MAX_EXACT_BITS).contains(&bits) {
+            let most = Shape::MAX_EXACT_BITS;
+            let problem = sentence![KeyBits, format!(" {bits} is not from 1 to {most}")];
+            return Err(Problem::of(KeyBits, problem).remedy("hash longer keys, or leave out their last bits"));
+        }
+        let noise = if matches!(self.budget()?, Budget::Pure(_)) { NoiseKind::Laplace } else { NoiseKind::Gaussian };
+        Ok(Shape::DyadicCounts(KeyTree::least_error(bits, self.noise.unwrap_or(noise))?))
     }
 
     /// What the numbers of this plan mean. All of it shapes the data before the mechanism sees them, and a change of

@@ -514,6 +514,11 @@ parameters! {
         KeyColumns key_columns: Vec<String>, Sketch "COLUMN" SKETCH
     }
     declaration {
+        /// Items are whole numbers from 0 to 2^B - 1, in one key column, B up to 39: count every block of them in a tree
+        /// instead of a table. Then `threshold` finds the heavy ones without a list.
+        KeyBits key_bits: u32, Sketch "B" SKETCH
+    }
+    declaration {
         /// Rows of the sketch, an odd number: more make it rarer that an answer is far off, and cost noise.
         Rows rows: u32, Sketch "R" SKETCH, default "5" ""
     }
@@ -538,7 +543,7 @@ parameters! {
         Top top: usize, Questions "N" SKETCH
     }
     questions {
-        /// The candidates whose estimate is at least this.
+        /// The candidates whose estimate is at least this; with `key-bits`, all keys whose estimate is.
         Threshold threshold: f64, Questions "X" SKETCH
     }
     questions {

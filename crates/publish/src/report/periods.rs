@@ -2,6 +2,7 @@
 
 use crate::stream::Stream;
 use crate::words::at_most;
+use evertally::plan::Guarantee;
 use evertally::privacy::conversions::epsilon_of_zcdp;
 use evertally::privacy::{Delta, Rho};
 use serde::Serialize;
@@ -23,7 +24,7 @@ pub struct PeriodFacts {
 }
 
 /// What is promised to a person who is active in several periods.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ActiveFacts {
     /// In how many.
     pub periods: u64,
@@ -48,7 +49,12 @@ impl PeriodFacts {
         if there_are < ACTIVE[3] && !counts.contains(&there_are) {
             counts.push(there_are);
         }
-        let active = |periods| ActiveFacts::over(periods, period.several_in_words(periods), pure_epsilon, rho);
+        let active = |periods| {
+            let joint = ActiveFacts::over(periods, period.several_in_words(periods), pure_epsilon, rho);
+            // A stream that follows others has their promises to keep too.
+            let alone = if stream.follows.is_none() { stream.plan.over_periods(periods).ok() } else { None };
+            alone.map_or(joint.clone(), |guarantee| joint.or(&guarantee))
+        };
         Some(Self {
             period: period.in_words(),
             longest_steps: longest,
@@ -57,19 +63,37 @@ impl PeriodFacts {
     }
 }
 
+/// A product, rounded up.
+fn product_up(x: f64, y: f64) -> f64 {
+    let product = x * y;
+    if x.mul_add(y, -product) > 0.0 { product.next_up() } else { product }
+}
+
 impl ActiveFacts {
     /// Whoever is active in `j` periods has `j` units. The changes of all of them are one change of at most `j` times
     /// the norm: ε is `j` times as large (group privacy), ρ `j²` times (Bun and Steinke 2016, proposition 1.9). That
-    /// holds for every mechanism; where the noise of one period hides little of another, less is true.
+    /// holds for every mechanism; what the plan's own makes of several periods is mostly far less
+    /// ([`evertally::plan::Plan::over_periods`]).
     fn over(periods: u64, in_words: String, pure_epsilon: Option<f64>, rho: f64) -> Self {
         let times = periods as f64;
-        // Rounded up: each product is right to half a unit in the last place.
-        let up = |x: f64| if periods == 1 { x } else { x * (1.0 + 2.0 * f64::EPSILON) };
-        let (pure_epsilon, rho) = (pure_epsilon.map(|epsilon| up(epsilon * times)), up(rho * times * times));
+        let (pure_epsilon, rho) =
+            (pure_epsilon.map(|epsilon| product_up(epsilon, times)), product_up(rho, times * times));
         let delta = Delta::new(DELTA).expect("a constant");
         let by_rho = Rho::new_even_if_weak(rho).map_or(f64::INFINITY, |rho| epsilon_of_zcdp(rho, delta));
         let epsilon = Some(pure_epsilon.map_or(by_rho, |pure| pure.min(by_rho))).filter(|epsilon| epsilon.is_finite());
         Self { periods, in_words, pure_epsilon, rho, delta: DELTA, epsilon }
+    }
+
+    /// The same by what the plan's mechanism is known to hide of several periods, where that is more.
+    fn or(self, guarantee: &Guarantee) -> Self {
+        let delta = Delta::new(DELTA).expect("a constant");
+        let epsilon = guarantee.epsilon_at(delta);
+        Self {
+            pure_epsilon: self.pure_epsilon,
+            rho: self.rho.min(guarantee.rho.get()),
+            epsilon: Some(self.epsilon.map_or(epsilon, |own| own.min(epsilon))).filter(|epsilon| epsilon.is_finite()),
+            ..self
+        }
     }
 
     /// Its row of a Markdown table.

@@ -84,11 +84,11 @@ impl Report {
                 "| items | by {}, each possible one with a count of its own |",
                 plain(&sketch.key_columns.join(", "))
             )?;
-            writeln!(
-                out,
-                "| sketch | {} of {} rows of {} cells, hashed by {} |",
-                sketch.kind, sketch.rows, sketch.width, sketch.hashing
-            )?;
+            let size = match (sketch.rows, sketch.width, sketch.hashing) {
+                (Some(rows), Some(width), Some(by)) => format!(" of {rows} rows of {width} cells, hashed by {by}"),
+                _ => String::new(),
+            };
+            writeln!(out, "| sketch | {}{size} |", sketch.kind)?;
             writeln!(out, "| answered | {} |", sketch.answers)?;
         }
         writeln!(out, "| privacy unit | {} |", self.unit.unit)?;
@@ -97,6 +97,9 @@ impl Report {
         }
         let neighbours = match self.unit.neighbours {
             Neighbours::AddRemove => "the unit's events added or removed",
+            Neighbours::ReplaceOne if self.unit.period.is_some() => {
+                "the unit's events replaced by as many others, in any step of the period and any group"
+            }
             Neighbours::ReplaceOne => "the unit's events replaced by as many others, in any step and group",
         };
         writeln!(out, "| neighbouring data | {neighbours} |")?;
@@ -142,9 +145,11 @@ impl Report {
         let e = &self.error;
         let (mut half_width, mut of) = (e.last_step_half_width.to_string(), "");
         if let Some(sketch) = &self.sketch {
-            let (error, total) = (short(sketch.collision_std_error), short(sketch.answer_std_error));
-            let from = "at the last step, computed from the released cells";
-            writeln!(out, "| standard error by collisions | {error}, with the noise {total}, {from} |")?;
+            if sketch.hashing.is_some() {
+                let (error, total) = (short(sketch.collision_std_error), short(sketch.answer_std_error));
+                let from = "at the last step, computed from the released cells";
+                writeln!(out, "| standard error by collisions | {error}, with the noise {total}, {from} |")?;
+            }
             (half_width, of) = (short(sketch.answer_half_width), " of an answer");
             if let Some(error) = sketch.release_std_error {
                 let what = "of a release with the same list as groups, for the same budget and unit";
@@ -215,9 +220,10 @@ impl Report {
             ),
             Some(sketch) => (
                 format!(
-                    "Each single interval contains the true count of the kept data with {confidence} % confidence, by \
-                     noise and by other items in the same cells; over many answers some will miss.{}\n\
+                    "Each single interval contains the true count of the kept data with {confidence} % confidence{}; over \
+                     many answers some will miss.{}\n\
                      - Items that do not occur are answered like all others; no answer tells for sure that one occurs.",
+                    if sketch.hashing.is_some() { ", by noise and by other items in the same cells" } else { "" },
                     if sketch.chosen {
                         " The heaviest are chosen by their estimates, which are therefore too large on average; the \
                           intervals take that into account: of those of a list so many hold on average."

@@ -89,12 +89,17 @@ impl Tally for ItemCounts {
     }
 
     fn close<'a>(&'a mut self, _: &'a Stream, through: u64, digest: &mut StreamDigest) -> Result<&'a mut CountSketch> {
-        let stop = self.stops.get(self.stops.partition_point(|stop| *stop <= self.sketch.step()));
-        let through = stop.map_or(through, |stop| through.min(*stop));
+        let through = next_stop(&self.stops, self.sketch.step(), through);
         let mut items: Vec<(Box<[u8]>, i64)> = self.open.drain().filter(|(_, sum)| *sum != 0).collect();
         items.sort_unstable();
         digest.close_items(&items, through)?;
         self.sketch.tick_through(through)?;
         Ok(&mut self.sketch)
     }
+}
+
+/// The last step that may be closed after `step` without passing one of the rising stops.
+pub(super) fn next_stop(stops: &[u64], step: u64, through: u64) -> u64 {
+    let stop = stops.get(stops.partition_point(|stop| *stop <= step));
+    stop.map_or(through, |stop| through.min(*stop))
 }

@@ -304,6 +304,7 @@ def plan_release(
     max_events_per_step: int | None = None,
     max_events_per_group: int | None = None,
     max_groups: int | None = None,
+    max_total: Number | None = None,
     min_gap: int | None = None,
     per: str | int | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
@@ -360,6 +361,8 @@ def plan_release(
         ``max_events_per_group``: Keep the first so many of them in one group, over all steps. Without it, as many as in
             all.
         ``max_groups``: Keep those of the first so many groups of a person. Without it, any.
+        ``max_total``: Keep events of a person until the sizes of their values add up to so much, and of the one that
+            goes beyond it the part that fits; with scales, each value counts in units of its group's. Without it, any.
         ``min_gap``: Keep only events of steps that are at least so many apart, or of the same step. Without it, any
             steps.
         ``per``: Protect what a person does in one period, and let all bounds start anew in each: day, week (from
@@ -420,6 +423,7 @@ def release(
     max_events_per_step: int | None = None,
     max_events_per_group: int | None = None,
     max_groups: int | None = None,
+    max_total: Number | None = None,
     min_gap: int | None = None,
     per: str | int | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
@@ -499,6 +503,8 @@ def release(
         ``max_events_per_group``: Keep the first so many of them in one group, over all steps. Without it, as many as in
             all.
         ``max_groups``: Keep those of the first so many groups of a person. Without it, any.
+        ``max_total``: Keep events of a person until the sizes of their values add up to so much, and of the one that
+            goes beyond it the part that fits; with scales, each value counts in units of its group's. Without it, any.
         ``min_gap``: Keep only events of steps that are at least so many apart, or of the same step. Without it, any
             steps.
         ``per``: Protect what a person does in one period, and let all bounds start anew in each: day, week (from

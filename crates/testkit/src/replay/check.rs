@@ -229,8 +229,7 @@ fn norms(case: &Case, plan: &Plan, moved: &Sums) -> Result<(), Fault> {
     // What a plan under replace-one calls a change is a replacement already.
     let twice = if plan.request().neighbours() == Neighbours::ReplaceOne { 1.0 } else { f64::from(changes(case)) };
     let l1_bound = sensitivity.l1 as f64 * mechanism.column_norms().l1 * twice;
-    let capped = mechanism.capped_column_sum(sensitivity.spread) as f64;
-    let squared_bound = sensitivity.event_squared as f64 * sensitivity.spread.total as f64 * capped * twice * twice;
+    let squared_bound = sensitivity.squared(&**mechanism) * twice * twice;
     if l1 > l1_bound * ROUNDING || squared > squared_bound * ROUNDING {
         return Err(Fault::Moves(format!("nodes by {l1} of {l1_bound} (L1), {squared} of {squared_bound} (squared)")));
     }

@@ -227,10 +227,15 @@ impl Mechanism for Consistent {
         ColumnNorms { l1: weights.clone().sum(), l2_squared: weights.map(|w| w * w).sum() }
     }
 
-    fn capped_column_sum(&self, spread: Spread) -> u128 {
-        let width = |level: usize| u128::from(self.shape.arity).saturating_pow(level as u32).min(self.horizon().into());
-        let bound = |level| u128::from(self.shape.weight_squared(level)) * spread.within(width(level));
-        (0..self.shape.levels()).map(bound).sum()
+    /// By levels of disjoint blocks.
+    fn spread_squared(&self, spread: Spread) -> u128 {
+        let horizon = self.horizon();
+        let width = |level: usize| self.shape.arity.saturating_pow(level as u32).min(horizon);
+        let squares = |level| {
+            let squares = spread.squares(width(level), horizon.div_ceil(width(level)));
+            squares.saturating_mul(self.shape.weight_squared(level).into())
+        };
+        (0..self.shape.levels()).map(squares).fold(0, u128::saturating_add)
     }
 
     solved_at_once!();

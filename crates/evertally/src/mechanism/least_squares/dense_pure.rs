@@ -233,7 +233,7 @@ impl Mechanism for DensePure {
 
     /// Events `u` move node `n` by at most `s_n`, the largest weights of its row as often as the limits allow, so
     /// `‖R̃ u‖² = Σ_n s_n(u) Σ_i r_ni u_i ≤ Σ_i u_i Σ_n r_ni s_n`; and never by more than `total` columns together.
-    fn capped_column_sum(&self, spread: Spread) -> u128 {
+    fn spread_squared(&self, spread: Spread) -> u128 {
         let most: Vec<u128> = self.shape.bumps.iter().map(|bump| bump.most(spread)).collect();
         let alone = u128::from(spread.total.min(spread.per_step));
         // fits: s_n < 2^89 times weights of 2^16 together
@@ -241,7 +241,7 @@ impl Mechanism for DensePure {
             u128::from(weight) * bump.map_or_else(|| alone * u128::from(weight), |bump| most[bump])
         });
         let together = self.shape.largest_column(|weight, _| u128::from(weight).pow(2));
-        apart.min(u128::from(spread.total) * together)
+        apart.min(u128::from(spread.total) * together).saturating_mul(spread.total.into())
     }
 
     solved_at_once!();

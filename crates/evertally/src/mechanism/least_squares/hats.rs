@@ -107,8 +107,9 @@ impl Mechanism for Hats {
 
     /// A node's sum is at most `c_n`, the lesser of `total` times its largest entry and `per_step` times the sum of its
     /// entries, so `‖R u‖² ≤ Σ_n c_n Σ_i u_i R_ni ≤ total · max_i Σ_n R_ni c_n`. It is also at most `total² · s2²`.
-    fn capped_column_sum(&self, spread: Spread) -> u128 {
-        self.shape.capped_column(spread).min(u128::from(spread.total) * self.shape.column_squares())
+    fn spread_squared(&self, spread: Spread) -> u128 {
+        let capped = self.shape.capped_column(spread).min(u128::from(spread.total) * self.shape.column_squares());
+        capped.saturating_mul(spread.total.into())
     }
 
     solved_at_once!();

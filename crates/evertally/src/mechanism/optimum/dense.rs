@@ -252,12 +252,15 @@ impl Mechanism for Dense {
     /// `‖R̃ u‖² = Σ u_i u_j G_ij ≤ total · max_i Σ_j u_j G_ij`, where the sum is largest if the events are in the steps
     /// of the largest `G_ij`; and `G_ij ≤ max_i G_ii`. `O(T³)` where a step is limited, up to 2048 steps; above, that
     /// is not used.
-    fn capped_column_sum(&self, spread: Spread) -> u128 {
-        let together = u128::from(spread.total) * self.l2_squared;
-        if spread.per_step >= spread.total || self.horizon() > MAX_PRODUCTS {
-            return together;
-        }
-        together.min(products::largest_sum(&self.matrix, self.factor.steps(), spread))
+    fn spread_squared(&self, spread: Spread) -> u128 {
+        let total = u128::from(spread.total);
+        let together = total * self.l2_squared;
+        let capped = if spread.per_step >= spread.total || self.horizon() > MAX_PRODUCTS {
+            together
+        } else {
+            together.min(products::largest_sum(&self.matrix, self.factor.steps(), spread))
+        };
+        capped.saturating_mul(total)
     }
 
     filters_one_node_a_step!();

@@ -158,10 +158,11 @@ impl Mechanism for Optimal {
     }
 
     /// An upper bound, which includes the rounding of the protected integers, as for a [`Blt`](crate::mechanism::Blt):
-    /// `(√(total s2²) + E √T)²`, `total` times which bounds the rounding of all groups that a unit's change can touch:
+    /// `(total s2 + E √(T total))²`, where the second term bounds the rounding of all groups that a unit's change can touch:
     /// `total` of them, or twice as many where events are replaced, and then one event counts at least twice.
-    fn capped_column_sum(&self, spread: Spread) -> u128 {
-        in_noise_steps(spread.total as f64 * self.columns.l2_squared, 2, self.noise_bits(), self.slack)
+    fn spread_squared(&self, spread: Spread) -> u128 {
+        let total = spread.total as f64;
+        in_noise_steps(total * total * self.columns.l2_squared, 2, self.noise_bits(), self.slack * libm::sqrt(total))
     }
 
     filters_one_node_a_step!();

@@ -6,7 +6,8 @@
 //!
 //! * `blt`: `R = C`, `L = A C⁻¹`;
 //! * `normalized-blt`: `R = C D⁻¹` with `D` the column norms of `C`, `L = A D C⁻¹`. Here `1 / D` is a table of
-//!   integers, constant on [segments] of steps.
+//!   integers, constant on [segments] of steps. For units with events in several steps, `D` are the norms of the sums
+//!   of as many columns ([runs]): `normalized-blt(run=100)`.
 //!
 //! With five buffers the plain one is within 1 % of the square root of `A` at `T = 2^20`, with `O(d)` time and memory a
 //! step where that takes `O(T)`. The normalized one is far below it.
@@ -26,11 +27,14 @@ mod optimise;
 mod participation;
 mod recurrence;
 mod response;
+mod runs;
 mod segments;
 
 pub use buffers::{BufferChoice, Buffers};
 pub use lazy::LazyBlt;
 
+use crate::mechanism::accounting::chain::{self, Pattern};
+use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_bits};
 use crate::mechanism::registry::Parameters;
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
@@ -43,7 +47,7 @@ use crate::privacy::Spread;
 use crate::{Error, Result};
 use figures::RowFigures;
 use recurrence::{Constants, Recurrence, rounding_slack};
-use response::{Modes, Pole, Response};
+use response::{Modes, Response};
 use segments::WEIGHT_BITS;
 use std::fmt;
 use std::sync::Arc;
@@ -66,12 +70,36 @@ const MOST_OPTIMISED: u64 = 1 << 12;
 #[doc(alias = "BLT-DP-FTRL")]
 #[derive(Clone, Debug)]
 pub struct Blt {
-    normalized: bool,
+    scaling: Scaling,
     horizon: u64,
     buffers: Buffers,
     constants: Arc<Constants>,
     figures: Arc<RowFigures>,
     columns: ColumnNorms,
+}
+
+/// How the columns of `C` are weighted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scaling {
+    /// Not at all.
+    Plain,
+    /// Such that patterns of so many columns are equally long; for a single one, the columns themselves.
+    Equal(Participation),
+}
+
+impl Scaling {
+    fn of(columns: Columns) -> Self {
+        if columns.are_normalized() { Self::Equal(Participation::ONCE) } else { Self::Plain }
+    }
+
+    fn is_plain(self) -> bool {
+        self == Self::Plain
+    }
+
+    /// The name without parameters.
+    fn stem(self) -> &'static str {
+        if self.is_plain() { "blt" } else { "normalized-blt" }
+    }
 }
 
 impl Blt {
@@ -80,10 +108,30 @@ impl Blt {
     /// # Errors
     /// If the horizon is out of range, or the floating-point figures are no numbers.
     pub fn new(horizon: u64, columns: Columns, buffers: Buffers) -> Result<Self> {
-        check_horizon(horizon, MAX_HORIZON, stem(columns))?;
-        let (response, normalized) = (Response::of_buffers(&buffers), columns.are_normalized());
-        let segments = if normalized { segments::normalized(&response, horizon) } else { segments::plain(horizon) };
-        let weight_bits = if normalized { WEIGHT_BITS } else { 0 };
+        Self::scaled(horizon, Scaling::of(columns), buffers)
+    }
+
+    /// The normalized one with columns weighted so that the worst patterns of a unit that has events in these steps are
+    /// equally long, over 1 ..= 2^20 steps. `O(T d)`.
+    ///
+    /// # Errors
+    /// As [`Blt::new`].
+    pub fn for_runs(horizon: u64, runs: Participation, buffers: Buffers) -> Result<Self> {
+        check_horizon(horizon, if runs.most() > 1 { runs::MAX_STEPS } else { MAX_HORIZON }, "normalized-blt(run=…)")?;
+        Self::scaled(horizon, Scaling::Equal(runs.over(horizon)), buffers)
+    }
+
+    fn scaled(horizon: u64, scaling: Scaling, buffers: Buffers) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, scaling.stem())?;
+        let response = Response::of_buffers(&buffers);
+        let segments = match scaling {
+            Scaling::Plain => segments::plain(horizon),
+            Scaling::Equal(Participation::ONCE) => segments::normalized(&response, horizon),
+            Scaling::Equal(runs) => {
+                segments::of_weights(&runs::weights(&runs::norms_squared(&response, horizon, runs), runs))
+            }
+        };
+        let weight_bits = if scaling.is_plain() { 0 } else { WEIGHT_BITS };
         let norms = column_norms(&response, &segments, horizon, weight_bits);
         // The first column has an entry 1 times a weight; comparisons with a number that is none fail.
         let sensible = norms.l1 >= 0.5 && norms.l2_squared >= 0.25 && segments.iter().all(|s| s.weight > 0);
@@ -92,7 +140,7 @@ impl Blt {
         }
         let constants = Constants::new(&buffers, segments, noise_bits(horizon) - weight_bits);
         let figures = RowFigures::new(response, constants.segments(), weight_bits);
-        Ok(Self { normalized, horizon, buffers, constants: constants.into(), figures: figures.into(), columns: norms })
+        Ok(Self { scaling, horizon, buffers, constants: constants.into(), figures: figures.into(), columns: norms })
     }
 
     /// With so many buffers, 1 ..= 8, optimised for the largest or the mean variance. A few milliseconds.
@@ -107,7 +155,7 @@ impl Blt {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn optimised(horizon: u64, columns: Columns, buffers: usize, objective: Objective) -> Result<Self> {
-        check_horizon(horizon, MAX_HORIZON, stem(columns))?;
+        check_horizon(horizon, MAX_HORIZON, Scaling::of(columns).stem())?;
         if buffers == 0 || buffers > MAX_BUFFERS {
             return Err(Error::invalid(format!("a BLT has 1 to {MAX_BUFFERS} buffers, got {buffers}")));
         }
@@ -182,6 +230,74 @@ impl Blt {
         Ok(best.expect("the first was tried").1)
     }
 
+    /// The normalized one for patterns of a unit, with so many buffers, 1 ..= 8, optimised for the largest or the mean
+    /// variance; fewer where the horizon is too short for so many.
+    ///
+    /// # Errors
+    /// If a number is out of range.
+    pub fn optimised_for_runs(horizon: u64, runs: Participation, buffers: usize, objective: Objective) -> Result<Self> {
+        check_horizon(horizon, runs::MAX_STEPS, "normalized-blt(run=…)")?;
+        if buffers == 0 || buffers > MAX_BUFFERS {
+            return Err(Error::invalid(format!("a BLT has 1 to {MAX_BUFFERS} buffers, got {buffers}")));
+        }
+        let runs = runs.over(horizon);
+        let built = |count| {
+            let found = optimise::buffers_of_runs(horizon, count, objective, runs);
+            let built = found.into_iter().filter_map(|buffers| Self::for_runs(horizon, runs, buffers).ok());
+            // By construction the patterns are equally long: in units of the last weight.
+            let figure = |blt: &Self| blt.pattern_squared() * objective.of(blt.figures.max(), blt.figures.mean());
+            built.min_by(|a, b| figure(a).total_cmp(&figure(b)))
+        };
+        (1..=buffers).rev().find_map(built).ok_or_else(|| {
+            Error::invalid(format!("no buffers are found for {horizon} steps and patterns of {}", runs.most()))
+        })
+    }
+
+    /// The same with as many buffers as are worth their time.
+    ///
+    /// # Errors
+    /// If the horizon is out of range.
+    pub fn best_of_runs(horizon: u64, runs: Participation, objective: Objective) -> Result<Self> {
+        let built = |count| {
+            let blt = Self::optimised_for_runs(horizon, runs, count, objective)?;
+            Ok::<_, Error>((blt.pattern_squared() * objective.of(blt.figures.max(), blt.figures.mean()), blt))
+        };
+        let mut best = built(1)?;
+        let mut last_gain = 1.0;
+        for count in 2..=MAX_BUFFERS {
+            let next = built(count)?;
+            let gain = 1.0 - next.0 / best.0;
+            if gain < WORTHWHILE {
+                break;
+            }
+            best = next;
+            if gain * gain / last_gain < WORTHWHILE {
+                break;
+            }
+            last_gain = gain;
+        }
+        Ok(best.1)
+    }
+
+    /// The best for a unit with events in several steps.
+    fn best_of_units(horizon: u64, columns: Columns, criterion: &Criterion) -> Result<Self> {
+        let spread = criterion.several_steps().unwrap_or(Spread::ONE);
+        let runs = Participation::new(spread.per_group.div_ceil(spread.per_step).max(1), spread.separation)?;
+        if columns.are_normalized() {
+            Self::best_of_runs(horizon, runs, criterion.objective())
+        } else {
+            Self::best_for(horizon, columns, criterion.objective(), runs)
+        }
+    }
+
+    /// The squared length of a pattern of the unit that the columns are weighted for, by construction.
+    fn pattern_squared(&self) -> f64 {
+        match self.scaling {
+            Scaling::Plain => self.columns.l2_squared,
+            Scaling::Equal(runs) => runs::last_squared(self.figures.response(), runs),
+        }
+    }
+
     /// With the buffers of a name; what it leaves open is optimised for the largest or the mean variance. Fewer buffers
     /// than a name says where the horizon is too short for so many.
     ///
@@ -218,7 +334,7 @@ impl Blt {
     /// `O(d S log S)` memory for `S = O(log T)` segments: some milliseconds and 3 MB at most, where columns are
     /// normalized.
     pub fn lazy(&self) -> LazyBlt {
-        let weight_bits = if self.normalized { WEIGHT_BITS } else { 0 };
+        let weight_bits = if self.scaling.is_plain() { 0 } else { WEIGHT_BITS };
         LazyBlt::new(self.figures.response(), self.constants.segments(), weight_bits)
     }
 
@@ -226,28 +342,31 @@ impl Blt {
     fn slack(&self) -> f64 {
         let Modes { weights, poles, .. } = &self.figures.response().direct;
         let echo_sum: f64 = poles.iter().zip(weights).map(|(pole, echo)| echo / pole.q).sum();
-        let bits = self.noise_bits() - if self.normalized { WEIGHT_BITS } else { 0 };
+        let bits = self.noise_bits() - if self.scaling.is_plain() { 0 } else { WEIGHT_BITS };
         rounding_slack(bits, poles.len(), echo_sum) * libm::sqrt(self.horizon as f64) * (1.0 + ROUNDING)
     }
 
-    /// Events that a step limits to `spread.per_step`: as for the square root, the inner product of two columns `d`
-    /// steps apart is at most `G_d`, that of the first and the `d+1`-st, and `G_d` falls with `d`; so
-    /// `‖C u‖² ≤ total · per_step · (G_0 + 2 Σ_{0<d≤n} G_d)` as soon as `2n + 1 ≥ total / per_step`. Here `G_d` is
-    /// taken of columns without end: `G_d ≤ Σ_k ω_k θ_k^(d-1) + Σ_ik ω_i ω_k θ_k^d Σ_j (θ_i θ_k)^j`.
-    fn apart(&self, spread: Spread) -> f64 {
-        let direct = &self.figures.response().direct;
-        let reach = (spread.total.div_ceil(spread.per_step) / 2).min(self.horizon) as f64;
-        let partners = direct.couplings(&direct.decayed(self.horizon as f64 - 1.0));
-        let apart =
-            |(i, pole): (usize, &Pole)| direct.weights[i] * pole.sum(reach) * (1.0 + (1.0 - pole.q) * partners[i]);
-        let apart: f64 = direct.poles.iter().enumerate().map(apart).sum();
-        spread.per_step as f64 * (self.columns.l2_squared + 2.0 * apart)
+    /// The largest `‖R u‖²` over the counts `u` of a unit in one running sum, rounded up. Plain: of the packed pattern
+    /// from the first step on, exactly ([`participation`](crate::mechanism::accounting::participation)); else by
+    /// [chains](crate::mechanism::accounting::chain), and never more than all events in the longest column.
+    fn largest_square(&self, spread: Spread) -> f64 {
+        let together = (spread.total as f64).powi(2) * self.columns.l2_squared;
+        if spread.per_step >= spread.total {
+            return together;
+        }
+        let pattern = Pattern::of(spread);
+        let response = self.figures.response();
+        match self.scaling {
+            Scaling::Plain => together.min(participation::packed(response, self.horizon, pattern)),
+            Scaling::Equal(_) if self.horizon > runs::MAX_STEPS => together,
+            Scaling::Equal(runs) => {
+                let weights = runs::weights(&runs::norms_squared(response, self.horizon, runs), runs);
+                let operations = 4 * (self.horizon + pattern.full) + 256;
+                let columns = runs::WeightedColumns::new(response, weights);
+                together.min(rounded_up(chain::largest(&columns, pattern), operations))
+            }
+        }
     }
-}
-
-/// The name without parameters.
-fn stem(columns: Columns) -> &'static str {
-    if columns.are_normalized() { "normalized-blt" } else { "blt" }
 }
 
 /// The largest column norms of `C W / 2^weight_bits`, rounded up. The longest column of a segment is its first.
@@ -276,7 +395,10 @@ impl Blt {
 impl Mechanism for Blt {
     fn name(&self) -> MechanismName {
         let choice = BufferChoice::Given(self.buffers);
-        if self.normalized { MechanismName::NormalizedBlt(choice) } else { MechanismName::Blt(choice) }
+        match self.scaling {
+            Scaling::Plain => MechanismName::Blt(choice),
+            Scaling::Equal(runs) => MechanismName::NormalizedBlt(choice, runs),
+        }
     }
 
     fn horizon(&self) -> u64 {
@@ -291,28 +413,22 @@ impl Mechanism for Blt {
         noise_bits(self.horizon)
     }
 
-    /// An upper bound, which includes the rounding of the protected integers: `(√capped + E √T)²`. Multiplied by
-    /// `event² · total` it bounds the square of `√(event² total capped) + E √(event² total T)`. The second term is the
-    /// rounding of as many groups as a unit's change can touch: `total` of them, or twice as many where events are
-    /// replaced, and then `event² ≥ 2`.
-    fn capped_column_sum(&self, spread: Spread) -> u128 {
-        let together = spread.total as f64 * self.columns.l2_squared;
-        let capped = if self.normalized || spread.per_step >= spread.total {
-            together
-        } else {
-            together.min(self.apart(spread))
-        };
-        in_noise_steps(capped, 2, self.noise_bits(), self.slack())
+    /// An upper bound, which includes the rounding of the protected integers: `(√largest + E √(T total))²`. The second
+    /// term is the rounding of as many groups as a unit's change can touch: `total` of them, or twice as many where
+    /// events are replaced, and then one event counts at least twice.
+    fn spread_squared(&self, spread: Spread) -> u128 {
+        let slack = self.slack() * libm::sqrt(spread.total as f64);
+        in_noise_steps(self.largest_square(spread), 2, self.noise_bits(), slack)
     }
 
     /// Exact for the plain one; by pairs where columns are normalized. `O(d² min(k, 2^16))`.
     fn participation_squared(&self, participation: Participation) -> f64 {
         let response = self.figures.response();
-        if self.normalized {
+        if self.scaling.is_plain() {
+            participation::plain(response, self.horizon, participation)
+        } else {
             let segments = self.constants.segments();
             participation::normalized(response, segments, WEIGHT_BITS, self.horizon, participation)
-        } else {
-            participation::plain(response, self.horizon, participation)
         }
     }
 
@@ -401,7 +517,7 @@ pub(in crate::mechanism) fn build(
     build_with(horizon, Columns::Plain, choice, criterion)
 }
 
-/// With the columns of the family; open buffers for units that take part in several steps are optimised for that.
+/// With the columns of the family; open buffers for units with events in several steps are optimised for that.
 pub(super) fn build_with(
     horizon: u64,
     columns: Columns,
@@ -409,9 +525,12 @@ pub(super) fn build_with(
     criterion: &Criterion,
 ) -> Result<Arc<dyn Mechanism>> {
     let objective = criterion.objective();
-    Ok(Arc::new(match (choice, criterion.participation()) {
-        (BufferChoice::Best, Some(participation)) => Blt::best_for(horizon, columns, objective, participation)?,
-        (choice, _) => Blt::chosen(horizon, columns, choice, objective)?,
+    Ok(Arc::new(match (choice, criterion.participation(), criterion.several_steps()) {
+        (BufferChoice::Best, Some(participation), _) => Blt::best_for(horizon, columns, objective, participation)?,
+        (BufferChoice::Best, None, Some(_)) if columns == Columns::Plain || horizon <= runs::MAX_STEPS => {
+            Blt::best_of_units(horizon, columns, criterion)?
+        }
+        (choice, ..) => Blt::chosen(horizon, columns, choice, objective)?,
     }))
 }
 

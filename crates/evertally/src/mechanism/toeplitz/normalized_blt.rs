@@ -1,29 +1,55 @@
 //! `normalized-blt`: the buffered linear Toeplitz matrix with columns of one length.
 
 use super::blt::build_with;
-use super::{BufferChoice, Columns};
+use super::{Blt, BufferChoice, Columns};
 use crate::Result;
 use crate::mechanism::registry::Parameters;
-use crate::mechanism::{Criterion, Mechanism, MechanismName};
+use crate::mechanism::{Criterion, Mechanism, MechanismName, Participation};
+use std::fmt;
 use std::sync::Arc;
 
-pub(in crate::mechanism) use super::blt::write;
-
 pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
-    Ok(MechanismName::NormalizedBlt(BufferChoice::parse(parameters)?))
+    let (run, gap) = (parameters.number("run")?, parameters.number("gap")?);
+    let runs = Participation::new(run.unwrap_or(1), gap.unwrap_or(1))?;
+    Ok(MechanismName::NormalizedBlt(BufferChoice::parse(parameters)?, runs))
+}
+
+pub(in crate::mechanism) fn write(
+    f: &mut fmt::Formatter<'_>,
+    choice: BufferChoice,
+    runs: Participation,
+) -> fmt::Result {
+    let mut parts = choice.to_string().trim_matches(['(', ')']).to_owned();
+    let mut add = |key: &str, number: u64| {
+        if number > 1 {
+            let comma = if parts.is_empty() { "" } else { "," };
+            parts = format!("{parts}{comma}{key}={number}");
+        }
+    };
+    add("run", runs.most());
+    add("gap", runs.separation());
+    if parts.is_empty() { Ok(()) } else { write!(f, "({parts})") }
 }
 
 pub(in crate::mechanism) fn build(
     horizon: u64,
     criterion: &Criterion,
     choice: BufferChoice,
+    runs: Participation,
 ) -> Result<Arc<dyn Mechanism>> {
-    build_with(horizon, Columns::Normalized, choice, criterion)
+    match choice {
+        _ if runs == Participation::ONCE => build_with(horizon, Columns::Normalized, choice, criterion),
+        BufferChoice::Given(buffers) => Ok(Arc::new(Blt::for_runs(horizon, runs, buffers)?)),
+        BufferChoice::Best => Ok(Arc::new(Blt::best_of_runs(horizon, runs, criterion.objective())?)),
+        BufferChoice::Count(count) => {
+            Ok(Arc::new(Blt::optimised_for_runs(horizon, runs, count, criterion.objective())?))
+        }
+    }
 }
 
 pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {
     match name {
-        MechanismName::NormalizedBlt(choice) => MechanismName::NormalizedBlt(choice.brief()),
+        MechanismName::NormalizedBlt(choice, runs) => MechanismName::NormalizedBlt(choice.brief(), runs),
         other => other,
     }
 }

@@ -26,6 +26,7 @@
 mod series;
 
 use super::filter::{Filter, Rows, WEIGHT_BITS};
+use crate::mechanism::accounting::chain::{self, Columns, Pattern};
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
@@ -168,10 +169,23 @@ impl SquareRoot {
         self.kind == Kind::Normalized
     }
 
-    /// `Σ_{k<n} F_k F_{k+lag}` for `n = T - lag`: the inner product of two columns of the Toeplitz part.
-    fn correlation(&self, lag: usize) -> u128 {
-        let products = self.rounded.iter().zip(&self.rounded[lag..]).map(|(a, b)| u64::from(*a) * u64::from(*b));
-        products.map(u128::from).sum()
+    /// `Σ y_t²` for the packed pattern of a spread, `y_t = c Σ_{i<n} F_{t-ib} + r F_{t-nb}`; `None` where it does not
+    /// fit. `O(T)`.
+    fn packed(&self, spread: Spread) -> Option<u128> {
+        let (number, rest) = (spread.total / spread.per_step, spread.total % spread.per_step);
+        let separation = usize::try_from(spread.separation).unwrap_or(usize::MAX);
+        let over = usize::try_from(number).unwrap_or(usize::MAX).saturating_mul(separation);
+        let delayed = |values: &[u64], t: usize, delay: usize| t.checked_sub(delay).map_or(0, |t| values[t]);
+        let mut combs: Vec<u64> = Vec::with_capacity(self.rounded.len());
+        let mut sum = 0u128;
+        for (t, f) in self.rounded.iter().enumerate() {
+            combs.push(u64::from(*f) + delayed(&combs, t, separation)); // fits: 2^16 · 2^20
+            let last = t.checked_sub(over).map_or(0, |t| u64::from(self.rounded[t]));
+            let whole = u128::from(combs[t] - delayed(&combs, t, over)).checked_mul(spread.per_step.into())?;
+            let node = whole.checked_add(u128::from(last).checked_mul(rest.into())?)?;
+            sum = sum.checked_add(node.checked_mul(node)?)?;
+        }
+        Some(sum)
     }
 
     /// The largest inner product of two columns that many steps apart.
@@ -215,6 +229,31 @@ impl SquareRoot {
     }
 }
 
+/// Of the integer matrix: its columns have the weights `W_j`, which grow, and the coefficients fall.
+impl Columns for SquareRoot {
+    fn steps(&self) -> usize {
+        self.rounded.len()
+    }
+
+    fn inner_products(&self, distance: usize, into: &mut [f64]) {
+        let last = into.len() - 1;
+        let mut sum = 0u64;
+        for t in (distance..=last).rev() {
+            // fits: products of 2^32, 2^16 of them
+            sum += u64::from(self.rounded[last - t]) * u64::from(self.rounded[last - t + distance]);
+            into[t] = sum as f64 * f64::from(self.weights[t]) * f64::from(self.weights[t - distance]);
+        }
+    }
+
+    /// Never asked for: such horizons are short enough to go step by step.
+    fn between(&self, distance: usize, earlier: (usize, usize), later: (usize, usize)) -> f64 {
+        let tail = self.rounded.len() - (later.0 - 1);
+        let products = self.rounded[..tail.min(self.rounded.len() - distance)].iter().zip(&self.rounded[distance..]);
+        let sum: f64 = products.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+        sum * f64::from(self.weights[earlier.1 - 1]) * f64::from(self.weights[later.1 - 1])
+    }
+}
+
 impl Mechanism for SquareRoot {
     fn name(&self) -> MechanismName {
         match self.kind {
@@ -244,22 +283,27 @@ impl Mechanism for SquareRoot {
         COEFFICIENT_BITS + if self.is_normalized() { WEIGHT_BITS } else { 0 }
     }
 
-    /// In squared units of `2^-noise_bits`, exactly. Where a step holds fewer events than all, all but the normalized
-    /// factorization use that two columns `d` steps apart have an inner product of at most `G_d` (that of the first and
-    /// the `d+1`-st): `‖R̃ u‖² = Σ u_i u_j G_ij ≤ total · per_step · (G_0 + 2 Σ_{0<d≤n} G_d)` with
-    /// `2n + 1 ≥ total / per_step`, since `G_d` falls with `d`, as the coefficients do. (Those of
-    /// `banded-inverse-sqrt`: the series `1/(1-x)` over them has the coefficients of `L`, which are log-convex, so that
-    /// by Kaluza's theorem its reciprocal, their difference series, has no positive coefficient after the first.)
-    fn capped_column_sum(&self, spread: Spread) -> u128 {
+    /// In squared units of `2^-noise_bits`. All but the normalized factorization: exactly, that of the packed pattern
+    /// from the first step on ([`participation`](crate::mechanism::accounting::participation)), as the coefficients do
+    /// not grow. (Those of `banded-inverse-sqrt`: the series `1/(1-x)` over them has the coefficients of `L`, which are
+    /// log-convex, so that by Kaluza's theorem its reciprocal, their difference series, has no positive coefficient
+    /// after the first.) The normalized one: by [chains](crate::mechanism::accounting::chain). `O(T n)` for events in
+    /// `n` steps.
+    fn spread_squared(&self, spread: Spread) -> u128 {
         let total = u128::from(spread.total);
-        let together = total * self.largest_column(2, |f| f * f);
-        let reach = ((spread.total.div_ceil(spread.per_step) / 2) as usize).min(self.rounded.len() - 1);
-        let cheap = reach.saturating_mul(self.rounded.len()) < 1 << 28;
-        if self.is_normalized() || spread.per_step == spread.total || !cheap {
+        let together = total.saturating_mul(total).saturating_mul(self.largest_column(2, |f| f * f));
+        if spread.per_step >= spread.total {
             return together;
         }
-        let apart: u128 = (1..=reach).map(|lag| 2 * self.correlation(lag)).sum();
-        together.min(u128::from(spread.per_step) * (self.correlation(0) + apart))
+        if self.is_normalized() {
+            let pattern = Pattern::of(spread);
+            if pattern.full.saturating_mul(self.horizon()) > chain::MOST_WORK {
+                return together;
+            }
+            let squared = rounded_up(chain::largest(self, pattern), 8 * self.horizon() + 256);
+            return together.min(libm::ceil(squared) as u128);
+        }
+        self.packed(spread).unwrap_or(together).min(together)
     }
 
     /// Exact but for the normalized factorization, which goes by pairs: `O(T log k)` both.

@@ -93,6 +93,20 @@ impl Variant {
     }
 }
 
+impl DigitTree {
+    /// The blocks of every level that some step reads: how many steps one sums, and how many there are. Of every `k`
+    /// consecutive blocks all but the one after the last positive digit are read.
+    fn blocks(&self) -> impl Iterator<Item = (u64, u64)> {
+        let DigitSystem { base, below, levels, .. } = self.digits;
+        (0..levels).map(move |level| {
+            let width = base.saturating_pow(level);
+            let blocks = if below == 0 { self.horizon / width } else { self.horizon.div_ceil(width) };
+            let unread = (blocks + below) / base; // those of number base - 1 - below, from 0, among base
+            (width.min(self.horizon), blocks - unread)
+        })
+    }
+}
+
 const UNIT_WEIGHT: &dyn Fn(u32) -> f64 = &|_| 1.0;
 
 impl Mechanism for DigitTree {
@@ -117,10 +131,9 @@ impl Mechanism for DigitTree {
         self.digits.below == 0 // a subtracted block ends after the step that reads it
     }
 
-    /// No step lies in more than one node a level, and step 1 lies in one at every level.
-    fn capped_column_sum(&self, spread: Spread) -> u128 {
-        let width = |level| u128::from(self.digits.base).pow(level).min(self.horizon.into());
-        (0..self.digits.levels).map(|level| spread.within(width(level))).sum()
+    /// By levels of disjoint nodes: exact where the fullest nodes of all levels can be had together.
+    fn spread_squared(&self, spread: Spread) -> u128 {
+        spread.squares_of_levels(self.blocks())
     }
 
     /// Without subtraction exactly one node appears at each step, so `L` is square and the column norm is exact.
@@ -135,14 +148,7 @@ impl Mechanism for DigitTree {
     /// By levels: of every `k` consecutive blocks all but the one after the last positive digit are read. Only a
     /// subtracted block can reach beyond the horizon.
     fn participation_squared(&self, participation: Participation) -> f64 {
-        let DigitSystem { base, below, levels, .. } = self.digits;
-        let level = |level: u32| {
-            let width = base.saturating_pow(level);
-            let blocks = if below == 0 { self.horizon / width } else { self.horizon.div_ceil(width) };
-            let unread = (blocks + below) / base; // those of number base - 1 - below, from 0, among base
-            (width, blocks - unread)
-        };
-        participation.of_levels(self.horizon, (0..levels).map(level))
+        participation.of_levels(self.horizon, self.blocks())
     }
 
     /// Not where a path may have more than 128 blocks.

@@ -114,9 +114,9 @@ impl Mechanism for HonakerOnline {
         participation.of_any(self.horizon, once).min(participation.of_levels(self.horizon, blocks))
     }
 
-    /// Step 1 lies in one block of every height.
-    fn capped_column_sum(&self, spread: Spread) -> u128 {
-        (0..self.digits.levels).map(|height| spread.within(1 << height)).sum()
+    /// By levels of disjoint blocks, the complete ones.
+    fn spread_squared(&self, spread: Spread) -> u128 {
+        spread.squares_of_levels((0..self.digits.levels).map(|height| (1 << height, self.horizon >> height)))
     }
 
     fn row_norm_squared(&self, step: u64) -> f64 {

@@ -150,7 +150,7 @@ impl Mechanism for PathSum {
     }
 
     /// No integer sums are protected: no number would do.
-    fn capped_column_sum(&self, _spread: Spread) -> u128 {
+    fn spread_squared(&self, _spread: Spread) -> u128 {
         u128::MAX
     }
 

@@ -184,8 +184,10 @@ impl Mechanism for Smooth {
         true
     }
 
-    fn capped_column_sum(&self, spread: Spread) -> u128 {
-        self.largest_column(|width| spread.within(width))
+    /// As no node sum exceeds `c_n`, the events that fit into its steps,
+    /// `‖R u‖² ≤ Σ_i u_i Σ_{n ∋ i} c_n ≤ total · max_i Σ_{n ∋ i} c_n`.
+    fn spread_squared(&self, spread: Spread) -> u128 {
+        self.largest_column(|width| spread.within(width)).saturating_mul(spread.total.into())
     }
 
     /// The exact figure for a single step. For several also by nodes: `‖R u‖² ≤ Σ_i u_i Σ_{n ∋ i} min(k, ⌈width_n/b⌉)`.

@@ -38,8 +38,9 @@ impl Mechanism for Input {
         true
     }
 
-    fn capped_column_sum(&self, spread: Spread) -> u128 {
-        spread.within(1)
+    /// Exact.
+    fn spread_squared(&self, spread: Spread) -> u128 {
+        spread.squares(1, self.horizon)
     }
     fn exact_l2_squared(&self) -> Option<f64> {
         Some(self.column_norms().l2_squared)

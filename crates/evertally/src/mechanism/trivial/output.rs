@@ -59,13 +59,22 @@ impl Mechanism for Output {
         true
     }
 
-    /// Step 1 is in the nodes of every width 1 ..= T.
-    fn capped_column_sum(&self, spread: Spread) -> u128 {
-        let (steps, total, per_step) =
-            (u128::from(self.horizon), u128::from(spread.total), u128::from(spread.per_step));
-        let growing = steps.min(total / per_step.max(1));
-        // fits: per_step · growing ≤ total < 2^64 and growing, steps ≤ 2^62.
-        per_step * growing * (growing + 1) / 2 + (steps - growing) * total
+    /// Exact: all coefficients are 1, so events come as early as they can, and the node of step `t` counts
+    /// `min(total, per_step · ⌈t/separation⌉)` of them.
+    fn spread_squared(&self, spread: Spread) -> u128 {
+        let [steps, total, per_step, separation] =
+            [self.horizon, spread.total, spread.per_step, spread.separation].map(u128::from);
+        // So many whole stretches of `separation` steps, in each of which the count has grown by `per_step`, then one
+        // that is cut by the horizon, or counts them all.
+        let growing = (total / per_step).min(steps / separation);
+        let squares = growing * (growing + 1) * (2 * growing + 1) / 6; // fits: growing < 2^42, or refused below
+        let rest = steps - growing * separation;
+        let last = total.min(per_step * (growing + 1));
+        let sum = |per_step: u128, last: u128| {
+            let grown = per_step.checked_pow(2)?.checked_mul(squares)?.checked_mul(separation)?;
+            grown.checked_add(last.checked_pow(2)?.checked_mul(rest)?)
+        };
+        if growing > 1 << 40 { u128::MAX } else { sum(per_step, last).unwrap_or(u128::MAX) }
     }
     fn exact_l2_squared(&self) -> Option<f64> {
         Some(self.column_norms().l2_squared)

@@ -56,9 +56,8 @@ fn trial(seed: u64, plan: &SketchPlan, data: &Data, shares: &mut [Shares; 2]) {
         let answers = sketch.answer(&roster).unwrap();
         let half = answers.errors.half_width(0.95).unwrap();
         let off: Vec<f64> = answers.values.iter().zip(&truth).map(|(value, truth)| value - *truth as f64).collect();
-        let held = |off: &[f64], half: f64| {
-            off.iter().filter(|off| off.abs() <= half).count() as f64 / off.len() as f64
-        };
+        let held =
+            |off: &[f64], half: f64| off.iter().filter(|off| off.abs() <= half).count() as f64 / off.len() as f64;
         shares.heavy.push(held(&off[..HEAVY], half));
         shares.light.push(held(&off[HEAVY..data.items as usize], half));
         shares.absent.push(held(&off[absent.start as usize..], half));
@@ -69,9 +68,8 @@ fn trial(seed: u64, plan: &SketchPlan, data: &Data, shares: &mut [Shares; 2]) {
         let choice = Choice { least: answers.values[order[LISTED]], listed: LISTED, of: off.len() };
         let chosen = answers.errors.chosen(0.95, choice).unwrap();
         let listed = &order[..LISTED];
-        let share = |holds: &dyn Fn(usize) -> bool| {
-            listed.iter().filter(|item| holds(**item)).count() as f64 / LISTED as f64
-        };
+        let share =
+            |holds: &dyn Fn(usize) -> bool| listed.iter().filter(|item| holds(**item)).count() as f64 / LISTED as f64;
         shares.as_others.push(share(&|item| off[item].abs() <= half));
         shares.chosen.push(share(&|item| {
             let (lower, upper) = chosen.of(answers.values[item]);

@@ -99,7 +99,8 @@ fn rows_do_not_depend_on_their_number() {
 /// A roster's answers are single estimates, at every step and in every way of sampling, and it belongs to its functions.
 #[test]
 fn rosters_answer_as_single_estimates() {
-    for (budget, sampling) in [(gaussian(), Sampling::Keyed), (pure(), Sampling::Keyed), (gaussian(), Sampling::Float)] {
+    for (budget, sampling) in [(gaussian(), Sampling::Keyed), (pure(), Sampling::Keyed), (gaussian(), Sampling::Float)]
+    {
         let plan = plan("count-sketch(rows=5,width=300)", 64, budget, sampling);
         let sketch = |seed| CountSketch::new(plan.clone(), &key(seed), named("roster")).unwrap();
         let (mut ours, mut other) = (sketch(1), sketch(1));

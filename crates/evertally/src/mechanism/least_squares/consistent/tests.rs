@@ -67,7 +67,7 @@ fn figures_rows_and_sensitivity_match_dense_linear_algebra() {
                 (0..horizon as usize).map(|j| r.column(j).iter().map(|x| norm(*x)).sum::<f64>()).fold(0.0, f64::max)
             };
             assert_eq!(tree.column_norms(), ColumnNorms { l1: columns(f64::abs), l2_squared: columns(|x| x * x) });
-            assert_eq!(tree.capped_column_sum(Spread::ONE) as f64, tree.column_norms().l2_squared, "{name}");
+            assert_eq!(tree.spread_squared(Spread::ONE) as f64, tree.column_norms().l2_squared, "{name}");
             let twin = tree.dense();
             assert!(twin.prefix_sum_error() < 1e-9, "{name} at {horizon}");
             assert_eq!(twin.column_norms(), tree.column_norms(), "{name} at {horizon}");

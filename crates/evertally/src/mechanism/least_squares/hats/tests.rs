@@ -214,11 +214,11 @@ proptest::proptest! {
 
 /// Every way to put at most 4 events into the steps, at most 2 in one; and `s2²` for one event.
 #[test]
-fn capped_column_sums_bound_every_placement() {
+fn spread_squareds_bound_every_placement() {
     for horizon in [1, 2, 5, 8] {
         for hats in shapes(horizon) {
             let (name, (_, r, _)) = (hats.name(), dense(&hats));
-            assert_eq!(hats.capped_column_sum(Spread::ONE) as f64, hats.column_norms().l2_squared, "{name}");
+            assert_eq!(hats.spread_squared(Spread::ONE) as f64, hats.column_norms().l2_squared, "{name}");
             assert_eq!(hats.laplace().unwrap().column_sum as f64, hats.column_norms().l1);
             let largest = |total: u32, per_step: u32| {
                 let placement =
@@ -229,8 +229,7 @@ fn capped_column_sums_bound_every_placement() {
             };
             for (total, per_step) in [(4, 2), (3, 1), (2, 2)] {
                 let spread = Spread::new(total.into(), per_step.into());
-                let (bound, reached) =
-                    (hats.capped_column_sum(spread) as f64 * f64::from(total), largest(total, per_step));
+                let (bound, reached) = (hats.spread_squared(spread) as f64, largest(total, per_step));
                 assert!(reached <= bound, "{name} at {horizon}: {reached} > {bound}");
                 assert!(reached >= bound / 4.0, "{name} at {horizon}: {reached} of {bound}");
             }

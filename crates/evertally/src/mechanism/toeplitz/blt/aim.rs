@@ -78,6 +78,12 @@ impl Aim {
         (value, gradient)
     }
 
+    /// The value with given column scales, which fall: of the steps up to a grid step that of this step.
+    pub(super) fn with_scales(&self, response: &Response, scale: impl Fn(f64) -> f64) -> f64 {
+        let scales: Vec<f64> = self.steps.iter().map(|step| scale(*step)).collect();
+        self.aggregate(&Walk::forward(response, &self.steps, &scales).norms).0
+    }
+
     /// The columns, less their first entry, whose norms matter: the longest; or, for a normalized BLT, the one that
     /// begins at each grid step, whose norm is the scale of the steps before.
     fn columns(&self, response: &Response) -> Vec<Terms> {

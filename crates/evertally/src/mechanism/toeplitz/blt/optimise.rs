@@ -4,6 +4,7 @@ use super::MAX_BUFFERS;
 use super::aim::{Aim, coordinates, interlaced, rates};
 use super::buffers::{Buffers, FRACTION_BITS};
 use super::response::Response;
+use super::runs::Closed;
 use super::{figures::RowFigures, participation, segments};
 use crate::Result;
 use crate::mechanism::{Columns, Objective, Participation};
@@ -52,6 +53,32 @@ pub(super) fn buffers_for(
     stretches.into_iter().filter_map(descend).collect()
 }
 
+/// Good buffers for patterns of equal length ([`runs`](super::runs)), for the maximum or the mean over the steps, from
+/// two starting points. Milliseconds to a tenth of a second.
+pub(super) fn buffers_of_runs(horizon: u64, count: usize, objective: Objective, runs: Participation) -> Vec<Buffers> {
+    let aims = match objective {
+        Objective::Mean => vec![Aim::mean(horizon, true)],
+        Objective::Max => POWERS.map(|power| Aim::max(horizon, true, power)).into(),
+    };
+    // Before so many steps there is no whole pattern.
+    let first = ((runs.most() - 1) * runs.separation() + 1) as f64; // fits: a pattern within the horizon
+    let figure = |y: &[f64], aim: &Aim| {
+        let (poles, inverse) = interlaced(&rates(y));
+        let response = Response::of_poles(poles, inverse);
+        let norms = Closed::new(&response.direct, runs);
+        // The scale is the length of the pattern that ends there; so the longest pattern has length 1.
+        aim.with_scales(&response, |step| libm::sqrt(norms.at(horizon as f64 - step.max(first))))
+    };
+    // What is remembered for shorter than a pattern lasts is of little use.
+    let fastest = [3.0, 3.0 / (runs.most() as f64 * runs.separation() as f64)];
+    let descend = |fastest: f64| {
+        let start = start_with(horizon, count.clamp(1, MAX_BUFFERS), fastest);
+        let descend = |point, aim: &Aim| near(&start, point, |y| (figure(y, aim), slopes(y, |y| figure(y, aim))));
+        frozen(&aims.iter().fold(start.clone(), descend)).ok()
+    };
+    fastest.into_iter().filter_map(descend).collect()
+}
+
 /// A local minimum near a point, pulled a little to `start`.
 fn near(start: &[f64], point: Vec<f64>, aim: impl Fn(&[f64]) -> (f64, Vec<f64>)) -> Vec<f64> {
     minimum(point, |y| {
@@ -76,7 +103,13 @@ fn slopes(y: &[f64], function: impl Fn(&[f64]) -> f64) -> Vec<f64> {
 
 /// Rates in equal ratios. They begin above `1 / T`: a pole and its inverse far below it would cancel, and stay there.
 fn start(horizon: u64, count: usize) -> Vec<f64> {
-    let (low, high) = (libm::log((10.0 / horizon as f64).min(0.3)), libm::log(3.0));
+    start_with(horizon, count, 3.0)
+}
+
+/// The same up to a greatest rate.
+fn start_with(horizon: u64, count: usize, fastest: f64) -> Vec<f64> {
+    let slowest = (10.0 / horizon as f64).min(0.3);
+    let (low, high) = (libm::log(slowest), libm::log(fastest.max(2.0 * slowest)));
     let points = 2 * count;
     let rate = |m: usize| libm::exp(low + (high - low) * m as f64 / (points - 1) as f64);
     coordinates(&(0..points).map(rate).collect::<Vec<_>>())

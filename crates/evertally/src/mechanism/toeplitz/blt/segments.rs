@@ -45,6 +45,27 @@ pub(super) fn normalized(response: &Response, horizon: u64) -> Vec<Segment> {
     segments
 }
 
+/// The segments of given weights of the steps, which grow to 1: those of the first step of each, rounded down, so that
+/// no column gets more than its own.
+pub(super) fn of_weights(weights: &[f64]) -> Vec<Segment> {
+    let horizon = weights.len() as u64;
+    let mut segments: Vec<Segment> = vec![];
+    let mut shortest = 1;
+    while shortest <= horizon {
+        let longest = (shortest + shortest / FINENESS).min(horizon);
+        let exact = weights[(horizon - longest) as usize] * f64::from(1 << WEIGHT_BITS);
+        let later = segments.last().map_or(1 << WEIGHT_BITS, |later| later.weight);
+        let weight = ((exact * (1.0 - 1e-9)) as u32).min(later);
+        match segments.last_mut() {
+            Some(later) if later.weight == weight => {}
+            _ => segments.push(Segment { last: horizon - shortest + 1, weight }),
+        }
+        shortest = longest + 1;
+    }
+    segments.reverse();
+    segments
+}
+
 /// `⌊2^14 / D⌋`, and no more where the float is off.
 fn weight(norm_squared: f64) -> u32 {
     let exact = f64::from(1 << WEIGHT_BITS) / libm::sqrt(norm_squared);

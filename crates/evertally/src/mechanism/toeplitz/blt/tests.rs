@@ -97,7 +97,7 @@ fn columns_by_summation(blt: &Blt) {
         let scale = blt.figures.scale(step);
         largest.l1 = largest.l1.max(l1 / scale);
         largest.l2_squared = largest.l2_squared.max(l2 / (scale * scale));
-        assert!(!blt.normalized || l2 <= scale * scale * (1.0 + 1e-12), "{} at {step}", blt.name());
+        assert!(blt.scaling.is_plain() || l2 <= scale * scale * (1.0 + 1e-12), "{} at {step}", blt.name());
         let coefficient: f64 = powers.iter().sum();
         (l1, l2) = (l1 + coefficient, l2 + coefficient * coefficient);
         powers.iter_mut().zip(poles).for_each(|(power, pole)| *power -= pole.q * *power);
@@ -328,7 +328,7 @@ fn tiny_decays_do_not_hide_a_sensitivity() {
         {
             let blt = Blt::new(horizon, columns, text.parse().unwrap()).unwrap();
             let unit = (1u128 << blt.noise_bits()) as f64;
-            let norm = blt.capped_column_sum(Spread::ONE) as f64 / unit / unit;
+            let norm = blt.spread_squared(Spread::ONE) as f64 / unit / unit;
             assert!(norm >= 0.999 && blt.column_norms().l2_squared >= 0.999, "{text} over {horizon}: {norm}");
         }
     }

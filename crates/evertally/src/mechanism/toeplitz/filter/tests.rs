@@ -38,7 +38,7 @@ pub(in crate::mechanism) fn by_rationals(matrix: &[Vec<u128>]) -> Vec<i128> {
 pub(in crate::mechanism) fn every_placement_stays_below_the_bound(mechanism: &dyn Mechanism, matrix: &[Vec<u128>]) {
     let steps = matrix.len();
     for spread in [Spread::new(4, 1), Spread::new(4, 2), Spread::new(3, 3)] {
-        let bound = u128::from(spread.total) * mechanism.capped_column_sum(spread);
+        let bound = mechanism.spread_squared(spread);
         let base = spread.per_step as u32 + 1;
         let mut reached = 0u128;
         for code in 0..base.pow(steps as u32) {

@@ -55,7 +55,7 @@ fn sensitivities_are_exact_for_the_integer_matrix() {
             let l1 = (0..matrix.len()).map(|j| column(j).sum::<u128>()).max().unwrap();
             let l2 = (0..matrix.len()).map(|j| column(j).map(|x| x * x).sum::<u128>()).max().unwrap();
             assert_eq!(mechanism.l1_column_sum(), l1);
-            assert_eq!(mechanism.capped_column_sum(Spread::ONE), l2);
+            assert_eq!(mechanism.spread_squared(Spread::ONE), l2);
             let unit = libm::exp2(f64::from(mechanism.noise_bits()));
             let ideal = mechanism.column_norms();
             assert!((l1 as f64 / unit / ideal.l1 - 1.0).abs() < 2e-3, "{} at {horizon}", mechanism.name());

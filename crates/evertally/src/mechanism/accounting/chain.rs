@@ -1,0 +1,205 @@
+//! The worst pattern of a unit's events where columns are not alike: a bound by chains.
+//!
+//! A unit has at most `c` events in a step, steps with events are at least `b` apart, and there are `n c + r` events
+//! in all, `r < c`. For a matrix `R` without negative entries let `G_st` be the inner product of its columns `s` and
+//! `t`, and let no `G_st`, at a fixed `t`, grow as `s < t` moves away from `t`.
+//!
+//! **Corners.** `‖R u‖² = Σ u_s u_t G_st` is convex along every exchange of events between two steps, as
+//! `G_ss + G_tt ≥ 2 G_st`. So it is largest where all steps with events have `c` of them but one that has `r`.
+//!
+//! **Chains.** Sum over the later step of each pair: the `j`-th step with events, `t_j`, adds
+//! `u² G_tt + 2 u Σ_i u_i G_{t_i t}`. The steps before it are at least `b, 2b, …` away, so with `c` events in each it
+//! adds at most
+//!
+//! ```text
+//! φ(t, j) = c² (G_tt + 2 Σ_{0<i<j} G_{t-ib, t}),
+//! ```
+//!
+//! and where the step of `r` events is among those before, or is `t` itself, it counts as the farthest of them
+//! (exchanging its events with those of a step that is nearer to `t` does not lower the sum). So
+//! `‖R u‖² ≤ max Σ_j φ(t_j, j)` over `t_j + b ≤ t_{j+1}`: a maximum over chains, found step by step in `O(T n)`.
+//! Events in a row (`b` apart) reach every `φ`; so the bound is exact wherever the best chain is such a row.
+//!
+//! **Blocks.** Where `T n` is too large, `q` steps are taken as one, with at most `e = ⌈q/b⌉` of them holding events:
+//! inner products of two blocks are replaced by the largest there is between them, those inside a block by `G` at the
+//! least distance, but for the squares, which add at most `c · (events of the block) · G_tt`.
+
+use crate::privacy::Spread;
+
+/// How events may fall: `full` steps of `c` of them, and one of `rest` (less than `c`, or none), `separation` apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::mechanism) struct Pattern {
+    pub(in crate::mechanism) full: u64,
+    pub(in crate::mechanism) each: f64,
+    pub(in crate::mechanism) rest: f64,
+    pub(in crate::mechanism) separation: u64,
+}
+
+impl Pattern {
+    /// What falls into one running sum.
+    pub(in crate::mechanism) fn of(spread: Spread) -> Self {
+        let (full, rest) = (spread.total / spread.per_step, spread.total % spread.per_step);
+        Self { full, each: spread.per_step as f64, rest: rest as f64, separation: spread.separation }
+    }
+}
+
+/// Inner products of columns, by how far apart they are.
+pub(in crate::mechanism) trait Columns {
+    /// Number of columns `T`.
+    fn steps(&self) -> usize;
+
+    /// Upper bounds of `G_{t-d,t}` for the steps `t > d` (from 1), each into the place `t - 1`, for a distance `d`
+    /// from 0.
+    fn inner_products(&self, distance: usize, into: &mut [f64]);
+
+    /// An upper bound of the inner products of any column of the steps `first_a ..= last_a` with any of
+    /// `first_b ..= last_b`, which come later, at least `distance ≥ 1` apart; and of the squared norms for `distance` 0.
+    fn between(&self, distance: usize, earlier: (usize, usize), later: (usize, usize)) -> f64;
+}
+
+/// As many additions as one bound may take.
+pub(in crate::mechanism) const MOST_WORK: u64 = 1 << 25;
+
+/// An upper bound of the largest `‖R u‖²`, but for rounding: sums of positive numbers, `4 full + T` of them.
+pub(in crate::mechanism) fn largest(columns: &dyn Columns, pattern: Pattern) -> f64 {
+    let (steps, separation) = (columns.steps() as u64, pattern.separation);
+    let room = steps.div_ceil(separation);
+    let pattern = if pattern.full >= room { Pattern { full: room, rest: 0.0, ..pattern } } else { pattern };
+    if pattern.full.saturating_mul(steps) <= MOST_WORK {
+        return by_steps(columns, pattern);
+    }
+    // q steps to a block: (T/q) blocks, and (full / ⌈q/b⌉) of them with events.
+    let work = |q: u64| steps.div_ceil(q) * (pattern.full / q.div_ceil(separation) + 2);
+    // Multiples of b, so that blocks that hold as many events as they can leave no gaps.
+    let first = if separation == 1 { 2 } else { separation };
+    let q = (0..).map(|power| first << power).find(|q| *q >= steps || work(*q) <= MOST_WORK).expect("powers grow");
+    by_blocks(columns, pattern, q)
+}
+
+fn by_steps(columns: &dyn Columns, pattern: Pattern) -> f64 {
+    let Pattern { full, each, rest, separation } = pattern;
+    let mut chains = Chains::new(columns.steps(), separation as usize);
+    let mut products = vec![0.0; columns.steps()];
+    let steps = full as usize + usize::from(rest > 0.0);
+    for number in 0..steps {
+        let distance = number * separation as usize;
+        products.fill(0.0);
+        columns.inner_products(distance, &mut products);
+        let times = if number == 0 { 1.0 } else { 2.0 };
+        chains.extend(&products, Addition { times, each, rest, first: distance });
+    }
+    chains.best(full > 0, rest > 0.0)
+}
+
+/// One more step of all chains.
+struct Addition {
+    /// How often an inner product counts: once for a square, twice for others.
+    times: f64,
+    each: f64,
+    rest: f64,
+    /// The first step, from 0, that can be the last of so many.
+    first: usize,
+}
+
+/// Chains of so many steps that end by a step, without and with the one that has the rest.
+struct Chains {
+    separation: usize,
+    /// `G_tt`.
+    squares: Vec<f64>,
+    /// `G_tt + 2 Σ G` with the nearest steps before.
+    sums: Vec<f64>,
+    whole: Vec<f64>,
+    with_rest: Vec<f64>,
+}
+
+impl Chains {
+    fn new(steps: usize, separation: usize) -> Self {
+        let no = vec![f64::NEG_INFINITY; steps];
+        Self { separation, squares: vec![0.0; steps], sums: vec![0.0; steps], whole: vec![0.0; steps], with_rest: no }
+    }
+
+    /// `products` are the inner products at the distance of one more step.
+    fn extend(&mut self, products: &[f64], by: Addition) {
+        let Addition { times, each, rest, first } = by;
+        let steps = products.len();
+        let is_first = times == 1.0;
+        let (mut whole, mut with_rest) = (vec![f64::NEG_INFINITY; steps], vec![f64::NEG_INFINITY; steps]);
+        let (mut best_whole, mut best_rest) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+        for t in first..steps {
+            let before = |chain: &[f64]| {
+                if is_first { 0.0 } else { t.checked_sub(self.separation).map_or(f64::NEG_INFINITY, |s| chain[s]) }
+            };
+            let farthest = times * products[t];
+            // A full step, all before it full.
+            best_whole = best_whole.max(before(&self.whole) + each * each * (self.sums[t] + farthest));
+            // A full step, the farthest before it having the rest; and the step of the rest, all before it full.
+            if !is_first {
+                let full = before(&self.with_rest) + each * (each * self.sums[t] + rest * farthest);
+                best_rest = best_rest.max(full);
+            }
+            let square = if is_first { products[t] } else { self.squares[t] };
+            let own = before(&self.whole) + rest * (rest * square + each * (self.sums[t] + farthest - square));
+            best_rest = best_rest.max(own);
+            (whole[t], with_rest[t]) = (best_whole, best_rest);
+        }
+        if is_first {
+            self.squares = products.to_vec();
+        }
+        for (sum, product) in self.sums.iter_mut().zip(products) {
+            *sum += times * product;
+        }
+        (self.whole, self.with_rest) = (whole, with_rest);
+    }
+
+    fn best(&self, has_full: bool, has_rest: bool) -> f64 {
+        let last = |chain: &[f64]| chain.last().copied().unwrap_or(f64::NEG_INFINITY);
+        let whole = if has_full && !has_rest { last(&self.whole) } else { f64::NEG_INFINITY };
+        let with_rest = if has_rest { last(&self.with_rest) } else { f64::NEG_INFINITY };
+        whole.max(with_rest).max(0.0)
+    }
+}
+
+pub(in crate::mechanism) fn by_blocks(columns: &dyn Columns, pattern: Pattern, q: u64) -> f64 {
+    let Pattern { full, each, rest, separation } = pattern;
+    let (steps, q) = (columns.steps(), q as usize);
+    let blocks = steps.div_ceil(q);
+    let span = |block: usize| (block * q + 1, ((block + 1) * q).min(steps));
+    let inside = (q as u64).div_ceil(separation);
+    let mass = each * inside as f64;
+    // Rounded up to whole blocks.
+    let number = ((full + u64::from(rest > 0.0)).div_ceil(inside) as usize).min(blocks);
+    let diagonal = |block: usize| {
+        let here = span(block);
+        let square = columns.between(0, here, here);
+        let near = if inside > 1 { columns.between(separation as usize, here, here) } else { 0.0 };
+        mass * (each * square + mass * near)
+    };
+    // The block before, with events; and how far away the one before `done` blocks with events is at least.
+    let stride = (separation as usize / q).max(1);
+    let apart = |done: usize| {
+        if inside > 1 { ((done - 1) * q + 1).max(separation as usize) } else { done * separation as usize }
+    };
+    let mut sums: Vec<f64> = (0..blocks).map(diagonal).collect();
+    let mut chain: Vec<f64> = vec![0.0; blocks];
+    for done in 0..number {
+        if done > 0 {
+            for (block, sum) in sums.iter_mut().enumerate().skip(done * stride) {
+                *sum += 2.0 * mass * mass * columns.between(apart(done), span(block - done * stride), span(block));
+            }
+        }
+        let mut best = f64::NEG_INFINITY;
+        let next = (0..blocks).map(|block| {
+            let before =
+                if done == 0 { 0.0 } else { block.checked_sub(stride).map_or(f64::NEG_INFINITY, |b| chain[b]) };
+            best = best.max(before + sums[block]);
+            best
+        });
+        let next: Vec<f64> = next.collect();
+        // Where there is no room for so many blocks there is none for more.
+        if next.last().is_none_or(|best| !best.is_finite()) {
+            break;
+        }
+        chain = next;
+    }
+    chain.last().copied().unwrap_or(0.0)
+}

@@ -1,0 +1,100 @@
+//! A unit's events in several groups: each group is a running sum with noise of its own, and squared shifts add up.
+//!
+//! Let `F(n)` bound the squared shift of one sum by `n` events of the unit ([`Mechanism::spread_squared`]). The shifts
+//! of all sums together are at most `Σ_g F(n_g)` over counts `n_g ≤ m_g` with `Σ n_g ≤ m`. Besides, as no entry of `R`
+//! is negative, `Σ_g ‖R u_g‖² ≤ ‖R Σ_g u_g‖²`, so `F(m)` bounds it too.
+//!
+//! For few events the best counts are found exactly. For many, `Σ F(n_g) ≤ m · max F(n)/n`: sizes are looked at in
+//! intervals `a < n ≤ b`, in which `F(n)/n ≤ F(b)/(a+1)`: some `2 log m_g` of them.
+
+use crate::mechanism::Mechanism;
+use crate::privacy::Spread;
+
+/// Up to so many events the best counts of all groups are found one by one.
+const FEW: u64 = 64;
+
+/// An upper bound of the squared norm by which a unit's change of size 1 moves all node sums of all groups, in squared
+/// units of `2^-noise_bits`; `u128::MAX` where that does not fit.
+pub(crate) fn squared<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> u128 {
+    let of_one = |events: u64| mechanism.spread_squared(spread.in_one_sum(events));
+    let (total, per_group) = (spread.total, spread.per_group.min(spread.total));
+    let together = of_one(total);
+    if per_group == total {
+        return together;
+    }
+    together.min(if total <= FEW { best_counts(total, per_group, of_one) } else { by_ratios(total, per_group, of_one) })
+}
+
+/// The largest `Σ F(n_g)`.
+fn best_counts(total: u64, per_group: u64, of_one: impl Fn(u64) -> u128) -> u128 {
+    let of_sizes: Vec<u128> = (1..=per_group).map(of_one).collect();
+    let mut best = vec![0u128; total as usize + 1];
+    for events in 1..best.len() {
+        let with = |(size, squared): (usize, &u128)| best[events.checked_sub(size)?].checked_add(*squared);
+        let sizes = (1..).zip(&of_sizes).take(events);
+        let largest = sizes.map(|(size, squared)| with((size, squared)).unwrap_or(u128::MAX)).max();
+        best[events] = largest.unwrap_or(0);
+    }
+    best[total as usize]
+}
+
+/// `total · max F(b)/(a+1)`, rounded up.
+fn by_ratios(total: u64, per_group: u64, of_one: impl Fn(u64) -> u128) -> u128 {
+    let of_interval = |(below, size): (u64, u64)| {
+        let squared = of_one(size);
+        // ⌈total · squared / (below + 1)⌉
+        let least = u128::from(below + 1);
+        let (whole, rest) = (squared / least, squared % least);
+        let whole = whole.checked_mul(total.into())?;
+        // fits: both are below 2^64
+        whole.checked_add((rest * u128::from(total)).div_ceil(least))
+    };
+    intervals(per_group).into_iter().map(|interval| of_interval(interval).unwrap_or(u128::MAX)).max().unwrap_or(0)
+}
+
+/// Intervals `a < n ≤ b` of all sizes up to this one, so short that `b²/(a+1)` is at most the largest: where `F` grows
+/// with the square, nothing is lost.
+fn intervals(largest: u64) -> Vec<(u64, u64)> {
+    let (mut all, mut end) = (vec![], largest);
+    while end > 0 {
+        // a + 1 ≥ b²/largest; fits: both factors are below 2^64
+        let length = u128::from(largest - end) * u128::from(end) / u128::from(largest);
+        let below = end - (length as u64).max(1);
+        all.push((below, end));
+        end = below;
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_cover_all_sizes() {
+        for largest in [1, 2, 3, 17, 100, 12345] {
+            let all = intervals(largest);
+            assert_eq!((all[0], all[all.len() - 1].0), ((largest - 1, largest), 0));
+            assert!(all.windows(2).all(|pair| pair[0].0 == pair[1].1 && pair[1].0 < pair[1].1));
+        }
+    }
+
+    /// Against every way to share events among groups.
+    #[test]
+    fn best_counts_by_enumeration() {
+        fn every(left: u64, per_group: u64, of_one: &dyn Fn(u64) -> u128) -> u128 {
+            let with = |n: u64| of_one(n) + every(left - n, per_group, of_one);
+            (1..=per_group.min(left)).map(with).max().unwrap_or(0)
+        }
+        let square = |n: u64| u128::from(n * n);
+        let bent = |n: u64| u128::from(if n % 2 == 0 { n * n } else { n * n - n + 1 });
+        for of_one in [&square as &dyn Fn(u64) -> u128, &bent] {
+            for (total, per_group) in [(5, 2), (7, 3), (9, 4), (6, 1), (10, 9)] {
+                let exact = every(total, per_group, of_one);
+                assert_eq!(best_counts(total, per_group, of_one), exact, "{total} {per_group}");
+                assert!(by_ratios(total, per_group, of_one) >= exact);
+            }
+        }
+        assert_eq!(by_ratios(300, 100, square), 30_000);
+    }
+}

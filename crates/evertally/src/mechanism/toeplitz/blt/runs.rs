@@ -1,0 +1,212 @@
+//! Weights that make the patterns of a unit equally long, not its single events.
+//!
+//! A unit with events in up to `k` steps, `b` apart, is best protected where its worst patterns `t, t-b, …, t-(k-1)b`
+//! are all equally long. Let `N(x)` be the norm of the sum of the `k` columns of `C` of which the last begins `x` steps
+//! before the horizon. Column `t` gets the weight `N(0)/N(T-t)`, which grows with `t`; while fewer than `k` steps lie
+//! before `t`, that of the first `t` with so many. For `k = 1` these are the weights of a normalized BLT.
+//!
+//! With `S(y) = Σ_{i<k} c_{y+ib}` (and `c_j = 0` for `j < 0`) the sum of the columns is `S(y)` in the row that is `y`
+//! steps after the beginning of the last one: `N(x)² = Σ_{y ≤ x} S(y)²`, a sum of positive numbers, each of which is a
+//! sum of `d` exponentials.
+
+use super::response::{Modes, Response, Row, joined, row};
+use crate::mechanism::Participation;
+use crate::mechanism::accounting::chain::Columns;
+
+/// Longest horizon of weights for a pattern: a table of 8 MB.
+pub(super) const MAX_STEPS: u64 = 1 << 20;
+
+/// `N(0)²`, of a pattern that fits the horizon. `O(kb d)`.
+pub(super) fn last_squared(response: &Response, runs: Participation) -> f64 {
+    let (most, separation) = (runs.most(), runs.separation());
+    let sums = Sums::new(&response.direct, separation);
+    (1..=most).map(|n| sums.squares(n, most, separation)).sum()
+}
+
+/// `N(x)²` for every `x < T`. `O((T + kb) d)`.
+pub(super) fn norms_squared(response: &Response, horizon: u64, runs: Participation) -> Vec<f64> {
+    let runs = runs.over(horizon);
+    let (most, modes) = (runs.most(), &response.direct);
+    let sums = Sums::new(modes, runs.separation());
+    let mut squared = last_squared(response, runs);
+    let whole = row((0..modes.poles.len()).map(|i| sums.columns(i, most)));
+    let mut echo = modes.weights;
+    let mut norms = Vec::with_capacity(horizon as usize);
+    for _ in 0..horizon {
+        norms.push(squared);
+        let sum: f64 = echo.iter().zip(&whole).map(|(echo, columns)| echo * columns).sum();
+        squared += sum * sum;
+        echo.iter_mut().zip(&modes.poles).for_each(|(echo, pole)| *echo -= *echo * pole.q);
+    }
+    norms
+}
+
+/// The weight of every step from 1, the last one 1.
+pub(super) fn weights(norms_squared: &[f64], runs: Participation) -> Vec<f64> {
+    let horizon = norms_squared.len();
+    let runs = runs.over(horizon as u64);
+    // fits: a pattern within the horizon
+    let first = ((runs.most() - 1) * runs.separation()) as usize;
+    let last = libm::sqrt(norms_squared[0]);
+    (0..horizon).map(|t| last / libm::sqrt(norms_squared[horizon - 1 - t.max(first)])).collect()
+}
+
+/// Sums of columns, `b` apart.
+struct Sums<'a> {
+    modes: &'a Modes,
+    separation: f64,
+    /// `1 - θ^b`.
+    apart: Row,
+}
+
+impl<'a> Sums<'a> {
+    fn new(modes: &'a Modes, separation: u64) -> Self {
+        let separation = separation as f64;
+        Self { modes, separation, apart: modes.decayed(separation) }
+    }
+
+    /// `Σ_{i<n} θ^(ib)`.
+    fn columns(&self, i: usize, n: u64) -> f64 {
+        self.modes.poles[i].decayed(n as f64 * self.separation) / self.apart[i]
+    }
+
+    /// `Σ S(y)²` over the rows in which `n` of the `k` columns have begun, the last of them `r < b` rows ago, up to the
+    /// row in which all have.
+    fn squares(&self, n: u64, most: u64, separation: u64) -> f64 {
+        let rows = if n == most { 1 } else { separation };
+        (0..rows).map(|r| self.at(r, n).powi(2)).sum()
+    }
+
+    /// `Σ_{i<n} c_(r+ib)` for `r < b`.
+    fn at(&self, r: u64, n: u64) -> f64 {
+        // The first entry of a column is 1; the echoes begin with the entry after it.
+        let (own, from, count) = if r == 0 { (1.0, self.separation - 1.0, n - 1) } else { (0.0, (r - 1) as f64, n) };
+        if count == 0 {
+            return own;
+        }
+        let echo = |(i, pole): (usize, &super::response::Pole)| {
+            self.modes.weights[i] * libm::exp(-from * pole.a) * self.columns(i, count)
+        };
+        own + self.modes.poles.iter().enumerate().map(echo).sum::<f64>()
+    }
+}
+
+/// `N(x)²` in closed form, for searches: it cancels where poles are much slower than the pattern is long.
+pub(super) struct Closed<'a> {
+    modes: &'a Modes,
+    before: f64,
+    whole: Row,
+}
+
+impl<'a> Closed<'a> {
+    pub(super) fn new(modes: &'a Modes, runs: Participation) -> Self {
+        let (most, separation) = (runs.most(), runs.separation());
+        let sums = Sums::new(modes, separation);
+        let count = modes.poles.len();
+        let whole = row((0..count).map(|i| sums.columns(i, most)));
+        let before = if most.saturating_mul(separation) <= 64 {
+            (1..=most).map(|n| sums.squares(n, most, separation)).sum()
+        } else {
+            closed_before(modes, most as f64, separation as f64)
+        };
+        Self { modes, before, whole }
+    }
+
+    /// `N(x)²`.
+    pub(super) fn at(&self, x: f64) -> f64 {
+        let decayed = self.modes.decayed(x);
+        let loud = |i: usize| self.modes.weights[i] * self.whole[i];
+        let term = |i: usize, j: usize| loud(i) * loud(j) * joined(decayed[i], decayed[j]) * self.modes.pairs[i][j];
+        let count = self.modes.poles.len();
+        self.before + (0..count).map(|i| (0..count).map(|j| term(i, j)).sum::<f64>()).sum::<f64>()
+    }
+}
+
+/// `Σ_{n≤k} S_n(0)² + Σ_{n<k} Σ_{0<r<b} S_n(r)²` with `S_n(r) = Σ_{i<n} c_(r+ib)`.
+fn closed_before(modes: &Modes, most: f64, separation: f64) -> f64 {
+    let count = modes.poles.len();
+    let apart = modes.decayed(separation);
+    let loud = row((0..count).map(|i| modes.weights[i] / apart[i]));
+    // Σ_{n=1..m} (1 - θ^(nb)), and of products of two.
+    let geometric = |rate: f64, m: f64| {
+        let (once, all) = (-libm::expm1(-rate * separation), -libm::expm1(-rate * separation * m));
+        (1.0 - once) * all / once
+    };
+    let rates: Vec<f64> = modes.poles.iter().map(|pole| pole.a).collect();
+    let single = |i: usize, m: f64| m - geometric(rates[i], m);
+    let double = |i: usize, j: usize, m: f64| {
+        m - geometric(rates[i], m) - geometric(rates[j], m) + geometric(rates[i] + rates[j], m)
+    };
+    let first = row((0..count).map(|i| loud[i] * libm::exp(-(separation - 1.0) * rates[i])));
+    let mut sum = most;
+    for i in 0..count {
+        sum += 2.0 * first[i] * single(i, most - 1.0);
+        for j in 0..count {
+            sum += first[i] * first[j] * double(i, j, most - 1.0);
+            let within = -libm::expm1(-(rates[i] + rates[j]) * (separation - 1.0)) * modes.pairs[i][j];
+            sum += loud[i] * loud[j] * within * double(i, j, most - 1.0);
+        }
+    }
+    sum
+}
+
+/// The columns of `C` with weights per step, as chains need them.
+pub(super) struct WeightedColumns<'a> {
+    response: &'a Response,
+    weights: Vec<f64>,
+    /// `ω_i (1 + θ_i Σ_k ω_k Σ_m (θ_i θ_k)^m)` for the column of every step.
+    partners: Vec<Row>,
+}
+
+impl<'a> WeightedColumns<'a> {
+    pub(super) fn new(response: &'a Response, weights: Vec<f64>) -> Self {
+        let modes = &response.direct;
+        let horizon = weights.len();
+        let of_step = |t: usize| {
+            let couplings = modes.couplings(&modes.decayed((horizon - 1 - t) as f64));
+            row((0..modes.poles.len()).map(|i| modes.weights[i] * (1.0 + (1.0 - modes.poles[i].q) * couplings[i])))
+        };
+        Self { response, partners: (0..horizon).map(of_step).collect(), weights }
+    }
+
+    /// `G` of the unweighted columns at a distance, the later one that of a step (from 0).
+    fn product(&self, kept: &Row, t: usize) -> f64 {
+        self.partners[t].iter().zip(kept).map(|(partner, kept)| partner * kept).sum()
+    }
+
+    fn kept(&self, distance: usize) -> Row {
+        row(self.response.direct.poles.iter().map(|pole| libm::exp(-((distance - 1) as f64) * pole.a)))
+    }
+
+    fn square(&self, t: usize) -> f64 {
+        self.response.column_norm_squared((self.weights.len() - t) as f64)
+    }
+}
+
+impl Columns for WeightedColumns<'_> {
+    fn steps(&self) -> usize {
+        self.weights.len()
+    }
+
+    fn inner_products(&self, distance: usize, into: &mut [f64]) {
+        let weight = &self.weights;
+        if distance == 0 {
+            into.iter_mut().enumerate().for_each(|(t, g)| *g = weight[t] * weight[t] * self.square(t));
+            return;
+        }
+        let kept = self.kept(distance);
+        for (t, g) in into.iter_mut().enumerate().skip(distance) {
+            *g = weight[t] * weight[t - distance] * self.product(&kept, t);
+        }
+    }
+
+    /// Weights grow, and inner products fall with the distance and with the step.
+    fn between(&self, distance: usize, earlier: (usize, usize), later: (usize, usize)) -> f64 {
+        let weight = self.weights[earlier.1 - 1] * self.weights[later.1 - 1];
+        let first = later.0 - 1;
+        weight * if distance == 0 { self.square(first) } else { self.product(&self.kept(distance), first) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

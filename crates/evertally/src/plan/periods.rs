@@ -1,0 +1,128 @@
+//! What is promised to a person who is active in several periods.
+
+use super::calibrate::moved_squared;
+use super::{Guarantee, Plan};
+use crate::privacy::Sensitivity;
+use crate::{Error, Result};
+
+impl Plan {
+    /// What is promised about everything that one person does in so many periods, where the plan's unit is what a person
+    /// does in one: an upper bound.
+    ///
+    /// The shifts of the periods add up. Together they are never more than so many times that of one period (so that ρ
+    /// grows with the square), and never more than that of a unit with as many times the events, in as many steps; as
+    /// these are far apart, that is mostly far less. Where steps with events are held apart, which ends at the end of a
+    /// period, the odd and the even periods are counted each on their own.
+    ///
+    /// # Errors
+    /// If the plan's unit has no period, or for 0 periods.
+    ///
+    /// ```
+    /// use evertally::plan::PlanRequest;
+    /// use evertally::privacy::{Budget, Rho, Unit};
+    /// let monthly = Unit::person(30).per_step(1).per_period(30);
+    /// let plan = PlanRequest::count(360, Budget::Zcdp(Rho::new(0.1)?)).with_unit(monthly).plan()?;
+    /// let year = plan.over_periods(12)?.rho.get();
+    /// assert!(year > 0.1 && year < 144.0 * 0.1);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn over_periods(&self, periods: u64) -> Result<Guarantee> {
+        let unit = self.request.unit;
+        let Some(bounds) = unit.bounds().filter(|bounds| bounds.period.is_some() && periods > 0) else {
+            return Err(Error::invalid("only a unit with a period is active in one or several periods"));
+        };
+        let of = |periods: u64| -> Result<f64> {
+            let larger = unit.over_periods(periods);
+            // Events of periods that are not neighbours have a whole period between them.
+            let apart = |gap: u64| gap.min(bounds.period.unwrap_or(gap));
+            let larger = bounds.min_gap.map_or(larger, |gap| larger.apart(apart(gap)));
+            let request = &self.request;
+            let sensitivity = Sensitivity::of(larger, request.neighbours, request.values, request.horizon)?;
+            let sensitivity = sensitivity.in_sums(request.sums_per_event)?;
+            moved_squared(sensitivity, &*self.mechanism, self.noise_divisor, self.exact_accounting)
+        };
+        let l2_squared = match self.guarantee.hidden_squared() {
+            None => 0.0,
+            Some(of_one) => {
+                let times = of_one * periods as f64 * periods as f64;
+                let together = if bounds.min_gap.is_some_and(|gap| gap > 1) && periods > 1 {
+                    // Periods that are not neighbours are at least as far apart as steps are held within one.
+                    of(periods.div_ceil(2)).and_then(|odd| Ok((odd.sqrt() + of(periods / 2)?.sqrt()).powi(2)))
+                } else {
+                    of(periods)
+                };
+                together.map_or(times, |together| together.min(times) * (1.0 + 1e-12))
+            }
+        };
+        Ok(self.guarantee.to_larger(periods as f64, l2_squared))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::PlanRequest;
+    use crate::privacy::{Budget, Epsilon, Neighbours, Rho, Unit};
+
+    /// By enumeration of every placement of two and three periods, the squared shift over that of one period.
+    #[test]
+    fn periods_by_enumeration() {
+        let horizon = 8u64;
+        for (unit, period, of_one) in [
+            (Unit::person(1), 2usize, vec![vec![1u64, 0], vec![0, 1]]),
+            (
+                Unit::person(2).per_step(1),
+                4,
+                vec![vec![1, 1, 0, 0], vec![0, 0, 1, 1], vec![0, 1, 1, 0], vec![1, 0, 0, 1]],
+            ),
+            (Unit::person(2).per_step(1).apart(2), 4, vec![vec![1, 0, 1, 0], vec![0, 1, 0, 1], vec![1, 0, 0, 1]]),
+        ] {
+            for name in ["sqrt", "binary", "input", "normalized-blt(buffers=2)"] {
+                let plan = PlanRequest::count(horizon, Budget::Zcdp(Rho::new(0.5).unwrap()))
+                    .with_unit(unit.per_period(period as u64))
+                    .with_mechanism(name.parse().unwrap())
+                    .plan()
+                    .unwrap();
+                let r = plan.mechanism().dense().r;
+                let node_std = plan.node_variance().sqrt();
+                let moved = |u: &[u64]| -> f64 {
+                    let sum = |n: usize| r.row(n).iter().zip(u).map(|(r, u)| r * *u as f64).sum::<f64>();
+                    (0..r.shape().0).map(|n| sum(n).powi(2)).sum::<f64>() / node_std.powi(2) / 2.0
+                };
+                let count = horizon as usize / period;
+                for active in 1..=count.min(3) {
+                    // Every choice of periods and placements.
+                    let mut worst = 0.0f64;
+                    let mut open = vec![(0, active, vec![])];
+                    while let Some((place, left, u)) = open.pop() {
+                        if place == count {
+                            if left == 0 {
+                                worst = worst.max(moved(&u));
+                            }
+                            continue;
+                        }
+                        let with = |block: &[u64]| [u.clone(), block.to_vec()].concat();
+                        open.push((place + 1, left, with(&vec![0; period])));
+                        if left > 0 {
+                            open.extend(of_one.iter().map(|block| (place + 1, left - 1, with(block))));
+                        }
+                    }
+                    let promised = plan.over_periods(active as u64).unwrap().rho.get();
+                    let bound = promised * (1.0 + 1e-3);
+                    assert!(worst <= bound, "{name}, {unit:?} in {active} periods: {worst} above {promised}");
+                    assert!(promised <= 0.5 * (active * active) as f64 * (1.0 + 1e-9));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn pure_promises_add_up() {
+        let budget = Budget::Pure(Epsilon::new(0.5).unwrap());
+        let request = PlanRequest::count(30, budget).with_unit(Unit::person(2).per_period(10));
+        let plan = request.clone().with_neighbours(Neighbours::ReplaceOne).plan().unwrap();
+        assert!((plan.over_periods(3).unwrap().pure_epsilon.unwrap().get() - 1.5).abs() < 1e-9);
+        assert!(plan.over_periods(0).is_err());
+        let whole = request.with_unit(Unit::person(2)).plan().unwrap();
+        assert!(whole.over_periods(2).unwrap_err().to_string().contains("period"));
+    }
+}

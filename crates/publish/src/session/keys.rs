@@ -1,0 +1,100 @@
+//! Counts of whole numbers, in a tree over all that there may be.
+
+use super::items::next_stop;
+use super::placer::leave_out;
+use super::{Labels, Tally};
+use crate::error::Result;
+use crate::event::{Event, Role};
+use crate::ledger::StreamDigest;
+use crate::problem::sentence;
+use crate::stream::{Refusable, Stream};
+use evertally::noise::SecretKey;
+use evertally::sketch::{DyadicCounts, KeyTree, SketchPlan};
+use std::collections::BTreeMap;
+
+/// The keys of a stream in a tree of counts, which is looked at after some of its steps.
+pub struct KeyCounts {
+    tree: DyadicCounts,
+    /// The steps after which it is looked at, rising.
+    stops: Vec<u64>,
+    /// What the open step adds to each key: what the ledger's digest binds the stream to.
+    open: BTreeMap<u64, i64>,
+}
+
+impl KeyCounts {
+    /// An empty tree, closed as [`ItemCounts`](super::ItemCounts) are.
+    ///
+    /// # Errors
+    /// As [`DyadicCounts::new`].
+    pub fn new(stream: &Stream, plan: SketchPlan, key: &SecretKey, mut stops: Vec<u64>) -> Result<Self> {
+        stops.sort_unstable();
+        let tree = DyadicCounts::new(plan, key, stream.name.clone())?;
+        Ok(Self { tree, stops, open: BTreeMap::new() })
+    }
+}
+
+/// How events get their key.
+#[derive(Clone)]
+pub struct KeyLabels {
+    tree: KeyTree,
+    text: String,
+}
+
+impl Labels for KeyLabels {
+    type Label = u64;
+
+    fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<u64>> {
+        let Some(cell) = event.label(0).text(&mut self.text) else {
+            if stream.missing == Refusable::Skip {
+                return Ok(None);
+            }
+            let problem = "the event has no key: this cell is missing";
+            return Err(event.error(Role::Label(0), problem).remedy(leave_out()).into());
+        };
+        // Digits alone, and no needless ones: another text would be another item elsewhere.
+        let key = cell.parse::<u64>().ok().filter(|key| *key >> self.tree.bits() == 0 && key.to_string() == cell);
+        let bits = self.tree.bits();
+        key.map(Some).ok_or_else(|| {
+            event.bad_cell(Role::Label(0), sentence![format!("is no whole number below 2^{bits}")]).into()
+        })
+    }
+}
+
+impl Tally for KeyCounts {
+    type Label = u64;
+    type Labels = KeyLabels;
+    /// The tree, to be asked about the step that was closed last.
+    type Closed<'a> = &'a mut DyadicCounts;
+
+    fn labels(&self) -> KeyLabels {
+        KeyLabels { tree: self.tree.tree(), text: String::new() }
+    }
+
+    /// Keys share blocks, so that no bound on those of a key would bound a block: declarations have none.
+    fn group_of(_: &u64) -> u64 {
+        0
+    }
+
+    fn step(&self) -> u64 {
+        self.tree.step()
+    }
+
+    fn add(&mut self, key: u64, value: i64) -> Result<()> {
+        self.tree.add(key, value)?;
+        let sum = self.open.entry(key).or_default();
+        *sum = sum.checked_add(value).ok_or_else(|| {
+            evertally::Error::overflow("the sum of a key leaves the range of 64-bit multiples of the grid")
+        })?;
+        Ok(())
+    }
+
+    fn close<'a>(&'a mut self, _: &'a Stream, through: u64, digest: &mut StreamDigest) -> Result<&'a mut DyadicCounts> {
+        let through = next_stop(&self.stops, self.tree.step(), through);
+        let keys = std::mem::take(&mut self.open).into_iter().filter(|(_, sum)| *sum != 0);
+        // Big endian: bytes sort as numbers.
+        let keys: Vec<(Box<[u8]>, i64)> = keys.map(|(key, sum)| (Box::from(key.to_be_bytes()), sum)).collect();
+        digest.close_items(&keys, through)?;
+        self.tree.tick_through(through)?;
+        Ok(&mut self.tree)
+    }
+}
