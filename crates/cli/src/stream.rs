@@ -107,7 +107,7 @@ pub(crate) struct SideFiles<'a> {
 }
 
 impl SideFiles<'_> {
-    fn put(&mut self, ending: &str, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn put(&mut self, ending: &str, bytes: &[u8]) -> Result<()> {
         let path = self.files.beside(ending);
         let private = ending.starts_with("NOT-PRIVATE");
         let mut file = if private { self.publication.add_private(&path) } else { self.publication.add(&path) }?;

@@ -245,6 +245,18 @@ impl GroupTable {
         &self.scales
     }
 
+    /// The grid of one group, where that of scale 1 is this one.
+    ///
+    /// # Panics
+    /// If it has too many digits, which [`grids`](Self::grids) refuses.
+    #[inline]
+    pub(crate) fn grid_of(&self, place: usize, grid: Grid) -> Grid {
+        match self.scales[place] {
+            Grid::ONE => grid,
+            scale => grid.times(scale).expect("checked when the groups were declared"),
+        }
+    }
+
     /// The grid of each group, where that of scale 1 is this one.
     ///
     /// # Errors

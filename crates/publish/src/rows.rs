@@ -7,7 +7,7 @@ use crate::stream::Stream;
 use evertally::number::Grid;
 use evertally::plan::{Intervals, Plan};
 use evertally::stream::Release;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 /// A released value: its exact decimal text, and the double nearest to it.
@@ -95,10 +95,14 @@ pub(crate) struct Rows {
     tuples: Vec<Vec<String>>,
     /// What every group's rows go on from: a value, and how many streams it adds up.
     carried: Vec<(i128, u32)>,
+    /// That of groups that are discovered.
+    grid: Grid,
     /// The grid of every group, and by how much its errors are multiplied.
     grids: Vec<(Grid, f64)>,
     /// Errors of rows that go on from so many streams.
     errors: BTreeMap<u32, Intervals>,
+    /// Errors of steps, where the same step is asked for again and again.
+    known: Option<HashMap<u64, (f64, i128)>>,
     /// How many steps were before.
     steps_before: u64,
     time: String,
@@ -124,7 +128,24 @@ impl Rows {
         let steps_before = stream.follows.as_ref().map_or(0, |follows| follows.steps);
         let scale = |place: usize| groups.map_or(1.0, |table| table.scales()[place].to_f64(1));
         let grids = grids_of(stream, groups)?.into_iter().enumerate().map(|(place, grid)| (grid, scale(place))).collect();
-        Ok(Self { tuples, carried, grids, errors, steps_before, time: String::new(), value: String::new() })
+        let grid = stream.plan.request().grid();
+        Ok(Self { tuples, carried, grid, grids, errors, known: None, steps_before, time: String::new(), value: String::new() })
+    }
+
+    /// Of groups that are still to be discovered: none yet.
+    pub(crate) fn of_discovered(stream: &Stream) -> Result<Self> {
+        let mut rows = Self::new(stream, None)?;
+        (rows.tuples, rows.carried, rows.grids) = (Vec::new(), Vec::new(), Vec::new());
+        rows.errors.entry(0).or_insert(stream.plan.intervals(confidence_of_each(stream, 1))?);
+        rows.known = Some(HashMap::new());
+        Ok(rows)
+    }
+
+    /// A group that was discovered, behind all others.
+    pub(crate) fn enter(&mut self, tuple: Vec<String>) {
+        self.tuples.push(tuple);
+        self.carried.push((0, 0));
+        self.grids.push((self.grid, 1.0));
     }
 
     /// The texts of every group; without groups a single one without texts.
@@ -134,28 +155,37 @@ impl Rows {
 
     /// Standard error and half-width at a step of rows that go on from so many streams under the same plan.
     fn errors(&mut self, plan: &Plan, step: u64, streams: u32) -> Result<(f64, i128)> {
+        if let Some(known) = self.known.as_ref().and_then(|known| known.get(&step)) {
+            return Ok(*known);
+        }
         let intervals = self.errors.get_mut(&streams).expect("made for all there are");
         let half_width = half_width_behind(intervals, plan, step, streams);
         let std_error = std_error_behind(plan.std_error(step), plan, streams);
         let half_width = i128::try_from(half_width).map_err(|_| failure("the interval is too wide to write"))?;
-        Ok((std_error, half_width))
+        let errors = (std_error, half_width);
+        if let Some(known) = &mut self.known {
+            known.insert(step, errors); // of streams that follow no other
+        }
+        Ok(errors)
     }
 
-    /// Visits the rows of one closed step: the place of the group, and the row.
+    /// Visits the rows of one closed step: the place of the group, and the row. The releases are those of the groups from
+    /// `first` on.
     pub(crate) fn of_step<E: From<Error>>(
         &mut self,
         stream: &Stream,
+        first: usize,
         releases: &[Release],
         mut visit: impl FnMut(usize, &ReleaseRow<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let step = releases[0].step();
+        let Some(step) = releases.first().map(Release::step) else { return Ok(()) };
         let (plan, calendar) = (&stream.plan, &stream.calendar);
         let span = (calendar.start_of(step), calendar.end_of(step));
         let mut of = u32::MAX;
         let (mut std_error, mut half_width) = (0.0, 0);
         self.time.clear();
         calendar.write_time(calendar.start_of(step), &mut self.time);
-        for (group, release) in releases.iter().enumerate() {
+        for (group, release) in (first..).zip(releases) {
             let (exact, streams) = self.carried[group];
             if std::mem::replace(&mut of, streams) != streams {
                 (std_error, half_width) = self.errors(plan, step, streams)?;

@@ -4,7 +4,7 @@ use super::Files;
 use anyhow::Result;
 use evertally_publish::bounds::{fall_behind, natural_period};
 use evertally_publish::problem::Wording;
-use evertally_publish::report::ErrorFacts;
+use evertally_publish::report::{ErrorFacts, SelectionFacts};
 use evertally_publish::stream::Stream;
 use evertally_publish::words::{at_most, short};
 
@@ -21,6 +21,10 @@ pub(crate) fn print_plan(stream: &Stream, error: &ErrorFacts, remarks: &[String]
         short(error.mean_std_error)
     )?;
     writeln!(out, "# interval at the last step: ± {} at {} %", error.last_step_half_width, error.confidence * 100.0)?;
+    let selection = SelectionFacts::of(stream).map_or(Vec::new(), |facts| facts.in_words());
+    for remark in selection.iter().map(|fact| format!("groups: {fact}")) {
+        writeln!(out, "# {remark}")?;
+    }
     for remark in notes(stream).iter().chain(remarks) {
         writeln!(out, "# {remark}")?;
     }
@@ -76,14 +80,17 @@ pub(crate) fn print_summary(
     let plan = &stream.plan;
     eprintln!("{done} with {} and {} noise", plan.mechanism().name().brief(), plan.noise_kind());
     eprintln!(
-        "guarantee: {}{} for {}; standard error at most {}",
+        "guarantee: {}{}{} for {}; standard error at most {}",
         if stream.streams() > 1 { format!("{} × ", stream.streams()) } else { String::new() },
         plan.request().budget(),
+        plan.guarantee()
+            .selection
+            .map_or(String::new(), |delta| format!(", and δ = {:e} for selecting groups", delta.get())),
         stream.unit(),
         at_most(max_std_error)
     );
     if !files.is_table_alone() {
-        eprintln!("wrote {} and beside it .{}", files.out.display(), files.endings().join(", ."));
+        eprintln!("wrote {} and beside it .{}", files.out.display(), files.written().join(", ."));
     }
     notes(stream).iter().for_each(|note| eprintln!("note: {note}"));
     if streams > 1 {

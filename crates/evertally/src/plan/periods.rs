@@ -2,7 +2,7 @@
 
 use super::calibrate::moved_squared;
 use super::{Guarantee, Plan};
-use crate::privacy::Sensitivity;
+use crate::privacy::{Delta, Sensitivity};
 use crate::{Error, Result};
 
 impl Plan {
@@ -54,7 +54,12 @@ impl Plan {
                 together.map_or(times, |together| together.min(times) * (1.0 + 1e-12))
             }
         };
-        Ok(self.guarantee.to_larger(periods as f64, l2_squared))
+        let larger = self.guarantee.to_larger(periods as f64, l2_squared);
+        match self.selection_failure_of(unit.over_periods(periods))? {
+            None => Ok(larger),
+            // Events of several periods may be in one key that nobody else has.
+            Some(failure) => Ok(larger.with_selection(Delta::new(failure)?)),
+        }
     }
 }
 

@@ -72,7 +72,7 @@ impl Look {
         (stream.name, stream.calendar, stream.columns) = (name.clone(), stretch, columns.clone());
         // What is looked at is a part of the time; what is outside is for others.
         stream.outside = Refusable::Skip;
-        let labels = GroupLabels::new(&stream, groups)?;
+        let labels = GroupLabels::of_declared(groups);
         let placer = Placer::new(Arc::new(stream), labels, key);
         let (places, persons, numbers) = Default::default();
         Ok(Self { candidates, columns, placer, name, plan, places, persons, numbers })

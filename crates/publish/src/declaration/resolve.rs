@@ -1,9 +1,9 @@
 //! From a declaration to checked settings: the one validation, whoever declares.
 
 use super::Parameter::{
-    self, All, Bounds, Confidence, End, Every, Grid, GroupBy, Groups, GroupsFile, KeyBits, KeyColumns, MaxEvents,
-    MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Per, Person, Rest, RestScale, Rows, Start, Steps,
-    Through, Value, Width,
+    self, All, AllowWeakBudget, Bounds, Confidence, DiscoverGroups, End, Every, Floor, Grid, GroupBy, Groups,
+    GroupsFile, KeyBits, KeyColumns, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Per,
+    Person, Rest, RestScale, Rows, SelectEvery, SelectionDelta, Start, Steps, Through, UnknownGroup, Value, Width,
 };
 use super::table::Declaration;
 use super::value;
@@ -18,7 +18,8 @@ use crate::words::{quoted, short};
 use evertally::noise::StreamName;
 use evertally::number::{self, Rounding, parse_rounded, parse_scaled};
 use evertally::plan::{NoiseKind, Objective, Plan, PlanRequest, Search};
-use evertally::privacy::{Budget, Neighbours, PersonBounds, Unit, Values};
+use evertally::privacy::selection::{Selection, SelectionTimes};
+use evertally::privacy::{Budget, Delta, Neighbours, PersonBounds, Unit, Values};
 use evertally::sketch::{KeyTree, Shape, Table};
 use std::collections::BTreeMap;
 
@@ -29,6 +30,21 @@ type Need = (Parameter, Parameter, fn() -> Sentence);
 
 /// In the order in which they are checked.
 pub(super) const NEEDS: &[Need] = &[
+    (DiscoverGroups, GroupBy, || sentence![DiscoverGroups, " needs ", GroupBy, ": the column that names the group"]),
+    (DiscoverGroups, SelectionDelta, || {
+        sentence![
+            DiscoverGroups,
+            " needs ",
+            SelectionDelta,
+            ": the probability with which a group may be shown that one person alone has, such as 1e-9; it is part of the \
+             promise, and nobody chooses it for you"
+        ]
+    }),
+    (SelectionDelta, DiscoverGroups, || sentence![SelectionDelta, " needs ", DiscoverGroups, " beside it"]),
+    (SelectEvery, DiscoverGroups, || sentence![SelectEvery, " needs ", DiscoverGroups, " beside it"]),
+    (Floor, DiscoverGroups, || {
+        sentence![Floor, " needs ", DiscoverGroups, ": declared groups are shown whoever is in them"]
+    }),
     (MaxEventsPerStep, Person, || {
         sentence![MaxEventsPerStep, " needs ", Piece::All(&[Person, MaxEvents]), " beside it"]
     }),
@@ -56,8 +72,9 @@ pub(super) const NEEDS: &[Need] = &[
         sentence![
             GroupBy,
             " needs ",
-            Piece::Any(&[Groups, GroupsFile]),
-            ": groups are declared, because one that appears only when the data has it tells that someone is in it"
+            Piece::Any(&[Groups, GroupsFile, DiscoverGroups]),
+            ": groups are declared, because one that appears only when the data has it tells that someone is in it; or, for \
+             a δ, discovered"
         ]
     }),
 ];
@@ -140,6 +157,13 @@ pub enum Labels {
     None,
     /// Declared groups, a running sum each.
     Groups(GroupTable),
+    /// Groups that nobody declared, a running sum each.
+    Discovered {
+        /// The columns that name them.
+        columns: Vec<String>,
+        /// Which of them are shown.
+        selection: Selection,
+    },
     /// Items of a sketch.
     Items(Items),
 }
@@ -163,7 +187,7 @@ impl Settings {
         let plan = with_searched(self.request.clone(), watch)?.plan()?;
         let groups = match &self.labels {
             Labels::Groups(table) => Some(table.clone()),
-            Labels::None | Labels::Items(_) => None,
+            Labels::None | Labels::Discovered { .. } | Labels::Items(_) => None,
         };
         Ok((self.planned(plan)?, groups))
     }
@@ -231,7 +255,7 @@ impl Declaration {
         let calendar = self.calendar()?;
         self.check_needs()?;
         self.check_confidence()?;
-        let labels = self.labels()?;
+        let labels = self.labels(calendar.steps())?;
         let periods = match self.per {
             Some(period) => Periods::new(&calendar, period).map_err(|problem| Problem::of(Per, problem))?,
             None => Periods::default(),
@@ -244,6 +268,7 @@ impl Declaration {
         let columns = match &labels {
             Labels::None => Vec::new(),
             Labels::Groups(table) => table.columns().to_vec(),
+            Labels::Discovered { columns, .. } => columns.clone(),
             Labels::Items(items) => items.columns.clone(),
         };
         Ok(Settings {
@@ -335,7 +360,13 @@ impl Declaration {
     }
 
     fn check_needs(&self) -> Result<()> {
-        let missing = NEEDS.iter().find(|(what, needed, _)| self.has(*what) && !self.has(*needed));
+        // What is switched off is not asked for.
+        let has = |parameter: Parameter| match parameter {
+            DiscoverGroups => self.discovers(),
+            Groups => self.has(Groups) || self.discovers(),
+            _ => self.has(parameter),
+        };
+        let missing = NEEDS.iter().find(|(what, needed, _)| has(*what) && !has(*needed));
         missing.map_or(Ok(()), |(what, _, says)| Err(Problem::of(*what, says())))
     }
 
@@ -349,6 +380,45 @@ impl Declaration {
         let meant = (meant > 0.01).then(|| sentence!["did you mean ", (Confidence, short(meant)), "?"]);
         let problem = Problem::of(Confidence, problem);
         Err(meant.map_or(problem.clone(), |meant| problem.remedy(meant)))
+    }
+
+    /// Whether groups are those that occur.
+    fn discovers(&self) -> bool {
+        self.discover_groups == Some(true)
+    }
+
+    /// How groups that nobody declared are selected.
+    fn selection(&self, horizon: u64) -> Result<Selection> {
+        let delta = self.selection_delta.expect("checked: it stands beside the groups");
+        if delta > Delta::WEAK && self.allow_weak_budget != Some(true) {
+            let problem =
+                format!(" {delta} protects next to nothing: with that probability a person's own group is shown");
+            return Err(Problem::of(SelectionDelta, sentence![SelectionDelta, problem])
+                .remedy(sentence!["lower it, or allow it with ", AllowWeakBudget]));
+        }
+        if matches!(self.budget()?, Budget::Pure(_)) {
+            let problem = sentence![
+                DiscoverGroups,
+                " cannot keep a promise in ε alone, with whatever threshold or ",
+                Floor,
+                ": without a person, the groups that only the person has are never shown, and no ε bounds a ratio to 0"
+            ];
+            let remedy = sentence![
+                "give ",
+                Piece::Any(&[Parameter::Delta, Parameter::Rho]),
+                ", or declare the groups with ",
+                Piece::Any(&[Groups, GroupsFile])
+            ];
+            return Err(Problem::of(DiscoverGroups, problem).remedy(remedy));
+        }
+        if self.floor == Some(0) {
+            return Err(Problem::new(sentence![Floor, " 0 asks for nothing; leave it out"]));
+        }
+        let times = match self.select_every {
+            Some(every) => SelectionTimes::every(every, horizon)?,
+            None => SelectionTimes::twelve(horizon)?,
+        };
+        Ok(Selection::new(Delta::new(delta)?, times).with_floor(self.floor.unwrap_or(1)))
     }
 
     fn grid(&self) -> number::Grid {
@@ -467,9 +537,23 @@ impl Declaration {
         }
     }
 
-    fn labels(&self) -> Result<Labels> {
+    fn labels(&self, horizon: u64) -> Result<Labels> {
         match (&self.group_by, &self.key_columns) {
             (Some(_), Some(_)) => Err(not_both(&[GroupBy, KeyColumns])),
+            (Some(_), None) if self.discovers() && (self.groups.is_some() || self.rest.is_some()) => {
+                let not =
+                    sentence![DiscoverGroups, " and ", Piece::Any(&[Groups, GroupsFile, Rest]), " do not go together"];
+                Err(Problem::of(DiscoverGroups, not.then(": groups are declared, or those that occur are looked for")))
+            }
+            (Some(columns), None) if self.discovers() => {
+                if self.unknown_group.is_some() {
+                    return Err(Problem::new(sentence![
+                        UnknownGroup,
+                        " has nothing to say where no group is declared"
+                    ]));
+                }
+                Ok(Labels::Discovered { columns: columns.clone(), selection: self.selection(horizon)? })
+            }
             (Some(columns), None) => {
                 let (columns, rest) = (columns.clone(), self.rest.clone());
                 let table = match self.groups.clone().expect("checked: groups stand beside their columns") {
@@ -502,7 +586,10 @@ impl Declaration {
             return Err(not_both(if self.rows.is_some() { &[KeyBits, Rows] } else { &[KeyBits, Width] }));
         }
         if columns.len() != 1 {
-            return Err(Problem::of(KeyBits, sentence![KeyBits, " is for keys in one column; name one in ", KeyColumns]));
+            return Err(Problem::of(
+                KeyBits,
+                sentence![KeyBits, " is for keys in one column; name one in ", KeyColumns],
+            ));
         }
         if !(1..=Shape::MAX_EXACT_BITS).contains(&bits) {
             let most = Shape::MAX_EXACT_BITS;
@@ -540,7 +627,7 @@ impl Labels {
     fn scales(&self, grid: number::Grid) -> Scales {
         match self {
             Self::Groups(table) => Scales::of(table.scales(), grid),
-            Self::None | Self::Items(_) => Scales::default(),
+            Self::None | Self::Items(_) | Self::Discovered { .. } => Scales::default(),
         }
     }
 
@@ -559,6 +646,11 @@ impl Labels {
                     Some(rest) => request.with_meaning("rest", rest),
                     None => request,
                 }
+            }
+            Self::Discovered { columns, selection } => {
+                // A JSON text, which no list of declared groups has.
+                let columns = serde_json::to_string(&columns).expect("texts are JSON");
+                request.with_selection(*selection).with_meaning("group-by", columns)
             }
             Self::Items(items) => {
                 // What names an item, and where values are clamped: the plan itself only says how far they can be from

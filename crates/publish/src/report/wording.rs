@@ -1,16 +1,18 @@
 //! The privacy report for people: all that is said of it in words.
 
-use super::Report;
+use super::{Report, SelectionFacts};
 use crate::words::{at_most, plain, short};
-use evertally::privacy::Budget;
 use evertally::privacy::Neighbours;
+use evertally::privacy::{Budget, Delta};
 use std::fmt::Write;
 
 impl Report {
     /// Budget, unit and mechanism in one line.
     pub fn headline(&self) -> String {
         let (unit, mechanism, law) = (&self.unit.unit, self.mechanism.brief(), &self.noise.law);
-        format!("{}{} for {unit} · {mechanism} · {law}", self.times(), self.budget)
+        let selection =
+            self.selection.as_ref().map_or(String::new(), |s| format!(", δ = {:e} for finding groups", s.delta));
+        format!("{}{}{selection} for {unit} · {mechanism} · {law}", self.times(), self.budget)
     }
 
     /// How often the budget was spent, where it was more than once.
@@ -20,19 +22,30 @@ impl Report {
 
     /// The guarantee in one sentence.
     pub fn promise(&self) -> String {
-        let at = &self.guarantee.epsilon_at_delta[1];
+        let rows = &self.guarantee.epsilon_at_delta;
+        // At 10⁻⁶, or at the least δ above what selection takes.
+        let at = rows.get(1).or(rows.first());
         let approximate =
             |epsilon: f64, delta: f64| format!("({}, {delta:e})-differentially private", at_most(epsilon));
         let strength = match (self.budget, self.guarantee.pure_epsilon) {
             (Budget::Approximate(stated, delta), pure)
                 if self.follows.is_none() && pure.is_none_or(|pure| pure > stated.get()) =>
             {
-                approximate(stated.get(), delta.get())
+                approximate(stated.get(), self.with_selection(delta))
             }
             (_, Some(epsilon)) => format!("{}-differentially private", at_most(epsilon)),
-            _ => approximate(at.epsilon, at.delta),
+            _ => match at {
+                Some(at) => approximate(at.epsilon, at.delta),
+                None => "protected by next to nothing: the δ of selection is too large".to_owned(),
+            },
         };
         format!("The whole history shown is {strength} with respect to {}.", self.unit.unit)
+    }
+
+    /// A δ of the noise with that of selection, rounded up.
+    fn with_selection(&self, delta: Delta) -> f64 {
+        let selection = self.guarantee.selection_delta.and_then(|selection| Delta::new(selection).ok());
+        selection.map_or(delta.get(), |selection| delta.plus(selection))
     }
 
     /// The report for people.
@@ -77,6 +90,9 @@ impl Report {
             let (least, greatest) = (short(scales.least), short(scales.greatest));
             let what = "each group has one, by which bounds and grid of a value and all errors are multiplied";
             writeln!(out, "| scales | {what}: from {least} to {greatest} |")?;
+        }
+        if let Some(selection) = &self.selection {
+            writeln!(out, "| groups | {} |", selection.in_words().join("; "))?;
         }
         if let Some(sketch) = &self.sketch {
             writeln!(
@@ -168,7 +184,15 @@ impl Report {
         if let Some(epsilon) = g.pure_epsilon {
             writeln!(out, "- ε-differential privacy with ε = {};", at_most(epsilon))?;
         }
-        writeln!(out, "- ρ-zero-concentrated differential privacy with ρ = {};", at_most(g.rho))?;
+        match g.selection_delta {
+            None => writeln!(out, "- ρ-zero-concentrated differential privacy with ρ = {};", at_most(g.rho))?,
+            Some(delta) => writeln!(
+                out,
+                "- ρ-zero-concentrated differential privacy with ρ = {}, apart from a probability of {delta:e} with which \
+                 a group is shown that one unit alone has; that is in every δ below;",
+                at_most(g.rho)
+            )?,
+        }
         let stated = match self.budget {
             Budget::Approximate(epsilon, _) => epsilon.get(),
             _ => f64::INFINITY,
@@ -234,6 +258,13 @@ impl Report {
                 "; only what collisions add to errors and intervals is computed, like the answers, from released cells",
             ),
         };
+        let shown = match &self.selection {
+            None => "",
+            Some(_) => {
+                "\n- That groups which are not shown are small or not there: only what reaches the threshold is shown. Of \
+                 those near it, the ones are shown whose noise was high."
+            }
+        };
         writeln!(
             out,
             "## What you may conclude\n\n\
@@ -244,7 +275,7 @@ impl Report {
              - That a released value is exact, or that it cannot be negative or decrease: it carries noise.\n\
              - Anything about {single} in particular: that is what the noise protects.\n\
              - That facts about more than {single} are hidden: for k of them together {weaker}.\n\
-             - That other releases from the same data are covered: their budgets add to this one.\n"
+             - That other releases from the same data are covered: their budgets add to this one.{shown}\n"
         )?;
         if unit.contains("kept") {
             writeln!(
@@ -258,6 +289,43 @@ impl Report {
             writeln!(out, "Late counts: {says}.\n")?;
         }
         writeln!(out, "Made with evertally {}.", env!("CARGO_PKG_VERSION"))
+    }
+}
+
+impl SelectionFacts {
+    /// How groups are selected, and what is shown: one fact after the other.
+    pub fn in_words(&self) -> Vec<String> {
+        let plural = |count: u64| if count == 1 { "" } else { "s" };
+        let (times, every) = (self.times, self.every);
+        let looks = match times {
+            1 => "once, after the last step".to_owned(),
+            _ if every == 1 => format!("after each of the {times} steps"),
+            _ => format!("{times} times, every {every} steps and after the last"),
+        };
+        let (half, almost) = (self.shown_half, self.shown_almost);
+        let mut facts = vec![
+            format!(
+                "those by {} that occur and reach {} when they are looked at, {looks}",
+                self.columns.join(", "),
+                self.threshold
+            ),
+            format!(
+                "with a sum of {half} a group is shown at any one of these times with probability ½, with {almost} with 0.95"
+            ),
+            format!(
+                "a group that one unit alone has is shown with probability {:e} at most, over all times and its {} group{} \
+                 of {} event{} at most",
+                self.delta,
+                self.new_groups,
+                plural(self.new_groups),
+                self.events_per_group,
+                plural(self.events_per_group)
+            ),
+        ];
+        if self.floor > 1 {
+            facts.push(format!("one of fewer than {} units with no larger probability", self.floor));
+        }
+        facts
     }
 }
 

@@ -294,6 +294,10 @@ def plan_release(
     rest: str | None = None,
     scales: Sequence[Number] | None = None,
     rest_scale: Number | None = None,
+    discover_groups: bool = False,
+    selection_delta: float | None = None,
+    select_every: int | None = None,
+    floor: int | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -343,6 +347,16 @@ def plan_release(
             serves them all, and the noise of each is in proportion. With bounds 0,1 a scale is the greatest value of an
             event of the group. Without it, 1 for all.
         ``rest_scale``: By how much bounds and grid are multiplied in the rest. Without it, 1.
+        ``discover_groups``: Release groups that nobody declared: those that occur, from the first selection time on at
+            which their released value is so high that hardly any has it that is of one person alone. Needs a δ for
+            that, selection-delta, beside a budget that is not of ε alone.
+        ``selection_delta``: The probability with which, for one person, a group is shown that nobody else has. It is
+            added to the δ of the budget.
+        ``select_every``: Look at all groups that occur after every so many steps, and after the last. Each look takes
+            its share of selection-delta. Without it, a twelfth of the horizon.
+        ``floor``: Show no group of fewer than so many persons (or events, where single events are protected), apart
+            from the same probability. It raises what a group must reach, and costs no budget. Without it, what
+            protecting one takes.
 
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
@@ -413,6 +427,10 @@ def release(
     rest: str | None = None,
     scales: Sequence[Number] | None = None,
     rest_scale: Number | None = None,
+    discover_groups: bool = False,
+    selection_delta: float | None = None,
+    select_every: int | None = None,
+    floor: int | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -485,6 +503,16 @@ def release(
             serves them all, and the noise of each is in proportion. With bounds 0,1 a scale is the greatest value of an
             event of the group. Without it, 1 for all.
         ``rest_scale``: By how much bounds and grid are multiplied in the rest. Without it, 1.
+        ``discover_groups``: Release groups that nobody declared: those that occur, from the first selection time on at
+            which their released value is so high that hardly any has it that is of one person alone. Needs a δ for
+            that, selection-delta, beside a budget that is not of ε alone.
+        ``selection_delta``: The probability with which, for one person, a group is shown that nobody else has. It is
+            added to the δ of the budget.
+        ``select_every``: Look at all groups that occur after every so many steps, and after the last. Each look takes
+            its share of selection-delta. Without it, a twelfth of the horizon.
+        ``floor``: Show no group of fewer than so many persons (or events, where single events are protected), apart
+            from the same probability. It raises what a group must reach, and costs no budget. Without it, what
+            protecting one takes.
 
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
