@@ -600,7 +600,7 @@ mod tests {
                         let bound = Sensitivity::of(unit, neighbours, values, STEPS as u64).unwrap();
                         let (l1, l2) = largest_change(&r, &data, neighbours);
                         let l1_bound = bound.l1 as f64 * norms.l1;
-                        let capped = mechanism.capped_column_sum(bound.spread) * u128::from(bound.spread.total);
+                        let capped = mechanism.spread_squared(bound.spread);
                         let l2_bound = (bound.event_squared * capped) as f64;
                         let place = format!("{name} {unit:?} {neighbours:?} [{lower}, {upper}]");
                         let slack = 1.0 + 1e-9; // `sqrt` has no whole entries
