@@ -5,9 +5,11 @@
 //! all. A run reads everything from the first event on, or [what is new](continued).
 
 mod continued;
+mod drawing;
 mod emit;
 mod expected;
 mod facts;
+mod leaders;
 mod setup;
 
 pub use crate::stream::ReleaseFlags;
@@ -22,7 +24,7 @@ use evertally_publish::declaration::Parameter::{self, Through};
 use evertally_publish::error::refuse_if;
 use evertally_publish::ledger::{Ledger, OpenKey};
 use evertally_publish::problem::{Piece, sentence};
-use evertally_publish::report::ErrorFacts;
+use evertally_publish::report::{ErrorFacts, SelectionFacts};
 use evertally_publish::session::{RunningSums, Session};
 use evertally_publish::stream::Stream;
 use evertally_tables::output::{Publication, TableWriter};
@@ -147,6 +149,18 @@ fn summary(setup: &Setup, files: &Files, streams: usize) {
     let stream = &setup.stream;
     let groups = setup.groups.as_ref().map_or(String::new(), |_| format!(" × {} groups", setup.group_count()));
     let done = format!("released {} of {} steps{groups}", stream.last_step, stream.calendar.steps());
+    if let Some(facts) = SelectionFacts::of(stream) {
+        let looks = facts.after_steps.len();
+        let seen = if looks == 0 {
+            "no selection time has come: nothing is shown yet".to_owned()
+        } else {
+            format!("selected {looks} of {} times", facts.times)
+        };
+        eprintln!(
+            "groups: {seen}; shown from {} on, with a sum of {} in half of the cases",
+            facts.threshold, facts.shown_half
+        );
+    }
     print_summary(stream, files, &done, ErrorFacts::of_releases(stream).max_std_error, stream.last_step, streams);
     if files.plot && setup.show_truth {
         let unsafe_svg = files.beside("NOT-PRIVATE.svg");

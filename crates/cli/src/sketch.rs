@@ -135,7 +135,10 @@ fn say(setup: &Setup, found: &Found, streams: usize) -> Result<()> {
     };
     print_summary(stream, files, &done, noise, stream.last_step, streams);
     if let Some(surely) = found.surely {
-        eprintln!("a key of a count of {} or more is listed with a probability of {confidence} % or more", short(surely));
+        eprintln!(
+            "a key of a count of {} or more is listed with a probability of {confidence} % or more",
+            short(surely)
+        );
         return Ok(());
     }
     let wider = if off.collisions > noise { "; a larger --width (for a new stream) makes it less" } else { "" };
@@ -181,7 +184,7 @@ fn print_json(setup: &Setup, done: Option<&Found>) -> Result<()> {
         summary["answer_half_width"] = json!(found.off.half_width);
         summary["surely_listed_from"] = json!(found.surely);
         summary["out"] = json!(files.out);
-        summary["beside"] = json!(files.endings().iter().map(|ending| files.beside(ending)).collect::<Vec<_>>());
+        summary["beside"] = json!(files.written().iter().map(|ending| files.beside(ending)).collect::<Vec<_>>());
     }
     let mut out = std::io::stdout().lock();
     serde_json::to_writer_pretty(&mut out, &summary).map_err(std::io::Error::from)?;

@@ -8,7 +8,7 @@ mod terminal;
 
 pub(crate) use config::with_config;
 pub(crate) use files::Files;
-pub(crate) use flags::{BudgetFlags, UnitFlags};
+pub(crate) use flags::{BudgetFlags, PlannedFlags, UnitFlags};
 pub use flags::{ReleaseFlags, SketchFlags};
 pub(crate) use groups_file::with_groups_of_file;
 pub(crate) use terminal::{print_plan, print_summary};
@@ -107,7 +107,7 @@ pub(crate) struct SideFiles<'a> {
 }
 
 impl SideFiles<'_> {
-    fn put(&mut self, ending: &str, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn put(&mut self, ending: &str, bytes: &[u8]) -> Result<()> {
         let path = self.files.beside(ending);
         let private = ending.starts_with("NOT-PRIVATE");
         let mut file = if private { self.publication.add_private(&path) } else { self.publication.add(&path) }?;

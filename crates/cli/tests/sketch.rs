@@ -331,8 +331,20 @@ fn a_better_release_is_named_by_its_command() {
 }
 
 const TREE: [&str; 14] = [
-    "sketch", "calls.csv", "--key", "my.key", "--start", "2024-01-01", "--end", "2024-01-04", "--every", "1d",
-    "--key-columns", "number", "--out", "heavy.csv",
+    "sketch",
+    "calls.csv",
+    "--key",
+    "my.key",
+    "--start",
+    "2024-01-01",
+    "--end",
+    "2024-01-04",
+    "--every",
+    "1d",
+    "--key-columns",
+    "number",
+    "--out",
+    "heavy.csv",
 ];
 
 /// Heavy keys are found among 2^32 possible ones without a list, with their counts, at any step.

@@ -65,7 +65,7 @@ pub use bits::{RandomBits, ScriptedBits};
 pub use gaussian::DiscreteGaussian;
 pub use geometric::Geometric;
 pub use key::{KeyId, SecretKey, TestSeed};
-pub(crate) use keyed::subkey;
+pub(crate) use keyed::{GroupNoise, subkey};
 pub use keyed::{KeyedNoise, NodeBits, Purpose, mac_key};
 pub use laplace::DiscreteLaplace;
 pub use law::DiscreteLaw;

@@ -15,6 +15,8 @@ mod prepared;
 pub mod ranking;
 mod request;
 mod search;
+mod selection;
+mod tails;
 
 pub use crate::mechanism::{NoiseKind, Objective};
 pub use choose::Candidate;
@@ -24,6 +26,7 @@ pub use lower_bound::{gaussian_lower_bound, unit_lower_bound};
 pub use prepared::Prepared;
 pub use request::PlanRequest;
 pub use search::Search;
+pub use selection::Threshold;
 
 use crate::Result;
 use crate::mechanism::{Mechanism, RowLaw};
@@ -42,6 +45,7 @@ pub struct Plan {
     /// Variance of one noise variable in squared units of the data.
     node_variance: f64,
     guarantee: Guarantee,
+    threshold: Option<Threshold>,
     mechanism: Arc<dyn Mechanism>,
     digest: [u8; 32],
 }
@@ -56,9 +60,22 @@ impl Plan {
         request.earlier = None;
         let Candidate { mechanism, kind, law, noise_divisor, exact_accounting, guarantee, .. } = chosen;
         let node_variance = node_variance(&request, noise_divisor, &law);
-        let digest = [0; 32];
-        let mut plan =
-            Self { request, kind, law, noise_divisor, exact_accounting, node_variance, guarantee, mechanism, digest };
+        let mut plan = Self {
+            request,
+            kind,
+            law,
+            noise_divisor,
+            exact_accounting,
+            node_variance,
+            guarantee,
+            threshold: None,
+            mechanism,
+            digest: [0; 32],
+        };
+        if let Some(selection) = plan.request.selection {
+            plan.guarantee = guarantee.with_selection(selection.delta());
+            plan.threshold = Some(plan.threshold_of(&selection)?);
+        }
         plan.digest = file::digest(&plan);
         Ok(plan)
     }
@@ -143,6 +160,11 @@ impl Plan {
     /// What is promised about the whole history of releases.
     pub fn guarantee(&self) -> Guarantee {
         self.guarantee
+    }
+
+    /// What keys that nobody declared must reach to be shown, where they are.
+    pub fn threshold(&self) -> Option<&Threshold> {
+        self.threshold.as_ref()
     }
 
     /// BLAKE3 digest of everything in the plan. Noise is bound to it: another plan has independent noise.

@@ -12,6 +12,7 @@ pub mod conversions;
 mod crossover;
 mod gaussian;
 pub mod loss;
+pub mod selection;
 pub mod skellam;
 mod unit;
 mod values;

@@ -5,13 +5,14 @@
 //! holds the [memory](crate::mechanism::Cursor::memory) of the mechanism for every stream, too. A vector
 //! ([`LazyVector`](crate::stream::LazyVector)) has version 3, with the sums that are not 0 and **the noise** that was
 //! read, unless it is drawn from the key. The state of a [`VectorNoise`](crate::vector::VectorNoise) has version 4,
-//! with the vectors of **noise** that cannot be drawn again, and no data. Layout, all integers little endian:
+//! with the vectors of **noise** that cannot be drawn again, and no data. That of
+//! [`DiscoveredSums`](crate::stream::DiscoveredSums) has version 5, with the names of all keys that occur. Layout, all integers little endian:
 //!
 //! | bytes | content |
 //! |---|---|
 //! | 16 | magic `evertally state\n` |
-//! | 4 | version, 1 to 4 |
-//! | … | body in postcard form: plan digest, key id, stream name, layout; then step and sums, in version 2 then the memories; in version 3 step, sums, events of the open step and cells; in version 4 step and number of vectors, then these, number by number |
+//! | 4 | version, 1 to 5 |
+//! | … | body in postcard form: plan digest, key id, stream name, layout; then step and sums, in version 2 then the memories; in version 3 step, sums, events of the open step and cells; in version 4 step and number of vectors, then these, number by number; in version 5 step, keys and which are shown |
 //! | 32 | BLAKE3 keyed hash of everything before, key = the stream's `State` key |
 //!
 //! The keyed hash refuses damaged bytes, and bytes that someone without the key has changed. It cannot refuse an older
@@ -33,6 +34,8 @@ const WITH_MEMORY: u32 = 2;
 const VECTOR: u32 = 3;
 /// Version of the state of a vector's noise.
 const NOISE: u32 = 4;
+/// Version of the state of keys that nobody declared.
+const KEYS: u32 = 5;
 const HEADER: usize = MAGIC.len() + 4;
 const CHECK: usize = 32;
 
@@ -62,6 +65,11 @@ pub(crate) enum Layout {
         bits: u32,
         /// What is given out: the number of the series, frozen.
         series: u32,
+    },
+    /// One per key that occurs.
+    Keys {
+        /// What a key must reach.
+        threshold: i64,
     },
 }
 
@@ -133,6 +141,11 @@ impl StateId {
         self.sealed(VECTOR, saved, |_| {})
     }
 
+    /// The bytes of a state of keys.
+    pub(crate) fn seal_keys<S: Serialize>(&self, saved: &S) -> Vec<u8> {
+        self.sealed(KEYS, saved, |_| {})
+    }
+
     /// The bytes of a state of noise; `more` appends its vectors.
     pub(crate) fn seal_noise<S: Serialize>(&self, saved: &S, more: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
         self.sealed(NOISE, saved, more)
@@ -179,6 +192,11 @@ impl StateId {
         self.opened(bytes, &[VECTOR], |_, rest| Ok(rest)).map(|(_, saved)| saved)
     }
 
+    /// The same for keys.
+    pub(crate) fn open_keys<S: DeserializeOwned>(&self, bytes: &[u8]) -> Result<S> {
+        self.opened(bytes, &[KEYS], |_, rest| Ok(rest)).map(|(_, saved)| saved)
+    }
+
     /// The same for noise: what was saved, and the bytes that were appended.
     pub(crate) fn open_noise<'b, S: DeserializeOwned>(&self, bytes: &'b [u8]) -> Result<(S, &'b [u8])> {
         let mut more: &[u8] = &[];
@@ -200,15 +218,16 @@ impl StateId {
             return Err(Error::state("these bytes are not a saved evertally state"));
         }
         let version = u32::from_le_bytes(bytes[MAGIC.len()..HEADER].try_into().expect("4 bytes"));
-        if !(PLAIN..=NOISE).contains(&version) {
+        if !(PLAIN..=KEYS).contains(&version) {
             return Err(Error::state(format!(
-                "the saved state has version {version}, and this program reads versions {PLAIN} to {NOISE}"
+                "the saved state has version {version}, and this program reads versions {PLAIN} to {KEYS}"
             )));
         }
         if !versions.contains(&version) {
             let kind = |version| match version {
                 VECTOR => "a vector",
                 NOISE => "a vector's noise",
+                KEYS => "undeclared keys",
                 _ => "a stream",
             };
             let (is, not) = (kind(version), kind(versions[0]));
@@ -238,8 +257,8 @@ impl StateId {
         }
         if body.layout != self.layout {
             return foreign(
-                "a stream with other groups, or a vector of another kind: other coordinates, another way of sampling, or \
-                 numbers of another type"
+                "a stream with other groups, keys that are selected otherwise, or a vector of another kind: other \
+                 coordinates, another way of sampling, or numbers of another type"
                     .to_owned(),
             );
         }

@@ -1,7 +1,7 @@
 //! Running sums: a plan, a key and the data so far, released step by step.
 //!
-//! [`RunningSum`] is one running sum; [`GroupedSums`] is one per declared group, where each event belongs to one group.
-//! Both are used the same way: `add` events to the open step, `tick` to close it and get its release. [`LazyVector`]
+//! [`RunningSum`] is one running sum; [`GroupedSums`] is one per declared group, where each event belongs to one group;
+//! [`DiscoveredSums`] is one per key that occurs, where nobody declared the keys. All are used the same way: `add` events to the open step, `tick` to close it and get its release. [`LazyVector`]
 //! holds up to 2^40 running sums, of which only those cost anything that are touched, and releases the ones that
 //! someone reads.
 //!
@@ -13,12 +13,14 @@
 //! * with [`Unit::Person`](crate::privacy::Unit::Person), at most `max_events` events of a person may be
 //!   added, and at most `max_events_per_step` of them to one step; so with every other [bound](crate::privacy::PersonBounds).
 
+mod discovered;
 mod groups;
 mod lazy;
 mod release;
 mod running;
 mod series;
 
+pub use discovered::DiscoveredSums;
 pub use groups::{GroupedSums, Groups};
 pub use lazy::{LazyPlan, LazyVector, Sampling, StatelessVector};
 pub use release::Release;

@@ -6,7 +6,10 @@ mod wording;
 
 pub use periods::{ActiveFacts, PeriodFacts};
 
+use crate::bounds::{fall_behind, natural_period};
+use crate::problem::Wording;
 use crate::rows::{half_width, std_error_behind};
+use crate::scales::Scales;
 use crate::stream::Stream;
 use evertally::mechanism::MechanismName;
 use evertally::noise::SecretKey;
@@ -34,6 +37,9 @@ pub struct Report {
     pub horizon: HorizonFacts,
     /// The declared groups, if there are any.
     pub groups: Option<GroupFacts>,
+    /// How groups that nobody declared are selected, if they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selection: Option<SelectionFacts>,
     /// The sketch, if items are counted in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sketch: Option<SketchFacts>,
@@ -112,8 +118,63 @@ pub enum Released {
     Sum,
     /// A running sum for each declared group.
     Groups(GroupFacts),
+    /// A running sum for each group that is discovered.
+    Discovered,
     /// Answers of a sketch.
     Sketch(SketchFacts),
+}
+
+/// How groups that nobody declared are selected: all of it known before any event is read.
+#[derive(Clone, Debug, Serialize)]
+pub struct SelectionFacts {
+    /// The columns that name the group.
+    pub columns: Vec<String>,
+    /// The steps after which groups are selected, where they are released.
+    pub after_steps: Vec<u64>,
+    /// How many such steps the horizon has.
+    pub times: u64,
+    /// The distance of two of them.
+    pub every: u64,
+    /// What selection adds to δ.
+    pub delta: f64,
+    /// The proven bound of the probability that a unit's own group is shown: at most `delta`.
+    pub failure: f64,
+    /// Most groups in which one unit has events.
+    pub new_groups: u64,
+    /// Most events of one unit in a group.
+    pub events_per_group: u64,
+    /// How many units a group must have, apart from the same probability; 1 where nothing more was asked.
+    pub floor: u64,
+    /// What a released value must reach, in units of the data.
+    pub threshold: f64,
+    /// The sum with which a group is shown at any one selection time with probability ½.
+    pub shown_half: f64,
+    /// The same with probability 0.95.
+    pub shown_almost: f64,
+}
+
+impl SelectionFacts {
+    /// What a stream's plan says; `None` where groups are not discovered.
+    pub fn of(stream: &Stream) -> Option<Self> {
+        let threshold = stream.plan.threshold()?;
+        let (selection, grid) = (threshold.selection(), stream.plan.request().grid());
+        let times = selection.times();
+        let number = |multiple: i64| grid.to_f64(multiple.into());
+        Some(Self {
+            columns: stream.columns.labels.clone(),
+            after_steps: times.iter().filter(|step| *step <= stream.last_step).collect(),
+            times: times.iter().count() as u64,
+            every: times.distance(),
+            delta: selection.delta().get(),
+            failure: threshold.failure(),
+            new_groups: threshold.new_keys(),
+            events_per_group: threshold.events_per_key(),
+            floor: selection.floor(),
+            threshold: number(threshold.value()),
+            shown_half: number(threshold.shown_half()),
+            shown_almost: number(threshold.shown_almost()),
+        })
+    }
 }
 
 /// The declared groups.
@@ -125,6 +186,9 @@ pub struct GroupFacts {
     pub declared: usize,
     /// The name under which all undeclared groups are released, if they are.
     pub rest: Option<String>,
+    /// By how much the bounds of values of each group, and so its noise, are multiplied, where not by 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scales: Option<Scales>,
 }
 
 /// The table of a sketch, and what is asked of it.
@@ -182,6 +246,9 @@ pub struct UnitFacts {
     /// The period in which all these bounds hold, where one is declared: they start anew in each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period: Option<String>,
+    /// What bounds over the whole history do to late counts, where they are used up before it ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late_counts: Option<String>,
     /// Bounds of one event's value; 1 and 1 for counts.
     pub lower: String,
     /// See `lower`.
@@ -218,8 +285,11 @@ pub struct NoiseFacts {
 pub struct GuaranteeFacts {
     /// ε, where the promise is one in ε alone.
     pub pure_epsilon: Option<f64>,
-    /// ρ of zero-concentrated differential privacy.
+    /// ρ of zero-concentrated differential privacy; apart from a failure of `selection_delta`, where groups are selected.
     pub rho: f64,
+    /// What the selection of groups adds to δ: already counted where ε is stated at some δ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selection_delta: Option<f64>,
     /// ε at some δ.
     pub epsilon_at_delta: Vec<EpsilonAtDelta>,
 }
@@ -233,7 +303,7 @@ pub struct EpsilonAtDelta {
     pub epsilon: f64,
 }
 
-/// What the noise does to the released values.
+/// What the noise does to the released values; of the group with the greatest scale, where they differ.
 #[derive(Clone, Debug, Serialize)]
 pub struct ErrorFacts {
     /// Largest standard error of a step, in units of the data.
@@ -252,7 +322,7 @@ impl Report {
         let (plan, calendar) = (&stream.plan, &stream.calendar);
         let request = plan.request();
         let (groups, sketch) = match released {
-            Released::Sum => (None, None),
+            Released::Sum | Released::Discovered => (None, None),
             Released::Groups(groups) => (Some(groups), None),
             Released::Sketch(sketch) => (None, Some(sketch)),
         };
@@ -281,6 +351,7 @@ impl Report {
             },
             error: sketch.as_ref().map_or_else(|| ErrorFacts::of_releases(stream), |sketch| sketch.error.clone()),
             groups,
+            selection: SelectionFacts::of(stream),
             sketch,
             unit: UnitFacts {
                 unit: stream.unit(),
@@ -291,6 +362,7 @@ impl Report {
                 max_groups: bounds.and_then(|bounds| bounds.max_groups),
                 min_gap: bounds.and_then(|bounds| bounds.min_gap),
                 period: stream.period().map(|period| period.in_words()),
+                late_counts: fall_behind(request, &natural_period(calendar)).map(|says| says.worded(Wording::Flags)),
                 lower: bound(lower),
                 upper: bound(upper),
                 grid: request.grid().to_string(),
@@ -333,7 +405,7 @@ impl ErrorFacts {
     /// The errors of releases as they come from the mechanism; of values that go on from earlier streams, with theirs.
     pub fn of_releases(stream: &Stream) -> Self {
         let plan = &stream.plan;
-        let with = |own: f64| std_error_behind(own, plan, stream.streams() - 1);
+        let with = |own: f64| stream.scales.greatest * std_error_behind(own, plan, stream.streams() - 1);
         Self {
             max_std_error: with(plan.max_std_error()),
             mean_std_error: with(plan.mean_std_error()),
@@ -363,11 +435,13 @@ fn guarantee(stream: &Stream) -> GuaranteeFacts {
     GuaranteeFacts {
         pure_epsilon: if is_one { guarantee.pure_epsilon.map(Epsilon::get) } else { all.pure_epsilon() },
         rho: if is_one { guarantee.rho.get() } else { all.rho().expect("every plan has a ρ") },
-        epsilon_at_delta: DELTAS.map(at).into(),
+        selection_delta: guarantee.selection.map(|_| all.selection()),
+        // Below the δ of selection nothing is promised.
+        epsilon_at_delta: DELTAS.map(at).into_iter().filter(|row| row.epsilon.is_finite()).collect(),
     }
 }
 
 fn last_half_width(stream: &Stream) -> f64 {
     let width = half_width(stream, stream.last_step, stream.streams()).expect("checked by the setup");
-    stream.plan.request().grid().to_f64(width as i128)
+    stream.scales.greatest * stream.plan.request().grid().to_f64(width as i128)
 }

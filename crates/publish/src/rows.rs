@@ -4,9 +4,10 @@ use crate::error::{Error, Result, failure};
 use crate::groups::GroupTable;
 use crate::steps::Instant;
 use crate::stream::Stream;
+use evertally::number::Grid;
 use evertally::plan::{Intervals, Plan};
 use evertally::stream::Release;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 /// A released value: its exact decimal text, and the double nearest to it.
@@ -79,14 +80,29 @@ pub(crate) fn std_error_behind(own: f64, plan: &Plan, before: u32) -> f64 {
     (own.powi(2) + f64::from(before) * plan.std_error(plan.horizon()).powi(2)).sqrt()
 }
 
+/// The grid of every group; without groups that of the one sum.
+///
+/// # Errors
+/// If one has too many digits.
+pub(crate) fn grids_of(stream: &Stream, groups: Option<&GroupTable>) -> Result<Vec<Grid>> {
+    let grid = stream.plan.request().grid();
+    Ok(groups.map_or(Ok(vec![grid]), |table| table.grids(grid))?)
+}
+
 /// Makes rows of releases, and keeps what they have in common.
 pub(crate) struct Rows {
     /// Group texts of every row, in the order of the releases.
     tuples: Vec<Vec<String>>,
     /// What every group's rows go on from: a value, and how many streams it adds up.
     carried: Vec<(i128, u32)>,
+    /// That of groups that are discovered.
+    grid: Grid,
+    /// The grid of every group, and by how much its errors are multiplied.
+    grids: Vec<(Grid, f64)>,
     /// Errors of rows that go on from so many streams.
     errors: BTreeMap<u32, Intervals>,
+    /// Errors of steps, where the same step is asked for again and again.
+    known: Option<HashMap<u64, (f64, i128)>>,
     /// How many steps were before.
     steps_before: u64,
     time: String,
@@ -110,7 +126,26 @@ impl Rows {
             errors.insert(*streams, stream.plan.intervals(confidence)?);
         }
         let steps_before = stream.follows.as_ref().map_or(0, |follows| follows.steps);
-        Ok(Self { tuples, carried, errors, steps_before, time: String::new(), value: String::new() })
+        let scale = |place: usize| groups.map_or(1.0, |table| table.scales()[place].to_f64(1));
+        let grids = grids_of(stream, groups)?.into_iter().enumerate().map(|(place, grid)| (grid, scale(place))).collect();
+        let grid = stream.plan.request().grid();
+        Ok(Self { tuples, carried, grid, grids, errors, known: None, steps_before, time: String::new(), value: String::new() })
+    }
+
+    /// Of groups that are still to be discovered: none yet.
+    pub(crate) fn of_discovered(stream: &Stream) -> Result<Self> {
+        let mut rows = Self::new(stream, None)?;
+        (rows.tuples, rows.carried, rows.grids) = (Vec::new(), Vec::new(), Vec::new());
+        rows.errors.entry(0).or_insert(stream.plan.intervals(confidence_of_each(stream, 1))?);
+        rows.known = Some(HashMap::new());
+        Ok(rows)
+    }
+
+    /// A group that was discovered, behind all others.
+    pub(crate) fn enter(&mut self, tuple: Vec<String>) {
+        self.tuples.push(tuple);
+        self.carried.push((0, 0));
+        self.grids.push((self.grid, 1.0));
     }
 
     /// The texts of every group; without groups a single one without texts.
@@ -120,33 +155,43 @@ impl Rows {
 
     /// Standard error and half-width at a step of rows that go on from so many streams under the same plan.
     fn errors(&mut self, plan: &Plan, step: u64, streams: u32) -> Result<(f64, i128)> {
+        if let Some(known) = self.known.as_ref().and_then(|known| known.get(&step)) {
+            return Ok(*known);
+        }
         let intervals = self.errors.get_mut(&streams).expect("made for all there are");
         let half_width = half_width_behind(intervals, plan, step, streams);
         let std_error = std_error_behind(plan.std_error(step), plan, streams);
         let half_width = i128::try_from(half_width).map_err(|_| failure("the interval is too wide to write"))?;
-        Ok((seven_digits(std_error), half_width))
+        let errors = (std_error, half_width);
+        if let Some(known) = &mut self.known {
+            known.insert(step, errors); // of streams that follow no other
+        }
+        Ok(errors)
     }
 
-    /// Visits the rows of one closed step: the place of the group, and the row.
+    /// Visits the rows of one closed step: the place of the group, and the row. The releases are those of the groups from
+    /// `first` on.
     pub(crate) fn of_step<E: From<Error>>(
         &mut self,
         stream: &Stream,
+        first: usize,
         releases: &[Release],
         mut visit: impl FnMut(usize, &ReleaseRow<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let step = releases[0].step();
+        let Some(step) = releases.first().map(Release::step) else { return Ok(()) };
         let (plan, calendar) = (&stream.plan, &stream.calendar);
         let span = (calendar.start_of(step), calendar.end_of(step));
         let mut of = u32::MAX;
         let (mut std_error, mut half_width) = (0.0, 0);
         self.time.clear();
         calendar.write_time(calendar.start_of(step), &mut self.time);
-        for (group, release) in releases.iter().enumerate() {
+        for (group, release) in (first..).zip(releases) {
             let (exact, streams) = self.carried[group];
             if std::mem::replace(&mut of, streams) != streams {
                 (std_error, half_width) = self.errors(plan, step, streams)?;
             }
-            let release = release.behind(exact);
+            let (grid, scale) = self.grids[group];
+            let release = release.behind(exact).on_grid(grid);
             self.value.clear();
             write!(self.value, "{release}").expect("a String accepts every write");
             let texts: Vec<&str> = self.tuples[group].iter().map(String::as_str).collect();
@@ -154,7 +199,7 @@ impl Rows {
                 (release.value(), release.shifted(-half_width).value(), release.shifted(half_width).value());
             let amount = Amount { text: &self.value, number: value };
             let (time, step) = (self.time.as_str(), self.steps_before + step);
-            let row = ReleaseRow { time, span, groups: &texts, step, value: amount, std_error, lower, upper };
+            let row = ReleaseRow { time, span, groups: &texts, step, value: amount, std_error: seven_digits(scale * std_error), lower, upper };
             visit(group, &row)?;
         }
         Ok(())

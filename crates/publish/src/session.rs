@@ -29,7 +29,7 @@ pub use items::{ItemCounts, ItemLabels};
 pub use keys::{KeyCounts, KeyLabels};
 pub use placer::{Batch, Labels, Placed, Placer};
 pub use resume::{LateEvent, Leaving, Leg};
-pub use sums::{ClosedStep, GroupLabels, RunningSums};
+pub use sums::{ClosedStep, GroupLabel, GroupLabels, RunningSums};
 
 use crate::declaration::Parameter::{Late as LatePolicy, SortBuffer};
 use crate::error::{Error, Result, usage};

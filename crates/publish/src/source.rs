@@ -52,7 +52,10 @@ impl Claim {
             plan: blake3::Hash::from_bytes(plan.digest()).to_hex().to_string(),
             cost: plan.guarantee().expense(),
             protects: Protects::of(request.unit(), request.neighbours(), request.meaning()),
-            budget: request.budget().to_string(),
+            budget: match plan.guarantee().selection {
+                None => request.budget().to_string(),
+                Some(delta) => format!("{}, groups selected by δ = {:e}", request.budget(), delta.get()),
+            },
         }
     }
 }

@@ -28,6 +28,12 @@ impl Guarantee {
         self.0.rho.get()
     }
 
+    /// What selecting groups that nobody declared adds to every δ, or ``None`` where groups are declared.
+    #[getter]
+    fn selection_delta(&self) -> Option<f64> {
+        self.0.selection.map(Delta::get)
+    }
+
     /// The least known ε of (ε, δ)-differential privacy at this δ (strictly between 0 and 1).
     ///
     /// >>> import evertally as et
@@ -54,7 +60,10 @@ impl Guarantee {
         match self.0.epsilon_delta() {
             Some((epsilon, None)) => format!("ε = {}", epsilon.get()),
             Some((epsilon, Some(delta))) => format!("ε = {}, δ = {:e}", epsilon.get(), Delta::get(delta)),
-            None => format!("ρ = {} (zCDP)", self.rho()),
+            None => {
+                let selection = self.selection_delta().map_or(String::new(), |delta| format!(", δ = {delta:e}"));
+                format!("ρ = {} (zCDP){selection}", self.rho())
+            }
         }
     }
 }

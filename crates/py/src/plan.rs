@@ -172,6 +172,26 @@ impl Plan {
         Guarantee(self.inner.guarantee())
     }
 
+    /// How groups that nobody declared are selected, or ``None`` where they are declared: ``threshold``, what a released
+    /// value must reach, ``shown_half`` and ``shown_almost``, the sums with which a group is shown at any one selection
+    /// time with probability 0.5 and 0.95 (all in units of the data), ``delta``, ``failure``, the proven bound of it,
+    /// ``every``, the steps between two selection times, and ``floor``.
+    #[getter]
+    fn selection(&self) -> Option<BTreeMap<&'static str, f64>> {
+        let threshold = self.inner.threshold()?;
+        let (selection, grid) = (threshold.selection(), self.inner.request().grid());
+        let of_data = |multiple: i64| grid.to_f64(multiple.into());
+        Some(BTreeMap::from([
+            ("threshold", of_data(threshold.value())),
+            ("shown_half", of_data(threshold.shown_half())),
+            ("shown_almost", of_data(threshold.shown_almost())),
+            ("delta", selection.delta().get()),
+            ("failure", threshold.failure()),
+            ("every", selection.times().distance() as f64),
+            ("floor", selection.floor() as f64),
+        ]))
+    }
+
     /// Whose data are protected, in words.
     #[getter]
     fn unit(&self) -> String {

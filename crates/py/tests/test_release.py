@@ -406,3 +406,28 @@ os._exit(0)
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert run.stdout.split("\n") == ["interrupted", "interrupted True", ""], run.stderr
+
+
+def test_groups_that_nobody_declared(key: et.SecretKey) -> None:
+    """Groups that many have are released from their first step on, and others not at all."""
+    start = dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)
+    rows = [(start + dt.timedelta(days=day, minutes=n), "JFK-LAX") for day in range(12) for n in range(50)]
+    rows += [(start + dt.timedelta(days=day, hours=9), f"own {day}") for day in range(12)]
+    rows.sort()
+    events = pa.table({"when": [row[0] for row in rows], "route": [row[1] for row in rows]})
+    keywords = {
+        "start": "2024-01-01", "steps": 12, "every": "1d", "time": "when", "group": "route", "rho": 1.0,
+        "through": "2024-01-13", "name": "routes", "discover_groups": True, "selection_delta": 1e-7,
+        "select_every": 5,
+    }
+    released = pa.table(et.release(events, key=key, **keywords)).to_pylist()
+    assert [row["step"] for row in released] == list(range(1, 13))
+    assert {row["route"] for row in released} == {"JFK-LAX"}
+    assert abs(released[-1]["value"] - 600) < 60
+    plan = et.plan_release(**{name: value for name, value in keywords.items() if name not in ("time", "through")})
+    assert plan.guarantee.selection_delta == 1e-7 and plan.guarantee.pure_epsilon is None
+    assert plan.selection is not None and plan.selection["shown_almost"] > plan.selection["shown_half"] > 5
+    assert et.Plan.from_json(plan.to_json()).digest == plan.digest
+    with pytest.raises(et.InvalidError, match="no ε bounds a ratio to 0"):
+        et.plan_release(**{"start": "2024-01-01", "steps": 12, "every": "1d", "group": "route", "epsilon": 1.0,
+                           "discover_groups": True, "selection_delta": 1e-7})

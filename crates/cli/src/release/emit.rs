@@ -1,5 +1,7 @@
 //! The outputs of a run: table, pictures, report and plan, written together.
 
+use super::drawing::Drawing;
+use super::leaders::Leaders;
 use super::setup::Setup;
 use crate::stream::{Files, SideFiles};
 use anyhow::Result;
@@ -7,7 +9,6 @@ use evertally::number::Grid;
 use evertally_plot::{Curve, Point, ReleasePlot, TimeLabels};
 use evertally_publish::error::Error;
 use evertally_publish::event::{Columns, Event};
-use evertally_publish::groups::GroupTable;
 use evertally_publish::ledger::OpenKey;
 use evertally_publish::report::{Released, Report};
 use evertally_publish::session::ClosedStep;
@@ -24,9 +25,8 @@ const MAX_POINTS: u64 = 16_384;
 /// Writes rows as steps close, and keeps what the picture needs.
 pub(super) struct Emitter<W: Write + Send> {
     table: TableWriter<W>,
-    picture: Vec<Curve>,
-    /// The curve of each group, if it is drawn.
-    curve_of: Vec<Option<usize>>,
+    picture: Drawing,
+    leaders: Option<Leaders>,
     /// Every how many steps a point is drawn, and the last.
     stride: u64,
     last_step: u64,
@@ -35,51 +35,54 @@ pub(super) struct Emitter<W: Write + Send> {
     /// True running sums of all groups: only under `--unsafe-show-truth`.
     truth: Option<Vec<i64>>,
     calendar: StepCalendar,
-    grid: Grid,
+    /// The grid of every group.
+    grids: Vec<Grid>,
 }
 
 impl<W: Write + Send> Emitter<W> {
     /// Rows go to `table`.
     pub(super) fn new(setup: &Setup, files: &Files, table: TableWriter<W>) -> Self {
-        let single = [vec![]];
-        let tuples = setup.groups.as_ref().map_or(&single[..], GroupTable::tuples);
-        let drawn = if files.plot { &setup.drawn[..] } else { &[] };
-        let mut curve_of = vec![None; tuples.len()];
-        drawn.iter().enumerate().for_each(|(curve, group)| curve_of[*group] = Some(curve));
-        let name = |tuple: &Vec<String>| tuple.join(", ");
         let stream = &setup.stream;
+        let grid = stream.plan.request().grid();
+        let grids = setup.groups.as_ref().map_or_else(|| Ok(vec![grid]), |table| table.grids(grid));
+        let grids = grids.expect("checked when the groups were declared");
+        let groups = setup.group_count();
         Self {
             table,
-            picture: drawn.iter().map(|group| Curve { name: name(&tuples[*group]), points: vec![] }).collect(),
-            curve_of,
+            picture: Drawing::new(setup, files),
+            leaders: setup.top.filter(|_| !files.is_table_alone()).map(Leaders::new),
             stride: (setup.steps_before() + stream.last_step).div_ceil(MAX_POINTS),
             last_step: setup.steps_before() + stream.last_step,
             steps_before: setup.steps_before(),
-            truth: setup.show_truth.then(|| vec![0; tuples.len()]),
+            truth: setup.show_truth.then(|| vec![0; groups]),
             calendar: stream.calendar.clone(),
-            grid: stream.plan.request().grid(),
+            grids,
         }
     }
 
     /// Takes into the picture what a table holds that earlier runs have written.
     pub(super) fn recall(&mut self, setup: &Setup, table: &[PathBuf]) -> Result<()> {
-        if self.picture.is_empty() || table.is_empty() {
+        if (self.picture.is_off() && self.leaders.is_none()) || table.is_empty() {
             return Ok(());
         }
         let labels = setup.table.groups().iter().map(String::as_str).chain(["step", "value", "lower", "upper"]);
         let columns =
             Columns { time: "time".into(), labels: labels.map(str::to_owned).collect(), ..Columns::default() };
         let options = ReadOptions::default();
-        let Self { picture, stride, last_step, .. } = self;
+        let Self { picture, leaders, stride, last_step, .. } = self;
         let mut visit = |event: &Event<'_>| -> Result<(), Error> {
             let texts: Vec<String> = event.labels().map(|label| label.to_string()).collect();
             let (names, figures) = texts.split_at(setup.table.groups().len());
             let figures: Vec<f64> = figures.iter().map(|text| text.parse().unwrap_or(f64::NAN)).collect();
             let step = figures[0] as u64; // fits: steps are below 2^40, and a table is what this program wrote
+            if let Some(leaders) = leaders {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                leaders.row(&event.time().to_string(), &names, step, figures[1]);
+            }
             let drawn = step.is_multiple_of(*stride) || step == *last_step;
-            if drawn
+            let curve = picture.curve_named(&names.join(", "));
+            if let Some(curve) = curve.filter(|_| drawn)
                 && let Some(end) = setup.end_of(step)
-                && let Some(curve) = picture.iter_mut().find(|curve| curve.name == names.join(", "))
             {
                 let at = end.micros() as f64 / 1e6;
                 curve.points.push(Point { at, value: figures[1], lower: figures[2], upper: figures[3], truth: None });
@@ -92,17 +95,20 @@ impl<W: Write + Send> Emitter<W> {
 
     /// Writes the rows of a closed step.
     pub(super) fn write(&mut self, closed: &mut ClosedStep<'_>) -> Result<()> {
-        let Self { table, picture, curve_of, truth, calendar, grid, .. } = self;
-        let step = closed.step();
+        let Self { table, picture, leaders, truth, calendar, grids, stride, last_step, steps_before, .. } = self;
         if let Some(truth) = truth {
             truth.iter_mut().zip(closed.unsafe_exact_sums()).for_each(|(total, sum)| *total += sum);
         }
-        let shown = self.steps_before + step;
-        let drawn = shown.is_multiple_of(self.stride) || shown == self.last_step;
         closed.for_each_row(|group, row| {
             table.write(row)?;
-            if drawn && let Some(curve) = curve_of[group].map(|place| &mut picture[place]) {
-                let truth = truth.as_ref().map(|t| grid.to_f64(t[group].into()));
+            if let Some(leaders) = leaders {
+                leaders.row(row.time, row.groups, row.step, row.value.number);
+            }
+            let drawn = row.step.is_multiple_of(*stride) || row.step == *last_step;
+            let curve = picture.curve_of(group, row.groups);
+            if let Some(curve) = curve.filter(|_| drawn) {
+                let step = row.step - *steps_before;
+                let truth = truth.as_ref().map(|t| grids[group].to_f64(t[group].into()));
                 let at = calendar.end_of(step).micros() as f64 / 1e6;
                 let (value, lower, upper) = (row.value.number, row.lower, row.upper);
                 curve.points.push(Point { at, value, lower, upper, truth });
@@ -123,13 +129,26 @@ impl<W: Write + Send> Emitter<W> {
         if files.is_table_alone() {
             return Ok(table);
         }
-        let released = setup.groups.as_ref().map_or(Released::Sum, |groups| Released::Groups(groups.facts()));
+        let released = match (&setup.groups, setup.stream.plan.threshold()) {
+            (Some(groups), _) => Released::Groups(groups.facts()),
+            (None, Some(_)) => Released::Discovered,
+            (None, None) => Released::Sum,
+        };
         let place = open.ledger.place_of(&setup.stream.name, setup.stream.last_step);
         let report = Report::new(&setup.stream, &open.key, released).recorded_in(place);
         let mut beside = SideFiles { stream: &setup.stream, files, publication };
         beside.put_report(&report)?;
+        if let Some(leaders) = &self.leaders {
+            let stream = &setup.stream;
+            let table = leaders.csv(&stream.columns.labels, &stream.plan, setup.steps_before())?;
+            beside.put("top.csv", &table)?;
+        }
         if files.plot {
-            let mut plot = picture(setup, &report, self.picture, self.curve_of.len());
+            let (curves, groups) = self.picture.finish();
+            if curves.is_empty() {
+                return Ok(table); // no group is shown yet
+            }
+            let mut plot = picture(setup, &report, curves, groups);
             if setup.show_truth {
                 plot.unsafe_truth = true;
                 beside.put_picture("NOT-PRIVATE.", &plot.svg()?)?;

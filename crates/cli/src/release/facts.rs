@@ -3,7 +3,7 @@
 use super::setup::Setup;
 use crate::stream::Files;
 use anyhow::Result;
-use evertally_publish::report::ErrorFacts;
+use evertally_publish::report::{ErrorFacts, SelectionFacts};
 use evertally_publish::words::short;
 use evertally_tables::output::OutputFormat;
 use serde_json::json;
@@ -20,6 +20,8 @@ pub(super) struct Forecast {
     pub(super) bytes: f64,
     seconds: f64,
     format: &'static str,
+    /// Whether nobody knows how many groups there will be.
+    is_open: bool,
 }
 
 impl Forecast {
@@ -45,12 +47,16 @@ impl Forecast {
         // Measured: a row takes about 0.6 µs to write, and a draw of noise 0.2 µs.
         let each = 0.6e-6 + 0.2e-6 * plan.mechanism().cost().work_per_step;
         let (bytes, seconds) = (bytes * rows as f64, each * rows as f64);
-        Self { steps: stream.last_step, groups, rows, bytes, seconds, format }
+        let is_open = plan.threshold().is_some();
+        Self { steps: stream.last_step, groups, rows, bytes, seconds, format, is_open }
     }
 
     /// In one line.
     pub(super) fn in_words(&self) -> String {
         let Self { steps, groups, rows, format, .. } = self;
+        if self.is_open {
+            return format!("table: {steps} rows for each group that is shown, as {format}");
+        }
         let product = if *groups > 1 { format!("{steps} steps × {groups} groups = ") } else { String::new() };
         let duration = match self.seconds {
             few if few < 10.0 => String::new(),
@@ -90,6 +96,7 @@ pub(super) fn print_json(setup: &Setup, files: &Files, error: &ErrorFacts, done:
         "released_steps": stream.last_step,
         "group_columns": stream.columns.labels,
         "groups": setup.groups.as_ref().map(|groups| groups.tuples().len()),
+        "selection": SelectionFacts::of(stream),
         "max_std_error": error.max_std_error,
         "last_step_half_width": error.last_step_half_width,
         "confidence": error.confidence,
@@ -97,7 +104,7 @@ pub(super) fn print_json(setup: &Setup, files: &Files, error: &ErrorFacts, done:
     });
     if done {
         summary["out"] = json!(files.out);
-        summary["beside"] = json!(files.endings().iter().map(|ending| files.beside(ending)).collect::<Vec<_>>());
+        summary["beside"] = json!(files.written().iter().map(|ending| files.beside(ending)).collect::<Vec<_>>());
     } else {
         summary["estimated_bytes"] = json!(forecast.bytes.round());
     }

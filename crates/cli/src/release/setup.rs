@@ -7,7 +7,7 @@ use anyhow::Result;
 use evertally::noise::StreamName;
 use evertally_plot::{MAX_SHOWN, MAX_SHOWN_AT_ONCE};
 use evertally_publish::closing;
-use evertally_publish::declaration::Parameter::{All, Extend};
+use evertally_publish::declaration::Parameter::{All, DiscoverGroups, Extend, Top, UnsafeShowTruth};
 use evertally_publish::declaration::{Declaration, Labels, Present, Settings, Use};
 use evertally_publish::groups::GroupTable;
 use evertally_publish::ledger::{Follows, Ledger, OpenKey};
@@ -24,6 +24,7 @@ pub(super) struct Declared {
     settings: Settings,
     pub(super) files: Files,
     plot_groups: Option<Vec<String>>,
+    top: Option<usize>,
     pub(super) show_truth: bool,
 }
 
@@ -37,6 +38,10 @@ pub(super) struct Setup {
     pub(super) table: TableSpec,
     /// The groups that the picture shows, by their place among all.
     pub(super) drawn: Vec<usize>,
+    /// The groups that the picture is to show, by name, where they are discovered.
+    pub(super) plot_groups: Option<Vec<String>>,
+    /// How many groups are told of each step that grow most in it.
+    pub(super) top: Option<usize>,
     pub(super) show_truth: bool,
     /// The streams of this declaration, one behind the other, the last that of this run.
     pub(super) names: Vec<StreamName>,
@@ -48,10 +53,23 @@ impl Declared {
     /// Of the program's flags and their configuration file.
     pub(super) fn of_flags(flags: ReleaseFlags) -> Result<Self> {
         let written = with_config(flags, Use::Release)?;
-        let declaration = with_groups_of_file(written.declaration, written.files.groups_file.as_deref())?;
+        let declaration = with_groups_of_file(
+            written.declaration,
+            written.files.groups_file.as_deref(),
+            written.files.scale_column.as_deref(),
+        )?;
         if written.files.extend == Some(true) && declaration.all == Some(true) {
             let why = ": the stream that is opened has only just begun";
             return Err(usage(sentence![All, " and ", Extend, " do not go together", why]));
+        }
+        let discovers = declaration.discover_groups == Some(true);
+        if written.files.extend == Some(true) && discovers {
+            let why = ": groups that were discovered do not go on in another stream; declare a longer horizon";
+            return Err(usage(sentence![DiscoverGroups, " and ", Extend, " do not go together", why]));
+        }
+        if written.files.unsafe_show_truth == Some(true) && discovers {
+            let why = ": the true counts of earlier steps are not kept";
+            return Err(usage(sentence![UnsafeShowTruth, " and ", DiscoverGroups, " do not go together", why]));
         }
         // How far a run goes depends on the stream that has been reached.
         let goes_on = written.files.r#continue == Some(true) || written.files.rebuild == Some(true);
@@ -59,9 +77,14 @@ impl Declared {
         let settings = checked.resolve()?;
         let show_truth = written.files.unsafe_show_truth == Some(true);
         let plot_groups = written.files.plot_groups.clone();
-        let files = Files::new(written.files, settings.missing_text.clone())?;
+        let top = written.questions.top;
+        if top == Some(0) || (top.is_some() && settings.columns.labels.is_empty()) {
+            return Err(usage(sentence![Top, " names a number of groups, 1 or more, of a release by group"]));
+        }
+        let mut files = Files::new(written.files, settings.missing_text.clone())?;
+        files.leaders = top.is_some();
         TableSpec::new(settings.columns.labels.clone(), true).map_err(usage)?;
-        Ok(Self { declaration, settings, files, plot_groups, show_truth })
+        Ok(Self { declaration, settings, files, plot_groups, top, show_truth })
     }
 
     /// The plan of what was declared, for a stream that nobody has begun.
@@ -105,15 +128,28 @@ impl Declared {
         let mut bar = Bar::new(settings.request.horizon());
         let groups = match &settings.labels {
             Labels::Groups(table) => Some(table.clone()),
-            Labels::None | Labels::Items(_) => None,
+            Labels::None | Labels::Discovered { .. } | Labels::Items(_) => None,
         };
         let (stream, _) = settings.plan(&mut |progress| bar.show(progress))?;
         let most = if stream.last_step == 1 { MAX_SHOWN_AT_ONCE } else { MAX_SHOWN };
-        let drawn = drawn(self.plot_groups.as_deref(), groups.as_ref(), most)?;
+        let discovers = stream.plan.threshold().is_some();
+        let named = self.plot_groups.clone();
+        let drawn = drawn(named.as_deref().filter(|_| !discovers), groups.as_ref(), most)?;
         let table = TableSpec::new(stream.columns.labels.clone(), stream.is_integral()).map_err(usage)?;
         let table = table.with_instants(stream.calendar.zone());
         let (names, calendars) = (vec![stream.name.clone()], vec![stream.calendar.clone()]);
-        Ok(Setup { stream, groups, present, table, drawn, show_truth: self.show_truth, names, calendars })
+        Ok(Setup {
+            stream,
+            groups,
+            present,
+            table,
+            drawn,
+            plot_groups: named,
+            top: self.top,
+            show_truth: self.show_truth,
+            names,
+            calendars,
+        })
     }
 }
 

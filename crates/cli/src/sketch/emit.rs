@@ -198,7 +198,9 @@ fn multiple_of(unit: Grid, value: f64) -> Option<i128> {
 fn facts(setup: &Setup, questions: &Questions, off: Off) -> Result<SketchFacts> {
     Ok(SketchFacts {
         kind: match tree_of(&setup.plan) {
-            Some(tree) => format!("tree of counts of keys of {} bits, {} children a block", tree.bits(), tree.branching()),
+            Some(tree) => {
+                format!("tree of counts of keys of {} bits, {} children a block", tree.bits(), tree.branching())
+            }
             None => "count sketch".to_owned(),
         },
         rows: setup.rows.map(Table::rows),

@@ -119,7 +119,9 @@ impl Questions {
     pub(super) fn of_heavy(args: &Asking, span: Span<'_>, mut times: TimeParser) -> Result<Self> {
         let given = [args.queries.is_some(), args.candidates.is_some(), args.at_column.is_some()];
         if given.contains(&true) {
-            return Err(usage("--key-bits finds heavy keys without a list: leave out --queries, --candidates and --at-column"));
+            return Err(usage(
+                "--key-bits finds heavy keys without a list: leave out --queries, --candidates and --at-column",
+            ));
         }
         if args.top == Some(0) {
             return Err(usage("--top 0 asks for nothing; give at least 1"));

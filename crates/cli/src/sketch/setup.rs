@@ -42,7 +42,7 @@ impl Setup {
         }
         let items = match settings.labels.clone() {
             Labels::Items(items) => Some(items),
-            Labels::None | Labels::Groups(_) => None,
+            Labels::None | Labels::Groups(_) | Labels::Discovered { .. } => None,
         };
         let why = "the columns that name the item of an event";
         let Items { columns, shape } = needed(items, Parameter::KeyColumns, why)?;
@@ -52,7 +52,9 @@ impl Setup {
             _ => None,
         };
         if rows.is_none() && settings.values.bounds().0 < 0 {
-            return Err(usage("--key-bits finds heavy keys by the blocks that they are in: --bounds below 0 hide them"));
+            return Err(usage(
+                "--key-bits finds heavy keys by the blocks that they are in: --bounds below 0 hide them",
+            ));
         }
         let asked = if rows.is_some() { Questions::asked(&questions)? } else { None };
         if rows.is_some() && asked.is_none() && files.plan_only != Some(true) {

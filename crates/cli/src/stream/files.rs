@@ -27,6 +27,8 @@ pub(crate) struct Files {
     pub(crate) out: PathBuf,
     pub(crate) output_format: OutputFormat,
     pub(crate) plot: bool,
+    /// Whether the groups that grow most are told.
+    pub(crate) leaders: bool,
     /// Files that were read besides the inputs.
     side_inputs: Vec<PathBuf>,
     pub(crate) plan_only: bool,
@@ -115,6 +117,7 @@ impl Files {
             plot: named.no_plot != Some(true) && !is_stream(&out),
             out,
             output_format,
+            leaders: false,
             side_inputs: [named.config, named.groups_file].into_iter().flatten().collect(),
             plan_only,
             quiet: named.quiet == Some(true),
@@ -150,10 +153,18 @@ impl Files {
             return Vec::new();
         }
         let mut endings = vec!["report.md", "report.json", "plan.toml"];
+        if self.leaders {
+            endings.push("top.csv");
+        }
         if self.plot {
             endings.extend(["svg", "png"]);
         }
         endings
+    }
+
+    /// Those of them that are there: where no group is shown, there is no picture.
+    pub(crate) fn written(&self) -> Vec<&'static str> {
+        self.endings().into_iter().filter(|ending| self.beside(ending).exists()).collect()
     }
 
     /// Files that no output may replace.

@@ -2,7 +2,9 @@
 
 use super::Files;
 use anyhow::Result;
-use evertally_publish::report::ErrorFacts;
+use evertally_publish::bounds::{fall_behind, natural_period};
+use evertally_publish::problem::Wording;
+use evertally_publish::report::{ErrorFacts, SelectionFacts};
 use evertally_publish::stream::Stream;
 use evertally_publish::words::{at_most, short};
 
@@ -19,6 +21,10 @@ pub(crate) fn print_plan(stream: &Stream, error: &ErrorFacts, remarks: &[String]
         short(error.mean_std_error)
     )?;
     writeln!(out, "# interval at the last step: ± {} at {} %", error.last_step_half_width, error.confidence * 100.0)?;
+    let selection = SelectionFacts::of(stream).map_or(Vec::new(), |facts| facts.in_words());
+    for remark in selection.iter().map(|fact| format!("groups: {fact}")) {
+        writeln!(out, "# {remark}")?;
+    }
     for remark in notes(stream).iter().chain(remarks) {
         writeln!(out, "# {remark}")?;
     }
@@ -43,6 +49,8 @@ fn notes(stream: &Stream) -> Vec<String> {
             "with a standard error of {error} nothing can be read from the release; is the budget a slip?"
         ));
     }
+    let behind = fall_behind(stream.plan.request(), &natural_period(&stream.calendar));
+    notes.extend(behind.map(|says| says.worded(Wording::Flags)));
     if let Some(period) = stream.period() {
         let several = period.several_in_words(2).replacen('2', "several", 1);
         notes.push(format!(
@@ -72,14 +80,17 @@ pub(crate) fn print_summary(
     let plan = &stream.plan;
     eprintln!("{done} with {} and {} noise", plan.mechanism().name().brief(), plan.noise_kind());
     eprintln!(
-        "guarantee: {}{} for {}; standard error at most {}",
+        "guarantee: {}{}{} for {}; standard error at most {}",
         if stream.streams() > 1 { format!("{} × ", stream.streams()) } else { String::new() },
         plan.request().budget(),
+        plan.guarantee()
+            .selection
+            .map_or(String::new(), |delta| format!(", and δ = {:e} for selecting groups", delta.get())),
         stream.unit(),
         at_most(max_std_error)
     );
     if !files.is_table_alone() {
-        eprintln!("wrote {} and beside it .{}", files.out.display(), files.endings().join(", ."));
+        eprintln!("wrote {} and beside it .{}", files.out.display(), files.written().join(", ."));
     }
     notes(stream).iter().for_each(|note| eprintln!("note: {note}"));
     if streams > 1 {

@@ -58,14 +58,20 @@ impl<'a> Purpose<'a> {
     }
 }
 
+/// The domain of subkeys.
+const SUBKEY: &[u8] = b"evertally 1 subkey";
+
+/// A field behind its length.
+fn absorb(hasher: &mut blake3::Hasher, field: &[u8]) {
+    hasher.update(&(field.len() as u64).to_le_bytes()).update(field);
+}
+
 /// BLAKE3 keyed hash of the fields, each preceded by its length in 8 bytes, little endian: an injective encoding.
 ///
 /// The first field is the domain string. Domains start with "evertally 1 ", the version of this derivation.
 pub(super) fn derive(key: &SecretKey, fields: &[&[u8]]) -> Zeroizing<[u8; 32]> {
     let mut hasher = blake3::Hasher::new_keyed(key.expose_bytes());
-    for field in fields {
-        hasher.update(&(field.len() as u64).to_le_bytes()).update(field);
-    }
+    fields.iter().for_each(|field| absorb(&mut hasher, field));
     let derived = Zeroizing::new(*hasher.finalize().as_bytes());
     hasher.zeroize(); // it holds the key
     derived
@@ -111,7 +117,7 @@ pub(crate) fn subkey(
     plan_digest: &[u8; 32],
     purpose: Purpose<'_>,
 ) -> Zeroizing<[u8; 32]> {
-    derive_for(b"evertally 1 subkey", key, name, plan_digest, purpose)
+    derive_for(SUBKEY, key, name, plan_digest, purpose)
 }
 
 /// The noise of one stream (or of one group of it): maps every [`Node`] to its own endless random bits.
@@ -240,6 +246,37 @@ impl KeyedNoise {
 impl fmt::Debug for KeyedNoise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedNoise").finish_non_exhaustive()
+    }
+}
+
+/// The noise of the groups of a stream, as [`KeyedNoise::new`] gives it for [`Purpose::Group`], where very many are
+/// asked for: what all have in common is hashed once.
+pub(crate) struct GroupNoise {
+    common: blake3::Hasher,
+}
+
+impl GroupNoise {
+    pub(crate) fn new(key: &SecretKey, name: &StreamName, plan_digest: &[u8; 32]) -> Self {
+        let (tag, _) = Purpose::Group(&[]).encoding();
+        let mut common = blake3::Hasher::new_keyed(key.expose_bytes());
+        let fields: [&[u8]; 4] = [SUBKEY, name.as_str().as_bytes(), plan_digest, &[tag]];
+        fields.iter().for_each(|field| absorb(&mut common, field));
+        Self { common }
+    }
+
+    /// The noise of the group of this name.
+    pub(crate) fn of(&self, group: &[u8]) -> KeyedNoise {
+        let mut hasher = self.common.clone();
+        absorb(&mut hasher, group);
+        let subkey = Zeroizing::new(*hasher.finalize().as_bytes());
+        hasher.zeroize();
+        KeyedNoise::from_subkey(&subkey)
+    }
+}
+
+impl Drop for GroupNoise {
+    fn drop(&mut self) {
+        self.common.zeroize();
     }
 }
 

@@ -34,8 +34,13 @@ pub struct Candidate {
 fn is_searched(request: &PlanRequest, kind: NoiseKind, name: MechanismName) -> bool {
     let family = name.family();
     let is_reached = family.reach.of(kind).is_some_and(|longest| request.horizon <= longest);
-    is_reached && !(request.search.light_steps && family.is_heavy())
+    let is_looked_up = request.selection.is_none() || request.horizon <= REPLAYED || family.abilities.random_access;
+    is_reached && is_looked_up && !(request.search.light_steps && family.is_heavy())
 }
+
+/// Where keys are selected, every one is looked at: that must not take more draws than so many, unless a mechanism is
+/// asked for by name.
+const REPLAYED: u64 = 64;
 
 pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     // Refuse senseless requests before any search hides them behind "no candidate".
@@ -91,8 +96,11 @@ fn built(request: &PlanRequest, kind: NoiseKind, criterion: &Criterion) -> Vec<R
         return vec![prepared.map_or_else(|| name.build(horizon, criterion), Ok)];
     }
     let families = MechanismName::FAMILIES.iter().filter(|name| is_searched(request, kind, **name));
-    let prepared =
-        request.search.prepared.of_horizon(horizon).filter(|mechanism| mechanism.name().family().serves(kind));
+    let prepared = request.search.prepared.of_horizon(horizon).filter(|mechanism| {
+        let family = mechanism.name().family();
+        let is_looked_up = request.selection.is_none() || horizon <= REPLAYED || family.abilities.random_access;
+        family.serves(kind) && is_looked_up
+    });
     families.map(|name| name.build(horizon, criterion)).chain(prepared.map(|mechanism| Ok(mechanism.clone()))).collect()
 }
 

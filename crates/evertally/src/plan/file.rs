@@ -5,6 +5,7 @@ use crate::mechanism::MechanismName;
 use crate::noise::DiscreteLaw;
 use crate::number::Grid;
 use crate::privacy::Budget;
+use crate::privacy::selection::Selection;
 use crate::privacy::{Neighbours, Unit, Values};
 use crate::{Error, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -29,6 +30,9 @@ struct PlanFile {
     /// Left out where it is 1, so that plans of earlier versions keep their digest.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     sums_per_event: u64,
+    /// Left out where there is none, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    selection: Option<Selection>,
     #[serde(default)]
     meaning: BTreeMap<String, String>,
 }
@@ -56,6 +60,7 @@ impl From<&Plan> for PlanFile {
             budget: request.budget,
             noise: plan.law,
             sums_per_event: request.sums_per_event,
+            selection: request.selection,
             meaning: request.meaning.clone(),
         }
     }
@@ -82,6 +87,7 @@ impl TryFrom<PlanFile> for Plan {
             neighbours: file.neighbours,
             values: file.values,
             sums_per_event: file.sums_per_event,
+            selection: file.selection,
             grid: file.grid,
             mechanism: Some(file.mechanism),
             noise: Some(kind),
@@ -113,13 +119,13 @@ impl<'de> Deserialize<'de> for Plan {
     }
 }
 
-/// BLAKE3 of the plan in postcard form, in a context of its own; another one where the form has a number more.
+/// BLAKE3 of the plan in postcard form, in a context of its own; another one where the form has something more.
 pub(super) fn digest(plan: &Plan) -> [u8; 32] {
     let bytes = postcard::to_allocvec(&PlanFile::from(plan)).expect("a plan is plain data");
-    let context = if plan.request.sums_per_event == 1 {
-        "evertally 1 plan digest"
-    } else {
-        "evertally 1 plan digest of a vector"
+    let context = match (plan.request.selection, plan.request.sums_per_event) {
+        (Some(_), _) => "evertally 1 plan digest of keys",
+        (None, 1) => "evertally 1 plan digest",
+        (None, _) => "evertally 1 plan digest of a vector",
     };
     blake3::derive_key(context, &bytes)
 }

@@ -16,12 +16,17 @@ fn exact_spent(l1: f64, scale: Ratio) -> Exact {
 /// A guarantee for the whole release history, in zCDP and, for Laplace noise, pure ε.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Guarantee {
-    /// Pure ε, or `None` under Gaussian noise.
+    /// Pure ε, or `None` under Gaussian noise, and where keys are selected.
     pub pure_epsilon: Option<Epsilon>,
-    /// ρ of zCDP.
+    /// ρ of zCDP, with what [`selection`](Self::selection) says.
     pub rho: Rho,
-    /// The pair the budget was stated in, if it was (ε, δ).
+    /// The pair the budget was stated in, if it was (ε, δ); the δ of selection is not in it.
     pub stated: Option<(Epsilon, Delta)>,
+    /// The δ of the [selection](crate::privacy::selection) of keys that nobody declared: added to the δ of every other
+    /// statement.
+    pub selection: Option<Delta>,
+    /// ε of the noise alone, where keys are selected.
+    noise_epsilon: Option<Epsilon>,
     /// Of Gaussian noise: its parameter σ² and the squared norm it hides.
     gaussian: Option<(f64, f64)>,
 }
@@ -56,7 +61,7 @@ impl Guarantee {
                 };
                 let epsilon = if near && planned_holds { planned } else { Epsilon::derived(spent) };
                 let rho = Rho::derived(conversions::zcdp_of_pure(epsilon).min(concentrated(scale * scale)));
-                Self { pure_epsilon: Some(epsilon), rho, stated, gaussian: None }
+                Self { pure_epsilon: Some(epsilon), gaussian: None, ..Self::of_rho(rho, stated) }
             }
             DiscreteLaw::Gaussian(law) => {
                 let rho = match *budget {
@@ -64,25 +69,41 @@ impl Guarantee {
                     _ => Rho::derived(concentrated(law.parameter().to_f64())),
                 };
                 let gaussian = Some((law.parameter().to_f64(), calibration.l2_squared));
-                Self { pure_epsilon: None, rho, stated, gaussian }
+                Self { gaussian, ..Self::of_rho(rho, stated) }
             }
         }
     }
 
+    fn of_rho(rho: Rho, stated: Option<(Epsilon, Delta)>) -> Self {
+        Self { pure_epsilon: None, rho, stated, selection: None, noise_epsilon: None, gaussian: None }
+    }
+
+    /// The same where keys are selected, which fails to keep them hidden with this probability.
+    pub(super) fn with_selection(self, delta: Delta) -> Self {
+        Self { selection: Some(delta), pure_epsilon: None, noise_epsilon: self.pure_epsilon, ..self }
+    }
+
+    /// ε of the noise, without what selects keys.
+    fn epsilon_of_noise(&self) -> Option<Epsilon> {
+        self.pure_epsilon.or(self.noise_epsilon)
+    }
+
     /// The promise of the same noise to a unit whose change is larger: so many times as large, in L1 norm, and by this
-    /// square in squared L2 norm, in squared steps of the noise grid.
+    /// square in squared L2 norm, in squared steps of the noise grid. Of the noise alone, where keys are selected.
     pub(super) fn to_larger(&self, times: f64, l2_squared: f64) -> Self {
-        let pure_epsilon = self.pure_epsilon.map(|epsilon| Epsilon::derived(epsilon.get() * times));
+        let pure_epsilon = self.epsilon_of_noise().map(|epsilon| Epsilon::derived(epsilon.get() * times));
         let rho = match self.gaussian {
             Some((variance, _)) => Rho::derived(l2_squared / (2.0 * variance) * (1.0 + 1e-12)),
             None => Rho::derived(self.rho.get() * times * times * (1.0 + 1e-12)),
         };
-        Self { pure_epsilon, rho, stated: None, gaussian: self.gaussian.map(|(variance, _)| (variance, l2_squared)) }
+        let gaussian = self.gaussian.map(|(variance, _)| (variance, l2_squared));
+        Self { pure_epsilon, gaussian, ..Self::of_rho(rho, None) }
     }
 
     /// What it costs, in every currency in which that is known.
     pub fn expense(&self) -> Expense {
-        Expense::new(self.pure_epsilon, Some(self.rho), self.stated).expect("it has a ρ")
+        let noise = Expense::new(self.epsilon_of_noise(), Some(self.rho), self.stated).expect("it has a ρ");
+        self.selection.map_or(noise, |delta| noise.with_selection(delta))
     }
 
     /// Of Gaussian noise: the squared norm it hides, in squared steps of its grid.
@@ -93,8 +114,11 @@ impl Guarantee {
     /// The promise as one would say it in ε: pure where that is all there is or no more than the stated ε, else the
     /// stated pair; `None` for Gaussian noise under zCDP.
     pub fn epsilon_delta(&self) -> Option<(Epsilon, Option<Delta>)> {
-        let pure = self.pure_epsilon.filter(|pure| self.stated.is_none_or(|(epsilon, _)| *pure <= epsilon));
-        pure.map(|pure| (pure, None)).or(self.stated.map(|(epsilon, delta)| (epsilon, Some(delta))))
+        let pure = self.epsilon_of_noise().filter(|pure| self.stated.is_none_or(|(epsilon, _)| *pure <= epsilon));
+        let own = pure.map(|pure| (pure, None)).or(self.stated.map(|(epsilon, delta)| (epsilon, Some(delta))));
+        let Some(selection) = self.selection else { return own };
+        let with = |delta: Delta| Delta::new(delta.plus(selection)).unwrap_or(delta);
+        own.map(|(epsilon, delta)| (epsilon, Some(delta.map_or(selection, with))))
     }
 
     /// The ε of (ε, δ)-differential privacy at this δ: the best of pure ε, the optimal conversion from zCDP and, for
@@ -109,8 +133,16 @@ impl Guarantee {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn epsilon_at(&self, delta: Delta) -> f64 {
+        let delta = match self.selection {
+            None => delta,
+            // What selection leaves of it.
+            Some(selection) => match Delta::new((delta.get() - selection.get()) * (1.0 - f64::EPSILON)) {
+                Ok(left) => left,
+                Err(_) => return f64::INFINITY,
+            },
+        };
         let concentrated = conversions::epsilon_of_zcdp(self.rho, delta);
-        let pure = self.pure_epsilon.map_or(f64::INFINITY, Epsilon::get);
+        let pure = self.epsilon_of_noise().map_or(f64::INFINITY, Epsilon::get);
         // The stated pair holds at its own δ and above by definition; the inverse conversion only adds rounding.
         let stated = self.stated.filter(|(_, at)| at.get() <= delta.get()).map_or(f64::INFINITY, |(e, _)| e.get());
         let gaussian = self.gaussian.map_or(f64::INFINITY, |(variance, squared)| {

@@ -161,7 +161,7 @@ fn root(holds: impl Fn(f64) -> bool, start: f64) -> f64 {
 }
 
 /// `ln(C(2n-i-1, n-i) 2^{-(2n-i)})` for `i = 1 ..= n`.
-fn laplace_mixture(n: u64) -> Vec<f64> {
+pub(super) fn laplace_mixture(n: u64) -> Vec<f64> {
     let log_factorial = |m: f64| libm::lgamma(m + 1.0);
     (1..=n)
         .map(|i| {
@@ -174,7 +174,7 @@ fn laplace_mixture(n: u64) -> Vec<f64> {
         .collect()
 }
 
-fn laplace_tail(log_weights: &[f64], x: f64) -> f64 {
+pub(super) fn laplace_tail(log_weights: &[f64], x: f64) -> f64 {
     // Terms x^j e^{-x} / j! one after the other; partial sums are the gamma tails Q_i.
     let (mut gamma_tail, mut sum) = (0.0, 0.0);
     for (j, log_weight) in log_weights.iter().enumerate() {

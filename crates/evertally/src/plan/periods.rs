@@ -2,7 +2,7 @@
 
 use super::calibrate::moved_squared;
 use super::{Guarantee, Plan};
-use crate::privacy::Sensitivity;
+use crate::privacy::{Delta, Sensitivity};
 use crate::{Error, Result};
 
 impl Plan {
@@ -33,8 +33,9 @@ impl Plan {
         };
         let of = |periods: u64| -> Result<f64> {
             let larger = unit.over_periods(periods);
-            // Events of periods that are not neighbours have a whole period between them.
-            let apart = |gap: u64| gap.min(bounds.period.unwrap_or(gap));
+            // Events of periods that are not neighbours have a whole period between them: one of the calendar may be
+            // shorter than the longest, but has more than half of its steps.
+            let apart = |gap: u64| gap.min(bounds.period.map_or(gap, |longest| (longest / 2).max(1)));
             let larger = bounds.min_gap.map_or(larger, |gap| larger.apart(apart(gap)));
             let request = &self.request;
             let sensitivity = Sensitivity::of(larger, request.neighbours, request.values, request.horizon)?;
@@ -54,7 +55,12 @@ impl Plan {
                 together.map_or(times, |together| together.min(times) * (1.0 + 1e-12))
             }
         };
-        Ok(self.guarantee.to_larger(periods as f64, l2_squared))
+        let larger = self.guarantee.to_larger(periods as f64, l2_squared);
+        match self.selection_failure_of(unit.over_periods(periods))? {
+            None => Ok(larger),
+            // Events of several periods may be in one key that nobody else has.
+            Some(failure) => Ok(larger.with_selection(Delta::new(failure)?)),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::Result;
 use crate::mechanism::MechanismName;
 use crate::noise::DiscreteLaw;
 use crate::number::Grid;
+use crate::privacy::selection::Selection;
 use crate::privacy::{Budget, Neighbours, Sensitivity, Unit, Values};
 use std::collections::BTreeMap;
 
@@ -32,6 +33,7 @@ pub struct PlanRequest {
     pub(super) earlier: Option<DiscreteLaw>,
     pub(super) objective: Objective,
     pub(super) search: Search,
+    pub(super) selection: Option<Selection>,
     pub(super) meaning: BTreeMap<String, String>,
 }
 
@@ -52,6 +54,7 @@ impl PlanRequest {
             earlier: None,
             objective: Objective::Max,
             search: Search::default(),
+            selection: None,
             meaning: BTreeMap::new(),
         }
     }
@@ -166,6 +169,12 @@ impl PlanRequest {
         Self { search, ..self }
     }
 
+    /// Shows keys that nobody declared, [selected](crate::privacy::selection) in this way: its δ is added to what the
+    /// budget promises.
+    pub fn with_selection(self, selection: Selection) -> Self {
+        Self { selection: Some(selection), ..self }
+    }
+
     /// What steps, groups or values mean, in words of the caller's: one more entry. Public, and part of the plan's
     /// digest: plans that differ here have independent noise.
     pub fn with_meaning(mut self, of: impl Into<String>, meaning: impl Into<String>) -> Self {
@@ -234,6 +243,11 @@ impl PlanRequest {
     /// How is searched; in a plan, the default.
     pub fn search(&self) -> &Search {
         &self.search
+    }
+
+    /// How keys that nobody declared are selected, if they are.
+    pub fn selection(&self) -> Option<Selection> {
+        self.selection
     }
 
     /// What steps, groups and values mean.

@@ -12,6 +12,9 @@
 //!   and Zrnic 2021, arXiv 2008.11193, for each Rényi order; Whitehouse, Ramdas, Rogers and Wu 2023, arXiv 2203.05481);
 //! * **(ε, δ) by zCDP**: the cap ρ is fixed before the first plan as the largest one that implies (ε, δ).
 //!
+//! The δ of a [selection](super::selection) of keys is admitted by basic composition alone, which takes it as any other
+//! δ: a cap in ρ that is fixed in advance has no room for it.
+//!
 //! What an odometer reports is valid for plans whose number and budgets were fixed in advance. When they are chosen on
 //! the way, its pure ε and its ρ name the filter that would have admitted them, but a report at a moment that was
 //! chosen by looking at releases promises less (Rogers et al., section 6). Use a filter there.
@@ -38,6 +41,8 @@ pub struct Expense {
     pure: Option<Epsilon>,
     rho: Option<Rho>,
     approximate: Option<(Epsilon, Delta)>,
+    /// On top of all of them: the δ with which keys that nobody declared are selected.
+    selection: Option<Delta>,
 }
 
 impl Expense {
@@ -49,7 +54,38 @@ impl Expense {
         if pure.is_none() && rho.is_none() && approximate.is_none() {
             return Err(Error::invalid("an expense needs a cost: pure epsilon, rho, or epsilon and delta"));
         }
-        Ok(Self { pure, rho, approximate })
+        Ok(Self { pure, rho, approximate, selection: None })
+    }
+
+    /// The same with the δ of the [selection](crate::privacy::selection) of keys, in which all the other costs hold apart
+    /// from a failure of this probability. Such failures add up, whatever else is composed.
+    ///
+    /// ```
+    /// use evertally::privacy::{Budget, Delta, Rho, composition::{Expense, Odometer}};
+    /// let noise = Expense::from(Budget::Zcdp(Rho::new(0.1)?));
+    /// let (mut with, mut without) = (Odometer::default(), Odometer::default());
+    /// (with.record(noise.with_selection(Delta::new(1e-7)?)), without.record(noise));
+    /// assert!(with.epsilon_at(Delta::new(1.1e-6)?) >= without.epsilon_at(Delta::new(1e-6)?));
+    /// assert!(with.epsilon_at(Delta::new(1e-7)?).is_infinite());
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_selection(self, delta: Delta) -> Self {
+        Self { selection: Some(delta), ..self }
+    }
+
+    fn selection(&self) -> Exact {
+        self.selection.map_or(Exact::zero(), |delta| Exact::decimal(delta.get()))
+    }
+
+    /// Pure ε, where nothing fails.
+    fn only_pure(&self) -> Option<Exact> {
+        self.pure.filter(|_| self.selection.is_none()).map(|epsilon| Exact::decimal(epsilon.get()))
+    }
+
+    /// ρ: as stated, or `ε²/2`, whichever is less, where nothing fails.
+    fn only_rho(&self) -> Option<Exact> {
+        self.rho().filter(|_| self.selection.is_none())
     }
 
     /// ρ: as stated, or `ε²/2`, whichever is less.
@@ -62,14 +98,16 @@ impl Expense {
     /// ε and δ for basic composition: pure ε where there is one.
     fn basic(&self) -> Option<(Exact, Exact)> {
         let pure = self.pure.map(|epsilon| (Exact::decimal(epsilon.get()), Exact::zero()));
-        pure.or(self.approximate.map(|(epsilon, delta)| (Exact::decimal(epsilon.get()), Exact::decimal(delta.get()))))
+        let own = pure
+            .or(self.approximate.map(|(epsilon, delta)| (Exact::decimal(epsilon.get()), Exact::decimal(delta.get()))));
+        own.map(|(epsilon, delta)| (epsilon, delta.plus(&self.selection())))
     }
 }
 
 impl From<Budget> for Expense {
     /// A plan that spends this budget and of which nothing else is known.
     fn from(budget: Budget) -> Self {
-        let nothing = Self { pure: None, rho: None, approximate: None };
+        let nothing = Self { pure: None, rho: None, approximate: None, selection: None };
         match budget {
             Budget::Pure(epsilon) => Self { pure: Some(epsilon), ..nothing },
             Budget::Zcdp(rho) => Self { rho: Some(rho), ..nothing },
@@ -89,6 +127,8 @@ struct RawExpense {
     epsilon: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     delta: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    selection_delta: Option<f64>,
 }
 
 impl TryFrom<RawExpense> for Expense {
@@ -105,7 +145,8 @@ impl TryFrom<RawExpense> for Expense {
             }
         };
         let pure = raw.pure_epsilon.map(Epsilon::new_even_if_weak).transpose()?;
-        Self::new(pure, raw.rho.map(Rho::new_even_if_weak).transpose()?, approximate)
+        let selection = raw.selection_delta.map(Delta::new).transpose()?;
+        Ok(Self { selection, ..Self::new(pure, raw.rho.map(Rho::new_even_if_weak).transpose()?, approximate)? })
     }
 }
 
@@ -116,6 +157,7 @@ impl From<Expense> for RawExpense {
             rho: expense.rho.map(Rho::get),
             epsilon: expense.approximate.map(|(epsilon, _)| epsilon.get()),
             delta: expense.approximate.map(|(_, delta)| delta.get()),
+            selection_delta: expense.selection.map(Delta::get),
         }
     }
 }
@@ -151,18 +193,28 @@ impl Odometer {
         &self.expenses
     }
 
-    /// The sum of all pure ε, rounded up; `None` if some expense is not pure.
+    /// The sum of all pure ε, rounded up; `None` if some expense is not pure, or has a δ of selection.
     pub fn pure_epsilon(&self) -> Option<f64> {
-        let terms = self.expenses.iter().map(|expense| expense.pure.map(|epsilon| Exact::decimal(epsilon.get())));
+        let terms = self.expenses.iter().map(Expense::only_pure);
         Some(sum(terms)?.to_f64_up())
     }
 
-    /// The sum of all ρ, rounded up, where a pure ε counts `ε²/2`; `None` if some expense is neither.
+    /// The sum of all ρ, rounded up, where a pure ε counts `ε²/2`; `None` if some expense is neither. It holds apart from
+    /// failures of [`selection`](Self::selection).
     pub fn rho(&self) -> Option<f64> {
         Some(sum(self.expenses.iter().map(Expense::rho))?.to_f64_up())
     }
 
-    /// The least ε known for this δ; infinite if no route leads there, 0 if nothing was spent.
+    /// The sum of the δ of the selection of keys, rounded up.
+    pub fn selection(&self) -> f64 {
+        self.failures().to_f64_up()
+    }
+
+    fn failures(&self) -> Exact {
+        self.expenses.iter().fold(Exact::zero(), |sum, expense| sum.plus(&expense.selection()))
+    }
+
+    /// The least ε known for this δ, of which the δ of selections are taken first; infinite if no route leads there, 0 if nothing was spent.
     ///
     /// Routes: (ε, δ) costs add up by basic composition, and what is left of δ converts the sum of the ρ of some of the
     /// other expenses, while the pure ε of the rest add up. An expense that can go two ways is tried both ways:
@@ -173,7 +225,7 @@ impl Odometer {
     }
 
     fn epsilon_by(&self, delta: Delta, approximate_first: bool) -> f64 {
-        let (mut basic, mut spent_delta, mut forced) = (Exact::zero(), Exact::zero(), 0.0);
+        let (mut basic, mut spent_delta, mut forced) = (Exact::zero(), self.failures(), 0.0);
         let mut either = vec![];
         for expense in &self.expenses {
             let rho = expense.rho().map(|rho| rho.to_f64_up());
@@ -335,12 +387,11 @@ impl Filter {
                 [Exact::decimal(epsilon.get()), Exact::decimal(delta.get())],
             ),
             (Budget::Pure(epsilon), _) => {
-                let pure = |expense: &Expense| expense.pure.map(|epsilon| Exact::decimal(epsilon.get()));
-                ([first(pure), zero()], [Exact::decimal(epsilon.get()), zero()])
+                ([first(Expense::only_pure), zero()], [Exact::decimal(epsilon.get()), zero()])
             }
-            (Budget::Zcdp(rho), _) => ([first(Expense::rho), zero()], [Exact::decimal(rho.get()), zero()]),
+            (Budget::Zcdp(rho), _) => ([first(Expense::only_rho), zero()], [Exact::decimal(rho.get()), zero()]),
             (Budget::Approximate(epsilon, delta), false) => {
-                ([first(Expense::rho), zero()], [Exact::decimal(rho_for(epsilon, delta).get()), zero()])
+                ([first(Expense::only_rho), zero()], [Exact::decimal(rho_for(epsilon, delta).get()), zero()])
             }
         }
     }
@@ -368,7 +419,7 @@ impl Filter {
             return Ok(sums.0 <= cap.0 && sums.1 <= cap.1);
         }
         if let Budget::Pure(epsilon) = self.total {
-            let pure = sum(expenses.map(|expense| expense.pure.map(|epsilon| Exact::decimal(epsilon.get()))));
+            let pure = sum(expenses.map(Expense::only_pure));
             return Ok(pure.ok_or_else(|| wrong("a pure epsilon"))? <= Exact::decimal(epsilon.get()));
         }
         let cap = match self.total {
@@ -376,7 +427,14 @@ impl Filter {
             Budget::Approximate(epsilon, delta) => rho_for(epsilon, delta),
             Budget::Pure(_) => unreachable!("handled above"),
         };
-        Ok(sum(expenses.map(Expense::rho)).ok_or_else(|| wrong("a rho or a pure epsilon"))?
+        if spent.expenses.iter().any(|expense| expense.selection.is_some()) {
+            return Err(Error::invalid(format!(
+                "a total of {} does not admit the δ with which undeclared keys are selected; they fit a total of epsilon \
+                 and delta that is kept by basic composition, or declare the keys",
+                self.total
+            )));
+        }
+        Ok(sum(expenses.map(Expense::only_rho)).ok_or_else(|| wrong("a rho or a pure epsilon"))?
             <= Exact::decimal(cap.get()))
     }
 }

@@ -1,5 +1,6 @@
 //! The validated numbers of a privacy budget.
 
+use crate::number::exact::Exact;
 use crate::{Error, ErrorKind, Result};
 
 /// The ε of pure or approximate differential privacy, positive and finite.
@@ -84,6 +85,17 @@ impl Rho {
 }
 
 impl Delta {
+    /// The sum with another as the decimal numbers that they print as, rounded up.
+    ///
+    /// ```
+    /// use evertally::privacy::Delta;
+    /// assert_eq!(Delta::new(1e-6)?.plus(Delta::new(1e-7)?), 1.1e-6);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn plus(self, other: Self) -> f64 {
+        Exact::decimal(self.0).plus(&Exact::decimal(other.0)).to_f64_up()
+    }
+
     /// Above this δ one person in ten may be exposed outright.
     pub const WEAK: f64 = 0.1;
 

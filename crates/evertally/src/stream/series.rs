@@ -19,7 +19,10 @@ pub(super) struct Series {
 
 impl Series {
     pub(super) fn new(plan: &Plan, key: &SecretKey, name: &StreamName, purpose: Purpose<'_>) -> Self {
-        let noise = KeyedNoise::new(key, name, &plan.digest(), purpose);
+        Self::of_noise(plan, KeyedNoise::new(key, name, &plan.digest(), purpose))
+    }
+
+    pub(super) fn of_noise(plan: &Plan, noise: KeyedNoise) -> Self {
         Self { noise, cursor: plan.mechanism().cursor(), closed: 0, open: 0, last: 0 }
     }
 
@@ -52,6 +55,13 @@ impl Series {
             self.last = self.cursor.advance_with(std::mem::take(&mut total), self.closed, draw);
         }
         self.release(plan)
+    }
+
+    /// Closes the open step, as [`close_through`](Self::close_through), unless it is closed through `step` already.
+    pub(super) fn catch_up(&mut self, plan: &Plan, step: u64) {
+        if self.cursor.step() < step {
+            self.close_through(plan, step);
+        }
     }
 
     /// The release of the last closed step.

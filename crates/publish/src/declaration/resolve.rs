@@ -1,15 +1,16 @@
 //! From a declaration to checked settings: the one validation, whoever declares.
 
 use super::Parameter::{
-    self, All, Bounds, Confidence, End, Every, Grid, GroupBy, Groups, GroupsFile, KeyBits, KeyColumns,
-    MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MinGap, Per, Person, Rest, Rows, Start, Steps, Through,
-    Value, Width,
+    self, All, AllowWeakBudget, Bounds, Confidence, DiscoverGroups, End, Every, Floor, Grid, GroupBy, Groups,
+    GroupsFile, KeyBits, KeyColumns, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Per,
+    Person, Rest, RestScale, Rows, SelectEvery, SelectionDelta, Start, Steps, Through, UnknownGroup, Value, Width,
 };
 use super::table::Declaration;
 use super::value;
 use crate::event::Columns;
 use crate::groups::GroupTable;
 use crate::problem::{Piece, Problem, Sentence, sentence};
+use crate::scales::Scales;
 use crate::searched::{Watch, with_searched};
 use crate::steps::{Horizon, Instant, Period, Periods, StepCalendar, TimeFormat, TimeParser, Zone};
 use crate::stream::{Late, OutOfBounds, Refusable, Stream};
@@ -17,7 +18,8 @@ use crate::words::{quoted, short};
 use evertally::noise::StreamName;
 use evertally::number::{self, Rounding, parse_rounded, parse_scaled};
 use evertally::plan::{NoiseKind, Objective, Plan, PlanRequest, Search};
-use evertally::privacy::{Budget, Neighbours, PersonBounds, Unit, Values};
+use evertally::privacy::selection::{Selection, SelectionTimes};
+use evertally::privacy::{Budget, Delta, Neighbours, PersonBounds, Unit, Values};
 use evertally::sketch::{KeyTree, Shape, Table};
 use std::collections::BTreeMap;
 
@@ -28,6 +30,21 @@ type Need = (Parameter, Parameter, fn() -> Sentence);
 
 /// In the order in which they are checked.
 pub(super) const NEEDS: &[Need] = &[
+    (DiscoverGroups, GroupBy, || sentence![DiscoverGroups, " needs ", GroupBy, ": the column that names the group"]),
+    (DiscoverGroups, SelectionDelta, || {
+        sentence![
+            DiscoverGroups,
+            " needs ",
+            SelectionDelta,
+            ": the probability with which a group may be shown that one person alone has, such as 1e-9; it is part of the \
+             promise, and nobody chooses it for you"
+        ]
+    }),
+    (SelectionDelta, DiscoverGroups, || sentence![SelectionDelta, " needs ", DiscoverGroups, " beside it"]),
+    (SelectEvery, DiscoverGroups, || sentence![SelectEvery, " needs ", DiscoverGroups, " beside it"]),
+    (Floor, DiscoverGroups, || {
+        sentence![Floor, " needs ", DiscoverGroups, ": declared groups are shown whoever is in them"]
+    }),
     (MaxEventsPerStep, Person, || {
         sentence![MaxEventsPerStep, " needs ", Piece::All(&[Person, MaxEvents]), " beside it"]
     }),
@@ -35,6 +52,8 @@ pub(super) const NEEDS: &[Need] = &[
     (MaxEventsPerGroup, Person, || names_the_person(MaxEventsPerGroup)),
     (MaxGroups, Person, || names_the_person(MaxGroups)),
     (MinGap, Person, || names_the_person(MinGap)),
+    (MaxTotal, Person, || names_the_person(MaxTotal)),
+    (MaxTotal, Value, || sentence![MaxTotal, " needs ", Value, ": the column whose values it bounds"]),
     (Per, Person, || names_the_person(Per)),
     (MaxEventsPerGroup, GroupBy, || bounds_groups(MaxEventsPerGroup)),
     (MaxGroups, GroupBy, || bounds_groups(MaxGroups)),
@@ -45,12 +64,17 @@ pub(super) const NEEDS: &[Need] = &[
     (Bounds, Value, || sentence![Bounds, " needs ", Value, ": the column to sum"]),
     (Groups, GroupBy, groups_need_columns),
     (Rest, GroupBy, groups_need_columns),
+    (Parameter::Scales, Groups, || sentence![Parameter::Scales, " needs ", Groups, ": the groups, in the same order"]),
+    (Parameter::Scales, Value, || sentence![Parameter::Scales, " needs ", Value, ": the column to sum"]),
+    (RestScale, Rest, || sentence![RestScale, " needs ", Rest, ": the name of the rest"]),
+    (RestScale, Value, || sentence![RestScale, " needs ", Value, ": the column to sum"]),
     (GroupBy, Groups, || {
         sentence![
             GroupBy,
             " needs ",
-            Piece::Any(&[Groups, GroupsFile]),
-            ": groups are declared, because one that appears only when the data has it tells that someone is in it"
+            Piece::Any(&[Groups, GroupsFile, DiscoverGroups]),
+            ": groups are declared, because one that appears only when the data has it tells that someone is in it; or, for \
+             a δ, discovered"
         ]
     }),
 ];
@@ -133,6 +157,13 @@ pub enum Labels {
     None,
     /// Declared groups, a running sum each.
     Groups(GroupTable),
+    /// Groups that nobody declared, a running sum each.
+    Discovered {
+        /// The columns that name them.
+        columns: Vec<String>,
+        /// Which of them are shown.
+        selection: Selection,
+    },
     /// Items of a sketch.
     Items(Items),
 }
@@ -156,7 +187,7 @@ impl Settings {
         let plan = with_searched(self.request.clone(), watch)?.plan()?;
         let groups = match &self.labels {
             Labels::Groups(table) => Some(table.clone()),
-            Labels::None | Labels::Items(_) => None,
+            Labels::None | Labels::Discovered { .. } | Labels::Items(_) => None,
         };
         Ok((self.planned(plan)?, groups))
     }
@@ -167,6 +198,7 @@ impl Settings {
     /// If the confidence is out of range.
     pub fn planned(self, plan: Plan) -> evertally::Result<Stream> {
         plan.intervals(self.confidence)?;
+        let grid = plan.request().grid();
         Ok(Stream {
             name: self.name,
             title: self.title,
@@ -184,6 +216,7 @@ impl Settings {
             late: self.late,
             sort_buffer: self.sort_buffer,
             confidence: self.confidence,
+            scales: self.labels.scales(grid),
             follows: None,
         })
     }
@@ -222,7 +255,7 @@ impl Declaration {
         let calendar = self.calendar()?;
         self.check_needs()?;
         self.check_confidence()?;
-        let labels = self.labels()?;
+        let labels = self.labels(calendar.steps())?;
         let periods = match self.per {
             Some(period) => Periods::new(&calendar, period).map_err(|problem| Problem::of(Per, problem))?,
             None => Periods::default(),
@@ -235,6 +268,7 @@ impl Declaration {
         let columns = match &labels {
             Labels::None => Vec::new(),
             Labels::Groups(table) => table.columns().to_vec(),
+            Labels::Discovered { columns, .. } => columns.clone(),
             Labels::Items(items) => items.columns.clone(),
         };
         Ok(Settings {
@@ -326,7 +360,13 @@ impl Declaration {
     }
 
     fn check_needs(&self) -> Result<()> {
-        let missing = NEEDS.iter().find(|(what, needed, _)| self.has(*what) && !self.has(*needed));
+        // What is switched off is not asked for.
+        let has = |parameter: Parameter| match parameter {
+            DiscoverGroups => self.discovers(),
+            Groups => self.has(Groups) || self.discovers(),
+            _ => self.has(parameter),
+        };
+        let missing = NEEDS.iter().find(|(what, needed, _)| has(*what) && !has(*needed));
         missing.map_or(Ok(()), |(what, _, says)| Err(Problem::of(*what, says())))
     }
 
@@ -342,6 +382,45 @@ impl Declaration {
         Err(meant.map_or(problem.clone(), |meant| problem.remedy(meant)))
     }
 
+    /// Whether groups are those that occur.
+    fn discovers(&self) -> bool {
+        self.discover_groups == Some(true)
+    }
+
+    /// How groups that nobody declared are selected.
+    fn selection(&self, horizon: u64) -> Result<Selection> {
+        let delta = self.selection_delta.expect("checked: it stands beside the groups");
+        if delta > Delta::WEAK && self.allow_weak_budget != Some(true) {
+            let problem =
+                format!(" {delta} protects next to nothing: with that probability a person's own group is shown");
+            return Err(Problem::of(SelectionDelta, sentence![SelectionDelta, problem])
+                .remedy(sentence!["lower it, or allow it with ", AllowWeakBudget]));
+        }
+        if matches!(self.budget()?, Budget::Pure(_)) {
+            let problem = sentence![
+                DiscoverGroups,
+                " cannot keep a promise in ε alone, with whatever threshold or ",
+                Floor,
+                ": without a person, the groups that only the person has are never shown, and no ε bounds a ratio to 0"
+            ];
+            let remedy = sentence![
+                "give ",
+                Piece::Any(&[Parameter::Delta, Parameter::Rho]),
+                ", or declare the groups with ",
+                Piece::Any(&[Groups, GroupsFile])
+            ];
+            return Err(Problem::of(DiscoverGroups, problem).remedy(remedy));
+        }
+        if self.floor == Some(0) {
+            return Err(Problem::new(sentence![Floor, " 0 asks for nothing; leave it out"]));
+        }
+        let times = match self.select_every {
+            Some(every) => SelectionTimes::every(every, horizon)?,
+            None => SelectionTimes::twelve(horizon)?,
+        };
+        Ok(Selection::new(Delta::new(delta)?, times).with_floor(self.floor.unwrap_or(1)))
+    }
+
     fn grid(&self) -> number::Grid {
         self.grid.as_ref().map_or(number::Grid::ONE, |grid| grid.0)
     }
@@ -349,10 +428,11 @@ impl Declaration {
     /// The unit, for periods of so many steps at most.
     fn unit(&self, period: Option<u64>) -> Result<Unit> {
         let (per_step, per_group) = (self.max_events_per_step, self.max_events_per_group);
-        let bounds = [per_step, per_group, self.max_groups, self.min_gap, period];
-        let max_events = match self.max_events.or_else(|| self.implied_max_events(period)) {
+        let max_total = self.total()?;
+        let bounds = [per_step, per_group, self.max_groups, self.min_gap, max_total, period];
+        let max_events = match self.max_events.or_else(|| self.implied_max_events(period, max_total)) {
             Some(max_events) => max_events,
-            None if self.person.is_none() && bounds == [None; 5] => return Ok(Unit::Event),
+            None if self.person.is_none() && bounds == [None; 6] => return Ok(Unit::Event),
             None => return Err(self.no_max_events()),
         };
         Ok(Unit::Person(PersonBounds {
@@ -361,19 +441,28 @@ impl Declaration {
             max_events_per_group: per_group,
             max_groups: self.max_groups,
             min_gap: self.min_gap,
-            max_total: None,
+            max_total,
             period,
         }))
     }
 
-    /// As many events as other bounds leave room for: in all groups, or in all steps of a period.
-    fn implied_max_events(&self, period: Option<u64>) -> Option<u64> {
+    /// The cap on a person's total, in multiples of the grid.
+    fn total(&self) -> Result<Option<u64>> {
+        let (Some(total), grid) = (&self.max_total, self.grid()) else { return Ok(None) };
+        let text = total.0.to_string();
+        let multiple = Some(&text).filter(|text| on_grid(text, grid)).and_then(|text| parse_scaled(text, grid).ok());
+        let refuse = || Problem::of(MaxTotal, sentence![MaxTotal, format!(" {text} is not a multiple of the grid {grid}")]);
+        multiple.map(|multiple| Some(multiple.unsigned_abs())).ok_or_else(refuse)
+    }
+
+    /// As many events as other bounds leave room for: in all groups, in all steps of a period, or of the least size.
+    fn implied_max_events(&self, period: Option<u64>, max_total: Option<u64>) -> Option<u64> {
         let of_groups =
             self.max_events_per_group.zip(self.max_groups).map(|(events, groups)| events.saturating_mul(groups));
         let gap = self.min_gap.unwrap_or(1).max(1);
         let of_steps =
             self.max_events_per_step.zip(period).map(|(events, steps)| events.saturating_mul(steps.div_ceil(gap)));
-        of_groups.into_iter().chain(of_steps).min()
+        of_groups.into_iter().chain(of_steps).chain(max_total).min()
     }
 
     fn no_max_events(&self) -> Problem {
@@ -385,6 +474,8 @@ impl Declaration {
             Piece::All(&[MaxEventsPerGroup, MaxGroups]),
             " or ",
             Piece::All(&[MaxEventsPerStep, Per]),
+            " or ",
+            MaxTotal,
             ", which imply it"
         ])
     }
@@ -446,9 +537,23 @@ impl Declaration {
         }
     }
 
-    fn labels(&self) -> Result<Labels> {
+    fn labels(&self, horizon: u64) -> Result<Labels> {
         match (&self.group_by, &self.key_columns) {
             (Some(_), Some(_)) => Err(not_both(&[GroupBy, KeyColumns])),
+            (Some(_), None) if self.discovers() && (self.groups.is_some() || self.rest.is_some()) => {
+                let not =
+                    sentence![DiscoverGroups, " and ", Piece::Any(&[Groups, GroupsFile, Rest]), " do not go together"];
+                Err(Problem::of(DiscoverGroups, not.then(": groups are declared, or those that occur are looked for")))
+            }
+            (Some(columns), None) if self.discovers() => {
+                if self.unknown_group.is_some() {
+                    return Err(Problem::new(sentence![
+                        UnknownGroup,
+                        " has nothing to say where no group is declared"
+                    ]));
+                }
+                Ok(Labels::Discovered { columns: columns.clone(), selection: self.selection(horizon)? })
+            }
             (Some(columns), None) => {
                 let (columns, rest) = (columns.clone(), self.rest.clone());
                 let table = match self.groups.clone().expect("checked: groups stand beside their columns") {
@@ -456,7 +561,10 @@ impl Declaration {
                     value::Groups::Names(names) => GroupTable::of_names(columns, names, rest),
                     value::Groups::Tuples(tuples) => GroupTable::of_tuples(columns, tuples, rest),
                 };
-                table.map(Labels::Groups)
+                let scales = self.scales.as_ref().map(|scales| scales.iter().map(|scale| scale.0).collect());
+                let table = table?.with_scales(scales, self.rest_scale.as_ref().map(|scale| scale.0))?;
+                table.grids(self.grid())?;
+                Ok(Labels::Groups(table))
             }
             (None, Some(columns)) => {
                 if columns.iter().any(String::is_empty) {
@@ -478,7 +586,10 @@ impl Declaration {
             return Err(not_both(if self.rows.is_some() { &[KeyBits, Rows] } else { &[KeyBits, Width] }));
         }
         if columns.len() != 1 {
-            return Err(Problem::of(KeyBits, sentence![KeyBits, " is for keys in one column; name one in ", KeyColumns]));
+            return Err(Problem::of(
+                KeyBits,
+                sentence![KeyBits, " is for keys in one column; name one in ", KeyColumns],
+            ));
         }
         if !(1..=Shape::MAX_EXACT_BITS).contains(&bits) {
             let most = Shape::MAX_EXACT_BITS;
@@ -512,6 +623,14 @@ impl Declaration {
 }
 
 impl Labels {
+    /// The scales of the groups, for a grid of scale 1.
+    fn scales(&self, grid: number::Grid) -> Scales {
+        match self {
+            Self::Groups(table) => Scales::of(table.scales(), grid),
+            Self::None | Self::Items(_) | Self::Discovered { .. } => Scales::default(),
+        }
+    }
+
     /// What they change in a request, which says what makes one stream another.
     pub(super) fn shape(&self, request: PlanRequest, grid: number::Grid) -> PlanRequest {
         let horizon = request.horizon();
@@ -527,6 +646,11 @@ impl Labels {
                     Some(rest) => request.with_meaning("rest", rest),
                     None => request,
                 }
+            }
+            Self::Discovered { columns, selection } => {
+                // A JSON text, which no list of declared groups has.
+                let columns = serde_json::to_string(&columns).expect("texts are JSON");
+                request.with_selection(*selection).with_meaning("group-by", columns)
             }
             Self::Items(items) => {
                 // What names an item, and where values are clamped: the plan itself only says how far they can be from

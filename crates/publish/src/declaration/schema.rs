@@ -3,7 +3,9 @@
 //! Beside the schema's own words it says what generators of other fronts need: `x-order`, the place in the table,
 //! `x-heading`, `x-uses`, and `x-keyword`, the parameter's name in Python.
 
-use super::Parameter::{MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, Per, Person};
+use super::Parameter::{
+    DiscoverGroups, GroupBy, Groups, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, Per, Person,
+};
 use super::resolve::NEEDS;
 use super::{Kind, Parameter, Use};
 use crate::problem::Wording;
@@ -26,12 +28,15 @@ pub fn schema() -> Value {
         "required": ["start", "every"],
         "oneOf": [{ "required": ["end"] }, { "required": ["steps"] }],
         "dependentRequired": dependent(),
-        "dependentSchemas": { Person.name(): max_events_or_what_implies_it() },
+        "dependentSchemas": {
+            Person.name(): any_of(&[&[MaxEvents], &[MaxEventsPerGroup, MaxGroups], &[MaxEventsPerStep, Per], &[MaxTotal]]),
+            GroupBy.name(): any_of(&[&[Groups], &[DiscoverGroups]]),
+        },
     })
 }
 
-fn max_events_or_what_implies_it() -> Value {
-    let ways = [&[MaxEvents][..], &[MaxEventsPerGroup, MaxGroups], &[MaxEventsPerStep, Per]];
+/// All of one of these must be there.
+fn any_of(ways: &[&[Parameter]]) -> Value {
     let required = |way: &&[Parameter]| {
         let names: Vec<_> = way.iter().map(|parameter| parameter.name()).collect();
         json!({ "required": names })
@@ -42,7 +47,7 @@ fn max_events_or_what_implies_it() -> Value {
 /// What each parameter needs beside it, inside a declaration.
 fn dependent() -> Value {
     let mut needs: Map<String, Value> = Map::new();
-    for (what, needed, _) in NEEDS {
+    for (what, needed, _) in NEEDS.iter().filter(|(what, needed, _)| (*what, *needed) != (GroupBy, Groups)) {
         let list = needs.entry(what.name()).or_insert_with(|| json!([]));
         list.as_array_mut().expect("a list").push(json!(needed.name()));
     }
@@ -94,6 +99,7 @@ fn kind(kind: Kind) -> Map<String, Value> {
         Kind::Decimals => {
             json!({ "type": "array", "items": { "type": ["string", "number"] }, "minItems": 2, "maxItems": 2 })
         }
+        Kind::Scales => json!({ "type": "array", "items": { "type": ["string", "number"] } }),
         Kind::Switch => json!({ "type": "boolean" }),
         Kind::Words(words) if words.iter().all(|word| word.help.is_empty()) => {
             json!({ "enum": words.iter().map(|word| word.word).collect::<Vec<_>>() })

@@ -391,6 +391,11 @@ parameters! {
         MaxGroups max_groups: u64, Unit "N" RELEASE, default "" "any"
     }
     declaration {
+        /// Keep events of a person until the sizes of their values add up to so much, and of the one that goes beyond it
+        /// the part that fits; with `scales`, each value counts in units of its group's.
+        MaxTotal max_total: Decimal<Grid>, Unit "X" RELEASE, default "" "any"
+    }
+    declaration {
         /// Keep only events of steps that are at least so many apart, or of the same step.
         MinGap min_gap: u64, Unit "STEPS" ALL, default "" "any steps"
     }
@@ -480,6 +485,41 @@ parameters! {
         /// Release events of undeclared groups under this name instead of refusing them.
         Rest rest: String, Groups "NAME" RELEASE
     }
+    declaration {
+        /// By how much `bounds` and `grid` are multiplied in each group, in the order of the groups: one plan serves
+        /// them all, and the noise of each is in proportion. With bounds 0,1 a scale is the greatest value of an event
+        /// of the group.
+        Scales scales: Vec<Decimal<Grid>>, Groups "S" RELEASE, default "" "1 for all"
+    }
+    files {
+        /// The column of the `groups-file` that has the `scales`.
+        ScaleColumn scale_column: String, Groups "COLUMN" RELEASE_FILES
+    }
+    declaration {
+        /// By how much `bounds` and `grid` are multiplied in the `rest`.
+        RestScale rest_scale: Decimal<Grid>, Groups "S" RELEASE, default "" "1"
+    }
+    declaration {
+        /// Release groups that nobody declared: those that occur, from the first selection time on at which their
+        /// released value is so high that hardly any has it that is of one person alone. Needs a δ for that,
+        /// `selection-delta`, beside a budget that is not of ε alone.
+        DiscoverGroups discover_groups: bool, Groups "" RELEASE
+    }
+    declaration {
+        /// The probability with which, for one person, a group is shown that nobody else has. It is added to the δ of the
+        /// budget.
+        SelectionDelta selection_delta: f64, Groups "D" RELEASE
+    }
+    declaration {
+        /// Look at all groups that occur after every so many steps, and after the last. Each look takes its share of
+        /// `selection-delta`.
+        SelectEvery select_every: u64, Groups "STEPS" RELEASE, default "" "a twelfth of the horizon"
+    }
+    declaration {
+        /// Show no group of fewer than so many persons (or events, where single events are protected), apart from the
+        /// same probability. It raises what a group must reach, and costs no budget.
+        Floor floor: u64, Groups "N" RELEASE, default "" "what protecting one takes"
+    }
     files {
         /// The groups to draw, up to twelve, in this order: names for one `group-by` column, names joined by a slash for
         /// several.
@@ -520,8 +560,9 @@ parameters! {
         Candidates candidates: PathBuf, Questions "FILE" SKETCH
     }
     questions {
-        /// The so many heaviest candidates.
-        Top top: usize, Questions "N" SKETCH
+        /// The so many heaviest candidates; of a release, the so many groups that grow most in each step, in a table of
+        /// their own beside the other (`.top.csv`).
+        Top top: usize, Questions "N" LISTS
     }
     questions {
         /// The candidates whose estimate is at least this; with `key-bits`, all keys whose estimate is.
@@ -548,3 +589,4 @@ parameters! {
 const RELEASE: &[Use] = &[Release, Table, TablePlan];
 const RELEASE_FILES: &[Use] = &[Release];
 const SKETCH: &[Use] = &[Sketch];
+const LISTS: &[Use] = &[Release, Sketch];

@@ -156,7 +156,7 @@ fn contradictions_are_refused_by_name() {
         ),
         (
             Declaration { group_by: texts(&["g"]), ..year() },
-            "--group-by needs --groups or --groups-file: groups are declared",
+            "--group-by needs --groups, --groups-file or --discover-groups: groups are declared",
             Parameter::GroupBy,
         ),
         (

@@ -6,6 +6,7 @@ use crate::error::{Result, usage};
 use crate::steps::Period;
 use evertally::plan::Plan;
 use evertally::privacy::composition::{Expense, Odometer};
+use evertally::privacy::selection::Selection;
 use evertally::privacy::{Budget, Delta, Epsilon, Neighbours, Rho, Unit};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ pub struct PublishedStream {
     pub name: String,
     /// The budget of its plan.
     pub budget: Budget,
+    /// The δ with which its groups are selected, where nobody declared them.
+    pub selection: Option<Delta>,
     /// Whom the plan protects.
     pub protects: Protects,
     /// The last step that was published.
@@ -31,6 +34,14 @@ pub struct PublishedStream {
     /// Its runs, with their dates; those of earlier versions of the ledger are not known.
     pub runs: Vec<Run>,
     plan_text: String,
+}
+
+impl PublishedStream {
+    /// What its plan costs.
+    pub fn expense(&self) -> Expense {
+        let own = Expense::from(self.budget);
+        self.selection.map_or(own, |delta| own.with_selection(delta))
+    }
 }
 
 /// Whom a plan protects, and against what. What is spent adds up for these, and not beyond.
@@ -128,6 +139,7 @@ impl PublicLedger {
         #[derive(Deserialize)]
         struct Plan {
             budget: Budget,
+            selection: Option<Selection>,
             unit: Unit,
             neighbours: Neighbours,
             #[serde(default)]
@@ -139,6 +151,7 @@ impl PublicLedger {
             Ok(PublishedStream {
                 name: name.clone(),
                 budget: plan.budget,
+                selection: plan.selection.map(|selection| selection.delta()),
                 protects: Protects::of(plan.unit, plan.neighbours, &plan.meaning),
                 steps: entry.last_step(),
                 runs: entry.runs.clone(),
@@ -162,6 +175,9 @@ pub struct Spent {
     pub pure_epsilon: Option<f64>,
     /// ρ of zCDP, where all of them have one.
     pub rho: Option<f64>,
+    /// The δ of the selection of groups, summed up: pure ε there is none then, ρ holds apart from it, and the δ that was
+    /// asked for has it in it.
+    pub selection: Option<f64>,
     /// ε at the δ that was asked for; infinite where nothing is known.
     pub epsilon: f64,
 }
@@ -171,15 +187,21 @@ pub struct Spent {
 /// A single stream has spent what its report says.
 pub fn spent(streams: &[&PublishedStream], delta: Delta) -> Spent {
     let mut odometer = Odometer::default();
-    streams.iter().for_each(|stream| odometer.record(Expense::from(stream.budget)));
-    let by_budgets =
-        Spent { pure_epsilon: odometer.pure_epsilon(), rho: odometer.rho(), epsilon: odometer.epsilon_at(delta) };
+    streams.iter().for_each(|stream| odometer.record(stream.expense()));
+    let selection = Some(odometer.selection()).filter(|delta| *delta > 0.0);
+    let by_budgets = Spent {
+        pure_epsilon: odometer.pure_epsilon(),
+        rho: odometer.rho(),
+        selection,
+        epsilon: odometer.epsilon_at(delta),
+    };
     let [stream] = streams else { return by_budgets };
     let Some(plan) = stream.plan() else { return by_budgets };
     let guarantee = plan.guarantee();
     Spent {
         pure_epsilon: guarantee.pure_epsilon.map(Epsilon::get),
         rho: Some(Rho::get(guarantee.rho)),
+        selection,
         epsilon: guarantee.epsilon_at(delta),
     }
 }

@@ -53,6 +53,11 @@ impl PeriodFacts {
             let joint = ActiveFacts::over(periods, period.several_in_words(periods), pure_epsilon, rho);
             // A stream that follows others has their promises to keep too.
             let alone = if stream.follows.is_none() { stream.plan.over_periods(periods).ok() } else { None };
+            // What several periods make of the δ of selection is known of the plan alone.
+            let joint = match stream.plan.threshold() {
+                Some(_) => ActiveFacts { pure_epsilon: None, epsilon: None, ..joint },
+                None => joint,
+            };
             alone.map_or(joint.clone(), |guarantee| joint.or(&guarantee))
         };
         Some(Self {

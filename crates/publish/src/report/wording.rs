@@ -1,16 +1,18 @@
 //! The privacy report for people: all that is said of it in words.
 
-use super::Report;
+use super::{Report, SelectionFacts};
 use crate::words::{at_most, plain, short};
-use evertally::privacy::Budget;
 use evertally::privacy::Neighbours;
+use evertally::privacy::{Budget, Delta};
 use std::fmt::Write;
 
 impl Report {
     /// Budget, unit and mechanism in one line.
     pub fn headline(&self) -> String {
         let (unit, mechanism, law) = (&self.unit.unit, self.mechanism.brief(), &self.noise.law);
-        format!("{}{} for {unit} · {mechanism} · {law}", self.times(), self.budget)
+        let selection =
+            self.selection.as_ref().map_or(String::new(), |s| format!(", δ = {:e} for finding groups", s.delta));
+        format!("{}{}{selection} for {unit} · {mechanism} · {law}", self.times(), self.budget)
     }
 
     /// How often the budget was spent, where it was more than once.
@@ -20,19 +22,30 @@ impl Report {
 
     /// The guarantee in one sentence.
     pub fn promise(&self) -> String {
-        let at = &self.guarantee.epsilon_at_delta[1];
+        let rows = &self.guarantee.epsilon_at_delta;
+        // At 10⁻⁶, or at the least δ above what selection takes.
+        let at = rows.get(1).or(rows.first());
         let approximate =
             |epsilon: f64, delta: f64| format!("({}, {delta:e})-differentially private", at_most(epsilon));
         let strength = match (self.budget, self.guarantee.pure_epsilon) {
             (Budget::Approximate(stated, delta), pure)
                 if self.follows.is_none() && pure.is_none_or(|pure| pure > stated.get()) =>
             {
-                approximate(stated.get(), delta.get())
+                approximate(stated.get(), self.with_selection(delta))
             }
             (_, Some(epsilon)) => format!("{}-differentially private", at_most(epsilon)),
-            _ => approximate(at.epsilon, at.delta),
+            _ => match at {
+                Some(at) => approximate(at.epsilon, at.delta),
+                None => "protected by next to nothing: the δ of selection is too large".to_owned(),
+            },
         };
         format!("The whole history shown is {strength} with respect to {}.", self.unit.unit)
+    }
+
+    /// A δ of the noise with that of selection, rounded up.
+    fn with_selection(&self, delta: Delta) -> f64 {
+        let selection = self.guarantee.selection_delta.and_then(|selection| Delta::new(selection).ok());
+        selection.map_or(delta.get(), |selection| delta.plus(selection))
     }
 
     /// The report for people.
@@ -52,6 +65,7 @@ impl Report {
 
     fn write_facts(&self, out: &mut String) -> std::fmt::Result {
         let h = &self.horizon;
+        let scaled = self.groups.as_ref().is_some_and(|groups| groups.scales.is_some());
         writeln!(out, "| | |\n|---|---|")?;
         writeln!(out, "| released | {}, {} of {} steps |", self.quantity, h.released_steps, h.steps)?;
         if let Some(f) = &self.follows {
@@ -71,6 +85,14 @@ impl Report {
             let rest =
                 groups.rest.as_ref().map_or("undeclared groups refused".into(), |r| format!("all others as `{r}`"));
             writeln!(out, "| groups | {} declared by {}, {rest} |", groups.declared, groups.columns.join(", "))?;
+        }
+        if let Some(scales) = self.groups.as_ref().and_then(|groups| groups.scales) {
+            let (least, greatest) = (short(scales.least), short(scales.greatest));
+            let what = "each group has one, by which bounds and grid of a value and all errors are multiplied";
+            writeln!(out, "| scales | {what}: from {least} to {greatest} |")?;
+        }
+        if let Some(selection) = &self.selection {
+            writeln!(out, "| groups | {} |", selection.in_words().join("; "))?;
         }
         if let Some(sketch) = &self.sketch {
             writeln!(
@@ -100,8 +122,11 @@ impl Report {
         if self.quantity.starts_with("running sum") {
             writeln!(
                 out,
-                "| one event | between {} and {}, on a grid of {} |",
-                self.unit.lower, self.unit.upper, self.unit.grid
+                "| one event | between {} and {}, on a grid of {}{} |",
+                self.unit.lower,
+                self.unit.upper,
+                self.unit.grid,
+                if scaled { ", times the scale of its group" } else { "" }
             )?;
         }
         writeln!(out, "| budget | {}{} |", self.times(), self.budget)?;
@@ -112,7 +137,8 @@ impl Report {
         };
         writeln!(out, "| mechanism | {}: one unit of change {moved} |", self.mechanism.brief())?;
         let n = &self.noise;
-        writeln!(out, "| noise | {} of standard deviation {} on every protected sum |", n.law, short(n.std))?;
+        let each = if scaled { ", times the scale of its group" } else { "" };
+        writeln!(out, "| noise | {} of standard deviation {} on every protected sum{each} |", n.law, short(n.std))?;
         if n.fraction_bits > 0 {
             let why = "finer than the data, as the noise is; rounding them costs no privacy";
             writeln!(out, "| released values | {why} |")?;
@@ -120,9 +146,10 @@ impl Report {
         match &self.sketch {
             None => writeln!(
                 out,
-                "| standard error | at most {}, {} in root mean square |",
+                "| standard error | at most {}, {} in root mean square{} |",
                 short(self.error.max_std_error),
-                short(self.error.mean_std_error)
+                short(self.error.mean_std_error),
+                if scaled { ", of a group with the greatest scale" } else { "" }
             ),
             Some(sketch) => writeln!(
                 out,
@@ -145,7 +172,9 @@ impl Report {
                 writeln!(out, "| standard error in comparison | {what}: at most {} |", short(error))?;
             }
         }
-        writeln!(out, "| interval{of} at the last step | ± {half_width} at {} % confidence |", e.confidence * 100.0)?;
+        let widest = if scaled { ", of a group with the greatest scale" } else { "" };
+        let confidence = e.confidence * 100.0;
+        writeln!(out, "| interval{of} at the last step | ± {half_width} at {confidence} % confidence{widest} |")?;
         writeln!(out, "| stream | {}, key {}, plan {} |\n", plain(&self.stream), self.key_id, &self.plan_digest[..16])
     }
 
@@ -155,7 +184,15 @@ impl Report {
         if let Some(epsilon) = g.pure_epsilon {
             writeln!(out, "- ε-differential privacy with ε = {};", at_most(epsilon))?;
         }
-        writeln!(out, "- ρ-zero-concentrated differential privacy with ρ = {};", at_most(g.rho))?;
+        match g.selection_delta {
+            None => writeln!(out, "- ρ-zero-concentrated differential privacy with ρ = {};", at_most(g.rho))?,
+            Some(delta) => writeln!(
+                out,
+                "- ρ-zero-concentrated differential privacy with ρ = {}, apart from a probability of {delta:e} with which \
+                 a group is shown that one unit alone has; that is in every δ below;",
+                at_most(g.rho)
+            )?,
+        }
         let stated = match self.budget {
             Budget::Approximate(epsilon, _) => epsilon.get(),
             _ => f64::INFINITY,
@@ -221,6 +258,13 @@ impl Report {
                 "; only what collisions add to errors and intervals is computed, like the answers, from released cells",
             ),
         };
+        let shown = match &self.selection {
+            None => "",
+            Some(_) => {
+                "\n- That groups which are not shown are small or not there: only what reaches the threshold is shown. Of \
+                 those near it, the ones are shown whose noise was high."
+            }
+        };
         writeln!(
             out,
             "## What you may conclude\n\n\
@@ -231,7 +275,7 @@ impl Report {
              - That a released value is exact, or that it cannot be negative or decrease: it carries noise.\n\
              - Anything about {single} in particular: that is what the noise protects.\n\
              - That facts about more than {single} are hidden: for k of them together {weaker}.\n\
-             - That other releases from the same data are covered: their budgets add to this one.\n"
+             - That other releases from the same data are covered: their budgets add to this one.{shown}\n"
         )?;
         if unit.contains("kept") {
             writeln!(
@@ -241,7 +285,47 @@ impl Report {
                 self.unit.max_events
             )?;
         }
+        if let Some(says) = &self.unit.late_counts {
+            writeln!(out, "Late counts: {says}.\n")?;
+        }
         writeln!(out, "Made with evertally {}.", env!("CARGO_PKG_VERSION"))
+    }
+}
+
+impl SelectionFacts {
+    /// How groups are selected, and what is shown: one fact after the other.
+    pub fn in_words(&self) -> Vec<String> {
+        let plural = |count: u64| if count == 1 { "" } else { "s" };
+        let (times, every) = (self.times, self.every);
+        let looks = match times {
+            1 => "once, after the last step".to_owned(),
+            _ if every == 1 => format!("after each of the {times} steps"),
+            _ => format!("{times} times, every {every} steps and after the last"),
+        };
+        let (half, almost) = (self.shown_half, self.shown_almost);
+        let mut facts = vec![
+            format!(
+                "those by {} that occur and reach {} when they are looked at, {looks}",
+                self.columns.join(", "),
+                self.threshold
+            ),
+            format!(
+                "with a sum of {half} a group is shown at any one of these times with probability ½, with {almost} with 0.95"
+            ),
+            format!(
+                "a group that one unit alone has is shown with probability {:e} at most, over all times and its {} group{} \
+                 of {} event{} at most",
+                self.delta,
+                self.new_groups,
+                plural(self.new_groups),
+                self.events_per_group,
+                plural(self.events_per_group)
+            ),
+        ];
+        if self.floor > 1 {
+            facts.push(format!("one of fewer than {} units with no larger probability", self.floor));
+        }
+        facts
     }
 }
 

@@ -46,18 +46,31 @@ impl Labels for ItemLabels {
 
     fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<Box<[u8]>>> {
         self.item.clear();
-        for (column, field) in event.labels().enumerate() {
-            let Some(cell) = field.text(&mut self.text) else {
-                if stream.missing == Refusable::Skip {
-                    return Ok(None);
-                }
-                let problem = "the event has no item: this part of its name is missing";
-                return Err(event.error(Role::Label(column), problem).remedy(leave_out()).into());
-            };
-            push_encoded(&mut self.item, cell);
-        }
-        Ok(Some(self.item.as_slice().into()))
+        let is_whole = push_labels(&mut self.item, &mut self.text, stream, event, "item")?;
+        Ok(is_whole.then(|| self.item.as_slice().into()))
     }
+}
+
+/// Appends the labels of an event, each behind its length; false for an event without one that is declared to be left
+/// out.
+pub(super) fn push_labels(
+    code: &mut Vec<u8>,
+    text: &mut String,
+    stream: &Stream,
+    event: &Event<'_>,
+    what: &str,
+) -> Result<bool> {
+    for (column, field) in event.labels().enumerate() {
+        let Some(cell) = field.text(text) else {
+            if stream.missing == Refusable::Skip {
+                return Ok(false);
+            }
+            let problem = format!("the event has no {what}: this part of its name is missing");
+            return Err(event.error(Role::Label(column), problem).remedy(leave_out()).into());
+        };
+        push_encoded(code, cell);
+    }
+    Ok(true)
 }
 
 impl Tally for ItemCounts {

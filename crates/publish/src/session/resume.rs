@@ -7,7 +7,7 @@
 //!
 //! A run may have several [legs](Leg), one after the other: what earlier runs did, done again when their state is lost.
 
-use super::{Placed, Placer, RunningSums, Session};
+use super::{GroupLabel, Placed, Placer, RunningSums, Session};
 use crate::error::{Result, failure, usage};
 use crate::event::Event;
 use crate::groups::GroupTable;
@@ -20,6 +20,8 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 const VERSION: u32 = 1;
+/// Version of a state of discovered groups: behind all else it has the names that its events of later steps refer to.
+const DISCOVERED: u32 = 2;
 const DAMAGED: &str = "what the ledger carries over from an earlier stream is no number";
 
 /// A stretch of steps that are closed under the same policies and groups.
@@ -56,12 +58,12 @@ struct Saved {
     version: u32,
     step: u64,
     chain: [u8; 32],
-    /// How many groups there are; 1 without groups.
+    /// How many groups are declared; 1 without groups, 0 where they are discovered.
     groups: u64,
     sums: Vec<u8>,
     persons: Option<Vec<u8>>,
-    /// Events of steps that are not closed yet, in the order in which they will be counted: step, group, value and
-    /// person.
+    /// Events of steps that are not closed yet, in the order in which they will be counted: step, group or number of its
+    /// name, value and person.
     later: Vec<(u64, u64, i64, [u8; 16])>,
 }
 
@@ -86,13 +88,20 @@ impl Session<RunningSums> {
     pub fn resume(leg: Leg, key: &SecretKey, ledger: &Ledger, state: &[u8]) -> Result<Self> {
         let damaged = || usage("the state of the stream is damaged; build it again from the raw data");
         let (saved, rest) = postcard::take_from_bytes::<Saved>(state).map_err(|_| damaged())?;
-        if saved.version != VERSION || !rest.is_empty() {
+        let stream = &leg.stream;
+        let discovers = stream.plan.threshold().is_some();
+        if saved.version != if discovers { DISCOVERED } else { VERSION } {
             return Err(usage("the state of the stream is of another version of this program"));
         }
-        let stream = &leg.stream;
+        let names: Vec<Box<[u8]>> = match discovers {
+            true => postcard::from_bytes(rest).map_err(|_| damaged())?,
+            false if rest.is_empty() => Vec::new(),
+            false => return Err(damaged()),
+        };
         let mut digest = ledger.stream(key, &stream.name, &stream.plan, leg.last_step.max(saved.step))?;
         digest.resume(saved.step, saved.chain)?;
-        let count = usize::try_from(saved.groups).ok().filter(|count| *count > 0).ok_or_else(damaged)?;
+        let count =
+            usize::try_from(saved.groups).ok().filter(|count| (*count == 0) == discovers).ok_or_else(damaged)?;
         let present = match &leg.groups {
             Some(table) if count <= table.tuples().len() => Some(table.first(count)),
             Some(_) => return Err(damaged()),
@@ -103,7 +112,11 @@ impl Session<RunningSums> {
         session.due = saved.step;
         session.intake.restore(stream, saved.step + 1, saved.persons.as_deref())?;
         let place = |(step, group, value, person): (u64, u64, i64, [u8; 16])| {
-            let label = usize::try_from(group).ok().filter(|label| *label < count)?;
+            let group = usize::try_from(group).ok()?;
+            let label = match discovers {
+                true => session.tally.label_of(names.get(group)?),
+                false => (group < count).then_some(GroupLabel::Place(group))?,
+            };
             let person = Pseudonym::from_bytes(person);
             (step > saved.step).then_some(Placed { step, value, person, label, mark: 0 })
         };
@@ -121,6 +134,9 @@ impl Session<RunningSums> {
         let Some(releases) = self.tally.releases().filter(|_| self.step() == steps) else {
             return Err(usage(format!("stream `{}` is not at the end of its horizon", stream.name)));
         };
+        if stream.plan.threshold().is_some() {
+            return Err(usage("groups that were discovered do not go on in another stream"));
+        }
         let before = stream.follows.as_ref();
         let carried = |(group, release): (&Vec<String>, evertally::stream::Release)| {
             let before = before.and_then(|before| before.carried.iter().find(|carried| carried.group == *group));
@@ -197,12 +213,21 @@ impl Session<RunningSums> {
         self.put_by();
         assert!(self.ahead.is_empty(), "all steps through {step} are taken");
         let later = self.later.as_ref().expect("a session that goes on");
-        let later = later
+        let mut names: Vec<Box<[u8]>> = Vec::new();
+        let mut number_of = |label: &'_ GroupLabel| match label {
+            GroupLabel::Place(place) => *place as u64,
+            GroupLabel::Name(name, _) => {
+                names.push(name.clone());
+                names.len() as u64 - 1
+            }
+        };
+        let later: Vec<_> = later
             .iter()
-            .map(|placed| (placed.step, placed.label as u64, placed.value, placed.person.to_bytes()))
+            .map(|placed| (placed.step, number_of(&placed.label), placed.value, placed.person.to_bytes()))
             .collect();
+        let discovers = self.stream.plan.threshold().is_some();
         let saved = Saved {
-            version: VERSION,
+            version: if discovers { DISCOVERED } else { VERSION },
             step,
             chain,
             groups: self.tally.group_count() as u64,
@@ -210,7 +235,11 @@ impl Session<RunningSums> {
             persons: self.intake.save(step + 1, &self.stream.periods),
             later,
         };
-        postcard::to_allocvec(&saved).map_err(failure)
+        let mut bytes = postcard::to_allocvec(&saved).map_err(failure)?;
+        if discovers {
+            bytes.extend(postcard::to_allocvec(&names).map_err(failure)?);
+        }
+        Ok(bytes)
     }
 }
 

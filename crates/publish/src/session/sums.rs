@@ -1,35 +1,44 @@
-//! Running counts or sums of declared groups.
+//! Running counts or sums of groups, declared or discovered.
 
+use super::items::push_labels;
 use super::{Labels, Tally};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, usage};
 use crate::event::Event;
 use crate::groups::GroupTable;
 use crate::ledger::StreamDigest;
 use crate::rows::{ReleaseRow, Rows};
 use crate::stream::{Refusable, Stream};
-use evertally::noise::SecretKey;
-use evertally::stream::{GroupedSums, Release, RunningSum};
+use crate::tuples::decode;
+use evertally::noise::{Purpose, SecretKey, mac_key};
+use evertally::number::Grid;
+use evertally::stream::{DiscoveredSums, GroupedSums, Release, RunningSum};
+use zeroize::Zeroizing;
 
-/// The running sums of a stream: one, or one for each declared group.
+/// The running sums of a stream: one, or one for each declared or discovered group.
 pub struct RunningSums {
     groups: Option<GroupTable>,
     streams: Streams,
-    /// The sums of the open step, one a group, and those of the step before.
+    /// The sums of the open step, one a group, and those of the step before; none of discovered groups.
     open: Vec<i64>,
     closed: Vec<i64>,
     rows: Rows,
+    numbers: GroupNumbers,
 }
 
 enum Streams {
     /// The sum, and its last release.
     Total(Box<RunningSum>, Option<Release>),
     Groups(Box<GroupedSums>),
+    Discovered(Box<DiscoveredSums>),
 }
 
 /// What a closed step releases.
 pub struct ClosedStep<'a> {
     stream: &'a Stream,
+    step: u64,
     releases: &'a [Release],
+    /// Where groups have just been found.
+    discovered: Option<&'a DiscoveredSums>,
     sums: &'a [i64],
     rows: &'a mut Rows,
 }
@@ -42,10 +51,11 @@ impl RunningSums {
     pub fn new(stream: &Stream, groups: Option<GroupTable>, key: &SecretKey) -> Result<Self> {
         let (plan, name) = (stream.plan.clone(), stream.name.clone());
         let streams = match &groups {
+            None if plan.threshold().is_some() => Streams::Discovered(Box::new(DiscoveredSums::new(plan, key, name)?)),
             None => Streams::Total(Box::new(RunningSum::new(plan, key, name)?), None),
             Some(table) => Streams::Groups(Box::new(GroupedSums::new(plan, key, name, table.to_library()?)?)),
         };
-        Self::of(stream, groups, streams)
+        Self::of(stream, groups, streams, key)
     }
 
     /// The sums that [`save`](Self::save) saved.
@@ -55,18 +65,26 @@ impl RunningSums {
     pub(super) fn restore(stream: &Stream, groups: Option<GroupTable>, key: &SecretKey, saved: &[u8]) -> Result<Self> {
         let (plan, name) = (stream.plan.clone(), stream.name.clone());
         let streams = match &groups {
+            None if plan.threshold().is_some() => {
+                Streams::Discovered(Box::new(DiscoveredSums::restore(plan, key, name, saved)?))
+            }
             None => Streams::Total(Box::new(RunningSum::restore(plan, key, name, saved)?), None),
             Some(table) => {
                 Streams::Groups(Box::new(GroupedSums::restore(plan, key, name, table.to_library()?, saved)?))
             }
         };
-        Self::of(stream, groups, streams)
+        Self::of(stream, groups, streams, key)
     }
 
-    fn of(stream: &Stream, groups: Option<GroupTable>, streams: Streams) -> Result<Self> {
-        let rows = Rows::new(stream, groups.as_ref())?;
-        let count = rows.tuples().len();
-        Ok(Self { groups, streams, open: vec![0; count], closed: vec![0; count], rows })
+    fn of(stream: &Stream, groups: Option<GroupTable>, streams: Streams, key: &SecretKey) -> Result<Self> {
+        let mut rows = Rows::new(stream, groups.as_ref())?;
+        if let Streams::Discovered(keys) = &streams {
+            rows = Rows::of_discovered(stream)?;
+            (0..keys.shown()).try_for_each(|shown| tuple_of(keys.name(shown)).map(|tuple| rows.enter(tuple)))?;
+        }
+        let count = if matches!(streams, Streams::Discovered(_)) { 0 } else { rows.tuples().len() };
+        let numbers = GroupNumbers::new(stream, key);
+        Ok(Self { groups, streams, open: vec![0; count], closed: vec![0; count], rows, numbers })
     }
 
     /// The sums of the closed steps, and the memory of their noise.
@@ -74,6 +92,7 @@ impl RunningSums {
         match &self.streams {
             Streams::Total(stream, _) => stream.save(),
             Streams::Groups(streams) => streams.save(),
+            Streams::Discovered(keys) => keys.save(),
         }
     }
 
@@ -82,6 +101,7 @@ impl RunningSums {
         match &self.streams {
             Streams::Total(stream, _) => stream.release().map(|release| vec![release]),
             Streams::Groups(streams) => streams.releases(),
+            Streams::Discovered(keys) => (keys.step() > 0).then(|| keys.releases().to_vec()),
         }
     }
 
@@ -90,7 +110,12 @@ impl RunningSums {
         self.rows.tuples()
     }
 
-    /// How many sums there are.
+    /// The label of a group that was discovered.
+    pub(super) fn label_of(&self, name: &[u8]) -> GroupLabel {
+        self.numbers.label(name)
+    }
+
+    /// How many sums are declared.
     pub(super) fn group_count(&self) -> usize {
         self.open.len()
     }
@@ -115,76 +140,196 @@ impl RunningSums {
 
 /// How events find their group.
 #[derive(Clone)]
-pub struct GroupLabels(Option<GroupTable>);
+pub enum GroupLabels {
+    /// There are none.
+    None,
+    /// Declared ones.
+    Declared(Box<GroupTable>),
+    /// Whatever the event says.
+    Discovered {
+        /// The name of the event's group, and the text of a cell.
+        name: Vec<u8>,
+        /// See `name`.
+        text: String,
+        /// What numbers groups.
+        numbers: GroupNumbers,
+    },
+}
+
+/// The group of an event.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum GroupLabel {
+    /// A place among the declared ones.
+    Place(usize),
+    /// The name that the library has for it, as a declared group of this name would have, and its
+    /// [number](GroupNumbers).
+    Name(Box<[u8]>, u64),
+}
+
+/// Numbers of groups that nobody declared, for the bounds on a person's groups: a keyed hash of 64 bits of the name.
+///
+/// Two groups of one person have one number with probability 2⁻⁶⁴, and nobody without the key can look for such names.
+/// Without such bounds all have the number 0.
+#[derive(Clone)]
+pub struct GroupNumbers(Option<Zeroizing<[u8; 32]>>);
+
+impl GroupNumbers {
+    fn new(stream: &Stream, key: &SecretKey) -> Self {
+        let bounds = stream.plan.request().unit().bounds().unwrap_or_default();
+        let is_needed = bounds.max_groups.is_some() || bounds.max_events_per_group.is_some();
+        Self(is_needed.then(|| mac_key(key, &stream.name, &stream.plan.digest(), Purpose::Hashing)))
+    }
+
+    fn label(&self, name: &[u8]) -> GroupLabel {
+        let number = self.0.as_ref().map_or(0, |key| {
+            let hash = blake3::keyed_hash(key, name);
+            u64::from_le_bytes(*hash.as_bytes().first_chunk().expect("32 bytes"))
+        });
+        GroupLabel::Name(name.into(), number)
+    }
+}
+
+/// What stands in front of the name of a group that is not the rest.
+const NAMED: u8 = 0;
+
+/// The texts of a group by the library's name.
+fn tuple_of(name: &[u8]) -> Result<Vec<String>> {
+    let named = name.split_first().filter(|(mark, _)| **mark == NAMED);
+    named
+        .and_then(|(_, code)| decode(code))
+        .ok_or_else(|| usage("the state of the stream holds a group without a name"))
+}
+
+impl GroupLabels {
+    /// How events find declared groups, or the one sum.
+    pub(crate) fn of_declared(table: Option<GroupTable>) -> Self {
+        table.map_or(Self::None, |table| Self::Declared(Box::new(table)))
+    }
+}
 
 impl Labels for GroupLabels {
-    type Label = usize;
+    type Label = GroupLabel;
+
+    fn grid_of(&self, stream: &Stream, label: &GroupLabel) -> Grid {
+        let grid = stream.plan.request().grid();
+        match (self, label) {
+            (Self::Declared(table), GroupLabel::Place(place)) => table.grid_of(*place, grid),
+            _ => grid,
+        }
+    }
 
     #[inline]
-    fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<usize>> {
-        match &mut self.0 {
-            Some(table) => match table.place_of(event) {
+    fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<GroupLabel>> {
+        match self {
+            Self::None => Ok(Some(GroupLabel::Place(0))),
+            Self::Declared(table) => match table.place_of(event) {
                 Err(_) if stream.unknown_group == Refusable::Skip => Ok(None),
-                place => place.map(Some),
+                place => place.map(|place| Some(GroupLabel::Place(place))),
             },
-            None => Ok(Some(0)),
+            Self::Discovered { name, text, numbers } => {
+                name.clear();
+                name.push(NAMED);
+                let is_whole = push_labels(name, text, stream, event, "group")?;
+                Ok(is_whole.then(|| numbers.label(name)))
+            }
         }
     }
 }
 
 impl Tally for RunningSums {
-    type Label = usize;
+    type Label = GroupLabel;
     type Labels = GroupLabels;
     type Closed<'a> = ClosedStep<'a>;
 
     fn labels(&self) -> GroupLabels {
-        GroupLabels(self.groups.clone())
+        match (&self.streams, &self.groups) {
+            (Streams::Discovered(_), _) => {
+                let numbers = self.numbers.clone();
+                GroupLabels::Discovered { name: Vec::new(), text: String::new(), numbers }
+            }
+            (_, Some(table)) => GroupLabels::Declared(Box::new(table.clone())),
+            (_, None) => GroupLabels::None,
+        }
     }
 
-    fn group_of(label: &usize) -> u64 {
-        *label as u64
+    fn group_of(label: &GroupLabel) -> u64 {
+        match label {
+            GroupLabel::Place(place) => *place as u64,
+            GroupLabel::Name(_, number) => *number,
+        }
     }
 
     fn step(&self) -> u64 {
         match &self.streams {
             Streams::Total(stream, _) => stream.step(),
             Streams::Groups(streams) => streams.step(),
+            Streams::Discovered(keys) => keys.step(),
         }
     }
 
-    fn add(&mut self, group: usize, value: i64) -> Result<()> {
-        match &mut self.streams {
-            Streams::Total(stream, _) => stream.add(value)?,
-            Streams::Groups(streams) => streams.add(group, value)?,
-        }
-        self.open[group] += value; // fits: the stream has just checked the larger running sum
+    #[inline]
+    fn add(&mut self, group: GroupLabel, value: i64) -> Result<()> {
+        let place = match (&mut self.streams, group) {
+            (Streams::Total(stream, _), _) => {
+                stream.add(value)?;
+                0
+            }
+            (Streams::Groups(streams), GroupLabel::Place(place)) => {
+                streams.add(place, value)?;
+                place
+            }
+            (Streams::Discovered(keys), GroupLabel::Name(name, _)) => return Ok(keys.add(&name, value)?),
+            _ => return Err(usage("the event was read for a stream with other groups")),
+        };
+        self.open[place] += value; // fits: the stream has just checked the larger running sum
         Ok(())
     }
 
     fn close<'a>(&'a mut self, stream: &'a Stream, _: u64, digest: &mut StreamDigest) -> Result<ClosedStep<'a>> {
-        digest.close_step(&self.open)?;
-        std::mem::swap(&mut self.open, &mut self.closed);
-        self.open.fill(0);
+        if !matches!(self.streams, Streams::Discovered(_)) {
+            digest.close_step(&self.open)?;
+            std::mem::swap(&mut self.open, &mut self.closed);
+            self.open.fill(0);
+        }
         let releases = match &mut self.streams {
             Streams::Total(sum, last) => std::slice::from_ref(last.insert(sum.tick()?)),
             Streams::Groups(sums) => sums.tick()?,
+            Streams::Discovered(keys) => return close_discovered(keys, stream, &mut self.rows, digest),
         };
-        Ok(ClosedStep { stream, releases, sums: &self.closed, rows: &mut self.rows })
+        let step = releases[0].step();
+        Ok(ClosedStep { stream, step, releases, discovered: None, sums: &self.closed, rows: &mut self.rows })
     }
+}
+
+/// Closes a step of groups that nobody declared. What it adds to each is bound by name, as items of a sketch are.
+fn close_discovered<'a>(
+    keys: &'a mut DiscoveredSums,
+    stream: &'a Stream,
+    rows: &'a mut Rows,
+    digest: &mut StreamDigest,
+) -> Result<ClosedStep<'a>> {
+    let step = keys.step() + 1;
+    let sums = keys.unsafe_open_sums().filter(|(_, sum)| *sum != 0);
+    let mut sums: Vec<(Box<[u8]>, i64)> = sums.map(|(name, sum)| (name.into(), sum)).collect();
+    sums.sort_unstable();
+    digest.close_items(&sums, step)?;
+    keys.tick()?;
+    keys.entering().try_for_each(|shown| tuple_of(keys.name(shown)).map(|tuple| rows.enter(tuple)))?;
+    Ok(ClosedStep { stream, step, releases: keys.releases(), discovered: Some(keys), sums: &[], rows })
 }
 
 impl ClosedStep<'_> {
     /// The step, from 1.
     pub fn step(&self) -> u64 {
-        self.releases[0].step()
+        self.step
     }
 
-    /// The releases, one a group in declared order.
+    /// The releases, one a group in declared order, or in that of their discovery.
     pub fn releases(&self) -> &[Release] {
         self.releases
     }
 
-    /// What the events of this step add to each group: **exact, and never to be published**.
+    /// What the events of this step add to each declared group: **exact, and never to be published**.
     pub fn unsafe_exact_sums(&self) -> &[i64] {
         self.sums
     }
@@ -194,14 +339,22 @@ impl ClosedStep<'_> {
         self.rows.tuples()
     }
 
-    /// Visits the rows of the step: the place of the group, and the row.
+    /// Visits the rows of the step: the place of the group, and the row. Before them those of all earlier steps of groups
+    /// that were discovered with it, one group after the other.
     ///
     /// # Errors
     /// If an interval is too wide to write, and whatever `visit` returns.
     pub fn for_each_row<E: From<Error>>(
         &mut self,
-        visit: impl FnMut(usize, &ReleaseRow<'_>) -> Result<(), E>,
+        mut visit: impl FnMut(usize, &ReleaseRow<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.rows.of_step(self.stream, self.releases, visit)
+        if let Some(keys) = self.discovered {
+            for shown in keys.entering() {
+                for release in keys.earlier(shown) {
+                    self.rows.of_step(self.stream, shown, &[release], &mut visit)?;
+                }
+            }
+        }
+        self.rows.of_step(self.stream, 0, self.releases, visit)
     }
 }

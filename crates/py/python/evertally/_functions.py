@@ -292,6 +292,12 @@ def plan_release(
     group: str | Sequence[str] | None = None,
     groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
     rest: str | None = None,
+    scales: Sequence[Number] | None = None,
+    rest_scale: Number | None = None,
+    discover_groups: bool = False,
+    selection_delta: float | None = None,
+    select_every: int | None = None,
+    floor: int | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -302,6 +308,7 @@ def plan_release(
     max_events_per_step: int | None = None,
     max_events_per_group: int | None = None,
     max_groups: int | None = None,
+    max_total: Number | None = None,
     min_gap: int | None = None,
     per: str | int | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
@@ -336,6 +343,20 @@ def plan_release(
         ``groups``: The groups to release, tuples for several columns. They are declared, because a group that appears
             only when the data has it tells that someone is in it.
         ``rest``: Release events of undeclared groups under this name instead of refusing them.
+        ``scales``: By how much bounds and grid are multiplied in each group, in the order of the groups: one plan
+            serves them all, and the noise of each is in proportion. With bounds 0,1 a scale is the greatest value of an
+            event of the group. Without it, 1 for all.
+        ``rest_scale``: By how much bounds and grid are multiplied in the rest. Without it, 1.
+        ``discover_groups``: Release groups that nobody declared: those that occur, from the first selection time on at
+            which their released value is so high that hardly any has it that is of one person alone. Needs a δ for
+            that, selection-delta, beside a budget that is not of ε alone.
+        ``selection_delta``: The probability with which, for one person, a group is shown that nobody else has. It is
+            added to the δ of the budget.
+        ``select_every``: Look at all groups that occur after every so many steps, and after the last. Each look takes
+            its share of selection-delta. Without it, a twelfth of the horizon.
+        ``floor``: Show no group of fewer than so many persons (or events, where single events are protected), apart
+            from the same probability. It raises what a group must reach, and costs no budget. Without it, what
+            protecting one takes.
 
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
@@ -354,6 +375,8 @@ def plan_release(
         ``max_events_per_group``: Keep the first so many of them in one group, over all steps. Without it, as many as in
             all.
         ``max_groups``: Keep those of the first so many groups of a person. Without it, any.
+        ``max_total``: Keep events of a person until the sizes of their values add up to so much, and of the one that
+            goes beyond it the part that fits; with scales, each value counts in units of its group's. Without it, any.
         ``min_gap``: Keep only events of steps that are at least so many apart, or of the same step. Without it, any
             steps.
         ``per``: Protect what a person does in one period, and let all bounds start anew in each: day, week (from
@@ -402,6 +425,12 @@ def release(
     group: str | Sequence[str] | None = None,
     groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
     rest: str | None = None,
+    scales: Sequence[Number] | None = None,
+    rest_scale: Number | None = None,
+    discover_groups: bool = False,
+    selection_delta: float | None = None,
+    select_every: int | None = None,
+    floor: int | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -412,6 +441,7 @@ def release(
     max_events_per_step: int | None = None,
     max_events_per_group: int | None = None,
     max_groups: int | None = None,
+    max_total: Number | None = None,
     min_gap: int | None = None,
     per: str | int | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
@@ -469,6 +499,20 @@ def release(
         ``groups``: The groups to release, tuples for several columns. They are declared, because a group that appears
             only when the data has it tells that someone is in it.
         ``rest``: Release events of undeclared groups under this name instead of refusing them.
+        ``scales``: By how much bounds and grid are multiplied in each group, in the order of the groups: one plan
+            serves them all, and the noise of each is in proportion. With bounds 0,1 a scale is the greatest value of an
+            event of the group. Without it, 1 for all.
+        ``rest_scale``: By how much bounds and grid are multiplied in the rest. Without it, 1.
+        ``discover_groups``: Release groups that nobody declared: those that occur, from the first selection time on at
+            which their released value is so high that hardly any has it that is of one person alone. Needs a δ for
+            that, selection-delta, beside a budget that is not of ε alone.
+        ``selection_delta``: The probability with which, for one person, a group is shown that nobody else has. It is
+            added to the δ of the budget.
+        ``select_every``: Look at all groups that occur after every so many steps, and after the last. Each look takes
+            its share of selection-delta. Without it, a twelfth of the horizon.
+        ``floor``: Show no group of fewer than so many persons (or events, where single events are protected), apart
+            from the same probability. It raises what a group must reach, and costs no budget. Without it, what
+            protecting one takes.
 
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
@@ -487,6 +531,8 @@ def release(
         ``max_events_per_group``: Keep the first so many of them in one group, over all steps. Without it, as many as in
             all.
         ``max_groups``: Keep those of the first so many groups of a person. Without it, any.
+        ``max_total``: Keep events of a person until the sizes of their values add up to so much, and of the one that
+            goes beyond it the part that fits; with scales, each value counts in units of its group's. Without it, any.
         ``min_gap``: Keep only events of steps that are at least so many apart, or of the same step. Without it, any
             steps.
         ``per``: Protect what a person does in one period, and let all bounds start anew in each: day, week (from

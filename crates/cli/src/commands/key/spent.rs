@@ -32,8 +32,7 @@ pub(super) fn run(file: &Path, delta: Delta, as_json: bool) -> Result<()> {
     table.set_header(["stream", "budget of its plan", "for one", "published steps", "first", "last", "runs"]);
     for stream in &streams {
         let [first, last] = dates(stream).map(|date| date.unwrap_or_else(|| "?".into()));
-        let (budget, steps, runs) =
-            (stream.budget.to_string(), stream.steps.to_string(), stream.runs.len().to_string());
+        let (budget, steps, runs) = (budget_of(stream), stream.steps.to_string(), stream.runs.len().to_string());
         table.add_row([stream.name.clone(), budget, stream.protects.brief(), steps, first, last, runs]);
     }
     writeln!(out, "{table}")?;
@@ -55,12 +54,14 @@ pub(super) fn run(file: &Path, delta: Delta, as_json: bool) -> Result<()> {
         let change = if protects.replaced { "replaced" } else { "added or removed" };
         let names: Vec<_> = streams.iter().map(|stream| format!("`{}`", stream.name)).collect();
         writeln!(out, "{whom} ({}), {change}:", names.join(", "))?;
-        let Spent { pure_epsilon, rho, epsilon } = spent(streams, delta);
+        let Spent { pure_epsilon, rho, selection, epsilon } = spent(streams, delta);
         if let Some(epsilon) = pure_epsilon {
             writeln!(out, "- ε-differential privacy with ε = {}", up(epsilon))?;
         }
         if let Some(rho) = rho {
-            writeln!(out, "- zero-concentrated differential privacy with ρ = {}", up(rho))?;
+            let apart =
+                selection.map_or(String::new(), |delta| format!(", apart from δ = {delta:e} of selecting groups"));
+            writeln!(out, "- zero-concentrated differential privacy with ρ = {}{apart}", up(rho))?;
         }
         if epsilon.is_finite() {
             writeln!(out, "- (ε, δ)-differential privacy with ε = {} at δ = {}", up(epsilon), delta.get())?;
@@ -73,6 +74,13 @@ pub(super) fn run(file: &Path, delta: Delta, as_json: bool) -> Result<()> {
     }
     writeln!(out, "A plan's budget counts in full as soon as its first step is published.")?;
     Ok(())
+}
+
+/// The budget of a plan, with what selecting groups takes.
+fn budget_of(stream: &PublishedStream) -> String {
+    let selection =
+        stream.selection.map_or(String::new(), |delta| format!(", groups selected by δ = {:e}", delta.get()));
+    format!("{}{selection}", stream.budget)
 }
 
 /// With at most six decimals, rounded up; a shorter number as it is.
@@ -96,15 +104,16 @@ fn facts(ledger: &PublicLedger, streams: &[PublishedStream], groups: &Groups<'_>
         .map(|stream| {
             let [first, last] = dates(stream);
             json!({
-                "stream": stream.name, "budget": stream.budget, "published_steps": stream.steps,
+                "stream": stream.name, "budget": stream.budget,
+                "selection_delta": stream.selection.map(Delta::get), "published_steps": stream.steps,
                 "unit": stream.protects.unit(), "period": stream.protects.period, "replaced": stream.protects.replaced,
                 "first": first, "last": last, "runs": stream.runs.len(),
             })
         })
         .collect();
     let total = |protects: Option<&Protects>, streams: &[&PublishedStream]| {
-        let Spent { pure_epsilon, rho, epsilon } = spent(streams, delta);
-        let mut total = json!({"pure_epsilon": pure_epsilon, "rho": rho, "delta": delta.get(),
+        let Spent { pure_epsilon, rho, selection, epsilon } = spent(streams, delta);
+        let mut total = json!({"pure_epsilon": pure_epsilon, "rho": rho, "selection_delta": selection, "delta": delta.get(),
             "epsilon": (!streams.is_empty() && epsilon.is_finite()).then_some(epsilon)});
         if let Some(protects) = protects {
             total["unit"] = json!(protects.unit());

@@ -1,0 +1,108 @@
+//! Which groups the picture shows, and their points.
+
+use super::setup::Setup;
+use crate::stream::Files;
+use evertally_plot::{Curve, MAX_SHOWN, MAX_SHOWN_AT_ONCE};
+use evertally_publish::groups::GroupTable;
+
+/// Of so many discovered groups points are kept, in the order of their discovery.
+const MOST_KEPT: usize = 1000;
+
+/// The curves of a picture.
+pub(super) enum Drawing {
+    /// None are wanted.
+    Off,
+    /// Of groups that are known from the beginning.
+    Declared {
+        curves: Vec<Curve>,
+        /// The curve of each group, if it is drawn.
+        of_group: Vec<Option<usize>>,
+    },
+    /// Of groups in the order of their discovery.
+    Discovered {
+        curves: Vec<Curve>,
+        /// Those that are wanted, in this order; without a word, the ones that end highest.
+        named: Option<Vec<String>>,
+        /// So many.
+        most: usize,
+    },
+}
+
+impl Drawing {
+    pub(super) fn new(setup: &Setup, files: &Files) -> Self {
+        if !files.plot {
+            return Self::Off;
+        }
+        if setup.stream.plan.threshold().is_some() {
+            let most = if setup.stream.last_step == 1 { MAX_SHOWN_AT_ONCE } else { MAX_SHOWN };
+            return Self::Discovered { curves: Vec::new(), named: setup.plot_groups.clone(), most };
+        }
+        let single = [vec![]];
+        let tuples = setup.groups.as_ref().map_or(&single[..], GroupTable::tuples);
+        let mut of_group = vec![None; tuples.len()];
+        setup.drawn.iter().enumerate().for_each(|(curve, group)| of_group[*group] = Some(curve));
+        let curve = |group: &usize| Curve { name: tuples[*group].join(", "), points: vec![] };
+        Self::Declared { curves: setup.drawn.iter().map(curve).collect(), of_group }
+    }
+
+    pub(super) fn is_off(&self) -> bool {
+        match self {
+            Self::Off => true,
+            Self::Declared { curves, .. } => curves.is_empty(),
+            Self::Discovered { .. } => false,
+        }
+    }
+
+    /// The curve of a group, if it is drawn, or may be. Discovered groups are asked for in their order first.
+    pub(super) fn curve_of(&mut self, group: usize, names: &[&str]) -> Option<&mut Curve> {
+        match self {
+            Self::Off => None,
+            Self::Declared { curves, of_group } => of_group[group].map(|place| &mut curves[place]),
+            Self::Discovered { curves, .. } => {
+                if group == curves.len() {
+                    curves.push(Curve { name: names.join(", "), points: vec![] });
+                }
+                curves.get_mut(group).filter(|_| group < MOST_KEPT)
+            }
+        }
+    }
+
+    /// The same by name, for rows that an earlier run has written.
+    pub(super) fn curve_named(&mut self, name: &str) -> Option<&mut Curve> {
+        match self {
+            Self::Off => None,
+            Self::Declared { curves, .. } => curves.iter_mut().find(|curve| curve.name == name),
+            Self::Discovered { curves, .. } => {
+                // Rows of a step are in the order of discovery: mostly it is the last one, or near it.
+                let place = curves.iter().rposition(|curve| curve.name == name).unwrap_or_else(|| {
+                    curves.push(Curve { name: name.to_owned(), points: vec![] });
+                    curves.len() - 1
+                });
+                Some(&mut curves[place]).filter(|_| place < MOST_KEPT)
+            }
+        }
+    }
+
+    /// The curves to be drawn, and how many groups there are.
+    pub(super) fn finish(self) -> (Vec<Curve>, usize) {
+        match self {
+            Self::Off => (Vec::new(), 0),
+            Self::Declared { curves, of_group } => (curves, of_group.len()),
+            Self::Discovered { mut curves, named, most } => {
+                let total = curves.len();
+                let last = |curve: &Curve| curve.points.last().map_or(f64::NEG_INFINITY, |point| point.value);
+                match named {
+                    Some(names) => {
+                        let place =
+                            |curve: &Curve| names.iter().position(|name| curve.name.replace(", ", "/") == *name);
+                        curves.retain(|curve| place(curve).is_some());
+                        curves.sort_by_key(place);
+                    }
+                    None => curves.sort_by(|a, b| last(b).total_cmp(&last(a))),
+                }
+                curves.truncate(most);
+                (curves, total)
+            }
+        }
+    }
+}

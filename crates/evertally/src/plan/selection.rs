@@ -1,0 +1,191 @@
+//! The threshold that keys must reach to be shown, from the exact law of a plan's noise.
+
+use super::Plan;
+use super::tails::{Class, Tail};
+use crate::privacy::selection::{Looks, Reach, Selection};
+use crate::privacy::{Budget, Unit};
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+
+/// The largest threshold, in multiples of the grid.
+const MOST: i64 = 1 << 60;
+
+/// A threshold, and what it means: all of it is known before any event is read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Threshold {
+    selection: Selection,
+    value: i64,
+    failure: f64,
+    shown_half: i64,
+    shown_almost: i64,
+    new_keys: u64,
+    per_key: u64,
+}
+
+impl Plan {
+    /// The least threshold, in whole multiples of the grid, with which keys may be [selected](crate::privacy::selection)
+    /// under this plan, by the tails of its noise at the selection times.
+    ///
+    /// The bound is proven: it adds up what every look and every key can contribute at worst.
+    ///
+    /// ```
+    /// use evertally::plan::PlanRequest;
+    /// use evertally::privacy::selection::{Selection, SelectionTimes};
+    /// use evertally::privacy::{Budget, Delta, Rho};
+    /// let plan = PlanRequest::count(365, Budget::Zcdp(Rho::new(0.5)?)).plan()?;
+    /// let monthly = Selection::new(Delta::new(1e-9)?, SelectionTimes::every(31, 365)?);
+    /// let threshold = plan.threshold_of(&monthly)?;
+    /// assert!(threshold.failure() <= 1e-9);
+    /// assert!(threshold.value() as f64 > 6.0 * plan.std_error(365));
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the plan promises pure ε, which keys that were not declared cannot keep; if the selection times are those of
+    /// another horizon; or if no threshold is high enough.
+    pub fn threshold_of(&self, selection: &Selection) -> Result<Threshold> {
+        let request = self.request();
+        if matches!(request.budget(), Budget::Pure(_)) {
+            return Err(Error::invalid(
+                "keys that nobody declared cannot be shown under pure ε, with whatever threshold: data without a person \
+                 never show the person's keys, and no ε bounds a ratio to 0; give a δ or ρ, or declare the keys",
+            ));
+        }
+        if request.sums_per_event() != 1 {
+            return Err(Error::invalid("keys are selected where an event belongs to one of them"));
+        }
+        if selection.times().iter().last() != Some(self.horizon()) {
+            return Err(Error::invalid("the times at which keys are selected are those of another horizon"));
+        }
+        let reach = Reach::of(request.unit(), request.neighbours(), request.values(), self.horizon())?;
+        let looks = Laws::new(self, &reach, selection);
+        let (steps, above) = (&looks.steps[..], &|looks_at: &Looks, x: f64| looks.tails[looks_at.law].above(x));
+        let delta = selection.delta().get();
+        let failure = |value: i64| reach.failure(value as f64, steps, above);
+        let holds = |value: i64| {
+            let of_few = || reach.failure_of_few(selection.floor(), value as f64, steps, above);
+            failure(value) <= delta && (selection.floor() == 1 || of_few() <= delta)
+        };
+        let value = least(1, &holds).ok_or_else(|| {
+            Error::invalid("no threshold is high enough to select keys: what a unit can sum to in a key is too large")
+        })?;
+        let shown = |missed: f64| {
+            let is_shown = |sum: i64| looks.tails.iter().all(|tail| tail.below((value - sum) as f64) <= missed);
+            least(0, &is_shown).unwrap_or(MOST)
+        };
+        Ok(Threshold {
+            selection: *selection,
+            value,
+            failure: failure(value),
+            shown_half: shown(0.5),
+            shown_almost: shown(0.05),
+            new_keys: reach.keys(),
+            per_key: reach.per_key(),
+        })
+    }
+}
+
+impl Plan {
+    /// The bound of the probability that, at the threshold of the plan, keys of a larger unit are shown that nobody else
+    /// has; `None` where keys are declared.
+    pub(super) fn selection_failure_of(&self, unit: Unit) -> Result<Option<f64>> {
+        let Some(threshold) = &self.threshold else { return Ok(None) };
+        let request = self.request();
+        let reach = Reach::of(unit, request.neighbours(), request.values(), self.horizon())?;
+        let looks = Laws::new(self, &reach, threshold.selection());
+        let above = &|looks_at: &Looks, x: f64| looks.tails[looks_at.law].above(x);
+        Ok(Some(reach.failure(threshold.value() as f64, &looks.steps, above)))
+    }
+}
+
+impl Threshold {
+    /// What was declared.
+    pub fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    /// The threshold: a key is shown once its released value is at least this many multiples of the grid.
+    pub fn value(&self) -> i64 {
+        self.value
+    }
+
+    /// The proven bound of the probability that a key is shown that only one unit has: at most the δ of selection.
+    pub fn failure(&self) -> f64 {
+        self.failure
+    }
+
+    /// The least sum, in multiples of the grid, with which a key is shown at any one selection time with probability ½
+    /// at least.
+    pub fn shown_half(&self) -> i64 {
+        self.shown_half
+    }
+
+    /// The same with probability 0.95.
+    pub fn shown_almost(&self) -> i64 {
+        self.shown_almost
+    }
+
+    /// The most keys in which one unit has events.
+    pub fn new_keys(&self) -> u64 {
+        self.new_keys
+    }
+
+    /// The most events of one unit in a key.
+    pub fn events_per_key(&self) -> u64 {
+        self.per_key
+    }
+}
+
+/// The least number from `first` on for which a monotone condition holds.
+fn least(first: i64, holds: &dyn Fn(i64) -> bool) -> Option<i64> {
+    if holds(first) {
+        return Some(first);
+    }
+    let (mut low, mut high) = (first, first + 1);
+    while !holds(high) {
+        (low, high) = (high, high.saturating_mul(2));
+        if high > MOST {
+            return None;
+        }
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if holds(middle) { high = middle } else { low = middle }
+    }
+    Some(high)
+}
+
+/// The laws of the noise at the selection times, each once, and which times have which.
+struct Laws {
+    tails: Vec<Tail>,
+    steps: Vec<Looks>,
+}
+
+impl Laws {
+    fn new(plan: &Plan, reach: &Reach, selection: &Selection) -> Self {
+        let (mut tails, mut laws) = (Vec::<Tail>::new(), BTreeMap::<Class, usize>::new());
+        let mut steps = BTreeMap::<(usize, u64), Looks>::new();
+        for step in selection.times().iter() {
+            let class = Tail::class(plan, step);
+            let law = match laws.get(&class) {
+                Some(law) => {
+                    if let Class::Near(_) = class {
+                        tails[*law].widen(Tail::new(plan, step));
+                    }
+                    *law
+                }
+                None => {
+                    tails.push(Tail::new(plan, step));
+                    laws.insert(class, tails.len() - 1);
+                    tails.len() - 1
+                }
+            };
+            let looks = steps.entry((law, reach.events_by(step))).or_insert(Looks { step, count: 0.0, law });
+            (looks.step, looks.count) = (step, looks.count + 1.0);
+        }
+        Self { tails, steps: steps.into_values().collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,325 @@
+//! Keys that nobody declared: which of those that occur may be shown.
+//!
+//! Every text is a key with a running sum and noise of its own, most of them without events. The releases of all of
+//! them keep the plan's promise, whoever looks at which; but nobody can look at all, and to look at those **that occur**
+//! tells that they do. So a key is looked at only at declared **selection times**, then every key that has had an event
+//! is, and from the first time at which its released value reaches a **threshold** all its steps are shown, the earlier
+//! ones too.
+//!
+//! # What that promises
+//! Let `D'` have the events `U` of one unit more than `D`, let `Y(D)` be the releases of all keys at all steps, and call
+//! `(k, s)` *alone* if key `k` has events in `D'` through the selection time `s`, and none in `D`: all of them are the
+//! unit's. Let `Q(Y)` show the keys that occur in `D` by the rule above, which is a function of `Y` since `D` decides
+//! only where it looks; and let `B` say that some alone `(k, s)` reaches the threshold. On `D` the rule is `Q(Y(D))`. On
+//! `D'` it is `Q(Y(D'))` unless `B`, because a key that does not reach the threshold while it is alone is looked at in
+//! both from then on. Whatever outputs `S`, where the plan promises `(ε, δ)`,
+//!
+//! ```text
+//! P[rule(D') ∈ S] ≤ P[Q(Y(D')) ∈ S] + P[B | D']      ≤ e^ε P[rule(D) ∈ S] + δ + P[B | D'],
+//! P[rule(D) ∈ S]  ≤ P[Q(Y(D)) ∈ S, not B] + P[B | D]  ≤ e^ε P[Q(Y(D')) ∈ S, not B] + δ + P[B | D]
+//!                                                     ≤ e^ε P[rule(D') ∈ S] + δ + P[B | D],
+//! ```
+//!
+//! and as the noise of alone keys is moved by nothing but the unit,
+//!
+//! ```text
+//! P[B | D] ≤ P[B | D'] ≤ Σ_k Σ_s P[noise(s) ≥ τ - what the unit has in k by s]  ≤ δ_sel.
+//! ```
+//!
+//! So the rule is `(ε, δ + δ_sel)`-private for **every** pair `(ε, δ)` of the plan: with probability `1 - δ_sel` nothing
+//! comes out but a function of a release that keeps the plan's promise (δ-approximate zCDP where the plan is stated in
+//! ρ). Several streams add up their plans and, apart, their `δ_sel`. Where the unit's events are *replaced*, take what
+//! `D` and `D'` have in common for the smaller data: on each side the keys of that side's events are alone, and `B` must
+//! also cover the keys of the other side, which are empty there: `Σ_k Σ_s P[noise(s) ≥ τ]` more.
+//!
+//! A unit that is one person's events of one period has this promise for one period. It may bring new keys in each.
+//!
+//! With pure ε there is no such rule, whatever the threshold and however many people a key must have: on `D` a key that
+//! does not occur has probability 0, and a ratio to 0 has no bound.
+//!
+//! # The worst unit
+//! What a unit adds to a key by step `s` is at most `min(j, c ⌈s/b⌉)` events, `j` of its events being in this key, `c` a
+//! step, steps with events `b` apart. The sum over its keys is largest for some split of its `m` events into at most `g`
+//! keys of at most `m_g` each. With `f(j) = Σ_s P[noise(s) ≥ τ - v min(j, …)]` and any `λ ≥ 0`,
+//!
+//! ```text
+//! Σ_k f(j_k) ≤ λ Σ_k j_k + Σ_k max_j (f(j) - λ j) ≤ λ m + g max(0, max_j (f(j) - λ j)),
+//! ```
+//!
+//! and the least of these bounds is the linear relaxation of the exact answer.
+
+use super::{Delta, Neighbours, Sensitivity, Unit, Values};
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// The steps after which keys are looked at: every so many, and the last of the horizon.
+///
+/// ```
+/// use evertally::privacy::selection::SelectionTimes;
+/// let times = SelectionTimes::every(5, 12)?;
+/// assert_eq!(times.iter().collect::<Vec<_>>(), [5, 10, 12]);
+/// assert!(times.contains(10) && !times.contains(11));
+/// assert_eq!(SelectionTimes::twelve(365)?.iter().count(), 12);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SelectionTimes {
+    every: u64,
+    horizon: u64,
+}
+
+/// Most selection times: each is paid for by the threshold, and looked at when it is computed.
+const MOST_TIMES: u64 = 1 << 16;
+
+impl SelectionTimes {
+    /// After every so many steps, and after the last.
+    ///
+    /// # Errors
+    /// If one of them is 0, or there are more than 65,536 times.
+    pub fn every(every: u64, horizon: u64) -> Result<Self> {
+        if every == 0 || horizon == 0 {
+            return Err(Error::invalid("keys are selected after 1 or more steps of a horizon of 1 or more"));
+        }
+        if horizon.div_ceil(every) > MOST_TIMES {
+            return Err(Error::invalid(format!(
+                "keys are selected at most {MOST_TIMES} times; select after {} or more steps",
+                horizon.div_ceil(MOST_TIMES)
+            )));
+        }
+        Ok(Self { every, horizon })
+    }
+
+    /// Twelve times, as evenly as can be, or after every step where there are no more.
+    ///
+    /// # Errors
+    /// If the horizon is 0.
+    pub fn twelve(horizon: u64) -> Result<Self> {
+        Self::every(horizon.div_ceil(12).max(1), horizon)
+    }
+
+    /// The distance of two times.
+    pub fn distance(self) -> u64 {
+        self.every
+    }
+
+    /// Whether keys are selected after this step.
+    pub fn contains(self, step: u64) -> bool {
+        step > 0 && step <= self.horizon && (step.is_multiple_of(self.every) || step == self.horizon)
+    }
+
+    /// All of them, rising.
+    pub fn iter(self) -> impl Iterator<Item = u64> {
+        let whole = (1..=self.horizon / self.every).map(move |number| number * self.every);
+        whole.chain((!self.horizon.is_multiple_of(self.every)).then_some(self.horizon))
+    }
+}
+
+/// How keys are selected, as it is declared.
+///
+/// ```
+/// use evertally::privacy::{Delta, selection::{Selection, SelectionTimes}};
+/// let monthly = Selection::new(Delta::new(1e-9)?, SelectionTimes::every(31, 365)?).with_floor(10);
+/// assert_eq!(monthly.floor(), 10);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RawSelection", into = "RawSelection")]
+pub struct Selection {
+    delta: Delta,
+    times: SelectionTimes,
+    floor: u64,
+}
+
+/// A selection in files.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSelection {
+    delta: f64,
+    every: u64,
+    horizon: u64,
+    floor: u64,
+}
+
+impl TryFrom<RawSelection> for Selection {
+    type Error = Error;
+
+    fn try_from(raw: RawSelection) -> Result<Self> {
+        let times = SelectionTimes::every(raw.every, raw.horizon)?;
+        Ok(Self::new(Delta::new(raw.delta)?, times).with_floor(raw.floor))
+    }
+}
+
+impl From<Selection> for RawSelection {
+    fn from(Selection { delta, times, floor }: Selection) -> Self {
+        Self { delta: delta.get(), every: times.every, horizon: times.horizon, floor }
+    }
+}
+
+impl Selection {
+    /// With this probability at most, for one unit, a key is shown that nobody else has.
+    pub fn new(delta: Delta, times: SelectionTimes) -> Self {
+        Self { delta, times, floor: 1 }
+    }
+
+    /// The same where, besides, a key of fewer than so many units is shown with no larger probability.
+    ///
+    /// That needs neither more budget nor more memory: the threshold is put so high that such a key does not reach it.
+    #[must_use]
+    pub fn with_floor(self, units: u64) -> Self {
+        Self { floor: units.max(1), ..self }
+    }
+
+    /// What selection adds to δ.
+    pub fn delta(&self) -> Delta {
+        self.delta
+    }
+
+    /// When keys are looked at.
+    pub fn times(&self) -> SelectionTimes {
+        self.times
+    }
+
+    /// How many units a key must have, 1 where nothing was said.
+    pub fn floor(&self) -> u64 {
+        self.floor
+    }
+}
+
+/// What one unit can do to keys that nobody else has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reach {
+    events: u64,
+    per_key: u64,
+    keys: u64,
+    per_step: u64,
+    separation: u64,
+    period: Option<u64>,
+    /// The largest value of an event, and of a unit's events in a key.
+    value: u64,
+    most_value: u64,
+    replaces: bool,
+}
+
+impl Reach {
+    pub(crate) fn of(unit: Unit, neighbours: Neighbours, values: Values, horizon: u64) -> Result<Self> {
+        // Checks the bounds against each other.
+        Sensitivity::of(unit, neighbours, values, horizon)?;
+        let spread = unit.spread()?;
+        let bounds = unit.bounds().unwrap_or_default();
+        Ok(Self {
+            events: spread.total,
+            per_key: spread.per_group.min(spread.total),
+            keys: bounds.max_groups.unwrap_or(u64::MAX).min(spread.total),
+            per_step: spread.per_step,
+            separation: spread.separation,
+            period: bounds.period,
+            value: values.bounds().1.max(0).unsigned_abs(),
+            most_value: bounds.max_total.unwrap_or(u64::MAX),
+            replaces: neighbours == Neighbours::ReplaceOne,
+        })
+    }
+
+    /// The most new keys of a unit.
+    pub(crate) fn keys(&self) -> u64 {
+        self.keys
+    }
+
+    /// The most events of a unit in one key.
+    pub(crate) fn per_key(&self) -> u64 {
+        self.per_key
+    }
+
+    /// The most events that a unit can have in a key by a step.
+    pub(crate) fn events_by(&self, step: u64) -> u64 {
+        self.per_key.min(self.room(step))
+    }
+
+    /// Most events that fit into so many steps.
+    fn room(&self, steps: u64) -> u64 {
+        self.per_step.saturating_mul(steps.div_ceil(self.separation))
+    }
+
+    /// What `events` of a unit can sum to in a key by a step.
+    fn moved(&self, events: u64, step: u64) -> f64 {
+        let sum = u128::from(events.min(self.room(step))) * u128::from(self.value);
+        sum.min(self.most_value.into()) as f64
+    }
+
+    /// What so many units can sum to in a key by a step, each in all periods so far.
+    fn moved_by(&self, units: u64, step: u64) -> f64 {
+        let periods = self.period.map_or(1, |period| step.div_ceil(period));
+        let sum = u128::from(self.per_key.saturating_mul(periods).min(self.room(step))) * u128::from(self.value);
+        let most = u128::from(self.most_value) * u128::from(periods);
+        (sum.min(most) as f64) * units as f64
+    }
+
+    /// A bound of the probability that, with this threshold, some key is shown that only one unit has. `above` bounds
+    /// the probability that the noise after a step is at least so much.
+    pub(crate) fn failure(&self, threshold: f64, steps: &[Looks], above: &dyn Fn(&Looks, f64) -> f64) -> f64 {
+        let over_steps = |moved: &dyn Fn(u64) -> f64| -> f64 {
+            steps.iter().map(|looks| looks.count * above(looks, threshold - moved(looks.step))).sum()
+        };
+        let counts = breakpoints(self.per_key);
+        let of_key = |events: &u64| over_steps(&|step| self.moved(*events, step));
+        let values: Vec<f64> = counts.iter().map(of_key).collect();
+        // Between two breakpoints a key costs one event more than the lower, and fails as at the upper.
+        let costs: Vec<f64> = std::iter::once(1.0).chain(counts.iter().map(|events| *events as f64 + 1.0)).collect();
+        let keys: Vec<(f64, f64)> = costs.into_iter().zip(values).collect();
+        let empty = if self.replaces { self.keys as f64 * over_steps(&|_| 0.0) } else { 0.0 };
+        (worst_split(&keys, self.events as f64, self.keys as f64) + empty) * (1.0 + 1e-9)
+    }
+
+    /// The same for a key of one unit fewer than the floor.
+    pub(crate) fn failure_of_few(
+        &self,
+        floor: u64,
+        threshold: f64,
+        steps: &[Looks],
+        above: &dyn Fn(&Looks, f64) -> f64,
+    ) -> f64 {
+        let moved = |step| self.moved_by(floor - 1, step);
+        steps.iter().map(|looks| looks.count * above(looks, threshold - moved(looks.step))).sum::<f64>() * (1.0 + 1e-9)
+    }
+}
+
+/// Looks at steps that are alike.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Looks {
+    /// The last of these steps.
+    pub(crate) step: u64,
+    /// How many.
+    pub(crate) count: f64,
+    /// Which law of the noise they have, in the caller's numbering.
+    pub(crate) law: usize,
+}
+
+/// 1, 2, … up to `most`, from 16 on with growing gaps.
+fn breakpoints(most: u64) -> Vec<u64> {
+    let mut counts = vec![];
+    let mut next = 1;
+    while next < most {
+        counts.push(next);
+        next += (next / 16).max(1);
+    }
+    counts.push(most);
+    counts
+}
+
+/// The least `λ m + g max(0, max_i (F_i - λ c_i))` over `λ ≥ 0`, for keys `(c_i, F_i)`.
+fn worst_split(keys: &[(f64, f64)], events: f64, most_keys: f64) -> f64 {
+    let bound = |lambda: f64| {
+        let best = keys.iter().map(|(cost, value)| value - lambda * cost).fold(0.0, f64::max);
+        lambda * events + most_keys * best
+    };
+    // Convex in λ, and least at 0, where all is too dear, or between.
+    let (mut low, mut high) = (0.0, keys.iter().map(|(cost, value)| value / cost).fold(0.0, f64::max));
+    let ends = bound(low).min(bound(high));
+    for _ in 0..80 {
+        let (left, right) = (low + (high - low) / 3.0, high - (high - low) / 3.0);
+        if bound(left) < bound(right) { high = right } else { low = left }
+    }
+    bound(low).min(bound(high)).min(ends)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+use super::*;
+
+/// All ways to put at most `events` into at most `keys` keys of at most `per_key` each.
+fn best_split(f: &[f64], events: u64, keys: u64) -> f64 {
+    if keys == 0 || events == 0 {
+        return 0.0;
+    }
+    let more = (1..=f.len().min(events as usize)).map(|j| f[j - 1] + best_split(f, events - j as u64, keys - 1));
+    more.fold(0.0, f64::max)
+}
+
+/// The bound is never below the worst split, for functions of any shape, and near it for the convex ones of tails.
+#[test]
+fn splits_are_bounded() {
+    let tail = |j: usize| (0.9 * j as f64).exp();
+    let shapes: [Box<dyn Fn(usize) -> f64>; 4] =
+        [Box::new(tail), Box::new(|j| (j as f64).sqrt()), Box::new(|j| j.min(2) as f64), Box::new(|_| 1.0)];
+    for (number, shape) in shapes.iter().enumerate() {
+        for (events, keys, per_key) in [(1, 1, 1), (6, 1, 6), (6, 3, 2), (7, 3, 3), (6, 6, 6), (8, 3, 8), (9, 2, 4)] {
+            let f: Vec<f64> = (1..=per_key).map(shape).collect();
+            let counts = breakpoints(per_key as u64);
+            let costs = std::iter::once(1.0).chain(counts.iter().map(|events| *events as f64 + 1.0));
+            let table: Vec<(f64, f64)> = costs.zip(f.clone()).collect();
+            let (bound, truth) = (worst_split(&table, events as f64, keys as f64), best_split(&f, events, keys));
+            assert!(bound >= truth * (1.0 - 1e-9), "{number} {events} {keys} {per_key}: {bound} {truth}");
+            assert!(bound <= truth * 1.5, "{number} {events} {keys} {per_key}: {bound} {truth}");
+        }
+    }
+}
+
+#[test]
+fn breakpoints_cover_all_counts() {
+    for most in [1, 2, 15, 16, 17, 40, 1000, 123_456] {
+        let counts = breakpoints(most);
+        assert!(counts.windows(2).all(|pair| pair[0] < pair[1] && pair[1] - pair[0] <= (pair[0] / 16).max(1)));
+        assert_eq!((counts[0], *counts.last().unwrap()), (1, most));
+    }
+    assert!(breakpoints(u64::MAX >> 8).len() < 1000);
+}
+
+#[test]
+fn times_end_with_the_horizon() {
+    for (every, horizon) in [(1, 1), (1, 5), (5, 5), (7, 5), (31, 365), (4, 12)] {
+        let times = SelectionTimes::every(every, horizon).unwrap();
+        let by_step: Vec<u64> = (0..=horizon + 3).filter(|step| times.contains(*step)).collect();
+        assert_eq!(times.iter().collect::<Vec<_>>(), by_step);
+        assert_eq!(by_step.last(), Some(&horizon));
+    }
+    assert!(SelectionTimes::every(0, 5).is_err() && SelectionTimes::every(1, 0).is_err());
+    assert!(SelectionTimes::every(1, 1 << 20).is_err());
+    assert_eq!(SelectionTimes::twelve(5).unwrap().iter().count(), 5);
+}
+
+/// What a unit can have in a key by a step follows all its bounds.
+#[test]
+fn reach_follows_the_bounds() {
+    let of = |unit, values| Reach::of(unit, Neighbours::AddRemove, values, 100).unwrap();
+    let one = of(Unit::Event, Values::Count);
+    assert_eq!((one.keys(), one.per_key(), one.moved(1, 1)), (1, 1, 1.0));
+    let spread = of(Unit::person(60).per_step(2).apart(7), Values::Count);
+    assert_eq!((spread.moved(60, 1), spread.moved(60, 8), spread.moved(5, 100)), (2.0, 4.0, 5.0));
+    let groups = of(Unit::person(60).per_group(4).in_groups(3), Values::Count);
+    assert_eq!((groups.keys(), groups.per_key(), groups.events), (3, 4, 12));
+    let sums = of(Unit::person(9).of_total(50), Values::Sum { lower: -3, upper: 20 });
+    assert_eq!((sums.moved(2, 9), sums.moved(9, 9)), (40.0, 50.0));
+    assert_eq!(of(Unit::person(3), Values::Sum { lower: -5, upper: -1 }).moved(3, 3), 0.0);
+    // A floor counts persons, who may have been there in each period.
+    let monthly = of(Unit::person(4).per_period(30), Values::Count);
+    assert_eq!((monthly.moved(4, 100), monthly.moved_by(3, 30), monthly.moved_by(3, 31)), (4.0, 12.0, 24.0));
+}
