@@ -85,7 +85,9 @@ def type_of(of: dict[str, Any]) -> str:
     if "anyOf" in of:
         return "Iterable[str] | Iterable[Sequence[object]]"
     if of.get("type") == "array":
-        return "tuple[Number, Number]" if of.get("maxItems") == 2 else "str | Sequence[str]"
+        if of["items"]["type"] == ["string", "number"]:
+            return "tuple[Number, Number]" if of.get("maxItems") == 2 else "Sequence[Number]"
+        return "str | Sequence[str]"
     if of.get("type") == ["string", "number"]:
         return "Number"
     if of.get("type") == ["string", "integer"]:

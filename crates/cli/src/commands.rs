@@ -1,6 +1,7 @@
 //! The subcommands.
 
 mod audit;
+mod bounds;
 mod budget;
 mod compare;
 mod figure;
@@ -27,6 +28,8 @@ enum Command {
     Release(Box<crate::stream::ReleaseFlags>),
     /// Count very many items privately, and answer for the few that are asked for, or find the heaviest of a list.
     Sketch(Box<crate::stream::SketchFlags>),
+    /// Choose how many events of a person to keep, privately: from a first stretch of events, under a small budget.
+    Bounds(Box<bounds::BoundsArgs>),
     /// Make and inspect secret keys.
     Key(key::KeyArgs),
     /// Declare what may be spent on a data source under all keys together, and see what is spent, reserved and left.
@@ -51,6 +54,7 @@ impl Program {
         match self.command {
             Command::Release(args) => crate::release::run(*args),
             Command::Sketch(args) => crate::sketch::run(*args),
+            Command::Bounds(args) => args.run(),
             Command::Key(args) => args.run(),
             Command::Budget(args) => args.run(),
             Command::Plan(args) => args.run(),

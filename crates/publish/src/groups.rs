@@ -1,15 +1,22 @@
 //! The declared groups of a release, and which of them an event belongs to.
 
-use crate::declaration::Parameter::{GroupBy, Groups as GroupNames, GroupsFile, Rest, UnknownGroup};
+use crate::declaration::Parameter::{
+    GroupBy, Groups as GroupNames, GroupsFile, Rest, RestScale, Scales as ScalesOf, UnknownGroup,
+};
 use crate::error::{Error, Result};
 use crate::event::{Event, Field, Role};
 use crate::ledger::Joined;
 use crate::problem::{Piece, Problem, sentence};
 use crate::report::GroupFacts;
+use crate::scales::{Scales, scaled};
 use crate::tuples::{encode, push_encoded};
 use crate::words::quoted;
+use evertally::number::Grid;
 use evertally::stream::Groups;
 use hashbrown::HashMap;
+
+/// Scales by the names of groups.
+type ScaleOf = HashMap<Vec<String>, Grid>;
 
 /// So many groups are few.
 const FEW: usize = 8;
@@ -22,6 +29,8 @@ pub struct GroupTable {
     /// From the injective encoding of a tuple to its place.
     places: HashMap<Vec<u8>, usize>,
     rest: Option<usize>,
+    /// By how much the bounds of each are multiplied.
+    scales: Vec<Grid>,
     scratch: Vec<u8>,
     text: String,
 }
@@ -90,21 +99,52 @@ impl GroupTable {
             tuples.push(tuple);
             tuples.len() - 1
         });
-        Ok(Self { columns, tuples, places, rest, scratch: Vec::new(), text: String::new() })
+        let scales = vec![Grid::ONE; tuples.len()];
+        Ok(Self { columns, tuples, places, rest, scales, scratch: Vec::new(), text: String::new() })
     }
 
-    /// From all tuples in the order in which they are released, and which of them is the rest.
-    fn in_order(columns: Vec<String>, tuples: Vec<Vec<String>>, rest: Option<usize>) -> Self {
+    /// The same groups with these scales, one for each that is declared, and one for the rest; 1 where none are given.
+    ///
+    /// # Errors
+    /// If there are more or fewer scales than groups, or one for a rest that is not there.
+    pub fn with_scales(mut self, scales: Option<Vec<Grid>>, rest: Option<Grid>) -> Result<Self, Problem> {
+        let declared = self.tuples.len() - usize::from(self.rest.is_some());
+        if let Some(scales) = scales {
+            if scales.len() != declared {
+                let problem = format!(" has {} numbers, and there are {declared} groups", scales.len());
+                let remedy = sentence!["give one for each, in their order; that of the rest is ", RestScale];
+                return Err(Problem::of(ScalesOf, sentence![ScalesOf, problem]).remedy(remedy));
+            }
+            self.scales[..declared].copy_from_slice(&scales);
+        }
+        match (rest, self.rest) {
+            (Some(scale), Some(place)) => self.scales[place] = scale,
+            (Some(_), None) => {
+                return Err(Problem::of(RestScale, sentence![RestScale, " needs ", Rest, ": the name of the rest"]));
+            }
+            (None, _) => {}
+        }
+        Ok(self)
+    }
+
+    /// From all tuples in the order in which they are released, which of them is the rest, and their scales.
+    fn in_order(columns: Vec<String>, tuples: Vec<Vec<String>>, rest: Option<usize>, scales: &ScaleOf) -> Self {
         let named = tuples.iter().enumerate().filter(|(place, _)| Some(*place) != rest);
         let places = named.map(|(place, tuple)| (encode(tuple), place)).collect();
-        Self { columns, tuples, places, rest, scratch: Vec::new(), text: String::new() }
+        let scales = tuples.iter().map(|tuple| scales.get(tuple).copied().unwrap_or(Grid::ONE)).collect();
+        Self { columns, tuples, places, rest, scales, scratch: Vec::new(), text: String::new() }
+    }
+
+    /// The scales by name: no two groups have the same, and neither has the rest.
+    fn scale_of(&self) -> ScaleOf {
+        self.tuples.iter().cloned().zip(self.scales.iter().copied()).collect()
     }
 
     /// The first so many groups in the order in which they are released: as the table was before others joined.
     #[must_use]
     pub fn first(&self, count: usize) -> Self {
         let rest = self.rest.filter(|place| *place < count);
-        Self::in_order(self.columns.clone(), self.tuples[..count].to_vec(), rest)
+        Self::in_order(self.columns.clone(), self.tuples[..count].to_vec(), rest, &self.scale_of())
     }
 
     /// The same groups in the order of a stream that has begun: those that it began with, their rest, those that
@@ -117,26 +157,29 @@ impl GroupTable {
     pub fn as_begun(self, meaning: &str, rest: bool, joined: &[Joined]) -> Result<Begun, Problem> {
         let count: usize = meaning.split(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0);
         let own_rest = self.rest.map(|place| self.tuples[place].clone());
+        let scales = self.scale_of();
         let mut declared = self.tuples;
         if let Some(place) = self.rest {
             declared.remove(place);
         }
         let first = count.saturating_sub(usize::from(rest)).min(declared.len());
         let mut later = declared.split_off(first).into_iter();
-        let mut begun = Self::in_order(self.columns, declared, None);
+        let mut begun = Self::in_order(self.columns, declared, None, &scales);
         let put_rest = |table: Self| -> Result<Self, Problem> {
             let tuple = own_rest.clone().ok_or_else(|| {
                 Problem::new(sentence![Rest, " is missing: its group is released already, and goes on"])
             })?;
             let place = table.tuples.len();
-            Ok(Self::in_order(table.columns, [table.tuples, vec![tuple]].concat(), Some(place)))
+            Ok(Self::in_order(table.columns, [table.tuples, vec![tuple]].concat(), Some(place), &scales))
         };
         if rest {
             begun = put_rest(begun)?;
         }
         if begun.meaning() != meaning {
+            let plain = scales.values().all(|scale| *scale == Grid::ONE);
+            let order = if plain { "in their order" } else { "in their order and with their scales" };
             let problem =
-                "the groups are not those that this stream began with, in their order, and new ones behind them";
+                format!("the groups are not those that this stream began with, {order}, and new ones behind them");
             return Err(Problem::new(problem).remedy("groups that are released already go on; new ones stand last"));
         }
         let count = begun.tuples.len();
@@ -150,7 +193,7 @@ impl GroupTable {
                     format!("{} joined this stream, and must go on where it stands", quoted(&names.join("; ")));
                 return Err(Problem::new(problem).remedy("new groups stand behind all others"));
             }
-            table = Self::in_order(table.columns, [table.tuples, next].concat(), table.rest);
+            table = Self::in_order(table.columns, [table.tuples, next].concat(), table.rest, &scales);
             if step.rest {
                 if own_rest.is_some() && own_rest.as_ref() != step.groups.last() {
                     let name = quoted(&step.groups[named].join(", "));
@@ -161,10 +204,16 @@ impl GroupTable {
                 }
                 table = put_rest(table)?;
             }
+            let began = table.tuples.len() - step.groups.len();
+            if table.scales_behind(began) != step.scales {
+                let names: Vec<String> = step.groups.iter().map(|tuple| tuple.join(", ")).collect();
+                let problem = format!("{} joined this stream with other scales, and keep them", quoted(&names.join("; ")));
+                return Err(Problem::new(problem).remedy("another scale is another stream"));
+            }
         }
         let present = table.tuples.len();
         let tuples = table.tuples.into_iter().chain(later).collect();
-        let mut table = Self::in_order(table.columns, tuples, table.rest);
+        let mut table = Self::in_order(table.columns, tuples, table.rest, &scales);
         if table.rest.is_none() && own_rest.is_some() {
             table = put_rest(table)?;
         }
@@ -181,7 +230,39 @@ impl GroupTable {
     pub fn joining(&self, present: usize, after: u64) -> Option<Joined> {
         let groups = self.tuples[present..].to_vec();
         let rest = self.rest.is_some_and(|place| place >= present);
-        (!groups.is_empty()).then_some(Joined { after, run: 0, groups, rest })
+        let scales = self.scales_behind(present);
+        (!groups.is_empty()).then_some(Joined { after, run: 0, groups, scales, rest })
+    }
+
+    /// The scales of the groups behind the first so many; none where all are 1.
+    fn scales_behind(&self, present: usize) -> Vec<Grid> {
+        let scales = &self.scales[present..];
+        if scales.iter().all(|scale| *scale == Grid::ONE) { Vec::new() } else { scales.to_vec() }
+    }
+
+    /// By how much the bounds of each group are multiplied.
+    pub fn scales(&self) -> &[Grid] {
+        &self.scales
+    }
+
+    /// The grid of one group, where that of scale 1 is this one.
+    ///
+    /// # Panics
+    /// If it has too many digits, which [`grids`](Self::grids) refuses.
+    #[inline]
+    pub(crate) fn grid_of(&self, place: usize, grid: Grid) -> Grid {
+        match self.scales[place] {
+            Grid::ONE => grid,
+            scale => grid.times(scale).expect("checked when the groups were declared"),
+        }
+    }
+
+    /// The grid of each group, where that of scale 1 is this one.
+    ///
+    /// # Errors
+    /// If one has too many digits.
+    pub fn grids(&self, grid: Grid) -> Result<Vec<Grid>, Problem> {
+        self.scales.iter().map(|scale| scaled(grid, *scale)).collect()
     }
 
     /// The columns that name the group.
@@ -215,6 +296,11 @@ impl GroupTable {
             let code = encode(tuple);
             hasher.update(&(code.len() as u64).to_le_bytes()).update(&code);
         }
+        // Groups that all count alike are the groups that there were before groups had scales.
+        for scale in self.scales_behind(0) {
+            let text = scale.to_string();
+            hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+        }
         hasher.finalize().to_hex()[..16].to_owned()
     }
 
@@ -224,6 +310,7 @@ impl GroupTable {
             columns: self.columns.clone(),
             declared: self.tuples.len() - usize::from(self.rest.is_some()),
             rest: self.rest_name().map(str::to_owned),
+            scales: Some(Scales::of(&self.scales, Grid::ONE)).filter(Scales::are_declared),
         }
     }
 
@@ -287,6 +374,7 @@ mod tests {
             after: 3,
             run: 0,
             groups: groups.iter().map(|g| texts(&[g])).collect(),
+            scales: Vec::new(),
             rest,
         };
         let begun =

@@ -23,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bounds;
 pub mod closing;
 pub mod declaration;
 pub mod disk;
@@ -35,6 +36,7 @@ mod lock;
 pub mod problem;
 pub mod report;
 pub mod rows;
+pub mod scales;
 pub mod searched;
 pub mod session;
 pub mod source;

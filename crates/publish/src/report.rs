@@ -6,7 +6,10 @@ mod wording;
 
 pub use periods::{ActiveFacts, PeriodFacts};
 
+use crate::bounds::{fall_behind, natural_period};
+use crate::problem::Wording;
 use crate::rows::{half_width, std_error_behind};
+use crate::scales::Scales;
 use crate::stream::Stream;
 use evertally::mechanism::MechanismName;
 use evertally::noise::SecretKey;
@@ -183,6 +186,9 @@ pub struct GroupFacts {
     pub declared: usize,
     /// The name under which all undeclared groups are released, if they are.
     pub rest: Option<String>,
+    /// By how much the bounds of values of each group, and so its noise, are multiplied, where not by 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scales: Option<Scales>,
 }
 
 /// The table of a sketch, and what is asked of it.
@@ -240,6 +246,9 @@ pub struct UnitFacts {
     /// The period in which all these bounds hold, where one is declared: they start anew in each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period: Option<String>,
+    /// What bounds over the whole history do to late counts, where they are used up before it ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late_counts: Option<String>,
     /// Bounds of one event's value; 1 and 1 for counts.
     pub lower: String,
     /// See `lower`.
@@ -294,7 +303,7 @@ pub struct EpsilonAtDelta {
     pub epsilon: f64,
 }
 
-/// What the noise does to the released values.
+/// What the noise does to the released values; of the group with the greatest scale, where they differ.
 #[derive(Clone, Debug, Serialize)]
 pub struct ErrorFacts {
     /// Largest standard error of a step, in units of the data.
@@ -353,6 +362,7 @@ impl Report {
                 max_groups: bounds.and_then(|bounds| bounds.max_groups),
                 min_gap: bounds.and_then(|bounds| bounds.min_gap),
                 period: stream.period().map(|period| period.in_words()),
+                late_counts: fall_behind(request, &natural_period(calendar)).map(|says| says.worded(Wording::Flags)),
                 lower: bound(lower),
                 upper: bound(upper),
                 grid: request.grid().to_string(),
@@ -395,7 +405,7 @@ impl ErrorFacts {
     /// The errors of releases as they come from the mechanism; of values that go on from earlier streams, with theirs.
     pub fn of_releases(stream: &Stream) -> Self {
         let plan = &stream.plan;
-        let with = |own: f64| std_error_behind(own, plan, stream.streams() - 1);
+        let with = |own: f64| stream.scales.greatest * std_error_behind(own, plan, stream.streams() - 1);
         Self {
             max_std_error: with(plan.max_std_error()),
             mean_std_error: with(plan.mean_std_error()),
@@ -433,5 +443,5 @@ fn guarantee(stream: &Stream) -> GuaranteeFacts {
 
 fn last_half_width(stream: &Stream) -> f64 {
     let width = half_width(stream, stream.last_step, stream.streams()).expect("checked by the setup");
-    stream.plan.request().grid().to_f64(width as i128)
+    stream.scales.greatest * stream.plan.request().grid().to_f64(width as i128)
 }

@@ -4,6 +4,7 @@ use crate::error::{Error, Result, failure};
 use crate::groups::GroupTable;
 use crate::steps::Instant;
 use crate::stream::Stream;
+use evertally::number::Grid;
 use evertally::plan::{Intervals, Plan};
 use evertally::stream::Release;
 use std::collections::{BTreeMap, HashMap};
@@ -79,12 +80,25 @@ pub(crate) fn std_error_behind(own: f64, plan: &Plan, before: u32) -> f64 {
     (own.powi(2) + f64::from(before) * plan.std_error(plan.horizon()).powi(2)).sqrt()
 }
 
+/// The grid of every group; without groups that of the one sum.
+///
+/// # Errors
+/// If one has too many digits.
+pub(crate) fn grids_of(stream: &Stream, groups: Option<&GroupTable>) -> Result<Vec<Grid>> {
+    let grid = stream.plan.request().grid();
+    Ok(groups.map_or(Ok(vec![grid]), |table| table.grids(grid))?)
+}
+
 /// Makes rows of releases, and keeps what they have in common.
 pub(crate) struct Rows {
     /// Group texts of every row, in the order of the releases.
     tuples: Vec<Vec<String>>,
     /// What every group's rows go on from: a value, and how many streams it adds up.
     carried: Vec<(i128, u32)>,
+    /// That of groups that are discovered.
+    grid: Grid,
+    /// The grid of every group, and by how much its errors are multiplied.
+    grids: Vec<(Grid, f64)>,
     /// Errors of rows that go on from so many streams.
     errors: BTreeMap<u32, Intervals>,
     /// Errors of steps, where the same step is asked for again and again.
@@ -112,13 +126,16 @@ impl Rows {
             errors.insert(*streams, stream.plan.intervals(confidence)?);
         }
         let steps_before = stream.follows.as_ref().map_or(0, |follows| follows.steps);
-        Ok(Self { tuples, carried, errors, known: None, steps_before, time: String::new(), value: String::new() })
+        let scale = |place: usize| groups.map_or(1.0, |table| table.scales()[place].to_f64(1));
+        let grids = grids_of(stream, groups)?.into_iter().enumerate().map(|(place, grid)| (grid, scale(place))).collect();
+        let grid = stream.plan.request().grid();
+        Ok(Self { tuples, carried, grid, grids, errors, known: None, steps_before, time: String::new(), value: String::new() })
     }
 
     /// Of groups that are still to be discovered: none yet.
     pub(crate) fn of_discovered(stream: &Stream) -> Result<Self> {
         let mut rows = Self::new(stream, None)?;
-        (rows.tuples, rows.carried) = (Vec::new(), Vec::new());
+        (rows.tuples, rows.carried, rows.grids) = (Vec::new(), Vec::new(), Vec::new());
         rows.errors.entry(0).or_insert(stream.plan.intervals(confidence_of_each(stream, 1))?);
         rows.known = Some(HashMap::new());
         Ok(rows)
@@ -128,6 +145,7 @@ impl Rows {
     pub(crate) fn enter(&mut self, tuple: Vec<String>) {
         self.tuples.push(tuple);
         self.carried.push((0, 0));
+        self.grids.push((self.grid, 1.0));
     }
 
     /// The texts of every group; without groups a single one without texts.
@@ -144,7 +162,7 @@ impl Rows {
         let half_width = half_width_behind(intervals, plan, step, streams);
         let std_error = std_error_behind(plan.std_error(step), plan, streams);
         let half_width = i128::try_from(half_width).map_err(|_| failure("the interval is too wide to write"))?;
-        let errors = (seven_digits(std_error), half_width);
+        let errors = (std_error, half_width);
         if let Some(known) = &mut self.known {
             known.insert(step, errors); // of streams that follow no other
         }
@@ -172,7 +190,8 @@ impl Rows {
             if std::mem::replace(&mut of, streams) != streams {
                 (std_error, half_width) = self.errors(plan, step, streams)?;
             }
-            let release = release.behind(exact);
+            let (grid, scale) = self.grids[group];
+            let release = release.behind(exact).on_grid(grid);
             self.value.clear();
             write!(self.value, "{release}").expect("a String accepts every write");
             let texts: Vec<&str> = self.tuples[group].iter().map(String::as_str).collect();
@@ -180,7 +199,7 @@ impl Rows {
                 (release.value(), release.shifted(-half_width).value(), release.shifted(half_width).value());
             let amount = Amount { text: &self.value, number: value };
             let (time, step) = (self.time.as_str(), self.steps_before + step);
-            let row = ReleaseRow { time, span, groups: &texts, step, value: amount, std_error, lower, upper };
+            let row = ReleaseRow { time, span, groups: &texts, step, value: amount, std_error: seven_digits(scale * std_error), lower, upper };
             visit(group, &row)?;
         }
         Ok(())

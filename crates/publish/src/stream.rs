@@ -2,6 +2,7 @@
 
 use crate::event::Columns;
 use crate::ledger::Follows;
+use crate::scales::Scales;
 use crate::steps::{Period, Periods, StepCalendar, TimeFormat};
 use evertally::noise::StreamName;
 use evertally::plan::{Plan, PlanRequest};
@@ -44,6 +45,8 @@ pub struct Stream {
     pub sort_buffer: usize,
     /// Confidence of the intervals.
     pub confidence: f64,
+    /// By how much the bounds of its groups are multiplied.
+    pub scales: Scales,
     /// What its rows go on from, where it began where another ended.
     pub follows: Option<Follows>,
 }
@@ -84,7 +87,7 @@ pub enum OutOfBounds {
 impl Stream {
     /// Whether every released value is a whole number.
     pub fn is_integral(&self) -> bool {
-        self.plan.request().grid().is_integral() && self.plan.fraction_bits() == 0
+        self.scales.keep_integers && self.plan.request().grid().is_integral() && self.plan.fraction_bits() == 0
     }
 
     /// What is counted or summed, in words.

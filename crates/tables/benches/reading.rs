@@ -120,6 +120,7 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
         late: Late::Refuse,
         sort_buffer: 0,
         confidence: 0.95,
+        scales: Default::default(),
         follows: None,
     })
 }

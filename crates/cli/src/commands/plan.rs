@@ -11,6 +11,8 @@ use evertally::number::Grid;
 use evertally::plan::ranking::Ranking;
 use evertally::plan::{NoiseKind, Objective, PlanRequest};
 use evertally::privacy::Values;
+use evertally_publish::bounds::fall_behind;
+use evertally_publish::problem::Wording;
 use evertally_publish::stream::unit_in_words;
 use std::io::Write;
 
@@ -62,6 +64,9 @@ impl PlanArgs {
             print_table(&mut out, &answer)?;
             if self.unit.is_given() {
                 writeln!(out, "protected: {}", unit_in_words(&request, "person", None))?;
+            }
+            if let Some(says) = fall_behind(&request, "STEPS") {
+                writeln!(out, "note: {}", says.worded(Wording::Flags))?;
             }
         }
         Ok(())

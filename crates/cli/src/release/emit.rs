@@ -35,13 +35,17 @@ pub(super) struct Emitter<W: Write + Send> {
     /// True running sums of all groups: only under `--unsafe-show-truth`.
     truth: Option<Vec<i64>>,
     calendar: StepCalendar,
-    grid: Grid,
+    /// The grid of every group.
+    grids: Vec<Grid>,
 }
 
 impl<W: Write + Send> Emitter<W> {
     /// Rows go to `table`.
     pub(super) fn new(setup: &Setup, files: &Files, table: TableWriter<W>) -> Self {
         let stream = &setup.stream;
+        let grid = stream.plan.request().grid();
+        let grids = setup.groups.as_ref().map_or_else(|| Ok(vec![grid]), |table| table.grids(grid));
+        let grids = grids.expect("checked when the groups were declared");
         let groups = setup.group_count();
         Self {
             table,
@@ -52,7 +56,7 @@ impl<W: Write + Send> Emitter<W> {
             steps_before: setup.steps_before(),
             truth: setup.show_truth.then(|| vec![0; groups]),
             calendar: stream.calendar.clone(),
-            grid: stream.plan.request().grid(),
+            grids,
         }
     }
 
@@ -91,7 +95,7 @@ impl<W: Write + Send> Emitter<W> {
 
     /// Writes the rows of a closed step.
     pub(super) fn write(&mut self, closed: &mut ClosedStep<'_>) -> Result<()> {
-        let Self { table, picture, leaders, truth, calendar, grid, stride, last_step, steps_before, .. } = self;
+        let Self { table, picture, leaders, truth, calendar, grids, stride, last_step, steps_before, .. } = self;
         if let Some(truth) = truth {
             truth.iter_mut().zip(closed.unsafe_exact_sums()).for_each(|(total, sum)| *total += sum);
         }
@@ -104,7 +108,7 @@ impl<W: Write + Send> Emitter<W> {
             let curve = picture.curve_of(group, row.groups);
             if let Some(curve) = curve.filter(|_| drawn) {
                 let step = row.step - *steps_before;
-                let truth = truth.as_ref().map(|t| grid.to_f64(t[group].into()));
+                let truth = truth.as_ref().map(|t| grids[group].to_f64(t[group].into()));
                 let at = calendar.end_of(step).micros() as f64 / 1e6;
                 let (value, lower, upper) = (row.value.number, row.lower, row.upper);
                 curve.points.push(Point { at, value, lower, upper, truth });

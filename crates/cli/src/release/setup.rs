@@ -53,7 +53,11 @@ impl Declared {
     /// Of the program's flags and their configuration file.
     pub(super) fn of_flags(flags: ReleaseFlags) -> Result<Self> {
         let written = with_config(flags, Use::Release)?;
-        let declaration = with_groups_of_file(written.declaration, written.files.groups_file.as_deref())?;
+        let declaration = with_groups_of_file(
+            written.declaration,
+            written.files.groups_file.as_deref(),
+            written.files.scale_column.as_deref(),
+        )?;
         if written.files.extend == Some(true) && declaration.all == Some(true) {
             let why = ": the stream that is opened has only just begun";
             return Err(usage(sentence![All, " and ", Extend, " do not go together", why]));

@@ -70,6 +70,43 @@ pub struct ReleaseFlags(pub(crate) Written);
 #[derive(Clone, Debug, Default)]
 pub struct SketchFlags(pub(crate) Written);
 
+/// Flags of `evertally bounds`: of a planned `evertally release`, without those that say what is written, and without the
+/// bounds that are looked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PlannedFlags(pub(crate) Written);
+
+/// Those of a release that are none of a planned one.
+const NOT_PLANNED: &[Parameter] = &[
+    Parameter::Out,
+    Parameter::OutputFormat,
+    Parameter::NoPlot,
+    Parameter::PlanOnly,
+    Parameter::PlotGroups,
+    Parameter::UnsafeShowTruth,
+    Parameter::Confidence,
+    Parameter::Continue,
+    Parameter::Rebuild,
+    Parameter::Expect,
+    Parameter::Extend,
+    Parameter::Late,
+    Parameter::LateFile,
+    Parameter::SortBuffer,
+    Parameter::Outside,
+    Parameter::Through,
+    Parameter::All,
+    Parameter::Yes,
+    Parameter::MaxEvents,
+    Parameter::MaxEventsPerStep,
+    Parameter::Value,
+    Parameter::Bounds,
+    Parameter::Grid,
+    Parameter::OutOfBounds,
+    Parameter::MaxTotal,
+    Parameter::Scales,
+    Parameter::ScaleColumn,
+    Parameter::RestScale,
+];
+
 /// A privacy budget: ε, or ε and δ, or ρ.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BudgetFlags(Written);
@@ -93,6 +130,7 @@ table_flags! {
     UnitFlags: UNIT.into_iter(),
     ReleaseFlags: Parameter::of(Use::Release),
     SketchFlags: Parameter::of(Use::Sketch),
+    PlannedFlags: Parameter::of(Use::Release).filter(|parameter| !NOT_PLANNED.contains(parameter)),
     BudgetFlags: [Parameter::Epsilon, Parameter::Delta, Parameter::Rho, Parameter::AllowWeakBudget].into_iter(),
 }
 
@@ -152,7 +190,7 @@ fn argument(parameter: Parameter) -> Arg {
     };
     match kind {
         Kind::Paths => argument.action(ArgAction::Append),
-        Kind::Texts | Kind::Groups => argument.action(ArgAction::Append).value_delimiter(','),
+        Kind::Texts | Kind::Groups | Kind::Scales => argument.action(ArgAction::Append).value_delimiter(','),
         Kind::Decimals => argument.action(ArgAction::Append).value_delimiter(',').allow_hyphen_values(true),
         Kind::Number => argument.allow_negative_numbers(true),
         Kind::Switch => argument.num_args(0..=1).require_equals(true).default_missing_value("true"),
@@ -164,7 +202,7 @@ fn argument(parameter: Parameter) -> Arg {
 fn help(parameter: Parameter) -> String {
     let mut text = parameter.about(Wording::Flags).trim_end_matches('.').to_owned();
     match parameter.kind() {
-        Kind::Texts => text.push_str("; separated by commas"),
+        Kind::Texts | Kind::Scales => text.push_str("; separated by commas"),
         Kind::Groups => {
             text.push_str(
                 ", separated by commas, without blanks around them. For names that hold a comma use --groups-file",

@@ -2,19 +2,44 @@
 
 use crate::failure::usage;
 use anyhow::Result;
-use evertally_publish::declaration::{Declaration, Groups, Parameter, groups_need_columns, not_both};
+use evertally_publish::declaration::Parameter::ScaleColumn;
+use evertally_publish::declaration::{Declaration, Groups, Parameter, Value, groups_need_columns, not_both};
 use evertally_publish::problem::sentence;
 use evertally_publish::words::quoted;
+use std::ffi::OsStr;
 use std::path::Path;
 
 /// The same declaration with the groups that a file lists, if one is named.
-pub(crate) fn with_groups_of_file(mut declared: Declaration, path: Option<&Path>) -> Result<Declaration> {
-    let Some(path) = path else { return Ok(declared) };
+///
+/// A column of the file may have their scales.
+pub(crate) fn with_groups_of_file(
+    mut declared: Declaration,
+    path: Option<&Path>,
+    scale_column: Option<&str>,
+) -> Result<Declaration> {
+    let Some(path) = path else {
+        return match scale_column {
+            None => Ok(declared),
+            Some(_) => Err(usage(sentence![ScaleColumn, " needs ", Parameter::GroupsFile, ", which has the column"])),
+        };
+    };
     if declared.groups.is_some() {
         return Err(not_both(&[Parameter::Groups, Parameter::GroupsFile]).into());
     }
     let Some(columns) = &declared.group_by else { return Err(usage(groups_need_columns())) };
-    declared.groups = Some(Groups::Tuples(read_groups(columns, path)?));
+    let mut names = columns.clone();
+    names.extend(scale_column.map(str::to_owned));
+    let mut tuples = read_groups(&names, path)?;
+    if scale_column.is_some() {
+        if declared.scales.is_some() {
+            return Err(not_both(&[Parameter::Scales, ScaleColumn]).into());
+        }
+        let cells: Vec<String> = tuples.iter_mut().filter_map(Vec::pop).collect();
+        let cells: Vec<&OsStr> = cells.iter().map(AsRef::as_ref).collect();
+        let problem = |problem| usage(sentence![ScaleColumn, format!(": {}: {problem}", path.display())]);
+        declared.scales = Some(Value::read(&cells).map_err(problem)?);
+    }
+    declared.groups = Some(Groups::Tuples(tuples));
     Ok(declared)
 }
 

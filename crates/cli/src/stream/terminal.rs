@@ -2,6 +2,8 @@
 
 use super::Files;
 use anyhow::Result;
+use evertally_publish::bounds::{fall_behind, natural_period};
+use evertally_publish::problem::Wording;
 use evertally_publish::report::{ErrorFacts, SelectionFacts};
 use evertally_publish::stream::Stream;
 use evertally_publish::words::{at_most, short};
@@ -47,6 +49,8 @@ fn notes(stream: &Stream) -> Vec<String> {
             "with a standard error of {error} nothing can be read from the release; is the budget a slip?"
         ));
     }
+    let behind = fall_behind(stream.plan.request(), &natural_period(&stream.calendar));
+    notes.extend(behind.map(|says| says.worded(Wording::Flags)));
     if let Some(period) = stream.period() {
         let several = period.several_in_words(2).replacen('2', "several", 1);
         notes.push(format!(

@@ -37,6 +37,26 @@ impl Grid {
         Some(Grid { coefficient: self.coefficient, scale })
     }
 
+    /// The product, a grid so many times as coarse; `None` where it has more digits than a grid may have.
+    ///
+    /// ```
+    /// use evertally::number::Grid;
+    /// let grid = |text: &str| text.parse::<Grid>().unwrap();
+    /// assert_eq!(grid("0.25").times(grid("300")), Some(grid("75")));
+    /// assert_eq!(grid("1e-10").times(grid("1e-10")), None);
+    /// ```
+    pub fn times(self, factor: Grid) -> Option<Grid> {
+        // fits: below 10^36
+        let mut coefficient = u128::from(self.coefficient) * u128::from(factor.coefficient);
+        let mut scale = self.scale + factor.scale; // fits: at most 36
+        while scale > 0 && coefficient.is_multiple_of(10) {
+            (coefficient, scale) = (coefficient / 10, scale - 1);
+        }
+        let coefficient = u64::try_from(coefficient).ok()?;
+        let fits = usize::from(scale) <= GRID_DIGITS && coefficient < 10u64.pow(GRID_DIGITS as u32);
+        fits.then_some(Grid { coefficient, scale })
+    }
+
     /// The integer in front of the power of ten; never zero.
     pub fn coefficient(self) -> u64 {
         self.coefficient

@@ -33,8 +33,9 @@ impl Plan {
         };
         let of = |periods: u64| -> Result<f64> {
             let larger = unit.over_periods(periods);
-            // Events of periods that are not neighbours have a whole period between them.
-            let apart = |gap: u64| gap.min(bounds.period.unwrap_or(gap));
+            // Events of periods that are not neighbours have a whole period between them: one of the calendar may be
+            // shorter than the longest, but has more than half of its steps.
+            let apart = |gap: u64| gap.min(bounds.period.map_or(gap, |longest| (longest / 2).max(1)));
             let larger = bounds.min_gap.map_or(larger, |gap| larger.apart(apart(gap)));
             let request = &self.request;
             let sensitivity = Sensitivity::of(larger, request.neighbours, request.values, request.horizon)?;

@@ -574,6 +574,49 @@ mod tests {
         }
     }
 
+    /// The same for persons whose values are cut where their sizes add up to a cap: over every pair of data sets of up to
+    /// two events whose sizes do not add up to more.
+    #[test]
+    fn caps_on_the_total_hold_and_are_reached_by_enumeration() {
+        const STEPS: usize = 4;
+        for (lower, upper) in [(0, 3), (-3, 0), (-2, 3), (1, 2)] {
+            let steps_and_values = |value| (0..STEPS).map(move |step| (step, value));
+            let events: Vec<(usize, i64)> = (lower..=upper).flat_map(steps_and_values).collect();
+            let all: Vec<Data> = (1..=2).flat_map(|size| multisets(&events, size)).collect();
+            for name in ["input", "output", "binary", "sqrt"] {
+                let shape = Criterion::new(NoiseKind::Gaussian, Objective::Max);
+                let mechanism = name.parse::<MechanismName>().unwrap().build(STEPS as u64, &shape).unwrap();
+                let (norms, r) = (mechanism.column_norms(), mechanism.dense().r);
+                for (unit, cap) in [1, 2, 3, 5, 6].into_iter().flat_map(|cap| {
+                    let person = Unit::person(2).of_total(cap);
+                    [(person, cap), (person.per_step(1), cap)]
+                }) {
+                    let per_step = unit.max_events_per_step().unwrap_or(2);
+                    let mut data = all.clone();
+                    data.retain(|set| set.iter().map(|(_, value)| value.unsigned_abs()).sum::<u64>() <= cap);
+                    data.retain(|set| fits(set, Spread::new(2, per_step)));
+                    for neighbours in [Neighbours::AddRemove, Neighbours::ReplaceOne] {
+                        let values = Values::Sum { lower, upper };
+                        let bound = Sensitivity::of(unit, neighbours, values, STEPS as u64).unwrap();
+                        let (l1, l2) = largest_change(&r, &data, neighbours);
+                        let l1_bound = bound.l1 as f64 * norms.l1;
+                        let capped = mechanism.spread_squared(bound.spread);
+                        let l2_bound = (bound.event_squared * capped) as f64;
+                        let place = format!("{name} {unit:?} {neighbours:?} [{lower}, {upper}]");
+                        let slack = 1.0 + 1e-9; // `sqrt` has no whole entries
+                        assert!(l1 <= l1_bound * slack, "{place}: {l1} > {l1_bound}");
+                        assert!(l2 <= l2_bound * slack, "{place}: {l2} > {l2_bound}");
+                        // Of `input` and `output`, whose columns are alike, a person who uses up the cap reaches it.
+                        let uses_up = cap.is_multiple_of(3) && upper.max(-lower) == 3 && per_step == 2;
+                        if uses_up && neighbours == Neighbours::AddRemove && ["input", "output"].contains(&name) {
+                            assert_eq!((l1, l2), (l1_bound, l2_bound), "{place}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     type Data = Vec<(usize, i64)>;
 
     /// No step holds more events than the unit may have there.

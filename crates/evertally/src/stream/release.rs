@@ -74,6 +74,26 @@ impl Release {
         Release { multiple: self.multiple.saturating_add(exact), ..*self }
     }
 
+    /// The same number of steps of another grid: the release of a group that counts its values on a grid of its own.
+    ///
+    /// A plan counts in steps of a grid, whatever a step is worth. Where one group's values are up to 3 and another's up to
+    /// 300, both may be counted in steps of a thousandth of that: one plan serves both, and noise is in proportion.
+    ///
+    /// ```
+    /// # use evertally::{privacy::{Budget, Rho}, noise::{SecretKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
+    /// # let plan = PlanRequest::count(100, Budget::Zcdp(Rho::new(0.5)?)).plan()?;
+    /// # let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    /// let release = RunningSum::new(plan, &key, "2024".parse()?)?.tick()?;
+    /// let hundreds = release.on_grid("100".parse()?);
+    /// assert_eq!(hundreds.multiple(), release.multiple());
+    /// assert_eq!(hundreds.value(), 100.0 * release.value());
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    #[must_use]
+    pub fn on_grid(&self, grid: Grid) -> Release {
+        Release { grid, ..*self }
+    }
+
     /// The grid of [`Display`](fmt::Display), and the value in its multiples.
     pub fn decimal(&self) -> (Grid, i128) {
         match self.grid.finer(EXTRA_DIGITS) {

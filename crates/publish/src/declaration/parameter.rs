@@ -204,6 +204,7 @@ impl Parameter {
             Self::End | Self::Steps => &[Self::End, Self::Steps],
             Self::Through | Self::All => &[Self::Through, Self::All],
             Self::Groups | Self::GroupsFile => &[Self::Groups, Self::GroupsFile],
+            Self::Scales | Self::ScaleColumn => &[Self::Scales, Self::ScaleColumn],
             Self::Queries | Self::Candidates => &[Self::Queries, Self::Candidates],
             Self::Top | Self::Threshold => &[Self::Top, Self::Threshold],
             Self::At | Self::AtColumn | Self::EveryQuery => &[Self::At, Self::AtColumn, Self::EveryQuery],

@@ -2,14 +2,15 @@
 
 use super::Parameter::{
     self, All, AllowWeakBudget, Bounds, Confidence, DiscoverGroups, End, Every, Floor, Grid, GroupBy, Groups,
-    GroupsFile, KeyBits, KeyColumns, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MinGap, Per, Person,
-    Rest, Rows, SelectEvery, SelectionDelta, Start, Steps, Through, UnknownGroup, Value, Width,
+    GroupsFile, KeyBits, KeyColumns, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Per,
+    Person, Rest, RestScale, Rows, SelectEvery, SelectionDelta, Start, Steps, Through, UnknownGroup, Value, Width,
 };
 use super::table::Declaration;
 use super::value;
 use crate::event::Columns;
 use crate::groups::GroupTable;
 use crate::problem::{Piece, Problem, Sentence, sentence};
+use crate::scales::Scales;
 use crate::searched::{Watch, with_searched};
 use crate::steps::{Horizon, Instant, Period, Periods, StepCalendar, TimeFormat, TimeParser, Zone};
 use crate::stream::{Late, OutOfBounds, Refusable, Stream};
@@ -51,6 +52,8 @@ pub(super) const NEEDS: &[Need] = &[
     (MaxEventsPerGroup, Person, || names_the_person(MaxEventsPerGroup)),
     (MaxGroups, Person, || names_the_person(MaxGroups)),
     (MinGap, Person, || names_the_person(MinGap)),
+    (MaxTotal, Person, || names_the_person(MaxTotal)),
+    (MaxTotal, Value, || sentence![MaxTotal, " needs ", Value, ": the column whose values it bounds"]),
     (Per, Person, || names_the_person(Per)),
     (MaxEventsPerGroup, GroupBy, || bounds_groups(MaxEventsPerGroup)),
     (MaxGroups, GroupBy, || bounds_groups(MaxGroups)),
@@ -61,6 +64,10 @@ pub(super) const NEEDS: &[Need] = &[
     (Bounds, Value, || sentence![Bounds, " needs ", Value, ": the column to sum"]),
     (Groups, GroupBy, groups_need_columns),
     (Rest, GroupBy, groups_need_columns),
+    (Parameter::Scales, Groups, || sentence![Parameter::Scales, " needs ", Groups, ": the groups, in the same order"]),
+    (Parameter::Scales, Value, || sentence![Parameter::Scales, " needs ", Value, ": the column to sum"]),
+    (RestScale, Rest, || sentence![RestScale, " needs ", Rest, ": the name of the rest"]),
+    (RestScale, Value, || sentence![RestScale, " needs ", Value, ": the column to sum"]),
     (GroupBy, Groups, || {
         sentence![
             GroupBy,
@@ -191,6 +198,7 @@ impl Settings {
     /// If the confidence is out of range.
     pub fn planned(self, plan: Plan) -> evertally::Result<Stream> {
         plan.intervals(self.confidence)?;
+        let grid = plan.request().grid();
         Ok(Stream {
             name: self.name,
             title: self.title,
@@ -208,6 +216,7 @@ impl Settings {
             late: self.late,
             sort_buffer: self.sort_buffer,
             confidence: self.confidence,
+            scales: self.labels.scales(grid),
             follows: None,
         })
     }
@@ -419,10 +428,11 @@ impl Declaration {
     /// The unit, for periods of so many steps at most.
     fn unit(&self, period: Option<u64>) -> Result<Unit> {
         let (per_step, per_group) = (self.max_events_per_step, self.max_events_per_group);
-        let bounds = [per_step, per_group, self.max_groups, self.min_gap, period];
-        let max_events = match self.max_events.or_else(|| self.implied_max_events(period)) {
+        let max_total = self.total()?;
+        let bounds = [per_step, per_group, self.max_groups, self.min_gap, max_total, period];
+        let max_events = match self.max_events.or_else(|| self.implied_max_events(period, max_total)) {
             Some(max_events) => max_events,
-            None if self.person.is_none() && bounds == [None; 5] => return Ok(Unit::Event),
+            None if self.person.is_none() && bounds == [None; 6] => return Ok(Unit::Event),
             None => return Err(self.no_max_events()),
         };
         Ok(Unit::Person(PersonBounds {
@@ -431,19 +441,28 @@ impl Declaration {
             max_events_per_group: per_group,
             max_groups: self.max_groups,
             min_gap: self.min_gap,
-            max_total: None,
+            max_total,
             period,
         }))
     }
 
-    /// As many events as other bounds leave room for: in all groups, or in all steps of a period.
-    fn implied_max_events(&self, period: Option<u64>) -> Option<u64> {
+    /// The cap on a person's total, in multiples of the grid.
+    fn total(&self) -> Result<Option<u64>> {
+        let (Some(total), grid) = (&self.max_total, self.grid()) else { return Ok(None) };
+        let text = total.0.to_string();
+        let multiple = Some(&text).filter(|text| on_grid(text, grid)).and_then(|text| parse_scaled(text, grid).ok());
+        let refuse = || Problem::of(MaxTotal, sentence![MaxTotal, format!(" {text} is not a multiple of the grid {grid}")]);
+        multiple.map(|multiple| Some(multiple.unsigned_abs())).ok_or_else(refuse)
+    }
+
+    /// As many events as other bounds leave room for: in all groups, in all steps of a period, or of the least size.
+    fn implied_max_events(&self, period: Option<u64>, max_total: Option<u64>) -> Option<u64> {
         let of_groups =
             self.max_events_per_group.zip(self.max_groups).map(|(events, groups)| events.saturating_mul(groups));
         let gap = self.min_gap.unwrap_or(1).max(1);
         let of_steps =
             self.max_events_per_step.zip(period).map(|(events, steps)| events.saturating_mul(steps.div_ceil(gap)));
-        of_groups.into_iter().chain(of_steps).min()
+        of_groups.into_iter().chain(of_steps).chain(max_total).min()
     }
 
     fn no_max_events(&self) -> Problem {
@@ -455,6 +474,8 @@ impl Declaration {
             Piece::All(&[MaxEventsPerGroup, MaxGroups]),
             " or ",
             Piece::All(&[MaxEventsPerStep, Per]),
+            " or ",
+            MaxTotal,
             ", which imply it"
         ])
     }
@@ -540,7 +561,10 @@ impl Declaration {
                     value::Groups::Names(names) => GroupTable::of_names(columns, names, rest),
                     value::Groups::Tuples(tuples) => GroupTable::of_tuples(columns, tuples, rest),
                 };
-                table.map(Labels::Groups)
+                let scales = self.scales.as_ref().map(|scales| scales.iter().map(|scale| scale.0).collect());
+                let table = table?.with_scales(scales, self.rest_scale.as_ref().map(|scale| scale.0))?;
+                table.grids(self.grid())?;
+                Ok(Labels::Groups(table))
             }
             (None, Some(columns)) => {
                 if columns.iter().any(String::is_empty) {
@@ -599,6 +623,14 @@ impl Declaration {
 }
 
 impl Labels {
+    /// The scales of the groups, for a grid of scale 1.
+    fn scales(&self, grid: number::Grid) -> Scales {
+        match self {
+            Self::Groups(table) => Scales::of(table.scales(), grid),
+            Self::None | Self::Items(_) | Self::Discovered { .. } => Scales::default(),
+        }
+    }
+
     /// What they change in a request, which says what makes one stream another.
     pub(super) fn shape(&self, request: PlanRequest, grid: number::Grid) -> PlanRequest {
         let horizon = request.horizon();

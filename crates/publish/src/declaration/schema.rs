@@ -4,7 +4,7 @@
 //! `x-heading`, `x-uses`, and `x-keyword`, the parameter's name in Python.
 
 use super::Parameter::{
-    DiscoverGroups, GroupBy, Groups, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, Per, Person,
+    DiscoverGroups, GroupBy, Groups, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, Per, Person,
 };
 use super::resolve::NEEDS;
 use super::{Kind, Parameter, Use};
@@ -29,7 +29,7 @@ pub fn schema() -> Value {
         "oneOf": [{ "required": ["end"] }, { "required": ["steps"] }],
         "dependentRequired": dependent(),
         "dependentSchemas": {
-            Person.name(): any_of(&[&[MaxEvents], &[MaxEventsPerGroup, MaxGroups], &[MaxEventsPerStep, Per]]),
+            Person.name(): any_of(&[&[MaxEvents], &[MaxEventsPerGroup, MaxGroups], &[MaxEventsPerStep, Per], &[MaxTotal]]),
             GroupBy.name(): any_of(&[&[Groups], &[DiscoverGroups]]),
         },
     })
@@ -99,6 +99,7 @@ fn kind(kind: Kind) -> Map<String, Value> {
         Kind::Decimals => {
             json!({ "type": "array", "items": { "type": ["string", "number"] }, "minItems": 2, "maxItems": 2 })
         }
+        Kind::Scales => json!({ "type": "array", "items": { "type": ["string", "number"] } }),
         Kind::Switch => json!({ "type": "boolean" }),
         Kind::Words(words) if words.iter().all(|word| word.help.is_empty()) => {
             json!({ "enum": words.iter().map(|word| word.word).collect::<Vec<_>>() })

@@ -391,6 +391,11 @@ parameters! {
         MaxGroups max_groups: u64, Unit "N" RELEASE, default "" "any"
     }
     declaration {
+        /// Keep events of a person until the sizes of their values add up to so much, and of the one that goes beyond it
+        /// the part that fits; with `scales`, each value counts in units of its group's.
+        MaxTotal max_total: Decimal<Grid>, Unit "X" RELEASE, default "" "any"
+    }
+    declaration {
         /// Keep only events of steps that are at least so many apart, or of the same step.
         MinGap min_gap: u64, Unit "STEPS" ALL, default "" "any steps"
     }
@@ -479,6 +484,20 @@ parameters! {
     declaration {
         /// Release events of undeclared groups under this name instead of refusing them.
         Rest rest: String, Groups "NAME" RELEASE
+    }
+    declaration {
+        /// By how much `bounds` and `grid` are multiplied in each group, in the order of the groups: one plan serves
+        /// them all, and the noise of each is in proportion. With bounds 0,1 a scale is the greatest value of an event
+        /// of the group.
+        Scales scales: Vec<Decimal<Grid>>, Groups "S" RELEASE, default "" "1 for all"
+    }
+    files {
+        /// The column of the `groups-file` that has the `scales`.
+        ScaleColumn scale_column: String, Groups "COLUMN" RELEASE_FILES
+    }
+    declaration {
+        /// By how much `bounds` and `grid` are multiplied in the `rest`.
+        RestScale rest_scale: Decimal<Grid>, Groups "S" RELEASE, default "" "1"
     }
     declaration {
         /// Release groups that nobody declared: those that occur, from the first selection time on at which their

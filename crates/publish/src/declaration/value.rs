@@ -31,6 +31,8 @@ pub enum Kind {
     Decimal,
     /// Two of them.
     Decimals,
+    /// A list of positive ones.
+    Scales,
     /// True or false; a flag alone means true.
     Switch,
     /// One of these words.
@@ -166,6 +168,18 @@ impl Value for Vec<Decimal<String>> {
 
     fn read(texts: &[&OsStr]) -> Result<Self, String> {
         texts.iter().map(|text| last(&[text])?.parse()).collect()
+    }
+}
+
+impl Value for Vec<Decimal<Grid>> {
+    const KIND: Kind = Kind::Scales;
+
+    fn read(texts: &[&OsStr]) -> Result<Self, String> {
+        let scale = |text: &str| {
+            let problem = |_| format!("{} is not a scale: give a positive decimal number of at most 18 digits", quoted(text));
+            text.parse().map(Decimal).map_err(problem)
+        };
+        texts.iter().map(|text| scale(last(&[text])?)).collect()
     }
 }
 

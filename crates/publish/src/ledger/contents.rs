@@ -2,6 +2,7 @@
 
 use crate::error::{Result, usage};
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
+use evertally::number::Grid;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -100,6 +101,9 @@ pub struct Joined {
     pub run: u64,
     /// Their names, one text for each group column.
     pub groups: Vec<Vec<String>>,
+    /// By how much their bounds are multiplied, where not all are 1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scales: Vec<Grid>,
     /// Whether the last of them is the rest: all groups that are not declared.
     #[serde(default)]
     pub rest: bool,

@@ -65,6 +65,7 @@ impl Report {
 
     fn write_facts(&self, out: &mut String) -> std::fmt::Result {
         let h = &self.horizon;
+        let scaled = self.groups.as_ref().is_some_and(|groups| groups.scales.is_some());
         writeln!(out, "| | |\n|---|---|")?;
         writeln!(out, "| released | {}, {} of {} steps |", self.quantity, h.released_steps, h.steps)?;
         if let Some(f) = &self.follows {
@@ -84,6 +85,11 @@ impl Report {
             let rest =
                 groups.rest.as_ref().map_or("undeclared groups refused".into(), |r| format!("all others as `{r}`"));
             writeln!(out, "| groups | {} declared by {}, {rest} |", groups.declared, groups.columns.join(", "))?;
+        }
+        if let Some(scales) = self.groups.as_ref().and_then(|groups| groups.scales) {
+            let (least, greatest) = (short(scales.least), short(scales.greatest));
+            let what = "each group has one, by which bounds and grid of a value and all errors are multiplied";
+            writeln!(out, "| scales | {what}: from {least} to {greatest} |")?;
         }
         if let Some(selection) = &self.selection {
             writeln!(out, "| groups | {} |", selection.in_words().join("; "))?;
@@ -116,8 +122,11 @@ impl Report {
         if self.quantity.starts_with("running sum") {
             writeln!(
                 out,
-                "| one event | between {} and {}, on a grid of {} |",
-                self.unit.lower, self.unit.upper, self.unit.grid
+                "| one event | between {} and {}, on a grid of {}{} |",
+                self.unit.lower,
+                self.unit.upper,
+                self.unit.grid,
+                if scaled { ", times the scale of its group" } else { "" }
             )?;
         }
         writeln!(out, "| budget | {}{} |", self.times(), self.budget)?;
@@ -128,7 +137,8 @@ impl Report {
         };
         writeln!(out, "| mechanism | {}: one unit of change {moved} |", self.mechanism.brief())?;
         let n = &self.noise;
-        writeln!(out, "| noise | {} of standard deviation {} on every protected sum |", n.law, short(n.std))?;
+        let each = if scaled { ", times the scale of its group" } else { "" };
+        writeln!(out, "| noise | {} of standard deviation {} on every protected sum{each} |", n.law, short(n.std))?;
         if n.fraction_bits > 0 {
             let why = "finer than the data, as the noise is; rounding them costs no privacy";
             writeln!(out, "| released values | {why} |")?;
@@ -136,9 +146,10 @@ impl Report {
         match &self.sketch {
             None => writeln!(
                 out,
-                "| standard error | at most {}, {} in root mean square |",
+                "| standard error | at most {}, {} in root mean square{} |",
                 short(self.error.max_std_error),
-                short(self.error.mean_std_error)
+                short(self.error.mean_std_error),
+                if scaled { ", of a group with the greatest scale" } else { "" }
             ),
             Some(sketch) => writeln!(
                 out,
@@ -161,7 +172,9 @@ impl Report {
                 writeln!(out, "| standard error in comparison | {what}: at most {} |", short(error))?;
             }
         }
-        writeln!(out, "| interval{of} at the last step | ± {half_width} at {} % confidence |", e.confidence * 100.0)?;
+        let widest = if scaled { ", of a group with the greatest scale" } else { "" };
+        let confidence = e.confidence * 100.0;
+        writeln!(out, "| interval{of} at the last step | ± {half_width} at {confidence} % confidence{widest} |")?;
         writeln!(out, "| stream | {}, key {}, plan {} |\n", plain(&self.stream), self.key_id, &self.plan_digest[..16])
     }
 
@@ -271,6 +284,9 @@ impl Report {
                  out is not published, because that would depend on the data.\n",
                 self.unit.max_events
             )?;
+        }
+        if let Some(says) = &self.unit.late_counts {
+            writeln!(out, "Late counts: {says}.\n")?;
         }
         writeln!(out, "Made with evertally {}.", env!("CARGO_PKG_VERSION"))
     }

@@ -7,7 +7,7 @@ use crate::problem::{Sentence, sentence};
 use crate::steps::TimeParser;
 use crate::stream::{OutOfBounds, Refusable, Stream};
 use evertally::noise::SecretKey;
-use evertally::number::DecimalError;
+use evertally::number::{DecimalError, Grid};
 use evertally::privacy::Unit;
 use evertally::privacy::contribution::{Pseudonym, Pseudonyms};
 use std::collections::VecDeque;
@@ -20,14 +20,20 @@ pub trait Labels: Clone + Send {
 
     /// The group or item of an event; `None` for an event that is declared to be left out.
     fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<Self::Label>>;
+
+    /// The grid on which values with a label are counted.
+    fn grid_of(&self, stream: &Stream, label: &Self::Label) -> Grid {
+        let _ = label;
+        stream.plan.request().grid()
+    }
 }
 
 /// An event with all that matters for the release.
 pub struct Placed<L> {
-    pub(super) step: u64,
+    pub(crate) step: u64,
     pub(super) value: i64,
     /// Whose event it is; the same for all where single events are protected.
-    pub(super) person: Pseudonym,
+    pub(crate) person: Pseudonym,
     pub(super) label: L,
     /// How the caller finds the event again, if it has to.
     pub(super) mark: u32,
@@ -87,7 +93,7 @@ pub struct Placer<S> {
 }
 
 impl<S: Labels> Placer<S> {
-    pub(super) fn new(stream: Arc<Stream>, labels: S, key: &SecretKey) -> Self {
+    pub(crate) fn new(stream: Arc<Stream>, labels: S, key: &SecretKey) -> Self {
         let times = TimeParser::new(stream.time_format.clone(), stream.calendar.zone().clone());
         let pseudonyms = match stream.plan.request().unit() {
             Unit::Event => None,
@@ -108,7 +114,7 @@ impl<S: Labels> Placer<S> {
             return skip_or(self.stream.outside, || outside(&self.stream, event));
         };
         let Some(label) = self.labels.label_of(&self.stream, event)? else { return Ok(None) };
-        let Some(value) = value(&self.stream, event)? else { return Ok(None) };
+        let Some(value) = value(&self.stream, self.labels.grid_of(&self.stream, &label), event)? else { return Ok(None) };
         let person = match &self.pseudonyms {
             None => Some(Pseudonym::default()),
             Some(pseudonyms) => match event.person() {
@@ -142,14 +148,13 @@ pub(super) fn leave_out() -> Sentence {
     sentence!["leave such events out with ", (Missing, "skip")]
 }
 
-/// What an event adds, in multiples of the grid; `None` for one that is declared to be left out.
+/// What an event adds, in multiples of its group's grid; `None` for one that is declared to be left out.
 ///
 /// A value too large for 64 bits is as good as any beyond the bounds, where it is clamped.
-fn value(stream: &Stream, event: &Event<'_>) -> Result<Option<i64>> {
+fn value(stream: &Stream, grid: Grid, event: &Event<'_>) -> Result<Option<i64>> {
     if stream.columns.value.is_none() {
         return Ok(Some(1));
     }
-    let grid = stream.plan.request().grid();
     let (lower, upper) = stream.values.bounds();
     let clamps = stream.out_of_bounds == OutOfBounds::Clamp;
     let cell = event.value();

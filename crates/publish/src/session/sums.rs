@@ -10,6 +10,7 @@ use crate::rows::{ReleaseRow, Rows};
 use crate::stream::{Refusable, Stream};
 use crate::tuples::decode;
 use evertally::noise::{Purpose, SecretKey, mac_key};
+use evertally::number::Grid;
 use evertally::stream::{DiscoveredSums, GroupedSums, Release, RunningSum};
 use zeroize::Zeroizing;
 
@@ -199,8 +200,23 @@ fn tuple_of(name: &[u8]) -> Result<Vec<String>> {
         .ok_or_else(|| usage("the state of the stream holds a group without a name"))
 }
 
+impl GroupLabels {
+    /// How events find declared groups, or the one sum.
+    pub(crate) fn of_declared(table: Option<GroupTable>) -> Self {
+        table.map_or(Self::None, |table| Self::Declared(Box::new(table)))
+    }
+}
+
 impl Labels for GroupLabels {
     type Label = GroupLabel;
+
+    fn grid_of(&self, stream: &Stream, label: &GroupLabel) -> Grid {
+        let grid = stream.plan.request().grid();
+        match (self, label) {
+            (Self::Declared(table), GroupLabel::Place(place)) => table.grid_of(*place, grid),
+            _ => grid,
+        }
+    }
 
     #[inline]
     fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<GroupLabel>> {

@@ -292,6 +292,8 @@ def plan_release(
     group: str | Sequence[str] | None = None,
     groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
     rest: str | None = None,
+    scales: Sequence[Number] | None = None,
+    rest_scale: Number | None = None,
     discover_groups: bool = False,
     selection_delta: float | None = None,
     select_every: int | None = None,
@@ -306,6 +308,7 @@ def plan_release(
     max_events_per_step: int | None = None,
     max_events_per_group: int | None = None,
     max_groups: int | None = None,
+    max_total: Number | None = None,
     min_gap: int | None = None,
     per: str | int | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
@@ -340,6 +343,10 @@ def plan_release(
         ``groups``: The groups to release, tuples for several columns. They are declared, because a group that appears
             only when the data has it tells that someone is in it.
         ``rest``: Release events of undeclared groups under this name instead of refusing them.
+        ``scales``: By how much bounds and grid are multiplied in each group, in the order of the groups: one plan
+            serves them all, and the noise of each is in proportion. With bounds 0,1 a scale is the greatest value of an
+            event of the group. Without it, 1 for all.
+        ``rest_scale``: By how much bounds and grid are multiplied in the rest. Without it, 1.
         ``discover_groups``: Release groups that nobody declared: those that occur, from the first selection time on at
             which their released value is so high that hardly any has it that is of one person alone. Needs a δ for
             that, selection-delta, beside a budget that is not of ε alone.
@@ -368,6 +375,8 @@ def plan_release(
         ``max_events_per_group``: Keep the first so many of them in one group, over all steps. Without it, as many as in
             all.
         ``max_groups``: Keep those of the first so many groups of a person. Without it, any.
+        ``max_total``: Keep events of a person until the sizes of their values add up to so much, and of the one that
+            goes beyond it the part that fits; with scales, each value counts in units of its group's. Without it, any.
         ``min_gap``: Keep only events of steps that are at least so many apart, or of the same step. Without it, any
             steps.
         ``per``: Protect what a person does in one period, and let all bounds start anew in each: day, week (from
@@ -416,6 +425,8 @@ def release(
     group: str | Sequence[str] | None = None,
     groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
     rest: str | None = None,
+    scales: Sequence[Number] | None = None,
+    rest_scale: Number | None = None,
     discover_groups: bool = False,
     selection_delta: float | None = None,
     select_every: int | None = None,
@@ -430,6 +441,7 @@ def release(
     max_events_per_step: int | None = None,
     max_events_per_group: int | None = None,
     max_groups: int | None = None,
+    max_total: Number | None = None,
     min_gap: int | None = None,
     per: str | int | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
@@ -487,6 +499,10 @@ def release(
         ``groups``: The groups to release, tuples for several columns. They are declared, because a group that appears
             only when the data has it tells that someone is in it.
         ``rest``: Release events of undeclared groups under this name instead of refusing them.
+        ``scales``: By how much bounds and grid are multiplied in each group, in the order of the groups: one plan
+            serves them all, and the noise of each is in proportion. With bounds 0,1 a scale is the greatest value of an
+            event of the group. Without it, 1 for all.
+        ``rest_scale``: By how much bounds and grid are multiplied in the rest. Without it, 1.
         ``discover_groups``: Release groups that nobody declared: those that occur, from the first selection time on at
             which their released value is so high that hardly any has it that is of one person alone. Needs a δ for
             that, selection-delta, beside a budget that is not of ε alone.
@@ -515,6 +531,8 @@ def release(
         ``max_events_per_group``: Keep the first so many of them in one group, over all steps. Without it, as many as in
             all.
         ``max_groups``: Keep those of the first so many groups of a person. Without it, any.
+        ``max_total``: Keep events of a person until the sizes of their values add up to so much, and of the one that
+            goes beyond it the part that fits; with scales, each value counts in units of its group's. Without it, any.
         ``min_gap``: Keep only events of steps that are at least so many apart, or of the same step. Without it, any
             steps.
         ``per``: Protect what a person does in one period, and let all bounds start anew in each: day, week (from

@@ -55,8 +55,11 @@ def _declaration(options: Mapping[str, Any]) -> str:
         except (TypeError, ValueError):
             raise InvalidError("bounds must be two numbers: bounds=(low, high)") from None
         given["bounds"] = [str(low), str(high)]
-    if "grid" in given:
-        given["grid"] = str(given["grid"])
+    if "scales" in given:
+        given["scales"] = [str(scale) for scale in given["scales"]]
+    for number in ("grid", "rest_scale", "max_total"):
+        if number in given:
+            given[number] = str(given[number])
     if "budget" in given:
         budget: Budget = given.pop("budget")
         if any(number in given for number in ("epsilon", "delta", "rho")):

@@ -7,6 +7,8 @@
 //! **Corners.** `‖R u‖² = Σ u_s u_t G_st` is convex along every exchange of events between two steps, as
 //! `G_ss + G_tt ≥ 2 G_st`. So it is largest where all steps with events have `c` of them but one that has `r`.
 //!
+//! (There may be fewer steps with events than `n`, where more cannot be held `b` apart.)
+//!
 //! **Chains.** Sum over the later step of each pair: the `j`-th step with events, `t_j`, adds
 //! `u² G_tt + 2 u Σ_i u_i G_{t_i t}`. The steps before it are at least `b, 2b, …` away, so with `c` events in each it
 //! adds at most
@@ -24,6 +26,7 @@
 //! inner products of two blocks are replaced by the largest there is between them, those inside a block by `G` at the
 //! least distance, but for the squares, which add at most `c · (events of the block) · G_tt`.
 
+use crate::mechanism::Matrix;
 use crate::privacy::Spread;
 
 /// How events may fall: `full` steps of `c` of them, and one of `rest` (less than `c`, or none), `separation` apart.
@@ -57,6 +60,56 @@ pub(in crate::mechanism) trait Columns {
     fn between(&self, distance: usize, earlier: (usize, usize), later: (usize, usize)) -> f64;
 }
 
+/// The columns of any matrix without negative entries, for patterns of one separation `b`: in the place of the inner
+/// product with the `n`-th step before stands the `n`-th largest with a step at least `b` before. Nothing needs to fall
+/// with the distance.
+pub(in crate::mechanism) struct Ranked {
+    separation: usize,
+    squares: Vec<f64>,
+    /// For every step the inner products with those far enough before it, falling.
+    before: Vec<Vec<f64>>,
+}
+
+impl Ranked {
+    /// Of a matrix with `T` columns. `O(T² (n + log T))` for `n` rows.
+    pub(in crate::mechanism) fn new(matrix: &Matrix, separation: u64) -> Self {
+        let (rows, steps) = matrix.shape();
+        let separation = usize::try_from(separation).unwrap_or(usize::MAX).min(steps);
+        let product = |s: usize, t: usize| (0..rows).map(|n| matrix.row(n)[s] * matrix.row(n)[t]).sum::<f64>();
+        let ranked = |t: usize| {
+            let mut products: Vec<f64> = (0..(t + 1).saturating_sub(separation)).map(|s| product(s, t)).collect();
+            products.sort_by(|a, b| b.total_cmp(a));
+            products
+        };
+        Self {
+            separation,
+            squares: (0..steps).map(|t| product(t, t)).collect(),
+            before: (0..steps).map(ranked).collect(),
+        }
+    }
+}
+
+impl Columns for Ranked {
+    fn steps(&self) -> usize {
+        self.squares.len()
+    }
+
+    fn inner_products(&self, distance: usize, into: &mut [f64]) {
+        let number = distance / self.separation;
+        for (t, into) in into.iter_mut().enumerate().skip(distance) {
+            *into = if number == 0 { self.squares[t] } else { self.before[t][number - 1] };
+        }
+    }
+
+    /// The largest there is.
+    fn between(&self, distance: usize, _earlier: (usize, usize), later: (usize, usize)) -> f64 {
+        let steps = later.0 - 1..later.1;
+        let largest =
+            |t: usize| if distance == 0 { self.squares[t] } else { self.before[t].first().copied().unwrap_or(0.0) };
+        steps.map(largest).fold(0.0, f64::max)
+    }
+}
+
 /// As many additions as one bound may take.
 pub(in crate::mechanism) const MOST_WORK: u64 = 1 << 25;
 
@@ -86,9 +139,9 @@ fn by_steps(columns: &dyn Columns, pattern: Pattern) -> f64 {
         products.fill(0.0);
         columns.inner_products(distance, &mut products);
         let times = if number == 0 { 1.0 } else { 2.0 };
-        chains.extend(&products, Addition { times, each, rest, first: distance });
+        chains.extend(&products, Addition { times, each, rest, first: distance, may_be_whole: number < full as usize });
     }
-    chains.best(full > 0, rest > 0.0)
+    chains.best
 }
 
 /// One more step of all chains.
@@ -99,6 +152,8 @@ struct Addition {
     rest: f64,
     /// The first step, from 0, that can be the last of so many.
     first: usize,
+    /// Whether there are events for so many full steps.
+    may_be_whole: bool,
 }
 
 /// Chains of so many steps that end by a step, without and with the one that has the rest.
@@ -110,17 +165,26 @@ struct Chains {
     sums: Vec<f64>,
     whole: Vec<f64>,
     with_rest: Vec<f64>,
+    /// The largest of all.
+    best: f64,
 }
 
 impl Chains {
     fn new(steps: usize, separation: usize) -> Self {
         let no = vec![f64::NEG_INFINITY; steps];
-        Self { separation, squares: vec![0.0; steps], sums: vec![0.0; steps], whole: vec![0.0; steps], with_rest: no }
+        Self {
+            separation,
+            squares: vec![0.0; steps],
+            sums: vec![0.0; steps],
+            whole: vec![0.0; steps],
+            with_rest: no,
+            best: 0.0,
+        }
     }
 
     /// `products` are the inner products at the distance of one more step.
     fn extend(&mut self, products: &[f64], by: Addition) {
-        let Addition { times, each, rest, first } = by;
+        let Addition { times, each, rest, first, may_be_whole } = by;
         let steps = products.len();
         let is_first = times == 1.0;
         let (mut whole, mut with_rest) = (vec![f64::NEG_INFINITY; steps], vec![f64::NEG_INFINITY; steps]);
@@ -149,13 +213,7 @@ impl Chains {
             *sum += times * product;
         }
         (self.whole, self.with_rest) = (whole, with_rest);
-    }
-
-    fn best(&self, has_full: bool, has_rest: bool) -> f64 {
-        let last = |chain: &[f64]| chain.last().copied().unwrap_or(f64::NEG_INFINITY);
-        let whole = if has_full && !has_rest { last(&self.whole) } else { f64::NEG_INFINITY };
-        let with_rest = if has_rest { last(&self.with_rest) } else { f64::NEG_INFINITY };
-        whole.max(with_rest).max(0.0)
+        self.best = self.best.max(best_rest).max(if may_be_whole { best_whole } else { 0.0 });
     }
 }
 
@@ -181,6 +239,7 @@ pub(in crate::mechanism) fn by_blocks(columns: &dyn Columns, pattern: Pattern, q
     };
     let mut sums: Vec<f64> = (0..blocks).map(diagonal).collect();
     let mut chain: Vec<f64> = vec![0.0; blocks];
+    let mut largest = 0.0f64;
     for done in 0..number {
         if done > 0 {
             for (block, sum) in sums.iter_mut().enumerate().skip(done * stride) {
@@ -199,7 +258,8 @@ pub(in crate::mechanism) fn by_blocks(columns: &dyn Columns, pattern: Pattern, q
         if next.last().is_none_or(|best| !best.is_finite()) {
             break;
         }
+        largest = largest.max(next[blocks - 1]);
         chain = next;
     }
-    chain.last().copied().unwrap_or(0.0)
+    largest
 }

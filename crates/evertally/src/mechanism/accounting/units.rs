@@ -4,25 +4,50 @@
 //! of all sums together are at most `Σ_g F(n_g)` over counts `n_g ≤ m_g` with `Σ n_g ≤ m`. Besides, as no entry of `R`
 //! is negative, `Σ_g ‖R u_g‖² ≤ ‖R Σ_g u_g‖²`, so `F(m)` bounds it too.
 //!
+//! Over a short horizon `F` is also found from the dense twin, by [chains](chain), where that is less.
+//!
 //! For few events the best counts are found exactly. For many, `Σ F(n_g) ≤ m · max F(n)/n`: sizes are looked at in
 //! intervals `a < n ≤ b`, in which `F(n)/n ≤ F(b)/(a+1)`: some `2 log m_g` of them.
 
+use super::chain::{self, Pattern, Ranked};
 use crate::mechanism::Mechanism;
 use crate::privacy::Spread;
 
+/// Up to so many steps the columns are looked at one by one, whatever the mechanism.
+const SHORT: u64 = 64;
+/// Entries and events up to this size have sums of squares that are exact in floating point: `2^8 (2^10 2^10)² < 2^53`.
+const LARGEST: f64 = 1024.0;
 /// Up to so many events the best counts of all groups are found one by one.
 const FEW: u64 = 64;
 
 /// An upper bound of the squared norm by which a unit's change of size 1 moves all node sums of all groups, in squared
 /// units of `2^-noise_bits`; `u128::MAX` where that does not fit.
 pub(crate) fn squared<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> u128 {
-    let of_one = |events: u64| mechanism.spread_squared(spread.in_one_sum(events));
+    let twin = twin(mechanism, spread);
+    let of_one = |events: u64| {
+        let own = spread.in_one_sum(events);
+        let squared = mechanism.spread_squared(own);
+        let by_twin = twin.as_ref().map(|twin| chain::largest(twin, Pattern::of(own)) as u128); // whole: sums of integers
+        by_twin.map_or(squared, |twin| twin.min(squared))
+    };
     let (total, per_group) = (spread.total, spread.per_group.min(spread.total));
     let together = of_one(total);
     if per_group == total {
         return together;
     }
     together.min(if total <= FEW { best_counts(total, per_group, of_one) } else { by_ratios(total, per_group, of_one) })
+}
+
+/// The columns of the dense twin, where the horizon is short and the twin is exactly what is protected: whole numbers
+/// of the noise grid.
+fn twin<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> Option<Ranked> {
+    if mechanism.horizon() > SHORT || spread.per_step >= spread.total || mechanism.noise_bits() > 0 {
+        return None;
+    }
+    let r = mechanism.dense().r;
+    let whole = |n: usize| r.row(n).iter().all(|entry| *entry >= 0.0 && *entry <= LARGEST && entry.fract() == 0.0);
+    let fits = (spread.total as f64) < LARGEST && (0..r.shape().0).all(whole);
+    fits.then(|| Ranked::new(&r, spread.separation))
 }
 
 /// The largest `Σ F(n_g)`.

@@ -53,6 +53,7 @@ fn stream(sort_buffer: usize, refusable: Refusable) -> Stream {
         sort_buffer,
         late: Late::Refuse,
         confidence: 0.95,
+        scales: Default::default(),
         follows: None,
     }
 }

@@ -1,0 +1,168 @@
+//! `evertally bounds`: how many events of a person to keep, chosen by a private look at data.
+
+mod picture;
+mod planned;
+mod shown;
+
+use crate::failure::{Unpublished, usage};
+use crate::stream::{Files, PlannedFlags, interruptible, open_key, say_if_new, with_config, with_groups_of_file};
+use anyhow::Result;
+use clap::Args;
+use evertally::noise::StreamName;
+use evertally::plan::Plan;
+use evertally::privacy::Budget;
+use evertally_publish::bounds::{Candidates, Choices, Estimate, Look};
+use evertally_publish::declaration::{self, Declaration, Settings, Use};
+use evertally_publish::error::{Error, refuse_if};
+use evertally_publish::event::Event;
+use evertally_publish::ledger::OpenKey;
+use evertally_publish::steps::StepCalendar;
+use evertally_tables::input::for_each_event;
+use evertally_tables::output::Publication;
+use planned::Planned;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+/// Flags of `evertally bounds`.
+#[derive(Args, Debug)]
+pub(super) struct BoundsArgs {
+    /// ε that the estimate spends, beside the budget of the planned release
+    #[arg(long, value_name = "E", help_heading = "Estimate")]
+    look_epsilon: Option<f64>,
+    /// ρ that the estimate spends, instead of an ε
+    #[arg(long, value_name = "R", help_heading = "Estimate", conflicts_with = "look_epsilon")]
+    look_rho: Option<f64>,
+    /// Look at events from this time on [default: the beginning of the first step]
+    #[arg(long, value_name = "TIME", help_heading = "Estimate")]
+    look_from: Option<String>,
+    /// Look at events before this time, a whole number of steps behind the first [default: the end of the first period,
+    /// where periods are declared]
+    #[arg(long, value_name = "TIME", help_heading = "Estimate")]
+    look_until: Option<String>,
+    /// Tell persons apart by their number of events up to so many
+    #[arg(long, value_name = "M", help_heading = "Estimate", default_value = "1024")]
+    most_events: u64,
+    /// Bounds on the events in a step to try, separated by commas; each takes noise [default: 1,2,4 where the planned
+    /// noise is Gaussian, and none where it is not, which they would not change]
+    #[arg(long, value_name = "C", help_heading = "Estimate", value_delimiter = ',')]
+    try_per_step: Option<Vec<u64>>,
+    /// Name of the estimate under the key [default: `bounds of` and the stream's]
+    #[arg(long, value_name = "NAME", help_heading = "Estimate")]
+    look_name: Option<String>,
+    /// Where a table of the bounds goes, as CSV, with a picture beside it
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    flags: PlannedFlags,
+}
+
+/// All that is known before any event is read.
+struct Setup {
+    settings: Settings,
+    planned: Planned,
+    stretch: StepCalendar,
+    candidates: Candidates,
+    name: StreamName,
+    plan: Plan,
+    files: Files,
+    out: Option<PathBuf>,
+}
+
+impl BoundsArgs {
+    /// Looks, and shows what follows.
+    pub(super) fn run(self) -> Result<()> {
+        let setup = self.setup()?;
+        let files = &setup.files;
+        let cancelled = interruptible()?;
+        let mut open = open_key(files, &cancelled)?;
+        // A look that does not fit the ledger or its source is refused before anything is read.
+        open.ledger.stream(&open.key, &setup.name, &setup.plan, 1)?;
+        let mut looked = setup.look(&open, &cancelled)?.release(&open.key, &open.ledger)?;
+        let choices = setup.planned.choices(&looked.estimate)?;
+        refuse_if(&cancelled)?;
+        let publication = setup.written(&looked.estimate, &choices)?;
+        // Commit, then publish.
+        looked.record(&mut open.ledger)?;
+        publication.commit().map_err(|cause| Unpublished::new("the estimate is", cause))?;
+        say_if_new(&open, files);
+        if files.json {
+            shown::print_json(&setup, &looked.estimate, &choices)
+        } else {
+            shown::print_table(&setup, &looked.estimate, &choices)
+        }
+    }
+
+    fn setup(self) -> Result<Setup> {
+        let budget = Budget::from_numbers(self.look_epsilon, None, self.look_rho, false)
+            .map_err(|problem| usage(format!("--look-epsilon or --look-rho, what the estimate spends: {problem}")))?;
+        let written = with_config(self.flags, Use::Release)?;
+        let named = &written.files;
+        let groups = named.groups_file.as_deref();
+        let declaration = with_groups_of_file(written.declaration, groups, None)?;
+        // What is chosen here counts events; it is what a sum of values of the greatest size would be.
+        let (value, bounds, grid, out_of_bounds, scales, rest_scale, max_total) = Default::default();
+        let mut declaration =
+            Declaration { value, bounds, grid, out_of_bounds, scales, rest_scale, max_total, ..declaration };
+        (declaration.max_events, declaration.max_events_per_step) = (Some(1), None);
+        if declaration.person.is_none() {
+            return Err(usage("--person is needed: the column that names whose events are bounded"));
+        }
+        let settings = Declaration { through: None, all: Some(true), ..declaration.clone() }.resolve()?;
+        let stretch = planned::stretch(&settings, self.look_from.as_deref(), self.look_until.as_deref())?;
+        let planned = Planned::new(declaration, &settings, &stretch);
+        let per_step = match self.try_per_step {
+            Some(bounds) => bounds,
+            None if planned.gains_by_step()? => vec![1, 2, 4],
+            None => Vec::new(),
+        };
+        let candidates = Candidates::new(self.most_events, &per_step)?;
+        let plan = planned::look_request(&settings, &stretch, &candidates, budget).plan()?;
+        let name = self.look_name.unwrap_or_else(|| format!("bounds of {}", settings.name));
+        let quiet = declaration::Files {
+            out: Some(PathBuf::from("-")),
+            output_format: Some(declaration::TableFormat::Csv),
+            json: None,
+            // A release's flags that stand in its configuration file, and mean nothing here.
+            plan_only: None,
+            r#continue: None,
+            rebuild: None,
+            expect: None,
+            extend: None,
+            late_file: None,
+            ..written.files.clone()
+        };
+        let mut files = Files::new(quiet, settings.missing_text.clone())?;
+        files.json = written.files.json == Some(true);
+        Ok(Setup { settings, planned, stretch, candidates, name: name.parse()?, plan, files, out: self.out })
+    }
+}
+
+impl Setup {
+    /// Reads the events.
+    fn look(&self, open: &OpenKey, cancelled: &AtomicBool) -> Result<Look> {
+        let release = (self.name.clone(), self.plan.clone());
+        let mut look = Look::new(&self.settings, self.stretch.clone(), self.candidates.clone(), release, &open.key)?;
+        let (columns, progress) = (look.columns().clone(), self.files.progress());
+        let mut visit = |event: &Event<'_>| -> Result<(), Error> { look.push(event) };
+        for_each_event(&self.files.inputs, &columns, &self.files.reading, &*progress, cancelled, &mut visit)?;
+        Ok(look)
+    }
+
+    /// Table and picture, in files without a name yet.
+    fn written(&self, estimate: &Estimate, choices: &Choices) -> Result<Publication> {
+        use std::io::Write;
+        let mut publication = Publication::new(&self.files.protected_paths(), true);
+        let Some(out) = &self.out else { return Ok(publication) };
+        let svg = picture::svg(self, estimate, choices);
+        let png = evertally_plot::png(&svg, 2.0)?;
+        let table = shown::csv(choices)?;
+        for (path, bytes) in
+            [(out.clone(), table), (out.with_extension("svg"), svg.into_bytes()), (out.with_extension("png"), png)]
+        {
+            let mut file = publication.add(&path)?;
+            file.write_all(&bytes)?;
+            file.finish()?;
+        }
+        Ok(publication)
+    }
+}

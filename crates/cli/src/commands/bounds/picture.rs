@@ -1,0 +1,62 @@
+//! Share kept and total error by bound.
+
+use super::{Setup, shown};
+use evertally_plot::axis::{Axis, Spacing};
+use evertally_plot::lines::{self, Line, Panel};
+use evertally_plot::sheet::Words;
+use evertally_plot::style::dash::{DASHED, DOTTED, SOLID};
+use evertally_plot::style::ink::{BLACK, BLUE, GREEN, ORANGE, VERMILION};
+use evertally_plot::style::{Look, Marker};
+use evertally_publish::bounds::{Choice, Choices, Estimate};
+
+pub(super) fn svg(setup: &Setup, estimate: &Estimate, choices: &Choices) -> String {
+    let (all, best) = (&choices.in_all, &choices.best);
+    let least = best.total();
+    let line = |label: &str, look: Look, of: &dyn Fn(&Choice) -> f64| {
+        let points = all.iter().map(|choice| (choice.max_events as f64, of(choice)));
+        // What is next to nothing has no place on a logarithmic axis.
+        Line { label: label.into(), look, points: points.filter(|point| point.1 > least / 50.0).collect() }
+    };
+    let mark = |at: f64| Line {
+        label: "best".into(),
+        look: Look { width: 3.0, ..Look::new(GREEN, SOLID, Marker::Diamond) },
+        points: vec![(best.max_events as f64, at)],
+    };
+    let x = || Axis::over(Spacing::Decades, all.iter().map(|choice| choice.max_events as f64), "events kept of a person, at most");
+    let share = |choice: &Choice| 100.0 * choice.share;
+    let kept = Panel {
+        x: x().padded(),
+        y: Axis { spacing: Spacing::Linear, range: (0.0, 104.0), caption: "kept events, in %".into() },
+        lines: vec![
+            Line {
+                label: "kept".into(),
+                look: Look::new(BLUE, SOLID, Marker::Circle),
+                points: all.iter().map(|choice| (choice.max_events as f64, share(choice))).collect(),
+            },
+            mark(share(best)),
+        ],
+        height: 190.0,
+    };
+    let errors = vec![
+        line("total error", Look::new(BLACK, SOLID, Marker::Circle), &Choice::total),
+        line("missing", Look::new(ORANGE, DASHED, Marker::None), &|choice| choice.missing),
+        line("noise", Look::new(VERMILION, DOTTED, Marker::None), &|choice| choice.noise),
+        mark(least),
+    ];
+    let heights = errors.iter().flat_map(|line| &line.points).map(|point| point.1);
+    let y = Axis::over(Spacing::Decades, heights, "error of a count at the end").padded();
+    let words = Words {
+        title: format!("How many events of one {} to keep", setup.settings.columns.person.as_deref().unwrap_or("person")),
+        subtitle: format!(
+            "Looked at {}. Least total error: {}, which keeps about {:.1} %.",
+            shown::looked_at(setup, estimate),
+            shown::flags(best),
+            share(best)
+        ),
+        footer: format!(
+            "{}. Total error: root of the sum of the squares of what is missing and of the noise of the planned release. Whoever was looked at is taken to go on at the same rate.",
+            shown::promise(setup)
+        ),
+    };
+    lines::panels(&words, &[kept, Panel { x: x().padded(), y, lines: errors, height: 240.0 }])
+}

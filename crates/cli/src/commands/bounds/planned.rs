@@ -1,0 +1,104 @@
+//! The release that the bounds are for, and the stretch of time that is looked at.
+
+use crate::failure::usage;
+use anyhow::Result;
+use evertally::plan::{NoiseKind, Objective, PlanRequest};
+use evertally::privacy::{Budget, Neighbours};
+use evertally_publish::bounds::{Candidates, Choices, Estimate, Stretch};
+use evertally_publish::declaration::{Declaration, Labels, Parameter, Settings, parse_time};
+use evertally_publish::error;
+use evertally_publish::steps::{Horizon, StepCalendar};
+use evertally_publish::words::quoted;
+
+/// The planned release, whatever its bounds.
+pub(super) struct Planned {
+    declaration: Declaration,
+    stretch: Stretch,
+}
+
+impl Planned {
+    /// As it is declared, for a look at some of its time or of the time before.
+    pub(super) fn new(declaration: Declaration, settings: &Settings, look: &StepCalendar) -> Self {
+        let (horizon, looked) = (settings.calendar.steps() as f64, look.steps() as f64);
+        let periods = settings.periods.count(settings.calendar.steps()) as f64;
+        let groups = match &settings.labels {
+            Labels::Groups(table) => table.tuples().len() as f64,
+            _ => 1.0,
+        };
+        let objective = settings.request.objective();
+        let stretch = Stretch { looks: horizon / periods / looked, count: periods, groups, objective };
+        Self { declaration, stretch }
+    }
+
+    /// How it lies to what is looked at.
+    pub(super) fn stretch(&self) -> Stretch {
+        self.stretch
+    }
+
+    /// Whether a bound on the events in a step takes noise away.
+    pub(super) fn gains_by_step(&self) -> Result<bool> {
+        Ok(self.request(2, None)?.plan()?.noise_kind() == NoiseKind::Gaussian)
+    }
+
+    /// What its plan is asked for under bounds.
+    fn request(&self, max_events: u64, max_events_per_step: Option<u64>) -> error::Result<PlanRequest> {
+        let bounded = Declaration { max_events: Some(max_events), max_events_per_step, ..self.declaration.clone() };
+        Ok(bounded.resolve()?.request)
+    }
+
+    /// The best bounds by an estimate.
+    pub(super) fn choices(&self, estimate: &Estimate) -> Result<Choices> {
+        let mut noise_of = |max_events, max_events_per_step| {
+            let plan = self.request(max_events, max_events_per_step)?.plan()?;
+            Ok(match self.stretch.objective {
+                Objective::Max => plan.max_std_error(),
+                Objective::Mean => plan.mean_std_error(),
+            })
+        };
+        Ok(Choices::new(estimate, self.stretch, &mut noise_of)?)
+    }
+}
+
+/// The steps that are looked at.
+pub(super) fn stretch(settings: &Settings, from: Option<&str>, until: Option<&str>) -> Result<StepCalendar> {
+    let (mut times, calendar) = (settings.times(), &settings.calendar);
+    let mut time = |flag: &str, text: &str| {
+        let problem = |_| usage(format!("{flag}: {} is not a time", quoted(text)));
+        parse_time(Parameter::Start, text, &mut times).map_err(problem)
+    };
+    let start = from.map_or(Ok(calendar.start()), |text| time("--look-from", text))?;
+    let end = match (until, settings.periods.longest()) {
+        (Some(text), _) => Horizon::Until(time("--look-until", text)?),
+        (None, Some(_)) if from.is_none() => Horizon::Steps(first_period(settings).min(calendar.steps())),
+        _ => return Err(usage("--look-until is needed: the end of the time that is looked at")),
+    };
+    StepCalendar::new(start, end, calendar.every(), calendar.zone().clone())
+        .map_err(|problem| usage(format!("--look-from and --look-until, in steps of {}: {problem}", calendar.every())))
+}
+
+/// How many steps the first period has.
+fn first_period(settings: &Settings) -> u64 {
+    settings.periods.of(1).end - 1
+}
+
+/// What the plan of the estimate is asked for. It says what is looked at, so that another look is another plan.
+pub(super) fn look_request(
+    settings: &Settings,
+    look: &StepCalendar,
+    candidates: &Candidates,
+    budget: Budget,
+) -> PlanRequest {
+    // A unit of one period may change a part of what somebody does in a look at more than that period.
+    let is_within = look.start() == settings.calendar.start() && look.steps() <= first_period(settings);
+    let may_move = settings.request.neighbours() == Neighbours::ReplaceOne
+        || (settings.periods.longest().is_some() && !is_within);
+    let meaning = settings.request.meaning();
+    let same = ["every", "time-zone", "missing", "unknown-group", "person", "group-by", "groups", "rest"];
+    let same = same.into_iter().filter_map(|name| Some((name.to_owned(), meaning.get(name)?.clone())));
+    let request = candidates.request(budget, may_move);
+    let own = request.meaning().clone();
+    request
+        .with_meanings(own.into_iter().chain(same).collect())
+        .with_meaning("start", look.start().to_string())
+        .with_meaning("end", look.end().to_string())
+}

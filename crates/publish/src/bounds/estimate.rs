@@ -1,0 +1,110 @@
+//! What released histograms say of the events that bounds leave out.
+
+use super::Candidates;
+use crate::error::Result;
+use evertally::plan::Plan;
+
+/// How often a cell at the far end is wrongly taken for one with somebody in it, over all of them.
+const FALSE_ALARM: f64 = 0.05;
+
+/// Persons by the events that each bound a step leaves out, and by all of their events, with noise.
+#[derive(Clone, Debug)]
+pub struct Estimate {
+    candidates: Candidates,
+    /// Of each histogram.
+    counts: Vec<Vec<f64>>,
+    /// Standard error of a count.
+    std_error: f64,
+    /// What stands out of the noise.
+    least_seen: f64,
+}
+
+/// An estimated number of persons or events.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// The estimate.
+    pub value: f64,
+    /// Its standard error, by the noise.
+    pub std_error: f64,
+}
+
+impl Estimate {
+    /// From released counts, one histogram behind the other.
+    ///
+    /// Few have very many events, and many cells at the far end are empty; a single person's worth of noise there weighs as
+    /// much as thousands of others. So all cells behind the last that stands out of the noise are taken as empty.
+    pub(super) fn new(candidates: Candidates, noisy: &[f64], plan: &Plan) -> Result<Self> {
+        let cells = candidates.cells();
+        // One side of the interval of each.
+        let confidence = 1.0 - 2.0 * FALSE_ALARM / noisy.len().max(2) as f64;
+        let stands_out = plan.intervals(confidence)?.half_width(1) as f64;
+        let cut = |histogram: &[f64]| {
+            let last = histogram.iter().rposition(|count| *count >= stands_out).map_or(0, |place| place + 1);
+            histogram.iter().enumerate().map(|(cell, count)| if cell < last { *count } else { 0.0 }).collect()
+        };
+        let counts = noisy.chunks(cells).map(cut).collect();
+        Ok(Self { candidates, counts, std_error: plan.std_error(1), least_seen: stands_out })
+    }
+
+    /// The bounds that were tried.
+    pub fn candidates(&self) -> &Candidates {
+        &self.candidates
+    }
+
+    /// The released counts of persons: of each histogram, by cell.
+    pub fn counts(&self) -> &[Vec<f64>] {
+        &self.counts
+    }
+
+    /// Standard error of each.
+    pub fn count_std_error(&self) -> f64 {
+        self.std_error
+    }
+
+    /// How many persons there are.
+    pub fn persons(&self) -> Figure {
+        self.sum(self.counts.len() - 1, |_| 1.0)
+    }
+
+    /// How many events there are.
+    pub fn events(&self) -> Figure {
+        self.sum(self.counts.len() - 1, |events| events)
+    }
+
+    /// How many events are left out at most of a stretch `looks` times as long as that which was looked at, under the bound
+    /// a step of this place and a bound in all. Everybody goes on at their rate.
+    pub fn left_out(&self, per_step: usize, in_all: f64, looks: f64) -> Figure {
+        let all = self.counts.len() - 1;
+        let beyond = self.sum(all, |events| (looks * events - in_all).max(0.0));
+        let in_steps = if per_step == all { self.sum(all, |_| 0.0) } else { self.sum(per_step, |lost| looks * lost) };
+        let value = beyond.value.max(0.0) + in_steps.value.max(0.0);
+        Figure { value, std_error: beyond.std_error.hypot(in_steps.std_error) }
+    }
+
+    /// Cells with fewer persons look like empty ones.
+    pub fn least_seen(&self) -> f64 {
+        self.least_seen
+    }
+
+    /// The sum over all persons of a histogram of what somebody with such a number counts; every cell's mean over the numbers in it.
+    fn sum(&self, histogram: usize, of: impl Fn(f64) -> f64) -> Figure {
+        let edges = &self.candidates.edges;
+        let (mut total, mut variance) = (0.0, 0.0);
+        for (cell, count) in self.counts[histogram].iter().enumerate().filter(|(_, count)| **count != 0.0) {
+            let first = if cell == 0 { 1 } else { edges[cell - 1] + 1 };
+            // Whoever has more than the last edge has at least as many.
+            let last = edges.get(cell).copied().unwrap_or(first);
+            let mean = mean_over(first, last, &of);
+            total += count * mean;
+            variance += (self.std_error * mean).powi(2);
+        }
+        Figure { value: total, std_error: variance.sqrt() }
+    }
+}
+
+/// The mean over whole numbers; over 64 of them, evenly spread, where there are more.
+fn mean_over(first: u64, last: u64, of: impl Fn(f64) -> f64) -> f64 {
+    let (numbers, looked) = (last - first + 1, (last - first + 1).min(64));
+    let at = |place: u64| first as f64 + (place as f64 + 0.5) * numbers as f64 / looked as f64 - 0.5;
+    (0..looked).map(|place| of(at(place))).sum::<f64>() / looked as f64
+}

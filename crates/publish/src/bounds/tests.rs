@@ -1,0 +1,245 @@
+//! Estimates against counting by hand, and the look against its own promise.
+
+use super::*;
+use crate::declaration::{Declaration, Settings};
+use crate::error::Place;
+use crate::event::{Cells, Event, Field, Layout, Position};
+use crate::ledger::Ledger;
+use crate::steps::{Horizon, StepCalendar};
+use evertally::noise::{SecretKey, TestSeed};
+use evertally::plan::Objective;
+use evertally::privacy::{Epsilon, Rho};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const STEPS: u64 = 6;
+const PERSONS: usize = 5;
+
+/// An event: its step, and whose it is.
+type Row = (u64, usize);
+
+fn settings() -> Settings {
+    let declared = Declaration {
+        start: Some("1970-01-01".into()),
+        steps: Some(STEPS),
+        every: Some("1h".parse().unwrap()),
+        rho: Some(0.5),
+        person: Some("who".into()),
+        max_events: Some(1),
+        ..Declaration::default()
+    };
+    declared.resolve().unwrap()
+}
+
+fn look(budget: Budget, per_step: &[u64], seed: u64, rows: &[Row]) -> (Look, SecretKey) {
+    let (settings, key) = (settings(), SecretKey::insecure_from_test_seed(TestSeed(seed)));
+    let candidates = Candidates::new(8, per_step).unwrap();
+    let plan = candidates.request(budget, false).plan().unwrap();
+    let calendar = &settings.calendar;
+    let end = Horizon::Steps(STEPS);
+    let stretch = StepCalendar::new(calendar.start(), end, calendar.every(), calendar.zone().clone()).unwrap();
+    let mut look = Look::new(&settings, stretch, candidates, ("look".parse().unwrap(), plan), &key).unwrap();
+    struct Pair([Field<'static>; 2]);
+    impl Cells for Pair {
+        fn cell(&self, slot: usize) -> Field<'_> {
+            self.0[slot]
+        }
+    }
+    let layout = Layout::new(look.columns());
+    for (number, (step, person)) in rows.iter().enumerate() {
+        let micros = (*step as i64 - 1) * 3_600_000_000 + 1;
+        let cells = Pair([Field::Instant(micros), Field::Integer(*person as i64)]);
+        let position = Position { file: "rows", place: Place::Row(number as u64) };
+        look.push(&Event::new(position, &cells, &layout)).unwrap();
+    }
+    (look, key)
+}
+
+fn weak() -> Budget {
+    Budget::Pure(Epsilon::new_even_if_weak(1e6).unwrap())
+}
+
+/// Of each person, how many events a bound a step leaves out; without one, how many there are.
+fn numbers_of_each(rows: &[Row], bound: Option<u64>) -> Vec<u64> {
+    let mut pairs = BTreeMap::new();
+    rows.iter().for_each(|row| *pairs.entry((row.1, row.0)).or_insert(0u64) += 1);
+    let mut numbers = BTreeMap::new();
+    for ((person, _), count) in pairs {
+        *numbers.entry(person).or_insert(0) += bound.map_or(count, |bound| count.saturating_sub(bound));
+    }
+    numbers.into_values().collect()
+}
+
+fn rows() -> impl Strategy<Value = Vec<Row>> {
+    // Steps beyond the last are outside of what is looked at.
+    proptest::collection::vec((1..=STEPS + 1, 0..PERSONS), 0..40).prop_map(|mut rows| {
+        rows.sort_unstable();
+        rows
+    })
+}
+
+#[test]
+fn edges_rise_by_at_most_a_half() {
+    assert_eq!(edges(1), [1]);
+    assert_eq!(edges(5), [1, 2, 3, 4, 6]);
+    assert_eq!(edges(17), [1, 2, 3, 4, 6, 8, 12, 16, 24]);
+    assert_eq!(*edges(1 << 62).last().unwrap(), 1 << 62);
+    let tried = Candidates::new(4, &[3, 1, 3]).unwrap();
+    assert_eq!(tried.per_step(), [Some(1), Some(3), None]);
+    assert_eq!([1, 2, 3, 4, 5, 900].map(|events| tried.cell(events)), [0, 1, 2, 3, 4, 4]);
+    assert!(Candidates::new(0, &[]).is_err() && Candidates::new(9, &[0]).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Every person stands once in each histogram, in the cell of what a bound a step leaves out of theirs, if it does.
+    #[test]
+    fn histograms_count_persons(rows in rows()) {
+        let inside: Vec<Row> = rows.iter().copied().filter(|row| row.0 <= STEPS).collect();
+        let (look, _) = look(weak(), &[1, 2], 1, &rows);
+        let counts = look.histograms();
+        let cells = look.candidates().cells();
+        for (place, bound) in look.candidates().per_step().to_vec().into_iter().enumerate() {
+            let mut wanted = vec![0; cells];
+            let counted = numbers_of_each(&inside, bound).into_iter().filter(|number| *number > 0);
+            counted.for_each(|number| wanted[look.candidates().cell(number)] += 1);
+            prop_assert_eq!(&counts[place * cells..][..cells], &wanted);
+        }
+    }
+
+    /// The promise: whatever one person does, one count of each histogram changes by 1 when they come or go, and two when
+    /// they do something else.
+    #[test]
+    fn a_person_moves_no_more_than_is_planned(rows in rows(), others in rows(), person in 0..PERSONS) {
+        let of = |rows: &[Row]| look(weak(), &[1, 2, 4], 1, rows).0.histograms();
+        let with = of(&rows);
+        let without: Vec<Row> = rows.iter().copied().filter(|row| row.1 != person).collect();
+        let mut changed: Vec<Row> = others.iter().copied().filter(|row| row.1 == person).chain(without.clone()).collect();
+        changed.sort_unstable();
+        let moves = |other: &[i64]| -> Vec<i64> {
+            let apart: Vec<i64> = with.iter().zip(other).map(|(a, b)| (a - b).abs()).collect();
+            assert!(apart.iter().all(|change| *change <= 1));
+            apart.chunks(with.len() / 4).map(|histogram| histogram.iter().sum()).collect()
+        };
+        prop_assert!(moves(&of(&without)).iter().all(|moved| *moved <= 1));
+        prop_assert!(moves(&of(&changed)).iter().all(|moved| *moved <= 2));
+    }
+
+    /// Without noise the estimate is what bounds keep, where every cell has one number of events.
+    #[test]
+    fn without_noise_the_estimate_is_exact(rows in rows(), bound in 1..9u64) {
+        let rows: Vec<Row> = rows.into_iter().filter(|row| row.0 <= STEPS).collect();
+        let few = (0..PERSONS).all(|person| rows.iter().filter(|row| row.1 == person).count() <= 4);
+        prop_assume!(few);
+        let (look, key) = look(weak(), &[1, 2], 1, &rows);
+        let bounds = look.candidates().per_step().to_vec();
+        let estimate = look.release(&key, &Ledger::in_memory(&key)).unwrap().estimate;
+        prop_assert_eq!(estimate.events().value, rows.len() as f64);
+        prop_assert_eq!(estimate.persons().value, numbers_of_each(&rows, None).len() as f64);
+        let all = numbers_of_each(&rows, None);
+        for (place, per_step) in bounds.into_iter().enumerate() {
+            let lost = numbers_of_each(&rows, Some(per_step.unwrap_or(u64::MAX)));
+            // As long as the look, and twice as long, where everybody goes on.
+            for looks in [1, 2] {
+                let of = |(all, lost): (&u64, &u64)| (looks * all).saturating_sub(bound) + looks * lost;
+                let most: u64 = all.iter().zip(&lost).map(of).sum();
+                prop_assert_eq!(estimate.left_out(place, bound as f64, looks as f64).value, most as f64);
+            }
+            // What is left out in truth is no more, and at least half of it.
+            let truth: u64 = all.iter().zip(&lost).map(|(all, lost)| all.saturating_sub(bound).max(*lost)).sum();
+            let most = estimate.left_out(place, bound as f64, 1.0).value;
+            prop_assert!(truth as f64 <= most && most <= 2.0 * truth as f64);
+        }
+    }
+
+    /// The search finds what trying every pair finds.
+    #[test]
+    fn the_best_bound_is_the_best_of_all(rows in rows(), cost in 0.01..3.0f64, power in 0.0..1.0f64, mean: bool) {
+        let (look, key) = look(weak(), &[1, 2], 1, &rows);
+        let estimate = look.release(&key, &Ledger::in_memory(&key)).unwrap().estimate;
+        let objective = if mean { Objective::Mean } else { Objective::Max };
+        let stretch = Stretch { looks: 2.0, count: 3.0, groups: 2.0, objective };
+        let noise = |m: u64, c: Option<u64>| cost * m as f64 * (c.unwrap_or(m).min(m) as f64 / m as f64).powf(power);
+        let found = Choices::new(&estimate, stretch, &mut |m, c| Ok(noise(m, c))).unwrap();
+        let mut least = f64::INFINITY;
+        for bound in edges(18) {
+            for step in 0..3 {
+                let lacks = |looks: f64| estimate.left_out(step, bound as f64, looks).value;
+                let per_step = estimate.candidates().per_step()[step];
+                let missing = match objective {
+                    Objective::Max => 3.0 * lacks(2.0),
+                    Objective::Mean => {
+                        let at = |time: u32| {
+                            let stretches = 3.0 * f64::from(time) / 16.0;
+                            stretches.floor() * lacks(2.0) + lacks(2.0 * stretches.fract())
+                        };
+                        ((1..=16).map(|time| at(time).powi(2)).sum::<f64>() / 16.0).sqrt()
+                    }
+                };
+                least = least.min((missing / 2.0).hypot(noise(bound, per_step)));
+            }
+        }
+        prop_assert!(found.best.total() <= least * (1.0 + 1e-12), "{} > {least}", found.best.total());
+        prop_assert!(found.in_all.contains(&found.best) && found.per_step.contains(&found.best));
+    }
+}
+
+/// What a look costs: as much noise as one person in each of so many histograms needs.
+#[test]
+fn noise_is_that_of_one_person_in_each_histogram() {
+    let variance = |per_step: &[u64], budget, may_move| {
+        let plan = Candidates::new(100, per_step).unwrap().request(budget, may_move).plan().unwrap();
+        plan.std_error(1).powi(2)
+    };
+    let rho = Budget::Zcdp(Rho::new(0.01).unwrap());
+    for (per_step, histograms) in [(&[][..], 1.0), (&[1, 2, 4], 4.0)] {
+        assert!((variance(per_step, rho, false) / (histograms / 0.02) - 1.0).abs() < 1e-3);
+        assert!((variance(per_step, rho, true) / (2.0 * histograms / 0.02) - 1.0).abs() < 1e-3);
+        let pure = Budget::Pure(Epsilon::new(0.05).unwrap());
+        let scale = histograms / 0.05;
+        assert!((variance(per_step, pure, false) / (2.0 * scale * scale) - 1.0).abs() < 1e-3);
+    }
+}
+
+/// Over 400 keys the count of a cell is right on average, and as far off as it says, within bounds that hold with probability
+/// 1 - 10⁻⁶ each (the fourth moment of the Laplace law: the variance of a square is five times the square of the variance);
+/// and cells behind the last with somebody in it are taken for more than empty no more often than is declared.
+#[test]
+fn errors_of_estimates_are_as_they_say() {
+    let rows: Vec<Row> = (1..=STEPS).flat_map(|step| (0..100).map(move |person| (step, person))).collect();
+    let budget = Budget::Pure(Epsilon::new(1.0).unwrap());
+    let runs = 400;
+    let (mut sum, mut squares, mut alarms) = (0.0, 0.0, 0);
+    for seed in 0..runs {
+        let (look, key) = look(budget, &[], seed, &rows);
+        let estimate = look.release(&key, &Ledger::in_memory(&key)).unwrap().estimate;
+        // Six events: the fifth cell.
+        let off = (estimate.counts()[0][4] - 100.0) / estimate.count_std_error();
+        sum += off;
+        squares += off * off;
+        alarms += u64::from(estimate.counts()[0][5..].iter().any(|count| *count != 0.0));
+    }
+    let runs = runs as f64;
+    assert!((sum / runs).abs() < 4.9 / runs.sqrt(), "{}", sum / runs);
+    assert!((squares / runs - 1.0).abs() < 4.9 * (5.0 / runs).sqrt(), "{}", squares / runs);
+    assert!((alarms as f64) < 0.05 * runs + 4.9 * (0.05 * 0.95 * runs).sqrt(), "{alarms}");
+}
+
+/// The same look gives the same answer, and other data under its name are refused, as is a name that is taken.
+#[test]
+fn a_look_is_recorded() {
+    let rows = [(1, 0), (1, 1), (2, 0)];
+    let budget = Budget::Pure(Epsilon::new(1.0).unwrap());
+    let key = look(budget, &[1], 7, &rows).1;
+    let mut ledger = Ledger::in_memory(&key);
+    let mut first = look(budget, &[1], 7, &rows).0.release(&key, &ledger).unwrap();
+    first.record(&mut ledger).unwrap();
+    assert_eq!(ledger.spent().unwrap(), [("look".to_owned(), budget, 1)]);
+    let again = look(budget, &[1], 7, &rows).0.release(&key, &ledger).unwrap();
+    assert_eq!(again.estimate.counts(), first.estimate.counts());
+    let other = look(budget, &[1], 7, &rows[1..]).0.release(&key, &ledger).err().unwrap().to_string();
+    assert!(other.contains("differ"), "{other}");
+    let plan = look(budget, &[2], 7, &rows).0.release(&key, &ledger).err().unwrap().to_string();
+    assert!(plan.contains("another plan"), "{plan}");
+}
