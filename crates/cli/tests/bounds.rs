@@ -79,7 +79,10 @@ fn shares_are_those_of_the_data() {
 fn a_look_is_recorded_and_spends() {
     let bench = ready();
     let spend = ["--look-rho", "0.02", "--out", "bounds.csv"];
-    assert_eq!(bench.run(&["budget", "new", "source.budget", "--name", "visits", "--unit", "person", "--rho", "0.03"]).code, 0);
+    assert_eq!(
+        bench.run(&["budget", "new", "source.budget", "--name", "visits", "--unit", "person", "--rho", "0.03"]).code,
+        0
+    );
     let run = bench.run(&[&LOOK[..], &spend, &["--budget-file", "source.budget"]].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stdout.contains("least total error: --max-events "), "{}", run.stdout);
@@ -118,7 +121,8 @@ fn only_what_helps_is_tried() {
 fn bounds_that_run_out_are_pointed_out() {
     let bench = ready();
     let says = "so that late counts fall behind";
-    let plan = |more: &[&str]| bench.run(&[&["release", "--config", "visits.toml", "--plan-only"], more].concat()).stdout;
+    let plan =
+        |more: &[&str]| bench.run(&[&["release", "--config", "visits.toml", "--plan-only"], more].concat()).stdout;
     let whole = plan(&[]);
     assert!(whole.contains("through step 7 of 30") && whole.contains(says) && whole.contains("--per week"), "{whole}");
     assert!(!plan(&["--per", "week"]).contains(says));

@@ -162,9 +162,12 @@ fn senseless_scales_are_refused() {
 fn a_persons_total_is_capped() {
     let bench = Bench::new();
     let mut rows = "time,kind,who,amount\n".to_owned();
-    for (day, kind, who, amount) in
-        [(1, "small", "ann", "0.5"), (1, "large", "ann", "-150"), (1, "large", "bob", "300"), (2, "small", "ann", "0.7")]
-    {
+    for (day, kind, who, amount) in [
+        (1, "small", "ann", "0.5"),
+        (1, "large", "ann", "-150"),
+        (1, "large", "bob", "300"),
+        (2, "small", "ann", "0.7"),
+    ] {
         rows.push_str(&format!("2024-01-0{day},{kind},{who},{amount}\n"));
     }
     rows.push_str("2024-01-03,large,ann,300\n2024-01-03,large,bob,30\n");
@@ -177,7 +180,20 @@ fn a_persons_total_is_capped() {
     let table = table(&bench.read("counts.csv"));
     let values: Vec<String> = cells(&table, &["kind", "value"]).iter().map(|row| row.join(" ")).collect();
     // In units of scale: ann has 0.5, 0.5 and of 0.7 what is left, 0.25; bob 1 and a tenth.
-    assert_eq!(values, ["small 0.50", "large 150", "rest 0.00", "small 0.75", "large 150", "rest 0.00", "small 0.75", "large 180", "rest 0.00"]);
+    assert_eq!(
+        values,
+        [
+            "small 0.50",
+            "large 150",
+            "rest 0.00",
+            "small 0.75",
+            "large 150",
+            "rest 0.00",
+            "small 0.75",
+            "large 180",
+            "rest 0.00"
+        ]
+    );
     assert!(bench.read("counts.report.md").contains("1.25 in total"));
     let told = |flags: &[&str], words: &str| {
         let message = bench.refused(&[flags, &["--person", "who", "--stream", "other"]].concat());

@@ -57,7 +57,9 @@ impl Candidates {
             return Err(usage("the bounds that are tried must be at least 1: with 0 nothing is kept"));
         }
         if per_step.len() > 16 {
-            return Err(usage("more than 16 bounds a step cost more than they tell: each is another count of everybody"));
+            return Err(usage(
+                "more than 16 bounds a step cost more than they tell: each is another count of everybody",
+            ));
         }
         let mut per_step = per_step.to_vec();
         per_step.sort_unstable();

@@ -207,7 +207,8 @@ impl GroupTable {
             let began = table.tuples.len() - step.groups.len();
             if table.scales_behind(began) != step.scales {
                 let names: Vec<String> = step.groups.iter().map(|tuple| tuple.join(", ")).collect();
-                let problem = format!("{} joined this stream with other scales, and keep them", quoted(&names.join("; ")));
+                let problem =
+                    format!("{} joined this stream with other scales, and keep them", quoted(&names.join("; ")));
                 return Err(Problem::new(problem).remedy("another scale is another stream"));
             }
         }

@@ -127,9 +127,20 @@ impl Rows {
         }
         let steps_before = stream.follows.as_ref().map_or(0, |follows| follows.steps);
         let scale = |place: usize| groups.map_or(1.0, |table| table.scales()[place].to_f64(1));
-        let grids = grids_of(stream, groups)?.into_iter().enumerate().map(|(place, grid)| (grid, scale(place))).collect();
+        let grids =
+            grids_of(stream, groups)?.into_iter().enumerate().map(|(place, grid)| (grid, scale(place))).collect();
         let grid = stream.plan.request().grid();
-        Ok(Self { tuples, carried, grid, grids, errors, known: None, steps_before, time: String::new(), value: String::new() })
+        Ok(Self {
+            tuples,
+            carried,
+            grid,
+            grids,
+            errors,
+            known: None,
+            steps_before,
+            time: String::new(),
+            value: String::new(),
+        })
     }
 
     /// Of groups that are still to be discovered: none yet.
@@ -199,7 +210,16 @@ impl Rows {
                 (release.value(), release.shifted(-half_width).value(), release.shifted(half_width).value());
             let amount = Amount { text: &self.value, number: value };
             let (time, step) = (self.time.as_str(), self.steps_before + step);
-            let row = ReleaseRow { time, span, groups: &texts, step, value: amount, std_error: seven_digits(scale * std_error), lower, upper };
+            let row = ReleaseRow {
+                time,
+                span,
+                groups: &texts,
+                step,
+                value: amount,
+                std_error: seven_digits(scale * std_error),
+                lower,
+                upper,
+            };
             visit(group, &row)?;
         }
         Ok(())

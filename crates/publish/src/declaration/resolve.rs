@@ -451,7 +451,8 @@ impl Declaration {
         let (Some(total), grid) = (&self.max_total, self.grid()) else { return Ok(None) };
         let text = total.0.to_string();
         let multiple = Some(&text).filter(|text| on_grid(text, grid)).and_then(|text| parse_scaled(text, grid).ok());
-        let refuse = || Problem::of(MaxTotal, sentence![MaxTotal, format!(" {text} is not a multiple of the grid {grid}")]);
+        let refuse =
+            || Problem::of(MaxTotal, sentence![MaxTotal, format!(" {text} is not a multiple of the grid {grid}")]);
         multiple.map(|multiple| Some(multiple.unsigned_abs())).ok_or_else(refuse)
     }
 

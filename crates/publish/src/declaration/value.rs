@@ -176,7 +176,8 @@ impl Value for Vec<Decimal<Grid>> {
 
     fn read(texts: &[&OsStr]) -> Result<Self, String> {
         let scale = |text: &str| {
-            let problem = |_| format!("{} is not a scale: give a positive decimal number of at most 18 digits", quoted(text));
+            let problem =
+                |_| format!("{} is not a scale: give a positive decimal number of at most 18 digits", quoted(text));
             text.parse().map(Decimal).map_err(problem)
         };
         texts.iter().map(|text| scale(last(&[text])?)).collect()

@@ -114,7 +114,9 @@ impl<S: Labels> Placer<S> {
             return skip_or(self.stream.outside, || outside(&self.stream, event));
         };
         let Some(label) = self.labels.label_of(&self.stream, event)? else { return Ok(None) };
-        let Some(value) = value(&self.stream, self.labels.grid_of(&self.stream, &label), event)? else { return Ok(None) };
+        let Some(value) = value(&self.stream, self.labels.grid_of(&self.stream, &label), event)? else {
+            return Ok(None);
+        };
         let person = match &self.pseudonyms {
             None => Some(Pseudonym::default()),
             Some(pseudonyms) => match event.person() {

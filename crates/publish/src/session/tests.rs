@@ -381,7 +381,8 @@ fn what_was_not_taken_is_not_recorded() {
 #[test]
 fn noise_is_in_proportion_to_scales() {
     let names = (0..800).map(|number| number.to_string()).collect();
-    let scales: Vec<Grid> = (0..800).map(|number| if number % 2 == 0 { "0.5" } else { "300" }.parse().unwrap()).collect();
+    let scales: Vec<Grid> =
+        (0..800).map(|number| if number % 2 == 0 { "0.5" } else { "300" }.parse().unwrap()).collect();
     let table = GroupTable::of_names(vec!["group".into()], names, None).unwrap();
     let table = table.with_scales(Some(scales), None).unwrap();
     let (stream, ledger) = (stream(0), Ledger::in_memory(&key()));

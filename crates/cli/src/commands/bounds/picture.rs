@@ -22,7 +22,13 @@ pub(super) fn svg(setup: &Setup, estimate: &Estimate, choices: &Choices) -> Stri
         look: Look { width: 3.0, ..Look::new(GREEN, SOLID, Marker::Diamond) },
         points: vec![(best.max_events as f64, at)],
     };
-    let x = || Axis::over(Spacing::Decades, all.iter().map(|choice| choice.max_events as f64), "events kept of a person, at most");
+    let x = || {
+        Axis::over(
+            Spacing::Decades,
+            all.iter().map(|choice| choice.max_events as f64),
+            "events kept of a person, at most",
+        )
+    };
     let share = |choice: &Choice| 100.0 * choice.share;
     let kept = Panel {
         x: x().padded(),
@@ -46,7 +52,10 @@ pub(super) fn svg(setup: &Setup, estimate: &Estimate, choices: &Choices) -> Stri
     let heights = errors.iter().flat_map(|line| &line.points).map(|point| point.1);
     let y = Axis::over(Spacing::Decades, heights, "error of a count at the end").padded();
     let words = Words {
-        title: format!("How many events of one {} to keep", setup.settings.columns.person.as_deref().unwrap_or("person")),
+        title: format!(
+            "How many events of one {} to keep",
+            setup.settings.columns.person.as_deref().unwrap_or("person")
+        ),
         subtitle: format!(
             "Looked at {}. Least total error: {}, which keeps about {:.1} %.",
             shown::looked_at(setup, estimate),

@@ -90,8 +90,8 @@ pub(super) fn look_request(
 ) -> PlanRequest {
     // A unit of one period may change a part of what somebody does in a look at more than that period.
     let is_within = look.start() == settings.calendar.start() && look.steps() <= first_period(settings);
-    let may_move = settings.request.neighbours() == Neighbours::ReplaceOne
-        || (settings.periods.longest().is_some() && !is_within);
+    let may_move =
+        settings.request.neighbours() == Neighbours::ReplaceOne || (settings.periods.longest().is_some() && !is_within);
     let meaning = settings.request.meaning();
     let same = ["every", "time-zone", "missing", "unknown-group", "person", "group-by", "groups", "rest"];
     let same = same.into_iter().filter_map(|name| Some((name.to_owned(), meaning.get(name)?.clone())));

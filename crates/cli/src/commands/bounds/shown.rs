@@ -2,8 +2,8 @@
 
 use super::Setup;
 use anyhow::Result;
-use evertally::plan::Objective;
 use comfy_table::{CellAlignment, Table, presets};
+use evertally::plan::Objective;
 use evertally_publish::bounds::{Choice, Choices, Estimate};
 use evertally_publish::words::short;
 use serde_json::{Value, json};
@@ -116,7 +116,8 @@ fn value(choice: &Choice) -> Value {
 
 pub(super) fn print_json(setup: &Setup, estimate: &Estimate, choices: &Choices) -> Result<()> {
     let candidates = estimate.candidates();
-    let histogram = |(bound, counts): (&Option<u64>, &Vec<f64>)| json!({ "left_out_above_in_a_step": bound, "persons": counts });
+    let histogram =
+        |(bound, counts): (&Option<u64>, &Vec<f64>)| json!({ "left_out_above_in_a_step": bound, "persons": counts });
     let (persons, events) = (estimate.persons(), estimate.events());
     let values = |choices: &[Choice]| choices.iter().map(value).collect::<Vec<_>>();
     let answer = json!({
@@ -150,9 +151,16 @@ pub(super) fn print_json(setup: &Setup, estimate: &Estimate, choices: &Choices) 
 /// All choices that are shown, each once.
 pub(super) fn csv(choices: &Choices) -> Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(
-        ["max_events", "max_events_per_step", "share", "share_std_error", "missing", "noise", "total_error", "best"],
-    )?;
+    writer.write_record([
+        "max_events",
+        "max_events_per_step",
+        "share",
+        "share_std_error",
+        "missing",
+        "noise",
+        "total_error",
+        "best",
+    ])?;
     let others = choices.per_step.iter().filter(|choice| !choices.in_all.contains(choice));
     for choice in choices.in_all.iter().chain(others) {
         writer.write_record([
