@@ -13,12 +13,14 @@ mod crossover;
 mod gaussian;
 pub mod loss;
 pub mod selection;
+mod sensitivity;
 pub mod skellam;
 mod unit;
 mod values;
 
 pub use crossover::crossover_delta;
-pub use unit::{Neighbours, PersonBounds, Sensitivity, Spread, Unit, Values};
+pub use sensitivity::Sensitivity;
+pub use unit::{Neighbours, PersonBounds, Spread, Unit, Values};
 pub use values::{Delta, Epsilon, Rho};
 
 use crate::{Error, ErrorKind, Result};

@@ -23,9 +23,9 @@ const MOST_ENTRIES: u128 = 1 << 36;
 /// Flags of `evertally simulate`.
 #[derive(Args, Debug)]
 pub(super) struct SimulateArgs {
-    /// The mechanism.
+    /// The mechanism [default: what `plan` would choose]
     #[arg(long, value_name = "NAME")]
-    mechanism: MechanismName,
+    mechanism: Option<MechanismName>,
     /// Number of steps.
     #[arg(long, value_name = "T")]
     horizon: u64,
@@ -136,10 +136,10 @@ impl SimulateArgs {
     /// One event changes one step by at most 1, whatever the grid: its value lies between 0 and 1.
     fn plan(&self) -> Result<Plan> {
         let mut request = PlanRequest::count(self.horizon, self.budget.budget()?);
-        let laplace = self.budget.is_pure();
-        let fallback = if laplace { NoiseKind::Laplace } else { NoiseKind::Gaussian };
-        request = request.with_noise(self.noise.unwrap_or(fallback));
-        request = request.with_mechanism(self.mechanism);
+        let fallback = if self.budget.is_pure() { NoiseKind::Laplace } else { NoiseKind::Gaussian };
+        // Where nothing is named, as a plan does: of both laws the better one.
+        let noise = self.noise.or(self.mechanism.map(|_| fallback));
+        request = request.with_optional_noise(noise).with_optional_mechanism(self.mechanism);
         request = request.with_unit(self.unit.unit()?).with_neighbours(self.unit.neighbours());
         request = request.with_grid(self.grid);
         let unit = 10u64.pow(u32::from(self.grid.scale()));
@@ -147,6 +147,13 @@ impl SimulateArgs {
             return Err(usage(format!("--grid {} does not divide 1", self.grid)));
         }
         request = request.with_values(Values::Sum { lower: 0, upper: (unit / self.grid.coefficient()) as i64 });
+        if self.lazy && self.mechanism.is_none() {
+            let candidates = request.candidates()?;
+            let lazy = candidates.into_iter().find(|c| c.mechanism.name().family().abilities.lazy);
+            let lazy =
+                lazy.ok_or_else(|| usage("--lazy: no mechanism of this horizon can be drawn where it is read"))?;
+            request = request.with_mechanism(lazy.mechanism.name()).with_noise(lazy.kind);
+        }
         Ok(crate::searched::with_searched(request)?.plan()?)
     }
 

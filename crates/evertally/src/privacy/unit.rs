@@ -1,6 +1,5 @@
-//! Who is protected: the privacy unit, the neighbouring relation, and the sensitivity that follows.
+//! Who is protected: the privacy unit and the neighbouring relation.
 
-use crate::mechanism::{Mechanism, units};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -39,14 +38,14 @@ impl Spread {
     }
 
     /// The same where a unit cannot have more events than fit into so many steps.
-    fn over(self, horizon: u64) -> Self {
+    pub(super) fn over(self, horizon: u64) -> Self {
         let room = self.per_step.saturating_mul(horizon.div_ceil(self.separation));
         let total = self.total.min(room);
         Self { total, per_group: self.per_group.min(total), ..self }
     }
 
     /// The same counted in grid steps, for values of at most so many of them and a cap on all together.
-    fn in_grid_steps(self, largest: u128, cap: u64) -> Self {
+    pub(super) fn in_grid_steps(self, largest: u128, cap: u64) -> Self {
         let steps = |events: u64| u64::try_from(u128::from(events) * largest).unwrap_or(u64::MAX).min(cap);
         let Self { total, per_step, per_group, separation } = self;
         Self { total: steps(total), per_step: steps(per_step), per_group: steps(per_group), separation }
@@ -354,7 +353,7 @@ impl Values {
         }
     }
 
-    fn validate(self) -> Result<()> {
+    pub(super) fn validate(self) -> Result<()> {
         let (lower, upper) = self.bounds();
         if lower > upper {
             return Err(Error::invalid(format!("the lower bound ({lower}) is above the upper bound ({upper})")));
@@ -365,293 +364,5 @@ impl Values {
             ));
         }
         Ok(())
-    }
-}
-
-/// Most running sums of one event.
-const MAX_SUMS: u64 = 4096;
-
-/// How far one unit's change can move the data, in multiples of the grid, before the factorization amplifies it.
-///
-/// For any matrix `R` without negative entries (all of ours) the node sums of neighbouring data differ by at most
-/// `l1 · s1` in L1 norm, and in squared L2 norm by at most `event_squared` times that of its counts (from
-/// [`Mechanism::spread_squared`](crate::mechanism::Mechanism::spread_squared), over all groups); for a single event, and where
-/// nothing limits the events in a step, that is `event_squared · total² · s2²`.
-///
-/// * **add-remove**, events of size at most `v`: the events `x - x'` lie between `-v u` and `v u` for counts `u` within
-///   the spread, so `event_squared = v²`, and `l1 = total · v`;
-/// * **replace-one**: the difference is (added) - (removed). In L1 the norms add: `l1 = 2 · total · v`. In L2, as
-///   `R ≥ 0`, `‖R p - R n‖² ≤ ‖R p‖² + ‖R n‖²` for the positive part `p` and the negative part `n`: `2 v²` for values
-///   of one sign. Where values of opposite sign can be swapped, let `total = m`: the masses of `p` and `n` are convex
-///   in how many events have which sign, so only the corners count: `m² (upper - lower)²` or `2 (m v)²`; there the
-///   bound on the events in a step is not used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sensitivity {
-    /// Bound of the L1 norm.
-    pub l1: u128,
-    /// What one event contributes to the squared L2 norm.
-    pub event_squared: u128,
-    /// How the unit's events may be spread.
-    pub spread: Spread,
-    /// How many running sums an event is added to; already counted in the norms.
-    pub sums: u64,
-}
-
-impl Sensitivity {
-    /// The sensitivity of a unit's change over a horizon.
-    ///
-    /// # Errors
-    /// If the bounds are out of order or both 0, a bound on events is 0, or the numbers do not fit 128 bits.
-    ///
-    /// ```
-    /// use evertally::privacy::{Neighbours, Sensitivity, Unit, Values};
-    /// let one = Sensitivity::of(Unit::Event, Neighbours::AddRemove, Values::Count, 100)?;
-    /// assert_eq!((one.l1, one.event_squared, one.spread.total), (1, 1, 1));
-    /// let moved = Sensitivity::of(Unit::person(3), Neighbours::ReplaceOne, Values::Count, 100)?;
-    /// assert_eq!((moved.l1, moved.event_squared, moved.spread.total), (6, 2, 3));
-    /// # Ok::<(), evertally::Error>(())
-    /// ```
-    pub fn of(unit: Unit, neighbours: Neighbours, values: Values, horizon: u64) -> Result<Self> {
-        values.validate()?;
-        let (lower, upper) = values.bounds();
-        let largest = u128::from(lower.unsigned_abs().max(upper.unsigned_abs()));
-        let span = u128::from(upper.abs_diff(lower));
-        let too_large =
-            || Error::overflow("the sensitivity does not fit exact arithmetic; use a coarser grid or tighter bounds");
-        let declared = unit.spread()?.over(horizon);
-        let capped = unit.bounds().and_then(|bounds| bounds.max_total);
-        // A cap on the total counts in multiples of the grid, as if every event were many of size 1: what a step, a
-        // group and all steps hold at most is the same, and norms are largest where these are used up.
-        let (spread, largest, span) = match capped.filter(|cap| u128::from(*cap) < largest * u128::from(declared.total))
-        {
-            None => (declared, largest, span),
-            Some(cap) => (declared.in_grid_steps(largest, cap), 1, 2),
-        };
-        // fits: total < 2^64 and values at most 2^63 in size; the square of a span of 2^64 - 1 is below 2^128.
-        let mass = u128::from(spread.total) * largest;
-        let square = largest * largest;
-        Ok(match neighbours {
-            Neighbours::AddRemove => Self { l1: mass, event_squared: square, spread, sums: 1 },
-            Neighbours::ReplaceOne => {
-                let apart = square.checked_mul(2).ok_or_else(too_large)?;
-                let l1 = mass.checked_mul(2).ok_or_else(too_large)?;
-                if lower < 0 && upper > 0 {
-                    Self {
-                        l1,
-                        event_squared: apart.max(span * span),
-                        spread: Spread::new(spread.total, spread.total),
-                        sums: 1,
-                    }
-                } else {
-                    Self { l1, event_squared: apart, spread, sums: 1 }
-                }
-            }
-        })
-    }
-}
-
-impl Sensitivity {
-    /// The same where every event is added to up to `sums` different running sums, each with noise of its own.
-    ///
-    /// Let `u_c` be the part of the counts `u` that falls into sum `c`: `Σ_c u_c ≤ sums · u`. No node sum of `u_c`
-    /// exceeds the bound that holds for `u`, so that `Σ_c ‖R u_c‖² ≤ Σ_c Σ_i u_c(i) · capped ≤ sums · total · capped`:
-    /// all norms are multiplied by `sums`, whether the events of a unit meet in the same sums or not. Where values of
-    /// opposite sign are swapped, a pair of events moves `sums` places by at most the span each, or twice as many by
-    /// `v`, and the norms of pairs add up.
-    ///
-    /// # Errors
-    /// If `sums` is 0 or above 4096, or the numbers do not fit 128 bits.
-    pub fn in_sums(self, sums: u64) -> Result<Self> {
-        if sums == 0 || sums > MAX_SUMS {
-            return Err(Error::invalid(format!(
-                "an event must be added to at least 1 running sum and at most {MAX_SUMS}, got {sums}"
-            )));
-        }
-        let times = |x: u128| x.checked_mul(sums.into());
-        match (times(self.l1), times(self.event_squared)) {
-            (Some(l1), Some(event_squared)) => Ok(Self { l1, event_squared, sums, ..self }),
-            _ => {
-                Err(Error::overflow("the sensitivity does not fit exact arithmetic; use a coarser grid or fewer sums"))
-            }
-        }
-    }
-
-    /// By how much a unit's change moves the node sums of a mechanism at most, over all running sums: the squared L2
-    /// norm in squared units of `2^-noise_bits`. Infinite where that does not fit 128 bits, or where a mechanism has no
-    /// integral node sums.
-    ///
-    /// ```
-    /// use evertally::mechanism::Input;
-    /// use evertally::privacy::{Neighbours, Sensitivity, Unit, Values};
-    /// // Three events in each of two groups.
-    /// let unit = Unit::person(6).per_group(3);
-    /// let moved = Sensitivity::of(unit, Neighbours::AddRemove, Values::Count, 100)?;
-    /// assert_eq!(moved.squared(&Input::new(100)?), 18.0);
-    /// # Ok::<(), evertally::Error>(())
-    /// ```
-    pub fn squared(&self, mechanism: &dyn Mechanism) -> f64 {
-        match units::squared(mechanism, self.spread) {
-            u128::MAX => f64::INFINITY,
-            squared => self.event_squared as f64 * squared as f64,
-        }
-    }
-
-    /// The size of one event in one sum, where events are added or removed.
-    pub(crate) fn largest_event(&self) -> u64 {
-        (self.l1 / u128::from(self.sums) / u128::from(self.spread.total)) as u64 // fits: the size of a value
-    }
-
-    /// The largest size of one event in one sum, or half of it.
-    pub(crate) fn event_size(&self) -> f64 {
-        // `l1` is the total times that size, in every sum, or twice as much.
-        self.l1 as f64 / (2.0 * self.sums as f64 * self.spread.total as f64)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
-
-    #[test]
-    fn senseless_declarations_are_refused() {
-        let of = |unit, values| Sensitivity::of(unit, Neighbours::AddRemove, values, 9);
-        assert!(of(Unit::person(0), Values::Count).is_err());
-        assert!(
-            of(Unit::Event, Values::Sum { lower: 0, upper: 0 }).unwrap_err().to_string().contains("sensitivity is 0")
-        );
-        assert!(of(Unit::Event, Values::Sum { lower: 2, upper: 1 }).is_err());
-    }
-
-    /// More events than fit into the horizon are no larger unit.
-    #[test]
-    fn events_are_limited_by_the_steps() {
-        let of = |max_events| {
-            let unit = Unit::person(max_events).per_step(2);
-            Sensitivity::of(unit, Neighbours::AddRemove, Values::Count, 10).unwrap()
-        };
-        assert_eq!(of(20), of(1_000_000));
-        assert_ne!(of(20), of(19));
-    }
-
-    /// Brute force over every pair of neighbouring data sets of up to two events on a short horizon: the node sums
-    /// never differ by more than the bounds, and some pair reaches them.
-    #[test]
-    fn bounds_hold_and_are_reached_by_enumeration() {
-        const STEPS: usize = 5;
-        for (lower, upper) in [(1, 1), (0, 3), (-2, 0), (-1, 2), (-3, 1), (2, 3)] {
-            let mut events = vec![];
-            for step in 0..STEPS {
-                events.extend((lower..=upper).map(|value| (step, value)));
-            }
-            for name in ["input", "output", "binary", "subtract(k=3)", "smooth"] {
-                let shape = Criterion::new(NoiseKind::Gaussian, Objective::Max);
-                let mechanism = name.parse::<MechanismName>().unwrap().build(STEPS as u64, &shape).unwrap();
-                let (norms, r) = (mechanism.column_norms(), mechanism.dense().r);
-                for unit in [Unit::Event, Unit::person(2), Unit::person(2).per_step(1)] {
-                    let size = if unit == Unit::Event { 1 } else { 2 };
-                    let mut data = multisets(&events, size);
-                    data.retain(|set| fits(set, unit.spread().unwrap()));
-                    for neighbours in [Neighbours::AddRemove, Neighbours::ReplaceOne] {
-                        let bound =
-                            Sensitivity::of(unit, neighbours, Values::Sum { lower, upper }, STEPS as u64).unwrap();
-                        let (l1, l2) = largest_change(&r, &data, neighbours);
-                        let l1_bound = bound.l1 as f64 * norms.l1;
-                        let capped = mechanism.spread_squared(bound.spread);
-                        let l2_bound = (bound.event_squared * capped) as f64;
-                        let place = format!("{name} {unit:?} {neighbours:?} [{lower}, {upper}]");
-                        assert!(l1 <= l1_bound && l2 <= l2_bound, "{place}: {l1} > {l1_bound} or {l2} > {l2_bound}");
-                        // Half the sensitivity would be refuted by this very enumeration. (Replacing within a short
-                        // horizon leaves most sums of a tree as they were; there only `input` reaches its bound.)
-                        let reached = l1 > l1_bound / 2.0 && l2 > l2_bound / 4.0;
-                        assert!(
-                            reached || (neighbours == Neighbours::ReplaceOne && name != "input"),
-                            "{place}: {l1} of {l1_bound}, {l2} of {l2_bound}"
-                        );
-                    }
-                }
-            }
-        }
-    }
-
-    /// The same for persons whose values are cut where their sizes add up to a cap: over every pair of data sets of up to
-    /// two events whose sizes do not add up to more.
-    #[test]
-    fn caps_on_the_total_hold_and_are_reached_by_enumeration() {
-        const STEPS: usize = 4;
-        for (lower, upper) in [(0, 3), (-3, 0), (-2, 3), (1, 2)] {
-            let steps_and_values = |value| (0..STEPS).map(move |step| (step, value));
-            let events: Vec<(usize, i64)> = (lower..=upper).flat_map(steps_and_values).collect();
-            let all: Vec<Data> = (1..=2).flat_map(|size| multisets(&events, size)).collect();
-            for name in ["input", "output", "binary", "sqrt"] {
-                let shape = Criterion::new(NoiseKind::Gaussian, Objective::Max);
-                let mechanism = name.parse::<MechanismName>().unwrap().build(STEPS as u64, &shape).unwrap();
-                let (norms, r) = (mechanism.column_norms(), mechanism.dense().r);
-                for (unit, cap) in [1, 2, 3, 5, 6].into_iter().flat_map(|cap| {
-                    let person = Unit::person(2).of_total(cap);
-                    [(person, cap), (person.per_step(1), cap)]
-                }) {
-                    let per_step = unit.max_events_per_step().unwrap_or(2);
-                    let mut data = all.clone();
-                    data.retain(|set| set.iter().map(|(_, value)| value.unsigned_abs()).sum::<u64>() <= cap);
-                    data.retain(|set| fits(set, Spread::new(2, per_step)));
-                    for neighbours in [Neighbours::AddRemove, Neighbours::ReplaceOne] {
-                        let values = Values::Sum { lower, upper };
-                        let bound = Sensitivity::of(unit, neighbours, values, STEPS as u64).unwrap();
-                        let (l1, l2) = largest_change(&r, &data, neighbours);
-                        let l1_bound = bound.l1 as f64 * norms.l1;
-                        let capped = mechanism.spread_squared(bound.spread);
-                        let l2_bound = (bound.event_squared * capped) as f64;
-                        let place = format!("{name} {unit:?} {neighbours:?} [{lower}, {upper}]");
-                        let slack = 1.0 + 1e-9; // `sqrt` has no whole entries
-                        assert!(l1 <= l1_bound * slack, "{place}: {l1} > {l1_bound}");
-                        assert!(l2 <= l2_bound * slack, "{place}: {l2} > {l2_bound}");
-                        // Of `input` and `output`, whose columns are alike, a person who uses up the cap reaches it.
-                        let uses_up = cap.is_multiple_of(3) && upper.max(-lower) == 3 && per_step == 2;
-                        if uses_up && neighbours == Neighbours::AddRemove && ["input", "output"].contains(&name) {
-                            assert_eq!((l1, l2), (l1_bound, l2_bound), "{place}");
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    type Data = Vec<(usize, i64)>;
-
-    /// No step holds more events than the unit may have there.
-    fn fits(set: &Data, spread: Spread) -> bool {
-        set.iter().all(|(step, _)| set.iter().filter(|(other, _)| other == step).count() as u64 <= spread.per_step)
-    }
-
-    fn multisets(events: &[(usize, i64)], size: usize) -> Vec<Data> {
-        let mut all: Vec<Data> = vec![vec![]];
-        for _ in 0..size {
-            let mut longer = vec![];
-            for set in &all {
-                longer.extend(events.iter().map(|event| set.iter().copied().chain([*event]).collect::<Data>()));
-            }
-            all.extend(longer);
-            all.sort();
-            all.dedup();
-        }
-        all
-    }
-
-    fn largest_change(r: &crate::mechanism::Matrix, data: &[Data], neighbours: Neighbours) -> (f64, f64) {
-        let (nodes, steps) = r.shape();
-        let others: &[Data] = if neighbours == Neighbours::AddRemove { &[vec![]] } else { data };
-        let (mut l1, mut l2) = (0.0f64, 0.0f64);
-        for a in data {
-            for b in others {
-                let mut x = vec![0.0; steps];
-                a.iter().for_each(|&(step, value)| x[step] += value as f64);
-                b.iter().for_each(|&(step, value)| x[step] -= value as f64);
-                let sums: Vec<f64> = (0..nodes).map(|i| r.row(i).iter().zip(&x).map(|(r, x)| r * x).sum()).collect();
-                l1 = l1.max(sums.iter().map(|s: &f64| s.abs()).sum());
-                l2 = l2.max(sums.iter().map(|s| s * s).sum());
-            }
-        }
-        (l1, l2)
     }
 }

@@ -1,97 +1,36 @@
 //! From a declaration to checked settings: the one validation, whoever declares.
 
+mod needs;
+mod time;
+mod unit;
+
 use super::Parameter::{
-    self, All, AllowWeakBudget, Bounds, Confidence, DiscoverGroups, End, Every, Floor, Grid, GroupBy, Groups,
-    GroupsFile, KeyBits, KeyColumns, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, MinGap, Per,
-    Person, Rest, RestScale, Rows, SelectEvery, SelectionDelta, Start, Steps, Through, UnknownGroup, Value, Width,
+    self, Bounds, Confidence, DiscoverGroups, Grid, GroupBy, Groups, GroupsFile, KeyBits, KeyColumns, Per, Rest, Rows,
+    UnknownGroup, Width,
 };
 use super::table::Declaration;
 use super::value;
 use crate::event::Columns;
 use crate::groups::GroupTable;
-use crate::problem::{Piece, Problem, Sentence, sentence};
+use crate::problem::{Piece, Problem, sentence};
 use crate::scales::Scales;
 use crate::searched::{Watch, with_searched};
-use crate::steps::{Horizon, Instant, Period, Periods, StepCalendar, TimeFormat, TimeParser, Zone};
+use crate::steps::{Period, Periods, StepCalendar, TimeFormat, TimeParser};
 use crate::stream::{Late, OutOfBounds, Refusable, Stream};
 use crate::words::{quoted, short};
 use evertally::noise::StreamName;
 use evertally::number::{self, Rounding, parse_rounded, parse_scaled};
 use evertally::plan::{NoiseKind, Objective, Plan, PlanRequest, Search};
-use evertally::privacy::selection::{Selection, SelectionTimes};
-use evertally::privacy::{Budget, Delta, Neighbours, PersonBounds, Unit, Values};
+use evertally::privacy::selection::Selection;
+use evertally::privacy::{Budget, Neighbours, Unit, Values};
 use evertally::sketch::{KeyTree, Shape, Table};
 use std::collections::BTreeMap;
 
+pub(super) use needs::NEEDS;
+pub use needs::groups_need_columns;
+pub use time::parse_time;
+
 type Result<T> = std::result::Result<T, Problem>;
-
-/// A parameter, one that it needs beside it, and what is said where that is missing.
-type Need = (Parameter, Parameter, fn() -> Sentence);
-
-/// In the order in which they are checked.
-pub(super) const NEEDS: &[Need] = &[
-    (DiscoverGroups, GroupBy, || sentence![DiscoverGroups, " needs ", GroupBy, ": the column that names the group"]),
-    (DiscoverGroups, SelectionDelta, || {
-        sentence![
-            DiscoverGroups,
-            " needs ",
-            SelectionDelta,
-            ": the probability with which a group may be shown that one person alone has, such as 1e-9; it is part of the \
-             promise, and nobody chooses it for you"
-        ]
-    }),
-    (SelectionDelta, DiscoverGroups, || sentence![SelectionDelta, " needs ", DiscoverGroups, " beside it"]),
-    (SelectEvery, DiscoverGroups, || sentence![SelectEvery, " needs ", DiscoverGroups, " beside it"]),
-    (Floor, DiscoverGroups, || {
-        sentence![Floor, " needs ", DiscoverGroups, ": declared groups are shown whoever is in them"]
-    }),
-    (MaxEventsPerStep, Person, || {
-        sentence![MaxEventsPerStep, " needs ", Piece::All(&[Person, MaxEvents]), " beside it"]
-    }),
-    (MaxEvents, Person, || names_the_person(MaxEvents)),
-    (MaxEventsPerGroup, Person, || names_the_person(MaxEventsPerGroup)),
-    (MaxGroups, Person, || names_the_person(MaxGroups)),
-    (MinGap, Person, || names_the_person(MinGap)),
-    (MaxTotal, Person, || names_the_person(MaxTotal)),
-    (MaxTotal, Value, || sentence![MaxTotal, " needs ", Value, ": the column whose values it bounds"]),
-    (Per, Person, || names_the_person(Per)),
-    (MaxEventsPerGroup, GroupBy, || bounds_groups(MaxEventsPerGroup)),
-    (MaxGroups, GroupBy, || bounds_groups(MaxGroups)),
-    (Value, Bounds, || {
-        sentence![Value, " needs ", Piece::Example(Bounds), ": the least and greatest value of one event"]
-    }),
-    (Grid, Value, || sentence![Grid, " needs ", Value, ": counts are whole numbers"]),
-    (Bounds, Value, || sentence![Bounds, " needs ", Value, ": the column to sum"]),
-    (Groups, GroupBy, groups_need_columns),
-    (Rest, GroupBy, groups_need_columns),
-    (Parameter::Scales, Groups, || sentence![Parameter::Scales, " needs ", Groups, ": the groups, in the same order"]),
-    (Parameter::Scales, Value, || sentence![Parameter::Scales, " needs ", Value, ": the column to sum"]),
-    (RestScale, Rest, || sentence![RestScale, " needs ", Rest, ": the name of the rest"]),
-    (RestScale, Value, || sentence![RestScale, " needs ", Value, ": the column to sum"]),
-    (GroupBy, Groups, || {
-        sentence![
-            GroupBy,
-            " needs ",
-            Piece::Any(&[Groups, GroupsFile, DiscoverGroups]),
-            ": groups are declared, because one that appears only when the data has it tells that someone is in it; or, for \
-             a δ, discovered"
-        ]
-    }),
-];
-
-fn names_the_person(bound: Parameter) -> Sentence {
-    sentence![bound, " needs ", Person, ": the column that names the person"]
-}
-
-/// Items of a sketch share its cells, so that no bound on those of an item would bound a cell.
-fn bounds_groups(bound: Parameter) -> Sentence {
-    sentence![bound, " needs ", GroupBy, ": it bounds a person's events by group"]
-}
-
-/// What is said where groups are declared, and no column that names them.
-pub fn groups_need_columns() -> Sentence {
-    sentence![Piece::All(&[Groups, GroupsFile, Rest]), " need ", GroupBy, ": the column that names the group"]
-}
 
 /// Rows and cells of a sketch where none are declared.
 const SKETCH: (u32, u64) = (5, 1 << 16);
@@ -382,160 +321,14 @@ impl Declaration {
         Err(meant.map_or(problem.clone(), |meant| problem.remedy(meant)))
     }
 
-    /// Whether groups are those that occur.
-    fn discovers(&self) -> bool {
-        self.discover_groups == Some(true)
-    }
-
-    /// How groups that nobody declared are selected.
-    fn selection(&self, horizon: u64) -> Result<Selection> {
-        let delta = self.selection_delta.expect("checked: it stands beside the groups");
-        if delta > Delta::WEAK && self.allow_weak_budget != Some(true) {
-            let problem =
-                format!(" {delta} protects next to nothing: with that probability a person's own group is shown");
-            return Err(Problem::of(SelectionDelta, sentence![SelectionDelta, problem])
-                .remedy(sentence!["lower it, or allow it with ", AllowWeakBudget]));
-        }
-        if matches!(self.budget()?, Budget::Pure(_)) {
-            let problem = sentence![
-                DiscoverGroups,
-                " cannot keep a promise in ε alone, with whatever threshold or ",
-                Floor,
-                ": without a person, the groups that only the person has are never shown, and no ε bounds a ratio to 0"
-            ];
-            let remedy = sentence![
-                "give ",
-                Piece::Any(&[Parameter::Delta, Parameter::Rho]),
-                ", or declare the groups with ",
-                Piece::Any(&[Groups, GroupsFile])
-            ];
-            return Err(Problem::of(DiscoverGroups, problem).remedy(remedy));
-        }
-        if self.floor == Some(0) {
-            return Err(Problem::new(sentence![Floor, " 0 asks for nothing; leave it out"]));
-        }
-        let times = match self.select_every {
-            Some(every) => SelectionTimes::every(every, horizon)?,
-            None => SelectionTimes::twelve(horizon)?,
-        };
-        Ok(Selection::new(Delta::new(delta)?, times).with_floor(self.floor.unwrap_or(1)))
-    }
-
     fn grid(&self) -> number::Grid {
         self.grid.as_ref().map_or(number::Grid::ONE, |grid| grid.0)
-    }
-
-    /// The unit, for periods of so many steps at most.
-    fn unit(&self, period: Option<u64>) -> Result<Unit> {
-        let (per_step, per_group) = (self.max_events_per_step, self.max_events_per_group);
-        let max_total = self.total()?;
-        let bounds = [per_step, per_group, self.max_groups, self.min_gap, max_total, period];
-        let max_events = match self.max_events.or_else(|| self.implied_max_events(period, max_total)) {
-            Some(max_events) => max_events,
-            None if self.person.is_none() && bounds == [None; 6] => return Ok(Unit::Event),
-            None => return Err(self.no_max_events()),
-        };
-        Ok(Unit::Person(PersonBounds {
-            max_events,
-            max_events_per_step: per_step,
-            max_events_per_group: per_group,
-            max_groups: self.max_groups,
-            min_gap: self.min_gap,
-            max_total,
-            period,
-        }))
-    }
-
-    /// The cap on a person's total, in multiples of the grid.
-    fn total(&self) -> Result<Option<u64>> {
-        let (Some(total), grid) = (&self.max_total, self.grid()) else { return Ok(None) };
-        let text = total.0.to_string();
-        let multiple = Some(&text).filter(|text| on_grid(text, grid)).and_then(|text| parse_scaled(text, grid).ok());
-        let refuse =
-            || Problem::of(MaxTotal, sentence![MaxTotal, format!(" {text} is not a multiple of the grid {grid}")]);
-        multiple.map(|multiple| Some(multiple.unsigned_abs())).ok_or_else(refuse)
-    }
-
-    /// As many events as other bounds leave room for: in all groups, in all steps of a period, or of the least size.
-    fn implied_max_events(&self, period: Option<u64>, max_total: Option<u64>) -> Option<u64> {
-        let of_groups =
-            self.max_events_per_group.zip(self.max_groups).map(|(events, groups)| events.saturating_mul(groups));
-        let gap = self.min_gap.unwrap_or(1).max(1);
-        let of_steps =
-            self.max_events_per_step.zip(period).map(|(events, steps)| events.saturating_mul(steps.div_ceil(gap)));
-        of_groups.into_iter().chain(of_steps).chain(max_total).min()
-    }
-
-    fn no_max_events(&self) -> Problem {
-        let given = [MaxEventsPerStep, MaxEventsPerGroup, MaxGroups, MinGap, Per, Person];
-        let what = given.into_iter().find(|bound| self.has(*bound)).expect("a bound of a person is given");
-        let why = sentence![what, " needs ", MaxEvents, ": how many events of a person are kept"];
-        Problem::of(what, why).remedy(sentence![
-            "leave it out only beside ",
-            Piece::All(&[MaxEventsPerGroup, MaxGroups]),
-            " or ",
-            Piece::All(&[MaxEventsPerStep, Per]),
-            " or ",
-            MaxTotal,
-            ", which imply it"
-        ])
     }
 
     fn values(&self) -> Result<Values> {
         let Some(bounds) = &self.bounds else { return Ok(Values::Count) };
         let bounds: Vec<&str> = bounds.iter().map(|bound| bound.0.as_str()).collect();
         declared_values(&bounds, self.grid())
-    }
-
-    fn calendar(&self) -> Result<StepCalendar> {
-        let zone: Zone = self.time_zone.clone().unwrap_or_default();
-        let mut times = TimeParser::new(TimeFormat::Auto, zone.clone());
-        let why = "the beginning of the first step, decided before seeing the data";
-        let start = parse_time(Start, needed(self.start.as_ref(), Start, why)?, &mut times)?;
-        let horizon = match (&self.end, self.steps) {
-            (Some(end), None) => Horizon::Until(parse_time(End, end, &mut times)?),
-            (None, Some(steps)) => Horizon::Steps(steps),
-            (None, None) => {
-                let why = " is needed: the horizon is decided before seeing the data";
-                return Err(Problem::new(sentence![Piece::Any(&[End, Steps]), why]));
-            }
-            (Some(_), Some(_)) => return Err(not_both(&[End, Steps])),
-        };
-        let every = needed(self.every, Every, "the width of a step, such as 1h or 1d")?;
-        StepCalendar::new(start, horizon, every, zone).map_err(|problem| Problem::new(problem.sentence()))
-    }
-
-    fn closing(&self) -> Result<Closing> {
-        match (&self.through, self.all == Some(true)) {
-            (Some(_), true) => Err(not_both(&[Through, All])),
-            (Some(_), false) => Ok(Closing::Through),
-            (None, true) => Ok(Closing::All),
-            (None, false) => Ok(Closing::Clock),
-        }
-    }
-
-    /// The last step that ends by the declared time.
-    fn last_step(&self, calendar: &StepCalendar) -> Result<u64> {
-        let Some(text) = &self.through else { return Ok(calendar.steps()) };
-        let mut times = TimeParser::new(TimeFormat::Auto, calendar.zone().clone());
-        let through = parse_time(Through, text, &mut times)?;
-        if through == calendar.end() {
-            return Ok(calendar.steps());
-        }
-        let asked = sentence![Through, format!(" {} is ", quoted(text))];
-        if through > calendar.end() {
-            let end = calendar.format(calendar.end());
-            return Err(Problem::new(asked.then(format!("after the end of the horizon, {end}")))
-                .remedy("leave it out to publish all"));
-        }
-        match calendar.step_of(through) {
-            Some(open) if open > 1 => Ok(open - 1),
-            _ => {
-                let end = calendar.end_of(1);
-                Err(Problem::new(asked.then(format!("before the end of the first step, {end}")))
-                    .remedy("nothing would be published"))
-            }
-        }
     }
 
     fn labels(&self, horizon: u64) -> Result<Labels> {
@@ -688,17 +481,6 @@ pub fn needed<T>(value: Option<T>, parameter: Parameter, why: &'static str) -> R
 /// The problem of two ways to say one thing.
 pub fn not_both(parameters: &'static [Parameter]) -> Problem {
     Problem::new(sentence!["give either ", Piece::Any(parameters), ", not both"])
-}
-
-/// A declared time.
-///
-/// # Errors
-/// If the text is none.
-pub fn parse_time(parameter: Parameter, text: &str, parser: &mut TimeParser) -> Result<Instant> {
-    let says = |problem: crate::steps::TimeError| {
-        Problem::of(parameter, sentence![parameter, format!(" {} ", quoted(text))].then(problem.sentence()))
-    };
-    parser.parse_text(text).map_err(says)
 }
 
 /// Sums of values between two bounds, as decimal texts.

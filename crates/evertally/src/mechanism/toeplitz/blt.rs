@@ -28,6 +28,7 @@ mod participation;
 mod recurrence;
 mod response;
 mod runs;
+mod search;
 mod segments;
 
 pub use buffers::{BufferChoice, Buffers};
@@ -40,7 +41,7 @@ use crate::mechanism::registry::Parameters;
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::{
     BufferSteps, ColumnNorms, Columns, Cost, Criterion, Cursor, DensePair, Lazy, Matrix, Mechanism, MechanismName,
-    Objective, Participation, Streaming, check_horizon,
+    Participation, Streaming, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -56,12 +57,6 @@ use std::sync::Arc;
 pub(crate) const MAX_BUFFERS: usize = 8;
 /// Longest horizon.
 const MAX_HORIZON: u64 = 1 << 40;
-/// `best` takes another buffer if that lowers the figure by so much.
-const WORTHWHILE: f64 = 5e-4;
-/// `best_for` tries so many stretches of steps.
-const MAX_STRETCHES: usize = 6;
-/// And optimises for participation in up to so many steps.
-const MOST_OPTIMISED: u64 = 1 << 12;
 
 /// A buffered linear Toeplitz factorization, plain or with normalized columns.
 #[doc(alias = "buffered linear Toeplitz")]
@@ -141,188 +136,6 @@ impl Blt {
         let constants = Constants::new(&buffers, segments, noise_bits(horizon) - weight_bits);
         let figures = RowFigures::new(response, constants.segments(), weight_bits);
         Ok(Self { scaling, horizon, buffers, constants: constants.into(), figures: figures.into(), columns: norms })
-    }
-
-    /// With so many buffers, 1 ..= 8, optimised for the largest or the mean variance. A few milliseconds.
-    ///
-    /// # Errors
-    /// If a number is out of range, or the horizon is too short for so many buffers.
-    ///
-    /// ```
-    /// use evertally::mechanism::{Blt, Columns, Mechanism, Objective};
-    /// let blt = Blt::optimised(1024, Columns::Normalized, 4, Objective::Max)?;
-    /// assert!(blt.max_row_norm_squared() * blt.column_norms().l2_squared < 9.5); // the square root has 10.71
-    /// # Ok::<(), evertally::Error>(())
-    /// ```
-    pub fn optimised(horizon: u64, columns: Columns, buffers: usize, objective: Objective) -> Result<Self> {
-        check_horizon(horizon, MAX_HORIZON, Scaling::of(columns).stem())?;
-        if buffers == 0 || buffers > MAX_BUFFERS {
-            return Err(Error::invalid(format!("a BLT has 1 to {MAX_BUFFERS} buffers, got {buffers}")));
-        }
-        let found = optimise::buffers(horizon, columns, buffers, objective)
-            .map_err(|_| Error::invalid(format!("{buffers} buffers are too many for {horizon} steps; take fewer")))?;
-        Self::new(horizon, columns, found)
-    }
-
-    /// With as many buffers as are worth their time: until one more can be expected to lower the figure by less than
-    /// 0.05 %, if the gains go on falling in the last ratio.
-    ///
-    /// # Errors
-    /// If the horizon is out of range.
-    pub fn best(horizon: u64, columns: Columns, objective: Objective) -> Result<Self> {
-        let mut best = Self::optimised(horizon, columns, 1, objective)?;
-        let mut last_gain = 1.0;
-        for count in 2..=MAX_BUFFERS {
-            let Ok(next) = Self::optimised(horizon, columns, count, objective) else { break };
-            let gain = 1.0 - next.figure(objective) / best.figure(objective);
-            if gain < WORTHWHILE {
-                break;
-            }
-            best = next;
-            if gain * gain / last_gain < WORTHWHILE {
-                break;
-            }
-            last_gain = gain;
-        }
-        Ok(best)
-    }
-
-    /// With the best of several buffers for units that take part in several steps, of whom the counting lane knows
-    /// nothing: optimised for the [participation](Mechanism::participation_squared) (of the plain factorization), for
-    /// stretches of steps up to the horizon, from one on which a unit takes part once, and for the horizon. Up to a
-    /// second.
-    ///
-    /// # Errors
-    /// If the horizon is out of range.
-    ///
-    /// ```
-    /// use evertally::mechanism::{Blt, Columns, Mechanism, Objective, Participation};
-    /// let epochs = Participation::new(20, 100)?;
-    /// let any = Blt::best(2000, Columns::Plain, Objective::Max)?;
-    /// let best = Blt::best_for(2000, Columns::Plain, Objective::Max, epochs)?;
-    /// let figure = |blt: &Blt| blt.participation_squared(epochs) * blt.max_row_norm_squared();
-    /// assert!(figure(&best).sqrt() < 0.85 * figure(&any).sqrt());
-    /// # Ok::<(), evertally::Error>(())
-    /// ```
-    pub fn best_for(
-        horizon: u64,
-        columns: Columns,
-        objective: Objective,
-        participation: Participation,
-    ) -> Result<Self> {
-        let mut tried = vec![Self::best(horizon, columns, objective)?];
-        let times = participation.within(horizon);
-        let mut stretch = participation.separation();
-        while times > 1 && stretch < horizon && tried.len() <= MAX_STRETCHES {
-            // Nothing is found for stretches that are too short, here and below.
-            tried
-                .extend(Self::best(stretch, columns, objective).and_then(|b| Self::new(horizon, columns, b.buffers())));
-            stretch = stretch.saturating_mul(2);
-        }
-        if (2..=MOST_OPTIMISED).contains(&times) {
-            let found = (2..=5).flat_map(|count| optimise::buffers_for(horizon, count, objective, participation));
-            tried.extend(found.filter_map(|buffers| Self::new(horizon, columns, buffers).ok()));
-        }
-        let figure =
-            |blt: &Self| blt.participation_squared(participation) * objective.of(blt.figures.max(), blt.figures.mean());
-        let figures = tried.into_iter().map(|blt| (figure(&blt), blt));
-        let best = figures.min_by(|(a, _), (b, _)| a.total_cmp(b));
-        Ok(best.expect("the first was tried").1)
-    }
-
-    /// The normalized one for patterns of a unit, with so many buffers, 1 ..= 8, optimised for the largest or the mean
-    /// variance; fewer where the horizon is too short for so many.
-    ///
-    /// # Errors
-    /// If a number is out of range.
-    pub fn optimised_for_runs(horizon: u64, runs: Participation, buffers: usize, objective: Objective) -> Result<Self> {
-        check_horizon(horizon, runs::MAX_STEPS, "normalized-blt(run=…)")?;
-        if buffers == 0 || buffers > MAX_BUFFERS {
-            return Err(Error::invalid(format!("a BLT has 1 to {MAX_BUFFERS} buffers, got {buffers}")));
-        }
-        let runs = runs.over(horizon);
-        let built = |count| {
-            let found = optimise::buffers_of_runs(horizon, count, objective, runs);
-            let built = found.into_iter().filter_map(|buffers| Self::for_runs(horizon, runs, buffers).ok());
-            // By construction the patterns are equally long: in units of the last weight.
-            let figure = |blt: &Self| blt.pattern_squared() * objective.of(blt.figures.max(), blt.figures.mean());
-            built.min_by(|a, b| figure(a).total_cmp(&figure(b)))
-        };
-        (1..=buffers).rev().find_map(built).ok_or_else(|| {
-            Error::invalid(format!("no buffers are found for {horizon} steps and patterns of {}", runs.most()))
-        })
-    }
-
-    /// The same with as many buffers as are worth their time.
-    ///
-    /// # Errors
-    /// If the horizon is out of range.
-    pub fn best_of_runs(horizon: u64, runs: Participation, objective: Objective) -> Result<Self> {
-        let built = |count| {
-            let blt = Self::optimised_for_runs(horizon, runs, count, objective)?;
-            Ok::<_, Error>((blt.pattern_squared() * objective.of(blt.figures.max(), blt.figures.mean()), blt))
-        };
-        let mut best = built(1)?;
-        let mut last_gain = 1.0;
-        for count in 2..=MAX_BUFFERS {
-            let next = built(count)?;
-            let gain = 1.0 - next.0 / best.0;
-            if gain < WORTHWHILE {
-                break;
-            }
-            best = next;
-            if gain * gain / last_gain < WORTHWHILE {
-                break;
-            }
-            last_gain = gain;
-        }
-        Ok(best.1)
-    }
-
-    /// The best for a unit with events in several steps.
-    fn best_of_units(horizon: u64, columns: Columns, criterion: &Criterion) -> Result<Self> {
-        let spread = criterion.several_steps().unwrap_or(Spread::ONE);
-        let runs = Participation::new(spread.per_group.div_ceil(spread.per_step).max(1), spread.separation)?;
-        if columns.are_normalized() {
-            Self::best_of_runs(horizon, runs, criterion.objective())
-        } else {
-            Self::best_for(horizon, columns, criterion.objective(), runs)
-        }
-    }
-
-    /// The squared length of a pattern of the unit that the columns are weighted for, by construction.
-    fn pattern_squared(&self) -> f64 {
-        match self.scaling {
-            Scaling::Plain => self.columns.l2_squared,
-            Scaling::Equal(runs) => runs::last_squared(self.figures.response(), runs),
-        }
-    }
-
-    /// With the buffers of a name; what it leaves open is optimised for the largest or the mean variance. Fewer buffers
-    /// than a name says where the horizon is too short for so many.
-    ///
-    /// # Errors
-    /// As [`Blt::new`] and [`Blt::optimised`].
-    pub fn chosen(horizon: u64, columns: Columns, choice: BufferChoice, objective: Objective) -> Result<Self> {
-        match choice {
-            BufferChoice::Best => Self::best(horizon, columns, objective),
-            BufferChoice::Count(count) => {
-                let all = Self::optimised(horizon, columns, count, objective);
-                if all.is_ok() || !(1..=MAX_BUFFERS).contains(&count) {
-                    return all;
-                }
-                // Over a few steps many buffers cannot be told apart; then the best number of those that can.
-                let fewer = (1..count).filter_map(|count| Self::optimised(horizon, columns, count, objective).ok());
-                fewer.min_by(|a, b| a.figure(objective).total_cmp(&b.figure(objective))).map_or(all, Ok)
-            }
-            BufferChoice::Given(buffers) => Self::new(horizon, columns, buffers),
-        }
-    }
-
-    /// 2ρ·variance.
-    fn figure(&self, objective: Objective) -> f64 {
-        let row = objective.of(self.figures.max(), self.figures.mean());
-        self.columns.l2_squared * row
     }
 
     /// The parameters.

@@ -1,0 +1,72 @@
+//! The steps of a declaration, and how far a run goes.
+
+use super::super::Parameter::{self, All, End, Every, Start, Steps, Through};
+use super::super::table::Declaration;
+use super::{Closing, Result, needed, not_both};
+use crate::problem::{Piece, Problem, sentence};
+use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
+use crate::words::quoted;
+
+impl Declaration {
+    pub(super) fn calendar(&self) -> Result<StepCalendar> {
+        let zone: Zone = self.time_zone.clone().unwrap_or_default();
+        let mut times = TimeParser::new(TimeFormat::Auto, zone.clone());
+        let why = "the beginning of the first step, decided before seeing the data";
+        let start = parse_time(Start, needed(self.start.as_ref(), Start, why)?, &mut times)?;
+        let horizon = match (&self.end, self.steps) {
+            (Some(end), None) => Horizon::Until(parse_time(End, end, &mut times)?),
+            (None, Some(steps)) => Horizon::Steps(steps),
+            (None, None) => {
+                let why = " is needed: the horizon is decided before seeing the data";
+                return Err(Problem::new(sentence![Piece::Any(&[End, Steps]), why]));
+            }
+            (Some(_), Some(_)) => return Err(not_both(&[End, Steps])),
+        };
+        let every = needed(self.every, Every, "the width of a step, such as 1h or 1d")?;
+        StepCalendar::new(start, horizon, every, zone).map_err(|problem| Problem::new(problem.sentence()))
+    }
+
+    pub(super) fn closing(&self) -> Result<Closing> {
+        match (&self.through, self.all == Some(true)) {
+            (Some(_), true) => Err(not_both(&[Through, All])),
+            (Some(_), false) => Ok(Closing::Through),
+            (None, true) => Ok(Closing::All),
+            (None, false) => Ok(Closing::Clock),
+        }
+    }
+
+    /// The last step that ends by the declared time.
+    pub(super) fn last_step(&self, calendar: &StepCalendar) -> Result<u64> {
+        let Some(text) = &self.through else { return Ok(calendar.steps()) };
+        let mut times = TimeParser::new(TimeFormat::Auto, calendar.zone().clone());
+        let through = parse_time(Through, text, &mut times)?;
+        if through == calendar.end() {
+            return Ok(calendar.steps());
+        }
+        let asked = sentence![Through, format!(" {} is ", quoted(text))];
+        if through > calendar.end() {
+            let end = calendar.format(calendar.end());
+            return Err(Problem::new(asked.then(format!("after the end of the horizon, {end}")))
+                .remedy("leave it out to publish all"));
+        }
+        match calendar.step_of(through) {
+            Some(open) if open > 1 => Ok(open - 1),
+            _ => {
+                let end = calendar.end_of(1);
+                Err(Problem::new(asked.then(format!("before the end of the first step, {end}")))
+                    .remedy("nothing would be published"))
+            }
+        }
+    }
+}
+
+/// A declared time.
+///
+/// # Errors
+/// If the text is none.
+pub fn parse_time(parameter: Parameter, text: &str, parser: &mut TimeParser) -> Result<Instant> {
+    let says = |problem: crate::steps::TimeError| {
+        Problem::of(parameter, sentence![parameter, format!(" {} ", quoted(text))].then(problem.sentence()))
+    };
+    parser.parse_text(text).map_err(says)
+}

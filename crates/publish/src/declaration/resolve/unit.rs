@@ -1,0 +1,109 @@
+//! Whom a declaration protects, and how groups that nobody declared are selected.
+
+use super::super::Parameter::{
+    self, AllowWeakBudget, DiscoverGroups, Floor, Groups, GroupsFile, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep,
+    MaxGroups, MaxTotal, MinGap, Per, Person, SelectionDelta,
+};
+use super::super::table::Declaration;
+use super::{Result, on_grid};
+use crate::problem::{Piece, Problem, sentence};
+use evertally::number::parse_scaled;
+use evertally::privacy::selection::{Selection, SelectionTimes};
+use evertally::privacy::{Budget, Delta, PersonBounds, Unit};
+
+impl Declaration {
+    /// Whether groups are those that occur.
+    pub(super) fn discovers(&self) -> bool {
+        self.discover_groups == Some(true)
+    }
+
+    /// How groups that nobody declared are selected.
+    pub(super) fn selection(&self, horizon: u64) -> Result<Selection> {
+        let delta = self.selection_delta.expect("checked: it stands beside the groups");
+        if delta > Delta::WEAK && self.allow_weak_budget != Some(true) {
+            let problem =
+                format!(" {delta} protects next to nothing: with that probability a person's own group is shown");
+            return Err(Problem::of(SelectionDelta, sentence![SelectionDelta, problem])
+                .remedy(sentence!["lower it, or allow it with ", AllowWeakBudget]));
+        }
+        if matches!(self.budget()?, Budget::Pure(_)) {
+            let problem = sentence![
+                DiscoverGroups,
+                " cannot keep a promise in ε alone, with whatever threshold or ",
+                Floor,
+                ": without a person, the groups that only the person has are never shown, and no ε bounds a ratio to 0"
+            ];
+            let remedy = sentence![
+                "give ",
+                Piece::Any(&[Parameter::Delta, Parameter::Rho]),
+                ", or declare the groups with ",
+                Piece::Any(&[Groups, GroupsFile])
+            ];
+            return Err(Problem::of(DiscoverGroups, problem).remedy(remedy));
+        }
+        if self.floor == Some(0) {
+            return Err(Problem::new(sentence![Floor, " 0 asks for nothing; leave it out"]));
+        }
+        let times = match self.select_every {
+            Some(every) => SelectionTimes::every(every, horizon)?,
+            None => SelectionTimes::twelve(horizon)?,
+        };
+        Ok(Selection::new(Delta::new(delta)?, times).with_floor(self.floor.unwrap_or(1)))
+    }
+
+    /// The unit, for periods of so many steps at most.
+    pub(super) fn unit(&self, period: Option<u64>) -> Result<Unit> {
+        let (per_step, per_group) = (self.max_events_per_step, self.max_events_per_group);
+        let max_total = self.total()?;
+        let bounds = [per_step, per_group, self.max_groups, self.min_gap, max_total, period];
+        let max_events = match self.max_events.or_else(|| self.implied_max_events(period, max_total)) {
+            Some(max_events) => max_events,
+            None if self.person.is_none() && bounds == [None; 6] => return Ok(Unit::Event),
+            None => return Err(self.no_max_events()),
+        };
+        Ok(Unit::Person(PersonBounds {
+            max_events,
+            max_events_per_step: per_step,
+            max_events_per_group: per_group,
+            max_groups: self.max_groups,
+            min_gap: self.min_gap,
+            max_total,
+            period,
+        }))
+    }
+
+    /// The cap on a person's total, in multiples of the grid.
+    fn total(&self) -> Result<Option<u64>> {
+        let (Some(total), grid) = (&self.max_total, self.grid()) else { return Ok(None) };
+        let text = total.0.to_string();
+        let multiple = Some(&text).filter(|text| on_grid(text, grid)).and_then(|text| parse_scaled(text, grid).ok());
+        let refuse =
+            || Problem::of(MaxTotal, sentence![MaxTotal, format!(" {text} is not a multiple of the grid {grid}")]);
+        multiple.map(|multiple| Some(multiple.unsigned_abs())).ok_or_else(refuse)
+    }
+
+    /// As many events as other bounds leave room for: in all groups, in all steps of a period, or of the least size.
+    fn implied_max_events(&self, period: Option<u64>, max_total: Option<u64>) -> Option<u64> {
+        let of_groups =
+            self.max_events_per_group.zip(self.max_groups).map(|(events, groups)| events.saturating_mul(groups));
+        let gap = self.min_gap.unwrap_or(1).max(1);
+        let of_steps =
+            self.max_events_per_step.zip(period).map(|(events, steps)| events.saturating_mul(steps.div_ceil(gap)));
+        of_groups.into_iter().chain(of_steps).chain(max_total).min()
+    }
+
+    fn no_max_events(&self) -> Problem {
+        let given = [MaxEventsPerStep, MaxEventsPerGroup, MaxGroups, MinGap, Per, Person];
+        let what = given.into_iter().find(|bound| self.has(*bound)).expect("a bound of a person is given");
+        let why = sentence![what, " needs ", MaxEvents, ": how many events of a person are kept"];
+        Problem::of(what, why).remedy(sentence![
+            "leave it out only beside ",
+            Piece::All(&[MaxEventsPerGroup, MaxGroups]),
+            " or ",
+            Piece::All(&[MaxEventsPerStep, Per]),
+            " or ",
+            MaxTotal,
+            ", which imply it"
+        ])
+    }
+}
