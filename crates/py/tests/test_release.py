@@ -415,7 +415,7 @@ def test_groups_that_nobody_declared(key: et.SecretKey) -> None:
     rows += [(start + dt.timedelta(days=day, hours=9), f"own {day}") for day in range(12)]
     rows.sort()
     events = pa.table({"when": [row[0] for row in rows], "route": [row[1] for row in rows]})
-    keywords = {
+    keywords: dict[str, Any] = {
         "start": "2024-01-01", "steps": 12, "every": "1d", "time": "when", "group": "route", "rho": 1.0,
         "through": "2024-01-13", "name": "routes", "discover_groups": True, "selection_delta": 1e-7,
         "select_every": 5,
@@ -429,5 +429,5 @@ def test_groups_that_nobody_declared(key: et.SecretKey) -> None:
     assert plan.selection is not None and plan.selection["shown_almost"] > plan.selection["shown_half"] > 5
     assert et.Plan.from_json(plan.to_json()).digest == plan.digest
     with pytest.raises(et.InvalidError, match="no ε bounds a ratio to 0"):
-        et.plan_release(**{"start": "2024-01-01", "steps": 12, "every": "1d", "group": "route", "epsilon": 1.0,
-                           "discover_groups": True, "selection_delta": 1e-7})
+        et.plan_release(start="2024-01-01", steps=12, every="1d", group="route", epsilon=1.0, discover_groups=True,
+                        selection_delta=1e-7)

@@ -39,13 +39,17 @@ const LONGEST_WAVES: u64 = 1 << 17;
 /// assert!(bound > 630.0 && bound < 660.0);
 /// ```
 pub fn unit_lower_bound(horizon: u64, spread: Spread) -> f64 {
-    let of_step = spread.per_step.min(spread.per_group) as f64;
-    let single = of_step * of_event(horizon);
+    let of_step = spread.per_step.min(spread.per_group);
+    let groups = (spread.total / spread.per_group).max(1);
+    // As many groups as may have theirs in one step, whatever the weights of the steps; or all of them, in other steps.
+    let in_one = libm::sqrt(groups.min(spread.per_step / of_step) as f64);
+    let apart = several_groups(horizon, spread);
+    let single = of_step as f64 * (of_event(horizon) * in_one).max(gaussian_lower_bound(horizon) * apart);
     if spread.per_step >= spread.per_group {
-        return single * several_groups(horizon, spread);
+        return single;
     }
     let horizon = horizon.min(LONGEST_WAVES);
-    let waves = waves::bound(horizon, spread) * several_groups(horizon, spread);
+    let waves = waves::bound(horizon, spread) * apart;
     single.max(waves).max(coarse::bound(horizon, spread))
 }
 

@@ -101,12 +101,17 @@ fn unit_and_noise(request: &PlanRequest) -> Option<(Spread, f64)> {
     Some((request.sensitivity().ok()?.spread, least_node_std(request)?))
 }
 
+/// The length of all events of a unit in one step, of all its groups, where they may be in one.
+fn in_one_step(spread: Spread) -> Option<f64> {
+    let groups = (spread.total / spread.per_group).max(1) as f64;
+    (spread.per_step >= spread.total).then(|| spread.per_group as f64 * groups.sqrt())
+}
+
 fn lower_bound_max_std(request: &PlanRequest) -> Option<f64> {
     let (spread, noise) = unit_and_noise(request)?;
-    let bound = if spread.per_step >= spread.total {
-        gaussian_lower_bound(request.horizon()) * spread.per_step as f64
-    } else {
-        unit_lower_bound(request.horizon(), spread)
+    let bound = match in_one_step(spread) {
+        Some(events) => gaussian_lower_bound(request.horizon()) * events,
+        None => unit_lower_bound(request.horizon(), spread),
     };
     Some(bound * noise)
 }
@@ -114,11 +119,9 @@ fn lower_bound_max_std(request: &PlanRequest) -> Option<f64> {
 fn optimum(request: &PlanRequest) -> Option<f64> {
     let horizon = request.horizon();
     let (spread, noise) = unit_and_noise(request)?;
-    if spread.per_step < spread.total {
-        return None;
-    }
+    let events = in_one_step(spread)?;
     let bound = (horizon <= LONGEST_CERTIFIED).then(|| Dense::lower_bound(horizon, Objective::Max))?.ok()?;
-    Some(bound.sqrt() * spread.per_step as f64 * noise)
+    Some(bound.sqrt() * events * noise)
 }
 
 /// The least standard deviation of Gaussian noise on one node of a factorization with columns of norm 1, under any

@@ -47,7 +47,7 @@ def _declaration(options: Mapping[str, Any]) -> str:
     groups = given.get("groups", [])
     if isinstance(groups, str):
         raise InvalidError('groups must be a list of names, such as groups=["JFK", "LGA"]')
-    if "group" in given or "groups" in given:
+    if "groups" in given or ("group" in given and not given.get("discover_groups")):
         given["groups"] = [[_group_text(g)] if not _is_tuple(g) else [_group_text(x) for x in g] for g in groups]
     if "bounds" in given:
         try:

@@ -7,7 +7,7 @@
 //! Over a short horizon `F` is also found from the dense twin, by [chains](chain), where that is less.
 //!
 //! For few events the best counts are found exactly. For many, `Σ F(n_g) ≤ m · max F(n)/n`: sizes are looked at in
-//! intervals `a < n ≤ b`, in which `F(n)/n ≤ F(b)/(a+1)`: some `2 log m_g` of them.
+//! intervals `a < n ≤ b`, in which `F(n)/n ≤ F(b)/(a+1)`: some `8 log m_g` of them.
 
 use super::chain::{self, Pattern, Ranked};
 use crate::mechanism::Mechanism;
@@ -77,14 +77,14 @@ fn by_ratios(total: u64, per_group: u64, of_one: impl Fn(u64) -> u128) -> u128 {
     intervals(per_group).into_iter().map(|interval| of_interval(interval).unwrap_or(u128::MAX)).max().unwrap_or(0)
 }
 
-/// Intervals `a < n ≤ b` of all sizes up to this one, so short that `b²/(a+1)` is at most the largest: where `F` grows
-/// with the square, nothing is lost.
+/// Intervals `a < n ≤ b` of all sizes up to this one, so short that `b²/(a+1)` is at most the largest, and that they are
+/// an eighth of `b` at most: where `F` grows with the square nothing is lost, and little where it grows as `n` does.
 fn intervals(largest: u64) -> Vec<(u64, u64)> {
     let (mut all, mut end) = (vec![], largest);
     while end > 0 {
-        // a + 1 ≥ b²/largest; fits: both factors are below 2^64
+        // a + 1 ≥ b²/largest; fits: both factors are below 2^64. Small sizes may grow more slowly than with the square.
         let length = u128::from(largest - end) * u128::from(end) / u128::from(largest);
-        let below = end - (length as u64).max(1);
+        let below = end - (length as u64).clamp(1, (end / 8).max(1));
         all.push((below, end));
         end = below;
     }
@@ -121,5 +121,8 @@ mod tests {
             }
         }
         assert_eq!(by_ratios(300, 100, square), 30_000);
+        // Events that hardly know of each other: F(n)/n is nearly the same for all sizes.
+        let slow = |n: u64| u128::from(1000 * n + n * n);
+        assert!(by_ratios(300, 100, slow) <= 300 * 1100 * 9 / 8);
     }
 }

@@ -36,3 +36,27 @@ fn nothing_is_below_the_bound() {
         }
     }
 }
+
+/// Of units with several groups too: no plan is below its bound.
+#[test]
+fn groups_have_a_bound_of_their_own() {
+    use crate::privacy::Unit;
+    for unit in [
+        Unit::person(9).per_group(3).in_groups(3),
+        Unit::person(30).per_group(1),
+        Unit::person(12).per_group(4).per_step(4),
+        Unit::person(12).per_group(4).per_step(8),
+        Unit::person(60).per_group(20).per_step(2),
+    ] {
+        for horizon in [16, 100] {
+            let budget = Budget::Zcdp(crate::privacy::Rho::new(1.0).unwrap());
+            let request = PlanRequest::count(horizon, budget).with_unit(unit);
+            let candidates = request.candidates().unwrap();
+            let ranking = Ranking::new(&request, &candidates).unwrap();
+            let (bound, best) = (ranking.bound().unwrap(), ranking.chosen.max_std);
+            assert!(bound <= best * (1.0 + 1e-9), "{unit:?} over {horizon}: {best} below {bound}");
+            // Over a few steps a unit is nearly everywhere.
+            assert!(horizon < 100 || best <= 1.3 * bound, "{unit:?} over {horizon}: {best} far above {bound}");
+        }
+    }
+}
