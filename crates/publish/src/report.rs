@@ -139,6 +139,8 @@ pub struct SelectionFacts {
     pub delta: f64,
     /// The proven bound of the probability that a unit's own group is shown: at most `delta`.
     pub failure: f64,
+    /// The same for a group of one person who does all they may in it in every period; `None` where the unit has none.
+    pub failure_over_periods: Option<f64>,
     /// Most groups in which one unit has events.
     pub new_groups: u64,
     /// Most events of one unit in a group.
@@ -167,6 +169,7 @@ impl SelectionFacts {
             every: times.distance(),
             delta: selection.delta().get(),
             failure: threshold.failure(),
+            failure_over_periods: threshold.failure_over_periods(),
             new_groups: threshold.new_keys(),
             events_per_group: threshold.events_per_key(),
             floor: selection.floor(),

@@ -16,6 +16,7 @@ pub struct Threshold {
     selection: Selection,
     value: i64,
     failure: f64,
+    over_periods: Option<f64>,
     shown_half: i64,
     shown_almost: i64,
     new_keys: u64,
@@ -77,6 +78,12 @@ impl Plan {
             selection: *selection,
             value,
             failure: failure(value),
+            // As for a floor of two: of one person, in all periods.
+            over_periods: request
+                .unit()
+                .bounds()
+                .and_then(|bounds| bounds.period)
+                .map(|_| reach.failure_of_few(2, value as f64, steps, above).min(1.0)),
             shown_half: shown(0.5),
             shown_almost: shown(0.05),
             new_keys: reach.keys(),
@@ -112,6 +119,13 @@ impl Threshold {
     /// The proven bound of the probability that a key is shown that only one unit has: at most the δ of selection.
     pub fn failure(&self) -> f64 {
         self.failure
+    }
+
+    /// Where the unit is what a person does in one period: the same for a key that only one person has who does all that
+    /// the bounds allow in it, in every period. It may be large, as sums go on: a [floor](Selection::with_floor) of 2
+    /// keeps it below the δ of selection.
+    pub fn failure_over_periods(&self) -> Option<f64> {
+        self.over_periods
     }
 
     /// The least sum, in multiples of the grid, with which a key is shown at any one selection time with probability ½

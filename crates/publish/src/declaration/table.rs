@@ -506,8 +506,9 @@ parameters! {
         DiscoverGroups discover_groups: bool, Groups "" RELEASE
     }
     declaration {
-        /// The probability with which, for one person, a group is shown that nobody else has. It is added to the δ of the
-        /// budget.
+        /// The probability with which a group is shown that one person alone has; of a person protected for one period,
+        /// by what they do in that period (`floor` 2 makes it hold for all periods together). It is added to the δ of
+        /// the budget.
         SelectionDelta selection_delta: f64, Groups "D" RELEASE
     }
     declaration {

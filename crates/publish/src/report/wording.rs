@@ -323,7 +323,15 @@ impl SelectionFacts {
             ),
         ];
         if self.floor > 1 {
-            facts.push(format!("one of fewer than {} units with no larger probability", self.floor));
+            facts.push(format!("one of fewer than {} persons with no larger probability", self.floor));
+        } else if let Some(failure) = self.failure_over_periods.filter(|failure| *failure > self.delta) {
+            facts.push(format!(
+                "**that is for one period**: one who comes back in every period, does all that is kept of them in a group \
+                 that nobody else has, and is there in all steps, shows it with probability {} at most (a floor of 2 \
+                 makes that {:e} too)",
+                if failure > 0.99 { "1".to_owned() } else { format!("{failure:.1e}") },
+                self.delta
+            ));
         }
         facts
     }
