@@ -350,8 +350,9 @@ def plan_release(
         ``discover_groups``: Release groups that nobody declared: those that occur, from the first selection time on at
             which their released value is so high that hardly any has it that is of one person alone. Needs a δ for
             that, selection-delta, beside a budget that is not of ε alone.
-        ``selection_delta``: The probability with which, for one person, a group is shown that nobody else has. It is
-            added to the δ of the budget.
+        ``selection_delta``: The probability with which a group is shown that one person alone has; of a person
+            protected for one period, by what they do in that period (floor 2 makes it hold for all periods together).
+            It is added to the δ of the budget.
         ``select_every``: Look at all groups that occur after every so many steps, and after the last. Each look takes
             its share of selection-delta. Without it, a twelfth of the horizon.
         ``floor``: Show no group of fewer than so many persons (or events, where single events are protected), apart
@@ -506,8 +507,9 @@ def release(
         ``discover_groups``: Release groups that nobody declared: those that occur, from the first selection time on at
             which their released value is so high that hardly any has it that is of one person alone. Needs a δ for
             that, selection-delta, beside a budget that is not of ε alone.
-        ``selection_delta``: The probability with which, for one person, a group is shown that nobody else has. It is
-            added to the δ of the budget.
+        ``selection_delta``: The probability with which a group is shown that one person alone has; of a person
+            protected for one period, by what they do in that period (floor 2 makes it hold for all periods together).
+            It is added to the δ of the budget.
         ``select_every``: Look at all groups that occur after every so many steps, and after the last. Each look takes
             its share of selection-delta. Without it, a twelfth of the horizon.
         ``floor``: Show no group of fewer than so many persons (or events, where single events are protected), apart
