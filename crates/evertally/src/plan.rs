@@ -8,6 +8,7 @@ mod choose;
 mod crossover;
 mod file;
 mod guarantee;
+mod history;
 mod interval;
 mod lower_bound;
 mod periods;
