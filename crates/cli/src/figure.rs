@@ -17,6 +17,7 @@ mod sketches;
 mod style;
 pub(crate) mod survey;
 pub(crate) mod timing;
+mod unbounded;
 
 use anyhow::Result;
 use evertally::privacy::Epsilon;
@@ -42,6 +43,8 @@ pub(crate) enum Figure {
     RatioToLowerBound,
     /// Time and error of a query of a private sketch, by its width and by horizon.
     Sketches,
+    /// Variance without an end over the best with one, by step, under ρ-zCDP.
+    Unbounded,
 }
 
 /// What the figures depend on.
@@ -72,7 +75,7 @@ pub(crate) struct Studio<'a> {
 
 impl Figure {
     /// All of them, in the order of the help text.
-    pub(crate) const ALL: [Figure; 7] = [
+    pub(crate) const ALL: [Figure; 8] = [
         Self::VarianceOverTime,
         Self::MaxVarianceByHorizon,
         Self::TimeAndSpace,
@@ -80,6 +83,7 @@ impl Figure {
         Self::Crossover,
         Self::RatioToLowerBound,
         Self::Sketches,
+        Self::Unbounded,
     ];
 
     /// The name, which is that of the files too.
@@ -92,6 +96,7 @@ impl Figure {
             Self::Crossover => "crossover",
             Self::RatioToLowerBound => "ratio-to-lower-bound",
             Self::Sketches => "sketches",
+            Self::Unbounded => "unbounded",
         }
     }
 
@@ -100,6 +105,7 @@ impl Figure {
         match self {
             Self::VarianceOverTime => 250, // as in the paper
             Self::Crossover => 1 << 30,
+            Self::Unbounded => 1 << 40,
             _ => 1 << 20,
         }
     }
@@ -130,6 +136,7 @@ impl<'a> Studio<'a> {
             Figure::Crossover => crossover::draw(self, horizon),
             Figure::RatioToLowerBound => curves::ratio_to_bound(self, horizon),
             Figure::Sketches => sketches::draw(self, horizon),
+            Figure::Unbounded => unbounded::draw(self, horizon),
         }
     }
 }

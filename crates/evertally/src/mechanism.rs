@@ -12,6 +12,7 @@
 mod accounting;
 mod criterion;
 mod dense_twin;
+mod endless;
 mod least_squares;
 mod optimum;
 mod registry;
@@ -25,6 +26,7 @@ mod walk;
 pub use accounting::{GaussianShift, LaplaceShift, Participation};
 pub use criterion::{Criterion, NoiseKind, Objective};
 pub use dense_twin::{DensePair, Matrix};
+pub use endless::{Endless, EndlessChoice, Inside};
 pub use least_squares::{Consistent, DensePure, HatChoice, HatLevels, Hats};
 pub use optimum::{Certificate, Dense, MatrixDigest, Optimal, Optimum};
 pub use registry::{

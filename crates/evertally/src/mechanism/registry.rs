@@ -14,8 +14,11 @@ pub use family::{Abilities, Dash, Family, Hue, Limits, Line, Mark, Reach, Steps,
 pub use name::names_that_stream;
 pub(super) use parameters::Parameters;
 
-use super::{BufferChoice, Criterion, HatChoice, LevelChoice, Mechanism, NoiseKind, Optimum, Participation};
-use super::{least_squares, optimum, toeplitz, tree, trivial};
+use super::{
+    BufferChoice, Criterion, EndlessChoice, HatChoice, LevelChoice, MAX_HORIZON, MatrixDigest, Mechanism, NoiseKind,
+    Optimum, Participation,
+};
+use super::{endless, least_squares, optimum, toeplitz, tree, trivial};
 use crate::Result;
 use NoiseKind::{Gaussian, Laplace};
 use Steps::{Heavy, Light};
@@ -35,6 +38,7 @@ registry! {
         reach: Reach::ANY,
         usual_law: Gaussian,
         competes: true,
+        endless: false,
         vectors: Vectors::Compete,
         abilities: Abilities::IN_ORDER,
         steps: Light,
@@ -55,6 +59,7 @@ registry! {
         reach: Reach::ANY,
         usual_law: Gaussian,
         competes: true,
+        endless: false,
         vectors: Vectors::Compete,
         abilities: Abilities::EVERY_STEP,
         steps: Light,
@@ -75,6 +80,7 @@ registry! {
         reach: Reach::ANY,
         usual_law: Gaussian,
         competes: true,
+        endless: false,
         vectors: Vectors::Compete,
         abilities: Abilities::EVERY_STEP,
         steps: Light,
@@ -95,6 +101,7 @@ registry! {
         reach: Reach::ANY,
         usual_law: Gaussian,
         competes: true,
+        endless: false,
         vectors: Vectors::Compete,
         abilities: Abilities::IN_ORDER,
         steps: Light,
@@ -115,6 +122,7 @@ registry! {
         reach: Reach::ANY,
         usual_law: Gaussian,
         competes: true,
+        endless: false,
         vectors: Vectors::Compete,
         abilities: Abilities::EVERY_STEP,
         steps: Light,
@@ -135,6 +143,7 @@ registry! {
         reach: Reach::ANY,
         usual_law: Gaussian,
         competes: true,
+        endless: false,
         vectors: Vectors::Compete,
         abilities: Abilities::EVERY_STEP,
         steps: Light,
@@ -155,6 +164,7 @@ registry! {
         reach: Reach::ANY,
         usual_law: Gaussian,
         competes: true,
+        endless: false,
         vectors: Vectors::Compete,
         abilities: Abilities { exact_accounting: true, ..Abilities::EVERY_STEP },
         steps: Light,
@@ -175,6 +185,7 @@ registry! {
         reach: Reach { laplace: Some(1 << 14), gaussian: Some(1 << 12) }, // for Gaussian noise others are far better
         usual_law: Laplace,
         competes: true,
+        endless: false,
         vectors: Vectors::No,
         abilities: Abilities::IN_ORDER,
         steps: Heavy,
@@ -195,6 +206,7 @@ registry! {
         reach: Reach::ANY_GAUSSIAN,
         usual_law: Gaussian,
         competes: true,
+        endless: false,
         vectors: Vectors::Compete,
         abilities: Abilities { exact_accounting: true, ..Abilities::EVERY_STEP },
         steps: Light,
@@ -215,6 +227,7 @@ registry! {
         reach: Reach::laplace(1 << 22),
         usual_law: Laplace,
         competes: true,
+        endless: false,
         vectors: Vectors::No,
         abilities: Abilities::IN_ORDER,
         steps: Heavy,
@@ -235,6 +248,7 @@ registry! {
         reach: Reach::gaussian(1 << 20),
         usual_law: Gaussian,
         competes: true,
+        endless: false,
         vectors: Vectors::Compete,
         abilities: Abilities::IN_ORDER,
         steps: Heavy,
@@ -255,6 +269,7 @@ registry! {
         reach: Reach::gaussian(1 << 14),
         usual_law: Gaussian,
         competes: true,
+        endless: false,
         vectors: Vectors::Compete,
         abilities: Abilities::IN_ORDER,
         steps: Heavy,
@@ -275,6 +290,7 @@ registry! {
         reach: Reach::gaussian(1 << 14),
         usual_law: Gaussian,
         competes: false,
+        endless: false,
         vectors: Vectors::Named,
         abilities: Abilities::IN_ORDER,
         steps: Heavy,
@@ -295,6 +311,7 @@ registry! {
         reach: Reach::gaussian(1 << 14),
         usual_law: Gaussian,
         competes: false,
+        endless: false,
         vectors: Vectors::CompeteAs(toeplitz::banded_inverse_sqrt::competitors),
         abilities: Abilities::IN_ORDER,
         steps: Heavy,
@@ -315,6 +332,7 @@ registry! {
         reach: Reach::ANY_GAUSSIAN,
         usual_law: Gaussian,
         competes: true,
+        endless: false,
         vectors: Vectors::Compete,
         abilities: Abilities { lazy: true, ..Abilities::IN_ORDER },
         steps: Light,
@@ -335,6 +353,7 @@ registry! {
         reach: Reach::ANY_GAUSSIAN,
         usual_law: Gaussian,
         competes: true,
+        endless: false,
         vectors: Vectors::Compete,
         abilities: Abilities { lazy: true, ..Abilities::IN_ORDER },
         steps: Light,
@@ -355,6 +374,7 @@ registry! {
         reach: Reach::gaussian(1 << 11),
         usual_law: Gaussian,
         competes: true,
+        endless: false,
         vectors: Vectors::No,
         abilities: Abilities::IN_ORDER,
         steps: Heavy,
@@ -375,6 +395,7 @@ registry! {
         reach: Reach::gaussian(1 << 17),
         usual_law: Gaussian,
         competes: true,
+        endless: false,
         vectors: Vectors::No,
         abilities: Abilities::IN_ORDER,
         steps: Heavy,
@@ -395,6 +416,7 @@ registry! {
         reach: Reach::laplace(1 << 6),
         usual_law: Laplace,
         competes: false,
+        endless: false,
         vectors: Vectors::No,
         abilities: Abilities::IN_ORDER,
         steps: Heavy,
@@ -404,5 +426,47 @@ registry! {
         brief: least_squares::dense_pure::brief,
         answers: least_squares::dense_pure::answers,
         line: Line(Hue::Orange, Dash::Dashed, Mark::Circle),
+    };
+
+    /// Epochs of growing length, for running counts that never end.
+    Endless(choice: EndlessChoice) in endless = Family {
+        stem: "endless",
+        about: "epochs of growing length, for a count that never ends",
+        examples: &["endless"],
+        open: Some(MechanismName::Endless(EndlessChoice::OPEN)),
+        reach: Reach::ANY_GAUSSIAN,
+        usual_law: Gaussian,
+        competes: false,
+        endless: true,
+        vectors: Vectors::No,
+        abilities: Abilities::IN_ORDER,
+        steps: Light,
+        is_plain_noise: false,
+        listed_open: false,
+        limits: Limits::none,
+        brief: endless::brief,
+        answers: equal,
+        line: Line(Hue::Vermilion, Dash::Mixed, Mark::Circle),
+    };
+
+    /// The same with trees inside, for Laplace noise.
+    EndlessTrees(digest: Option<MatrixDigest>) in endless::trees = Family {
+        stem: "endless-trees",
+        about: "the same with trees, for Laplace noise",
+        examples: &["endless-trees"],
+        open: Some(MechanismName::EndlessTrees(None)),
+        reach: Reach::laplace(MAX_HORIZON),
+        usual_law: Laplace,
+        competes: false,
+        endless: true,
+        vectors: Vectors::No,
+        abilities: Abilities::IN_ORDER,
+        steps: Light,
+        is_plain_noise: false,
+        listed_open: false,
+        limits: Limits::none,
+        brief: endless::trees::brief,
+        answers: equal,
+        line: Line(Hue::Green, Dash::Mixed, Mark::Circle),
     };
 }

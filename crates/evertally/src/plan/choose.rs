@@ -24,9 +24,9 @@ pub struct Candidate {
     pub exact_accounting: bool,
     /// What the noise gives.
     pub guarantee: Guarantee,
-    /// Largest standard error of a step, in units of the data.
+    /// Largest standard error of a step, in units of the data; infinite without an end.
     pub max_std_error: f64,
-    /// Root of the mean variance, in units of the data.
+    /// Root of the mean variance, in units of the data; infinite without an end.
     pub mean_std_error: f64,
 }
 
@@ -55,7 +55,13 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
         let of = move |m| candidate(request, sensitivity, kind, m);
         built(request, kind, &criterion).into_iter().map(move |built| built.and_then(of))
     });
-    ranked(attempts, request.objective, |candidate| (candidate.max_std_error, candidate.mean_std_error))
+    ranked(attempts, request.objective, |candidate| {
+        if request.is_unbounded() {
+            let figure = candidate.endless_figure(node_variance(request, candidate.noise_divisor, &candidate.law));
+            return (figure, figure);
+        }
+        (candidate.max_std_error, candidate.mean_std_error)
+    })
 }
 
 /// What was found, least error first, by largest and mean error. A family may not reach the horizon, the law or the
@@ -95,6 +101,12 @@ fn built(request: &PlanRequest, kind: NoiseKind, criterion: &Criterion) -> Vec<R
         let prepared = request.search.prepared.named(name, horizon, request.objective);
         return vec![prepared.map_or_else(|| name.build(horizon, criterion), Ok)];
     }
+    if request.is_unbounded() {
+        return MechanismName::endless()
+            .filter(|name| name.family().serves(kind))
+            .map(|name| name.build(horizon, criterion))
+            .collect();
+    }
     let families = MechanismName::FAMILIES.iter().filter(|name| is_searched(request, kind, **name));
     let prepared = request.search.prepared.of_horizon(horizon).filter(|mechanism| {
         let family = mechanism.name().family();
@@ -120,7 +132,10 @@ fn candidate(
     let guarantee = Guarantee::of(&request.budget, &calibration);
     let Calibration { law, noise_divisor, exact_accounting, .. } = calibration;
     let unit = node_variance(request, noise_divisor, &law).sqrt();
-    let max_std_error = unit * mechanism.max_row_norm_squared().sqrt();
-    let mean_std_error = unit * mechanism.mean_row_norm_squared().sqrt();
+    let of_rows = |squared: fn(&dyn Mechanism) -> f64| {
+        if request.is_unbounded() { f64::INFINITY } else { unit * squared(&*mechanism).sqrt() }
+    };
+    let max_std_error = of_rows(|mechanism| mechanism.max_row_norm_squared());
+    let mean_std_error = of_rows(|mechanism| mechanism.mean_row_norm_squared());
     Ok(Candidate { mechanism, kind, law, noise_divisor, exact_accounting, guarantee, max_std_error, mean_std_error })
 }

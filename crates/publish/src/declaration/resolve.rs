@@ -6,7 +6,7 @@ mod unit;
 
 use super::Parameter::{
     self, Bounds, Confidence, DiscoverGroups, Grid, GroupBy, Groups, GroupsFile, KeyBits, KeyColumns, Per, Rest, Rows,
-    UnknownGroup, Width,
+    Unbounded, UnknownGroup, Width,
 };
 use super::table::Declaration;
 use super::value;
@@ -18,6 +18,7 @@ use crate::searched::{Watch, with_searched};
 use crate::steps::{Period, Periods, StepCalendar, TimeFormat, TimeParser};
 use crate::stream::{Late, OutOfBounds, Refusable, Stream};
 use crate::words::{quoted, short};
+use evertally::mechanism::MAX_HORIZON;
 use evertally::noise::StreamName;
 use evertally::number::{self, Rounding, parse_rounded, parse_scaled};
 use evertally::plan::{NoiseKind, Objective, Plan, PlanRequest, Search};
@@ -201,7 +202,8 @@ impl Declaration {
         };
         let unit = self.unit(periods.longest())?;
         let (grid, values) = (self.grid(), self.values()?);
-        let request = self.request(calendar.steps(), unit, values)?.with_meanings(self.meaning(&calendar));
+        let horizon = if self.is_unbounded() { MAX_HORIZON } else { calendar.steps() };
+        let request = self.request(horizon, unit, values)?.with_meanings(self.meaning(&calendar));
         let request = labels.shape(request, grid);
         let name: StreamName = self.stream.as_deref().unwrap_or("main").parse()?;
         let columns = match &labels {
@@ -338,6 +340,10 @@ impl Declaration {
                 let not =
                     sentence![DiscoverGroups, " and ", Piece::Any(&[Groups, GroupsFile, Rest]), " do not go together"];
                 Err(Problem::of(DiscoverGroups, not.then(": groups are declared, or those that occur are looked for")))
+            }
+            (Some(_), None) if self.discovers() && self.is_unbounded() => {
+                let not = sentence![DiscoverGroups, " and ", Unbounded, " do not go together"];
+                Err(Problem::of(DiscoverGroups, not.then(": the δ of selection is spent over a horizon")))
             }
             (Some(columns), None) if self.discovers() => {
                 if self.unknown_group.is_some() {

@@ -325,6 +325,10 @@ parameters! {
         Steps steps: u64, Steps "T" ALL
     }
     declaration {
+        /// There is no end, instead of `end`: the error of a step is near the best it could have if it were the last.
+        Unbounded unbounded: bool, Steps "" RELEASE
+    }
+    declaration {
         /// Publish only the steps that end by this time; the rest can follow later from the same, longer data.
         Through through: String, Steps "TIME" READERS, default "" "the steps that have ended by now"
     }
