@@ -42,7 +42,8 @@ fn a_plan_without_an_end_shows_errors_of_steps() {
 #[test]
 fn simulated_noise_has_the_planned_variance() {
     let bench = Bench::new();
-    let arguments = ["simulate", "--unbounded", "--horizon", "300", "--rho", "0.5", "--paths", "4000", "--at", "1,16,17,300"];
+    let arguments =
+        ["simulate", "--unbounded", "--horizon", "300", "--rho", "0.5", "--paths", "4000", "--at", "1,16,17,300"];
     let made = bench.run(&[&arguments[..], &["--test-seed", "7", "--out", "m.npy"]].concat());
     assert_eq!(made.code, 0, "{}", made.stderr);
     let bytes = std::fs::read(bench.path("m.npy")).unwrap();
@@ -69,12 +70,30 @@ fn releases_go_on_without_an_end() {
     for budget in [["--rho", "0.5"], ["--epsilon", "1"]] {
         let bench = Bench::new();
         let all = ["--key", "my.key", "--start", "2024-01-01", "--every", "1d", "--unbounded", "--no-plot"];
-        let unit = ["--person", "who", "--max-events", "20", "--max-events-per-step", "1", "--group-by", "g", "--groups", "a,b"];
+        let unit = [
+            "--person",
+            "who",
+            "--max-events",
+            "20",
+            "--max-events-per-step",
+            "1",
+            "--group-by",
+            "g",
+            "--groups",
+            "a,b",
+        ];
         let mut names = vec![];
         for (number, days) in [(1, 1..=10), (2, 11..=16), (3, 17..=40), (4, 41..=300)] {
             let mut text = "time,who,g\n".to_owned();
             for day in days {
-                (0..day % 5).for_each(|n| text.push_str(&format!("{}T0{n}:00:00Z,p{},{}\n", date(day), n * day % 17, ["a", "b"][n as usize % 2])));
+                (0..day % 5).for_each(|n| {
+                    text.push_str(&format!(
+                        "{}T0{n}:00:00Z,p{},{}\n",
+                        date(day),
+                        n * day % 17,
+                        ["a", "b"][n as usize % 2]
+                    ))
+                });
             }
             bench.write(&format!("{number}.csv"), text);
             names.push((format!("{number}.csv"), [11, 17, 41, 301][number as usize - 1]));

@@ -64,10 +64,8 @@ pub(super) fn draw(studio: &mut Studio, last: u64) -> Result<Drawn> {
 }
 
 /// The best that fits 2^40 steps.
-const ONE: MechanismName = MechanismName::NormalizedBlt(
-    evertally::mechanism::BufferChoice::Best,
-    evertally::mechanism::Participation::ONCE,
-);
+const ONE: MechanismName =
+    MechanismName::NormalizedBlt(evertally::mechanism::BufferChoice::Best, evertally::mechanism::Participation::ONCE);
 
 /// Eight steps an octave, and the first after each power of 16.
 fn steps(last: u64) -> Vec<u64> {
@@ -78,7 +76,6 @@ fn steps(last: u64) -> Vec<u64> {
     steps.dedup();
     steps
 }
-
 
 /// 2ρ times the least largest variance of any mechanism over so many steps.
 fn best(horizon: u64) -> Result<f64> {
@@ -119,11 +116,7 @@ impl Perturbed {
         let last = (TERMS - 1) as f64;
         let offset = |coefficient: f64, power: f64| (coefficient * (PI * last).sqrt()).powf(1.0 / power) - last.ln();
         let tail = (last.ln() + offset(right[TERMS - 1], -ALPHA)).powf(1.0 - 2.0 * ALPHA) / (PI * (2.0 * ALPHA - 1.0));
-        Self {
-            column: squares(&right)[TERMS - 1] + tail,
-            rows: squares(&left),
-            offset: offset(left[TERMS - 1], ALPHA),
-        }
+        Self { column: squares(&right)[TERMS - 1] + tail, rows: squares(&left), offset: offset(left[TERMS - 1], ALPHA) }
     }
 
     fn variance(&self, step: u64) -> f64 {
@@ -170,7 +163,12 @@ mod tests {
     fn ratios_are_those_that_are_known() {
         let perturbed = Perturbed::new();
         let ratio = |step: u64| perturbed.variance(step) / best(step).unwrap();
-        assert!((ratio(1000) - 4.9).abs() < 0.4 && (ratio(100_000) - 5.4).abs() < 0.6, "{} {}", ratio(1000), ratio(100_000));
+        assert!(
+            (ratio(1000) - 4.9).abs() < 0.4 && (ratio(100_000) - 5.4).abs() < 0.6,
+            "{} {}",
+            ratio(1000),
+            ratio(100_000)
+        );
         assert!(hybrid(1 << 20) / best(1 << 20).unwrap() > 20.0);
     }
 }

@@ -34,7 +34,8 @@ impl Forecast {
         let mut time = String::new();
         stream.calendar.write_time(stream.calendar.start_of(1), &mut time);
         // Value and ends of the interval are as long as the noise is wide, or the counts beside it.
-        let digits = plan.errors_through(stream.last_step).0.max(1e4).log10().ceil() + if stream.is_integral() { 1.0 } else { 6.0 };
+        let digits = plan.errors_through(stream.last_step).0.max(1e4).log10().ceil()
+            + if stream.is_integral() { 1.0 } else { 6.0 };
         let step = (stream.last_step as f64).log10().ceil().max(1.0);
         let cells = time.len() as f64 + texts + step + 3.0 * digits + 9.0 + 6.0;
         let (bytes, format) = match files.output_format {

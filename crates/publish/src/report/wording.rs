@@ -67,7 +67,8 @@ impl Report {
         let h = &self.horizon;
         let scaled = self.groups.as_ref().is_some_and(|groups| groups.scales.is_some());
         writeln!(out, "| | |\n|---|---|")?;
-        let of = h.steps.map_or_else(|| "steps of a stream without end".to_owned(), |steps| format!("of {steps} steps"));
+        let of =
+            h.steps.map_or_else(|| "steps of a stream without end".to_owned(), |steps| format!("of {steps} steps"));
         writeln!(out, "| released | {}, {} {of} |", self.quantity, h.released_steps)?;
         if let Some(f) = &self.follows {
             let (steps, since, streams) = (f.steps, &f.since, f.streams);
@@ -81,7 +82,10 @@ impl Report {
             };
             writeln!(out, "| goes on from | stream `{}`, {steps} steps since {since}; {all} |", plain(&f.stream))?;
         }
-        let span = h.end.as_ref().map_or_else(|| format!("from {} on, without end", h.start), |end| format!("{} to {end}", h.start));
+        let span = h
+            .end
+            .as_ref()
+            .map_or_else(|| format!("from {} on, without end", h.start), |end| format!("{} to {end}", h.start));
         writeln!(out, "| horizon | {span}, every {} ({}) |", h.every, h.time_zone)?;
         if let Some(groups) = &self.groups {
             let rest =
