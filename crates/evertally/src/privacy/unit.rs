@@ -15,6 +15,19 @@ pub struct Spread {
     pub per_group: u64,
     /// The least distance of two steps with events: 1 for any steps.
     pub separation: u64,
+    /// Of which sign they are.
+    pub signs: Signs,
+}
+
+/// Of which sign a unit's changes are. It matters where a factorization has negative entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signs {
+    /// All of one sign.
+    One,
+    /// Of either sign, within the bounds.
+    Either,
+    /// Events within the bounds come, and others within the bounds go.
+    Exchanged,
 }
 
 impl Spread {
@@ -23,12 +36,12 @@ impl Spread {
 
     /// At most `total` events in all and `per_step` in one step, any steps and groups.
     pub const fn new(total: u64, per_step: u64) -> Self {
-        Self { total, per_step, per_group: total, separation: 1 }
+        Self { total, per_step, per_group: total, separation: 1, signs: Signs::One }
     }
 
     /// The part of it that falls into one running sum.
     pub(crate) fn in_one_sum(self, events: u64) -> Self {
-        Self { total: events, per_step: self.per_step.min(events), per_group: events, separation: self.separation }
+        Self { total: events, per_step: self.per_step.min(events), per_group: events, ..self }
     }
 
     /// Most events among so many consecutive steps: `min(total, per_step · ⌈width/separation⌉)`.
