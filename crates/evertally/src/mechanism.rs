@@ -144,6 +144,26 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// The mean of `‖L_t‖²` over all steps. `O(log T)`.
     fn mean_row_norm_squared(&self) -> f64;
 
+    /// `⟨L_s, L_t⟩` of two steps, `1 ≤ earlier ≤ later ≤ T`: the covariance of their releases over the variance of a
+    /// node. `O(log T)` for trees, `O(d² + log T)` for a BLT with `d` buffers, `O(1)` for noise on inputs or outputs;
+    /// otherwise the cost of the two rows, which is linear in the steps (quadratic for `normalized-sqrt`).
+    ///
+    /// ```
+    /// use evertally::mechanism::{DigitTree, Mechanism};
+    /// let tree = DigitTree::binary(100)?;
+    /// assert_eq!(tree.row_product(6, 6), tree.row_norm_squared(6));
+    /// // 6 = 4 + 2 and 7 = 4 + 2 + 1: they share two blocks.
+    /// assert_eq!(tree.row_product(6, 7), 2.0);
+    /// assert_eq!(tree.row_product(3, 4), 0.0);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// May panic if the steps are not in order or beyond the horizon.
+    fn row_product(&self, earlier: u64, later: u64) -> f64 {
+        product_of_rows(self, earlier, later)
+    }
+
     /// Visits the entries of row `step` of `L`: the nodes the release of that step uses, with their weights, each
     /// node once.
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64));
@@ -292,6 +312,17 @@ fn replay<C: Cursor>(cursor: &mut C, step: u64, fresh: impl FnOnce(&C) -> C, dra
 /// The exact Gaussian sensitivity from the dense twin, where that is small.
 fn exact_by_dense_twin<M: Mechanism + ?Sized>(mechanism: &M) -> Option<f64> {
     if mechanism.horizon() > 512 { None } else { mechanism.dense().exact_l2_squared() }
+}
+
+/// The inner product of two rows of `L`, entry by entry.
+fn product_of_rows<M: Mechanism + ?Sized>(mechanism: &M, earlier: u64, later: u64) -> f64 {
+    let mut row = std::collections::BTreeMap::new();
+    mechanism.visit_row(earlier, &mut |node, weight| {
+        row.insert(node, weight);
+    });
+    let mut product = 0.0;
+    mechanism.visit_row(later, &mut |node, weight| product += row.get(&node).map_or(0.0, |other| other * weight));
+    product
 }
 
 fn check_horizon(horizon: u64, max: u64, mechanism: &str) -> Result<u64> {

@@ -126,7 +126,22 @@ impl Promise {
         let (variance, fourth) = law_moments(plan.law());
         let (variance, fourth) = (variance * grid * grid, fourth * grid.powi(4));
         assert!((plan.node_variance() / variance - 1.0).abs() < 1e-7, "the plan states another variance than its law");
-        Self::new(dense(&plan.mechanism().dense().l), variance, fourth)
+        let promise = Self::new(dense(&plan.mechanism().dense().l), variance, fourth);
+        promise.is_what_the_plan_says(plan);
+        promise
+    }
+
+    /// The plan's own covariances of all pairs of steps, which know no matrix.
+    fn is_what_the_plan_says(&self, plan: &Plan) {
+        let c = &self.covariance;
+        for (s, t) in (0..c.nrows()).flat_map(|s| (0..c.nrows()).map(move |t| (s, t))) {
+            let (first, second) = (s as u64 + 1, t as u64 + 1);
+            let off = plan.covariance(first, second) - c[(s, t)];
+            assert!(off.abs() < 1e-7 * (c[(s, s)] * c[(t, t)]).sqrt(), "covariance of the steps {first} and {second}");
+            let between = c[(s, s)] + c[(t, t)] - 2.0 * c[(s, t)];
+            let off = plan.variance_between(first, second) - between;
+            assert!(off.abs() < 1e-7 * (c[(s, s)] + c[(t, t)]), "variance between the steps {first} and {second}");
+        }
     }
 
     /// Of the continuous noise of vectors, every coordinate a path.

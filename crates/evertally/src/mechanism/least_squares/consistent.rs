@@ -212,6 +212,58 @@ impl Shape {
     }
 }
 
+/// Inside a block that holds the ends of two prefixes: their covariance given the block's total, and their regressions
+/// on the total.
+#[derive(Clone, Copy)]
+struct Pair {
+    covariance: f64,
+    earlier: f64,
+    later: f64,
+}
+
+impl Shape {
+    /// Covariance of two prefixes, over that of a node: the recursion of the variances for one pair, along the blocks
+    /// that hold their last steps. All blocks of a level but the last one are alike.
+    fn prefix_covariance(&self, earlier: u64, later: u64) -> f64 {
+        let precision = |level| f64::from(self.weight_squared(level));
+        // Variances of what is known inside a complete block, and inside the last one.
+        let (mut complete, mut cut) = (1.0 / precision(0), 1.0 / precision(0));
+        // Places of the blocks that hold the ends; regressions of the prefixes on their totals.
+        let mut places = [earlier - 1, later - 1];
+        let mut pair = Pair { covariance: 0.0, earlier: 1.0, later: 1.0 };
+        for level in 1..self.levels() {
+            let last = self.blocks[level - 1] - 1;
+            let variance = |place: u64| if place == last { cut } else { complete };
+            let total_of = |parent: u64| {
+                let children = self.children(level, parent);
+                let whole = (children.end - children.start) as f64 * complete;
+                if children.contains(&last) { whole - complete + cut } else { whole }
+            };
+            // Of the part of a prefix that lies in the parent, with the parent's total.
+            let with_total = |place: u64, slope: f64| (place % self.arity) as f64 * complete + slope * variance(place);
+            let [s, t] = places;
+            let with = [with_total(s, pair.earlier), with_total(t, pair.later)];
+            let parents = places.map(|place| place / self.arity);
+            let totals = parents.map(total_of);
+            let covariance = if s == t {
+                (s % self.arity) as f64 * complete + pair.covariance + pair.earlier * pair.later * variance(s)
+            } else {
+                with[0] // the later prefix holds all of the child in which the earlier one ends
+            };
+            let given_total = covariance - with[0] * with[1] / totals[0];
+            pair = Pair {
+                covariance: if parents[0] == parents[1] { given_total } else { 0.0 },
+                earlier: with[0] / totals[0],
+                later: with[1] / totals[1],
+            };
+            places = parents;
+            let of = |total: f64| total / (1.0 + total * precision(level));
+            (complete, cut) = (of(self.arity as f64 * complete), of(total_of(self.blocks[level] - 1)));
+        }
+        pair.covariance + pair.earlier * pair.later * cut
+    }
+}
+
 impl Mechanism for Consistent {
     fn name(&self) -> MechanismName {
         MechanismName::Consistent(Some(self.shape.arity), LevelChoice::Given(self.shape.weights))
@@ -249,6 +301,11 @@ impl Mechanism for Consistent {
             return RowLaw::Sum(vec![(1.0 / least, 1)]); // one measurement
         }
         RowLaw::Like { norm_squared, terms: (norm_squared * least * least).floor().max(1.0) as u64 }
+    }
+
+    /// `O(log T)`.
+    fn row_product(&self, earlier: u64, later: u64) -> f64 {
+        self.shape.prefix_covariance(earlier, later)
     }
 
     /// `O(T h)`: the estimate of one prefix reads every block.

@@ -123,6 +123,14 @@ impl Mechanism for Hats {
         RowLaw::Like { norm_squared, terms: (norm_squared * least * least).floor().max(1.0) as u64 }
     }
 
+    /// `Σ_{j≤s} D_jj - q_sᵀ M⁻¹ q_t` with `q = H D a`. `O(T + n l²)`.
+    fn row_product(&self, earlier: u64, later: u64) -> f64 {
+        let elimination = Elimination::new(&self.shape);
+        let told = elimination.solve(&elimination.covered(later)).0;
+        let explained: f64 = elimination.covered(earlier).iter().zip(told).map(|(q, m)| q * m).sum();
+        elimination.alone(earlier) - explained
+    }
+
     /// `O(T + n l²)`: the estimate of one prefix reads every node.
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
         let elimination = Elimination::new(&self.shape);

@@ -268,6 +268,12 @@ impl Mechanism for Dense {
     row_norms_of_table!();
 
     /// `O(T log T)`.
+    fn row_product(&self, earlier: u64, later: u64) -> f64 {
+        let row = |step: u64| self.factor.times_inverse(&vec![1.0; step as usize]);
+        row(earlier).iter().zip(row(later)).map(|(a, b)| a * b).sum()
+    }
+
+    /// `O(T log T)`.
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
         let row = self.factor.times_inverse(&vec![1.0; step as usize]);
         row.into_iter().zip(0..).for_each(|(entry, index)| visit(Node { level: 0, index }, entry));

@@ -169,6 +169,12 @@ impl Mechanism for Optimal {
 
     row_norms_of_table!();
 
+    /// `O(later · n)`.
+    fn row_product(&self, earlier: u64, later: u64) -> f64 {
+        let row = |step: u64| figures::row(&self.frozen, step as usize);
+        row(earlier).iter().zip(row(later)).map(|(a, b)| a * b).sum()
+    }
+
     /// `O(step · n)`.
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
         let row = figures::row(&self.frozen, step as usize);

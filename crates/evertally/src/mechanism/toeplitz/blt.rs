@@ -261,6 +261,11 @@ impl Mechanism for Blt {
         self.figures.at(step)
     }
 
+    /// `O(d² + d log T)`.
+    fn row_product(&self, earlier: u64, later: u64) -> f64 {
+        self.figures.product(earlier, later)
+    }
+
     fn max_row_norm_squared(&self) -> f64 {
         self.figures.max()
     }

@@ -188,6 +188,16 @@ impl SquareRoot {
         Some(sum)
     }
 
+    /// Row `step` of `L`, from 1. `O(t)`, `O(t²)` for the normalized factorization.
+    fn row(&self, step: u64) -> Vec<f64> {
+        let t = step as usize;
+        if !self.is_normalized() {
+            return self.left[..t].iter().rev().copied().collect();
+        }
+        let inverse: Vec<f64> = (0..t).map(|j| inverse_coefficient(&self.coefficients, j)).collect();
+        (0..t).map(|j| dot(&self.scales[j..t], &inverse)).collect()
+    }
+
     /// The largest inner product of two columns that many steps apart.
     fn closest_pair(&self, distance: usize) -> f64 {
         // Column j of the later ones has T - j coefficients, the first ones; scales fall with the column.
@@ -209,6 +219,11 @@ impl SquareRoot {
         }
         largest
     }
+}
+
+/// Over the shorter of the two.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 /// `f_j` for a banded factorization.
@@ -322,16 +337,17 @@ impl Mechanism for SquareRoot {
 
     row_norms_of_table!();
 
-    fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
-        let t = step as usize - 1;
-        for j in 0..=t {
-            let entry = if self.is_normalized() {
-                (j..=t).map(|k| self.scales[k] * inverse_coefficient(&self.coefficients, k - j)).sum()
-            } else {
-                self.left[t - j]
-            };
-            visit(Node { level: 0, index: j as u64 }, entry);
+    /// `O(s)`; `O(t²)` for the normalized factorization.
+    fn row_product(&self, earlier: u64, later: u64) -> f64 {
+        if self.is_normalized() {
+            return dot(&self.row(earlier), &self.row(later));
         }
+        let (rows, apart) = (earlier as usize, (later - earlier) as usize);
+        dot(&self.left[..rows], &self.left[apart..apart + rows])
+    }
+
+    fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        self.row(step).into_iter().zip(0..).for_each(|(entry, index)| visit(Node { level: 0, index }, entry));
     }
 
     fn streaming(&self) -> Option<Streaming> {

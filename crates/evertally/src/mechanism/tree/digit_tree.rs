@@ -169,14 +169,24 @@ impl Mechanism for DigitTree {
         self.digits.total_weighted_size(self.horizon, UNIT_WEIGHT) / self.horizon as f64
     }
 
+    /// On every level the blocks that both read: a block has one sign for all steps.
+    fn row_product(&self, earlier: u64, later: u64) -> f64 {
+        let mut read = Vec::with_capacity(self.digits.levels as usize);
+        self.digits.for_each_digit(earlier, |_, digit, lead| read.push(blocks_read(digit, lead)));
+        let mut shared = 0;
+        self.digits.for_each_digit(later, |level, digit, lead| {
+            let (first, end) = read[level as usize];
+            let (other_first, other_end) = blocks_read(digit, lead);
+            shared += end.min(other_end).saturating_sub(first.max(other_first));
+        });
+        shared as f64
+    }
+
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
         self.digits.for_each_digit(step, |level, digit, lead| {
-            for index in lead.saturating_sub_signed(digit.max(0))..lead {
-                visit(Node { level, index }, 1.0);
-            }
-            for index in lead..lead.saturating_add_signed((-digit).max(0)) {
-                visit(Node { level, index }, -1.0);
-            }
+            let (first, end) = blocks_read(digit, lead);
+            let sign = if digit < 0 { -1.0 } else { 1.0 };
+            (first..end).for_each(|index| visit(Node { level, index }, sign));
         });
     }
 
@@ -202,6 +212,12 @@ impl Mechanism for DigitTree {
     fn cursor(&self) -> Box<dyn Cursor> {
         Box::new(TreeCursor::new(&self.digits))
     }
+}
+
+/// The blocks that a digit adds or subtracts, from the first to before the last, where the step rounded to blocks of
+/// its level is `lead`.
+fn blocks_read(digit: i64, lead: u64) -> (u64, u64) {
+    (lead.saturating_sub_signed(digit.max(0)), lead.saturating_add_signed((-digit).max(0)))
 }
 
 /// One stack per level: partial noise sums over the level's active blocks, and the sum over all levels above.

@@ -131,6 +131,21 @@ impl Mechanism for HonakerOnline {
         self.digits.total_weighted_size(self.horizon, &block_variance) / self.horizon as f64
     }
 
+    /// The estimate of a block of height `j` gives each of its nodes of height `l` the weight `2^l / (2^(j+1) - 1)`. With
+    /// a block of height `i` inside it, it shares `2^(i-l)` nodes for each `l ≤ i`, so that their covariance is
+    /// `2^i / (2^(j+1) - 1)`: the steps that they share, over the denominator of the larger one. Two prefixes have
+    /// their first blocks in common, and the rest of the earlier one lies in the next block of the later one.
+    fn row_product(&self, earlier: u64, later: u64) -> f64 {
+        let share = |steps: u64, height: u32| steps as f64 / (libm::exp2(f64::from(height + 1)) - 1.0);
+        let parted = u64::BITS - (earlier ^ later).leading_zeros();
+        let common = (parted..self.digits.levels).filter(|height| earlier >> height & 1 == 1);
+        let common: f64 = common.map(|height| share(1 << height, height)).sum();
+        match parted.checked_sub(1) {
+            None => common,
+            Some(height) => common + share(earlier & ((1 << height) - 1), height),
+        }
+    }
+
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
         self.digits.for_each_digit(step, |height, digit, lead| {
             if digit == 1 {

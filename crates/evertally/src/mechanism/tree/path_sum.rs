@@ -193,6 +193,13 @@ impl Mechanism for PathSum {
         RowLaw::Sum(self.weights.as_slice().iter().map(|w| (f64::from(*w), 1)).collect())
     }
 
+    /// The levels above the highest bit in which the numbers of the leaves differ.
+    fn row_product(&self, earlier: u64, later: u64) -> f64 {
+        let apart = (u64::BITS - ((earlier - 1) ^ (later - 1)).leading_zeros()) as usize;
+        let shared = self.weights.as_slice().iter().skip(apart);
+        shared.map(|w| f64::from(*w) * f64::from(*w)).sum() // exact, as in `variance`
+    }
+
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
         for (level, weight) in (0..).zip(self.weights.as_slice()) {
             visit(Node { level, index: (step - 1) >> level }, f64::from(*weight));

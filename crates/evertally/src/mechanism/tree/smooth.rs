@@ -19,6 +19,7 @@ mod walk;
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::trie::Subtree;
 use crate::mechanism::registry::{Limits, Parameters};
+use crate::mechanism::walk::Walk;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, GaussianShift, LaplaceShift, Lazy, MAX_HORIZON, Mechanism, MechanismName,
     NoiseKind, Participation, check_horizon,
@@ -225,6 +226,15 @@ impl Mechanism for Smooth {
 
     fn mean_row_norm_squared(&self) -> f64 {
         f64::from(self.ones())
+    }
+
+    /// The one bits of two leaf numbers above the highest in which they differ. `O(h)`.
+    fn row_product(&self, earlier: u64, later: u64) -> f64 {
+        if earlier == later {
+            return f64::from(self.ones());
+        }
+        let walk = walk::LeafWalk { height: self.height, ones: self.ones(), binomials: self.binomials.clone() };
+        f64::from(walk.shared(earlier, later))
     }
 
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {

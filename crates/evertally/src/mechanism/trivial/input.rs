@@ -58,6 +58,9 @@ impl Mechanism for Input {
     fn mean_row_norm_squared(&self) -> f64 {
         (self.horizon as f64 + 1.0) / 2.0
     }
+    fn row_product(&self, earlier: u64, _later: u64) -> f64 {
+        earlier as f64
+    }
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
         (0..step).for_each(|index| visit(Node { level: 0, index }, 1.0));
     }

@@ -98,6 +98,9 @@ impl Mechanism for Output {
     fn mean_row_norm_squared(&self) -> f64 {
         1.0
     }
+    fn row_product(&self, earlier: u64, later: u64) -> f64 {
+        f64::from(u8::from(earlier == later))
+    }
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
         visit(Node { level: 0, index: step - 1 }, 1.0);
     }

@@ -151,6 +151,12 @@ impl<'a> Elimination<'a> {
         covered
     }
 
+    /// The variance of the prefix from single steps alone: the sum of `D` over the first `step` steps.
+    pub(super) fn alone(&self, step: u64) -> f64 {
+        let pieces = (0..self.shape.pieces()).map(|index| self.shape.piece(index));
+        pieces.map(|piece| moments(&piece, (step + 1).saturating_sub(piece.first).min(piece.length))[0]).sum()
+    }
+
     /// `‖L_t‖²` of all steps, the variance of the prefix: that given all hats that have ended, less what the others
     /// tell.
     ///

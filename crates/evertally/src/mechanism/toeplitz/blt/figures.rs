@@ -15,6 +15,7 @@
 //! both ends of a range of steps bound the norms inside it, and bisection proves the maximum. Sums over `m` are
 //! geometric.
 
+use super::MAX_BUFFERS;
 use super::response::{Modes, Response, Row, joined, sum_of_sums};
 use super::segments::Segment;
 
@@ -105,18 +106,46 @@ impl RowFigures {
         (stage.variance + squared * (floor * (floor * m + 2.0 * gained) + coupled), 2.0 * stage.scale * kept)
     }
 
-    /// The beginning of the next segment, which has this scale.
-    fn after(&self, stage: &Stage, scale: f64) -> Stage {
+    /// `⟨L_s, L_t⟩` of steps `s ≤ t`, from 1. With the state of step `s`, `N_t = M_s + Σ g_i λ_i u_i(s)` and what is
+    /// new; `g_i` are `θ̂_i^m` at each fall on the way, times the fall, and at `t`, times the scale there. All terms are
+    /// positive.
+    pub(super) fn product(&self, earlier: u64, later: u64) -> f64 {
+        let inverse = &self.response.inverse;
+        let place = |step: u64| self.stages.partition_point(|stage| stage.last < step);
+        let (first, last) = (place(earlier), place(later));
+        let stage = &self.stages[first];
+        let (walk, covariances) = self.walk(stage, earlier);
+        let couplings = inverse.couplings(&inverse.decayed(earlier as f64));
+        let mut kept = [0.0; MAX_BUFFERS];
+        let falls = self.stages[first..=last].windows(2).map(|pair| (pair[0].last, pair[0].scale - pair[1].scale));
+        for (step, weight) in falls.chain([(later, self.stages[last].scale)]) {
+            let decayed = inverse.decayed((step - earlier) as f64);
+            kept.iter_mut().zip(decayed).for_each(|(kept, decayed)| *kept += weight * (1.0 - decayed));
+        }
+        let with_states: f64 = (0..inverse.poles.len())
+            .map(|i| inverse.weights[i] * kept[i] * (covariances[i] + stage.scale * couplings[i]))
+            .sum();
+        walk + stage.scale * inverse.weighted(&covariances) + with_states
+    }
+
+    /// `v` and `K` of a step of a stage, before any fall there.
+    fn walk(&self, stage: &Stage, step: u64) -> (f64, Row) {
         let Response { inverse, floor, .. } = &self.response;
-        let m = (stage.last - stage.before) as f64;
+        let m = (step - stage.before) as f64;
         let decayed = inverse.decayed(m);
-        let (fall, squared) = (stage.scale - scale, stage.scale * stage.scale);
-        let couplings = inverse.couplings(&inverse.decayed(stage.last as f64));
         let mut covariances = stage.covariances;
         for (i, pole) in inverse.poles.iter().enumerate() {
             covariances[i] += decayed[i] * (stage.scale * floor / pole.q - covariances[i]);
         }
-        let walk = stage.variance + squared * floor * floor * m;
+        (stage.variance + stage.scale * stage.scale * floor * floor * m, covariances)
+    }
+
+    /// The beginning of the next segment, which has this scale.
+    fn after(&self, stage: &Stage, scale: f64) -> Stage {
+        let inverse = &self.response.inverse;
+        let fall = stage.scale - scale;
+        let couplings = inverse.couplings(&inverse.decayed(stage.last as f64));
+        let (walk, mut covariances) = self.walk(stage, stage.last);
         let variance = walk + fall * (2.0 * inverse.weighted(&covariances) + fall * inverse.weighted(&couplings));
         covariances.iter_mut().zip(couplings).for_each(|(covariance, coupling)| *covariance += fall * coupling);
         Stage { before: stage.last, last: 0, scale, variance, covariances }
