@@ -13,6 +13,7 @@ mod accounting;
 pub(crate) mod banded;
 mod criterion;
 mod dense_twin;
+mod differences;
 mod least_squares;
 mod optimum;
 mod registry;

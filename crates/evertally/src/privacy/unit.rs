@@ -60,8 +60,8 @@ impl Spread {
     /// The same counted in grid steps, for values of at most so many of them and a cap on all together.
     pub(super) fn in_grid_steps(self, largest: u128, cap: u64) -> Self {
         let steps = |events: u64| u64::try_from(u128::from(events) * largest).unwrap_or(u64::MAX).min(cap);
-        let Self { total, per_step, per_group, separation } = self;
-        Self { total: steps(total), per_step: steps(per_step), per_group: steps(per_group), separation }
+        let Self { total, per_step, per_group, .. } = self;
+        Self { total: steps(total), per_step: steps(per_step), per_group: steps(per_group), ..self }
     }
 
     /// The largest `Σ s_n²` over `nodes` disjoint nodes of so many steps each: as few nodes as hold all events, full
@@ -327,7 +327,7 @@ impl PersonBounds {
         let per_group = max_events_per_group.unwrap_or(total).min(total);
         total = total.min(max_groups.map_or(u64::MAX, |groups| per_group.saturating_mul(groups)));
         let per_group = if max_groups == Some(1) { total } else { per_group };
-        Ok(Spread { total, per_step: per_step.min(total), per_group, separation })
+        Ok(Spread { total, per_step: per_step.min(total), per_group, separation, signs: Signs::One })
     }
 }
 
