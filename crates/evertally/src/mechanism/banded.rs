@@ -36,7 +36,7 @@ mod tests;
 
 use super::registry::Parameters;
 use super::{
-    ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, MAX_HORIZON, MatrixDigest, Matrix, Mechanism,
+    ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, MAX_HORIZON, Matrix, MatrixDigest, Mechanism,
     MechanismName, Participation, RowLaw, Workload, check_horizon,
 };
 use crate::noise::Node;

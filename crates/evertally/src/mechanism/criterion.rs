@@ -148,6 +148,12 @@ impl Criterion {
         }
     }
 
+    /// How many steps in a row a unit may have events in, and how far apart, where Gaussian noise hides several.
+    pub(crate) fn runs(&self) -> Option<Participation> {
+        let spread = self.several_steps()?;
+        Participation::new(spread.per_group.div_ceil(spread.per_step), spread.separation).ok()
+    }
+
     /// The figure of one mechanism: 2ρ·variance or ε²·variance, up to a factor that all mechanisms share.
     pub fn figure(&self, mechanism: &dyn Mechanism) -> f64 {
         let by_column = self.by_column_norm(mechanism);

@@ -82,6 +82,7 @@ impl Workload {
     }
 
     /// `w_j`.
+    #[cfg(test)]
     pub(crate) fn coefficient(self, lag: u64) -> f64 {
         match self {
             Self::Sum => 1.0,

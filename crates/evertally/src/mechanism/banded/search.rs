@@ -181,8 +181,12 @@ impl Problem {
     fn autocorrelation(&self, values: &[f64]) -> Vec<f64> {
         let bands = *self.edges.last().expect("not empty");
         let before = [0.0].iter().chain(values);
-        let jumps: Vec<(usize, f64)> =
-            self.edges.iter().zip(values.iter().chain(&[0.0]).zip(before).map(|(new, old)| new - old)).map(|(e, j)| (*e, j)).collect();
+        let jumps: Vec<(usize, f64)> = self
+            .edges
+            .iter()
+            .zip(values.iter().chain(&[0.0]).zip(before).map(|(new, old)| new - old))
+            .map(|(e, j)| (*e, j))
+            .collect();
         let mut products = vec![0.0; bands + 1];
         for (later, (end, a)) in jumps.iter().enumerate() {
             for (start, b) in &jumps[..=later] {
