@@ -3,7 +3,7 @@
 use super::kebab;
 use crate::failure::usage;
 use crate::searched;
-use crate::stream::{BudgetFlags, UnitFlags};
+use crate::stream::{BudgetFlags, UnitFlags, WorkloadFlags};
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
@@ -24,6 +24,8 @@ pub(super) struct PlanArgs {
     horizon: u64,
     #[command(flatten)]
     budget: BudgetFlags,
+    #[command(flatten)]
+    workload: WorkloadFlags,
     #[command(flatten)]
     unit: UnitFlags,
     /// Minimise the maximal or the mean error over the steps.
@@ -76,7 +78,7 @@ impl PlanArgs {
     fn request(&self) -> Result<PlanRequest> {
         let mut request = PlanRequest::count(self.horizon, self.budget.budget()?);
         request = request.with_unit(self.unit.unit()?).with_neighbours(self.unit.neighbours());
-        request = request.with_objective(self.objective);
+        request = request.with_objective(self.objective).with_workload(self.workload.workload()?);
         request = request.with_optional_noise(self.noise);
         if self.sensitivity != Grid::ONE {
             request = request.with_grid(self.sensitivity);
