@@ -3,6 +3,8 @@
 mod common;
 
 use common::Bench;
+use evertally::plan::PlanRequest;
+use evertally::privacy::{Budget, Rho};
 use serde_json::Value;
 
 fn json(bench: &Bench, arguments: &[&str]) -> Value {
@@ -48,7 +50,7 @@ fn simulated_noise_has_the_planned_variance() {
     assert_eq!(made.code, 0, "{}", made.stderr);
     let bytes = std::fs::read(bench.path("m.npy")).unwrap();
     let values: Vec<f64> = npyz::NpyFile::new(&bytes[..]).unwrap().into_vec().unwrap();
-    let plan = evertally::plan::PlanRequest::unbounded("0.5".parse().map(evertally::privacy::Budget::Zcdp).unwrap());
+    let plan = PlanRequest::unbounded(Budget::Zcdp(Rho::new(0.5).unwrap()));
     let plan = plan.plan().unwrap();
     for (column, step) in [1u64, 16, 17, 300].into_iter().enumerate() {
         let squares: f64 = values.chunks(4).map(|row| row[column] * row[column]).sum::<f64>() / 4000.0;

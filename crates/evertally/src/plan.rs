@@ -22,10 +22,10 @@ mod tails;
 mod unbounded;
 
 pub use crate::mechanism::{NoiseKind, Objective};
-pub use choose::Candidate;
 pub(crate) use choose::ranked;
+pub use choose::{Candidate, competitors};
 pub use guarantee::Guarantee;
-pub use lower_bound::{gaussian_lower_bound, unit_lower_bound};
+pub use lower_bound::{gaussian_lower_bound, unit_lower_bound, workload_lower_bound};
 pub use prepared::Prepared;
 pub use ratio::{NoiseMoments, NoisyPair, RatioIntervals, RatioSet};
 pub use request::PlanRequest;
@@ -203,7 +203,7 @@ impl Plan {
 
     /// The largest standard error of any step; infinite without an end.
     pub fn max_std_error(&self) -> f64 {
-        if self.is_unbounded() {
+        if self.request.grows_without_end() {
             return f64::INFINITY;
         }
         (self.node_variance * self.mechanism.max_row_norm_squared()).sqrt()
@@ -228,7 +228,7 @@ impl Plan {
 
     /// The root of the mean variance over the steps; infinite without an end.
     pub fn mean_std_error(&self) -> f64 {
-        if self.is_unbounded() {
+        if self.request.grows_without_end() {
             return f64::INFINITY;
         }
         (self.node_variance * self.mechanism.mean_row_norm_squared()).sqrt()
@@ -248,7 +248,11 @@ impl Plan {
     pub fn errors_through(&self, steps: u64) -> (f64, f64) {
         let criterion = Criterion::new(self.kind, self.request.objective);
         // What never ends is the same over any horizon.
-        let first = self.is_unbounded().then(|| self.mechanism.name().build(steps.max(1), &criterion).ok()).flatten();
+        let first = self
+            .request
+            .grows_without_end()
+            .then(|| self.mechanism.name().build(steps.max(1), &criterion).ok())
+            .flatten();
         let Some(first) = first else { return (self.max_std_error(), self.mean_std_error()) };
         let error = |squared: f64| (self.node_variance * squared).sqrt();
         (error(first.max_row_norm_squared()), error(first.mean_row_norm_squared()))

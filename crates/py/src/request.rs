@@ -35,6 +35,7 @@ pub(crate) fn request_over(options: &Options<'_>, horizon: u64) -> PyResult<Plan
         mechanism: mechanism(options)?,
         noise: options.word("noise")?,
         objective: options.word("objective")?,
+        workload: options.take::<String>("workload")?.map(|text| text.parse().map_err(invalid)).transpose()?,
         ..Declaration::default().with_budget(budget(options)?)
     };
     Ok(declared

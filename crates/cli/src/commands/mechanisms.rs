@@ -3,12 +3,12 @@
 use super::kebab;
 use crate::failure::usage;
 use crate::searched;
-use crate::stream::UnitFlags;
+use crate::stream::{UnitFlags, WorkloadFlags};
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use evertally::mechanism::{Criterion, MAX_HORIZON, Mechanism, MechanismName, NoiseKind, Objective};
-use evertally::plan::{LOOKED_AT, largest_ratio, unit_lower_bound};
+use evertally::mechanism::{Criterion, MAX_HORIZON, Mechanism, MechanismName, NoiseKind, Objective, Workload};
+use evertally::plan::{LOOKED_AT, competitors, largest_ratio, workload_lower_bound};
 use evertally::privacy::{Neighbours, Sensitivity, Values};
 use serde::Serialize;
 use std::io::Write;
@@ -33,6 +33,8 @@ pub(super) struct MechanismsArgs {
     /// `objective=max`).
     #[arg(long)]
     by_mean: bool,
+    #[command(flatten)]
+    workload: WorkloadFlags,
     #[command(flatten)]
     unit: UnitFlags,
     /// Print JSON.
@@ -88,22 +90,26 @@ impl MechanismsArgs {
     pub(super) fn run(self) -> Result<()> {
         let (unit, neighbours) = (self.unit.unit()?, self.unit.neighbours());
         let unit = Sensitivity::of(unit, neighbours, Values::Count, self.horizon())?;
-        let mut rows = if self.mechanisms.is_empty() { self.everything(&unit)? } else { self.named(&unit)? };
-        let bound = (neighbours == Neighbours::AddRemove).then(|| unit_lower_bound(self.horizon(), unit.spread));
-        rows.iter_mut().for_each(|row| row.lower_bound_max_std = bound.filter(|_| !self.unbounded));
+        let workload = self.workload.workload()?;
+        let grows = self.unbounded && workload.is_sum();
+        let mut rows =
+            if self.mechanisms.is_empty() { self.everything(&unit, workload)? } else { self.named(&unit, workload)? };
+        let bound =
+            (neighbours == Neighbours::AddRemove).then(|| workload_lower_bound(workload, self.horizon(), unit.spread));
+        rows.iter_mut().for_each(|row| row.lower_bound_max_std = bound.filter(|_| !grows));
         let mut out = std::io::stdout().lock();
         if self.json {
             serde_json::to_writer_pretty(&mut out, &rows).map_err(std::io::Error::from)?;
             writeln!(out)?;
         } else {
-            writeln!(out, "{}", if self.unbounded { endless_table(&rows) } else { table(&rows) })?;
+            writeln!(out, "{}", if grows { endless_table(&rows) } else { table(&rows) })?;
             writeln!(
                 out,
                 "{}, {}. s1, s2: how far that moves the protected sums (L1, L2).",
                 self.horizon.map_or_else(|| "No end".to_owned(), |horizon| format!("T = {horizon} steps")),
                 if self.unit.is_given() { "the worst change of one unit" } else { "one unit of change in one step" }
             )?;
-            let says = match self.unbounded {
+            let says = match grows {
                 true => "zCDP, pure: variance of the release of a step, times 2ρ and times ε²",
                 false => "zCDP, pure: largest and mean variance of a release, times 2ρ and times ε²",
             };
@@ -120,11 +126,11 @@ impl MechanismsArgs {
         if self.by_mean { Objective::Mean } else { Objective::Max }
     }
 
-    fn criterion(&self, law: NoiseKind, objective: Objective, unit: &Sensitivity) -> Criterion {
-        Criterion::new(law, objective).with_spread(unit.spread)
+    fn criterion(&self, law: NoiseKind, objective: Objective, unit: &Sensitivity, workload: Workload) -> Criterion {
+        Criterion::new(law, objective).with_spread(unit.spread).with_workload(workload)
     }
 
-    fn named(&self, unit: &Sensitivity) -> Result<Vec<Figures>> {
+    fn named(&self, unit: &Sensitivity, workload: Workload) -> Result<Vec<Figures>> {
         let figures = |name: &MechanismName| {
             let law = self.law.unwrap_or(name.family().usual_law);
             if let MechanismName::DensePure(optimum) = name
@@ -135,28 +141,35 @@ impl MechanismsArgs {
                 let found = searched::dense_pure(self.horizon(), optimum.objective.unwrap_or(Objective::Mean))?;
                 return Ok(Figures::of(*name, &found, unit));
             }
-            let mechanism = name.build(self.horizon(), &self.criterion(law, self.objective(), unit))?;
+            let mechanism = name.build(self.horizon(), &self.criterion(law, self.objective(), unit, workload))?;
             Ok(Figures::of(*name, &*mechanism, unit))
         };
         self.mechanisms.iter().map(figures).collect()
     }
 
     /// Every family, with open parameters chosen for either law.
-    fn everything(&self, unit: &Sensitivity) -> Result<Vec<Figures>> {
+    fn everything(&self, unit: &Sensitivity, workload: Workload) -> Result<Vec<Figures>> {
         let (horizon, objective) = (self.horizon(), self.objective());
         let mut rows: Vec<Figures> = Vec::new();
-        let families: Vec<_> = match self.unbounded {
-            true => MechanismName::endless().collect(),
-            false => MechanismName::FAMILIES.into_iter().filter(|f| horizon <= f.longest_searched()).collect(),
+        let laws =
+            [NoiseKind::Gaussian, NoiseKind::Laplace].map(|law| (law, self.criterion(law, objective, unit, workload)));
+        // Of running sums all, of whatever law they are meant for.
+        let mut families: Vec<_> = match workload.over(horizon).is_sum() && !self.unbounded {
+            true => MechanismName::FAMILIES.into_iter().filter(|family| horizon <= family.longest_searched()).collect(),
+            false => Vec::new(),
         };
+        for (law, criterion) in &laws {
+            let more = competitors(horizon, *law, criterion).into_iter().filter(|family| !families.contains(family));
+            families.extend(more.collect::<Vec<_>>());
+        }
         for family in families {
-            for law in [NoiseKind::Gaussian, NoiseKind::Laplace] {
-                let Ok(mechanism) = family.build(horizon, &self.criterion(law, objective, unit)) else { continue };
+            for (law, criterion) in &laws {
+                let Ok(mechanism) = family.build(horizon, criterion) else { continue };
                 let resolved = mechanism.name();
                 if rows.iter().any(|row| row.resolved == resolved) {
                     continue;
                 }
-                let is_open = family.family().listed_open && law == family.family().usual_law;
+                let is_open = family.family().listed_open && *law == family.family().usual_law;
                 let name = if is_open { family } else { resolved };
                 rows.push(Figures::of(name, &*mechanism, unit));
             }
@@ -197,7 +210,8 @@ impl Figures {
             at: vec![],
             largest_ratio: None,
         };
-        if m.horizon() == MAX_HORIZON { figures.endless(m, unit) } else { figures }
+        let grows = m.name().family().endless && m.horizon() == MAX_HORIZON;
+        if grows { figures.endless(m, unit) } else { figures }
     }
 
     /// Without an end: figures of steps in the place of those of all.

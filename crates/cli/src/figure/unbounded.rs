@@ -10,7 +10,7 @@
 use super::style::look;
 use super::{Drawn, Studio, csv};
 use anyhow::Result;
-use evertally::mechanism::{Dense, MAX_HORIZON, Mechanism, MechanismName};
+use evertally::mechanism::{Dense, MAX_HORIZON, MechanismName};
 use evertally::plan::{NoiseKind, Objective};
 use evertally_plot::axis::{Axis, Spacing};
 use evertally_plot::lines::{self, Line, Panel};

@@ -18,7 +18,7 @@ use super::{
     BufferChoice, Criterion, EndlessChoice, HatChoice, LevelChoice, MAX_HORIZON, MatrixDigest, Mechanism, NoiseKind,
     Optimum, Participation,
 };
-use super::{endless, least_squares, optimum, toeplitz, tree, trivial};
+use super::{banded, endless, least_squares, optimum, toeplitz, tree, trivial};
 use crate::Result;
 use NoiseKind::{Gaussian, Laplace};
 use Steps::{Heavy, Light};
@@ -426,6 +426,27 @@ registry! {
         brief: least_squares::dense_pure::brief,
         answers: least_squares::dense_pure::answers,
         line: Line(Hue::Orange, Dash::Dashed, Mark::Circle),
+    };
+
+    /// Finitely many bands for windows and decays: for units with events in several steps, and the digest of the bands.
+    Banded(runs: Participation, digest: Option<MatrixDigest>) in banded = Family {
+        stem: "banded",
+        about: "bands in pieces, for windows and decays without end",
+        examples: &["banded"],
+        open: Some(MechanismName::Banded(Participation::ONCE, None)),
+        reach: Reach::ANY_GAUSSIAN,
+        usual_law: Gaussian,
+        competes: false, // for running sums; see `Criterion::workload`
+        endless: false,
+        vectors: Vectors::No,
+        abilities: Abilities::IN_ORDER,
+        steps: Light,
+        is_plain_noise: false,
+        listed_open: false,
+        limits: Limits::none,
+        brief: banded::brief,
+        answers: banded::answers,
+        line: Line(Hue::Purple, Dash::Mixed, Mark::Square),
     };
 
     /// Epochs of growing length, for running counts that never end.

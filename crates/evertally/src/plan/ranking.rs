@@ -1,18 +1,26 @@
 //! The mechanisms that fit a request, ranked by exact error, beside what no mechanism can do better.
 
+mod windows;
+
 use super::lower_bound::LONGEST_CERTIFIED;
 use super::unbounded::{LOOKED_AT, largest_ratio};
-use super::{Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound, node_variance, unit_lower_bound};
-use crate::mechanism::{Dense, MAX_HORIZON, MechanismName};
+use super::{
+    Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound, node_variance, unit_lower_bound,
+    workload_lower_bound,
+};
+use crate::mechanism::{Dense, MAX_HORIZON, MechanismName, Workload};
 use crate::privacy::conversions::mu_for;
 use crate::privacy::{Budget, Delta, Neighbours, Spread};
 use serde::Serialize;
+pub use windows::WindowRow;
 
 /// Candidates of a request in order, and the bounds.
 #[derive(Debug, Serialize)]
 pub struct Ranking {
     /// Number of steps.
     pub horizon: u64,
+    /// What is published at every step.
+    pub workload: Workload,
     /// Which error decides the order.
     pub objective: Objective,
     /// The best.
@@ -28,6 +36,8 @@ pub struct Ranking {
     /// Under (ε, δ): below this δ the best Laplace noise is better than the best Gaussian, above it worse; null where
     /// one is better at every δ.
     pub crossover_delta: Option<f64>,
+    /// Where running sums are asked for: what windows read from them would be like.
+    pub windows: Vec<WindowRow>,
 }
 
 /// One candidate.
@@ -100,11 +110,13 @@ impl Ranking {
         let rows: Vec<Row> = candidates.iter().map(|c| row(request, c, lower_bound_max_std)).collect();
         Some(Self {
             horizon: request.horizon(),
+            workload: request.workload(),
             objective: request.objective(),
             chosen: rows.first()?.clone(),
             ranking: rows,
             lower_bound_max_std,
-            optimum_max_std: if request.is_unbounded() { None } else { optimum(request) },
+            optimum_max_std: if request.grows_without_end() { None } else { optimum(request) },
+            windows: candidates.first().map_or_else(Vec::new, |chosen| windows::of(request, chosen)),
             crossover_delta: crossover(request, candidates).map(Delta::get),
         })
     }
@@ -116,9 +128,9 @@ impl Ranking {
 }
 
 impl Ranking {
-    /// Whether what is ranked has no end.
+    /// Whether what is ranked are running sums without an end.
     pub fn is_unbounded(&self) -> bool {
-        self.horizon == MAX_HORIZON
+        self.horizon == MAX_HORIZON && self.workload.is_sum()
     }
 }
 
@@ -134,13 +146,14 @@ fn in_one_step(spread: Spread) -> Option<f64> {
 }
 
 fn lower_bound_max_std(request: &PlanRequest) -> Option<f64> {
-    if request.is_unbounded() { None } else { lower_bound_at(request, request.horizon()) }
+    if request.grows_without_end() { None } else { lower_bound_at(request, request.horizon()) }
 }
 
 /// No mechanism that ends at this step has a smaller largest standard error.
 fn lower_bound_at(request: &PlanRequest, horizon: u64) -> Option<f64> {
     let (spread, noise) = unit_and_noise(request)?;
     let bound = match in_one_step(spread) {
+        _ if !request.workload().is_sum() => workload_lower_bound(request.workload(), horizon, spread),
         Some(events) => gaussian_lower_bound(horizon) * events,
         None => unit_lower_bound(horizon, spread.over(horizon)),
     };
@@ -149,6 +162,9 @@ fn lower_bound_at(request: &PlanRequest, horizon: u64) -> Option<f64> {
 
 fn optimum(request: &PlanRequest) -> Option<f64> {
     let horizon = request.horizon();
+    if !request.workload().over(horizon).is_sum() {
+        return None;
+    }
     let (spread, noise) = unit_and_noise(request)?;
     let events = in_one_step(spread)?;
     let bound = (horizon <= LONGEST_CERTIFIED).then(|| Dense::lower_bound(horizon, Objective::Max))?.ok()?;
@@ -184,12 +200,12 @@ fn least_node_std(request: &PlanRequest) -> Option<f64> {
 }
 
 fn crossover(request: &PlanRequest, candidates: &[Candidate]) -> Option<Delta> {
-    if request.is_unbounded() { None } else { request.crossover(candidates) }
+    if request.grows_without_end() { None } else { request.crossover(candidates) }
 }
 
 /// The errors of what never ends, at the steps that are looked at.
 fn at_steps(request: &PlanRequest, candidate: &Candidate) -> Vec<AtStep> {
-    if !request.is_unbounded() {
+    if !request.grows_without_end() {
         return vec![];
     }
     let node = node_variance(request, candidate.noise_divisor, &candidate.law);
@@ -200,7 +216,8 @@ fn at_steps(request: &PlanRequest, candidate: &Candidate) -> Vec<AtStep> {
 /// For single events, and all events in one step, which are alike.
 fn ratio_to_best(request: &PlanRequest, candidate: &Candidate) -> Option<f64> {
     let spread = request.sensitivity().ok()?.spread;
-    let single = request.is_unbounded() && candidate.kind == NoiseKind::Gaussian && spread.per_step >= spread.total;
+    let single =
+        request.grows_without_end() && candidate.kind == NoiseKind::Gaussian && spread.per_step >= spread.total;
     single.then(|| largest_ratio(&*candidate.mechanism, LOOKED_AT[0]))
 }
 

@@ -30,6 +30,12 @@ impl Declaration {
         // Without an end there is no further stream, and nothing is the last step.
         let all = (self.unbounded != Some(true)).then_some(true);
         let first = Self { through: None, all, ..self.clone() }.resolve()?;
+        if extend && !first.request.workload().is_sum() {
+            return Err(usage(format!(
+                "`{}` does not go on from stream to stream as running sums do; declare it over a longer horizon",
+                first.request.workload()
+            )));
+        }
         let mut stretches = Stretches {
             names: vec![first.name.clone()],
             calendars: vec![first.calendar.clone()],

@@ -7,6 +7,7 @@
 
 use super::parameter::{Heading, Part, Row, Use};
 use super::value::{Decimal, Delimiter, Groups, Paths, TableFormat, Value};
+use crate::reading::Reading;
 use crate::steps::{Every, Period, TimeFormat, Zone};
 use crate::stream::{Late, OutOfBounds, Refusable};
 use evertally::mechanism::MechanismName;
@@ -327,6 +328,12 @@ parameters! {
     declaration {
         /// There is no end, instead of `end`: the error of a step is near the best it could have if it were the last.
         Unbounded unbounded: bool, Steps "" RELEASE
+    }
+    declaration {
+        /// What is published at every step: sum (all events so far), window(W) (those of the last W steps, or of a time
+        /// such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or increments (those of
+        /// the step alone).
+        Workload workload: Reading, Steps "sum|window(W)|decay(H)|increments" RELEASE, default "sum" ""
     }
     declaration {
         /// Publish only the steps that end by this time; the rest can follow later from the same, longer data.

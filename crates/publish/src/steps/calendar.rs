@@ -21,12 +21,12 @@ pub enum Horizon {
     Until(Instant),
     /// For so many steps.
     Steps(u64),
-    /// There is no end: as far as calendars are laid out, [`ENDLESS_YEARS`].
+    /// There is no end: as far as calendars are laid out, 400 years.
     Endless,
 }
 
 /// For how many years a calendar without an end is laid out. Nothing depends on it: the plan has no end.
-pub const ENDLESS_YEARS: i64 = 400;
+const ENDLESS_YEARS: i64 = 400;
 
 /// The steps of a horizon: step `k` of `1..=steps` is the half-open time from `start_of(k)` to `end_of(k)`.
 ///

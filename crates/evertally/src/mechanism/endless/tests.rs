@@ -142,7 +142,9 @@ fn names_round_trip_and_foreign_digests_are_refused() {
 /// Every machine builds the same: plans of one are read by others.
 #[test]
 fn the_epochs_are_frozen() {
-    for (inside, digest) in [(Inside::Plain, "8cfc9016d961e634c644dee83568fbc8"), (Inside::Normalized, "0"), (Inside::Trees, "0")] {
+    for (inside, digest) in
+        [(Inside::Plain, "8cfc9016d961e634c644dee83568fbc8"), (Inside::Normalized, "0"), (Inside::Trees, "0")]
+    {
         assert_eq!(Endless::new(MAX_HORIZON, inside).unwrap().digest.to_string(), digest, "{inside:?}");
     }
 }
