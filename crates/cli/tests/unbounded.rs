@@ -101,9 +101,13 @@ fn releases_go_on_without_an_end() {
             names.push((format!("{number}.csv"), [11, 17, 41, 301][number as usize - 1]));
         }
         let twin = Bench::new();
-        twin.write("my.key", std::fs::read(bench.path("my.key")).unwrap());
+        for file in ["my.key", "my.key.ledger"] {
+            twin.write(file, std::fs::read(bench.path(file)).unwrap());
+        }
         let inputs: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
-        inputs.iter().for_each(|name| drop(twin.write(name, bench.read(name))));
+        for name in &inputs {
+            twin.write(name, bench.read(name));
+        }
         let run = |bench: &Bench, through: &str, inputs: &[&str]| {
             let more = ["--continue", "--out", "t.csv", "--through", through];
             let run = bench.run(&[&["release"][..], &more, &all, &unit, &budget, inputs].concat());

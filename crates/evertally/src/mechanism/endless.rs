@@ -59,6 +59,8 @@ const NOISE_BITS: u32 = 32;
 const WEIGHT_BITS: u32 = 14;
 /// Bits of the estimates of totals behind those of a release.
 const GUARD: u32 = 16;
+/// The step by whose error it is decided what is inside, if the horizon has it.
+const JUDGED: u64 = 1 << 16;
 /// Up to so many steps, BLTs are inside.
 const LONGEST_BLT: u64 = 1 << 44;
 
@@ -332,12 +334,26 @@ pub(in crate::mechanism) fn build(
     criterion: &Criterion,
     choice: EndlessChoice,
 ) -> Result<Arc<dyn Mechanism>> {
-    let several = criterion.several_steps().is_some();
-    let inside = choice.inside.unwrap_or(if several { Inside::Plain } else { Inside::Normalized });
+    let inside = match (choice.inside, criterion.several_steps()) {
+        (Some(inside), _) => inside,
+        (None, None) => Inside::Normalized,
+        (None, Some(spread)) => suited(horizon, spread)?,
+    };
     Ok(Arc::new(match choice.digest {
         Some(digest) => Endless::with_digest(horizon, inside, digest)?,
         None => Endless::new(horizon, inside)?,
     }))
+}
+
+/// Plain BLTs have the larger errors, and patterns of several events that are known to be shorter: what has the smaller
+/// error at a step for a unit.
+fn suited(horizon: u64, spread: Spread) -> Result<Inside> {
+    let variance = |inside| {
+        let endless = Endless::new(horizon, inside)?;
+        Ok(endless.spread_squared(spread) as f64 * endless.row_norm_squared(horizon.min(JUDGED)))
+    };
+    let plain: Result<f64> = variance(Inside::Plain);
+    Ok(if plain? < variance(Inside::Normalized)? { Inside::Plain } else { Inside::Normalized })
 }
 
 pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {
