@@ -8,7 +8,7 @@
 //! * **By simulation** ([`simulate`]) where the horizon is at most 2^16 steps: paths of the noise of the whole horizon,
 //!   with random bits that are a function of the plan's digest, so that everybody finds the same number. It is rounded to
 //!   the safe side by the error of the simulation itself: `c` is so large that the band misses no more often than is
-//!   allowed in the upper end of a 99 % interval of what was simulated.
+//!   allowed at the upper end of what was simulated (at 95 %, one-sided).
 //! * **By independent steps** for longer horizons: a band misses at most as often as one of independent steps with the
 //!   same laws would. For Gaussian noise that is Šidák's inequality (doi 10.1080/01621459.1967.10482935), a case of
 //!   the Gaussian correlation inequality (Royen 2014, arXiv 1408.1028). A Laplace variable is a Gaussian one of
@@ -38,8 +38,8 @@ pub struct Band {
     pub standard_errors: Option<f64>,
     /// With which confidence it holds at all steps at once.
     pub confidence: f64,
-    /// Standard error of the simulation: of the probability that the band holds. The band is wider by a little more than
-    /// twice that. 0 where nothing was simulated.
+    /// Standard error of the simulation: of the probability that the band holds. The band allows for
+    /// 1.645 times that. 0 where nothing was simulated.
     pub simulation_error: f64,
     /// How many paths were simulated; 0 where the band is that of independent steps.
     pub paths: u32,

@@ -1,27 +1,14 @@
 //! What the releases of a plan say together: covariances of two steps, the error of what happened between them, of sums
-//! over groups, and of ratios.
+//! over groups, and of pairs of these.
 //!
 //! A [`Combination`] is a weighted sum of released values of any series and steps: groups have independent noise, steps
-//! of one series the covariance of the plan. Its interval is that of [`Plan::intervals`] with the row of `L` in whose
-//! place the sum of the rows stands.
-//!
-//! **Ratios** ([`Plan::ratio`]). With released values `X` and `Y` of two combinations, the true ratio is `r` only if
-//! `X - r Y` is noise alone. The set of all `r` for which it is within its own interval,
-//! `(X - rY)² ≤ q² Var(X - rY)`, is the confidence set of Fieller (1954, doi 10.1111/j.2517-6161.1954.tb00159.x): exact
-//! for Gaussian noise, whatever the ratio is, where a standard error of `X/Y` would be wrong for small `Y`. It is given by
-//! a quadratic inequality. If `Y` differs from 0 by its own interval, the set is an interval; if not, it is what lies
-//! outside of one, or all numbers: then the data say little about the ratio, and no method can say more. For Laplace noise
-//! `q` is the largest of all `X - rY`.
+//! of one series the covariance of the plan. Its interval follows from its variance and its fourth cumulant, as that of a
+//! ratio does; see [`RatioIntervals`].
 
-use super::Plan;
-use super::interval::IntervalTable;
+use super::{NoiseKind, NoiseMoments, NoisyPair, Plan, RatioIntervals};
 use crate::Result;
-use crate::mechanism::RowLaw;
 use crate::noise::Node;
-use crate::plan::NoiseKind;
-use serde::Serialize;
 use std::collections::BTreeMap;
-use std::f64::consts::PI;
 
 impl Plan {
     /// Covariance of the released values of two steps (0 ..= T, in any order), in squared units of the data. Nothing is
@@ -119,29 +106,6 @@ impl Combination {
     }
 }
 
-/// All ratios that go with two released values; see [`Plan::ratio`].
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RatioSet {
-    /// From one number to another.
-    Between(f64, f64),
-    /// Up to the first number, and from the second on: the denominator may be 0, and the ratio large on either side.
-    Outside(f64, f64),
-    /// Every number: the values say nothing of the ratio.
-    Everything,
-}
-
-impl RatioSet {
-    /// Whether a ratio is in it.
-    pub fn contains(self, ratio: f64) -> bool {
-        match self {
-            Self::Between(low, high) => low <= ratio && ratio <= high,
-            Self::Outside(low, high) => ratio <= low || high <= ratio,
-            Self::Everything => true,
-        }
-    }
-}
-
 impl Plan {
     /// Variance of a combination, in squared units of the data. The cost of a [covariance](Self::covariance) for every
     /// pair of its steps in one series.
@@ -163,19 +127,60 @@ impl Plan {
         first.by_series().into_iter().map(of_pair).sum()
     }
 
+    /// Variance and fourth cumulant of the noise of a combination. Under Laplace noise that takes the nodes of all rows.
+    pub fn moments_of(&self, combination: &Combination) -> NoiseMoments {
+        let variance = self.variance_of(combination);
+        match self.noise_kind() {
+            NoiseKind::Gaussian => NoiseMoments::gaussian(variance),
+            NoiseKind::Laplace => {
+                let fourths = self.nodes_of(combination).into_values().map(|weight| weight.powi(4));
+                NoiseMoments { variance, fourth: self.fourth_cumulant() * fourths.sum::<f64>() }
+            }
+        }
+    }
+
+    /// Two combinations with their released values, for the interval of their ratio: they may have steps and series in
+    /// common, as a group and the total have.
+    ///
+    /// ```
+    /// use evertally::plan::{Combination, PlanRequest, RatioIntervals, RatioSet};
+    /// use evertally::privacy::{Budget, Rho};
+    /// let plan = PlanRequest::count(100, Budget::Zcdp(Rho::new(0.1)?)).plan()?;
+    /// let [last, this] = [(86, 93), (93, 100)].map(|(a, b)| Combination::default().with_stretch(0, a, b, 1.0));
+    /// // 1200 events in this week and 1000 in the last one.
+    /// let pair = plan.pair((1200.0, &this), (1000.0, &last));
+    /// let RatioSet::Between(low, high) = RatioIntervals::new(0.95)?.of(&pair) else { panic!() };
+    /// assert!(low > 1.1 && low < 1.2 && high > 1.2 && high < 1.3);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn pair(&self, numerator: (f64, &Combination), denominator: (f64, &Combination)) -> NoisyPair {
+        let ((x, of_x), (y, of_y)) = (numerator, denominator);
+        let variances = [self.variance_of(of_x), self.variance_of(of_y)];
+        let pair = NoisyPair::gaussian([x, y], variances, self.covariance_of(of_x, of_y));
+        if self.noise_kind() == NoiseKind::Gaussian {
+            return pair;
+        }
+        let (own, theirs) = (self.nodes_of(of_x), self.nodes_of(of_y));
+        let nodes: BTreeMap<_, _> = own.keys().chain(theirs.keys()).map(|node| (*node, ())).collect();
+        let weight = |nodes: &BTreeMap<(u64, Node), f64>, node| nodes.get(node).copied().unwrap_or(0.0);
+        let mut fourth = [0.0; 5];
+        for node in nodes.keys() {
+            let (a, b) = (weight(&own, node), weight(&theirs, node));
+            fourth.iter_mut().zip(0..).for_each(|(sum, k)| *sum += a.powi(4 - k) * b.powi(k));
+        }
+        NoisyPair { fourth: fourth.map(|sum| self.fourth_cumulant() * sum), ..pair }
+    }
+
     /// Half of the width of the interval of a combination at a confidence, in units of the data: a multiple of the grid
     /// where all weights are of one size.
     ///
     /// # Errors
     /// If the confidence is not strictly between 0 and 1.
     pub fn half_width_of(&self, combination: &Combination, confidence: f64) -> Result<f64> {
-        let fine = 1 << 10;
-        let scale = self.law().scale() / self.noise_divisor() as f64;
-        let mut table = IntervalTable::new(self.noise_kind(), scale * f64::from(fine), confidence)?;
-        let half_width = table.half_width(&self.law_of(combination)) as f64 / f64::from(fine);
+        let grid = self.request().grid().to_f64(1);
+        let half_width = RatioIntervals::new(confidence)?.half_width(self.moments_of(combination)) / grid;
         let sizes = || combination.weights.values().map(|weight| weight.abs());
         let largest = sizes().fold(0.0, f64::max);
-        let grid = self.request().grid().to_f64(1);
         // As for single releases, the discrete law is covered by rounding up: to the grid on which the sum is, or by half
         // a step of the coarsest; and what rounding releases to their own fine grid adds is added.
         let whole = self.fraction_bits() == 0 && sizes().all(|size| size == largest) && largest > 0.0;
@@ -186,88 +191,9 @@ impl Plan {
         Ok(grid * if whole { (half_width / largest - 1e-9).ceil() * largest } else { half_width + rounding })
     }
 
-    /// All ratios of two true values that go with these released ones, at a confidence: the set of Fieller. It holds the
-    /// true ratio with the confidence, whatever that is. `numerator` and `denominator` are released values with their
-    /// combinations, which may have steps and series in common (a share of a total).
-    ///
-    /// # Errors
-    /// If the confidence is not strictly between 0 and 1.
-    ///
-    /// ```
-    /// use evertally::plan::{Combination, PlanRequest, RatioSet};
-    /// use evertally::privacy::{Budget, Rho};
-    /// let plan = PlanRequest::count(100, Budget::Zcdp(Rho::new(0.1)?)).plan()?;
-    /// let [last, this] = [(86, 93), (93, 100)].map(|(a, b)| Combination::default().with_stretch(0, a, b, 1.0));
-    /// // 1200 events in this week and 1000 in the last one.
-    /// let RatioSet::Between(low, high) = plan.ratio((1200.0, &this), (1000.0, &last), 0.95)? else { panic!() };
-    /// assert!(low > 1.1 && low < 1.2 && high > 1.2 && high < 1.3);
-    /// // Of 3 events, a ratio says nothing.
-    /// assert!(!matches!(plan.ratio((4.0, &this), (3.0, &last), 0.95)?, RatioSet::Between(..)));
-    /// # Ok::<(), evertally::Error>(())
-    /// ```
-    pub fn ratio(
-        &self,
-        numerator: (f64, &Combination),
-        denominator: (f64, &Combination),
-        confidence: f64,
-    ) -> Result<RatioSet> {
-        let ((x, of_x), (y, of_y)) = (numerator, denominator);
-        let q = self.largest_quantile(of_x, of_y, confidence)?;
-        let [xx, xy, yy] = [
-            x * x - q * q * self.variance_of(of_x),
-            x * y - q * q * self.covariance_of(of_x, of_y),
-            y * y - q * q * self.variance_of(of_y),
-        ];
-        Ok(fieller(xx, xy, yy))
-    }
-
-    /// The largest quantile of `|X - rY|` in standard errors, over all `r`.
-    fn largest_quantile(&self, of_x: &Combination, of_y: &Combination, confidence: f64) -> Result<f64> {
-        let mut table = IntervalTable::new(self.noise_kind(), 1e6, confidence)?;
-        let mut of = |law| table.half_width(&law) as f64 / 1e6 / self.noise_kind().unit_variance().sqrt();
-        if self.noise_kind() == NoiseKind::Gaussian {
-            return Ok(of(RowLaw::Like { norm_squared: 1.0, terms: 1 }));
-        }
-        // Where weights are most unequal, a sum is most like a single variable, which has the heaviest tails.
-        let [x, y] = [of_x, of_y].map(|combination| self.nodes_of(combination));
-        let nodes: Vec<[f64; 2]> = {
-            let keys: std::collections::BTreeSet<_> = x.keys().chain(y.keys()).collect();
-            let at = |nodes: &BTreeMap<(u64, Node), f64>, key| nodes.get(key).copied().unwrap_or(0.0);
-            keys.into_iter().map(|key| [at(&x, key), at(&y, key)]).collect()
-        };
-        let terms = |angle: f64| {
-            let (sine, cosine) = (libm::sin(angle), libm::cos(angle));
-            let (squares, fourths) = nodes.iter().fold((0.0, 0.0), |(squares, fourths), [a, b]| {
-                let square = (a * cosine - b * sine).powi(2);
-                (squares + square, fourths + square * square)
-            });
-            if fourths > 0.0 { squares * squares / fourths } else { f64::INFINITY }
-        };
-        let fewest =
-            (0..DIRECTIONS).map(|i| terms(PI * f64::from(i) / f64::from(DIRECTIONS))).fold(f64::INFINITY, f64::min);
-        // Between two directions it may be a little less. Float-to-int casts saturate.
-        Ok(of(RowLaw::Like { norm_squared: 1.0, terms: ((0.98 * fewest).floor() as u64).max(1) }))
-    }
-
-    /// The law of a combination, in units of the noise of a node.
-    fn law_of(&self, combination: &Combination) -> RowLaw {
-        let norm_squared = self.variance_of(combination) / self.node_variance();
-        if self.noise_kind() == NoiseKind::Gaussian {
-            return RowLaw::Like { norm_squared, terms: 1 };
-        }
-        let mut weights: Vec<f64> =
-            self.nodes_of(combination).into_values().map(f64::abs).filter(|weight| *weight > 0.0).collect();
-        weights.sort_by(f64::total_cmp);
-        let alike = weights.chunk_by(|a, b| b - a <= 1e-12 * b).map(|same| (same[0], same.len() as u64));
-        let equal: Vec<(f64, u64)> = alike.take(FEW_WEIGHTS + 1).collect();
-        if equal.len() == 1 || (equal.len() <= FEW_WEIGHTS && weights.len() > 2) {
-            return RowLaw::Sum(equal);
-        }
-        // As many equal terms as have the same fourth cumulant, or fewer: no lighter tails.
-        let squares: f64 = weights.iter().map(|w| w * w).sum();
-        let fourths: f64 = weights.iter().map(|w| w.powi(4)).sum();
-        let terms = (squares * squares / fourths.max(f64::MIN_POSITIVE)).floor().max(1.0) as u64;
-        RowLaw::Like { norm_squared: squares, terms }
+    /// Of a node under Laplace noise.
+    fn fourth_cumulant(&self) -> f64 {
+        3.0 * self.node_variance().powi(2)
     }
 
     /// The weights of all nodes.
@@ -282,26 +208,6 @@ impl Plan {
         }
         nodes
     }
-}
-
-/// Directions in which the weights of a ratio are looked at.
-const DIRECTIONS: u32 = 256;
-/// Sums of so many different weights have their exact law.
-const FEW_WEIGHTS: usize = 32;
-
-/// All `r` with `r² yy - 2 r xy + xx ≤ 0`.
-fn fieller(xx: f64, xy: f64, yy: f64) -> RatioSet {
-    let discriminant = xy * xy - xx * yy;
-    if yy > 0.0 {
-        // The released ratio is in the set: there are roots, but for rounding.
-        let root = discriminant.max(0.0).sqrt();
-        return RatioSet::Between((xy - root) / yy, (xy + root) / yy);
-    }
-    if discriminant <= 0.0 || yy == 0.0 {
-        return RatioSet::Everything; // a half-line where yy is 0 to the last digit
-    }
-    let root = discriminant.sqrt();
-    RatioSet::Outside((xy + root) / yy, (xy - root) / yy)
 }
 
 #[cfg(test)]

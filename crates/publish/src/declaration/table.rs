@@ -453,6 +453,10 @@ parameters! {
         Confidence confidence: f64, Output "P" READERS, default "0.95" ""
     }
     declaration {
+        /// Whether each interval holds by itself, or all steps of a group hold at once.
+        Band band: Band, Output "" RELEASES, default "pointwise" ""
+    }
+    declaration {
         /// Headline of picture and report.
         Title title: String, Output "TEXT" PROGRAM, default "" "the stream's name"
     }

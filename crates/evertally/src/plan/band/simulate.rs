@@ -24,8 +24,8 @@ use crate::noise::{Node, RandomBits, standard_exponential, standard_normal};
 use crate::plan::interval::normal_quantile_of_miss;
 use crate::plan::{NoiseKind, Plan};
 
-/// Steps of all paths together: about a second.
-const WORK: u64 = 1 << 24;
+/// Steps of all paths together: a second or two. Under Laplace noise likelihoods differ more.
+const WORK: [u64; 2] = [1 << 23, 1 << 24];
 /// Least and largest number of paths.
 const PATHS: (u64, u64) = (512, 4096);
 /// Nodes of all rows together that are looked at for the tilts of Laplace noise.
@@ -36,15 +36,16 @@ const FEW_ANCHORS: u64 = 1024;
 const NEGLIGIBLE: f64 = -6.0;
 /// Runs with few paths that look for the edge.
 const PILOTS: u32 = 2;
-/// Quantile of the normal law at 99 %, one-sided.
-const SURE: f64 = 2.326;
+/// Quantile of the normal law at 95 %, one-sided.
+const SURE: f64 = 1.645;
 /// No variable is tilted closer to where its law has no moments.
 const FARTHEST_TILT: f64 = 0.9;
 
 /// The band of a plan of at most 2^16 steps.
 pub(super) fn band(plan: &Plan, confidence: f64) -> Band {
     let mut simulation = Simulation::new(&**plan.mechanism(), plan.noise_kind(), plan.digest());
-    let paths = (WORK / plan.horizon()).clamp(PATHS.0, PATHS.1);
+    let work = WORK[usize::from(plan.noise_kind() == NoiseKind::Laplace)];
+    let paths = (work / plan.horizon()).clamp(PATHS.0, PATHS.1);
     let miss = 1.0 - confidence;
     // Tilted to the edge of independent normal steps at first, and then to that of the band.
     let mut edge = normal_quantile_of_miss(super::of_each(confidence, plan.horizon()));
