@@ -260,7 +260,11 @@ fn notes(plan: &Plan, groups: usize) -> Vec<String> {
 
 /// The group columns, as the plan has them.
 fn group_columns(plan: &Plan) -> Result<Vec<String>> {
-    let meaning = plan.request().meaning();
+    let (meaning, workload) = (plan.request().meaning(), plan.request().workload());
+    if !workload.is_sum() {
+        let has = format!("the table has {workload} at every step, with intervals of its own");
+        return Err(usage(format!("{has}; differences, totals and ratios are those of running sums")));
+    }
     if meaning.contains_key("key-columns") {
         return Err(usage("the plan is that of a sketch, whose estimates have no steps to be told apart"));
     }

@@ -15,10 +15,11 @@ use crate::groups::GroupTable;
 use crate::problem::{Piece, Problem, sentence};
 use crate::scales::Scales;
 use crate::searched::{Watch, with_searched};
-use crate::steps::{Period, Periods, StepCalendar, TimeFormat, TimeParser};
+use crate::steps::{Every, Period, Periods, StepCalendar, TimeFormat, TimeParser};
 use crate::stream::{Band, Late, OutOfBounds, Refusable, Stream};
 use crate::views::View;
 use crate::words::{quoted, short};
+use evertally::mechanism::Workload;
 use evertally::noise::StreamName;
 use evertally::number::{self, Rounding, parse_rounded, parse_scaled};
 use evertally::plan::{NoiseKind, Objective, Plan, PlanRequest, Search};
@@ -208,7 +209,9 @@ impl Declaration {
         };
         let unit = self.unit(periods.longest())?;
         let (grid, values) = (self.grid(), self.values()?);
-        let request = self.request(calendar.steps(), unit, values)?.with_meanings(self.meaning(&calendar));
+        let request =
+            self.request(calendar.steps(), unit, values)?.with_workload(self.workload(Some(calendar.every()))?);
+        let request = request.with_meanings(self.meaning(&calendar));
         let request = labels.shape(request, grid);
         let name: StreamName = self.stream.as_deref().unwrap_or("main").parse()?;
         let columns = match &labels {
@@ -241,7 +244,7 @@ impl Declaration {
             sort_buffer: self.sort_buffer.unwrap_or(0),
             confidence: self.confidence.unwrap_or(0.95),
             band: self.band.unwrap_or_default(),
-            views: self.views(values, grid, &labels)?,
+            views: self.views(&request, values, &labels)?,
             labels,
             request,
         })
@@ -257,7 +260,16 @@ impl Declaration {
             let needed = sentence![Grid, " needs ", Piece::Example(Bounds), ": counts are whole numbers"];
             return Err(Problem::new(needed));
         }
-        self.request(horizon, self.plan_unit()?, self.values()?)
+        let request = self.request(horizon, self.plan_unit()?, self.values()?)?;
+        Ok(request.with_workload(self.workload(None)?))
+    }
+
+    /// What is published, in steps of this width.
+    ///
+    /// # Errors
+    /// If a time is no whole number of them.
+    pub fn workload(&self, every: Option<Every>) -> Result<Workload> {
+        self.workload.map_or(Ok(Workload::Sum), |reading| reading.in_steps(every))
     }
 
     /// The privacy unit of a plan without a calendar: no column need be named, and a period is so many steps.
@@ -319,7 +331,8 @@ impl Declaration {
     }
 
     /// The views in the order in which they are applied, where values are of the kind that they speak of.
-    fn views(&self, values: Values, grid: number::Grid, labels: &Labels) -> Result<Vec<View>> {
+    fn views(&self, request: &PlanRequest, values: Values, labels: &Labels) -> Result<Vec<View>> {
+        let grid = request.grid();
         let given = self.view.clone().unwrap_or_default();
         let wanted: Vec<View> = View::ALL.into_iter().filter(|view| given.contains(view)).collect();
         let refused = |view: View, why: &str| Problem::of(ViewOf, sentence![ViewOf, format!(" {} {why}", view.word())]);
@@ -330,6 +343,9 @@ impl Declaration {
                 }
                 View::NonNegative | View::NonDecreasing if values.bounds().0 < 0 => {
                     return Err(refused(*view, "is for counts and sums of values that are not negative"));
+                }
+                View::NonDecreasing if !request.workload().is_sum() => {
+                    return Err(refused(*view, "is for running sums"));
                 }
                 View::NonDecreasing if self.band != Some(Band::Simultaneous) => {
                     let why = "looks at all steps so far, so that its band must hold at all of them at once";
