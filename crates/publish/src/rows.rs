@@ -192,9 +192,10 @@ impl Rows {
         Ok(rows)
     }
 
-    /// Goes on from what other rows have shown.
-    pub(crate) fn with_views_of(self, other: Self) -> Self {
-        Self { views: other.views, ..self }
+    /// Makes other rows, which go on from what was shown.
+    pub(crate) fn replace(&mut self, rows: Self) {
+        let views = std::mem::take(&mut self.views);
+        *self = Self { views, ..rows };
     }
 
     /// What an earlier run has shown last of a group, to go on from.

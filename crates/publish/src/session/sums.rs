@@ -137,8 +137,7 @@ impl RunningSums {
                 self.open.resize(table.tuples().len(), 0);
                 self.closed.resize(table.tuples().len(), 0);
             }
-            let rows = Rows::new(stream, groups.as_ref())?;
-            self.rows = rows.with_views_of(std::mem::replace(&mut self.rows, Rows::new(stream, None)?));
+            self.rows.replace(Rows::new(stream, groups.as_ref())?);
             self.groups = groups;
         }
         Ok(())
