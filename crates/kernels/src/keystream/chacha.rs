@@ -15,6 +15,7 @@
 use zeroize::ZeroizeOnDrop;
 
 use super::GROUP;
+use crate::InstructionSet;
 
 /// Blocks that are computed side by side.
 pub(super) const LANES: usize = 16;
@@ -46,13 +47,7 @@ impl Key {
     }
 
     /// Whole groups, the first block of which has this nonce and counter, a multiple of 16.
-    pub(super) fn groups(
-        &self,
-        instructions: crate::InstructionSet,
-        nonce: u64,
-        counter: u64,
-        groups: &mut [[u32; GROUP]],
-    ) {
+    pub(super) fn groups(&self, instructions: InstructionSet, nonce: u64, counter: u64, groups: &mut [[u32; GROUP]]) {
         debug_assert!(counter.is_multiple_of(LANES as u64), "groups are aligned");
         let (rows, _) = groups.as_flattened_mut().as_chunks_mut();
         interleaved(instructions, &self.words, self.rounds, nonce, counter, rows.as_chunks_mut().0);
@@ -89,6 +84,54 @@ for_every_instruction_set! {
                 }
                 set_column(group, lane, sums);
             }
+        }
+    }
+}
+
+/// The first blocks of 16 nodes of a keystream of RFC 8439, side by side, for draws that come one after the other: a
+/// block by itself takes several times as long. A name is level and index, little endian, in the place of the nonce.
+///
+/// ```
+/// use evertally_kernels::{InstructionSet, first_blocks};
+/// let names = std::array::from_fn(|i| (3, i as u64));
+/// let blocks = first_blocks(InstructionSet::best(), &[7; 8], &names);
+/// assert_eq!(blocks, first_blocks(InstructionSet::PORTABLE, &[7; 8], &names));
+/// assert_ne!(blocks[0], blocks[1]);
+/// ```
+pub fn first_blocks(instructions: InstructionSet, key: &[u32; 8], names: &[(u32, u64); LANES]) -> [[u8; 64]; LANES] {
+    let mut state = [[0; LANES]; 16];
+    named(instructions, key, names, &mut state);
+    std::array::from_fn(|lane| {
+        let mut block = [0; 64];
+        let (words, _) = block.as_chunks_mut();
+        for (bytes, word) in words.iter_mut().zip(column(&state, lane)) {
+            let bytes: &mut [u8; 4] = bytes;
+            *bytes = word.to_le_bytes();
+        }
+        block
+    })
+}
+
+for_every_instruction_set! {
+    /// A block of ChaCha20 for every name: a block is a column.
+    fn named(instructions: InstructionSet, key: &[u32; 8], names: &[(u32, u64); LANES], state: &mut State) {
+        let in_lane = |lane: usize| words(key, names[lane].1, u64::from(names[lane].0) << 32);
+        let mut mixing = [[0; LANES]; 16];
+        for lane in 0..LANES {
+            set_column(&mut mixing, lane, in_lane(lane));
+        }
+        for _ in 0..Rounds::Twenty as u32 {
+            for lane in 0..LANES {
+                let mixed = double_round(column(&mixing, lane));
+                set_column(&mut mixing, lane, mixed);
+            }
+        }
+        for lane in 0..LANES {
+            let mut sums = column(&mixing, lane);
+            for (sum, start) in sums.iter_mut().zip(in_lane(lane)) {
+                *sum = sum.wrapping_add(start);
+            }
+            set_column(state, lane, sums);
         }
     }
 }
