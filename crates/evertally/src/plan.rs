@@ -14,6 +14,7 @@ mod lower_bound;
 mod periods;
 mod prepared;
 pub mod ranking;
+mod ratio;
 mod request;
 mod search;
 mod selection;
@@ -25,6 +26,7 @@ pub(crate) use choose::ranked;
 pub use guarantee::Guarantee;
 pub use lower_bound::{gaussian_lower_bound, unit_lower_bound};
 pub use prepared::Prepared;
+pub use ratio::{NoiseMoments, NoisyPair, RatioIntervals, RatioSet};
 pub use request::PlanRequest;
 pub use search::Search;
 pub use selection::Threshold;
@@ -195,6 +197,23 @@ impl Plan {
     /// The largest standard error of any step.
     pub fn max_std_error(&self) -> f64 {
         (self.node_variance * self.mechanism.max_row_norm_squared()).sqrt()
+    }
+
+    /// The law of the noise of the released value of a step (1 ..= T), as far as combinations with other noise need it.
+    ///
+    /// # Panics
+    /// If the step is 0 or beyond the horizon.
+    pub fn noise_moments(&self, step: u64) -> NoiseMoments {
+        let variance = self.variance(step);
+        if self.kind == NoiseKind::Gaussian {
+            return NoiseMoments::gaussian(variance);
+        }
+        // A Laplace variable of variance v has the fourth cumulant 3 v².
+        let fourth = match self.mechanism.row_law(step) {
+            RowLaw::Sum(terms) => terms.iter().map(|(weight, count)| weight.powi(4) * *count as f64).sum(),
+            RowLaw::Like { norm_squared, terms } => norm_squared.powi(2) / terms as f64,
+        };
+        NoiseMoments { variance, fourth: 3.0 * self.node_variance.powi(2) * fourth }
     }
 
     /// The root of the mean variance over the steps.

@@ -15,7 +15,7 @@
 //! The discrete laws have thinner tails than the continuous ones after this rounding up; tests hold the coverage
 //! against exact convolutions.
 
-use super::NoiseKind;
+use super::{NoiseKind, NoiseMoments};
 use crate::mechanism::RowLaw;
 use crate::number::special::normal_cdf;
 use crate::{Error, Result};
@@ -97,6 +97,44 @@ impl IntervalTable {
             }
         };
         round_up(self.scale * unrounded)
+    }
+}
+
+/// Half-widths by variance and fourth cumulant, for combinations of noise of several plans; see [`super::ratio`].
+#[derive(Debug)]
+pub(super) struct MomentQuantiles {
+    confidence: f64,
+    normal: f64,
+    equal: EqualQuantiles,
+}
+
+impl MomentQuantiles {
+    pub(super) fn new(confidence: f64) -> Result<Self> {
+        let IntervalTable { normal, equal, .. } = IntervalTable::new(NoiseKind::Gaussian, 1.0, confidence)?;
+        Ok(Self { confidence, normal, equal })
+    }
+
+    pub(super) fn half_width(&mut self, noise: NoiseMoments) -> f64 {
+        if noise.variance > 0.0 { self.factor(noise) * noise.variance.sqrt() } else { 0.0 }
+    }
+
+    /// The quantile in standard deviations: that of so many equal Laplace variables as have the same excess kurtosis.
+    pub(super) fn factor(&mut self, noise: NoiseMoments) -> f64 {
+        // Of a weighted sum it is at most that of one variable; more would be rounding.
+        let excess = (noise.fourth / noise.variance.powi(2)).min(3.0);
+        if excess <= 3.0 / MANY as f64 {
+            return corrected_normal(1.0, excess.max(0.0), self.normal);
+        }
+        let few = (3.0 / excess) as u64; // fits: from 1 to MANY
+        let (more, less) = (self.of_equal(few), self.of_equal(few + 1));
+        let (from, to) = (3.0 / few as f64, 3.0 / (few + 1) as f64);
+        less + (more - less) * (excess - to) / (from - to)
+    }
+
+    fn of_equal(&mut self, variables: u64) -> f64 {
+        let (confidence, normal) = (self.confidence, self.normal);
+        let quantile = || equal_quantile(NoiseKind::Laplace, variables, confidence, normal);
+        self.equal.of(variables, quantile) / (2.0 * variables as f64).sqrt()
     }
 }
 
