@@ -24,7 +24,7 @@ pub use crate::mechanism::{NoiseKind, Objective};
 pub use choose::Candidate;
 pub(crate) use choose::ranked;
 pub use guarantee::Guarantee;
-pub use lower_bound::{gaussian_lower_bound, unit_lower_bound};
+pub use lower_bound::{gaussian_lower_bound, unit_lower_bound, workload_lower_bound};
 pub use prepared::Prepared;
 pub use ratio::{NoiseMoments, NoisyPair, RatioIntervals, RatioSet};
 pub use request::PlanRequest;

@@ -2,11 +2,11 @@
 
 use super::calibrate::{Calibration, calibrated};
 use super::{Guarantee, PlanRequest, node_variance};
-use crate::Result;
-use crate::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Objective};
+use crate::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Objective, Participation, Workload};
 use crate::noise::DiscreteLaw;
 use crate::privacy::Budget;
 use crate::privacy::Sensitivity;
+use crate::{Error, Result};
 use std::sync::Arc;
 
 /// A mechanism with a calibrated law, and its error under a request.
@@ -45,6 +45,12 @@ const REPLAYED: u64 = 64;
 pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     // Refuse senseless requests before any search hides them behind "no candidate".
     let sensitivity = request.sensitivity()?;
+    if request.selection.is_some() && !request.workload.is_sum() {
+        return Err(Error::invalid(format!(
+            "groups that nobody declared are shown by their running sums, and not by `{}`; declare the groups",
+            request.workload
+        )));
+    }
     let kinds = match (request.noise, &request.budget) {
         (Some(kind), _) => vec![kind],
         (None, Budget::Pure(_)) => vec![NoiseKind::Laplace],
@@ -52,6 +58,7 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     };
     let attempts = kinds.into_iter().flat_map(|kind| {
         let criterion = Criterion::new(kind, request.objective).exact().with_spread(sensitivity.spread);
+        let criterion = criterion.with_workload(request.workload);
         let of = move |m| candidate(request, sensitivity, kind, m);
         built(request, kind, &criterion).into_iter().map(move |built| built.and_then(of))
     });
@@ -95,6 +102,10 @@ fn built(request: &PlanRequest, kind: NoiseKind, criterion: &Criterion) -> Vec<R
         let prepared = request.search.prepared.named(name, horizon, request.objective);
         return vec![prepared.map_or_else(|| name.build(horizon, criterion), Ok)];
     }
+    let workload = request.workload.over(horizon);
+    if !workload.is_sum() {
+        return of_workload(request, kind, criterion, workload);
+    }
     let families = MechanismName::FAMILIES.iter().filter(|name| is_searched(request, kind, **name));
     let prepared = request.search.prepared.of_horizon(horizon).filter(|mechanism| {
         let family = mechanism.name().family();
@@ -102,6 +113,35 @@ fn built(request: &PlanRequest, kind: NoiseKind, criterion: &Criterion) -> Vec<R
         family.serves(kind) && is_looked_up
     });
     families.map(|name| name.build(horizon, criterion)).chain(prepared.map(|mechanism| Ok(mechanism.clone()))).collect()
+}
+
+/// Longest horizon at which windows are also read from running sums, whatever their width; and where they are long.
+const SUMS_COMPETE: u64 = 1 << 11;
+const LONG_WINDOWS_COMPETE: u64 = 1 << 14;
+
+/// What competes where no running sum is published: noise on each step, bands for single events and for the unit, and
+/// differences of running sums where they can win.
+fn of_workload(
+    request: &PlanRequest,
+    kind: NoiseKind,
+    criterion: &Criterion,
+    workload: Workload,
+) -> Vec<Result<Arc<dyn Mechanism>>> {
+    let horizon = request.horizon;
+    let mut names = vec![MechanismName::Input];
+    if kind == NoiseKind::Gaussian {
+        names.push(MechanismName::Banded(Participation::ONCE, None));
+        names.extend(criterion.runs().map(|runs| MechanismName::Banded(runs, None)));
+    }
+    let is_long = workload.reach(horizon) >= horizon / 16 || kind == NoiseKind::Laplace;
+    let sums = MechanismName::FAMILIES.into_iter().filter(|name| {
+        let reaches =
+            horizon <= SUMS_COMPETE || (is_long && horizon <= LONG_WINDOWS_COMPETE && !name.family().is_heavy());
+        let is_window = matches!(workload, Workload::Window(_));
+        is_window && reaches && is_searched(request, kind, *name) && *name != MechanismName::Input
+    });
+    names.extend(sums);
+    names.into_iter().map(|name| name.build(horizon, criterion)).collect()
 }
 
 /// The same mechanism and law under the budget of another request.

@@ -1,8 +1,10 @@
 //! The mechanisms that fit a request, ranked by exact error, beside what no mechanism can do better.
 
 use super::lower_bound::LONGEST_CERTIFIED;
-use super::{Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound, unit_lower_bound};
-use crate::mechanism::{Dense, MechanismName};
+use super::{
+    Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound, unit_lower_bound, workload_lower_bound,
+};
+use crate::mechanism::{Dense, MechanismName, Workload};
 use crate::privacy::conversions::mu_for;
 use crate::privacy::{Budget, Delta, Neighbours, Spread};
 use serde::Serialize;
@@ -12,6 +14,8 @@ use serde::Serialize;
 pub struct Ranking {
     /// Number of steps.
     pub horizon: u64,
+    /// What is published at every step.
+    pub workload: Workload,
     /// Which error decides the order.
     pub objective: Objective,
     /// The best.
@@ -81,6 +85,7 @@ impl Ranking {
         let rows: Vec<Row> = candidates.iter().map(|c| row(request, c, lower_bound_max_std)).collect();
         Some(Self {
             horizon: request.horizon(),
+            workload: request.workload(),
             objective: request.objective(),
             chosen: rows.first()?.clone(),
             ranking: rows,
@@ -110,6 +115,7 @@ fn in_one_step(spread: Spread) -> Option<f64> {
 fn lower_bound_max_std(request: &PlanRequest) -> Option<f64> {
     let (spread, noise) = unit_and_noise(request)?;
     let bound = match in_one_step(spread) {
+        _ if !request.workload().is_sum() => workload_lower_bound(request.workload(), request.horizon(), spread),
         Some(events) => gaussian_lower_bound(request.horizon()) * events,
         None => unit_lower_bound(request.horizon(), spread),
     };
@@ -118,6 +124,9 @@ fn lower_bound_max_std(request: &PlanRequest) -> Option<f64> {
 
 fn optimum(request: &PlanRequest) -> Option<f64> {
     let horizon = request.horizon();
+    if !request.workload().over(horizon).is_sum() {
+        return None;
+    }
     let (spread, noise) = unit_and_noise(request)?;
     let events = in_one_step(spread)?;
     let bound = (horizon <= LONGEST_CERTIFIED).then(|| Dense::lower_bound(horizon, Objective::Max))?.ok()?;

@@ -1,6 +1,7 @@
 //! The part every stream shares: one running sum and its noise.
 
 use super::Release;
+use super::read::Read;
 use crate::mechanism::Cursor;
 use crate::noise::{Ahead, KeyedNoise, Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
@@ -16,6 +17,8 @@ pub(super) struct Series {
     closed: i64,
     /// Sum of the open step.
     open: i64,
+    /// What of the closed steps is published.
+    read: Read,
     last: i128,
 }
 
@@ -25,7 +28,8 @@ impl Series {
     }
 
     pub(super) fn of_noise(plan: &Plan, noise: KeyedNoise) -> Self {
-        Self { noise, ahead: None, cursor: plan.mechanism().cursor(), closed: 0, open: 0, last: 0 }
+        let read = Read::new(plan.mechanism().workload());
+        Self { noise, ahead: None, cursor: plan.mechanism().cursor(), closed: 0, open: 0, read, last: 0 }
     }
 
     /// The same in less time, with a few kilobytes of memory.
@@ -55,6 +59,7 @@ impl Series {
         let (noise, law) = (&self.noise, plan.law());
         self.closed += self.open; // fits: checked by every `add`
         let mut total = std::mem::take(&mut self.open);
+        self.read.close(total, step - self.cursor.step()); // fits: the caller has checked the direction
         if step > self.cursor.step() + 1 && plan.mechanism().name().family().abilities.random_access {
             self.last = self.cursor.seek(step, &mut |node| law.sample(&mut noise.bits(node)));
         }
@@ -85,7 +90,8 @@ impl Series {
         let fraction_bits = plan.fraction_bits();
         // fits: |closed| ≤ 2^63 with at most 16 fraction bits, and noise that is a sum of fewer than 2^40 values below
         // 2^80.
-        let multiple = (i128::from(self.closed) << fraction_bits) + plan.rounded_noise(self.last);
+        let exact = i128::from(self.read.exact(self.closed));
+        let multiple = (exact << fraction_bits) + plan.rounded_noise(self.last);
         Release { step: self.cursor.step(), multiple, fraction_bits, grid: plan.request().grid() }
     }
 
@@ -94,9 +100,12 @@ impl Series {
         (self.closed, self.open)
     }
 
-    /// The memory of the cursor, where noise depends on the data.
+    /// What is published of single steps, then the memory of the cursor, where noise depends on the data.
     pub(super) fn memory(&self) -> Option<Vec<u8>> {
-        self.cursor.memory()
+        match (self.read.memory(), self.cursor.memory()) {
+            (None, memory) => memory,
+            (Some(steps), memory) => Some([steps, memory.unwrap_or_default()].concat()),
+        }
     }
 
     /// Puts back saved sums, and the cursor with its memory, if it has one, at `step`.
@@ -107,6 +116,11 @@ impl Series {
         }
         (self.closed, self.open) = (closed, open);
         let noise = &self.noise;
+        let memory = match memory {
+            Some(bytes) => self.read.recall(bytes)?,
+            None if self.read.memory().is_some() => return Err(Error::state("the saved state lacks its last steps")),
+            None => None,
+        };
         self.last = match memory {
             Some(memory) => self.cursor.recall(step, memory)?,
             None if self.cursor.memory().is_some() => {
