@@ -29,7 +29,7 @@ pub use accounting::{GaussianShift, LaplaceShift, Participation};
 pub use banded::Banded;
 pub use criterion::{Criterion, NoiseKind, Objective};
 pub use dense_twin::{DensePair, Matrix};
-pub use least_squares::{Consistent, DensePure, HatChoice, HatLevels, Hats};
+pub use least_squares::{Consistent, DensePure, HatChoice, HatLevels, Hats, RollingHats, RollingLevels};
 pub use optimum::{Certificate, Dense, MatrixDigest, Optimal, Optimum};
 pub use registry::{
     Abilities, Dash, Family, Hue, Limits, Line, Mark, MechanismName, Reach, Steps, Vectors, names_that_stream,

@@ -46,7 +46,8 @@ impl Ahead {
         (self.count, self.used) = (foretell(&mut self.nodes), 0);
         let (groups, _) = self.nodes.as_chunks::<LANES>();
         for (nodes, blocks) in groups.iter().zip(&mut self.blocks).take(self.count.div_ceil(LANES)) {
-            let names = nodes.map(|node| (node.level, node.index));
+            let mut names = [(0, 0); LANES];
+            names.iter_mut().zip(nodes).for_each(|(name, node)| *name = (node.level, node.index));
             *blocks = first_blocks(self.instructions, noise.words(), &names);
         }
     }

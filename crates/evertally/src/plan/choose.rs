@@ -133,6 +133,9 @@ fn of_workload(
         names.push(MechanismName::Banded(Participation::ONCE, None));
         names.extend(criterion.runs().map(|runs| MechanismName::Banded(runs, None)));
     }
+    if kind == NoiseKind::Laplace && matches!(workload, Workload::Window(_)) {
+        names.push(MechanismName::RollingHats(None));
+    }
     let is_long = workload.reach(horizon) >= horizon / 16 || kind == NoiseKind::Laplace;
     let sums = MechanismName::FAMILIES.into_iter().filter(|name| {
         let reaches =

@@ -99,39 +99,36 @@ for_every_instruction_set! {
 /// assert_ne!(blocks[0], blocks[1]);
 /// ```
 pub fn first_blocks(instructions: InstructionSet, key: &[u32; 8], names: &[(u32, u64); LANES]) -> [[u8; 64]; LANES] {
-    let mut state = [[0; LANES]; 16];
-    named(instructions, key, names, &mut state);
-    std::array::from_fn(|lane| {
-        let mut block = [0; 64];
-        let (words, _) = block.as_chunks_mut();
-        for (bytes, word) in words.iter_mut().zip(column(&state, lane)) {
-            let bytes: &mut [u8; 4] = bytes;
-            *bytes = word.to_le_bytes();
-        }
-        block
-    })
+    let mut blocks = [[0; 64]; LANES];
+    named(instructions, key, names, &mut blocks);
+    blocks
 }
 
 for_every_instruction_set! {
-    /// A block of ChaCha20 for every name: a block is a column.
-    fn named(instructions: InstructionSet, key: &[u32; 8], names: &[(u32, u64); LANES], state: &mut State) {
-        let in_lane = |lane: usize| words(key, names[lane].1, u64::from(names[lane].0) << 32);
-        let mut mixing = [[0; LANES]; 16];
+    /// A block of ChaCha20 for every name.
+    #[allow(clippy::needless_range_loop)] // see above: plain loops over lanes
+    fn named(instructions: InstructionSet, key: &[u32; 8], names: &[(u32, u64); LANES], blocks: &mut [[u8; 64]; LANES]) {
+        let mut start = [[0; LANES]; 16];
         for lane in 0..LANES {
-            set_column(&mut mixing, lane, in_lane(lane));
+            set_column(&mut start, lane, words(key, names[lane].1, u64::from(names[lane].0) << 32));
         }
+        let mut state = start;
         for _ in 0..Rounds::Twenty as u32 {
             for lane in 0..LANES {
-                let mixed = double_round(column(&mixing, lane));
-                set_column(&mut mixing, lane, mixed);
+                let mixed = double_round(column(&state, lane));
+                set_column(&mut state, lane, mixed);
             }
         }
-        for lane in 0..LANES {
-            let mut sums = column(&mixing, lane);
-            for (sum, start) in sums.iter_mut().zip(in_lane(lane)) {
-                *sum = sum.wrapping_add(start);
+        for row in 0..16 {
+            for lane in 0..LANES {
+                state[row][lane] = state[row][lane].wrapping_add(start[row][lane]);
             }
-            set_column(state, lane, sums);
+        }
+        // From words of all blocks to blocks, by plain loops: adapters of arrays are not inlined here.
+        for lane in 0..LANES {
+            for row in 0..16 {
+                blocks[lane][4 * row..4 * row + 4].copy_from_slice(&state[row][lane].to_le_bytes());
+            }
         }
     }
 }
