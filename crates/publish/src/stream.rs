@@ -3,7 +3,8 @@
 use crate::event::Columns;
 use crate::ledger::Follows;
 use crate::scales::Scales;
-use crate::steps::{Period, Periods, StepCalendar, TimeFormat};
+use crate::steps::{Every, Period, Periods, StepCalendar, TimeFormat};
+use evertally::mechanism::Workload;
 use evertally::noise::StreamName;
 use evertally::plan::{Plan, PlanRequest};
 use evertally::privacy::Values;
@@ -92,9 +93,24 @@ impl Stream {
 
     /// What is counted or summed, in words.
     pub fn quantity(&self) -> String {
+        let workload = self.plan.request().workload();
+        if !workload.is_sum() {
+            let what =
+                self.columns.value.as_ref().map_or("count of events".into(), |column| format!("sum of {column}"));
+            return format!("{what} {}", reading_in_words(workload, self.calendar.every()));
+        }
         match &self.columns.value {
             Some(column) => format!("running sum of {column}"),
             None => "running count of events".into(),
+        }
+    }
+
+    /// The same with the beginning of what is counted, where that stays.
+    pub fn quantity_since(&self) -> String {
+        let quantity = self.quantity();
+        match self.plan.request().workload() {
+            Workload::Window(_) | Workload::Increments => quantity,
+            _ => format!("{quantity} since {}", self.start_in_words()),
         }
     }
 
@@ -159,6 +175,20 @@ impl Stream {
             Some(civil) if civil.time() == jiff::civil::Time::midnight() => civil.strftime("%-d %B %Y").to_string(),
             _ => self.calendar.format(start),
         }
+    }
+}
+
+/// What of the events a workload reads, in words that follow what is counted: `in the last 7 days`.
+pub fn reading_in_words(workload: Workload, every: Every) -> String {
+    let steps = match workload {
+        Workload::Window(steps) | Workload::Decay(steps) => u32::try_from(steps).ok(),
+        _ => None,
+    };
+    let time = steps.and_then(|steps| Every::new(steps.checked_mul(every.count())?, every.unit()));
+    match (workload, time.map(Every::in_words)) {
+        (Workload::Window(_), Some(time)) => format!("in the last {time}"),
+        (Workload::Decay(_), Some(time)) => format!("so far, each counting half after every {time}"),
+        (workload, _) => workload.in_words(),
     }
 }
 

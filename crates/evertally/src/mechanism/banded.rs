@@ -200,6 +200,14 @@ impl Mechanism for Banded {
         (sum + (self.horizon - known) as f64 * self.max_row_norm_squared()) / self.horizon as f64
     }
 
+    /// `O(bands)`, some dozens of them.
+    fn row_product(&self, earlier: u64, later: u64) -> f64 {
+        let apart = usize::try_from(later - earlier).unwrap_or(usize::MAX);
+        let behind = self.left.get(apart..).unwrap_or_default();
+        // fits: rows have few entries that are not 0
+        behind.iter().zip(&*self.left).take(earlier.min(1 << 40) as usize).map(|(a, b)| a * b).sum()
+    }
+
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
         for (index, entry) in (0..step).rev().zip(&*self.left) {
             visit(Node { level: 0, index }, *entry);

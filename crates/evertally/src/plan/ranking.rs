@@ -1,5 +1,7 @@
 //! The mechanisms that fit a request, ranked by exact error, beside what no mechanism can do better.
 
+mod windows;
+
 use super::lower_bound::LONGEST_CERTIFIED;
 use super::{
     Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound, unit_lower_bound, workload_lower_bound,
@@ -8,6 +10,7 @@ use crate::mechanism::{Dense, MechanismName, Workload};
 use crate::privacy::conversions::mu_for;
 use crate::privacy::{Budget, Delta, Neighbours, Spread};
 use serde::Serialize;
+pub use windows::WindowRow;
 
 /// Candidates of a request in order, and the bounds.
 #[derive(Debug, Serialize)]
@@ -31,6 +34,8 @@ pub struct Ranking {
     /// Under (ε, δ): below this δ the best Laplace noise is better than the best Gaussian, above it worse; null where
     /// one is better at every δ.
     pub crossover_delta: Option<f64>,
+    /// Where running sums are asked for: what windows read from them would be like.
+    pub windows: Vec<WindowRow>,
 }
 
 /// One candidate.
@@ -91,6 +96,7 @@ impl Ranking {
             ranking: rows,
             lower_bound_max_std,
             optimum_max_std: optimum(request),
+            windows: candidates.first().map_or_else(Vec::new, |chosen| windows::of(request, chosen)),
             crossover_delta: request.crossover(candidates).map(Delta::get),
         })
     }
