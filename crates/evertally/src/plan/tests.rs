@@ -414,7 +414,7 @@ fn errors_at_once_are_those_one_by_one() {
 /// what else could be.
 #[test]
 fn windows_take_the_best_of_steps_and_hats() {
-    let request = |horizon, width| PlanRequest::count(horizon, pure(1.0)).with_workload(Workload::Window(width));
+    let request = |horizon, width| PlanRequest::count(horizon, pure(0.1)).with_workload(Workload::Window(width));
     for (width, best) in [(2, "input"), (7, "input"), (13, "input"), (14, "rolling-hats"), (30, "rolling-hats")] {
         let plan = request(1 << 40, width).plan().unwrap();
         assert_eq!(plan.mechanism().name().family().stem, best, "{width}");

@@ -71,7 +71,7 @@ impl fmt::Debug for Weights {
 /// The widest window: some megabytes for every stream.
 const WIDEST: u64 = 1 << 16;
 /// Weights that are computed for the largest and the mean variance, about; steps are left out where there would be more.
-const BUDGET: u64 = 1 << 25;
+const BUDGET: u64 = 1 << 24;
 
 impl RollingHats {
     /// Windows of `width` steps (2 ..= 2^16) over `horizon` steps (1 ..= 2^62) with these levels. `O(w p)` for a period of

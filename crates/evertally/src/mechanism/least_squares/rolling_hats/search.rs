@@ -19,7 +19,7 @@ const FACTORS: std::ops::RangeInclusive<f64> = 4.0..=40.0;
 /// Places of a period that are looked at.
 const PLACES: u64 = 12;
 /// Steps that all evaluations of a search together go through, about.
-const BUDGET: u64 = 1 << 24;
+const BUDGET: u64 = 1 << 23;
 /// Evaluations of a descent.
 const TURNS: std::ops::RangeInclusive<u64> = 12..=160;
 
@@ -106,7 +106,8 @@ impl RollingHats {
     /// If the horizon or the width is out of range.
     pub fn best(horizon: u64, width: u64, objective: Objective) -> Result<Self> {
         Self::check(horizon, width)?;
-        let of = |trial: &Trial| trial.levels().map(|levels| figure(width, levels, objective)).ok();
+        let fitting = |trial: &Trial| trial.levels().ok().filter(|levels| levels.period() <= width);
+        let of = |trial: &Trial| fitting(trial).map(|levels| figure(width, levels, objective));
         let mut found: Vec<(f64, Trial)> = starts(width).into_iter().filter_map(|t| Some((of(&t)?, t))).collect();
         found.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (mut least, mut best) = found.into_iter().next().ok_or_else(|| Error::invalid("no hats fit the window"))?;

@@ -153,11 +153,12 @@ fn figure(width: u64) -> f64 {
     Criterion::new(NoiseKind::Laplace, Objective::Max).figure(&found)
 }
 
-/// Against noise on each step, 2w, and against a numerical search over stationary factorizations by another program.
+/// Against noise on each step, 2w. (A numerical descent over all patterns of one level, by another program, reached 26.7,
+/// 29.2, 42.4, 60.0 and 84.9 for the first five.)
 #[test]
 fn long_windows_need_less_than_noise_on_each_step() {
-    assert!(figure(7) >= 14.0 && figure(12) >= 24.0);
-    for (width, most) in [(14, 27.9), (16, 30.1), (32, 43.9), (64, 61.0), (128, 87.0), (256, 128.0), (1024, 206.0)] {
+    assert!(figure(7) >= 14.0 && figure(13) >= 26.0);
+    for (width, most) in [(14, 27.7), (16, 29.95), (32, 43.6), (64, 60.2), (128, 86.6), (256, 123.2), (1024, 205.5)] {
         let found = figure(width);
         assert!(found < most, "{width}: {found}");
     }
@@ -167,9 +168,9 @@ fn long_windows_need_less_than_noise_on_each_step() {
 #[test]
 fn what_is_found_is_frozen() {
     let found = |width, objective| RollingHats::best(1 << 40, width, objective).unwrap().name().to_string();
-    assert_eq!(found(30, Objective::Max), "");
-    assert_eq!(found(365, Objective::Mean), "");
-    assert_eq!(found(8760, Objective::Max), "");
+    assert_eq!(found(30, Objective::Max), "rolling-hats(spacing=12,share=469)");
+    assert_eq!(found(365, Objective::Mean), "rolling-hats(spacing=13/130,share=312/333)");
+    assert_eq!(found(2048, Objective::Max), "rolling-hats(spacing=21/378,share=322/344)");
 }
 
 #[test]
@@ -188,37 +189,4 @@ fn parameters_must_fit() {
     let windows = sums.with_workload(Workload::Window(40));
     let built = MechanismName::RollingHats(Some(levels)).build(100, &windows).unwrap();
     assert_eq!((built.workload(), built.name()), (Workload::Window(40), MechanismName::RollingHats(Some(levels))));
-}
-
-#[test]
-fn zz_print() {
-    for w in [
-        2, 7, 12, 13, 14, 16, 20, 24, 30, 52, 64, 90, 128, 168, 256, 365, 512, 730, 1024, 2048, 4096, 8760, 16384,
-        32768, 65536,
-    ] {
-        let start = std::time::Instant::now();
-        for objective in Objective::BOTH {
-            let found = RollingHats::best(1 << 40, w, objective).unwrap();
-            let c = Criterion::new(NoiseKind::Laplace, objective);
-            eprintln!("PRINT {w} {objective} {:.3} {} {:?}", c.figure(&found), found.name(), start.elapsed());
-        }
-    }
-    for (w, t) in [
-        (7, 365),
-        (14, 365),
-        (20, 1000),
-        (30, 365),
-        (30, 2048),
-        (90, 365),
-        (90, 2000),
-        (365, 2000),
-        (1000, 2000),
-        (1900, 2000),
-    ] {
-        let c = Criterion::new(NoiseKind::Laplace, Objective::Max).with_workload(Workload::Window(w));
-        for name in ["input", "rolling-hats", "hats", "consistent", "smooth", "subtract"] {
-            let m = name.parse::<MechanismName>().unwrap().build(t, &c).unwrap();
-            eprintln!("PRINT route w={w} T={t} {name} {:.2}", c.figure(&*m));
-        }
-    }
 }
