@@ -78,11 +78,12 @@ fn runs_go_on() {
     let bench = days();
     for workload in ["window(7)", "decay(4)", "increments", "window(30)"] {
         let stream = ["--stream", workload, "--workload", workload, "--rho", "0.5"];
+        // The same key, which knows nothing of this stream yet.
+        for file in ["key", "key.ledger"] {
+            std::fs::copy(bench.path(&format!("my.{file}")), bench.path(&format!("other.{file}"))).unwrap();
+        }
         let whole = release(&bench, &[&["first.csv", "second.csv", "--out", "whole.csv"], &stream[..]].concat());
         assert_eq!(whole.code, 0, "{}", whole.stderr);
-        bench.run(&["key", "new", "other.key"]);
-        std::fs::remove_file(bench.path("other.key.ledger")).unwrap();
-        std::fs::copy(bench.path("my.key"), bench.path("other.key")).unwrap();
         let other =
             ["--key", "other.key", "--start", "2024-01-01", "--steps", "40", "--every", "1d", "--no-plot", "--yes"];
         let run = |more: &[&str]| bench.run(&[&["release"][..], &other, more, &stream].concat());
@@ -95,9 +96,6 @@ fn runs_go_on() {
         let again = run(&["first.csv", "second.csv", "--rebuild", "--out", &out]);
         assert_eq!(again.code, 0, "{}", again.stderr);
         assert_eq!(bench.read(&out), bench.read("whole.csv"), "{workload}, again");
-        for file in ["other.key", "other.key.ledger"] {
-            std::fs::remove_file(bench.path(file)).unwrap();
-        }
     }
 }
 
@@ -179,7 +177,7 @@ fn mistakes_are_said_in_words() {
     assert!(refused(&["--workload", "window(0)"]).contains("1 step at least"));
     assert!(refused(&["--workload", "window(36h)"]).contains("not a whole number of steps of 1d"));
     assert!(refused(&["--workload", "window(1mo)"]).contains("not as many in every month"));
-    assert!(refused(&["--workload", "window(7)", "--extend", "--continue"]).contains("longer horizon"));
+    assert!(refused(&["--workload", "window(7)", "--extend", "--continue", "--through", "2024-01-10"]).contains("longer horizon"));
     assert!(
         refused(&["--workload", "decay(7)", "--mechanism", "binary"]).contains("no difference of two running sums")
     );
