@@ -177,7 +177,10 @@ fn mistakes_are_said_in_words() {
     assert!(refused(&["--workload", "window(0)"]).contains("1 step at least"));
     assert!(refused(&["--workload", "window(36h)"]).contains("not a whole number of steps of 1d"));
     assert!(refused(&["--workload", "window(1mo)"]).contains("not as many in every month"));
-    assert!(refused(&["--workload", "window(7)", "--extend", "--continue", "--through", "2024-01-10"]).contains("longer horizon"));
+    assert!(
+        refused(&["--workload", "window(7)", "--extend", "--continue", "--through", "2024-01-10"])
+            .contains("longer horizon")
+    );
     assert!(
         refused(&["--workload", "decay(7)", "--mechanism", "binary"]).contains("no difference of two running sums")
     );
