@@ -18,6 +18,7 @@ mod style;
 pub(crate) mod survey;
 pub(crate) mod timing;
 mod unbounded;
+mod windows;
 
 use anyhow::Result;
 use evertally::privacy::Epsilon;
@@ -45,12 +46,14 @@ pub(crate) enum Figure {
     Sketches,
     /// Variance without an end over the best with one, by step, under ρ-zCDP.
     Unbounded,
+    /// Largest variance of windows by their width, under pure ε.
+    PureWindows,
 }
 
 /// What the figures depend on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// Number of steps, or the largest; each figure has its own where left out.
+    /// Number of steps, or the largest, or the widest window; each figure has its own where left out.
     pub(crate) horizon: Option<u64>,
     /// ε of the crossover.
     pub(crate) epsilon: Epsilon,
@@ -75,7 +78,7 @@ pub(crate) struct Studio<'a> {
 
 impl Figure {
     /// All of them, in the order of the help text.
-    pub(crate) const ALL: [Figure; 8] = [
+    pub(crate) const ALL: [Figure; 9] = [
         Self::VarianceOverTime,
         Self::MaxVarianceByHorizon,
         Self::TimeAndSpace,
@@ -84,6 +87,7 @@ impl Figure {
         Self::RatioToLowerBound,
         Self::Sketches,
         Self::Unbounded,
+        Self::PureWindows,
     ];
 
     /// The name, which is that of the files too.
@@ -97,6 +101,7 @@ impl Figure {
             Self::RatioToLowerBound => "ratio-to-lower-bound",
             Self::Sketches => "sketches",
             Self::Unbounded => "unbounded",
+            Self::PureWindows => "pure-windows",
         }
     }
 
@@ -106,6 +111,7 @@ impl Figure {
             Self::VarianceOverTime => 250, // as in the paper
             Self::Crossover => 1 << 30,
             Self::Unbounded => 1 << 40,
+            Self::PureWindows => 1 << 13,
             _ => 1 << 20,
         }
     }
@@ -115,6 +121,7 @@ impl Figure {
         match self {
             Self::VarianceOverTime => 1 << 14, // every step is a row of the CSV
             Self::Sketches => 1 << 24,         // streams are run to their end
+            Self::PureWindows => 1 << 16,      // the widest window
             _ => 1 << 40,
         }
     }
@@ -137,6 +144,7 @@ impl<'a> Studio<'a> {
             Figure::RatioToLowerBound => curves::ratio_to_bound(self, horizon),
             Figure::Sketches => sketches::draw(self, horizon),
             Figure::Unbounded => unbounded::draw(self, horizon),
+            Figure::PureWindows => windows::draw(self, horizon),
         }
     }
 }

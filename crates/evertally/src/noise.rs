@@ -32,6 +32,7 @@
 //! # }
 //! ```
 
+mod ahead;
 mod bernoulli;
 mod binomial;
 mod bits;
@@ -59,6 +60,7 @@ mod units;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use ahead::Ahead;
 pub use bernoulli::BernoulliExp;
 pub use binomial::Binomial;
 pub use bits::{RandomBits, ScriptedBits};
@@ -72,6 +74,7 @@ pub use law::DiscreteLaw;
 pub use name::StreamName;
 pub use negative_binomial::NegativeBinomial;
 pub use node::Node;
+pub(crate) use normal::standard_exponential;
 pub use normal::standard_normal;
 pub use poisson::Poisson;
 pub use polya::Polya;

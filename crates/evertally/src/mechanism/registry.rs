@@ -16,7 +16,7 @@ pub(super) use parameters::Parameters;
 
 use super::{
     BufferChoice, Criterion, EndlessChoice, HatChoice, LevelChoice, MAX_HORIZON, MatrixDigest, Mechanism, NoiseKind,
-    Optimum, Participation,
+    Optimum, Participation, RollingLevels,
 };
 use super::{banded, endless, least_squares, optimum, toeplitz, tree, trivial};
 use crate::Result;
@@ -447,6 +447,27 @@ registry! {
         brief: banded::brief,
         answers: banded::answers,
         line: Line(Hue::Purple, Dash::Mixed, Mark::Square),
+    };
+
+    /// Single steps and endless hats for windows: spacings and shares, or the best.
+    RollingHats(levels: Option<RollingLevels>) in least_squares::rolling_hats = Family {
+        stem: "rolling-hats",
+        about: "single steps and endless overlapping hats, for windows",
+        examples: &["rolling-hats", "rolling-hats(spacing=11/110,share=303/370)"],
+        open: Some(MechanismName::RollingHats(None)),
+        reach: Reach::laplace(MAX_HORIZON),
+        usual_law: Laplace,
+        competes: false, // for running sums; see `Criterion::workload`
+        endless: false,
+        vectors: Vectors::No,
+        abilities: Abilities::IN_ORDER,
+        steps: Light,
+        is_plain_noise: false,
+        listed_open: false,
+        limits: Limits::none,
+        brief: least_squares::rolling_hats::brief,
+        answers: equal,
+        line: Line(Hue::Green, Dash::Mixed, Mark::Up),
     };
 
     /// Epochs of growing length, for running counts that never end.
