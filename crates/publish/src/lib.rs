@@ -33,6 +33,7 @@ pub mod groups;
 pub mod keyfile;
 pub mod ledger;
 mod lock;
+pub mod measures;
 pub mod problem;
 pub mod report;
 pub mod rows;

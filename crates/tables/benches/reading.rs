@@ -121,6 +121,7 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
         sort_buffer: 0,
         confidence: 0.95,
         scales: Default::default(),
+        measures: None,
         follows: None,
     })
 }

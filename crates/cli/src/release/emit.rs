@@ -81,6 +81,8 @@ impl<W: Write + Send> Emitter<W> {
             }
             let drawn = step.is_multiple_of(*stride) || step == *last_step;
             let curve = picture.curve_named(&names.join(", "));
+            // What has no value leaves a gap.
+            let drawn = drawn && figures[1..].iter().all(|figure| figure.is_finite());
             if let Some(curve) = curve.filter(|_| drawn)
                 && let Some(end) = setup.end_of(step)
             {
@@ -105,6 +107,7 @@ impl<W: Write + Send> Emitter<W> {
                 leaders.row(row.time, row.groups, row.step, row.value.number);
             }
             let drawn = row.step.is_multiple_of(*stride) || row.step == *last_step;
+            let drawn = drawn && row.value.number.is_finite();
             let curve = picture.curve_of(group, row.groups);
             if let Some(curve) = curve.filter(|_| drawn) {
                 let step = row.step - *steps_before;
@@ -170,7 +173,8 @@ fn picture(setup: &Setup, report: &Report, curves: Vec<Curve>, total_groups: usi
         confidence: setup.stream.confidence,
         curves,
         total_groups,
-        group_word: "group",
+        group_word: if setup.stream.measures.is_some() { "line" } else { "group" },
+        apart: setup.stream.measures.is_some(),
         unsafe_truth: false,
     }
 }

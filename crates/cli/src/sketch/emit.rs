@@ -230,6 +230,7 @@ fn over_time(setup: &Setup, items: usize, report: &Report, curves: Vec<Drawn>) -
         curves: curves.into_iter().map(|drawn| drawn.curve).collect(),
         total_groups: items,
         group_word: "item",
+        apart: false,
         unsafe_truth: false,
     }
 }

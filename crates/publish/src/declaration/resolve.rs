@@ -1,5 +1,6 @@
 //! From a declaration to checked settings: the one validation, whoever declares.
 
+mod measures;
 mod needs;
 mod time;
 mod unit;
@@ -12,6 +13,7 @@ use super::table::Declaration;
 use super::value;
 use crate::event::Columns;
 use crate::groups::GroupTable;
+use crate::measures::{Bundle, EarlierPart, Wanted};
 use crate::problem::{Piece, Problem, sentence};
 use crate::scales::Scales;
 use crate::searched::{Watch, with_searched};
@@ -25,6 +27,7 @@ use evertally::privacy::selection::Selection;
 use evertally::privacy::{Budget, Neighbours, Unit, Values};
 use evertally::sketch::{KeyTree, Shape, Table};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub(super) use needs::NEEDS;
 pub use needs::groups_need_columns;
@@ -76,6 +79,16 @@ pub struct Settings {
     pub labels: Labels,
     /// What the plan is asked for.
     pub request: PlanRequest,
+    /// Which measures are released.
+    pub measures: Measures,
+}
+
+/// The measures of a stream, and what it began with, where it has begun.
+#[derive(Clone, Debug, Default)]
+pub struct Measures {
+    /// None for running sums alone.
+    pub wanted: Vec<Wanted>,
+    pub(super) began: Vec<EarlierPart>,
 }
 
 /// Who says which step is the last to be published.
@@ -137,6 +150,10 @@ impl Settings {
     /// If the confidence is out of range.
     pub fn planned(self, plan: Plan) -> evertally::Result<Stream> {
         plan.intervals(self.confidence)?;
+        let measures = match self.measures.wanted.as_slice() {
+            [] => None,
+            wanted => Some(Arc::new(Bundle::plan(wanted, &plan, &self.request, &self.measures.began)?)),
+        };
         let grid = plan.request().grid();
         Ok(Stream {
             name: self.name,
@@ -156,6 +173,7 @@ impl Settings {
             sort_buffer: self.sort_buffer,
             confidence: self.confidence,
             scales: self.labels.scales(grid),
+            measures,
             follows: None,
         })
     }
@@ -203,6 +221,8 @@ impl Declaration {
         let (grid, values) = (self.grid(), self.values()?);
         let request = self.request(calendar.steps(), unit, values)?.with_meanings(self.meaning(&calendar));
         let request = labels.shape(request, grid);
+        let measures = self.measures(&labels)?;
+        let request = measures.shape(request);
         let name: StreamName = self.stream.as_deref().unwrap_or("main").parse()?;
         let columns = match &labels {
             Labels::None => Vec::new(),
@@ -235,6 +255,7 @@ impl Declaration {
             confidence: self.confidence.unwrap_or(0.95),
             labels,
             request,
+            measures,
         })
     }
 

@@ -7,6 +7,7 @@
 
 use super::parameter::{Heading, Part, Row, Use};
 use super::value::{Decimal, Delimiter, Groups, Paths, TableFormat, Value};
+use crate::measures::Wanted;
 use crate::steps::{Every, Period, TimeFormat, Zone};
 use crate::stream::{Late, OutOfBounds, Refusable};
 use evertally::mechanism::MechanismName;
@@ -348,6 +349,13 @@ parameters! {
     declaration {
         /// Distance between neighbouring values, such as 0.01; finer values are rounded.
         Grid grid: Decimal<Grid>, Values "G" ALL, default "1" ""
+    }
+    declaration {
+        /// Release this measure too, all of them under one budget: count, sum, mean, variance, std (the standard
+        /// deviation), distinct (people so far), distinct(STEPS) (people within so many steps), histogram(CUT,…) (events
+        /// by value) or quantile(SHARE), each at the end of every step. `mean*4` says that its precision is worth four
+        /// times as much as that of others when the budget is divided. May be repeated.
+        Measure measure: Vec<Wanted>, Values "MEASURE" RELEASE, default "" "a running count, or sum"
     }
     declaration {
         /// What to do with a value outside the bounds.

@@ -72,6 +72,7 @@ pub(super) fn stream_of(unit: Unit, sort_buffer: usize) -> Stream {
         sort_buffer,
         confidence: 0.95,
         scales: Default::default(),
+        measures: None,
         follows: None,
     }
 }

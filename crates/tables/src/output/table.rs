@@ -10,6 +10,9 @@ use evertally_publish::rows::ReleaseRow;
 use evertally_publish::steps::Zone;
 use evertally_publish::words::quoted;
 
+/// Name of the column that says which measure a row is of.
+const MEASURE: &str = "measure";
+
 /// What a table says of each row besides its group or key, in this order.
 fn own_columns(value: &'static str) -> [&'static str; 6] {
     ["time", "step", value, "std_error", "lower", "upper"]
@@ -22,6 +25,8 @@ pub struct TableSpec {
     /// Name of the value column.
     value: &'static str,
     integral: bool,
+    /// Whether a value may be missing.
+    open: bool,
     /// Zone of instants in formats that have them.
     zone: Option<String>,
 }
@@ -52,7 +57,19 @@ impl TableSpec {
                 return Err(format!("the {kind} column {} is named twice; name it once", quoted(name)));
             }
         }
-        Ok(TableSpec { groups, value, integral, zone: None })
+        Ok(TableSpec { groups, value, integral, open: false, zone: None })
+    }
+
+    /// A table of several measures: behind these group columns one that names the measure, and values that are real and
+    /// may be missing.
+    pub fn of_measures(mut groups: Vec<String>) -> Result<Self, String> {
+        if groups.iter().any(|name| name == MEASURE) {
+            return Err(format!(
+                "a group column has the name of the column of measures ({MEASURE}); rename it in the input"
+            ));
+        }
+        groups.push(MEASURE.to_owned());
+        Ok(TableSpec { open: true, ..Self::new(groups, false)? })
     }
 
     /// The same with the beginning and the end of each step as instants of a zone, in formats that have them: their
@@ -75,6 +92,11 @@ impl TableSpec {
     /// The name of the value column.
     pub fn value_name(&self) -> &'static str {
         self.value
+    }
+
+    /// Whether a value may be missing.
+    pub(super) fn is_open(&self) -> bool {
+        self.open
     }
 
     /// Whether every value is a whole number.

@@ -54,6 +54,7 @@ fn stream(sort_buffer: usize, refusable: Refusable) -> Stream {
         late: Late::Refuse,
         confidence: 0.95,
         scales: Default::default(),
+        measures: None,
         follows: None,
     }
 }
