@@ -12,6 +12,7 @@
 //! | [`stream`] | what is known of a stream before any event |
 //! | [`event`] | one row of events, however it is held |
 //! | [`groups`] | the declared groups of a release |
+//! | [`measures`] | several measures of one stream under one budget |
 //! | [`session`] | events in, closed steps out |
 //! | [`rows`] | the rows of a released table |
 //! | [`closing`] | through which step a run publishes |

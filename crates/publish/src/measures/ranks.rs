@@ -103,7 +103,8 @@ impl RankTree {
     /// The least and the greatest value of a cell; of an empty one, the nearest.
     fn values_of(&self, cell: usize) -> (f64, f64) {
         let clamp = |value: f64| value.clamp(self.lower as f64, self.upper as f64);
-        (clamp((self.beginning(cell) + 0.5).ceil()), clamp((self.beginning(cell + 1) + 0.5).ceil() - 1.0))
+        // Adding 0 makes a negative zero none.
+        (clamp((self.beginning(cell) + 0.5).ceil()) + 0.0, clamp((self.beginning(cell + 1) + 0.5).ceil() - 1.0) + 0.0)
     }
 
     /// `D` at the beginning of a cell, and the count of the cell; how many blocks are left and right of the way to it.
