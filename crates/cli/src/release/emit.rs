@@ -148,8 +148,9 @@ impl<W: Write + Send> Emitter<W> {
         }
         if files.plot {
             let (curves, groups) = self.picture.finish();
-            if curves.is_empty() {
-                return Ok(table); // no group is shown yet
+            let has_nothing = setup.stream.measures.is_some() && curves.iter().all(|curve| curve.points.is_empty());
+            if curves.is_empty() || has_nothing {
+                return Ok(table); // no group is shown yet, or nothing has a value
             }
             let mut plot = picture(setup, &report, curves, groups);
             if setup.show_truth {

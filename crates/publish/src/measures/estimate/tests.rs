@@ -152,8 +152,8 @@ fn counts_sums_means_and_variances_are_held_as_often_as_they_say() {
 fn bins_and_quantiles_are_held_as_often_as_they_say() {
     for budget in budgets() {
         let bundle = bundle(&["histogram(0,50)", "quantile(0.5)", "quantile(0.9)"], budget);
-        // So many values a cell that a cell is less than noise, and noise less than the range.
-        let mut values = data(40_000, 9);
+        // So few values a cell that a cell is less than noise, and noise less than all of them.
+        let mut values = data(3000, 9);
         values.sort_unstable();
         let between = |low: i64, high: i64| values.iter().filter(|value| (low..high).contains(*value)).count() as f64;
         let quantile = |share: f64| values[(share * values.len() as f64) as usize] as f64;
@@ -165,7 +165,7 @@ fn bins_and_quantiles_are_held_as_often_as_they_say() {
                 check(&what, share);
             } else {
                 // Whole cells: a little more.
-                assert!(share > 0.94, "{what}: {share}");
+                assert!((0.94..0.985).contains(&share), "{what}: {share}");
                 println!("{what}: {share}");
             }
         }
