@@ -132,6 +132,13 @@ impl Promise {
     /// If they do not rise or are beyond the horizon, or are too many or read too many nodes for the memory of an audit.
     pub fn at(plan: &Plan, steps: &[u64]) -> Result<Self> {
         let (horizon, most) = (plan.horizon(), most_steps(plan));
+        if !plan.mechanism().workload().is_sum() {
+            return Err(Error::invalid(format!(
+                "an audit looks at running sums, and this plan publishes `{}`; `simulate` draws its noise, for the \
+                 covariance",
+                plan.request().workload()
+            )));
+        }
         if steps.is_empty() || steps[0] == 0 || steps.windows(2).any(|pair| pair[0] >= pair[1]) {
             return Err(Error::invalid("an audit looks at rising steps, each once, the first of which is 1"));
         }

@@ -8,7 +8,7 @@ mod terminal;
 
 pub(crate) use config::with_config;
 pub(crate) use files::Files;
-pub(crate) use flags::{BudgetFlags, PlannedFlags, UnitFlags};
+pub(crate) use flags::{BudgetFlags, PlannedFlags, UnitFlags, WorkloadFlags};
 pub use flags::{ReleaseFlags, SketchFlags};
 pub(crate) use groups_file::with_groups_of_file;
 pub(crate) use terminal::{print_plan, print_summary};

@@ -10,8 +10,10 @@
 //! Mechanisms know nothing of noise laws: a [`Cursor`] asks its caller for the value of a node.
 
 mod accounting;
+pub(crate) mod banded;
 mod criterion;
 mod dense_twin;
+mod differences;
 mod least_squares;
 mod optimum;
 mod registry;
@@ -21,8 +23,10 @@ mod toeplitz;
 mod tree;
 mod trivial;
 mod walk;
+mod workload;
 
 pub use accounting::{GaussianShift, LaplaceShift, Participation};
+pub use banded::Banded;
 pub use criterion::{Criterion, NoiseKind, Objective};
 pub use dense_twin::{DensePair, Matrix};
 pub use least_squares::{Consistent, DensePure, HatChoice, HatLevels, Hats};
@@ -37,6 +41,7 @@ pub use toeplitz::{Blt, BufferChoice, Buffers, Columns, LazyBlt, SquareRoot};
 pub use tree::{DigitTree, HonakerOnline, LevelChoice, Levels, PathSum, Smooth};
 pub use trivial::{Input, Output};
 pub use walk::{Lazy, Walk};
+pub use workload::Workload;
 
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -76,6 +81,11 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
 
     /// Number of steps `T`.
     fn horizon(&self) -> u64;
+
+    /// What is published at every step: `L R` is this, and the prefix sums where nothing else is said.
+    fn workload(&self) -> Workload {
+        Workload::Sum
+    }
 
     /// Largest column norms of `R`. `O(log T)`.
     fn column_norms(&self) -> ColumnNorms;

@@ -21,10 +21,10 @@ mod selection;
 mod tails;
 
 pub use crate::mechanism::{NoiseKind, Objective};
-pub use choose::Candidate;
 pub(crate) use choose::ranked;
+pub use choose::{Candidate, competitors};
 pub use guarantee::Guarantee;
-pub use lower_bound::{gaussian_lower_bound, unit_lower_bound};
+pub use lower_bound::{gaussian_lower_bound, unit_lower_bound, workload_lower_bound};
 pub use prepared::Prepared;
 pub use ratio::{NoiseMoments, NoisyPair, RatioIntervals, RatioSet};
 pub use request::PlanRequest;

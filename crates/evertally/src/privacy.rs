@@ -20,7 +20,7 @@ mod values;
 
 pub use crossover::crossover_delta;
 pub use sensitivity::Sensitivity;
-pub use unit::{Neighbours, PersonBounds, Spread, Unit, Values};
+pub use unit::{Neighbours, PersonBounds, Signs, Spread, Unit, Values};
 pub use values::{Delta, Epsilon, Rho};
 
 use crate::{Error, ErrorKind, Result};

@@ -16,6 +16,7 @@
 mod discovered;
 mod groups;
 mod lazy;
+mod read;
 mod release;
 mod running;
 mod series;

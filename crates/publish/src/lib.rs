@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`declaration`] | what a stream is, as anyone declares it, and its one validation |
 //! | [`problem`] | errors as data, worded by every front |
+//! | [`reading`] | what is published at every step: windows in steps or in time |
 //! | [`steps`] | times, and the horizon cut into steps |
 //! | [`stream`] | what is known of a stream before any event |
 //! | [`event`] | one row of events, however it is held |
@@ -36,6 +37,7 @@ pub mod ledger;
 mod lock;
 pub mod measures;
 pub mod problem;
+pub mod reading;
 pub mod report;
 pub mod rows;
 pub mod scales;

@@ -5,7 +5,8 @@ use crate::event::Columns;
 use crate::ledger::Follows;
 use crate::measures::Bundle;
 use crate::scales::Scales;
-use crate::steps::{Period, Periods, StepCalendar, TimeFormat};
+use crate::steps::{Every, Period, Periods, StepCalendar, TimeFormat};
+use evertally::mechanism::Workload;
 use evertally::noise::StreamName;
 use evertally::plan::{Guarantee, Plan, PlanRequest};
 use evertally::privacy::Values;
@@ -104,7 +105,17 @@ impl Stream {
         if let Some(bundle) = &self.measures {
             let measures: Vec<String> = bundle.wanted().iter().map(|wanted| wanted.measure.to_string()).collect();
             let of = self.columns.value.as_ref().map_or(String::new(), |column| format!(" of {column}"));
-            return format!("{}{of}", measures.join(", "));
+            let reading = match self.plan.request().workload() {
+                Workload::Sum => String::new(),
+                workload => format!(" {}", reading_in_words(workload, self.calendar.every())),
+            };
+            return format!("{}{of}{reading}", measures.join(", "));
+        }
+        let workload = self.plan.request().workload();
+        if !workload.is_sum() {
+            let what =
+                self.columns.value.as_ref().map_or("count of events".into(), |column| format!("sum of {column}"));
+            return format!("{what} {}", reading_in_words(workload, self.calendar.every()));
         }
         match &self.columns.value {
             Some(column) => format!("running sum of {column}"),
@@ -129,6 +140,15 @@ impl Stream {
     pub fn plan_text(&self) -> Result<String> {
         let head = toml::to_string(&self.plan).map_err(failure)?;
         Ok(self.measures.as_ref().map_or(head.clone(), |bundle| format!("{head}\n{}", bundle.text())))
+    }
+
+    /// The same with the beginning of what is counted, where that stays.
+    pub fn quantity_since(&self) -> String {
+        let quantity = self.quantity();
+        match self.plan.request().workload() {
+            Workload::Window(_) | Workload::Increments => quantity,
+            _ => format!("{quantity} since {}", self.start_in_words()),
+        }
     }
 
     /// The privacy unit in words.
@@ -192,6 +212,20 @@ impl Stream {
             Some(civil) if civil.time() == jiff::civil::Time::midnight() => civil.strftime("%-d %B %Y").to_string(),
             _ => self.calendar.format(start),
         }
+    }
+}
+
+/// What of the events a workload reads, in words that follow what is counted: `in the last 7 days`.
+pub fn reading_in_words(workload: Workload, every: Every) -> String {
+    let steps = match workload {
+        Workload::Window(steps) | Workload::Decay(steps) => u32::try_from(steps).ok(),
+        _ => None,
+    };
+    let time = steps.and_then(|steps| Every::new(steps.checked_mul(every.count())?, every.unit()));
+    match (workload, time.map(Every::in_words)) {
+        (Workload::Window(_), Some(time)) => format!("in the last {time}"),
+        (Workload::Decay(_), Some(time)) => format!("so far, each counting half after every {time}"),
+        (workload, _) => workload.in_words(),
     }
 }
 

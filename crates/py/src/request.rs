@@ -30,6 +30,7 @@ pub(crate) fn request(options: &Options<'_>) -> PyResult<PlanRequest> {
         mechanism: mechanism(options)?,
         noise: options.word("noise")?,
         objective: options.word("objective")?,
+        workload: options.take::<String>("workload")?.map(|text| text.parse().map_err(invalid)).transpose()?,
         ..Declaration::default().with_budget(budget(options)?)
     };
     Ok(declared

@@ -3,12 +3,12 @@
 use super::kebab;
 use crate::failure::usage;
 use crate::searched;
-use crate::stream::UnitFlags;
+use crate::stream::{UnitFlags, WorkloadFlags};
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use evertally::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Objective};
-use evertally::plan::unit_lower_bound;
+use evertally::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Objective, Workload};
+use evertally::plan::{competitors, workload_lower_bound};
 use evertally::privacy::{Neighbours, Sensitivity, Values};
 use serde::Serialize;
 use std::io::Write;
@@ -30,6 +30,8 @@ pub(super) struct MechanismsArgs {
     /// `objective=max`).
     #[arg(long)]
     by_mean: bool,
+    #[command(flatten)]
+    workload: WorkloadFlags,
     #[command(flatten)]
     unit: UnitFlags,
     /// Print JSON.
@@ -70,8 +72,11 @@ impl MechanismsArgs {
     pub(super) fn run(self) -> Result<()> {
         let (unit, neighbours) = (self.unit.unit()?, self.unit.neighbours());
         let unit = Sensitivity::of(unit, neighbours, Values::Count, self.horizon)?;
-        let mut rows = if self.mechanisms.is_empty() { self.everything(&unit)? } else { self.named(&unit)? };
-        let bound = (neighbours == Neighbours::AddRemove).then(|| unit_lower_bound(self.horizon, unit.spread));
+        let workload = self.workload.workload()?;
+        let mut rows =
+            if self.mechanisms.is_empty() { self.everything(&unit, workload)? } else { self.named(&unit, workload)? };
+        let bound =
+            (neighbours == Neighbours::AddRemove).then(|| workload_lower_bound(workload, self.horizon, unit.spread));
         rows.iter_mut().for_each(|row| row.lower_bound_max_std = bound);
         let mut out = std::io::stdout().lock();
         if self.json {
@@ -97,11 +102,11 @@ impl MechanismsArgs {
         if self.by_mean { Objective::Mean } else { Objective::Max }
     }
 
-    fn criterion(&self, law: NoiseKind, objective: Objective, unit: &Sensitivity) -> Criterion {
-        Criterion::new(law, objective).with_spread(unit.spread)
+    fn criterion(&self, law: NoiseKind, objective: Objective, unit: &Sensitivity, workload: Workload) -> Criterion {
+        Criterion::new(law, objective).with_spread(unit.spread).with_workload(workload)
     }
 
-    fn named(&self, unit: &Sensitivity) -> Result<Vec<Figures>> {
+    fn named(&self, unit: &Sensitivity, workload: Workload) -> Result<Vec<Figures>> {
         let figures = |name: &MechanismName| {
             let law = self.law.unwrap_or(name.family().usual_law);
             if let MechanismName::DensePure(optimum) = name
@@ -112,24 +117,35 @@ impl MechanismsArgs {
                 let found = searched::dense_pure(self.horizon, optimum.objective.unwrap_or(Objective::Mean))?;
                 return Ok(Figures::of(*name, &found, unit));
             }
-            let mechanism = name.build(self.horizon, &self.criterion(law, self.objective(), unit))?;
+            let mechanism = name.build(self.horizon, &self.criterion(law, self.objective(), unit, workload))?;
             Ok(Figures::of(*name, &*mechanism, unit))
         };
         self.mechanisms.iter().map(figures).collect()
     }
 
     /// Every family, with open parameters chosen for either law.
-    fn everything(&self, unit: &Sensitivity) -> Result<Vec<Figures>> {
+    fn everything(&self, unit: &Sensitivity, workload: Workload) -> Result<Vec<Figures>> {
         let (horizon, objective) = (self.horizon, self.objective());
         let mut rows: Vec<Figures> = Vec::new();
-        for family in MechanismName::FAMILIES.into_iter().filter(|family| horizon <= family.longest_searched()) {
-            for law in [NoiseKind::Gaussian, NoiseKind::Laplace] {
-                let Ok(mechanism) = family.build(horizon, &self.criterion(law, objective, unit)) else { continue };
+        let laws =
+            [NoiseKind::Gaussian, NoiseKind::Laplace].map(|law| (law, self.criterion(law, objective, unit, workload)));
+        // Of running sums all, of whatever law they are meant for.
+        let mut families: Vec<_> = match workload.over(horizon).is_sum() {
+            true => MechanismName::FAMILIES.into_iter().filter(|family| horizon <= family.longest_searched()).collect(),
+            false => Vec::new(),
+        };
+        for (law, criterion) in &laws {
+            let more = competitors(horizon, *law, criterion).into_iter().filter(|family| !families.contains(family));
+            families.extend(more.collect::<Vec<_>>());
+        }
+        for family in families {
+            for (law, criterion) in &laws {
+                let Ok(mechanism) = family.build(horizon, criterion) else { continue };
                 let resolved = mechanism.name();
                 if rows.iter().any(|row| row.resolved == resolved) {
                     continue;
                 }
-                let is_open = family.family().listed_open && law == family.family().usual_law;
+                let is_open = family.family().listed_open && *law == family.family().usual_law;
                 let name = if is_open { family } else { resolved };
                 rows.push(Figures::of(name, &*mechanism, unit));
             }

@@ -3,12 +3,12 @@
 use super::kebab;
 use crate::failure::usage;
 use crate::searched;
-use crate::stream::{BudgetFlags, UnitFlags};
+use crate::stream::{BudgetFlags, UnitFlags, WorkloadFlags};
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::number::Grid;
-use evertally::plan::ranking::Ranking;
+use evertally::plan::ranking::{Ranking, WindowRow};
 use evertally::plan::{NoiseKind, Objective, PlanRequest};
 use evertally::privacy::Values;
 use evertally_publish::bounds::fall_behind;
@@ -24,6 +24,8 @@ pub(super) struct PlanArgs {
     horizon: u64,
     #[command(flatten)]
     budget: BudgetFlags,
+    #[command(flatten)]
+    workload: WorkloadFlags,
     #[command(flatten)]
     unit: UnitFlags,
     /// Minimise the maximal or the mean error over the steps.
@@ -76,7 +78,7 @@ impl PlanArgs {
     fn request(&self) -> Result<PlanRequest> {
         let mut request = PlanRequest::count(self.horizon, self.budget.budget()?);
         request = request.with_unit(self.unit.unit()?).with_neighbours(self.unit.neighbours());
-        request = request.with_objective(self.objective);
+        request = request.with_objective(self.objective).with_workload(self.workload.workload()?);
         request = request.with_optional_noise(self.noise);
         if self.sensitivity != Grid::ONE {
             request = request.with_grid(self.sensitivity);
@@ -113,14 +115,34 @@ fn print_table(out: &mut impl Write, answer: &Ranking) -> Result<()> {
     let chosen = &answer.chosen;
     writeln!(
         out,
-        "T = {}: {} with {} noise of scale {:.6}; standard error at most {:.4}",
-        answer.horizon, chosen.mechanism, chosen.noise.law, chosen.noise.scale, chosen.max_std
+        "T = {}{}: {} with {} noise of scale {:.6}; standard error at most {:.4}",
+        answer.horizon,
+        if answer.workload.is_sum() { String::new() } else { format!(", {}", answer.workload) },
+        chosen.mechanism,
+        chosen.noise.law,
+        chosen.noise.scale,
+        chosen.max_std
     )?;
     if let Some(bound) = answer.optimum_max_std.or(answer.lower_bound_max_std) {
         writeln!(out, "no mechanism with Gaussian noise has a maximal standard error below {bound:.4}")?;
+    }
+    if let Some(window) =
+        answer.windows.iter().max_by(|a, b| gain(a).total_cmp(&gain(b))).filter(|row| gain(row) > 1.05)
+    {
+        writeln!(
+            out,
+            "note: the last {} steps, read as the difference of two of these running sums, have a standard error of {:.4}; \
+             a plan for them, --workload 'window({})', has {:.4}",
+            window.width, window.std_from_sums, window.width, window.max_std
+        )?;
     }
     if let Some(delta) = answer.crossover_delta {
         writeln!(out, "at this ε and horizon Laplace noise is better for δ below {delta:.2e}, Gaussian noise above")?;
     }
     Ok(())
+}
+
+/// By how much a window's own plan is better.
+fn gain(window: &WindowRow) -> f64 {
+    window.std_from_sums / window.max_std
 }

@@ -2,7 +2,7 @@
 
 use super::kebab;
 use crate::failure::usage;
-use crate::stream::{BudgetFlags, UnitFlags};
+use crate::stream::{BudgetFlags, UnitFlags, WorkloadFlags};
 use anyhow::{Context, Result};
 use clap::Args;
 use evertally::mechanism::MechanismName;
@@ -31,6 +31,8 @@ pub(super) struct SimulateArgs {
     horizon: u64,
     #[command(flatten)]
     budget: BudgetFlags,
+    #[command(flatten)]
+    workload: WorkloadFlags,
     #[command(flatten)]
     unit: UnitFlags,
     /// The noise law; Laplace for ε alone, Gaussian otherwise, where left out.
@@ -141,7 +143,7 @@ impl SimulateArgs {
         let noise = self.noise.or(self.mechanism.map(|_| fallback));
         request = request.with_optional_noise(noise).with_optional_mechanism(self.mechanism);
         request = request.with_unit(self.unit.unit()?).with_neighbours(self.unit.neighbours());
-        request = request.with_grid(self.grid);
+        request = request.with_grid(self.grid).with_workload(self.workload.workload()?);
         let unit = 10u64.pow(u32::from(self.grid.scale()));
         if !unit.is_multiple_of(self.grid.coefficient()) || unit > 1 << 62 {
             return Err(usage(format!("--grid {} does not divide 1", self.grid)));

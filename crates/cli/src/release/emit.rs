@@ -168,7 +168,7 @@ fn picture(setup: &Setup, report: &Report, curves: Vec<Curve>, total_groups: usi
     ReleasePlot {
         title: setup.stream.title.clone(),
         subtitle: report.headline(),
-        y_label: format!("{} since {}", setup.stream.quantity(), setup.stream.start_in_words()),
+        y_label: setup.stream.quantity_since(),
         footer: report.promise(),
         time_labels: TimeLabels::Calendar(setup.stream.calendar.zone().time_zone().clone()),
         confidence: setup.stream.confidence,

@@ -4,6 +4,7 @@ use anyhow::Result;
 use clap::builder::{PossibleValue, PossibleValuesParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use evertally::mechanism::Workload;
 use evertally::privacy::{Budget, Neighbours, Unit};
 use evertally_publish::declaration::{Kind, Parameter, Use, Word, Written};
 use evertally_publish::problem::{Problem, Wording};
@@ -115,6 +116,10 @@ pub(crate) struct BudgetFlags(Written);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnitFlags(Written);
 
+/// What a plan without a calendar publishes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WorkloadFlags(Written);
+
 /// Flags of [`UnitFlags`].
 const UNIT: [Parameter; 7] = [
     Parameter::MaxEvents,
@@ -127,6 +132,7 @@ const UNIT: [Parameter; 7] = [
 ];
 
 table_flags! {
+    WorkloadFlags: [Parameter::Workload].into_iter(),
     UnitFlags: UNIT.into_iter(),
     ReleaseFlags: Parameter::of(Use::Release),
     SketchFlags: Parameter::of(Use::Sketch),
@@ -143,6 +149,13 @@ impl BudgetFlags {
     /// Whether only ε is given.
     pub(crate) fn is_pure(&self) -> bool {
         self.0.declaration.delta.is_none() && self.0.declaration.rho.is_none()
+    }
+}
+
+impl WorkloadFlags {
+    /// What is published, in steps.
+    pub(crate) fn workload(&self) -> Result<Workload, Problem> {
+        self.0.declaration.workload(None)
     }
 }
 

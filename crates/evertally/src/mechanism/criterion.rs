@@ -1,7 +1,7 @@
 //! What "best" means where a name leaves a parameter out: the figure to minimise.
 
 use super::accounting::units;
-use super::{Mechanism, Participation};
+use super::{Mechanism, Participation, Workload};
 use crate::privacy::Spread;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,7 @@ pub enum Objective {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Criterion {
     objective: Objective,
+    workload: Workload,
     change: Change,
 }
 
@@ -86,13 +87,13 @@ impl Objective {
 impl Criterion {
     /// The least largest or mean variance under a law, one event protected.
     pub const fn new(law: NoiseKind, objective: Objective) -> Self {
-        Self { objective, change: Change::Events { law, spread: Spread::ONE, exact: false } }
+        Self { objective, workload: Workload::Sum, change: Change::Events { law, spread: Spread::ONE, exact: false } }
     }
 
     /// The least largest or mean variance under continuous Gaussian noise, a unit protected that takes part with a
     /// vector of norm 1 at most in several steps.
     pub const fn of_vectors(objective: Objective, participation: Participation) -> Self {
-        Self { objective, change: Change::Vectors(participation) }
+        Self { objective, workload: Workload::Sum, change: Change::Vectors(participation) }
     }
 
     /// The same figure for a unit of several events. Vectors say that by their participation.
@@ -112,6 +113,16 @@ impl Criterion {
             vectors @ Change::Vectors(_) => vectors,
         };
         Self { change, ..self }
+    }
+
+    /// The same figure where something else than running sums is published.
+    pub const fn with_workload(self, workload: Workload) -> Self {
+        Self { workload, ..self }
+    }
+
+    /// What is published.
+    pub fn workload(&self) -> Workload {
+        self.workload
     }
 
     /// Which error counts.
@@ -135,6 +146,12 @@ impl Criterion {
             }
             _ => None,
         }
+    }
+
+    /// How many steps in a row a unit may have events in, and how far apart, where Gaussian noise hides several.
+    pub(crate) fn runs(&self) -> Option<Participation> {
+        let spread = self.several_steps()?;
+        Participation::new(spread.per_group.div_ceil(spread.per_step), spread.separation).ok()
     }
 
     /// The figure of one mechanism: 2ρ·variance or ε²·variance, up to a factor that all mechanisms share.

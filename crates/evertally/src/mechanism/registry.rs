@@ -14,8 +14,10 @@ pub use family::{Abilities, Dash, Family, Hue, Limits, Line, Mark, Reach, Steps,
 pub use name::names_that_stream;
 pub(super) use parameters::Parameters;
 
-use super::{BufferChoice, Criterion, HatChoice, LevelChoice, Mechanism, NoiseKind, Optimum, Participation};
-use super::{least_squares, optimum, toeplitz, tree, trivial};
+use super::{
+    BufferChoice, Criterion, HatChoice, LevelChoice, MatrixDigest, Mechanism, NoiseKind, Optimum, Participation,
+};
+use super::{banded, least_squares, optimum, toeplitz, tree, trivial};
 use crate::Result;
 use NoiseKind::{Gaussian, Laplace};
 use Steps::{Heavy, Light};
@@ -404,5 +406,25 @@ registry! {
         brief: least_squares::dense_pure::brief,
         answers: least_squares::dense_pure::answers,
         line: Line(Hue::Orange, Dash::Dashed, Mark::Circle),
+    };
+
+    /// Finitely many bands for windows and decays: for units with events in several steps, and the digest of the bands.
+    Banded(runs: Participation, digest: Option<MatrixDigest>) in banded = Family {
+        stem: "banded",
+        about: "bands in pieces, for windows and decays without end",
+        examples: &["banded"],
+        open: Some(MechanismName::Banded(Participation::ONCE, None)),
+        reach: Reach::ANY_GAUSSIAN,
+        usual_law: Gaussian,
+        competes: false, // for running sums; see `Criterion::workload`
+        vectors: Vectors::No,
+        abilities: Abilities::IN_ORDER,
+        steps: Light,
+        is_plain_noise: false,
+        listed_open: false,
+        limits: Limits::none,
+        brief: banded::brief,
+        answers: banded::answers,
+        line: Line(Hue::Purple, Dash::Mixed, Mark::Square),
     };
 }

@@ -2,11 +2,11 @@
 
 use super::calibrate::{Calibration, calibrated};
 use super::{Guarantee, PlanRequest, node_variance};
-use crate::Result;
-use crate::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Objective};
+use crate::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Objective, Participation, Workload};
 use crate::noise::DiscreteLaw;
 use crate::privacy::Budget;
 use crate::privacy::Sensitivity;
+use crate::{Error, Result};
 use std::sync::Arc;
 
 /// A mechanism with a calibrated law, and its error under a request.
@@ -30,12 +30,11 @@ pub struct Candidate {
     pub mean_std_error: f64,
 }
 
-/// Whether a search considers a family under a law: as far as it reaches, and heavy ones where steps may cost as much.
-fn is_searched(request: &PlanRequest, kind: NoiseKind, name: MechanismName) -> bool {
+/// Whether a search considers a competitor: heavy ones where steps may cost as much.
+fn is_searched(request: &PlanRequest, name: MechanismName) -> bool {
     let family = name.family();
-    let is_reached = family.reach.of(kind).is_some_and(|longest| request.horizon <= longest);
     let is_looked_up = request.selection.is_none() || request.horizon <= REPLAYED || family.abilities.random_access;
-    is_reached && is_looked_up && !(request.search.light_steps && family.is_heavy())
+    is_looked_up && !(request.search.light_steps && family.is_heavy())
 }
 
 /// Where keys are selected, every one is looked at: that must not take more draws than so many, unless a mechanism is
@@ -45,6 +44,12 @@ const REPLAYED: u64 = 64;
 pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     // Refuse senseless requests before any search hides them behind "no candidate".
     let sensitivity = request.sensitivity()?;
+    if request.selection.is_some() && !request.workload.is_sum() {
+        return Err(Error::invalid(format!(
+            "groups that nobody declared are shown by their running sums, and not by `{}`; declare the groups",
+            request.workload
+        )));
+    }
     let kinds = match (request.noise, &request.budget) {
         (Some(kind), _) => vec![kind],
         (None, Budget::Pure(_)) => vec![NoiseKind::Laplace],
@@ -52,6 +57,7 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     };
     let attempts = kinds.into_iter().flat_map(|kind| {
         let criterion = Criterion::new(kind, request.objective).exact().with_spread(sensitivity.spread);
+        let criterion = criterion.with_workload(request.workload);
         let of = move |m| candidate(request, sensitivity, kind, m);
         built(request, kind, &criterion).into_iter().map(move |built| built.and_then(of))
     });
@@ -95,13 +101,51 @@ fn built(request: &PlanRequest, kind: NoiseKind, criterion: &Criterion) -> Vec<R
         let prepared = request.search.prepared.named(name, horizon, request.objective);
         return vec![prepared.map_or_else(|| name.build(horizon, criterion), Ok)];
     }
-    let families = MechanismName::FAMILIES.iter().filter(|name| is_searched(request, kind, **name));
+    let families = competitors(horizon, kind, criterion).into_iter().filter(|name| is_searched(request, *name));
     let prepared = request.search.prepared.of_horizon(horizon).filter(|mechanism| {
         let family = mechanism.name().family();
         let is_looked_up = request.selection.is_none() || horizon <= REPLAYED || family.abilities.random_access;
         family.serves(kind) && is_looked_up
     });
     families.map(|name| name.build(horizon, criterion)).chain(prepared.map(|mechanism| Ok(mechanism.clone()))).collect()
+}
+
+/// Longest horizon at which windows are also read from running sums, whatever their width; and where they are long.
+const SUMS_COMPETE: u64 = 1 << 11;
+const LONG_WINDOWS_COMPETE: u64 = 1 << 14;
+
+/// The families that compete over a horizon for what a criterion says is published, with their parameters left open: for
+/// windows and decays noise on each step, bands for single events and for the unit, and differences of running sums
+/// where they can win.
+///
+/// ```
+/// use evertally::mechanism::{Criterion, NoiseKind, Objective, Workload};
+/// use evertally::plan::competitors;
+/// let sums = Criterion::new(NoiseKind::Gaussian, Objective::Max);
+/// assert!(competitors(1 << 40, NoiseKind::Gaussian, &sums).len() > 5);
+/// let weeks = sums.with_workload(Workload::Window(7));
+/// assert_eq!(competitors(1 << 40, NoiseKind::Gaussian, &weeks).len(), 2);
+/// ```
+pub fn competitors(horizon: u64, kind: NoiseKind, criterion: &Criterion) -> Vec<MechanismName> {
+    let reached = |name: &MechanismName| name.family().reach.of(kind).is_some_and(|longest| horizon <= longest);
+    let families = MechanismName::FAMILIES.into_iter().filter(reached);
+    let workload = criterion.workload().over(horizon);
+    if workload.is_sum() {
+        return families.collect();
+    }
+    let mut names = vec![MechanismName::Input];
+    if kind == NoiseKind::Gaussian {
+        names.push(MechanismName::Banded(Participation::ONCE, None));
+        names.extend(criterion.runs().map(|runs| MechanismName::Banded(runs, None)));
+    }
+    let is_long = workload.reach(horizon) >= horizon / 16 || kind == NoiseKind::Laplace;
+    let reads_sums = |name: &MechanismName| {
+        let is_short =
+            horizon <= SUMS_COMPETE || (is_long && horizon <= LONG_WINDOWS_COMPETE && !name.family().is_heavy());
+        is_short && matches!(workload, Workload::Window(_)) && *name != MechanismName::Input
+    };
+    names.extend(families.filter(reads_sums));
+    names
 }
 
 /// The same mechanism and law under the budget of another request.

@@ -1,7 +1,7 @@
 //! Plans as readable files. Reading one goes through the constructor: the noise is calibrated again and must agree.
 
 use super::{NoiseKind, Objective, Plan, PlanRequest, Search};
-use crate::mechanism::MechanismName;
+use crate::mechanism::{MechanismName, Workload};
 use crate::noise::DiscreteLaw;
 use crate::number::Grid;
 use crate::privacy::Budget;
@@ -33,8 +33,15 @@ struct PlanFile {
     /// Left out where there is none, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     selection: Option<Selection>,
+    /// Left out where it is the running sum, likewise.
+    #[serde(default, skip_serializing_if = "is_sum")]
+    workload: Workload,
     #[serde(default)]
     meaning: BTreeMap<String, String>,
+}
+
+fn is_sum(workload: &Workload) -> bool {
+    workload.is_sum()
 }
 
 fn one() -> u64 {
@@ -61,6 +68,7 @@ impl From<&Plan> for PlanFile {
             noise: plan.law,
             sums_per_event: request.sums_per_event,
             selection: request.selection,
+            workload: request.workload,
             meaning: request.meaning.clone(),
         }
     }
@@ -88,6 +96,7 @@ impl TryFrom<PlanFile> for Plan {
             values: file.values,
             sums_per_event: file.sums_per_event,
             selection: file.selection,
+            workload: file.workload,
             grid: file.grid,
             mechanism: Some(file.mechanism),
             noise: Some(kind),
@@ -122,10 +131,13 @@ impl<'de> Deserialize<'de> for Plan {
 /// BLAKE3 of the plan in postcard form, in a context of its own; another one where the form has something more.
 pub(super) fn digest(plan: &Plan) -> [u8; 32] {
     let bytes = postcard::to_allocvec(&PlanFile::from(plan)).expect("a plan is plain data");
-    let context = match (plan.request.selection, plan.request.sums_per_event) {
-        (Some(_), _) => "evertally 1 plan digest of keys",
-        (None, 1) => "evertally 1 plan digest",
-        (None, _) => "evertally 1 plan digest of a vector",
+    let request = &plan.request;
+    let context = match (request.selection, request.sums_per_event, request.workload.is_sum()) {
+        (Some(_), _, true) => "evertally 1 plan digest of keys",
+        (None, 1, true) => "evertally 1 plan digest",
+        (None, _, true) => "evertally 1 plan digest of a vector",
+        (None, 1, false) => "evertally 1 plan digest of a workload",
+        (_, _, false) => "evertally 1 plan digest of a vector's workload", // keys are refused
     };
     blake3::derive_key(context, &bytes)
 }

@@ -4,8 +4,10 @@ mod coarse;
 mod event;
 mod symmetric;
 mod waves;
+mod workload;
 
 pub use event::gaussian_lower_bound;
+pub use workload::workload_lower_bound;
 
 use crate::mechanism::{Dense, Objective};
 use crate::privacy::Spread;

@@ -1,17 +1,24 @@
 //! The mechanisms that fit a request, ranked by exact error, beside what no mechanism can do better.
 
+mod windows;
+
 use super::lower_bound::LONGEST_CERTIFIED;
-use super::{Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound, unit_lower_bound};
-use crate::mechanism::{Dense, MechanismName};
+use super::{
+    Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound, unit_lower_bound, workload_lower_bound,
+};
+use crate::mechanism::{Dense, MechanismName, Workload};
 use crate::privacy::conversions::mu_for;
 use crate::privacy::{Budget, Delta, Neighbours, Spread};
 use serde::Serialize;
+pub use windows::WindowRow;
 
 /// Candidates of a request in order, and the bounds.
 #[derive(Debug, Serialize)]
 pub struct Ranking {
     /// Number of steps.
     pub horizon: u64,
+    /// What is published at every step.
+    pub workload: Workload,
     /// Which error decides the order.
     pub objective: Objective,
     /// The best.
@@ -27,6 +34,8 @@ pub struct Ranking {
     /// Under (ε, δ): below this δ the best Laplace noise is better than the best Gaussian, above it worse; null where
     /// one is better at every δ.
     pub crossover_delta: Option<f64>,
+    /// Where running sums are asked for: what windows read from them would be like.
+    pub windows: Vec<WindowRow>,
 }
 
 /// One candidate.
@@ -81,11 +90,13 @@ impl Ranking {
         let rows: Vec<Row> = candidates.iter().map(|c| row(request, c, lower_bound_max_std)).collect();
         Some(Self {
             horizon: request.horizon(),
+            workload: request.workload(),
             objective: request.objective(),
             chosen: rows.first()?.clone(),
             ranking: rows,
             lower_bound_max_std,
             optimum_max_std: optimum(request),
+            windows: candidates.first().map_or_else(Vec::new, |chosen| windows::of(request, chosen)),
             crossover_delta: request.crossover(candidates).map(Delta::get),
         })
     }
@@ -110,6 +121,7 @@ fn in_one_step(spread: Spread) -> Option<f64> {
 fn lower_bound_max_std(request: &PlanRequest) -> Option<f64> {
     let (spread, noise) = unit_and_noise(request)?;
     let bound = match in_one_step(spread) {
+        _ if !request.workload().is_sum() => workload_lower_bound(request.workload(), request.horizon(), spread),
         Some(events) => gaussian_lower_bound(request.horizon()) * events,
         None => unit_lower_bound(request.horizon(), spread),
     };
@@ -118,6 +130,9 @@ fn lower_bound_max_std(request: &PlanRequest) -> Option<f64> {
 
 fn optimum(request: &PlanRequest) -> Option<f64> {
     let horizon = request.horizon();
+    if !request.workload().over(horizon).is_sum() {
+        return None;
+    }
     let (spread, noise) = unit_and_noise(request)?;
     let events = in_one_step(spread)?;
     let bound = (horizon <= LONGEST_CERTIFIED).then(|| Dense::lower_bound(horizon, Objective::Max))?.ok()?;

@@ -2,7 +2,7 @@
 
 use super::{Candidate, NoiseKind, Objective, Plan, Search, choose};
 use crate::Result;
-use crate::mechanism::MechanismName;
+use crate::mechanism::{MechanismName, Workload};
 use crate::noise::DiscreteLaw;
 use crate::number::Grid;
 use crate::privacy::selection::Selection;
@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanRequest {
     pub(super) horizon: u64,
+    pub(super) workload: Workload,
     pub(super) budget: Budget,
     pub(super) unit: Unit,
     pub(super) neighbours: Neighbours,
@@ -43,6 +44,7 @@ impl PlanRequest {
     pub fn count(horizon: u64, budget: Budget) -> Self {
         Self {
             horizon,
+            workload: Workload::Sum,
             budget,
             unit: Unit::Event,
             neighbours: Neighbours::AddRemove,
@@ -106,6 +108,23 @@ impl PlanRequest {
     /// Another number of steps `T`, 1 ..= 2^62.
     pub fn with_horizon(self, horizon: u64) -> Self {
         Self { horizon, ..self }
+    }
+
+    /// What is published at every step: the running sum, unless this says otherwise. A window as long as the horizon is
+    /// the running sum.
+    ///
+    /// ```
+    /// use evertally::mechanism::Workload;
+    /// use evertally::plan::PlanRequest;
+    /// use evertally::privacy::{Budget, Rho};
+    /// let year = PlanRequest::count(365, Budget::Zcdp(Rho::new(0.5)?));
+    /// let weeks = year.with_workload(Workload::Window(7)).plan()?;
+    /// // The square of the Lebesgue constant of seven steps is 3.16.
+    /// assert!((weeks.variance(365) - 3.16).abs() < 0.05);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn with_workload(self, workload: Workload) -> Self {
+        Self { workload, ..self }
     }
 
     /// Another budget for the whole history.
@@ -193,6 +212,11 @@ impl PlanRequest {
     /// Number of steps `T`.
     pub fn horizon(&self) -> u64 {
         self.horizon
+    }
+
+    /// What is published at every step.
+    pub fn workload(&self) -> Workload {
+        self.workload
     }
 
     /// What may be spent on the whole history.

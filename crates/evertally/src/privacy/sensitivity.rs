@@ -1,6 +1,6 @@
 //! How far one unit's change can move the data.
 
-use super::{Neighbours, Spread, Unit, Values};
+use super::{Neighbours, Signs, Spread, Unit, Values};
 use crate::mechanism::{Mechanism, units};
 use crate::{Error, Result};
 
@@ -9,7 +9,7 @@ const MAX_SUMS: u64 = 4096;
 
 /// How far one unit's change can move the data, in multiples of the grid, before the factorization amplifies it.
 ///
-/// For any matrix `R` without negative entries (all of ours) the node sums of neighbouring data differ by at most
+/// For any matrix `R` without negative entries (all of ours but those that [say](Spread::signs) more) the node sums of neighbouring data differ by at most
 /// `l1 · s1` in L1 norm, and in squared L2 norm by at most `event_squared` times that of its counts (from
 /// [`Mechanism::spread_squared`](crate::mechanism::Mechanism::spread_squared), over all groups); for a single event, and where
 /// nothing limits the events in a step, that is `event_squared · total² · s2²`.
@@ -66,6 +66,12 @@ impl Sensitivity {
         // fits: total < 2^64 and values at most 2^63 in size; the square of a span of 2^64 - 1 is below 2^128.
         let mass = u128::from(spread.total) * largest;
         let square = largest * largest;
+        let signs = match neighbours {
+            Neighbours::ReplaceOne => Signs::Exchanged,
+            Neighbours::AddRemove if lower < 0 && upper > 0 => Signs::Either,
+            Neighbours::AddRemove => Signs::One,
+        };
+        let spread = Spread { signs, ..spread };
         Ok(match neighbours {
             Neighbours::AddRemove => Self { l1: mass, event_squared: square, spread, sums: 1 },
             Neighbours::ReplaceOne => {
@@ -75,7 +81,7 @@ impl Sensitivity {
                     Self {
                         l1,
                         event_squared: apart.max(span * span),
-                        spread: Spread::new(spread.total, spread.total),
+                        spread: Spread { signs, ..Spread::new(spread.total, spread.total) },
                         sums: 1,
                     }
                 } else {

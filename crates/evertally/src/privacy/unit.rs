@@ -15,6 +15,19 @@ pub struct Spread {
     pub per_group: u64,
     /// The least distance of two steps with events: 1 for any steps.
     pub separation: u64,
+    /// Of which sign they are.
+    pub signs: Signs,
+}
+
+/// Of which sign a unit's changes are. It matters where a factorization has negative entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signs {
+    /// All of one sign.
+    One,
+    /// Of either sign, within the bounds.
+    Either,
+    /// Events within the bounds come, and others within the bounds go.
+    Exchanged,
 }
 
 impl Spread {
@@ -23,12 +36,12 @@ impl Spread {
 
     /// At most `total` events in all and `per_step` in one step, any steps and groups.
     pub const fn new(total: u64, per_step: u64) -> Self {
-        Self { total, per_step, per_group: total, separation: 1 }
+        Self { total, per_step, per_group: total, separation: 1, signs: Signs::One }
     }
 
     /// The part of it that falls into one running sum.
     pub(crate) fn in_one_sum(self, events: u64) -> Self {
-        Self { total: events, per_step: self.per_step.min(events), per_group: events, separation: self.separation }
+        Self { total: events, per_step: self.per_step.min(events), per_group: events, ..self }
     }
 
     /// Most events among so many consecutive steps: `min(total, per_step · ⌈width/separation⌉)`.
@@ -47,8 +60,8 @@ impl Spread {
     /// The same counted in grid steps, for values of at most so many of them and a cap on all together.
     pub(super) fn in_grid_steps(self, largest: u128, cap: u64) -> Self {
         let steps = |events: u64| u64::try_from(u128::from(events) * largest).unwrap_or(u64::MAX).min(cap);
-        let Self { total, per_step, per_group, separation } = self;
-        Self { total: steps(total), per_step: steps(per_step), per_group: steps(per_group), separation }
+        let Self { total, per_step, per_group, .. } = self;
+        Self { total: steps(total), per_step: steps(per_step), per_group: steps(per_group), ..self }
     }
 
     /// The largest `Σ s_n²` over `nodes` disjoint nodes of so many steps each: as few nodes as hold all events, full
@@ -314,7 +327,7 @@ impl PersonBounds {
         let per_group = max_events_per_group.unwrap_or(total).min(total);
         total = total.min(max_groups.map_or(u64::MAX, |groups| per_group.saturating_mul(groups)));
         let per_group = if max_groups == Some(1) { total } else { per_group };
-        Ok(Spread { total, per_step: per_step.min(total), per_group, separation })
+        Ok(Spread { total, per_step: per_step.min(total), per_group, separation, signs: Signs::One })
     }
 }
 

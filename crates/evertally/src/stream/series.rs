@@ -1,6 +1,7 @@
 //! The part every stream shares: one running sum and its noise.
 
 use super::Release;
+use super::read::Read;
 use crate::mechanism::Cursor;
 use crate::noise::{KeyedNoise, Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
@@ -14,6 +15,8 @@ pub(super) struct Series {
     closed: i64,
     /// Sum of the open step.
     open: i64,
+    /// What of the closed steps is published.
+    read: Read,
     last: i128,
 }
 
@@ -23,7 +26,8 @@ impl Series {
     }
 
     pub(super) fn of_noise(plan: &Plan, noise: KeyedNoise) -> Self {
-        Self { noise, cursor: plan.mechanism().cursor(), closed: 0, open: 0, last: 0 }
+        let read = Read::new(plan.mechanism().workload());
+        Self { noise, cursor: plan.mechanism().cursor(), closed: 0, open: 0, read, last: 0 }
     }
 
     /// Adds to the open step; the total including the open step must fit 64 bits, so that closing it cannot fail.
@@ -48,6 +52,7 @@ impl Series {
         let draw = &mut |node| plan.law().sample(&mut noise.bits(node));
         self.closed += self.open; // fits: checked by every `add`
         let mut total = std::mem::take(&mut self.open);
+        self.read.close(total, step - self.cursor.step()); // fits: the caller has checked the direction
         if step > self.cursor.step() + 1 && plan.mechanism().name().family().abilities.random_access {
             self.last = self.cursor.seek(step, draw);
         }
@@ -69,7 +74,8 @@ impl Series {
         let fraction_bits = plan.fraction_bits();
         // fits: |closed| ≤ 2^63 with at most 16 fraction bits, and noise that is a sum of fewer than 2^40 values below
         // 2^80.
-        let multiple = (i128::from(self.closed) << fraction_bits) + plan.rounded_noise(self.last);
+        let exact = i128::from(self.read.exact(self.closed));
+        let multiple = (exact << fraction_bits) + plan.rounded_noise(self.last);
         Release { step: self.cursor.step(), multiple, fraction_bits, grid: plan.request().grid() }
     }
 
@@ -78,9 +84,12 @@ impl Series {
         (self.closed, self.open)
     }
 
-    /// The memory of the cursor, where noise depends on the data.
+    /// What is published of single steps, then the memory of the cursor, where noise depends on the data.
     pub(super) fn memory(&self) -> Option<Vec<u8>> {
-        self.cursor.memory()
+        match (self.read.memory(), self.cursor.memory()) {
+            (None, memory) => memory,
+            (Some(steps), memory) => Some([steps, memory.unwrap_or_default()].concat()),
+        }
     }
 
     /// Puts back saved sums, and the cursor with its memory, if it has one, at `step`.
@@ -91,6 +100,11 @@ impl Series {
         }
         (self.closed, self.open) = (closed, open);
         let noise = &self.noise;
+        let memory = match memory {
+            Some(bytes) => self.read.recall(bytes)?,
+            None if self.read.memory().is_some() => return Err(Error::state("the saved state lacks its last steps")),
+            None => None,
+        };
         self.last = match memory {
             Some(memory) => self.cursor.recall(step, memory)?,
             None if self.cursor.memory().is_some() => {

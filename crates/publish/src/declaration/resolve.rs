@@ -17,9 +17,10 @@ use crate::measures::{Bundle, EarlierPart, Wanted};
 use crate::problem::{Piece, Problem, sentence};
 use crate::scales::Scales;
 use crate::searched::{Watch, with_searched};
-use crate::steps::{Period, Periods, StepCalendar, TimeFormat, TimeParser};
+use crate::steps::{Every, Period, Periods, StepCalendar, TimeFormat, TimeParser};
 use crate::stream::{Late, OutOfBounds, Refusable, Stream};
 use crate::words::{quoted, short};
+use evertally::mechanism::Workload;
 use evertally::noise::StreamName;
 use evertally::number::{self, Rounding, parse_rounded, parse_scaled};
 use evertally::plan::{NoiseKind, Objective, Plan, PlanRequest, Search};
@@ -219,7 +220,9 @@ impl Declaration {
         };
         let unit = self.unit(periods.longest())?;
         let (grid, values) = (self.grid(), self.values()?);
-        let request = self.request(calendar.steps(), unit, values)?.with_meanings(self.meaning(&calendar));
+        let request =
+            self.request(calendar.steps(), unit, values)?.with_workload(self.workload(Some(calendar.every()))?);
+        let request = request.with_meanings(self.meaning(&calendar));
         let request = labels.shape(request, grid);
         let measures = self.measures(&labels)?;
         let request = measures.shape(request);
@@ -269,7 +272,16 @@ impl Declaration {
             let needed = sentence![Grid, " needs ", Piece::Example(Bounds), ": counts are whole numbers"];
             return Err(Problem::new(needed));
         }
-        self.request(horizon, self.plan_unit()?, self.values()?)
+        let request = self.request(horizon, self.plan_unit()?, self.values()?)?;
+        Ok(request.with_workload(self.workload(None)?))
+    }
+
+    /// What is published, in steps of this width.
+    ///
+    /// # Errors
+    /// If a time is no whole number of them.
+    pub fn workload(&self, every: Option<Every>) -> Result<Workload> {
+        self.workload.map_or(Ok(Workload::Sum), |reading| reading.in_steps(every))
     }
 
     /// The privacy unit of a plan without a calendar: no column need be named, and a period is so many steps.

@@ -28,6 +28,12 @@ impl Declaration {
     /// As [`resolve`](Self::resolve), and if the name of a further stream is taken by something else.
     pub fn stretches(&self, ledger: &Ledger, extend: bool) -> Result<Stretches> {
         let first = Self { through: None, all: Some(true), ..self.clone() }.resolve()?;
+        if extend && !first.request.workload().is_sum() {
+            return Err(usage(format!(
+                "`{}` does not go on from stream to stream as running sums do; declare it over a longer horizon",
+                first.request.workload()
+            )));
+        }
         let mut stretches = Stretches {
             names: vec![first.name.clone()],
             calendars: vec![first.calendar.clone()],

@@ -8,6 +8,7 @@
 use super::parameter::{Heading, Part, Row, Use};
 use super::value::{Decimal, Delimiter, Groups, Paths, TableFormat, Value};
 use crate::measures::Wanted;
+use crate::reading::Reading;
 use crate::steps::{Every, Period, TimeFormat, Zone};
 use crate::stream::{Late, OutOfBounds, Refusable};
 use evertally::mechanism::MechanismName;
@@ -324,6 +325,12 @@ parameters! {
     declaration {
         /// Number of steps, instead of `end`.
         Steps steps: u64, Steps "T" ALL
+    }
+    declaration {
+        /// What is published at every step: sum (all events so far), window(W) (those of the last W steps, or of a time
+        /// such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or increments (those of
+        /// the step alone).
+        Workload workload: Reading, Steps "sum|window(W)|decay(H)|increments" RELEASE, default "sum" ""
     }
     declaration {
         /// Publish only the steps that end by this time; the rest can follow later from the same, longer data.

@@ -1,6 +1,7 @@
 //! The types of parameters: how each is read from the texts of a flag, and what a schema says of it.
 
 use crate::measures::Wanted;
+use crate::reading::Reading;
 use crate::steps::{Every, Period, TimeFormat, Zone};
 use crate::stream::{Late, OutOfBounds, Refusable};
 use crate::words::quoted;
@@ -117,6 +118,7 @@ from_one_text! {
     bool: Kind::Switch,
     Decimal<Grid>: Kind::Decimal,
     Every: Kind::Width,
+    Reading: Kind::Text,
     Period: Kind::Period,
     Zone: Kind::Zone,
     MechanismName: Kind::Mechanism,

@@ -123,7 +123,8 @@ impl Report {
             Neighbours::ReplaceOne => "the unit's events replaced by as many others, in any step and group",
         };
         writeln!(out, "| neighbouring data | {neighbours} |")?;
-        if self.quantity.starts_with("running sum") || (self.measures.is_some() && self.unit.lower != self.unit.upper) {
+        let of_values = self.quantity.starts_with("running sum") || self.quantity.starts_with("sum of");
+        if of_values || (self.measures.is_some() && self.unit.lower != self.unit.upper) {
             writeln!(
                 out,
                 "| one event | between {} and {}, on a grid of {}{} |",
@@ -248,6 +249,7 @@ impl Report {
             None => "ρ is k² times as large",
         };
         let single = unit.split(" (").next().unwrap_or(unit);
+        let value = if self.quantity.starts_with("running") { "running value" } else { "value" };
         let (interval, but) = match &self.sketch {
             None if self.measures.is_some() => (
                 format!(
@@ -260,7 +262,7 @@ impl Report {
             ),
             None => (
                 format!(
-                    "Each single interval contains the true running value of the kept data with {confidence} % confidence; \
+                    "Each single interval contains the true {value} of the kept data with {confidence} % confidence; \
                      over many steps some will miss. Errors of nearby steps are correlated."
                 ),
                 "",

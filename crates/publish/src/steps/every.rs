@@ -55,6 +55,20 @@ impl Every {
         matches!(self.unit, Unit::Day | Unit::Week | Unit::Month | Unit::Year)
     }
 
+    /// In words: `7 days`.
+    pub fn in_words(self) -> String {
+        let unit = match self.unit {
+            Unit::Second => "second",
+            Unit::Minute => "minute",
+            Unit::Hour => "hour",
+            Unit::Day => "day",
+            Unit::Week => "week",
+            Unit::Month => "month",
+            Unit::Year => "year",
+        };
+        format!("{} {unit}{}", self.count, if self.count == 1 { "" } else { "s" })
+    }
+
     /// Seconds, where every step has the same number wherever the clock is never set.
     pub(super) fn seconds(self) -> Option<i64> {
         let unit = match self.unit {

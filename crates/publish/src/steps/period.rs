@@ -28,27 +28,18 @@ pub enum Period {
 impl Period {
     /// In words behind "in": `one calendar month`.
     pub fn in_words(self) -> String {
-        let (count, unit) = match self {
+        let every = match self {
             Self::Steps(steps) => return format!("{steps} steps"),
-            Self::Time(every) => (every.count(), every.unit()),
+            Self::Time(every) => every,
         };
-        let word = match (unit, count) {
+        let word = match (every.unit(), every.count()) {
             (Unit::Day, 1) => "day",
             (Unit::Week, 1) => "week",
             (Unit::Month, 1) => "month",
             (Unit::Month, 3) => "quarter",
             (Unit::Year, 1) => "year",
             _ => {
-                let unit = match unit {
-                    Unit::Second => "second",
-                    Unit::Minute => "minute",
-                    Unit::Hour => "hour",
-                    Unit::Day => "day",
-                    Unit::Week => "week",
-                    Unit::Month => "month",
-                    Unit::Year => "year",
-                };
-                return format!("{count} {unit}{}", if count == 1 { "" } else { "s" });
+                return every.in_words();
             }
         };
         format!("one calendar {word}")

@@ -44,6 +44,15 @@ macro_rules! registry {
             /// # Errors
             /// If the horizon or a parameter is out of the mechanism's range.
             pub fn build(self, horizon: u64, criterion: &Criterion) -> Result<Arc<dyn Mechanism>> {
+                $crate::mechanism::workload::build(self, horizon, criterion)
+            }
+
+            /// The family's own build.
+            pub(in crate::mechanism) fn build_own(
+                self,
+                horizon: u64,
+                criterion: &Criterion,
+            ) -> Result<Arc<dyn Mechanism>> {
                 match self {
                     $( Self::$variant $( ( $($field),+ ) )? => $($folder)::+::build(horizon, criterion $( $(, $field)+ )?), )+
                 }

@@ -26,7 +26,10 @@ fn every_family(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
         let name: MechanismName = text.parse().ok()?;
         let law = name.family().usual_law;
         (horizon <= 20 || name.family().stem != "dense-pure").then_some(())?; // a search of minutes
-        name.build(horizon, &Criterion::new(law, Objective::Max)).ok()
+        let criterion = Criterion::new(law, Objective::Max);
+        let is_for_windows = matches!(name, MechanismName::Banded(..));
+        let workload = if is_for_windows { Workload::Window(5) } else { Workload::Sum };
+        name.build(horizon, &criterion.with_workload(workload)).ok()
     };
     own.chain(NAMED).filter_map(build).collect()
 }

@@ -123,6 +123,12 @@ impl LazyPlan {
         if coordinates == 0 || coordinates > MAX_COORDINATES {
             return Err(Error::invalid(format!("a vector has 1 to {MAX_COORDINATES} running sums, got {coordinates}")));
         }
+        if !plan.mechanism().workload().is_sum() {
+            return Err(Error::invalid(format!(
+                "a vector holds running sums, and not `{}`: read it at two steps, and take the difference",
+                plan.request().workload()
+            )));
+        }
         let noise = Noise::of(&plan, sampling)?;
         Ok(Self { plan, coordinates, sampling, noise })
     }

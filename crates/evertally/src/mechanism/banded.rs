@@ -1,0 +1,310 @@
+//! `banded`: windows and decays by a banded Toeplitz matrix, for horizons without end.
+//!
+//! What is published is `W x`, `W` lower triangular and Toeplitz (a [`Workload`]), as `L (R x + z)` with `W = L R`, `R`
+//! Toeplitz with finitely many bands.
+//!
+//! **Optimum.** Over a long horizon `2ρ · variance = (1/2π)∫|r|² dθ · (1/2π)∫|W/r|² dθ` for the symbols `r`, `W` on the unit
+//! circle: by Cauchy and Schwarz never below `((1/2π)∫|W| dθ)²`, which `r = √W` reaches, and by Szegő's theorem nothing is
+//! below that at late steps. For a window that is the square of the Lebesgue constant. `√W` has no finite memory; the
+//! coefficients of `R` here do, and are within 1 % of it. They are equal in some ten [pieces] an octave,
+//! found by [descent](search), and rounded to whole multiples of `2^-20`.
+//!
+//! **Sensitivity.** `‖R̃ u‖² ≤ Σ_st u_s u_t g_|s-t|` with `g_d = Σ_j R̃_j R̃_(j+d)`, in integers (with equality but for the
+//! last steps of a horizon). The coefficients are of both signs, and so is `g`. Let `ĝ_d` be the largest of 0 and
+//! `g_d, g_(d+1), …`: it falls, and `ĝ_0 = g_0`. A unit has `u ≥ 0`, at most `c` events in a step, `m` in all, steps with
+//! events at least `b` apart. So `‖R̃ u‖² ≤ Σ_st u_s u_t ĝ_|s-t|`, which is convex along exchanges of events between steps
+//! (`ĝ_0 ≥ ĝ_d`): largest where `⌊m/c⌋` steps have `c` of them and one has the rest. The `i`-th step from another is at
+//! least `i b` away, and at most two steps are so near as `i b` to the one of the rest, so
+//!
+//! ```text
+//! F = c² (n ĝ_0 + 2 Σ_{0<i<n} (n-i) ĝ_ib) + r² ĝ_0 + 2 r c Σ_{1≤i≤n} ĝ_(⌈i/2⌉b),      n = ⌊m/c⌋, r = m - n c.
+//! ```
+//!
+//! * Values of both signs: the same with `|g|` in the place of `g⁺`.
+//! * Events that are exchanged, `u = p - n`: `‖R̃ u‖² = ‖R̃ p‖² + ‖R̃ n‖² - 2⟨R̃ p, R̃ n⟩`, and `-⟨R̃ p, R̃ n⟩` is at most
+//!   `Σ_s p_s Σ_t n_t g⁻_|s-t|`. Of steps that are `b` apart the `i`-th nearest (from 0) to any `s` is at least `⌊i b/2⌋`
+//!   away: `X = m c Σ_i ĝ⁻_⌊ib/2⌋` over `⌈m/c⌉` of them. So `‖R̃ u‖² ≤ 2 (F + X)`.
+//! * Several groups: `Σ_g ‖R̃ u_g‖² ≤ Σ_st Σ_g u_g(s) u_g(t) ĝ_|s-t|`, and `Σ_g u_g` is within the same bounds: `F` holds for
+//!   all groups together.
+
+pub(in crate::mechanism) mod cursor;
+mod pieces;
+mod search;
+pub(crate) mod spectrum;
+#[cfg(test)]
+mod tests;
+
+use super::registry::Parameters;
+use super::{
+    ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, MAX_HORIZON, Matrix, MatrixDigest, Mechanism,
+    MechanismName, Participation, RowLaw, Workload, check_horizon,
+};
+use crate::noise::Node;
+use crate::privacy::Spread;
+use crate::{Error, Result};
+use cursor::Solver;
+use pieces::{Distances, Pieces};
+use std::fmt;
+use std::sync::Arc;
+
+/// The widest window and the longest half-life: some megabytes for every running sum.
+const WIDEST: u64 = 1 << 16;
+/// Largest sum of the inverse coefficients for which the cursor's numbers fit.
+const LARGEST_INVERSE: f64 = 1024.0;
+
+/// A factorization of a workload by finitely many bands; see the [module](self).
+#[derive(Clone, Debug)]
+pub struct Banded {
+    horizon: u64,
+    workload: Workload,
+    name: MechanismName,
+    pieces: Arc<Pieces>,
+    distances: Arc<Distances>,
+    /// `l_j`.
+    left: Arc<[f64]>,
+    /// `Σ_{i≤j} l_i²`.
+    row_norms: Arc<[f64]>,
+}
+
+impl Banded {
+    /// The bands with the least error for a window or a decay over `horizon` steps (1 ..= 2^62), for units with events in
+    /// the steps of `runs`.
+    ///
+    /// # Errors
+    /// If the horizon is out of range, or the workload is none of these or longer than 2^16 steps.
+    ///
+    /// ```
+    /// use evertally::mechanism::{Banded, Mechanism, Participation, Workload};
+    /// let week = Banded::new(1 << 40, Workload::Window(7), Participation::ONCE)?;
+    /// let error = week.column_norms().l2_squared * week.max_row_norm_squared();
+    /// assert!(error > 3.162 && error < 3.162 * 1.01);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn new(horizon: u64, workload: Workload, runs: Participation) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "banded")?;
+        check_width(workload)?;
+        let found = search::search(workload, runs).filter(|found| found.response.inverse_sum < LARGEST_INVERSE);
+        let found = found.ok_or_else(|| Error::invalid(format!("`banded` does not factorize `{workload}`")))?;
+        let name = MechanismName::Banded(runs, Some(digest(workload, &found.pieces)));
+        Ok(Self::of(horizon, workload, name, found.pieces, found.response.left))
+    }
+
+    /// `R = I`, noise on each step, which goes with both laws.
+    pub(super) fn of_steps(horizon: u64, workload: Workload) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "input")?;
+        check_width(workload)?;
+        let pieces = Pieces::identity();
+        let response = pieces.response(workload).expect("what is published fades");
+        Ok(Self::of(horizon, workload, MechanismName::Input, pieces, response.left))
+    }
+
+    fn of(horizon: u64, workload: Workload, name: MechanismName, pieces: Pieces, left: Vec<f64>) -> Self {
+        let row_norms = left.iter().scan(0.0, |sum, entry| {
+            *sum += entry * entry;
+            Some(*sum)
+        });
+        Self {
+            horizon,
+            workload,
+            name,
+            row_norms: row_norms.collect(),
+            distances: Arc::new(Distances::of(&pieces.autocorrelation())),
+            pieces: Arc::new(pieces),
+            left: left.into(),
+        }
+    }
+
+    fn is_of_steps(&self) -> bool {
+        self.pieces.bits == 0
+    }
+
+    /// `R_j` in units of the data's grid.
+    fn unit(&self) -> f64 {
+        libm::exp2(-f64::from(self.pieces.bits))
+    }
+}
+
+fn check_width(workload: Workload) -> Result<()> {
+    let width = match workload {
+        Workload::Window(width) => width,
+        Workload::Decay(half_life) => half_life,
+        Workload::Sum | Workload::Increments => 1,
+    };
+    if width > WIDEST {
+        return Err(Error::invalid(format!(
+            "`{workload}` is longer than {WIDEST} steps, the most that noise on each step and bands are made for; take longer steps"
+        )));
+    }
+    Ok(())
+}
+
+fn digest(workload: Workload, pieces: &Pieces) -> MatrixDigest {
+    let mut hasher = blake3::Hasher::new_derive_key("evertally 1 bands");
+    hasher.update(workload.to_string().as_bytes()).update(&[0, pieces.bits as u8]);
+    pieces.edges.iter().for_each(|edge| _ = hasher.update(&edge.to_le_bytes()));
+    pieces.values.iter().for_each(|value| _ = hasher.update(&value.to_le_bytes()));
+    MatrixDigest::of(&hasher.finalize())
+}
+
+impl Mechanism for Banded {
+    fn name(&self) -> MechanismName {
+        self.name
+    }
+
+    fn horizon(&self) -> u64 {
+        self.horizon
+    }
+
+    fn workload(&self) -> Workload {
+        self.workload
+    }
+
+    /// Exact in the squares.
+    fn column_norms(&self) -> ColumnNorms {
+        let unit = self.unit();
+        ColumnNorms {
+            l1: self.pieces.absolute_sum() as f64 * unit,
+            l2_squared: self.pieces.square(self.horizon) as f64 * unit * unit,
+        }
+    }
+
+    fn noise_bits(&self) -> u32 {
+        self.pieces.bits
+    }
+
+    fn spread_squared(&self, spread: Spread) -> u128 {
+        self.distances.spread_squared(spread).unwrap_or(u128::MAX)
+    }
+
+    /// `L` is square: the releases reveal what the nodes do.
+    fn exact_l2_squared(&self) -> Option<f64> {
+        Some(self.column_norms().l2_squared)
+    }
+
+    fn is_causal(&self) -> bool {
+        true
+    }
+
+    fn row_norm_squared(&self, step: u64) -> f64 {
+        self.row_norms[(step as usize).min(self.row_norms.len()) - 1]
+    }
+
+    /// They grow from step to step.
+    fn max_row_norm_squared(&self) -> f64 {
+        self.row_norm_squared(self.horizon)
+    }
+
+    fn mean_row_norm_squared(&self) -> f64 {
+        let known = (self.row_norms.len() as u64).min(self.horizon);
+        let sum: f64 = self.row_norms[..known as usize].iter().sum();
+        (sum + (self.horizon - known) as f64 * self.max_row_norm_squared()) / self.horizon as f64
+    }
+
+    /// `O(bands)`, some dozens of them.
+    fn row_product(&self, earlier: u64, later: u64) -> f64 {
+        let apart = usize::try_from(later - earlier).unwrap_or(usize::MAX);
+        let behind = self.left.get(apart..).unwrap_or_default();
+        // fits: rows have few entries that are not 0
+        behind.iter().zip(&*self.left).take(earlier.min(1 << 40) as usize).map(|(a, b)| a * b).sum()
+    }
+
+    fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        for (index, entry) in (0..step).rev().zip(&*self.left) {
+            visit(Node { level: 0, index }, *entry);
+        }
+    }
+
+    fn node_span(&self, node: Node) -> (u64, u64) {
+        ((node.index + 2).saturating_sub(self.pieces.bands()).max(1), node.index + 1)
+    }
+
+    fn fraction_bits(&self) -> u32 {
+        cursor::fraction_bits(&self.pieces, self.workload)
+    }
+
+    fn row_law(&self, step: u64) -> RowLaw {
+        match self.workload {
+            Workload::Window(width) if self.is_of_steps() => RowLaw::Sum(vec![(1.0, width.min(step))]),
+            Workload::Increments if self.is_of_steps() => RowLaw::Sum(vec![(1.0, 1)]),
+            // Of Laplace noise on each step, which fades: no heavier tails than one variable of the whole variance.
+            _ => RowLaw::Like { norm_squared: self.row_norm_squared(step), terms: 1 },
+        }
+    }
+
+    fn cursor(&self) -> Box<dyn Cursor> {
+        Box::new(Solver::new(self.pieces.clone(), self.workload))
+    }
+
+    fn cost(&self) -> Cost {
+        let reach = self.workload.reach(if self.is_of_steps() { 1 } else { self.pieces.bands() });
+        Cost {
+            draws_per_step: 1.0,
+            work_per_step: self.pieces.values.len() as f64,
+            memory_words: 2 * self.pieces.bands().max(reach) + 2,
+        }
+    }
+
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        if self.is_of_steps() {
+            return Ok(LaplaceShift::of_single_nodes(1));
+        }
+        Err("its L1 sensitivity is far above its L2 sensitivity")
+    }
+
+    fn dense(&self) -> DensePair {
+        let mut pair = DensePair::of(self);
+        let steps = self.horizon as usize;
+        pair.r = Matrix::zeros(steps, steps);
+        let pieces = self.pieces.edges.windows(2).zip(&self.pieces.values);
+        for (ends, value) in pieces {
+            for j in ends[0] as usize..(ends[1] as usize).min(steps) {
+                (j..steps).for_each(|t| pair.r.set(t, t - j, *value as f64 * self.unit()));
+            }
+        }
+        pair
+    }
+}
+
+pub(super) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
+    let (run, gap) = (parameters.number("run")?, parameters.number("gap")?);
+    let runs = Participation::new(run.unwrap_or(1), gap.unwrap_or(1))?;
+    let digest = parameters.take("digest").map(str::parse).transpose()?;
+    Ok(MechanismName::Banded(runs, digest))
+}
+
+pub(super) fn write(f: &mut fmt::Formatter<'_>, runs: Participation, digest: Option<MatrixDigest>) -> fmt::Result {
+    let more_than_one = |key: &str, number: u64| (number > 1).then(|| format!("{key}={number}"));
+    let digest = digest.map(|digest| format!("digest={digest}"));
+    let parts = [more_than_one("run", runs.most()), more_than_one("gap", runs.separation()), digest];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { Ok(()) } else { write!(f, "({})", parts.join(",")) }
+}
+
+pub(super) fn build(
+    horizon: u64,
+    criterion: &Criterion,
+    runs: Participation,
+    wanted: Option<MatrixDigest>,
+) -> Result<Arc<dyn Mechanism>> {
+    let built = Banded::new(horizon, criterion.workload(), runs)?;
+    match (wanted, built.name) {
+        (Some(wanted), MechanismName::Banded(_, Some(found))) if wanted != found => Err(Error::invalid(format!(
+            "the bands that this version finds have the digest {found}, not {wanted}; use the version that made the plan"
+        ))),
+        _ => Ok(Arc::new(built)),
+    }
+}
+
+pub(super) fn brief(name: MechanismName) -> MechanismName {
+    match name {
+        MechanismName::Banded(runs, _) => MechanismName::Banded(runs, None),
+        other => other,
+    }
+}
+
+pub(super) fn answers(asked: MechanismName, built: MechanismName, _: super::Objective) -> bool {
+    match (asked, built) {
+        (MechanismName::Banded(asked, None), MechanismName::Banded(built, _)) => asked == built,
+        _ => asked == built,
+    }
+}

@@ -1,0 +1,84 @@
+//! Frequencies at which factorizations are compared, and what is published at them.
+//!
+//! All that matters of a Toeplitz matrix over a long horizon is its symbol `W(e^(iθ))`. The symbol of a window of `w`
+//! steps has a zero in every `2π/w`, and so has what factorizes it. Over many such periods they change slowly, so that
+//! of the higher ones some stand for their neighbours.
+
+use crate::mechanism::Workload;
+
+/// Frequencies to a period.
+const PER_PERIOD: usize = 32;
+/// So many periods are looked at one by one; beyond, one of so many parts of their number.
+const EVERY_PERIOD: u64 = 64;
+const PARTS: u64 = 48;
+
+/// A frequency `0 < θ < π` and its weight; the weights sum to 1.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frequency {
+    pub(crate) angle: f64,
+    pub(crate) weight: f64,
+}
+
+/// Frequencies for what changes over `2π/width`.
+pub(crate) fn frequencies(width: u64) -> Vec<Frequency> {
+    let period = 2.0 * std::f64::consts::PI / width as f64;
+    let periods = width / 2;
+    let mut all = Vec::new();
+    let mut add = |first: f64, share: f64, stands_for: f64| {
+        for node in 0..PER_PERIOD {
+            let angle = (first + share * (node as f64 + 0.5) / PER_PERIOD as f64) * period;
+            let weight = period * share * stands_for / PER_PERIOD as f64 / std::f64::consts::PI;
+            all.push(Frequency { angle, weight });
+        }
+    };
+    let mut at = 0;
+    while at < periods {
+        let stands_for = if at < EVERY_PERIOD { 1 } else { (at / PARTS).min(periods - at) };
+        add((at + stands_for / 2) as f64, 1.0, stands_for as f64);
+        at += stands_for;
+    }
+    if width % 2 == 1 {
+        add(periods as f64, 0.5, 1.0);
+    }
+    all
+}
+
+/// `|W(e^(iθ))|²`.
+pub(crate) fn squared_symbol(workload: Workload, angle: f64) -> f64 {
+    let sine = libm::sin(angle / 2.0);
+    match workload {
+        Workload::Sum => 0.25 / (sine * sine),
+        Workload::Window(width) => {
+            let ratio = libm::sin(angle / 2.0 * width as f64) / sine;
+            ratio * ratio
+        }
+        Workload::Decay(half_life) => {
+            // |1 - λ e^(-iθ)|² = (1-λ)² + 4 λ sin²(θ/2)
+            let factor = Workload::decay(half_life);
+            1.0 / ((1.0 - factor) * (1.0 - factor) + 4.0 * factor * sine * sine)
+        }
+        Workload::Increments => 1.0,
+    }
+}
+
+/// The same where its zeros are filled: what lies between them.
+pub(super) fn squared_envelope(workload: Workload, angle: f64) -> f64 {
+    let sine = libm::sin(angle / 2.0);
+    match workload {
+        Workload::Window(width) => (1.0 / (sine * sine)).min(width as f64 * width as f64),
+        _ => 0.0,
+    }
+}
+
+/// How long ago what is published at a frequency happened, in steps: minus the derivative of the phase of `W`.
+pub(crate) fn delay(workload: Workload, angle: f64) -> f64 {
+    match workload {
+        Workload::Window(width) => (width - 1) as f64 / 2.0,
+        Workload::Decay(half_life) => {
+            let factor = Workload::decay(half_life);
+            let cosine = libm::cos(angle);
+            (factor * cosine - factor * factor) / (1.0 - 2.0 * factor * cosine + factor * factor)
+        }
+        Workload::Sum | Workload::Increments => 0.0,
+    }
+}

@@ -1,0 +1,62 @@
+//! How bad a window would be if it were read from running sums.
+
+use crate::mechanism::{Mechanism, MechanismName, Participation, Workload};
+use crate::plan::{Candidate, PlanRequest, node_variance};
+use serde::Serialize;
+
+/// Widths that people ask for, in steps.
+const WIDTHS: [u64; 2] = [7, 28];
+/// Steps that are looked at.
+const STEPS: u64 = 64;
+/// Where rows are long, looking at them takes its time.
+const LONGEST_ROWS: u64 = 1 << 12;
+
+/// The events of the last steps, read in two ways.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WindowRow {
+    /// How many steps.
+    pub width: u64,
+    /// Standard error of the difference of two running sums of the chosen mechanism: the root mean square over steps.
+    pub std_from_sums: f64,
+    /// Largest standard error of a plan for this window, with the same budget.
+    pub max_std: f64,
+}
+
+/// Rows for windows of at most half the horizon, where running sums are asked for.
+pub(super) fn of(request: &PlanRequest, chosen: &Candidate) -> Vec<WindowRow> {
+    let (horizon, mechanism) = (request.horizon(), &*chosen.mechanism);
+    if !request.workload().is_sum() || (mechanism.name().is_heavy() && horizon > LONGEST_ROWS) {
+        return Vec::new();
+    }
+    let node = node_variance(request, chosen.noise_divisor, &chosen.law);
+    let of_width = |width: u64| {
+        let max_std = own(request, width)?;
+        Some(WindowRow { width, std_from_sums: (node * from_sums(mechanism, width)).sqrt(), max_std })
+    };
+    WIDTHS.into_iter().filter(|width| 2 * width <= horizon).filter_map(of_width).collect()
+}
+
+/// The mean of `‖L_t - L_(t-w)‖²` over some steps.
+fn from_sums(mechanism: &dyn Mechanism, width: u64) -> f64 {
+    let horizon = mechanism.horizon();
+    let count = STEPS.min(horizon - width);
+    let of_step = |number: u64| {
+        // Spread evenly; fits: below the horizon
+        let step = width + 1 + ((horizon - width - 1) as u128 * number as u128 / count.max(1) as u128) as u64;
+        let before = step - width;
+        mechanism.row_norm_squared(step) + mechanism.row_norm_squared(before)
+            - 2.0 * mechanism.row_product(before, step)
+    };
+    (0..count).map(of_step).sum::<f64>().max(0.0) / count as f64
+}
+
+/// The least error of what is made for windows.
+fn own(request: &PlanRequest, width: u64) -> Option<f64> {
+    let request = request.clone().with_workload(Workload::Window(width)).with_optional_noise(None);
+    let names = [MechanismName::Input, MechanismName::Banded(Participation::ONCE, None)];
+    let errors = names.into_iter().filter_map(|name| {
+        let found = request.clone().with_mechanism(name).candidates().ok()?;
+        Some(found.first()?.max_std_error)
+    });
+    errors.min_by(f64::total_cmp)
+}
