@@ -1,7 +1,7 @@
 //! One running sum per declared group.
 
 use super::Release;
-use super::series::{Series, check_step, check_value};
+use super::series::{Series, check_step, check_sum, check_value};
 use crate::noise::{Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
 use crate::privacy::{Neighbours, Values};
@@ -123,6 +123,19 @@ impl GroupedSums {
         let count = self.series.len();
         let series = self.series.get_mut(group);
         series.ok_or_else(|| Error::invalid(format!("group {group} is not among the {count} declared")))?.add(value)
+    }
+
+    /// Adds the sum of any number of events at once to the open step of a group, as
+    /// [`RunningSum::add_sum`](super::RunningSum::add_sum). `O(1)`.
+    ///
+    /// # Errors
+    /// If there is no such group, and as that.
+    pub fn add_sum(&mut self, group: usize, sum: i64) -> Result<()> {
+        check_step(&self.plan, self.step)?;
+        check_sum(&self.plan, sum)?;
+        let count = self.series.len();
+        let series = self.series.get_mut(group);
+        series.ok_or_else(|| Error::invalid(format!("group {group} is not among the {count} declared")))?.add(sum)
     }
 
     /// Takes one event of a count back in the open step of a group: -1.

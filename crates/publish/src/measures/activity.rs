@@ -28,6 +28,11 @@
 //! * *Replaced units.* The difference is the toggles of one person less those of another: ups of the one and downs of
 //!   the other, and the other way round. Each is at most twice as many events, two in a step where it was one.
 //!
+//! **Anew in every step.** The same numbers may be released step by step, each with noise of its own: `A(t)` is then added
+//! to step `t` alone. A unit's events make it 1 instead of 0 in at most `w` steps each, and nowhere less: at most `w m` steps
+//! in all, `w m_g` in a group, once a step and group; also of one period. That is less noise where windows are short or
+//! people come often, and does not grow with the horizon; the plan takes what has the smaller largest error.
+//!
 //! Tight constants for toggles in trees (arXiv 2601.02257) are a matter of the mechanism that is chosen for this unit.
 //!
 //! **Memory.** Who was active when is not private, and stays where the exact sums are: 128-bit keyed hashes of people who
@@ -45,9 +50,7 @@ pub(crate) type Member = ([u8; 16], u32);
 /// # Errors
 /// If no person is protected.
 pub fn unit(unit: Unit, neighbours: Neighbours, window: u64, horizon: u64, is_grouped: bool) -> Result<Unit> {
-    let Some(bounds) = unit.bounds() else {
-        return Err(Error::invalid("people are counted where people are protected"));
-    };
+    let Some(bounds) = unit.bounds() else { return Err(no_person()) };
     let gap = window.saturating_add(1);
     let is_apart = !is_grouped && bounds.period.is_none();
     // What other bounds imply of the number of events is part of it.
@@ -74,6 +77,35 @@ pub fn unit(unit: Unit, neighbours: Neighbours, window: u64, horizon: u64, is_gr
             ..toggles
         },
     }))
+}
+
+/// The unit of presence in steps, for the declared neighbours; see the [module](self).
+///
+/// # Errors
+/// If no person is protected.
+pub fn presence(unit: Unit, window: u64, horizon: u64, is_grouped: bool) -> Result<Unit> {
+    let Some(bounds) = unit.bounds() else { return Err(no_person()) };
+    let times = |bound: u64| bound.saturating_mul(window.min(horizon));
+    let steps = times(unit.spread()?.total);
+    let present = PersonBounds { max_events: steps, period: None, max_total: None, min_gap: None, ..bounds };
+    Ok(Unit::Person(match is_grouped {
+        true => PersonBounds {
+            max_events_per_step: None,
+            max_events_per_group: Some(bounds.max_events_per_group.map_or(steps, times).min(horizon)),
+            ..present
+        },
+        false => PersonBounds {
+            max_events: steps.min(horizon),
+            max_events_per_step: Some(1),
+            max_events_per_group: None,
+            max_groups: None,
+            ..present
+        },
+    }))
+}
+
+fn no_person() -> Error {
+    Error::invalid("people are counted where people are protected")
 }
 
 /// Who has counted in the period that goes on.
@@ -143,6 +175,13 @@ impl Activity {
             }
         }
         downs
+    }
+
+    /// How many are active in each group, in so many of them.
+    pub(crate) fn active(&self, groups: usize) -> Vec<i64> {
+        let mut active = vec![0; groups];
+        self.last.keys().for_each(|(_, group)| active[*group as usize] += 1);
+        active
     }
 
     /// In a form that [`restore`](Self::restore) reads; equal memories give equal forms.

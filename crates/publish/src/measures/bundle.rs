@@ -11,7 +11,7 @@
 use super::measure::{Measure, Wanted};
 use super::parts::{Centre, Part};
 use super::ranks::RankTree;
-use evertally::mechanism::MechanismName;
+use evertally::mechanism::{MechanismName, Workload};
 use evertally::noise::DiscreteLaw;
 use evertally::number::parse_scaled;
 use evertally::plan::{Guarantee, NoiseKind, Plan, PlanRequest};
@@ -266,6 +266,10 @@ impl<'a> Planner<'a> {
                 named(self.base.clone().with_values(values).with_grid(centre.grid()))
             }
             Part::People => counts.with_unit(once_a_group(self.base.unit(), self.is_grouped())),
+            Part::Present(window) => {
+                let unit = super::activity::presence(self.base.unit(), *window, self.base.horizon(), self.is_grouped());
+                counts.with_unit(unit?).with_workload(Workload::Increments)
+            }
             Part::Active(window) => {
                 let unit = super::activity::unit(
                     self.base.unit(),
@@ -286,7 +290,14 @@ impl<'a> Planner<'a> {
 
     /// The parts under the plans with which a stream began, if it has begun with just these.
     fn as_begun(&self, parts: &[Part], earlier: &[EarlierPart]) -> Result<Option<Vec<PlannedPart>>> {
-        if earlier.len() != parts.len() || !parts.iter().zip(earlier).all(|(part, begun)| part.name() == begun.name) {
+        let count = parts.len();
+        let as_begun = |(part, begun): (&Part, &EarlierPart)| match part {
+            // How people are counted was chosen then.
+            Part::Active(window) if Part::Present(*window).name() == begun.name => Part::Present(*window),
+            part => part.clone(),
+        };
+        let parts: Vec<Part> = parts.iter().zip(earlier).map(as_begun).collect();
+        if earlier.len() != count || !parts.iter().zip(earlier).all(|(part, begun)| part.name() == begun.name) {
             return Ok(None);
         }
         let planned = |(part, begun): (&Part, &EarlierPart)| {
@@ -297,8 +308,22 @@ impl<'a> Planner<'a> {
         parts.iter().zip(earlier).map(planned).collect::<Result<_>>().map(Some)
     }
 
+    /// The better way to count who is active: by toggles, or anew in every step.
+    fn chosen(&self, part: Part) -> Result<Part> {
+        let Part::Active(window) = part else { return Ok(part) };
+        let present = Part::Present(window);
+        let error = |part: &Part| Ok::<_, Error>(self.request(part)?.plan()?.max_std_error());
+        // Some mechanisms are for running sums alone.
+        match (error(&part), error(&present)) {
+            (Ok(toggles), Ok(anew)) if anew < toggles => Ok(present),
+            (Err(_), Ok(_)) => Ok(present),
+            _ => Ok(part),
+        }
+    }
+
     /// All parts, each under its share.
     fn planned(&self, wanted: &[Wanted], parts: Vec<Part>) -> Result<Vec<PlannedPart>> {
+        let parts = parts.into_iter().map(|part| self.chosen(part)).collect::<Result<Vec<_>>>()?;
         let own: Vec<&Part> = parts.iter().filter(|part| **part != Part::Squares).collect();
         let whole: Vec<Plan> = own.iter().map(|part| self.request(part)?.plan()).collect::<Result<_>>()?;
         let variances: Vec<f64> = whole.iter().map(|plan| plan.max_std_error().powi(2)).collect();
@@ -346,7 +371,7 @@ impl<'a> Planner<'a> {
                 NoiseKind::Laplace => 4.0 + 4.0 / 12.0,
             },
             (Measure::Variance | Measure::Deviation, Part::Count) => half.powi(2) * (2.0f64 / 3.0).powi(2),
-            (Measure::Active(window), Part::Active(own)) if window == own => 1.0,
+            (Measure::Active(window), Part::Active(own) | Part::Present(own)) if window == own => 1.0,
             _ => 0.0,
         }
     }

@@ -89,7 +89,10 @@ impl Estimator {
             match &wanted.measure {
                 Measure::Count => rows.push(self.counted(releases, |part| *part == Part::Count, 0)),
                 Measure::Distinct => rows.push(self.counted(releases, |part| *part == Part::People, 0)),
-                Measure::Active(window) => rows.push(self.counted(releases, |part| *part == Part::Active(*window), 0)),
+                Measure::Active(window) => {
+                    let is = |part: &Part| [Part::Active(*window), Part::Present(*window)].contains(part);
+                    rows.push(self.counted(releases, is, 0));
+                }
                 Measure::Histogram(cuts) => {
                     let counted = |cell| self.counted(releases, |part| matches!(part, Part::Bins(_)), cell);
                     rows.extend((0..=cuts.len()).map(counted));

@@ -33,8 +33,10 @@ pub enum Part {
     Squares,
     /// Counts people once each.
     People,
-    /// Counts people who had an event within so many steps.
+    /// Counts people who had an event within so many steps: as a running sum of who becomes active and inactive.
     Active(u64),
+    /// The same: step by step anew.
+    Present(u64),
     /// Counts events by the bin of their value: bins are cut at these multiples of the grid, rising.
     Bins(Vec<i64>),
     /// Counts events in blocks of their value, level by level.
@@ -50,6 +52,7 @@ impl Part {
             Self::Squares => "squares".into(),
             Self::People => "people".into(),
             Self::Active(window) => format!("active({window})"),
+            Self::Present(window) => format!("present({window})"),
             Self::Bins(cuts) => {
                 let cuts: Vec<String> = cuts.iter().map(i64::to_string).collect();
                 format!("bins({})", cuts.join(","))

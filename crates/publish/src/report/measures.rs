@@ -73,7 +73,8 @@ fn name_of(part: &Part) -> String {
         Part::Sum => "values from the middle of their bounds".into(),
         Part::Squares => "squares of values".into(),
         Part::People => "people".into(),
-        Part::Active(window) => format!("people active within {window} steps"),
+        Part::Active(window) => format!("people who become active within {window} steps, and inactive"),
+        Part::Present(window) => format!("people active within {window} steps, anew in every step"),
         Part::Bins(_) => "events by bin".into(),
         Part::Ranks(_) => "events by rank".into(),
     }

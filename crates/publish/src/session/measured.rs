@@ -67,7 +67,7 @@ impl PartSums {
         let sums = GroupedSums::new(planned.plan.clone(), key, name.clone(), names)?;
         let memory = match planned.part {
             Part::People => Memory::Counted(Counted::default()),
-            Part::Active(window) => Memory::Active(Activity::new(window)),
+            Part::Active(window) | Part::Present(window) => Memory::Active(Activity::new(window)),
             _ => Memory::None,
         };
         Ok(Self { part: planned.part.clone(), sums, open, releases: Vec::new(), memory })
@@ -85,10 +85,10 @@ impl PartSums {
         let sums = GroupedSums::restore(planned.plan.clone(), key, name.clone(), names, &saved.sums)?;
         let memory = match (&planned.part, saved.counted, saved.active) {
             (Part::People, Some(counted), None) => Memory::Counted(Counted::restore(counted)),
-            (Part::Active(window), None, Some(active)) => {
+            (Part::Active(window) | Part::Present(window), None, Some(active)) => {
                 Memory::Active(Activity::restore(*window, sums.step(), active).ok_or_else(damaged)?)
             }
-            (Part::People | Part::Active(_), ..) => return Err(damaged()),
+            (Part::People | Part::Active(_) | Part::Present(_), ..) => return Err(damaged()),
             (_, None, None) => Memory::None,
             _ => return Err(damaged()),
         };
@@ -148,14 +148,27 @@ impl PartSums {
                     Ok(())
                 }
             }
-            (Part::People | Part::Active(_), _) => unreachable!("made with its memory"),
+            (Part::Present(_), Memory::Active(activity)) => {
+                activity.is_up(member, step);
+                Ok(()) // who is active is counted at the end of the step
+            }
+            (Part::People | Part::Active(_) | Part::Present(_), _) => unreachable!("made with its memory"),
         }
     }
 
     /// Counts those who become inactive in the open step, at its end.
     fn end_step(&mut self) -> Result<()> {
         let Memory::Active(activity) = &mut self.memory else { return Ok(()) };
-        for group in activity.downs(self.sums.step() + 1) {
+        let downs = activity.downs(self.sums.step() + 1);
+        if matches!(self.part, Part::Present(_)) {
+            let active = activity.active(self.open.len());
+            for (group, active) in active.into_iter().enumerate() {
+                self.sums.add_sum(group, active)?;
+                self.open[group] = active;
+            }
+            return Ok(());
+        }
+        for group in downs {
             self.sums.take_back(group as usize)?;
             self.open[group as usize] -= 1;
         }

@@ -7,6 +7,8 @@ use super::super::table::Declaration;
 use super::{Labels, Measures, Result};
 use crate::measures::{self, Wanted};
 use crate::problem::{Problem, sentence};
+use crate::reading::Reading;
+use evertally::mechanism::Workload;
 use evertally::plan::PlanRequest;
 
 impl Declaration {
@@ -29,6 +31,11 @@ impl Declaration {
                     Person,
                     ": the column that names people"
                 ]);
+            }
+            let reads_all = self.workload.is_none_or(|reading| reading == Reading::Steps(Workload::Sum));
+            if measure.needs_persons() && !reads_all {
+                let problem = format!(" {measure} has a window of its own; leave out ");
+                return refuse(sentence![Measure, problem, Parameter::Workload]);
             }
             let again = |other: &&Wanted| match (&other.measure, measure) {
                 (measures::Measure::Histogram(_), measures::Measure::Histogram(_)) => true,

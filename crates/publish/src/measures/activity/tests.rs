@@ -1,7 +1,7 @@
 //! Toggles against what they stand for, and what a unit moves against all data sets of a small world.
 
 use super::*;
-use evertally::mechanism::Mechanism;
+use evertally::mechanism::{Mechanism, Workload};
 use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Rho, Values};
 use std::sync::Arc;
@@ -174,6 +174,44 @@ fn one_period_moves_no_more_than_is_planned() {
             for declared in [Unit::person(2).per_period(2), Unit::person(2).per_step(2).per_period(2)] {
                 let plan = bounds(declared, Neighbours::AddRemove, window, groups > 1);
                 check(&plan, &changes, &format!("a period, window {window}, {groups} groups"));
+            }
+        }
+    }
+}
+
+/// In how many steps one unit is present instead of absent: as many events as are planned for.
+#[test]
+fn one_unit_is_present_in_no_more_steps_than_is_planned() {
+    let present = |events: &[Kept], window| {
+        let of = |group| (1..=STEPS).map(move |step| i64::from(is_active(events, window, step, group))).collect();
+        [of(0), of(1)]
+    };
+    for window in 1..=3 {
+        for groups in [1, 2] {
+            for (declared, others, own) in [
+                (Unit::person(2), vec![vec![]], lists(1..=STEPS, groups, 2)),
+                (Unit::person(2).per_period(2), lists(1..=2, groups, 2), lists(3..=4, groups, 2)),
+            ] {
+                for neighbours in [Neighbours::AddRemove, Neighbours::ReplaceOne] {
+                    let unit = presence(declared, window, STEPS, groups > 1).unwrap();
+                    let request = PlanRequest::count(STEPS, Budget::Zcdp(Rho::new(0.5).unwrap())).with_unit(unit);
+                    let request = request.with_neighbours(neighbours).with_workload(Workload::Increments);
+                    let (bound, plan) = (request.sensitivity().unwrap(), request.plan().unwrap());
+                    let squared = bound.squared(&evertally::mechanism::Input::new(STEPS).unwrap());
+                    assert_eq!(plan.request().workload(), Workload::Increments);
+                    let replaced = if neighbours == Neighbours::ReplaceOne { &own[..] } else { &own[..1] };
+                    for (other, own, old) in others.iter().flat_map(|other| {
+                        own.iter().flat_map(move |own| replaced.iter().map(move |old| (other, own, old)))
+                    }) {
+                        let with = |own: &Vec<Kept>| present(&[other.clone(), own.clone()].concat(), window);
+                        let change = difference(&with(own), &with(old));
+                        let steps = change.iter().flatten().map(|by| by * by).sum::<i64>();
+                        assert!(
+                            steps as u128 <= bound.l1 && steps as f64 <= squared,
+                            "{other:?} {own:?} {old:?}: {steps}"
+                        );
+                    }
+                }
             }
         }
     }
