@@ -17,6 +17,7 @@ mod sketches;
 mod style;
 pub(crate) mod survey;
 pub(crate) mod timing;
+mod windows;
 
 use anyhow::Result;
 use evertally::privacy::Epsilon;
@@ -42,12 +43,14 @@ pub(crate) enum Figure {
     RatioToLowerBound,
     /// Time and error of a query of a private sketch, by its width and by horizon.
     Sketches,
+    /// Largest variance of windows by their width, under pure ε.
+    PureWindows,
 }
 
 /// What the figures depend on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// Number of steps, or the largest; each figure has its own where left out.
+    /// Number of steps, or the largest, or the widest window; each figure has its own where left out.
     pub(crate) horizon: Option<u64>,
     /// ε of the crossover.
     pub(crate) epsilon: Epsilon,
@@ -72,7 +75,7 @@ pub(crate) struct Studio<'a> {
 
 impl Figure {
     /// All of them, in the order of the help text.
-    pub(crate) const ALL: [Figure; 7] = [
+    pub(crate) const ALL: [Figure; 8] = [
         Self::VarianceOverTime,
         Self::MaxVarianceByHorizon,
         Self::TimeAndSpace,
@@ -80,6 +83,7 @@ impl Figure {
         Self::Crossover,
         Self::RatioToLowerBound,
         Self::Sketches,
+        Self::PureWindows,
     ];
 
     /// The name, which is that of the files too.
@@ -92,6 +96,7 @@ impl Figure {
             Self::Crossover => "crossover",
             Self::RatioToLowerBound => "ratio-to-lower-bound",
             Self::Sketches => "sketches",
+            Self::PureWindows => "pure-windows",
         }
     }
 
@@ -100,6 +105,7 @@ impl Figure {
         match self {
             Self::VarianceOverTime => 250, // as in the paper
             Self::Crossover => 1 << 30,
+            Self::PureWindows => 1 << 13,
             _ => 1 << 20,
         }
     }
@@ -109,6 +115,7 @@ impl Figure {
         match self {
             Self::VarianceOverTime => 1 << 14, // every step is a row of the CSV
             Self::Sketches => 1 << 24,         // streams are run to their end
+            Self::PureWindows => 1 << 16,      // the widest window
             _ => 1 << 40,
         }
     }
@@ -130,6 +137,7 @@ impl<'a> Studio<'a> {
             Figure::Crossover => crossover::draw(self, horizon),
             Figure::RatioToLowerBound => curves::ratio_to_bound(self, horizon),
             Figure::Sketches => sketches::draw(self, horizon),
+            Figure::PureWindows => windows::draw(self, horizon),
         }
     }
 }

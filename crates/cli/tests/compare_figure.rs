@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     "variance-over-time",
     "max-variance-by-horizon",
     "time-and-space",
@@ -20,6 +20,7 @@ const NAMES: [&str; 7] = [
     "crossover",
     "ratio-to-lower-bound",
     "sketches",
+    "pure-windows",
 ];
 
 /// The rows of a CSV file by the names of its columns.
@@ -66,6 +67,7 @@ fn all_figures_are_pictures_and_repeat_themselves() {
         ["Laplace has the smaller error", "δ of (ε, δ)", "½ and 2"],
         ["normalized-sqrt", "over γ²", "kary"],
         ["buffered", "cells in each of 5 rows", "lazy, float"],
+        ["rolling-hats", "differences of running counts", "window w (steps)"],
     ]) {
         let svg = String::from_utf8(first[&format!("{name}.svg")].clone()).unwrap();
         let tree = usvg::Tree::from_str(&svg, &usvg::Options::default()).unwrap();
@@ -203,6 +205,28 @@ fn time_and_space_really_runs() {
         let (ns, steps) = (number(row, "ns_per_step"), number(row, "steps_timed"));
         assert!(ns > 1.0 && ns < 1e7 && steps >= 16.0, "{row:?}");
         assert_eq!(row["at_least"], "false");
+    }
+}
+
+/// Noise on each step up to a width, hats beyond; nothing below the bound.
+#[test]
+fn windows_say_from_which_width_on_hats_win() {
+    let bench = Bench::new();
+    draw(&bench, &["pure-windows", "--horizon", "40"]);
+    let rows = rows(&bench, "figures/pure-windows.csv");
+    let value = |width: &str, way: &str| {
+        let row = rows.iter().find(|row| row["width"] == width && row["way"] == way);
+        row.unwrap()["epsilon_squared_max_variance"].parse::<f64>().unwrap()
+    };
+    for (width, hats_win) in [("2", false), ("7", false), ("13", false), ("14", true), ("40", true)] {
+        let (steps, hats) = (value(width, "input"), value(width, "rolling-hats"));
+        assert_eq!(steps, 2.0 * width.parse::<f64>().unwrap());
+        assert_eq!(hats < steps, hats_win, "{width}");
+        let least = steps.min(hats) * (1.0 - 1e-9);
+        assert!(
+            value(width, "differences of running counts") >= least && value(width, "lower bound") < least,
+            "{width}"
+        );
     }
 }
 

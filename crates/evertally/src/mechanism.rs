@@ -29,7 +29,7 @@ pub use accounting::{GaussianShift, LaplaceShift, Participation};
 pub use banded::Banded;
 pub use criterion::{Criterion, NoiseKind, Objective};
 pub use dense_twin::{DensePair, Matrix};
-pub use least_squares::{Consistent, DensePure, HatChoice, HatLevels, Hats};
+pub use least_squares::{Consistent, DensePure, HatChoice, HatLevels, Hats, RollingHats, RollingLevels};
 pub use optimum::{Certificate, Dense, MatrixDigest, Optimal, Optimum};
 pub use registry::{
     Abilities, Dash, Family, Hue, Limits, Line, Mark, MechanismName, Reach, Steps, Vectors, names_that_stream,
@@ -270,6 +270,12 @@ pub trait Cursor: Send {
     ///
     /// The caller keeps the step within the horizon.
     fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128;
+
+    /// Writes the nodes that the next steps will ask for, in that order, as far as it knows them and they fit; returns
+    /// how many. Whoever draws can then compute their bits side by side.
+    fn foretell(&self, _nodes: &mut [Node]) -> usize {
+        0
+    }
 
     /// Moves to the next step, whose data sum to `total` grid units and bring the exact running sum to `closed`, and
     /// returns the release less that sum, in units of `2^-fraction_bits`.

@@ -32,6 +32,7 @@
 //! # }
 //! ```
 
+mod ahead;
 mod bernoulli;
 mod binomial;
 mod bits;
@@ -59,6 +60,7 @@ mod units;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use ahead::Ahead;
 pub use bernoulli::BernoulliExp;
 pub use binomial::Binomial;
 pub use bits::{RandomBits, ScriptedBits};

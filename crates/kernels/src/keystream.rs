@@ -14,6 +14,7 @@ mod cipher;
 #[cfg(test)]
 mod tests;
 
+pub use chacha::first_blocks;
 pub use cipher::{Cipher, UnknownCipher};
 
 use std::fmt;

@@ -24,7 +24,7 @@ pub mod quantile;
 pub mod transform;
 
 pub use instruction_set::InstructionSet;
-pub use keystream::{BlockName, Cipher, Keystream, UnknownCipher};
+pub use keystream::{BlockName, Cipher, Keystream, UnknownCipher, first_blocks};
 pub use normal::{normals_f32, normals_f64};
 pub use normals::Normals;
 pub use ops::Real;

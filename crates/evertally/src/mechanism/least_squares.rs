@@ -1,11 +1,13 @@
-//! Factorizations with more nodes than steps: releases are least-squares estimates from all of them, solved at once.
+//! Factorizations with more nodes than steps: releases are least-squares estimates from all of them.
 
 mod at_once;
 pub(super) mod consistent;
 pub(super) mod dense_pure;
 mod frame;
 pub(super) mod hats;
+pub(super) mod rolling_hats;
 
 pub use consistent::Consistent;
 pub use dense_pure::DensePure;
 pub use hats::{HatChoice, HatLevels, Hats};
+pub use rolling_hats::{RollingHats, RollingLevels};

@@ -15,7 +15,8 @@ pub use name::names_that_stream;
 pub(super) use parameters::Parameters;
 
 use super::{
-    BufferChoice, Criterion, HatChoice, LevelChoice, MatrixDigest, Mechanism, NoiseKind, Optimum, Participation,
+    BufferChoice, Criterion, HatChoice, LevelChoice, MAX_HORIZON, MatrixDigest, Mechanism, NoiseKind, Optimum,
+    Participation, RollingLevels,
 };
 use super::{banded, least_squares, optimum, toeplitz, tree, trivial};
 use crate::Result;
@@ -426,5 +427,25 @@ registry! {
         brief: banded::brief,
         answers: banded::answers,
         line: Line(Hue::Purple, Dash::Mixed, Mark::Square),
+    };
+
+    /// Single steps and endless hats for windows: spacings and shares, or the best.
+    RollingHats(levels: Option<RollingLevels>) in least_squares::rolling_hats = Family {
+        stem: "rolling-hats",
+        about: "single steps and endless overlapping hats, for windows",
+        examples: &["rolling-hats", "rolling-hats(spacing=11/110,share=303/370)"],
+        open: Some(MechanismName::RollingHats(None)),
+        reach: Reach::laplace(MAX_HORIZON),
+        usual_law: Laplace,
+        competes: false, // for running sums; see `Criterion::workload`
+        vectors: Vectors::No,
+        abilities: Abilities::IN_ORDER,
+        steps: Light,
+        is_plain_noise: false,
+        listed_open: false,
+        limits: Limits::none,
+        brief: least_squares::rolling_hats::brief,
+        answers: equal,
+        line: Line(Hue::Green, Dash::Mixed, Mark::Up),
     };
 }

@@ -141,6 +141,35 @@ fn cursors_follow_the_rows_and_seeking_agrees() {
     }
 }
 
+/// What is foretold is what is asked for, wherever a cursor stands.
+#[test]
+fn nodes_are_asked_for_as_foretold() {
+    let mut foretold_at_all = 0;
+    for (name, horizon) in [("smooth(h=10,zeros=4)", 209), ("smooth", 1000), ("smooth", 5), ("kary(k=3)", 100)] {
+        let gaussian = Criterion::new(NoiseKind::Gaussian, Objective::Max);
+        let mechanism = name.parse::<MechanismName>().unwrap().build(horizon, &gaussian).unwrap();
+        for start in [0, 1, horizon / 2, horizon - 1] {
+            let mut cursor = mechanism.cursor();
+            cursor.seek(start, &mut |_| 0);
+            for room in [1, 16] {
+                let mut nodes = [Node { level: 0, index: 0 }; 16];
+                let count = cursor.foretell(&mut nodes[..room]);
+                foretold_at_all += count;
+                let mut asked = vec![];
+                while cursor.step() < horizon && asked.len() < count {
+                    cursor.advance(&mut |node| {
+                        asked.push(node);
+                        0
+                    });
+                }
+                let common = count.min(asked.len());
+                assert_eq!(nodes[..common], asked[..common], "{name} from {start}");
+            }
+        }
+    }
+    assert!(foretold_at_all > 50);
+}
+
 /// Amortized draws: about one per step for the digit trees, two for Honaker, a small constant for smooth; memory
 /// figures bound what is held.
 #[test]

@@ -174,7 +174,9 @@ pub(super) fn build(name: MechanismName, horizon: u64, criterion: &Criterion) ->
     let workload = criterion.workload().over(horizon);
     match (name, workload) {
         (_, Workload::Sum) => name.build_own(horizon, &criterion.with_workload(workload)),
-        (MechanismName::Banded(..), _) => name.build_own(horizon, &criterion.with_workload(workload)),
+        (MechanismName::Banded(..) | MechanismName::RollingHats(_), _) => {
+            name.build_own(horizon, &criterion.with_workload(workload))
+        }
         (MechanismName::Input, _) => Ok(Arc::new(Banded::of_steps(horizon, workload)?)),
         _ => {
             let sums = name.build_own(horizon, &criterion.with_workload(Workload::Sum))?;

@@ -182,6 +182,17 @@ impl KeyedNoise {
         NodeBits::from(&self.key, node, 0..=u32::MAX, Rounds::Twenty)
     }
 
+    /// The same with the node's first block at hand.
+    #[inline]
+    pub(super) fn bits_from(&self, node: Node, block: [u8; BLOCK]) -> NodeBits<'_> {
+        NodeBits { key: &self.key, node, block, number: 0, last: u32::MAX, rounds: Rounds::Twenty, position: 0 }
+    }
+
+    /// ChaCha20's key words.
+    pub(super) fn words(&self) -> &[u32; 8] {
+        &self.key
+    }
+
     /// The noise of one of a vector's running sums, as if it were a stream of its own. Its key is the first half of a
     /// ChaCha20 block of this key with the sum's number as its nonce: the nodes of [`Purpose::Sums`] serve nothing
     /// else. Costs one block.

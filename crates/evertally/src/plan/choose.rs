@@ -138,6 +138,9 @@ pub fn competitors(horizon: u64, kind: NoiseKind, criterion: &Criterion) -> Vec<
         names.push(MechanismName::Banded(Participation::ONCE, None));
         names.extend(criterion.runs().map(|runs| MechanismName::Banded(runs, None)));
     }
+    if kind == NoiseKind::Laplace && matches!(workload, Workload::Window(_)) {
+        names.push(MechanismName::RollingHats(None));
+    }
     let is_long = workload.reach(horizon) >= horizon / 16 || kind == NoiseKind::Laplace;
     let reads_sums = |name: &MechanismName| {
         let is_short =

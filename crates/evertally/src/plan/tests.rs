@@ -1,7 +1,7 @@
 //! Plans: calibration, choice, files, and what they refuse.
 
 use super::*;
-use crate::mechanism::MechanismName;
+use crate::mechanism::{MechanismName, Workload};
 use crate::privacy::Spread;
 use crate::privacy::{Budget, Neighbours, Unit, Values};
 use crate::privacy::{Delta, Epsilon, Rho};
@@ -406,6 +406,24 @@ fn errors_at_once_are_those_one_by_one() {
                     assert_eq!(half_width, alone.half_width(step), "{name} {kind:?} {horizon} {step}");
                 }
             }
+        }
+    }
+}
+
+/// Under pure budgets windows of few steps take noise on each step, wider ones hats, and what is taken is never worse than
+/// what else could be.
+#[test]
+fn windows_take_the_best_of_steps_and_hats() {
+    let request = |horizon, width| PlanRequest::count(horizon, pure(0.1)).with_workload(Workload::Window(width));
+    for (width, best) in [(2, "input"), (7, "input"), (13, "input"), (14, "rolling-hats"), (30, "rolling-hats")] {
+        let plan = request(1 << 40, width).plan().unwrap();
+        assert_eq!(plan.mechanism().name().family().stem, best, "{width}");
+    }
+    for (horizon, width) in [(60, 20), (365, 30)] {
+        let chosen = request(horizon, width).plan().unwrap().max_std_error();
+        for name in ["input", "rolling-hats", "hats", "consistent", "smooth", "subtract"] {
+            let other = request(horizon, width).with_mechanism(name.parse().unwrap()).plan().unwrap();
+            assert!(other.max_std_error() >= chosen, "{name} for {width} of {horizon}");
         }
     }
 }

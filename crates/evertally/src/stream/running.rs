@@ -34,7 +34,7 @@ impl RunningSum {
     /// # Errors
     /// None at present; the result type leaves room for plans that a scalar stream cannot serve.
     pub fn new(plan: Plan, key: &SecretKey, name: StreamName) -> Result<Self> {
-        let series = Series::new(&plan, key, &name, Purpose::Total);
+        let series = Series::new(&plan, key, &name, Purpose::Total).with_foresight();
         let id = StateId::new(&plan, key, name, Layout::Total);
         Ok(Self { plan, id, series, step: 0 })
     }

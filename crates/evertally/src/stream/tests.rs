@@ -340,3 +340,22 @@ proptest! {
         }
     }
 }
+
+/// A stream of windows that does not end, saved and put back now and then, goes on as if nothing had happened.
+#[test]
+fn windows_of_hats_go_on_after_a_restart() {
+    let request = PlanRequest::count(1 << 40, Budget::Pure(Epsilon::new(1.0).unwrap()));
+    let request = request.with_workload(crate::mechanism::Workload::Window(30));
+    let plan = request.with_mechanism("rolling-hats(spacing=5/20,share=250/333)".parse().unwrap()).plan().unwrap();
+    let new = || RunningSum::new(plan.clone(), &key(1), name("windows")).unwrap();
+    let (mut whole, mut parts) = (new(), new());
+    for step in 0..200i64 {
+        for stream in [&mut whole, &mut parts] {
+            stream.add_sum(step * step % 17).unwrap();
+        }
+        assert_eq!(whole.tick().unwrap(), parts.tick().unwrap(), "{step}");
+        if step % 13 == 5 {
+            parts = RunningSum::restore(plan.clone(), &key(1), name("windows"), &parts.save()).unwrap();
+        }
+    }
+}

@@ -15,6 +15,7 @@
 use zeroize::ZeroizeOnDrop;
 
 use super::GROUP;
+use crate::InstructionSet;
 
 /// Blocks that are computed side by side.
 pub(super) const LANES: usize = 16;
@@ -46,13 +47,7 @@ impl Key {
     }
 
     /// Whole groups, the first block of which has this nonce and counter, a multiple of 16.
-    pub(super) fn groups(
-        &self,
-        instructions: crate::InstructionSet,
-        nonce: u64,
-        counter: u64,
-        groups: &mut [[u32; GROUP]],
-    ) {
+    pub(super) fn groups(&self, instructions: InstructionSet, nonce: u64, counter: u64, groups: &mut [[u32; GROUP]]) {
         debug_assert!(counter.is_multiple_of(LANES as u64), "groups are aligned");
         let (rows, _) = groups.as_flattened_mut().as_chunks_mut();
         interleaved(instructions, &self.words, self.rounds, nonce, counter, rows.as_chunks_mut().0);
@@ -88,6 +83,51 @@ for_every_instruction_set! {
                     *sum = sum.wrapping_add(start);
                 }
                 set_column(group, lane, sums);
+            }
+        }
+    }
+}
+
+/// The first blocks of 16 nodes of a keystream of RFC 8439, side by side, for draws that come one after the other: a
+/// block by itself takes several times as long. A name is level and index, little endian, in the place of the nonce.
+///
+/// ```
+/// use evertally_kernels::{InstructionSet, first_blocks};
+/// let names = std::array::from_fn(|i| (3, i as u64));
+/// let blocks = first_blocks(InstructionSet::best(), &[7; 8], &names);
+/// assert_eq!(blocks, first_blocks(InstructionSet::PORTABLE, &[7; 8], &names));
+/// assert_ne!(blocks[0], blocks[1]);
+/// ```
+pub fn first_blocks(instructions: InstructionSet, key: &[u32; 8], names: &[(u32, u64); LANES]) -> [[u8; 64]; LANES] {
+    let mut blocks = [[0; 64]; LANES];
+    named(instructions, key, names, &mut blocks);
+    blocks
+}
+
+for_every_instruction_set! {
+    /// A block of ChaCha20 for every name.
+    #[allow(clippy::needless_range_loop)] // see above: plain loops over lanes
+    fn named(instructions: InstructionSet, key: &[u32; 8], names: &[(u32, u64); LANES], blocks: &mut [[u8; 64]; LANES]) {
+        let mut start = [[0; LANES]; 16];
+        for lane in 0..LANES {
+            set_column(&mut start, lane, words(key, names[lane].1, u64::from(names[lane].0) << 32));
+        }
+        let mut state = start;
+        for _ in 0..Rounds::Twenty as u32 {
+            for lane in 0..LANES {
+                let mixed = double_round(column(&state, lane));
+                set_column(&mut state, lane, mixed);
+            }
+        }
+        for row in 0..16 {
+            for lane in 0..LANES {
+                state[row][lane] = state[row][lane].wrapping_add(start[row][lane]);
+            }
+        }
+        // From words of all blocks to blocks, by plain loops: adapters of arrays are not inlined here.
+        for lane in 0..LANES {
+            for row in 0..16 {
+                blocks[lane][4 * row..4 * row + 4].copy_from_slice(&state[row][lane].to_le_bytes());
             }
         }
     }

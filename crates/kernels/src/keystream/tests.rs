@@ -37,6 +37,22 @@ fn twin(cipher: Cipher, key: &[u8; 32], level: u8, index: u64, counter: u64) -> 
     bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
 }
 
+#[test]
+fn first_blocks_are_those_of_another_implementation() {
+    let key = std::array::from_fn(|i| i as u8 ^ 0x5a);
+    let words = std::array::from_fn(|i| u32::from_le_bytes(key[4 * i..][..4].try_into().unwrap()));
+    let names = std::array::from_fn(|i| ((i as u32).wrapping_mul(0x0123_4567), u64::MAX / (i as u64 + 1)));
+    for instructions in InstructionSet::available() {
+        for ((level, index), block) in names.iter().zip(first_blocks(instructions, &words, &names)) {
+            let place = [level.to_le_bytes().as_slice(), &index.to_le_bytes()].concat();
+            let mut core = <ChaChaCore<R20, Ietf> as KeyIvInit>::new(&key.into(), place.as_slice().try_into().unwrap());
+            let mut twin = [0; 64].into();
+            core.write_keystream_block(&mut twin);
+            assert_eq!(block.as_slice(), twin.as_slice(), "{instructions:?}");
+        }
+    }
+}
+
 /// A word of the layout, from one block of the twin.
 fn twin_word(cipher: Cipher, key: &[u8; 32], node: BlockName, word: u64) -> u32 {
     let (counter, place) = match cipher {

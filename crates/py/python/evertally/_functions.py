@@ -19,6 +19,7 @@ __all__ = ["plan", "plan_lazy", "plan_release", "plan_sketch", "plan_vector", "r
 def plan(
     horizon: int,
     *,
+    workload: str = "sum",
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -43,6 +44,11 @@ def plan(
     """Plans a :class:`Counter` of `horizon` steps (1 to 2^62) under a budget, with the mechanism of least exact error.
 
     Raises :class:`InvalidError` for what is out of range or cannot be met.
+
+    Steps:
+        ``workload``: What is published at every step: sum (all events so far), window(W) (those of the last W steps, or
+            of a time such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or
+            increments (those of the step alone).
 
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
@@ -286,6 +292,7 @@ def plan_release(
     start: Time,
     end: Time | None = None,
     steps: int | None = None,
+    workload: str = "sum",
     time_zone: str = "UTC",
     missing: Literal["refuse", "skip"] = "refuse",
     outside: Literal["refuse", "skip"] = "refuse",
@@ -330,6 +337,9 @@ def plan_release(
         ``start``: Beginning of the first step.
         ``end``: End of the last step; the time itself no longer belongs to it: 2025-01-01 for all of 2024.
         ``steps``: Number of steps, instead of end.
+        ``workload``: What is published at every step: sum (all events so far), window(W) (those of the last W steps, or
+            of a time such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or
+            increments (those of the step alone).
 
     Events:
         ``time_zone``: Zone of times without an offset, and of calendar steps.
@@ -415,6 +425,7 @@ def release(
     start: Time,
     end: Time | None = None,
     steps: int | None = None,
+    workload: str = "sum",
     through: Time | None = None,
     time: str = "time",
     time_format: str = "auto",
@@ -478,6 +489,9 @@ def release(
         ``start``: Beginning of the first step.
         ``end``: End of the last step; the time itself no longer belongs to it: 2025-01-01 for all of 2024.
         ``steps``: Number of steps, instead of end.
+        ``workload``: What is published at every step: sum (all events so far), window(W) (those of the last W steps, or
+            of a time such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or
+            increments (those of the step alone).
         ``through``: Publish only the steps that end by this time; the rest can follow later from the same, longer data.
             Without it, the steps that have ended by now.
 

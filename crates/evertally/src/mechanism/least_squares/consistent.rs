@@ -15,15 +15,20 @@
 //! variance given the total; both follow from the child that holds the end of the prefix. At the top the variance is
 //! `c + β² · var(total)`.
 //!
+//! **Memory.** All complete blocks of a level are alike, so what is known inside one is a fixed combination of the sums
+//! of its measurements, level by level. A cursor keeps the estimates of the children of the blocks around its step,
+//! `O(k log_k T)` numbers, and draws the noise below a block again when it enters it: `log_k T` times in all.
+//!
 //! **Exact release.** `W` are integers, noise is integer, and `L` is rational: the noise of a release is computed with
 //! so many digits that its rounding to `2^-8` of the grid is certain (as for the square roots, `⌊x + √2 - 1⌋`). `A x`
 //! is a whole number, so rounding the noise rounds the release.
 
 mod estimate;
+mod path;
+mod variance;
 
-use super::frame::solved_at_once;
-use crate::mechanism::accounting::row_norms::RowNorms;
 use crate::mechanism::registry::Parameters;
+use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, LaplaceShift, LevelChoice, Levels, Mechanism, MechanismName, RowLaw,
     check_horizon,
@@ -42,7 +47,9 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Consistent {
     shape: Arc<Shape>,
-    row_norms: RowNorms,
+    /// Of the squared row norms.
+    max: f64,
+    mean: f64,
 }
 
 /// Arity, horizon and weights.
@@ -56,7 +63,7 @@ struct Shape {
     blocks: Vec<u64>,
 }
 
-/// Longest horizon: a cursor holds all releases.
+/// Longest horizon: the first release reads the noise of all blocks.
 const MAX_HORIZON: u64 = 1 << 20;
 
 impl Consistent {
@@ -79,8 +86,8 @@ impl Consistent {
             )));
         }
         let shape = Arc::new(Shape { horizon, arity, weights, blocks });
-        let row_norms = RowNorms::new(shape.prefix_variances());
-        Ok(Self { shape, row_norms })
+        let (max, mean) = variance::Prefixes::new(&shape).largest_and_mean();
+        Ok(Self { shape, max, mean })
     }
 
     /// The same with equal weights, with or without the root.
@@ -180,36 +187,6 @@ impl Shape {
         let below = self.blocks[level - 1];
         (index * self.arity).min(below)..((index + 1) * self.arity).min(below)
     }
-
-    /// `‖L_t‖²` for all steps, from the leaves up: for every prefix inside a block its (c, β), one level at a time.
-    fn prefix_variances(&self) -> Vec<f64> {
-        let precision = |level| f64::from(self.weight_squared(level));
-        let mut variances = vec![1.0 / precision(0); self.horizon as usize];
-        let mut prefixes = vec![(0.0, 1.0); self.horizon as usize];
-        let mut width = 1usize;
-        for level in 1..self.levels() {
-            let parents = variances.len().div_ceil(self.arity as usize);
-            let mut above = Vec::with_capacity(parents);
-            for parent in 0..parents {
-                let children = parent * self.arity as usize..variances.len().min((parent + 1) * self.arity as usize);
-                let total: f64 = variances[children.clone()].iter().sum();
-                let mut before = 0.0;
-                for child in children {
-                    let end = prefixes.len().min((child + 1) * width);
-                    for (c, beta) in &mut prefixes[child * width..end] {
-                        let with_total = before + *beta * variances[child];
-                        let alone = before + *c + *beta * *beta * variances[child];
-                        (*c, *beta) = (alone - with_total * with_total / total, with_total / total);
-                    }
-                    before += variances[child];
-                }
-                above.push(total / (1.0 + total * precision(level)));
-            }
-            variances = above;
-            width *= self.arity as usize;
-        }
-        prefixes.into_iter().map(|(c, beta)| c + beta * beta * variances[0]).collect()
-    }
 }
 
 /// Inside a block that holds the ends of two prefixes: their covariance given the block's total, and their regressions
@@ -290,7 +267,30 @@ impl Mechanism for Consistent {
         (0..self.shape.levels()).map(squares).fold(0, u128::saturating_add)
     }
 
-    solved_at_once!();
+    /// `L = A R⁺`, so that `C⁻¹ = A⁻ᵀ RᵀR A⁻¹` and `a_iᵀ C⁻¹ a_i` is the column norm: there is nothing to gain.
+    fn exact_l2_squared(&self) -> Option<f64> {
+        Some(self.column_norms().l2_squared)
+    }
+
+    fn row_norm_squared(&self, step: u64) -> f64 {
+        variance::Prefixes::new(&self.shape).at(step)
+    }
+
+    fn max_row_norm_squared(&self) -> f64 {
+        self.max
+    }
+
+    fn mean_row_norm_squared(&self) -> f64 {
+        self.mean
+    }
+
+    fn fraction_bits(&self) -> u32 {
+        FRACTION_BITS
+    }
+
+    fn cursor(&self) -> Box<dyn Cursor> {
+        Box::new(path::PathCursor::new(self.shape.clone()))
+    }
 
     /// No weight of the row exceeds `1 / min W`, so its fourth moment is at most that of `variance · min W²` equal
     /// terms.
@@ -324,8 +324,10 @@ impl Mechanism for Consistent {
 
     fn cost(&self) -> Cost {
         let k = self.shape.arity as f64;
-        let draws = k / (k - 1.0);
-        Cost::of_draws(draws, 6 * self.horizon())
+        let blocks_entered = (self.shape.levels() - 1).max(1) as u64;
+        let children = self.shape.arity.min(self.horizon());
+        let draws = blocks_entered as f64 * k / (k - 1.0);
+        Cost::of_draws(draws, blocks_entered * (children + 1) * path::WORDS)
     }
 
     /// The blocks of one level do not overlap.

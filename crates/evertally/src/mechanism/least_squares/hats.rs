@@ -36,13 +36,15 @@ mod levels;
 mod normal;
 mod search;
 mod shape;
+mod stretches;
 
 pub use levels::{HatChoice, HatLevels};
 
-use super::frame::solved_at_once;
+use super::at_once::AtOnce;
 use crate::Result;
-use crate::mechanism::accounting::row_norms::RowNorms;
+use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::registry::Parameters;
+use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, Matrix, Mechanism, MechanismName, RowLaw,
     check_horizon,
@@ -64,8 +66,10 @@ pub struct Hats {
     row_norms: RowNorms,
 }
 
-/// Longest horizon: a cursor holds all releases.
+/// Longest horizon: the first release draws the noise of all steps.
 const MAX_HORIZON: u64 = 1 << 22;
+/// Longest horizon over which a cursor holds all releases; beyond, it draws again what it does not hold.
+const HELD: u64 = 1 << 14;
 
 impl Hats {
     /// Hats over `horizon` steps (1 ..= 2^22) with these spacings and shares. `O(T)`.
@@ -112,7 +116,23 @@ impl Mechanism for Hats {
         capped.saturating_mul(spread.total.into())
     }
 
-    solved_at_once!();
+    /// `L = A R⁺`, so that `C⁻¹ = A⁻ᵀ RᵀR A⁻¹` and `a_iᵀ C⁻¹ a_i` is the column norm: there is nothing to gain.
+    fn exact_l2_squared(&self) -> Option<f64> {
+        Some(self.column_norms().l2_squared)
+    }
+
+    row_norms_of_table!();
+
+    fn fraction_bits(&self) -> u32 {
+        FRACTION_BITS
+    }
+
+    fn cursor(&self) -> Box<dyn Cursor> {
+        if self.horizon() <= HELD {
+            return Box::new(AtOnce::new(self.shape.clone()));
+        }
+        Box::new(stretches::StretchCursor::new(self.shape.clone()))
+    }
 
     /// One term is always enough, as no fourth moment exceeds the square of the second. More are counted as if no
     /// weight of the row exceeded 1 over its node's largest entry; weights do now and then, by a tenth, but most are
@@ -164,12 +184,14 @@ impl Mechanism for Hats {
         }
     }
 
-    /// While it solves; two words a step remain.
+    /// While it solves; two words a step remain of short horizons.
     fn cost(&self) -> Cost {
-        Cost::of_draws(
-            1.0 + self.shape.hat_count() as f64 / self.horizon() as f64,
-            4 * self.horizon() + 20 * self.shape.hat_count() as u64,
-        )
+        let nodes = 1.0 + self.shape.hat_count() as f64 / self.horizon() as f64;
+        if self.horizon() <= HELD {
+            return Cost::of_draws(nodes, 4 * self.horizon() + 20 * self.shape.hat_count() as u64);
+        }
+        let (times, words) = stretches::cost(self.shape.pieces() as u64);
+        Cost::of_draws(times * nodes, words)
     }
 
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {

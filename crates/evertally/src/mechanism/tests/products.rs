@@ -27,7 +27,7 @@ fn every_family(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
         let law = name.family().usual_law;
         (horizon <= 20 || name.family().stem != "dense-pure").then_some(())?; // a search of minutes
         let criterion = Criterion::new(law, Objective::Max);
-        let is_for_windows = matches!(name, MechanismName::Banded(..));
+        let is_for_windows = matches!(name, MechanismName::Banded(..) | MechanismName::RollingHats(_));
         let workload = if is_for_windows { Workload::Window(5) } else { Workload::Sum };
         name.build(horizon, &criterion.with_workload(workload)).ok()
     };

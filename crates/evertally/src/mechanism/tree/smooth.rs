@@ -317,6 +317,21 @@ impl Tries<'_> {
     }
 }
 
+/// The one bits of the next leaf number that are not those of the leaf before it.
+fn appearing(leaf: u128, next: u128) -> u128 {
+    let highest = 127 - (leaf ^ next).leading_zeros();
+    next & (u128::MAX >> (127 - highest))
+}
+
+/// The one bits of a number, highest first.
+fn ones(mut number: u128) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let level = number.checked_ilog2()?;
+        number ^= 1 << level;
+        Some(level)
+    })
+}
+
 struct SmoothCursor {
     step: u64,
     /// `m(step + 1)`.
@@ -347,18 +362,34 @@ impl Cursor for SmoothCursor {
         let next = next_combination(self.leaf);
         let highest = 127 - (self.leaf ^ next).leading_zeros();
         self.step += 1;
-        self.leaf = next;
         while self.path.last().is_some_and(|&(level, _)| level <= highest) {
             self.path.pop();
         }
-        let mut ones = if self.path.is_empty() { next } else { next & ((2 << highest) - 1) };
-        while ones != 0 {
-            let level = 127 - ones.leading_zeros();
-            ones ^= 1 << level;
-            // A node that appears is read for the first time now: every lower one is as low as it can be.
+        // A node that appears is read for the first time now: every lower one is as low as it can be.
+        let appearing = if self.path.is_empty() { next } else { appearing(self.leaf, next) };
+        self.leaf = next;
+        for level in ones(appearing) {
             self.push(level, draw(Node { level, index: self.step }));
         }
         self.total()
+    }
+
+    fn foretell(&self, nodes: &mut [Node]) -> usize {
+        let (mut leaf, mut step, mut count) = (self.leaf, self.step, 0);
+        // Before the first step, and behind the last leaf, there is nothing to tell.
+        while !self.path.is_empty() && count < nodes.len() {
+            let next = next_combination(leaf);
+            if next >> self.height != 0 {
+                break;
+            }
+            step += 1;
+            for (place, level) in nodes[count..].iter_mut().zip(ones(appearing(leaf, next))) {
+                *place = Node { level, index: step };
+                count += 1;
+            }
+            leaf = next;
+        }
+        count
     }
 
     /// `O(h)` draws.

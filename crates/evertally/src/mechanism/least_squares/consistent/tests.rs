@@ -190,6 +190,30 @@ fn releases_are_correctly_rounded() {
 
 use num_bigint::BigInt;
 
+/// What a cursor keeps grows with the arity and the logarithm of the horizon, and so does what it draws; where it went
+/// before makes no difference.
+#[test]
+fn cursors_keep_little_and_stand_anywhere() {
+    for (horizon, k) in [(1 << 20, 16), (250_000, 24), (40_000, 3)] {
+        let tree = Consistent::uniform(horizon, k, false).unwrap();
+        let draws = std::cell::Cell::new(0u64);
+        let mut counted = |node| {
+            draws.set(draws.get() + 1);
+            noise(node)
+        };
+        let mut cursor = path::PathCursor::new(tree.shape.clone());
+        let steps = if horizon > 1 << 18 { 3 * k.pow(4).min(horizon / 8) } else { horizon };
+        let last = (0..steps).map(|_| cursor.advance(&mut counted)).last();
+        assert!(draws.get() as f64 <= tree.cost().draws_per_step * horizon as f64 * 1.001, "{}", draws.get());
+        assert!(cursor.words() <= tree.cost().memory_words && tree.cost().memory_words < horizon / 2);
+        let mut other = tree.cursor();
+        for step in [1, steps / 2, steps - 1, 5, steps] {
+            other.seek(step, &mut noise);
+        }
+        assert_eq!(Some(other.seek(steps, &mut noise)), last);
+    }
+}
+
 #[test]
 fn weights_must_fit_the_tree() {
     assert!(Consistent::new(10, 3, "1:1:1:1".parse().unwrap()).is_ok());

@@ -9,7 +9,7 @@
 
 use super::shape::{Piece, SLOTS, Shape};
 
-type Row = [f64; SLOTS];
+pub(super) type Row = [f64; SLOTS];
 type Square = [Row; SLOTS];
 
 /// `M = K Δ Kᵀ` with unit lower triangular `K`, one column for every hat.
@@ -20,11 +20,56 @@ pub(super) struct Elimination<'a> {
 }
 
 /// What eliminating one hat leaves.
-struct Column {
+pub(super) struct Column {
     slot: usize,
     pivot: f64,
     /// Entries of `K` in the slots of later hats.
     multipliers: Row,
+}
+
+/// What eliminations have left of `M` on the open hats; a slot without a hat has a row of the unit matrix.
+#[derive(Clone)]
+pub(super) struct Front(Square);
+
+impl Front {
+    /// Before the first piece.
+    pub(super) fn new() -> Self {
+        Self(std::array::from_fn(unit))
+    }
+
+    /// Adds a piece and eliminates the hats that end with it, in the order of elimination.
+    pub(super) fn pass<'a>(&'a mut self, shape: &'a Shape, index: usize) -> impl Iterator<Item = Column> + 'a {
+        let piece = shape.piece(index);
+        let (lines, [m0, m1, m2]) = (Lines::of(&piece), moments(&piece, piece.length));
+        let (with_value, with_slope) = (lines.summed(m0, m1), lines.summed(m1, m2));
+        for (slot, row) in self.0.iter_mut().enumerate() {
+            add(row, lines.values[slot], &with_value);
+            add(row, lines.slopes[slot], &with_slope);
+        }
+        shape.closing(index).map(|(level, hat)| eliminate(&mut self.0, 2 * level + hat % 2))
+    }
+}
+
+/// One more hat on the way forward: its part of the solution, before later hats are known. `carried` is what ended hats
+/// hand on to the open ones.
+pub(super) fn forward(column: &Column, right: f64, carried: &mut Row) -> f64 {
+    let value = right + carried[column.slot];
+    add(carried, -value, &column.multipliers);
+    carried[column.slot] = 0.0;
+    value / column.pivot
+}
+
+/// The same hat on the way back: its part of the solution joins that of the open ones.
+pub(super) fn backward(column: &Column, solution: f64, open: &mut Row) -> f64 {
+    let solution = solution - dot(&column.multipliers, open);
+    open[column.slot] = solution;
+    solution
+}
+
+/// The line `k ↦ (Hᵀ μ)_k` along a piece, as value and slope.
+pub(super) fn line(piece: &Piece, open: &Row) -> (f64, f64) {
+    let hats = Lines::of(piece);
+    (dot(&hats.values, open), dot(&hats.slopes, open))
 }
 
 /// The straight line of every slot: value at the first step of a piece, and slope.
@@ -88,18 +133,8 @@ impl<'a> Elimination<'a> {
     /// `O(T + n l²)` for `n` hats on `l` levels.
     pub(super) fn new(shape: &'a Shape) -> Self {
         let mut columns = Vec::with_capacity(shape.hat_count());
-        // What eliminations have left of M on the open hats; a slot without a hat has a row of the unit matrix.
-        let mut front: Square = std::array::from_fn(unit);
-        for index in 0..shape.pieces() {
-            let piece = shape.piece(index);
-            let (lines, [m0, m1, m2]) = (Lines::of(&piece), moments(&piece, piece.length));
-            let (with_value, with_slope) = (lines.summed(m0, m1), lines.summed(m1, m2));
-            for (slot, row) in front.iter_mut().enumerate() {
-                add(row, lines.values[slot], &with_value);
-                add(row, lines.slopes[slot], &with_slope);
-            }
-            columns.extend(shape.closing(index).map(|(level, hat)| eliminate(&mut front, 2 * level + hat % 2)));
-        }
+        let mut front = Front::new();
+        (0..shape.pieces()).for_each(|index| columns.extend(front.pass(shape, index)));
         Self { shape, columns }
     }
 
@@ -118,20 +153,15 @@ impl<'a> Elimination<'a> {
         let mut carried = [0.0; SLOTS];
         let mut solution: Vec<f64> = Vec::with_capacity(right.len());
         for (column, right) in self.columns.iter().zip(right) {
-            let value = right + carried[column.slot];
-            add(&mut carried, -value, &column.multipliers);
-            carried[column.slot] = 0.0;
-            solution.push(value / column.pivot);
+            solution.push(forward(column, *right, &mut carried));
         }
         let mut open = [0.0; SLOTS];
         let mut lines = vec![(0.0, 0.0); self.shape.pieces()];
         for (index, closing) in self.backwards() {
             for column in closing.rev() {
-                solution[column] -= dot(&self.columns[column].multipliers, &open);
-                open[self.columns[column].slot] = solution[column];
+                solution[column] = backward(&self.columns[column], solution[column], &mut open);
             }
-            let hats = Lines::of(&self.shape.piece(index));
-            lines[index] = (dot(&hats.values, &open), dot(&hats.slopes, &open));
+            lines[index] = line(&self.shape.piece(index), &open);
         }
         (solution, lines)
     }

@@ -142,6 +142,46 @@ fn noise(node: Node, bits: u32) -> i128 {
     wide >> (127 - bits)
 }
 
+/// What is drawn again gives the same releases, to the bit, however stretches are cut; and what is kept does not grow with
+/// the horizon.
+#[test]
+fn stretches_give_the_releases_of_all_at_once() {
+    for horizon in [1, 2, 30, 200, 700] {
+        for hats in shapes(horizon) {
+            let mut draw = |node| noise(node, 40);
+            let mut at_once = AtOnce::new(hats.shape.clone());
+            let wanted: Vec<i128> = (0..horizon).map(|_| at_once.advance(&mut draw)).collect();
+            for parts in [2, 3, 7, 64] {
+                let mut cursor = stretches::StretchCursor::with_parts(hats.shape.clone(), parts);
+                let got: Vec<i128> = (0..horizon).map(|_| cursor.advance(&mut draw)).collect();
+                assert_eq!(got, wanted, "{} at {horizon} by {parts}", hats.name());
+                for step in [horizon, 1, horizon / 2, 0, horizon.min(3)] {
+                    let release = if step == 0 { 0 } else { wanted[step as usize - 1] };
+                    assert_eq!(cursor.seek(step, &mut draw), release, "{} at {horizon}: {step}", hats.name());
+                }
+            }
+        }
+    }
+    let long =
+        Hats::new(1 << 18, &"spacing=12/180/2500/40000,first=400/350/300/300,last=400/350/300/200".parse().unwrap());
+    let long = long.unwrap();
+    let (draws, cost) = (std::cell::Cell::new(0u64), long.cost());
+    let mut counted = |node| {
+        draws.set(draws.get() + 1);
+        noise(node, 40)
+    };
+    let mut cursor = long.cursor();
+    let last = (0..1 << 18).map(|_| cursor.advance(&mut counted)).last();
+    assert!(
+        draws.get() as f64 <= cost.draws_per_step * f64::from(1 << 18),
+        "{} of {}",
+        draws.get(),
+        cost.draws_per_step
+    );
+    assert_eq!(last, Some(AtOnce::new(long.shape.clone()).seek(1 << 18, &mut |node| noise(node, 40))));
+    assert!(cost.memory_words < 1 << 16);
+}
+
 #[test]
 fn the_cursor_follows_the_rows() {
     for horizon in [1, 2, 7, 64, 300] {

@@ -1,0 +1,98 @@
+//! Windows under pure ε: from which width on which way is the best.
+
+use super::style::look;
+use super::{Drawn, Studio, csv};
+use anyhow::Result;
+use evertally::mechanism::{Criterion, Mechanism, MechanismName, Workload};
+use evertally::plan::{NoiseKind, Objective, workload_lower_bound};
+use evertally::privacy::Spread;
+use evertally_plot::axis::{Axis, Spacing};
+use evertally_plot::lines::{self, Line, Panel};
+use evertally_plot::sheet::Words;
+use std::sync::Arc;
+
+/// Windows without end are drawn for this horizon.
+const ENDLESS: u64 = 1 << 40;
+/// Differences of running counts are drawn over so many windows, and up to this width: they take longer by its square.
+const WINDOWS: u64 = 4;
+const WIDEST_DIFFERENCE: u64 = 128;
+/// Widths to an octave, about.
+const DENSITY: u64 = 3;
+
+const STEPS: &str = "input";
+const HATS: &str = "rolling-hats";
+const DIFFERENCES: &str = "differences of running counts";
+const BOUND: &str = "lower bound";
+
+/// A point of a line.
+struct Record {
+    width: u64,
+    line: &'static str,
+    resolved: String,
+    value: f64,
+}
+
+/// Widths from 2 on, a few to an octave.
+fn widths(longest: u64) -> Vec<u64> {
+    let octaves = (1..17).map(|power| 1u64 << power);
+    let all = octaves.flat_map(|start| (0..DENSITY).map(move |part| start + start * part / DENSITY));
+    let mut widths: Vec<u64> = all.chain([7, 12, 13, 14]).filter(|width| *width < longest).chain([longest]).collect();
+    widths.sort_unstable();
+    widths.dedup();
+    widths
+}
+
+/// ε² · largest variance of windows of a width over a horizon.
+fn figure(name: &str, width: u64, horizon: u64) -> evertally::Result<(String, f64)> {
+    let criterion = Criterion::new(NoiseKind::Laplace, Objective::Max).with_workload(Workload::Window(width));
+    let built: Arc<dyn Mechanism> = name.parse::<MechanismName>()?.build(horizon, &criterion)?;
+    Ok((built.name().to_string(), criterion.figure(&*built)))
+}
+
+/// All that is drawn for one width.
+fn records(width: u64) -> Result<Vec<Record>> {
+    let record = |line, (resolved, value)| Record { width, line, resolved, value };
+    let mut records =
+        vec![record(STEPS, figure("input", width, ENDLESS)?), record(HATS, figure("rolling-hats", width, ENDLESS)?)];
+    if width <= WIDEST_DIFFERENCE {
+        let of = |name| figure(name, width, WINDOWS * width);
+        let (hats, tree) = (of("hats")?, of("consistent")?);
+        records.push(record(DIFFERENCES, if hats.1 <= tree.1 { hats } else { tree }));
+    }
+    // No L1 norm is below the L2 norm, and the variance of Laplace noise is twice the square of its scale.
+    let bound = 2.0 * workload_lower_bound(Workload::Window(width), ENDLESS, Spread::ONE).powi(2);
+    records.push(record(BOUND, (String::new(), bound)));
+    Ok(records)
+}
+
+/// Largest variance by width, up to the longest.
+pub(super) fn draw(studio: &mut Studio, longest: u64) -> Result<Drawn> {
+    let widths = widths(longest);
+    studio.bar.inc_length(widths.len() as u64);
+    let mut all = vec![];
+    for width in widths {
+        all.extend(records(width)?);
+        studio.bar.inc(1);
+    }
+    let line = |label: &str| {
+        let points = all.iter().filter(|record| record.line == label);
+        let points = points.map(|record| (record.width as f64, record.value)).collect();
+        Line { label: label.into(), look: look(label), points }
+    };
+    let lines: Vec<Line> = [STEPS, HATS, DIFFERENCES, BOUND].map(line).into();
+    let points = || lines.iter().flat_map(|line| line.points.iter().copied());
+    let x = Axis::over(Spacing::PowersOfTwo, points().map(|point| point.0), "window w (steps)");
+    let y = Axis::over(Spacing::Decades, points().map(|point| point.1), "ε² · largest variance of a step").padded();
+    let words = Words {
+        title: "Windows under pure ε-differential privacy".into(),
+        subtitle: "Laplace noise; “input” is noise on each step, the others have the best parameters for each width."
+            .into(),
+        footer: format!(
+            "Exact figures for step sensitivity 1 and the continuous Laplace law, on endless streams; differences of the best running counts over {WINDOWS} windows. The lower bound holds for every factorization: twice that for Gaussian noise."
+        ),
+    };
+    let panel = Panel { x, y, lines, height: 400.0 };
+    let header = ["width", "way", "resolved", "epsilon_squared_max_variance"];
+    let rows = all.iter().map(|r| [r.width.to_string(), r.line.into(), r.resolved.clone(), r.value.to_string()]);
+    Ok(Drawn { svg: lines::panels(&words, &[panel]), csv: csv(header, rows)? })
+}

@@ -1,0 +1,189 @@
+//! Windows, decays and increments: what is released, what plans say of it, and how runs go on.
+
+mod common;
+
+use common::{Bench, table};
+use serde_json::Value;
+
+/// So much budget that no release of counts is off by one half.
+const EXACT: [&str; 3] = ["--rho", "1000000", "--allow-weak-budget"];
+const DAYS: u64 = 40;
+
+fn events_of(day: u64) -> u64 {
+    (day * 7) % 13
+}
+
+/// Forty days in two files.
+fn days() -> Bench {
+    let bench = Bench::new();
+    let start = jiff::civil::date(2024, 1, 1);
+    let lines = |days: std::ops::Range<u64>| {
+        let of_day = |day: u64| {
+            let date = start.checked_add(jiff::Span::new().days(day as i64)).unwrap();
+            format!("{date}\n").repeat(events_of(day) as usize)
+        };
+        format!("time\n{}", days.map(of_day).collect::<String>())
+    };
+    bench.write("first.csv", lines(0..23)).write("second.csv", lines(23..DAYS));
+    bench
+}
+
+fn release(bench: &Bench, more: &[&str]) -> common::Run {
+    let base = ["--key", "my.key", "--start", "2024-01-01", "--steps", "40", "--every", "1d", "--no-plot", "--yes"];
+    bench.run(&[&["release"][..], &base, more].concat())
+}
+
+fn values(text: &str) -> Vec<f64> {
+    table(text).iter().skip(1).map(|row| row[2].parse().unwrap()).collect()
+}
+
+/// With next to no noise the released values are those counted by hand.
+#[test]
+fn what_is_released_is_what_was_asked_for() {
+    let bench = days();
+    for (workload, weight) in [
+        ("window(7)", &(|lag: u64| f64::from(u8::from(lag < 7))) as &dyn Fn(u64) -> f64),
+        ("window(1w)", &|lag| f64::from(u8::from(lag < 7))),
+        ("increments", &|lag| f64::from(u8::from(lag == 0))),
+        ("decay(4)", &|lag| (-(lag as f64) / 4.0).exp2()),
+        ("sum", &|_| 1.0),
+        ("window(40)", &|_| 1.0),
+    ] {
+        let out = format!("{}.csv", workload.replace(['(', ')'], "-"));
+        let run = release(
+            &bench,
+            &[&["first.csv", "second.csv", "--out", &out, "--stream", workload, "--workload", workload], &EXACT[..]]
+                .concat(),
+        );
+        assert_eq!(run.code, 0, "{workload}: {}", run.stderr);
+        for (day, value) in (0..).zip(values(&bench.read(&out))) {
+            let exact: f64 = (0..=day).map(|of| weight(day - of) * events_of(of) as f64).sum();
+            assert!((value - exact).abs() < 0.1, "{workload}, day {day}: {value} is not {exact}");
+        }
+        let report = bench.read(&out.replace(".csv", ".report.md"));
+        let says = match workload {
+            "window(7)" | "window(1w)" => "count of events in the last 7 days",
+            "decay(4)" => "each counting half after every 4 days",
+            "increments" => "count of events in the step",
+            "sum" => "running count of events",
+            _ => "count of events",
+        };
+        assert!(report.contains(says), "{workload}: {report}");
+    }
+}
+
+/// Runs that go on day after day publish the bytes of a run over everything.
+#[test]
+fn runs_go_on() {
+    let bench = days();
+    for workload in ["window(7)", "decay(4)", "increments", "window(30)"] {
+        let stream = ["--stream", workload, "--workload", workload, "--rho", "0.5"];
+        // The same key, which knows nothing of this stream yet.
+        for file in ["key", "key.ledger"] {
+            std::fs::copy(bench.path(&format!("my.{file}")), bench.path(&format!("other.{file}"))).unwrap();
+        }
+        let whole = release(&bench, &[&["first.csv", "second.csv", "--out", "whole.csv"], &stream[..]].concat());
+        assert_eq!(whole.code, 0, "{}", whole.stderr);
+        let other =
+            ["--key", "other.key", "--start", "2024-01-01", "--steps", "40", "--every", "1d", "--no-plot", "--yes"];
+        let run = |more: &[&str]| bench.run(&[&["release"][..], &other, more, &stream].concat());
+        let out = format!("{}.csv", workload.replace(['(', ')'], "-"));
+        let first = run(&["first.csv", "--continue", "--out", &out, "--through", "2024-01-24"]);
+        assert_eq!(first.code, 0, "{}", first.stderr);
+        let second = run(&["second.csv", "--continue", "--out", &out]);
+        assert_eq!(second.code, 0, "{}", second.stderr);
+        assert_eq!(bench.read(&out), bench.read("whole.csv"), "{workload}");
+        let again = run(&["first.csv", "second.csv", "--rebuild", "--out", &out]);
+        assert_eq!(again.code, 0, "{}", again.stderr);
+        assert_eq!(bench.read(&out), bench.read("whole.csv"), "{workload}, again");
+    }
+}
+
+fn plan(bench: &Bench, more: &[&str]) -> Value {
+    let run = bench.run(&[&["plan", "--json"][..], more].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    serde_json::from_str(&run.stdout).unwrap()
+}
+
+#[test]
+fn plans_know_the_optimum_of_windows() {
+    let bench = Bench::new();
+    let answer = plan(&bench, &["--horizon", "100000", "--rho", "0.5", "--workload", "window(30)"]);
+    let (max, bound) = (answer["chosen"]["max_std"].as_f64().unwrap(), answer["lower_bound_max_std"].as_f64().unwrap());
+    assert!((max * max / 5.6069 - 1.0).abs() < 0.01 && bound <= max && bound * bound > 5.6, "{max} {bound}");
+    assert_eq!(answer["workload"], "window(30)");
+    // Pure ε: no worse than noise on each step.
+    let pure = plan(&bench, &["--horizon", "100000", "--epsilon", "1", "--workload", "window(30)"]);
+    assert!(pure["chosen"]["max_std"].as_f64().unwrap() <= 60f64.sqrt());
+    // A unit of three events, one a step.
+    let unit = ["--max-events", "3", "--max-events-per-step", "1"];
+    let person = plan(&bench, &[&["--horizon", "1000", "--rho", "0.5", "--workload", "window(7)"], &unit[..]].concat());
+    let ratio = person["chosen"]["max_std"].as_f64().unwrap() / person["lower_bound_max_std"].as_f64().unwrap();
+    assert!((1.0..1.06).contains(&ratio), "{ratio}");
+    // Without a workload a plan says what windows would be like.
+    let sums = plan(&bench, &["--horizon", "1000", "--rho", "0.5"]);
+    let week = &sums["windows"][0];
+    assert_eq!(week["width"], 7);
+    assert!(week["std_from_sums"].as_f64().unwrap() > 1.4 * week["max_std"].as_f64().unwrap());
+    let run = bench.run(&["plan", "--horizon", "1000", "--rho", "0.5"]);
+    assert!(run.stdout.contains("--workload 'window("), "{}", run.stdout);
+}
+
+/// The covariance of simulated releases, and what it reveals of every event: 2ρ, and no more. The largest of 12 statistics
+/// is off by 5 of its standard deviations, √(2/N), with probability below 10⁻⁵.
+#[test]
+fn simulated_releases_reveal_what_the_budget_allows() {
+    const STEPS: usize = 12;
+    const PATHS: usize = 20_000;
+    let bench = Bench::new();
+    let run = bench.run(&[
+        "simulate",
+        "--workload",
+        "window(5)",
+        "--horizon",
+        "12",
+        "--rho",
+        "0.5",
+        "--paths",
+        "20000",
+        "--test-seed",
+        "3",
+        "--out",
+        "noise.npy",
+    ]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let file = std::fs::File::open(bench.path("noise.npy")).unwrap();
+    let entries: Vec<f64> = npyz::NpyFile::new(file).unwrap().into_vec().unwrap();
+    let releases = nalgebra::DMatrix::from_row_slice(PATHS, STEPS, &entries);
+    let covariance = releases.transpose() * &releases / PATHS as f64;
+    let inverse = covariance.try_inverse().unwrap();
+    for event in 0..STEPS {
+        let shown = nalgebra::DVector::from_fn(STEPS, |t, _| f64::from(u8::from(t >= event && t < event + 5)));
+        let revealed = (shown.transpose() * &inverse * &shown)[(0, 0)];
+        assert!(revealed < 1.0 + 5.0 * (2.0 / PATHS as f64).sqrt() && revealed > 0.3, "event {event}: {revealed}");
+    }
+}
+
+#[test]
+fn mistakes_are_said_in_words() {
+    let bench = days();
+    let refused = |more: &[&str]| {
+        let before = bench.files();
+        let run = release(&bench, &[&["first.csv", "--out", "out.csv", "--rho", "1"], more].concat());
+        assert_eq!((run.code, bench.files()), (2, before), "{}", run.stderr);
+        run.stderr
+    };
+    assert!(refused(&["--workload", "windows(7)"]).contains("none of sum, window(W)"));
+    assert!(refused(&["--workload", "window(0)"]).contains("1 step at least"));
+    assert!(refused(&["--workload", "window(36h)"]).contains("not a whole number of steps of 1d"));
+    assert!(refused(&["--workload", "window(1mo)"]).contains("not as many in every month"));
+    assert!(
+        refused(&["--workload", "window(7)", "--extend", "--continue", "--through", "2024-01-10"])
+            .contains("longer horizon")
+    );
+    assert!(
+        refused(&["--workload", "decay(7)", "--mechanism", "binary"]).contains("no difference of two running sums")
+    );
+    assert!(refused(&["--workload", "window(7)", "--mechanism", "blt"]).contains("rounded with the data"));
+    assert!(refused(&["--mechanism", "banded"]).contains("does not factorize `sum`"));
+}

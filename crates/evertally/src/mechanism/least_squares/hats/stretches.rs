@@ -1,0 +1,219 @@
+//! The same releases, bit for bit, in memory that grows with the logarithm of the horizon.
+//!
+//! Solving goes forward over all pieces and then back, so a piece needs what comes from both ends. Kept are a few states of
+//! the way forward and of the way back; what lies between two of them is gone through again, with the same noise, once it
+//! is reached: a stretch of pieces is cut into parts, one way forward gives the states before all of them, and one way
+//! back, which goes forward again inside every part, those behind. Every level of parts within parts costs some more draws
+//! a step.
+
+use super::cursor::{Covered, Running, estimate, in_grid_units};
+use super::normal::{Column, Front, Row, backward, forward, line};
+use super::shape::{Piece, SLOTS, Shape};
+use crate::mechanism::{Cursor, replay};
+use crate::noise::Node;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Parts that a stretch is cut into, and most pieces that are solved at once.
+const PARTS: usize = 64;
+/// Words of a state.
+const WORDS: u64 = (SLOTS * SLOTS + 3 * SLOTS + 4) as u64;
+
+/// What is known at the start of a piece from all before it.
+#[derive(Clone)]
+struct Before {
+    front: Front,
+    carried: Row,
+    covered: Covered,
+}
+
+/// Pieces, with what is known before and behind them: there the solution for the hats that are open.
+struct Stretch {
+    pieces: Range<usize>,
+    before: Before,
+    behind: Row,
+}
+
+/// One release after the other.
+pub(super) struct StretchCursor {
+    shape: Arc<Shape>,
+    parts: usize,
+    step: u64,
+    /// Those to come, the next one last.
+    stretches: Vec<Stretch>,
+    /// The lines of the pieces to come of the present stretch, the next one last.
+    lines: Vec<(usize, (f64, f64))>,
+    /// The present piece, its line, and how many of its steps are released.
+    present: Option<(Piece, (f64, f64), u64)>,
+    running: Running,
+}
+
+impl Before {
+    /// Before the first piece.
+    fn new() -> Self {
+        Self { front: Front::new(), carried: [0.0; SLOTS], covered: Covered::default() }
+    }
+
+    /// Goes along a piece and hands on the hats that end with it, with their part of the solution so far.
+    fn pass(
+        &mut self,
+        shape: &Shape,
+        index: usize,
+        draw: &mut dyn FnMut(Node) -> i128,
+        mut solved: impl FnMut(Column, f64),
+    ) {
+        let (mut columns, carried) = (self.front.pass(shape, index), &mut self.carried);
+        let found = |discrepancy| {
+            let column = columns.next().expect("a column for every hat that ends");
+            let solution = forward(&column, in_grid_units(discrepancy), carried);
+            solved(column, solution);
+        };
+        self.covered.pass(shape, index, draw, |_| {}, found);
+    }
+}
+
+/// Most pieces of a part.
+fn part_length(pieces: usize, parts: usize) -> usize {
+    pieces.div_ceil(parts)
+}
+
+impl StretchCursor {
+    pub(super) fn new(shape: Arc<Shape>) -> Self {
+        Self::with_parts(shape, PARTS)
+    }
+
+    pub(super) fn with_parts(shape: Arc<Shape>, parts: usize) -> Self {
+        let whole = Stretch { pieces: 0..shape.pieces(), before: Before::new(), behind: [0.0; SLOTS] };
+        let (stretches, running) = (vec![whole], Running::default());
+        Self { shape, parts, step: 0, stretches, lines: vec![], present: None, running }
+    }
+
+    /// The states before all parts of a stretch.
+    fn cut(
+        &self,
+        pieces: Range<usize>,
+        before: &Before,
+        draw: &mut dyn FnMut(Node) -> i128,
+    ) -> Vec<(Range<usize>, Before)> {
+        let length = part_length(pieces.len(), self.parts);
+        let mut now = before.clone();
+        let mut parts = vec![];
+        for start in pieces.clone().step_by(length) {
+            let part = start..pieces.end.min(start + length);
+            parts.push((part.clone(), now.clone()));
+            if part.end < pieces.end {
+                part.for_each(|index| now.pass(&self.shape, index, draw, |_, _| {}));
+            }
+        }
+        parts
+    }
+
+    /// Goes back over a few pieces, and hands on what is open behind each, the last first.
+    fn back(
+        &self,
+        pieces: Range<usize>,
+        before: &Before,
+        mut open: Row,
+        draw: &mut dyn FnMut(Node) -> i128,
+        mut passed: impl FnMut(usize, &Row),
+    ) -> Row {
+        let mut now = before.clone();
+        let mut closed: Vec<Vec<(Column, f64)>> = vec![];
+        for index in pieces.clone() {
+            let mut here = vec![];
+            now.pass(&self.shape, index, draw, |column, solution| here.push((column, solution)));
+            closed.push(here);
+        }
+        for (index, closed) in pieces.zip(closed).rev() {
+            for (column, solution) in closed.iter().rev() {
+                backward(column, *solution, &mut open);
+            }
+            passed(index, &open);
+        }
+        open
+    }
+
+    /// What is open before a stretch.
+    fn sweep(&self, stretch: &Stretch, draw: &mut dyn FnMut(Node) -> i128) -> Row {
+        let Stretch { pieces, before, behind } = stretch;
+        if pieces.len() <= self.parts {
+            return self.back(pieces.clone(), before, *behind, draw, |_, _| {});
+        }
+        let parts = self.cut(pieces.clone(), before, draw);
+        parts
+            .into_iter()
+            .rev()
+            .fold(*behind, |behind, (pieces, before)| self.sweep(&Stretch { pieces, before, behind }, draw))
+    }
+
+    /// Puts the parts of a stretch, with what is behind them, in its place.
+    fn enter(&mut self, stretch: Stretch, draw: &mut dyn FnMut(Node) -> i128) {
+        let mut behind = stretch.behind;
+        for (pieces, before) in self.cut(stretch.pieces, &stretch.before, draw).into_iter().rev() {
+            let part = Stretch { pieces, before, behind };
+            if part.pieces.start > 0 {
+                behind = self.sweep(&part, draw);
+            }
+            self.stretches.push(part);
+        }
+    }
+
+    /// The next piece and its line.
+    fn next_piece(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> (Piece, (f64, f64)) {
+        while self.lines.is_empty() {
+            let stretch = self.stretches.pop().expect("the step is within the horizon");
+            if stretch.pieces.len() > self.parts {
+                self.enter(stretch, draw);
+                continue;
+            }
+            let mut lines = vec![];
+            self.back(stretch.pieces, &stretch.before, stretch.behind, draw, |index, open| {
+                lines.push((index, line(&self.shape.piece(index), open)));
+            });
+            self.lines = lines;
+        }
+        let (index, line) = self.lines.pop().expect("it is not empty");
+        (self.shape.piece(index), line)
+    }
+}
+
+impl Cursor for StretchCursor {
+    fn step(&self) -> u64 {
+        self.step
+    }
+
+    fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        let known = self.present.take().filter(|(piece, _, released)| *released < piece.length);
+        let (piece, line, k) = known.unwrap_or_else(|| {
+            let (piece, line) = self.next_piece(draw);
+            (piece, line, 0)
+        });
+        let noise = self.running.release(&piece, k, line, estimate(&piece, k, draw));
+        (self.present, self.step) = (Some((piece, line, k + 1)), self.step + 1);
+        noise
+    }
+
+    fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
+        // One step before, so that the release itself is made again.
+        replay(self, step.saturating_sub(1), |now| Self::with_parts(now.shape.clone(), now.parts), draw);
+        if step == 0 { 0 } else { self.advance(draw) }
+    }
+}
+
+/// Draws a step, and words of memory, for so many pieces.
+pub(super) fn cost(pieces: u64) -> (f64, u64) {
+    let parts = PARTS as u64;
+    let (mut draws, mut depth, mut length) = (2.0, 1, pieces); // the last solution, and the release
+    while length > parts {
+        // Forward, then back, which goes forward on every level within.
+        let mut within = length.div_ceil(parts);
+        draws += 2.0;
+        while within > parts {
+            within = within.div_ceil(parts);
+            draws += 1.0;
+        }
+        length = length.div_ceil(parts);
+        depth += 1;
+    }
+    (draws, depth * parts * WORDS)
+}

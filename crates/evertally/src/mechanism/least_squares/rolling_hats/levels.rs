@@ -1,0 +1,125 @@
+//! The parameters of rolling hats, small enough to be copied.
+
+use crate::mechanism::registry::Parameters;
+use crate::{Error, Result};
+use std::fmt;
+use std::str::FromStr;
+
+/// Most levels of hats.
+pub(super) const MOST: usize = 4;
+/// Shares are in thousandths.
+pub(super) const WHOLE: u16 = 1000;
+/// What all levels together may take: the rest is the single steps'.
+const MOST_TAKEN: u16 = 990;
+/// The widest spacing.
+const WIDEST: u32 = 1 << 15;
+
+/// Spacings of the levels of hats, finest first, and how much of the budget each takes.
+///
+/// Every spacing is a multiple of the one before. What all levels leave is the weight of the single steps. Written
+/// `spacing=11/110,share=303/370`.
+///
+/// ```
+/// use evertally::mechanism::RollingLevels;
+/// let levels: RollingLevels = "spacing=11/110,share=303/370".parse()?;
+/// assert_eq!(levels, RollingLevels::new(&[11, 110], &[303, 370])?);
+/// assert!(RollingLevels::new(&[11, 100], &[303, 370]).is_err());
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RollingLevels {
+    spacings: [u32; MOST],
+    shares: [u16; MOST],
+    count: u8,
+}
+
+impl RollingLevels {
+    /// One to 4 levels, finest first: spacings (steps, 2 to 2^15, each a multiple of the one before) and shares
+    /// (thousandths of the budget, 990 in all at most).
+    ///
+    /// # Errors
+    /// If the lists have different lengths or a number is out of range.
+    pub fn new(spacings: &[u32], shares: &[u16]) -> Result<Self> {
+        let nested = spacings.windows(2).all(|pair| pair[0] < pair[1] && pair[1].is_multiple_of(pair[0]));
+        let count = spacings.len();
+        let in_range = spacings.iter().all(|spacing| (2..=WIDEST).contains(spacing)) && (1..=MOST).contains(&count);
+        let taken: u32 = shares.iter().map(|share| u32::from(*share)).sum();
+        let fit = shares.len() == count && !shares.contains(&0) && taken <= MOST_TAKEN.into();
+        if !nested || !in_range || !fit {
+            return Err(Error::invalid(format!(
+                "rolling hats have 1 to {MOST} spacings from 2 to {WIDEST} steps, each a multiple of the one before, and as \
+                 many shares in thousandths, at most {MOST_TAKEN} in all, like spacing=11/110,share=303/370; got \
+                 {spacings:?} and {shares:?}"
+            )));
+        }
+        let mut levels = Self { spacings: [0; MOST], shares: [0; MOST], count: count as u8 };
+        levels.spacings[..count].copy_from_slice(spacings);
+        levels.shares[..count].copy_from_slice(shares);
+        Ok(levels)
+    }
+
+    /// Spacings, finest level first.
+    pub fn spacings(&self) -> &[u32] {
+        &self.spacings[..self.count.into()]
+    }
+
+    /// Shares of the levels, in thousandths.
+    pub fn shares(&self) -> &[u16] {
+        &self.shares[..self.count.into()]
+    }
+
+    /// Steps after which everything repeats: the widest spacing.
+    pub(super) fn period(&self) -> u64 {
+        u64::from(self.spacings[usize::from(self.count) - 1])
+    }
+}
+
+fn joined<N: ToString>(list: &[N]) -> String {
+    list.iter().map(ToString::to_string).collect::<Vec<_>>().join("/")
+}
+
+impl fmt::Display for RollingLevels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "spacing={},share={}", joined(self.spacings()), joined(self.shares()))
+    }
+}
+
+impl fmt::Debug for RollingLevels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RollingLevels({self})")
+    }
+}
+
+impl FromStr for RollingLevels {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong =
+            || Error::invalid(format!("levels of rolling hats are written spacing=11/110,share=303/370, got {text:?}"));
+        let (spacings, shares) = text.split_once(',').ok_or_else(wrong)?;
+        let after = |part: &'_ str, key: &str| part.trim().strip_prefix(key).map(str::to_owned).ok_or_else(wrong);
+        Self::of_lists(&after(spacings, "spacing=")?, &after(shares, "share=")?, wrong)
+    }
+}
+
+impl RollingLevels {
+    fn of_lists(spacings: &str, shares: &str, wrong: impl Fn() -> Error) -> Result<Self> {
+        let spacings: Option<Vec<u32>> = spacings.split('/').map(|number| number.trim().parse().ok()).collect();
+        let shares: Option<Vec<u16>> = shares.split('/').map(|number| number.trim().parse().ok()).collect();
+        Self::new(&spacings.ok_or_else(&wrong)?, &shares.ok_or_else(wrong)?)
+    }
+}
+
+/// How the levels are named: `None` for the best.
+pub(super) fn parse(parameters: &mut Parameters<'_>) -> Result<Option<RollingLevels>> {
+    let wrong = format!(
+        "`{}` should have both parameters `spacing` and `share`, like rolling-hats(spacing=11/110,share=303/370), or neither",
+        parameters.text
+    );
+    let wrong = || Error::invalid(wrong.clone());
+    match (parameters.take("spacing"), parameters.take("share")) {
+        (None, None) => Ok(None),
+        (Some(spacings), Some(shares)) => RollingLevels::of_lists(spacings, shares, wrong).map(Some),
+        _ => Err(wrong()),
+    }
+}
