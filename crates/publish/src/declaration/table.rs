@@ -362,7 +362,7 @@ parameters! {
         /// deviation), distinct (people so far), distinct(STEPS) (people within so many steps), histogram(CUT,…) (events
         /// by value) or quantile(SHARE), each at the end of every step. `mean*4` says that its precision is worth four
         /// times as much as that of others when the budget is divided. May be repeated.
-        Measure measure: Vec<Wanted>, Values "MEASURE" RELEASE, default "" "a running count, or sum"
+        Measure measure: Vec<Wanted>, Values "MEASURE" MEASURED, default "" "a running count, or sum"
     }
     declaration {
         /// What to do with a value outside the bounds.
@@ -603,6 +603,8 @@ parameters! {
 }
 
 const RELEASE: &[Use] = &[Release, Table, TablePlan];
+/// One plan is not what they have.
+const MEASURED: &[Use] = &[Release, Table];
 const RELEASE_FILES: &[Use] = &[Release];
 const SKETCH: &[Use] = &[Sketch];
 const LISTS: &[Use] = &[Release, Sketch];

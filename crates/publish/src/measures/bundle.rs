@@ -20,6 +20,9 @@ use evertally::privacy::{Budget, Neighbours, PersonBounds, Unit, Values};
 use evertally::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+/// Less is no noise at all.
+const LEAST: f64 = 1e-200;
+
 /// A part and its plan.
 #[derive(Clone, Debug)]
 pub struct PlannedPart {
@@ -326,7 +329,8 @@ impl<'a> Planner<'a> {
         let parts = parts.into_iter().map(|part| self.chosen(part)).collect::<Result<Vec<_>>>()?;
         let own: Vec<&Part> = parts.iter().filter(|part| **part != Part::Squares).collect();
         let whole: Vec<Plan> = own.iter().map(|part| self.request(part)?.plan()).collect::<Result<_>>()?;
-        let variances: Vec<f64> = whole.iter().map(|plan| plan.max_std_error().powi(2)).collect();
+        // Budgets so large that nothing is protected leave no noise on whole numbers: then any shares will do.
+        let variances: Vec<f64> = whole.iter().map(|plan| plan.max_std_error().powi(2).max(LEAST)).collect();
         let mut weighted = vec![0.0; own.len()];
         for Wanted { measure, weight } in wanted {
             let of_measure: Vec<f64> =
