@@ -35,6 +35,7 @@
 //!     total_groups: 1,
 //!     group_word: "group",
 //!     apart: false,
+//!     at_once: false,
 //!     unsafe_truth: false,
 //! };
 //! assert!(plot.svg()?.starts_with("<svg"));

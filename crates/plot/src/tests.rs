@@ -30,6 +30,7 @@ fn plot(curves: Vec<Curve>) -> ReleasePlot {
         group_word: "group",
         curves,
         apart: false,
+        at_once: false,
         unsafe_truth: false,
     }
 }

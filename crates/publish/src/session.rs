@@ -39,6 +39,7 @@ use crate::groups::GroupTable;
 use crate::ledger::{Ledger, StreamDigest};
 use crate::problem::sentence;
 use crate::stream::{Late, Stream};
+use crate::views::Viewed;
 use evertally::noise::SecretKey;
 use evertally::privacy::contribution::Pseudonym;
 use intake::{Intake, Waiting};
@@ -140,6 +141,11 @@ impl Session<RunningSums> {
         let digest = ledger.digest_of(key, &stream, last_step)?;
         let sums = RunningSums::new(&stream, groups, key)?;
         Self::new(stream, sums, key, digest, last_step)
+    }
+
+    /// What an earlier run has shown last of a group, for [views](crate::views) that look back.
+    pub fn recall_view(&mut self, group: Vec<String>, shown: Viewed) {
+        self.tally.recall_view(group, shown);
     }
 }
 

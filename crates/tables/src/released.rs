@@ -38,7 +38,7 @@ pub fn release_table(
         None => TableSpec::new(columns.labels.clone(), session.stream().is_integral()),
         Some(_) => TableSpec::of_measures(columns.labels.clone()),
     };
-    let spec = spec.map_err(usage)?;
+    let spec = spec.and_then(|spec| spec.with_views(&session.stream().views)).map_err(usage)?;
     let times = Times::like(&*table, &columns.time);
     let mut rows = Collected { columns: TableColumns::new(&spec), steps: Vec::new() };
     let events = Events::of_table(table, &columns, options, cancelled)?;

@@ -153,7 +153,7 @@ impl Declared {
             None => TableSpec::new(stream.columns.labels.clone(), stream.is_integral()),
             Some(_) => TableSpec::of_measures(stream.columns.labels.clone()),
         };
-        let table = table.map_err(usage)?;
+        let table = table.and_then(|table| table.with_views(&stream.views)).map_err(usage)?;
         let table = table.with_instants(stream.calendar.zone());
         let (names, calendars) = (vec![stream.name.clone()], vec![stream.calendar.clone()]);
         Ok(Setup {

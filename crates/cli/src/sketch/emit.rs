@@ -119,6 +119,7 @@ impl<'a> Emitter<'a> {
             std_error: seven_digits(answer.std_error),
             lower: row.lower,
             upper: row.upper,
+            view: None,
         })?;
         let last = step == self.questions.last_step();
         match &mut self.picture {
@@ -231,6 +232,7 @@ fn over_time(setup: &Setup, items: usize, report: &Report, curves: Vec<Drawn>) -
         total_groups: items,
         group_word: "item",
         apart: false,
+        at_once: false,
         unsafe_truth: false,
     }
 }

@@ -289,6 +289,7 @@ impl MeasuredSums {
                     std_error: seven_digits(row.std_error),
                     lower: seven_digits(row.lower),
                     upper: seven_digits(row.upper),
+                    view: None,
                 };
                 visit(group * self.labels.len() + place, &row)?;
             }

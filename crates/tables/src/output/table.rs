@@ -8,6 +8,7 @@ use super::text::{CsvTable, JsonTable};
 use evertally_publish::error::Result;
 use evertally_publish::rows::ReleaseRow;
 use evertally_publish::steps::Zone;
+use evertally_publish::views::View;
 use evertally_publish::words::quoted;
 
 /// Name of the column that says which measure a row is of.
@@ -29,7 +30,12 @@ pub struct TableSpec {
     open: bool,
     /// Zone of instants in formats that have them.
     zone: Option<String>,
+    /// Whether there are views, and whether all of their values are whole numbers.
+    views: Option<bool>,
 }
+
+/// Names of the columns of views: their value, and the ends of their band.
+pub(super) const VIEW: [&str; 3] = ["view_value", "view_lower", "view_upper"];
 
 impl TableSpec {
     /// A table of releases with these group columns. `integral` when every value is a whole number: it decides the type
@@ -57,7 +63,7 @@ impl TableSpec {
                 return Err(format!("the {kind} column {} is named twice; name it once", quoted(name)));
             }
         }
-        Ok(TableSpec { groups, value, integral, open: false, zone: None })
+        Ok(TableSpec { groups, value, integral, open: false, zone: None, views: None })
     }
 
     /// A table of several measures: behind these group columns one that names the measure, and values that are real and
@@ -70,6 +76,27 @@ impl TableSpec {
         }
         groups.push(MEASURE.to_owned());
         Ok(TableSpec { open: true, ..Self::new(groups, false)? })
+    }
+
+    /// The same with columns for [views](evertally_publish::views), behind the others.
+    ///
+    /// # Errors
+    /// If a group column has the name of one of them.
+    pub fn with_views(self, views: &[View]) -> Result<Self, String> {
+        if views.is_empty() {
+            return Ok(self);
+        }
+        if let Some(name) = self.groups.iter().find(|name| VIEW.contains(&name.as_str())) {
+            let problem = "has the name of a column of the views; rename it in the input";
+            return Err(format!("the group column {} {problem}", quoted(name)));
+        }
+        let whole = self.integral || views.contains(&View::WholeNumber);
+        Ok(Self { views: Some(whole), ..self })
+    }
+
+    /// Whether there are views, and whether their values are whole numbers.
+    pub(super) fn views(&self) -> Option<bool> {
+        self.views
     }
 
     /// The same with the beginning and the end of each step as instants of a zone, in formats that have them: their
@@ -107,7 +134,8 @@ impl TableSpec {
     /// All columns of a text format, in their order.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
         let [time, rest @ ..] = own_columns(self.value);
-        [time].into_iter().chain(self.groups.iter().map(String::as_str)).chain(rest)
+        let views = VIEW.into_iter().filter(|_| self.views.is_some());
+        [time].into_iter().chain(self.groups.iter().map(String::as_str)).chain(rest).chain(views)
     }
 }
 

@@ -53,7 +53,9 @@ impl Declaration {
             let other = if matches!(labels, Labels::Items(_)) { KeyColumns } else { DiscoverGroups };
             return refuse(sentence![Measure, " and ", other, " do not go together: declare the groups"]);
         }
-        let apart: [(Parameter, &str); 3] = [
+        let apart: [(Parameter, &str); 5] = [
+            (Parameter::Band, ": intervals of measures hold each by itself"),
+            (Parameter::View, ": what is shown of counts alone"),
             (MaxTotal, ": parts of values have no mean; bound the events instead, and values by their bounds"),
             (Scales, ": all groups have the same bounds"),
             (RestScale, ": all groups have the same bounds"),
