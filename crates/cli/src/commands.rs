@@ -5,6 +5,7 @@ mod bounds;
 mod budget;
 mod compare;
 mod figure;
+mod interval;
 mod key;
 mod mechanisms;
 mod plan;
@@ -30,6 +31,8 @@ enum Command {
     Sketch(Box<crate::stream::SketchFlags>),
     /// Choose how many events of a person to keep, privately: from a first stretch of events, under a small budget.
     Bounds(Box<bounds::BoundsArgs>),
+    /// What happened in a stretch of a released history: differences, totals, ratios and shares with their intervals.
+    Interval(interval::IntervalArgs),
     /// Make and inspect secret keys.
     Key(key::KeyArgs),
     /// Declare what may be spent on a data source under all keys together, and see what is spent, reserved and left.
@@ -55,6 +58,7 @@ impl Program {
             Command::Release(args) => crate::release::run(*args),
             Command::Sketch(args) => crate::sketch::run(*args),
             Command::Bounds(args) => args.run(),
+            Command::Interval(args) => args.run(),
             Command::Key(args) => args.run(),
             Command::Budget(args) => args.run(),
             Command::Plan(args) => args.run(),

@@ -11,6 +11,7 @@ mod expected;
 mod facts;
 mod leaders;
 mod setup;
+mod views;
 
 pub use crate::stream::ReleaseFlags;
 

@@ -82,6 +82,22 @@ fn ticks(c: &mut Criterion) {
     }
 }
 
+/// Windows and decays without an end.
+fn windows(c: &mut Criterion) {
+    let mut group = group(c, "window", NoiseKind::Gaussian);
+    for workload in ["window(7)", "window(30)", "window(168)", "window(8760)", "decay(30)"] {
+        let request = PlanRequest::count(1 << 62, budget(NoiseKind::Gaussian));
+        let plan = request.with_workload(workload.parse().expect("a workload")).plan().expect("a valid plan");
+        let mut stream = RunningSum::new(plan, &key(), "bench".parse().expect("a valid name")).expect("a stream");
+        group.bench_function(workload, |b| {
+            b.iter(|| {
+                stream.add(1).expect("counts fit");
+                stream.tick().expect("there is no end")
+            });
+        });
+    }
+}
+
 fn cursors(c: &mut Criterion) {
     for kind in [NoiseKind::Gaussian, NoiseKind::Laplace] {
         let mut group = group(c, "cursor", kind);
@@ -172,5 +188,5 @@ fn config() -> Criterion {
     Criterion::default().warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_millis(700))
 }
 
-criterion_group! { name = benches; config = config(); targets = ticks, cursors, seeks, years_of_hours, plans }
+criterion_group! { name = benches; config = config(); targets = ticks, windows, cursors, seeks, years_of_hours, plans }
 criterion_main!(benches);

@@ -74,6 +74,7 @@ pub use law::DiscreteLaw;
 pub use name::StreamName;
 pub use negative_binomial::NegativeBinomial;
 pub use node::Node;
+pub(crate) use normal::standard_exponential;
 pub use normal::standard_normal;
 pub use poisson::Poisson;
 pub use polya::Polya;

@@ -8,6 +8,7 @@
 mod decimal;
 pub(crate) mod descent;
 pub(crate) mod exact;
+pub(crate) mod fourier;
 pub(crate) mod lanes;
 mod ratio;
 pub(crate) mod special;

@@ -3,6 +3,7 @@
 //! A [`Plan`] holds no secret. It fixes the horizon, the budget, who counts as a neighbour, the factorization and the
 //! exact noise law, and it knows the standard error and an interval for every step before any data are seen.
 
+mod band;
 mod calibrate;
 mod choose;
 mod crossover;
@@ -21,9 +22,11 @@ mod selection;
 mod tails;
 
 pub use crate::mechanism::{NoiseKind, Objective};
+pub use band::Band;
 pub(crate) use choose::ranked;
 pub use choose::{Candidate, competitors};
 pub use guarantee::Guarantee;
+pub use history::Combination;
 pub use lower_bound::{gaussian_lower_bound, unit_lower_bound, workload_lower_bound};
 pub use prepared::Prepared;
 pub use ratio::{NoiseMoments, NoisyPair, RatioIntervals, RatioSet};
@@ -34,7 +37,7 @@ pub use selection::Threshold;
 use crate::Result;
 use crate::mechanism::{Mechanism, RowLaw};
 use crate::noise::{DiscreteLaw, FRACTION_BITS, rounded};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// A decided plan; see the [module](self).
 #[derive(Clone, Debug)]
@@ -51,6 +54,8 @@ pub struct Plan {
     threshold: Option<Threshold>,
     mechanism: Arc<dyn Mechanism>,
     digest: [u8; 32],
+    /// The bands that were asked for.
+    bands: Arc<Mutex<Vec<Band>>>,
 }
 
 impl Plan {
@@ -74,6 +79,7 @@ impl Plan {
             threshold: None,
             mechanism,
             digest: [0; 32],
+            bands: Arc::default(),
         };
         if let Some(selection) = plan.request.selection {
             plan.guarantee = guarantee.with_selection(selection.delta());
@@ -246,9 +252,16 @@ impl Plan {
     /// # Errors
     /// If the confidence is out of range.
     pub fn fine_intervals(&self, confidence: f64, parts: u32) -> Result<Intervals> {
-        let scale = self.law.scale() / self.noise_divisor as f64 * f64::from(parts.max(1));
+        let scale = self.unit_scale() * f64::from(parts.max(1));
         let table = interval::IntervalTable::new(self.kind, scale, confidence)?;
-        Ok(Intervals { mechanism: self.mechanism.clone(), node_variance: self.node_variance, table })
+        Ok(Intervals { mechanism: self.mechanism.clone(), node_variance: self.node_variance, table, band: None })
+    }
+}
+
+impl Plan {
+    /// The scale of a continuous variable like the noise, in steps of the data's grid.
+    fn unit_scale(&self) -> f64 {
+        self.law.scale() / self.noise_divisor as f64
     }
 }
 
@@ -259,6 +272,8 @@ pub struct Intervals {
     /// Variance of one noise variable in squared units of the data.
     node_variance: f64,
     table: interval::IntervalTable,
+    /// Where they hold at all steps at once.
+    band: Option<Band>,
 }
 
 impl Intervals {
@@ -268,7 +283,20 @@ impl Intervals {
     /// # Panics
     /// If the step is 0 or beyond the horizon.
     pub fn half_width(&mut self, step: u64) -> u128 {
-        self.table.half_width(&self.row_law(step))
+        let law = self.row_law(step);
+        self.of_law(&law)
+    }
+
+    /// The band that they are, where they hold at all steps at once.
+    pub fn band(&self) -> Option<Band> {
+        self.band
+    }
+
+    fn of_law(&mut self, law: &RowLaw) -> u128 {
+        match self.band.and_then(|band| band.standard_errors) {
+            None => self.table.half_width(law),
+            Some(standard_errors) => self.table.half_width_of_band(standard_errors, law),
+        }
     }
 
     /// The standard error of a step in units of the data, as [`Plan::std_error`] has it, and the half-width of its
@@ -294,7 +322,7 @@ impl Intervals {
                 _ => self.mechanism.row_norm_squared(step),
             },
         };
-        ((self.node_variance * norm_squared).sqrt(), self.table.half_width(&law))
+        ((self.node_variance * norm_squared).sqrt(), self.of_law(&law))
     }
 
     fn row_law(&self, step: u64) -> RowLaw {

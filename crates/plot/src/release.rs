@@ -79,6 +79,8 @@ pub struct ReleasePlot {
     pub time_labels: TimeLabels,
     /// Confidence of the intervals, as 0.95.
     pub confidence: f64,
+    /// Whether they hold at all times at once.
+    pub at_once: bool,
     /// The groups; the first [`MAX_SHOWN`] are drawn.
     pub curves: Vec<Curve>,
     /// How many groups the release has; more than `curves` holds when the caller left some out.

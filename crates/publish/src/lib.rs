@@ -45,4 +45,5 @@ pub mod source;
 pub mod steps;
 pub mod stream;
 pub mod tuples;
+pub mod views;
 pub mod words;

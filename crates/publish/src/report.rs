@@ -8,9 +8,10 @@ pub use periods::{ActiveFacts, PeriodFacts};
 
 use crate::bounds::{fall_behind, natural_period};
 use crate::problem::Wording;
-use crate::rows::{half_width, std_error_behind};
+use crate::rows::{half_width, own_band, seven_digits, std_error_behind};
 use crate::scales::Scales;
-use crate::stream::Stream;
+use crate::stream::{Band, Stream};
+use crate::views::View;
 use evertally::mechanism::MechanismName;
 use evertally::noise::SecretKey;
 use evertally::privacy::composition::Odometer;
@@ -61,6 +62,9 @@ pub struct Report {
     pub periods: Option<PeriodFacts>,
     /// What it does to the released values.
     pub error: ErrorFacts,
+    /// What is shown beside the released values, in the order in which it is applied.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub views: Vec<View>,
     /// Public id of the key.
     pub key_id: String,
     /// Digest of the plan, in hexadecimal.
@@ -317,6 +321,21 @@ pub struct ErrorFacts {
     pub confidence: f64,
     /// Half the width of the interval at the last step.
     pub last_step_half_width: f64,
+    /// Where the intervals of all steps hold at once, as a band does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub band: Option<BandFacts>,
+}
+
+/// A band: intervals that hold at all steps of a group at once. It follows from the plan.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct BandFacts {
+    /// Half its width in standard errors; missing where it differs from step to step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standard_errors: Option<f64>,
+    /// How many histories of noise were simulated; none where horizons are too long, and steps count as independent.
+    pub simulated: u32,
+    /// Standard error of the simulation, of the probability that the band holds; the band allows for it.
+    pub simulation_error: f64,
 }
 
 impl Report {
@@ -391,6 +410,7 @@ impl Report {
             },
             periods: PeriodFacts::of(stream, guarantee.pure_epsilon, guarantee.rho),
             guarantee,
+            views: stream.views.clone(),
             key_id: key.id().to_string(),
             plan_digest: blake3::Hash::from_bytes(plan.digest()).to_hex().to_string(),
             ledger: None,
@@ -414,7 +434,19 @@ impl ErrorFacts {
             mean_std_error: with(plan.mean_std_error()),
             confidence: stream.confidence,
             last_step_half_width: last_half_width(stream),
+            band: BandFacts::of(stream),
         }
+    }
+}
+
+impl BandFacts {
+    fn of(stream: &Stream) -> Option<Self> {
+        let band = match stream.band {
+            Band::Pointwise => return None,
+            Band::Simultaneous => own_band(stream),
+        };
+        let standard_errors = band.standard_errors.map(seven_digits);
+        Some(Self { standard_errors, simulated: band.paths, simulation_error: seven_digits(band.simulation_error) })
     }
 }
 

@@ -4,8 +4,9 @@ use crate::error::{Error, Result, failure};
 use crate::groups::GroupTable;
 use crate::steps::Instant;
 use crate::stream::Stream;
+use crate::views::{Viewed, Views};
 use evertally::number::Grid;
-use evertally::plan::{Intervals, Plan};
+use evertally::plan::{Band, Intervals, Plan};
 use evertally::stream::Release;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -38,6 +39,19 @@ pub struct ReleaseRow<'a> {
     pub lower: f64,
     /// Upper end of the interval.
     pub upper: f64,
+    /// What is shown beside it, where that was asked for.
+    pub view: Option<ViewRow<'a>>,
+}
+
+/// What is shown beside a released value; see [`views`](crate::views).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ViewRow<'a> {
+    /// The value.
+    pub value: Amount<'a>,
+    /// Lower end of its band.
+    pub lower: f64,
+    /// Upper end of its band.
+    pub upper: f64,
 }
 
 /// A figure to seven significant digits: more of a standard error says nothing, and reads as if it did.
@@ -59,17 +73,38 @@ fn confidence_of_each(stream: &Stream, streams: u32) -> f64 {
 /// # Errors
 /// If the confidence is none.
 pub(crate) fn half_width(stream: &Stream, step: u64, streams: u32) -> Result<u128> {
-    let mut intervals = stream.plan.intervals(confidence_of_each(stream, streams))?;
-    Ok(half_width_behind(&mut intervals, &stream.plan, step, streams - 1))
+    Ok(Errors::new(stream, streams)?.half_width(step))
 }
 
-/// The half-width of intervals that each hold as often as they must, behind so many streams under the same plan.
-fn half_width_behind(intervals: &mut Intervals, plan: &Plan, step: u64, before: u32) -> u128 {
-    let own = intervals.half_width(step);
-    if before == 0 {
-        return own;
+/// The band of the stream's own releases.
+pub(crate) fn own_band(stream: &Stream) -> Band {
+    let confidence = confidence_of_each(stream, stream.streams());
+    stream.plan.band(confidence).expect("checked by the setup")
+}
+
+/// Intervals of values that add up so many streams, such that each holds as often as it must.
+struct Errors {
+    intervals: Intervals,
+    /// How many streams were before, each with this half-width at its end.
+    before: u32,
+    end: u128,
+}
+
+impl Errors {
+    fn new(stream: &Stream, streams: u32) -> Result<Self> {
+        let (confidence, before) = (confidence_of_each(stream, streams), streams - 1);
+        let end = match before {
+            0 => 0,
+            // Of an earlier stream only the last step is in these values.
+            _ => stream.plan.intervals(confidence)?.half_width(stream.plan.horizon()),
+        };
+        Ok(Self { intervals: stream.intervals(confidence)?, before, end })
     }
-    own.saturating_add(intervals.half_width(plan.horizon()).saturating_mul(before.into()))
+
+    /// Behind so many streams under the same plan.
+    fn half_width(&mut self, step: u64) -> u128 {
+        self.intervals.half_width(step).saturating_add(self.end.saturating_mul(self.before.into()))
+    }
 }
 
 /// The standard error of a value that has an error of its own, behind so many streams under the same plan.
@@ -100,7 +135,8 @@ pub(crate) struct Rows {
     /// The grid of every group, and by how much its errors are multiplied.
     grids: Vec<(Grid, f64)>,
     /// Errors of rows that go on from so many streams.
-    errors: BTreeMap<u32, Intervals>,
+    errors: BTreeMap<u32, Errors>,
+    views: Views,
     /// Errors of steps, where the same step is asked for again and again.
     known: Option<HashMap<u64, (f64, i128)>>,
     /// How many steps were before.
@@ -122,8 +158,9 @@ impl Rows {
         let carried: Vec<(i128, u32)> = tuples.iter().map(carried).collect::<Result<_>>()?;
         let mut errors = BTreeMap::new();
         for (_, streams) in &carried {
-            let confidence = confidence_of_each(stream, streams + 1);
-            errors.insert(*streams, stream.plan.intervals(confidence)?);
+            if !errors.contains_key(streams) {
+                errors.insert(*streams, Errors::new(stream, streams + 1)?);
+            }
         }
         let steps_before = stream.follows.as_ref().map_or(0, |follows| follows.steps);
         let scale = |place: usize| groups.map_or(1.0, |table| table.scales()[place].to_f64(1));
@@ -136,6 +173,7 @@ impl Rows {
             grid,
             grids,
             errors,
+            views: Views::new(&stream.views),
             known: None,
             steps_before,
             time: String::new(),
@@ -147,9 +185,22 @@ impl Rows {
     pub(crate) fn of_discovered(stream: &Stream) -> Result<Self> {
         let mut rows = Self::new(stream, None)?;
         (rows.tuples, rows.carried, rows.grids) = (Vec::new(), Vec::new(), Vec::new());
-        rows.errors.entry(0).or_insert(stream.plan.intervals(confidence_of_each(stream, 1))?);
+        if !rows.errors.contains_key(&0) {
+            rows.errors.insert(0, Errors::new(stream, 1)?);
+        }
         rows.known = Some(HashMap::new());
         Ok(rows)
+    }
+
+    /// Makes other rows, which go on from what was shown.
+    pub(crate) fn replace(&mut self, rows: Self) {
+        let views = std::mem::take(&mut self.views);
+        *self = Self { views, ..rows };
+    }
+
+    /// What an earlier run has shown last of a group, to go on from.
+    pub(crate) fn recall_view(&mut self, group: Vec<String>, shown: Viewed) {
+        self.views.recall(group, shown);
     }
 
     /// A group that was discovered, behind all others.
@@ -170,7 +221,7 @@ impl Rows {
             return Ok(*known);
         }
         let intervals = self.errors.get_mut(&streams).expect("made for all there are");
-        let half_width = half_width_behind(intervals, plan, step, streams);
+        let half_width = intervals.half_width(step);
         let std_error = std_error_behind(plan.std_error(step), plan, streams);
         let half_width = i128::try_from(half_width).map_err(|_| failure("the interval is too wide to write"))?;
         let errors = (std_error, half_width);
@@ -219,8 +270,10 @@ impl Rows {
                 std_error: seven_digits(scale * std_error),
                 lower,
                 upper,
+                view: None,
             };
-            visit(group, &row)?;
+            let view = self.views.of(&row);
+            visit(group, &ReleaseRow { view: view.as_ref().map(Viewed::row), ..row })?;
         }
         Ok(())
     }

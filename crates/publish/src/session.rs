@@ -38,6 +38,7 @@ use crate::groups::GroupTable;
 use crate::ledger::{Ledger, StreamDigest};
 use crate::problem::sentence;
 use crate::stream::{Late, Stream};
+use crate::views::Viewed;
 use evertally::noise::SecretKey;
 use intake::{Intake, Waiting};
 use std::cmp::Reverse;
@@ -127,6 +128,11 @@ impl Session<RunningSums> {
         let digest = ledger.stream(key, &stream.name, &stream.plan, last_step)?;
         let sums = RunningSums::new(&stream, groups, key)?;
         Self::new(stream, sums, key, digest, last_step)
+    }
+
+    /// What an earlier run has shown last of a group, for [views](crate::views) that look back.
+    pub fn recall_view(&mut self, group: Vec<String>, shown: Viewed) {
+        self.tally.recall_view(group, shown);
     }
 }
 

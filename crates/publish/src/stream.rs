@@ -4,9 +4,10 @@ use crate::event::Columns;
 use crate::ledger::Follows;
 use crate::scales::Scales;
 use crate::steps::{Every, Period, Periods, StepCalendar, TimeFormat};
+use crate::views::View;
 use evertally::mechanism::Workload;
 use evertally::noise::StreamName;
-use evertally::plan::{Plan, PlanRequest};
+use evertally::plan::{Intervals, Plan, PlanRequest};
 use evertally::privacy::Values;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -46,10 +47,25 @@ pub struct Stream {
     pub sort_buffer: usize,
     /// Confidence of the intervals.
     pub confidence: f64,
+    /// Whether they hold each by itself, or at all steps at once.
+    pub band: Band,
+    /// What is shown beside the released values, in the order in which it is applied.
+    pub views: Vec<View>,
     /// By how much the bounds of its groups are multiplied.
     pub scales: Scales,
     /// What its rows go on from, where it began where another ended.
     pub follows: Option<Follows>,
+}
+
+/// How often intervals hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Band {
+    /// Each with the confidence; of many, some miss.
+    #[default]
+    Pointwise,
+    /// All steps of the horizon at once, for each group.
+    Simultaneous,
 }
 
 /// What to do with an event that does not fit.
@@ -89,6 +105,17 @@ impl Stream {
     /// Whether every released value is a whole number.
     pub fn is_integral(&self) -> bool {
         self.scales.keep_integers && self.plan.request().grid().is_integral() && self.plan.fraction_bits() == 0
+    }
+
+    /// The intervals of its releases at a confidence: of single steps, or of all at once.
+    ///
+    /// # Errors
+    /// If the confidence is none.
+    pub(crate) fn intervals(&self, confidence: f64) -> evertally::Result<Intervals> {
+        match self.band {
+            Band::Pointwise => self.plan.intervals(confidence),
+            Band::Simultaneous => self.plan.simultaneous_intervals(confidence),
+        }
     }
 
     /// What is counted or summed, in words.

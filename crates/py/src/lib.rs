@@ -43,9 +43,9 @@ mod _evertally {
     use super::{
         budget::Budget, candidate::Candidate, counter::Counter, guarantee::Guarantee, key::SecretKey, key::TestSeed,
         lazy::LazyVector, lazy::plan_lazy, plan::Plan, plan::plan, reading::Reading, release::Release,
-        sketch::CountSketch, sketch::plan_sketch, table::ArrowTable, table::plan_table, table::release_table,
-        vector::candidate::VectorCandidate, vector::guarantee::VectorGuarantee, vector::noise::VectorNoise,
-        vector::plan::VectorPlan, vector::plan::plan_vector,
+        sketch::CountSketch, sketch::plan_sketch, table::ArrowTable, table::interval_table, table::plan_table,
+        table::release_table, vector::candidate::VectorCandidate, vector::guarantee::VectorGuarantee,
+        vector::noise::VectorNoise, vector::plan::VectorPlan, vector::plan::plan_vector,
     };
 
     #[pymodule_init]

@@ -72,6 +72,12 @@ impl Plan {
     }
 
     /// The plan of the library.
+    /// Steps, where 0 is the start.
+    fn steps_or_start(&self, steps: [Whole; 2]) -> PyResult<[u64; 2]> {
+        let checked = |step: u64| if step == 0 { Ok(0) } else { check_step(self.inner.horizon(), step) };
+        Ok([checked(steps[0].0)?, checked(steps[1].0)?])
+    }
+
     pub(crate) fn inner(&self) -> &Inner {
         &self.inner
     }
@@ -283,6 +289,39 @@ impl Plan {
             self.inner.intervals(confidence).or_raise()?.half_width(check_step(self.inner.horizon(), step.0)?);
         // fits: half-widths are those of noise below 2^102 grid steps.
         Ok(self.inner.request().grid().to_f64(half_width as i128))
+    }
+
+    /// Covariance of the released values of two steps (0 is nothing), in squared units of the data.
+    ///
+    /// >>> import evertally as et
+    /// >>> plan = et.plan(365, rho=0.5)
+    /// >>> abs(plan.covariance(100, 100) / plan.std_error(100) ** 2 - 1) < 1e-9
+    /// True
+    fn covariance(&self, first: Whole, second: Whole) -> PyResult<f64> {
+        let [first, second] = self.steps_or_start([first, second])?;
+        Ok(self.inner.covariance(first, second))
+    }
+
+    /// Variance of what happened after one step and up to another (0 is the start), in squared units of the data.
+    ///
+    /// >>> import evertally as et
+    /// >>> plan = et.plan(365, rho=0.5)
+    /// >>> plan.variance_between(93, 100) < plan.variance_between(0, 93) + plan.variance_between(0, 100)
+    /// True
+    fn variance_between(&self, first: Whole, second: Whole) -> PyResult<f64> {
+        let [first, second] = self.steps_or_start([first, second])?;
+        Ok(self.inner.variance_between(first, second))
+    }
+
+    /// How many standard errors a band has on either side that holds at all steps at once with this confidence: found by
+    /// simulation of the public law, the same for every key. ``None`` where horizons are too long for that.
+    ///
+    /// >>> import evertally as et
+    /// >>> 2.6 < et.plan(52, rho=0.5).band() < 3.3
+    /// True
+    #[pyo3(signature = (confidence = 0.95))]
+    fn band(&self, py: Python<'_>, confidence: f64) -> PyResult<Option<f64>> {
+        Ok(py.detach(|| self.inner.band(confidence)).or_raise()?.standard_errors)
     }
 
     fn __eq__(&self, other: &Self) -> bool {

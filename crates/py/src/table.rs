@@ -13,6 +13,7 @@ use evertally_publish::ledger::{Absent, FileStore, Ledger, OpenKey};
 use evertally_publish::problem::Wording;
 use evertally_publish::session::Session;
 use evertally_publish::source::{Approval, SourceBudget};
+use evertally_tables::history::{Beside, Question, ask_batches};
 use evertally_tables::input::ReadOptions;
 use evertally_tables::released::release_table as release_events;
 use pyo3::prelude::*;
@@ -81,6 +82,42 @@ pub(crate) fn release_table(
 pub(crate) fn plan_table(py: Python<'_>, keywords: &str) -> PyResult<Plan> {
     let declared = declaration(keywords)?;
     abandonable(py, move || plan_of(&declared))?.or_raise().map(Plan::new)
+}
+
+/// Answers a question to a released table; `keywords` are the arguments as JSON. Called by `evertally.interval`.
+#[pyfunction]
+#[pyo3(name = "_interval_table")]
+pub(crate) fn interval_table(
+    py: Python<'_>,
+    keywords: &str,
+    table: PyRecordBatchReader,
+    plan: &Plan,
+) -> PyResult<ArrowTable> {
+    #[derive(serde::Deserialize)]
+    struct Asked {
+        start: Option<String>,
+        end: Option<String>,
+        groups: Vec<String>,
+        ratio_to: Option<(String, String)>,
+        ratio_to_groups: Vec<String>,
+        share: bool,
+        confidence: f64,
+    }
+    let asked: Asked = serde_json::from_str(keywords).map_err(|problem| invalid(problem.to_string()))?;
+    let beside = match (asked.ratio_to, asked.ratio_to_groups, asked.share) {
+        (None, groups, false) if groups.is_empty() => Beside::Nothing,
+        (None, groups, true) if groups.is_empty() => Beside::All,
+        (None, groups, false) => Beside::Groups(groups),
+        (Some((from, to)), groups, false) if groups.is_empty() => Beside::Stretch(from, to),
+        _ => return Err(invalid("give one of ratio_to, ratio_to_group and share")),
+    };
+    let question =
+        Question { from: asked.start, to: asked.end, groups: asked.groups, beside, confidence: asked.confidence };
+    let plan = plan.inner().clone();
+    let batches =
+        table.into_reader()?.collect::<std::result::Result<Vec<_>, _>>().map_err(|e| invalid(e.to_string()))?;
+    let answer = cancellable(py, |cancelled| ask_batches(&batches, &plan, &question, cancelled)?.table())?;
+    answer.or_raise().map(ArrowTable)
 }
 
 /// Under the ledger of the key: that of its file, locked, or its own.

@@ -36,6 +36,22 @@ def test_people_are_bounded_by_group_gap_and_period() -> None:
     assert et.plan_sketch(360, rows=3, width=10, rho=0.5, max_events=4, per=30).unit == "person (max_events=4, per=30)"
 
 
+def test_windows_have_plans_of_their_own() -> None:
+    week = et.plan(1000, rho=0.5, workload="window(7)")
+    # The square of the Lebesgue constant of seven steps.
+    assert week.std_error(1000) ** 2 == pytest.approx(3.1624, rel=0.01)
+    assert week.lower_bound is not None and 0.99 < week.lower_bound / week.std_error(1000) < 1
+    days = et.Counter(week, et.SecretKey.generate(), "days")
+    for _ in range(20):
+        days.add(10**6)
+        last = days.tick().value
+    assert last == pytest.approx(7 * 10**6, abs=100)
+    with pytest.raises(et.EvertallyError, match="none of sum, window"):
+        et.plan(1000, rho=0.5, workload="week")
+    with pytest.raises(et.EvertallyError, match="no calendar"):
+        et.plan(1000, rho=0.5, workload="window(7d)")
+
+
 def test_errors_are_those_of_the_steps() -> None:
     plan = et.plan(100, rho=0.5)
     errors = plan.std_errors()

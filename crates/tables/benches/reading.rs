@@ -120,6 +120,8 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
         late: Late::Refuse,
         sort_buffer: 0,
         confidence: 0.95,
+        band: Default::default(),
+        views: Vec::new(),
         scales: Default::default(),
         follows: None,
     })

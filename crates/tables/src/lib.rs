@@ -1,10 +1,12 @@
 //! Tables in and out of evertally: CSV, JSON lines, Parquet and Arrow, plain or compressed.
 //!
 //! [`input`] reads events, one pass in bounded memory; [`output`] writes the released table, and makes all files of a
-//! run appear together or not at all; [`released`] turns a table in memory into a released one.
+//! run appear together or not at all; [`released`] turns a table in memory into a released one; [`history`] answers
+//! questions to one.
 
 #![forbid(unsafe_code)]
 
+pub mod history;
 pub mod input;
 pub mod output;
 pub mod progress;

@@ -35,6 +35,7 @@ pub fn release_table(
 ) -> Result<RecordBatch> {
     let columns = session.stream().columns.clone();
     let spec = TableSpec::new(columns.labels.clone(), session.stream().is_integral()).map_err(usage)?;
+    let spec = spec.with_views(&session.stream().views).map_err(usage)?;
     let times = Times::like(&*table, &columns.time);
     let mut rows = Collected { columns: TableColumns::new(&spec), steps: Vec::new() };
     let events = Events::of_table(table, &columns, options, cancelled)?;

@@ -11,7 +11,7 @@ use super::emit::Emitter;
 use super::expected::{Expected, Missing, full};
 use super::facts::print_json;
 use super::setup::Setup;
-use super::{announce, confirm, summary, write_due};
+use super::{announce, confirm, summary, views, write_due};
 use crate::failure::usage;
 use crate::stream::{Files, say_if_new};
 use anyhow::{Result, anyhow};
@@ -96,6 +96,7 @@ fn check(setup: &Setup, files: &Files) -> Result<()> {
             " needs the true counts of all steps, and a run that goes on has new ones"
         ]));
     }
+    views::check(setup, files)?;
     match (setup.stream.late, &files.going_on.late_file) {
         (Late::SideFile, None) => Err(usage(sentence![LateFile, " is needed: where late events go"])),
         _ => Ok(()),
@@ -160,12 +161,14 @@ impl Continued<'_> {
         let steps = self.before + setup.steps_before();
         let target = Target::find(&RealDisk, out, format, known.as_ref(), is_whole, steps, own)?;
         self.protect(&target, &sorted)?;
+        views::check_columns(setup, files, &target)?;
         if rebuild && follows && matches!(target, Target::Alone(_)) {
             let problem =
                 format!("{} is not there, and holds rows of earlier streams; put it back first", out.display());
             return Err(usage(problem));
         }
         let (mut session, stretches) = self.session(open, &sorted)?;
+        views::recall(setup, out, self.before, &mut session)?;
 
         let mut publication = Publication::new(&files.protected_paths(), true);
         let mut emitter = Emitter::new(setup, files, self.table(&target)?);

@@ -13,6 +13,7 @@ use evertally_publish::ledger::OpenKey;
 use evertally_publish::report::{Released, Report};
 use evertally_publish::session::ClosedStep;
 use evertally_publish::steps::StepCalendar;
+use evertally_publish::stream::Band;
 use evertally_tables::input::{ReadOptions, for_each_event};
 use evertally_tables::output::{Publication, TableWriter};
 use std::io::Write;
@@ -168,6 +169,7 @@ fn picture(setup: &Setup, report: &Report, curves: Vec<Curve>, total_groups: usi
         footer: report.promise(),
         time_labels: TimeLabels::Calendar(setup.stream.calendar.zone().time_zone().clone()),
         confidence: setup.stream.confidence,
+        at_once: setup.stream.band == Band::Simultaneous,
         curves,
         total_groups,
         group_word: "group",

@@ -136,7 +136,7 @@ impl Declared {
         let named = self.plot_groups.clone();
         let drawn = drawn(named.as_deref().filter(|_| !discovers), groups.as_ref(), most)?;
         let table = TableSpec::new(stream.columns.labels.clone(), stream.is_integral()).map_err(usage)?;
-        let table = table.with_instants(stream.calendar.zone());
+        let table = table.with_views(&stream.views).map_err(usage)?.with_instants(stream.calendar.zone());
         let (names, calendars) = (vec![stream.name.clone()], vec![stream.calendar.clone()]);
         Ok(Setup {
             stream,

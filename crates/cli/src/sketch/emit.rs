@@ -119,6 +119,7 @@ impl<'a> Emitter<'a> {
             std_error: seven_digits(answer.std_error),
             lower: row.lower,
             upper: row.upper,
+            view: None,
         })?;
         let last = step == self.questions.last_step();
         match &mut self.picture {
@@ -230,6 +231,7 @@ fn over_time(setup: &Setup, items: usize, report: &Report, curves: Vec<Drawn>) -
         curves: curves.into_iter().map(|drawn| drawn.curve).collect(),
         total_groups: items,
         group_word: "item",
+        at_once: false,
         unsafe_truth: false,
     }
 }

@@ -130,6 +130,7 @@ impl Setup {
             mean_std_error: max_std_error / plan.max_std_error() * plan.mean_std_error(),
             confidence: self.stream.confidence,
             last_step_half_width: self.noise_half_width()?,
+            band: None,
         })
     }
 }

@@ -39,7 +39,7 @@ pub fn standard_normal(bits: &mut impl RandomBits) -> f64 {
 
 /// A standard exponential number: minus the logarithm of a uniform number with 52 bits, or 116 where it is below 2⁻³².
 /// Never 0; the tail reaches 81. Not exact either.
-pub(super) fn standard_exponential(bits: &mut impl RandomBits) -> f64 {
+pub(crate) fn standard_exponential(bits: &mut impl RandomBits) -> f64 {
     const UNIT: f64 = 1.0 / 4_503_599_627_370_496.0; // 2^-52
     let word = bits.next_u64() >> 12;
     // Below 2^52 by a half at least, which a double holds: the logarithm is not 0.

@@ -1,6 +1,14 @@
-//! What the releases of a plan say together: covariances of two steps, and the error of what happened between them.
+//! What the releases of a plan say together: covariances of two steps, the error of what happened between them, of sums
+//! over groups, and of pairs of these.
+//!
+//! A [`Combination`] is a weighted sum of released values of any series and steps: groups have independent noise, steps
+//! of one series the covariance of the plan. Its interval follows from its variance and its fourth cumulant, as that of a
+//! ratio does; see [`RatioIntervals`].
 
-use super::Plan;
+use super::{NoiseKind, NoiseMoments, NoisyPair, Plan, RatioIntervals};
+use crate::Result;
+use crate::noise::Node;
+use std::collections::BTreeMap;
 
 impl Plan {
     /// Covariance of the released values of two steps (0 ..= T, in any order), in squared units of the data. Nothing is
@@ -45,3 +53,162 @@ impl Plan {
         (of(first) + of(second) - 2.0 * self.covariance(first, second)).max(0.0)
     }
 }
+
+/// A weighted sum of released values: of several series under one plan, each with noise of its own.
+///
+/// ```
+/// use evertally::plan::{Combination, PlanRequest};
+/// use evertally::privacy::{Budget, Rho};
+/// let plan = PlanRequest::count(1000, Budget::Zcdp(Rho::new(0.1)?)).plan()?;
+/// // What happened in the steps 494 to 500, in two groups together.
+/// let week = Combination::default().with_stretch(0, 493, 500, 1.0).with_stretch(1, 493, 500, 1.0);
+/// let variance = plan.variance_of(&week);
+/// assert!((variance / (2.0 * plan.variance_between(493, 500)) - 1.0).abs() < 1e-9);
+/// assert!(plan.half_width_of(&week, 0.95)? > 1.95 * variance.sqrt());
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Combination {
+    /// By series and step.
+    weights: BTreeMap<(u64, u64), f64>,
+}
+
+/// The terms of one series: steps in order, and their weights.
+type Terms = Vec<(u64, f64)>;
+
+impl Combination {
+    /// The same with the released value of a step (0 is nothing) of a series, so many times more.
+    #[must_use]
+    pub fn with(mut self, series: u64, step: u64, weight: f64) -> Self {
+        if step > 0 {
+            *self.weights.entry((series, step)).or_default() += weight;
+            self.weights.retain(|_, weight| *weight != 0.0);
+        }
+        self
+    }
+
+    /// The same with what happened after one step and through another, so many times more.
+    #[must_use]
+    pub fn with_stretch(self, series: u64, after: u64, through: u64, weight: f64) -> Self {
+        self.with(series, through, weight).with(series, after, -weight)
+    }
+
+    /// The same with another one, so many times.
+    #[must_use]
+    pub fn plus(self, times: f64, other: &Combination) -> Self {
+        other.weights.iter().fold(self, |sum, ((series, step), weight)| sum.with(*series, *step, times * weight))
+    }
+
+    fn by_series(&self) -> BTreeMap<u64, Terms> {
+        let mut all: BTreeMap<u64, Terms> = BTreeMap::new();
+        self.weights.iter().for_each(|((series, step), weight)| all.entry(*series).or_default().push((*step, *weight)));
+        all
+    }
+}
+
+impl Plan {
+    /// Variance of a combination, in squared units of the data. The cost of a [covariance](Self::covariance) for every
+    /// pair of its steps in one series.
+    ///
+    /// # Panics
+    /// If a step is beyond the horizon, here and below.
+    pub fn variance_of(&self, combination: &Combination) -> f64 {
+        self.covariance_of(combination, combination).max(0.0)
+    }
+
+    /// Covariance of two combinations.
+    pub fn covariance_of(&self, first: &Combination, second: &Combination) -> f64 {
+        let others = second.by_series();
+        let of_pair = |(series, terms): (u64, Terms)| -> f64 {
+            let Some(theirs) = others.get(&series) else { return 0.0 };
+            let pairs = terms.iter().flat_map(|(s, v)| theirs.iter().map(move |(t, w)| (*s, *t, v * w)));
+            pairs.map(|(s, t, weight)| weight * self.covariance(s, t)).sum()
+        };
+        first.by_series().into_iter().map(of_pair).sum()
+    }
+
+    /// Variance and fourth cumulant of the noise of a combination. Under Laplace noise that takes the nodes of all rows.
+    pub fn moments_of(&self, combination: &Combination) -> NoiseMoments {
+        let variance = self.variance_of(combination);
+        match self.noise_kind() {
+            NoiseKind::Gaussian => NoiseMoments::gaussian(variance),
+            NoiseKind::Laplace => {
+                let fourths = self.nodes_of(combination).into_values().map(|weight| weight.powi(4));
+                NoiseMoments { variance, fourth: self.fourth_cumulant() * fourths.sum::<f64>() }
+            }
+        }
+    }
+
+    /// Two combinations with their released values, for the interval of their ratio: they may have steps and series in
+    /// common, as a group and the total have.
+    ///
+    /// ```
+    /// use evertally::plan::{Combination, PlanRequest, RatioIntervals, RatioSet};
+    /// use evertally::privacy::{Budget, Rho};
+    /// let plan = PlanRequest::count(100, Budget::Zcdp(Rho::new(0.1)?)).plan()?;
+    /// let [last, this] = [(86, 93), (93, 100)].map(|(a, b)| Combination::default().with_stretch(0, a, b, 1.0));
+    /// // 1200 events in this week and 1000 in the last one.
+    /// let pair = plan.pair((1200.0, &this), (1000.0, &last));
+    /// let RatioSet::Between(low, high) = RatioIntervals::new(0.95)?.of(&pair) else { panic!() };
+    /// assert!(low > 1.1 && low < 1.2 && high > 1.2 && high < 1.3);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn pair(&self, numerator: (f64, &Combination), denominator: (f64, &Combination)) -> NoisyPair {
+        let ((x, of_x), (y, of_y)) = (numerator, denominator);
+        let variances = [self.variance_of(of_x), self.variance_of(of_y)];
+        let pair = NoisyPair::gaussian([x, y], variances, self.covariance_of(of_x, of_y));
+        if self.noise_kind() == NoiseKind::Gaussian {
+            return pair;
+        }
+        let (own, theirs) = (self.nodes_of(of_x), self.nodes_of(of_y));
+        let nodes: BTreeMap<_, _> = own.keys().chain(theirs.keys()).map(|node| (*node, ())).collect();
+        let weight = |nodes: &BTreeMap<(u64, Node), f64>, node| nodes.get(node).copied().unwrap_or(0.0);
+        let mut fourth = [0.0; 5];
+        for node in nodes.keys() {
+            let (a, b) = (weight(&own, node), weight(&theirs, node));
+            fourth.iter_mut().zip(0..).for_each(|(sum, k)| *sum += a.powi(4 - k) * b.powi(k));
+        }
+        NoisyPair { fourth: fourth.map(|sum| self.fourth_cumulant() * sum), ..pair }
+    }
+
+    /// Half of the width of the interval of a combination at a confidence, in units of the data: a multiple of the grid
+    /// where all weights are of one size.
+    ///
+    /// # Errors
+    /// If the confidence is not strictly between 0 and 1.
+    pub fn half_width_of(&self, combination: &Combination, confidence: f64) -> Result<f64> {
+        let grid = self.request().grid().to_f64(1);
+        let half_width = RatioIntervals::new(confidence)?.half_width(self.moments_of(combination)) / grid;
+        let sizes = || combination.weights.values().map(|weight| weight.abs());
+        let largest = sizes().fold(0.0, f64::max);
+        // As for single releases, the discrete law is covered by rounding up: to the grid on which the sum is, or by half
+        // a step of the coarsest; and what rounding releases to their own fine grid adds is added.
+        let whole = self.fraction_bits() == 0 && sizes().all(|size| size == largest) && largest > 0.0;
+        let rounding = match self.fraction_bits() {
+            0 => 0.5 * largest,
+            bits => libm::exp2(-f64::from(bits + 1)) * sizes().sum::<f64>(),
+        };
+        Ok(grid * if whole { (half_width / largest - 1e-9).ceil() * largest } else { half_width + rounding })
+    }
+
+    /// Of a node under Laplace noise.
+    fn fourth_cumulant(&self) -> f64 {
+        3.0 * self.node_variance().powi(2)
+    }
+
+    /// The weights of all nodes.
+    fn nodes_of(&self, combination: &Combination) -> BTreeMap<(u64, Node), f64> {
+        let mut nodes = BTreeMap::new();
+        for ((series, step), weight) in &combination.weights {
+            let horizon = self.horizon();
+            assert!((1..=horizon).contains(step), "step {step} is outside the horizon of {horizon}");
+            self.mechanism().visit_row(*step, &mut |node, entry| {
+                *nodes.entry((*series, node)).or_default() += weight * entry;
+            });
+        }
+        nodes
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,7 @@
 //! The discrete laws have thinner tails than the continuous ones after this rounding up; tests hold the coverage
 //! against exact convolutions.
 
-use super::{NoiseKind, NoiseMoments};
+use super::{NoiseKind, NoiseMoments, band};
 use crate::mechanism::RowLaw;
 use crate::number::special::normal_cdf;
 use crate::{Error, Result};
@@ -27,7 +27,8 @@ pub(super) struct IntervalTable {
     kind: NoiseKind,
     /// Continuous scale: σ, or the Laplace scale, in multiples of the grid.
     scale: f64,
-    confidence: f64,
+    /// How often an interval may fail: 1 less the confidence.
+    miss: f64,
     /// The standard normal quantile.
     normal: f64,
     equal: EqualQuantiles,
@@ -63,7 +64,7 @@ impl EqualQuantiles {
 
 impl NoiseKind {
     /// Variance of a variable of scale 1.
-    fn unit_variance(self) -> f64 {
+    pub(super) fn unit_variance(self) -> f64 {
         match self {
             Self::Laplace => 2.0,
             Self::Gaussian => 1.0,
@@ -79,17 +80,23 @@ impl IntervalTable {
         if !(confidence > 0.0 && confidence < 1.0) {
             return Err(Error::invalid(format!("the confidence must be strictly between 0 and 1, got {confidence}")));
         }
-        Ok(Self { kind, scale, confidence, normal: normal_quantile(confidence), equal: Default::default() })
+        Ok(Self { normal: normal_quantile(confidence), ..Self::of_miss(kind, scale, 1.0 - confidence) })
+    }
+
+    /// Of intervals that fail with this probability, strictly between 0 and 1, also where the confidence would be rounded
+    /// to 1.
+    pub(super) fn of_miss(kind: NoiseKind, scale: f64, miss: f64) -> Self {
+        Self { kind, scale, miss, normal: normal_quantile_of_miss(miss), equal: Default::default() }
     }
 
     /// Least `q` with `P(|Σ w z| ≤ q) ≥ confidence`, in multiples of the grid.
     pub(super) fn half_width(&mut self, law: &RowLaw) -> u128 {
-        let (kind, confidence, normal) = (self.kind, self.confidence, self.normal);
-        let mut equal = |n| self.equal.of(n, || equal_quantile(kind, n, confidence, normal));
+        let (kind, miss, normal) = (self.kind, self.miss, self.normal);
+        let mut equal = |n| self.equal.of(n, || equal_quantile(kind, n, miss, normal));
         let unrounded = match law {
             RowLaw::Sum(terms) => match terms[..] {
                 [(weight, n)] => weight * equal(n),
-                _ => weighted_quantile(kind, terms, confidence, normal),
+                _ => weighted_quantile(kind, terms, miss, normal),
             },
             RowLaw::Like { norm_squared, terms } => {
                 let deviation = (kind.unit_variance() * norm_squared).sqrt();
@@ -98,20 +105,25 @@ impl IntervalTable {
         };
         round_up(self.scale * unrounded)
     }
+
+    /// The same for a band, which has as many standard errors at every step.
+    pub(super) fn half_width_of_band(&self, standard_errors: f64, law: &RowLaw) -> u128 {
+        round_up(self.scale * band::half_width(standard_errors, self.kind, law))
+    }
 }
 
 /// Half-widths by variance and fourth cumulant, for combinations of noise of several plans; see [`super::ratio`].
 #[derive(Debug)]
 pub(super) struct MomentQuantiles {
-    confidence: f64,
+    miss: f64,
     normal: f64,
     equal: EqualQuantiles,
 }
 
 impl MomentQuantiles {
     pub(super) fn new(confidence: f64) -> Result<Self> {
-        let IntervalTable { normal, equal, .. } = IntervalTable::new(NoiseKind::Gaussian, 1.0, confidence)?;
-        Ok(Self { confidence, normal, equal })
+        let IntervalTable { miss, normal, equal, .. } = IntervalTable::new(NoiseKind::Gaussian, 1.0, confidence)?;
+        Ok(Self { miss, normal, equal })
     }
 
     pub(super) fn half_width(&mut self, noise: NoiseMoments) -> f64 {
@@ -132,8 +144,8 @@ impl MomentQuantiles {
     }
 
     fn of_equal(&mut self, variables: u64) -> f64 {
-        let (confidence, normal) = (self.confidence, self.normal);
-        let quantile = || equal_quantile(NoiseKind::Laplace, variables, confidence, normal);
+        let (miss, normal) = (self.miss, self.normal);
+        let quantile = || equal_quantile(NoiseKind::Laplace, variables, miss, normal);
         self.equal.of(variables, quantile) / (2.0 * variables as f64).sqrt()
     }
 }
@@ -143,20 +155,19 @@ fn round_up(x: f64) -> u128 {
     (x * (1.0 + 1e-12)).ceil() as u128
 }
 
-fn equal_quantile(kind: NoiseKind, n: u64, confidence: f64, normal: f64) -> f64 {
+fn equal_quantile(kind: NoiseKind, n: u64, miss: f64, normal: f64) -> f64 {
     match kind {
         NoiseKind::Gaussian => normal * (n as f64).sqrt(),
         NoiseKind::Laplace if n > MANY => corrected_normal(2.0 * n as f64, 12.0 * n as f64, normal),
         NoiseKind::Laplace => {
             let log_weights = laplace_mixture(n);
-            let tail = (1.0 - confidence) / 2.0;
-            root(|x| laplace_tail(&log_weights, x) <= tail, (2.0 * n as f64).sqrt())
+            root(|x| laplace_tail(&log_weights, x) <= miss / 2.0, (2.0 * n as f64).sqrt())
         }
     }
 }
 
 /// A sum of unequal terms; `normal` is the standard normal quantile of the confidence.
-fn weighted_quantile(kind: NoiseKind, magnitudes: &[(f64, u64)], confidence: f64, normal: f64) -> f64 {
+fn weighted_quantile(kind: NoiseKind, magnitudes: &[(f64, u64)], miss: f64, normal: f64) -> f64 {
     let moment = |power| magnitudes.iter().map(|(w, n)| w.powi(power) * *n as f64).sum::<f64>();
     let variance = moment(2);
     match kind {
@@ -165,10 +176,12 @@ fn weighted_quantile(kind: NoiseKind, magnitudes: &[(f64, u64)], confidence: f64
         NoiseKind::Laplace if moment(0) > MANY as f64 && magnitudes.iter().all(|(w, _)| w * w < variance / 50.0) => {
             corrected_normal(2.0 * variance, 12.0 * moment(4), normal)
         }
+        // So far out an inversion has no digits left. The tails of one variable of that variance are the heaviest.
+        NoiseKind::Laplace if miss < 1e-9 => variance.sqrt() * -libm::log(miss),
         // One or two terms would decay too slowly to invert; unequal sums have at least three.
         NoiseKind::Laplace => {
             let inversion = Inversion::new(magnitudes, variance);
-            root(|x| inversion.central_probability(x) >= confidence, (2.0 * variance).sqrt())
+            root(|x| inversion.central_probability(x) >= 1.0 - miss, (2.0 * variance).sqrt())
         }
     }
 }
@@ -176,6 +189,11 @@ fn weighted_quantile(kind: NoiseKind, magnitudes: &[(f64, u64)], confidence: f64
 /// The two-sided normal quantile: `P(|Z| ≤ z) = confidence`.
 pub(super) fn normal_quantile(confidence: f64) -> f64 {
     root(|z| 2.0 * normal_cdf(-z) <= 1.0 - confidence, 1.0)
+}
+
+/// The same for `P(|Z| > z) = miss`, also where the confidence would be rounded to 1.
+pub(super) fn normal_quantile_of_miss(miss: f64) -> f64 {
+    root(|z| 2.0 * normal_cdf(-z) <= miss, 1.0)
 }
 
 /// First Cornish–Fisher correction of the normal quantile `z` for a symmetric law with the given second and fourth
@@ -263,7 +281,7 @@ mod tests {
     use super::*;
 
     fn equal(n: u64, confidence: f64) -> f64 {
-        equal_quantile(NoiseKind::Laplace, n, confidence, normal_quantile(confidence))
+        equal_quantile(NoiseKind::Laplace, n, 1.0 - confidence, normal_quantile(confidence))
     }
 
     #[test]
@@ -282,7 +300,8 @@ mod tests {
         for n in [3, 5, 40] {
             let weights = [(1.0, n - 1), (1.0, 1)]; // same law, but two entries take the inversion
             for confidence in [0.5, 0.9, 0.95, 0.999] {
-                let inverted = weighted_quantile(NoiseKind::Laplace, &weights, confidence, normal_quantile(confidence));
+                let inverted =
+                    weighted_quantile(NoiseKind::Laplace, &weights, 1.0 - confidence, normal_quantile(confidence));
                 let mixed = equal(n, confidence);
                 assert!((inverted / mixed - 1.0).abs() < 1e-9, "{n} {confidence}: {inverted} {mixed}");
             }

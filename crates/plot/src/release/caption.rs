@@ -8,7 +8,8 @@ use crate::text::{fit, grouped, percent, release, width};
 
 /// What the values are, how many groups are seen, and what line and band mean.
 pub(super) fn caption(canvas: &mut Canvas, y: f64, plot: &ReleasePlot, shown: &[&Curve], note: &str) {
-    let mut key = vec![format!("released, with {} interval", percent(plot.confidence))];
+    let band = if plot.at_once { "band (all at once)" } else { "interval" };
+    let mut key = vec![format!("released, with {} {band}", percent(plot.confidence))];
     if plot.unsafe_truth {
         key.push("true count".into());
     }

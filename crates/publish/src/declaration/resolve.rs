@@ -5,8 +5,8 @@ mod time;
 mod unit;
 
 use super::Parameter::{
-    self, Bounds, Confidence, DiscoverGroups, Grid, GroupBy, Groups, GroupsFile, KeyBits, KeyColumns, Per, Rest, Rows,
-    UnknownGroup, Width,
+    self, Band as BandOf, Bounds, Confidence, DiscoverGroups, Grid, GroupBy, Groups, GroupsFile, KeyBits, KeyColumns,
+    Per, Rest, Rows, UnknownGroup, View as ViewOf, Width,
 };
 use super::table::Declaration;
 use super::value;
@@ -16,7 +16,8 @@ use crate::problem::{Piece, Problem, sentence};
 use crate::scales::Scales;
 use crate::searched::{Watch, with_searched};
 use crate::steps::{Every, Period, Periods, StepCalendar, TimeFormat, TimeParser};
-use crate::stream::{Late, OutOfBounds, Refusable, Stream};
+use crate::stream::{Band, Late, OutOfBounds, Refusable, Stream};
+use crate::views::View;
 use crate::words::{quoted, short};
 use evertally::mechanism::Workload;
 use evertally::noise::StreamName;
@@ -73,6 +74,10 @@ pub struct Settings {
     pub sort_buffer: usize,
     /// Confidence of the intervals.
     pub confidence: f64,
+    /// Whether they hold each by itself, or at all steps at once.
+    pub band: Band,
+    /// What is shown beside the released values, in order.
+    pub views: Vec<View>,
     /// What events are told apart by.
     pub labels: Labels,
     /// What the plan is asked for.
@@ -156,6 +161,8 @@ impl Settings {
             late: self.late,
             sort_buffer: self.sort_buffer,
             confidence: self.confidence,
+            band: self.band,
+            views: self.views,
             scales: self.labels.scales(grid),
             follows: None,
         })
@@ -236,6 +243,8 @@ impl Declaration {
             closing: self.closing()?,
             sort_buffer: self.sort_buffer.unwrap_or(0),
             confidence: self.confidence.unwrap_or(0.95),
+            band: self.band.unwrap_or_default(),
+            views: self.views(&request, values, &labels)?,
             labels,
             request,
         })
@@ -319,6 +328,35 @@ impl Declaration {
         };
         let missing = NEEDS.iter().find(|(what, needed, _)| has(*what) && !has(*needed));
         missing.map_or(Ok(()), |(what, _, says)| Err(Problem::of(*what, says())))
+    }
+
+    /// The views in the order in which they are applied, where values are of the kind that they speak of.
+    fn views(&self, request: &PlanRequest, values: Values, labels: &Labels) -> Result<Vec<View>> {
+        let grid = request.grid();
+        let given = self.view.clone().unwrap_or_default();
+        let wanted: Vec<View> = View::ALL.into_iter().filter(|view| given.contains(view)).collect();
+        let refused = |view: View, why: &str| Problem::of(ViewOf, sentence![ViewOf, format!(" {} {why}", view.word())]);
+        for view in &wanted {
+            match view {
+                View::WholeNumber if !grid.is_integral() || !labels.scales(grid).keep_integers => {
+                    return Err(refused(*view, "is for values on a grid of whole numbers, and these are finer"));
+                }
+                View::NonNegative | View::NonDecreasing if values.bounds().0 < 0 => {
+                    return Err(refused(*view, "is for counts and sums of values that are not negative"));
+                }
+                View::NonDecreasing if !request.workload().is_sum() => {
+                    return Err(refused(*view, "is for running sums"));
+                }
+                View::NonDecreasing if self.band != Some(Band::Simultaneous) => {
+                    let why = "looks at all steps so far, so that its band must hold at all of them at once";
+                    return Err(
+                        refused(*view, why).remedy(sentence!["give ", Piece::Setting(BandOf, "simultaneous".into())])
+                    );
+                }
+                _ => {}
+            }
+        }
+        Ok(wanted)
     }
 
     /// A confidence in per cent is the likeliest mistake. Others are found where intervals are made.

@@ -9,7 +9,8 @@ use super::parameter::{Heading, Part, Row, Use};
 use super::value::{Decimal, Delimiter, Groups, Paths, TableFormat, Value};
 use crate::reading::Reading;
 use crate::steps::{Every, Period, TimeFormat, Zone};
-use crate::stream::{Late, OutOfBounds, Refusable};
+use crate::stream::{Band, Late, OutOfBounds, Refusable};
+use crate::views::View;
 use evertally::mechanism::MechanismName;
 use evertally::number::Grid;
 use evertally::plan::{NoiseKind, Objective};
@@ -460,6 +461,15 @@ parameters! {
         Confidence confidence: f64, Output "P" READERS, default "0.95" ""
     }
     declaration {
+        /// Whether each interval holds by itself, or all steps of a group hold at once.
+        Band band: Band, Output "" RELEASES, default "pointwise" ""
+    }
+    declaration {
+        /// What is shown beside the released values, in columns of its own: `non-negative`, `non-decreasing` (needs
+        /// `band` simultaneous), `whole-number`, or several.
+        View view: Vec<View>, Output "VIEW" RELEASES
+    }
+    declaration {
         /// Headline of picture and report.
         Title title: String, Output "TEXT" PROGRAM, default "" "the stream's name"
     }
@@ -594,6 +604,7 @@ parameters! {
     }
 }
 
+const RELEASES: &[Use] = &[Release, Table];
 const RELEASE: &[Use] = &[Release, Table, TablePlan];
 const RELEASE_FILES: &[Use] = &[Release];
 const SKETCH: &[Use] = &[Sketch];

@@ -2,7 +2,8 @@
 
 use crate::reading::Reading;
 use crate::steps::{Every, Period, TimeFormat, Zone};
-use crate::stream::{Late, OutOfBounds, Refusable};
+use crate::stream::{Band, Late, OutOfBounds, Refusable};
+use crate::views::View;
 use crate::words::quoted;
 use evertally::mechanism::MechanismName;
 use evertally::number::Grid;
@@ -152,9 +153,28 @@ from_words! {
         "clamp" "Take the nearer bound",
         "refuse" "Stop with an error that names the event",
     ],
+    Band: [
+        "pointwise" "Each interval holds with the confidence; of many, some miss",
+        "simultaneous" "The intervals of all steps hold at once, for each group",
+    ],
     Neighbours: ["add-remove" "", "replace-one" ""],
     NoiseKind: ["laplace" "", "gaussian" ""],
     Objective: ["max" "", "mean" ""],
+}
+
+impl Value for Vec<View> {
+    const KIND: Kind = Kind::Texts;
+
+    fn read(texts: &[&OsStr]) -> Result<Self, String> {
+        let one = |text: &&OsStr| {
+            let word = last(&[text])?;
+            View::ALL.into_iter().find(|view| view.word() == word).ok_or_else(|| {
+                let all = View::ALL.map(View::word).join(", ");
+                format!("{} is no view; there are {all}", quoted(word))
+            })
+        };
+        texts.iter().map(one).collect()
+    }
 }
 
 impl Value for Vec<String> {

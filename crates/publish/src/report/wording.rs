@@ -1,6 +1,6 @@
 //! The privacy report for people: all that is said of it in words.
 
-use super::{Report, SelectionFacts};
+use super::{BandFacts, Report, SelectionFacts};
 use crate::words::{at_most, plain, short};
 use evertally::privacy::Neighbours;
 use evertally::privacy::{Budget, Delta};
@@ -175,6 +175,14 @@ impl Report {
         let widest = if scaled { ", of a group with the greatest scale" } else { "" };
         let confidence = e.confidence * 100.0;
         writeln!(out, "| interval{of} at the last step | ± {half_width} at {confidence} % confidence{widest} |")?;
+        if let Some(band) = &e.band {
+            writeln!(out, "| band | {} |", band.in_words())?;
+        }
+        if !self.views.is_empty() {
+            let maps: Vec<String> =
+                self.views.iter().map(|view| format!("`{}`: {}", view.word(), view.in_words())).collect();
+            writeln!(out, "| shown beside the released values | {} |", maps.join("; "))?;
+        }
         writeln!(out, "| stream | {}, key {}, plan {} |\n", plain(&self.stream), self.key_id, &self.plan_digest[..16])
     }
 
@@ -236,6 +244,13 @@ impl Report {
         let single = unit.split(" (").next().unwrap_or(unit);
         let value = if self.quantity.starts_with("running") { "running value" } else { "value" };
         let (interval, but) = match &self.sketch {
+            None if self.error.band.is_some() => (
+                format!(
+                    "The intervals of all steps together, of one group, contain the true {value}s of the kept data \
+                     with {confidence} % confidence: a band. Over many groups some will miss."
+                ),
+                "",
+            ),
             None => (
                 format!(
                     "Each single interval contains the true {value} of the kept data with {confidence} % confidence; \
@@ -278,6 +293,15 @@ impl Report {
              - That facts about more than {single} are hidden: for k of them together {weaker}.\n\
              - That other releases from the same data are covered: their budgets add to this one.{shown}\n"
         )?;
+        if !self.views.is_empty() {
+            writeln!(
+                out,
+                "The columns `view_value`, `view_lower` and `view_upper` are made of the released ones, in this order: {}. \
+                 The same was done to the ends of the interval, which hold as often as before; the values are no longer \
+                 right on average.\n",
+                self.views.iter().map(|view| view.word()).collect::<Vec<_>>().join(", ")
+            )?;
+        }
         if unit.contains("kept") {
             writeln!(
                 out,
@@ -290,6 +314,23 @@ impl Report {
             writeln!(out, "Late counts: {says}.\n")?;
         }
         writeln!(out, "Made with evertally {}.", env!("CARGO_PKG_VERSION"))
+    }
+}
+
+impl BandFacts {
+    /// What the band is.
+    fn in_words(&self) -> String {
+        let holds = "the intervals of all steps of the horizon hold at once, for each group";
+        match self.standard_errors {
+            Some(errors) => format!(
+                "{holds}: {} standard errors on either side, from {} histories of the noise that were simulated from the \
+                 plan alone (so often it holds within {:.1} %, which is allowed for)",
+                short(errors),
+                self.simulated,
+                100.0 * self.simulation_error
+            ),
+            None => format!("{holds}, as if steps were independent, which makes them wider than they need to be"),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::ledger::StreamDigest;
 use crate::rows::{ReleaseRow, Rows};
 use crate::stream::{Refusable, Stream};
 use crate::tuples::decode;
+use crate::views::Viewed;
 use evertally::noise::{Purpose, SecretKey, mac_key};
 use evertally::number::Grid;
 use evertally::stream::{DiscoveredSums, GroupedSums, Release, RunningSum};
@@ -115,6 +116,11 @@ impl RunningSums {
         self.numbers.label(name)
     }
 
+    /// What an earlier run has shown last of a group, for [views](crate::views) that look back.
+    pub fn recall_view(&mut self, group: Vec<String>, shown: Viewed) {
+        self.rows.recall_view(group, shown);
+    }
+
     /// How many sums are declared.
     pub(super) fn group_count(&self) -> usize {
         self.open.len()
@@ -131,7 +137,7 @@ impl RunningSums {
                 self.open.resize(table.tuples().len(), 0);
                 self.closed.resize(table.tuples().len(), 0);
             }
-            self.rows = Rows::new(stream, groups.as_ref())?;
+            self.rows.replace(Rows::new(stream, groups.as_ref())?);
             self.groups = groups;
         }
         Ok(())

@@ -71,6 +71,8 @@ pub(super) fn stream_of(unit: Unit, sort_buffer: usize) -> Stream {
         late: Late::Refuse,
         sort_buffer,
         confidence: 0.95,
+        band: Default::default(),
+        views: Vec::new(),
         scales: Default::default(),
         follows: None,
     }

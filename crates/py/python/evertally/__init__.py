@@ -46,6 +46,7 @@ from ._evertally import (
     __version__,
 )
 from ._functions import plan, plan_lazy, plan_release, plan_sketch, plan_vector, release
+from ._history import interval
 
 __all__ = [
     "ArrowTable",
@@ -73,6 +74,7 @@ __all__ = [
     "VectorPlan",
     "__version__",
     "budget",
+    "interval",
     "plan",
     "plan_lazy",
     "plan_release",

@@ -465,6 +465,8 @@ def release(
     noise: Literal["laplace", "gaussian"] | None = None,
     objective: Literal["max", "mean"] = "max",
     confidence: float = 0.95,
+    band: Literal["pointwise", "simultaneous"] = "pointwise",
+    view: str | Sequence[str] | None = None,
 ) -> Table:
     """Releases the private running counts or sums of a table of events, one row a step and group.
 
@@ -570,6 +572,11 @@ def release(
 
     Output:
         ``confidence``: Confidence of the intervals.
+        ``band``: Whether each interval holds by itself, or all steps of a group hold at once. "pointwise": Each
+            interval holds with the confidence; of many, some miss. "simultaneous": The intervals of all steps hold at
+            once, for each group.
+        ``view``: What is shown beside the released values, in columns of its own: `non-negative`, `non-decreasing`
+            (needs band simultaneous), `whole-number`, or several.
 
     >>> import evertally as et, pyarrow as pa
     >>> events = pa.table({"time": ["2024-01-01", "2024-01-01", "2024-01-03"], "airport": ["JFK", "LGA", "JFK"]})

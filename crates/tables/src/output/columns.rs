@@ -6,7 +6,7 @@ use arrow_array::builder::{Float64Builder, Int64Builder, StringBuilder, Timestam
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
-use super::table::TableSpec;
+use super::table::{TableSpec, VIEW};
 use evertally_publish::error::{Result, failure};
 use evertally_publish::rows::{Amount, ReleaseRow};
 
@@ -21,6 +21,11 @@ fn schema(spec: &TableSpec) -> SchemaRef {
     fields.push(Field::new("step", DataType::UInt64, false));
     fields.push(Field::new(spec.value_name(), value, false));
     fields.extend(["std_error", "lower", "upper"].map(|name| Field::new(name, DataType::Float64, true)));
+    if let Some(whole) = spec.views() {
+        let [value, ends @ ..] = VIEW;
+        fields.push(Field::new(value, if whole { DataType::Int64 } else { DataType::Float64 }, false));
+        fields.extend(ends.map(|name| Field::new(name, DataType::Float64, true)));
+    }
     fields.extend(instant.map(|instant| Field::new(END, instant, false)));
     Arc::new(Schema::new(fields))
 }
@@ -33,6 +38,7 @@ pub struct TableColumns {
     step: UInt64Builder,
     value: Values,
     figures: [Float64Builder; 3],
+    view: Option<(Values, [Float64Builder; 2])>,
 }
 
 enum Times {
@@ -57,12 +63,9 @@ impl TableColumns {
             },
             groups: spec.groups().iter().map(|_| StringBuilder::new()).collect(),
             step: UInt64Builder::new(),
-            value: if spec.is_integral() {
-                Values::Whole(Int64Builder::new())
-            } else {
-                Values::Real(Float64Builder::new())
-            },
+            value: Values::new(spec.is_integral()),
             figures: Default::default(),
+            view: spec.views().map(|whole| (Values::new(whole), Default::default())),
         }
     }
 
@@ -92,6 +95,12 @@ impl TableColumns {
         for (column, number) in self.figures.iter_mut().zip([row.std_error, row.lower, row.upper]) {
             column.append_option(number.is_finite().then_some(number));
         }
+        if let (Some((value, ends)), Some(view)) = (&mut self.view, row.view) {
+            value.push(view.value)?;
+            for (column, number) in ends.iter_mut().zip([view.lower, view.upper]) {
+                column.append_option(number.is_finite().then_some(number));
+            }
+        }
         Ok(())
     }
 
@@ -104,11 +113,12 @@ impl TableColumns {
         let mut arrays: Vec<ArrayRef> = vec![time];
         arrays.extend(self.groups.iter_mut().map(|g| Arc::new(g.finish()) as ArrayRef));
         arrays.push(Arc::new(self.step.finish()));
-        arrays.push(match &mut self.value {
-            Values::Whole(column) => Arc::new(column.finish()),
-            Values::Real(column) => Arc::new(column.finish()),
-        });
+        arrays.push(self.value.finish());
         arrays.extend(self.figures.iter_mut().map(|f| Arc::new(f.finish()) as ArrayRef));
+        if let Some((value, ends)) = &mut self.view {
+            arrays.push(value.finish());
+            arrays.extend(ends.iter_mut().map(|end| Arc::new(end.finish()) as ArrayRef));
+        }
         arrays.extend(end);
         RecordBatch::try_new(self.schema.clone(), arrays)
             .map_err(|e| failure(format_args!("the table's columns differ: {e}")))
@@ -116,6 +126,17 @@ impl TableColumns {
 }
 
 impl Values {
+    fn new(whole: bool) -> Self {
+        if whole { Self::Whole(Int64Builder::new()) } else { Self::Real(Float64Builder::new()) }
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        match self {
+            Self::Whole(column) => Arc::new(column.finish()),
+            Self::Real(column) => Arc::new(column.finish()),
+        }
+    }
+
     fn push(&mut self, value: Amount<'_>) -> Result<()> {
         match self {
             Values::Whole(column) => {

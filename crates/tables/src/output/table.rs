@@ -8,6 +8,7 @@ use super::text::{CsvTable, JsonTable};
 use evertally_publish::error::Result;
 use evertally_publish::rows::ReleaseRow;
 use evertally_publish::steps::Zone;
+use evertally_publish::views::View;
 use evertally_publish::words::quoted;
 
 /// What a table says of each row besides its group or key, in this order.
@@ -24,7 +25,12 @@ pub struct TableSpec {
     integral: bool,
     /// Zone of instants in formats that have them.
     zone: Option<String>,
+    /// Whether there are views, and whether all of their values are whole numbers.
+    views: Option<bool>,
 }
+
+/// Names of the columns of views: their value, and the ends of their band.
+pub(super) const VIEW: [&str; 3] = ["view_value", "view_lower", "view_upper"];
 
 impl TableSpec {
     /// A table of releases with these group columns. `integral` when every value is a whole number: it decides the type
@@ -52,7 +58,28 @@ impl TableSpec {
                 return Err(format!("the {kind} column {} is named twice; name it once", quoted(name)));
             }
         }
-        Ok(TableSpec { groups, value, integral, zone: None })
+        Ok(TableSpec { groups, value, integral, zone: None, views: None })
+    }
+
+    /// The same with columns for [views](evertally_publish::views), behind the others.
+    ///
+    /// # Errors
+    /// If a group column has the name of one of them.
+    pub fn with_views(self, views: &[View]) -> Result<Self, String> {
+        if views.is_empty() {
+            return Ok(self);
+        }
+        if let Some(name) = self.groups.iter().find(|name| VIEW.contains(&name.as_str())) {
+            let problem = "has the name of a column of the views; rename it in the input";
+            return Err(format!("the group column {} {problem}", quoted(name)));
+        }
+        let whole = self.integral || views.contains(&View::WholeNumber);
+        Ok(Self { views: Some(whole), ..self })
+    }
+
+    /// Whether there are views, and whether their values are whole numbers.
+    pub(super) fn views(&self) -> Option<bool> {
+        self.views
     }
 
     /// The same with the beginning and the end of each step as instants of a zone, in formats that have them: their
@@ -85,7 +112,8 @@ impl TableSpec {
     /// All columns of a text format, in their order.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
         let [time, rest @ ..] = own_columns(self.value);
-        [time].into_iter().chain(self.groups.iter().map(String::as_str)).chain(rest)
+        let views = VIEW.into_iter().filter(|_| self.views.is_some());
+        [time].into_iter().chain(self.groups.iter().map(String::as_str)).chain(rest).chain(views)
     }
 }
 

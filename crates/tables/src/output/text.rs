@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use super::publication::plain_io_error;
-use super::table::TableSpec;
+use super::table::{TableSpec, VIEW};
 use evertally_publish::error::{Error, Result, failure};
 use evertally_publish::rows::ReleaseRow;
 
@@ -57,6 +57,14 @@ impl<W: Write> CsvTable<W> {
             push_number(number, &mut self.scratch);
             self.writer.write_field(&self.scratch)?;
         }
+        if let Some(view) = row.view {
+            self.writer.write_field(view.value.text)?;
+            for number in [view.lower, view.upper] {
+                self.scratch.clear();
+                push_number(number, &mut self.scratch);
+                self.writer.write_field(&self.scratch)?;
+            }
+        }
         self.writer.write_record(None::<&[u8]>)
     }
 
@@ -108,8 +116,13 @@ impl<W: Write> JsonTable<W> {
         write!(line, ",\"step\":{},\"{}\":{}", row.step, self.value, row.value.text)
             .expect("a String accepts every write");
         for (key, number) in [("std_error", row.std_error), ("lower", row.lower), ("upper", row.upper)] {
-            write!(line, ",\"{key}\":").expect("a String accepts every write");
-            if number.is_finite() { push_number(number, line) } else { line.push_str("null") }
+            push_figure(key, number, line);
+        }
+        if let Some(view) = row.view {
+            let [value, lower, upper] = VIEW;
+            write!(line, ",\"{value}\":{}", view.value.text).expect("a String accepts every write");
+            push_figure(lower, view.lower, line);
+            push_figure(upper, view.upper, line);
         }
         line.push_str("}\n");
         if self.lines.len() >= GATHERED { self.flush_lines() } else { Ok(()) }
@@ -126,6 +139,11 @@ impl<W: Write> JsonTable<W> {
         self.out.flush().map_err(plain_io_error)?;
         Ok(self.out)
     }
+}
+
+fn push_figure(key: &str, number: f64, line: &mut String) {
+    write!(line, ",\"{key}\":").expect("a String accepts every write");
+    if number.is_finite() { push_number(number, line) } else { line.push_str("null") }
 }
 
 fn push_json_text(text: &str, out: &mut String) {

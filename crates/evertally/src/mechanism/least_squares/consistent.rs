@@ -313,6 +313,10 @@ impl Mechanism for Consistent {
         self.shape.visit_row(step, visit);
     }
 
+    fn noise_path(&self, draw: &mut dyn FnMut(Node) -> f64) -> Vec<f64> {
+        self.shape.path(draw)
+    }
+
     fn node_span(&self, node: Node) -> (u64, u64) {
         let width = self.shape.arity.saturating_pow(node.level);
         (node.index * width + 1, (node.index + 1).saturating_mul(width))

@@ -169,6 +169,10 @@ impl Mechanism for Hats {
         }
     }
 
+    fn noise_path(&self, draw: &mut dyn FnMut(Node) -> f64) -> Vec<f64> {
+        cursor::path(&self.shape, draw)
+    }
+
     fn node_span(&self, node: Node) -> (u64, u64) {
         match (node.level as usize).checked_sub(1) {
             None => (node.index + 1, node.index + 1),

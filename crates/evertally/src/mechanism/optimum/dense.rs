@@ -279,6 +279,10 @@ impl Mechanism for Dense {
         row.into_iter().zip(0..).for_each(|(entry, index)| visit(Node { level: 0, index }, entry));
     }
 
+    fn noise_path(&self, draw: &mut dyn FnMut(Node) -> f64) -> Vec<f64> {
+        self.factor.path(|k| draw(Node { level: 0, index: k as u64 }))
+    }
+
     /// A row of the matrix.
     fn cost(&self) -> Cost {
         Cost {

@@ -181,6 +181,10 @@ impl Mechanism for Optimal {
         row.into_iter().zip(0..).for_each(|(entry, index)| visit(Node { level: 0, index }, entry));
     }
 
+    fn noise_path(&self, draw: &mut dyn FnMut(Node) -> f64) -> Vec<f64> {
+        figures::path(&self.frozen, |k| draw(Node { level: 0, index: k as u64 }))
+    }
+
     /// The table and the states.
     fn cost(&self) -> Cost {
         let states = self.frozen.states() as u64;

@@ -276,6 +276,27 @@ impl Mechanism for Blt {
 
     filters_one_node_a_step!();
 
+    /// `u = z - Σ ω_i B_i`, `B_i ← θ_i B_i + u`, and the release grows by `D u`. `O(T d)`.
+    fn noise_path(&self, draw: &mut dyn FnMut(Node) -> f64) -> Vec<f64> {
+        let Modes { weights, poles, .. } = &self.figures.response().direct;
+        let (mut buffers, mut noise) = ([0.0; MAX_BUFFERS], 0.0);
+        let mut path = Vec::with_capacity(self.horizon as usize);
+        let mut index = 0;
+        for (last, scale) in self.figures.scales() {
+            while index < last {
+                let echo: f64 = weights.iter().zip(&buffers).map(|(weight, buffer)| weight * buffer).sum();
+                let innovation = draw(Node { level: 0, index }) - echo;
+                for (buffer, pole) in buffers.iter_mut().zip(poles) {
+                    *buffer += innovation - pole.q * *buffer;
+                }
+                noise += scale * innovation;
+                path.push(noise);
+                index += 1;
+            }
+        }
+        path
+    }
+
     /// From the last node back: `L_tj = D_j - Σ_i λ_i q̂_i a_i(j)` with `a_i(j) = Σ_{j<k≤t} D_k θ̂_i^(k-j-1)`.
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
         let Modes { weights, poles, .. } = &self.figures.response().inverse;

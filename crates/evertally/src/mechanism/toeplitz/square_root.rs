@@ -35,10 +35,11 @@ use crate::mechanism::{
     check_horizon,
 };
 use crate::noise::Node;
+use crate::number::fourier;
 use crate::privacy::Spread;
 use crate::{Error, Result};
 use series::{coefficients, cut_off, inverse_coefficient, normalized_row_norms, prefix_sums, reciprocal, summed};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The square-root factorization: plain, with normalized columns, or banded.
 #[doc(alias = "sqrt")]
@@ -65,6 +66,8 @@ pub struct SquareRoot {
     rows: Rows,
     /// `W_j`.
     weights: Arc<[u32]>,
+    /// Once it was asked for.
+    filter: OnceLock<Arc<fourier::Convolution>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,6 +165,7 @@ impl SquareRoot {
             rows: Rows::toeplitz(&rounded),
             rounded,
             weights,
+            filter: OnceLock::new(),
         }
     }
 
@@ -188,14 +192,24 @@ impl SquareRoot {
         Some(sum)
     }
 
-    /// Row `step` of `L`, from 1. `O(t)`, `O(t²)` for the normalized factorization.
+    /// Row `step` of `L`, from 1. `O(t)`, `O(T log T)` for the normalized factorization.
     fn row(&self, step: u64) -> Vec<f64> {
         let t = step as usize;
         if !self.is_normalized() {
             return self.left[..t].iter().rev().copied().collect();
         }
-        let inverse: Vec<f64> = (0..t).map(|j| inverse_coefficient(&self.coefficients, j)).collect();
-        (0..t).map(|j| dot(&self.scales[j..t], &inverse)).collect()
+        // L_tj = Σ_{k=j..t} D_k r_{k-j}: backwards, the series D filtered by r.
+        let backwards: Vec<f64> = self.scales[..t].iter().rev().copied().collect();
+        self.filter().of(&backwards)[..t].iter().rev().copied().collect()
+    }
+
+    /// What turns nodes into releases, or for the normalized factorization into increments over their scales.
+    fn filter(&self) -> &fourier::Convolution {
+        self.filter.get_or_init(|| {
+            let inverse = |j| inverse_coefficient(&self.coefficients, j);
+            let own: Vec<f64> = (0..self.coefficients.len()).map(inverse).collect();
+            fourier::Convolution::new(if self.is_normalized() { &own } else { &self.left }).into()
+        })
     }
 
     /// The largest inner product of two columns that many steps apart.
@@ -337,7 +351,7 @@ impl Mechanism for SquareRoot {
 
     row_norms_of_table!();
 
-    /// `O(s)`; `O(t²)` for the normalized factorization.
+    /// `O(s)`; `O(T log T)` for the normalized factorization.
     fn row_product(&self, earlier: u64, later: u64) -> f64 {
         if self.is_normalized() {
             return dot(&self.row(earlier), &self.row(later));
@@ -348,6 +362,17 @@ impl Mechanism for SquareRoot {
 
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
         self.row(step).into_iter().zip(0..).for_each(|(entry, index)| visit(Node { level: 0, index }, entry));
+    }
+
+    fn noise_path(&self, draw: &mut dyn FnMut(Node) -> f64) -> Vec<f64> {
+        let filter = self.filter();
+        let nodes: Vec<f64> = (0..self.horizon()).map(|index| draw(Node { level: 0, index })).collect();
+        let path = filter.of(&nodes);
+        if !self.is_normalized() {
+            return path;
+        }
+        let increments: Vec<f64> = path.iter().zip(&*self.scales).map(|(x, d)| x * d).collect();
+        summed(&increments)
     }
 
     fn streaming(&self) -> Option<Streaming> {

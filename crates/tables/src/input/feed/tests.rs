@@ -53,6 +53,8 @@ fn stream(sort_buffer: usize, refusable: Refusable) -> Stream {
         sort_buffer,
         late: Late::Refuse,
         confidence: 0.95,
+        band: Default::default(),
+        views: Vec::new(),
         scales: Default::default(),
         follows: None,
     }

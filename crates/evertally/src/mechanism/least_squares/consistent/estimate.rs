@@ -4,6 +4,47 @@ use super::Shape;
 use crate::noise::Node;
 
 impl Shape {
+    /// The two passes in floating point, for any values of nodes. `O(T)`.
+    pub(super) fn path(&self, draw: &mut dyn FnMut(Node) -> f64) -> Vec<f64> {
+        let precision = |level| f64::from(self.weight_squared(level));
+        let mut measured = |level: usize| -> Vec<f64> {
+            let weight = self.weight(level).map(f64::from);
+            let of = |index| weight.map_or(0.0, |weight| draw(Node { level: level as u32, index }) / weight);
+            (0..self.blocks[level]).map(of).collect()
+        };
+        // Of every level: what is known inside its blocks, its variance, and the sums over the children.
+        let first = measured(0);
+        let mut levels = vec![(first.clone(), vec![1.0 / precision(0); first.len()], first)];
+        for level in 1..self.levels() {
+            let (inside, variances, _) = &levels[level - 1];
+            let over = |values: &[f64], index| -> f64 { self.children(level, index).map(|c| values[c as usize]).sum() };
+            let sums: Vec<f64> = (0..self.blocks[level]).map(|index| over(inside, index)).collect();
+            let of = |total: f64| total / (1.0 + total * precision(level));
+            let variances: Vec<f64> = (0..self.blocks[level]).map(|index| of(over(variances, index))).collect();
+            let own = measured(level).into_iter().zip(&sums).zip(&variances);
+            let known = own.map(|((own, sum), variance)| sum + (own - sum) * variance * precision(level)).collect();
+            levels.push((known, variances, sums));
+        }
+        for level in (1..self.levels()).rev() {
+            let (below, above) = levels.split_at_mut(level);
+            let ((totals, _, sums), (inside, variances, _)) = (&above[0], &mut below[level - 1]);
+            for (index, (total, sum)) in (0..).zip(totals.iter().zip(sums)) {
+                let children = self.children(level, index);
+                let all: f64 = children.clone().map(|c| variances[c as usize]).sum();
+                children.for_each(|c| inside[c as usize] += (total - sum) * variances[c as usize] / all);
+            }
+        }
+        let mut noise = 0.0;
+        levels[0]
+            .0
+            .iter()
+            .map(|leaf| {
+                noise += leaf;
+                noise
+            })
+            .collect()
+    }
+
     /// The weights of all measurements in the estimate of one prefix: the two passes run backwards, in floating point.
     ///
     /// Downwards the weight of a final estimate is handed on to the block's own inside estimate and to its parent's;

@@ -126,3 +126,35 @@ fn releases(shape: &Shape, draw: &mut dyn FnMut(Node) -> i128) -> Vec<i128> {
     }
     releases
 }
+
+/// The same in floating point, for any values of nodes. `O(T + n l²)`.
+pub(super) fn path(shape: &Shape, draw: &mut dyn FnMut(Node) -> f64) -> Vec<f64> {
+    let weight = |piece: &Piece, k: u64| (piece.identity.0 + k as i64 * piece.identity.1) as f64;
+    let mut path: Vec<f64> = Vec::with_capacity(shape.horizon as usize);
+    let (mut right, mut open) = (Vec::with_capacity(shape.hat_count()), [0.0; SLOTS]);
+    for index in 0..shape.pieces() {
+        let piece = shape.piece(index);
+        let (mut sum, mut moment) = (0.0, 0.0);
+        for k in 0..piece.length {
+            let estimate = draw(step_node(piece.first + k)) / weight(&piece, k);
+            (sum, moment) = (sum + estimate, moment + estimate * k as f64);
+            path.push(estimate);
+        }
+        for (open, (value, slope)) in open.iter_mut().zip(&piece.hats) {
+            *open += sum * *value as f64 + moment * *slope as f64;
+        }
+        for (level, hat) in shape.closing(index) {
+            right.push(draw(hat_node(level, hat)) - std::mem::take(&mut open[2 * level + hat % 2]));
+        }
+    }
+    let (_, lines) = Elimination::new(shape).solve(&right);
+    let mut noise = 0.0;
+    for (index, (value, slope)) in lines.into_iter().enumerate() {
+        let piece = shape.piece(index);
+        for (k, estimate) in (0..piece.length).zip(&mut path[piece.first as usize - 1..]) {
+            noise += *estimate + (value + k as f64 * slope) / weight(&piece, k).powi(2);
+            *estimate = noise;
+        }
+    }
+    path
+}

@@ -75,6 +75,23 @@ impl Factor {
         row
     }
 
+    /// `A R⁻¹ z`, by the inverse filter: `O(T n)`.
+    pub(super) fn path(&self, mut draw: impl FnMut(usize) -> f64) -> Vec<f64> {
+        let mut state = vec![0.0; self.states];
+        let (mut path, mut noise) = (Vec::with_capacity(self.steps()), 0.0);
+        for k in 0..self.steps() {
+            if k > 0 {
+                state.iter_mut().zip(self.of_step(&self.ratios, k - 1)).for_each(|(s, r)| *s *= r);
+            }
+            let known: f64 = state.iter().zip(self.of_step(&self.outputs, k)).map(|(s, y)| s * y).sum();
+            let step = (draw(k) - known) / self.diagonal[k];
+            state.iter_mut().for_each(|s| *s += step);
+            noise += step;
+            path.push(noise);
+        }
+        path
+    }
+
     /// The row vector `row · R⁻¹`. The inverse filter gives `w_k = (z_k - y_kᵀ Φ_{k-1} S_{k-1}) / R_kk`; its steps are
     /// gone through backwards. `O(len · n)`.
     pub(super) fn times_inverse(&self, row: &[f64]) -> Vec<f64> {

@@ -61,6 +61,25 @@ pub(super) fn row_pass(frozen: &Frozen) -> RowPass {
     pass
 }
 
+/// `L z`, by the inverse filter: `O(T n)`.
+pub(super) fn path(frozen: &Frozen, mut draw: impl FnMut(usize) -> f64) -> Vec<f64> {
+    let mut state = vec![0.0; frozen.states()];
+    let mut noise = 0.0;
+    let step = |(k, numbers): (usize, &[super::frozen::Number])| {
+        let (mut known, mut diagonal) = (0.0, 0.0);
+        for (s, number) in state.iter_mut().zip(numbers) {
+            *s *= number.decay();
+            known += *s * number.output();
+            diagonal += number.output();
+        }
+        let step = (draw(k) - known) / diagonal;
+        state.iter_mut().for_each(|s| *s += step);
+        noise += step;
+        noise
+    };
+    frozen.each_step().enumerate().map(step).collect()
+}
+
 /// Row `step` of `L`, from 1: ones through the transposed inverse filter, backwards. `O(step · n)`.
 pub(super) fn row(frozen: &Frozen, step: usize) -> Vec<f64> {
     let mut row = vec![0.0; step];

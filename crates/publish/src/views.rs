@@ -1,0 +1,222 @@
+//! Views of a release: what is known of a running sum besides the noise, put to use after the fact.
+//!
+//! The true running count is whole, not negative, and does not fall; released values are none of that. A view is a map
+//! `M` of what was released so far that restores it, beside the raw values, which are never replaced. It is a function of
+//! the released table alone, so it costs no privacy.
+//!
+//! * `whole-number`: the nearest whole number, halves up. Off by half a unit at most; no bias but that.
+//! * `non-negative`: 0 in the place of what is less. Too large on average where the true value is near 0, by at most
+//!   `σ/√(2π)` (0.4 standard errors) for Gaussian noise.
+//! * `non-decreasing`: the released value or what was shown before, whichever is more, which is the nearest value to the
+//!   released one that does not fall (isotonic, one step after the other: what is shown never changes). Too large on
+//!   average: by nothing much where the true value grows by standard errors from step to step, and by the mean of the
+//!   largest noise so far where it stands still.
+//!
+//! **The band.** Each `M` is monotone (larger values never have a smaller view) and leaves the true running sum as it is.
+//! So where the true values `S` lie in a band, `L ≤ S ≤ U` at all steps so far, the same map of its ends holds them:
+//! `M(L) ≤ M(S) = S ≤ M(U)`, and the view `M(X)` of `L ≤ X ≤ U` lies between them, too. For the first two maps that is
+//! so step by step, for any interval; `non-decreasing` looks at all steps so far, and needs a band that holds at all of
+//! them at once.
+
+use crate::rows::{Amount, ReleaseRow, ViewRow};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// A map of released values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum View {
+    /// The nearest whole number.
+    WholeNumber,
+    /// No value below 0.
+    NonNegative,
+    /// No value below those before.
+    NonDecreasing,
+}
+
+impl View {
+    /// All of them, in the order in which they are applied.
+    pub const ALL: [Self; 3] = [Self::WholeNumber, Self::NonNegative, Self::NonDecreasing];
+
+    /// Its word in flags and files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::WholeNumber => "whole-number",
+            Self::NonNegative => "non-negative",
+            Self::NonDecreasing => "non-decreasing",
+        }
+    }
+
+    /// What it does to values, for a report.
+    pub(crate) fn in_words(self) -> &'static str {
+        match self {
+            Self::WholeNumber => "rounded to the nearest whole number",
+            Self::NonNegative => {
+                "0 in the place of what is less (too large on average near 0, by 0.4 standard errors at most)"
+            }
+            Self::NonDecreasing => {
+                "the value before where the released one is less (too large on average where little happens, by as much \
+                 as the largest noise so far)"
+            }
+        }
+    }
+}
+
+/// What is shown of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Viewed {
+    /// Exact decimal text of the value.
+    pub text: String,
+    /// The double nearest to it.
+    pub number: f64,
+    /// Lower end of the band.
+    pub lower: f64,
+    /// Upper end of the band.
+    pub upper: f64,
+}
+
+impl Viewed {
+    /// As part of a row.
+    pub fn row(&self) -> ViewRow<'_> {
+        ViewRow { value: Amount { text: &self.text, number: self.number }, lower: self.lower, upper: self.upper }
+    }
+}
+
+/// The views of a stream's rows, one after the other.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Views {
+    wanted: Vec<View>,
+    /// What was shown last of every group, by its texts, where that is needed.
+    shown: HashMap<Vec<String>, Viewed>,
+}
+
+impl Views {
+    pub(crate) fn new(wanted: &[View]) -> Self {
+        Self { wanted: wanted.to_vec(), shown: HashMap::new() }
+    }
+
+    /// What an earlier run has shown last of a group.
+    pub(crate) fn recall(&mut self, group: Vec<String>, shown: Viewed) {
+        self.shown.insert(group, shown);
+    }
+
+    /// The view of the next row of its group; `None` where none is wanted.
+    pub(crate) fn of(&mut self, row: &ReleaseRow<'_>) -> Option<Viewed> {
+        if self.wanted.is_empty() {
+            return None;
+        }
+        let text = row.value.text.to_owned();
+        let mut view = Viewed { text, number: row.value.number, lower: row.lower, upper: row.upper };
+        for wanted in &self.wanted {
+            match wanted {
+                View::WholeNumber => whole(&mut view),
+                View::NonNegative => at_least(&mut view, "0", 0.0, 0.0, 0.0),
+                View::NonDecreasing => {
+                    let group: Vec<String> = row.groups.iter().map(|text| (*text).to_owned()).collect();
+                    if let Some(Viewed { text, number, lower, upper }) = self.shown.get(&group) {
+                        at_least(&mut view, text, *number, *lower, *upper);
+                    }
+                    self.shown.insert(group, view.clone());
+                }
+            }
+        }
+        Some(view)
+    }
+}
+
+/// The nearest whole numbers, halves up. Values above 2^53 are whole as they are.
+fn whole(view: &mut Viewed) {
+    let round = |x: f64| if x.abs() < 9e15 { (x + 0.5).floor() + 0.0 } else { x };
+    if round(view.number) != view.number || view.text.contains('.') {
+        view.number = round(view.number);
+        view.text = format!("{:.0}", view.number);
+    }
+    (view.lower, view.upper) = (round(view.lower), round(view.upper));
+}
+
+fn at_least(view: &mut Viewed, text: &str, number: f64, lower: f64, upper: f64) {
+    if view.number < number {
+        (view.text, view.number) = (text.to_owned(), number);
+    }
+    (view.lower, view.upper) = (view.lower.max(lower), view.upper.max(upper));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::steps::Instant;
+
+    fn views(wanted: &[View], rows: &[(&str, f64, f64)]) -> Vec<Viewed> {
+        let mut views = Views::new(wanted);
+        let of = |(text, lower, upper): &(&str, f64, f64)| {
+            let now = Instant::from(jiff::Timestamp::UNIX_EPOCH);
+            let value = Amount { text, number: text.parse().unwrap() };
+            let (lower, upper) = (*lower, *upper);
+            let row = ReleaseRow {
+                time: "",
+                span: (now, now),
+                groups: &["a"],
+                step: 1,
+                value,
+                std_error: 1.0,
+                lower,
+                upper,
+                view: None,
+            };
+            views.of(&row).unwrap()
+        };
+        rows.iter().map(of).collect()
+    }
+
+    fn shown(views: &[Viewed]) -> Vec<(&str, f64, f64)> {
+        views.iter().map(|view| (view.text.as_str(), view.lower, view.upper)).collect()
+    }
+
+    #[test]
+    fn each_map_is_as_documented() {
+        let rows = [("-2.5", -4.25, 1.0), ("3.50390625", 1.5, 5.5), ("2", 0.0, 4.0), ("7", 5.0, 9.0)];
+        assert_eq!(
+            shown(&views(&[View::WholeNumber], &rows)),
+            [("-2", -4.0, 1.0), ("4", 2.0, 6.0), ("2", 0.0, 4.0), ("7", 5.0, 9.0)]
+        );
+        assert_eq!(
+            shown(&views(&[View::NonNegative], &rows)),
+            [("0", 0.0, 1.0), ("3.50390625", 1.5, 5.5), ("2", 0.0, 4.0), ("7", 5.0, 9.0)]
+        );
+        assert_eq!(
+            shown(&views(&[View::NonDecreasing], &rows)),
+            [("-2.5", -4.25, 1.0), ("3.50390625", 1.5, 5.5), ("3.50390625", 1.5, 5.5), ("7", 5.0, 9.0)]
+        );
+        assert_eq!(
+            shown(&views(&View::ALL, &rows)),
+            [("0", 0.0, 1.0), ("4", 2.0, 6.0), ("4", 2.0, 6.0), ("7", 5.0, 9.0)]
+        );
+    }
+
+    /// Exhaustively: whatever lies between the ends of a band keeps doing so, the true sums included.
+    #[test]
+    fn views_stay_inside_the_mapped_band() {
+        let texts = ["-1", "0", "1.5", "3"];
+        for truth in [[0.0, 0.0, 1.0], [0.0, 2.0, 3.0], [1.0, 1.0, 1.0]] {
+            for code in 0..64 {
+                let rows: Vec<(&str, f64, f64)> = (0..3)
+                    .map(|t| {
+                        let text = texts[code >> (2 * t) & 3];
+                        let width = (text.parse::<f64>().unwrap() - truth[t]).abs();
+                        let value: f64 = text.parse().unwrap();
+                        (text, value - width, value + width)
+                    })
+                    .collect();
+                for wanted in [&View::ALL[..], &View::ALL[..1], &View::ALL[1..2], &View::ALL[2..]] {
+                    let views = views(wanted, &rows);
+                    for (view, truth) in views.iter().zip(truth) {
+                        assert!(view.lower <= view.number && view.number <= view.upper, "{wanted:?} {rows:?}");
+                        assert!(view.lower <= truth && truth <= view.upper, "{wanted:?} {rows:?} {truth}");
+                    }
+                    let falls = views.windows(2).any(|pair| pair[1].number < pair[0].number);
+                    assert!(!wanted.contains(&View::NonDecreasing) || !falls);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Questions to a released history: what happened in a stretch of it, in several groups, and beside another stretch or
+//! other groups, each with its interval.
+//!
+//! Asked are the released table and its plan, and nothing else: no key, no event, no budget. The noise of a difference
+//! is that of two releases that share most of theirs, so its variance is taken from the plan's covariances and not from
+//! the columns of the table; groups, and streams that follow one another, have independent noise. Ratios have the set of
+//! Fieller, which can be an interval, what lies outside of one, or everything.
+
+mod steps;
+mod values;
+
+use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema};
+use evertally::plan::{Combination, Plan, RatioIntervals, RatioSet};
+use evertally_publish::error::{Result, failure, refuse_if, usage};
+use evertally_publish::event::{Columns, Event};
+use evertally_publish::words::quoted;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::input::{Events, ReadOptions, for_each_event};
+use steps::Steps;
+use values::Values;
+
+/// What is asked of a history.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Where the stretch begins: a time at which a step begins, or the number of its first step; with the history, where
+    /// left out.
+    pub from: Option<String>,
+    /// Where it ends: a time at which a step ends, or the number of its last step; with the table, where left out.
+    pub to: Option<String>,
+    /// Which groups, each with its texts joined by `/`; all of the table where none are named.
+    pub groups: Vec<String>,
+    /// What it is compared with.
+    pub beside: Beside,
+    /// Confidence of all intervals.
+    pub confidence: f64,
+}
+
+/// What a stretch is compared with: denominators of ratios.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Beside {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Another stretch of the same groups, from and to.
+    Stretch(String, String),
+    /// The same stretch of other groups together.
+    Groups(Vec<String>),
+    /// The same stretch of all groups of the table together.
+    All,
+}
+
+/// What the history says.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    /// First and last step of the stretch.
+    pub steps: [u64; 2],
+    /// When it begins and ends.
+    pub times: [String; 2],
+    /// The same of the stretch that it is compared with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside_steps: Option<[u64; 2]>,
+    /// Confidence of every interval by itself.
+    pub confidence: f64,
+    /// The group columns.
+    pub group_columns: Vec<String>,
+    /// A row for every group, and a last one for all of them together where there are several.
+    pub rows: Vec<Row>,
+    /// What should be known of them.
+    pub notes: Vec<String>,
+}
+
+/// What happened in one group, or in several together.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The group's texts; `None` for several together.
+    pub group: Option<Vec<String>>,
+    /// The released estimate.
+    pub value: f64,
+    /// Its standard error.
+    pub std_error: f64,
+    /// Lower end of its interval.
+    pub lower: f64,
+    /// Upper end of its interval.
+    pub upper: f64,
+    /// Its ratio to what it is compared with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<Ratio>,
+}
+
+/// A ratio with all that it may be.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Ratio {
+    /// The ratio of the released estimates.
+    pub value: f64,
+    /// Whether the true one is `between` two numbers, `outside` of what is between them, or `anything`.
+    pub set: &'static str,
+    /// The lower of the two.
+    pub lower: Option<f64>,
+    /// The upper one.
+    pub upper: Option<f64>,
+}
+
+impl Ratio {
+    fn new(value: f64, set: RatioSet) -> Self {
+        let (set, ends) = match set {
+            RatioSet::Between(lower, upper) => ("between", Some((lower, upper))),
+            RatioSet::Outside(lower, upper) => ("outside", Some((lower, upper))),
+            RatioSet::Everything => ("anything", None),
+        };
+        Self { value, set, lower: ends.map(|ends| ends.0), upper: ends.map(|ends| ends.1) }
+    }
+}
+
+impl Answer {
+    /// The rows as a table: the group columns (missing in the row of all groups together), `value`, `std_error`, `lower`,
+    /// `upper`, and where there are ratios `ratio`, `ratio_set`, `ratio_lower` and `ratio_upper`.
+    ///
+    /// # Errors
+    /// None is expected.
+    pub fn table(&self) -> Result<RecordBatch> {
+        let mut fields = Vec::new();
+        let mut columns: Vec<ArrayRef> = Vec::new();
+        for (place, name) in self.group_columns.iter().enumerate() {
+            fields.push(Field::new(name, DataType::Utf8, true));
+            let texts = self.rows.iter().map(|row| row.group.as_ref().map(|group| group[place].clone()));
+            columns.push(Arc::new(StringArray::from_iter(texts)));
+        }
+        let mut put = |name: &str, of: &dyn Fn(&Row) -> Option<f64>| {
+            fields.push(Field::new(name, DataType::Float64, true));
+            columns.push(Arc::new(Float64Array::from_iter(self.rows.iter().map(of))));
+        };
+        put("value", &|row| Some(row.value));
+        put("std_error", &|row| Some(row.std_error));
+        put("lower", &|row| Some(row.lower));
+        put("upper", &|row| Some(row.upper));
+        if self.rows.iter().any(|row| row.ratio.is_some()) {
+            put("ratio", &|row| row.ratio.map(|ratio| ratio.value));
+            put("ratio_lower", &|row| row.ratio.and_then(|ratio| ratio.lower));
+            put("ratio_upper", &|row| row.ratio.and_then(|ratio| ratio.upper));
+            fields.push(Field::new("ratio_set", DataType::Utf8, true));
+            columns
+                .push(Arc::new(StringArray::from_iter(self.rows.iter().map(|row| row.ratio.map(|ratio| ratio.set)))));
+        }
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(failure)
+    }
+}
+
+/// Visits all rows of a table with the cells of some columns.
+type Rows<'r> = dyn Fn(&Columns, &mut dyn FnMut(&Event<'_>) -> Result<()>) -> Result<()> + 'r;
+
+/// Asks a table in files: CSV, JSON lines or Parquet, or a folder of these.
+///
+/// # Errors
+/// If the table is not of the plan, or has not what is asked for.
+pub fn ask_files(table: &Path, plan: &Plan, question: &Question, cancelled: &AtomicBool) -> Result<Answer> {
+    let files: Vec<PathBuf> = crate::output::files_of(&evertally_publish::disk::RealDisk, table)?;
+    if files.is_empty() {
+        return Err(usage(format!("{}: there is no such table", table.display())));
+    }
+    let rows = |columns: &Columns, visit: &mut dyn FnMut(&Event<'_>) -> Result<()>| -> Result<()> {
+        for_each_event(&files, columns, &ReadOptions::default(), &(), cancelled, visit).map(drop)
+    };
+    ask(&rows, plan, question)
+}
+
+/// Asks a table in memory.
+///
+/// # Errors
+/// As [`ask_files`].
+pub fn ask_batches(
+    batches: &[RecordBatch],
+    plan: &Plan,
+    question: &Question,
+    cancelled: &AtomicBool,
+) -> Result<Answer> {
+    let rows = |columns: &Columns, visit: &mut dyn FnMut(&Event<'_>) -> Result<()>| -> Result<()> {
+        let Some(first) = batches.first() else { return Ok(()) };
+        let all = batches.iter().cloned().map(Ok);
+        let mut reader = arrow_array::RecordBatchIterator::new(all, first.schema());
+        let options = ReadOptions::default();
+        let mut events = Events::of_table(&mut reader, columns, &options, cancelled)?;
+        while events.next_batch(visit)? {
+            refuse_if(cancelled)?;
+        }
+        Ok(())
+    };
+    ask(&rows, plan, question)
+}
+
+fn ask(rows: &Rows<'_>, plan: &Plan, question: &Question) -> Result<Answer> {
+    let group_columns = group_columns(plan)?;
+    let steps = Steps::read(rows, plan)?;
+    let stretch = steps.stretch(question.from.as_deref(), question.to.as_deref())?;
+    let beside = match &question.beside {
+        Beside::Stretch(from, to) => Some(steps.stretch(Some(from), Some(to))?),
+        _ => None,
+    };
+    let wanted = [Some(stretch), beside].into_iter().flatten().flatten();
+    let values = Values::read(rows, plan, &group_columns, wanted.filter(|step| *step > 0).collect())?;
+
+    let chosen = values.chosen(&question.groups)?;
+    let others = match &question.beside {
+        Beside::Groups(names) if names.is_empty() => return Err(usage("no group is named to compare with")),
+        Beside::Groups(names) => Some(values.chosen(names)?),
+        Beside::All => Some(values.chosen(&[])?),
+        Beside::Nothing | Beside::Stretch(..) => None,
+    };
+    let mut intervals = RatioIntervals::new(question.confidence)?;
+    let mut row = |group: Option<Vec<String>>, places: &[usize]| -> Result<Row> {
+        let (value, combination) = values.total(places, stretch)?;
+        let half_width = plan.half_width_of(&combination, question.confidence)?;
+        let denominator = match (&others, beside) {
+            (Some(others), _) => Some(values.total(others, stretch)?),
+            (None, Some(beside)) => Some(values.total(places, beside)?),
+            (None, None) => None,
+        };
+        let ratio = |(other, of_other): (f64, Combination)| {
+            let pair = plan.pair((value, &combination), (other, &of_other));
+            Ratio::new(value / other, intervals.of(&pair))
+        };
+        let std_error = plan.variance_of(&combination).sqrt();
+        let (lower, upper) = (value - half_width, value + half_width);
+        Ok(Row { group, value, std_error, lower, upper, ratio: denominator.map(ratio) })
+    };
+    let mut answers = Vec::new();
+    for place in &chosen {
+        answers.push(row(Some(values.group(*place).to_vec()), &[*place])?);
+    }
+    if chosen.len() > 1 {
+        answers.push(row(None, &chosen)?);
+    }
+    let numbers = |[after, through]: [u64; 2]| [after + 1, through];
+    Ok(Answer {
+        steps: numbers(stretch),
+        times: steps.times(stretch),
+        beside_steps: beside.map(numbers),
+        confidence: question.confidence,
+        group_columns,
+        rows: answers,
+        notes: notes(plan, chosen.len()),
+    })
+}
+
+fn notes(plan: &Plan, groups: usize) -> Vec<String> {
+    let mut notes = Vec::new();
+    if groups > 1 {
+        notes.push(format!("each interval holds by itself; of {groups} groups some may miss"));
+    }
+    if plan.threshold().is_some() {
+        let why = "of those near the threshold the ones are shown whose noise was high";
+        notes.push(format!("the groups were found by their released values: {why}"));
+    }
+    notes
+}
+
+/// The group columns, as the plan has them.
+fn group_columns(plan: &Plan) -> Result<Vec<String>> {
+    let (meaning, workload) = (plan.request().meaning(), plan.request().workload());
+    if !workload.is_sum() {
+        let has = format!("the table has {workload} at every step, with intervals of its own");
+        return Err(usage(format!("{has}; differences, totals and ratios are those of running sums")));
+    }
+    if meaning.contains_key("key-columns") {
+        return Err(usage("the plan is that of a sketch, whose estimates have no steps to be told apart"));
+    }
+    Ok(match meaning.get("group-by") {
+        None => Vec::new(),
+        // A JSON text where groups are discovered.
+        Some(text) if text.starts_with('[') => serde_json::from_str(text)
+            .map_err(|_| usage(format!("the plan names group columns in a way that is not known: {}", quoted(text))))?,
+        Some(text) => text.split(',').map(str::to_owned).collect(),
+    })
+}

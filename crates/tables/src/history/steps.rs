@@ -1,0 +1,116 @@
+//! The steps of a released table, and the stretches between them.
+
+use super::Rows;
+use evertally::plan::Plan;
+use evertally_publish::error::{Result, usage};
+use evertally_publish::event::{Columns, Event};
+use evertally_publish::steps::{CalendarSpec, Every, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
+use evertally_publish::words::quoted;
+use std::collections::BTreeMap;
+
+/// The steps that a table has rows of.
+pub(super) struct Steps {
+    /// When each begins, and as the table writes it.
+    starts: BTreeMap<u64, (Instant, String)>,
+    /// When the last one ends, where the plan says it.
+    end: Option<(Instant, String)>,
+    zone: Zone,
+}
+
+impl Steps {
+    /// From a pass over all rows.
+    pub(super) fn read(rows: &Rows<'_>, plan: &Plan) -> Result<Self> {
+        let meaning = plan.request().meaning();
+        let zone = meaning.get("time-zone").and_then(|name| name.parse().ok()).unwrap_or_else(Zone::utc);
+        let mut parser = TimeParser::new(TimeFormat::Auto, zone.clone());
+        let columns = Columns { time: "time".into(), labels: vec!["step".into()], ..Columns::default() };
+        let mut starts = BTreeMap::new();
+        rows(&columns, &mut |event| {
+            let step = step_of(event)?;
+            if !starts.contains_key(&step) {
+                starts.insert(step, (parser.parse_event(event)?, event.time().to_string()));
+            }
+            Ok(())
+        })?;
+        let Some((last, (start, _))) = starts.last_key_value() else {
+            return Err(usage("the table has no rows"));
+        };
+        let end = calendar(plan, &zone).and_then(|calendar| {
+            // Of streams behind each other the plan is that of the last.
+            let step = (last - 1) % plan.horizon() + 1;
+            let end = calendar.end_of(step);
+            (calendar.start_of(step) == *start).then(|| (end, calendar.format(end)))
+        });
+        Ok(Self { starts, end, zone })
+    }
+
+    fn last(&self) -> u64 {
+        self.starts.last_key_value().map_or(0, |(last, _)| *last)
+    }
+
+    /// After which step a stretch begins, and through which one it goes.
+    pub(super) fn stretch(&self, from: Option<&str>, to: Option<&str>) -> Result<[u64; 2]> {
+        let after = match from {
+            None => 0,
+            Some(text) => match whole(text) {
+                Some(step) => step.checked_sub(1).ok_or_else(|| usage("steps count from 1"))?,
+                None => self.before(text)?,
+            },
+        };
+        let through = match to {
+            None => self.last(),
+            Some(text) => whole(text).map_or_else(|| self.before(text), Ok)?,
+        };
+        if after >= through {
+            let [first, last] = [after + 1, through];
+            return Err(usage(format!("the stretch from step {first} to step {last} is empty; turn it around")));
+        }
+        if through > self.last() {
+            return Err(usage(format!("the table ends with step {}, and step {through} is asked for", self.last())));
+        }
+        Ok([after, through])
+    }
+
+    /// The last step that is over at a time at which one begins or ends.
+    fn before(&self, text: &str) -> Result<u64> {
+        let mut parser = TimeParser::new(TimeFormat::Auto, self.zone.clone());
+        let time = parser.parse_text(text).map_err(|error| usage(format!("{}: {error}", quoted(text))))?;
+        if let Some((step, _)) = self.starts.iter().find(|(_, (start, _))| *start == time) {
+            return Ok(step - 1);
+        }
+        if self.end.as_ref().is_some_and(|(end, _)| *end == time) {
+            return Ok(self.last());
+        }
+        let near = self.starts.values().rev().find(|(start, _)| *start < time);
+        let near = near.or_else(|| self.starts.values().next()).map_or("", |(_, text)| text);
+        let end = self.end.as_ref().map_or(String::new(), |(_, end)| format!(", and the table ends at {end}"));
+        let problem = format!("no step begins or ends at {}; one begins at {near}{end}", quoted(text));
+        Err(usage(format!("{problem}. Numbers of steps can be named, too")))
+    }
+
+    /// When a stretch begins and ends.
+    pub(super) fn times(&self, [after, through]: [u64; 2]) -> [String; 2] {
+        let start = |step: u64| self.starts.get(&step).map(|(_, text)| text.clone());
+        let number = |step: u64| format!("step {step}");
+        let end = start(through + 1).or_else(|| self.end.as_ref().map(|(_, text)| text.clone()));
+        [start(after + 1).unwrap_or_else(|| number(after + 1)), end.unwrap_or_else(|| number(through))]
+    }
+}
+
+/// The number of a row's step, the first of its labels.
+pub(super) fn step_of(event: &Event<'_>) -> Result<u64> {
+    let text = event.labels().next().map(|label| label.to_string()).unwrap_or_default();
+    let step = text.parse().ok().filter(|step| *step > 0);
+    step.ok_or_else(|| usage(format!("a row of the table has the step {}, which is none", quoted(&text))))
+}
+
+fn whole(text: &str) -> Option<u64> {
+    text.trim().parse().ok()
+}
+
+fn calendar(plan: &Plan, zone: &Zone) -> Option<StepCalendar> {
+    let meaning = plan.request().meaning();
+    let start = meaning.get("start")?.parse().ok()?;
+    let every: Every = meaning.get("every")?.parse().ok()?;
+    StepCalendar::from_spec(&CalendarSpec { start, steps: plan.horizon(), every, zone: zone.clone() }).ok()
+}

@@ -1,0 +1,133 @@
+//! The released values of a few steps, by group, and what their noise is.
+
+use super::Rows;
+use super::steps::step_of;
+use evertally::plan::{Combination, Plan};
+use evertally_publish::error::{Result, usage};
+use evertally_publish::event::{Columns, Event};
+use evertally_publish::words::quoted;
+use std::collections::{BTreeSet, HashMap};
+
+/// How much a standard error of the table may differ from the plan's: it is written with seven digits.
+const TOLERANCE: f64 = 1e-5;
+
+/// Released values at the steps that are asked for.
+pub(super) struct Values {
+    groups: Vec<Vec<String>>,
+    /// By how much the errors of each group are multiplied.
+    scales: Vec<f64>,
+    /// By place of the group and step.
+    values: HashMap<(usize, u64), f64>,
+    /// Steps of one stream.
+    horizon: u64,
+}
+
+impl Values {
+    /// From a pass over all rows.
+    pub(super) fn read(rows: &Rows<'_>, plan: &Plan, columns: &[String], steps: BTreeSet<u64>) -> Result<Self> {
+        let names = ["step", "value", "std_error"].into_iter().map(str::to_owned).chain(columns.iter().cloned());
+        let all = Columns { time: "time".into(), labels: names.collect(), ..Columns::default() };
+        let mut found =
+            Self { groups: Vec::new(), scales: Vec::new(), values: HashMap::new(), horizon: plan.horizon() };
+        let mut places: HashMap<Vec<String>, usize> = HashMap::new();
+        rows(&all, &mut |event| {
+            let step = step_of(event)?;
+            if !steps.contains(&step) {
+                return Ok(());
+            }
+            let mut texts = event.labels().skip(1).map(|label| label.to_string());
+            let value = number(event, &texts.next().unwrap_or_default())?;
+            let error = number(event, &texts.next().unwrap_or_default())?;
+            let group: Vec<String> = texts.collect();
+            let scale = error / found.std_error(plan, step);
+            let scale = if (scale - 1.0).abs() < TOLERANCE { 1.0 } else { scale };
+            let place = *places.entry(group.clone()).or_insert_with(|| {
+                found.groups.push(group);
+                found.scales.push(scale);
+                found.groups.len() - 1
+            });
+            if (scale / found.scales[place] - 1.0).abs() > TOLERANCE || !scale.is_finite() {
+                let (told, known) = (error, found.scales[place] * found.std_error(plan, step));
+                return Err(usage(format!(
+                    "step {step} has a standard error of {told} in the table and of {known} by the plan: the table is not of \
+                     this plan"
+                )));
+            }
+            found.values.insert((place, step), value);
+            Ok(())
+        })?;
+        if columns.is_empty() && found.scales.first().is_some_and(|scale| *scale != 1.0) {
+            return Err(usage("the standard errors of the table are not those of the plan; name the table's own plan"));
+        }
+        Ok(found)
+    }
+
+    /// Of a group of scale 1: streams behind each other have independent noise.
+    fn std_error(&self, plan: &Plan, step: u64) -> f64 {
+        let (before, own) = ((step - 1) / self.horizon, (step - 1) % self.horizon + 1);
+        (plan.variance(own) + before as f64 * if before > 0 { plan.variance(self.horizon) } else { 0.0 }).sqrt()
+    }
+
+    pub(super) fn group(&self, place: usize) -> &[String] {
+        &self.groups[place]
+    }
+
+    /// The places of groups by name, of all where none are named.
+    pub(super) fn chosen(&self, names: &[String]) -> Result<Vec<usize>> {
+        if names.is_empty() {
+            return Ok((0..self.groups.len()).collect());
+        }
+        let mut places = Vec::new();
+        for name in names {
+            let Some(place) = self.groups.iter().position(|group| group.join("/") == *name) else {
+                let first = self.groups.first().map_or(String::new(), |group| format!(", such as {}", group.join("/")));
+                let problem = format!("the table has no group {}", quoted(name));
+                return Err(usage(format!("{problem}; its groups are the texts of their columns joined by /{first}")));
+            };
+            if places.contains(&place) {
+                return Err(usage(format!("the group {} is named twice", quoted(name))));
+            }
+            places.push(place);
+        }
+        Ok(places)
+    }
+
+    /// What happened in a stretch of some groups together, and its noise.
+    pub(super) fn total(&self, places: &[usize], [after, through]: [u64; 2]) -> Result<(f64, Combination)> {
+        let (mut value, mut combination) = (0.0, Combination::default());
+        for &place in places {
+            for (step, sign) in [(through, 1.0), (after, -1.0)] {
+                value += sign * self.value(place, step)?;
+                combination = self.with(combination, place, step, sign * self.scales[place]);
+            }
+        }
+        Ok((value, combination))
+    }
+
+    fn value(&self, place: usize, step: u64) -> Result<f64> {
+        if step == 0 {
+            return Ok(0.0);
+        }
+        self.values.get(&(place, step)).copied().ok_or_else(|| {
+            let group = self.groups[place].join("/");
+            let of = if group.is_empty() { String::new() } else { format!(" of the group {}", quoted(&group)) };
+            usage(format!("the table has no row{of} at step {step}; ask for a stretch that begins later"))
+        })
+    }
+
+    /// With the noise of a value: all of the streams before, and that of a step in its own.
+    fn with(&self, combination: Combination, place: usize, step: u64, weight: f64) -> Combination {
+        if step == 0 {
+            return combination;
+        }
+        let (before, own) = ((step - 1) / self.horizon, (step - 1) % self.horizon + 1);
+        let series = |stream: u64| ((place as u64) << 32) + stream; // fits: fewer streams than steps
+        let earlier = (0..before).fold(combination, |all, stream| all.with(series(stream), self.horizon, weight));
+        earlier.with(series(before), own, weight)
+    }
+}
+
+fn number(event: &Event<'_>, text: &str) -> Result<f64> {
+    let time = event.time().to_string();
+    text.parse().map_err(|_| usage(format!("the row of {time}: {} is not a number", quoted(text))))
+}
