@@ -117,7 +117,11 @@ impl SideFiles<'_> {
 
     /// The plan, and the report for programs and for people.
     pub(crate) fn put_report(&mut self, report: &Report) -> Result<()> {
-        self.put("plan.toml", toml::to_string_pretty(&self.stream.plan)?.as_bytes())?;
+        let plan = match self.stream.measures {
+            None => toml::to_string_pretty(&self.stream.plan)?,
+            Some(_) => self.stream.plan_text()?,
+        };
+        self.put("plan.toml", plan.as_bytes())?;
         self.put("report.json", format!("{}\n", serde_json::to_string_pretty(report)?).as_bytes())?;
         self.put("report.md", report.markdown().as_bytes())
     }

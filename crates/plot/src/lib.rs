@@ -34,6 +34,7 @@
 //!     curves: vec![Curve { name: "all".into(), points: vec![point(1.0, 40.0), point(2.0, 95.0)] }],
 //!     total_groups: 1,
 //!     group_word: "group",
+//!     apart: false,
 //!     at_once: false,
 //!     unsafe_truth: false,
 //! };

@@ -4,7 +4,7 @@
 //! true counts beside the released ones, must be asked for and stamps the whole picture.
 //!
 //! Up to four groups share a panel, each in a colour of its own; up to twelve get a panel each; of more, the first
-//! twelve are drawn. The caller orders the groups, and must do so without looking at the data. Several groups at a
+//! twelve are drawn. Curves that are [apart](ReleasePlot::apart) get a panel and a scale each. The caller orders the groups, and must do so without looking at the data. Several groups at a
 //! single instant stand below each other, as a [`Ranking`](crate::Ranking) has them, up to thirty.
 //!
 //! On a count of a hundred thousand an interval of ±40 is thinner than the line, so a slim second panel shows how wide
@@ -87,6 +87,8 @@ pub struct ReleasePlot {
     pub total_groups: usize,
     /// What one of them is called: `group`, `item`.
     pub group_word: &'static str,
+    /// Whether each has a panel and a scale of its own, however few they are: measures that have nothing in common.
+    pub apart: bool,
     /// Draws the true counts too, and stamps the picture as not private.
     pub unsafe_truth: bool,
 }
@@ -97,7 +99,10 @@ impl ReleasePlot {
     /// # Errors
     /// If there is nothing to draw, a number is not finite, or the points of a group are not in order of time.
     pub fn svg(&self) -> Result<String, Error> {
-        let is_instant = !self.unsafe_truth && self.curves.len() > 1 && self.curves.iter().all(|c| c.points.len() == 1);
+        let is_instant = !self.unsafe_truth
+            && !self.apart
+            && self.curves.len() > 1
+            && self.curves.iter().all(|c| c.points.len() == 1);
         let most = if is_instant { MAX_SHOWN_AT_ONCE } else { MAX_SHOWN };
         let shown: Vec<&Curve> = self.curves.iter().take(most).filter(|curve| !curve.points.is_empty()).collect();
         if shown.is_empty() {

@@ -29,6 +29,7 @@ fn plot(curves: Vec<Curve>) -> ReleasePlot {
         total_groups: curves.len(),
         group_word: "group",
         curves,
+        apart: false,
         at_once: false,
         unsafe_truth: false,
     }

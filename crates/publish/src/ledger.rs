@@ -26,6 +26,7 @@ use crate::error::{Context, Result, failure, usage};
 use crate::problem::sentence;
 use crate::report::LedgerFacts;
 use crate::source::{Approval, Claim, SourceBudget};
+use crate::stream::Stream;
 use contents::{Contents, Entry, KeptState, code_key};
 use digest::{NAME, Past};
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
@@ -300,9 +301,27 @@ impl Ledger {
     /// Fails if the name has been used under another plan, or if `last_step`, where this run ends, cannot be held
     /// against what was published.
     pub fn stream(&self, key: &SecretKey, name: &StreamName, plan: &Plan, last_step: u64) -> Result<StreamDigest> {
-        let begun = plan;
-        let plan_digest = plan.digest();
-        let plan_text = toml::to_string(plan).map_err(failure)?;
+        let text = toml::to_string(plan).map_err(failure)?;
+        self.begun(key, name, (plan.digest(), text), last_step, |key_id| Claim::new(name.as_str(), key_id, plan))
+    }
+
+    /// The same of a stream with all plans under which it is released: those of its measures, where it has some.
+    ///
+    /// # Errors
+    /// As [`stream`](Self::stream).
+    pub fn digest_of(&self, key: &SecretKey, stream: &Stream, last_step: u64) -> Result<StreamDigest> {
+        let plan = (stream.plan_digest(), stream.plan_text()?);
+        self.begun(key, &stream.name, plan, last_step, |key_id| Claim::of(stream, key_id))
+    }
+
+    fn begun(
+        &self,
+        key: &SecretKey,
+        name: &StreamName,
+        (plan_digest, plan_text): ([u8; 32], String),
+        last_step: u64,
+        claim: impl FnOnce(&str) -> Claim,
+    ) -> Result<StreamDigest> {
         let plan = blake3::Hash::from_bytes(plan_digest).to_hex().to_string();
         let past = match self.contents.streams.get(name.as_str()) {
             Some(entry) if entry.plan != plan => {
@@ -318,7 +337,7 @@ impl Ledger {
         };
         past.check_covers(name, last_step)?;
         if let Some(source) = &self.source {
-            source.begin(Claim::new(name.as_str(), &self.contents.key_id, begun))?;
+            source.begin(claim(&self.contents.key_id))?;
         }
         let key = mac_key(key, name, &plan_digest, Purpose::Ledger);
         Ok(StreamDigest::new(name.clone(), plan, plan_text, key, past))

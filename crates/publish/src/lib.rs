@@ -13,6 +13,7 @@
 //! | [`stream`] | what is known of a stream before any event |
 //! | [`event`] | one row of events, however it is held |
 //! | [`groups`] | the declared groups of a release |
+//! | [`measures`] | several measures of one stream under one budget |
 //! | [`session`] | events in, closed steps out |
 //! | [`rows`] | the rows of a released table |
 //! | [`closing`] | through which step a run publishes |
@@ -34,6 +35,7 @@ pub mod groups;
 pub mod keyfile;
 pub mod ledger;
 mod lock;
+pub mod measures;
 pub mod problem;
 pub mod reading;
 pub mod report;

@@ -1,9 +1,11 @@
 //! The privacy report: what was promised, to whom, and what a reader may conclude. Here it is data; `report/wording.rs`
 //! has its sentences.
 
+mod measures;
 mod periods;
 mod wording;
 
+pub use measures::{MeasureFacts, PartFacts};
 pub use periods::{ActiveFacts, PeriodFacts};
 
 use crate::bounds::{fall_behind, natural_period};
@@ -14,6 +16,7 @@ use crate::stream::{Band, Stream};
 use crate::views::View;
 use evertally::mechanism::MechanismName;
 use evertally::noise::SecretKey;
+use evertally::plan::Plan;
 use evertally::privacy::composition::Odometer;
 use evertally::privacy::{Budget, Delta, Epsilon};
 use evertally::privacy::{Neighbours, Values};
@@ -41,6 +44,10 @@ pub struct Report {
     /// How groups that nobody declared are selected, if they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selection: Option<SelectionFacts>,
+    /// The measures and what is summed for them, where there are several; then mechanism, noise and error are those of the
+    /// first part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measures: Option<MeasureFacts>,
     /// The sketch, if items are counted in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sketch: Option<SketchFacts>,
@@ -341,8 +348,8 @@ pub struct BandFacts {
 impl Report {
     /// What may be said of a stream that is released with this key.
     pub fn new(stream: &Stream, key: &SecretKey, released: Released) -> Self {
-        let (plan, calendar) = (&stream.plan, &stream.calendar);
-        let request = plan.request();
+        let (plan, calendar) = (shown_plan(stream), &stream.calendar);
+        let request = stream.plan.request();
         let (groups, sketch) = match released {
             Released::Sum | Released::Discovered => (None, None),
             Released::Groups(groups) => (Some(groups), None),
@@ -374,6 +381,7 @@ impl Report {
             error: sketch.as_ref().map_or_else(|| ErrorFacts::of_releases(stream), |sketch| sketch.error.clone()),
             groups,
             selection: SelectionFacts::of(stream),
+            measures: MeasureFacts::of(stream),
             sketch,
             unit: UnitFacts {
                 unit: stream.unit(),
@@ -412,7 +420,7 @@ impl Report {
             guarantee,
             views: stream.views.clone(),
             key_id: key.id().to_string(),
-            plan_digest: blake3::Hash::from_bytes(plan.digest()).to_hex().to_string(),
+            plan_digest: blake3::Hash::from_bytes(stream.plan_digest()).to_hex().to_string(),
             ledger: None,
         }
     }
@@ -427,7 +435,7 @@ impl Report {
 impl ErrorFacts {
     /// The errors of releases as they come from the mechanism; of values that go on from earlier streams, with theirs.
     pub fn of_releases(stream: &Stream) -> Self {
-        let plan = &stream.plan;
+        let plan = shown_plan(stream);
         let with = |own: f64| stream.scales.greatest * std_error_behind(own, plan, stream.streams() - 1);
         let (max, mean) = plan.errors_through(stream.last_step);
         Self {
@@ -460,7 +468,7 @@ fn streams_of_a_unit(stream: &Stream) -> u32 {
 
 /// Of all streams whose noise is in the released values and whose data one unit can be in.
 fn guarantee(stream: &Stream) -> GuaranteeFacts {
-    let (guarantee, streams) = (stream.plan.guarantee(), streams_of_a_unit(stream));
+    let (guarantee, streams) = (stream.guarantee(), streams_of_a_unit(stream));
     let mut all = Odometer::default();
     (0..streams).for_each(|_| all.record(guarantee.expense()));
     let is_one = streams == 1;
@@ -477,7 +485,17 @@ fn guarantee(stream: &Stream) -> GuaranteeFacts {
     }
 }
 
+/// The plan of the released values; with measures, that of the first part.
+fn shown_plan(stream: &Stream) -> &Plan {
+    stream.measures.as_ref().map_or(&stream.plan, |bundle| &bundle.parts()[0].plan)
+}
+
 fn last_half_width(stream: &Stream) -> f64 {
+    if stream.measures.is_some() {
+        let plan = shown_plan(stream);
+        let mut intervals = plan.intervals(stream.confidence).expect("checked by the setup");
+        return plan.request().grid().to_f64(intervals.half_width(stream.last_step) as i128);
+    }
     let width = half_width(stream, stream.last_step, stream.streams()).expect("checked by the setup");
     stream.scales.greatest * stream.plan.request().grid().to_f64(width as i128)
 }

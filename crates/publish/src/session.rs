@@ -20,6 +20,7 @@
 mod intake;
 mod items;
 mod keys;
+mod measured;
 mod persons;
 mod placer;
 mod resume;
@@ -40,6 +41,7 @@ use crate::problem::sentence;
 use crate::stream::{Late, Stream};
 use crate::views::Viewed;
 use evertally::noise::SecretKey;
+use evertally::privacy::contribution::Pseudonym;
 use intake::{Intake, Waiting};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -67,13 +69,24 @@ pub trait Tally {
     /// The last closed step, 0 before the first.
     fn step(&self) -> u64;
 
-    /// Adds an event to the open step.
-    fn add(&mut self, label: Self::Label, value: i64) -> Result<()>;
+    /// Adds what is kept of an event to the open step.
+    fn add(&mut self, label: Self::Label, kept: KeptEvent) -> Result<()>;
 
     /// Closes the open step, and perhaps empty ones behind it, at most through `through`; what they add goes into the
     /// digest first, which refuses data other than those that were published before.
     fn close<'a>(&'a mut self, stream: &'a Stream, through: u64, digest: &mut StreamDigest)
     -> Result<Self::Closed<'a>>;
+}
+
+/// What is kept of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptEvent {
+    /// Its value, or the part of it that fits its person's bounds, in multiples of the grid.
+    pub value: i64,
+    /// Whose event it is; the same for all where single events are protected.
+    pub person: Pseudonym,
+    /// The first step of the period that it belongs to.
+    pub since: u64,
 }
 
 /// What became of the events of a [`Batch`].
@@ -125,7 +138,7 @@ impl Session<RunningSums> {
     /// with.
     pub fn of_sums(stream: Stream, groups: Option<GroupTable>, key: &SecretKey, ledger: &Ledger) -> Result<Self> {
         let last_step = stream.last_step;
-        let digest = ledger.stream(key, &stream.name, &stream.plan, last_step)?;
+        let digest = ledger.digest_of(key, &stream, last_step)?;
         let sums = RunningSums::new(&stream, groups, key)?;
         Self::new(stream, sums, key, digest, last_step)
     }
@@ -393,7 +406,10 @@ impl<T: Tally> Session<T> {
     /// Adds to the open step what is kept of an event.
     fn add(&mut self, placed: Placed<T::Label>) -> Result<()> {
         match self.intake.keep(&placed, T::group_of(&placed.label), &self.stream.periods) {
-            Some(value) => self.tally.add(placed.label, value),
+            Some(value) => {
+                let kept = KeptEvent { value, person: placed.person, since: self.intake.period_since() };
+                self.tally.add(placed.label, kept)
+            }
             None => Ok(()),
         }
     }

@@ -17,6 +17,7 @@ use crate::error::{Context, Result, usage};
 use crate::ledger::Protects;
 use crate::lock::{NameLock, Patience, check_one_name, resolve};
 use crate::problem::sentence;
+use crate::stream::Stream;
 use contents::Contents;
 use evertally::plan::Plan;
 use evertally::privacy::composition::{Amount, Expense};
@@ -43,6 +44,12 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// Of a stream with all plans under which it is released.
+    pub fn of(stream: &Stream, key_id: &str) -> Self {
+        let plan = blake3::Hash::from_bytes(stream.plan_digest()).to_hex().to_string();
+        Self { plan, cost: stream.guarantee().expense(), ..Self::new(stream.name.as_str(), key_id, &stream.plan) }
+    }
+
     /// Of a stream under a plan.
     pub fn new(stream: &str, key_id: &str, plan: &Plan) -> Self {
         let request = plan.request();

@@ -1,16 +1,19 @@
 //! What is known of a stream before any event is read.
 
+use crate::error::{Result, failure};
 use crate::event::Columns;
 use crate::ledger::Follows;
+use crate::measures::Bundle;
 use crate::scales::Scales;
 use crate::steps::{Every, Period, Periods, StepCalendar, TimeFormat};
 use crate::views::View;
 use evertally::mechanism::Workload;
 use evertally::noise::StreamName;
-use evertally::plan::{Intervals, Plan, PlanRequest};
+use evertally::plan::{Guarantee, Intervals, Plan, PlanRequest};
 use evertally::privacy::Values;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A stream of events that is to be released, decided and checked.
 #[derive(Clone, Debug)]
@@ -53,6 +56,9 @@ pub struct Stream {
     pub views: Vec<View>,
     /// By how much the bounds of its groups are multiplied.
     pub scales: Scales,
+    /// The measures that are released, and the plans of their parts; `None` for running sums alone. Then `plan` is for
+    /// the whole budget, and nothing is released under it.
+    pub measures: Option<Arc<Bundle>>,
     /// What its rows go on from, where it began where another ended.
     pub follows: Option<Follows>,
 }
@@ -104,7 +110,10 @@ pub enum OutOfBounds {
 impl Stream {
     /// Whether every released value is a whole number.
     pub fn is_integral(&self) -> bool {
-        self.scales.keep_integers && self.plan.request().grid().is_integral() && self.plan.fraction_bits() == 0
+        self.measures.is_none()
+            && self.scales.keep_integers
+            && self.plan.request().grid().is_integral()
+            && self.plan.fraction_bits() == 0
     }
 
     /// The intervals of its releases at a confidence: of single steps, or of all at once.
@@ -120,6 +129,15 @@ impl Stream {
 
     /// What is counted or summed, in words.
     pub fn quantity(&self) -> String {
+        if let Some(bundle) = &self.measures {
+            let measures: Vec<String> = bundle.wanted().iter().map(|wanted| wanted.measure.to_string()).collect();
+            let of = self.columns.value.as_ref().map_or(String::new(), |column| format!(" of {column}"));
+            let reading = match self.plan.request().workload() {
+                Workload::Sum => String::new(),
+                workload => format!(" {}", reading_in_words(workload, self.calendar.every())),
+            };
+            return format!("{}{of}{reading}", measures.join(", "));
+        }
         let workload = self.plan.request().workload();
         if !workload.is_sum() {
             let what =
@@ -130,6 +148,25 @@ impl Stream {
             Some(column) => format!("running sum of {column}"),
             None => "running count of events".into(),
         }
+    }
+
+    /// What is promised of the whole history, whatever is released.
+    pub fn guarantee(&self) -> Guarantee {
+        self.measures.as_ref().map_or_else(|| self.plan.guarantee(), |bundle| bundle.guarantee())
+    }
+
+    /// Digest of all plans under which values are released.
+    pub fn plan_digest(&self) -> [u8; 32] {
+        self.measures.as_ref().map_or_else(|| self.plan.digest(), |bundle| bundle.digest())
+    }
+
+    /// Those plans as text.
+    ///
+    /// # Errors
+    /// None that a plan is known to have.
+    pub fn plan_text(&self) -> Result<String> {
+        let head = toml::to_string(&self.plan).map_err(failure)?;
+        Ok(self.measures.as_ref().map_or(head.clone(), |bundle| format!("{head}\n{}", bundle.text())))
     }
 
     /// The same with the beginning of what is counted, where that stays.

@@ -123,6 +123,7 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
         band: Default::default(),
         views: Vec::new(),
         scales: Default::default(),
+        measures: None,
         follows: None,
     })
 }

@@ -1,6 +1,7 @@
 //! Releases against `node_variance · L Lᵀ`, and streams against one another. Levels: [`LEVEL`] = 10⁻⁹ for each family
-//! of comparisons in a [`Verdict`] (Bonferroni inside a family), five families for each of 104 plans.
+//! of comparisons in a [`Verdict`] (Bonferroni inside a family), five families for each of 108 plans.
 
+use evertally::mechanism::Workload;
 use evertally::noise::{KeyedNoise, Purpose, SecretKey, TestSeed};
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::privacy::{Budget, Epsilon, Rho};
@@ -75,6 +76,23 @@ covariances! {
     near_optimum: "optimal",
     square_root: "sqrt",
     normalized_square_root: "normalized-sqrt",
+}
+
+/// Windows by every way there is: noise on each step, bands, hats without end, differences of running sums.
+#[test]
+fn windows_have_their_covariance() {
+    let ways = [
+        ("input", NoiseKind::Laplace),
+        ("rolling-hats(spacing=3/6,share=250/300)", NoiseKind::Laplace),
+        ("consistent(k=3,levels=uniform)", NoiseKind::Laplace),
+        ("banded", NoiseKind::Gaussian),
+    ];
+    for (seed, (mechanism, kind)) in (31..).zip(ways) {
+        let request = request(mechanism, 40, kind, 0.5).with_workload(Workload::Window(10));
+        let plan = request.plan().expect("a valid plan");
+        let verdict = Promise::of(&plan).judge(&releases(&plan, seed, 30_000));
+        assert!(verdict.passes(LEVEL), "{mechanism}: {verdict:?}");
+    }
 }
 
 /// The draws of all nodes of the dense twin, one path a row and one node a column, under the names that [`releases`]

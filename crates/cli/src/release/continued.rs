@@ -246,7 +246,7 @@ impl Continued<'_> {
         let mut stretches = known(setup, open.ledger.runs_of(&stream.name), open.ledger.joined(&stream.name), sorted)?;
         stretches.push(last);
         let first = stretches[0].leg.clone();
-        let digest = open.ledger.stream(&open.key, &stream.name, &stream.plan, stream.last_step)?;
+        let digest = open.ledger.digest_of(&open.key, stream, stream.last_step)?;
         let sums = RunningSums::new(&first.stream, first.groups.clone(), &open.key)?;
         let session = Session::new(first.stream, sums, &open.key, digest, first.last_step)?;
         Ok((session.that_goes_on(), stretches))

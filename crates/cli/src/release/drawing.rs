@@ -39,10 +39,21 @@ impl Drawing {
         }
         let single = [vec![]];
         let tuples = setup.groups.as_ref().map_or(&single[..], GroupTable::tuples);
-        let mut of_group = vec![None; tuples.len()];
-        setup.drawn.iter().enumerate().for_each(|(curve, group)| of_group[*group] = Some(curve));
-        let curve = |group: &usize| Curve { name: tuples[*group].join(", "), points: vec![] };
-        Self::Declared { curves: setup.drawn.iter().map(curve).collect(), of_group }
+        // With measures, one curve for each of a group; as many whole groups as there is room for, or the first measures.
+        let labels = setup.stream.measures.as_ref().map_or(Vec::new(), |bundle| bundle.labels());
+        let each = labels.len().max(1);
+        let shown = each.min(MAX_SHOWN);
+        let drawn = if labels.is_empty() { setup.drawn.len() } else { setup.drawn.len().min(MAX_SHOWN / shown) };
+        let mut of_group = vec![None; tuples.len() * each];
+        let mut curves = Vec::new();
+        for group in &setup.drawn[..drawn] {
+            for place in 0..shown {
+                of_group[group * each + place] = Some(curves.len());
+                let name: Vec<&str> = tuples[*group].iter().chain(labels.get(place)).map(String::as_str).collect();
+                curves.push(Curve { name: name.join(", "), points: vec![] });
+            }
+        }
+        Self::Declared { curves, of_group }
     }
 
     pub(super) fn is_off(&self) -> bool {

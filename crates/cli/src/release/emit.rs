@@ -82,6 +82,8 @@ impl<W: Write + Send> Emitter<W> {
             }
             let drawn = step.is_multiple_of(*stride) || step == *last_step;
             let curve = picture.curve_named(&names.join(", "));
+            // What has no value leaves a gap.
+            let drawn = drawn && figures[1..].iter().all(|figure| figure.is_finite());
             if let Some(curve) = curve.filter(|_| drawn)
                 && let Some(end) = setup.end_of(step)
             {
@@ -106,6 +108,7 @@ impl<W: Write + Send> Emitter<W> {
                 leaders.row(row.time, row.groups, row.step, row.value.number);
             }
             let drawn = row.step.is_multiple_of(*stride) || row.step == *last_step;
+            let drawn = drawn && row.value.number.is_finite();
             let curve = picture.curve_of(group, row.groups);
             if let Some(curve) = curve.filter(|_| drawn) {
                 let step = row.step - *steps_before;
@@ -146,8 +149,9 @@ impl<W: Write + Send> Emitter<W> {
         }
         if files.plot {
             let (curves, groups) = self.picture.finish();
-            if curves.is_empty() {
-                return Ok(table); // no group is shown yet
+            let has_nothing = setup.stream.measures.is_some() && curves.iter().all(|curve| curve.points.is_empty());
+            if curves.is_empty() || has_nothing {
+                return Ok(table); // no group is shown yet, or nothing has a value
             }
             let mut plot = picture(setup, &report, curves, groups);
             if setup.show_truth {
@@ -172,7 +176,8 @@ fn picture(setup: &Setup, report: &Report, curves: Vec<Curve>, total_groups: usi
         at_once: setup.stream.band == Band::Simultaneous,
         curves,
         total_groups,
-        group_word: "group",
+        group_word: if setup.stream.measures.is_some() { "line" } else { "group" },
+        apart: setup.stream.measures.is_some(),
         unsafe_truth: false,
     }
 }

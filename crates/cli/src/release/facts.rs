@@ -3,7 +3,7 @@
 use super::setup::Setup;
 use crate::stream::Files;
 use anyhow::Result;
-use evertally_publish::report::{ErrorFacts, SelectionFacts};
+use evertally_publish::report::{ErrorFacts, MeasureFacts, SelectionFacts};
 use evertally_publish::words::short;
 use evertally_tables::output::OutputFormat;
 use serde_json::json;
@@ -16,6 +16,8 @@ const LARGE: f64 = 1e9;
 pub(super) struct Forecast {
     steps: u64,
     groups: u64,
+    /// Rows of a group and step.
+    measures: u64,
     pub(super) rows: u128,
     pub(super) bytes: f64,
     seconds: f64,
@@ -44,21 +46,27 @@ impl Forecast {
             // Times, groups and steps repeat themselves, and are next to nothing; noise cannot be compressed.
             OutputFormat::Parquet => (16.0, "Parquet"),
         };
-        let rows = u128::from(stream.last_step) * u128::from(groups);
+        let measures = setup.rows_of_a_group() as u64;
+        let rows = u128::from(stream.last_step) * u128::from(groups) * u128::from(measures);
         // Measured: a row takes about 0.6 µs to write, and a draw of noise 0.2 µs.
         let each = 0.6e-6 + 0.2e-6 * plan.mechanism().cost().work_per_step;
         let (bytes, seconds) = (bytes * rows as f64, each * rows as f64);
         let is_open = plan.threshold().is_some();
-        Self { steps: stream.last_step, groups, rows, bytes, seconds, format, is_open }
+        Self { steps: stream.last_step, groups, measures, rows, bytes, seconds, format, is_open }
     }
 
     /// In one line.
     pub(super) fn in_words(&self) -> String {
-        let Self { steps, groups, rows, format, .. } = self;
+        let Self { steps, groups, measures, rows, format, .. } = self;
         if self.is_open {
             return format!("table: {steps} rows for each group that is shown, as {format}");
         }
-        let product = if *groups > 1 { format!("{steps} steps × {groups} groups = ") } else { String::new() };
+        let product = match (*groups, *measures) {
+            (1, 1) => String::new(),
+            (_, 1) => format!("{steps} steps × {groups} groups = "),
+            (1, _) => format!("{steps} steps × {measures} rows = "),
+            _ => format!("{steps} steps × {groups} groups × {measures} rows = "),
+        };
         let duration = match self.seconds {
             few if few < 10.0 => String::new(),
             some if some < 100.0 => format!(", in about {some:.0} s"),
@@ -98,6 +106,7 @@ pub(super) fn print_json(setup: &Setup, files: &Files, error: &ErrorFacts, done:
         "group_columns": stream.columns.labels,
         "groups": setup.groups.as_ref().map(|groups| groups.tuples().len()),
         "selection": SelectionFacts::of(stream),
+        "measures": MeasureFacts::of(stream),
         "max_std_error": error.max_std_error,
         "last_step_half_width": error.last_step_half_width,
         "confidence": error.confidence,

@@ -7,7 +7,7 @@ use anyhow::Result;
 use evertally::noise::StreamName;
 use evertally_plot::{MAX_SHOWN, MAX_SHOWN_AT_ONCE};
 use evertally_publish::closing;
-use evertally_publish::declaration::Parameter::{All, DiscoverGroups, Extend, Top, UnsafeShowTruth};
+use evertally_publish::declaration::Parameter::{All, DiscoverGroups, Extend, Measure, Top, UnsafeShowTruth};
 use evertally_publish::declaration::{Declaration, Labels, Present, Settings, Use};
 use evertally_publish::groups::GroupTable;
 use evertally_publish::ledger::{Follows, Ledger, OpenKey};
@@ -67,6 +67,19 @@ impl Declared {
             let why = ": groups that were discovered do not go on in another stream; declare a longer horizon";
             return Err(usage(sentence![DiscoverGroups, " and ", Extend, " do not go together", why]));
         }
+        let measures = declaration.measure.is_some();
+        if written.files.extend == Some(true) && measures {
+            let why = ": measures do not go on in another stream; declare a longer horizon";
+            return Err(usage(sentence![Measure, " and ", Extend, " do not go together", why]));
+        }
+        if written.files.unsafe_show_truth == Some(true) && measures {
+            let why = ": the true figures are not kept";
+            return Err(usage(sentence![UnsafeShowTruth, " and ", Measure, " do not go together", why]));
+        }
+        if written.questions.top.is_some() && measures {
+            let why = ": groups grow in a single count or sum";
+            return Err(usage(sentence![Top, " and ", Measure, " do not go together", why]));
+        }
         if written.files.unsafe_show_truth == Some(true) && discovers {
             let why = ": the true counts of earlier steps are not kept";
             return Err(usage(sentence![UnsafeShowTruth, " and ", DiscoverGroups, " do not go together", why]));
@@ -83,7 +96,8 @@ impl Declared {
         }
         let mut files = Files::new(written.files, settings.missing_text.clone())?;
         files.leaders = top.is_some();
-        TableSpec::new(settings.columns.labels.clone(), true).map_err(usage)?;
+        let labels = settings.columns.labels.clone();
+        if measures { TableSpec::of_measures(labels) } else { TableSpec::new(labels, true) }.map_err(usage)?;
         Ok(Self { declaration, settings, files, plot_groups, top, show_truth })
     }
 
@@ -135,8 +149,12 @@ impl Declared {
         let discovers = stream.plan.threshold().is_some();
         let named = self.plot_groups.clone();
         let drawn = drawn(named.as_deref().filter(|_| !discovers), groups.as_ref(), most)?;
-        let table = TableSpec::new(stream.columns.labels.clone(), stream.is_integral()).map_err(usage)?;
-        let table = table.with_views(&stream.views).map_err(usage)?.with_instants(stream.calendar.zone());
+        let table = match stream.measures {
+            None => TableSpec::new(stream.columns.labels.clone(), stream.is_integral()),
+            Some(_) => TableSpec::of_measures(stream.columns.labels.clone()),
+        };
+        let table = table.and_then(|table| table.with_views(&stream.views)).map_err(usage)?;
+        let table = table.with_instants(stream.calendar.zone());
         let (names, calendars) = (vec![stream.name.clone()], vec![stream.calendar.clone()]);
         Ok(Setup {
             stream,
@@ -181,7 +199,12 @@ impl Setup {
         self.stream.follows.as_ref().map_or(0, |follows| follows.steps)
     }
 
-    /// How many running sums are released.
+    /// How many rows each step has in every group.
+    pub(super) fn rows_of_a_group(&self) -> usize {
+        self.stream.measures.as_ref().map_or(1, |bundle| bundle.labels().len())
+    }
+
+    /// How many running sums are released; with measures, of each.
     pub(super) fn group_count(&self) -> usize {
         self.groups.as_ref().map_or(1, |table| table.tuples().len())
     }

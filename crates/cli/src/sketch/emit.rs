@@ -231,6 +231,7 @@ fn over_time(setup: &Setup, items: usize, report: &Report, curves: Vec<Drawn>) -
         curves: curves.into_iter().map(|drawn| drawn.curve).collect(),
         total_groups: items,
         group_word: "item",
+        apart: false,
         at_once: false,
         unsafe_truth: false,
     }

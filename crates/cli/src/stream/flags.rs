@@ -202,7 +202,7 @@ fn argument(parameter: Parameter) -> Arg {
         _ => argument.long(name),
     };
     match kind {
-        Kind::Paths => argument.action(ArgAction::Append),
+        Kind::Paths | Kind::Measures => argument.action(ArgAction::Append),
         Kind::Texts | Kind::Groups | Kind::Scales => argument.action(ArgAction::Append).value_delimiter(','),
         Kind::Decimals => argument.action(ArgAction::Append).value_delimiter(',').allow_hyphen_values(true),
         Kind::Number => argument.allow_negative_numbers(true),

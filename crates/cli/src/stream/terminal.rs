@@ -4,7 +4,7 @@ use super::Files;
 use anyhow::Result;
 use evertally_publish::bounds::{fall_behind, natural_period};
 use evertally_publish::problem::Wording;
-use evertally_publish::report::{ErrorFacts, SelectionFacts};
+use evertally_publish::report::{ErrorFacts, MeasureFacts, SelectionFacts};
 use evertally_publish::stream::Stream;
 use evertally_publish::words::{at_most, short};
 
@@ -13,6 +13,17 @@ pub(crate) fn print_plan(stream: &Stream, error: &ErrorFacts, remarks: &[String]
     let plan = &stream.plan;
     let mut out = std::io::stdout().lock();
     use std::io::Write;
+    if let Some(facts) = MeasureFacts::of(stream) {
+        write!(out, "{}", stream.plan_text()?)?;
+        writeln!(out)?;
+        for words in facts.in_words() {
+            writeln!(out, "# {words}")?;
+        }
+        for remark in notes(stream).iter().chain(remarks) {
+            writeln!(out, "# {remark}")?;
+        }
+        return Ok(());
+    }
     write!(out, "{}", toml::to_string_pretty(plan)?)?;
     writeln!(
         out,
@@ -37,7 +48,7 @@ const USELESS: f64 = 1e9;
 /// What people ask about a plan.
 fn notes(stream: &Stream) -> Vec<String> {
     let (mut notes, unit) = (Vec::new(), stream.plan.request().unit());
-    if !stream.is_integral() && stream.plan.request().grid().is_integral() {
+    if stream.measures.is_none() && !stream.is_integral() && stream.plan.request().grid().is_integral() {
         notes.push(
             "values have fractions because the noise is on a finer grid than the data; rounding them costs no privacy"
                 .to_owned(),
@@ -77,6 +88,12 @@ pub(crate) fn print_summary(
     last_step: u64,
     streams: usize,
 ) {
+    if let Some(facts) = MeasureFacts::of(stream) {
+        eprintln!("{done}: {}", facts.measures.join(", "));
+        eprintln!("guarantee: {} for {}", stream.plan.request().budget(), stream.unit());
+        facts.in_words().for_each(|words| eprintln!("  {words}"));
+        return written(stream, files, last_step, streams);
+    }
     let plan = &stream.plan;
     eprintln!("{done} with {} and {} noise", plan.mechanism().name().brief(), plan.noise_kind());
     eprintln!(
@@ -89,6 +106,11 @@ pub(crate) fn print_summary(
         stream.unit(),
         at_most(max_std_error)
     );
+    written(stream, files, last_step, streams);
+}
+
+/// Says what was written, and what is to be noted.
+fn written(stream: &Stream, files: &Files, last_step: u64, streams: usize) {
     if !files.is_table_alone() {
         eprintln!("wrote {} and beside it .{}", files.out.display(), files.written().join(", ."));
     }

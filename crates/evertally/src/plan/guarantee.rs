@@ -4,8 +4,9 @@ use super::calibrate::Calibration;
 use crate::noise::DiscreteLaw;
 use crate::number::Ratio;
 use crate::number::exact::Exact;
-use crate::privacy::composition::Expense;
+use crate::privacy::composition::{Expense, Filter, Odometer};
 use crate::privacy::{Budget, Delta, Epsilon, Rho, conversions, loss};
+use crate::{Error, Result};
 
 /// ε of Laplace noise of this scale where sums move by at most `l1`.
 fn exact_spent(l1: f64, scale: Ratio) -> Exact {
@@ -72,6 +73,44 @@ impl Guarantee {
                 Self { gaussian, ..Self::of_rho(rho, stated) }
             }
         }
+    }
+
+    /// What several plans on the same data promise together, each under its part of one budget.
+    ///
+    /// # Errors
+    /// If the parts add up to more than the budget, or there are none.
+    ///
+    /// ```
+    /// use evertally::plan::{Guarantee, PlanRequest};
+    /// use evertally::privacy::{Budget, Epsilon, composition::Split};
+    /// let budget = Budget::Pure(Epsilon::new(1.0)?);
+    /// let mut parts = Vec::new();
+    /// for part in Split::of(budget).budgets(&[0.25, 0.75])? {
+    ///     parts.push((part, PlanRequest::count(100, part).plan()?.guarantee()));
+    /// }
+    /// assert_eq!(Guarantee::composed(budget, &parts)?.pure_epsilon, Some(Epsilon::new(1.0)?));
+    /// assert!(Guarantee::composed(Budget::Pure(Epsilon::new(0.9)?), &parts).is_err());
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn composed(budget: Budget, parts: &[(Budget, Self)]) -> Result<Self> {
+        let mut admitted = Filter::new(budget);
+        let mut all = Odometer::default();
+        for (part, guarantee) in parts {
+            admitted.spend(Expense::from(*part))?;
+            all.record(guarantee.expense());
+        }
+        let stated = match budget {
+            Budget::Approximate(epsilon, delta) => Some((epsilon, delta)),
+            _ => None,
+        };
+        // What the parts spend of it is known to be no more; what they leave over is not worth another number.
+        let pure_epsilon = match budget {
+            Budget::Pure(epsilon) => Some(epsilon),
+            _ => all.pure_epsilon().map(Epsilon::derived),
+        };
+        let sum = all.rho().filter(|rho| *rho > 0.0).ok_or_else(|| Error::invalid("a promise of no plan at all"))?;
+        let rho = budget.rho().map_or(sum, |rho| rho.get().min(sum));
+        Ok(Self { pure_epsilon, ..Self::of_rho(Rho::derived(rho), stated) })
     }
 
     fn of_rho(rho: Rho, stated: Option<(Epsilon, Delta)>) -> Self {

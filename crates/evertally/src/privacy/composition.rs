@@ -19,6 +19,10 @@
 //! the way, its pure ε and its ρ name the filter that would have admitted them, but a report at a moment that was
 //! chosen by looking at releases promises less (Rogers et al., section 6). Use a filter there.
 
+mod split;
+
+pub use split::Split;
+
 use super::conversions::{epsilon_of_zcdp, rho_for};
 use super::{Budget, Delta, Epsilon, Rho};
 use crate::number::exact::Exact;

@@ -1,9 +1,10 @@
 //! One running sum per declared group.
 
 use super::Release;
-use super::series::{Series, check_step, check_value};
+use super::series::{Series, check_step, check_sum, check_value};
 use crate::noise::{Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
+use crate::privacy::{Neighbours, Values};
 use crate::state::{Layout, Saved, StateId};
 use crate::{Error, Result};
 
@@ -122,6 +123,53 @@ impl GroupedSums {
         let count = self.series.len();
         let series = self.series.get_mut(group);
         series.ok_or_else(|| Error::invalid(format!("group {group} is not among the {count} declared")))?.add(value)
+    }
+
+    /// Adds the sum of any number of events at once to the open step of a group, as
+    /// [`RunningSum::add_sum`](super::RunningSum::add_sum). `O(1)`.
+    ///
+    /// # Errors
+    /// If there is no such group, and as that.
+    pub fn add_sum(&mut self, group: usize, sum: i64) -> Result<()> {
+        check_step(&self.plan, self.step)?;
+        check_sum(&self.plan, sum)?;
+        let count = self.series.len();
+        let series = self.series.get_mut(group);
+        series.ok_or_else(|| Error::invalid(format!("group {group} is not among the {count} declared")))?.add(sum)
+    }
+
+    /// Takes one event of a count back in the open step of a group: -1.
+    ///
+    /// For streams of changes: what a unit adds and what it takes back must each be within the plan's unit. For the plan
+    /// those are the events of two data sets, one replaced by the other, and so it must have been made for
+    /// [`Neighbours::ReplaceOne`](crate::privacy::Neighbours::ReplaceOne). `O(1)`.
+    ///
+    /// # Errors
+    /// If the plan is for other values or neighbours, and as [`add`](Self::add).
+    ///
+    /// ```
+    /// use evertally::{privacy::{Budget, Neighbours, Rho, Unit}, noise::{SecretKey, TestSeed}, plan::PlanRequest};
+    /// use evertally::stream::{GroupedSums, Groups};
+    /// // Who is there: everybody comes once and leaves once.
+    /// let request = PlanRequest::count(24, Budget::Zcdp(Rho::new(0.5)?)).with_unit(Unit::person(1));
+    /// let plan = request.with_neighbours(Neighbours::ReplaceOne).plan()?;
+    /// let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    /// let mut present = GroupedSums::new(plan, &key, "present".parse()?, Groups::new(["hall"])?)?;
+    /// (0..1000).try_for_each(|_| present.add(0, 1))?;
+    /// present.tick()?;
+    /// (0..1000).try_for_each(|_| present.take_back(0))?;
+    /// assert!(present.tick()?[0].value().abs() < 100.0);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn take_back(&mut self, group: usize) -> Result<()> {
+        check_step(&self.plan, self.step)?;
+        let request = self.plan.request();
+        if request.values() != Values::Count || request.neighbours() != Neighbours::ReplaceOne {
+            return Err(Error::invalid("only counts under a plan for replaced events can be taken back"));
+        }
+        let count = self.series.len();
+        let series = self.series.get_mut(group);
+        series.ok_or_else(|| Error::invalid(format!("group {group} is not among the {count} declared")))?.add(-1)
     }
 
     /// Closes the open step and releases every group's running sum, in declared order.

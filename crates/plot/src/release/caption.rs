@@ -24,7 +24,8 @@ pub(super) fn caption(canvas: &mut Canvas, y: f64, plot: &ReleasePlot, shown: &[
     let words = fit(&parts.join(" · "), ROOM - legend, NORMAL, false);
     canvas.text(MARGIN, y, &words, TextStyle::new(NORMAL, ink::TEXT));
 
-    let colour = if shown.len() == 1 || shown.len() > ink::GROUPS.len() { ink::GROUPS[0].0 } else { ink::MUTED };
+    let colour =
+        if plot.apart || shown.len() == 1 || shown.len() > ink::GROUPS.len() { ink::GROUPS[0].0 } else { ink::MUTED };
     let mut x = WIDTH - MARGIN;
     for (index, entry) in key.iter().enumerate().rev() {
         canvas.text(x, y, entry, TextStyle::new(SMALL, ink::MUTED).anchor(Anchor::End));

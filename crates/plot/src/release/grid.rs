@@ -21,16 +21,23 @@ const UNLIKE: f64 = 8.0;
 
 fn columns(groups: usize) -> usize {
     match groups {
+        1..=3 => groups,
+        4 => 2,
         5 | 6 | 9 => 3,
         _ => 4,
     }
 }
 
 /// How high the panels are together.
-pub(super) fn height(shown: &[&Curve]) -> f64 {
+pub(super) fn height(plot: &ReleasePlot, shown: &[&Curve]) -> f64 {
     let rows = shown.len().div_ceil(columns(shown.len())) as f64;
-    let slim = if spread::wanted(shown) { spread::CAPTION + spread::HEIGHT + TIME_AXIS_HEIGHT } else { 0.0 };
+    let slim = if has_spread(plot, shown) { spread::CAPTION + spread::HEIGHT + TIME_AXIS_HEIGHT } else { 0.0 };
     CAPTION + rows * (HEAD + HEIGHT) + (rows - 1.0) * GAP + TIME_AXIS_HEIGHT + slim
+}
+
+/// Widths of intervals are compared where they have something in common.
+fn has_spread(plot: &ReleasePlot, shown: &[&Curve]) -> bool {
+    !plot.apart && spread::wanted(shown)
 }
 
 /// Draws the panels from `top` on.
@@ -41,7 +48,7 @@ pub(super) fn draw(canvas: &mut Canvas, top: f64, plot: &ReleasePlot, shown: &[&
     for (index, curve) in shown.iter().enumerate() {
         grid.panel(canvas, top + CAPTION, plot, index, curve);
     }
-    if spread::wanted(shown) {
+    if has_spread(plot, shown) {
         let rows = shown.len().div_ceil(grid.columns) as f64;
         let panels = rows * (HEAD + HEIGHT) + (rows - 1.0) * GAP + TIME_AXIS_HEIGHT;
         let (values, axis) = spread::scale(plot, shown);
@@ -70,7 +77,7 @@ impl Grid {
     fn new(plot: &ReleasePlot, shown: &[&Curve]) -> Self {
         let own: Vec<(f64, f64)> = shown.iter().map(|curve| panel::values([*curve], plot.unsafe_truth)).collect();
         let spans = own.iter().map(|(low, high)| high - low);
-        let shared = spans.clone().fold(0.0, f64::max) <= UNLIKE * spans.fold(f64::INFINITY, f64::min);
+        let shared = !plot.apart && spans.clone().fold(0.0, f64::max) <= UNLIKE * spans.fold(f64::INFINITY, f64::min);
         let ranges = match shared {
             true => vec![panel::values(shown.iter().copied(), plot.unsafe_truth); shown.len()],
             false => own,

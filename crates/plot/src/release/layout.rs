@@ -20,8 +20,8 @@ pub(super) fn draw(plot: &ReleasePlot, shown: &[&Curve]) -> String {
         title: &title(plot),
         description: &description(plot, shown),
     };
-    let one_panel = shown.len() <= ink::GROUPS.len();
-    let height = if one_panel { overlay::height(shown) } else { grid::height(shown) };
+    let one_panel = shown.len() <= ink::GROUPS.len() && !plot.apart;
+    let height = if one_panel { overlay::height(shown) } else { grid::height(plot, shown) };
     let draw = if one_panel { overlay::draw } else { grid::draw };
     let mut canvas = sheet.draw(height, |canvas, top| draw(canvas, top, plot, shown));
     if plot.unsafe_truth {

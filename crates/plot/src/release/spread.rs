@@ -60,10 +60,11 @@ pub(super) fn draw(
 ) {
     let shared = same_widths(shown);
     let level = percent(plot.confidence);
+    let interval = if plot.at_once { "band" } else { "interval" };
     let caption = match (errors(plot, shown), shared || shown.len() == 1) {
-        (true, _) => format!("Released minus true, and the {level} interval"),
-        (false, true) => format!("Half-width of the {level} interval (±)"),
-        (false, false) => format!("Half-width of the {level} interval (±), a line for each group"),
+        (true, _) => format!("Released minus true, and the {level} {interval}"),
+        (false, true) => format!("Half-width of the {level} {interval} (±)"),
+        (false, false) => format!("Half-width of the {level} {interval} (±), a line for each group"),
     };
     let caption = match axis.unit() {
         unit if unit.is_empty() => caption,

@@ -8,6 +8,7 @@
 use super::resolve::{Labels, Settings};
 use crate::error::{Result, usage};
 use crate::ledger::Ledger;
+use crate::measures::EarlierPart;
 use evertally::mechanism::{MatrixDigest, MechanismName};
 use evertally::noise::DiscreteLaw;
 use serde::Deserialize;
@@ -38,10 +39,13 @@ impl Settings {
             noise: DiscreteLaw,
             #[serde(default)]
             meaning: BTreeMap<String, String>,
+            #[serde(default)]
+            part: Vec<EarlierPart>,
         }
         let Some(text) = ledger.plan_text(&self.name) else { return Ok((self, None)) };
-        let Plan { mechanism, noise, meaning: began } = toml::from_str(text)
+        let Plan { mechanism, noise, meaning: began, part } = toml::from_str(text)
             .map_err(|e| usage(format!("the ledger's plan of stream `{}` cannot be read: {e}", self.name)))?;
+        self.measures.began = part;
         // What this version would choose, or how it names a matrix, may differ from what an earlier one did, and so may
         // the noise that it needs: a stream keeps its mechanism and its noise, if that is enough.
         let asked = self.request.mechanism();

@@ -130,6 +130,7 @@ impl Parameter {
         has.then(|| match self {
             Self::GroupBy => "group".to_owned(),
             Self::Stream => "name".to_owned(),
+            Self::Measure => "measures".to_owned(),
             _ => self.row().field.to_owned(),
         })
     }

@@ -1,5 +1,6 @@
 //! From a declaration to checked settings: the one validation, whoever declares.
 
+mod measures;
 mod needs;
 mod time;
 mod unit;
@@ -12,6 +13,7 @@ use super::table::Declaration;
 use super::value;
 use crate::event::Columns;
 use crate::groups::GroupTable;
+use crate::measures::{Bundle, EarlierPart, Wanted};
 use crate::problem::{Piece, Problem, sentence};
 use crate::scales::Scales;
 use crate::searched::{Watch, with_searched};
@@ -27,6 +29,7 @@ use evertally::privacy::selection::Selection;
 use evertally::privacy::{Budget, Neighbours, Unit, Values};
 use evertally::sketch::{KeyTree, Shape, Table};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub(super) use needs::NEEDS;
 pub use needs::groups_need_columns;
@@ -82,6 +85,16 @@ pub struct Settings {
     pub labels: Labels,
     /// What the plan is asked for.
     pub request: PlanRequest,
+    /// Which measures are released.
+    pub measures: Measures,
+}
+
+/// The measures of a stream, and what it began with, where it has begun.
+#[derive(Clone, Debug, Default)]
+pub struct Measures {
+    /// None for running sums alone.
+    pub wanted: Vec<Wanted>,
+    pub(super) began: Vec<EarlierPart>,
 }
 
 /// Who says which step is the last to be published.
@@ -143,6 +156,10 @@ impl Settings {
     /// If the confidence is out of range.
     pub fn planned(self, plan: Plan) -> evertally::Result<Stream> {
         plan.intervals(self.confidence)?;
+        let measures = match self.measures.wanted.as_slice() {
+            [] => None,
+            wanted => Some(Arc::new(Bundle::plan(wanted, &plan, &self.request, &self.measures.began)?)),
+        };
         let grid = plan.request().grid();
         Ok(Stream {
             name: self.name,
@@ -164,6 +181,7 @@ impl Settings {
             band: self.band,
             views: self.views,
             scales: self.labels.scales(grid),
+            measures,
             follows: None,
         })
     }
@@ -213,6 +231,8 @@ impl Declaration {
         let request = self.request(horizon, unit, values)?.with_workload(self.workload(Some(calendar.every()))?);
         let request = request.with_meanings(self.meaning(&calendar));
         let request = labels.shape(request, grid);
+        let measures = self.measures(&labels)?;
+        let request = measures.shape(request);
         let name: StreamName = self.stream.as_deref().unwrap_or("main").parse()?;
         let columns = match &labels {
             Labels::None => Vec::new(),
@@ -247,6 +267,7 @@ impl Declaration {
             views: self.views(&request, values, &labels)?,
             labels,
             request,
+            measures,
         })
     }
 

@@ -7,6 +7,7 @@
 
 use super::parameter::{Heading, Part, Row, Use};
 use super::value::{Decimal, Delimiter, Groups, Paths, TableFormat, Value};
+use crate::measures::Wanted;
 use crate::reading::Reading;
 use crate::steps::{Every, Period, TimeFormat, Zone};
 use crate::stream::{Band, Late, OutOfBounds, Refusable};
@@ -362,6 +363,13 @@ parameters! {
         Grid grid: Decimal<Grid>, Values "G" ALL, default "1" ""
     }
     declaration {
+        /// Release this measure too, all of them under one budget: count, sum, mean, variance, std (the standard
+        /// deviation), distinct (people so far), distinct(STEPS) (people within so many steps), histogram(CUT,…) (events
+        /// by value) or quantile(SHARE), each at the end of every step. `mean*4` says that its precision is worth four
+        /// times as much as that of others when the budget is divided. May be repeated.
+        Measure measure: Vec<Wanted>, Values "MEASURE" MEASURED, default "" "a running count, or sum"
+    }
+    declaration {
         /// What to do with a value outside the bounds.
         OutOfBounds out_of_bounds: OutOfBounds, Values "" ALL, default "clamp" ""
     }
@@ -610,6 +618,8 @@ parameters! {
 
 const RELEASES: &[Use] = &[Release, Table];
 const RELEASE: &[Use] = &[Release, Table, TablePlan];
+/// One plan is not what they have.
+const MEASURED: &[Use] = &[Release, Table];
 const RELEASE_FILES: &[Use] = &[Release];
 const SKETCH: &[Use] = &[Sketch];
 const LISTS: &[Use] = &[Release, Sketch];

@@ -1,5 +1,6 @@
 //! The types of parameters: how each is read from the texts of a flag, and what a schema says of it.
 
+use crate::measures::Wanted;
 use crate::reading::Reading;
 use crate::steps::{Every, Period, TimeFormat, Zone};
 use crate::stream::{Band, Late, OutOfBounds, Refusable};
@@ -23,6 +24,8 @@ pub enum Kind {
     Text,
     /// A list of texts.
     Texts,
+    /// A list of measures, each a text that may have commas.
+    Measures,
     /// One character.
     Character,
     /// A whole number, 0 or more.
@@ -341,6 +344,15 @@ impl Value for Groups {
 
     fn read(texts: &[&OsStr]) -> Result<Self, String> {
         Value::read(texts).map(Self::Names)
+    }
+}
+
+impl Value for Vec<Wanted> {
+    const KIND: Kind = Kind::Measures;
+
+    fn read(texts: &[&OsStr]) -> Result<Self, String> {
+        let one = |text: &&OsStr| text.to_str().ok_or_else(|| "is not UTF-8 text".to_owned())?.parse();
+        texts.iter().map(one).collect()
     }
 }
 

@@ -9,7 +9,11 @@ use std::fmt::Write;
 impl Report {
     /// Budget, unit and mechanism in one line.
     pub fn headline(&self) -> String {
-        let (unit, mechanism, law) = (&self.unit.unit, self.mechanism.brief(), &self.noise.law);
+        let (unit, mut mechanism, law) = (&self.unit.unit, self.mechanism.brief().to_string(), &self.noise.law);
+        if let Some(measures) = &self.measures {
+            let parts = measures.parts.len();
+            mechanism = format!("{} measures of {parts} noisy sums", measures.measures.len());
+        }
         let selection =
             self.selection.as_ref().map_or(String::new(), |s| format!(", δ = {:e} for finding groups", s.delta));
         format!("{}{}{selection} for {unit} · {mechanism} · {law}", self.times(), self.budget)
@@ -125,7 +129,8 @@ impl Report {
             Neighbours::ReplaceOne => "the unit's events replaced by as many others, in any step and group",
         };
         writeln!(out, "| neighbouring data | {neighbours} |")?;
-        if self.quantity.starts_with("running sum") || self.quantity.starts_with("sum of") {
+        let of_values = self.quantity.starts_with("running sum") || self.quantity.starts_with("sum of");
+        if of_values || (self.measures.is_some() && self.unit.lower != self.unit.upper) {
             writeln!(
                 out,
                 "| one event | between {} and {}, on a grid of {}{} |",
@@ -136,6 +141,16 @@ impl Report {
             )?;
         }
         writeln!(out, "| budget | {}{} |", self.times(), self.budget)?;
+        if let Some(measures) = &self.measures {
+            writeln!(out, "| measures | {} |", measures.measures.join(", "))?;
+            for words in measures.in_words() {
+                writeln!(out, "| summed | {words} |")?;
+            }
+            let confidence = self.error.confidence * 100.0;
+            writeln!(out, "| intervals | {confidence} % confidence, each of its own row |")?;
+            let digest = &self.plan_digest[..16];
+            return writeln!(out, "| stream | {}, key {}, plans {digest} |\n", plain(&self.stream), self.key_id);
+        }
         let (l2, by) = (short(self.noise.s2), "by at most");
         let moved = match self.noise.s1 {
             Some(s1) => format!("moves the protected sums {by} {} (L1) or {l2} (L2)", short(s1)),
@@ -250,6 +265,15 @@ impl Report {
         let single = unit.split(" (").next().unwrap_or(unit);
         let value = if self.quantity.starts_with("running") { "running value" } else { "value" };
         let (interval, but) = match &self.sketch {
+            None if self.measures.is_some() => (
+                format!(
+                    "Each single interval contains the true figure of the kept data with {confidence} % confidence; over many \
+                     steps and measures some will miss. Measures of one step have some noise in common.\n\
+                     - Where there may be no events at all, a mean, variance or quantile has no value: its cell is empty, and \
+                     its interval is all that the declared bounds leave."
+                ),
+                "",
+            ),
             None if self.error.band.is_some() => (
                 format!(
                     "The intervals of all steps together, of one group, contain the true {value}s of the kept data \

@@ -91,6 +91,12 @@ impl Intake {
         Waiting { arrival: self.arrivals, placed }
     }
 
+    /// The first step of the period that the last event was of.
+    #[inline]
+    pub(super) fn period_since(&self) -> u64 {
+        self.period.start
+    }
+
     /// Looks ahead to the persons of some events; see [`Persons::look_ahead`].
     pub(super) fn look_ahead<'p, L: 'p>(&self, events: impl Iterator<Item = &'p Placed<L>>) {
         if let Some(persons) = &self.persons {

@@ -1,7 +1,7 @@
 //! Counts of very many items, in a sketch.
 
 use super::placer::leave_out;
-use super::{Labels, Tally};
+use super::{KeptEvent, Labels, Tally};
 use crate::error::Result;
 use crate::event::{Event, Role};
 use crate::ledger::StreamDigest;
@@ -92,7 +92,7 @@ impl Tally for ItemCounts {
         self.sketch.step()
     }
 
-    fn add(&mut self, item: Box<[u8]>, value: i64) -> Result<()> {
+    fn add(&mut self, item: Box<[u8]>, KeptEvent { value, .. }: KeptEvent) -> Result<()> {
         self.sketch.add(&*item, value)?;
         let sum = self.open.entry(item).or_default();
         *sum = sum.checked_add(value).ok_or_else(|| {

@@ -2,7 +2,7 @@
 
 use super::items::next_stop;
 use super::placer::leave_out;
-use super::{Labels, Tally};
+use super::{KeptEvent, Labels, Tally};
 use crate::error::Result;
 use crate::event::{Event, Role};
 use crate::ledger::StreamDigest;
@@ -79,7 +79,7 @@ impl Tally for KeyCounts {
         self.tree.step()
     }
 
-    fn add(&mut self, key: u64, value: i64) -> Result<()> {
+    fn add(&mut self, key: u64, KeptEvent { value, .. }: KeptEvent) -> Result<()> {
         self.tree.add(key, value)?;
         let sum = self.open.entry(key).or_default();
         *sum = sum.checked_add(value).ok_or_else(|| {

@@ -98,7 +98,7 @@ impl Session<RunningSums> {
             false if rest.is_empty() => Vec::new(),
             false => return Err(damaged()),
         };
-        let mut digest = ledger.stream(key, &stream.name, &stream.plan, leg.last_step.max(saved.step))?;
+        let mut digest = ledger.digest_of(key, stream, leg.last_step.max(saved.step))?;
         digest.resume(saved.step, saved.chain)?;
         let count =
             usize::try_from(saved.groups).ok().filter(|count| (*count == 0) == discovers).ok_or_else(damaged)?;
@@ -131,6 +131,9 @@ impl Session<RunningSums> {
     /// If a step is still open.
     pub fn followed(&self) -> Result<Follows> {
         let (stream, steps) = (&self.stream, self.stream.calendar.steps());
+        if stream.measures.is_some() {
+            return Err(usage("measures do not go on in another stream; declare a longer horizon"));
+        }
         let Some(releases) = self.tally.releases().filter(|_| self.step() == steps) else {
             return Err(usage(format!("stream `{}` is not at the end of its horizon", stream.name)));
         };

@@ -1,7 +1,8 @@
 //! Running counts or sums of groups, declared or discovered.
 
 use super::items::push_labels;
-use super::{Labels, Tally};
+use super::measured::MeasuredSums;
+use super::{KeptEvent, Labels, Tally};
 use crate::error::{Error, Result, usage};
 use crate::event::Event;
 use crate::groups::GroupTable;
@@ -31,6 +32,8 @@ enum Streams {
     Total(Box<RunningSum>, Option<Release>),
     Groups(Box<GroupedSums>),
     Discovered(Box<DiscoveredSums>),
+    /// Several sums of each group, for measures of them.
+    Measured(Box<MeasuredSums>),
 }
 
 /// What a closed step releases.
@@ -40,6 +43,8 @@ pub struct ClosedStep<'a> {
     releases: &'a [Release],
     /// Where groups have just been found.
     discovered: Option<&'a DiscoveredSums>,
+    /// Where several sums make measures.
+    measured: Option<&'a mut MeasuredSums>,
     sums: &'a [i64],
     rows: &'a mut Rows,
 }
@@ -51,10 +56,15 @@ impl RunningSums {
     /// If the confidence of the stream is none.
     pub fn new(stream: &Stream, groups: Option<GroupTable>, key: &SecretKey) -> Result<Self> {
         let (plan, name) = (stream.plan.clone(), stream.name.clone());
-        let streams = match &groups {
-            None if plan.threshold().is_some() => Streams::Discovered(Box::new(DiscoveredSums::new(plan, key, name)?)),
-            None => Streams::Total(Box::new(RunningSum::new(plan, key, name)?), None),
-            Some(table) => Streams::Groups(Box::new(GroupedSums::new(plan, key, name, table.to_library()?)?)),
+        let streams = match (&groups, &stream.measures) {
+            (groups, Some(bundle)) => {
+                Streams::Measured(Box::new(MeasuredSums::new(stream, bundle, groups.as_ref(), key)?))
+            }
+            (None, None) if plan.threshold().is_some() => {
+                Streams::Discovered(Box::new(DiscoveredSums::new(plan, key, name)?))
+            }
+            (None, None) => Streams::Total(Box::new(RunningSum::new(plan, key, name)?), None),
+            (Some(table), None) => Streams::Groups(Box::new(GroupedSums::new(plan, key, name, table.to_library()?)?)),
         };
         Self::of(stream, groups, streams, key)
     }
@@ -65,12 +75,15 @@ impl RunningSums {
     /// If they are damaged, or of another stream or other groups.
     pub(super) fn restore(stream: &Stream, groups: Option<GroupTable>, key: &SecretKey, saved: &[u8]) -> Result<Self> {
         let (plan, name) = (stream.plan.clone(), stream.name.clone());
-        let streams = match &groups {
-            None if plan.threshold().is_some() => {
+        let streams = match (&groups, &stream.measures) {
+            (groups, Some(bundle)) => {
+                Streams::Measured(Box::new(MeasuredSums::restore(stream, bundle, groups.as_ref(), key, saved)?))
+            }
+            (None, None) if plan.threshold().is_some() => {
                 Streams::Discovered(Box::new(DiscoveredSums::restore(plan, key, name, saved)?))
             }
-            None => Streams::Total(Box::new(RunningSum::restore(plan, key, name, saved)?), None),
-            Some(table) => {
+            (None, None) => Streams::Total(Box::new(RunningSum::restore(plan, key, name, saved)?), None),
+            (Some(table), None) => {
                 Streams::Groups(Box::new(GroupedSums::restore(plan, key, name, table.to_library()?, saved)?))
             }
         };
@@ -94,15 +107,17 @@ impl RunningSums {
             Streams::Total(stream, _) => stream.save(),
             Streams::Groups(streams) => streams.save(),
             Streams::Discovered(keys) => keys.save(),
+            Streams::Measured(parts) => parts.save(),
         }
     }
 
-    /// The last releases, one a group; `None` before the first step.
+    /// The last releases, one a group; `None` before the first step, and of measures.
     pub(super) fn releases(&self) -> Option<Vec<Release>> {
         match &self.streams {
             Streams::Total(stream, _) => stream.release().map(|release| vec![release]),
             Streams::Groups(streams) => streams.releases(),
             Streams::Discovered(keys) => (keys.step() > 0).then(|| keys.releases().to_vec()),
+            Streams::Measured(_) => None,
         }
     }
 
@@ -131,7 +146,14 @@ impl RunningSums {
     /// # Errors
     /// If the present ones are not the first of them.
     pub(super) fn join(&mut self, key: &SecretKey, stream: &Stream, groups: Option<GroupTable>) -> Result<()> {
-        if let (Streams::Groups(streams), Some(table)) = (&mut self.streams, &groups) {
+        if let (Streams::Measured(parts), Some(table)) = (&mut self.streams, &groups) {
+            if table.tuples().len() != self.open.len() {
+                parts.join(key, &stream.name, table)?;
+                self.open.resize(table.tuples().len(), 0);
+            }
+            self.rows = Rows::new(stream, groups.as_ref())?;
+            self.groups = groups;
+        } else if let (Streams::Groups(streams), Some(table)) = (&mut self.streams, &groups) {
             if table.tuples().len() != self.open.len() {
                 streams.join(key, stream.name.clone(), table.to_library()?)?;
                 self.open.resize(table.tuples().len(), 0);
@@ -270,11 +292,13 @@ impl Tally for RunningSums {
             Streams::Total(stream, _) => stream.step(),
             Streams::Groups(streams) => streams.step(),
             Streams::Discovered(keys) => keys.step(),
+            Streams::Measured(parts) => parts.step(),
         }
     }
 
     #[inline]
-    fn add(&mut self, group: GroupLabel, value: i64) -> Result<()> {
+    fn add(&mut self, group: GroupLabel, kept: KeptEvent) -> Result<()> {
+        let value = kept.value;
         let place = match (&mut self.streams, group) {
             (Streams::Total(stream, _), _) => {
                 stream.add(value)?;
@@ -284,6 +308,7 @@ impl Tally for RunningSums {
                 streams.add(place, value)?;
                 place
             }
+            (Streams::Measured(parts), GroupLabel::Place(place)) => return parts.add(place, kept),
             (Streams::Discovered(keys), GroupLabel::Name(name, _)) => return Ok(keys.add(&name, value)?),
             _ => return Err(usage("the event was read for a stream with other groups")),
         };
@@ -292,7 +317,7 @@ impl Tally for RunningSums {
     }
 
     fn close<'a>(&'a mut self, stream: &'a Stream, _: u64, digest: &mut StreamDigest) -> Result<ClosedStep<'a>> {
-        if !matches!(self.streams, Streams::Discovered(_)) {
+        if !matches!(self.streams, Streams::Discovered(_) | Streams::Measured(_)) {
             digest.close_step(&self.open)?;
             std::mem::swap(&mut self.open, &mut self.closed);
             self.open.fill(0);
@@ -301,9 +326,15 @@ impl Tally for RunningSums {
             Streams::Total(sum, last) => std::slice::from_ref(last.insert(sum.tick()?)),
             Streams::Groups(sums) => sums.tick()?,
             Streams::Discovered(keys) => return close_discovered(keys, stream, &mut self.rows, digest),
+            Streams::Measured(parts) => {
+                let step = parts.close(digest)?;
+                let (measured, rows) = (Some(&mut **parts), &mut self.rows);
+                return Ok(ClosedStep { stream, step, releases: &[], discovered: None, measured, sums: &[], rows });
+            }
         };
         let step = releases[0].step();
-        Ok(ClosedStep { stream, step, releases, discovered: None, sums: &self.closed, rows: &mut self.rows })
+        let (sums, rows) = (&self.closed, &mut self.rows);
+        Ok(ClosedStep { stream, step, releases, discovered: None, measured: None, sums, rows })
     }
 }
 
@@ -321,7 +352,7 @@ fn close_discovered<'a>(
     digest.close_items(&sums, step)?;
     keys.tick()?;
     keys.entering().try_for_each(|shown| tuple_of(keys.name(shown)).map(|tuple| rows.enter(tuple)))?;
-    Ok(ClosedStep { stream, step, releases: keys.releases(), discovered: Some(keys), sums: &[], rows })
+    Ok(ClosedStep { stream, step, releases: keys.releases(), discovered: Some(keys), measured: None, sums: &[], rows })
 }
 
 impl ClosedStep<'_> {
@@ -330,7 +361,7 @@ impl ClosedStep<'_> {
         self.step
     }
 
-    /// The releases, one a group in declared order, or in that of their discovery.
+    /// The releases, one a group in declared order, or in that of their discovery; none of measures.
     pub fn releases(&self) -> &[Release] {
         self.releases
     }
@@ -345,7 +376,8 @@ impl ClosedStep<'_> {
         self.rows.tuples()
     }
 
-    /// Visits the rows of the step: the place of the group, and the row. Before them those of all earlier steps of groups
+    /// Visits the rows of the step: the place of the group (with measures, of group and row, counted through), and the
+    /// row. Before them those of all earlier steps of groups
     /// that were discovered with it, one group after the other.
     ///
     /// # Errors
@@ -354,6 +386,9 @@ impl ClosedStep<'_> {
         &mut self,
         mut visit: impl FnMut(usize, &ReleaseRow<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
+        if let Some(measured) = &mut self.measured {
+            return measured.for_each_row(self.stream, self.rows.tuples(), visit);
+        }
         if let Some(keys) = self.discovered {
             for shown in keys.entering() {
                 for release in keys.earlier(shown) {

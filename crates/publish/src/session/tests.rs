@@ -74,6 +74,7 @@ pub(super) fn stream_of(unit: Unit, sort_buffer: usize) -> Stream {
         band: Default::default(),
         views: Vec::new(),
         scales: Default::default(),
+        measures: None,
         follows: None,
     }
 }

@@ -465,6 +465,7 @@ def release(
     value: str | None = None,
     bounds: tuple[Number, Number] | None = None,
     grid: Number | None = None,
+    measures: str | Sequence[str] | None = None,
     out_of_bounds: Literal["clamp", "refuse"] = "clamp",
     mechanism: str | None = None,
     noise: Literal["laplace", "gaussian"] | None = None,
@@ -569,6 +570,11 @@ def release(
         ``value``: Sum this column instead of counting events.
         ``bounds``: Least and greatest value of one event; others are clamped.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
+        ``measures``: Release this measure too, all of them under one budget: count, sum, mean, variance, std (the
+            standard deviation), distinct (people so far), distinct(STEPS) (people within so many steps),
+            histogram(CUT,…) (events by value) or quantile(SHARE), each at the end of every step. `mean*4` says that its
+            precision is worth four times as much as that of others when the budget is divided. May be repeated. Without
+            it, a running count, or sum.
         ``out_of_bounds``: What to do with a value outside the bounds. "clamp": Take the nearer bound. "refuse": Stop
             with an error that names the event.
 

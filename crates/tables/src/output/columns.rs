@@ -19,7 +19,7 @@ fn schema(spec: &TableSpec) -> SchemaRef {
     let mut fields = vec![Field::new("time", instant.clone().unwrap_or(DataType::Utf8), false)];
     fields.extend(spec.groups().iter().map(|name| Field::new(name, DataType::Utf8, false)));
     fields.push(Field::new("step", DataType::UInt64, false));
-    fields.push(Field::new(spec.value_name(), value, false));
+    fields.push(Field::new(spec.value_name(), value, spec.is_open()));
     fields.extend(["std_error", "lower", "upper"].map(|name| Field::new(name, DataType::Float64, true)));
     if let Some(whole) = spec.views() {
         let [value, ends @ ..] = VIEW;
@@ -147,7 +147,8 @@ impl Values {
                     ))
                 })?)
             }
-            Values::Real(column) => column.append_value(value.number),
+            // Missing, where the table has room for that; elsewhere every value is a number.
+            Values::Real(column) => column.append_option(Some(value.number).filter(|number| !number.is_nan())),
         }
         Ok(())
     }

@@ -11,6 +11,9 @@ use evertally_publish::steps::Zone;
 use evertally_publish::views::View;
 use evertally_publish::words::quoted;
 
+/// Name of the column that says which measure a row is of.
+const MEASURE: &str = "measure";
+
 /// What a table says of each row besides its group or key, in this order.
 fn own_columns(value: &'static str) -> [&'static str; 6] {
     ["time", "step", value, "std_error", "lower", "upper"]
@@ -23,6 +26,8 @@ pub struct TableSpec {
     /// Name of the value column.
     value: &'static str,
     integral: bool,
+    /// Whether a value may be missing.
+    open: bool,
     /// Zone of instants in formats that have them.
     zone: Option<String>,
     /// Whether there are views, and whether all of their values are whole numbers.
@@ -58,7 +63,19 @@ impl TableSpec {
                 return Err(format!("the {kind} column {} is named twice; name it once", quoted(name)));
             }
         }
-        Ok(TableSpec { groups, value, integral, zone: None, views: None })
+        Ok(TableSpec { groups, value, integral, open: false, zone: None, views: None })
+    }
+
+    /// A table of several measures: behind these group columns one that names the measure, and values that are real and
+    /// may be missing.
+    pub fn of_measures(mut groups: Vec<String>) -> Result<Self, String> {
+        if groups.iter().any(|name| name == MEASURE) {
+            return Err(format!(
+                "a group column has the name of the column of measures ({MEASURE}); rename it in the input"
+            ));
+        }
+        groups.push(MEASURE.to_owned());
+        Ok(TableSpec { open: true, ..Self::new(groups, false)? })
     }
 
     /// The same with columns for [views](evertally_publish::views), behind the others.
@@ -102,6 +119,11 @@ impl TableSpec {
     /// The name of the value column.
     pub fn value_name(&self) -> &'static str {
         self.value
+    }
+
+    /// Whether a value may be missing.
+    pub(super) fn is_open(&self) -> bool {
+        self.open
     }
 
     /// Whether every value is a whole number.

@@ -113,8 +113,8 @@ impl<W: Write> JsonTable<W> {
             line.push_str(key);
             push_json_text(group, line);
         }
-        write!(line, ",\"step\":{},\"{}\":{}", row.step, self.value, row.value.text)
-            .expect("a String accepts every write");
+        let value = if row.value.text.is_empty() { "null" } else { row.value.text };
+        write!(line, ",\"step\":{},\"{}\":{value}", row.step, self.value).expect("a String accepts every write");
         for (key, number) in [("std_error", row.std_error), ("lower", row.lower), ("upper", row.upper)] {
             push_figure(key, number, line);
         }

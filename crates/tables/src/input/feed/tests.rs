@@ -56,6 +56,7 @@ fn stream(sort_buffer: usize, refusable: Refusable) -> Stream {
         band: Default::default(),
         views: Vec::new(),
         scales: Default::default(),
+        measures: None,
         follows: None,
     }
 }

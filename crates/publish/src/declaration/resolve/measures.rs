@@ -1,0 +1,84 @@
+//! The measures of a stream: what they need beside them.
+
+use super::super::Parameter::{
+    self, Bounds, DiscoverGroups, KeyColumns, MaxTotal, Measure, Person, RestScale, Scales, Value,
+};
+use super::super::table::Declaration;
+use super::{Labels, Measures, Result};
+use crate::measures::{self, Wanted};
+use crate::problem::{Problem, sentence};
+use crate::reading::Reading;
+use evertally::mechanism::Workload;
+use evertally::plan::PlanRequest;
+
+impl Declaration {
+    /// The declared measures, which have what they need.
+    pub(super) fn measures(&self, labels: &Labels) -> Result<Measures> {
+        let Some(wanted) = &self.measure else { return Ok(Measures::default()) };
+        let refuse = |problem| Err(Problem::of(Measure, problem));
+        if wanted.is_empty() {
+            return refuse(sentence![Measure, " names no measure; leave it out for a running count or sum"]);
+        }
+        for (place, Wanted { measure, .. }) in wanted.iter().enumerate() {
+            if measure.needs_values() && self.value.is_none() {
+                let why = ": the column with the values of events, between bounds";
+                return refuse(sentence![Measure, format!(" {measure} needs "), Value, why]);
+            }
+            if measure.needs_persons() && self.person.is_none() {
+                return refuse(sentence![
+                    Measure,
+                    format!(" {measure} needs "),
+                    Person,
+                    ": the column that names people"
+                ]);
+            }
+            let reads_all = self.workload.is_none_or(|reading| reading == Reading::Steps(Workload::Sum));
+            if measure.needs_persons() && !reads_all {
+                let problem = format!(" {measure} has a window of its own; leave out ");
+                return refuse(sentence![Measure, problem, Parameter::Workload]);
+            }
+            let again = |other: &&Wanted| match (&other.measure, measure) {
+                (measures::Measure::Histogram(_), measures::Measure::Histogram(_)) => true,
+                (other, measure) => other == measure,
+            };
+            if wanted[..place].iter().find(again).is_some() {
+                let problem = match measure {
+                    measures::Measure::Histogram(_) => " has two histograms; name all cuts in one".to_owned(),
+                    measure => format!(" names {measure} twice"),
+                };
+                return refuse(sentence![Measure, problem]);
+            }
+        }
+        if matches!(labels, Labels::Discovered { .. } | Labels::Items(_)) {
+            let other = if matches!(labels, Labels::Items(_)) { KeyColumns } else { DiscoverGroups };
+            return refuse(sentence![Measure, " and ", other, " do not go together: declare the groups"]);
+        }
+        let apart: [(Parameter, &str); 5] = [
+            (Parameter::Band, ": intervals of measures hold each by itself"),
+            (Parameter::View, ": what is shown of counts alone"),
+            (MaxTotal, ": parts of values have no mean; bound the events instead, and values by their bounds"),
+            (Scales, ": all groups have the same bounds"),
+            (RestScale, ": all groups have the same bounds"),
+        ];
+        if let Some((other, why)) = apart.into_iter().find(|(other, _)| self.has(*other)) {
+            return refuse(sentence![Measure, " and ", other, " do not go together", why]);
+        }
+        let has_values = wanted.iter().any(|wanted| wanted.measure.needs_values());
+        if !has_values && self.value.is_some() {
+            let why = ", and no measure is of values; leave it out, or ask for a mean";
+            return refuse(sentence![Value, " and ", Bounds, " are given", why]);
+        }
+        Ok(Measures { wanted: wanted.clone(), ..Measures::default() })
+    }
+}
+
+impl Measures {
+    /// What they change in a request, which says what makes one stream another.
+    pub(super) fn shape(&self, request: PlanRequest) -> PlanRequest {
+        if self.wanted.is_empty() {
+            return request;
+        }
+        let wanted: Vec<String> = self.wanted.iter().map(Wanted::to_string).collect();
+        request.with_meaning("measures", wanted.join(" "))
+    }
+}

@@ -1,0 +1,226 @@
+//! Quantiles from counts of blocks of values.
+//!
+//! The range of values is cut into cells, cells are gathered into blocks of `k`, those into blocks again, up to `k`
+//! blocks that are all. An event counts once on each level. For a value `v` inside a cell, a share `f` of it being below,
+//! the events below less the share `p` of all are
+//!
+//! ```text
+//! D(v) = (1 − p) Σ blocks left of the way to the cell − p Σ blocks right of it + (f − p) · the cell,
+//! ```
+//!
+//! a combination of independent noisy counts with known weights; `D` is 0 in the mean at the quantile of `p`, where values
+//! are spread evenly inside of cells. The interval is that of all cells that have a value at which `D` is within its own
+//! quantile, from the first to the last, and whole cells: it holds the quantile whatever values are like inside of them.
+
+use evertally::plan::{NoiseKind, NoiseMoments, RatioIntervals};
+use std::fmt;
+
+/// Cells of a range of whole numbers, in blocks of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RankTree {
+    lower: i64,
+    upper: i64,
+    arity: u64,
+    levels: u32,
+}
+
+/// What is known of a quantile.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QuantileEstimate {
+    /// The quantile, in multiples of the grid; `None` where it may be anything.
+    pub value: Option<f64>,
+    /// Least value that it may be.
+    pub lower: f64,
+    /// Greatest.
+    pub upper: f64,
+}
+
+/// More cells cost more noise and time.
+const CELLS: u64 = 256;
+
+impl RankTree {
+    /// Of values from `lower` to `upper`, for noise of this kind: cells as fine as values, or 256 and a few more, in
+    /// the blocks that have the least noise in a rank.
+    pub fn of(lower: i64, upper: i64, noise: NoiseKind) -> Self {
+        let values = upper.abs_diff(lower).saturating_add(1);
+        let cells = values.clamp(2, CELLS);
+        let tree = |arity: u64| {
+            let levels = (1..).find(|levels| arity.saturating_pow(*levels) >= cells).expect("a power is large enough");
+            Self { lower, upper, arity, levels }
+        };
+        // About half of the blocks beside the way count; each level takes its share of the budget.
+        let cost = |tree: &Self| {
+            let (levels, beside) = (f64::from(tree.levels), (tree.arity - 1) as f64);
+            match noise {
+                NoiseKind::Gaussian => levels * levels * beside,
+                NoiseKind::Laplace => levels.powi(3) * beside,
+            }
+        };
+        (2..=32).map(tree).min_by(|a, b| cost(a).total_cmp(&cost(b))).expect("there are some")
+    }
+
+    /// How many running sums one event is added to.
+    pub fn levels(&self) -> u32 {
+        self.levels
+    }
+
+    /// How many counts there are: those of the top level first.
+    pub fn nodes(&self) -> usize {
+        (1..=self.levels).map(|level| self.width(level)).sum()
+    }
+
+    fn width(&self, level: u32) -> usize {
+        self.arity.pow(level) as usize // fits: below 256 · 32
+    }
+
+    fn cells(&self) -> usize {
+        self.width(self.levels)
+    }
+
+    /// The cell of a value within the bounds.
+    fn cell_of(&self, value: i64) -> usize {
+        let (place, values) = (value.abs_diff(self.lower), self.upper.abs_diff(self.lower));
+        // fits: below the number of cells
+        (u128::from(place) * self.cells() as u128 / (u128::from(values) + 1)) as usize
+    }
+
+    /// The counts to which a value is added.
+    pub fn nodes_of(self, value: i64) -> impl Iterator<Item = usize> {
+        let (mut first, cell, tree) = (0, self.cell_of(value), self);
+        (1..=self.levels).map(move |level| {
+            let node = first + cell / tree.width(tree.levels - level).max(1);
+            first += tree.width(level);
+            node
+        })
+    }
+
+    /// Where a cell begins, in multiples of the grid: half a step before its least value, where it has one.
+    fn beginning(&self, cell: usize) -> f64 {
+        let values = self.upper.abs_diff(self.lower) as f64 + 1.0;
+        self.lower as f64 - 0.5 + values * cell as f64 / self.cells() as f64
+    }
+
+    /// The least and the greatest value of a cell; of an empty one, the nearest.
+    fn values_of(&self, cell: usize) -> (f64, f64) {
+        let clamp = |value: f64| value.clamp(self.lower as f64, self.upper as f64);
+        // Adding 0 makes a negative zero none.
+        (clamp((self.beginning(cell) + 0.5).ceil()) + 0.0, clamp((self.beginning(cell + 1) + 0.5).ceil() - 1.0) + 0.0)
+    }
+
+    /// `D` at the beginning of a cell, and the count of the cell; how many blocks are left and right of the way to it.
+    fn beside(&self, counts: &[f64], share: f64, cell: usize) -> Beside {
+        let (mut first, mut beside) = (0, Beside::default());
+        for level in 1..=self.levels {
+            let on_way = cell / self.width(self.levels - level).max(1);
+            let siblings = on_way - on_way % self.arity as usize;
+            for place in siblings..siblings + self.arity as usize {
+                let count = counts[first + place];
+                if place < on_way {
+                    (beside.sum, beside.left) = (beside.sum + (1.0 - share) * count, beside.left + 1.0);
+                } else if place > on_way {
+                    (beside.sum, beside.right) = (beside.sum - share * count, beside.right + 1.0);
+                }
+            }
+            first += self.width(level);
+            beside.cell = counts[first - self.width(level) + on_way];
+        }
+        beside
+    }
+
+    /// The mean variance of a rank, in that of one count, for shares about the middle: how precise quantiles are.
+    pub fn rank_variance(&self, share: f64) -> f64 {
+        let beside = f64::from(self.levels) * (self.arity - 1) as f64 / 2.0;
+        beside * (share.powi(2) + (1.0 - share).powi(2))
+    }
+
+    /// The quantile of a share from all counts, each with independent noise of this law. `O(cells · levels · arity)`.
+    pub fn quantile(
+        &self,
+        counts: &[f64],
+        share: f64,
+        noise: NoiseMoments,
+        intervals: &mut RatioIntervals,
+    ) -> QuantileEstimate {
+        let cells: Vec<Beside> = (0..self.cells()).map(|cell| self.beside(counts, share, cell)).collect();
+        let mut width = |beside: &Beside, f: f64| intervals.half_width(beside.noise(share, f, noise));
+        // The lower end rises with the cell it is in; so does the upper.
+        let first = cells.iter().position(|cell| cell.at(share, 1.0) >= -width(cell, 1.0));
+        let last = cells.iter().rposition(|cell| cell.at(share, 0.0) <= width(cell, 0.0));
+        let (first, last) = (first.unwrap_or(self.cells() - 1), last.unwrap_or(0));
+        let (first, last) = (first.min(last), last.max(first));
+        let (lower, upper) = (self.values_of(first).0, self.values_of(last).1);
+        if first == 0 && last + 1 == self.cells() {
+            return QuantileEstimate { value: None, lower, upper };
+        }
+        let value = self.crossing(&cells, share).clamp(self.lower as f64, self.upper as f64);
+        QuantileEstimate { value: Some(value), lower: lower.min(value), upper: upper.max(value) }
+    }
+
+    /// Where the monotone curve nearest to `D` crosses 0: pools of cells with falling values are averaged.
+    fn crossing(&self, cells: &[Beside], share: f64) -> f64 {
+        let middles = cells.iter().map(|cell| cell.at(share, 0.5));
+        let mut pools: Vec<(f64, f64)> = Vec::new();
+        for middle in middles {
+            pools.push((middle, 1.0));
+            while let [.., (before, many), (last, few)] = pools[..] {
+                if before <= last {
+                    break;
+                }
+                pools.truncate(pools.len() - 2);
+                pools.push(((before * many + last * few) / (many + few), many + few));
+            }
+        }
+        // Values stand in the middles of pools, with a straight line between.
+        let (mut from, mut before) = (0.0, None);
+        for (value, many) in pools {
+            let at = from + many / 2.0;
+            if value >= 0.0 {
+                let place = match before {
+                    Some((earlier, below)) if value > below => {
+                        earlier + (at - earlier) * (0.0 - below) / (value - below)
+                    }
+                    _ => from,
+                };
+                return self.place(place);
+            }
+            before = Some((at, value));
+            from += many;
+        }
+        self.upper as f64
+    }
+
+    /// A place among cells, in multiples of the grid.
+    fn place(&self, cells: f64) -> f64 {
+        let (begin, end) = (self.beginning(0), self.beginning(self.cells()));
+        begin + (end - begin) * cells / self.cells() as f64
+    }
+}
+
+/// What stands beside the way to a cell.
+#[derive(Clone, Copy, Debug, Default)]
+struct Beside {
+    sum: f64,
+    left: f64,
+    right: f64,
+    cell: f64,
+}
+
+impl Beside {
+    fn at(&self, share: f64, f: f64) -> f64 {
+        self.sum + (f - share) * self.cell
+    }
+
+    fn noise(&self, share: f64, f: f64, of_one: NoiseMoments) -> NoiseMoments {
+        let sum = |power: i32| {
+            self.left * (1.0 - share).powi(power) + self.right * share.powi(power) + (f - share).powi(power)
+        };
+        NoiseMoments { variance: of_one.variance * sum(2), fourth: of_one.fourth * sum(4) }
+    }
+}
+
+impl fmt::Display for RankTree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { lower, upper, arity, levels } = self;
+        write!(f, "ranks({lower},{upper},{arity}^{levels})")
+    }
+}

@@ -1,0 +1,81 @@
+//! What is said of several measures under one budget.
+
+use crate::measures::parts::Part;
+use crate::stream::Stream;
+use crate::words::short;
+use evertally::mechanism::MechanismName;
+use serde::Serialize;
+
+/// Several measures, and the parts that are summed for them.
+#[derive(Clone, Debug, Serialize)]
+pub struct MeasureFacts {
+    /// The measures as they were declared, with their weights.
+    pub measures: Vec<String>,
+    /// What is summed, each under its own plan.
+    pub parts: Vec<PartFacts>,
+}
+
+/// One part.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartFacts {
+    /// What is summed.
+    pub part: String,
+    /// Its share of the budget; null for squares, which the share of the sum pays for.
+    pub share: Option<f64>,
+    /// How many running sums it has in each group.
+    pub cells: usize,
+    /// The mechanism.
+    pub mechanism: MechanismName,
+    /// The law of its noise.
+    pub noise: String,
+    /// Largest standard error of one of its sums, in units of the data.
+    pub max_std_error: f64,
+    /// Digest of its plan, in hexadecimal.
+    pub plan_digest: String,
+}
+
+impl MeasureFacts {
+    /// Of a stream's plans; `None` where running sums alone are released.
+    pub fn of(stream: &Stream) -> Option<Self> {
+        let bundle = stream.measures.as_ref()?;
+        let part = |planned: &crate::measures::PlannedPart| PartFacts {
+            part: name_of(&planned.part),
+            share: planned.share,
+            cells: planned.part.cells(),
+            mechanism: planned.plan.mechanism().name(),
+            noise: planned.plan.noise_kind().to_string(),
+            max_std_error: planned.plan.max_std_error(),
+            plan_digest: blake3::Hash::from_bytes(planned.plan.digest()).to_hex().to_string(),
+        };
+        Some(Self {
+            measures: bundle.wanted().iter().map(ToString::to_string).collect(),
+            parts: bundle.parts().iter().map(part).collect(),
+        })
+    }
+
+    /// What each part is, in one line.
+    pub fn in_words(&self) -> impl Iterator<Item = String> {
+        self.parts.iter().map(|part| {
+            let share = match part.share {
+                Some(share) => format!("{} % of the budget", short(100.0 * share)),
+                None => "no budget beside that of the sum".to_owned(),
+            };
+            let (mechanism, noise, error) = (part.mechanism.brief(), &part.noise, short(part.max_std_error));
+            let each = if part.cells > 1 { format!(" on each of {} sums", part.cells) } else { String::new() };
+            format!("{}: {share}, {mechanism}, {noise} noise{each}, standard error at most {error}", part.part)
+        })
+    }
+}
+
+fn name_of(part: &Part) -> String {
+    match part {
+        Part::Count => "events".into(),
+        Part::Sum => "values from the middle of their bounds".into(),
+        Part::Squares => "squares of values".into(),
+        Part::People => "people".into(),
+        Part::Active(window) => format!("people who become active within {window} steps, and inactive"),
+        Part::Present(window) => format!("people active within {window} steps, anew in every step"),
+        Part::Bins(_) => "events by bin".into(),
+        Part::Ranks(_) => "events by rank".into(),
+    }
+}

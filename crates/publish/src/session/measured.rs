@@ -1,0 +1,310 @@
+//! The sums behind several measures of one stream, each part under its own plan.
+
+use super::KeptEvent;
+use crate::error::{Error, Result, usage};
+use crate::groups::GroupTable;
+use crate::ledger::StreamDigest;
+use crate::measures::activity::{Activity, Counted, Member};
+use crate::measures::estimate::{Estimate, Estimator, decimals};
+use crate::measures::parts::Part;
+use crate::measures::{Bundle, PlannedPart};
+use crate::rows::{Amount, ReleaseRow, seven_digits};
+use crate::stream::Stream;
+use crate::tuples::encode;
+use evertally::noise::{SecretKey, StreamName};
+use evertally::stream::{GroupedSums, Groups, Release};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// All parts of a stream with measures.
+pub(super) struct MeasuredSums {
+    bundle: Arc<Bundle>,
+    parts: Vec<PartSums>,
+    estimator: Estimator,
+    /// The names of all rows of a group.
+    labels: Vec<String>,
+}
+
+/// One part: a running sum for each cell of each group, group by group.
+struct PartSums {
+    part: Part,
+    sums: GroupedSums,
+    /// What the open step adds.
+    open: Vec<i64>,
+    releases: Vec<Release>,
+    memory: Memory,
+}
+
+/// What a part remembers of people. **Not private.**
+enum Memory {
+    None,
+    Counted(Counted),
+    Active(Activity),
+}
+
+/// A part as it is saved.
+#[derive(Serialize, Deserialize)]
+struct SavedPart {
+    sums: Vec<u8>,
+    counted: Option<(u64, Vec<Member>)>,
+    active: Option<Vec<(Member, u64)>>,
+}
+
+/// The names of all running sums of a part: those of its cells, group by group. No two are equal.
+fn names(part: &Part, groups: Option<&GroupTable>) -> Result<Groups> {
+    let no_groups = [Vec::new()];
+    let tuples = groups.map_or(&no_groups[..], GroupTable::tuples);
+    let cells = part.cells() as u32; // fits: at most some thousands
+    let name = |tuple: &Vec<String>, cell: u32| [&cell.to_le_bytes()[..], &encode(tuple)].concat();
+    Ok(Groups::new(tuples.iter().flat_map(|tuple| (0..cells).map(move |cell| name(tuple, cell))))?)
+}
+
+impl PartSums {
+    fn new(planned: &PlannedPart, groups: Option<&GroupTable>, key: &SecretKey, name: &StreamName) -> Result<Self> {
+        let names = names(&planned.part, groups)?;
+        let open = vec![0; names.len()];
+        let sums = GroupedSums::new(planned.plan.clone(), key, name.clone(), names)?;
+        let memory = match planned.part {
+            Part::People => Memory::Counted(Counted::default()),
+            Part::Active(window) | Part::Present(window) => Memory::Active(Activity::new(window)),
+            _ => Memory::None,
+        };
+        Ok(Self { part: planned.part.clone(), sums, open, releases: Vec::new(), memory })
+    }
+
+    fn restore(
+        planned: &PlannedPart,
+        groups: Option<&GroupTable>,
+        key: &SecretKey,
+        name: &StreamName,
+        saved: SavedPart,
+    ) -> Result<Self> {
+        let empty = Self::new(planned, groups, key, name)?;
+        let names = names(&planned.part, groups)?;
+        let sums = GroupedSums::restore(planned.plan.clone(), key, name.clone(), names, &saved.sums)?;
+        let memory = match (&planned.part, saved.counted, saved.active) {
+            (Part::People, Some(counted), None) => Memory::Counted(Counted::restore(counted)),
+            (Part::Active(window) | Part::Present(window), None, Some(active)) => {
+                Memory::Active(Activity::restore(*window, sums.step(), active).ok_or_else(damaged)?)
+            }
+            (Part::People | Part::Active(_) | Part::Present(_), ..) => return Err(damaged()),
+            (_, None, None) => Memory::None,
+            _ => return Err(damaged()),
+        };
+        Ok(Self { sums, memory, ..empty })
+    }
+
+    fn save(&self) -> SavedPart {
+        let (mut counted, mut active) = (None, None);
+        match &self.memory {
+            Memory::None => {}
+            Memory::Counted(memory) => counted = Some(memory.save()),
+            Memory::Active(memory) => active = Some(memory.save()),
+        }
+        SavedPart { sums: self.sums.save(), counted, active }
+    }
+
+    fn add_at(&mut self, place: usize, value: i64) -> Result<()> {
+        self.sums.add(place, value)?;
+        self.open[place] += value; // fits: the stream has just checked the larger running sum
+        Ok(())
+    }
+
+    /// An event of a group that is kept.
+    fn add(&mut self, bundle: &Bundle, group: usize, kept: KeptEvent) -> Result<()> {
+        let member = (kept.person.to_bytes(), group as u32); // fits: groups are declared in memory
+        let step = self.sums.step() + 1;
+        let cells = self.part.cells();
+        match (&self.part, &mut self.memory) {
+            (Part::Count, _) => self.add_at(group, 1),
+            (Part::Sum | Part::Squares, _) => {
+                let centre = bundle.centre().expect("values have bounds");
+                let deviation = centre.deviation(kept.value);
+                match self.part {
+                    Part::Sum => self.add_at(group, deviation),
+                    _ => self.add_at(group, centre.square(deviation, self.sums.plan().noise_kind())),
+                }
+            }
+            (Part::Bins(cuts), _) => {
+                let bin = cuts.partition_point(|cut| *cut <= kept.value);
+                self.add_at(group * cells + bin, 1)
+            }
+            (Part::Ranks(tree), _) => {
+                let mut nodes = tree.nodes_of(kept.value);
+                nodes.try_for_each(|node| self.add_at(group * cells + node, 1))
+            }
+            (Part::People, Memory::Counted(counted)) => {
+                if counted.is_first(member, kept.since) {
+                    self.add_at(group, 1)
+                } else {
+                    Ok(())
+                }
+            }
+            (Part::Active(_), Memory::Active(activity)) => {
+                if activity.is_up(member, step) {
+                    self.add_at(group, 1)
+                } else {
+                    Ok(())
+                }
+            }
+            (Part::Present(_), Memory::Active(activity)) => {
+                activity.is_up(member, step);
+                Ok(()) // who is active is counted at the end of the step
+            }
+            (Part::People | Part::Active(_) | Part::Present(_), _) => unreachable!("made with its memory"),
+        }
+    }
+
+    /// Counts those who become inactive in the open step, at its end.
+    fn end_step(&mut self) -> Result<()> {
+        let Memory::Active(activity) = &mut self.memory else { return Ok(()) };
+        let downs = activity.downs(self.sums.step() + 1);
+        if matches!(self.part, Part::Present(_)) {
+            let active = activity.active(self.open.len());
+            for (group, active) in active.into_iter().enumerate() {
+                self.sums.add_sum(group, active)?;
+                self.open[group] = active;
+            }
+            return Ok(());
+        }
+        for group in downs {
+            self.sums.take_back(group as usize)?;
+            self.open[group as usize] -= 1;
+        }
+        Ok(())
+    }
+}
+
+fn damaged() -> Error {
+    usage("the state of the stream is damaged; build it again from the raw data")
+}
+
+impl MeasuredSums {
+    /// All parts before the first step.
+    pub(super) fn new(
+        stream: &Stream,
+        bundle: &Arc<Bundle>,
+        groups: Option<&GroupTable>,
+        key: &SecretKey,
+    ) -> Result<Self> {
+        let part = |planned| PartSums::new(planned, groups, key, &stream.name);
+        Self::of(stream, bundle, bundle.parts().iter().map(part).collect::<Result<_>>()?)
+    }
+
+    /// What [`save`](Self::save) saved.
+    pub(super) fn restore(
+        stream: &Stream,
+        bundle: &Arc<Bundle>,
+        groups: Option<&GroupTable>,
+        key: &SecretKey,
+        saved: &[u8],
+    ) -> Result<Self> {
+        let saved: Vec<SavedPart> = postcard::from_bytes(saved).map_err(|_| damaged())?;
+        if saved.len() != bundle.parts().len() {
+            return Err(damaged());
+        }
+        let part = |(planned, saved)| PartSums::restore(planned, groups, key, &stream.name, saved);
+        let parts: Vec<PartSums> = bundle.parts().iter().zip(saved).map(part).collect::<Result<_>>()?;
+        if parts.iter().any(|part| part.sums.step() != parts[0].sums.step()) {
+            return Err(damaged());
+        }
+        Self::of(stream, bundle, parts)
+    }
+
+    fn of(stream: &Stream, bundle: &Arc<Bundle>, parts: Vec<PartSums>) -> Result<Self> {
+        let estimator = Estimator::new(Arc::clone(bundle), stream.confidence)?;
+        Ok(Self { bundle: Arc::clone(bundle), parts, estimator, labels: bundle.labels() })
+    }
+
+    /// Sums and memories of all parts.
+    pub(super) fn save(&self) -> Vec<u8> {
+        let parts: Vec<SavedPart> = self.parts.iter().map(PartSums::save).collect();
+        postcard::to_allocvec(&parts).expect("a state is plain data")
+    }
+
+    /// Lets groups join behind the present ones.
+    pub(super) fn join(&mut self, key: &SecretKey, name: &StreamName, groups: &GroupTable) -> Result<()> {
+        for part in &mut self.parts {
+            let names = names(&part.part, Some(groups))?;
+            part.open.resize(names.len(), 0);
+            part.sums.join(key, name.clone(), names)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn step(&self) -> u64 {
+        self.parts[0].sums.step()
+    }
+
+    /// Adds an event of a group to the open step of all parts.
+    pub(super) fn add(&mut self, group: usize, kept: KeptEvent) -> Result<()> {
+        let Self { bundle, parts, .. } = self;
+        parts.iter_mut().try_for_each(|part| part.add(bundle, group, kept))
+    }
+
+    /// Closes the open step; what it adds to all parts goes into the digest first.
+    pub(super) fn close(&mut self, digest: &mut StreamDigest) -> Result<u64> {
+        self.parts.iter_mut().try_for_each(PartSums::end_step)?;
+        let open: Vec<i64> = self.parts.iter().flat_map(|part| &part.open).copied().collect();
+        digest.close_step(&open)?;
+        for part in &mut self.parts {
+            part.open.fill(0);
+            part.releases.clear();
+            part.releases.extend_from_slice(part.sums.tick()?);
+        }
+        let step = self.step();
+        self.estimator.go_to(step);
+        Ok(step)
+    }
+
+    /// Visits the rows of the step that was closed last: the place of the group and of the measure, counted through,
+    /// and the row.
+    pub(super) fn for_each_row<E: From<Error>>(
+        &mut self,
+        stream: &Stream,
+        tuples: &[Vec<String>],
+        mut visit: impl FnMut(usize, &ReleaseRow<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (step, calendar) = (self.step(), &stream.calendar);
+        let span = (calendar.start_of(step), calendar.end_of(step));
+        let (mut time, mut text) = (String::new(), String::new());
+        calendar.write_time(calendar.start_of(step), &mut time);
+        for (group, tuple) in tuples.iter().enumerate() {
+            let cells = |part: &'_ PartSums| group * part.part.cells()..(group + 1) * part.part.cells();
+            let releases: Vec<&[Release]> = self.parts.iter().map(|part| &part.releases[cells(part)]).collect();
+            let rows = self.estimator.rows(&releases);
+            for (place, row) in rows.iter().enumerate() {
+                text.clear();
+                write_value(row, &mut text);
+                let label = self.labels[place].as_str();
+                let groups: Vec<&str> = tuple.iter().map(String::as_str).chain([label]).collect();
+                let number = if row.exact.is_some() { row.value } else { text.parse().unwrap_or(f64::NAN) };
+                let row = ReleaseRow {
+                    time: &time,
+                    span,
+                    groups: &groups,
+                    step,
+                    value: Amount { text: &text, number },
+                    std_error: seven_digits(row.std_error),
+                    lower: seven_digits(row.lower),
+                    upper: seven_digits(row.upper),
+                    view: None,
+                };
+                visit(group * self.labels.len() + place, &row)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A count exactly, anything else to a thousandth of its standard error, and what has no value as nothing.
+fn write_value(row: &Estimate, text: &mut String) {
+    let decimals = decimals(row.std_error);
+    match row.exact {
+        Some(release) => write!(text, "{release}"),
+        None if row.value.is_nan() => Ok(()),
+        None => write!(text, "{:.decimals$}", row.value),
+    }
+    .expect("a String accepts every write");
+}
