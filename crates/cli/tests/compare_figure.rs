@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "variance-over-time",
     "max-variance-by-horizon",
     "time-and-space",
@@ -21,6 +21,7 @@ const NAMES: [&str; 8] = [
     "ratio-to-lower-bound",
     "sketches",
     "pure-windows",
+    "unbounded",
 ];
 
 /// The rows of a CSV file by the names of its columns.
@@ -68,6 +69,7 @@ fn all_figures_are_pictures_and_repeat_themselves() {
         ["normalized-sqrt", "over γ²", "kary"],
         ["buffered", "cells in each of 5 rows", "lazy, float"],
         ["rolling-hats", "differences of running counts", "window w (steps)"],
+        ["endless", "logarithmic perturbation", "step t"],
     ]) {
         let svg = String::from_utf8(first[&format!("{name}.svg")].clone()).unwrap();
         let tree = usvg::Tree::from_str(&svg, &usvg::Options::default()).unwrap();

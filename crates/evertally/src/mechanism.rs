@@ -346,7 +346,8 @@ fn path_of_cursor<M: Mechanism + ?Sized>(mechanism: &M, draw: &mut dyn FnMut(Nod
         fine => fine + 6,
     };
     let unit = libm::exp2(f64::from(bits));
-    let output = libm::exp2(-f64::from(bits + mechanism.fraction_bits()));
+    // Noise steps are `2^-noise_bits` of the data's, and so many of them finer still.
+    let output = libm::exp2(-f64::from(bits - mechanism.noise_bits() + mechanism.fraction_bits()));
     let mut cursor = mechanism.cursor();
     // Float-to-int casts saturate; values are some deviations of 1.
     let mut step = || cursor.advance(&mut |node| (draw(node) * unit).round() as i128) as f64 * output;

@@ -54,7 +54,7 @@ fn notes(stream: &Stream) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if stream.plan.max_std_error() >= USELESS {
+    if !stream.plan.is_unbounded() && stream.plan.max_std_error() >= USELESS {
         let error = short(stream.plan.max_std_error());
         notes.push(format!(
             "with a standard error of {error} nothing can be read from the release; is the budget a slip?"
