@@ -83,7 +83,7 @@ impl RollingHats {
     ///
     /// ```
     /// use evertally::mechanism::{Mechanism, RollingHats};
-    /// let hats = RollingHats::new(1 << 40, 168, "spacing=34,share=470".parse()?)?;
+    /// let hats = RollingHats::new(1 << 40, 168, "spacing=37,share=439".parse()?)?;
     /// let s1 = hats.column_norms().l1;
     /// assert!(2.0 * s1 * s1 * hats.max_row_norm_squared() < 102.0); // noise on each step: 336
     /// # Ok::<(), evertally::Error>(())
