@@ -165,8 +165,8 @@ fn bins_and_quantiles_are_held_as_often_as_they_say() {
             if place < 3 {
                 check(&what, share);
             } else {
-                // Whole cells: a little more.
-                assert!((0.94..0.985).contains(&share), "{what}: {share}");
+                // Whole cells, from the first to the last that is not ruled out: more often than they say.
+                assert!(share > 0.95, "{what}: {share}");
                 println!("{what}: {share}");
             }
         }
