@@ -17,6 +17,7 @@ mod sketches;
 mod style;
 pub(crate) mod survey;
 pub(crate) mod timing;
+mod unbounded;
 mod windows;
 
 use anyhow::Result;
@@ -43,6 +44,8 @@ pub(crate) enum Figure {
     RatioToLowerBound,
     /// Time and error of a query of a private sketch, by its width and by horizon.
     Sketches,
+    /// Variance without an end over the best with one, by step, under ρ-zCDP.
+    Unbounded,
     /// Largest variance of windows by their width, under pure ε.
     PureWindows,
 }
@@ -75,7 +78,7 @@ pub(crate) struct Studio<'a> {
 
 impl Figure {
     /// All of them, in the order of the help text.
-    pub(crate) const ALL: [Figure; 8] = [
+    pub(crate) const ALL: [Figure; 9] = [
         Self::VarianceOverTime,
         Self::MaxVarianceByHorizon,
         Self::TimeAndSpace,
@@ -83,6 +86,7 @@ impl Figure {
         Self::Crossover,
         Self::RatioToLowerBound,
         Self::Sketches,
+        Self::Unbounded,
         Self::PureWindows,
     ];
 
@@ -96,6 +100,7 @@ impl Figure {
             Self::Crossover => "crossover",
             Self::RatioToLowerBound => "ratio-to-lower-bound",
             Self::Sketches => "sketches",
+            Self::Unbounded => "unbounded",
             Self::PureWindows => "pure-windows",
         }
     }
@@ -105,6 +110,7 @@ impl Figure {
         match self {
             Self::VarianceOverTime => 250, // as in the paper
             Self::Crossover => 1 << 30,
+            Self::Unbounded => 1 << 40,
             Self::PureWindows => 1 << 13,
             _ => 1 << 20,
         }
@@ -137,6 +143,7 @@ impl<'a> Studio<'a> {
             Figure::Crossover => crossover::draw(self, horizon),
             Figure::RatioToLowerBound => curves::ratio_to_bound(self, horizon),
             Figure::Sketches => sketches::draw(self, horizon),
+            Figure::Unbounded => unbounded::draw(self, horizon),
             Figure::PureWindows => windows::draw(self, horizon),
         }
     }

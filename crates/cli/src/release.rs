@@ -124,9 +124,10 @@ fn confirm(stream: &Stream, files: &Files, published: u64) -> Result<()> {
 /// Says what is about to be published, in rows behind those through `before`. Until here a run ends with an error alone.
 fn announce(stream: &Stream, files: &Files, before: u64) {
     let (calendar, last) = (&stream.calendar, stream.last_step);
-    let (steps, end) = (calendar.steps(), calendar.format(calendar.end_of(last)));
+    let end = calendar.format(calendar.end_of(last));
+    let of = if stream.plan.is_unbounded() { String::new() } else { format!(" of {}", calendar.steps()) };
     if !files.quiet {
-        eprintln!("publishes steps {} to {last} of {steps}, until {end}", before + 1);
+        eprintln!("publishes steps {} to {last}{of}, until {end}", before + 1);
     }
 }
 
@@ -149,7 +150,8 @@ fn write_due<W: Write + Send>(
 fn summary(setup: &Setup, files: &Files, streams: usize) {
     let stream = &setup.stream;
     let groups = setup.groups.as_ref().map_or(String::new(), |_| format!(" × {} groups", setup.group_count()));
-    let done = format!("released {} of {} steps{groups}", stream.last_step, stream.calendar.steps());
+    let of = if stream.plan.is_unbounded() { String::new() } else { format!("of {} ", stream.calendar.steps()) };
+    let done = format!("released {} {of}steps{groups}", stream.last_step);
     if let Some(facts) = SelectionFacts::of(stream) {
         let looks = facts.after_steps.len();
         let seen = if looks == 0 {

@@ -14,6 +14,7 @@ pub(crate) mod banded;
 mod criterion;
 mod dense_twin;
 mod differences;
+mod endless;
 mod least_squares;
 mod optimum;
 mod registry;
@@ -29,6 +30,7 @@ pub use accounting::{GaussianShift, LaplaceShift, Participation};
 pub use banded::Banded;
 pub use criterion::{Criterion, NoiseKind, Objective};
 pub use dense_twin::{DensePair, Matrix};
+pub use endless::{Endless, EndlessChoice, Inside};
 pub use least_squares::{Consistent, DensePure, HatChoice, HatLevels, Hats, RollingHats, RollingLevels};
 pub use optimum::{Certificate, Dense, MatrixDigest, Optimal, Optimum};
 pub use registry::{

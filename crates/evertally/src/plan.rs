@@ -20,6 +20,7 @@ mod request;
 mod search;
 mod selection;
 mod tails;
+mod unbounded;
 
 pub use crate::mechanism::{NoiseKind, Objective};
 pub use band::Band;
@@ -33,9 +34,10 @@ pub use ratio::{NoiseMoments, NoisyPair, RatioIntervals, RatioSet};
 pub use request::PlanRequest;
 pub use search::Search;
 pub use selection::Threshold;
+pub use unbounded::{LOOKED_AT, largest_ratio};
 
 use crate::Result;
-use crate::mechanism::{Mechanism, RowLaw};
+use crate::mechanism::{Criterion, Mechanism, RowLaw};
 use crate::noise::{DiscreteLaw, FRACTION_BITS, rounded};
 use std::sync::{Arc, Mutex};
 
@@ -97,6 +99,11 @@ impl Plan {
     /// Number of steps `T`.
     pub fn horizon(&self) -> u64 {
         self.request.horizon
+    }
+
+    /// Whether there is no end: see [`PlanRequest::unbounded`].
+    pub fn is_unbounded(&self) -> bool {
+        self.request.is_unbounded()
     }
 
     /// The factorization.
@@ -200,8 +207,11 @@ impl Plan {
         self.variance(step).sqrt()
     }
 
-    /// The largest standard error of any step.
+    /// The largest standard error of any step; infinite without an end.
     pub fn max_std_error(&self) -> f64 {
+        if self.request.grows_without_end() {
+            return f64::INFINITY;
+        }
         (self.node_variance * self.mechanism.max_row_norm_squared()).sqrt()
     }
 
@@ -222,9 +232,36 @@ impl Plan {
         NoiseMoments { variance, fourth: 3.0 * self.node_variance.powi(2) * fourth }
     }
 
-    /// The root of the mean variance over the steps.
+    /// The root of the mean variance over the steps; infinite without an end.
     pub fn mean_std_error(&self) -> f64 {
+        if self.request.grows_without_end() {
+            return f64::INFINITY;
+        }
         (self.node_variance * self.mechanism.mean_row_norm_squared()).sqrt()
+    }
+
+    /// The largest standard error of the first `steps` steps, and the root of their mean variance, where there is no end;
+    /// otherwise those of all steps.
+    ///
+    /// ```
+    /// use evertally::plan::PlanRequest;
+    /// use evertally::privacy::{Budget, Rho};
+    /// let plan = PlanRequest::unbounded(Budget::Zcdp(Rho::new(0.5)?)).plan()?;
+    /// let (largest, mean) = plan.errors_through(1000);
+    /// assert!(plan.std_error(1000) <= largest && mean <= largest && largest < 5.0);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn errors_through(&self, steps: u64) -> (f64, f64) {
+        let criterion = Criterion::new(self.kind, self.request.objective);
+        // What never ends is the same over any horizon.
+        let first = self
+            .request
+            .grows_without_end()
+            .then(|| self.mechanism.name().build(steps.max(1), &criterion).ok())
+            .flatten();
+        let Some(first) = first else { return (self.max_std_error(), self.mean_std_error()) };
+        let error = |squared: f64| (self.node_variance * squared).sqrt();
+        (error(first.max_row_norm_squared()), error(first.mean_row_norm_squared()))
     }
 
     /// Two-sided intervals at a confidence strictly between 0 and 1, for any step.

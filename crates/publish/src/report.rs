@@ -111,13 +111,13 @@ pub struct HorizonFacts {
     /// Beginning of the first step.
     pub start: String,
     /// End of the last step of the horizon.
-    pub end: String,
+    pub end: Option<String>,
     /// Width of a step.
     pub every: String,
     /// Zone whose calendar the steps follow.
     pub time_zone: String,
     /// How many steps the horizon has.
-    pub steps: u64,
+    pub steps: Option<u64>,
     /// How many of them are released.
     pub released_steps: u64,
 }
@@ -372,10 +372,10 @@ impl Report {
             quantity: stream.quantity(),
             horizon: HorizonFacts {
                 start: calendar.format(calendar.start()),
-                end: calendar.format(calendar.end()),
+                end: (!plan.is_unbounded()).then(|| calendar.format(calendar.end())),
                 every: calendar.every().to_string(),
                 time_zone: calendar.zone().to_string(),
-                steps: calendar.steps(),
+                steps: (!plan.is_unbounded()).then(|| calendar.steps()),
                 released_steps: stream.last_step,
             },
             error: sketch.as_ref().map_or_else(|| ErrorFacts::of_releases(stream), |sketch| sketch.error.clone()),
@@ -437,9 +437,10 @@ impl ErrorFacts {
     pub fn of_releases(stream: &Stream) -> Self {
         let plan = shown_plan(stream);
         let with = |own: f64| stream.scales.greatest * std_error_behind(own, plan, stream.streams() - 1);
+        let (max, mean) = plan.errors_through(stream.last_step);
         Self {
-            max_std_error: with(plan.max_std_error()),
-            mean_std_error: with(plan.mean_std_error()),
+            max_std_error: with(max),
+            mean_std_error: with(mean),
             confidence: stream.confidence,
             last_step_half_width: last_half_width(stream),
             band: BandFacts::of(stream),

@@ -7,12 +7,13 @@ use crate::error::{OrRaise, invalid};
 use crate::guarantee::Guarantee;
 use crate::html::{self, Row};
 use crate::options::Options;
-use crate::request::request;
+use crate::request::request_over;
 use crate::running::abandonable;
 use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
-use evertally::plan::ranking::Ranking;
-use evertally::plan::{Objective, Plan as Inner, PlanRequest};
+use evertally::mechanism::MAX_HORIZON;
+use evertally::plan::ranking::{Ranking, Row as RankingRow};
+use evertally::plan::{LOOKED_AT, Objective, Plan as Inner, PlanRequest};
 use evertally_plot::ErrorCurve;
 use evertally_publish::searched;
 use pyo3::prelude::*;
@@ -22,6 +23,11 @@ use std::sync::OnceLock;
 
 /// Rows of a ranking that are shown.
 const SHOWN: usize = 12;
+
+/// Which of the steps that are looked at, where there is no end, stands for the error: step 1000.
+const SHOWN_WITHOUT_END: usize = 1;
+/// Steps whose errors are drawn where there is no end.
+const DRAWN_WITHOUT_END: u64 = 1 << 20;
 
 /// Everything that is decided before the first datum: horizon, budget, who is protected, mechanism and noise.
 ///
@@ -45,7 +51,8 @@ pub(crate) struct Plan {
 #[pyo3(name = "_plan")]
 pub(crate) fn plan(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Plan> {
     let options = Options::new(given)?;
-    let request = request(&options)?;
+    let horizon = options.take("horizon")?.map_or(MAX_HORIZON, |Whole(steps)| steps);
+    let request = request_over(&options, horizon)?;
     options.finish()?;
     abandonable(py, move || planned(request))?.or_raise()
 }
@@ -94,6 +101,7 @@ impl Plan {
     /// The error that the objective minimises.
     fn error(&self) -> f64 {
         match self.inner.request().objective() {
+            _ if self.inner.is_unbounded() => self.inner.std_error(LOOKED_AT[SHOWN_WITHOUT_END]),
             Objective::Max => self.inner.max_std_error(),
             Objective::Mean => self.inner.mean_std_error(),
         }
@@ -102,15 +110,21 @@ impl Plan {
     fn candidates(&self) -> Vec<Candidate> {
         let Some(ranking) = self.ranked() else { return Vec::new() };
         let mean = self.inner.request().objective() == Objective::Mean;
-        let errors = ranking.ranking.iter().map(|row| if mean { row.mean_std } else { row.max_std });
-        let errors: Vec<f64> = errors.collect();
+        let error = |row: &RankingRow| match row.at.get(SHOWN_WITHOUT_END) {
+            Some(at) => at.std,
+            None if mean => row.mean_std,
+            None => row.max_std,
+        };
+        let errors: Vec<f64> = ranking.ranking.iter().map(error).collect();
         let rows = ranking.ranking.iter().zip(&errors).take(SHOWN);
         rows.map(|(row, error)| Candidate::new(row, *error, errors[0], ranking.bound())).collect()
     }
 
     fn curve(&self) -> String {
         let bound = self.ranked().and_then(Ranking::bound);
-        ErrorCurve::of(self.inner.horizon(), |step| self.inner.std_error(step), bound).svg()
+        // Without an end, of the first steps.
+        let steps = if self.inner.is_unbounded() { DRAWN_WITHOUT_END } else { self.inner.horizon() };
+        ErrorCurve::of(steps, |step| self.inner.std_error(step), bound).svg()
     }
 
     fn page(&self) -> String {
@@ -142,10 +156,15 @@ impl Plan {
         serde_json::to_string(&self.inner).map_err(|problem| invalid(problem.to_string()))
     }
 
-    /// Number of steps.
+    /// Number of steps; ``None`` where there is no end.
+    ///
+    /// >>> import evertally as et
+    /// >>> endless = et.plan(None, rho=0.5)
+    /// >>> print(endless.horizon, endless.std_error(1000) < 4.5)
+    /// None True
     #[getter]
-    fn horizon(&self) -> u64 {
-        self.inner.horizon()
+    fn horizon(&self) -> Option<u64> {
+        (!self.inner.is_unbounded()).then(|| self.inner.horizon())
     }
 
     /// Short name of the mechanism.
@@ -333,6 +352,16 @@ impl Plan {
     }
 
     fn __repr__(&self) -> String {
+        if self.inner.is_unbounded() {
+            return format!(
+                "Plan(horizon=None, {}, per {}, {} with {} noise, std_error(1000)={:.4})",
+                self.inner.request().budget(),
+                self.unit(),
+                self.mechanism(),
+                self.noise(),
+                self.inner.std_error(1000)
+            );
+        }
         format!(
             "Plan(horizon={}, {}, per {}, {} with {} noise, max_std_error={:.4})",
             self.inner.horizon(),

@@ -17,6 +17,11 @@ use std::collections::BTreeMap;
 /// The request that the keyword arguments make.
 pub(crate) fn request(options: &Options<'_>) -> PyResult<PlanRequest> {
     let Whole(horizon) = options.needed("horizon")?;
+    request_over(options, horizon)
+}
+
+/// The same over so many steps.
+pub(crate) fn request_over(options: &Options<'_>, horizon: u64) -> PyResult<PlanRequest> {
     let declared = Declaration {
         max_events: whole(options, "max_events")?,
         max_events_per_step: whole(options, "max_events_per_step")?,

@@ -229,7 +229,7 @@ def test_the_ledger_refuses_other_data_under_one_name(tmp_path: Path) -> None:
         ({"start": "yesterday"}, "start `yesterday`"),
         ({"every": "1 fortnight"}, "fortnight"),
         ({"end": "2024-01-03"}, "end or steps|not both"),
-        ({"steps": None}, "end or steps"),
+        ({"steps": None}, "end, steps or unbounded"),
         ({"epsilon": None}, "budget is needed"),
         ({"budget": et.Budget.pure(1.0)}, "not both"),
         ({"confidence": 2.0}, "confidence"),

@@ -18,7 +18,7 @@ const PNG_SCALE: f32 = 2.5;
 #[derive(Args, Debug)]
 pub(super) struct FigureArgs {
     /// Which figure: variance-over-time, max-variance-by-horizon, time-and-space, pure-error-by-horizon, crossover,
-    /// ratio-to-lower-bound, sketches, pure-windows; or all of them, each at its own horizon.
+    /// ratio-to-lower-bound, sketches, unbounded, pure-windows; or all of them, each at its own horizon.
     #[arg(value_name = "NAME", value_parser = chosen)]
     name: Choice,
     /// The folder for NAME.svg, NAME.png and NAME.csv; it is made if its parent exists.

@@ -7,8 +7,8 @@ use crate::stream::{UnitFlags, WorkloadFlags};
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use evertally::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Objective, Workload};
-use evertally::plan::{competitors, workload_lower_bound};
+use evertally::mechanism::{Criterion, MAX_HORIZON, Mechanism, MechanismName, NoiseKind, Objective, Workload};
+use evertally::plan::{LOOKED_AT, competitors, largest_ratio, workload_lower_bound};
 use evertally::privacy::{Neighbours, Sensitivity, Values};
 use serde::Serialize;
 use std::io::Write;
@@ -17,8 +17,11 @@ use std::io::Write;
 #[derive(Args, Debug)]
 pub(super) struct MechanismsArgs {
     /// Number of steps.
-    #[arg(long, value_name = "T")]
-    horizon: u64,
+    #[arg(long, value_name = "T", required_unless_present = "unbounded")]
+    horizon: Option<u64>,
+    /// There is no end: those that are good at every step, with their variances at some of them.
+    #[arg(long, conflicts_with = "horizon")]
+    unbounded: bool,
     /// Only this mechanism, such as `binary`, `subtract(k=13)` or `smooth(h=14,zeros=6)`; may be repeated.
     #[arg(long = "mechanism", value_name = "NAME")]
     mechanisms: Vec<MechanismName>,
@@ -65,37 +68,58 @@ struct Figures {
     lazy: bool,
     /// No factorization has a smaller standard error of its worst step for this unit, under ρ = 1/2.
     lower_bound_max_std: Option<f64>,
+    /// Without an end: `zcdp` and `pure` of some steps, by which the largest and the mean are replaced. Left out otherwise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    at: Vec<AtStep>,
+    /// Without an end: proven for single events, the largest ratio of the variance to the best mechanism that ends there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    largest_ratio: Option<f64>,
+}
+
+/// The figures of one step.
+#[derive(Debug, Serialize)]
+struct AtStep {
+    step: u64,
+    zcdp: f64,
+    /// Infinite, and null in JSON, where Laplace noise is refused.
+    pure: f64,
 }
 
 impl MechanismsArgs {
     /// Prints the figures.
     pub(super) fn run(self) -> Result<()> {
         let (unit, neighbours) = (self.unit.unit()?, self.unit.neighbours());
-        let unit = Sensitivity::of(unit, neighbours, Values::Count, self.horizon)?;
+        let unit = Sensitivity::of(unit, neighbours, Values::Count, self.horizon())?;
         let workload = self.workload.workload()?;
+        let grows = self.unbounded && workload.is_sum();
         let mut rows =
             if self.mechanisms.is_empty() { self.everything(&unit, workload)? } else { self.named(&unit, workload)? };
         let bound =
-            (neighbours == Neighbours::AddRemove).then(|| workload_lower_bound(workload, self.horizon, unit.spread));
-        rows.iter_mut().for_each(|row| row.lower_bound_max_std = bound);
+            (neighbours == Neighbours::AddRemove).then(|| workload_lower_bound(workload, self.horizon(), unit.spread));
+        rows.iter_mut().for_each(|row| row.lower_bound_max_std = bound.filter(|_| !grows));
         let mut out = std::io::stdout().lock();
         if self.json {
             serde_json::to_writer_pretty(&mut out, &rows).map_err(std::io::Error::from)?;
             writeln!(out)?;
         } else {
-            writeln!(out, "{}", table(&rows))?;
+            writeln!(out, "{}", if grows { endless_table(&rows) } else { table(&rows) })?;
             writeln!(
                 out,
-                "T = {} steps, {}. s1, s2: how far that moves the protected sums (L1, L2).",
-                self.horizon,
+                "{}, {}. s1, s2: how far that moves the protected sums (L1, L2).",
+                self.horizon.map_or_else(|| "No end".to_owned(), |horizon| format!("T = {horizon} steps")),
                 if self.unit.is_given() { "the worst change of one unit" } else { "one unit of change in one step" }
             )?;
-            writeln!(
-                out,
-                "zCDP, pure: largest and mean variance of a release, times 2ρ and times ε². words: memory of a stream."
-            )?;
+            let says = match grows {
+                true => "zCDP, pure: variance of the release of a step, times 2ρ and times ε²",
+                false => "zCDP, pure: largest and mean variance of a release, times 2ρ and times ε²",
+            };
+            writeln!(out, "{says}. words: memory of a stream.")?;
         }
         Ok(())
+    }
+
+    fn horizon(&self) -> u64 {
+        self.horizon.unwrap_or(MAX_HORIZON)
     }
 
     fn objective(&self) -> Objective {
@@ -111,13 +135,13 @@ impl MechanismsArgs {
             let law = self.law.unwrap_or(name.family().usual_law);
             if let MechanismName::DensePure(optimum) = name
                 && optimum.digest.is_none()
-                && self.horizon <= searched::LONGEST
+                && self.horizon() <= searched::LONGEST
             {
                 // The published figures of such searches are means.
-                let found = searched::dense_pure(self.horizon, optimum.objective.unwrap_or(Objective::Mean))?;
+                let found = searched::dense_pure(self.horizon(), optimum.objective.unwrap_or(Objective::Mean))?;
                 return Ok(Figures::of(*name, &found, unit));
             }
-            let mechanism = name.build(self.horizon, &self.criterion(law, self.objective(), unit, workload))?;
+            let mechanism = name.build(self.horizon(), &self.criterion(law, self.objective(), unit, workload))?;
             Ok(Figures::of(*name, &*mechanism, unit))
         };
         self.mechanisms.iter().map(figures).collect()
@@ -125,12 +149,12 @@ impl MechanismsArgs {
 
     /// Every family, with open parameters chosen for either law.
     fn everything(&self, unit: &Sensitivity, workload: Workload) -> Result<Vec<Figures>> {
-        let (horizon, objective) = (self.horizon, self.objective());
+        let (horizon, objective) = (self.horizon(), self.objective());
         let mut rows: Vec<Figures> = Vec::new();
         let laws =
             [NoiseKind::Gaussian, NoiseKind::Laplace].map(|law| (law, self.criterion(law, objective, unit, workload)));
         // Of running sums all, of whatever law they are meant for.
-        let mut families: Vec<_> = match workload.over(horizon).is_sum() {
+        let mut families: Vec<_> = match workload.over(horizon).is_sum() && !self.unbounded {
             true => MechanismName::FAMILIES.into_iter().filter(|family| horizon <= family.longest_searched()).collect(),
             false => Vec::new(),
         };
@@ -166,7 +190,7 @@ impl Figures {
         // By the triangle inequality, where a unit has several events or replaces one.
         let exact = m.exact_l2_squared().map(|squared| squared * events * events);
         let (s1, l2_squared) = (events * m.column_norms().l1, l2_squared(m, unit));
-        Self {
+        let figures = Self {
             mechanism,
             resolved: m.name(),
             s1,
@@ -183,7 +207,23 @@ impl Figures {
             exact: true,
             lazy: m.name().family().abilities.lazy,
             lower_bound_max_std: None,
-        }
+            at: vec![],
+            largest_ratio: None,
+        };
+        let grows = m.name().family().endless && m.horizon() == MAX_HORIZON;
+        if grows { figures.endless(m, unit) } else { figures }
+    }
+
+    /// Without an end: figures of steps in the place of those of all.
+    fn endless(self, m: &dyn Mechanism, unit: &Sensitivity) -> Self {
+        let at = |step: u64| {
+            let row = m.row_norm_squared(step);
+            let pure = if m.laplace().is_ok() { 2.0 * self.s1 * self.s1 * row } else { f64::INFINITY };
+            AtStep { step, zcdp: self.s2 * self.s2 * row, pure }
+        };
+        let [zcdp_max, zcdp_mean, pure_max, pure_mean] = [f64::INFINITY; 4];
+        let largest_ratio = (unit.l1 == 1 && m.laplace().is_err()).then(|| largest_ratio(m, LOOKED_AT[0]));
+        Self { at: LOOKED_AT.map(at).into(), largest_ratio, zcdp_max, zcdp_mean, pure_max, pure_mean, ..self }
     }
 }
 
@@ -194,6 +234,28 @@ fn l2_squared(m: &dyn Mechanism, unit: &Sensitivity) -> f64 {
     }
     // Of a mechanism that releases in finer steps, the sum counts those.
     unit.squared(m) * f64::exp2(-2.0 * f64::from(m.noise_bits()))
+}
+
+/// The table without an end.
+fn endless_table(rows: &[Figures]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    let steps = LOOKED_AT.map(|step| format!("zCDP at {step}")).into_iter();
+    let before = ["mechanism", "s1", "s2"].map(str::to_owned).into_iter();
+    let after = ["× best there", "draws/step", "words"].map(str::to_owned);
+    table.set_header(before.chain(steps).chain(after));
+    for row in rows {
+        let pure =
+            row.at.iter().map(|at| if at.pure.is_finite() { format!("pure {:.1}", at.pure) } else { String::new() });
+        let mut cells = vec![row.mechanism.brief().to_string()];
+        cells.extend([row.s1, row.s2].map(|x| if x.is_finite() { format!("{x:.2}") } else { "–".into() }));
+        cells.extend(row.at.iter().zip(pure).map(|(at, pure)| format!("{:.2} {pure}", at.zcdp).trim().to_owned()));
+        cells.push(row.largest_ratio.map_or(String::new(), |ratio| format!("{ratio:.2}")));
+        cells.extend([format!("{:.2}", row.time_per_step), row.memory_words.to_string()]);
+        table.add_row(cells);
+    }
+    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    table
 }
 
 fn table(rows: &[Figures]) -> Table {

@@ -1,12 +1,13 @@
 //! `evertally plan`: every mechanism under a budget, ranked by exact error.
 
-use super::kebab;
+use super::{kebab, unbounded};
 use crate::failure::usage;
 use crate::searched;
 use crate::stream::{BudgetFlags, UnitFlags, WorkloadFlags};
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
+use evertally::mechanism::MAX_HORIZON;
 use evertally::number::Grid;
 use evertally::plan::ranking::{Ranking, WindowRow};
 use evertally::plan::{NoiseKind, Objective, PlanRequest};
@@ -20,8 +21,11 @@ use std::io::Write;
 #[derive(Args, Debug)]
 pub(super) struct PlanArgs {
     /// Number of steps.
-    #[arg(long, value_name = "T")]
-    horizon: u64,
+    #[arg(long, value_name = "T", required_unless_present = "unbounded")]
+    horizon: Option<u64>,
+    /// There is no end: only mechanisms that are good at every step, with their errors at some of them.
+    #[arg(long, conflicts_with = "horizon")]
+    unbounded: bool,
     #[command(flatten)]
     budget: BudgetFlags,
     #[command(flatten)]
@@ -63,7 +67,11 @@ impl PlanArgs {
             serde_json::to_writer_pretty(&mut out, &answer).map_err(std::io::Error::from)?;
             writeln!(out)?;
         } else {
-            print_table(&mut out, &answer)?;
+            if answer.is_unbounded() {
+                unbounded::print(&mut out, &answer)?
+            } else {
+                print_table(&mut out, &answer)?
+            }
             if self.unit.is_given() {
                 writeln!(out, "protected: {}", unit_in_words(&request, "person", None))?;
             }
@@ -76,7 +84,7 @@ impl PlanArgs {
 
     /// One event is a value between 0 and the sensitivity, which is one step of the grid for a count.
     fn request(&self) -> Result<PlanRequest> {
-        let mut request = PlanRequest::count(self.horizon, self.budget.budget()?);
+        let mut request = PlanRequest::count(self.horizon.unwrap_or(MAX_HORIZON), self.budget.budget()?);
         request = request.with_unit(self.unit.unit()?).with_neighbours(self.unit.neighbours());
         request = request.with_objective(self.objective).with_workload(self.workload.workload()?);
         request = request.with_optional_noise(self.noise);
@@ -85,8 +93,9 @@ impl PlanArgs {
             request = request.with_values(Values::Sum { lower: 0, upper: 1 });
         }
         if self.search {
-            if self.horizon > searched::LONGEST {
-                return Err(usage(format!("--search reaches {} steps, not {}", searched::LONGEST, self.horizon)));
+            let horizon = self.horizon.ok_or_else(|| usage("--search needs a horizon, and --unbounded has none"))?;
+            if horizon > searched::LONGEST {
+                return Err(usage(format!("--search reaches {} steps, not {horizon}", searched::LONGEST)));
             }
             request = searched::prepare(request, self.objective)?;
         }

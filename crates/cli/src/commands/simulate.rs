@@ -5,7 +5,7 @@ use crate::failure::usage;
 use crate::stream::{BudgetFlags, UnitFlags, WorkloadFlags};
 use anyhow::{Context, Result};
 use clap::Args;
-use evertally::mechanism::MechanismName;
+use evertally::mechanism::{MAX_HORIZON, MechanismName};
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::number::Grid;
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
@@ -29,6 +29,9 @@ pub(super) struct SimulateArgs {
     /// Number of steps.
     #[arg(long, value_name = "T")]
     horizon: u64,
+    /// There is no end; the steps up to `--horizon` are drawn.
+    #[arg(long)]
+    unbounded: bool,
     #[command(flatten)]
     budget: BudgetFlags,
     #[command(flatten)]
@@ -137,7 +140,8 @@ impl SimulateArgs {
 
     /// One event changes one step by at most 1, whatever the grid: its value lies between 0 and 1.
     fn plan(&self) -> Result<Plan> {
-        let mut request = PlanRequest::count(self.horizon, self.budget.budget()?);
+        let mut request =
+            PlanRequest::count(if self.unbounded { MAX_HORIZON } else { self.horizon }, self.budget.budget()?);
         let fallback = if self.budget.is_pure() { NoiseKind::Laplace } else { NoiseKind::Gaussian };
         // Where nothing is named, as a plan does: of both laws the better one.
         let noise = self.noise.or(self.mechanism.map(|_| fallback));

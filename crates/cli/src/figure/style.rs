@@ -6,12 +6,14 @@ use evertally_plot::style::ink::{BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, 
 use evertally_plot::style::{Look, Marker};
 
 /// Lines that are no mechanism's.
-const OTHERS: [(&str, Line); 6] = [
+const OTHERS: [(&str, Line); 8] = [
     ("lower bound", Line { shade: GREY, dash: SOLID, marker: Marker::None }),
     ("lazy, float", Line { shade: VERMILION, dash: SOLID, marker: Marker::Circle }),
     ("lazy, keyed", Line { shade: VERMILION, dash: DASHED, marker: Marker::Diamond }),
     ("eager", Line { shade: BLACK, dash: MIXED, marker: Marker::Circle }),
     ("buffered", Line { shade: BLUE, dash: MIXED, marker: Marker::Up }),
+    ("hybrid", Line { shade: BLACK, dash: SOLID, marker: Marker::Diamond }),
+    ("logarithmic perturbation", Line { shade: SKY, dash: SOLID, marker: Marker::Circle }),
     ("differences of running counts", Line { shade: SKY, dash: MIXED, marker: Marker::Circle }),
 ];
 

@@ -36,7 +36,8 @@ impl Forecast {
         let mut time = String::new();
         stream.calendar.write_time(stream.calendar.start_of(1), &mut time);
         // Value and ends of the interval are as long as the noise is wide, or the counts beside it.
-        let digits = plan.max_std_error().max(1e4).log10().ceil() + if stream.is_integral() { 1.0 } else { 6.0 };
+        let digits = plan.errors_through(stream.last_step).0.max(1e4).log10().ceil()
+            + if stream.is_integral() { 1.0 } else { 6.0 };
         let step = (stream.last_step as f64).log10().ceil().max(1.0);
         let cells = time.len() as f64 + texts + step + 3.0 * digits + 9.0 + 6.0;
         let (bytes, format) = match files.output_format {
@@ -100,7 +101,7 @@ pub(super) fn print_json(setup: &Setup, files: &Files, error: &ErrorFacts, done:
         "noise": plan.noise_kind().to_string(),
         "budget": plan.request().budget(),
         "unit": stream.unit(),
-        "steps": stream.calendar.steps(),
+        "steps": (!plan.is_unbounded()).then(|| stream.calendar.steps()),
         "released_steps": stream.last_step,
         "group_columns": stream.columns.labels,
         "groups": setup.groups.as_ref().map(|groups| groups.tuples().len()),

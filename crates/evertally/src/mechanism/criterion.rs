@@ -130,6 +130,14 @@ impl Criterion {
         self.objective
     }
 
+    /// The law of the noise.
+    pub fn law(&self) -> NoiseKind {
+        match self.change {
+            Change::Events { law, .. } => law,
+            Change::Vectors(_) => NoiseKind::Gaussian,
+        }
+    }
+
     /// How units take part in the steps with vectors, if that is what the noise hides.
     pub fn participation(&self) -> Option<Participation> {
         match self.change {

@@ -2,7 +2,9 @@
 
 use super::calibrate::{Calibration, calibrated};
 use super::{Guarantee, PlanRequest, node_variance};
-use crate::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Objective, Participation, Workload};
+use crate::mechanism::{
+    Criterion, MAX_HORIZON, Mechanism, MechanismName, NoiseKind, Objective, Participation, Workload,
+};
 use crate::noise::DiscreteLaw;
 use crate::privacy::Budget;
 use crate::privacy::Sensitivity;
@@ -24,9 +26,9 @@ pub struct Candidate {
     pub exact_accounting: bool,
     /// What the noise gives.
     pub guarantee: Guarantee,
-    /// Largest standard error of a step, in units of the data.
+    /// Largest standard error of a step, in units of the data; infinite without an end.
     pub max_std_error: f64,
-    /// Root of the mean variance, in units of the data.
+    /// Root of the mean variance, in units of the data; infinite without an end.
     pub mean_std_error: f64,
 }
 
@@ -61,7 +63,13 @@ pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
         let of = move |m| candidate(request, sensitivity, kind, m);
         built(request, kind, &criterion).into_iter().map(move |built| built.and_then(of))
     });
-    ranked(attempts, request.objective, |candidate| (candidate.max_std_error, candidate.mean_std_error))
+    ranked(attempts, request.objective, |candidate| {
+        if request.grows_without_end() {
+            let figure = candidate.endless_figure(node_variance(request, candidate.noise_divisor, &candidate.law));
+            return (figure, figure);
+        }
+        (candidate.max_std_error, candidate.mean_std_error)
+    })
 }
 
 /// What was found, least error first, by largest and mean error. A family may not reach the horizon, the law or the
@@ -130,6 +138,9 @@ pub fn competitors(horizon: u64, kind: NoiseKind, criterion: &Criterion) -> Vec<
     let reached = |name: &MechanismName| name.family().reach.of(kind).is_some_and(|longest| horizon <= longest);
     let families = MechanismName::FAMILIES.into_iter().filter(reached);
     let workload = criterion.workload().over(horizon);
+    if workload.is_sum() && horizon == MAX_HORIZON {
+        return MechanismName::endless().filter(reached).collect();
+    }
     if workload.is_sum() {
         return families.collect();
     }
@@ -167,7 +178,10 @@ fn candidate(
     let guarantee = Guarantee::of(&request.budget, &calibration);
     let Calibration { law, noise_divisor, exact_accounting, .. } = calibration;
     let unit = node_variance(request, noise_divisor, &law).sqrt();
-    let max_std_error = unit * mechanism.max_row_norm_squared().sqrt();
-    let mean_std_error = unit * mechanism.mean_row_norm_squared().sqrt();
+    let of_rows = |squared: fn(&dyn Mechanism) -> f64| {
+        if request.grows_without_end() { f64::INFINITY } else { unit * squared(&*mechanism).sqrt() }
+    };
+    let max_std_error = of_rows(|mechanism| mechanism.max_row_norm_squared());
+    let mean_std_error = of_rows(|mechanism| mechanism.mean_row_norm_squared());
     Ok(Candidate { mechanism, kind, law, noise_divisor, exact_accounting, guarantee, max_std_error, mean_std_error })
 }

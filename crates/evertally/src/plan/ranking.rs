@@ -3,10 +3,12 @@
 mod windows;
 
 use super::lower_bound::LONGEST_CERTIFIED;
+use super::unbounded::{LOOKED_AT, largest_ratio};
 use super::{
-    Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound, unit_lower_bound, workload_lower_bound,
+    Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound, node_variance, unit_lower_bound,
+    workload_lower_bound,
 };
-use crate::mechanism::{Dense, MechanismName, Workload};
+use crate::mechanism::{Dense, MAX_HORIZON, MechanismName, Workload};
 use crate::privacy::conversions::mu_for;
 use crate::privacy::{Budget, Delta, Neighbours, Spread};
 use serde::Serialize;
@@ -45,7 +47,7 @@ pub struct Row {
     pub mechanism: MechanismName,
     /// The calibrated noise.
     pub noise: NoiseRow,
-    /// Largest standard error of a step, in units of the data.
+    /// Largest standard error of a step, in units of the data; infinite, and null in JSON, without an end.
     pub max_std: f64,
     /// Root of the mean variance, in units of the data.
     pub mean_std: f64,
@@ -61,6 +63,24 @@ pub struct Row {
     pub lazy: bool,
     /// `max_std` over the lower bound.
     pub above_lower_bound: Option<f64>,
+    /// Without an end: the errors of some steps. Left out otherwise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub at: Vec<AtStep>,
+    /// Without an end: a proven upper bound of the largest ratio, from step 16 to 2^40, of the variance to the least
+    /// largest one of any mechanism that ends at that step; null for Laplace noise and for units of several events.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest_ratio: Option<f64>,
+}
+
+/// The error of a step of what never ends.
+#[derive(Clone, Debug, Serialize)]
+pub struct AtStep {
+    /// The step.
+    pub step: u64,
+    /// Its standard error, in units of the data.
+    pub std: f64,
+    /// No mechanism that ends there has a smaller largest standard error; null as for `lower_bound_max_std`.
+    pub lower_bound: Option<f64>,
 }
 
 /// Law and scale of noise.
@@ -95,15 +115,22 @@ impl Ranking {
             chosen: rows.first()?.clone(),
             ranking: rows,
             lower_bound_max_std,
-            optimum_max_std: optimum(request),
+            optimum_max_std: if request.grows_without_end() { None } else { optimum(request) },
             windows: candidates.first().map_or_else(Vec::new, |chosen| windows::of(request, chosen)),
-            crossover_delta: request.crossover(candidates).map(Delta::get),
+            crossover_delta: crossover(request, candidates).map(Delta::get),
         })
     }
 
     /// The better of the two lower bounds of the largest standard error.
     pub fn bound(&self) -> Option<f64> {
         self.optimum_max_std.or(self.lower_bound_max_std)
+    }
+}
+
+impl Ranking {
+    /// Whether what is ranked are running sums without an end.
+    pub fn is_unbounded(&self) -> bool {
+        self.horizon == MAX_HORIZON && self.workload.is_sum()
     }
 }
 
@@ -119,11 +146,16 @@ fn in_one_step(spread: Spread) -> Option<f64> {
 }
 
 fn lower_bound_max_std(request: &PlanRequest) -> Option<f64> {
+    if request.grows_without_end() { None } else { lower_bound_at(request, request.horizon()) }
+}
+
+/// No mechanism that ends at this step has a smaller largest standard error.
+fn lower_bound_at(request: &PlanRequest, horizon: u64) -> Option<f64> {
     let (spread, noise) = unit_and_noise(request)?;
     let bound = match in_one_step(spread) {
-        _ if !request.workload().is_sum() => workload_lower_bound(request.workload(), request.horizon(), spread),
-        Some(events) => gaussian_lower_bound(request.horizon()) * events,
-        None => unit_lower_bound(request.horizon(), spread),
+        _ if !request.workload().is_sum() => workload_lower_bound(request.workload(), horizon, spread),
+        Some(events) => gaussian_lower_bound(horizon) * events,
+        None => unit_lower_bound(horizon, spread.over(horizon)),
     };
     Some(bound * noise)
 }
@@ -167,6 +199,28 @@ fn least_node_std(request: &PlanRequest) -> Option<f64> {
     }
 }
 
+fn crossover(request: &PlanRequest, candidates: &[Candidate]) -> Option<Delta> {
+    if request.grows_without_end() { None } else { request.crossover(candidates) }
+}
+
+/// The errors of what never ends, at the steps that are looked at.
+fn at_steps(request: &PlanRequest, candidate: &Candidate) -> Vec<AtStep> {
+    if !request.grows_without_end() {
+        return vec![];
+    }
+    let node = node_variance(request, candidate.noise_divisor, &candidate.law);
+    let std = |step: u64| (node * candidate.mechanism.row_norm_squared(step)).sqrt();
+    LOOKED_AT.map(|step| AtStep { step, std: std(step), lower_bound: lower_bound_at(request, step) }).into()
+}
+
+/// For single events, and all events in one step, which are alike.
+fn ratio_to_best(request: &PlanRequest, candidate: &Candidate) -> Option<f64> {
+    let spread = request.sensitivity().ok()?.spread;
+    let single =
+        request.grows_without_end() && candidate.kind == NoiseKind::Gaussian && spread.per_step >= spread.total;
+    single.then(|| largest_ratio(&*candidate.mechanism, LOOKED_AT[0]))
+}
+
 fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row {
     let m = &candidate.mechanism;
     let scale = candidate.law.scale() / candidate.noise_divisor as f64 * request.grid().to_f64(1);
@@ -186,6 +240,8 @@ fn row(request: &PlanRequest, candidate: &Candidate, bound: Option<f64>) -> Row 
         exact: true,
         lazy: m.name().family().abilities.lazy,
         above_lower_bound: bound.filter(|_| candidate.kind == NoiseKind::Gaussian).map(|b| candidate.max_std_error / b),
+        at: at_steps(request, candidate),
+        largest_ratio: ratio_to_best(request, candidate),
     }
 }
 

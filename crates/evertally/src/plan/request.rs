@@ -2,7 +2,7 @@
 
 use super::{Candidate, NoiseKind, Objective, Plan, Search, choose};
 use crate::Result;
-use crate::mechanism::{MechanismName, Workload};
+use crate::mechanism::{MAX_HORIZON, MechanismName, Workload};
 use crate::noise::DiscreteLaw;
 use crate::number::Grid;
 use crate::privacy::selection::Selection;
@@ -59,6 +59,21 @@ impl PlanRequest {
             selection: None,
             meaning: BTreeMap::new(),
         }
+    }
+
+    /// Counts of events without an end: their horizon is [`MAX_HORIZON`], and of all mechanisms only those compete that
+    /// are good at every step. Largest and mean errors mean nothing there.
+    ///
+    /// ```
+    /// use evertally::plan::PlanRequest;
+    /// use evertally::privacy::{Budget, Rho};
+    /// let plan = PlanRequest::unbounded(Budget::Zcdp(Rho::new(0.5)?)).plan()?;
+    /// assert!(plan.is_unbounded());
+    /// assert!(plan.std_error(24) < 3.0 && plan.std_error(1 << 20) < 8.0);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn unbounded(budget: Budget) -> Self {
+        Self::count(MAX_HORIZON, budget)
     }
 
     /// How far one unit's change can move the data.
@@ -212,6 +227,16 @@ impl PlanRequest {
     /// Number of steps `T`.
     pub fn horizon(&self) -> u64 {
         self.horizon
+    }
+
+    /// Whether there is no end: see [`unbounded`](Self::unbounded).
+    pub fn is_unbounded(&self) -> bool {
+        self.horizon == MAX_HORIZON
+    }
+
+    /// Whether running sums without an end are published, whose errors grow for ever.
+    pub(super) fn grows_without_end(&self) -> bool {
+        self.is_unbounded() && self.workload.is_sum()
     }
 
     /// What is published at every step.

@@ -51,7 +51,7 @@ impl Spread {
     }
 
     /// The same where a unit cannot have more events than fit into so many steps.
-    pub(super) fn over(self, horizon: u64) -> Self {
+    pub(crate) fn over(self, horizon: u64) -> Self {
         let room = self.per_step.saturating_mul(horizon.div_ceil(self.separation));
         let total = self.total.min(room);
         Self { total, per_group: self.per_group.min(total), ..self }

@@ -7,6 +7,8 @@ use crate::privacy::Values;
 use crate::privacy::{Budget, Epsilon, Rho};
 use proptest::prelude::*;
 
+mod endless;
+
 fn key(seed: u64) -> SecretKey {
     SecretKey::insecure_from_test_seed(TestSeed(seed))
 }

@@ -25,11 +25,12 @@ pub fn fall_behind(request: &PlanRequest, period: &str) -> Option<Sentence> {
     let bounds = request.unit().bounds().filter(|bounds| bounds.period.is_none())?;
     let (events, gap, steps) = (bounds.max_events, bounds.min_gap.unwrap_or(1), request.horizon());
     let last = (events - 1).saturating_mul(gap).saturating_add(1);
+    let of = if request.is_unbounded() { "of a count without end".to_owned() } else { format!("of {steps}") };
     (last < steps).then(|| {
         sentence![
             format!(
                 "the bound of {events} events holds for the whole history: who has one in every step is counted through \
-                 step {last} of {steps} and no further, so that late counts fall behind, like a slowdown that never was; "
+                 step {last} {of} and no further, so that late counts fall behind, like a slowdown that never was; "
             ),
             (Per, period.to_owned()),
             " lets the bound start anew in each period"

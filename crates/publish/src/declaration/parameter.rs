@@ -202,7 +202,7 @@ impl Parameter {
     pub fn together(self) -> &'static [Self] {
         match self {
             Self::Epsilon | Self::Delta | Self::Rho | Self::AllowWeakBudget => &[Self::Epsilon, Self::Delta, Self::Rho],
-            Self::End | Self::Steps => &[Self::End, Self::Steps],
+            Self::End | Self::Steps | Self::Unbounded => &[Self::End, Self::Steps, Self::Unbounded],
             Self::Through | Self::All => &[Self::Through, Self::All],
             Self::Groups | Self::GroupsFile => &[Self::Groups, Self::GroupsFile],
             Self::Scales | Self::ScaleColumn => &[Self::Scales, Self::ScaleColumn],

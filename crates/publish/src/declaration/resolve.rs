@@ -7,7 +7,7 @@ mod unit;
 
 use super::Parameter::{
     self, Band as BandOf, Bounds, Confidence, DiscoverGroups, Grid, GroupBy, Groups, GroupsFile, KeyBits, KeyColumns,
-    Per, Rest, Rows, UnknownGroup, View as ViewOf, Width,
+    Per, Rest, Rows, Unbounded, UnknownGroup, View as ViewOf, Width,
 };
 use super::table::Declaration;
 use super::value;
@@ -21,7 +21,7 @@ use crate::steps::{Every, Period, Periods, StepCalendar, TimeFormat, TimeParser}
 use crate::stream::{Band, Late, OutOfBounds, Refusable, Stream};
 use crate::views::View;
 use crate::words::{quoted, short};
-use evertally::mechanism::Workload;
+use evertally::mechanism::{MAX_HORIZON, Workload};
 use evertally::noise::StreamName;
 use evertally::number::{self, Rounding, parse_rounded, parse_scaled};
 use evertally::plan::{NoiseKind, Objective, Plan, PlanRequest, Search};
@@ -227,8 +227,8 @@ impl Declaration {
         };
         let unit = self.unit(periods.longest())?;
         let (grid, values) = (self.grid(), self.values()?);
-        let request =
-            self.request(calendar.steps(), unit, values)?.with_workload(self.workload(Some(calendar.every()))?);
+        let horizon = if self.is_unbounded() { MAX_HORIZON } else { calendar.steps() };
+        let request = self.request(horizon, unit, values)?.with_workload(self.workload(Some(calendar.every()))?);
         let request = request.with_meanings(self.meaning(&calendar));
         let request = labels.shape(request, grid);
         let measures = self.measures(&labels)?;
@@ -409,6 +409,10 @@ impl Declaration {
                 let not =
                     sentence![DiscoverGroups, " and ", Piece::Any(&[Groups, GroupsFile, Rest]), " do not go together"];
                 Err(Problem::of(DiscoverGroups, not.then(": groups are declared, or those that occur are looked for")))
+            }
+            (Some(_), None) if self.discovers() && self.is_unbounded() => {
+                let not = sentence![DiscoverGroups, " and ", Unbounded, " do not go together"];
+                Err(Problem::of(DiscoverGroups, not.then(": the δ of selection is spent over a horizon")))
             }
             (Some(columns), None) if self.discovers() => {
                 if self.unknown_group.is_some() {

@@ -27,7 +27,9 @@ impl Declaration {
     /// # Errors
     /// As [`resolve`](Self::resolve), and if the name of a further stream is taken by something else.
     pub fn stretches(&self, ledger: &Ledger, extend: bool) -> Result<Stretches> {
-        let first = Self { through: None, all: Some(true), ..self.clone() }.resolve()?;
+        // Without an end there is no further stream, and nothing is the last step.
+        let all = (self.unbounded != Some(true)).then_some(true);
+        let first = Self { through: None, all, ..self.clone() }.resolve()?;
         if extend && !first.request.workload().is_sum() {
             return Err(usage(format!(
                 "`{}` does not go on from stream to stream as running sums do; declare it over a longer horizon",

@@ -328,6 +328,10 @@ parameters! {
         Steps steps: u64, Steps "T" ALL
     }
     declaration {
+        /// There is no end, instead of `end`: the error of a step is near the best it could have if it were the last.
+        Unbounded unbounded: bool, Steps "" RELEASE
+    }
+    declaration {
         /// What is published at every step: sum (all events so far), window(W) (those of the last W steps, or of a time
         /// such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or increments (those of
         /// the step alone).

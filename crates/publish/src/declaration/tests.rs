@@ -106,7 +106,7 @@ fn contradictions_are_refused_by_name() {
     for (declared, says, blamed) in [
         (Declaration { start: None, ..year() }, "--start is needed", Parameter::Start),
         (Declaration { start: text("soon"), ..year() }, "--start `soon` is not a time", Parameter::Start),
-        (Declaration { end: None, ..year() }, "--end or --steps is needed", Parameter::End),
+        (Declaration { end: None, ..year() }, "--end, --steps or --unbounded is needed", Parameter::End),
         (Declaration { steps: Some(3), ..year() }, "give either --end or --steps, not both", Parameter::End),
         (Declaration { every: None, ..year() }, "--every is needed", Parameter::Every),
         (Declaration { end: text("2023-01-01"), ..year() }, "give a later --end", Parameter::End),

@@ -71,7 +71,9 @@ impl Report {
         let h = &self.horizon;
         let scaled = self.groups.as_ref().is_some_and(|groups| groups.scales.is_some());
         writeln!(out, "| | |\n|---|---|")?;
-        writeln!(out, "| released | {}, {} of {} steps |", self.quantity, h.released_steps, h.steps)?;
+        let of =
+            h.steps.map_or_else(|| "steps of a stream without end".to_owned(), |steps| format!("of {steps} steps"));
+        writeln!(out, "| released | {}, {} {of} |", self.quantity, h.released_steps)?;
         if let Some(f) = &self.follows {
             let (steps, since, streams) = (f.steps, &f.since, f.streams);
             let all = if f.streams_of_a_unit == streams {
@@ -84,7 +86,11 @@ impl Report {
             };
             writeln!(out, "| goes on from | stream `{}`, {steps} steps since {since}; {all} |", plain(&f.stream))?;
         }
-        writeln!(out, "| horizon | {} to {}, every {} ({}) |", h.start, h.end, h.every, h.time_zone)?;
+        let span = h
+            .end
+            .as_ref()
+            .map_or_else(|| format!("from {} on, without end", h.start), |end| format!("{} to {end}", h.start));
+        writeln!(out, "| horizon | {span}, every {} ({}) |", h.every, h.time_zone)?;
         if let Some(groups) = &self.groups {
             let rest =
                 groups.rest.as_ref().map_or("undeclared groups refused".into(), |r| format!("all others as `{r}`"));

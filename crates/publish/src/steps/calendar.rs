@@ -21,7 +21,12 @@ pub enum Horizon {
     Until(Instant),
     /// For so many steps.
     Steps(u64),
+    /// There is no end: as far as calendars are laid out, 400 years.
+    Endless,
 }
+
+/// For how many years a calendar without an end is laid out. Nothing depends on it: the plan has no end.
+const ENDLESS_YEARS: i64 = 400;
 
 /// The steps of a horizon: step `k` of `1..=steps` is the half-open time from `start_of(k)` to `end_of(k)`.
 ///
@@ -67,6 +72,7 @@ impl StepCalendar {
             Horizon::Steps(steps) => steps,
             Horizon::Until(end) if end <= start => return Err(CalendarError::EndNotAfterStart { start, end }),
             Horizon::Until(end) => ruler.steps_until(end)?,
+            Horizon::Endless => ruler.steps_within(ENDLESS_YEARS)?.clamp(1, MAX_STEPS),
         };
         if steps == 0 {
             return Err(CalendarError::NoSteps);
@@ -280,6 +286,17 @@ impl Ruler {
         let after = self.boundary(index + 1).ok_or(CalendarError::BeyondCalendar)?;
         let zone = self.origin.time_zone().clone();
         Err(CalendarError::EndInsideStep { end, before: (before > self.start).then_some(before), after, zone })
+    }
+
+    /// How many whole steps there are in so many years from the start, or before the calendar ends.
+    fn steps_within(&self, years: i64) -> Result<u64, CalendarError> {
+        let years = Span::new().try_years(years).ok().and_then(|span| self.origin.checked_add(span).ok());
+        let end: Instant = years.map_or(Timestamp::MAX, |zoned| zoned.timestamp()).into();
+        let mut index = self.guess(end);
+        while index > 0 && self.boundary(index).is_none_or(|boundary| boundary > end) {
+            index -= 1;
+        }
+        if index == 0 { Err(CalendarError::BeyondCalendar) } else { Ok(index) }
     }
 
     /// The index of a boundary near `end`; never far, as calendar units have nearly the same width.

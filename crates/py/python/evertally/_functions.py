@@ -17,7 +17,7 @@ __all__ = ["plan", "plan_lazy", "plan_release", "plan_sketch", "plan_vector", "r
 
 
 def plan(
-    horizon: int,
+    horizon: int | None,
     *,
     workload: str = "sum",
     epsilon: float | None = None,
@@ -41,7 +41,8 @@ def plan(
     light_steps: bool = False,
     meaning: dict[str, str] | None = None,
 ) -> Plan:
-    """Plans a :class:`Counter` of `horizon` steps (1 to 2^62) under a budget, with the mechanism of least exact error.
+    """Plans a :class:`Counter` of `horizon` steps (1 to 2^62; ``None``: without an end) under a budget, with the mechanism
+    of least exact error.
 
     Raises :class:`InvalidError` for what is out of range or cannot be met.
 
@@ -292,6 +293,7 @@ def plan_release(
     start: Time,
     end: Time | None = None,
     steps: int | None = None,
+    unbounded: bool = False,
     workload: str = "sum",
     time_zone: str = "UTC",
     missing: Literal["refuse", "skip"] = "refuse",
@@ -337,6 +339,8 @@ def plan_release(
         ``start``: Beginning of the first step.
         ``end``: End of the last step; the time itself no longer belongs to it: 2025-01-01 for all of 2024.
         ``steps``: Number of steps, instead of end.
+        ``unbounded``: There is no end, instead of end: the error of a step is near the best it could have if it were
+            the last.
         ``workload``: What is published at every step: sum (all events so far), window(W) (those of the last W steps, or
             of a time such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or
             increments (those of the step alone).
@@ -425,6 +429,7 @@ def release(
     start: Time,
     end: Time | None = None,
     steps: int | None = None,
+    unbounded: bool = False,
     workload: str = "sum",
     through: Time | None = None,
     time: str = "time",
@@ -492,6 +497,8 @@ def release(
         ``start``: Beginning of the first step.
         ``end``: End of the last step; the time itself no longer belongs to it: 2025-01-01 for all of 2024.
         ``steps``: Number of steps, instead of end.
+        ``unbounded``: There is no end, instead of end: the error of a step is near the best it could have if it were
+            the last.
         ``workload``: What is published at every step: sum (all events so far), window(W) (those of the last W steps, or
             of a time such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or
             increments (those of the step alone).

@@ -32,7 +32,9 @@ pub struct Family {
     /// Whether it competes where no mechanism is named and counts are released. (Not where a parameter must be given,
     /// or a search takes minutes.)
     pub competes: bool,
-    /// The same for vectors.
+    /// Whether it competes where there is no end, and nowhere else.
+    pub endless: bool,
+    /// Whether it competes for vectors.
     pub vectors: Vectors,
     /// What a stream of its noise can do.
     pub abilities: Abilities,

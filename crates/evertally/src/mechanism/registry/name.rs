@@ -12,6 +12,11 @@ impl MechanismName {
     /// Every family that competes where no mechanism is named, with parameters left open.
     pub const FAMILIES: [MechanismName; COMPETING] = competing();
 
+    /// Those that compete where there is no end, likewise.
+    pub fn endless() -> impl Iterator<Item = Self> {
+        Self::all_families().filter(|family| family.endless).filter_map(|family| family.open)
+    }
+
     /// Every family there is.
     pub fn all_families() -> impl Iterator<Item = &'static Family> + Clone {
         ROWS.iter().copied()

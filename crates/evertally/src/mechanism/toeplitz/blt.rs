@@ -68,9 +68,19 @@ pub struct Blt {
     scaling: Scaling,
     horizon: u64,
     buffers: Buffers,
+    frame: Frame,
     constants: Arc<Constants>,
     figures: Arc<RowFigures>,
     columns: ColumnNorms,
+}
+
+/// The grid of the noise, and the integer that stands for a column weight of 1.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    /// Bits of the noise grid.
+    noise_bits: u32,
+    /// The weight 1 has so many bits.
+    weight_bits: u32,
 }
 
 /// How the columns of `C` are weighted.
@@ -118,24 +128,79 @@ impl Blt {
 
     fn scaled(horizon: u64, scaling: Scaling, buffers: Buffers) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, scaling.stem())?;
+        let weight_bits = if scaling.is_plain() { 0 } else { WEIGHT_BITS };
+        let frame = Frame { noise_bits: noise_bits(horizon), weight_bits };
+        Self::framed(horizon, scaling, buffers, frame, 1 << weight_bits)
+    }
+
+    /// A part of a longer mechanism, over any number of steps up to 2^62: with columns of squared length
+    /// `(share / 2^14)²` at most, on the noise grid of the whole.
+    pub(in crate::mechanism) fn part(
+        steps: u64,
+        columns: Columns,
+        buffers: Buffers,
+        share: u32,
+        noise_bits: u32,
+    ) -> Result<Self> {
+        let frame = Frame { noise_bits, weight_bits: WEIGHT_BITS };
+        Self::framed(steps, Scaling::of(columns), buffers, frame, share)
+    }
+
+    /// With all weights multiplied by `share`, of which `2^weight_bits` are the whole; the first column of a plain one
+    /// is then divided by its norm, where weights have bits for it.
+    fn framed(horizon: u64, scaling: Scaling, buffers: Buffers, frame: Frame, share: u32) -> Result<Self> {
         let response = Response::of_buffers(&buffers);
         let segments = match scaling {
-            Scaling::Plain => segments::plain(horizon),
+            Scaling::Plain if frame.weight_bits == 0 => segments::plain(horizon),
+            Scaling::Plain => segments::of_one_weight(&response, horizon),
             Scaling::Equal(Participation::ONCE) => segments::normalized(&response, horizon),
             Scaling::Equal(runs) => {
                 segments::of_weights(&runs::weights(&runs::norms_squared(&response, horizon, runs), runs))
             }
         };
-        let weight_bits = if scaling.is_plain() { 0 } else { WEIGHT_BITS };
+        let segments = segments::shared(segments, share, frame.weight_bits);
+        let Frame { noise_bits, weight_bits } = frame;
         let norms = column_norms(&response, &segments, horizon, weight_bits);
         // The first column has an entry 1 times a weight; comparisons with a number that is none fail.
-        let sensible = norms.l1 >= 0.5 && norms.l2_squared >= 0.25 && segments.iter().all(|s| s.weight > 0);
+        let least = f64::from(share) / libm::exp2(f64::from(weight_bits)) / 2.0;
+        let sensible = norms.l1 >= least && norms.l2_squared >= least * least && segments.iter().all(|s| s.weight > 0);
         if !sensible || !norms.l1.is_finite() || !norms.l2_squared.is_finite() {
             return Err(Error::invalid(format!("the sensitivity of a BLT with {buffers} cannot be computed")));
         }
-        let constants = Constants::new(&buffers, segments, noise_bits(horizon) - weight_bits);
+        let constants = Constants::new(&buffers, segments, noise_bits - weight_bits);
         let figures = RowFigures::new(response, constants.segments(), weight_bits);
-        Ok(Self { scaling, horizon, buffers, constants: constants.into(), figures: figures.into(), columns: norms })
+        Ok(Self {
+            scaling,
+            horizon,
+            buffers,
+            frame,
+            constants: constants.into(),
+            figures: figures.into(),
+            columns: norms,
+        })
+    }
+
+    /// The last step of every segment of columns, and their weight.
+    pub(in crate::mechanism) fn column_weights(&self) -> Vec<(u64, u32)> {
+        self.constants.segments().iter().map(|segment| (segment.last, segment.weight)).collect()
+    }
+
+    /// `R_ts` of the steps `s ≤ t`, from 1.
+    pub(in crate::mechanism) fn entry(&self, row: u64, column: u64) -> f64 {
+        let Modes { weights, poles, .. } = &self.figures.response().direct;
+        let term = |(pole, echo): (&response::Pole, &f64)| echo * libm::exp(-((row - column - 1) as f64) * pole.a);
+        let coefficient = if row == column { 1.0 } else { poles.iter().zip(weights).map(term).sum() };
+        coefficient / self.figures.scale(column)
+    }
+
+    /// The largest and the mean `‖L_t‖²` of the first `steps` of them. `O(d² S)` for `S` segments.
+    pub(in crate::mechanism) fn figures_through(&self, steps: u64) -> (f64, f64) {
+        let (response, segments) = (self.figures.response().clone(), self.constants.segments());
+        let cut = |segment: &segments::Segment| segments::Segment { last: segment.last.min(steps), ..*segment };
+        let begun = segments.partition_point(|segment| segment.last < steps);
+        let segments: Vec<_> = segments[..=begun].iter().map(cut).collect();
+        let figures = RowFigures::new(response, &segments, self.frame.weight_bits);
+        (figures.max(), figures.mean())
     }
 
     /// The parameters.
@@ -147,22 +212,21 @@ impl Blt {
     /// `O(d S log S)` memory for `S = O(log T)` segments: some milliseconds and 3 MB at most, where columns are
     /// normalized.
     pub fn lazy(&self) -> LazyBlt {
-        let weight_bits = if self.scaling.is_plain() { 0 } else { WEIGHT_BITS };
-        LazyBlt::new(self.figures.response(), self.constants.segments(), weight_bits)
+        LazyBlt::new(self.figures.response(), self.constants.segments(), self.frame.weight_bits)
     }
 
     /// By how much more than the matrix says the protected integers of two streams can differ, in L2 norm: `E √T`.
-    fn slack(&self) -> f64 {
+    pub(in crate::mechanism) fn slack(&self) -> f64 {
         let Modes { weights, poles, .. } = &self.figures.response().direct;
         let echo_sum: f64 = poles.iter().zip(weights).map(|(pole, echo)| echo / pole.q).sum();
-        let bits = self.noise_bits() - if self.scaling.is_plain() { 0 } else { WEIGHT_BITS };
+        let bits = self.frame.noise_bits - self.frame.weight_bits;
         rounding_slack(bits, poles.len(), echo_sum) * libm::sqrt(self.horizon as f64) * (1.0 + ROUNDING)
     }
 
     /// The largest `‖R u‖²` over the counts `u` of a unit in one running sum, rounded up. Plain: of the packed pattern
     /// from the first step on, exactly ([`participation`](crate::mechanism::accounting::participation)); else by
     /// [chains](crate::mechanism::accounting::chain), and never more than all events in the longest column.
-    fn largest_square(&self, spread: Spread) -> f64 {
+    pub(in crate::mechanism) fn largest_square(&self, spread: Spread) -> f64 {
         let together = (spread.total as f64).powi(2) * self.columns.l2_squared;
         if spread.per_step >= spread.total {
             return together;
@@ -170,7 +234,10 @@ impl Blt {
         let pattern = Pattern::of(spread);
         let response = self.figures.response();
         match self.scaling {
-            Scaling::Plain => together.min(participation::packed(response, self.horizon, pattern)),
+            Scaling::Plain => {
+                let weight = 1.0 / self.figures.scale(1); // of all columns; not rounded, as weights have few bits
+                together.min(weight * weight * participation::packed(response, self.horizon, pattern))
+            }
             Scaling::Equal(_) if self.horizon > runs::MAX_STEPS => together,
             Scaling::Equal(runs) => {
                 let weights = runs::weights(&runs::norms_squared(response, self.horizon, runs), runs);
@@ -223,7 +290,7 @@ impl Mechanism for Blt {
     }
 
     fn noise_bits(&self) -> u32 {
-        noise_bits(self.horizon)
+        self.frame.noise_bits
     }
 
     /// An upper bound, which includes the rounding of the protected integers: `(√largest + E √(T total))²`. The second
@@ -321,19 +388,11 @@ impl Mechanism for Blt {
 
     fn dense(&self) -> DensePair {
         let mut pair = DensePair::of(self);
-        let Modes { weights, poles, .. } = &self.figures.response().direct;
         let steps = self.horizon as usize;
-        let coefficient = |j: usize| match j {
-            0 => 1.0,
-            _ => {
-                poles.iter().zip(weights).map(|(pole, echo)| echo * libm::exp(-((j - 1) as f64) * pole.a)).sum::<f64>()
-            }
-        };
-        let coefficients: Vec<f64> = (0..steps).map(coefficient).collect();
         pair.r = Matrix::zeros(steps, steps);
         for t in 0..steps {
             for j in 0..=t {
-                pair.r.set(t, j, coefficients[t - j] / self.figures.scale(j as u64 + 1));
+                pair.r.set(t, j, self.entry(t as u64 + 1, j as u64 + 1));
             }
         }
         pair

@@ -1,6 +1,6 @@
 //! The steps of a declaration, and how far a run goes.
 
-use super::super::Parameter::{self, All, End, Every, Start, Steps, Through};
+use super::super::Parameter::{self, All, End, Every, Start, Steps, Through, Unbounded};
 use super::super::table::Declaration;
 use super::{Closing, Result, needed, not_both};
 use crate::problem::{Piece, Problem, sentence};
@@ -13,22 +13,31 @@ impl Declaration {
         let mut times = TimeParser::new(TimeFormat::Auto, zone.clone());
         let why = "the beginning of the first step, decided before seeing the data";
         let start = parse_time(Start, needed(self.start.as_ref(), Start, why)?, &mut times)?;
-        let horizon = match (&self.end, self.steps) {
-            (Some(end), None) => Horizon::Until(parse_time(End, end, &mut times)?),
-            (None, Some(steps)) => Horizon::Steps(steps),
-            (None, None) => {
+        let horizon = match (&self.end, self.steps, self.is_unbounded()) {
+            (Some(end), None, false) => Horizon::Until(parse_time(End, end, &mut times)?),
+            (None, Some(steps), false) => Horizon::Steps(steps),
+            (None, None, true) => Horizon::Endless,
+            (None, None, false) => {
                 let why = " is needed: the horizon is decided before seeing the data";
-                return Err(Problem::new(sentence![Piece::Any(&[End, Steps]), why]));
+                return Err(Problem::new(sentence![Piece::Any(&[End, Steps, Unbounded]), why]));
             }
-            (Some(_), Some(_)) => return Err(not_both(&[End, Steps])),
+            (Some(_), Some(_), _) => return Err(not_both(&[End, Steps])),
+            (Some(_), None, true) => return Err(not_both(&[End, Unbounded])),
+            (None, Some(_), true) => return Err(not_both(&[Steps, Unbounded])),
         };
         let every = needed(self.every, Every, "the width of a step, such as 1h or 1d")?;
         StepCalendar::new(start, horizon, every, zone).map_err(|problem| Problem::new(problem.sentence()))
     }
 
+    /// Whether no end is declared, in so many words.
+    pub(super) fn is_unbounded(&self) -> bool {
+        self.unbounded == Some(true)
+    }
+
     pub(super) fn closing(&self) -> Result<Closing> {
         match (&self.through, self.all == Some(true)) {
             (Some(_), true) => Err(not_both(&[Through, All])),
+            (None, true) if self.is_unbounded() => Err(not_both(&[All, Unbounded])),
             (Some(_), false) => Ok(Closing::Through),
             (None, true) => Ok(Closing::All),
             (None, false) => Ok(Closing::Clock),

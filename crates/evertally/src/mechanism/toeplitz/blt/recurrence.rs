@@ -25,9 +25,10 @@
 //! whatever the data, and for two streams `|n_t(x) - n_t(x') - 2^b (C W (x - x'))_t| < E`. Over `T` steps the vectors
 //! `n` differ by less than `E √T` more, in L2 norm, than the matrix says ([`rounding_slack`]).
 //!
-//! **Sizes.** `|x_t| < 2^64`, `W ≤ 2^14`, `T ≤ 2^40`, `θ < 1` and `Σ ω_i < 1` give `B < 2^118` and, in units of
-//! `2^-64`, below `2^182`; `n < 2^b · 2^119`. Draws are below `2^127`, the absolute sum of the coefficients of `C⁻¹` is
-//! below 2, so that `w < 2^128 + 2^b · 2^78 + 4` and `B' < 2^40 w`: below `2^234` with the fractional bits. The sum of
+//! **Sizes.** `|x_t| < 2^64`, `W ≤ 2^14`, `T ≤ 2^44` (above `2^40` in parts of longer mechanisms only), `θ < 1` and
+//! `Σ ω_i < 1` give `B < 2^122` and, in units of `2^-64`, below `2^186`; `n < 2^b · 2^123`. Draws are below `2^127`, the
+//! absolute sum of the coefficients of `C⁻¹` is below 2, so that `w < 2^128 + 2^b · 2^78 + 4` and `B' < 2^44 w`: below
+//! `2^238` with the fractional bits. The sum of
 //! the data inside a segment is below `2^64`.
 
 use super::MAX_BUFFERS;
@@ -100,7 +101,8 @@ impl Recurrence {
     fn unsettled(&self) -> i128 {
         let weight = i128::from(self.constants.segments[self.segment].weight);
         // fits: the data are below 2^(b + 14 + 64), and noise below 2^80 is at most multiplied by T ≤ 2^40, where
-        // `bits` grows with T; less b + 40 bits, that is below 2^123.
+        // `bits` grows with T; less b + 40 bits, that is below 2^123. (In a part of 2^44 steps with b = 18 noise below 2^76
+        // leaves 2^126; larger noise, of 2^16 scales, is not drawn in the age of the universe.)
         let sum = self.run.shifted_down(GUARD - FRACTION_BITS - SUM_BITS).shifted_down(self.constants.bits).low();
         if weight == 1 { sum } else { sum.div_euclid(weight) }
     }

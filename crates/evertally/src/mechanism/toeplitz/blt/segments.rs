@@ -26,6 +26,21 @@ pub(super) fn plain(horizon: u64) -> Vec<Segment> {
     vec![Segment { last: horizon, weight: 1 }]
 }
 
+/// A single segment, in which the first column, the longest, has norm `2^14` at most.
+pub(super) fn of_one_weight(response: &Response, horizon: u64) -> Vec<Segment> {
+    vec![Segment { last: horizon, weight: weight(response.column_norm_squared(horizon as f64)) }]
+}
+
+/// The same with every weight multiplied by `share / 2^bits`, rounded down.
+pub(super) fn shared(segments: Vec<Segment>, share: u32, bits: u32) -> Vec<Segment> {
+    if share == 1 << bits {
+        return segments;
+    }
+    // Below 2^28 before it is shifted.
+    let weight = |weight: u32| ((u64::from(weight) * u64::from(share)) >> bits) as u32;
+    segments.into_iter().map(|segment| Segment { weight: weight(segment.weight), ..segment }).collect()
+}
+
 /// The segments of a normalized BLT, in order of steps.
 pub(super) fn normalized(response: &Response, horizon: u64) -> Vec<Segment> {
     let mut segments: Vec<Segment> = vec![];

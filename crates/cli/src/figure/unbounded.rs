@@ -1,0 +1,174 @@
+//! What it costs not to know the end: variance over that of the best mechanism whose horizon ends there.
+//!
+//! Beside ours stand, under ρ-zCDP,
+//! * the hybrid mechanism (Chan, Shi, Song 2011, doi 10.1145/2043621.2043626): half of the budget for the totals of
+//!   octaves, half for a binary tree inside each; the largest variance so far;
+//! * the logarithmic perturbation of the square root (Jacobsen, Fawaz 2025, arXiv 2506.15018): `R` has the coefficients
+//!   of `(1-x)^(-1/2) (-ln(1-x)/x)^(-α)` with α = 0.65, whose squares have a finite sum;
+//! * a mechanism for one horizon of 2^40 steps.
+
+use super::style::look;
+use super::{Drawn, Studio, csv};
+use anyhow::Result;
+use evertally::mechanism::{Dense, MAX_HORIZON, MechanismName};
+use evertally::plan::{NoiseKind, Objective};
+use evertally_plot::axis::{Axis, Spacing};
+use evertally_plot::lines::{self, Line, Panel};
+use evertally_plot::sheet::Words;
+use std::f64::consts::PI;
+
+const HEIGHT: f64 = 400.0;
+/// The longest horizon whose optimum is certified here.
+const CERTIFIED: u64 = 2048;
+/// Coefficients of the perturbation that are computed; beyond, their asymptotic form goes on.
+const TERMS: usize = 1 << 13;
+/// The perturbation's exponent.
+const ALPHA: f64 = 0.65;
+
+/// Ratios by step, up to a last one.
+pub(super) fn draw(studio: &mut Studio, last: u64) -> Result<Drawn> {
+    let steps = steps(last);
+    let best: Vec<f64> = steps.iter().map(|step| best(*step)).collect::<Result<_>>()?;
+    let ours: MechanismName = "endless".parse()?;
+    let mut columns = vec![];
+    for (label, name, horizon) in [("endless", ours, MAX_HORIZON), ("one horizon of 2^40 steps", ONE, 1 << 40)] {
+        let found = studio.survey.mechanism(name, NoiseKind::Gaussian, Objective::Max, horizon);
+        let found = found.ok_or_else(|| anyhow::anyhow!("{name} is not built"))?;
+        let squared = found.column_norms().l2_squared;
+        columns.push((label, steps.iter().map(|step| squared * found.row_norm_squared(*step)).collect::<Vec<_>>()));
+    }
+    let perturbed = Perturbed::new();
+    columns.push(("logarithmic perturbation", steps.iter().map(|step| perturbed.variance(*step)).collect()));
+    columns.push(("hybrid", steps.iter().map(|step| hybrid(*step)).collect()));
+    let lines = columns.iter().map(|(label, values)| {
+        let ratios = steps.iter().zip(values).zip(&best).map(|((step, value), best)| (*step as f64, value / best));
+        let name = if *label == "one horizon of 2^40 steps" { "normalized-blt" } else { label };
+        Line { label: (*label).into(), look: look(name), points: ratios.collect() }
+    });
+    let lines: Vec<Line> = lines.collect();
+    let words = Words {
+        title: "What it costs not to know the end".into(),
+        subtitle: "Variance of a step under ρ-zCDP over that of the best mechanism whose horizon ends with that step; 1 would be optimal.".into(),
+        footer: format!("Exact figures for step sensitivity 1 and the continuous Gaussian law. The best of a horizon is the certified optimum up to {CERTIFIED} steps, and a little less than it is beyond. Hybrid of Chan, Shi and Song: largest variance so far. Logarithmic perturbation of Jacobsen and Fawaz with α = {ALPHA}: {TERMS} coefficients, then their asymptotic form."),
+    };
+    let all = || lines.iter().flat_map(|line| line.points.iter().copied());
+    let x = Axis::over(Spacing::PowersOfTwo, all().map(|point| point.0), "step t");
+    let y = Axis::over(Spacing::Decades, all().map(|point| point.1), "variance over the best that ends there").padded();
+    let rows = steps.iter().zip(&best).enumerate().map(|(i, (step, best))| {
+        let cell = |column: usize| columns[column].1[i].to_string();
+        [step.to_string(), best.to_string(), cell(0), cell(1), cell(2), cell(3)]
+    });
+    let header = ["step", "best_of_horizon", "endless", "one_horizon", "logarithmic_perturbation", "hybrid"];
+    let csv = csv(header, rows)?;
+    Ok(Drawn { svg: lines::panels(&words, &[Panel { x, y, lines, height: HEIGHT }]), csv })
+}
+
+/// The best that fits 2^40 steps.
+const ONE: MechanismName =
+    MechanismName::NormalizedBlt(evertally::mechanism::BufferChoice::Best, evertally::mechanism::Participation::ONCE);
+
+/// Eight steps an octave, and the first after each power of 16.
+fn steps(last: u64) -> Vec<u64> {
+    let eighths = (0..=8 * last.ilog2()).map(|eighth| (f64::from(eighth) / 8.0).exp2() as u64);
+    let mut steps: Vec<u64> = eighths.chain((1..15).map(|k| (1 << (4 * k)) + 1)).chain([last]).collect();
+    steps.retain(|step| *step <= last);
+    steps.sort_unstable();
+    steps.dedup();
+    steps
+}
+
+/// 2ρ times the least largest variance of any mechanism over so many steps.
+fn best(horizon: u64) -> Result<f64> {
+    if horizon <= CERTIFIED {
+        return Ok(Dense::lower_bound(horizon, Objective::Max)?);
+    }
+    let last = Dense::lower_bound(CERTIFIED, Objective::Max)?.sqrt() - 0.01;
+    Ok((last + (horizon as f64 / CERTIFIED as f64).ln() / PI).powi(2))
+}
+
+/// In octave `k`, which begins at `2^k`: `k` totals, and a tree of `k` levels of which any number may be read.
+fn hybrid(step: u64) -> f64 {
+    let octave = f64::from(step.ilog2());
+    2.0 * (octave + 1.0) + 2.0 * octave * octave
+}
+
+/// `R` and `L` of the perturbation by their coefficients' squared sums.
+struct Perturbed {
+    /// Of `L`, from one coefficient on.
+    rows: Vec<f64>,
+    /// The squared norm of a column of `R`, all of it.
+    column: f64,
+    /// `ln` of a number of steps is this much less than what the asymptotic form of `L` has in its place.
+    offset: f64,
+}
+
+impl Perturbed {
+    fn new() -> Self {
+        let (right, left) = (coefficients(-ALPHA), coefficients(ALPHA));
+        let squares = |coefficients: &[f64]| -> Vec<f64> {
+            let sum = |sum: &mut f64, x: &f64| {
+                *sum += x * x;
+                Some(*sum)
+            };
+            coefficients.iter().scan(0.0, sum).collect()
+        };
+        // r_j = (π j)^(-1/2) (ln j + c)^(-α), with c such that the last one fits.
+        let last = (TERMS - 1) as f64;
+        let offset = |coefficient: f64, power: f64| (coefficient * (PI * last).sqrt()).powf(1.0 / power) - last.ln();
+        let tail = (last.ln() + offset(right[TERMS - 1], -ALPHA)).powf(1.0 - 2.0 * ALPHA) / (PI * (2.0 * ALPHA - 1.0));
+        Self { column: squares(&right)[TERMS - 1] + tail, rows: squares(&left), offset: offset(left[TERMS - 1], ALPHA) }
+    }
+
+    fn variance(&self, step: u64) -> f64 {
+        let known = self.rows[(step as usize).min(TERMS) - 1];
+        let power = |step: f64| (step.ln() + self.offset).powf(1.0 + 2.0 * ALPHA) / (PI * (1.0 + 2.0 * ALPHA));
+        let beyond = if step > TERMS as u64 { power(step as f64) - power(TERMS as f64) } else { 0.0 };
+        self.column * (known + beyond)
+    }
+}
+
+/// The coefficients of `(1-x)^(-1/2) g^power` with `g = -ln(1-x)/x`, by `f' = f ((1/2)/(1-x) + power g'/g)`.
+fn coefficients(power: f64) -> Vec<f64> {
+    let g = |j: usize| 1.0 / (j as f64 + 1.0);
+    // h = g'/g, from g' = h g.
+    let mut h = vec![0.0; TERMS];
+    for n in 0..TERMS {
+        let known: f64 = (1..=n).map(|j| g(j) * h[n - j]).sum();
+        h[n] = (n as f64 + 1.0) * g(n + 1) - known;
+    }
+    let mut f = vec![1.0; TERMS];
+    for n in 1..TERMS {
+        let sum: f64 = (0..n).map(|j| f[j] * (0.5 + power * h[n - 1 - j])).sum();
+        f[n] = sum / n as f64;
+    }
+    f
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both factors together are the prefix sums.
+    #[test]
+    fn the_perturbation_factorizes_the_prefix_sums() {
+        let (right, left) = (coefficients(-ALPHA), coefficients(ALPHA));
+        for n in [0, 1, 5, 300] {
+            let product: f64 = (0..=n).map(|j| left[j] * right[n - j]).sum();
+            assert!((product - 1.0).abs() < 1e-9, "{n}: {product}");
+        }
+    }
+
+    /// The figures that are known of the published ways, and ours below 2.5.
+    #[test]
+    fn ratios_are_those_that_are_known() {
+        let perturbed = Perturbed::new();
+        let ratio = |step: u64| perturbed.variance(step) / best(step).unwrap();
+        assert!(
+            (ratio(1000) - 4.9).abs() < 0.4 && (ratio(100_000) - 5.4).abs() < 0.6,
+            "{} {}",
+            ratio(1000),
+            ratio(100_000)
+        );
+        assert!(hybrid(1 << 20) / best(1 << 20).unwrap() > 20.0);
+    }
+}

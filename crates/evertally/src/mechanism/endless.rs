@@ -1,0 +1,367 @@
+//! Running counts without an end: epochs of growing length.
+//!
+//! Epoch `k` ends at step `16^k`. Inside an epoch a mechanism for its length releases the sum of the epoch so far; what
+//! was before is an estimate of the total of every earlier epoch, made once, when the epoch is over.
+//!
+//! **Two looks at a total.** The last release of an epoch is one estimate of its total. A node of its own, the total
+//! itself, is the other: a share `U²` of the squared length of every column goes to that node, and the rest, `1 - U²`,
+//! to the mechanism inside. With variances `v` and `1/U²` (times that of a node) the best mean of both has
+//! `1/(U² + 1/v)`. So
+//!
+//! ```text
+//! ‖L_t‖² = Σ_{j<k} ((1-m_j)² v_j + m_j² / U_j²) + ‖inner row of t - 16^(k-1)‖²
+//! ```
+//!
+//! with fixed `m_j` near `v U² / (1 + v U²)`. Nothing of an epoch is in the columns of another: as a step lies in one
+//! epoch, `s2²` is the largest over the epochs, each within 1. This joins the hybrid mechanism (Chan, Shi, Song 2011,
+//! doi 10.1145/2043621.2043626), which only has the nodes of totals, and epochs in a chain, which only have the last
+//! releases: the first leave the budget of the long run to the totals, the second add up errors.
+//!
+//! **How good.** The shares are those of the least largest ratio to the best variance that any mechanism has whose
+//! horizon is `t` itself, over all `t` up to `2^40`: below 2.3 from the first step on ([`shares`]).
+//!
+//! **Inside** are [normalized BLTs](super::Blt) up to step `2^44`, and exact trees beyond, where no stream gets. For
+//! units with events in several steps the BLTs are plain, because their worst patterns are known. Under Laplace noise
+//! (`endless-trees`) there are k-ary trees with subtraction in all of them, and shares are of the L1 norm: `U` for the
+//! total and `(1 - U) / h` for each of the `h` levels of a tree.
+//!
+//! **Exact release.** All nodes have one noise law on a grid `2^-32`, and column weights are integers. The protected
+//! integers of an epoch are those of its mechanism ([`Blt`](super::Blt)), and `2^18 U` times its total, exactly. The
+//! release is computed from them in integers ([cursor]). State: that of one BLT and four numbers.
+//!
+//! **Units.** `‖R u‖²` is a sum over the epochs, so that its largest value is at most that of the best division of the
+//! events among the epochs ([units]).
+
+mod cursor;
+mod epoch;
+mod shares;
+pub(in crate::mechanism) mod trees;
+mod units;
+
+use super::accounting::truncation::in_noise_steps;
+use super::registry::Parameters;
+use super::rounding::FRACTION_BITS;
+use super::{
+    ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, MAX_HORIZON, MatrixDigest, Mechanism, MechanismName,
+    RowLaw, check_horizon,
+};
+use crate::noise::Node;
+use crate::privacy::Spread;
+use crate::{Error, Result};
+use cursor::EpochCursor;
+use epoch::Epoch;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// Bits of the noise grid: over 2^44 steps, rounding adds less than a thousandth to a sensitivity of 1.
+const NOISE_BITS: u32 = 32;
+/// The weights of columns are multiples of `2^-14`.
+const WEIGHT_BITS: u32 = 14;
+/// Bits of the estimates of totals behind those of a release.
+const GUARD: u32 = 16;
+/// The step by whose error it is decided what is inside, if the horizon has it.
+const JUDGED: u64 = 1 << 16;
+/// Up to so many steps, BLTs are inside.
+const LONGEST_BLT: u64 = 1 << 44;
+
+/// Epochs of growing length, each with a mechanism of its own, whose totals are looked at twice: for running counts
+/// that never end.
+#[doc(alias = "hybrid mechanism")]
+#[doc(alias = "unbounded")]
+#[doc(alias = "infinite horizon")]
+#[derive(Clone, Debug)]
+pub struct Endless {
+    horizon: u64,
+    inside: Inside,
+    epochs: Arc<[Epoch]>,
+    digest: MatrixDigest,
+}
+
+/// What is inside the epochs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Inside {
+    /// BLTs, for units with events in several steps under Gaussian noise.
+    Plain,
+    /// BLTs with columns of one length, for single events under Gaussian noise.
+    Normalized,
+    /// Trees, for Laplace noise: `endless-trees`.
+    Trees,
+}
+
+/// How [`Endless`] is named: `endless`, `endless(inside=plain)`, with a digest of all that is inside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct EndlessChoice {
+    /// `None` = what suits the law and the unit.
+    pub inside: Option<Inside>,
+    /// Of all weights and buffers.
+    pub digest: Option<MatrixDigest>,
+}
+
+impl EndlessChoice {
+    /// Nothing is said.
+    pub const OPEN: Self = Self { inside: None, digest: None };
+}
+
+impl Endless {
+    /// The first `horizon` steps, 1 ..= 2^62; with 2^62 there is no end. What is released at a step does not depend on
+    /// the horizon. A second at the first call of a program, then `O(1)`.
+    ///
+    /// # Errors
+    /// If the horizon is out of range.
+    ///
+    /// ```
+    /// use evertally::mechanism::{Endless, Inside, MAX_HORIZON, Mechanism};
+    /// let endless = Endless::new(MAX_HORIZON, Inside::Normalized)?;
+    /// assert!(endless.column_norms().l2_squared <= 1.0);
+    /// // The optimum for 1000 steps has 8.7, and its variance is the same at all of them.
+    /// assert!(endless.row_norm_squared(10) < 6.0 && endless.row_norm_squared(1000) < 20.0);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn new(horizon: u64, inside: Inside) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "endless")?;
+        static BUILT: [OnceLock<Result<Arc<[Epoch]>>>; 3] = [const { OnceLock::new() }; 3];
+        let built = BUILT[inside as usize].get_or_init(|| epoch::all(inside));
+        Ok(Self::of_epochs(horizon, inside, built.clone()?))
+    }
+
+    fn of_epochs(horizon: u64, inside: Inside, epochs: Arc<[Epoch]>) -> Self {
+        let digest = epoch::digest(&epochs);
+        Self { horizon, inside, epochs, digest }
+    }
+
+    /// With the digest of a plan.
+    ///
+    /// # Errors
+    /// As [`Endless::new`], or if this version of the library has another mechanism.
+    pub fn with_digest(horizon: u64, inside: Inside, digest: MatrixDigest) -> Result<Self> {
+        let endless = Self::new(horizon, inside)?;
+        if !digest.names(endless.digest) {
+            return Err(Error::invalid(format!(
+                "the endless mechanism of this version has the digest {}, not {digest}; use the version that made the plan",
+                endless.digest
+            )));
+        }
+        Ok(endless)
+    }
+
+    /// The epoch of a step from 1.
+    fn place(&self, step: u64) -> usize {
+        self.epochs.partition_point(|epoch| epoch.last < step)
+    }
+
+    /// The epochs that some step needs.
+    fn begun(&self) -> &[Epoch] {
+        &self.epochs[..=self.place(self.horizon)]
+    }
+
+    /// By how much more than the matrix says the protected integers of two streams can differ, in L2 norm, for a change
+    /// in one step.
+    fn slack(&self) -> f64 {
+        libm::sqrt(self.begun().iter().map(|epoch| epoch.slack() * epoch.slack()).sum())
+    }
+
+    /// The largest and the sum of `‖L_t‖²`.
+    fn row_figures(&self) -> (f64, f64) {
+        let (mut largest, mut sum) = (0.0f64, 0.0);
+        for epoch in self.begun() {
+            let steps = epoch.last.min(self.horizon) - epoch.before;
+            let (max, mean) = epoch.inner_figures(steps);
+            largest = largest.max(epoch.base + max);
+            sum += steps as f64 * (epoch.base + mean);
+        }
+        (largest, sum)
+    }
+}
+
+impl Mechanism for Endless {
+    fn name(&self) -> MechanismName {
+        match self.inside {
+            Inside::Trees => MechanismName::EndlessTrees(Some(self.digest)),
+            inside => MechanismName::Endless(EndlessChoice { inside: Some(inside), digest: Some(self.digest) }),
+        }
+    }
+
+    fn horizon(&self) -> u64 {
+        self.horizon
+    }
+
+    /// Those of the longest columns of all epochs that are begun.
+    fn column_norms(&self) -> ColumnNorms {
+        let norms = self.begun().iter().map(Epoch::column_norms);
+        norms.fold(ColumnNorms { l1: 0.0, l2_squared: 0.0 }, |largest, norms| ColumnNorms {
+            l1: largest.l1.max(norms.l1),
+            l2_squared: largest.l2_squared.max(norms.l2_squared),
+        })
+    }
+
+    fn noise_bits(&self) -> u32 {
+        NOISE_BITS
+    }
+
+    /// An upper bound, which includes the rounding of the protected integers, as for a [`Blt`](super::Blt). `O(K d² m
+    /// log m)` for `m` events and `K` epochs.
+    fn spread_squared(&self, spread: Spread) -> u128 {
+        let slack = self.slack() * libm::sqrt(spread.total as f64);
+        in_noise_steps(units::largest_square(self.begun(), spread), 2, NOISE_BITS, slack)
+    }
+
+    fn is_causal(&self) -> bool {
+        self.begun().iter().all(|epoch| epoch.inner.is_causal())
+    }
+
+    /// `O(d² + log t)`.
+    fn row_norm_squared(&self, step: u64) -> f64 {
+        let epoch = &self.epochs[self.place(step)];
+        epoch.base + epoch.inner_norm(step - epoch.before)
+    }
+
+    /// `O(d² + log t)`. Steps of different epochs share the totals before the first one's, and what is inside its
+    /// epoch's.
+    fn row_product(&self, earlier: u64, later: u64) -> f64 {
+        let (place, epoch) = (self.place(earlier), &self.epochs[self.place(earlier)]);
+        let inside = earlier - epoch.before;
+        epoch.base
+            + if self.place(later) == place {
+                epoch.inner_product(inside, later - epoch.before)
+            } else {
+                (1.0 - epoch.mix()) * epoch.inner_product(inside, epoch.last - epoch.before)
+            }
+    }
+
+    fn max_row_norm_squared(&self) -> f64 {
+        self.row_figures().0
+    }
+
+    fn mean_row_norm_squared(&self) -> f64 {
+        self.row_figures().1 / self.horizon as f64
+    }
+
+    /// `O(t)`.
+    fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        let place = self.place(step);
+        for (number, epoch) in self.epochs[..place].iter().enumerate() {
+            let inside = 1.0 - epoch.mix();
+            epoch.visit_inner(epoch.last - epoch.before, &mut |node, entry| {
+                visit(epoch::inside(number, node), inside * entry);
+            });
+            visit(epoch::own(number), epoch.mix() * epoch.own_scale());
+        }
+        let epoch = &self.epochs[place];
+        epoch.visit_inner(step - epoch.before, &mut |node, entry| visit(epoch::inside(place, node), entry));
+    }
+
+    fn node_span(&self, node: Node) -> (u64, u64) {
+        let (number, inner) = epoch::parts(node);
+        let epoch = &self.epochs[number];
+        let (first, last) = inner.map_or((1, epoch.last - epoch.before), |inner| epoch.inner.node_span(inner));
+        (epoch.before + first, epoch.before.saturating_add(last).min(epoch.last))
+    }
+
+    fn fraction_bits(&self) -> u32 {
+        FRACTION_BITS
+    }
+
+    /// With trees inside, as many equal terms as have the same fourth moment; under Gaussian noise it does not matter.
+    fn row_law(&self, step: u64) -> RowLaw {
+        let epoch = &self.epochs[self.place(step)];
+        let norm_squared = self.row_norm_squared(step);
+        let fourth = epoch.base_fourth + epoch.inner_fourth(step - epoch.before);
+        // At most, rounded down: fewer terms have heavier tails.
+        let terms =
+            if self.inside == Inside::Trees { norm_squared * norm_squared / fourth * (1.0 - 1e-9) } else { 1.0 };
+        RowLaw::Like { norm_squared, terms: (terms as u64).max(1) }
+    }
+
+    /// All entries of a column are of one class.
+    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
+        if self.inside != Inside::Trees {
+            return Err(super::GROWING_L1);
+        }
+        let largest = self.begun().iter().map(Epoch::column_steps).max().unwrap_or(0);
+        Ok(LaplaceShift::together(largest))
+    }
+
+    fn cost(&self) -> Cost {
+        let words = self.begun().iter().map(|epoch| epoch.inner.cost().memory_words).max();
+        Cost::of_draws(1.0, words.unwrap_or(0) + 10)
+    }
+
+    fn cursor(&self) -> Box<dyn Cursor> {
+        Box::new(EpochCursor::new(self.epochs.clone()))
+    }
+
+    fn dense(&self) -> DensePair {
+        let mut pair = DensePair::of(self);
+        for (row, node) in pair.nodes.clone().into_iter().enumerate() {
+            let (number, inner) = epoch::parts(node);
+            let epoch = &self.epochs[number];
+            for step in epoch.before + 1..=epoch.last.min(self.horizon) {
+                let entry = match inner {
+                    Some(inner) => epoch.inner_entry(inner, step - epoch.before),
+                    None => 1.0 / epoch.own_scale(),
+                };
+                pair.r.set(row, step as usize - 1, entry);
+            }
+        }
+        pair
+    }
+}
+
+pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
+    let inside = match parameters.take("inside") {
+        None => None,
+        Some("plain") => Some(Inside::Plain),
+        Some("normalized") => Some(Inside::Normalized),
+        Some(other) => {
+            return Err(Error::invalid(format!("`inside` of `endless` should be plain or normalized, got `{other}`")));
+        }
+    };
+    let digest = parameters.take("digest").map(str::parse).transpose()?;
+    Ok(MechanismName::Endless(EndlessChoice { inside, digest }))
+}
+
+pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, choice: EndlessChoice) -> fmt::Result {
+    let inside = choice.inside.map(|inside| match inside {
+        Inside::Plain => "inside=plain".to_owned(),
+        _ => "inside=normalized".to_owned(),
+    });
+    let parts: Vec<_> = inside.into_iter().chain(choice.digest.map(|digest| format!("digest={digest}"))).collect();
+    if parts.is_empty() { Ok(()) } else { write!(f, "({})", parts.join(",")) }
+}
+
+pub(in crate::mechanism) fn build(
+    horizon: u64,
+    criterion: &Criterion,
+    choice: EndlessChoice,
+) -> Result<Arc<dyn Mechanism>> {
+    let inside = match (choice.inside, criterion.several_steps()) {
+        (Some(inside), _) => inside,
+        (None, None) => Inside::Normalized,
+        (None, Some(spread)) => suited(horizon, spread)?,
+    };
+    Ok(Arc::new(match choice.digest {
+        Some(digest) => Endless::with_digest(horizon, inside, digest)?,
+        None => Endless::new(horizon, inside)?,
+    }))
+}
+
+/// Plain BLTs have the larger errors, and patterns of several events that are known to be shorter: what has the smaller
+/// error at a step for a unit.
+fn suited(horizon: u64, spread: Spread) -> Result<Inside> {
+    let variance = |inside| {
+        let endless = Endless::new(horizon, inside)?;
+        Ok(endless.spread_squared(spread) as f64 * endless.row_norm_squared(horizon.min(JUDGED)))
+    };
+    let plain: Result<f64> = variance(Inside::Plain);
+    Ok(if plain? < variance(Inside::Normalized)? { Inside::Plain } else { Inside::Normalized })
+}
+
+pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {
+    match name {
+        MechanismName::Endless(choice) => MechanismName::Endless(EndlessChoice { digest: None, ..choice }),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,296 @@
+//! One epoch: what is inside, the node of its total, and how both estimates of the total are mixed.
+
+use super::shares::{ARITIES, ENDS, SHARES};
+use super::{GUARD, Inside, LONGEST_BLT, NOISE_BITS, WEIGHT_BITS};
+use crate::mechanism::rounding::FRACTION_BITS;
+use crate::mechanism::{Blt, Buffers, ColumnNorms, Columns, DigitTree, MatrixDigest, Mechanism, Objective};
+use crate::noise::Node;
+use crate::privacy::Spread;
+use crate::{Error, Result};
+use std::sync::Arc;
+
+/// The mix is a multiple of `2^-20`.
+const MIX_BITS: u32 = 20;
+/// Levels of nodes of one epoch; the last one is that of its total.
+const LEVELS: u32 = 64;
+/// The longest horizon for which buffers are searched: parameters for more have no digits left.
+const LONGEST_SEARCH: u64 = 1 << 40;
+
+/// An epoch and what is known of it.
+#[derive(Clone, Debug)]
+pub(super) struct Epoch {
+    /// Steps before it.
+    pub(super) before: u64,
+    /// Its last step.
+    pub(super) last: u64,
+    pub(super) inner: Inner,
+    /// The total counts this many times `2^-14` in the node of its own.
+    own: u32,
+    /// The weight of that node's estimate of the total, in units of `2^-20`.
+    mix: u32,
+    /// The variance of the estimates of all totals before, over that of a node.
+    pub(super) base: f64,
+    /// Likewise the sum of the fourth powers of the entries of `L` for these totals, where trees are inside.
+    pub(super) base_fourth: f64,
+}
+
+/// The mechanism inside an epoch.
+#[derive(Clone, Debug)]
+pub(super) enum Inner {
+    /// Protects columns with weights of its own, and gives noise in units of the data.
+    Filter(Blt),
+    /// Every node counts this many times `2^-14`.
+    Tree(DigitTree, u32),
+}
+
+/// A node of the mechanism inside the epoch of this number.
+pub(super) fn inside(epoch: usize, node: Node) -> Node {
+    Node { level: epoch as u32 * LEVELS + node.level, index: node.index }
+}
+
+/// The node of the epoch's total.
+pub(super) fn own(epoch: usize) -> Node {
+    Node { level: epoch as u32 * LEVELS + LEVELS - 1, index: 0 }
+}
+
+/// The number of a node's epoch, and the node inside; `None` for that of the total.
+pub(super) fn parts(node: Node) -> (usize, Option<Node>) {
+    let (epoch, level) = ((node.level / LEVELS) as usize, node.level % LEVELS);
+    (epoch, (level + 1 < LEVELS).then_some(Node { level, index: node.index }))
+}
+
+/// All epochs, up to 2^62 steps.
+pub(super) fn all(inside: Inside) -> Result<Arc<[Epoch]>> {
+    let columns = if inside == Inside::Normalized { Columns::Normalized } else { Columns::Plain };
+    let mut epochs: Vec<Epoch> = vec![];
+    for (k, (last, own)) in ENDS.into_iter().zip(SHARES[inside as usize]).enumerate() {
+        let before = epochs.last().map_or(0, |epoch| epoch.last);
+        let steps = last - before;
+        let inner = match inside {
+            Inside::Trees => Inner::tree(steps, ARITIES[k], |levels| f64::from((1 << WEIGHT_BITS) - own) / levels)?,
+            _ if last > LONGEST_BLT => Inner::tree(steps, ARITIES[k], |levels| f64::from(rest(own)) / levels.sqrt())?,
+            _ => {
+                let buffers = Blt::best(steps.min(LONGEST_SEARCH), columns, Objective::Max)?.buffers();
+                Inner::Filter(part(steps, columns, buffers, own)?)
+            }
+        };
+        epochs.push(Epoch::after(epochs.last(), last, inner, own)?);
+    }
+    Ok(epochs.into())
+}
+
+/// A BLT that leaves this share to the node of the total.
+pub(super) fn part(steps: u64, columns: Columns, buffers: Buffers, own: u32) -> Result<Blt> {
+    Blt::part(steps, columns, buffers, rest(own), NOISE_BITS)
+}
+
+/// `⌊√(2^28 - own²)⌋`: what a column of length `2^14` has left.
+fn rest(own: u32) -> u32 {
+    ((1u64 << (2 * WEIGHT_BITS)) - u64::from(own).pow(2)).isqrt() as u32 // fits: at most 2^14
+}
+
+impl Inner {
+    /// A tree of disjoint nodes, one of a step in every level, with a weight that follows from the number of levels.
+    pub(super) fn tree(steps: u64, arity: u64, weight: impl FnOnce(f64) -> f64) -> Result<Self> {
+        let tree = DigitTree::subtractive(steps, arity)?;
+        let levels = tree.column_norms().l1;
+        Ok(Self::Tree(tree, (weight(levels) * (1.0 - 1e-9)) as u32))
+    }
+
+    pub(super) fn mechanism(&self) -> &dyn Mechanism {
+        match self {
+            Self::Filter(blt) => blt,
+            Self::Tree(tree, _) => tree,
+        }
+    }
+
+    /// By how much the noise of a node of the mechanism counts in its releases.
+    fn scale(&self) -> f64 {
+        match self {
+            Self::Filter(_) => 1.0,
+            Self::Tree(_, weight) => one() / f64::from(*weight),
+        }
+    }
+
+    pub(super) fn is_causal(&self) -> bool {
+        self.mechanism().is_causal()
+    }
+
+    pub(super) fn cost(&self) -> crate::mechanism::Cost {
+        self.mechanism().cost()
+    }
+
+    pub(super) fn node_span(&self, node: Node) -> (u64, u64) {
+        self.mechanism().node_span(node)
+    }
+}
+
+/// The weight 1.
+fn one() -> f64 {
+    libm::exp2(f64::from(WEIGHT_BITS))
+}
+
+impl Epoch {
+    /// The epoch that follows, up to the step `last`.
+    pub(super) fn after(earlier: Option<&Self>, last: u64, inner: Inner, own: u32) -> Result<Self> {
+        if own >= 1 << WEIGHT_BITS {
+            return Err(Error::invalid("the total of an epoch has a share between 0 and 1"));
+        }
+        let (before, base) = earlier.map_or((0, 0.0), |earlier| (earlier.last, earlier.base + earlier.total()));
+        let base_fourth = earlier.map_or(0.0, |earlier| earlier.base_fourth + earlier.total_fourth());
+        let mut epoch = Self { before, last, inner, own, mix: 0, base, base_fourth };
+        let variance = epoch.inner_norm(last - before);
+        let share = 1.0 / (epoch.own_scale() * epoch.own_scale());
+        epoch.mix = libm::round(variance * share / (1.0 + variance * share) * libm::exp2(f64::from(MIX_BITS))) as u32;
+        Ok(epoch)
+    }
+
+    /// The weight of the estimate by the total's own node.
+    pub(super) fn mix(&self) -> f64 {
+        f64::from(self.mix) / libm::exp2(f64::from(MIX_BITS))
+    }
+
+    /// `1/U`.
+    pub(super) fn own_scale(&self) -> f64 {
+        one() / f64::from(self.own)
+    }
+
+    /// The variance of the estimate of this epoch's total.
+    fn total(&self) -> f64 {
+        let (inner, own) = ((1.0 - self.mix()), self.mix() * self.own_scale());
+        inner * inner * self.inner_norm(self.last - self.before) + own * own
+    }
+
+    /// The sum of the fourth powers of the entries of `L` for the estimate of this epoch's total.
+    fn total_fourth(&self) -> f64 {
+        let (inner, own) = ((1.0 - self.mix()).powi(4), (self.mix() * self.own_scale()).powi(4));
+        inner * self.inner_fourth(self.last - self.before) + own
+    }
+
+    /// The same for a step of a tree inside: so many nodes, equally weighted.
+    pub(super) fn inner_fourth(&self, step: u64) -> f64 {
+        match &self.inner {
+            Inner::Filter(_) => 0.0,
+            Inner::Tree(tree, _) => self.inner.scale().powi(4) * tree.row_norm_squared(step),
+        }
+    }
+
+    /// The L1 norm of a column, in noise steps, of a tree inside.
+    pub(super) fn column_steps(&self) -> u64 {
+        let inner = match &self.inner {
+            Inner::Filter(_) => 0,
+            Inner::Tree(tree, weight) => u64::from(*weight) * tree.column_norms().l1 as u64,
+        };
+        // fits: the weights of a column sum to 2^14 at most
+        (inner + u64::from(self.own)) << (NOISE_BITS - WEIGHT_BITS)
+    }
+
+    /// From both estimates of the total, in units of `2^-24`: their mean.
+    pub(super) fn mixed(&self, by_inner: i128, by_own: i128) -> i128 {
+        by_inner + (((by_own - by_inner) * i128::from(self.mix)) >> MIX_BITS)
+    }
+
+    /// The total counts so many noise steps in its own node.
+    pub(super) fn own_steps(&self) -> i128 {
+        i128::from(self.own) << (NOISE_BITS - WEIGHT_BITS)
+    }
+
+    /// The noise of a tree inside, of which so many noise steps are one unit of the data, in units of `2^-24`; `None`
+    /// where noise comes in units of the data, as releases do.
+    pub(super) fn inner_noise(&self, value: i128) -> Option<i128> {
+        match &self.inner {
+            Inner::Filter(_) => None,
+            Inner::Tree(_, weight) => {
+                let steps = i128::from(*weight) << (NOISE_BITS - WEIGHT_BITS);
+                Some((value << (FRACTION_BITS + GUARD)).div_euclid(steps))
+            }
+        }
+    }
+
+    /// `‖L_s‖²` inside.
+    pub(super) fn inner_norm(&self, step: u64) -> f64 {
+        self.inner.scale() * self.inner.scale() * self.inner.mechanism().row_norm_squared(step)
+    }
+
+    pub(super) fn inner_product(&self, earlier: u64, later: u64) -> f64 {
+        self.inner.scale() * self.inner.scale() * self.inner.mechanism().row_product(earlier, later)
+    }
+
+    /// The largest and the mean `‖L_s‖²` inside of so many first steps (of a tree: of all).
+    pub(super) fn inner_figures(&self, steps: u64) -> (f64, f64) {
+        let (max, mean) = match &self.inner {
+            Inner::Filter(blt) => blt.figures_through(steps),
+            Inner::Tree(tree, _) => (tree.max_row_norm_squared(), tree.mean_row_norm_squared()),
+        };
+        (self.inner.scale() * self.inner.scale() * max, self.inner.scale() * self.inner.scale() * mean)
+    }
+
+    pub(super) fn visit_inner(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
+        self.inner.mechanism().visit_row(step, &mut |node, entry| visit(node, entry * self.inner.scale()));
+    }
+
+    /// The entry of a node's row of `R` at a step of the epoch, both of the inner mechanism.
+    pub(super) fn inner_entry(&self, node: Node, step: u64) -> f64 {
+        match &self.inner {
+            Inner::Filter(blt) if step <= node.index + 1 => blt.entry(node.index + 1, step),
+            Inner::Filter(_) => 0.0,
+            Inner::Tree(tree, _) => {
+                let (first, last) = tree.node_span(node);
+                if (first..=last).contains(&step) { 1.0 / self.inner.scale() } else { 0.0 }
+            }
+        }
+    }
+
+    pub(super) fn column_norms(&self) -> ColumnNorms {
+        let inner = self.inner.mechanism().column_norms();
+        let (scale, own) = (self.inner.scale(), 1.0 / self.own_scale());
+        ColumnNorms {
+            l1: inner.l1 / scale + own,
+            l2_squared: (inner.l2_squared / (scale * scale) + own * own) * (1.0 + 1e-12),
+        }
+    }
+
+    /// `E √T` of the rounding inside.
+    pub(super) fn slack(&self) -> f64 {
+        match &self.inner {
+            Inner::Filter(blt) => blt.slack(),
+            Inner::Tree(..) => 0.0,
+        }
+    }
+
+    /// The largest `‖R u‖²` over the counts of a unit in this epoch alone, at most so many events, never below the true
+    /// value.
+    pub(super) fn largest_square(&self, spread: Spread, events: u64) -> f64 {
+        let part = spread.in_one_sum(events);
+        let total = part.within(u128::from(self.last - self.before)) as f64;
+        let inner = match &self.inner {
+            Inner::Filter(blt) => blt.largest_square(part),
+            Inner::Tree(tree, _) => tree.spread_squared(part) as f64 / (self.inner.scale() * self.inner.scale()),
+        };
+        let own = total / self.own_scale();
+        (inner + own * own) * (1.0 + 1e-12)
+    }
+}
+
+/// Of everything that a release depends on.
+pub(super) fn digest(epochs: &[Epoch]) -> MatrixDigest {
+    let mut hasher = blake3::Hasher::new_derive_key("evertally 1 endless epochs");
+    for epoch in epochs {
+        hasher.update(&epoch.last.to_le_bytes());
+        hasher.update(&epoch.own.to_le_bytes());
+        hasher.update(&epoch.mix.to_le_bytes());
+        let name = epoch.inner.mechanism().name().to_string();
+        hasher.update(&(name.len() as u64).to_le_bytes());
+        hasher.update(name.as_bytes());
+        let weights = match &epoch.inner {
+            Inner::Filter(blt) => blt.column_weights(),
+            Inner::Tree(_, weight) => vec![(epoch.last - epoch.before, *weight)],
+        };
+        hasher.update(&(weights.len() as u64).to_le_bytes());
+        for (last, weight) in weights {
+            hasher.update(&last.to_le_bytes());
+            hasher.update(&weight.to_le_bytes());
+        }
+    }
+    MatrixDigest::of(&hasher.finalize())
+}

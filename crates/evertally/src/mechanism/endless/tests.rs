@@ -1,0 +1,152 @@
+//! Closed forms, dense twins, cursors and units of the endless mechanism, on tiny epochs and on the real ones.
+
+use super::*;
+use crate::mechanism::{Blt, Columns, Criterion, MAX_HORIZON, NoiseKind, Objective};
+use epoch::Inner;
+
+mod least_ratio;
+mod release;
+
+/// Tiny epochs that end at these steps, with these shares of their totals.
+fn small(inside: Inside, ends: &[(u64, u32)]) -> Endless {
+    let columns = if inside == Inside::Normalized { Columns::Normalized } else { Columns::Plain };
+    let mut epochs: Vec<Epoch> = vec![];
+    for (last, own) in ends {
+        let steps = last - epochs.last().map_or(0, |epoch| epoch.last);
+        let inner = match inside {
+            Inside::Trees => Inner::tree(steps, 3, |levels| f64::from((1 << WEIGHT_BITS) - own) / levels).unwrap(),
+            _ => {
+                let buffers = Blt::optimised(steps, columns, 1, Objective::Max).unwrap().buffers();
+                Inner::Filter(epoch::part(steps, columns, buffers, *own).unwrap())
+            }
+        };
+        epochs.push(Epoch::after(epochs.last(), *last, inner, *own).unwrap());
+    }
+    Endless::of_epochs(ends[ends.len() - 1].0, inside, epochs.into())
+}
+
+fn examples() -> Vec<Endless> {
+    let ends = [(3, 5000), (8, 9000), (9, 3000), (24, 4000)];
+    let real = |inside| Endless::new(40, inside).unwrap();
+    [Inside::Plain, Inside::Normalized, Inside::Trees].into_iter().flat_map(|i| [small(i, &ends), real(i)]).collect()
+}
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0)
+}
+
+#[test]
+fn closed_forms_are_those_of_the_dense_twin() {
+    for endless in examples() {
+        let (name, pair, horizon) = (endless.name(), endless.dense(), endless.horizon());
+        assert!(pair.prefix_sum_error() < 1e-9, "{name}: {}", pair.prefix_sum_error());
+        let (ours, twin) = (endless.column_norms(), pair.column_norms());
+        // The epoch that is not over, and totals that nothing reads yet, make the twin's columns shorter.
+        let whole = endless.epochs.len() == 4;
+        let within = |ours: f64, twin: f64| ours >= twin * (1.0 - 1e-9) && (!whole || ours <= twin * 1.6);
+        assert!(within(ours.l1, twin.l1) && within(ours.l2_squared, twin.l2_squared), "{name}: {ours:?} {twin:?}");
+        assert!(
+            if endless.inside == Inside::Trees { ours.l1 <= 1.0 } else { ours.l2_squared <= 1.0 },
+            "{name} {ours:?}"
+        );
+        let covariance = pair.l.times(&pair.l.transpose());
+        for later in 1..=horizon {
+            for earlier in 1..=later {
+                let want = covariance.row(later as usize - 1)[earlier as usize - 1];
+                assert!(close(endless.row_product(earlier, later), want), "{name} {earlier} {later}");
+            }
+            assert!(close(endless.row_product(later, later), endless.row_norm_squared(later)), "{name} {later}");
+        }
+        let rows = pair.row_norms_squared();
+        let max = rows.iter().copied().fold(0.0, f64::max);
+        // Of a tree inside the largest is that of its whole horizon.
+        let (most, tree) = (endless.max_row_norm_squared(), endless.inside == Inside::Trees);
+        assert!(most >= max * (1.0 - 1e-7) && (tree || close(most, max)), "{name}: {most} {max}");
+        assert!(tree || close(endless.mean_row_norm_squared(), rows.iter().sum::<f64>() / horizon as f64), "{name}");
+    }
+}
+
+/// What the releases reveal of one event, `wᵀ C⁻¹ w` over every column of the prefix sums, is within the budget.
+#[test]
+fn releases_reveal_no_more_than_the_columns_say() {
+    for endless in examples().into_iter().filter(|endless| endless.inside != Inside::Trees) {
+        let exact = endless.dense().exact_l2_squared().unwrap();
+        assert!(exact <= 1.0 && exact <= endless.column_norms().l2_squared + 1e-12, "{}: {exact}", endless.name());
+    }
+}
+
+/// Every placement of a unit's events over tiny epochs, by enumeration.
+#[test]
+fn units_across_epochs_by_enumeration() {
+    for inside in [Inside::Plain, Inside::Normalized, Inside::Trees] {
+        let endless = small(inside, &[(2, 5000), (5, 9000), (9, 3000)]);
+        let r = endless.dense().r;
+        let unit = libm::exp2(f64::from(NOISE_BITS));
+        for (total, per_step) in [(1, 1), (2, 1), (2, 2), (3, 1), (3, 2), (4, 2), (5, 1)] {
+            let mut counts = [0u64; 9];
+            let mut largest = 0.0f64;
+            placements(&mut counts, 0, total, per_step, &mut |counts| {
+                let sum = |row: &[f64]| row.iter().zip(counts).map(|(entry, n)| entry * *n as f64).sum::<f64>();
+                largest = largest.max((0..r.shape().0).map(|row| sum(r.row(row)).powi(2)).sum());
+            });
+            let bound = endless.spread_squared(Spread::new(total, per_step)) as f64 / unit / unit;
+            assert!(bound >= largest, "{inside:?} {total} {per_step}: {bound} {largest}");
+            let all = (total * total) as f64 * endless.column_norms().l2_squared;
+            assert!(bound <= all * 1.001, "{inside:?} {total} {per_step}: {bound} {all}");
+        }
+    }
+}
+
+/// Visits all counts of at most `left` events, at most `each` in a step.
+fn placements(counts: &mut [u64; 9], step: usize, left: u64, each: u64, visit: &mut dyn FnMut(&[u64; 9])) {
+    if step == counts.len() {
+        return visit(counts);
+    }
+    for here in 0..=each.min(left) {
+        counts[step] = here;
+        placements(counts, step + 1, left - here, each, visit);
+    }
+    counts[step] = 0;
+}
+
+/// Persons with events in several steps need less than all events in one step would. (Not by much: what is remembered for
+/// ever sees them together.)
+#[test]
+fn units_with_events_in_several_steps_gain() {
+    let endless = Endless::new(MAX_HORIZON, Inside::Plain).unwrap();
+    let unit = libm::exp2(2.0 * f64::from(NOISE_BITS));
+    let spread = endless.spread_squared(Spread::new(30, 1)) as f64 / unit;
+    assert!(spread < 0.92 * 900.0 && spread >= 30.0, "{spread}");
+}
+
+#[test]
+fn names_round_trip_and_foreign_digests_are_refused() {
+    let criterion = Criterion::new(NoiseKind::Gaussian, Objective::Max);
+    for open in ["endless", "endless(inside=plain)", "endless-trees"] {
+        let name: MechanismName = open.parse().unwrap();
+        assert_eq!(name.to_string(), open);
+        let built = name.build(MAX_HORIZON, &criterion).unwrap();
+        let whole = built.name().to_string();
+        assert_eq!(whole.parse::<MechanismName>().unwrap().build(100, &criterion).unwrap().name(), built.name());
+        let digest = whole.trim_end_matches(')').rsplit('=').next().unwrap();
+        let other = whole.replace(digest, &"0".repeat(32));
+        let refused = other.parse::<MechanismName>().unwrap().build(100, &criterion).unwrap_err();
+        assert!(refused.to_string().contains("the version that made the plan"), "{refused}");
+    }
+    for bad in ["endless(inside=trees)", "endless(digest=1)", "endless(buffers=3)", "endless-trees(inside=plain)"] {
+        assert!(bad.parse::<MechanismName>().is_err(), "{bad}");
+    }
+    assert!("endless".parse::<MechanismName>().unwrap().build(0, &criterion).is_err());
+}
+
+/// Every machine builds the same: plans of one are read by others.
+#[test]
+fn the_epochs_are_frozen() {
+    for (inside, digest) in [
+        (Inside::Plain, "8cfc9016d961e634c644dee83568fbc8"),
+        (Inside::Normalized, "640f0c9edb97d2566e5daada6e2474ed"),
+        (Inside::Trees, "697836e582c7f8b4c13e128d7e06da16"),
+    ] {
+        assert_eq!(Endless::new(MAX_HORIZON, inside).unwrap().digest.to_string(), digest, "{inside:?}");
+    }
+}

@@ -1,0 +1,171 @@
+//! The frozen shares, found again, and the ratios that they have.
+
+use super::*;
+use crate::mechanism::{Buffers, Dense, MechanismName};
+use shares::SHARES;
+use std::collections::BTreeMap;
+use std::f64::consts::PI;
+
+/// Epochs that end by 2^40.
+const SEARCHED: usize = 10;
+/// No share is smaller: that of the last, which nothing follows in the comparison.
+const LEAST: f64 = 0.03;
+
+/// The least largest variance that is known for a horizon, over that of a node for sensitivity 1.
+struct Best(BTreeMap<u64, f64>);
+
+impl Best {
+    /// Of any mechanism under Gaussian noise: certified up to 2048 steps, and a little less than it is beyond. What its
+    /// root has above `ln t / π` falls, by less than 0.01 from there on.
+    fn gaussian() -> Self {
+        let root = |step: u64| Dense::lower_bound(step, Objective::Max).unwrap().sqrt();
+        let steps = (0..=11).flat_map(|power| [1u64 << power, 3 << power]).filter(|step| *step <= 2048);
+        let certified: BTreeMap<_, _> = steps.map(|step| (step, root(step))).collect();
+        let beyond = certified[&2048] - 2048f64.ln() / PI - 0.01;
+        let far = (12..=62).map(|power| 1u64 << power).map(|step| (step, (step as f64).ln() / PI + beyond));
+        Self(certified.clone().into_iter().chain(far).map(|(step, root)| (step, root)).collect())
+    }
+
+    /// Of the mechanisms with logarithmic memory under Laplace noise.
+    fn laplace() -> Self {
+        let criterion = Criterion::new(NoiseKind::Laplace, Objective::Max);
+        let names = ["input", "smooth", "subtract", "kary"].map(|name| name.parse::<MechanismName>().unwrap());
+        let least = |step: u64| {
+            let figures = names.iter().map(|name| criterion.figure(&*name.build(step, &criterion).unwrap()));
+            (figures.fold(f64::INFINITY, f64::min) / 2.0).cbrt()
+        };
+        let steps = (0..=40).flat_map(|power| [1u64 << power, 3 << power]).filter(|step| *step <= 1 << 40);
+        Self(steps.map(|step| (step, least(step))).collect())
+    }
+
+    /// Between them by interpolation of the root in the logarithm of the horizon.
+    fn at(&self, step: u64, power: i32) -> f64 {
+        let ((low, below), (high, above)) =
+            (self.0.range(..=step).next_back().unwrap(), self.0.range(step..).next().unwrap());
+        let log = |step: u64| (step as f64).ln();
+        let part = if low == high { 0.0 } else { (log(step) - log(*low)) / (log(*high) - log(*low)) };
+        (below + part * (above - below)).powi(power)
+    }
+}
+
+/// How variances grow where a part of the budget is given away: with the first or the second power.
+struct Kind {
+    inside: Inside,
+    best: Best,
+    /// Of the root of the best.
+    power: i32,
+}
+
+impl Kind {
+    fn all() -> [Self; 3] {
+        [Inside::Plain, Inside::Normalized, Inside::Trees].map(|inside| match inside {
+            Inside::Trees => Self { inside, best: Best::laplace(), power: 3 },
+            _ => Self { inside, best: Best::gaussian(), power: 2 },
+        })
+    }
+
+    /// The part of the budget with which a variance that needs all of it is multiplied by so much.
+    fn part(&self, times: f64) -> f64 {
+        if self.inside == Inside::Trees { times.recip().sqrt() } else { times.recip() }
+    }
+
+    fn variance(&self, part: f64) -> f64 {
+        if self.inside == Inside::Trees { part.powi(-2) } else { part.recip() }
+    }
+
+    /// `(variance inside for all of the budget, best variance)` of the steps of an epoch.
+    fn looks(&self, epoch: &Epoch) -> Vec<(f64, f64)> {
+        let steps = epoch.last - epoch.before;
+        let norm: Box<dyn Fn(u64) -> f64> = match &epoch.inner {
+            Inner::Filter(blt) => {
+                let columns = if self.inside == Inside::Plain { Columns::Plain } else { Columns::Normalized };
+                let buffers: Buffers = blt.buffers();
+                let whole = epoch::part(steps, columns, buffers, 0).unwrap();
+                Box::new(move |step| whole.row_norm_squared(step))
+            }
+            Inner::Tree(tree, _) => {
+                let levels = tree.column_norms().l1;
+                Box::new(move |step| levels * levels * tree.row_norm_squared(step))
+            }
+        };
+        looked_at(steps).into_iter().map(|step| (norm(step), self.best.at(epoch.before + step, self.power))).collect()
+    }
+
+    /// The shares `U` of the budget with a largest ratio, if there are any.
+    fn greedy(&self, looks: &[Vec<(f64, f64)>], ratio: f64) -> Option<Vec<f64>> {
+        let (mut base, mut shares) = (0.0, vec![]);
+        for looks in looks {
+            let inside = |(norm, best): &(f64, f64)| {
+                let room = ratio * best - base;
+                if room > 0.0 { self.part(room / norm) } else { f64::INFINITY }
+            };
+            let needed = looks.iter().map(inside).fold(0.0, f64::max);
+            let least = if shares.len() + 1 < SEARCHED { 0.005 } else { LEAST };
+            let share = 1.0 - needed;
+            if share < least {
+                return None;
+            }
+            let end = looks[looks.len() - 1].0;
+            base += 1.0 / (self.variance(share).recip() + (end * self.variance(needed)).recip());
+            shares.push(share);
+        }
+        Some(shares)
+    }
+
+    /// `2^14 U` of a share of the budget.
+    fn frozen(&self, share: f64) -> u32 {
+        let part = if self.inside == Inside::Trees { share } else { share.sqrt() };
+        (part * f64::from(1 << WEIGHT_BITS)) as u32
+    }
+}
+
+/// Steps of an epoch, each about 1 % longer after its beginning than the one before, and those with many nodes.
+fn looked_at(steps: u64) -> Vec<u64> {
+    let mut all = vec![1];
+    while all[all.len() - 1] < steps {
+        let last = all[all.len() - 1];
+        all.push((last + (last / 100).max(1)).min(steps));
+    }
+    all
+}
+
+#[test]
+fn the_shares_are_those_of_the_least_ratio() {
+    let mut wrong = vec![];
+    for kind in Kind::all() {
+        let endless = Endless::new(MAX_HORIZON, kind.inside).unwrap();
+        let looks: Vec<_> = endless.epochs[..SEARCHED].iter().map(|epoch| kind.looks(epoch)).collect();
+        let (mut low, mut high) = (1.0, 8.0);
+        for _ in 0..40 {
+            let middle = 0.5 * (low + high);
+            if kind.greedy(&looks, middle).is_some() { high = middle } else { low = middle }
+        }
+        let found: Vec<u32> = kind.greedy(&looks, high).unwrap().into_iter().map(|share| kind.frozen(share)).collect();
+        let frozen = &SHARES[kind.inside as usize];
+        let is_near = |(a, b): (&u32, &u32)| a.abs_diff(*b) <= 4;
+        if !found.iter().zip(frozen).all(is_near) {
+            wrong.push(format!("{:?}, ratio {high}: {found:?}", kind.inside));
+        }
+        assert!(frozen[SEARCHED..].iter().all(|share| *share == frozen[SEARCHED - 1]));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// At every step from the first to 2^40 (of 20 thousand).
+#[test]
+fn no_step_is_far_above_the_best_that_it_could_be() {
+    for kind in Kind::all() {
+        let endless = Endless::new(1 << 40, kind.inside).unwrap();
+        let norms = endless.column_norms();
+        let squared = if kind.inside == Inside::Trees { norms.l1.powi(2) } else { norms.l2_squared };
+        let mut worst = (0.0, 0);
+        for epoch in &endless.epochs[..SEARCHED] {
+            for step in looked_at(epoch.last - epoch.before).into_iter().map(|step| epoch.before + step) {
+                let ratio = squared * endless.row_norm_squared(step) / kind.best.at(step, kind.power);
+                worst = if ratio > worst.0 { (ratio, step) } else { worst };
+            }
+        }
+        println!("{:?}: {worst:?}", kind.inside);
+        assert!(worst.0 < 2.5, "{:?}: {worst:?}", kind.inside);
+    }
+}

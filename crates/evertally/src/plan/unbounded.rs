@@ -1,0 +1,56 @@
+//! Errors without an end: at some steps, and beside the best that each step could have if it were the last.
+
+use super::Candidate;
+use super::lower_bound::of_event;
+use crate::mechanism::Mechanism;
+use std::sync::OnceLock;
+
+/// The steps at which tables show the error of what never ends.
+pub const LOOKED_AT: [u64; 4] = [16, 1000, 1_000_000, 1 << 40];
+
+/// Steps from one end of the comparison to the other grow by one part in so many.
+const FINENESS: u64 = 4;
+/// The comparison ends there.
+const LAST: u64 = 1 << 40;
+
+/// A proven upper bound of the largest ratio, from step `first` to 2^40, of the variance of a mechanism under Gaussian
+/// noise to the least largest variance of any mechanism that ends at that step: at steps that are at most a
+/// quarter apart, and at both sides of all powers of two, where variances may jump.
+///
+/// ```
+/// use evertally::mechanism::{Endless, Inside, MAX_HORIZON};
+/// use evertally::plan::largest_ratio;
+/// let endless = Endless::new(MAX_HORIZON, Inside::Normalized)?;
+/// assert!(largest_ratio(&endless, 16) < 2.5);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+pub fn largest_ratio(mechanism: &dyn Mechanism, first: u64) -> f64 {
+    let squared = mechanism.column_norms().l2_squared;
+    let last = mechanism.horizon().min(LAST);
+    let looks = bounds().iter().filter(|(step, _)| (first..=last).contains(step));
+    looks.map(|(step, bound)| squared * mechanism.row_norm_squared(*step) / bound).fold(0.0, f64::max)
+}
+
+/// Steps, and below which variance no mechanism that ends there stays, times 2ρ.
+fn bounds() -> &'static [(u64, f64)] {
+    static BOUNDS: OnceLock<Vec<(u64, f64)>> = OnceLock::new();
+    BOUNDS.get_or_init(|| {
+        let (mut steps, mut step) = (vec![], 1);
+        while step <= LAST {
+            steps.push(step);
+            step += (step / FINENESS).max(1);
+        }
+        steps.extend((4..40).flat_map(|power| [1 << power, (1 << power) + 1]).chain([LAST]));
+        steps.sort_unstable();
+        steps.dedup();
+        steps.into_iter().map(|step| (step, of_event(step) * of_event(step))).collect()
+    })
+}
+
+impl Candidate {
+    /// By what endless candidates are ranked: the mean logarithm of the variance over the steps that are looked at.
+    pub(super) fn endless_figure(&self, node_variance: f64) -> f64 {
+        let variance = |step: u64| libm::log(node_variance * self.mechanism.row_norm_squared(step));
+        LOOKED_AT.map(variance).iter().sum::<f64>() / LOOKED_AT.len() as f64
+    }
+}

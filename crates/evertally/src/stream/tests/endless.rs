@@ -1,0 +1,40 @@
+//! Streams without an end.
+
+use crate::noise::{SecretKey, TestSeed};
+use crate::plan::PlanRequest;
+use crate::privacy::{Budget, Epsilon, Rho};
+use crate::stream::RunningSum;
+
+/// A stream that is saved and restored every so many steps, beside one that never stops: the same releases and states.
+fn goes_on(budget: Budget, steps: u64, gap: u64) {
+    let plan = PlanRequest::unbounded(budget).plan().unwrap();
+    let key = SecretKey::insecure_from_test_seed(TestSeed(5));
+    let name = || "endless".parse().unwrap();
+    let mut whole = RunningSum::new(plan.clone(), &key, name()).unwrap();
+    let mut parts = RunningSum::new(plan.clone(), &key, name()).unwrap();
+    for step in 1..=steps {
+        let total = (step * step) as i64 % 11;
+        whole.add_sum(total).unwrap();
+        parts.add_sum(total).unwrap();
+        assert_eq!(whole.tick().unwrap(), parts.tick().unwrap(), "{step}");
+        if step % gap == 0 {
+            let state = parts.save();
+            assert_eq!(state, whole.save(), "{step}");
+            assert!(state.len() < 1500, "{}", state.len());
+            parts = RunningSum::restore(plan.clone(), &key, name(), &state).unwrap();
+        }
+    }
+}
+
+#[test]
+fn saved_streams_go_on_byte_for_byte() {
+    goes_on(Budget::Zcdp(Rho::new(0.5).unwrap()), 10_000, 97);
+    goes_on(Budget::Pure(Epsilon::new(1.0).unwrap()), 10_000, 97);
+}
+
+#[test]
+#[ignore = "ten million steps, some minutes; by hand"]
+fn saved_streams_go_on_for_ten_million_steps() {
+    goes_on(Budget::Zcdp(Rho::new(0.5).unwrap()), 10_000_000, 100_000);
+    goes_on(Budget::Pure(Epsilon::new(1.0).unwrap()), 10_000_000, 100_000);
+}
