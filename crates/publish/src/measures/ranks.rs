@@ -170,20 +170,13 @@ impl RankTree {
                 pools.push(((before * many + last * few) / (many + few), many + few));
             }
         }
-        // Values stand in the middles of pools, with a straight line between.
-        let (mut from, mut before) = (0.0, None);
+        // The last cell below 0 and the first that is not are neighbours: between their middles stands a straight line.
+        let (mut from, mut below) = (0.0, None);
         for (value, many) in pools {
-            let at = from + many / 2.0;
             if value >= 0.0 {
-                let place = match before {
-                    Some((earlier, below)) if value > below => {
-                        earlier + (at - earlier) * (0.0 - below) / (value - below)
-                    }
-                    _ => from,
-                };
-                return self.place(place);
+                return self.place(below.map_or(from, |below: f64| from - 0.5 - below / (value - below)));
             }
-            before = Some((at, value));
+            below = Some(value);
             from += many;
         }
         self.upper as f64

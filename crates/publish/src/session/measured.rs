@@ -287,8 +287,8 @@ impl MeasuredSums {
                     step,
                     value: Amount { text: &text, number },
                     std_error: seven_digits(row.std_error),
-                    lower: seven_digits(row.lower),
-                    upper: seven_digits(row.upper),
+                    lower: end(row, row.lower),
+                    upper: end(row, row.upper),
                     view: None,
                 };
                 visit(group * self.labels.len() + place, &row)?;
@@ -296,6 +296,15 @@ impl MeasuredSums {
         }
         Ok(())
     }
+}
+
+/// An end of an interval with as many decimals as its value: seven digits would be too few for large sums.
+fn end(row: &Estimate, end: f64) -> f64 {
+    if row.exact.is_some() || !end.is_finite() {
+        return end;
+    }
+    let decimals = decimals(row.std_error);
+    format!("{end:.decimals$}").parse().expect("what was written as a number")
 }
 
 /// A count exactly, anything else to a thousandth of its standard error, and what has no value as nothing.

@@ -150,7 +150,8 @@ fn counts_sums_means_and_variances_are_held_as_often_as_they_say() {
 
 #[test]
 fn bins_and_quantiles_are_held_as_often_as_they_say() {
-    for budget in budgets() {
+    let budgets = [Budget::Zcdp(Rho::new(0.01).unwrap()), Budget::Pure(Epsilon::new(0.2).unwrap())];
+    for budget in budgets {
         let bundle = bundle(&["histogram(0,50)", "quantile(0.5)", "quantile(0.9)"], budget);
         // So few values a cell that a cell is less than noise, and noise less than all of them.
         let mut values = data(3000, 9);
@@ -164,8 +165,8 @@ fn bins_and_quantiles_are_held_as_often_as_they_say() {
             if place < 3 {
                 check(&what, share);
             } else {
-                // Whole cells: a little more.
-                assert!((0.94..0.985).contains(&share), "{what}: {share}");
+                // Whole cells, from the first to the last that is not ruled out: more often than they say.
+                assert!(share > 0.95, "{what}: {share}");
                 println!("{what}: {share}");
             }
         }
