@@ -150,7 +150,7 @@ fn counts_sums_means_and_variances_are_held_as_often_as_they_say() {
 
 #[test]
 fn bins_and_quantiles_are_held_as_often_as_they_say() {
-    let budgets = [Budget::Zcdp(Rho::new(0.01).unwrap()), Budget::Pure(Epsilon::new(0.2).unwrap())];
+    let budgets = [Budget::Zcdp(Rho::new(0.01).unwrap()), Budget::Pure(Epsilon::new(1.0).unwrap())];
     for budget in budgets {
         let bundle = bundle(&["histogram(0,50)", "quantile(0.5)", "quantile(0.9)"], budget);
         // So few values a cell that a cell is less than noise, and noise less than all of them.
