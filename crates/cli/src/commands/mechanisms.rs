@@ -90,7 +90,7 @@ impl MechanismsArgs {
     pub(super) fn run(self) -> Result<()> {
         let (unit, neighbours) = (self.unit.unit()?, self.unit.neighbours());
         let unit = Sensitivity::of(unit, neighbours, Values::Count, self.horizon())?;
-        let workload = self.workload.workload()?;
+        let workload = self.workload.one()?;
         let grows = self.unbounded && workload.is_sum();
         let mut rows =
             if self.mechanisms.is_empty() { self.everything(&unit, workload)? } else { self.named(&unit, workload)? };

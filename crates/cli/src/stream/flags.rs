@@ -1,10 +1,12 @@
 //! The flags of commands that publish, from the table of parameters.
 
+use crate::failure::usage;
 use anyhow::Result;
 use clap::builder::{PossibleValue, PossibleValuesParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use evertally::mechanism::Workload;
+use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Neighbours, Unit};
 use evertally_publish::declaration::{Kind, Parameter, Use, Word, Written};
 use evertally_publish::problem::{Problem, Wording};
@@ -153,9 +155,20 @@ impl BudgetFlags {
 }
 
 impl WorkloadFlags {
-    /// What is published, in steps.
-    pub(crate) fn workload(&self) -> Result<Workload, Problem> {
-        self.0.declaration.workload(None)
+    /// The same plan for what is published, in steps.
+    pub(crate) fn of(&self, request: PlanRequest) -> Result<PlanRequest, Problem> {
+        Ok(self.0.declaration.read(request, None)?.0)
+    }
+
+    /// What is published, in steps, where that is one workload alone.
+    pub(crate) fn one(&self) -> Result<Workload> {
+        match self.0.declaration.workloads(None)?.as_slice() {
+            [] => Ok(Workload::Sum),
+            [(_, workload)] => Ok(*workload),
+            _ => Err(usage(
+                "--workload: mechanisms are compared for one workload at a time; `evertally plan` takes several",
+            )),
+        }
     }
 }
 
@@ -202,7 +215,7 @@ fn argument(parameter: Parameter) -> Arg {
         _ => argument.long(name),
     };
     match kind {
-        Kind::Paths | Kind::Measures => argument.action(ArgAction::Append),
+        Kind::Paths | Kind::Measures | Kind::Workloads => argument.action(ArgAction::Append),
         Kind::Texts | Kind::Groups | Kind::Scales => argument.action(ArgAction::Append).value_delimiter(','),
         Kind::Decimals => argument.action(ArgAction::Append).value_delimiter(',').allow_hyphen_values(true),
         Kind::Number => argument.allow_negative_numbers(true),

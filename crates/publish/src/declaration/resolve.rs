@@ -13,15 +13,16 @@ use super::table::Declaration;
 use super::value;
 use crate::event::Columns;
 use crate::groups::GroupTable;
-use crate::measures::{Bundle, EarlierPart, Wanted};
+use crate::measures::{Bundle, EarlierPart, Measure, Wanted};
 use crate::problem::{Piece, Problem, sentence};
+use crate::reading::Weighed;
 use crate::scales::Scales;
 use crate::searched::{Watch, with_searched};
 use crate::steps::{Every, Period, Periods, StepCalendar, TimeFormat, TimeParser};
 use crate::stream::{Band, Late, OutOfBounds, Refusable, Stream};
 use crate::views::View;
 use crate::words::{quoted, short};
-use evertally::mechanism::{MAX_HORIZON, Workload};
+use evertally::mechanism::{MAX_HORIZON, Mix, Workload};
 use evertally::noise::StreamName;
 use evertally::number::{self, Rounding, parse_rounded, parse_scaled};
 use evertally::plan::{NoiseKind, Objective, Plan, PlanRequest, Search};
@@ -142,12 +143,20 @@ impl Settings {
     /// # Errors
     /// If no plan serves the request, or the confidence is out of range.
     pub fn plan(self, watch: &mut Watch<'_>) -> crate::error::Result<(Stream, Option<GroupTable>)> {
-        let plan = with_searched(self.request.clone(), watch)?.plan()?;
+        let plan = match self.request.mix() {
+            // All of its workloads are planned together.
+            Some(_) => None,
+            None => Some(with_searched(self.request.clone(), watch)?.plan()?),
+        };
         let groups = match &self.labels {
             Labels::Groups(table) => Some(table.clone()),
             Labels::None | Labels::Discovered { .. } | Labels::Items(_) => None,
         };
-        Ok((self.planned(plan)?, groups))
+        let stream = match plan {
+            Some(plan) => self.planned(plan)?,
+            None => self.planned_together()?,
+        };
+        Ok((stream, groups))
     }
 
     /// The stream under a plan for its request.
@@ -155,11 +164,21 @@ impl Settings {
     /// # Errors
     /// If the confidence is out of range.
     pub fn planned(self, plan: Plan) -> evertally::Result<Stream> {
-        plan.intervals(self.confidence)?;
         let measures = match self.measures.wanted.as_slice() {
             [] => None,
             wanted => Some(Arc::new(Bundle::plan(wanted, &plan, &self.request, &self.measures.began)?)),
         };
+        self.with_plans(plan, measures)
+    }
+
+    /// The stream of several workloads.
+    fn planned_together(self) -> evertally::Result<Stream> {
+        let (bundle, plan) = Bundle::of_workloads(&self.measures.wanted, &self.request, &self.measures.began)?;
+        self.with_plans(plan, Some(Arc::new(bundle)))
+    }
+
+    fn with_plans(self, plan: Plan, measures: Option<Arc<Bundle>>) -> evertally::Result<Stream> {
+        plan.intervals(self.confidence)?;
         let grid = plan.request().grid();
         Ok(Stream {
             name: self.name,
@@ -228,10 +247,10 @@ impl Declaration {
         let unit = self.unit(periods.longest())?;
         let (grid, values) = (self.grid(), self.values()?);
         let horizon = if self.is_unbounded() { MAX_HORIZON } else { calendar.steps() };
-        let request = self.request(horizon, unit, values)?.with_workload(self.workload(Some(calendar.every()))?);
+        let (request, readings) = self.read(self.request(horizon, unit, values)?, Some(calendar.every()))?;
         let request = request.with_meanings(self.meaning(&calendar));
         let request = labels.shape(request, grid);
-        let measures = self.measures(&labels)?;
+        let measures = self.measures(&labels, readings)?;
         let request = measures.shape(request);
         let name: StreamName = self.stream.as_deref().unwrap_or("main").parse()?;
         let columns = match &labels {
@@ -282,15 +301,39 @@ impl Declaration {
             return Err(Problem::new(needed));
         }
         let request = self.request(horizon, self.plan_unit()?, self.values()?)?;
-        Ok(request.with_workload(self.workload(None)?))
+        Ok(self.read(request, None)?.0)
     }
 
     /// What is published, in steps of this width.
     ///
     /// # Errors
     /// If a time is no whole number of them.
-    pub fn workload(&self, every: Option<Every>) -> Result<Workload> {
-        self.workload.map_or(Ok(Workload::Sum), |reading| reading.in_steps(every))
+    pub fn workloads(&self, every: Option<Every>) -> Result<Vec<(Weighed, Workload)>> {
+        let declared = self.workload.iter().flat_map(|workloads| &workloads.0);
+        declared.map(|own| Ok((*own, own.reading.in_steps(every)?))).collect()
+    }
+
+    /// A request for the declared workloads, and what is read where there are several.
+    ///
+    /// # Errors
+    /// If a time is no whole number of steps, or the workloads do not go together.
+    pub fn read(&self, request: PlanRequest, every: Option<Every>) -> Result<(PlanRequest, Vec<Wanted>)> {
+        let workloads = self.workloads(every)?;
+        match workloads.as_slice() {
+            [] => Ok((request, Vec::new())),
+            [(_, one)] => Ok((request.with_workload(*one), Vec::new())),
+            several => {
+                let weighed: Vec<_> = several.iter().map(|(own, workload)| (*workload, own.weight)).collect();
+                let mix = Mix::new(&weighed).map_err(|error| {
+                    Problem::of(Parameter::Workload, sentence![Parameter::Workload, format!(": {error}")])
+                })?;
+                let wanted = |(own, workload): &(Weighed, Workload)| Wanted {
+                    measure: Measure::Workload(own.reading, *workload),
+                    weight: own.weight,
+                };
+                Ok((request.with_mix(mix), several.iter().map(wanted).collect()))
+            }
+        }
     }
 
     /// The privacy unit of a plan without a calendar: no column need be named, and a period is so many steps.
