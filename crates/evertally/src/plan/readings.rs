@@ -56,6 +56,7 @@ impl Readings {
     /// If the request has one workload alone, or neither way can be planned.
     pub fn plan(request: PlanRequest) -> Result<Self> {
         let Some(mix) = request.mix else { return Err(Error::invalid("a mix has two workloads at least")) };
+        request.own_mix()?;
         if request.mechanism.is_some() {
             let plans = request.plan()?.readings();
             return Ok(Self { mix, plans, shares: None, alone: None, figure: f64::NAN, divided: None });

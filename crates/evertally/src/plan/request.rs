@@ -272,16 +272,21 @@ impl PlanRequest {
         self.mix
     }
 
-    /// The same with weights of plain variances.
-    pub(super) fn scaled_mix(&self) -> Result<Option<Mix>> {
+    /// The same over the horizon, where all must still be different.
+    pub(super) fn own_mix(&self) -> Result<Option<Mix>> {
         let Some(mix) = self.mix else { return Ok(None) };
         let own = mix.over(self.horizon, |_| 1.0);
-        Mix::new(own.readings()).map_err(|_| {
+        Mix::new(own.readings()).map(Some).map_err(|_| {
             let horizon = self.horizon;
             Error::invalid(format!(
                 "over a horizon of {horizon} steps two of these workloads are the same; leave one out"
             ))
-        })?;
+        })
+    }
+
+    /// The same with weights of plain variances.
+    pub(super) fn scaled_mix(&self) -> Result<Option<Mix>> {
+        let Some(own) = self.own_mix()? else { return Ok(None) };
         if own.workloads().any(Workload::is_sum) && self.horizon > LONGEST_WITH_SUM {
             return Err(Error::invalid(format!(
                 "running sums and windows are read from one release over {LONGEST_WITH_SUM} steps at most; divide the \
@@ -290,7 +295,7 @@ impl PlanRequest {
         }
         let spread = self.sensitivity()?.spread;
         let least = |workload| workload_lower_bound(workload, self.horizon, spread);
-        Ok(Some(mix.over(self.horizon, |workload| least(workload).powi(-2))))
+        Ok(Some(own.over(self.horizon, |workload| least(workload).powi(-2))))
     }
 
     /// What may be spent on the whole history.

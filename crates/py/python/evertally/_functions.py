@@ -19,7 +19,7 @@ __all__ = ["plan", "plan_lazy", "plan_release", "plan_sketch", "plan_vector", "r
 def plan(
     horizon: int | None,
     *,
-    workload: str = "sum",
+    workload: str | Sequence[str] = "sum",
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -49,7 +49,8 @@ def plan(
     Steps:
         ``workload``: What is published at every step: sum (all events so far), window(W) (those of the last W steps, or
             of a time such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or
-            increments (those of the step alone).
+            increments (those of the step alone). May be repeated: all are then read from one release, and
+            `window(7d)*4` says that its precision is worth four times as much as that of others.
 
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
@@ -294,7 +295,7 @@ def plan_release(
     end: Time | None = None,
     steps: int | None = None,
     unbounded: bool = False,
-    workload: str = "sum",
+    workload: str | Sequence[str] = "sum",
     time_zone: str = "UTC",
     missing: Literal["refuse", "skip"] = "refuse",
     outside: Literal["refuse", "skip"] = "refuse",
@@ -343,7 +344,8 @@ def plan_release(
             the last.
         ``workload``: What is published at every step: sum (all events so far), window(W) (those of the last W steps, or
             of a time such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or
-            increments (those of the step alone).
+            increments (those of the step alone). May be repeated: all are then read from one release, and
+            `window(7d)*4` says that its precision is worth four times as much as that of others.
 
     Events:
         ``time_zone``: Zone of times without an offset, and of calendar steps.
@@ -430,7 +432,7 @@ def release(
     end: Time | None = None,
     steps: int | None = None,
     unbounded: bool = False,
-    workload: str = "sum",
+    workload: str | Sequence[str] = "sum",
     through: Time | None = None,
     time: str = "time",
     time_format: str = "auto",
@@ -501,7 +503,8 @@ def release(
             the last.
         ``workload``: What is published at every step: sum (all events so far), window(W) (those of the last W steps, or
             of a time such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or
-            increments (those of the step alone).
+            increments (those of the step alone). May be repeated: all are then read from one release, and
+            `window(7d)*4` says that its precision is worth four times as much as that of others.
         ``through``: Publish only the steps that end by this time; the rest can follow later from the same, longer data.
             Without it, the steps that have ended by now.
 
