@@ -13,6 +13,7 @@ use evertally::plan::ranking::{Ranking, WindowRow};
 use evertally::plan::{NoiseKind, Objective, PlanRequest};
 use evertally::privacy::Values;
 use evertally_publish::bounds::fall_behind;
+use evertally_publish::declaration::InSlots;
 use evertally_publish::problem::Wording;
 use evertally_publish::stream::unit_in_words;
 use std::io::Write;
@@ -84,16 +85,18 @@ impl PlanArgs {
 
     /// One event is a value between 0 and the sensitivity, which is one step of the grid for a count.
     fn request(&self) -> Result<PlanRequest> {
-        let mut request = PlanRequest::count(self.horizon.unwrap_or(MAX_HORIZON), self.budget.budget()?);
-        request = request.with_unit(self.unit.unit()?).with_neighbours(self.unit.neighbours());
-        request = request.with_objective(self.objective).with_workload(self.workload.workload()?);
+        let InSlots { horizon, unit, workload, .. } =
+            self.workload.over(&self.unit, self.horizon.unwrap_or(MAX_HORIZON))?;
+        let mut request = PlanRequest::count(horizon, self.budget.budget()?);
+        request = request.with_unit(unit).with_neighbours(self.unit.neighbours());
+        request = request.with_objective(self.objective).with_workload(workload);
         request = request.with_optional_noise(self.noise);
         if self.sensitivity != Grid::ONE {
             request = request.with_grid(self.sensitivity);
             request = request.with_values(Values::Sum { lower: 0, upper: 1 });
         }
         if self.search {
-            let horizon = self.horizon.ok_or_else(|| usage("--search needs a horizon, and --unbounded has none"))?;
+            self.horizon.ok_or_else(|| usage("--search needs a horizon, and --unbounded has none"))?;
             if horizon > searched::LONGEST {
                 return Err(usage(format!("--search reaches {} steps, not {horizon}", searched::LONGEST)));
             }
