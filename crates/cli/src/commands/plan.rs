@@ -7,7 +7,7 @@ use crate::stream::{BudgetFlags, UnitFlags, WorkloadFlags};
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use evertally::mechanism::MAX_HORIZON;
+use evertally::mechanism::{MAX_HORIZON, Workload};
 use evertally::number::Grid;
 use evertally::plan::ranking::{Ranking, WindowRow};
 use evertally::plan::{NoiseKind, Objective, PlanRequest};
@@ -71,16 +71,42 @@ impl PlanArgs {
             if answer.is_unbounded() {
                 unbounded::print(&mut out, &answer)?
             } else {
-                print_table(&mut out, &answer)?
+                print_table(&mut out, &answer, self.workload.row())?
+            }
+            if let Some(row) = self.workload.row() {
+                writeln!(out, "{}", self.published_in_words(&request, row)?)?;
             }
             if self.unit.is_given() {
-                writeln!(out, "protected: {}", unit_in_words(&request, "person", None))?;
+                let declared = request.clone().with_unit(self.unit.unit()?);
+                writeln!(out, "protected: {}", unit_in_words(&declared, "person", None))?;
             }
             if let Some(says) = fall_behind(&request, "STEPS") {
                 writeln!(out, "note: {}", says.worded(Wording::Flags))?;
             }
         }
         Ok(())
+    }
+
+    /// What the steps of the plan are, where only some are published; and where those are made of two, what a window of
+    /// whole publications would be off by.
+    fn published_in_words(&self, request: &PlanRequest, row: u64) -> Result<String> {
+        let per_row = self.workload.over(&self.unit, self.horizon.unwrap_or(MAX_HORIZON))?.per_row;
+        Ok(match (per_row, request.workload()) {
+            (1, _) => format!("published: the end of every {row} steps; T and all above count publications"),
+            (2, Workload::Window(halves)) if halves > 1 => {
+                let rows = halves.div_ceil(2);
+                let of_rows = request.clone().with_horizon(request.horizon() / 2).with_workload(Workload::Window(rows));
+                let of_rows = of_rows.plan()?.max_std_error();
+                format!(
+                    "published: the end of every {row} steps; the window is no whole number of publications, so that each is                      made of two steps here; window({}) would have a standard error of {of_rows:.4}",
+                    rows * row
+                )
+            }
+            (2, _) => format!(
+                "published: the end of every {row} steps, each made of two here: what the window reads, and the rest"
+            ),
+            _ => format!("published: the end of every {row} steps, of a mechanism that goes through all of them"),
+        })
     }
 
     /// One event is a value between 0 and the sensitivity, which is one step of the grid for a count.
@@ -106,7 +132,7 @@ impl PlanArgs {
     }
 }
 
-fn print_table(out: &mut impl Write, answer: &Ranking) -> Result<()> {
+fn print_table(out: &mut impl Write, answer: &Ranking, row: Option<u64>) -> Result<()> {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     table.set_header(["mechanism", "noise", "max error", "mean error", "× bound", "work/step", "words", "lazy"]);
@@ -141,11 +167,12 @@ fn print_table(out: &mut impl Write, answer: &Ranking) -> Result<()> {
     if let Some(window) =
         answer.windows.iter().max_by(|a, b| gain(a).total_cmp(&gain(b))).filter(|row| gain(row) > 1.05)
     {
+        let width = window.width * row.unwrap_or(1);
         writeln!(
             out,
             "note: the last {} steps, read as the difference of two of these running sums, have a standard error of {:.4}; \
              a plan for them, --workload 'window({})', has {:.4}",
-            window.width, window.std_from_sums, window.width, window.max_std
+            width, window.std_from_sums, width, window.max_std
         )?;
     }
     if let Some(delta) = answer.crossover_delta {

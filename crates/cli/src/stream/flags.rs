@@ -7,6 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use evertally::privacy::{Budget, Neighbours, Unit};
 use evertally_publish::declaration::{Declaration, InSlots, Kind, Parameter, Use, Word, Written};
 use evertally_publish::problem::{Problem, Wording};
+use evertally_publish::steps::Period;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
@@ -152,6 +153,14 @@ impl BudgetFlags {
 }
 
 impl WorkloadFlags {
+    /// Every how many steps something is published, where that is not every one.
+    pub(crate) fn row(&self) -> Option<u64> {
+        match self.0.declaration.publish? {
+            Period::Steps(steps) => Some(steps),
+            Period::Time(_) => None, // refused by all plans without a calendar
+        }
+    }
+
     /// What a plan over so many steps is asked for.
     pub(crate) fn over(&self, unit: &UnitFlags, horizon: u64) -> Result<InSlots, Problem> {
         let Declaration { workload, publish, .. } = self.0.declaration;
