@@ -98,7 +98,8 @@ impl PlanArgs {
                 let of_rows = request.clone().with_horizon(request.horizon() / 2).with_workload(Workload::Window(rows));
                 let of_rows = of_rows.plan()?.max_std_error();
                 format!(
-                    "published: the end of every {row} steps; the window is no whole number of publications, so that each is                      made of two steps here; window({}) would have a standard error of {of_rows:.4}",
+                    "published: the end of every {row} steps; the window is no whole number of publications, so that \
+                     each is made of two steps here; window({}) would have a standard error of {of_rows:.4}",
                     rows * row
                 )
             }
