@@ -167,7 +167,10 @@ impl Stream {
             }
             (Some((Slots::Halves(newer), _)), _) => reading_in_words(Workload::Window(newer), self.calendar.every()),
             (Some((Slots::Rows, _)), _) => reading_in_words(workload, row),
-            (Some((Slots::Steps, _)), _) => reading_in_words(workload, self.calendar.every()),
+            (Some((Slots::Months(per_day), _)), Workload::Window(slots)) => {
+                reading_in_words(Workload::Window(slots / (31 * per_day)), "1mo".parse().expect("a month"))
+            }
+            (Some((Slots::Steps | Slots::Months(_), _)), _) => reading_in_words(workload, self.calendar.every()),
         }
     }
 
@@ -207,6 +210,11 @@ impl Stream {
     /// How many rows have ended when a step ends.
     pub fn rows_through(&self, step: u64) -> u64 {
         self.published.as_ref().map_or(step, |published| published.rows_through(step))
+    }
+
+    /// Whether every step is published.
+    pub fn publishes_all(&self) -> bool {
+        self.published.as_ref().is_none_or(|published| published.is_of_all())
     }
 
     /// The last step that is published, as its row.

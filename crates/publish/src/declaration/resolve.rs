@@ -269,9 +269,16 @@ impl Declaration {
         let (grid, values) = (self.grid(), self.values()?);
         let horizon = if self.is_unbounded() { MAX_HORIZON } else { slots };
         let request = self.request(horizon, unit, values)?.with_workload(workload);
-        let request = request.with_meanings(self.meaning(&calendar));
+        let request =
+            request.with_meanings(self.meaning(&calendar, published.as_ref().map(|published| published.slots())));
         let request = labels.shape(request, grid);
         let measures = self.measures(&labels)?;
+        let of_months = published.as_ref().is_some_and(|published| matches!(published.slots(), Slots::Months(_)));
+        if of_months && (!measures.wanted.is_empty() || self.discovers()) {
+            let other = if self.discovers() { DiscoverGroups } else { Parameter::Measure };
+            let why = " of calendar months do not go together; take a window of days, such as window(30d)";
+            return Err(Problem::of(Parameter::Workload, sentence![other, " and windows", why]));
+        }
         let request = measures.shape(request);
         let name: StreamName = self.stream.as_deref().unwrap_or("main").parse()?;
         let columns = match &labels {
@@ -542,7 +549,7 @@ impl Declaration {
 
     /// What the numbers of this plan mean. All of it shapes the data before the mechanism sees them, and a change of
     /// any makes a new stream.
-    fn meaning(&self, calendar: &StepCalendar) -> BTreeMap<String, String> {
+    fn meaning(&self, calendar: &StepCalendar, slots: Option<Slots>) -> BTreeMap<String, String> {
         let spec = calendar.spec();
         let policy = |choice: Option<Refusable>| if choice == Some(Refusable::Skip) { "skip" } else { "refuse" };
         let mut meaning = BTreeMap::from([
@@ -555,9 +562,10 @@ impl Declaration {
         let mut put = |name: &str, text: Option<String>| meaning.extend(text.map(|text| (name.to_owned(), text)));
         put("person", self.person.clone());
         put("per", self.per.map(|period| period.to_string()));
-        if let Some(publish) = self.publish {
+        if self.publish.is_some() || matches!(slots, Some(Slots::Months(_))) {
             // The plan has the bounds of slots.
-            put("publish", Some(publish.to_string()));
+            put("publish", self.publish.map(|publish| publish.to_string()));
+            put("window", self.workload.filter(|_| matches!(slots, Some(Slots::Months(_)))).map(|of| of.to_string()));
             put("max-events-per-step", self.max_events_per_step.map(|events| events.to_string()));
             put("min-gap", self.min_gap.map(|steps| steps.to_string()));
         }
