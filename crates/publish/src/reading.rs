@@ -27,6 +27,12 @@ pub enum Reading {
     Decay(Every),
 }
 
+impl Default for Reading {
+    fn default() -> Self {
+        Self::Steps(Workload::Sum)
+    }
+}
+
 impl Reading {
     /// The workload in steps of this width; without one, times are refused.
     ///

@@ -11,6 +11,7 @@ use evertally::number::Grid;
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::privacy::Values;
 use evertally::stream::{LazyPlan, LazyVector, RunningSum, Sampling};
+use evertally_publish::declaration::InSlots;
 use evertally_tables::output::Publication;
 use indicatif::ProgressBar;
 use npyz::{Order, WriterBuilder};
@@ -71,8 +72,13 @@ pub(super) struct SimulateArgs {
 
 impl SimulateArgs {
     /// Writes the matrix of releases of an all-zero stream.
-    pub(super) fn run(self) -> Result<()> {
-        let plan = self.plan()?;
+    pub(super) fn run(mut self) -> Result<()> {
+        let asked = self.workload.over(&self.unit, self.horizon)?;
+        self.horizon = asked.horizon;
+        if asked.per_row > 1 && self.at.is_empty() {
+            self.at = (1..=asked.horizon / asked.per_row).map(|row| row * asked.per_row).collect();
+        }
+        let plan = self.plan(&asked)?;
         let columns = self.columns()?;
         let entries = u128::from(self.paths) * u128::from(columns);
         if self.paths == 0 || entries > MOST_ENTRIES {
@@ -139,15 +145,15 @@ impl SimulateArgs {
     }
 
     /// One event changes one step by at most 1, whatever the grid: its value lies between 0 and 1.
-    fn plan(&self) -> Result<Plan> {
-        let mut request =
-            PlanRequest::count(if self.unbounded { MAX_HORIZON } else { self.horizon }, self.budget.budget()?);
+    fn plan(&self, asked: &InSlots) -> Result<Plan> {
+        let horizon = if self.unbounded { MAX_HORIZON } else { asked.horizon };
+        let mut request = PlanRequest::count(horizon, self.budget.budget()?);
         let fallback = if self.budget.is_pure() { NoiseKind::Laplace } else { NoiseKind::Gaussian };
         // Where nothing is named, as a plan does: of both laws the better one.
         let noise = self.noise.or(self.mechanism.map(|_| fallback));
         request = request.with_optional_noise(noise).with_optional_mechanism(self.mechanism);
-        request = request.with_unit(self.unit.unit()?).with_neighbours(self.unit.neighbours());
-        request = request.with_grid(self.grid).with_workload(self.workload.workload()?);
+        request = request.with_unit(asked.unit).with_neighbours(self.unit.neighbours());
+        request = request.with_grid(self.grid).with_workload(asked.workload);
         let unit = 10u64.pow(u32::from(self.grid.scale()));
         if !unit.is_multiple_of(self.grid.coefficient()) || unit > 1 << 62 {
             return Err(usage(format!("--grid {} does not divide 1", self.grid)));

@@ -7,7 +7,7 @@ mod unit;
 
 use super::Parameter::{
     self, Band as BandOf, Bounds, Confidence, DiscoverGroups, Grid, GroupBy, Groups, GroupsFile, KeyBits, KeyColumns,
-    Per, Rest, Rows, Unbounded, UnknownGroup, View as ViewOf, Width,
+    Per, Publish, Rest, Rows, Through, Unbounded, UnknownGroup, View as ViewOf, Width,
 };
 use super::table::Declaration;
 use super::value;
@@ -17,7 +17,7 @@ use crate::measures::{Bundle, EarlierPart, Wanted};
 use crate::problem::{Piece, Problem, sentence};
 use crate::scales::Scales;
 use crate::searched::{Watch, with_searched};
-use crate::steps::{Every, Period, Periods, StepCalendar, TimeFormat, TimeParser};
+use crate::steps::{Every, Period, Periods, Publication, Slots, StepCalendar, TimeFormat, TimeParser};
 use crate::stream::{Band, Late, OutOfBounds, Refusable, Stream};
 use crate::views::View;
 use crate::words::{quoted, short};
@@ -55,6 +55,10 @@ pub struct Settings {
     pub missing_text: Vec<String>,
     /// The steps of the horizon.
     pub calendar: StepCalendar,
+    /// Which of them are published, where not all are.
+    pub published: Option<Arc<Publication>>,
+    /// What is kept of a person, in steps; the unit of the plan is in slots.
+    pub kept: Unit,
     /// The periods in each of which the bounds on a person start anew.
     pub periods: Periods,
     /// The last step to publish.
@@ -106,6 +110,19 @@ pub enum Closing {
     All,
     /// Nobody: the clock.
     Clock,
+}
+
+/// What a plan is asked for: in steps, or where only some are published in the [slots](Slots) of which those are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InSlots {
+    /// How many there are; 2^62 where there is no end.
+    pub horizon: u64,
+    /// The unit, with bounds on them.
+    pub unit: Unit,
+    /// What is read, in them.
+    pub workload: Workload,
+    /// Of every so many the last gives what is published.
+    pub per_row: u64,
 }
 
 /// What events are told apart by.
@@ -167,6 +184,8 @@ impl Settings {
             columns: self.columns,
             time_format: self.time_format,
             calendar: self.calendar,
+            published: self.published,
+            kept: self.kept,
             periods: self.periods,
             last_step: self.last_step,
             plan,
@@ -184,6 +203,22 @@ impl Settings {
             measures,
             follows: None,
         })
+    }
+
+    /// The same, through the last step that is published: no step behind it is closed. All steps of a row can then come
+    /// again with the next run.
+    ///
+    /// # Errors
+    /// If no row ends by then.
+    pub fn of_whole_rows(self) -> Result<Self> {
+        let Some(published) = &self.published else { return Ok(self) };
+        let rows = published.rows_through(self.last_step);
+        if rows == 0 {
+            let end = self.calendar.format(published.rows().end_of(1));
+            let why = format!("no publication has ended by then: the first is that of {end}");
+            return Err(Problem::of(Publish, why).remedy(sentence!["run again then, or name it with ", Through]));
+        }
+        Ok(Self { last_step: published.last_step_of(rows), ..self })
     }
 
     /// A parser of times in other files than the events: written as theirs.
@@ -220,15 +255,20 @@ impl Declaration {
         let calendar = self.calendar()?;
         self.check_needs()?;
         self.check_confidence()?;
-        let labels = self.labels(calendar.steps())?;
+        let (published, workload) = self.publication(&calendar)?;
+        let slots = published.as_ref().map_or(calendar.steps(), |published| published.slot_count());
+        let labels = self.labels(slots)?;
         let periods = match self.per {
             Some(period) => Periods::new(&calendar, period).map_err(|problem| Problem::of(Per, problem))?,
             None => Periods::default(),
         };
-        let unit = self.unit(periods.longest())?;
+        let kept = self.unit(periods.longest())?;
+        let unit = published.as_ref().map_or(kept, |published| {
+            published.slots().unit(kept, published.longest_row(), published.touched(&periods))
+        });
         let (grid, values) = (self.grid(), self.values()?);
-        let horizon = if self.is_unbounded() { MAX_HORIZON } else { calendar.steps() };
-        let request = self.request(horizon, unit, values)?.with_workload(self.workload(Some(calendar.every()))?);
+        let horizon = if self.is_unbounded() { MAX_HORIZON } else { slots };
+        let request = self.request(horizon, unit, values)?.with_workload(workload);
         let request = request.with_meanings(self.meaning(&calendar));
         let request = labels.shape(request, grid);
         let measures = self.measures(&labels)?;
@@ -253,6 +293,8 @@ impl Declaration {
             title: self.title.clone().unwrap_or_else(|| name.to_string()),
             name,
             calendar,
+            published,
+            kept,
             periods,
             values,
             out_of_bounds: self.out_of_bounds.unwrap_or(OutOfBounds::Clamp),
@@ -281,8 +323,37 @@ impl Declaration {
             let needed = sentence![Grid, " needs ", Piece::Example(Bounds), ": counts are whole numbers"];
             return Err(Problem::new(needed));
         }
-        let request = self.request(horizon, self.plan_unit()?, self.values()?)?;
-        Ok(request.with_workload(self.workload(None)?))
+        let InSlots { horizon, unit, workload, .. } = self.in_slots(horizon)?;
+        Ok(self.request(horizon, unit, self.values()?)?.with_workload(workload))
+    }
+
+    /// What a plan without a calendar is asked for over so many steps; 2^62 of them have no end.
+    ///
+    /// # Errors
+    /// If a width is a time, or the horizon is no whole number of rows.
+    pub fn in_slots(&self, horizon: u64) -> Result<InSlots> {
+        let unit = self.plan_unit()?;
+        let row = match self.publish {
+            None => return Ok(InSlots { horizon, unit, workload: self.workload(None)?, per_row: 1 }),
+            Some(Period::Steps(row)) => row,
+            Some(Period::Time(_)) => {
+                let what = ": there is no calendar here; say how many steps are between two publications, as with ";
+                return Err(Problem::of(Publish, sentence![Publish, what, (Publish, "7")]));
+            }
+        };
+        let refuse = |why: String| Err(Problem::of(Publish, sentence![Publish, format!(" {row}: {why}")]));
+        if row < 2 {
+            return refuse("that is every step; leave it out".into());
+        }
+        if horizon != MAX_HORIZON && !horizon.is_multiple_of(row) {
+            return refuse(format!("the horizon of {horizon} steps is no whole number of publications"));
+        }
+        let (slots, workload) = Slots::reading(self.workload.unwrap_or_default(), Some(row), (None, None))?;
+        let period = unit.bounds().and_then(|bounds| bounds.period);
+        let unit = slots.unit(unit, row, period.map(|period| slots.touched(period, row)));
+        let per_row = slots.in_a_row(row);
+        let horizon = if horizon == MAX_HORIZON { horizon } else { horizon / row * per_row };
+        Ok(InSlots { horizon, unit, workload, per_row })
     }
 
     /// What is published, in steps of this width.
@@ -484,6 +555,12 @@ impl Declaration {
         let mut put = |name: &str, text: Option<String>| meaning.extend(text.map(|text| (name.to_owned(), text)));
         put("person", self.person.clone());
         put("per", self.per.map(|period| period.to_string()));
+        if let Some(publish) = self.publish {
+            // The plan has the bounds of slots.
+            put("publish", Some(publish.to_string()));
+            put("max-events-per-step", self.max_events_per_step.map(|events| events.to_string()));
+            put("min-gap", self.min_gap.map(|steps| steps.to_string()));
+        }
         put("value", self.value.clone());
         put("unknown-group", (self.unknown_group == Some(Refusable::Skip)).then(|| "skip".to_owned()));
         put("out-of-bounds", (self.out_of_bounds == Some(OutOfBounds::Refuse)).then(|| "refuse".to_owned()));

@@ -316,6 +316,7 @@ def plan_release(
     steps: int | None = None,
     unbounded: bool = False,
     workload: str = "sum",
+    publish: str | int | None = None,
     time_zone: str = "UTC",
     missing: Literal["refuse", "skip"] = "refuse",
     outside: Literal["refuse", "skip"] = "refuse",
@@ -365,6 +366,9 @@ def plan_release(
         ``workload``: What is published at every step: sum (all events so far), window(W) (those of the last W steps, or
             of a time such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or
             increments (those of the step alone).
+        ``publish``: Publish only at the end of every so long a time, such as 1w or 1mo with steps of a day, or of so
+            many steps. The plan is made for what is published; events are bounded, late and recorded by steps all the
+            same. Without it, every step.
 
     Events:
         ``time_zone``: Zone of times without an offset, and of calendar steps.
@@ -452,6 +456,7 @@ def release(
     steps: int | None = None,
     unbounded: bool = False,
     workload: str = "sum",
+    publish: str | int | None = None,
     through: Time | None = None,
     time: str = "time",
     time_format: str = "auto",
@@ -523,6 +528,9 @@ def release(
         ``workload``: What is published at every step: sum (all events so far), window(W) (those of the last W steps, or
             of a time such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or
             increments (those of the step alone).
+        ``publish``: Publish only at the end of every so long a time, such as 1w or 1mo with steps of a day, or of so
+            many steps. The plan is made for what is published; events are bounded, late and recorded by steps all the
+            same. Without it, every step.
         ``through``: Publish only the steps that end by this time; the rest can follow later from the same, longer data.
             Without it, the steps that have ended by now.
 
