@@ -95,6 +95,7 @@ def plan(
 def plan_lazy(
     horizon: int,
     *,
+    workload: str = "sum",
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -119,6 +120,10 @@ def plan_lazy(
 ) -> Plan:
     """Plans a :class:`LazyVector` of `horizon` steps: as :func:`plan`, with the mechanism of least error among those that
     can be read lazily with this `sampling`.
+
+    Steps:
+        ``workload``: What a read is: sum (all events so far), window(W) (those of the last W steps) or increments
+            (those of the step alone); other than sums with sampling="keyed" only.
 
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
@@ -234,6 +239,11 @@ def plan_vector(
     *,
     norm: float = 1.0,
     series: Literal["increments", "running-sums"] = "increments",
+    learning_rate: float | Sequence[float] | None = None,
+    schedule: Literal["constant", "cosine"] = "constant",
+    warmup: int = 0,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -257,6 +267,17 @@ def plan_vector(
         ``series``: What the noise is added to: each step's vector, for optimizers that add up by themselves, or the sum
             of all vectors so far. The promise is the same. (The Rust library's default is the other one.)
 
+    Optimizer:
+        ``learning_rate``: The learning rate, or one for each step: public. With it, errors are those of the parameters
+            that stochastic gradient descent makes of the noisy vectors, and the mechanism is chosen and optimised for
+            these. Without it, those of the running sums.
+        ``schedule``: What a single learning rate does: it stays, or goes up in a straight line and down to 0 by half a
+            cosine.
+        ``warmup``: Over how many steps it goes up.
+        ``momentum``: Heavy-ball momentum, without dampening, as in SGD(momentum=0.9) of the frameworks.
+        ``weight_decay``: Decoupled weight decay: a step multiplies the parameters by 1 minus this times the learning
+            rate (with momentum, as in AdamW, not as in SGD).
+
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
         ``delta``: δ of (ε, δ)-differential privacy.
@@ -273,7 +294,7 @@ def plan_vector(
     Mechanism:
         ``mechanism``: A name such as smooth or banded-sqrt(bands=16); input is independent noise for every step, as in
             DP-SGD. Without it, the one of least error among those whose steps are light.
-        ``objective``: Minimise the maximal or the mean error of the running sums.
+        ``objective``: Minimise the maximal or the mean error of the running sums, or of the parameters.
         ``cipher``: The cipher that the noise is drawn from, part of the plan.
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
 
