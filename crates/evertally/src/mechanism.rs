@@ -140,6 +140,12 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether the noise of any step is had from its own nodes, by [seeking](Cursor::seek), at a cost that does not grow
+    /// with the step but for a logarithm: what the family is able to, or this member of it.
+    fn has_random_access(&self) -> bool {
+        self.name().family().abilities.random_access
+    }
+
     /// `‖L_t‖²` of one step, `1 ≤ step ≤ T`. `O(log T)`.
     fn row_norm_squared(&self, step: u64) -> f64;
 

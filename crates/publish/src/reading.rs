@@ -1,9 +1,11 @@
 //! What is published at every step, as it is declared: widths in steps or in time.
 
+use crate::measures::{Measure, Wanted};
 use crate::problem::{Problem, sentence};
 use crate::steps::{Every, Unit};
 use crate::words::quoted;
-use evertally::mechanism::Workload;
+use evertally::mechanism::{Mix, Workload};
+use evertally::plan::PlanRequest;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -25,6 +27,12 @@ pub enum Reading {
     Window(Every),
     /// A half-life.
     Decay(Every),
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        Self::Steps(Workload::Sum)
+    }
 }
 
 impl Reading {
@@ -131,6 +139,15 @@ impl Workloads {
     }
 }
 
+/// One, as a flag says it.
+impl FromStr for Workloads {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self(vec![text.parse()?]))
+    }
+}
+
 impl fmt::Display for Weighed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.weight == 1.0 { self.reading.fmt(f) } else { write!(f, "{}*{}", self.reading, self.weight) }
@@ -151,6 +168,45 @@ pub(crate) fn with_weight(text: &str) -> Result<(&str, f64), String> {
     let Some((what, weight)) = text.rsplit_once('*') else { return Ok((text, 1.0)) };
     let number = weight.trim().parse().ok().filter(|weight| *weight > 0.0 && *weight < 1e12);
     Ok((what, number.ok_or_else(|| format!("{} is not a weight above 0", quoted(weight)))?))
+}
+
+/// What is read, in steps or what is in their place: nothing for running sums.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Read(pub Vec<(Weighed, Workload)>);
+
+impl Read {
+    /// The workload, if there is one alone.
+    pub fn one(&self) -> Option<Workload> {
+        match self.0.as_slice() {
+            [] => Some(Workload::Sum),
+            [(_, workload)] => Some(*workload),
+            _ => None,
+        }
+    }
+
+    /// A request for them.
+    ///
+    /// # Errors
+    /// If several do not go together.
+    pub fn of(&self, request: PlanRequest) -> Result<PlanRequest, Problem> {
+        if let Some(one) = self.one() {
+            return Ok(request.with_workload(one));
+        }
+        let weighed: Vec<_> = self.0.iter().map(|(own, workload)| (*workload, own.weight)).collect();
+        let parameter = crate::declaration::Parameter::Workload;
+        let mix = Mix::new(&weighed);
+        let mix = mix.map_err(|error| Problem::of(parameter, sentence![parameter, format!(": {error}")]))?;
+        Ok(request.with_mix(mix))
+    }
+
+    /// What is shown, where there are several.
+    pub(crate) fn wanted(&self) -> Vec<Wanted> {
+        let wanted = |(own, workload): &(Weighed, Workload)| Wanted {
+            measure: Measure::Workload(own.reading, *workload),
+            weight: own.weight,
+        };
+        if self.0.len() > 1 { self.0.iter().map(wanted).collect() } else { Vec::new() }
+    }
 }
 
 /// One as a text, several as a list.

@@ -45,7 +45,7 @@ pub fn release_table(
     events.feed(&mut session, &mut |session| rows.take_due(session, cancelled))?;
     session.close_through(session.last_step())?;
     rows.take_due(&mut session, cancelled)?;
-    let batch = times.put_into(rows.columns.finish()?, &rows.steps, &session.stream().calendar)?;
+    let batch = times.put_into(rows.columns.finish()?, &rows.steps, session.stream().rows())?;
     refuse_if(cancelled)?;
     session.record(ledger)?;
     Ok(batch)

@@ -11,6 +11,7 @@ use evertally::number::Grid;
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::privacy::Values;
 use evertally::stream::{LazyPlan, LazyVector, RunningSum, Sampling};
+use evertally_publish::declaration::InSlots;
 use evertally_tables::output::Publication;
 use indicatif::ProgressBar;
 use npyz::{Order, WriterBuilder};
@@ -71,10 +72,14 @@ pub(super) struct SimulateArgs {
 
 impl SimulateArgs {
     /// Writes the matrix of releases of an all-zero stream.
-    pub(super) fn run(self) -> Result<()> {
-        let plan = self.plan()?;
-        let steps = self.columns()?;
-        let readings = plan.readings();
+    pub(super) fn run(mut self) -> Result<()> {
+        let asked = self.workload.over(&self.unit, self.horizon)?;
+        self.horizon = asked.horizon;
+        if asked.per_row > 1 && self.at.is_empty() {
+            self.at = (1..=asked.horizon / asked.per_row).map(|row| row * asked.per_row).collect();
+        }
+        let plan = self.plan(&asked)?;
+        let (steps, readings) = (self.columns()?, plan.readings());
         if self.lazy && readings.len() > 1 {
             return Err(usage("--lazy is for one workload"));
         }
@@ -146,15 +151,15 @@ impl SimulateArgs {
     }
 
     /// One event changes one step by at most 1, whatever the grid: its value lies between 0 and 1.
-    fn plan(&self) -> Result<Plan> {
-        let mut request =
-            PlanRequest::count(if self.unbounded { MAX_HORIZON } else { self.horizon }, self.budget.budget()?);
+    fn plan(&self, asked: &InSlots) -> Result<Plan> {
+        let horizon = if self.unbounded { MAX_HORIZON } else { asked.horizon };
+        let mut request = PlanRequest::count(horizon, self.budget.budget()?);
         let fallback = if self.budget.is_pure() { NoiseKind::Laplace } else { NoiseKind::Gaussian };
         // Where nothing is named, as a plan does: of both laws the better one.
         let noise = self.noise.or(self.mechanism.map(|_| fallback));
         request = request.with_optional_noise(noise).with_optional_mechanism(self.mechanism);
-        request = request.with_unit(self.unit.unit()?).with_neighbours(self.unit.neighbours());
-        request = self.workload.of(request.with_grid(self.grid))?;
+        request = request.with_unit(asked.unit).with_neighbours(self.unit.neighbours());
+        request = asked.read.of(request.with_grid(self.grid))?;
         let unit = 10u64.pow(u32::from(self.grid.scale()));
         if !unit.is_multiple_of(self.grid.coefficient()) || unit > 1 << 62 {
             return Err(usage(format!("--grid {} does not divide 1", self.grid)));

@@ -7,7 +7,9 @@ use anyhow::Result;
 use evertally::noise::StreamName;
 use evertally_plot::{MAX_SHOWN, MAX_SHOWN_AT_ONCE};
 use evertally_publish::closing;
-use evertally_publish::declaration::Parameter::{All, DiscoverGroups, Extend, Measure, Top, UnsafeShowTruth, Workload};
+use evertally_publish::declaration::Parameter::{
+    All, DiscoverGroups, Extend, Measure, Publish, Top, Unbounded, UnsafeShowTruth, Workload,
+};
 use evertally_publish::declaration::{Declaration, Labels, Present, Settings, Use};
 use evertally_publish::groups::GroupTable;
 use evertally_publish::ledger::{Follows, Ledger, OpenKey};
@@ -45,7 +47,7 @@ pub(super) struct Setup {
     pub(super) show_truth: bool,
     /// The streams of this declaration, one behind the other, the last that of this run.
     pub(super) names: Vec<StreamName>,
-    /// The steps of each.
+    /// The steps that are published of each.
     pub(super) calendars: Vec<StepCalendar>,
 }
 
@@ -85,6 +87,10 @@ impl Declared {
             let why = ": the true counts of earlier steps are not kept";
             return Err(usage(sentence![UnsafeShowTruth, " and ", DiscoverGroups, " do not go together", why]));
         }
+        if written.files.extend == Some(true) && declaration.publish.is_some() {
+            let why = ": publications of one stream do not go on in another; declare a longer horizon, or none with ";
+            return Err(usage(sentence![Publish, " and ", Extend, " do not go together", why, Unbounded]));
+        }
         // How far a run goes depends on the stream that has been reached.
         let goes_on = written.files.r#continue == Some(true) || written.files.rebuild == Some(true);
         let checked = Declaration { through: declaration.through.clone().filter(|_| !goes_on), ..declaration.clone() };
@@ -109,7 +115,7 @@ impl Declared {
 
     /// The plan of what was declared, for a stream that nobody has begun.
     pub(super) fn alone(&self) -> Result<Setup> {
-        self.planned(self.settings.clone(), None)
+        self.planned(self.settings.clone().of_whole_rows()?, None)
     }
 
     /// The plan under which the stream begins or has begun, through the last step that this run publishes; of the last
@@ -132,7 +138,11 @@ impl Declared {
                 Some(self.at(&open.ledger, before)?.followed(open)?)
             }
         };
-        (setup.names, setup.calendars) = (stretches.names, stretches.calendars);
+        // Without publication of some steps alone, which is of one stream, rows are steps.
+        if setup.stream.published.is_none() {
+            setup.calendars = stretches.calendars;
+        }
+        setup.names = stretches.names;
         Ok(setup)
     }
 
@@ -141,7 +151,10 @@ impl Declared {
         let published = ledger.last_published(&settings.name);
         let now = Instant::from(jiff::Timestamp::now());
         let last_step = closing::last_step(&settings.calendar, settings.closing, settings.last_step, published, now)?;
-        self.planned(Settings { last_step, ..settings }, present)
+        let settings = Settings { last_step, ..settings };
+        // A run that goes on closes steps inside a row, so that later events of theirs are late.
+        let settings = if self.files.going_on.is_wanted { settings } else { settings.of_whole_rows()? };
+        self.planned(settings, present)
     }
 
     fn planned(&self, settings: Settings, present: Option<Present>) -> Result<Setup> {
@@ -151,7 +164,7 @@ impl Declared {
             Labels::None | Labels::Discovered { .. } | Labels::Items(_) => None,
         };
         let (stream, _) = settings.plan(&mut |progress| bar.show(progress))?;
-        let most = if stream.last_step == 1 { MAX_SHOWN_AT_ONCE } else { MAX_SHOWN };
+        let most = if stream.last_row() == 1 { MAX_SHOWN_AT_ONCE } else { MAX_SHOWN };
         let discovers = stream.plan.threshold().is_some();
         let named = self.plot_groups.clone();
         let drawn = drawn(named.as_deref().filter(|_| !discovers), groups.as_ref(), most)?;
@@ -161,7 +174,7 @@ impl Declared {
         };
         let table = table.and_then(|table| table.with_views(&stream.views)).map_err(usage)?;
         let table = table.with_instants(stream.calendar.zone());
-        let (names, calendars) = (vec![stream.name.clone()], vec![stream.calendar.clone()]);
+        let (names, calendars) = (vec![stream.name.clone()], vec![stream.rows().clone()]);
         Ok(Setup {
             stream,
             groups,

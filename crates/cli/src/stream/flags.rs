@@ -1,15 +1,13 @@
 //! The flags of commands that publish, from the table of parameters.
 
-use crate::failure::usage;
 use anyhow::Result;
 use clap::builder::{PossibleValue, PossibleValuesParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use evertally::mechanism::Workload;
-use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Neighbours, Unit};
-use evertally_publish::declaration::{Kind, Parameter, Use, Word, Written};
+use evertally_publish::declaration::{Declaration, InSlots, Kind, Parameter, Use, Word, Written};
 use evertally_publish::problem::{Problem, Wording};
+use evertally_publish::steps::Period;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
@@ -134,7 +132,7 @@ const UNIT: [Parameter; 7] = [
 ];
 
 table_flags! {
-    WorkloadFlags: [Parameter::Workload].into_iter(),
+    WorkloadFlags: [Parameter::Workload, Parameter::Publish].into_iter(),
     UnitFlags: UNIT.into_iter(),
     ReleaseFlags: Parameter::of(Use::Release),
     SketchFlags: Parameter::of(Use::Sketch),
@@ -155,20 +153,18 @@ impl BudgetFlags {
 }
 
 impl WorkloadFlags {
-    /// The same plan for what is published, in steps.
-    pub(crate) fn of(&self, request: PlanRequest) -> Result<PlanRequest, Problem> {
-        Ok(self.0.declaration.read(request, None)?.0)
+    /// Every how many steps something is published, where that is not every one.
+    pub(crate) fn row(&self) -> Option<u64> {
+        match self.0.declaration.publish? {
+            Period::Steps(steps) => Some(steps),
+            Period::Time(_) => None, // refused by all plans without a calendar
+        }
     }
 
-    /// What is published, in steps, where that is one workload alone.
-    pub(crate) fn one(&self) -> Result<Workload> {
-        match self.0.declaration.workloads(None)?.as_slice() {
-            [] => Ok(Workload::Sum),
-            [(_, workload)] => Ok(*workload),
-            _ => Err(usage(
-                "--workload: mechanisms are compared for one workload at a time; `evertally plan` takes several",
-            )),
-        }
+    /// What a plan over so many steps is asked for.
+    pub(crate) fn over(&self, unit: &UnitFlags, horizon: u64) -> Result<InSlots, Problem> {
+        let Declaration { workload, publish, .. } = self.0.declaration.clone();
+        Declaration { workload, publish, ..unit.0.declaration.clone() }.in_slots(horizon)
     }
 }
 

@@ -234,6 +234,11 @@ impl Mechanism for Banded {
         true
     }
 
+    /// Noise on each step: the nodes of a window are those of its steps.
+    fn has_random_access(&self) -> bool {
+        self.fraction_bits() == 0
+    }
+
     fn row_norm_squared(&self, step: u64) -> f64 {
         self.row_norms[(step as usize).min(self.row_norms.len()) - 1]
     }

@@ -37,21 +37,28 @@ pub struct Candidate {
 
 /// Whether a search considers a competitor: heavy ones where steps may cost as much.
 fn is_searched(request: &PlanRequest, name: MechanismName) -> bool {
-    let family = name.family();
-    let is_looked_up = request.selection.is_none() || request.horizon <= REPLAYED || family.abilities.random_access;
-    is_looked_up && !(request.search.light_steps && family.is_heavy())
+    is_looked_up(request, name) && !(request.search.light_steps && name.family().is_heavy())
 }
 
 /// Where keys are selected, every one is looked at: that must not take more draws than so many, unless a mechanism is
-/// asked for by name.
+/// asked for by name. Windows have so much less noise where they are replayed that they may take more.
 const REPLAYED: u64 = 64;
+const REPLAYED_WINDOWS: u64 = 1 << 10;
+
+fn is_looked_up(request: &PlanRequest, name: MechanismName) -> bool {
+    let replayed = if request.workload.is_sum() { REPLAYED } else { REPLAYED_WINDOWS };
+    let has_a_way = name.family().abilities.random_access || request.horizon <= replayed;
+    // Noise on each step is there for windows of any length and horizon.
+    request.selection.is_none() || has_a_way || (name == MechanismName::Input && !request.workload.is_sum())
+}
 
 pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     // Refuse senseless requests before any search hides them behind "no candidate".
     let sensitivity = request.sensitivity()?;
-    if request.selection.is_some() && !request.workload.is_sum() {
+    if request.selection.is_some() && matches!(request.workload, Workload::Decay(_)) {
         return Err(Error::invalid(format!(
-            "groups that nobody declared are shown by their running sums, and not by `{}`; declare the groups",
+            "groups that nobody declared are shown by their running sums or windows, and not by `{}`; declare the groups, \
+             or take a window",
             request.workload
         )));
     }
@@ -153,8 +160,7 @@ fn built(request: &PlanRequest, kind: NoiseKind, criterion: &Criterion) -> Vec<R
     let families = competitors.into_iter().filter(|name| is_searched(request, *name));
     let prepared = request.search.prepared.of_horizon(horizon).filter(|mechanism| {
         let family = mechanism.name().family();
-        let is_looked_up = request.selection.is_none() || horizon <= REPLAYED || family.abilities.random_access;
-        family.serves(kind) && is_looked_up
+        family.serves(kind) && is_looked_up(request, mechanism.name())
     });
     families.map(|name| name.build(horizon, criterion)).chain(prepared.map(|mechanism| Ok(mechanism.clone()))).collect()
 }

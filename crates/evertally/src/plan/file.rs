@@ -166,7 +166,8 @@ pub(super) fn digest(plan: &Plan) -> [u8; 32] {
         (None, 1, true) => "evertally 1 plan digest",
         (None, _, true) => "evertally 1 plan digest of a vector",
         (None, 1, false) => "evertally 1 plan digest of a workload",
-        (_, _, false) => "evertally 1 plan digest of a vector's workload", // keys are refused
+        (None, _, false) => "evertally 1 plan digest of a vector's workload",
+        (Some(_), _, false) => "evertally 1 plan digest of a workload of keys",
     };
     blake3::derive_key(context, &bytes)
 }

@@ -339,6 +339,11 @@ parameters! {
         Workload workload: Workloads, Steps "sum|window(W)|decay(H)|increments" RELEASE, default "sum" ""
     }
     declaration {
+        /// Publish only at the end of every so long a time, such as 1w or 1mo with steps of a day, or of so many steps. The
+        /// plan is made for what is published; events are bounded, late and recorded by steps all the same.
+        Publish publish: Period, Steps "WIDTH" RELEASE, default "" "every step"
+    }
+    declaration {
         /// Publish only the steps that end by this time; the rest can follow later from the same, longer data.
         Through through: String, Steps "TIME" READERS, default "" "the steps that have ended by now"
     }

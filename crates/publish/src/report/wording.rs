@@ -77,8 +77,9 @@ impl Report {
         let h = &self.horizon;
         let scaled = self.groups.as_ref().is_some_and(|groups| groups.scales.is_some());
         writeln!(out, "| | |\n|---|---|")?;
+        let rows = if h.publish.is_some() { "publications" } else { "steps" };
         let of =
-            h.steps.map_or_else(|| "steps of a stream without end".to_owned(), |steps| format!("of {steps} steps"));
+            h.steps.map_or_else(|| format!("{rows} of a stream without end"), |steps| format!("of {steps} {rows}"));
         writeln!(out, "| released | {}, {} {of} |", self.quantity, h.released_steps)?;
         if let Some(f) = &self.follows {
             let (steps, since, streams) = (f.steps, &f.since, f.streams);
@@ -97,6 +98,10 @@ impl Report {
             .as_ref()
             .map_or_else(|| format!("from {} on, without end", h.start), |end| format!("{} to {end}", h.start));
         writeln!(out, "| horizon | {span}, every {} ({}) |", h.every, h.time_zone)?;
+        if let Some(publish) = &h.publish {
+            let plan = "the plan, and its mechanism, are for those alone";
+            writeln!(out, "| published | every {publish}, the state at the end of it; {plan} |")?;
+        }
         if let Some(groups) = &self.groups {
             let rest =
                 groups.rest.as_ref().map_or("undeclared groups refused".into(), |r| format!("all others as `{r}`"));

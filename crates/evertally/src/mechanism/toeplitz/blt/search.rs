@@ -1,6 +1,6 @@
 //! Good buffers for a horizon and a unit.
 
-use super::{Blt, BufferChoice, MAX_BUFFERS, MAX_HORIZON, Scaling, optimise, runs};
+use super::{Blt, BufferChoice, Buffers, MAX_BUFFERS, MAX_HORIZON, Scaling, optimise, runs};
 use crate::mechanism::{Columns, Criterion, Mechanism, Objective, Participation, check_horizon};
 use crate::privacy::Spread;
 use crate::{Error, Result};
@@ -11,6 +11,9 @@ const WORTHWHILE: f64 = 5e-4;
 const MAX_STRETCHES: usize = 6;
 /// And optimises for participation in up to so many steps.
 const MOST_OPTIMISED: u64 = 1 << 12;
+/// `best_by` goes downhill over up to so many steps, and with so many buffers beside those that are best for sums.
+const MOST_DESCENDED: u64 = 1 << 12;
+const DESCENDED: [usize; 1] = [4];
 
 impl Blt {
     /// With so many buffers, 1 ..= 8, optimised for the largest or the mean variance. A few milliseconds.
@@ -98,6 +101,33 @@ impl Blt {
         let figures = tried.into_iter().map(|blt| (figure(&blt), blt));
         let best = figures.min_by(|(a, _), (b, _)| a.total_cmp(b));
         Ok(best.expect("the first was tried").1)
+    }
+
+    /// With the best of several buffers for any figure, which is `None` for those that have none: those that are best for
+    /// running sums, and for up to 2^12 steps also what descends from them, and from some with
+    /// other numbers of buffers. So it is never worse than [`Blt::best_for`].
+    ///
+    /// # Errors
+    /// If the horizon is out of range, or there is no figure.
+    pub fn best_by(
+        horizon: u64,
+        columns: Columns,
+        objective: Objective,
+        participation: Participation,
+        figure: &dyn Fn(&Self) -> Option<f64>,
+    ) -> Result<Self> {
+        let sums = Self::best_for(horizon, columns, objective, participation)?;
+        let mut tried = vec![sums.buffers()];
+        if horizon <= MOST_DESCENDED {
+            let others = DESCENDED.iter().filter_map(|count| Self::optimised(horizon, columns, *count, objective).ok());
+            let starts: Vec<Buffers> = tried.iter().copied().chain(others.map(|blt| blt.buffers())).collect();
+            let of = |buffers| figure(&Self::new(horizon, columns, buffers).ok()?);
+            tried.extend(starts.into_iter().filter_map(|start| optimise::buffers_near(start, of)));
+        }
+        let built = tried.into_iter().filter_map(|buffers| Self::new(horizon, columns, buffers).ok());
+        let figures = built.filter_map(|blt| Some((figure(&blt)?, blt)));
+        let best = figures.min_by(|(a, _), (b, _)| a.total_cmp(b));
+        best.map(|(_, blt)| blt).ok_or_else(|| Error::invalid("no buffers are found for this figure"))
     }
 
     /// The normalized one for patterns of a unit, with so many buffers, 1 ..= 8, optimised for the largest or the mean
