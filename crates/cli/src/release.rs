@@ -140,7 +140,7 @@ fn announce(stream: &Stream, files: &Files, before: u64) {
 
 /// What is counted where rows are: the steps of a stream that publishes all of them.
 fn rows_in_words(stream: &Stream) -> &'static str {
-    if stream.published.is_some() { "publications" } else { "steps" }
+    if stream.publishes_all() { "steps" } else { "publications" }
 }
 
 /// Writes the releases of all steps that are due.

@@ -262,3 +262,89 @@ fn measures_and_groups_are_published_by_rows() {
     assert_eq!(rows.len(), 1 + 8 * 12, "each of twelve in every week");
     assert!(rows.iter().skip(1).all(|row| row[2].parse::<u64>().is_ok_and(|row| row <= 8)));
 }
+
+/// The last calendar month, every day: with next to no noise those counted by hand, in one run and in several.
+#[test]
+fn windows_of_calendar_months() {
+    let bench = Bench::new();
+    bench.write("all.csv", lines(0..130)).write("first.csv", lines(0..59)).write("second.csv", lines(59..130));
+    let base = ["--key", "my.key", "--start", "2024-01-01", "--steps", "130", "--every", "1d", "--no-plot", "--yes"];
+    let of = |out, more: &[&str]| {
+        bench.run(&[&["release"], &base[..], &["--out", out, "--workload", "window(1mo)"], more].concat())
+    };
+    let run = of("exact.csv", &[&["all.csv", "--stream", "exact"], &EXACT[..]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let exact = rows(&bench.read("exact.csv"));
+    assert_eq!(exact.len(), 130);
+    for (day, (time, step, value)) in (0..).zip(exact) {
+        assert_eq!((time, step), (date(day).to_string(), day + 1));
+        let place = |of: u64, back: i8| (date(of).year(), date(of).month() - back, date(of).day());
+        let counted: u64 = (0..=day).filter(|of| place(*of, 0) > place(day, 1)).map(events_of).sum();
+        assert!((value - counted as f64).abs() < 0.1, "{}: {value} is not {counted}", date(day));
+    }
+    assert!(bench.read("exact.report.md").contains("count of events in the last 1 month, 130 of 130 steps"));
+    for (stream, groups) in
+        [("sums", &[][..]), ("groups", &["--group-by", "who", "--groups", "p0,p1", "--rest", "others"])]
+    {
+        let whole = of("whole.csv", &[&["all.csv", "--stream", stream, "--rho", "0.5"], groups].concat());
+        assert_eq!(whole.code, 0, "{}", whole.stderr);
+        let weekly = of(
+            "weekly.csv",
+            &[&["all.csv", "--stream", &format!("{stream} weekly"), "--rho", "0.5", "--publish", "13"], groups]
+                .concat(),
+        );
+        assert_eq!(weekly.code, 0, "{}", weekly.stderr);
+        let per_step = if groups.is_empty() { 1 } else { 3 };
+        assert_eq!(table(&bench.read("weekly.csv")).len(), 1 + 10 * per_step);
+    }
+    let refused = of(
+        "m.csv",
+        &["all.csv", "--stream", "m", "--rho", "1", "--person", "who", "--max-events", "9", "--measure", "count"],
+    );
+    assert!(refused.code == 2 && refused.stderr.contains("window(30d)"), "{}", refused.stderr);
+}
+
+/// A run that goes on after the end of a short month writes what one run over everything writes.
+#[test]
+fn windows_of_calendar_months_go_on() {
+    let (whole, parts) = (Bench::new(), Bench::new());
+    for file in parts.files() {
+        std::fs::copy(whole.path(&file), parts.path(&file)).unwrap();
+    }
+    whole.write("all.csv", lines(0..130));
+    let base = [
+        "release",
+        "--key",
+        "my.key",
+        "--start",
+        "2024-01-01",
+        "--steps",
+        "130",
+        "--every",
+        "1d",
+        "--no-plot",
+        "--yes",
+    ];
+    let of = [
+        "--out",
+        "out.csv",
+        "--workload",
+        "window(1mo)",
+        "--rho",
+        "0.5",
+        "--group-by",
+        "who",
+        "--groups",
+        "p0,p1",
+        "--rest",
+        "r",
+    ];
+    assert_eq!(whole.run(&[&base[..], &["all.csv"], &of].concat()).code, 0);
+    for (place, days) in [0..59u64, 59..60, 60..61, 61..121, 121..130].into_iter().enumerate() {
+        let (name, end) = (format!("{place}.csv"), date(days.end).to_string());
+        parts.write(&name, lines(days));
+        let run = parts.run(&[&base[..], &[&name, "--continue", "--through", &end], &of].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+    }
+    assert_eq!(parts.read("out.csv"), whole.read("out.csv"));
+}

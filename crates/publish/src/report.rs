@@ -379,7 +379,7 @@ impl Report {
                 end: (!plan.is_unbounded()).then(|| calendar.format(calendar.end())),
                 every: calendar.every().to_string(),
                 time_zone: calendar.zone().to_string(),
-                publish: stream.published.as_ref().map(|published| published.rows().every().to_string()),
+                publish: (!stream.publishes_all()).then(|| stream.rows().every().to_string()),
                 steps: (!plan.is_unbounded()).then(|| stream.rows().steps()),
                 released_steps: stream.last_row(),
             },

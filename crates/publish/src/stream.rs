@@ -4,6 +4,7 @@ use crate::error::{Result, failure};
 use crate::event::Columns;
 use crate::ledger::Follows;
 use crate::measures::Bundle;
+use crate::measures::parts::Part;
 use crate::scales::Scales;
 use crate::steps::{Every, Period, Periods, Publication, Slots, StepCalendar, TimeFormat};
 use crate::views::View;
@@ -136,6 +137,15 @@ impl Stream {
 
     /// What is counted or summed, in words.
     pub fn quantity(&self) -> String {
+        if let Some(bundle) = self.measures.as_ref().filter(|bundle| bundle.is_of_workloads()) {
+            let what = self.columns.value.as_ref().map_or("count of events".into(), |name| format!("sum of {name}"));
+            let every = self.calendar.every();
+            let words = bundle.parts().iter().filter_map(|planned| match planned.part {
+                Part::Reading(workload) => Some(reading_in_words(workload, every)),
+                _ => None,
+            });
+            return format!("{what} {}", words.collect::<Vec<_>>().join(", "));
+        }
         if let Some(bundle) = &self.measures {
             let measures: Vec<String> = bundle.wanted().iter().map(|wanted| wanted.measure.to_string()).collect();
             let of = self.columns.value.as_ref().map_or(String::new(), |column| format!(" of {column}"));
@@ -167,7 +177,10 @@ impl Stream {
             }
             (Some((Slots::Halves(newer), _)), _) => reading_in_words(Workload::Window(newer), self.calendar.every()),
             (Some((Slots::Rows, _)), _) => reading_in_words(workload, row),
-            (Some((Slots::Steps, _)), _) => reading_in_words(workload, self.calendar.every()),
+            (Some((Slots::Months(per_day), _)), Workload::Window(slots)) => {
+                reading_in_words(Workload::Window(slots / (31 * per_day)), "1mo".parse().expect("a month"))
+            }
+            (Some((Slots::Steps | Slots::Months(_), _)), _) => reading_in_words(workload, self.calendar.every()),
         }
     }
 
@@ -207,6 +220,11 @@ impl Stream {
     /// How many rows have ended when a step ends.
     pub fn rows_through(&self, step: u64) -> u64 {
         self.published.as_ref().map_or(step, |published| published.rows_through(step))
+    }
+
+    /// Whether every step is published.
+    pub fn publishes_all(&self) -> bool {
+        self.published.as_ref().is_none_or(|published| published.is_of_all())
     }
 
     /// The last step that is published, as its row.

@@ -123,3 +123,47 @@ fn no_unit_moves_the_rows_further_than_the_budget_allows() {
     assert_eq!(cases, 196);
     assert!(tightest > 0.99 * 2.0 * RHO, "some unit spends all of it: {tightest}");
 }
+
+/// The same for windows of calendar months, whose shorter months leave slots empty.
+#[test]
+fn no_unit_moves_windows_of_months_further() {
+    let days = 70u64;
+    let mut tightest = 0.0f64;
+    for (max_events, per) in [(None, None), (Some(2), None), (Some(2), Some(7))] {
+        let declared = Declaration {
+            start: Some("2023-01-20".into()),
+            steps: Some(days),
+            every: Some("1d".parse().unwrap()),
+            workload: Some("window(1mo)".parse().unwrap()),
+            rho: Some(RHO),
+            person: max_events.map(|_| "who".into()),
+            max_events,
+            max_events_per_step: max_events.map(|_| 1),
+            per: per.map(Period::Steps),
+            ..Declaration::default()
+        };
+        let settings = declared.resolve().unwrap();
+        let plan = settings.request.clone().plan().unwrap();
+        let published = settings.published.unwrap();
+        let slot = |row: usize| published.slot_of_row(row as u64 + 1);
+        let covariance = DMatrix::from_fn(days as usize, days as usize, |i, j| plan.covariance(slot(i), slot(j)));
+        let factor = covariance.cholesky().expect("noise is in every row");
+        let column = |day: usize| {
+            DVector::from_fn(days as usize, |row, _| f64::from(u8::from(row >= day && slot(row) - slot(day) < 31)))
+        };
+        let columns: Vec<DVector<f64>> = (0..days as usize).map(column).collect();
+        let solved: Vec<DVector<f64>> = columns.iter().map(|column| factor.solve(column)).collect();
+        for (first, one) in columns.iter().enumerate() {
+            let mut worst = one.dot(&solved[first]);
+            for second in first + 1..if max_events.is_some() { days as usize } else { 0 } {
+                if per.is_none_or(|per| first as u64 / per == second as u64 / per) {
+                    let both = one + &columns[second];
+                    worst = worst.max(both.dot(&(&solved[first] + &solved[second])));
+                }
+            }
+            assert!(worst <= 2.0 * RHO * (1.0 + 1e-6), "day {first} for {max_events:?}, {per:?}: {worst}");
+            tightest = tightest.max(worst);
+        }
+    }
+    assert!(tightest > 0.95 * 2.0 * RHO, "{tightest}");
+}

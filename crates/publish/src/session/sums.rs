@@ -25,6 +25,8 @@ pub struct RunningSums {
     closed: Vec<i64>,
     rows: Rows,
     numbers: GroupNumbers,
+    /// The last releases, where empty slots behind them are closed already.
+    shown: Vec<Release>,
     /// The last closed step. Those of the streams are slots, which may have several.
     step: u64,
 }
@@ -120,7 +122,16 @@ impl RunningSums {
         }
         let count = if matches!(streams, Streams::Discovered(_)) { 0 } else { rows.tuples().len() };
         let numbers = GroupNumbers::new(stream, key);
-        Ok(Self { groups, streams, open: vec![0; count], closed: vec![0; count], rows, numbers, step })
+        Ok(Self {
+            groups,
+            streams,
+            open: vec![0; count],
+            closed: vec![0; count],
+            rows,
+            numbers,
+            shown: Vec::new(),
+            step,
+        })
     }
 
     /// The sums of the closed steps, and the memory of their noise.
@@ -336,6 +347,8 @@ impl Tally for RunningSums {
     fn close<'a>(&'a mut self, stream: &'a Stream, _: u64, digest: &mut StreamDigest) -> Result<ClosedStep<'a>> {
         let step = self.step + 1;
         let slot = stream.slot_ending(step);
+        // Empty slots behind it, which are of declared sums alone.
+        let through = stream.published.as_ref().map_or(step, |published| published.slots_through(step));
         match &self.streams {
             Streams::Total(..) | Streams::Groups(_) => {
                 digest.close_step(&self.open)?;
@@ -356,8 +369,20 @@ impl Tally for RunningSums {
             return Ok(closed);
         }
         match &mut self.streams {
-            Streams::Total(sum, last) => closed.releases = std::slice::from_ref(last.insert(sum.tick()?)),
-            Streams::Groups(streams) => closed.releases = streams.tick()?,
+            Streams::Total(sum, last) => {
+                closed.releases = std::slice::from_ref(last.insert(sum.tick()?));
+                if sum.step() < through {
+                    sum.tick_through(through)?;
+                }
+            }
+            Streams::Groups(streams) => {
+                self.shown.clear();
+                self.shown.extend_from_slice(streams.tick()?);
+                while streams.step() < through {
+                    streams.tick()?;
+                }
+                closed.releases = &self.shown;
+            }
             Streams::Discovered(keys) => {
                 keys.tick()?;
                 keys.entering()

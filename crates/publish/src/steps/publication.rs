@@ -8,9 +8,10 @@
 //! |---|---|
 //! | everything so far, or windows of whole rows | the rows themselves |
 //! | other windows, where every row has as many steps | two a row: a window of `q` rows and `r` steps begins `r` steps before the end of one, so that it is `2q + 1` slots long |
+//! | windows of calendar months, with steps of a day or less | 31 days for every month, of which shorter ones leave the last empty: a window of a month is the last 31 of those, the days since this one of the month before |
 //! | anything else | the steps; of what the mechanism makes, only the rows are shown |
 
-use super::{CalendarError, Every, Horizon, Period, Periods, StepCalendar};
+use super::{CalendarError, Every, Horizon, Period, Periods, StepCalendar, Unit as Width};
 use crate::declaration::Parameter;
 use crate::problem::{Problem, sentence};
 use crate::reading::Reading;
@@ -26,13 +27,18 @@ pub enum Slots {
     Rows,
     /// Two a row, of which the newer one has so many steps.
     Halves(u64),
+    /// So many a day, and 31 days for every calendar month.
+    Months(u64),
 }
+
+/// Days of every month, in slots.
+const MONTH: u64 = 31;
 
 impl Slots {
     /// How many there are in a row of `steps` steps.
     pub fn in_a_row(self, steps: u64) -> u64 {
         match self {
-            Self::Steps => steps,
+            Self::Steps | Self::Months(_) => steps,
             Self::Rows => 1,
             Self::Halves(_) => 2,
         }
@@ -41,7 +47,7 @@ impl Slots {
     /// Most steps in one of them, with at most so many a row.
     fn longest(self, steps: u64) -> u64 {
         match self {
-            Self::Steps => 1,
+            Self::Steps | Self::Months(_) => 1,
             Self::Rows => steps,
             Self::Halves(newer) => newer.max(steps - newer),
         }
@@ -80,7 +86,7 @@ impl Slots {
     /// `⌊gap/n⌋` apart at least. A period touches `period` slots at most.
     #[must_use]
     pub fn unit(self, unit: Unit, steps: u64, period: Option<u64>) -> Unit {
-        let (Some(bounds), false) = (unit.bounds(), self == Self::Steps) else { return unit };
+        let Some(bounds) = unit.bounds() else { return unit };
         let (longest, gap) = (self.longest(steps), bounds.min_gap.unwrap_or(1).max(1));
         let active = longest.div_ceil(gap);
         Unit::Person(PersonBounds {
@@ -95,10 +101,32 @@ impl Slots {
     pub fn touched(self, period: u64, row: u64) -> u64 {
         let rows = if period.is_multiple_of(row) { period / row } else { (period - 1).div_ceil(row) + 1 };
         match self {
-            Self::Steps => period,
+            Self::Steps | Self::Months(_) => period,
             Self::Rows => rows,
             Self::Halves(_) => rows.saturating_mul(2),
         }
+    }
+
+    /// Slots of calendar months, and how many of them a window of so many months has; `None` where the steps are not parts
+    /// of days that all have as many.
+    pub fn of_months(steps: &StepCalendar, window: Every) -> Option<(Self, Workload)> {
+        let months = match window.unit() {
+            Width::Month => 1,
+            Width::Year => 12,
+            _ => return None,
+        };
+        const DAY: i64 = 86_400;
+        let per_day = match (steps.every().unit(), steps.every().seconds()?) {
+            (Width::Day, DAY) => 1,
+            (Width::Second | Width::Minute | Width::Hour, seconds)
+                if DAY % seconds == 0 && steps.zone().fixed_offset().is_some() =>
+            {
+                (DAY / seconds) as u64 // fits: positive
+            }
+            _ => return None,
+        };
+        let months = months * u64::from(window.count());
+        Some((Self::Months(per_day), Workload::Window(months.checked_mul(MONTH * per_day)?)))
     }
 }
 
@@ -161,6 +189,16 @@ impl Publication {
         Ok(Self { steps: steps.clone(), rows, slots: Slots::Rows, widths })
     }
 
+    /// Every step, of a mechanism with other slots.
+    pub fn of_all(steps: &StepCalendar, slots: Slots) -> Self {
+        Self { steps: steps.clone(), rows: steps.clone(), slots, widths: (1, 1) }
+    }
+
+    /// Whether every step is published.
+    pub fn is_of_all(&self) -> bool {
+        self.widths.1 == 1
+    }
+
     /// The same with other slots.
     #[must_use]
     pub fn of_slots(self, slots: Slots) -> Self {
@@ -189,7 +227,7 @@ impl Publication {
 
     /// How many slots the horizon has.
     pub fn slot_count(&self) -> u64 {
-        if self.slots == Slots::Steps { self.steps.steps() } else { self.slot_of_row(self.rows.steps()) }
+        self.slots_through(self.steps.steps())
     }
 
     /// The row whose last step this is.
@@ -223,13 +261,32 @@ impl Publication {
             Slots::Rows => rows,
             Slots::Halves(_) if rows == self.rows.steps() => 2 * rows,
             Slots::Halves(newer) => 2 * rows + u64::from(step + newer >= self.last_step_of(rows + 1)),
+            Slots::Months(per_day) if step == self.steps.steps() => self.slot_of_month(step, per_day),
+            // Those behind the end of a shorter month, too.
+            Slots::Months(per_day) => self.slot_of_month(step + 1, per_day) - 1,
         }
     }
 
     /// The slot whose last step this is.
     pub fn slot_ending(&self, step: u64) -> Option<u64> {
+        if let Slots::Months(per_day) = self.slots {
+            return Some(self.slot_of_month(step, per_day));
+        }
         let slot = self.slots_through(step);
         (slot > self.slots_through(step - 1)).then_some(slot)
+    }
+
+    /// The slot of a step, from the first step on, where every month has 31 days.
+    fn slot_of_month(&self, step: u64, per_day: u64) -> u64 {
+        let place = |step: u64| {
+            let start = self.steps.start_of(step).timestamp().expect("checked when the steps were laid out");
+            let civil = self.steps.zone().time_zone().to_datetime(start);
+            let month = i64::from(civil.year()) * 12 + i64::from(civil.month()) - 1;
+            let day = month * MONTH as i64 + i64::from(civil.day());
+            let second = i64::from(civil.hour()) * 3600 + i64::from(civil.minute()) * 60 + i64::from(civil.second());
+            day * per_day as i64 + second * per_day as i64 / 86_400 // fits: years have four digits
+        };
+        (place(step) - place(1)) as u64 + 1 // fits: steps rise
     }
 
     /// The last slot of a row: the one at whose end the mechanism gives the row.
@@ -238,6 +295,8 @@ impl Publication {
             Slots::Steps => self.last_step_of(row),
             Slots::Rows => row,
             Slots::Halves(_) => 2 * row,
+            Slots::Months(_) if row == 0 => 0,
+            Slots::Months(per_day) => self.slot_of_month(self.last_step_of(row), per_day),
         }
     }
 
@@ -247,13 +306,22 @@ impl Publication {
             Slots::Steps => self.row_ending(slot),
             Slots::Rows => Some(slot),
             Slots::Halves(_) => slot.is_multiple_of(2).then_some(slot / 2),
+            Slots::Months(per_day) => {
+                let (mut low, mut high) = (1, self.steps.steps().min(slot)); // no slot is before its step's number
+                while low < high {
+                    let middle = low + (high - low) / 2;
+                    if self.slot_of_month(middle, per_day) < slot { low = middle + 1 } else { high = middle }
+                }
+                (self.slot_of_month(low, per_day) == slot).then(|| self.row_ending(low))?
+            }
         }
     }
 
     /// The most slots that one of the periods touches.
     pub fn touched(&self, periods: &Periods) -> Option<u64> {
         let longest = periods.longest()?;
-        if let (true, Some(row)) = (self.steps.width().is_some(), self.row_width()) {
+        let is_even = self.steps.width().is_some() && !matches!(self.slots, Slots::Months(_));
+        if let (true, Some(row)) = (is_even, self.row_width()) {
             return Some(self.slots.touched(longest, row));
         }
         let (mut first, mut most) = (1, 1);
@@ -265,6 +333,7 @@ impl Publication {
                 Slots::Steps => last - first + 1,
                 Slots::Rows => rows,
                 Slots::Halves(_) => 2 * rows,
+                Slots::Months(per_day) => self.slot_of_month(last, per_day) - self.slot_of_month(first, per_day) + 1,
             });
             first = period.end;
         }

@@ -193,3 +193,48 @@ fn periods_touch_as_many_rows_as_they_do() {
     assert_eq!(monthly.touched(&Periods::new(&year, "week".parse().unwrap()).unwrap()), Some(2));
     assert_eq!(monthly.touched(&Periods::default()), None);
 }
+
+/// A window of calendar months reads the days since the same one of an earlier month, whatever days that had.
+#[test]
+fn windows_of_months_begin_on_the_same_day() {
+    for (start, every, zone, per_day, window, months) in [
+        ("2023-12-10", "1d", "UTC", 1, "1mo", 1),
+        ("2023-12-31", "1d", "Europe/Berlin", 1, "3mo", 3),
+        ("2023-01-01", "1d", "UTC", 1, "1y", 12),
+        ("2024-01-20T06:00", "6h", "UTC", 4, "1mo", 1),
+        ("2023-01-30T03:30", "12h", "UTC", 2, "2mo", 2),
+    ] {
+        let steps = calendar(start, 800, every, zone);
+        let (slots, workload) = Slots::of_months(&steps, window.parse().unwrap()).unwrap();
+        assert_eq!((slots, workload), (Slots::Months(per_day), Workload::Window(31 * per_day * months)), "{start}");
+        let publication = Publication::of_all(&steps, slots);
+        assert!(publication.is_of_all());
+        let slot = |step| publication.slot_ending(step).unwrap();
+        // Month, day and time of day, in the order of dates.
+        let place = |step: u64, back: i64| {
+            let civil = steps.zone().time_zone().to_datetime(steps.start_of(step).timestamp().unwrap());
+            (i64::from(civil.year()) * 12 + i64::from(civil.month()) - back, civil.day(), civil.time())
+        };
+        for step in 1..=800 {
+            assert_eq!(publication.row_of_slot(slot(step)), Some(step));
+            let closed = publication.slots_through(step);
+            assert!(if step < 800 { closed + 1 == slot(step + 1) } else { closed == slot(step) });
+            (slot(step) + 1..=closed).for_each(|empty| assert_eq!(publication.row_of_slot(empty), None));
+            let reach = workload.reach(u64::MAX);
+            for other in 1..=step {
+                let is_read = slot(step) - slot(other) < reach;
+                assert_eq!(is_read, place(other, 0) > place(step, months as i64), "{start}: {other} of {step}");
+            }
+        }
+        let weeks = Periods::new(&steps, Period::Steps(7 * per_day)).unwrap();
+        let most = (0..).map_while(|week| {
+            let first = 1 + week * 7 * per_day;
+            (first <= 800).then(|| slot((first + 7 * per_day - 1).min(800)) - slot(first) + 1)
+        });
+        assert_eq!(publication.touched(&weeks), most.max());
+    }
+    for (every, zone) in [("1w", "UTC"), ("1h", "Europe/Berlin"), ("2d", "UTC"), ("7h", "UTC"), ("1mo", "UTC")] {
+        assert_eq!(Slots::of_months(&calendar("2024-01-01", 5, every, zone), "1mo".parse().unwrap()), None, "{every}");
+    }
+    assert_eq!(Slots::of_months(&calendar("2024-01-01", 5, "1d", "UTC"), "7d".parse().unwrap()), None);
+}
