@@ -182,10 +182,12 @@ impl Estimator {
         let (lower, upper) = (found.lower * grid, found.upper * grid);
         match found.value {
             Some(value) => {
-                // Half of an interval of two quantiles: what a normal law would have.
+                // The longer arm of the interval, by what a normal law would have: where cells are coarse, the value may
+                // stand near one end of what the counts cannot tell apart.
                 let normal = self.ratios.half_width(NoiseMoments::gaussian(1.0));
-                let std_error = (upper - lower) / (2.0 * normal);
-                Estimate { value: value * grid, std_error, lower, upper, exact: None }
+                let value = value * grid;
+                let std_error = (upper - value).max(value - lower) / normal;
+                Estimate { value, std_error, lower, upper, exact: None }
             }
             None => Estimate::none(lower, upper),
         }
