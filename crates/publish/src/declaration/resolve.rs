@@ -272,7 +272,7 @@ impl Declaration {
         let request =
             request.with_meanings(self.meaning(&calendar, published.as_ref().map(|published| published.slots())));
         let request = labels.shape(request, grid);
-        let measures = self.measures(&labels)?;
+        let measures = self.measures(&labels, &calendar, published.as_deref())?;
         let of_months = published.as_ref().is_some_and(|published| matches!(published.slots(), Slots::Months(_)));
         if of_months && (!measures.wanted.is_empty() || self.discovers()) {
             let other = if self.discovers() { DiscoverGroups } else { Parameter::Measure };

@@ -93,6 +93,7 @@ impl Estimator {
                     let is = |part: &Part| [Part::Active(*window), Part::Present(*window)].contains(part);
                     rows.push(self.counted(releases, is, 0));
                 }
+                Measure::Within(_) => unreachable!("a declaration has widths in steps once it is resolved"),
                 Measure::Histogram(cuts) => {
                     let counted = |cell| self.counted(releases, |part| matches!(part, Part::Bins(_)), cell);
                     rows.extend((0..=cuts.len()).map(counted));
