@@ -16,6 +16,7 @@ mod dense_twin;
 mod differences;
 mod endless;
 mod least_squares;
+mod mix;
 mod optimum;
 mod registry;
 mod rounding;
@@ -32,6 +33,7 @@ pub use criterion::{Criterion, NoiseKind, Objective};
 pub use dense_twin::{DensePair, Matrix};
 pub use endless::{Endless, EndlessChoice, Inside};
 pub use least_squares::{Consistent, DensePure, HatChoice, HatLevels, Hats, RollingHats, RollingLevels};
+pub use mix::Mix;
 pub use optimum::{Certificate, Dense, MatrixDigest, Optimal, Optimum};
 pub use registry::{
     Abilities, Dash, Family, Hue, Limits, Line, Mark, MechanismName, Reach, Steps, Vectors, names_that_stream,

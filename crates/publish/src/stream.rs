@@ -4,6 +4,7 @@ use crate::error::{Result, failure};
 use crate::event::Columns;
 use crate::ledger::Follows;
 use crate::measures::Bundle;
+use crate::measures::parts::Part;
 use crate::scales::Scales;
 use crate::steps::{Every, Period, Periods, Publication, Slots, StepCalendar, TimeFormat};
 use crate::views::View;
@@ -136,6 +137,15 @@ impl Stream {
 
     /// What is counted or summed, in words.
     pub fn quantity(&self) -> String {
+        if let Some(bundle) = self.measures.as_ref().filter(|bundle| bundle.is_of_workloads()) {
+            let what = self.columns.value.as_ref().map_or("count of events".into(), |name| format!("sum of {name}"));
+            let every = self.rows().every();
+            let words = bundle.parts().iter().filter_map(|planned| match planned.part {
+                Part::Reading(workload) => Some(reading_in_words(workload, every)),
+                _ => None,
+            });
+            return format!("{what} {}", words.collect::<Vec<_>>().join(", "));
+        }
         if let Some(bundle) = &self.measures {
             let measures: Vec<String> = bundle.wanted().iter().map(|wanted| wanted.measure.to_string()).collect();
             let of = self.columns.value.as_ref().map_or(String::new(), |column| format!(" of {column}"));

@@ -36,7 +36,7 @@ pub fn release_table(
     let columns = session.stream().columns.clone();
     let spec = match session.stream().measures {
         None => TableSpec::new(columns.labels.clone(), session.stream().is_integral()),
-        Some(_) => TableSpec::of_measures(columns.labels.clone()),
+        Some(ref bundle) => TableSpec::of_measures(columns.labels.clone(), bundle.column()),
     };
     let spec = spec.and_then(|spec| spec.with_views(&session.stream().views)).map_err(usage)?;
     let times = Times::like(&*table, &columns.time);

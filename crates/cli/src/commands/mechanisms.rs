@@ -90,7 +90,10 @@ impl MechanismsArgs {
     /// Prints the figures.
     pub(super) fn run(mut self) -> Result<()> {
         let neighbours = self.unit.neighbours();
-        let InSlots { horizon, unit, workload, .. } = self.workload.over(&self.unit, self.horizon())?;
+        let InSlots { horizon, unit, read, .. } = self.workload.over(&self.unit, self.horizon())?;
+        let workload = read.one().ok_or_else(|| {
+            usage("--workload: mechanisms are compared for one workload at a time; `evertally plan` takes several")
+        })?;
         self.horizon = self.horizon.map(|_| horizon);
         let unit = Sensitivity::of(unit, neighbours, Values::Count, horizon)?;
         let grows = self.unbounded && workload.is_sum();

@@ -1,5 +1,6 @@
 //! `evertally plan`: every mechanism under a budget, ranked by exact error.
 
+use super::together::Together;
 use super::{kebab, unbounded};
 use crate::failure::usage;
 use crate::searched;
@@ -58,6 +59,9 @@ impl PlanArgs {
     /// Prints the ranking.
     pub(super) fn run(self) -> Result<()> {
         let request = self.request()?;
+        if request.mix().is_some() {
+            return self.together(request);
+        }
         let mut candidates = request.candidates()?;
         candidates.retain(|c| !self.lazy || c.mechanism.name().family().abilities.lazy);
         let Some(answer) = Ranking::new(&request, &candidates) else {
@@ -87,6 +91,24 @@ impl PlanArgs {
         Ok(())
     }
 
+    /// Prints what several workloads would be like.
+    fn together(&self, request: PlanRequest) -> Result<()> {
+        if self.lazy {
+            return Err(usage("--lazy is for one workload"));
+        }
+        let (answer, mut out) = (Together::of(request.clone())?, std::io::stdout().lock());
+        if self.json {
+            serde_json::to_writer_pretty(&mut out, &answer).map_err(std::io::Error::from)?;
+            writeln!(out)?;
+            return Ok(());
+        }
+        answer.print(&mut out)?;
+        if self.unit.is_given() {
+            writeln!(out, "protected: {}", unit_in_words(&request, "person", None))?;
+        }
+        Ok(())
+    }
+
     /// What the steps of the plan are, where only some are published; and where those are made of two, what a window of
     /// whole publications would be off by.
     fn published_in_words(&self, request: &PlanRequest, row: u64) -> Result<String> {
@@ -112,11 +134,11 @@ impl PlanArgs {
 
     /// One event is a value between 0 and the sensitivity, which is one step of the grid for a count.
     fn request(&self) -> Result<PlanRequest> {
-        let InSlots { horizon, unit, workload, .. } =
+        let InSlots { horizon, unit, read, .. } =
             self.workload.over(&self.unit, self.horizon.unwrap_or(MAX_HORIZON))?;
         let mut request = PlanRequest::count(horizon, self.budget.budget()?);
         request = request.with_unit(unit).with_neighbours(self.unit.neighbours());
-        request = request.with_objective(self.objective).with_workload(workload);
+        request = read.of(request.with_objective(self.objective))?;
         request = request.with_optional_noise(self.noise);
         if self.sensitivity != Grid::ONE {
             request = request.with_grid(self.sensitivity);

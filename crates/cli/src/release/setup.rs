@@ -8,7 +8,7 @@ use evertally::noise::StreamName;
 use evertally_plot::{MAX_SHOWN, MAX_SHOWN_AT_ONCE};
 use evertally_publish::closing;
 use evertally_publish::declaration::Parameter::{
-    All, DiscoverGroups, Extend, Measure, Publish, Top, Unbounded, UnsafeShowTruth,
+    All, DiscoverGroups, Extend, Measure, Publish, Top, Unbounded, UnsafeShowTruth, Workload,
 };
 use evertally_publish::declaration::{Declaration, Labels, Present, Settings, Use};
 use evertally_publish::groups::GroupTable;
@@ -69,18 +69,19 @@ impl Declared {
             let why = ": groups that were discovered do not go on in another stream; declare a longer horizon";
             return Err(usage(sentence![DiscoverGroups, " and ", Extend, " do not go together", why]));
         }
-        let measures = declaration.measure.is_some();
+        let several = declaration.workload.as_ref().is_some_and(|workloads| workloads.0.len() > 1);
+        let (measures, said) = (declaration.measure.is_some() || several, if several { Workload } else { Measure });
         if written.files.extend == Some(true) && measures {
-            let why = ": measures do not go on in another stream; declare a longer horizon";
-            return Err(usage(sentence![Measure, " and ", Extend, " do not go together", why]));
+            let why = ": several figures of one stream do not go on in another; declare a longer horizon";
+            return Err(usage(sentence![said, " and ", Extend, " do not go together", why]));
         }
         if written.files.unsafe_show_truth == Some(true) && measures {
             let why = ": the true figures are not kept";
-            return Err(usage(sentence![UnsafeShowTruth, " and ", Measure, " do not go together", why]));
+            return Err(usage(sentence![UnsafeShowTruth, " and ", said, " do not go together", why]));
         }
         if written.questions.top.is_some() && measures {
             let why = ": groups grow in a single count or sum";
-            return Err(usage(sentence![Top, " and ", Measure, " do not go together", why]));
+            return Err(usage(sentence![Top, " and ", said, " do not go together", why]));
         }
         if written.files.unsafe_show_truth == Some(true) && discovers {
             let why = ": the true counts of earlier steps are not kept";
@@ -103,7 +104,12 @@ impl Declared {
         let mut files = Files::new(written.files, settings.missing_text.clone())?;
         files.leaders = top.is_some();
         let labels = settings.columns.labels.clone();
-        if measures { TableSpec::of_measures(labels) } else { TableSpec::new(labels, true) }.map_err(usage)?;
+        if let Some(column) = settings.measures.column() {
+            TableSpec::of_measures(labels, column)
+        } else {
+            TableSpec::new(labels, true)
+        }
+        .map_err(usage)?;
         Ok(Self { declaration, settings, files, plot_groups, top, show_truth })
     }
 
@@ -162,9 +168,9 @@ impl Declared {
         let discovers = stream.plan.threshold().is_some();
         let named = self.plot_groups.clone();
         let drawn = drawn(named.as_deref().filter(|_| !discovers), groups.as_ref(), most)?;
-        let table = match stream.measures {
+        let table = match &stream.measures {
             None => TableSpec::new(stream.columns.labels.clone(), stream.is_integral()),
-            Some(_) => TableSpec::of_measures(stream.columns.labels.clone()),
+            Some(bundle) => TableSpec::of_measures(stream.columns.labels.clone(), bundle.column()),
         };
         let table = table.and_then(|table| table.with_views(&stream.views)).map_err(usage)?;
         let table = table.with_instants(stream.calendar.zone());

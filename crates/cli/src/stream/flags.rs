@@ -163,7 +163,7 @@ impl WorkloadFlags {
 
     /// What a plan over so many steps is asked for.
     pub(crate) fn over(&self, unit: &UnitFlags, horizon: u64) -> Result<InSlots, Problem> {
-        let Declaration { workload, publish, .. } = self.0.declaration;
+        let Declaration { workload, publish, .. } = self.0.declaration.clone();
         Declaration { workload, publish, ..unit.0.declaration.clone() }.in_slots(horizon)
     }
 }
@@ -211,7 +211,7 @@ fn argument(parameter: Parameter) -> Arg {
         _ => argument.long(name),
     };
     match kind {
-        Kind::Paths | Kind::Measures => argument.action(ArgAction::Append),
+        Kind::Paths | Kind::Measures | Kind::Workloads => argument.action(ArgAction::Append),
         Kind::Texts | Kind::Groups | Kind::Scales => argument.action(ArgAction::Append).value_delimiter(','),
         Kind::Decimals => argument.action(ArgAction::Append).value_delimiter(',').allow_hyphen_values(true),
         Kind::Number => argument.allow_negative_numbers(true),

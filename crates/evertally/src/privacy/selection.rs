@@ -203,8 +203,8 @@ pub(crate) struct Reach {
     per_step: u64,
     separation: u64,
     period: Option<u64>,
-    /// Most steps that a release reads.
-    steps_read: u64,
+    /// How many steps a release reads, where it does not read all so far.
+    window: Option<u64>,
     /// The largest value of an event, and of a unit's events in a key.
     value: u64,
     most_value: u64,
@@ -230,7 +230,7 @@ impl Reach {
             per_step: spread.per_step,
             separation: spread.separation,
             period: bounds.period,
-            steps_read: workload.reach(horizon),
+            window: Some(workload.reach(horizon)).filter(|width| *width < horizon),
             value: values.bounds().1.max(0).unsigned_abs(),
             most_value: bounds.max_total.unwrap_or(u64::MAX),
             replaces: neighbours == Neighbours::ReplaceOne,
@@ -254,7 +254,25 @@ impl Reach {
 
     /// Most events that fit into the steps which the release of a step reads.
     fn room(&self, step: u64) -> u64 {
-        self.per_step.saturating_mul(step.min(self.steps_read).div_ceil(self.separation))
+        self.per_step.saturating_mul(self.read(step).div_ceil(self.separation))
+    }
+
+    /// How many steps the release of a step reads.
+    fn read(&self, step: u64) -> u64 {
+        step.min(self.window.unwrap_or(u64::MAX))
+    }
+
+    /// In how many periods these steps are at most. A window may lie across the ends of calendar periods, of which the
+    /// shortest last nine tenths of the longest at least (28 days and 31).
+    fn periods(&self, step: u64) -> u64 {
+        match (self.period, self.window) {
+            (None, _) => 1,
+            (Some(longest), None) => step.div_ceil(longest),
+            (Some(longest), Some(_)) => match self.read(step) {
+                1 => 1,
+                read => 2 + (read - 2) / (longest - longest / 10),
+            },
+        }
     }
 
     /// What `events` of a unit can sum to in the release of a key at a step.
@@ -265,7 +283,7 @@ impl Reach {
 
     /// What so many units can sum to in the release of a key at a step, each in all periods so far.
     fn moved_by(&self, units: u64, step: u64) -> f64 {
-        let periods = self.period.map_or(1, |period| step.div_ceil(period));
+        let periods = self.periods(step);
         let sum = u128::from(self.per_key.saturating_mul(periods).min(self.room(step))) * u128::from(self.value);
         let most = u128::from(self.most_value) * u128::from(periods);
         (sum.min(most) as f64) * units as f64

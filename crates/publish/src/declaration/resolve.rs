@@ -15,9 +15,10 @@ use crate::event::Columns;
 use crate::groups::GroupTable;
 use crate::measures::{Bundle, EarlierPart, Wanted};
 use crate::problem::{Piece, Problem, sentence};
+use crate::reading::{Read, Reading};
 use crate::scales::Scales;
 use crate::searched::{Watch, with_searched};
-use crate::steps::{Every, Period, Periods, Publication, Slots, StepCalendar, TimeFormat, TimeParser};
+use crate::steps::{Period, Periods, Publication, Slots, StepCalendar, TimeFormat, TimeParser};
 use crate::stream::{Band, Late, OutOfBounds, Refusable, Stream};
 use crate::views::View;
 use crate::words::{quoted, short};
@@ -113,14 +114,14 @@ pub enum Closing {
 }
 
 /// What a plan is asked for: in steps, or where only some are published in the [slots](Slots) of which those are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct InSlots {
     /// How many there are; 2^62 where there is no end.
     pub horizon: u64,
     /// The unit, with bounds on them.
     pub unit: Unit,
     /// What is read, in them.
-    pub workload: Workload,
+    pub read: Read,
     /// Of every so many the last gives what is published.
     pub per_row: u64,
 }
@@ -159,12 +160,20 @@ impl Settings {
     /// # Errors
     /// If no plan serves the request, or the confidence is out of range.
     pub fn plan(self, watch: &mut Watch<'_>) -> crate::error::Result<(Stream, Option<GroupTable>)> {
-        let plan = with_searched(self.request.clone(), watch)?.plan()?;
+        let plan = match self.request.mix() {
+            // All of its workloads are planned together.
+            Some(_) => None,
+            None => Some(with_searched(self.request.clone(), watch)?.plan()?),
+        };
         let groups = match &self.labels {
             Labels::Groups(table) => Some(table.clone()),
             Labels::None | Labels::Discovered { .. } | Labels::Items(_) => None,
         };
-        Ok((self.planned(plan)?, groups))
+        let stream = match plan {
+            Some(plan) => self.planned(plan)?,
+            None => self.planned_together()?,
+        };
+        Ok((stream, groups))
     }
 
     /// The stream under a plan for its request.
@@ -172,11 +181,21 @@ impl Settings {
     /// # Errors
     /// If the confidence is out of range.
     pub fn planned(self, plan: Plan) -> evertally::Result<Stream> {
-        plan.intervals(self.confidence)?;
         let measures = match self.measures.wanted.as_slice() {
             [] => None,
             wanted => Some(Arc::new(Bundle::plan(wanted, &plan, &self.request, &self.measures.began)?)),
         };
+        self.with_plans(plan, measures)
+    }
+
+    /// The stream of several workloads.
+    fn planned_together(self) -> evertally::Result<Stream> {
+        let (bundle, plan) = Bundle::of_workloads(&self.measures.wanted, &self.request, &self.measures.began)?;
+        self.with_plans(plan, Some(Arc::new(bundle)))
+    }
+
+    fn with_plans(self, plan: Plan, measures: Option<Arc<Bundle>>) -> evertally::Result<Stream> {
+        plan.intervals(self.confidence)?;
         let grid = plan.request().grid();
         Ok(Stream {
             name: self.name,
@@ -255,7 +274,7 @@ impl Declaration {
         let calendar = self.calendar()?;
         self.check_needs()?;
         self.check_confidence()?;
-        let (published, workload) = self.publication(&calendar)?;
+        let (published, read) = self.publication(&calendar)?;
         let slots = published.as_ref().map_or(calendar.steps(), |published| published.slot_count());
         let labels = self.labels(slots)?;
         let periods = match self.per {
@@ -268,11 +287,11 @@ impl Declaration {
         });
         let (grid, values) = (self.grid(), self.values()?);
         let horizon = if self.is_unbounded() { MAX_HORIZON } else { slots };
-        let request = self.request(horizon, unit, values)?.with_workload(workload);
+        let request = read.of(self.request(horizon, unit, values)?)?;
         let request =
             request.with_meanings(self.meaning(&calendar, published.as_ref().map(|published| published.slots())));
         let request = labels.shape(request, grid);
-        let measures = self.measures(&labels, &calendar, published.as_deref())?;
+        let measures = self.measures(&labels, read.wanted(), &calendar, published.as_deref())?;
         let of_months = published.as_ref().is_some_and(|published| matches!(published.slots(), Slots::Months(_)));
         if of_months && (!measures.wanted.is_empty() || self.discovers()) {
             let other = if self.discovers() { DiscoverGroups } else { Parameter::Measure };
@@ -330,8 +349,8 @@ impl Declaration {
             let needed = sentence![Grid, " needs ", Piece::Example(Bounds), ": counts are whole numbers"];
             return Err(Problem::new(needed));
         }
-        let InSlots { horizon, unit, workload, .. } = self.in_slots(horizon)?;
-        Ok(self.request(horizon, unit, self.values()?)?.with_workload(workload))
+        let InSlots { horizon, unit, read, .. } = self.in_slots(horizon)?;
+        read.of(self.request(horizon, unit, self.values()?)?)
     }
 
     /// What a plan without a calendar is asked for over so many steps; 2^62 of them have no end.
@@ -341,7 +360,10 @@ impl Declaration {
     pub fn in_slots(&self, horizon: u64) -> Result<InSlots> {
         let unit = self.plan_unit()?;
         let row = match self.publish {
-            None => return Ok(InSlots { horizon, unit, workload: self.workload(None)?, per_row: 1 }),
+            None => {
+                let (_, read) = self.read(|reading| Ok((Slots::Steps, reading.in_steps(None)?)))?;
+                return Ok(InSlots { horizon, unit, read, per_row: 1 });
+            }
             Some(Period::Steps(row)) => row,
             Some(Period::Time(_)) => {
                 let what = ": there is no calendar here; say how many steps are between two publications, as with ";
@@ -355,20 +377,33 @@ impl Declaration {
         if horizon != MAX_HORIZON && !horizon.is_multiple_of(row) {
             return refuse(format!("the horizon of {horizon} steps is no whole number of publications"));
         }
-        let (slots, workload) = Slots::reading(self.workload.unwrap_or_default(), Some(row), (None, None))?;
+        let (slots, read) = self.read(|reading| Slots::reading(reading, Some(row), (None, None)))?;
         let period = unit.bounds().and_then(|bounds| bounds.period);
         let unit = slots.unit(unit, row, period.map(|period| slots.touched(period, row)));
         let per_row = slots.in_a_row(row);
         let horizon = if horizon == MAX_HORIZON { horizon } else { horizon / row * per_row };
-        Ok(InSlots { horizon, unit, workload, per_row })
+        Ok(InSlots { horizon, unit, read, per_row })
     }
 
-    /// What is published, in steps of this width.
+    /// What is published, as each workload is read: all in the same slots.
     ///
     /// # Errors
-    /// If a time is no whole number of them.
-    pub fn workload(&self, every: Option<Every>) -> Result<Workload> {
-        self.workload.map_or(Ok(Workload::Sum), |reading| reading.in_steps(every))
+    /// If one cannot be read, or several are not read in the same slots.
+    pub(super) fn read(&self, reads: impl Fn(Reading) -> Result<(Slots, Workload)>) -> Result<(Slots, Read)> {
+        let declared = self.workload.as_ref().map_or(&[][..], |workloads| &workloads.0);
+        let Some(first) = declared.first() else { return Ok((reads(Reading::default())?.0, Read::default())) };
+        let (slots, _) = reads(first.reading)?;
+        let mut read = Vec::new();
+        for own in declared {
+            let (of_own, workload) = reads(own.reading)?;
+            if of_own != slots || (declared.len() > 1 && !matches!(slots, Slots::Steps | Slots::Rows)) {
+                let why = ": several are read in whole steps, or with ";
+                let problem = sentence![Parameter::Workload, why, Publish, " in whole publications"];
+                return Err(Problem::of(Parameter::Workload, problem));
+            }
+            read.push((*own, workload));
+        }
+        Ok((slots, Read(read)))
     }
 
     /// The privacy unit of a plan without a calendar: no column need be named, and a period is so many steps.
@@ -565,7 +600,8 @@ impl Declaration {
         if self.publish.is_some() || matches!(slots, Some(Slots::Months(_))) {
             // The plan has the bounds of slots.
             put("publish", self.publish.map(|publish| publish.to_string()));
-            put("window", self.workload.filter(|_| matches!(slots, Some(Slots::Months(_)))).map(|of| of.to_string()));
+            let of_months = self.workload.as_ref().filter(|_| matches!(slots, Some(Slots::Months(_))));
+            put("window", of_months.and_then(|of| of.0.first()).map(|own| own.reading.to_string()));
             put("max-events-per-step", self.max_events_per_step.map(|events| events.to_string()));
             put("min-gap", self.min_gap.map(|steps| steps.to_string()));
         }

@@ -23,6 +23,11 @@ use serde::{Deserialize, Serialize};
 /// Less is no noise at all.
 const LEAST: f64 = 1e-200;
 
+/// Name of the column that says which measure a row is of.
+pub const MEASURE: &str = "measure";
+/// The same of workloads.
+pub const WORKLOAD: &str = "workload";
+
 /// A part and its plan.
 #[derive(Clone, Debug)]
 pub struct PlannedPart {
@@ -38,12 +43,12 @@ pub struct PlannedPart {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EarlierPart {
-    name: String,
+    pub(super) name: String,
     digest: String,
-    mechanism: MechanismName,
-    noise: DiscreteLaw,
-    share: Option<f64>,
-    budget: Budget,
+    pub(super) mechanism: MechanismName,
+    pub(super) noise: DiscreteLaw,
+    pub(super) share: Option<f64>,
+    pub(super) budget: Budget,
 }
 
 /// Measures and the plans of all their parts.
@@ -79,6 +84,36 @@ impl Bundle {
         let digest = digest(head, &parts);
         let grid = head.request().grid().to_f64(1);
         Ok(Self { wanted: wanted.to_vec(), parts, centre, grid, guarantee, digest })
+    }
+
+    /// The plans of several workloads of one stream, for a request of all of them: read from one release, or from one each
+    /// under a share of the budget, whichever is better; as the stream began, where it has. Beside them the plan of the
+    /// stream, which has the whole budget.
+    ///
+    /// # Errors
+    /// If they cannot be planned.
+    pub fn of_workloads(wanted: &[Wanted], request: &PlanRequest, earlier: &[EarlierPart]) -> Result<(Self, Plan)> {
+        let parts = super::readings::planned(request, earlier)?;
+        let head = super::readings::head(request, &parts)?;
+        let own: Vec<_> = parts.iter().filter(|planned| planned.share.is_some()).collect();
+        let promises: Vec<_> = own.iter().map(|own| (own.plan.request().budget(), own.plan.guarantee())).collect();
+        let guarantee = match promises.as_slice() {
+            [(_, one)] => *one,
+            several => Guarantee::composed(request.budget(), several)?,
+        };
+        let digest = digest(&head, &parts);
+        let grid = request.grid().to_f64(1);
+        Ok((Self { wanted: wanted.to_vec(), parts, centre: None, grid, guarantee, digest }, head))
+    }
+
+    /// Whether the rows of a group are workloads of one count or sum, and no measures.
+    pub fn is_of_workloads(&self) -> bool {
+        self.parts.iter().all(|planned| matches!(planned.part, Part::Reading(_)))
+    }
+
+    /// The name of the column that tells the rows of a group apart.
+    pub fn column(&self) -> &'static str {
+        if self.is_of_workloads() { WORKLOAD } else { MEASURE }
     }
 
     /// The measures, in the order in which they were asked for.
@@ -249,6 +284,7 @@ impl<'a> Planner<'a> {
                     })?));
                 }
                 Measure::Quantile(_) => add(Part::Ranks(RankTree::of(lower, upper, self.chosen.1))),
+                Measure::Workload(..) => return Err(Error::invalid("a workload is no measure")),
             }
         }
         // Squares go with the sum, whose plan they share.
@@ -284,6 +320,7 @@ impl<'a> Planner<'a> {
                 );
                 counts.with_unit(unit?).with_neighbours(Neighbours::ReplaceOne)
             }
+            Part::Reading(workload) => self.base.clone().with_workload(*workload),
         };
         Ok(request.with_budget(self.split.whole()).with_meaning("part", part.name()))
     }
@@ -316,7 +353,7 @@ impl<'a> Planner<'a> {
     fn chosen(&self, part: Part) -> Result<Part> {
         let Part::Active(window) = part else { return Ok(part) };
         let present = Part::Present(window);
-        let error = |part: &Part| Ok::<_, Error>(self.request(part)?.plan()?.max_std_error());
+        let error = |part: &Part| Ok::<_, Error>(largest(&self.request(part)?.plan()?));
         // Some mechanisms are for running sums alone.
         match (error(&part), error(&present)) {
             (Ok(toggles), Ok(anew)) if anew < toggles => Ok(present),
@@ -331,7 +368,7 @@ impl<'a> Planner<'a> {
         let own: Vec<&Part> = parts.iter().filter(|part| **part != Part::Squares).collect();
         let whole: Vec<Plan> = own.iter().map(|part| self.request(part)?.plan()).collect::<Result<_>>()?;
         // Budgets so large that nothing is protected leave no noise on whole numbers: then any shares will do.
-        let variances: Vec<f64> = whole.iter().map(|plan| plan.max_std_error().powi(2).max(LEAST)).collect();
+        let variances: Vec<f64> = whole.iter().map(|plan| largest(plan).powi(2).max(LEAST)).collect();
         let mut weighted = vec![0.0; own.len()];
         for Wanted { measure, weight } in wanted {
             let of_measure: Vec<f64> =
@@ -380,6 +417,12 @@ impl<'a> Planner<'a> {
             _ => 0.0,
         }
     }
+}
+
+/// The largest standard error of a plan, or where there is none one of a late step.
+fn largest(plan: &Plan) -> f64 {
+    let largest = plan.max_std_error();
+    if largest.is_finite() { largest } else { plan.compared_std_error() }
 }
 
 /// Squares must have the very noise of the sum: what is proven of them rests on that.

@@ -12,7 +12,13 @@ impl Report {
         let (unit, mut mechanism, law) = (&self.unit.unit, self.mechanism.brief().to_string(), &self.noise.law);
         if let Some(measures) = &self.measures {
             let parts = measures.parts.len();
-            mechanism = format!("{} measures of {parts} noisy sums", measures.measures.len());
+            mechanism = if !measures.is_of_workloads {
+                format!("{} measures of {parts} noisy sums", measures.measures.len())
+            } else if measures.parts[1].share.is_none() {
+                format!("{parts} workloads from one release by {}", measures.parts[0].mechanism.brief())
+            } else {
+                format!("{parts} workloads, each with its share of the budget")
+            };
         }
         let selection =
             self.selection.as_ref().map_or(String::new(), |s| format!(", δ = {:e} for finding groups", s.delta));
@@ -147,7 +153,8 @@ impl Report {
         }
         writeln!(out, "| budget | {}{} |", self.times(), self.budget)?;
         if let Some(measures) = &self.measures {
-            writeln!(out, "| measures | {} |", measures.measures.join(", "))?;
+            let what = if measures.is_of_workloads { "workloads" } else { "measures" };
+            writeln!(out, "| {what} | {} |", measures.measures.join(", "))?;
             for words in measures.in_words() {
                 writeln!(out, "| summed | {words} |")?;
             }
@@ -274,6 +281,13 @@ impl Report {
         let single = unit.split(" (").next().unwrap_or(unit);
         let value = if self.quantity.starts_with("running") { "running value" } else { "value" };
         let (interval, but) = match &self.sketch {
+            None if self.measures.as_ref().is_some_and(|measures| measures.is_of_workloads) => (
+                format!(
+                    "Each single interval contains the true figure of the kept data with {confidence} % confidence; over many \
+                     steps and workloads some will miss. Those of one step have some noise in common."
+                ),
+                "",
+            ),
             None if self.measures.is_some() => (
                 format!(
                     "Each single interval contains the true figure of the kept data with {confidence} % confidence; over many \

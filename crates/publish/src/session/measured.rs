@@ -118,6 +118,7 @@ impl PartSums {
         let cells = self.part.cells();
         match (&self.part, &mut self.memory) {
             (Part::Count, _) => self.add_at(group, 1),
+            (Part::Reading(_), _) => self.add_at(group, kept.value),
             (Part::Sum | Part::Squares, _) => {
                 let centre = bundle.centre().expect("values have bounds");
                 let deviation = centre.deviation(kept.value);

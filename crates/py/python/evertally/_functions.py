@@ -19,7 +19,7 @@ __all__ = ["plan", "plan_lazy", "plan_release", "plan_sketch", "plan_vector", "r
 def plan(
     horizon: int | None,
     *,
-    workload: str = "sum",
+    workload: str | Sequence[str] = "sum",
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -49,7 +49,8 @@ def plan(
     Steps:
         ``workload``: What is published at every step: sum (all events so far), window(W) (those of the last W steps, or
             of a time such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or
-            increments (those of the step alone).
+            increments (those of the step alone). May be repeated: all are then read from one release, and
+            `window(7d)*4` says that its precision is worth four times as much as that of others.
 
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
@@ -95,7 +96,7 @@ def plan(
 def plan_lazy(
     horizon: int,
     *,
-    workload: str = "sum",
+    workload: str | Sequence[str] = "sum",
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -315,7 +316,7 @@ def plan_release(
     end: Time | None = None,
     steps: int | None = None,
     unbounded: bool = False,
-    workload: str = "sum",
+    workload: str | Sequence[str] = "sum",
     publish: str | int | None = None,
     time_zone: str = "UTC",
     missing: Literal["refuse", "skip"] = "refuse",
@@ -365,7 +366,8 @@ def plan_release(
             the last.
         ``workload``: What is published at every step: sum (all events so far), window(W) (those of the last W steps, or
             of a time such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or
-            increments (those of the step alone).
+            increments (those of the step alone). May be repeated: all are then read from one release, and
+            `window(7d)*4` says that its precision is worth four times as much as that of others.
         ``publish``: Publish only at the end of every so long a time, such as 1w or 1mo with steps of a day, or of so
             many steps. The plan is made for what is published; events are bounded, late and recorded by steps all the
             same. Without it, every step.
@@ -455,7 +457,7 @@ def release(
     end: Time | None = None,
     steps: int | None = None,
     unbounded: bool = False,
-    workload: str = "sum",
+    workload: str | Sequence[str] = "sum",
     publish: str | int | None = None,
     through: Time | None = None,
     time: str = "time",
@@ -527,7 +529,8 @@ def release(
             the last.
         ``workload``: What is published at every step: sum (all events so far), window(W) (those of the last W steps, or
             of a time such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or
-            increments (those of the step alone).
+            increments (those of the step alone). May be repeated: all are then read from one release, and
+            `window(7d)*4` says that its precision is worth four times as much as that of others.
         ``publish``: Publish only at the end of every so long a time, such as 1w or 1mo with steps of a day, or of so
             many steps. The plan is made for what is published; events are bounded, late and recorded by steps all the
             same. Without it, every step.

@@ -69,6 +69,21 @@ fn reach_follows_the_bounds() {
     assert_eq!((monthly.moved(4, 100), monthly.moved_by(3, 30), monthly.moved_by(3, 31)), (4.0, 12.0, 24.0));
 }
 
+/// A window touches as many periods as calendars of any start let it.
+#[test]
+fn windows_touch_the_periods_of_calendars() {
+    const MONTHS: [u64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let months: Vec<usize> = (0..36).flat_map(|number| vec![number; MONTHS[number % 12] as usize]).collect();
+    let unit = Unit::person(4).per_period(31);
+    for width in [1u64, 2, 7, 28, 29, 30, 31, 59, 62, 90, 365] {
+        let reach = Reach::of(unit, Neighbours::AddRemove, Values::Count, Workload::Window(width), 1000).unwrap();
+        let touched = months.windows(width as usize).map(|days| 1 + days[days.len() - 1] - days[0]).max().unwrap();
+        let bound = reach.periods(700);
+        assert!((touched as u64..=touched as u64 + 2).contains(&bound), "{width}: {bound} for {touched}");
+        assert_eq!(reach.moved_by(3, 700), 12.0 * bound as f64);
+    }
+}
+
 /// Of windows it is what any stretch of so many steps can hold: every placement of a unit's events, counted.
 #[test]
 fn windows_hold_what_any_placement_puts_there() {

@@ -9,7 +9,7 @@
 //! step, `O(T²)` for the square roots.
 
 use super::{Optimizer, Step};
-use crate::mechanism::{BufferSteps, Mechanism, Streaming};
+use crate::mechanism::{BufferSteps, MAX_BUFFERS, Mechanism, Streaming};
 use crate::noise::Node;
 use crate::{Error, Result};
 
@@ -139,42 +139,81 @@ fn of_paths(mechanism: &dyn Mechanism, momentum: f64, steps: &[Step]) -> Vec<f64
 
 /// `u = z - Σ ω_i B_i`, `B_i ← θ_i B_i + u`, and the increment is `D u`.
 fn of_buffers(buffers: &BufferSteps, momentum: f64, steps: &[Step]) -> Vec<f64> {
-    let kept: Vec<f64> = buffers.gaps.iter().map(|gap| 1.0 - gap).collect();
-    let (omega, count) = (&buffers.echoes, kept.len());
-    let dot = |values: &dyn Fn(usize) -> f64| (0..count).map(|i| omega[i] * values(i)).sum::<f64>();
-    let mut iterates = Iterates::new(momentum);
-    let mut between = vec![vec![0.0f64; count]; count];
-    let mut echoes = vec![Echo::default(); count];
+    let mut covariances = Buffers::new(buffers);
+    let (mut iterates, mut variances) = (Iterates::new(momentum), Vec::with_capacity(steps.len()));
     let mut segments = buffers.segments.iter().peekable();
-    let mut of_step = |(number, step): (usize, &Step)| {
-        while segments.peek().is_some_and(|(last, _)| *last < number as u64 + 1) {
+    for (number, step) in (1..).zip(steps) {
+        while segments.peek().is_some_and(|(last, _)| *last < number) {
             segments.next();
         }
         let scale = segments.peek().map_or(1.0, |(_, scale)| *scale);
-        // Of u with the buffers before the step, with itself, and with momentum and parameters.
-        let with: Vec<f64> = (0..count).map(|i| -dot(&|j| between[i][j])).collect();
-        let own = 1.0 - dot(&|i| with[i]);
-        let (with_momentum, with_parameters) =
-            (-dot(&|i| echoes[i].with_momentum), -dot(&|i| echoes[i].with_parameters));
+        variances.push(covariances.advance(&mut iterates, *step, scale));
+    }
+    variances
+}
+
+/// One number a buffer; those beyond the number of buffers are 0 and stay so.
+type Row = [f64; MAX_BUFFERS];
+
+/// The covariances of the buffers of a BLT: with one another, with momentum and with the parameters.
+struct Buffers {
+    count: usize,
+    /// `θ_i` and `ω_i`.
+    kept: Row,
+    echoes: Row,
+    between: [Row; MAX_BUFFERS],
+    with_momentum: Row,
+    with_parameters: Row,
+}
+
+impl Buffers {
+    fn new(buffers: &BufferSteps) -> Self {
+        let (mut kept, mut echoes) = (Row::default(), Row::default());
+        kept.iter_mut().zip(&buffers.gaps).for_each(|(kept, gap)| *kept = 1.0 - gap);
+        echoes.iter_mut().zip(&buffers.echoes).for_each(|(own, echo)| *own = *echo);
+        let between = [Row::default(); MAX_BUFFERS];
+        let (with_momentum, with_parameters) = (Row::default(), Row::default());
+        Self { count: buffers.gaps.len(), kept, echoes, between, with_momentum, with_parameters }
+    }
+
+    /// `-Σ ω_i x_i`: what `u` has in common with what the buffers have these covariances with.
+    #[inline]
+    fn echoed(&self, with: &Row) -> f64 {
+        -self.echoes[..self.count].iter().zip(with).map(|(echo, x)| echo * x).sum::<f64>()
+    }
+
+    /// The variance of the parameters after a step whose increment is `scale · u`.
+    fn advance(&mut self, iterates: &mut Iterates, step: Step, scale: f64) -> f64 {
+        let mut with = Row::default();
+        for (with, row) in with.iter_mut().zip(&self.between[..self.count]) {
+            *with = self.echoed(row);
+        }
+        let own = 1.0 + self.echoed(&with);
+        let (with_momentum, with_parameters) = (self.echoed(&self.with_momentum), self.echoed(&self.with_parameters));
+        let momentum = iterates.momentum;
         let variance = iterates.advance(
-            *step,
+            step,
             Increment {
                 variance: scale * scale * own,
                 with_momentum: scale * with_momentum,
                 with_parameters: scale * with_parameters,
             },
         );
-        for (i, echo) in echoes.iter_mut().enumerate() {
-            echo.with_momentum = kept[i] * echo.with_momentum + with_momentum;
-            echo.with_parameters = kept[i] * echo.with_parameters + with_parameters;
-            echo.advance(momentum, *step, scale * (kept[i] * with[i] + own));
-            for j in 0..count {
-                between[i][j] = kept[i] * kept[j] * between[i][j] + kept[i] * with[i] + kept[j] * with[j] + own;
+        for i in 0..self.count {
+            let kept = self.kept[i];
+            let mut echo = Echo {
+                with_momentum: kept * self.with_momentum[i] + with_momentum,
+                with_parameters: kept * self.with_parameters[i] + with_parameters,
+            };
+            echo.advance(momentum, step, scale * (kept * with[i] + own));
+            (self.with_momentum[i], self.with_parameters[i]) = (echo.with_momentum, echo.with_parameters);
+            let row = &mut self.between[i];
+            for (j, between) in row[..self.count].iter_mut().enumerate() {
+                *between = kept * self.kept[j] * *between + kept * with[i] + self.kept[j] * with[j] + own;
             }
         }
         variance
-    };
-    steps.iter().enumerate().map(&mut of_step).collect()
+    }
 }
 
 /// Increments `D_t Σ_j r_j z_(t-j)`: every innovation followed on its own way, all of them side by side; where it does

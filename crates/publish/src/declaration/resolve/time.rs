@@ -4,10 +4,9 @@ use super::super::Parameter::{self, All, End, Every, Start, Steps, Through, Unbo
 use super::super::table::Declaration;
 use super::{Closing, Result, needed, not_both};
 use crate::problem::{Piece, Problem, sentence};
-use crate::reading::Reading;
+use crate::reading::{Read, Reading};
 use crate::steps::{Horizon, Instant, Publication, Slots, StepCalendar, TimeFormat, TimeParser, Zone, row_every};
 use crate::words::quoted;
-use evertally::mechanism::Workload;
 use std::sync::Arc;
 
 impl Declaration {
@@ -41,25 +40,27 @@ impl Declaration {
 
     /// Which steps are published, where not all are, and what the mechanism publishes of the slots of which those rows are
     /// made.
-    pub(super) fn publication(&self, steps: &StepCalendar) -> Result<(Option<Arc<Publication>>, Workload)> {
-        let reading = self.workload.unwrap_or_default();
-        let months = match reading {
+    pub(super) fn publication(&self, steps: &StepCalendar) -> Result<(Option<Arc<Publication>>, Read)> {
+        let months = |reading| match reading {
             Reading::Window(time) => Slots::of_months(steps, time),
             _ => None,
         };
         let Some(period) = self.publish else {
-            return Ok(match months {
-                Some((slots, workload)) => (Some(Arc::new(Publication::of_all(steps, slots))), workload),
-                None => (None, self.workload(Some(steps.every()))?),
-            });
+            let (slots, read) = self.read(|reading| match months(reading) {
+                Some(of_months) => Ok(of_months),
+                None => Ok((Slots::Steps, reading.in_steps(Some(steps.every()))?)),
+            })?;
+            let of_all = (slots != Slots::Steps).then(|| Arc::new(Publication::of_all(steps, slots)));
+            return Ok((of_all, read));
         };
         let rows = Publication::new(steps, period)?;
         let widths = (Some(steps.every()), Some(rows.rows().every()));
-        let (slots, workload) = match (months, Slots::reading(reading, rows.row_width(), widths)) {
-            (Some(of_months), Err(_)) => of_months,
-            (_, read) => read?,
-        };
-        Ok((Some(Arc::new(rows.of_slots(slots))), workload))
+        let (slots, read) =
+            self.read(|reading| match (months(reading), Slots::reading(reading, rows.row_width(), widths)) {
+                (Some(of_months), Err(_)) => Ok(of_months),
+                (_, read) => read,
+            })?;
+        Ok((Some(Arc::new(rows.of_slots(slots))), read))
     }
 
     /// Whether no end is declared, in so many words.

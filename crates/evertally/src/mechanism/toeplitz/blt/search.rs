@@ -11,9 +11,10 @@ const WORTHWHILE: f64 = 5e-4;
 const MAX_STRETCHES: usize = 6;
 /// And optimises for participation in up to so many steps.
 const MOST_OPTIMISED: u64 = 1 << 12;
-/// `best_by` goes downhill over up to so many steps, and with so many buffers beside those that are best for sums.
-const MOST_DESCENDED: u64 = 1 << 12;
-const DESCENDED: [usize; 1] = [4];
+/// `best_by` goes downhill over up to so many steps from what is best for sums, and over fewer also with so many buffers.
+const MOST_DESCENDED: u64 = 1 << 15;
+const MOST_DESCENDED_TWICE: u64 = 1 << 12;
+const DESCENDED: usize = 4;
 
 impl Blt {
     /// With so many buffers, 1 ..= 8, optimised for the largest or the mean variance. A few milliseconds.
@@ -104,8 +105,8 @@ impl Blt {
     }
 
     /// With the best of several buffers for any figure, which is `None` for those that have none: those that are best for
-    /// running sums, and for up to 2^12 steps also what descends from them, and from some with
-    /// other numbers of buffers. So it is never worse than [`Blt::best_for`].
+    /// running sums, and for up to 2^15 steps also what descends from them, and for up to 2^12
+    /// from four buffers. So it is never worse than [`Blt::best_for`].
     ///
     /// # Errors
     /// If the horizon is out of range, or there is no figure.
@@ -119,8 +120,10 @@ impl Blt {
         let sums = Self::best_for(horizon, columns, objective, participation)?;
         let mut tried = vec![sums.buffers()];
         if horizon <= MOST_DESCENDED {
-            let others = DESCENDED.iter().filter_map(|count| Self::optimised(horizon, columns, *count, objective).ok());
-            let starts: Vec<Buffers> = tried.iter().copied().chain(others.map(|blt| blt.buffers())).collect();
+            let other =
+                (horizon <= MOST_DESCENDED_TWICE).then(|| Self::optimised(horizon, columns, DESCENDED, objective));
+            let other = other.and_then(Result::ok).map(|blt| blt.buffers());
+            let starts: Vec<Buffers> = tried.iter().copied().chain(other).collect();
             let of = |buffers| figure(&Self::new(horizon, columns, buffers).ok()?);
             tried.extend(starts.into_iter().filter_map(|start| optimise::buffers_near(start, of)));
         }
