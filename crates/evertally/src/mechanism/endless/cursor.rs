@@ -17,6 +17,9 @@ use crate::noise::Node;
 use crate::{Error, Result};
 use std::sync::Arc;
 
+/// More steps than any step of trees has nodes: a few hundred for every epoch.
+const LONG_GAP: u64 = 1 << 13;
+
 /// A cursor through the epochs. It has seen the data, and its memory holds them.
 pub(super) struct EpochCursor {
     epochs: Arc<[Epoch]>,
@@ -101,6 +104,11 @@ impl Cursor for EpochCursor {
             (value - (sum << FRACTION_BITS)) << GUARD
         });
         self.noise()
+    }
+
+    /// With trees inside from the first epoch on, across gaps that have more steps than a way has nodes.
+    fn leaps_to(&self, step: u64) -> bool {
+        self.epochs[0].is_tree() && step > self.step + LONG_GAP
     }
 
     /// With trees inside, `O(K k log T)` for `K` epochs, with hats the draws of all epochs that are begun; else of a stream of

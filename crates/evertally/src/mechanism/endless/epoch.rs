@@ -164,6 +164,10 @@ impl Epoch {
         f64::from(self.mix) / libm::exp2(f64::from(MIX_BITS))
     }
 
+    pub(super) fn is_tree(&self) -> bool {
+        matches!(self.inner, Inner::Tree(..))
+    }
+
     /// Whether its total has a node of its own.
     pub(super) fn has_own(&self) -> bool {
         self.own > 0

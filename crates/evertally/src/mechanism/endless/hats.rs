@@ -6,8 +6,8 @@
 //! its own takes more than it gives (its best share is nothing, by the same search). Hats end at 2^22 steps; trees with
 //! subtraction follow, in epochs that are 15 times longer each and whose totals are sums of five nodes.
 //!
-//! **How good.** From step 16 to 2^22 no variance is above 2.3 times the least largest one of *any* family of the
-//! planner over so many steps, and from there to 2^40 above 2.3 times that of those which go on (a test holds both).
+//! **How good.** From step 16 to 2^22 no variance is above 2.35 times the least largest one of *any* family of the
+//! planner over so many steps, and from there to 2^40 above 1.9 times that of those which go on (a test holds 2.5).
 //! Levels are frozen; noise depends on them.
 //!
 //! The first release of an epoch draws the noise of all its steps, up to four million.
