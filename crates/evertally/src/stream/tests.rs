@@ -156,8 +156,8 @@ fn leaps_give_what_steps_give() {
         let mut ticked = RunningSum::new(plan.clone(), &key(1), name("s")).unwrap();
         let mut skipped = RunningSum::new(plan.clone(), &key(1), name("s")).unwrap();
         for target in [3, 30, 41, 300, 301, 20_000] {
-            ticked.add(3).unwrap();
-            skipped.add(3).unwrap();
+            ticked.add(1).unwrap();
+            skipped.add(1).unwrap();
             while ticked.step() < target {
                 ticked.tick().unwrap();
             }
