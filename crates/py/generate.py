@@ -82,6 +82,8 @@ def type_of(of: dict[str, Any]) -> str:
     """A parameter's type in Python."""
     if words := of.get("enum") or [word["const"] for word in of.get("oneOf", [])]:
         return f"Literal[{', '.join(json.dumps(word) for word in words)}]"
+    if {"type": "string"} in of.get("anyOf", []):
+        return "str | Sequence[str]"
     if "anyOf" in of:
         return "Iterable[str] | Iterable[Sequence[object]]"
     if of.get("type") == "array":

@@ -10,6 +10,7 @@ mod key;
 mod mechanisms;
 mod plan;
 mod simulate;
+mod together;
 mod unbounded;
 
 use anyhow::Result;

@@ -123,12 +123,24 @@ fn confirm(stream: &Stream, files: &Files, published: u64) -> Result<()> {
 
 /// Says what is about to be published, in rows behind those through `before`. Until here a run ends with an error alone.
 fn announce(stream: &Stream, files: &Files, before: u64) {
-    let (calendar, last) = (&stream.calendar, stream.last_step);
-    let end = calendar.format(calendar.end_of(last));
-    let of = if stream.plan.is_unbounded() { String::new() } else { format!(" of {}", calendar.steps()) };
-    if !files.quiet {
-        eprintln!("publishes steps {} to {last}{of}, until {end}", before + 1);
+    if files.quiet {
+        return;
     }
+    let (calendar, first, last) = (stream.rows(), stream.rows_through(before) + 1, stream.last_row());
+    let (what, of) = (rows_in_words(stream), if stream.plan.is_unbounded() { 0 } else { calendar.steps() });
+    let of = if of == 0 { String::new() } else { format!(" of {of}") };
+    if last < first {
+        let (closed, next) = (stream.calendar.end_of(stream.last_step), calendar.end_of(first));
+        let [closed, next] = [closed, next].map(|end| calendar.format(end));
+        eprintln!("closes steps until {closed}; the next publication is that of {next}");
+    } else {
+        eprintln!("publishes {what} {first} to {last}{of}, until {}", calendar.format(calendar.end_of(last)));
+    }
+}
+
+/// What is counted where rows are: the steps of a stream that publishes all of them.
+fn rows_in_words(stream: &Stream) -> &'static str {
+    if stream.publishes_all() { "steps" } else { "publications" }
 }
 
 /// Writes the releases of all steps that are due.
@@ -150,8 +162,8 @@ fn write_due<W: Write + Send>(
 fn summary(setup: &Setup, files: &Files, streams: usize) {
     let stream = &setup.stream;
     let groups = setup.groups.as_ref().map_or(String::new(), |_| format!(" × {} groups", setup.group_count()));
-    let of = if stream.plan.is_unbounded() { String::new() } else { format!("of {} ", stream.calendar.steps()) };
-    let done = format!("released {} {of}steps{groups}", stream.last_step);
+    let of = if stream.plan.is_unbounded() { String::new() } else { format!("of {} ", stream.rows().steps()) };
+    let done = format!("released {} {of}{}{groups}", stream.last_row(), rows_in_words(stream));
     if let Some(facts) = SelectionFacts::of(stream) {
         let looks = facts.after_steps.len();
         let seen = if looks == 0 {

@@ -155,6 +155,61 @@ fn daily_runs_give_what_one_run_gives() {
     assert_eq!(bench.read("t.csv"), parts);
 }
 
+/// What happened in the last week on each route that is found: windows, in one run or day after day, and one who was
+/// alone on a route changes not a byte.
+#[test]
+fn weeks_of_routes_that_are_found() {
+    let week = ["--workload", "window(7d)", "--out", "t.csv"];
+    let bench = days();
+    std::fs::copy(bench.path("my.key.ledger"), bench.path("first.ledger")).unwrap();
+    let run = release(&bench, &files(1..=DAYS), &week);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let table = bench.read("t.csv");
+    let rows: Vec<csv::StringRecord> =
+        csv::Reader::from_reader(table.as_bytes()).records().map(Result::unwrap).collect();
+    let of = |from: &str| -> Vec<(f64, f64)> {
+        let number = |row: &csv::StringRecord, at: usize| row[at].parse::<f64>().unwrap();
+        rows.iter().filter(|row| &row[1] == from).map(|row| (number(row, 4), number(row, 5))).collect()
+    };
+    let (first, second) = (of("JFK"), of("a, b"));
+    assert_eq!((first.len(), second.len()), (DAYS as usize, DAYS as usize), "{table}");
+    assert_eq!(rows.len(), first.len() + second.len(), "nobody else");
+    for (step, (value, std_error)) in (1..=DAYS).zip(&first) {
+        let off = value - 60.0 * step.min(7) as f64;
+        assert!(off.abs() < 6.0 * std_error && *std_error < 15.0, "{step}: {value} ± {std_error}");
+    }
+    assert!((second[9].0.abs() < 6.0 * second[9].1) && (second[23].0 - 280.0).abs() < 6.0 * second[23].1, "{second:?}");
+    let facts: serde_json::Value = serde_json::from_str(&bench.read("t.report.json")).unwrap();
+    assert!(facts["selection"]["failure"].as_f64().unwrap() <= 1e-7);
+
+    // Day after day, with the same key and a ledger that knows of nothing.
+    let other = days();
+    std::fs::copy(bench.path("my.key"), other.path("my.key")).unwrap();
+    std::fs::copy(bench.path("first.ledger"), other.path("my.key.ledger")).unwrap();
+    for (from, to) in [(1, 2), (3, 9), (10, 15), (16, 24)] {
+        let through = date(to + 1);
+        let run = release(&other, &files(from..=to), &[&week[..], &["--continue", "--through", &through]].concat());
+        assert_eq!(run.code, 0, "{from}: {}", run.stderr);
+    }
+    assert_eq!(other.read("t.csv"), table);
+
+    // Without those who are alone.
+    let without = days();
+    std::fs::copy(bench.path("my.key"), without.path("my.key")).unwrap();
+    std::fs::copy(bench.path("first.ledger"), without.path("my.key.ledger")).unwrap();
+    for day in 1..=DAYS {
+        let events = events(day);
+        let kept: Vec<&str> = events.lines().filter(|line| !line.contains("solo") && !line.contains("rare")).collect();
+        without.write(&format!("{}.csv", date(day)), kept.join("\n") + "\n");
+    }
+    let run = release(&without, &files(1..=DAYS), &week);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(without.read("t.csv"), table);
+
+    let decay = release(&bench, &[], &["--workload", "decay(7d)", "--plan-only", "--out", "d.csv"]);
+    assert!(decay.code == 2 && decay.stderr.contains("running sums or windows"), "{}", decay.stderr);
+}
+
 /// Everything that decides what is shown is printed before any event is read.
 #[test]
 fn thresholds_are_known_before_any_event() {

@@ -187,3 +187,126 @@ fn mistakes_are_said_in_words() {
     assert!(refused(&["--workload", "window(7)", "--mechanism", "blt"]).contains("rounded with the data"));
     assert!(refused(&["--mechanism", "banded"]).contains("does not factorize `sum`"));
 }
+
+/// What rows of several workloads say, by workload.
+fn by_workload(text: &str, workload: &str) -> Vec<f64> {
+    let rows = table(text);
+    let place = rows[0].iter().position(|name| name == "workload").expect("there is a column `workload`");
+    let value = rows[0].iter().position(|name| name == "value").unwrap();
+    rows.iter().skip(1).filter(|row| row[place] == workload).map(|row| row[value].parse().unwrap()).collect()
+}
+
+const TOGETHER: [&str; 6] = ["--workload", "sum", "--workload", "window(7d)*4", "--workload", "increments"];
+
+/// Several workloads of one stream: with next to no noise those counted by hand, otherwise read from the same noise.
+#[test]
+fn several_are_read_from_one_release() {
+    let bench = days();
+    let files = ["first.csv", "second.csv", "--out", "all.csv"];
+    let run = release(&bench, &[&files[..], &TOGETHER, &EXACT].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let text = bench.read("all.csv");
+    let (sums, weeks, steps) =
+        (by_workload(&text, "sum"), by_workload(&text, "window(7d)"), by_workload(&text, "increments"));
+    for day in 0..DAYS {
+        let exact = |from: u64| (from..=day).map(events_of).sum::<u64>() as f64;
+        let place = day as usize;
+        assert!((sums[place] - exact(0)).abs() < 0.1, "day {day}");
+        assert!((weeks[place] - exact((day + 1).saturating_sub(7))).abs() < 0.1, "day {day}");
+        assert!((steps[place] - exact(day)).abs() < 0.1, "day {day}");
+    }
+    let report = bench.read("all.report.md");
+    assert!(report.contains("so far, in the last 7 days, in the step"), "{report}");
+    assert!(report.contains("read from the same release"), "{report}");
+
+    let noisy = ["--stream", "noisy", "--rho", "0.5", "--out", "noisy.csv"];
+    let run = release(&bench, &[&files[..2], &TOGETHER, &noisy].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let text = bench.read("noisy.csv");
+    let (sums, weeks, steps) =
+        (by_workload(&text, "sum"), by_workload(&text, "window(7d)"), by_workload(&text, "increments"));
+    for day in 0..DAYS as usize {
+        let before = |days: usize| (day + 1).checked_sub(days + 1).map_or(0.0, |place| sums[place]);
+        assert!((weeks[day] - (sums[day] - before(7))).abs() < 0.01, "day {day}");
+        assert!((steps[day] - (sums[day] - before(1))).abs() < 0.01, "day {day}");
+    }
+    assert!(
+        sums.iter().any(|sum| (sum - sum.round()).abs() > 1e-6) || sums != by_workload(&bench.read("all.csv"), "sum")
+    );
+}
+
+/// They go on from run to run, and a run over everything publishes the same bytes.
+#[test]
+fn several_go_on() {
+    let bench = days();
+    for (name, workloads) in
+        [("together", &TOGETHER[..]), ("apart", &["--workload", "sum", "--workload", "window(7)", "--unbounded"])]
+    {
+        let base = [
+            "release",
+            "--key",
+            "my.key",
+            "--start",
+            "2024-01-01",
+            "--every",
+            "1d",
+            "--no-plot",
+            "--yes",
+            "--rho",
+            "0.5",
+        ];
+        let end = if name == "apart" { &[][..] } else { &["--steps", "40"] };
+        let run = |key: &str, more: &[&str]| {
+            let own = [&base[..1], &["--key", key], &base[3..], end, workloads, &["--stream", name], more].concat();
+            let run = bench.run(&own);
+            assert_eq!(run.code, 0, "{name}: {}", run.stderr);
+        };
+        for file in ["key", "key.ledger"] {
+            std::fs::copy(bench.path(&format!("my.{file}")), bench.path(&format!("other.{file}"))).unwrap();
+        }
+        run("my.key", &["first.csv", "second.csv", "--out", "whole.csv", "--through", "2024-02-10"]);
+        run("other.key", &["first.csv", "--continue", "--out", "parts.csv", "--through", "2024-01-24"]);
+        run("other.key", &["second.csv", "--continue", "--out", "parts.csv", "--through", "2024-02-10"]);
+        assert_eq!(bench.read("parts.csv"), bench.read("whole.csv"), "{name}");
+        run("other.key", &["first.csv", "second.csv", "--rebuild", "--out", "parts.csv", "--through", "2024-02-10"]);
+        assert_eq!(bench.read("parts.csv"), bench.read("whole.csv"), "{name}, again");
+        for file in ["parts.csv", "whole.csv"] {
+            std::fs::remove_file(bench.path(file)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn plans_of_several_say_what_one_release_gains() {
+    let bench = Bench::new();
+    let two = ["--rho", "0.5", "--workload", "sum", "--workload", "window(7)"];
+    let one = plan(&bench, &[&["--horizon", "365"][..], &two].concat());
+    assert_eq!(one["one_release"], true, "{one}");
+    let (own, divided) = (&one["variance_over_alone"], &one["variance_over_alone_divided"]);
+    assert!(own.as_f64().unwrap() < 1.46 && (divided.as_f64().unwrap() - 2.0).abs() < 1e-3, "{one}");
+    let endless = plan(&bench, &[&["--unbounded"][..], &two].concat());
+    assert_eq!((&endless["one_release"], &endless["horizon"]), (&Value::Bool(false), &Value::Null), "{endless}");
+    let text = bench.run(&[&["plan", "--horizon", "365"][..], &two].concat());
+    assert!(text.stdout.contains("all are read from one release"), "{}", text.stdout);
+}
+
+#[test]
+fn what_several_do_not_go_with_is_refused() {
+    let bench = days();
+    for (more, says) in [
+        (&["--workload", "window(40)"][..], "two of these workloads are the same"),
+        (&["--workload", "sum"], "named twice"),
+        (&["--workload", "window(7)", "--measure", "count"], "do not go together"),
+        (&["--workload", "window(7)", "--view", "non-negative"], "do not go together"),
+        (&["--workload", "window(7)", "--band", "simultaneous"], "do not go together"),
+        (&["--workload", "window(7)*0"], "weight"),
+        (&["--workload", "window(7)", "--unsafe-show-truth"], "do not go together"),
+    ] {
+        let run =
+            release(&bench, &[&["first.csv", "--out", "no.csv", "--rho", "1", "--workload", "sum"][..], more].concat());
+        assert!(run.code == 2 && run.stderr.contains(says), "{more:?}: {} {}", run.code, run.stderr);
+        assert!(!bench.path("no.csv").exists());
+    }
+    let mechanisms = bench.run(&["mechanisms", "--horizon", "20", "--workload", "sum", "--workload", "window(3)"]);
+    assert!(mechanisms.stderr.contains("one workload at a time"), "{}", mechanisms.stderr);
+}

@@ -16,6 +16,7 @@ mod dense_twin;
 mod differences;
 mod endless;
 mod least_squares;
+mod mix;
 mod optimum;
 mod registry;
 mod rounding;
@@ -32,6 +33,7 @@ pub use criterion::{Criterion, NoiseKind, Objective};
 pub use dense_twin::{DensePair, Matrix};
 pub use endless::{Endless, EndlessChoice, Inside};
 pub use least_squares::{Consistent, DensePure, HatChoice, HatLevels, Hats, RollingHats, RollingLevels};
+pub use mix::Mix;
 pub use optimum::{Certificate, Dense, MatrixDigest, Optimal, Optimum};
 pub use registry::{
     Abilities, Dash, Family, Hue, Limits, Line, Mark, MechanismName, Reach, Steps, Vectors, names_that_stream,
@@ -136,6 +138,12 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// while watching.
     fn is_causal(&self) -> bool {
         false
+    }
+
+    /// Whether the noise of any step is had from its own nodes, by [seeking](Cursor::seek), at a cost that does not grow
+    /// with the step but for a logarithm: what the family is able to, or this member of it.
+    fn has_random_access(&self) -> bool {
+        self.name().family().abilities.random_access
     }
 
     /// `‖L_t‖²` of one step, `1 ≤ step ≤ T`. `O(log T)`.

@@ -16,6 +16,7 @@ mod periods;
 mod prepared;
 pub mod ranking;
 mod ratio;
+mod readings;
 mod request;
 mod search;
 mod selection;
@@ -31,13 +32,14 @@ pub use history::Combination;
 pub use lower_bound::{gaussian_lower_bound, unit_lower_bound, workload_lower_bound};
 pub use prepared::Prepared;
 pub use ratio::{NoiseMoments, NoisyPair, RatioIntervals, RatioSet};
+pub use readings::Readings;
 pub use request::PlanRequest;
 pub use search::Search;
 pub use selection::Threshold;
 pub use unbounded::{LOOKED_AT, largest_ratio};
 
 use crate::Result;
-use crate::mechanism::{Criterion, Mechanism, RowLaw};
+use crate::mechanism::{Criterion, Mechanism, RowLaw, Workload};
 use crate::noise::{DiscreteLaw, FRACTION_BITS, rounded};
 use std::sync::{Arc, Mutex};
 
@@ -55,6 +57,8 @@ pub struct Plan {
     guarantee: Guarantee,
     threshold: Option<Threshold>,
     mechanism: Arc<dyn Mechanism>,
+    /// As each of several workloads reads it.
+    readings: Arc<[Arc<dyn Mechanism>]>,
     digest: [u8; 32],
     /// The bands that were asked for.
     bands: Arc<Mutex<Vec<Band>>>,
@@ -68,7 +72,7 @@ impl Plan {
         // These have done their work, and are no part of the plan.
         request.search = Search::default();
         request.earlier = None;
-        let Candidate { mechanism, kind, law, noise_divisor, exact_accounting, guarantee, .. } = chosen;
+        let Candidate { mechanism, kind, law, noise_divisor, exact_accounting, guarantee, readings, .. } = chosen;
         let node_variance = node_variance(&request, noise_divisor, &law);
         let mut plan = Self {
             request,
@@ -80,6 +84,7 @@ impl Plan {
             guarantee,
             threshold: None,
             mechanism,
+            readings: readings.into(),
             digest: [0; 32],
             bands: Arc::default(),
         };
@@ -89,6 +94,33 @@ impl Plan {
         }
         plan.digest = file::digest(&plan);
         Ok(plan)
+    }
+
+    /// A plan for each of the [workloads](PlanRequest::with_mix) that are read from one release, in their order, the first
+    /// being this one; this one alone where there are no others.
+    ///
+    /// All have the same digest, guarantee and noise: streams of the same name under them release different functions
+    /// of the very same noisy integers, which the budget pays for once.
+    pub fn readings(&self) -> Vec<Self> {
+        let Some(mix) = self.request.mix else { return vec![self.clone()] };
+        let read = |(mechanism, workload): (&Arc<dyn Mechanism>, Workload)| Self {
+            request: PlanRequest { workload, ..self.request.clone() },
+            mechanism: mechanism.clone(),
+            bands: Arc::default(),
+            ..self.clone()
+        };
+        self.readings.iter().zip(mix.workloads()).map(read).collect()
+    }
+
+    /// What the states of streams are bound to: the digest, and which of several workloads they read.
+    pub(crate) fn state_digest(&self) -> [u8; 32] {
+        match self.request.mix {
+            Some(mix) if mix.readings()[0].0 != self.request.workload => {
+                let bound = [&self.digest, self.request.workload.to_string().as_bytes()].concat();
+                blake3::derive_key("evertally 1 state of one of several workloads", &bound)
+            }
+            _ => self.digest,
+        }
     }
 
     /// The request, with mechanism and noise filled in.

@@ -117,7 +117,7 @@ pub(crate) fn damaged() -> Error {
 
 impl StateId {
     pub(crate) fn new(plan: &Plan, key: &SecretKey, name: StreamName, layout: Layout) -> Self {
-        Self::of_digest(plan.digest(), key, name, layout)
+        Self::of_digest(plan.state_digest(), key, name, layout)
     }
 
     /// Of the plan with this digest.

@@ -25,6 +25,7 @@ mod blocks;
 mod buffer;
 mod execute;
 mod noise;
+mod optimizer;
 mod plan;
 mod program;
 mod schedule;
@@ -37,5 +38,6 @@ mod tests;
 
 pub use evertally_kernels::{Cipher, InstructionSet, Real};
 pub use noise::VectorNoise;
+pub use optimizer::{Optimizer, Rates};
 pub use plan::{Series, VectorCandidate, VectorGuarantee, VectorPlan, VectorRequest, streams};
 pub use tuning::{Memory, Tuning};

@@ -21,7 +21,7 @@ mod value;
 pub use begun::Present;
 pub use parameter::{Heading, Parameter, Use};
 pub use read::{near, unknown_in_file};
-pub use resolve::{Closing, Items, Labels, Settings, groups_need_columns, needed, not_both, parse_time};
+pub use resolve::{Closing, InSlots, Items, Labels, Settings, groups_need_columns, needed, not_both, parse_time};
 pub use schema::schema;
 pub use stretch::Stretches;
 pub use table::{Declaration, Files, Questions, Written};

@@ -21,6 +21,9 @@
 //! | bins | 1 in the bin of its value | as a count: one event is in one bin | the unit as declared |
 //! | ranks | 1 in one block of each level | as so many counts | so many sums an event |
 //!
+//! Several workloads of one count or sum (`--workload sum --workload 'window(7d)'`) take the same way: each is a part, and
+//! all are read from one release, or each has its share of the budget.
+//!
 //! What is computed from the parts' releases is post-processing, and costs nothing: see [`estimate`].
 
 pub mod activity;
@@ -29,6 +32,7 @@ pub mod estimate;
 mod measure;
 pub mod parts;
 mod ranks;
+mod readings;
 
-pub use bundle::{Bundle, EarlierPart, PlannedPart};
+pub use bundle::{Bundle, EarlierPart, MEASURE, PlannedPart, WORKLOAD};
 pub use measure::{Measure, Wanted};

@@ -1,9 +1,11 @@
 //! What is published at every step, as it is declared: widths in steps or in time.
 
+use crate::measures::{Measure, Wanted};
 use crate::problem::{Problem, sentence};
 use crate::steps::{Every, Unit};
 use crate::words::quoted;
-use evertally::mechanism::Workload;
+use evertally::mechanism::{Mix, Workload};
+use evertally::plan::PlanRequest;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -25,6 +27,12 @@ pub enum Reading {
     Window(Every),
     /// A half-life.
     Decay(Every),
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        Self::Steps(Workload::Sum)
+    }
 }
 
 impl Reading {
@@ -104,6 +112,129 @@ impl FromStr for Reading {
     }
 }
 
+/// A workload, and what its precision is worth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Weighed {
+    /// What is published.
+    pub reading: Reading,
+    /// How much its variance weighs beside those of others, each in units of the least that it could be; 1 where nothing
+    /// is said.
+    pub weight: f64,
+}
+
+/// What is published at every step: one workload, or several that are read together.
+///
+/// ```
+/// use evertally_publish::reading::Workloads;
+/// let one: Workloads = toml::from_str::<std::collections::BTreeMap<_, _>>("w = 'window(7d)'").unwrap()["w"].clone();
+/// assert_eq!(one.0.len(), 1);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Workloads(pub Vec<Weighed>);
+
+impl Workloads {
+    /// Whether running sums alone are published.
+    pub fn is_sum(&self) -> bool {
+        self.0.iter().all(|own| own.reading == Reading::Steps(Workload::Sum))
+    }
+}
+
+/// One, as a flag says it.
+impl FromStr for Workloads {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self(vec![text.parse()?]))
+    }
+}
+
+impl fmt::Display for Weighed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.weight == 1.0 { self.reading.fmt(f) } else { write!(f, "{}*{}", self.reading, self.weight) }
+    }
+}
+
+impl FromStr for Weighed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (reading, weight) = with_weight(text)?;
+        Ok(Self { reading: reading.parse()?, weight })
+    }
+}
+
+/// A text without the weight that stands behind it, and the weight.
+pub(crate) fn with_weight(text: &str) -> Result<(&str, f64), String> {
+    let Some((what, weight)) = text.rsplit_once('*') else { return Ok((text, 1.0)) };
+    let number = weight.trim().parse().ok().filter(|weight| *weight > 0.0 && *weight < 1e12);
+    Ok((what, number.ok_or_else(|| format!("{} is not a weight above 0", quoted(weight)))?))
+}
+
+/// What is read, in steps or what is in their place: nothing for running sums.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Read(pub Vec<(Weighed, Workload)>);
+
+impl Read {
+    /// The workload, if there is one alone.
+    pub fn one(&self) -> Option<Workload> {
+        match self.0.as_slice() {
+            [] => Some(Workload::Sum),
+            [(_, workload)] => Some(*workload),
+            _ => None,
+        }
+    }
+
+    /// A request for them.
+    ///
+    /// # Errors
+    /// If several do not go together.
+    pub fn of(&self, request: PlanRequest) -> Result<PlanRequest, Problem> {
+        if let Some(one) = self.one() {
+            return Ok(request.with_workload(one));
+        }
+        let weighed: Vec<_> = self.0.iter().map(|(own, workload)| (*workload, own.weight)).collect();
+        let parameter = crate::declaration::Parameter::Workload;
+        let mix = Mix::new(&weighed);
+        let mix = mix.map_err(|error| Problem::of(parameter, sentence![parameter, format!(": {error}")]))?;
+        Ok(request.with_mix(mix))
+    }
+
+    /// What is shown, where there are several.
+    pub(crate) fn wanted(&self) -> Vec<Wanted> {
+        let wanted = |(own, workload): &(Weighed, Workload)| Wanted {
+            measure: Measure::Workload(own.reading, *workload),
+            weight: own.weight,
+        };
+        if self.0.len() > 1 { self.0.iter().map(wanted).collect() } else { Vec::new() }
+    }
+}
+
+/// One as a text, several as a list.
+impl Serialize for Workloads {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.as_slice() {
+            [one] => serializer.collect_str(one),
+            several => serializer.collect_seq(several.iter().map(ToString::to_string)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Workloads {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            One(String),
+            Many(Vec<String>),
+        }
+        let texts = match Written::deserialize(deserializer)? {
+            Written::One(text) => vec![text],
+            Written::Many(texts) => texts,
+        };
+        texts.iter().map(|text| text.parse()).collect::<Result<_, _>>().map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
 impl Serialize for Reading {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -119,6 +250,17 @@ impl<'de> Deserialize<'de> for Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_are_a_list() {
+        let read = |text: &str| serde_json::from_str::<Workloads>(text);
+        for text in [r#""window(7d)""#, r#"["sum","window(7d)*4"]"#, r#"["decay(3)*0.5","increments"]"#] {
+            assert_eq!(serde_json::to_string(&read(text).unwrap()).unwrap(), text);
+        }
+        for wrong in [r#""window""#, r#"["sum", "sum*0"]"#, r#"["sum*x"]"#, "7"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn times_are_whole_numbers_of_steps() {

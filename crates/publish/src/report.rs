@@ -114,9 +114,12 @@ pub struct HorizonFacts {
     pub end: Option<String>,
     /// Width of a step.
     pub every: String,
+    /// Width of what is published, where that is not every step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub publish: Option<String>,
     /// Zone whose calendar the steps follow.
     pub time_zone: String,
-    /// How many steps the horizon has.
+    /// How many steps the horizon has, of those that are published.
     pub steps: Option<u64>,
     /// How many of them are released.
     pub released_steps: u64,
@@ -171,11 +174,12 @@ impl SelectionFacts {
     pub fn of(stream: &Stream) -> Option<Self> {
         let threshold = stream.plan.threshold()?;
         let (selection, grid) = (threshold.selection(), stream.plan.request().grid());
+        let last_slot = stream.slot_of_row(stream.last_row());
         let times = selection.times();
         let number = |multiple: i64| grid.to_f64(multiple.into());
         Some(Self {
             columns: stream.columns.labels.clone(),
-            after_steps: times.iter().filter(|step| *step <= stream.last_step).collect(),
+            after_steps: times.iter().filter(|slot| *slot <= last_slot).collect(),
             times: times.iter().count() as u64,
             every: times.distance(),
             delta: selection.delta().get(),
@@ -349,7 +353,7 @@ impl Report {
     /// What may be said of a stream that is released with this key.
     pub fn new(stream: &Stream, key: &SecretKey, released: Released) -> Self {
         let (plan, calendar) = (shown_plan(stream), &stream.calendar);
-        let request = stream.plan.request();
+        let request = &stream.plan.request().clone().with_unit(stream.kept);
         let (groups, sketch) = match released {
             Released::Sum | Released::Discovered => (None, None),
             Released::Groups(groups) => (Some(groups), None),
@@ -375,8 +379,9 @@ impl Report {
                 end: (!plan.is_unbounded()).then(|| calendar.format(calendar.end())),
                 every: calendar.every().to_string(),
                 time_zone: calendar.zone().to_string(),
-                steps: (!plan.is_unbounded()).then(|| calendar.steps()),
-                released_steps: stream.last_step,
+                publish: (!stream.publishes_all()).then(|| stream.rows().every().to_string()),
+                steps: (!plan.is_unbounded()).then(|| stream.rows().steps()),
+                released_steps: stream.last_row(),
             },
             error: sketch.as_ref().map_or_else(|| ErrorFacts::of_releases(stream), |sketch| sketch.error.clone()),
             groups,
@@ -437,7 +442,7 @@ impl ErrorFacts {
     pub fn of_releases(stream: &Stream) -> Self {
         let plan = shown_plan(stream);
         let with = |own: f64| stream.scales.greatest * std_error_behind(own, plan, stream.streams() - 1);
-        let (max, mean) = plan.errors_through(stream.last_step);
+        let (max, mean) = stream.errors_of_rows(plan);
         Self {
             max_std_error: with(max),
             mean_std_error: with(mean),
@@ -491,11 +496,12 @@ fn shown_plan(stream: &Stream) -> &Plan {
 }
 
 fn last_half_width(stream: &Stream) -> f64 {
+    let last = stream.slot_of_row(stream.last_row()).max(1);
     if stream.measures.is_some() {
         let plan = shown_plan(stream);
         let mut intervals = plan.intervals(stream.confidence).expect("checked by the setup");
-        return plan.request().grid().to_f64(intervals.half_width(stream.last_step) as i128);
+        return plan.request().grid().to_f64(intervals.half_width(last) as i128);
     }
-    let width = half_width(stream, stream.last_step, stream.streams()).expect("checked by the setup");
+    let width = half_width(stream, last, stream.streams()).expect("checked by the setup");
     stream.scales.greatest * stream.plan.request().grid().to_f64(width as i128)
 }

@@ -240,8 +240,9 @@ impl Rows {
         releases: &[Release],
         mut visit: impl FnMut(usize, &ReleaseRow<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let Some(step) = releases.first().map(Release::step) else { return Ok(()) };
-        let (plan, calendar) = (&stream.plan, &stream.calendar);
+        let Some(slot) = releases.first().map(Release::step) else { return Ok(()) };
+        let Some(step) = stream.row_of_slot(slot) else { return Ok(()) };
+        let (plan, calendar) = (&stream.plan, stream.rows());
         let span = (calendar.start_of(step), calendar.end_of(step));
         let mut of = u32::MAX;
         let (mut std_error, mut half_width) = (0.0, 0);
@@ -250,7 +251,7 @@ impl Rows {
         for (group, release) in (first..).zip(releases) {
             let (exact, streams) = self.carried[group];
             if std::mem::replace(&mut of, streams) != streams {
-                (std_error, half_width) = self.errors(plan, step, streams)?;
+                (std_error, half_width) = self.errors(plan, slot, streams)?;
             }
             let (grid, scale) = self.grids[group];
             let release = release.behind(exact).on_grid(grid);

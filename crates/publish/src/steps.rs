@@ -17,6 +17,7 @@ mod every;
 mod instant;
 mod parser;
 mod period;
+mod publication;
 mod zone;
 
 pub use calendar::{CalendarError, CalendarSpec, Horizon, MAX_STEPS, StepCalendar};
@@ -24,6 +25,7 @@ pub use every::{Every, EveryError, Unit};
 pub use instant::Instant;
 pub use parser::{TimeError, TimeFormat, TimeParser, TimePattern};
 pub use period::{Period, PeriodError, Periods};
+pub use publication::{Publication, Slots, row_every};
 pub use zone::{Zone, ZoneError};
 
 #[cfg(test)]

@@ -4,16 +4,20 @@ use crate::error::{Result, failure};
 use crate::event::Columns;
 use crate::ledger::Follows;
 use crate::measures::Bundle;
+use crate::measures::parts::Part;
 use crate::scales::Scales;
-use crate::steps::{Every, Period, Periods, StepCalendar, TimeFormat};
+use crate::steps::{Every, Period, Periods, Publication, Slots, StepCalendar, TimeFormat};
 use crate::views::View;
 use evertally::mechanism::Workload;
 use evertally::noise::StreamName;
 use evertally::plan::{Guarantee, Intervals, Plan, PlanRequest};
-use evertally::privacy::Values;
+use evertally::privacy::{Unit, Values};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Most rows whose errors are computed one by one.
+const MOST_LOOKED_AT: u64 = 1 << 16;
 
 /// A stream of events that is to be released, decided and checked.
 #[derive(Clone, Debug)]
@@ -28,6 +32,10 @@ pub struct Stream {
     pub time_format: TimeFormat,
     /// The steps of the horizon.
     pub calendar: StepCalendar,
+    /// Which of them are published, where not all are.
+    pub published: Option<Arc<Publication>>,
+    /// What is kept of a person, in steps; the unit of the plan is in the slots of what is published.
+    pub kept: Unit,
     /// The periods in each of which the bounds on a person start anew; one where none are declared.
     pub periods: Periods,
     /// The last step to publish.
@@ -129,12 +137,21 @@ impl Stream {
 
     /// What is counted or summed, in words.
     pub fn quantity(&self) -> String {
+        if let Some(bundle) = self.measures.as_ref().filter(|bundle| bundle.is_of_workloads()) {
+            let what = self.columns.value.as_ref().map_or("count of events".into(), |name| format!("sum of {name}"));
+            let every = self.calendar.every();
+            let words = bundle.parts().iter().filter_map(|planned| match planned.part {
+                Part::Reading(workload) => Some(reading_in_words(workload, every)),
+                _ => None,
+            });
+            return format!("{what} {}", words.collect::<Vec<_>>().join(", "));
+        }
         if let Some(bundle) = &self.measures {
             let measures: Vec<String> = bundle.wanted().iter().map(|wanted| wanted.measure.to_string()).collect();
             let of = self.columns.value.as_ref().map_or(String::new(), |column| format!(" of {column}"));
             let reading = match self.plan.request().workload() {
                 Workload::Sum => String::new(),
-                workload => format!(" {}", reading_in_words(workload, self.calendar.every())),
+                _ => format!(" {}", self.reading_in_words()),
             };
             return format!("{}{of}{reading}", measures.join(", "));
         }
@@ -142,11 +159,28 @@ impl Stream {
         if !workload.is_sum() {
             let what =
                 self.columns.value.as_ref().map_or("count of events".into(), |column| format!("sum of {column}"));
-            return format!("{what} {}", reading_in_words(workload, self.calendar.every()));
+            return format!("{what} {}", self.reading_in_words());
         }
         match &self.columns.value {
             Some(column) => format!("running sum of {column}"),
             None => "running count of events".into(),
+        }
+    }
+
+    /// What of the events is read.
+    fn reading_in_words(&self) -> String {
+        let (workload, row) = (self.plan.request().workload(), self.rows().every());
+        match (self.published.as_ref().map(|published| (published.slots(), published.row_width())), workload) {
+            (None, _) => reading_in_words(workload, row),
+            (Some((Slots::Halves(newer), Some(width))), Workload::Window(slots)) => {
+                reading_in_words(Workload::Window(slots / 2 * width + newer), self.calendar.every())
+            }
+            (Some((Slots::Halves(newer), _)), _) => reading_in_words(Workload::Window(newer), self.calendar.every()),
+            (Some((Slots::Rows, _)), _) => reading_in_words(workload, row),
+            (Some((Slots::Months(per_day), _)), Workload::Window(slots)) => {
+                reading_in_words(Workload::Window(slots / (31 * per_day)), "1mo".parse().expect("a month"))
+            }
+            (Some((Slots::Steps | Slots::Months(_), _)), _) => reading_in_words(workload, self.calendar.every()),
         }
     }
 
@@ -178,16 +212,66 @@ impl Stream {
         }
     }
 
+    /// The steps of the rows, one each: those that are published.
+    pub fn rows(&self) -> &StepCalendar {
+        self.published.as_ref().map_or(&self.calendar, |published| published.rows())
+    }
+
+    /// How many rows have ended when a step ends.
+    pub fn rows_through(&self, step: u64) -> u64 {
+        self.published.as_ref().map_or(step, |published| published.rows_through(step))
+    }
+
+    /// Whether every step is published.
+    pub fn publishes_all(&self) -> bool {
+        self.published.as_ref().is_none_or(|published| published.is_of_all())
+    }
+
+    /// The last step that is published, as its row.
+    pub fn last_row(&self) -> u64 {
+        self.rows_through(self.last_step)
+    }
+
+    /// The step of the plan, a [slot](crate::steps::Slots), that ends with a step; `None` inside one.
+    pub fn slot_ending(&self, step: u64) -> Option<u64> {
+        self.published.as_ref().map_or(Some(step), |published| published.slot_ending(step))
+    }
+
+    /// The step of the plan that gives a row; 0 before the first.
+    pub fn slot_of_row(&self, row: u64) -> u64 {
+        self.published.as_ref().map_or(row, |published| published.slot_of_row(row))
+    }
+
+    /// The row that a step of the plan gives, if any.
+    pub fn row_of_slot(&self, slot: u64) -> Option<u64> {
+        self.published.as_ref().map_or(Some(slot), |published| published.row_of_slot(slot))
+    }
+
+    /// The largest standard error of the published steps under a plan of this stream, and the root of their mean variance.
+    pub fn errors_of_rows(&self, plan: &Plan) -> (f64, f64) {
+        let last = if plan.is_unbounded() { self.last_row().max(1) } else { self.rows().steps() };
+        let Some(published) = self.published.as_ref().filter(|published| published.slots() != Slots::Rows) else {
+            return plan.errors_through(last);
+        };
+        // Between them are slots that are not read; of very many, all are looked at.
+        if last > MOST_LOOKED_AT {
+            return plan.errors_through(published.slot_of_row(last));
+        }
+        let errors = (1..=last).map(|row| plan.std_error(published.slot_of_row(row)));
+        let (largest, squares) = errors.fold((0.0, 0.0), |(most, sum), error| (error.max(most), sum + error * error));
+        (largest, (squares / last as f64).sqrt())
+    }
+
     /// The privacy unit in words.
     pub fn unit(&self) -> String {
         let column = self.columns.person.as_deref().unwrap_or("person");
-        unit_in_words(self.plan.request(), column, self.period())
+        unit_in_words(&self.plan.request().clone().with_unit(self.kept), column, self.period())
     }
 
     /// The period in which the bounds on a person hold, where one is declared.
     pub fn period(&self) -> Option<Period> {
         let request = self.plan.request();
-        let steps = request.unit().bounds()?.period?;
+        let steps = self.kept.bounds()?.period?;
         let declared = request.meaning().get("per").and_then(|text| text.parse().ok());
         Some(declared.unwrap_or(Period::Steps(steps)))
     }

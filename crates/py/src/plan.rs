@@ -60,7 +60,7 @@ pub(crate) fn plan(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Plan> 
 /// The plan of a request. Where mechanism and noise are open, one search gives the plan and its ranking.
 fn planned(request: PlanRequest) -> evertally_publish::error::Result<Plan> {
     let request = searched::with_searched(request, &mut |_| ())?;
-    if request.mechanism().is_some() || request.noise().is_some() {
+    if request.mix().is_some() || request.mechanism().is_some() || request.noise().is_some() {
         return Ok(Plan::new(request.plan()?));
     }
     let (inner, candidates) = request.clone().plan_with_candidates()?;
@@ -92,6 +92,9 @@ impl Plan {
     /// All mechanisms under the same request, searched at most once.
     fn ranked(&self) -> Option<&Ranking> {
         let search = || {
+            if self.inner.request().mix().is_some() {
+                return None;
+            }
             let request = self.inner.request().clone().with_optional_mechanism(None).with_optional_noise(None);
             Ranking::new(&request, &request.candidates().ok()?)
         };
@@ -241,6 +244,20 @@ impl Plan {
         self.inner.request().meaning().clone()
     }
 
+    /// What is published at every step, such as ``"sum"`` or ``"window(7)"``.
+    #[getter]
+    fn workload(&self) -> String {
+        self.inner.request().workload().to_string()
+    }
+
+    /// A plan for each of several workloads that are read from one release (``workload=["sum", "window(7)"]``), the first
+    /// being this one; this one alone where there are no others. All have one digest and one guarantee: give the same
+    /// name and **the same data** to a counter of each.
+    #[getter]
+    fn readings(&self) -> Vec<Self> {
+        self.inner.readings().into_iter().map(Self::new).collect()
+    }
+
     /// Fingerprint of the plan, 64 hexadecimal digits. Noise is bound to it.
     #[getter]
     fn digest(&self) -> String {
@@ -344,7 +361,8 @@ impl Plan {
     }
 
     fn __eq__(&self, other: &Self) -> bool {
-        self.inner.digest() == other.inner.digest()
+        let read = |plan: &Self| (plan.inner.digest(), plan.inner.request().workload());
+        read(self) == read(other)
     }
 
     fn __hash__(&self) -> u64 {

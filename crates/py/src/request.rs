@@ -10,6 +10,7 @@ use evertally::number::Grid;
 use evertally::plan::{PlanRequest, Search};
 use evertally::privacy::Budget as InnerBudget;
 use evertally_publish::declaration::{Decimal, Declaration};
+use evertally_publish::reading::Workloads;
 use evertally_publish::steps::Period;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
@@ -35,7 +36,7 @@ pub(crate) fn request_over(options: &Options<'_>, horizon: u64) -> PyResult<Plan
         mechanism: mechanism(options)?,
         noise: options.word("noise")?,
         objective: options.word("objective")?,
-        workload: options.take::<String>("workload")?.map(|text| text.parse().map_err(invalid)).transpose()?,
+        workload: workloads(options)?,
         ..Declaration::default().with_budget(budget(options)?)
     };
     Ok(declared
@@ -62,6 +63,17 @@ pub(crate) fn budget(options: &Options<'_>) -> PyResult<InnerBudget> {
 /// The mechanism by its name, or `None` for the best.
 pub(crate) fn mechanism(options: &Options<'_>) -> PyResult<Option<MechanismName>> {
     options.take::<String>("mechanism")?.as_deref().map(str::parse::<MechanismName>).transpose().or_raise()
+}
+
+/// One workload, or a list of them.
+fn workloads(options: &Options<'_>) -> PyResult<Option<Workloads>> {
+    let Some(given) = options.take::<Bound<'_, PyAny>>("workload")? else { return Ok(None) };
+    let texts = match given.extract::<String>() {
+        Ok(one) => vec![one],
+        Err(_) => given.extract::<Vec<String>>()?,
+    };
+    let read = texts.iter().map(|text| text.parse().map_err(invalid)).collect::<PyResult<_>>()?;
+    Ok(Some(Workloads(read)))
 }
 
 /// Public text that becomes part of a plan.

@@ -128,7 +128,7 @@ fn released(
     budget_file: Option<&Path>,
     cancelled: &AtomicBool,
 ) -> Result<RecordBatch> {
-    let settings = declared.resolve()?;
+    let settings = declared.resolve()?.of_whole_rows()?;
     let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
     let mut budget = budget_file.map(SourceBudget::of_file).transpose()?;
     let release = |ledger: &mut Ledger| {

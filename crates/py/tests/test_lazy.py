@@ -96,3 +96,16 @@ def test_plans_that_cannot_be_read_lazily_are_refused(key: et.SecretKey) -> None
         et.LazyVector(et.plan_lazy(100, rho=0.5), key, "v", sums=0)
     with pytest.raises(et.InvalidError, match="keyed"):
         et.plan_lazy(100, rho=0.5, sampling="exact")  # type: ignore[arg-type]
+
+
+def test_windows_are_read_where_noise_is_keyed() -> None:
+    plan = et.plan_lazy(30, sampling="keyed", workload="window(3)", rho=0.5)
+    vector = et.LazyVector(plan, et.SecretKey.insecure_from_test_seed(et.TestSeed(4)), "weeks", sums=100, sampling="keyed")
+    for step in range(1, 31):
+        vector.add([7] * 1000)
+        vector.tick()
+        exact = 1000 * min(step, 3)
+        assert abs(vector.read(7).value - exact) < 8 * vector.read(7).std_error
+        assert vector.read(7) == vector.read(7)
+    with pytest.raises(et.InvalidError, match="keyed"):
+        et.plan_lazy(30, sampling="float", workload="window(3)", rho=0.5)

@@ -52,6 +52,27 @@ def test_windows_have_plans_of_their_own() -> None:
         et.plan(1000, rho=0.5, workload="window(7d)")
 
 
+def test_several_workloads_are_read_from_one_release() -> None:
+    together = et.plan(365, rho=0.5, workload=["sum", "window(7)*2"])
+    total, week = together.readings
+    assert (total.workload, week.workload) == ("sum", "window(7)") and total.digest == week.digest
+    assert total == together and week != total
+    # Half of the budget each: 3.74 and 2.52.
+    assert total.max_std_error < 3.5 and week.max_std_error < 2.1
+    key = et.SecretKey.generate()
+    sums, weeks = (et.Counter(plan, key, "days") for plan in (total, week))
+    released = []
+    for _ in range(20):
+        sums.add(1)
+        weeks.add(1)
+        released.append((sums.tick().value, weeks.tick().value))
+    for step in range(7, 20):
+        assert released[step][1] == pytest.approx(released[step][0] - released[step - 7][0], abs=0.01)
+    assert et.Plan.from_json(together.to_json()).readings[1].max_std_error == week.max_std_error
+    with pytest.raises(et.EvertallyError, match="named twice"):
+        et.plan(365, rho=0.5, workload=["sum", "sum"])
+
+
 def test_errors_are_those_of_the_steps() -> None:
     plan = et.plan(100, rho=0.5)
     errors = plan.std_errors()

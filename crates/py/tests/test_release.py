@@ -297,6 +297,17 @@ def test_bounds_start_anew_in_each_period(key: et.SecretKey) -> None:
     assert plan.unit == 'person (max_events=2, min_gap=2, per="1mo")' and plan.meaning["per"] == "1mo"
 
 
+def test_several_workloads_have_a_column(key: et.SecretKey) -> None:
+    events = pa.table({"time": ["2024-01-01", "2024-01-02", "2024-01-02", "2024-01-09"]})
+    options: dict[str, Any] = {"start": "2024-01-01", "steps": 9, "every": "1d", "rho": 1e6, "allow_weak_budget": True}
+    both = et.release(events, key=key, name="both", workload=["sum", "window(7d)"], all=True, **options)
+    assert both.column_names[:2] == ["time", "workload"]
+    values = {name: [] for name in ("sum", "window(7d)")}
+    for row in both.to_pylist():
+        values[row["workload"]].append(round(row["value"]))
+    assert values == {"sum": [1, 3, 3, 3, 3, 3, 3, 3, 4], "window(7d)": [1, 3, 3, 3, 3, 3, 3, 2, 1]}
+
+
 def test_an_empty_table_has_all_its_steps(key: et.SecretKey) -> None:
     empty = pa.table({"time": pa.array([], pa.string())})
     assert et.release(empty, key=key, **SIMPLE).num_rows == 5

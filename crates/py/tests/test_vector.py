@@ -396,3 +396,47 @@ def test_one_array_is_never_written_by_two_streams_at_once(key: et.SecretKey) ->
         worker.join()
     assert problems and [noise.step for noise in streams] == done
     assert all(isinstance(problem, et.InvalidError) and "another thread" in str(problem) for problem in problems)
+
+
+def test_an_optimizer_is_planned_for() -> None:
+    rates = [0.1 * (1 - t / HORIZON) for t in range(HORIZON)]
+    for options in (
+        {"learning_rate": 0.1, "momentum": 0.9},
+        {"learning_rate": 0.1, "schedule": "cosine", "warmup": 4, "momentum": 0.9, "weight_decay": 0.1},
+        {"learning_rate": rates},
+        {"learning_rate": np.array(rates), "weight_decay": 0.5},
+    ):
+        plan = plan_of(None, **options)
+        # The same mechanism, without and with: the promise is one, the errors are others.
+        sums = plan_of(plan.mechanism_name)
+        assert plan.sigma == sums.sigma and plan.digest != sums.digest
+        assert plan.optimizer is not None and plan.optimizer in plan._repr_html_()
+        assert plan.max_std_error == pytest.approx(plan.std_errors().max())
+        assert plan.ranking[0].max_std_error <= plan.max_std_error
+        assert plan.lower_bound < plan.max_std_error
+        assert et.VectorPlan.from_json(plan.to_json()) == plan
+    # The error of the parameters is that of a loop.
+    plan = plan_of("normalized-blt", learning_rate=rates, momentum=0.5)
+    noise = et.VectorNoise(plan, et.SecretKey.insecure_from_test_seed(et.TestSeed(3)), "loop", coordinates=20_000, dtype="float64")
+    momentum, parameters = np.zeros(20_000), np.zeros(20_000)
+    for rate, error in zip(rates, plan.std_errors(), strict=True):
+        momentum = 0.5 * momentum + noise.next()
+        parameters -= rate * momentum
+        assert parameters.std() == pytest.approx(error, rel=5 / np.sqrt(2 * 20_000))
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"momentum": 0.9}, "learning_rate"),
+        ({"learning_rate": 0.1, "momentum": 1.5}, "momentum"),
+        ({"learning_rate": [0.1]}, "1 learning rates"),
+        ({"learning_rate": 0.1, "warmup": 3}, "cosine"),
+        ({"learning_rate": 0.1, "schedule": "linear"}, "linear"),
+        ({"learning_rate": -0.1}, "learning rates"),
+        ({"learning_rate": 0.1, "weight_decay": 20.0}, "above 1"),
+    ],
+)
+def test_senseless_optimizers_are_refused(options: dict[str, Any], part: str) -> None:
+    with pytest.raises(et.InvalidError, match=part):
+        plan_of(**options)

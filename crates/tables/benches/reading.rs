@@ -97,7 +97,8 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
     let start = Instant::from_micros(start() * 1_000_000);
     let calendar = StepCalendar::new(start, Horizon::Steps(STEPS), "1h".parse()?, Zone::utc())?;
     let request = PlanRequest::count(STEPS, Budget::Pure(Epsilon::new(1.0)?));
-    let plan = if of_persons { request.with_unit(Unit::person(KEPT)) } else { request }.plan()?;
+    let kept = if of_persons { Unit::person(KEPT) } else { Unit::Event };
+    let plan = request.with_unit(kept).plan()?;
     Ok(Stream {
         name: "bench".parse()?,
         title: "bench".into(),
@@ -109,6 +110,8 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
         },
         time_format: TimeFormat::Auto,
         calendar,
+        published: None,
+        kept,
         periods: Periods::default(),
         last_step: STEPS,
         plan,

@@ -36,7 +36,7 @@ pub fn release_table(
     let columns = session.stream().columns.clone();
     let spec = match session.stream().measures {
         None => TableSpec::new(columns.labels.clone(), session.stream().is_integral()),
-        Some(_) => TableSpec::of_measures(columns.labels.clone()),
+        Some(ref bundle) => TableSpec::of_measures(columns.labels.clone(), bundle.column()),
     };
     let spec = spec.and_then(|spec| spec.with_views(&session.stream().views)).map_err(usage)?;
     let times = Times::like(&*table, &columns.time);
@@ -45,7 +45,7 @@ pub fn release_table(
     events.feed(&mut session, &mut |session| rows.take_due(session, cancelled))?;
     session.close_through(session.last_step())?;
     rows.take_due(&mut session, cancelled)?;
-    let batch = times.put_into(rows.columns.finish()?, &rows.steps, &session.stream().calendar)?;
+    let batch = times.put_into(rows.columns.finish()?, &rows.steps, session.stream().rows())?;
     refuse_if(cancelled)?;
     session.record(ledger)?;
     Ok(batch)

@@ -10,6 +10,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use evertally::mechanism::{Criterion, MAX_HORIZON, Mechanism, MechanismName, NoiseKind, Objective, Workload};
 use evertally::plan::{LOOKED_AT, competitors, largest_ratio, workload_lower_bound};
 use evertally::privacy::{Neighbours, Sensitivity, Values};
+use evertally_publish::declaration::InSlots;
 use serde::Serialize;
 use std::io::Write;
 
@@ -87,10 +88,14 @@ struct AtStep {
 
 impl MechanismsArgs {
     /// Prints the figures.
-    pub(super) fn run(self) -> Result<()> {
-        let (unit, neighbours) = (self.unit.unit()?, self.unit.neighbours());
-        let unit = Sensitivity::of(unit, neighbours, Values::Count, self.horizon())?;
-        let workload = self.workload.workload()?;
+    pub(super) fn run(mut self) -> Result<()> {
+        let neighbours = self.unit.neighbours();
+        let InSlots { horizon, unit, read, .. } = self.workload.over(&self.unit, self.horizon())?;
+        let workload = read.one().ok_or_else(|| {
+            usage("--workload: mechanisms are compared for one workload at a time; `evertally plan` takes several")
+        })?;
+        self.horizon = self.horizon.map(|_| horizon);
+        let unit = Sensitivity::of(unit, neighbours, Values::Count, horizon)?;
         let grows = self.unbounded && workload.is_sum();
         let mut rows =
             if self.mechanisms.is_empty() { self.everything(&unit, workload)? } else { self.named(&unit, workload)? };

@@ -1,5 +1,6 @@
 //! `evertally plan`: every mechanism under a budget, ranked by exact error.
 
+use super::together::Together;
 use super::{kebab, unbounded};
 use crate::failure::usage;
 use crate::searched;
@@ -7,12 +8,13 @@ use crate::stream::{BudgetFlags, UnitFlags, WorkloadFlags};
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use evertally::mechanism::MAX_HORIZON;
+use evertally::mechanism::{MAX_HORIZON, Workload};
 use evertally::number::Grid;
 use evertally::plan::ranking::{Ranking, WindowRow};
 use evertally::plan::{NoiseKind, Objective, PlanRequest};
 use evertally::privacy::Values;
 use evertally_publish::bounds::fall_behind;
+use evertally_publish::declaration::InSlots;
 use evertally_publish::problem::Wording;
 use evertally_publish::stream::unit_in_words;
 use std::io::Write;
@@ -57,6 +59,9 @@ impl PlanArgs {
     /// Prints the ranking.
     pub(super) fn run(self) -> Result<()> {
         let request = self.request()?;
+        if request.mix().is_some() {
+            return self.together(request);
+        }
         let mut candidates = request.candidates()?;
         candidates.retain(|c| !self.lazy || c.mechanism.name().family().abilities.lazy);
         let Some(answer) = Ranking::new(&request, &candidates) else {
@@ -70,10 +75,14 @@ impl PlanArgs {
             if answer.is_unbounded() {
                 unbounded::print(&mut out, &answer)?
             } else {
-                print_table(&mut out, &answer)?
+                print_table(&mut out, &answer, self.workload.row())?
+            }
+            if let Some(row) = self.workload.row() {
+                writeln!(out, "{}", self.published_in_words(&request, row)?)?;
             }
             if self.unit.is_given() {
-                writeln!(out, "protected: {}", unit_in_words(&request, "person", None))?;
+                let declared = request.clone().with_unit(self.unit.unit()?);
+                writeln!(out, "protected: {}", unit_in_words(&declared, "person", None))?;
             }
             if let Some(says) = fall_behind(&request, "STEPS") {
                 writeln!(out, "note: {}", says.worded(Wording::Flags))?;
@@ -82,18 +91,61 @@ impl PlanArgs {
         Ok(())
     }
 
+    /// Prints what several workloads would be like.
+    fn together(&self, request: PlanRequest) -> Result<()> {
+        if self.lazy {
+            return Err(usage("--lazy is for one workload"));
+        }
+        let (answer, mut out) = (Together::of(request.clone())?, std::io::stdout().lock());
+        if self.json {
+            serde_json::to_writer_pretty(&mut out, &answer).map_err(std::io::Error::from)?;
+            writeln!(out)?;
+            return Ok(());
+        }
+        answer.print(&mut out)?;
+        if self.unit.is_given() {
+            writeln!(out, "protected: {}", unit_in_words(&request, "person", None))?;
+        }
+        Ok(())
+    }
+
+    /// What the steps of the plan are, where only some are published; and where those are made of two, what a window of
+    /// whole publications would be off by.
+    fn published_in_words(&self, request: &PlanRequest, row: u64) -> Result<String> {
+        let per_row = self.workload.over(&self.unit, self.horizon.unwrap_or(MAX_HORIZON))?.per_row;
+        Ok(match (per_row, request.workload()) {
+            (1, _) => format!("published: the end of every {row} steps; T and all above count publications"),
+            (2, Workload::Window(halves)) if halves > 1 => {
+                let rows = halves.div_ceil(2);
+                let of_rows = request.clone().with_horizon(request.horizon() / 2).with_workload(Workload::Window(rows));
+                let of_rows = of_rows.plan()?.max_std_error();
+                format!(
+                    "published: the end of every {row} steps; the window is no whole number of publications, so that \
+                     each is made of two steps here; window({}) would have a standard error of {of_rows:.4}",
+                    rows * row
+                )
+            }
+            (2, _) => format!(
+                "published: the end of every {row} steps, each made of two here: what the window reads, and the rest"
+            ),
+            _ => format!("published: the end of every {row} steps, of a mechanism that goes through all of them"),
+        })
+    }
+
     /// One event is a value between 0 and the sensitivity, which is one step of the grid for a count.
     fn request(&self) -> Result<PlanRequest> {
-        let mut request = PlanRequest::count(self.horizon.unwrap_or(MAX_HORIZON), self.budget.budget()?);
-        request = request.with_unit(self.unit.unit()?).with_neighbours(self.unit.neighbours());
-        request = request.with_objective(self.objective).with_workload(self.workload.workload()?);
+        let InSlots { horizon, unit, read, .. } =
+            self.workload.over(&self.unit, self.horizon.unwrap_or(MAX_HORIZON))?;
+        let mut request = PlanRequest::count(horizon, self.budget.budget()?);
+        request = request.with_unit(unit).with_neighbours(self.unit.neighbours());
+        request = read.of(request.with_objective(self.objective))?;
         request = request.with_optional_noise(self.noise);
         if self.sensitivity != Grid::ONE {
             request = request.with_grid(self.sensitivity);
             request = request.with_values(Values::Sum { lower: 0, upper: 1 });
         }
         if self.search {
-            let horizon = self.horizon.ok_or_else(|| usage("--search needs a horizon, and --unbounded has none"))?;
+            self.horizon.ok_or_else(|| usage("--search needs a horizon, and --unbounded has none"))?;
             if horizon > searched::LONGEST {
                 return Err(usage(format!("--search reaches {} steps, not {horizon}", searched::LONGEST)));
             }
@@ -103,7 +155,7 @@ impl PlanArgs {
     }
 }
 
-fn print_table(out: &mut impl Write, answer: &Ranking) -> Result<()> {
+fn print_table(out: &mut impl Write, answer: &Ranking, row: Option<u64>) -> Result<()> {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     table.set_header(["mechanism", "noise", "max error", "mean error", "× bound", "work/step", "words", "lazy"]);
@@ -138,11 +190,12 @@ fn print_table(out: &mut impl Write, answer: &Ranking) -> Result<()> {
     if let Some(window) =
         answer.windows.iter().max_by(|a, b| gain(a).total_cmp(&gain(b))).filter(|row| gain(row) > 1.05)
     {
+        let width = window.width * row.unwrap_or(1);
         writeln!(
             out,
             "note: the last {} steps, read as the difference of two of these running sums, have a standard error of {:.4}; \
              a plan for them, --workload 'window({})', has {:.4}",
-            window.width, window.std_from_sums, window.width, window.max_std
+            width, window.std_from_sums, width, window.max_std
         )?;
     }
     if let Some(delta) = answer.crossover_delta {

@@ -11,6 +11,7 @@ use evertally::number::Grid;
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::privacy::Values;
 use evertally::stream::{LazyPlan, LazyVector, RunningSum, Sampling};
+use evertally_publish::declaration::InSlots;
 use evertally_tables::output::Publication;
 use indicatif::ProgressBar;
 use npyz::{Order, WriterBuilder};
@@ -71,16 +72,25 @@ pub(super) struct SimulateArgs {
 
 impl SimulateArgs {
     /// Writes the matrix of releases of an all-zero stream.
-    pub(super) fn run(self) -> Result<()> {
-        let plan = self.plan()?;
-        let columns = self.columns()?;
-        let entries = u128::from(self.paths) * u128::from(columns);
+    pub(super) fn run(mut self) -> Result<()> {
+        let asked = self.workload.over(&self.unit, self.horizon)?;
+        self.horizon = asked.horizon;
+        if asked.per_row > 1 && self.at.is_empty() {
+            self.at = (1..=asked.horizon / asked.per_row).map(|row| row * asked.per_row).collect();
+        }
+        let plan = self.plan(&asked)?;
+        let (steps, readings) = (self.columns()?, plan.readings());
+        if self.lazy && readings.len() > 1 {
+            return Err(usage("--lazy is for one workload"));
+        }
+        let entries = u128::from(self.paths) * u128::from(steps) * readings.len() as u128;
         if self.paths == 0 || entries > MOST_ENTRIES {
             return Err(usage(format!(
-                "--paths must be at least 1, and the matrix at most {MOST_ENTRIES} numbers; {} × {columns} is asked for",
+                "--paths must be at least 1, and the matrix at most {MOST_ENTRIES} numbers; {} × {steps} is asked for",
                 self.paths
             )));
         }
+        let columns = steps * readings.len() as u64; // fits: there are fewer entries
         let mut publication = Publication::new(&[], true);
         let mut file = publication.add(&self.out)?;
         let shape = [self.paths, columns];
@@ -92,7 +102,7 @@ impl SimulateArgs {
         if self.lazy {
             self.lazily(&plan, write)?
         } else {
-            self.step_by_step(&plan, columns, write)?
+            self.step_by_step(&readings, steps, write)?
         }
         writer.finish()?;
         file.finish()?;
@@ -104,15 +114,17 @@ impl SimulateArgs {
         SecretKey::insecure_from_test_seed(TestSeed(self.test_seed))
     }
 
-    /// Row after row.
-    fn step_by_step(&self, plan: &Plan, columns: u64, mut write: impl FnMut(f64) -> Result<()>) -> Result<()> {
+    /// Row after row; in a row one workload after the other, all read from the same noise.
+    fn step_by_step(&self, readings: &[Plan], steps: u64, mut write: impl FnMut(f64) -> Result<()>) -> Result<()> {
         let key = self.key();
         let bar = ProgressBar::new(self.paths); // shown on a terminal only
         for path in 0..self.paths {
-            let mut stream = RunningSum::new(plan.clone(), &key, format!("path {path}").parse()?)?;
-            for column in 0..columns as usize {
-                let step = self.at.get(column).copied().unwrap_or(column as u64 + 1);
-                write(stream.tick_through(step)?.value())?;
+            for plan in readings {
+                let mut stream = RunningSum::new(plan.clone(), &key, format!("path {path}").parse()?)?;
+                for column in 0..steps as usize {
+                    let step = self.at.get(column).copied().unwrap_or(column as u64 + 1);
+                    write(stream.tick_through(step)?.value())?;
+                }
             }
             bar.inc(1);
         }
@@ -139,15 +151,15 @@ impl SimulateArgs {
     }
 
     /// One event changes one step by at most 1, whatever the grid: its value lies between 0 and 1.
-    fn plan(&self) -> Result<Plan> {
-        let mut request =
-            PlanRequest::count(if self.unbounded { MAX_HORIZON } else { self.horizon }, self.budget.budget()?);
+    fn plan(&self, asked: &InSlots) -> Result<Plan> {
+        let horizon = if self.unbounded { MAX_HORIZON } else { asked.horizon };
+        let mut request = PlanRequest::count(horizon, self.budget.budget()?);
         let fallback = if self.budget.is_pure() { NoiseKind::Laplace } else { NoiseKind::Gaussian };
         // Where nothing is named, as a plan does: of both laws the better one.
         let noise = self.noise.or(self.mechanism.map(|_| fallback));
         request = request.with_optional_noise(noise).with_optional_mechanism(self.mechanism);
-        request = request.with_unit(self.unit.unit()?).with_neighbours(self.unit.neighbours());
-        request = request.with_grid(self.grid).with_workload(self.workload.workload()?);
+        request = request.with_unit(asked.unit).with_neighbours(self.unit.neighbours());
+        request = asked.read.of(request.with_grid(self.grid))?;
         let unit = 10u64.pow(u32::from(self.grid.scale()));
         if !unit.is_multiple_of(self.grid.coefficient()) || unit > 1 << 62 {
             return Err(usage(format!("--grid {} does not divide 1", self.grid)));
@@ -190,6 +202,7 @@ impl SimulateArgs {
         if self.json {
             let description = json!({
                 "mechanism": name,
+                "workloads": plan.readings().iter().map(|read| read.request().workload()).collect::<Vec<_>>(),
                 "noise": plan.noise_kind(),
                 "noise_variance": plan.node_variance(),
                 "law": law,

@@ -158,7 +158,7 @@ impl Continued<'_> {
         let (out, format) = (&files.out, files.output_format);
         let own = open.ledger.table(name).map(|mark| mark.bytes).filter(|_| rebuild && follows);
         let known = if is_whole { open.ledger.table(name).cloned() } else { mark.clone() };
-        let steps = self.before + setup.steps_before();
+        let steps = self.rows_before();
         let target = Target::find(&RealDisk, out, format, known.as_ref(), is_whole, steps, own)?;
         self.protect(&target, &sorted)?;
         views::check_columns(setup, files, &target)?;
@@ -168,7 +168,7 @@ impl Continued<'_> {
             return Err(usage(problem));
         }
         let (mut session, stretches) = self.session(open, &sorted)?;
-        views::recall(setup, out, self.before, &mut session)?;
+        views::recall(setup, out, self.rows_before(), &mut session)?;
 
         let mut publication = Publication::new(&files.protected_paths(), true);
         let mut emitter = Emitter::new(setup, files, self.table(&target)?);
@@ -220,12 +220,16 @@ impl Continued<'_> {
         names.next().and_then(|name| ledger.table(name)).cloned()
     }
 
+    /// How many rows the table has of each group.
+    fn rows_before(&self) -> u64 {
+        self.setup.stream.rows_through(self.before) + self.setup.steps_before()
+    }
+
     /// The writer of this run's rows, to a file without a name.
     fn table(&self, target: &Target) -> Result<TableWriter<BufWriter<File>>> {
         let spool = BufWriter::new(tempfile::tempfile()?);
         let (format, spec) = (self.files.output_format, &self.setup.table);
-        let is_behind =
-            target.is_behind() || (matches!(target, Target::Stream(_)) && self.before + self.setup.steps_before() > 0);
+        let is_behind = target.is_behind() || (matches!(target, Target::Stream(_)) && self.rows_before() > 0);
         Ok(if is_behind { TableWriter::behind(format, spec, spool) } else { TableWriter::new(format, spec, spool) }?)
     }
 
@@ -311,9 +315,9 @@ impl Continued<'_> {
         if is_idle && !self.files.going_on.rebuild {
             return Ok(()); // as it was recorded
         }
+        let (first, last) = (self.rows_before() + 1, self.setup.stream.rows_through(last) + self.setup.steps_before());
         if first <= last {
-            let before = self.setup.steps_before();
-            let (path, behind) = target.place(before + first, before + last)?;
+            let (path, behind) = target.place(first, last)?;
             let (bytes, tail) = length_and_tail(rows)?;
             leaving.table = target.mark_after(bytes, &tail);
             leaving.outputs.push(Output { target: path, behind, private: false, contents: rows });

@@ -34,7 +34,7 @@ impl Drawing {
             return Self::Off;
         }
         if setup.stream.plan.threshold().is_some() {
-            let most = if setup.stream.last_step == 1 { MAX_SHOWN_AT_ONCE } else { MAX_SHOWN };
+            let most = if setup.stream.last_row() == 1 { MAX_SHOWN_AT_ONCE } else { MAX_SHOWN };
             return Self::Discovered { curves: Vec::new(), named: setup.plot_groups.clone(), most };
         }
         let single = [vec![]];

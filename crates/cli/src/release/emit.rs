@@ -28,7 +28,7 @@ pub(super) struct Emitter<W: Write + Send> {
     table: TableWriter<W>,
     picture: Drawing,
     leaders: Option<Leaders>,
-    /// Every how many steps a point is drawn, and the last.
+    /// Every how many rows a point is drawn, and the last.
     stride: u64,
     last_step: u64,
     /// How many steps were before those of the stream; steps to be drawn count through.
@@ -52,11 +52,11 @@ impl<W: Write + Send> Emitter<W> {
             table,
             picture: Drawing::new(setup, files),
             leaders: setup.top.filter(|_| !files.is_table_alone()).map(Leaders::new),
-            stride: (setup.steps_before() + stream.last_step).div_ceil(MAX_POINTS),
-            last_step: setup.steps_before() + stream.last_step,
+            stride: (setup.steps_before() + stream.last_row()).div_ceil(MAX_POINTS).max(1),
+            last_step: setup.steps_before() + stream.last_row(),
             steps_before: setup.steps_before(),
             truth: setup.show_truth.then(|| vec![0; groups]),
-            calendar: stream.calendar.clone(),
+            calendar: stream.rows().clone(),
             grids,
         }
     }
@@ -144,14 +144,16 @@ impl<W: Write + Send> Emitter<W> {
         beside.put_report(&report)?;
         if let Some(leaders) = &self.leaders {
             let stream = &setup.stream;
-            let table = leaders.csv(&stream.columns.labels, &stream.plan, setup.steps_before())?;
+            let table = leaders
+                .csv(&stream.columns.labels, &stream.plan, setup.steps_before(), &|row| stream.slot_of_row(row))?;
             beside.put("top.csv", &table)?;
         }
         if files.plot {
             let (curves, groups) = self.picture.finish();
-            let has_nothing = setup.stream.measures.is_some() && curves.iter().all(|curve| curve.points.is_empty());
+            let can_lack = setup.stream.measures.is_some() || setup.stream.published.is_some();
+            let has_nothing = can_lack && curves.iter().all(|curve| curve.points.is_empty());
             if curves.is_empty() || has_nothing {
-                return Ok(table); // no group is shown yet, or nothing has a value
+                return Ok(table); // no group is shown yet, nothing has a value, or no row has ended
             }
             let mut plot = picture(setup, &report, curves, groups);
             if setup.show_truth {

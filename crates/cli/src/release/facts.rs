@@ -34,11 +34,11 @@ impl Forecast {
         let texts = setup.groups.iter().flat_map(|groups| groups.tuples()).flatten().map(|text| text.len() + 1);
         let texts = texts.sum::<usize>() as f64 / groups as f64;
         let mut time = String::new();
-        stream.calendar.write_time(stream.calendar.start_of(1), &mut time);
+        stream.rows().write_time(stream.rows().start_of(1), &mut time);
         // Value and ends of the interval are as long as the noise is wide, or the counts beside it.
-        let digits = plan.errors_through(stream.last_step).0.max(1e4).log10().ceil()
-            + if stream.is_integral() { 1.0 } else { 6.0 };
-        let step = (stream.last_step as f64).log10().ceil().max(1.0);
+        let digits =
+            stream.errors_of_rows(plan).0.max(1e4).log10().ceil() + if stream.is_integral() { 1.0 } else { 6.0 };
+        let step = (stream.last_row() as f64).log10().ceil().max(1.0);
         let cells = time.len() as f64 + texts + step + 3.0 * digits + 9.0 + 6.0;
         let (bytes, format) = match files.output_format {
             OutputFormat::Csv => (cells, "CSV"),
@@ -47,12 +47,12 @@ impl Forecast {
             OutputFormat::Parquet => (16.0, "Parquet"),
         };
         let measures = setup.rows_of_a_group() as u64;
-        let rows = u128::from(stream.last_step) * u128::from(groups) * u128::from(measures);
+        let rows = u128::from(stream.last_row()) * u128::from(groups) * u128::from(measures);
         // Measured: a row takes about 0.6 µs to write, and a draw of noise 0.2 µs.
         let each = 0.6e-6 + 0.2e-6 * plan.mechanism().cost().work_per_step;
         let (bytes, seconds) = (bytes * rows as f64, each * rows as f64);
         let is_open = plan.threshold().is_some();
-        Self { steps: stream.last_step, groups, measures, rows, bytes, seconds, format, is_open }
+        Self { steps: stream.last_row(), groups, measures, rows, bytes, seconds, format, is_open }
     }
 
     /// In one line.
@@ -101,8 +101,8 @@ pub(super) fn print_json(setup: &Setup, files: &Files, error: &ErrorFacts, done:
         "noise": plan.noise_kind().to_string(),
         "budget": plan.request().budget(),
         "unit": stream.unit(),
-        "steps": (!plan.is_unbounded()).then(|| stream.calendar.steps()),
-        "released_steps": stream.last_step,
+        "steps": (!plan.is_unbounded()).then(|| stream.rows().steps()),
+        "released_steps": stream.last_row(),
         "group_columns": stream.columns.labels,
         "groups": setup.groups.as_ref().map(|groups| groups.tuples().len()),
         "selection": SelectionFacts::of(stream),

@@ -44,13 +44,21 @@ impl Leaders {
         }
     }
 
-    /// The table as CSV; `columns` are those of the group, and steps count from behind `steps_before` in the plan.
-    pub(super) fn csv(&self, columns: &[String], plan: &Plan, steps_before: u64) -> Result<Vec<u8>> {
+    /// The table as CSV; `columns` are those of the group, and rows count from behind `rows_before` in the plan, each given
+    /// by a step of it.
+    pub(super) fn csv(
+        &self,
+        columns: &[String],
+        plan: &Plan,
+        rows_before: u64,
+        slot_of: &dyn Fn(u64) -> u64,
+    ) -> Result<Vec<u8>> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let names = ["time", "step", "rank"].into_iter().chain(columns.iter().map(String::as_str));
         writer.write_record(names.chain(["increment", "std_error"]))?;
         for (step, (time, leaders)) in &self.steps {
-            let error = step.checked_sub(steps_before).filter(|own| *own > 0).map(|own| std_error(plan, own));
+            let error = step.checked_sub(rows_before).filter(|own| *own > 0);
+            let error = error.map(|own| std_error(plan, slot_of(own), slot_of(own - 1)));
             let error = error.map_or(String::new(), |error| evertally_publish::rows::seven_digits(error).to_string());
             for (rank, leader) in (1..).zip(leaders) {
                 let rank: u64 = rank;
@@ -72,12 +80,12 @@ fn rounded(increment: f64, plan: &Plan) -> f64 {
     format!("{:.12e}", multiple * digits).parse().expect("what was written as a number")
 }
 
-/// Of the difference of the releases of a step and of the one before it: `√Var(z) ‖L_t − L_{t−1}‖`.
-fn std_error(plan: &Plan, step: u64) -> f64 {
+/// Of the difference of the releases of a step and of one before it: `√Var(z) ‖L_t − L_s‖`.
+fn std_error(plan: &Plan, step: u64, before: u64) -> f64 {
     let mut weights: HashMap<Node, f64> = HashMap::new();
     plan.mechanism().visit_row(step, &mut |node, weight| *weights.entry(node).or_default() += weight);
-    if step > 1 {
-        plan.mechanism().visit_row(step - 1, &mut |node, weight| *weights.entry(node).or_default() -= weight);
+    if before > 0 {
+        plan.mechanism().visit_row(before, &mut |node, weight| *weights.entry(node).or_default() -= weight);
     }
     let mut squares: Vec<f64> = weights.into_values().map(|weight| weight * weight).collect();
     squares.sort_by(f64::total_cmp); // the sum does not depend on the table's order
@@ -100,7 +108,7 @@ mod tests {
         }
         // A group that comes later than its first step has no increment in its first row.
         leaders.row("day 3", &["d"], 3, 1000.0);
-        let text = String::from_utf8(leaders.csv(&["group".into()], &plan, 0).unwrap()).unwrap();
+        let text = String::from_utf8(leaders.csv(&["group".into()], &plan, 0, &|row| row).unwrap()).unwrap();
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
         assert_eq!(rows[0], ["time", "step", "rank", "group", "increment", "std_error"]);
         let found: Vec<_> = rows[1..].iter().map(|row| row[1..5].join(" ")).collect();

@@ -7,7 +7,9 @@ use anyhow::Result;
 use evertally::noise::StreamName;
 use evertally_plot::{MAX_SHOWN, MAX_SHOWN_AT_ONCE};
 use evertally_publish::closing;
-use evertally_publish::declaration::Parameter::{All, DiscoverGroups, Extend, Measure, Top, UnsafeShowTruth};
+use evertally_publish::declaration::Parameter::{
+    All, DiscoverGroups, Extend, Measure, Publish, Top, Unbounded, UnsafeShowTruth, Workload,
+};
 use evertally_publish::declaration::{Declaration, Labels, Present, Settings, Use};
 use evertally_publish::groups::GroupTable;
 use evertally_publish::ledger::{Follows, Ledger, OpenKey};
@@ -45,7 +47,7 @@ pub(super) struct Setup {
     pub(super) show_truth: bool,
     /// The streams of this declaration, one behind the other, the last that of this run.
     pub(super) names: Vec<StreamName>,
-    /// The steps of each.
+    /// The steps that are published of each.
     pub(super) calendars: Vec<StepCalendar>,
 }
 
@@ -67,22 +69,27 @@ impl Declared {
             let why = ": groups that were discovered do not go on in another stream; declare a longer horizon";
             return Err(usage(sentence![DiscoverGroups, " and ", Extend, " do not go together", why]));
         }
-        let measures = declaration.measure.is_some();
+        let several = declaration.workload.as_ref().is_some_and(|workloads| workloads.0.len() > 1);
+        let (measures, said) = (declaration.measure.is_some() || several, if several { Workload } else { Measure });
         if written.files.extend == Some(true) && measures {
-            let why = ": measures do not go on in another stream; declare a longer horizon";
-            return Err(usage(sentence![Measure, " and ", Extend, " do not go together", why]));
+            let why = ": several figures of one stream do not go on in another; declare a longer horizon";
+            return Err(usage(sentence![said, " and ", Extend, " do not go together", why]));
         }
         if written.files.unsafe_show_truth == Some(true) && measures {
             let why = ": the true figures are not kept";
-            return Err(usage(sentence![UnsafeShowTruth, " and ", Measure, " do not go together", why]));
+            return Err(usage(sentence![UnsafeShowTruth, " and ", said, " do not go together", why]));
         }
         if written.questions.top.is_some() && measures {
             let why = ": groups grow in a single count or sum";
-            return Err(usage(sentence![Top, " and ", Measure, " do not go together", why]));
+            return Err(usage(sentence![Top, " and ", said, " do not go together", why]));
         }
         if written.files.unsafe_show_truth == Some(true) && discovers {
             let why = ": the true counts of earlier steps are not kept";
             return Err(usage(sentence![UnsafeShowTruth, " and ", DiscoverGroups, " do not go together", why]));
+        }
+        if written.files.extend == Some(true) && declaration.publish.is_some() {
+            let why = ": publications of one stream do not go on in another; declare a longer horizon, or none with ";
+            return Err(usage(sentence![Publish, " and ", Extend, " do not go together", why, Unbounded]));
         }
         // How far a run goes depends on the stream that has been reached.
         let goes_on = written.files.r#continue == Some(true) || written.files.rebuild == Some(true);
@@ -97,13 +104,18 @@ impl Declared {
         let mut files = Files::new(written.files, settings.missing_text.clone())?;
         files.leaders = top.is_some();
         let labels = settings.columns.labels.clone();
-        if measures { TableSpec::of_measures(labels) } else { TableSpec::new(labels, true) }.map_err(usage)?;
+        if let Some(column) = settings.measures.column() {
+            TableSpec::of_measures(labels, column)
+        } else {
+            TableSpec::new(labels, true)
+        }
+        .map_err(usage)?;
         Ok(Self { declaration, settings, files, plot_groups, top, show_truth })
     }
 
     /// The plan of what was declared, for a stream that nobody has begun.
     pub(super) fn alone(&self) -> Result<Setup> {
-        self.planned(self.settings.clone(), None)
+        self.planned(self.settings.clone().of_whole_rows()?, None)
     }
 
     /// The plan under which the stream begins or has begun, through the last step that this run publishes; of the last
@@ -126,7 +138,11 @@ impl Declared {
                 Some(self.at(&open.ledger, before)?.followed(open)?)
             }
         };
-        (setup.names, setup.calendars) = (stretches.names, stretches.calendars);
+        // Without publication of some steps alone, which is of one stream, rows are steps.
+        if setup.stream.published.is_none() {
+            setup.calendars = stretches.calendars;
+        }
+        setup.names = stretches.names;
         Ok(setup)
     }
 
@@ -135,7 +151,10 @@ impl Declared {
         let published = ledger.last_published(&settings.name);
         let now = Instant::from(jiff::Timestamp::now());
         let last_step = closing::last_step(&settings.calendar, settings.closing, settings.last_step, published, now)?;
-        self.planned(Settings { last_step, ..settings }, present)
+        let settings = Settings { last_step, ..settings };
+        // A run that goes on closes steps inside a row, so that later events of theirs are late.
+        let settings = if self.files.going_on.is_wanted { settings } else { settings.of_whole_rows()? };
+        self.planned(settings, present)
     }
 
     fn planned(&self, settings: Settings, present: Option<Present>) -> Result<Setup> {
@@ -145,17 +164,17 @@ impl Declared {
             Labels::None | Labels::Discovered { .. } | Labels::Items(_) => None,
         };
         let (stream, _) = settings.plan(&mut |progress| bar.show(progress))?;
-        let most = if stream.last_step == 1 { MAX_SHOWN_AT_ONCE } else { MAX_SHOWN };
+        let most = if stream.last_row() == 1 { MAX_SHOWN_AT_ONCE } else { MAX_SHOWN };
         let discovers = stream.plan.threshold().is_some();
         let named = self.plot_groups.clone();
         let drawn = drawn(named.as_deref().filter(|_| !discovers), groups.as_ref(), most)?;
-        let table = match stream.measures {
+        let table = match &stream.measures {
             None => TableSpec::new(stream.columns.labels.clone(), stream.is_integral()),
-            Some(_) => TableSpec::of_measures(stream.columns.labels.clone()),
+            Some(bundle) => TableSpec::of_measures(stream.columns.labels.clone(), bundle.column()),
         };
         let table = table.and_then(|table| table.with_views(&stream.views)).map_err(usage)?;
         let table = table.with_instants(stream.calendar.zone());
-        let (names, calendars) = (vec![stream.name.clone()], vec![stream.calendar.clone()]);
+        let (names, calendars) = (vec![stream.name.clone()], vec![stream.rows().clone()]);
         Ok(Setup {
             stream,
             groups,

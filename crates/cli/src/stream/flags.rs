@@ -4,10 +4,10 @@ use anyhow::Result;
 use clap::builder::{PossibleValue, PossibleValuesParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use evertally::mechanism::Workload;
 use evertally::privacy::{Budget, Neighbours, Unit};
-use evertally_publish::declaration::{Kind, Parameter, Use, Word, Written};
+use evertally_publish::declaration::{Declaration, InSlots, Kind, Parameter, Use, Word, Written};
 use evertally_publish::problem::{Problem, Wording};
+use evertally_publish::steps::Period;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
@@ -132,7 +132,7 @@ const UNIT: [Parameter; 7] = [
 ];
 
 table_flags! {
-    WorkloadFlags: [Parameter::Workload].into_iter(),
+    WorkloadFlags: [Parameter::Workload, Parameter::Publish].into_iter(),
     UnitFlags: UNIT.into_iter(),
     ReleaseFlags: Parameter::of(Use::Release),
     SketchFlags: Parameter::of(Use::Sketch),
@@ -153,9 +153,18 @@ impl BudgetFlags {
 }
 
 impl WorkloadFlags {
-    /// What is published, in steps.
-    pub(crate) fn workload(&self) -> Result<Workload, Problem> {
-        self.0.declaration.workload(None)
+    /// Every how many steps something is published, where that is not every one.
+    pub(crate) fn row(&self) -> Option<u64> {
+        match self.0.declaration.publish? {
+            Period::Steps(steps) => Some(steps),
+            Period::Time(_) => None, // refused by all plans without a calendar
+        }
+    }
+
+    /// What a plan over so many steps is asked for.
+    pub(crate) fn over(&self, unit: &UnitFlags, horizon: u64) -> Result<InSlots, Problem> {
+        let Declaration { workload, publish, .. } = self.0.declaration.clone();
+        Declaration { workload, publish, ..unit.0.declaration.clone() }.in_slots(horizon)
     }
 }
 
@@ -202,7 +211,7 @@ fn argument(parameter: Parameter) -> Arg {
         _ => argument.long(name),
     };
     match kind {
-        Kind::Paths | Kind::Measures => argument.action(ArgAction::Append),
+        Kind::Paths | Kind::Measures | Kind::Workloads => argument.action(ArgAction::Append),
         Kind::Texts | Kind::Groups | Kind::Scales => argument.action(ArgAction::Append).value_delimiter(','),
         Kind::Decimals => argument.action(ArgAction::Append).value_delimiter(',').allow_hyphen_values(true),
         Kind::Number => argument.allow_negative_numbers(true),

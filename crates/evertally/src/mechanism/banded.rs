@@ -28,6 +28,7 @@
 //!   all groups together.
 
 pub(in crate::mechanism) mod cursor;
+mod mixed;
 mod pieces;
 mod search;
 pub(crate) mod spectrum;
@@ -37,7 +38,7 @@ mod tests;
 use super::registry::Parameters;
 use super::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, MAX_HORIZON, Matrix, MatrixDigest, Mechanism,
-    MechanismName, Participation, RowLaw, Workload, check_horizon,
+    MechanismName, Mix, Participation, RowLaw, Workload, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -51,6 +52,9 @@ use std::sync::Arc;
 const WIDEST: u64 = 1 << 16;
 /// Largest sum of the inverse coefficients for which the cursor's numbers fit.
 const LARGEST_INVERSE: f64 = 1024.0;
+
+/// Largest sum of what one noise adds to the running sums, likewise: `2^(80+32+14)` fits.
+const LARGEST_SUM: f64 = 16384.0;
 
 /// A factorization of a workload by finitely many bands; see the [module](self).
 #[derive(Clone, Debug)]
@@ -85,8 +89,53 @@ impl Banded {
         check_width(workload)?;
         let found = search::search(workload, runs).filter(|found| found.response.inverse_sum < LARGEST_INVERSE);
         let found = found.ok_or_else(|| Error::invalid(format!("`banded` does not factorize `{workload}`")))?;
-        let name = MechanismName::Banded(runs, Some(digest(workload, &found.pieces)));
+        let name = MechanismName::Banded(runs, Some(digest(&workload.to_string(), &found.pieces)));
         Ok(Self::of(horizon, workload, name, found.pieces, found.response.left))
+    }
+
+    /// One of several workloads that are read from one release over `horizon` steps (1 ..= 2^62; 2^16 where the running
+    /// sum is among them): the bands with the least weighted sum of their largest variances, the same for all of them, for
+    /// units with events in the steps of `runs`.
+    ///
+    /// # Errors
+    /// If the horizon is out of range, a workload is longer than 2^16 steps, or this one is not among them.
+    ///
+    /// ```
+    /// use evertally::mechanism::{Banded, Mechanism, Mix, Participation, Workload};
+    /// let mix = Mix::new(&[(Workload::Sum, 0.12), (Workload::Window(7), 0.32)])?;
+    /// let read = |workload| Banded::of_mix(365, workload, &mix, Participation::ONCE).unwrap();
+    /// let (sum, week) = (read(Workload::Sum), read(Workload::Window(7)));
+    /// assert_eq!(sum.name(), week.name());
+    /// let figure = |read: &Banded| read.column_norms().l2_squared * read.max_row_norm_squared();
+    /// // A budget for each of them would give twice 7.9 and twice 3.16.
+    /// assert!(figure(&sum) < 11.5 && figure(&week) < 4.4);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn of_mix(horizon: u64, reading: Workload, mix: &Mix, runs: Participation) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "banded")?;
+        let (mix, reading) = (mix.over(horizon, |_| 1.0), reading.over(horizon));
+        mix.workloads().try_for_each(check_width)?;
+        if !mix.workloads().any(|own| own == reading) {
+            return Err(Error::invalid(format!("`{reading}` is none of the workloads of this release")));
+        }
+        let has_sum = mix.workloads().any(Workload::is_sum);
+        if has_sum && horizon > WIDEST {
+            return Err(Error::invalid(format!(
+                "the running sum and other workloads are read from one release over {WIDEST} steps at most; take longer \
+                 steps, or publish the running sum as a stream of its own"
+            )));
+        }
+        let found = mixed::factor(horizon, &mix, runs);
+        let found = found.and_then(|pieces| {
+            let response = mixed::response(&pieces, reading, has_sum.then_some(horizon))?;
+            Some((pieces, response))
+        });
+        let Some((pieces, response)) = found else {
+            return Err(Error::invalid("`banded` does not factorize these workloads together"));
+        };
+        let texts: Vec<String> = mix.workloads().map(|own| own.to_string()).collect();
+        let name = MechanismName::Banded(runs, Some(digest(&texts.join(" "), &pieces)));
+        Ok(Self::of(horizon, reading, name, pieces, response.left))
     }
 
     /// `R = I`, noise on each step, which goes with both laws.
@@ -138,9 +187,9 @@ fn check_width(workload: Workload) -> Result<()> {
     Ok(())
 }
 
-fn digest(workload: Workload, pieces: &Pieces) -> MatrixDigest {
+fn digest(workload: &str, pieces: &Pieces) -> MatrixDigest {
     let mut hasher = blake3::Hasher::new_derive_key("evertally 1 bands");
-    hasher.update(workload.to_string().as_bytes()).update(&[0, pieces.bits as u8]);
+    hasher.update(workload.as_bytes()).update(&[0, pieces.bits as u8]);
     pieces.edges.iter().for_each(|edge| _ = hasher.update(&edge.to_le_bytes()));
     pieces.values.iter().for_each(|value| _ = hasher.update(&value.to_le_bytes()));
     MatrixDigest::of(&hasher.finalize())
@@ -183,6 +232,11 @@ impl Mechanism for Banded {
 
     fn is_causal(&self) -> bool {
         true
+    }
+
+    /// Noise on each step: the nodes of a window are those of its steps.
+    fn has_random_access(&self) -> bool {
+        self.fraction_bits() == 0
     }
 
     fn row_norm_squared(&self, step: u64) -> f64 {
@@ -286,7 +340,10 @@ pub(super) fn build(
     runs: Participation,
     wanted: Option<MatrixDigest>,
 ) -> Result<Arc<dyn Mechanism>> {
-    let built = Banded::new(horizon, criterion.workload(), runs)?;
+    let built = match criterion.mix() {
+        Some(mix) => Banded::of_mix(horizon, criterion.workload(), &mix, runs)?,
+        None => Banded::new(horizon, criterion.workload(), runs)?,
+    };
     match (wanted, built.name) {
         (Some(wanted), MechanismName::Banded(_, Some(found))) if wanted != found => Err(Error::invalid(format!(
             "the bands that this version finds have the digest {found}, not {wanted}; use the version that made the plan"

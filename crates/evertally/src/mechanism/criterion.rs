@@ -1,7 +1,7 @@
 //! What "best" means where a name leaves a parameter out: the figure to minimise.
 
 use super::accounting::units;
-use super::{Mechanism, Participation, Workload};
+use super::{Mechanism, Mix, Participation, Workload};
 use crate::privacy::Spread;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,7 @@ pub enum Objective {
 pub struct Criterion {
     objective: Objective,
     workload: Workload,
+    mix: Option<Mix>,
     change: Change,
 }
 
@@ -87,13 +88,18 @@ impl Objective {
 impl Criterion {
     /// The least largest or mean variance under a law, one event protected.
     pub const fn new(law: NoiseKind, objective: Objective) -> Self {
-        Self { objective, workload: Workload::Sum, change: Change::Events { law, spread: Spread::ONE, exact: false } }
+        Self {
+            objective,
+            workload: Workload::Sum,
+            mix: None,
+            change: Change::Events { law, spread: Spread::ONE, exact: false },
+        }
     }
 
     /// The least largest or mean variance under continuous Gaussian noise, a unit protected that takes part with a
     /// vector of norm 1 at most in several steps.
     pub const fn of_vectors(objective: Objective, participation: Participation) -> Self {
-        Self { objective, workload: Workload::Sum, change: Change::Vectors(participation) }
+        Self { objective, workload: Workload::Sum, mix: None, change: Change::Vectors(participation) }
     }
 
     /// The same figure for a unit of several events. Vectors say that by their participation.
@@ -118,6 +124,17 @@ impl Criterion {
     /// The same figure where something else than running sums is published.
     pub const fn with_workload(self, workload: Workload) -> Self {
         Self { workload, ..self }
+    }
+
+    /// The same figure where other workloads are read from the same release, which is to serve all of them. Weights are
+    /// those of their variances.
+    pub const fn with_mix(self, mix: Option<Mix>) -> Self {
+        Self { mix, ..self }
+    }
+
+    /// The workloads that are read from one release, if there are several.
+    pub fn mix(&self) -> Option<Mix> {
+        self.mix
     }
 
     /// What is published.

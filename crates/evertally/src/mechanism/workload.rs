@@ -173,6 +173,9 @@ impl From<Workload> for String {
 pub(super) fn build(name: MechanismName, horizon: u64, criterion: &Criterion) -> Result<Arc<dyn Mechanism>> {
     let workload = criterion.workload().over(horizon);
     match (name, workload) {
+        (MechanismName::Banded(..), _) if criterion.mix().is_some() => {
+            name.build_own(horizon, &criterion.with_workload(workload))
+        }
         (_, Workload::Sum) => name.build_own(horizon, &criterion.with_workload(workload)),
         (MechanismName::Banded(..) | MechanismName::RollingHats(_), _) => {
             name.build_own(horizon, &criterion.with_workload(workload))

@@ -1,28 +1,20 @@
-//! Convolutions in floating point by Fourier transforms, for simulations and figures.
+//! Convolutions in floating point by Fourier transforms, for simulations and figures; series of a given size.
 
 use std::f64::consts::PI;
 
-/// A filter of real series: `y_t = Σ_j c_j x_{t-j}` for `t` below its length. Rounding errors are some `10^-16 log n` of
-/// the norms of the two series.
+/// A Fourier transform over a power of two of points.
 #[derive(Clone, Debug)]
-pub(crate) struct Convolution {
-    length: usize,
+struct Transform {
     /// `exp(-πi j / h)` at place `h + j`, for `j < h` and every power of two `h`.
     twiddles: Vec<[f64; 2]>,
-    /// Of the coefficients, in the order of the stages, over the number of points.
-    spectrum: Vec<[f64; 2]>,
 }
 
 fn times([a, b]: [f64; 2], [c, d]: [f64; 2]) -> [f64; 2] {
     [a * c - b * d, a * d + b * c]
 }
 
-impl Convolution {
-    /// With one coefficient for each place of a series. `O(n log n)` time, `8 n` words.
-    pub(crate) fn new(coefficients: &[f64]) -> Self {
-        let length = coefficients.len();
-        // What wraps around falls behind the length.
-        let points = (2 * length).next_power_of_two().max(2);
+impl Transform {
+    fn new(points: usize) -> Self {
         let mut twiddles = vec![[1.0, 0.0]; points];
         let mut half = 1;
         while half < points {
@@ -32,28 +24,11 @@ impl Convolution {
             }
             half *= 2;
         }
-        let mut filter = Self { length, twiddles, spectrum: Vec::new() };
-        let mut spectrum = filter.padded(coefficients);
-        filter.forward(&mut spectrum);
-        let share = 1.0 / points as f64;
-        spectrum.iter_mut().for_each(|[re, im]| (*re, *im) = (*re * share, *im * share));
-        filter.spectrum = spectrum;
-        filter
+        Self { twiddles }
     }
 
-    /// The filtered series, as long as the filter. `O(n log n)`.
-    pub(crate) fn of(&self, series: &[f64]) -> Vec<f64> {
-        let mut data = self.padded(series);
-        self.forward(&mut data);
-        data.iter_mut().zip(&self.spectrum).for_each(|(x, c)| *x = times(*x, *c));
-        self.backward(&mut data);
-        data[..self.length].iter().map(|[re, _]| *re).collect()
-    }
-
-    fn padded(&self, series: &[f64]) -> Vec<[f64; 2]> {
-        let mut data: Vec<[f64; 2]> = series[..series.len().min(self.length)].iter().map(|x| [*x, 0.0]).collect();
-        data.resize(self.twiddles.len(), [0.0; 2]);
-        data
+    fn points(&self) -> usize {
+        self.twiddles.len()
     }
 
     /// Decimation in frequency: leaves the spectrum in bit-reversed order.
@@ -91,9 +66,93 @@ impl Convolution {
     }
 }
 
+/// The number that has these bits of a place in turned order.
+fn reversed(place: usize, points: usize) -> usize {
+    if points == 1 { 0 } else { place.reverse_bits() >> (usize::BITS - points.trailing_zeros()) }
+}
+
+/// The first `length` coefficients of the power series without zeros or poles inside the unit circle whose size at
+/// `e^(iθ)`, `θ = 2π k/n`, has these logarithms (`n` a power of two, symmetric around `π`): the exponential of the
+/// half of their Fourier series that belongs to powers from 0 on. `O(n log n)`.
+pub(crate) fn outer(logarithms: &[f64], length: usize) -> Vec<f64> {
+    let points = logarithms.len();
+    let (transform, share) = (Transform::new(points), 1.0 / points as f64);
+    let mut data: Vec<[f64; 2]> = logarithms.iter().map(|own| [own * share, 0.0]).collect();
+    transform.forward(&mut data);
+    for (place, value) in data.iter_mut().enumerate() {
+        let power = reversed(place, points);
+        let kept = if power == 0 || 2 * power == points { 1.0 } else { 2.0 * f64::from(u8::from(2 * power < points)) };
+        *value = [kept * value[0], 0.0];
+    }
+    transform.backward(&mut data);
+    for [re, im] in &mut data {
+        let size = libm::exp(*re) * share;
+        (*re, *im) = (size * libm::cos(*im), size * libm::sin(*im));
+    }
+    transform.forward(&mut data);
+    (0..length).map(|power| data[reversed(power, points)][0]).collect()
+}
+
+/// A filter of real series: `y_t = Σ_j c_j x_{t-j}` for `t` below its length. Rounding errors are some `10^-16 log n` of
+/// the norms of the two series.
+#[derive(Clone, Debug)]
+pub(crate) struct Convolution {
+    length: usize,
+    transform: Transform,
+    /// Of the coefficients, in the order of the stages, over the number of points.
+    spectrum: Vec<[f64; 2]>,
+}
+
+impl Convolution {
+    /// With one coefficient for each place of a series. `O(n log n)` time, `8 n` words.
+    pub(crate) fn new(coefficients: &[f64]) -> Self {
+        let length = coefficients.len();
+        // What wraps around falls behind the length.
+        let points = (2 * length).next_power_of_two().max(2);
+        let mut filter = Self { length, transform: Transform::new(points), spectrum: Vec::new() };
+        let mut spectrum = filter.padded(coefficients);
+        filter.transform.forward(&mut spectrum);
+        let share = 1.0 / points as f64;
+        spectrum.iter_mut().for_each(|[re, im]| (*re, *im) = (*re * share, *im * share));
+        filter.spectrum = spectrum;
+        filter
+    }
+
+    /// The filtered series, as long as the filter. `O(n log n)`.
+    pub(crate) fn of(&self, series: &[f64]) -> Vec<f64> {
+        let mut data = self.padded(series);
+        self.transform.forward(&mut data);
+        data.iter_mut().zip(&self.spectrum).for_each(|(x, c)| *x = times(*x, *c));
+        self.transform.backward(&mut data);
+        data[..self.length].iter().map(|[re, _]| *re).collect()
+    }
+
+    fn padded(&self, series: &[f64]) -> Vec<[f64; 2]> {
+        let mut data: Vec<[f64; 2]> = series[..series.len().min(self.length)].iter().map(|x| [*x, 0.0]).collect();
+        data.resize(self.transform.points(), [0.0; 2]);
+        data
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Convolution;
+    use super::{Convolution, outer};
+
+    /// (1 - z/2)^(-1/2) has no zero inside the circle, so its size tells it.
+    #[test]
+    fn a_size_tells_the_series() {
+        let size = |k: usize| {
+            let angle = std::f64::consts::TAU * k as f64 / 256.0;
+            let squared = 1.25 - libm::cos(angle);
+            -0.25 * libm::log(squared)
+        };
+        let found = outer(&(0..256).map(size).collect::<Vec<_>>(), 20);
+        let mut want = 1.0;
+        for (j, found) in found.iter().enumerate() {
+            assert!((found - want).abs() < 1e-13, "{j}: {found}, not {want}");
+            want *= (2 * j + 1) as f64 / (2 * j + 2) as f64 / 2.0;
+        }
+    }
 
     #[test]
     fn sums_are_those_of_the_definition() {

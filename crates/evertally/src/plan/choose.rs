@@ -3,7 +3,7 @@
 use super::calibrate::{Calibration, calibrated};
 use super::{Guarantee, PlanRequest, node_variance};
 use crate::mechanism::{
-    Criterion, MAX_HORIZON, Mechanism, MechanismName, NoiseKind, Objective, Participation, Workload,
+    Criterion, MAX_HORIZON, Mechanism, MechanismName, Mix, NoiseKind, Objective, Participation, Workload,
 };
 use crate::noise::DiscreteLaw;
 use crate::privacy::Budget;
@@ -30,46 +30,90 @@ pub struct Candidate {
     pub max_std_error: f64,
     /// Root of the mean variance, in units of the data; infinite without an end.
     pub mean_std_error: f64,
+    /// The factorization as each of several workloads reads it, the first as `mechanism`, whose errors are those here;
+    /// none where there is one workload alone.
+    pub readings: Vec<Arc<dyn Mechanism>>,
 }
 
 /// Whether a search considers a competitor: heavy ones where steps may cost as much.
 fn is_searched(request: &PlanRequest, name: MechanismName) -> bool {
-    let family = name.family();
-    let is_looked_up = request.selection.is_none() || request.horizon <= REPLAYED || family.abilities.random_access;
-    is_looked_up && !(request.search.light_steps && family.is_heavy())
+    is_looked_up(request, name) && !(request.search.light_steps && name.family().is_heavy())
 }
 
 /// Where keys are selected, every one is looked at: that must not take more draws than so many, unless a mechanism is
-/// asked for by name.
+/// asked for by name. Windows have so much less noise where they are replayed that they may take more.
 const REPLAYED: u64 = 64;
+const REPLAYED_WINDOWS: u64 = 1 << 10;
+
+fn is_looked_up(request: &PlanRequest, name: MechanismName) -> bool {
+    let replayed = if request.workload.is_sum() { REPLAYED } else { REPLAYED_WINDOWS };
+    let has_a_way = name.family().abilities.random_access || request.horizon <= replayed;
+    // Noise on each step is there for windows of any length and horizon.
+    request.selection.is_none() || has_a_way || (name == MechanismName::Input && !request.workload.is_sum())
+}
 
 pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     // Refuse senseless requests before any search hides them behind "no candidate".
     let sensitivity = request.sensitivity()?;
-    if request.selection.is_some() && !request.workload.is_sum() {
+    if request.selection.is_some() && matches!(request.workload, Workload::Decay(_)) {
         return Err(Error::invalid(format!(
-            "groups that nobody declared are shown by their running sums, and not by `{}`; declare the groups",
+            "groups that nobody declared are shown by their running sums or windows, and not by `{}`; declare the groups, \
+             or take a window",
             request.workload
         )));
+    }
+    if request.selection.is_some() && request.mix.is_some() {
+        return Err(Error::invalid("groups that nobody declared are shown by one workload; declare the groups"));
     }
     let kinds = match (request.noise, &request.budget) {
         (Some(kind), _) => vec![kind],
         (None, Budget::Pure(_)) => vec![NoiseKind::Laplace],
         (None, _) => vec![NoiseKind::Gaussian, NoiseKind::Laplace],
     };
+    let mix = request.scaled_mix()?;
     let attempts = kinds.into_iter().flat_map(|kind| {
         let criterion = Criterion::new(kind, request.objective).exact().with_spread(sensitivity.spread);
-        let criterion = criterion.with_workload(request.workload);
-        let of = move |m| candidate(request, sensitivity, kind, m);
-        built(request, kind, &criterion).into_iter().map(move |built| built.and_then(of))
+        let criterion = criterion.with_workload(request.workload).with_mix(mix);
+        let of = move |(head, readings)| Ok(Candidate { readings, ..candidate(request, sensitivity, kind, head)? });
+        built(request, kind, &criterion).into_iter().map(move |built| {
+            let head = built?;
+            of((head.clone(), as_read(head, &criterion)?))
+        })
     });
     ranked(attempts, request.objective, |candidate| {
-        if request.grows_without_end() {
-            let figure = candidate.endless_figure(node_variance(request, candidate.noise_divisor, &candidate.law));
-            return (figure, figure);
+        let node_variance = node_variance(request, candidate.noise_divisor, &candidate.law);
+        match mix {
+            Some(mix) => candidate.weighted_errors(&mix, node_variance),
+            None if request.grows_without_end() => {
+                let figure = candidate.endless_figure(node_variance);
+                (figure, figure)
+            }
+            None => (candidate.max_std_error, candidate.mean_std_error),
         }
-        (candidate.max_std_error, candidate.mean_std_error)
     })
+}
+
+/// A factorization as each of several workloads reads it.
+fn as_read(head: Arc<dyn Mechanism>, criterion: &Criterion) -> Result<Vec<Arc<dyn Mechanism>>> {
+    let Some(mix) = criterion.mix() else { return Ok(Vec::new()) };
+    let (horizon, name) = (head.horizon(), head.name());
+    let others = mix.workloads().skip(1).map(|workload| name.build(horizon, &criterion.with_workload(workload)));
+    let readings: Vec<_> = std::iter::once(Ok(head)).chain(others).collect::<Result<_>>()?;
+    let protected = |read: &dyn Mechanism| (read.name(), read.noise_bits(), read.column_norms());
+    let is_one = readings.iter().all(|read| protected(&**read) == protected(&*readings[0]));
+    assert!(is_one, "all workloads are read from the same noisy integers");
+    Ok(readings)
+}
+
+impl Candidate {
+    /// The roots of the weighted sums of the largest, and of the mean variances of all readings.
+    fn weighted_errors(&self, mix: &Mix, node_variance: f64) -> (f64, f64) {
+        let sum = |squared: fn(&dyn Mechanism) -> f64| {
+            let of = |(read, (_, weight)): (&Arc<dyn Mechanism>, &(Workload, f64))| weight * squared(&**read);
+            (node_variance * self.readings.iter().zip(mix.readings()).map(of).sum::<f64>()).sqrt()
+        };
+        (sum(|read| read.max_row_norm_squared()), sum(|read| read.mean_row_norm_squared()))
+    }
 }
 
 /// What was found, least error first, by largest and mean error. A family may not reach the horizon, the law or the
@@ -109,11 +153,14 @@ fn built(request: &PlanRequest, kind: NoiseKind, criterion: &Criterion) -> Vec<R
         let prepared = request.search.prepared.named(name, horizon, request.objective);
         return vec![prepared.map_or_else(|| name.build(horizon, criterion), Ok)];
     }
-    let families = competitors(horizon, kind, criterion).into_iter().filter(|name| is_searched(request, *name));
+    let competitors = match criterion.mix() {
+        Some(mix) => competitors_of_mix(horizon, kind, criterion, &mix),
+        None => competitors(horizon, kind, criterion),
+    };
+    let families = competitors.into_iter().filter(|name| is_searched(request, *name));
     let prepared = request.search.prepared.of_horizon(horizon).filter(|mechanism| {
         let family = mechanism.name().family();
-        let is_looked_up = request.selection.is_none() || horizon <= REPLAYED || family.abilities.random_access;
-        family.serves(kind) && is_looked_up
+        family.serves(kind) && is_looked_up(request, mechanism.name())
     });
     families.map(|name| name.build(horizon, criterion)).chain(prepared.map(|mechanism| Ok(mechanism.clone()))).collect()
 }
@@ -144,22 +191,39 @@ pub fn competitors(horizon: u64, kind: NoiseKind, criterion: &Criterion) -> Vec<
     if workload.is_sum() {
         return families.collect();
     }
+    let mut names = of_readings(kind, criterion);
+    if kind == NoiseKind::Laplace && matches!(workload, Workload::Window(_)) {
+        names.push(MechanismName::RollingHats(None));
+    }
+    names.extend(families.filter(|name| reads_sums(*name, horizon, kind, workload)));
+    names
+}
+
+/// Noise on each step and, under Gaussian noise, bands.
+fn of_readings(kind: NoiseKind, criterion: &Criterion) -> Vec<MechanismName> {
     let mut names = vec![MechanismName::Input];
     if kind == NoiseKind::Gaussian {
         names.push(MechanismName::Banded(Participation::ONCE, None));
         names.extend(criterion.runs().map(|runs| MechanismName::Banded(runs, None)));
     }
-    if kind == NoiseKind::Laplace && matches!(workload, Workload::Window(_)) {
-        names.push(MechanismName::RollingHats(None));
-    }
-    let is_long = workload.reach(horizon) >= horizon / 16 || kind == NoiseKind::Laplace;
-    let reads_sums = |name: &MechanismName| {
-        let is_short =
-            horizon <= SUMS_COMPETE || (is_long && horizon <= LONG_WINDOWS_COMPETE && !name.family().is_heavy());
-        is_short && matches!(workload, Workload::Window(_)) && *name != MechanismName::Input
-    };
-    names.extend(families.filter(reads_sums));
     names
+}
+
+/// Whether a window may win that is read from a family's running sums.
+fn reads_sums(name: MechanismName, horizon: u64, kind: NoiseKind, workload: Workload) -> bool {
+    let is_long = workload.reach(horizon) >= horizon / 16 || kind == NoiseKind::Laplace;
+    let is_short = horizon <= SUMS_COMPETE || (is_long && horizon <= LONG_WINDOWS_COMPETE && !name.family().is_heavy());
+    is_short && matches!(workload, Workload::Window(_)) && name != MechanismName::Input
+}
+
+/// The families that compete where several workloads are read from one release: those that all of them can read.
+fn competitors_of_mix(horizon: u64, kind: NoiseKind, criterion: &Criterion, mix: &Mix) -> Vec<MechanismName> {
+    let reached = |name: &MechanismName| name.family().reach.of(kind).is_some_and(|longest| horizon <= longest);
+    let reads_all = |name: &MechanismName| {
+        mix.workloads().all(|workload| workload.is_sum() || reads_sums(*name, horizon, kind, workload))
+    };
+    let families = MechanismName::FAMILIES.into_iter().filter(reached).filter(reads_all);
+    of_readings(kind, criterion).into_iter().chain(families).collect()
 }
 
 /// The same mechanism and law under the budget of another request.
@@ -183,5 +247,15 @@ fn candidate(
     };
     let max_std_error = of_rows(|mechanism| mechanism.max_row_norm_squared());
     let mean_std_error = of_rows(|mechanism| mechanism.mean_row_norm_squared());
-    Ok(Candidate { mechanism, kind, law, noise_divisor, exact_accounting, guarantee, max_std_error, mean_std_error })
+    Ok(Candidate {
+        mechanism,
+        kind,
+        law,
+        noise_divisor,
+        exact_accounting,
+        guarantee,
+        max_std_error,
+        mean_std_error,
+        readings: Vec::new(),
+    })
 }

@@ -1,7 +1,7 @@
 //! Plans as readable files. Reading one goes through the constructor: the noise is calibrated again and must agree.
 
 use super::{NoiseKind, Objective, Plan, PlanRequest, Search};
-use crate::mechanism::{MechanismName, Workload};
+use crate::mechanism::{MechanismName, Mix, Workload};
 use crate::noise::DiscreteLaw;
 use crate::number::Grid;
 use crate::privacy::Budget;
@@ -36,8 +36,19 @@ struct PlanFile {
     /// Left out where it is the running sum, likewise.
     #[serde(default, skip_serializing_if = "is_sum")]
     workload: Workload,
+    /// Several that are read from one release, with their weights; then `workload` is left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    workloads: Vec<Weighed>,
     #[serde(default)]
     meaning: BTreeMap<String, String>,
+}
+
+/// One of several workloads.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Weighed {
+    workload: Workload,
+    weight: f64,
 }
 
 fn is_sum(workload: &Workload) -> bool {
@@ -50,6 +61,12 @@ fn one() -> u64 {
 
 fn is_one(sums: &u64) -> bool {
     *sums == 1
+}
+
+impl Weighed {
+    fn of((workload, weight): (Workload, f64)) -> Self {
+        Self { workload, weight }
+    }
 }
 
 impl From<&Plan> for PlanFile {
@@ -68,7 +85,8 @@ impl From<&Plan> for PlanFile {
             noise: plan.law,
             sums_per_event: request.sums_per_event,
             selection: request.selection,
-            workload: request.workload,
+            workload: request.mix.map_or(request.workload, |_| Workload::Sum),
+            workloads: request.mix.iter().flat_map(|mix| mix.readings().to_vec()).map(Weighed::of).collect(),
             meaning: request.meaning.clone(),
         }
     }
@@ -88,6 +106,13 @@ impl TryFrom<PlanFile> for Plan {
             DiscreteLaw::Laplace(_) => NoiseKind::Laplace,
             DiscreteLaw::Gaussian(_) => NoiseKind::Gaussian,
         };
+        let mix = match file.workloads.as_slice() {
+            [] => None,
+            several => Some(Mix::new(&several.iter().map(|own| (own.workload, own.weight)).collect::<Vec<_>>())?),
+        };
+        if mix.is_some() && !file.workload.is_sum() {
+            return Err(Error::invalid("a plan has `workload` or `workloads`, and not both"));
+        }
         let plan = PlanRequest {
             horizon: file.horizon,
             budget: file.budget,
@@ -96,7 +121,8 @@ impl TryFrom<PlanFile> for Plan {
             values: file.values,
             sums_per_event: file.sums_per_event,
             selection: file.selection,
-            workload: file.workload,
+            workload: mix.map_or(file.workload, |mix| mix.readings()[0].0),
+            mix,
             grid: file.grid,
             mechanism: Some(file.mechanism),
             noise: Some(kind),
@@ -132,12 +158,16 @@ impl<'de> Deserialize<'de> for Plan {
 pub(super) fn digest(plan: &Plan) -> [u8; 32] {
     let bytes = postcard::to_allocvec(&PlanFile::from(plan)).expect("a plan is plain data");
     let request = &plan.request;
+    if request.mix.is_some() {
+        return blake3::derive_key("evertally 1 plan digest of several workloads", &bytes);
+    }
     let context = match (request.selection, request.sums_per_event, request.workload.is_sum()) {
         (Some(_), _, true) => "evertally 1 plan digest of keys",
         (None, 1, true) => "evertally 1 plan digest",
         (None, _, true) => "evertally 1 plan digest of a vector",
         (None, 1, false) => "evertally 1 plan digest of a workload",
-        (_, _, false) => "evertally 1 plan digest of a vector's workload", // keys are refused
+        (None, _, false) => "evertally 1 plan digest of a vector's workload",
+        (Some(_), _, false) => "evertally 1 plan digest of a workload of keys",
     };
     blake3::derive_key(context, &bytes)
 }

@@ -1,13 +1,16 @@
 //! What a plan is asked for.
 
-use super::{Candidate, NoiseKind, Objective, Plan, Search, choose};
-use crate::Result;
-use crate::mechanism::{MAX_HORIZON, MechanismName, Workload};
+use super::{Candidate, NoiseKind, Objective, Plan, Search, choose, workload_lower_bound};
+use crate::mechanism::{MAX_HORIZON, MechanismName, Mix, Workload};
 use crate::noise::DiscreteLaw;
 use crate::number::Grid;
 use crate::privacy::selection::Selection;
 use crate::privacy::{Budget, Neighbours, Sensitivity, Unit, Values};
+use crate::{Error, Result};
 use std::collections::BTreeMap;
+
+/// The longest horizon at which running sums and windows are read from one release.
+const LONGEST_WITH_SUM: u64 = 1 << 16;
 
 /// What a plan is asked for. Start from [`PlanRequest::count`] and say what differs.
 ///
@@ -23,6 +26,7 @@ use std::collections::BTreeMap;
 pub struct PlanRequest {
     pub(super) horizon: u64,
     pub(super) workload: Workload,
+    pub(super) mix: Option<Mix>,
     pub(super) budget: Budget,
     pub(super) unit: Unit,
     pub(super) neighbours: Neighbours,
@@ -45,6 +49,7 @@ impl PlanRequest {
         Self {
             horizon,
             workload: Workload::Sum,
+            mix: None,
             budget,
             unit: Unit::Event,
             neighbours: Neighbours::AddRemove,
@@ -139,7 +144,25 @@ impl PlanRequest {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn with_workload(self, workload: Workload) -> Self {
-        Self { workload, ..self }
+        Self { workload, mix: None, ..self }
+    }
+
+    /// Several workloads that are read from one release, with what their variances weigh, each in units of the least that
+    /// is [known](super::workload_lower_bound) to be possible. [`Plan::readings`] has a plan for each.
+    ///
+    /// ```
+    /// use evertally::mechanism::{Mix, Workload};
+    /// use evertally::plan::PlanRequest;
+    /// use evertally::privacy::{Budget, Rho};
+    /// let year = PlanRequest::count(365, Budget::Zcdp(Rho::new(0.5)?));
+    /// let mix = Mix::new(&[(Workload::Sum, 1.0), (Workload::Window(7), 1.0)])?;
+    /// let readings = year.with_mix(mix).plan()?.readings();
+    /// // Half of the budget each would give variances of 15.9 and 6.3.
+    /// assert!(readings[0].variance(365) < 11.5 && readings[1].variance(365) < 4.4);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn with_mix(self, mix: Mix) -> Self {
+        Self { workload: mix.readings()[0].0, mix: Some(mix), ..self }
     }
 
     /// Another budget for the whole history.
@@ -242,6 +265,37 @@ impl PlanRequest {
     /// What is published at every step.
     pub fn workload(&self) -> Workload {
         self.workload
+    }
+
+    /// The workloads that are read from one release, if there are several.
+    pub fn mix(&self) -> Option<Mix> {
+        self.mix
+    }
+
+    /// The same over the horizon, where all must still be different.
+    pub(super) fn own_mix(&self) -> Result<Option<Mix>> {
+        let Some(mix) = self.mix else { return Ok(None) };
+        let own = mix.over(self.horizon, |_| 1.0);
+        Mix::new(own.readings()).map(Some).map_err(|_| {
+            let horizon = self.horizon;
+            Error::invalid(format!(
+                "over a horizon of {horizon} steps two of these workloads are the same; leave one out"
+            ))
+        })
+    }
+
+    /// The same with weights of plain variances.
+    pub(super) fn scaled_mix(&self) -> Result<Option<Mix>> {
+        let Some(own) = self.own_mix()? else { return Ok(None) };
+        if own.workloads().any(Workload::is_sum) && self.horizon > LONGEST_WITH_SUM {
+            return Err(Error::invalid(format!(
+                "running sums and windows are read from one release over {LONGEST_WITH_SUM} steps at most; divide the \
+                 budget between a plan for each"
+            )));
+        }
+        let spread = self.sensitivity()?.spread;
+        let least = |workload| workload_lower_bound(workload, self.horizon, spread);
+        Ok(Some(own.over(self.horizon, |workload| least(workload).powi(-2))))
     }
 
     /// What may be spent on the whole history.

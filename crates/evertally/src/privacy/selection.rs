@@ -37,9 +37,17 @@
 //! With pure ε there is no such rule, whatever the threshold and however many people a key must have: on `D` a key that
 //! does not occur has probability 0, and a ratio to 0 has no bound.
 //!
+//! # Windows
+//! Nothing above asks what a release reads. Where it is the sum over the last `w` steps, keys are looked at and shown by
+//! that: `Y(D)` are the releases of the windows, of a key without events in the window too, as long as it ever had one,
+//! since a key that were looked at only while its window has events would tell when these were. `noise(s)` is the noise of
+//! the window that ends with `s`, by the law of that row, and what the unit has in `k` by `s` is what it has there within
+//! the last `w` steps: events of both signs before them are of no account. All looks count, also those at windows which
+//! the unit's events have left, where the noise alone would have to reach `τ`.
+//!
 //! # The worst unit
 //! What a unit adds to a key by step `s` is at most `min(j, c ⌈s/b⌉)` events, `j` of its events being in this key, `c` a
-//! step, steps with events `b` apart. The sum over its keys is largest for some split of its `m` events into at most `g`
+//! step, steps with events `b` apart, and for windows `min(j, c ⌈min(s, w)/b⌉)`. The sum over its keys is largest for some split of its `m` events into at most `g`
 //! keys of at most `m_g` each. With `f(j) = Σ_s P[noise(s) ≥ τ - v min(j, …)]` and any `λ ≥ 0`,
 //!
 //! ```text
@@ -49,6 +57,7 @@
 //! and the least of these bounds is the linear relaxation of the exact answer.
 
 use super::{Delta, Neighbours, Sensitivity, Unit, Values};
+use crate::mechanism::Workload;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -194,6 +203,8 @@ pub(crate) struct Reach {
     per_step: u64,
     separation: u64,
     period: Option<u64>,
+    /// How many steps a release reads, where it does not read all so far.
+    window: Option<u64>,
     /// The largest value of an event, and of a unit's events in a key.
     value: u64,
     most_value: u64,
@@ -201,7 +212,13 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    pub(crate) fn of(unit: Unit, neighbours: Neighbours, values: Values, horizon: u64) -> Result<Self> {
+    pub(crate) fn of(
+        unit: Unit,
+        neighbours: Neighbours,
+        values: Values,
+        workload: Workload,
+        horizon: u64,
+    ) -> Result<Self> {
         // Checks the bounds against each other.
         Sensitivity::of(unit, neighbours, values, horizon)?;
         let spread = unit.spread()?;
@@ -213,6 +230,7 @@ impl Reach {
             per_step: spread.per_step,
             separation: spread.separation,
             period: bounds.period,
+            window: Some(workload.reach(horizon)).filter(|width| *width < horizon),
             value: values.bounds().1.max(0).unsigned_abs(),
             most_value: bounds.max_total.unwrap_or(u64::MAX),
             replaces: neighbours == Neighbours::ReplaceOne,
@@ -229,25 +247,43 @@ impl Reach {
         self.per_key
     }
 
-    /// The most events that a unit can have in a key by a step.
+    /// The most events that a unit can have in a key in what the release of a step reads.
     pub(crate) fn events_by(&self, step: u64) -> u64 {
         self.per_key.min(self.room(step))
     }
 
-    /// Most events that fit into so many steps.
-    fn room(&self, steps: u64) -> u64 {
-        self.per_step.saturating_mul(steps.div_ceil(self.separation))
+    /// Most events that fit into the steps which the release of a step reads.
+    fn room(&self, step: u64) -> u64 {
+        self.per_step.saturating_mul(self.read(step).div_ceil(self.separation))
     }
 
-    /// What `events` of a unit can sum to in a key by a step.
+    /// How many steps the release of a step reads.
+    fn read(&self, step: u64) -> u64 {
+        step.min(self.window.unwrap_or(u64::MAX))
+    }
+
+    /// In how many periods these steps are at most. A window may lie across the ends of calendar periods, of which the
+    /// shortest last nine tenths of the longest at least (28 days and 31).
+    fn periods(&self, step: u64) -> u64 {
+        match (self.period, self.window) {
+            (None, _) => 1,
+            (Some(longest), None) => step.div_ceil(longest),
+            (Some(longest), Some(_)) => match self.read(step) {
+                1 => 1,
+                read => 2 + (read - 2) / (longest - longest / 10),
+            },
+        }
+    }
+
+    /// What `events` of a unit can sum to in the release of a key at a step.
     fn moved(&self, events: u64, step: u64) -> f64 {
         let sum = u128::from(events.min(self.room(step))) * u128::from(self.value);
         sum.min(self.most_value.into()) as f64
     }
 
-    /// What so many units can sum to in a key by a step, each in all periods so far.
+    /// What so many units can sum to in the release of a key at a step, each in all periods so far.
     fn moved_by(&self, units: u64, step: u64) -> f64 {
-        let periods = self.period.map_or(1, |period| step.div_ceil(period));
+        let periods = self.periods(step);
         let sum = u128::from(self.per_key.saturating_mul(periods).min(self.room(step))) * u128::from(self.value);
         let most = u128::from(self.most_value) * u128::from(periods);
         (sum.min(most) as f64) * units as f64

@@ -1,10 +1,11 @@
-//! A vector of very many running sums, of which only some are read.
+//! A vector of very many running sums, or sums of windows, of which only some are read.
 
 mod buffers;
 mod cells;
 mod forward;
 mod path;
 mod plan;
+mod recent;
 mod stateless;
 
 pub use plan::{LazyPlan, Sampling};
@@ -17,6 +18,7 @@ use crate::state::{Layout, StateId};
 use crate::{Error, Result};
 use cells::Cells;
 use hashbrown::HashMap;
+use recent::Recent;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -29,6 +31,9 @@ use smallvec::SmallVec;
 /// The budget of the plan covers all sums at all steps, whoever chooses what to read, and may choose by what was read
 /// before. An event may be added to as many sums as
 /// [`PlanRequest::sums_per_event`](crate::plan::PlanRequest::sums_per_event) says.
+///
+/// **Windows.** Under [`Sampling::Keyed`] the plan's [workload](crate::plan::PlanRequest::with_workload) may be a window:
+/// a read is then the sum of the last steps, with noise that is a function of the names of sum and step alone.
 ///
 /// **State.** Under [`Sampling::Keyed`] the state holds sums of data and nothing else. Under the others it holds the
 /// noise that was drawn, too: save it before publishing what was read since the last save, and keep it as safe as the
@@ -61,8 +66,10 @@ pub struct LazyVector {
     plan: LazyPlan,
     id: StateId,
     cells: Box<dyn Cells>,
-    /// Sums of the closed steps.
+    /// Sums of the closed steps; none where windows are read.
     sums: HashMap<u64, i64>,
+    /// What windows read.
+    recent: Option<Recent>,
     /// What the open step adds to each; with it no sum leaves 64 bits.
     open: HashMap<u64, i64>,
     step: u64,
@@ -77,6 +84,13 @@ struct Saved {
     sums: Vec<(u64, i64)>,
     open: Vec<(u64, i64)>,
     cells: Vec<u8>,
+}
+
+/// The same where windows are read.
+#[derive(Serialize, Deserialize)]
+struct SavedWindows {
+    saved: Saved,
+    recent: recent::Saved,
 }
 
 fn check_coordinate(plan: &LazyPlan, coordinate: u64) -> Result<()> {
@@ -116,7 +130,9 @@ impl LazyVector {
             law: plan.law_digest(),
         };
         let id = StateId::new(plan.plan(), key, name, layout);
-        Ok(Self { plan, id, cells, sums: HashMap::new(), open: HashMap::new(), step: 0, reads: 0 })
+        let workload = plan.plan().mechanism().workload();
+        let recent = (!workload.is_sum()).then(|| Recent::new(workload.reach(plan.plan().horizon())));
+        Ok(Self { plan, id, cells, sums: HashMap::new(), recent, open: HashMap::new(), step: 0, reads: 0 })
     }
 
     /// The plan.
@@ -168,11 +184,15 @@ impl LazyVector {
         Ok(())
     }
 
-    /// The sum with its open step must fit 64 bits, so that closing cannot fail.
+    /// The sum with its open step must fit 64 bits, so that closing cannot fail; of a window, the sizes of all its steps.
     fn check_room(&self, coordinate: u64, value: i64) -> Result<()> {
         let of = |sums: &HashMap<u64, i64>| sums.get(&coordinate).copied().unwrap_or(0);
-        let total = of(&self.open).checked_add(value).and_then(|open| open.checked_add(of(&self.sums)));
-        total.map(|_| ()).ok_or_else(|| {
+        let open = of(&self.open).checked_add(value);
+        let fits = open.is_some_and(|open| match &self.recent {
+            None => open.checked_add(of(&self.sums)).is_some(),
+            Some(recent) => recent.size(coordinate).saturating_add(open.unsigned_abs()) <= i64::MAX as u64,
+        });
+        fits.then_some(()).ok_or_else(|| {
             Error::overflow(format!(
                 "the running sum {coordinate} leaves the range of 64-bit multiples of the grid; use a coarser grid"
             ))
@@ -197,10 +217,17 @@ impl LazyVector {
             return Err(Error::invalid(format!("step {step} is closed already; the open one is {}", self.step + 1)));
         }
         check_step(self.plan.plan(), step - 1)?;
+        let closing = self.step + 1; // fits: within the horizon
         for (coordinate, value) in self.open.drain() {
-            *self.sums.entry(coordinate).or_default() += value; // fits: see `check_room`
+            match &mut self.recent {
+                None => *self.sums.entry(coordinate).or_default() += value, // fits: see `check_room`
+                Some(recent) => recent.close(coordinate, closing, value),
+            }
         }
         self.step = step;
+        if let Some(recent) = &mut self.recent {
+            recent.sweep(step);
+        }
         Ok(step)
     }
 
@@ -215,8 +242,15 @@ impl LazyVector {
         }
         self.reads += 1;
         let noise = self.cells.noise(coordinate, self.step);
-        let sum = self.sums.get(&coordinate).copied().unwrap_or(0);
-        Ok(self.plan.release(self.step, sum, noise))
+        Ok(self.plan.release(self.step, self.exact(coordinate), noise))
+    }
+
+    /// What the release of a sum reads, exactly.
+    fn exact(&self, coordinate: u64) -> i64 {
+        match &self.recent {
+            None => self.sums.get(&coordinate).copied().unwrap_or(0),
+            Some(recent) => recent.sum(coordinate, self.step),
+        }
     }
 
     /// The releases of many running sums (in rising order, none twice) at the last closed step: those of
@@ -253,8 +287,7 @@ impl LazyVector {
         }
         self.reads += coordinates.len() as u64;
         let noises = self.cells.noises(coordinates, self.step);
-        let sum = |coordinate| self.sums.get(coordinate).copied().unwrap_or(0);
-        let release = |(coordinate, noise)| self.plan.release(self.step, sum(coordinate), noise);
+        let release = |(coordinate, noise): (&u64, i128)| self.plan.release(self.step, self.exact(*coordinate), noise);
         Ok(coordinates.iter().zip(noises).map(release).collect())
     }
 
@@ -272,7 +305,8 @@ impl LazyVector {
     /// Bytes of memory for remembered noise and sums. It depends on the data, as the length of a saved state does: not
     /// for publication.
     pub fn memory_bytes(&self) -> usize {
-        self.cells.memory_bytes() + self.sums.allocation_size() + self.open.allocation_size()
+        let recent = self.recent.as_ref().map_or(0, Recent::memory_bytes);
+        self.cells.memory_bytes() + self.sums.allocation_size() + recent + self.open.allocation_size()
     }
 
     /// The whole state, to [`restore`](Self::restore) it bit for bit. It holds data and, but for [`Sampling::Keyed`],
@@ -280,7 +314,10 @@ impl LazyVector {
     pub fn save(&self) -> Vec<u8> {
         let (sums, open) = (sorted(&self.sums), sorted(&self.open));
         let saved = Saved { step: self.step, reads: self.reads, sums, open, cells: self.cells.save() };
-        self.id.seal_vector(&saved)
+        match &self.recent {
+            None => self.id.seal_vector(&saved),
+            Some(recent) => self.id.seal_vector(&SavedWindows { saved, recent: recent.save(self.step) }),
+        }
     }
 
     /// The vector that was saved.
@@ -289,11 +326,20 @@ impl LazyVector {
     /// If the bytes are damaged, of an unknown version, or belong to another plan, vector or key.
     pub fn restore(plan: LazyPlan, key: &SecretKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let mut vector = Self::new(plan, key, name)?;
-        let saved: Saved = vector.id.open_vector(state)?;
+        let (saved, recent) = match vector.recent {
+            None => (vector.id.open_vector::<Saved>(state)?, vec![]),
+            Some(_) => {
+                let SavedWindows { saved, recent } = vector.id.open_vector(state)?;
+                (saved, recent)
+            }
+        };
         if saved.step > vector.plan.plan().horizon() {
             return Err(Error::state("the saved state is damaged; restore an undamaged copy"));
         }
         vector.cells.restore(&saved.cells, saved.step)?;
+        if let Some(own) = &mut vector.recent {
+            own.restore(recent, saved.step, vector.plan.coordinates())?;
+        }
         (vector.step, vector.reads) = (saved.step, saved.reads);
         (vector.sums, vector.open) = (saved.sums.into_iter().collect(), saved.open.into_iter().collect());
         Ok(vector)
@@ -311,3 +357,5 @@ impl std::fmt::Debug for LazyVector {
 mod frozen;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod windows;

@@ -19,7 +19,7 @@
 //! noise. Pure ε is beyond Gaussian noise and refused.
 //!
 //! **Increments** `x_t + (L z)_t - (L z)_(t-1)` are a function of the running sums and determine them: the promise is
-//! the same. Errors are those of running sums in either case.
+//! the same. Errors are those of running sums in either case, or of what an [`Optimizer`](super::Optimizer) makes of them.
 //!
 //! **What is not in the plan**: how normal variables are drawn. They are floating-point numbers, and sums of
 //! floating-point data and noise are not exact; `docs/threat-model.md` says what that means.
@@ -34,6 +34,7 @@ pub use calibrate::VectorGuarantee;
 pub use choose::{VectorCandidate, streams};
 pub use request::VectorRequest;
 
+use super::optimizer;
 use crate::mechanism::{Mechanism, MechanismName};
 use evertally_kernels::Cipher;
 use serde::{Deserialize, Serialize};
@@ -146,30 +147,35 @@ impl VectorPlan {
         self.chosen.sensitivity
     }
 
-    /// Standard error of every coordinate of the running sum at a step (1 ..= T). `O(log T)` or less.
+    /// Standard error of every coordinate of the running sum at a step (1 ..= T), or where there is an
+    /// [optimizer](VectorRequest::with_optimizer) of the parameters after it. `O(log T)` or less.
     ///
     /// # Panics
     /// If the step is 0 or beyond the horizon.
     pub fn std_error(&self, step: u64) -> f64 {
         assert!((1..=self.horizon()).contains(&step), "step {step} is outside the horizon of {}", self.horizon());
-        self.sigma() * self.mechanism().row_norm_squared(step).sqrt()
+        let squared = match &self.chosen.variances {
+            Some(variances) => variances[(step - 1) as usize],
+            None => self.mechanism().row_norm_squared(step),
+        };
+        self.sigma() * squared.sqrt()
     }
 
-    /// The largest standard error of any step's running sum.
+    /// The largest standard error of any step's running sum, or parameters.
     pub fn max_std_error(&self) -> f64 {
         self.chosen.max_std_error
     }
 
-    /// The root of the mean variance of the running sums.
+    /// The root of the mean variance of the running sums, or parameters.
     pub fn mean_std_error(&self) -> f64 {
         self.chosen.mean_std_error
     }
 
     /// No factorization with Gaussian noise has a smaller [`max_std_error`](Self::max_std_error) under this budget,
-    /// norm and participation, nor a smaller [`mean_std_error`](Self::mean_std_error). `O(min(T, 2^20))`.
+    /// norm and participation, nor, without an optimizer, a smaller [`mean_std_error`](Self::mean_std_error). `O(min(T, 2^20))`, `O(min(T, 2^11)²)` with an optimizer.
     ///
     /// For single steps it is [`gaussian_lower_bound`](crate::plan::gaussian_lower_bound); `vector/plan/lower_bound.rs`
-    /// has the proofs.
+    /// and `vector/optimizer/lower_bound.rs` have the proofs.
     ///
     /// ```
     /// use evertally::privacy::{Budget, Rho};
@@ -180,8 +186,12 @@ impl VectorPlan {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn lower_bound_max_std_error(&self) -> f64 {
-        let error =
-            lower_bound::error(self.horizon(), self.request.participation).expect("the horizon was accepted before");
+        let participation = self.request.participation;
+        let error = match &self.request.optimizer {
+            Some(optimizer) => optimizer::lower_bound::error(self.horizon(), optimizer, participation),
+            None => lower_bound::error(self.horizon(), participation),
+        };
+        let error = error.expect("the horizon was accepted before");
         error * self.request.norm * self.request.norms_per_step() / self.guarantee.mu()
     }
 

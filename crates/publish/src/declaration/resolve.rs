@@ -7,7 +7,7 @@ mod unit;
 
 use super::Parameter::{
     self, Band as BandOf, Bounds, Confidence, DiscoverGroups, Grid, GroupBy, Groups, GroupsFile, KeyBits, KeyColumns,
-    Per, Rest, Rows, Unbounded, UnknownGroup, View as ViewOf, Width,
+    Per, Publish, Rest, Rows, Through, Unbounded, UnknownGroup, View as ViewOf, Width,
 };
 use super::table::Declaration;
 use super::value;
@@ -15,9 +15,10 @@ use crate::event::Columns;
 use crate::groups::GroupTable;
 use crate::measures::{Bundle, EarlierPart, Wanted};
 use crate::problem::{Piece, Problem, sentence};
+use crate::reading::{Read, Reading};
 use crate::scales::Scales;
 use crate::searched::{Watch, with_searched};
-use crate::steps::{Every, Period, Periods, StepCalendar, TimeFormat, TimeParser};
+use crate::steps::{Period, Periods, Publication, Slots, StepCalendar, TimeFormat, TimeParser};
 use crate::stream::{Band, Late, OutOfBounds, Refusable, Stream};
 use crate::views::View;
 use crate::words::{quoted, short};
@@ -55,6 +56,10 @@ pub struct Settings {
     pub missing_text: Vec<String>,
     /// The steps of the horizon.
     pub calendar: StepCalendar,
+    /// Which of them are published, where not all are.
+    pub published: Option<Arc<Publication>>,
+    /// What is kept of a person, in steps; the unit of the plan is in slots.
+    pub kept: Unit,
     /// The periods in each of which the bounds on a person start anew.
     pub periods: Periods,
     /// The last step to publish.
@@ -108,6 +113,19 @@ pub enum Closing {
     Clock,
 }
 
+/// What a plan is asked for: in steps, or where only some are published in the [slots](Slots) of which those are made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InSlots {
+    /// How many there are; 2^62 where there is no end.
+    pub horizon: u64,
+    /// The unit, with bounds on them.
+    pub unit: Unit,
+    /// What is read, in them.
+    pub read: Read,
+    /// Of every so many the last gives what is published.
+    pub per_row: u64,
+}
+
 /// What events are told apart by.
 #[derive(Clone)]
 pub enum Labels {
@@ -142,12 +160,20 @@ impl Settings {
     /// # Errors
     /// If no plan serves the request, or the confidence is out of range.
     pub fn plan(self, watch: &mut Watch<'_>) -> crate::error::Result<(Stream, Option<GroupTable>)> {
-        let plan = with_searched(self.request.clone(), watch)?.plan()?;
+        let plan = match self.request.mix() {
+            // All of its workloads are planned together.
+            Some(_) => None,
+            None => Some(with_searched(self.request.clone(), watch)?.plan()?),
+        };
         let groups = match &self.labels {
             Labels::Groups(table) => Some(table.clone()),
             Labels::None | Labels::Discovered { .. } | Labels::Items(_) => None,
         };
-        Ok((self.planned(plan)?, groups))
+        let stream = match plan {
+            Some(plan) => self.planned(plan)?,
+            None => self.planned_together()?,
+        };
+        Ok((stream, groups))
     }
 
     /// The stream under a plan for its request.
@@ -155,11 +181,21 @@ impl Settings {
     /// # Errors
     /// If the confidence is out of range.
     pub fn planned(self, plan: Plan) -> evertally::Result<Stream> {
-        plan.intervals(self.confidence)?;
         let measures = match self.measures.wanted.as_slice() {
             [] => None,
             wanted => Some(Arc::new(Bundle::plan(wanted, &plan, &self.request, &self.measures.began)?)),
         };
+        self.with_plans(plan, measures)
+    }
+
+    /// The stream of several workloads.
+    fn planned_together(self) -> evertally::Result<Stream> {
+        let (bundle, plan) = Bundle::of_workloads(&self.measures.wanted, &self.request, &self.measures.began)?;
+        self.with_plans(plan, Some(Arc::new(bundle)))
+    }
+
+    fn with_plans(self, plan: Plan, measures: Option<Arc<Bundle>>) -> evertally::Result<Stream> {
+        plan.intervals(self.confidence)?;
         let grid = plan.request().grid();
         Ok(Stream {
             name: self.name,
@@ -167,6 +203,8 @@ impl Settings {
             columns: self.columns,
             time_format: self.time_format,
             calendar: self.calendar,
+            published: self.published,
+            kept: self.kept,
             periods: self.periods,
             last_step: self.last_step,
             plan,
@@ -184,6 +222,22 @@ impl Settings {
             measures,
             follows: None,
         })
+    }
+
+    /// The same, through the last step that is published: no step behind it is closed. All steps of a row can then come
+    /// again with the next run.
+    ///
+    /// # Errors
+    /// If no row ends by then.
+    pub fn of_whole_rows(self) -> Result<Self> {
+        let Some(published) = &self.published else { return Ok(self) };
+        let rows = published.rows_through(self.last_step);
+        if rows == 0 {
+            let end = self.calendar.format(published.rows().end_of(1));
+            let why = format!("no publication has ended by then: the first is that of {end}");
+            return Err(Problem::of(Publish, why).remedy(sentence!["run again then, or name it with ", Through]));
+        }
+        Ok(Self { last_step: published.last_step_of(rows), ..self })
     }
 
     /// A parser of times in other files than the events: written as theirs.
@@ -220,18 +274,30 @@ impl Declaration {
         let calendar = self.calendar()?;
         self.check_needs()?;
         self.check_confidence()?;
-        let labels = self.labels(calendar.steps())?;
+        let (published, read) = self.publication(&calendar)?;
+        let slots = published.as_ref().map_or(calendar.steps(), |published| published.slot_count());
+        let labels = self.labels(slots)?;
         let periods = match self.per {
             Some(period) => Periods::new(&calendar, period).map_err(|problem| Problem::of(Per, problem))?,
             None => Periods::default(),
         };
-        let unit = self.unit(periods.longest())?;
+        let kept = self.unit(periods.longest())?;
+        let unit = published.as_ref().map_or(kept, |published| {
+            published.slots().unit(kept, published.longest_row(), published.touched(&periods))
+        });
         let (grid, values) = (self.grid(), self.values()?);
-        let horizon = if self.is_unbounded() { MAX_HORIZON } else { calendar.steps() };
-        let request = self.request(horizon, unit, values)?.with_workload(self.workload(Some(calendar.every()))?);
-        let request = request.with_meanings(self.meaning(&calendar));
+        let horizon = if self.is_unbounded() { MAX_HORIZON } else { slots };
+        let request = read.of(self.request(horizon, unit, values)?)?;
+        let request =
+            request.with_meanings(self.meaning(&calendar, published.as_ref().map(|published| published.slots())));
         let request = labels.shape(request, grid);
-        let measures = self.measures(&labels)?;
+        let measures = self.measures(&labels, read.wanted())?;
+        let of_months = published.as_ref().is_some_and(|published| matches!(published.slots(), Slots::Months(_)));
+        if of_months && (!measures.wanted.is_empty() || self.discovers()) {
+            let other = if self.discovers() { DiscoverGroups } else { Parameter::Measure };
+            let why = " of calendar months do not go together; take a window of days, such as window(30d)";
+            return Err(Problem::of(Parameter::Workload, sentence![other, " and windows", why]));
+        }
         let request = measures.shape(request);
         let name: StreamName = self.stream.as_deref().unwrap_or("main").parse()?;
         let columns = match &labels {
@@ -253,6 +319,8 @@ impl Declaration {
             title: self.title.clone().unwrap_or_else(|| name.to_string()),
             name,
             calendar,
+            published,
+            kept,
             periods,
             values,
             out_of_bounds: self.out_of_bounds.unwrap_or(OutOfBounds::Clamp),
@@ -281,16 +349,61 @@ impl Declaration {
             let needed = sentence![Grid, " needs ", Piece::Example(Bounds), ": counts are whole numbers"];
             return Err(Problem::new(needed));
         }
-        let request = self.request(horizon, self.plan_unit()?, self.values()?)?;
-        Ok(request.with_workload(self.workload(None)?))
+        let InSlots { horizon, unit, read, .. } = self.in_slots(horizon)?;
+        read.of(self.request(horizon, unit, self.values()?)?)
     }
 
-    /// What is published, in steps of this width.
+    /// What a plan without a calendar is asked for over so many steps; 2^62 of them have no end.
     ///
     /// # Errors
-    /// If a time is no whole number of them.
-    pub fn workload(&self, every: Option<Every>) -> Result<Workload> {
-        self.workload.map_or(Ok(Workload::Sum), |reading| reading.in_steps(every))
+    /// If a width is a time, or the horizon is no whole number of rows.
+    pub fn in_slots(&self, horizon: u64) -> Result<InSlots> {
+        let unit = self.plan_unit()?;
+        let row = match self.publish {
+            None => {
+                let (_, read) = self.read(|reading| Ok((Slots::Steps, reading.in_steps(None)?)))?;
+                return Ok(InSlots { horizon, unit, read, per_row: 1 });
+            }
+            Some(Period::Steps(row)) => row,
+            Some(Period::Time(_)) => {
+                let what = ": there is no calendar here; say how many steps are between two publications, as with ";
+                return Err(Problem::of(Publish, sentence![Publish, what, (Publish, "7")]));
+            }
+        };
+        let refuse = |why: String| Err(Problem::of(Publish, sentence![Publish, format!(" {row}: {why}")]));
+        if row < 2 {
+            return refuse("that is every step; leave it out".into());
+        }
+        if horizon != MAX_HORIZON && !horizon.is_multiple_of(row) {
+            return refuse(format!("the horizon of {horizon} steps is no whole number of publications"));
+        }
+        let (slots, read) = self.read(|reading| Slots::reading(reading, Some(row), (None, None)))?;
+        let period = unit.bounds().and_then(|bounds| bounds.period);
+        let unit = slots.unit(unit, row, period.map(|period| slots.touched(period, row)));
+        let per_row = slots.in_a_row(row);
+        let horizon = if horizon == MAX_HORIZON { horizon } else { horizon / row * per_row };
+        Ok(InSlots { horizon, unit, read, per_row })
+    }
+
+    /// What is published, as each workload is read: all in the same slots.
+    ///
+    /// # Errors
+    /// If one cannot be read, or several are not read in the same slots.
+    pub(super) fn read(&self, reads: impl Fn(Reading) -> Result<(Slots, Workload)>) -> Result<(Slots, Read)> {
+        let declared = self.workload.as_ref().map_or(&[][..], |workloads| &workloads.0);
+        let Some(first) = declared.first() else { return Ok((reads(Reading::default())?.0, Read::default())) };
+        let (slots, _) = reads(first.reading)?;
+        let mut read = Vec::new();
+        for own in declared {
+            let (of_own, workload) = reads(own.reading)?;
+            if of_own != slots || (declared.len() > 1 && !matches!(slots, Slots::Steps | Slots::Rows)) {
+                let why = ": several are read in whole steps, or with ";
+                let problem = sentence![Parameter::Workload, why, Publish, " in whole publications"];
+                return Err(Problem::of(Parameter::Workload, problem));
+            }
+            read.push((*own, workload));
+        }
+        Ok((slots, Read(read)))
     }
 
     /// The privacy unit of a plan without a calendar: no column need be named, and a period is so many steps.
@@ -471,7 +584,7 @@ impl Declaration {
 
     /// What the numbers of this plan mean. All of it shapes the data before the mechanism sees them, and a change of
     /// any makes a new stream.
-    fn meaning(&self, calendar: &StepCalendar) -> BTreeMap<String, String> {
+    fn meaning(&self, calendar: &StepCalendar, slots: Option<Slots>) -> BTreeMap<String, String> {
         let spec = calendar.spec();
         let policy = |choice: Option<Refusable>| if choice == Some(Refusable::Skip) { "skip" } else { "refuse" };
         let mut meaning = BTreeMap::from([
@@ -484,6 +597,14 @@ impl Declaration {
         let mut put = |name: &str, text: Option<String>| meaning.extend(text.map(|text| (name.to_owned(), text)));
         put("person", self.person.clone());
         put("per", self.per.map(|period| period.to_string()));
+        if self.publish.is_some() || matches!(slots, Some(Slots::Months(_))) {
+            // The plan has the bounds of slots.
+            put("publish", self.publish.map(|publish| publish.to_string()));
+            let of_months = self.workload.as_ref().filter(|_| matches!(slots, Some(Slots::Months(_))));
+            put("window", of_months.and_then(|of| of.0.first()).map(|own| own.reading.to_string()));
+            put("max-events-per-step", self.max_events_per_step.map(|events| events.to_string()));
+            put("min-gap", self.min_gap.map(|steps| steps.to_string()));
+        }
         put("value", self.value.clone());
         put("unknown-group", (self.unknown_group == Some(Refusable::Skip)).then(|| "skip".to_owned()));
         put("out-of-bounds", (self.out_of_bounds == Some(OutOfBounds::Refuse)).then(|| "refuse".to_owned()));

@@ -90,6 +90,7 @@ fn kind(kind: Kind) -> Map<String, Value> {
     let texts = || json!({ "type": "array", "items": { "type": "string" } });
     let schema = match kind {
         Kind::Text | Kind::Width | Kind::Zone | Kind::Mechanism | Kind::Path => json!({ "type": "string" }),
+        Kind::Workloads => json!({ "anyOf": [{ "type": "string" }, texts()] }),
         Kind::Texts | Kind::Measures | Kind::Paths => texts(),
         Kind::Character => json!({ "type": "string", "minLength": 1, "maxLength": 1 }),
         Kind::Whole => json!({ "type": "integer", "minimum": 0 }),

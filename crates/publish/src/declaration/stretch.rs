@@ -30,10 +30,12 @@ impl Declaration {
         // Without an end there is no further stream, and nothing is the last step.
         let all = (self.unbounded != Some(true)).then_some(true);
         let first = Self { through: None, all, ..self.clone() }.resolve()?;
-        if extend && !first.request.workload().is_sum() {
+        if extend && (!first.request.workload().is_sum() || first.request.mix().is_some()) {
+            let several = first.request.mix().is_some();
+            let what =
+                if several { "several workloads do".into() } else { format!("`{}` does", first.request.workload()) };
             return Err(usage(format!(
-                "`{}` does not go on from stream to stream as running sums do; declare it over a longer horizon",
-                first.request.workload()
+                "{what} not go on from stream to stream as running sums do; declare a longer horizon"
             )));
         }
         let mut stretches = Stretches {

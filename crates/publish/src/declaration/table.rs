@@ -8,7 +8,7 @@
 use super::parameter::{Heading, Part, Row, Use};
 use super::value::{Decimal, Delimiter, Groups, Paths, TableFormat, Value};
 use crate::measures::Wanted;
-use crate::reading::Reading;
+use crate::reading::Workloads;
 use crate::steps::{Every, Period, TimeFormat, Zone};
 use crate::stream::{Band, Late, OutOfBounds, Refusable};
 use crate::views::View;
@@ -334,8 +334,14 @@ parameters! {
     declaration {
         /// What is published at every step: sum (all events so far), window(W) (those of the last W steps, or of a time
         /// such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or increments (those of
-        /// the step alone).
-        Workload workload: Reading, Steps "sum|window(W)|decay(H)|increments" RELEASE, default "sum" ""
+        /// the step alone). May be repeated: all are then read from one release, and `window(7d)*4` says that its
+        /// precision is worth four times as much as that of others.
+        Workload workload: Workloads, Steps "sum|window(W)|decay(H)|increments" RELEASE, default "sum" ""
+    }
+    declaration {
+        /// Publish only at the end of every so long a time, such as 1w or 1mo with steps of a day, or of so many steps. The
+        /// plan is made for what is published; events are bounded, late and recorded by steps all the same.
+        Publish publish: Period, Steps "WIDTH" RELEASE, default "" "every step"
     }
     declaration {
         /// Publish only the steps that end by this time; the rest can follow later from the same, longer data.

@@ -1,7 +1,7 @@
 //! The types of parameters: how each is read from the texts of a flag, and what a schema says of it.
 
 use crate::measures::Wanted;
-use crate::reading::Reading;
+use crate::reading::Workloads;
 use crate::steps::{Every, Period, TimeFormat, Zone};
 use crate::stream::{Band, Late, OutOfBounds, Refusable};
 use crate::views::View;
@@ -26,6 +26,8 @@ pub enum Kind {
     Texts,
     /// A list of measures, each a text that may have commas.
     Measures,
+    /// One workload, or a list of them.
+    Workloads,
     /// One character.
     Character,
     /// A whole number, 0 or more.
@@ -119,7 +121,6 @@ from_one_text! {
     bool: Kind::Switch,
     Decimal<Grid>: Kind::Decimal,
     Every: Kind::Width,
-    Reading: Kind::Text,
     Period: Kind::Period,
     Zone: Kind::Zone,
     MechanismName: Kind::Mechanism,
@@ -353,6 +354,14 @@ impl Value for Vec<Wanted> {
     fn read(texts: &[&OsStr]) -> Result<Self, String> {
         let one = |text: &&OsStr| text.to_str().ok_or_else(|| "is not UTF-8 text".to_owned())?.parse();
         texts.iter().map(one).collect()
+    }
+}
+
+impl Value for Workloads {
+    const KIND: Kind = Kind::Workloads;
+
+    fn read(texts: &[&OsStr]) -> Result<Self, String> {
+        texts.iter().map(|text| last(&[text])?.parse()).collect::<Result<_, _>>().map(Self)
     }
 }
 

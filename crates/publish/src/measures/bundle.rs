@@ -23,6 +23,11 @@ use serde::{Deserialize, Serialize};
 /// Less is no noise at all.
 const LEAST: f64 = 1e-200;
 
+/// Name of the column that says which measure a row is of.
+pub const MEASURE: &str = "measure";
+/// The same of workloads.
+pub const WORKLOAD: &str = "workload";
+
 /// A part and its plan.
 #[derive(Clone, Debug)]
 pub struct PlannedPart {
@@ -38,12 +43,12 @@ pub struct PlannedPart {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EarlierPart {
-    name: String,
+    pub(super) name: String,
     digest: String,
-    mechanism: MechanismName,
-    noise: DiscreteLaw,
-    share: Option<f64>,
-    budget: Budget,
+    pub(super) mechanism: MechanismName,
+    pub(super) noise: DiscreteLaw,
+    pub(super) share: Option<f64>,
+    pub(super) budget: Budget,
 }
 
 /// Measures and the plans of all their parts.
@@ -79,6 +84,36 @@ impl Bundle {
         let digest = digest(head, &parts);
         let grid = head.request().grid().to_f64(1);
         Ok(Self { wanted: wanted.to_vec(), parts, centre, grid, guarantee, digest })
+    }
+
+    /// The plans of several workloads of one stream, for a request of all of them: read from one release, or from one each
+    /// under a share of the budget, whichever is better; as the stream began, where it has. Beside them the plan of the
+    /// stream, which has the whole budget.
+    ///
+    /// # Errors
+    /// If they cannot be planned.
+    pub fn of_workloads(wanted: &[Wanted], request: &PlanRequest, earlier: &[EarlierPart]) -> Result<(Self, Plan)> {
+        let parts = super::readings::planned(request, earlier)?;
+        let head = super::readings::head(request, &parts)?;
+        let own: Vec<_> = parts.iter().filter(|planned| planned.share.is_some()).collect();
+        let promises: Vec<_> = own.iter().map(|own| (own.plan.request().budget(), own.plan.guarantee())).collect();
+        let guarantee = match promises.as_slice() {
+            [(_, one)] => *one,
+            several => Guarantee::composed(request.budget(), several)?,
+        };
+        let digest = digest(&head, &parts);
+        let grid = request.grid().to_f64(1);
+        Ok((Self { wanted: wanted.to_vec(), parts, centre: None, grid, guarantee, digest }, head))
+    }
+
+    /// Whether the rows of a group are workloads of one count or sum, and no measures.
+    pub fn is_of_workloads(&self) -> bool {
+        self.parts.iter().all(|planned| matches!(planned.part, Part::Reading(_)))
+    }
+
+    /// The name of the column that tells the rows of a group apart.
+    pub fn column(&self) -> &'static str {
+        if self.is_of_workloads() { WORKLOAD } else { MEASURE }
     }
 
     /// The measures, in the order in which they were asked for.
@@ -248,6 +283,7 @@ impl<'a> Planner<'a> {
                     })?));
                 }
                 Measure::Quantile(_) => add(Part::Ranks(RankTree::of(lower, upper, self.chosen.1))),
+                Measure::Workload(..) => return Err(Error::invalid("a workload is no measure")),
             }
         }
         // Squares go with the sum, whose plan they share.
@@ -283,6 +319,7 @@ impl<'a> Planner<'a> {
                 );
                 counts.with_unit(unit?).with_neighbours(Neighbours::ReplaceOne)
             }
+            Part::Reading(workload) => self.base.clone().with_workload(*workload),
         };
         Ok(request.with_budget(self.split.whole()).with_meaning("part", part.name()))
     }

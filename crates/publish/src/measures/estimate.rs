@@ -97,6 +97,9 @@ impl Estimator {
                     let counted = |cell| self.counted(releases, |part| matches!(part, Part::Bins(_)), cell);
                     rows.extend((0..=cuts.len()).map(counted));
                 }
+                Measure::Workload(_, workload) => {
+                    rows.push(self.counted(releases, |part| *part == Part::Reading(*workload), 0));
+                }
                 Measure::Sum => rows.push(self.sum(releases)),
                 Measure::Mean => rows.push(self.mean(releases)),
                 Measure::Variance => rows.push(self.variance(releases)),

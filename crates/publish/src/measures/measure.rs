@@ -1,6 +1,8 @@
 //! Which measures there are, and how they are written.
 
+use crate::reading::{Reading, with_weight};
 use crate::words::quoted;
+use evertally::mechanism::Workload;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -26,6 +28,8 @@ pub enum Measure {
     Histogram(Vec<String>),
     /// The value that this share of the values does not exceed.
     Quantile(f64),
+    /// The count or sum itself, as a workload reads it: as it was declared, and in steps.
+    Workload(Reading, Workload),
 }
 
 /// A measure, and how much its precision is worth.
@@ -41,7 +45,7 @@ pub struct Wanted {
 impl Measure {
     /// Whether it is of the values of events.
     pub fn needs_values(&self) -> bool {
-        !matches!(self, Self::Count | Self::Distinct | Self::Active(_))
+        !matches!(self, Self::Count | Self::Distinct | Self::Active(_) | Self::Workload(..))
     }
 
     /// Whether it is of people.
@@ -62,6 +66,7 @@ impl fmt::Display for Measure {
             Self::Active(steps) => write!(f, "distinct({steps})"),
             Self::Histogram(cuts) => write!(f, "histogram({})", cuts.join(",")),
             Self::Quantile(share) => write!(f, "quantile({share})"),
+            Self::Workload(reading, _) => reading.fmt(f),
         }
     }
 }
@@ -120,13 +125,7 @@ impl FromStr for Wanted {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (measure, weight) = match text.rsplit_once('*') {
-            Some((measure, weight)) => {
-                let number = weight.trim().parse().ok().filter(|weight| *weight > 0.0 && *weight < 1e12);
-                (measure, number.ok_or_else(|| format!("{} is not a weight above 0", quoted(weight)))?)
-            }
-            None => (text, 1.0),
-        };
+        let (measure, weight) = with_weight(text)?;
         Ok(Self { measure: measure.parse()?, weight })
     }
 }

@@ -19,6 +19,7 @@
 //! below 2⁻¹⁷ of `h`.
 
 use super::ranks::RankTree;
+use evertally::mechanism::Workload;
 use evertally::number::Grid;
 use evertally::plan::NoiseKind;
 
@@ -41,6 +42,8 @@ pub enum Part {
     Bins(Vec<i64>),
     /// Counts events in blocks of their value, level by level.
     Ranks(RankTree),
+    /// Counts events or sums values, as this workload reads them.
+    Reading(Workload),
 }
 
 impl Part {
@@ -58,6 +61,7 @@ impl Part {
                 format!("bins({})", cuts.join(","))
             }
             Self::Ranks(tree) => tree.to_string(),
+            Self::Reading(workload) => workload.to_string(),
         }
     }
 

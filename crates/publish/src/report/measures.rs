@@ -1,7 +1,7 @@
 //! What is said of several measures under one budget.
 
 use crate::measures::parts::Part;
-use crate::stream::Stream;
+use crate::stream::{Stream, reading_in_words};
 use crate::words::short;
 use evertally::mechanism::MechanismName;
 use serde::Serialize;
@@ -11,6 +11,8 @@ use serde::Serialize;
 pub struct MeasureFacts {
     /// The measures as they were declared, with their weights.
     pub measures: Vec<String>,
+    /// Whether they are workloads of one count or sum.
+    pub is_of_workloads: bool,
     /// What is summed, each under its own plan.
     pub parts: Vec<PartFacts>,
 }
@@ -39,16 +41,17 @@ impl MeasureFacts {
     pub fn of(stream: &Stream) -> Option<Self> {
         let bundle = stream.measures.as_ref()?;
         let part = |planned: &crate::measures::PlannedPart| PartFacts {
-            part: name_of(&planned.part),
+            part: name_of(&planned.part, stream),
             share: planned.share,
             cells: planned.part.cells(),
             mechanism: planned.plan.mechanism().name(),
             noise: planned.plan.noise_kind().to_string(),
-            max_std_error: planned.plan.max_std_error(),
+            max_std_error: planned.plan.errors_through(stream.last_step).0,
             plan_digest: blake3::Hash::from_bytes(planned.plan.digest()).to_hex().to_string(),
         };
         Some(Self {
             measures: bundle.wanted().iter().map(ToString::to_string).collect(),
+            is_of_workloads: bundle.is_of_workloads(),
             parts: bundle.parts().iter().map(part).collect(),
         })
     }
@@ -58,6 +61,7 @@ impl MeasureFacts {
         self.parts.iter().map(|part| {
             let share = match part.share {
                 Some(share) => format!("{} % of the budget", short(100.0 * share)),
+                None if self.is_of_workloads => "read from the same release".to_owned(),
                 None => "no budget beside that of the sum".to_owned(),
             };
             let (mechanism, noise, error) = (part.mechanism.brief(), &part.noise, short(part.max_std_error));
@@ -67,8 +71,12 @@ impl MeasureFacts {
     }
 }
 
-fn name_of(part: &Part) -> String {
+fn name_of(part: &Part, stream: &Stream) -> String {
     match part {
+        Part::Reading(workload) => {
+            let of = stream.columns.value.as_ref().map_or("events".into(), |column| format!("values of {column}"));
+            format!("{of} {}", reading_in_words(*workload, stream.calendar.every()))
+        }
         Part::Count => "events".into(),
         Part::Sum => "values from the middle of their bounds".into(),
         Part::Squares => "squares of values".into(),

@@ -12,7 +12,13 @@ impl Report {
         let (unit, mut mechanism, law) = (&self.unit.unit, self.mechanism.brief().to_string(), &self.noise.law);
         if let Some(measures) = &self.measures {
             let parts = measures.parts.len();
-            mechanism = format!("{} measures of {parts} noisy sums", measures.measures.len());
+            mechanism = if !measures.is_of_workloads {
+                format!("{} measures of {parts} noisy sums", measures.measures.len())
+            } else if measures.parts[1].share.is_none() {
+                format!("{parts} workloads from one release by {}", measures.parts[0].mechanism.brief())
+            } else {
+                format!("{parts} workloads, each with its share of the budget")
+            };
         }
         let selection =
             self.selection.as_ref().map_or(String::new(), |s| format!(", δ = {:e} for finding groups", s.delta));
@@ -71,8 +77,9 @@ impl Report {
         let h = &self.horizon;
         let scaled = self.groups.as_ref().is_some_and(|groups| groups.scales.is_some());
         writeln!(out, "| | |\n|---|---|")?;
+        let rows = if h.publish.is_some() { "publications" } else { "steps" };
         let of =
-            h.steps.map_or_else(|| "steps of a stream without end".to_owned(), |steps| format!("of {steps} steps"));
+            h.steps.map_or_else(|| format!("{rows} of a stream without end"), |steps| format!("of {steps} {rows}"));
         writeln!(out, "| released | {}, {} {of} |", self.quantity, h.released_steps)?;
         if let Some(f) = &self.follows {
             let (steps, since, streams) = (f.steps, &f.since, f.streams);
@@ -91,6 +98,10 @@ impl Report {
             .as_ref()
             .map_or_else(|| format!("from {} on, without end", h.start), |end| format!("{} to {end}", h.start));
         writeln!(out, "| horizon | {span}, every {} ({}) |", h.every, h.time_zone)?;
+        if let Some(publish) = &h.publish {
+            let plan = "the plan, and its mechanism, are for those alone";
+            writeln!(out, "| published | every {publish}, the state at the end of it; {plan} |")?;
+        }
         if let Some(groups) = &self.groups {
             let rest =
                 groups.rest.as_ref().map_or("undeclared groups refused".into(), |r| format!("all others as `{r}`"));
@@ -142,7 +153,8 @@ impl Report {
         }
         writeln!(out, "| budget | {}{} |", self.times(), self.budget)?;
         if let Some(measures) = &self.measures {
-            writeln!(out, "| measures | {} |", measures.measures.join(", "))?;
+            let what = if measures.is_of_workloads { "workloads" } else { "measures" };
+            writeln!(out, "| {what} | {} |", measures.measures.join(", "))?;
             for words in measures.in_words() {
                 writeln!(out, "| summed | {words} |")?;
             }
@@ -265,6 +277,13 @@ impl Report {
         let single = unit.split(" (").next().unwrap_or(unit);
         let value = if self.quantity.starts_with("running") { "running value" } else { "value" };
         let (interval, but) = match &self.sketch {
+            None if self.measures.as_ref().is_some_and(|measures| measures.is_of_workloads) => (
+                format!(
+                    "Each single interval contains the true figure of the kept data with {confidence} % confidence; over many \
+                     steps and workloads some will miss. Those of one step have some noise in common."
+                ),
+                "",
+            ),
             None if self.measures.is_some() => (
                 format!(
                     "Each single interval contains the true figure of the kept data with {confidence} % confidence; over many \

@@ -54,7 +54,7 @@ pub(super) struct Intake {
 
 /// What is kept of a person, where persons are protected.
 fn bound(stream: &Stream) -> Result<Option<ContributionBound>> {
-    match stream.plan.request().unit() {
+    match stream.kept {
         Unit::Event => Ok(None),
         unit => Ok(Some(ContributionBound::new(unit)?.of_values(stream.values))),
     }

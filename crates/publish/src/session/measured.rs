@@ -118,6 +118,7 @@ impl PartSums {
         let cells = self.part.cells();
         match (&self.part, &mut self.memory) {
             (Part::Count, _) => self.add_at(group, 1),
+            (Part::Reading(_), _) => self.add_at(group, kept.value),
             (Part::Sum | Part::Squares, _) => {
                 let centre = bundle.centre().expect("values have bounds");
                 let deviation = centre.deviation(kept.value);
@@ -243,11 +244,16 @@ impl MeasuredSums {
         parts.iter_mut().try_for_each(|part| part.add(bundle, group, kept))
     }
 
+    /// Binds the digest to what the open step has added to all parts so far.
+    pub(super) fn bind(&self, digest: &mut StreamDigest) -> Result<()> {
+        let open: Vec<i64> = self.parts.iter().flat_map(|part| &part.open).copied().collect();
+        digest.close_step(&open)
+    }
+
     /// Closes the open step; what it adds to all parts goes into the digest first.
     pub(super) fn close(&mut self, digest: &mut StreamDigest) -> Result<u64> {
         self.parts.iter_mut().try_for_each(PartSums::end_step)?;
-        let open: Vec<i64> = self.parts.iter().flat_map(|part| &part.open).copied().collect();
-        digest.close_step(&open)?;
+        self.bind(digest)?;
         for part in &mut self.parts {
             part.open.fill(0);
             part.releases.clear();
@@ -266,7 +272,8 @@ impl MeasuredSums {
         tuples: &[Vec<String>],
         mut visit: impl FnMut(usize, &ReleaseRow<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (step, calendar) = (self.step(), &stream.calendar);
+        let Some(step) = stream.row_of_slot(self.step()) else { return Ok(()) };
+        let calendar = stream.rows();
         let span = (calendar.start_of(step), calendar.end_of(step));
         let (mut time, mut text) = (String::new(), String::new());
         calendar.write_time(calendar.start_of(step), &mut time);

@@ -107,7 +107,7 @@ impl Session<RunningSums> {
             Some(_) => return Err(damaged()),
             None => None,
         };
-        let sums = RunningSums::restore(stream, present, key, &saved.sums)?;
+        let sums = RunningSums::restore(stream, present, key, (saved.step, &saved.sums))?;
         let mut session = Self::new(stream.clone(), sums, key, digest, saved.step)?;
         session.due = saved.step;
         session.intake.restore(stream, saved.step + 1, saved.persons.as_deref())?;
@@ -131,6 +131,9 @@ impl Session<RunningSums> {
     /// If a step is still open.
     pub fn followed(&self) -> Result<Follows> {
         let (stream, steps) = (&self.stream, self.stream.calendar.steps());
+        if stream.published.is_some() {
+            return Err(usage("a stream of which only some steps are published does not go on in another stream"));
+        }
         if stream.measures.is_some() {
             return Err(usage("measures do not go on in another stream; declare a longer horizon"));
         }

@@ -25,6 +25,10 @@ pub struct RunningSums {
     closed: Vec<i64>,
     rows: Rows,
     numbers: GroupNumbers,
+    /// The last releases, where empty slots behind them are closed already.
+    shown: Vec<Release>,
+    /// The last closed step. Those of the streams are slots, which may have several.
+    step: u64,
 }
 
 enum Streams {
@@ -36,7 +40,19 @@ enum Streams {
     Measured(Box<MeasuredSums>),
 }
 
-/// What a closed step releases.
+impl Streams {
+    /// The last closed slot.
+    fn step(&self) -> u64 {
+        match self {
+            Self::Total(stream, _) => stream.step(),
+            Self::Groups(streams) => streams.step(),
+            Self::Discovered(keys) => keys.step(),
+            Self::Measured(parts) => parts.step(),
+        }
+    }
+}
+
+/// What a closed step releases: nothing where its row goes on.
 pub struct ClosedStep<'a> {
     stream: &'a Stream,
     step: u64,
@@ -66,14 +82,19 @@ impl RunningSums {
             (None, None) => Streams::Total(Box::new(RunningSum::new(plan, key, name)?), None),
             (Some(table), None) => Streams::Groups(Box::new(GroupedSums::new(plan, key, name, table.to_library()?)?)),
         };
-        Self::of(stream, groups, streams, key)
+        Self::of(stream, groups, streams, key, 0)
     }
 
-    /// The sums that [`save`](Self::save) saved.
+    /// The sums that [`save`](Self::save) saved, after a step.
     ///
     /// # Errors
     /// If they are damaged, or of another stream or other groups.
-    pub(super) fn restore(stream: &Stream, groups: Option<GroupTable>, key: &SecretKey, saved: &[u8]) -> Result<Self> {
+    pub(super) fn restore(
+        stream: &Stream,
+        groups: Option<GroupTable>,
+        key: &SecretKey,
+        (step, saved): (u64, &[u8]),
+    ) -> Result<Self> {
         let (plan, name) = (stream.plan.clone(), stream.name.clone());
         let streams = match (&groups, &stream.measures) {
             (groups, Some(bundle)) => {
@@ -87,10 +108,13 @@ impl RunningSums {
                 Streams::Groups(Box::new(GroupedSums::restore(plan, key, name, table.to_library()?, saved)?))
             }
         };
-        Self::of(stream, groups, streams, key)
+        if streams.step() != stream.published.as_ref().map_or(step, |published| published.slots_through(step)) {
+            return Err(usage("the state of the stream is damaged; build it again from the raw data"));
+        }
+        Self::of(stream, groups, streams, key, step)
     }
 
-    fn of(stream: &Stream, groups: Option<GroupTable>, streams: Streams, key: &SecretKey) -> Result<Self> {
+    fn of(stream: &Stream, groups: Option<GroupTable>, streams: Streams, key: &SecretKey, step: u64) -> Result<Self> {
         let mut rows = Rows::new(stream, groups.as_ref())?;
         if let Streams::Discovered(keys) = &streams {
             rows = Rows::of_discovered(stream)?;
@@ -98,7 +122,16 @@ impl RunningSums {
         }
         let count = if matches!(streams, Streams::Discovered(_)) { 0 } else { rows.tuples().len() };
         let numbers = GroupNumbers::new(stream, key);
-        Ok(Self { groups, streams, open: vec![0; count], closed: vec![0; count], rows, numbers })
+        Ok(Self {
+            groups,
+            streams,
+            open: vec![0; count],
+            closed: vec![0; count],
+            rows,
+            numbers,
+            shown: Vec::new(),
+            step,
+        })
     }
 
     /// The sums of the closed steps, and the memory of their noise.
@@ -288,12 +321,7 @@ impl Tally for RunningSums {
     }
 
     fn step(&self) -> u64 {
-        match &self.streams {
-            Streams::Total(stream, _) => stream.step(),
-            Streams::Groups(streams) => streams.step(),
-            Streams::Discovered(keys) => keys.step(),
-            Streams::Measured(parts) => parts.step(),
-        }
+        self.step
     }
 
     #[inline]
@@ -317,42 +345,67 @@ impl Tally for RunningSums {
     }
 
     fn close<'a>(&'a mut self, stream: &'a Stream, _: u64, digest: &mut StreamDigest) -> Result<ClosedStep<'a>> {
-        if !matches!(self.streams, Streams::Discovered(_) | Streams::Measured(_)) {
-            digest.close_step(&self.open)?;
-            std::mem::swap(&mut self.open, &mut self.closed);
-            self.open.fill(0);
-        }
-        let releases = match &mut self.streams {
-            Streams::Total(sum, last) => std::slice::from_ref(last.insert(sum.tick()?)),
-            Streams::Groups(sums) => sums.tick()?,
-            Streams::Discovered(keys) => return close_discovered(keys, stream, &mut self.rows, digest),
-            Streams::Measured(parts) => {
-                let step = parts.close(digest)?;
-                let (measured, rows) = (Some(&mut **parts), &mut self.rows);
-                return Ok(ClosedStep { stream, step, releases: &[], discovered: None, measured, sums: &[], rows });
+        let step = self.step + 1;
+        let slot = stream.slot_ending(step);
+        // Empty slots behind it, which are of declared sums alone.
+        let through = stream.published.as_ref().map_or(step, |published| published.slots_through(step));
+        match &self.streams {
+            Streams::Total(..) | Streams::Groups(_) => {
+                digest.close_step(&self.open)?;
+                std::mem::swap(&mut self.open, &mut self.closed);
+                self.open.fill(0);
             }
-        };
-        let step = releases[0].step();
-        let (sums, rows) = (&self.closed, &mut self.rows);
-        Ok(ClosedStep { stream, step, releases, discovered: None, measured: None, sums, rows })
+            Streams::Discovered(keys) => bind_discovered(keys, step, digest)?,
+            Streams::Measured(parts) if slot.is_none() => parts.bind(digest)?,
+            Streams::Measured(_) => {} // when it closes the slot
+        }
+        self.step = step;
+        let rows = &mut self.rows;
+        let mut closed = ClosedStep { stream, step, releases: &[], discovered: None, measured: None, sums: &[], rows };
+        if matches!(self.streams, Streams::Total(..) | Streams::Groups(_)) {
+            closed.sums = &self.closed;
+        }
+        if slot.is_none() {
+            return Ok(closed);
+        }
+        match &mut self.streams {
+            Streams::Total(sum, last) => {
+                closed.releases = std::slice::from_ref(last.insert(sum.tick()?));
+                if sum.step() < through {
+                    sum.tick_through(through)?;
+                }
+            }
+            Streams::Groups(streams) => {
+                self.shown.clear();
+                self.shown.extend_from_slice(streams.tick()?);
+                while streams.step() < through {
+                    streams.tick()?;
+                }
+                closed.releases = &self.shown;
+            }
+            Streams::Discovered(keys) => {
+                keys.tick()?;
+                keys.entering()
+                    .try_for_each(|shown| tuple_of(keys.name(shown)).map(|tuple| closed.rows.enter(tuple)))?;
+                let keys = &**keys;
+                (closed.releases, closed.discovered) = (keys.releases(), Some(keys));
+            }
+            Streams::Measured(parts) => {
+                parts.close(digest)?;
+                closed.measured = Some(&mut **parts);
+            }
+        }
+        Ok(closed)
     }
 }
 
-/// Closes a step of groups that nobody declared. What it adds to each is bound by name, as items of a sketch are.
-fn close_discovered<'a>(
-    keys: &'a mut DiscoveredSums,
-    stream: &'a Stream,
-    rows: &'a mut Rows,
-    digest: &mut StreamDigest,
-) -> Result<ClosedStep<'a>> {
-    let step = keys.step() + 1;
+/// Binds the digest to what the open slot has added to groups that nobody declared, to each by name, as items of a sketch
+/// are.
+fn bind_discovered(keys: &DiscoveredSums, step: u64, digest: &mut StreamDigest) -> Result<()> {
     let sums = keys.unsafe_open_sums().filter(|(_, sum)| *sum != 0);
     let mut sums: Vec<(Box<[u8]>, i64)> = sums.map(|(name, sum)| (name.into(), sum)).collect();
     sums.sort_unstable();
-    digest.close_items(&sums, step)?;
-    keys.tick()?;
-    keys.entering().try_for_each(|shown| tuple_of(keys.name(shown)).map(|tuple| rows.enter(tuple)))?;
-    Ok(ClosedStep { stream, step, releases: keys.releases(), discovered: Some(keys), measured: None, sums: &[], rows })
+    digest.close_items(&sums, step)
 }
 
 impl ClosedStep<'_> {
@@ -361,7 +414,8 @@ impl ClosedStep<'_> {
         self.step
     }
 
-    /// The releases, one a group in declared order, or in that of their discovery; none of measures.
+    /// The releases, one a group in declared order, or in that of their discovery; none of measures, and none inside the
+    /// row of a step that is not published.
     pub fn releases(&self) -> &[Release] {
         self.releases
     }

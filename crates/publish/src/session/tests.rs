@@ -60,6 +60,8 @@ pub(super) fn stream_of(unit: Unit, sort_buffer: usize) -> Stream {
         columns: columns(),
         time_format: TimeFormat::Auto,
         calendar,
+        published: None,
+        kept: unit,
         periods,
         last_step: STEPS,
         plan,

@@ -233,7 +233,8 @@ impl Ruler {
     pub(super) fn new(start: Instant, every: Every, zone: &Zone) -> Result<Self, CalendarError> {
         let origin = start.timestamp().ok_or(CalendarError::BeyondCalendar)?.to_zoned(zone.time_zone().clone());
         let is_even = !every.is_calendar() || zone.fixed_offset().is_some();
-        let width = every.seconds().filter(|_| is_even).map(|seconds| seconds * MICROS_PER_SECOND);
+        let micros = |seconds: i64| seconds.checked_mul(MICROS_PER_SECOND).ok_or(CalendarError::BeyondCalendar);
+        let width = every.seconds().filter(|_| is_even).map(micros).transpose()?;
         Ok(Ruler { start, origin, every, width })
     }
 

@@ -185,7 +185,8 @@ impl Periods {
             Period::Time(every) => every,
         };
         if let (Some(width), false) = (calendar.width(), every.is_calendar()) {
-            let period = every.seconds().expect("elapsed time") * super::civil::MICROS_PER_SECOND;
+            let seconds = every.seconds().expect("elapsed time");
+            let period = seconds.saturating_mul(super::civil::MICROS_PER_SECOND); // longer than any horizon
             let steps = (period / width) as u64; // fits: both are positive
             if period % width != 0 {
                 return Err(cut(calendar, period_of(every), calendar.start_of(1), calendar.end_of(1)));

@@ -19,7 +19,7 @@ __all__ = ["plan", "plan_lazy", "plan_release", "plan_sketch", "plan_vector", "r
 def plan(
     horizon: int | None,
     *,
-    workload: str = "sum",
+    workload: str | Sequence[str] = "sum",
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -49,7 +49,8 @@ def plan(
     Steps:
         ``workload``: What is published at every step: sum (all events so far), window(W) (those of the last W steps, or
             of a time such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or
-            increments (those of the step alone).
+            increments (those of the step alone). May be repeated: all are then read from one release, and
+            `window(7d)*4` says that its precision is worth four times as much as that of others.
 
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
@@ -95,6 +96,7 @@ def plan(
 def plan_lazy(
     horizon: int,
     *,
+    workload: str | Sequence[str] = "sum",
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -119,6 +121,10 @@ def plan_lazy(
 ) -> Plan:
     """Plans a :class:`LazyVector` of `horizon` steps: as :func:`plan`, with the mechanism of least error among those that
     can be read lazily with this `sampling`.
+
+    Steps:
+        ``workload``: What a read is: sum (all events so far), window(W) (those of the last W steps) or increments
+            (those of the step alone); other than sums with sampling="keyed" only.
 
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
@@ -234,6 +240,11 @@ def plan_vector(
     *,
     norm: float = 1.0,
     series: Literal["increments", "running-sums"] = "increments",
+    learning_rate: float | Sequence[float] | None = None,
+    schedule: Literal["constant", "cosine"] = "constant",
+    warmup: int = 0,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -257,6 +268,17 @@ def plan_vector(
         ``series``: What the noise is added to: each step's vector, for optimizers that add up by themselves, or the sum
             of all vectors so far. The promise is the same. (The Rust library's default is the other one.)
 
+    Optimizer:
+        ``learning_rate``: The learning rate, or one for each step: public. With it, errors are those of the parameters
+            that stochastic gradient descent makes of the noisy vectors, and the mechanism is chosen and optimised for
+            these. Without it, those of the running sums.
+        ``schedule``: What a single learning rate does: it stays, or goes up in a straight line and down to 0 by half a
+            cosine.
+        ``warmup``: Over how many steps it goes up.
+        ``momentum``: Heavy-ball momentum, without dampening, as in SGD(momentum=0.9) of the frameworks.
+        ``weight_decay``: Decoupled weight decay: a step multiplies the parameters by 1 minus this times the learning
+            rate (with momentum, as in AdamW, not as in SGD).
+
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
         ``delta``: δ of (ε, δ)-differential privacy.
@@ -273,7 +295,7 @@ def plan_vector(
     Mechanism:
         ``mechanism``: A name such as smooth or banded-sqrt(bands=16); input is independent noise for every step, as in
             DP-SGD. Without it, the one of least error among those whose steps are light.
-        ``objective``: Minimise the maximal or the mean error of the running sums.
+        ``objective``: Minimise the maximal or the mean error of the running sums, or of the parameters.
         ``cipher``: The cipher that the noise is drawn from, part of the plan.
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
 
@@ -294,7 +316,8 @@ def plan_release(
     end: Time | None = None,
     steps: int | None = None,
     unbounded: bool = False,
-    workload: str = "sum",
+    workload: str | Sequence[str] = "sum",
+    publish: str | int | None = None,
     time_zone: str = "UTC",
     missing: Literal["refuse", "skip"] = "refuse",
     outside: Literal["refuse", "skip"] = "refuse",
@@ -343,7 +366,11 @@ def plan_release(
             the last.
         ``workload``: What is published at every step: sum (all events so far), window(W) (those of the last W steps, or
             of a time such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or
-            increments (those of the step alone).
+            increments (those of the step alone). May be repeated: all are then read from one release, and
+            `window(7d)*4` says that its precision is worth four times as much as that of others.
+        ``publish``: Publish only at the end of every so long a time, such as 1w or 1mo with steps of a day, or of so
+            many steps. The plan is made for what is published; events are bounded, late and recorded by steps all the
+            same. Without it, every step.
 
     Events:
         ``time_zone``: Zone of times without an offset, and of calendar steps.
@@ -430,7 +457,8 @@ def release(
     end: Time | None = None,
     steps: int | None = None,
     unbounded: bool = False,
-    workload: str = "sum",
+    workload: str | Sequence[str] = "sum",
+    publish: str | int | None = None,
     through: Time | None = None,
     time: str = "time",
     time_format: str = "auto",
@@ -501,7 +529,11 @@ def release(
             the last.
         ``workload``: What is published at every step: sum (all events so far), window(W) (those of the last W steps, or
             of a time such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or
-            increments (those of the step alone).
+            increments (those of the step alone). May be repeated: all are then read from one release, and
+            `window(7d)*4` says that its precision is worth four times as much as that of others.
+        ``publish``: Publish only at the end of every so long a time, such as 1w or 1mo with steps of a day, or of so
+            many steps. The plan is made for what is published; events are bounded, late and recorded by steps all the
+            same. Without it, every step.
         ``through``: Publish only the steps that end by this time; the rest can follow later from the same, longer data.
             Without it, the steps that have ended by now.
 

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 /// A mechanism that fits a request for vectors, the noise it needs, and its exact error.
 ///
-/// Errors are those of the running sums, a coordinate, in units of the vectors.
+/// Errors are those of the running sums, or of the parameters that an optimizer makes of the vectors, a coordinate.
 ///
 /// >>> import evertally as et
 /// >>> ranking = et.plan_vector(1000, rho=0.5).ranking
@@ -23,9 +23,9 @@ pub(crate) struct VectorCandidate {
     sensitivity: f64,
     /// Standard deviation of one noise variable.
     sigma: f64,
-    /// Largest standard error of a running sum.
+    /// Largest standard error of a running sum, or of the parameters.
     max_std_error: f64,
-    /// Root of the mean variance of the running sums.
+    /// Root of the mean variance of the same over the steps.
     mean_std_error: f64,
     /// The error that the plan minimises, over that of the best candidate.
     relative_error: f64,

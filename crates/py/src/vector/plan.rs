@@ -25,7 +25,8 @@ use std::sync::OnceLock;
 ///
 /// Made by :func:`plan_vector`; holds no secret and may be published. Plans compare by content. In a notebook a plan
 /// shows the ranking of the mechanisms and its error over the steps. All errors are those of the *running sums* of the
-/// vectors, whatever the :attr:`series`: standard deviations of one coordinate, in units of the vectors.
+/// vectors, whatever the :attr:`series`, or where there is an :attr:`optimizer` those of the parameters that it makes of
+/// them: standard deviations of one coordinate, in units of the vectors, or those times the learning rate.
 ///
 /// >>> import evertally as et
 /// >>> plan = et.plan_vector(1000, norm=1.0, epsilon=2.0, delta=1e-6, mechanism="smooth")
@@ -98,7 +99,12 @@ impl VectorPlan {
         let rows: Vec<Row> = self.candidates().iter().map(|candidate| candidate.row(&name)).collect();
         let error = self.error(self.inner.max_std_error(), self.inner.mean_std_error());
         let unlisted = format!("The plan has {}, of error {error:.4}.", self.inner.name().brief());
-        html::page(&self.__repr__(), &self.guarantee().words(), HEADS, &rows, &unlisted, &self.curve())
+        let words = self.guarantee().words();
+        let words = match self.optimizer() {
+            Some(optimizer) => format!("{words}; errors are {optimizer}"),
+            None => words,
+        };
+        html::page(&self.__repr__(), &words, HEADS, &rows, &unlisted, &self.curve())
     }
 }
 
@@ -158,6 +164,16 @@ impl VectorPlan {
     #[getter]
     fn series(&self) -> &'static str {
         series_word(self.inner.series())
+    }
+
+    /// What errors are of, in words: the running sums, or what an optimizer makes of the vectors.
+    ///
+    /// >>> import evertally as et
+    /// >>> et.plan_vector(100, rho=0.5, learning_rate=0.1, momentum=0.9).optimizer
+    /// 'of the parameters, for a learning rate of 0.1, momentum 0.9'
+    #[getter]
+    fn optimizer(&self) -> Option<String> {
+        self.inner.request().optimizer().map(|optimizer| optimizer.in_words())
     }
 
     /// In how many steps one example takes part at most.
@@ -222,13 +238,13 @@ impl VectorPlan {
         self.inner.sensitivity()
     }
 
-    /// The largest standard error of any running sum.
+    /// The largest standard error of any running sum, or of the parameters.
     #[getter]
     fn max_std_error(&self) -> f64 {
         self.inner.max_std_error()
     }
 
-    /// The root of the mean variance of the running sums.
+    /// The root of the mean variance of the same over the steps.
     #[getter]
     fn mean_std_error(&self) -> f64 {
         self.inner.mean_std_error()
@@ -251,12 +267,12 @@ impl VectorPlan {
         py.detach(|| self.candidates().to_vec())
     }
 
-    /// Standard error of the running sum at a step (1 to the horizon).
+    /// Standard error of the running sum, or the parameters, at a step (1 to the horizon).
     fn std_error(&self, step: Whole) -> PyResult<f64> {
         Ok(self.inner.std_error(check_step(self.inner.horizon(), step.0)?))
     }
 
-    /// Standard errors of the running sums at many steps as float64: at all, or at those in the array ``steps``.
+    /// Standard errors of the running sums, or the parameters, at many steps as float64: at all, or at those in the array ``steps``.
     ///
     /// Raises :class:`InvalidError` if all are asked for and there are more than 2^27.
     ///

@@ -1,6 +1,6 @@
 //! Keyword arguments as the request for a plan of vectors.
 
-use crate::error::OrRaise;
+use crate::error::{OrRaise, invalid};
 use crate::options::Options;
 use crate::request::{budget, meaning, mechanism};
 use crate::vector::words::cipher;
@@ -8,7 +8,7 @@ use crate::whole::Whole;
 use evertally::mechanism::Participation;
 use evertally::plan::Objective;
 use evertally::privacy::Neighbours;
-use evertally::vector::{Cipher, Series, VectorRequest};
+use evertally::vector::{Cipher, Optimizer, Rates, Series, VectorRequest};
 use pyo3::prelude::*;
 
 /// The request that the keyword arguments make.
@@ -23,5 +23,37 @@ pub(crate) fn request(options: &Options<'_>) -> PyResult<VectorRequest> {
         .with_objective(options.word("objective")?.unwrap_or(Objective::Max))
         .with_series(options.word("series")?.unwrap_or(Series::Increments))
         .with_cipher(options.take::<String>("cipher")?.map_or(Ok(Cipher::default()), |word| cipher(&word))?)
-        .with_meanings(meaning(options)?))
+        .with_meanings(meaning(options)?)
+        .with_optional_optimizer(optimizer(options)?))
+}
+
+/// A learning rate, or one for each step.
+#[derive(FromPyObject)]
+enum Rate {
+    One(f64),
+    Each(Vec<f64>),
+}
+
+/// What the steps do with the vectors, if anything is said of it.
+fn optimizer(options: &Options<'_>) -> PyResult<Option<Optimizer>> {
+    let rate = options.take::<Rate>("learning_rate")?;
+    let Whole(warmup) = options.take("warmup")?.unwrap_or(Whole(0));
+    let schedule = options.take::<String>("schedule")?.unwrap_or("constant".into());
+    let momentum = options.take("momentum")?.unwrap_or(0.0);
+    let weight_decay = options.take("weight_decay")?.unwrap_or(0.0);
+    let rates = match (&rate, schedule.as_str(), warmup) {
+        (None, "constant", 0) if momentum == 0.0 && weight_decay == 0.0 => return Ok(None),
+        (None, ..) => return Err(invalid("an optimizer needs its learning_rate: one number, or one for each step")),
+        (Some(Rate::One(rate)), "constant", 0) => Rates::Constant(*rate),
+        (Some(Rate::One(rate)), "cosine", warmup) => Rates::WarmupCosine { peak: *rate, warmup, last: 0.0 },
+        (Some(Rate::Each(rates)), "constant", 0) => Rates::List(rates.clone()),
+        (Some(_), "constant" | "cosine", _) => {
+            return Err(invalid(
+                "schedule=\"cosine\" goes with one learning_rate, and warmup with it; for other schedules list one for each step",
+            ));
+        }
+        _ => return Err(invalid(format!("schedule is one of \"constant\", \"cosine\", got {schedule:?}"))),
+    };
+    let optimizer = Optimizer::new(rates).and_then(|made| made.with_momentum(momentum));
+    optimizer.and_then(|made| made.with_weight_decay(weight_decay)).or_raise().map(Some)
 }

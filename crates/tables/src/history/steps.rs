@@ -4,7 +4,7 @@ use super::Rows;
 use evertally::plan::Plan;
 use evertally_publish::error::{Result, usage};
 use evertally_publish::event::{Columns, Event};
-use evertally_publish::steps::{CalendarSpec, Every, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
+use evertally_publish::steps::{CalendarSpec, Every, Instant, StepCalendar, TimeFormat, TimeParser, Zone, row_every};
 use evertally_publish::words::quoted;
 use std::collections::BTreeMap;
 
@@ -112,5 +112,6 @@ fn calendar(plan: &Plan, zone: &Zone) -> Option<StepCalendar> {
     let meaning = plan.request().meaning();
     let start = meaning.get("start")?.parse().ok()?;
     let every: Every = meaning.get("every")?.parse().ok()?;
-    StepCalendar::from_spec(&CalendarSpec { start, steps: plan.horizon(), every, zone: zone.clone() }).ok()
+    let publish = meaning.get("publish").map_or(Some(every), |publish| row_every(every, publish.parse().ok()?))?;
+    StepCalendar::from_spec(&CalendarSpec { start, steps: plan.horizon(), every: publish, zone: zone.clone() }).ok()
 }

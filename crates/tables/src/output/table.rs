@@ -6,13 +6,11 @@ use super::OutputFormat;
 use super::parquet::ParquetTable;
 use super::text::{CsvTable, JsonTable};
 use evertally_publish::error::Result;
+use evertally_publish::measures::MEASURE;
 use evertally_publish::rows::ReleaseRow;
 use evertally_publish::steps::Zone;
 use evertally_publish::views::View;
 use evertally_publish::words::quoted;
-
-/// Name of the column that says which measure a row is of.
-const MEASURE: &str = "measure";
 
 /// What a table says of each row besides its group or key, in this order.
 fn own_columns(value: &'static str) -> [&'static str; 6] {
@@ -66,16 +64,16 @@ impl TableSpec {
         Ok(TableSpec { groups, value, integral, open: false, zone: None, views: None })
     }
 
-    /// A table of several measures: behind these group columns one that names the measure, and values that are real and
-    /// may be missing.
-    pub fn of_measures(mut groups: Vec<String>) -> Result<Self, String> {
-        if groups.iter().any(|name| name == MEASURE) {
+    /// A table of several measures or workloads: behind these group columns one that names the measure, and values that
+    /// are real and may be missing.
+    pub fn of_measures(mut groups: Vec<String>, column: &str) -> Result<Self, String> {
+        if groups.iter().any(|name| name == column) {
             return Err(format!(
-                "a group column has the name of the column of measures ({MEASURE}); rename it in the input"
+                "a group column has the name of the column of {column}s ({column}); rename it in the input"
             ));
         }
-        groups.push(MEASURE.to_owned());
-        Ok(TableSpec { open: true, ..Self::new(groups, false)? })
+        groups.push(column.to_owned());
+        Ok(TableSpec { open: column == MEASURE, ..Self::new(groups, false)? })
     }
 
     /// The same with columns for [views](evertally_publish::views), behind the others.

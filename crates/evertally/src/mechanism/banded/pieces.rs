@@ -90,7 +90,12 @@ impl Pieces {
 
     /// `l_j = (W R⁻¹)_j` until what follows does not matter, with `Σ |(R⁻¹)_j|`; `None` where it does not fade.
     pub(super) fn response(&self, workload: Workload) -> Option<Response> {
-        Response::of(self, workload)
+        Response::of(self, workload, None)
+    }
+
+    /// The same, over so many steps at most where there is an end.
+    pub(super) fn response_through(&self, workload: Workload, ends: Option<u64>) -> Option<Response> {
+        Response::of(self, workload, ends)
     }
 }
 
@@ -109,7 +114,8 @@ const LEFT_OUT: f64 = 1e-9;
 const LONGEST: usize = 4000;
 
 impl Response {
-    fn of(pieces: &Pieces, workload: Workload) -> Option<Self> {
+    fn of(pieces: &Pieces, workload: Workload, ends: Option<u64>) -> Option<Self> {
+        let ends = ends.map_or(usize::MAX, |ends| ends as usize);
         let unit = libm::exp2(-f64::from(pieces.bits));
         let after: Vec<(usize, usize, f64)> =
             pieces.after_first().map(|(from, to, c)| (from as usize, to as usize, c as f64 * unit)).collect();
@@ -123,7 +129,7 @@ impl Response {
         let (mut left, mut inverse_sum, mut total, mut faded) = (Vec::new(), 0.0, 0.0, 0.0f64);
         for number in 0..LONGEST {
             let mut energy = 0.0;
-            for t in number * block..(number + 1) * block {
+            for t in number * block..((number + 1) * block).min(ends) {
                 let sum_at = |lag: usize| sums[(t + 1).saturating_sub(lag)];
                 let past: f64 = after.iter().map(|(from, to, c)| c * (sum_at(*from) - sum_at(*to))).sum();
                 let inverse = f64::from(u8::from(t == 0)) - past;
@@ -143,7 +149,8 @@ impl Response {
             if energy.is_nan() || energy > 1e6 * total.max(1.0) {
                 return None;
             }
-            if number > 0 && energy < LEFT_OUT * total {
+            let is_over = (number + 1) * block >= ends;
+            if is_over || (number > 0 && energy < LEFT_OUT * total) {
                 return Some(Self { left, inverse_sum });
             }
         }

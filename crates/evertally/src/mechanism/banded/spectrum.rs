@@ -61,6 +61,23 @@ pub(crate) fn squared_symbol(workload: Workload, angle: f64) -> f64 {
     }
 }
 
+/// `|W(r e^(iθ))|²`, for a radius below 1.
+pub(super) fn squared_symbol_at(workload: Workload, radius: f64, angle: f64) -> f64 {
+    // |1 - r^n e^(-inθ)|² = (1 - r^n)² + 4 r^n sin²(nθ/2)
+    let squared = |size: f64, angle: f64| {
+        let sine = libm::sin(angle / 2.0);
+        (1.0 - size) * (1.0 - size) + 4.0 * size * sine * sine
+    };
+    match workload {
+        Workload::Sum => 1.0 / squared(radius, angle),
+        Workload::Window(width) => {
+            squared(libm::pow(radius, width as f64), width as f64 * angle) / squared(radius, angle)
+        }
+        Workload::Decay(half_life) => 1.0 / squared(Workload::decay(half_life) * radius, angle),
+        Workload::Increments => 1.0,
+    }
+}
+
 /// The same where its zeros are filled: what lies between them.
 pub(super) fn squared_envelope(workload: Workload, angle: f64) -> f64 {
     let sine = libm::sin(angle / 2.0);

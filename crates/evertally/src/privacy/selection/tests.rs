@@ -54,7 +54,7 @@ fn times_end_with_the_horizon() {
 /// What a unit can have in a key by a step follows all its bounds.
 #[test]
 fn reach_follows_the_bounds() {
-    let of = |unit, values| Reach::of(unit, Neighbours::AddRemove, values, 100).unwrap();
+    let of = |unit, values| Reach::of(unit, Neighbours::AddRemove, values, Workload::Sum, 100).unwrap();
     let one = of(Unit::Event, Values::Count);
     assert_eq!((one.keys(), one.per_key(), one.moved(1, 1)), (1, 1, 1.0));
     let spread = of(Unit::person(60).per_step(2).apart(7), Values::Count);
@@ -67,4 +67,50 @@ fn reach_follows_the_bounds() {
     // A floor counts persons, who may have been there in each period.
     let monthly = of(Unit::person(4).per_period(30), Values::Count);
     assert_eq!((monthly.moved(4, 100), monthly.moved_by(3, 30), monthly.moved_by(3, 31)), (4.0, 12.0, 24.0));
+}
+
+/// A window touches as many periods as calendars of any start let it.
+#[test]
+fn windows_touch_the_periods_of_calendars() {
+    const MONTHS: [u64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let months: Vec<usize> = (0..36).flat_map(|number| vec![number; MONTHS[number % 12] as usize]).collect();
+    let unit = Unit::person(4).per_period(31);
+    for width in [1u64, 2, 7, 28, 29, 30, 31, 59, 62, 90, 365] {
+        let reach = Reach::of(unit, Neighbours::AddRemove, Values::Count, Workload::Window(width), 1000).unwrap();
+        let touched = months.windows(width as usize).map(|days| 1 + days[days.len() - 1] - days[0]).max().unwrap();
+        let bound = reach.periods(700);
+        assert!((touched as u64..=touched as u64 + 2).contains(&bound), "{width}: {bound} for {touched}");
+        assert_eq!(reach.moved_by(3, 700), 12.0 * bound as f64);
+    }
+}
+
+/// Of windows it is what any stretch of so many steps can hold: every placement of a unit's events, counted.
+#[test]
+fn windows_hold_what_any_placement_puts_there() {
+    const HORIZON: u64 = 9;
+    for (events, per_step, apart) in [(4, 1, 1), (5, 2, 1), (4, 2, 3), (6, 3, 4), (3, 3, 1)] {
+        let unit = Unit::person(events).per_step(per_step).apart(apart);
+        for width in [1, 2, 4, 7] {
+            let workload = Workload::Window(width);
+            let reach = Reach::of(unit, Neighbours::AddRemove, Values::Count, workload, HORIZON).unwrap();
+            let mut largest = [0u64; HORIZON as usize + 1];
+            let base = per_step + 1;
+            for code in 0..base.pow(HORIZON as u32) {
+                let counts: Vec<u64> = (0..HORIZON).map(|t| code / base.pow(t as u32) % base).collect();
+                let held: Vec<u64> = (0..HORIZON).filter(|t| counts[*t as usize] > 0).collect();
+                if counts.iter().sum::<u64>() > events || held.windows(2).any(|pair| pair[1] - pair[0] < apart) {
+                    continue;
+                }
+                for step in 1..=HORIZON {
+                    let read = &counts[step.saturating_sub(width) as usize..step as usize];
+                    largest[step as usize] = largest[step as usize].max(read.iter().sum());
+                }
+            }
+            for step in 1..=HORIZON {
+                let (bound, most) = (reach.events_by(step), largest[step as usize]);
+                assert_eq!(bound, most, "{events}/{per_step}/{apart}, the {width} steps to {step}");
+                assert_eq!(reach.moved(events, step), most as f64);
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Looking at every hidden key after a step.
 
 use super::keys::Keys;
-use crate::mechanism::Cursor;
+use crate::mechanism::{Cursor, Workload};
 use crate::noise::GroupNoise;
 use crate::plan::Plan;
 use crate::stream::series::Series;
@@ -58,7 +58,7 @@ impl Look<'_> {
         let plan = self.plan;
         let threshold = i128::from(self.threshold) << plan.fraction_bits(); // fits: below 2^60
         let mut cursor = plan.mechanism().cursor();
-        let has_random_access = plan.mechanism().name().family().abilities.random_access;
+        let has_random_access = plan.mechanism().has_random_access();
         let is_found = |place: &u32| {
             let release = match self.keys.get(*place).shown() {
                 Some(_) => return false,
@@ -74,6 +74,18 @@ impl Look<'_> {
     fn at_once(&self, cursor: &mut dyn Cursor, place: u32) -> i128 {
         let (plan, noise) = (self.plan, self.noise.of(self.keys.name(place)));
         let drawn = cursor.seek(self.step, &mut |node| plan.law().sample(&mut noise.bits(node)));
-        (i128::from(self.keys.get(place).sum()) << plan.fraction_bits()) + plan.rounded_noise(drawn)
+        (i128::from(self.sum(place)) << plan.fraction_bits()) + plan.rounded_noise(drawn)
+    }
+
+    /// What the release of a hidden key reads, exactly.
+    fn sum(&self, place: u32) -> i64 {
+        let key = self.keys.get(place);
+        let steps = match self.plan.mechanism().workload() {
+            Workload::Sum => return key.sum(),
+            workload => workload.reach(self.step),
+        };
+        let read = key.past().events().filter(|(step, _)| step + steps > self.step);
+        // As the series of a shown key adds up.
+        read.fold(0, |all: i64, (_, sum)| all.wrapping_add(sum))
     }
 }

@@ -115,7 +115,7 @@ struct Float {
 }
 
 impl LazyPlan {
-    /// A vector of so many running sums, 1 ..= 2^40.
+    /// A vector of so many running sums, 1 ..= 2^40; of windows where the plan says so, under [`Sampling::Keyed`].
     ///
     /// # Errors
     /// If the number is out of range, or the plan's mechanism or noise cannot be sampled in this way.
@@ -123,10 +123,12 @@ impl LazyPlan {
         if coordinates == 0 || coordinates > MAX_COORDINATES {
             return Err(Error::invalid(format!("a vector has 1 to {MAX_COORDINATES} running sums, got {coordinates}")));
         }
-        if !plan.mechanism().workload().is_sum() {
+        let workload = plan.mechanism().workload();
+        if !workload.is_sum() && sampling != Sampling::Keyed {
             return Err(Error::invalid(format!(
-                "a vector holds running sums, and not `{}`: read it at two steps, and take the difference",
-                plan.request().workload()
+                "the noise of `{workload}` is not drawn in the way `{sampling}`, which goes from step to step of running \
+                 sums; take `{}`",
+                Sampling::Keyed
             )));
         }
         let noise = Noise::of(&plan, sampling)?;
@@ -285,7 +287,13 @@ impl Noise {
     fn of(plan: &Plan, sampling: Sampling) -> Result<Self> {
         let mechanism = plan.mechanism();
         match sampling {
-            Sampling::Keyed if mechanism.name().family().abilities.random_access => Ok(Self::Nodes),
+            Sampling::Keyed if mechanism.has_random_access() => Ok(Self::Nodes),
+            Sampling::Keyed if !mechanism.workload().is_sum() => Err(Error::invalid(format!(
+                "the noise of `{}` for `{}` depends on all steps before, and no single read can be had without them; for \
+                 windows take `input`, or a tree",
+                mechanism.name().brief(),
+                mechanism.workload()
+            ))),
             Sampling::Keyed => Err(refusal(plan, sampling, "it has no random access")),
             Sampling::Float => match mechanism.lazy() {
                 Some(Lazy::States(model)) => Ok(Self::Buffers(Float::of(plan)?, Arc::from(model))),

@@ -61,7 +61,8 @@ impl StatelessVector {
         &self.plan
     }
 
-    /// The release of a running sum that has this exact value, in multiples of the grid, at this step.
+    /// The release of a running sum (or of what the plan's workload reads) that has this exact value, in multiples of
+    /// the grid, at this step.
     ///
     /// # Errors
     /// If the coordinate is beyond the vector, or the step is 0 or beyond the horizon.

@@ -2,8 +2,12 @@
 
 use super::VectorRequest;
 use super::calibrate::calibrated;
-use crate::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Vectors, names_that_stream};
+use crate::mechanism::{
+    Blt, BufferChoice, Columns, Criterion, Mechanism, MechanismName, NoiseKind, Participation, Vectors,
+    names_that_stream,
+};
 use crate::plan::ranked;
+use crate::vector::optimizer::{Optimizer, error};
 use crate::{Error, Result};
 use std::sync::Arc;
 
@@ -29,10 +33,13 @@ pub struct VectorCandidate {
     pub sensitivity: f64,
     /// Standard deviation of one variable.
     pub sigma: f64,
-    /// Largest standard error of a running sum, per coordinate.
+    /// Largest standard error of a running sum, or of a parameter that an [`Optimizer`] makes of the vectors, per
+    /// coordinate.
     pub max_std_error: f64,
-    /// Root of the mean variance of the running sums, per coordinate.
+    /// Root of the mean variance of the same over the steps.
     pub mean_std_error: f64,
+    /// The variances of the parameters after every step for `σ = 1`, where there is an optimizer.
+    pub(super) variances: Option<Arc<[f64]>>,
     /// Whether a step needs no more than 64 vectors of memory or of fresh noise, whatever the horizon. Square roots
     /// hold the noise of `2 √T` steps and more (see [`Memory`](crate::vector::Memory)), banded ones need as many
     /// vectors as bands. Only mechanisms that stream lightly are chosen by default.
@@ -79,22 +86,59 @@ pub(super) fn candidates(request: &VectorRequest) -> Result<Vec<VectorCandidate>
 
 /// The mechanism that is asked for, or those that compete.
 fn competitors(request: &VectorRequest) -> Result<Vec<Result<Arc<dyn Mechanism>>>> {
-    let criterion = Criterion::of_vectors(request.objective, request.participation);
     if let Some(name) = request.mechanism {
         streams(&name)?;
-        return Ok(vec![name.build(request.horizon, &criterion)]);
+        return Ok(vec![built(request, name)]);
     }
-    Ok(families(request).map(|name| name.build(request.horizon, &criterion)).collect())
+    Ok(families(request).map(|name| built(request, name)).collect())
+}
+
+/// Open buffers are optimised for what the vectors are for.
+fn built(request: &VectorRequest, name: MechanismName) -> Result<Arc<dyn Mechanism>> {
+    let columns = match name {
+        MechanismName::Blt(BufferChoice::Best) => Some(Columns::Plain),
+        MechanismName::NormalizedBlt(BufferChoice::Best, Participation::ONCE) => Some(Columns::Normalized),
+        _ => None,
+    };
+    let (Some(columns), Some(optimizer)) = (columns, &request.optimizer) else {
+        return name.build(request.horizon, &Criterion::of_vectors(request.objective, request.participation));
+    };
+    optimizer.steps(request.horizon)?;
+    let figure = |blt: &Blt| {
+        let squared = blt.participation_squared(request.participation);
+        let figure = squared * of_variances(request, &error::variances(blt, optimizer).ok()?);
+        figure.is_finite().then_some(figure)
+    };
+    let best = Blt::best_by(request.horizon, columns, request.objective, request.participation, &figure)?;
+    Ok(Arc::new(best))
+}
+
+/// The one that is minimised.
+fn of_variances(request: &VectorRequest, variances: &[f64]) -> f64 {
+    let (max, mean) = max_and_mean(variances);
+    request.objective.of(max, mean)
+}
+
+fn max_and_mean(variances: &[f64]) -> (f64, f64) {
+    let max = variances.iter().copied().fold(0.0, f64::max);
+    (max, variances.iter().sum::<f64>() / variances.len() as f64)
 }
 
 fn candidate(request: &VectorRequest, mechanism: Arc<dyn Mechanism>) -> Result<VectorCandidate> {
     let (sensitivity, sigma) = calibrated(request, &*mechanism)?;
+    let of = |optimizer: &Optimizer| error::variances(&*mechanism, optimizer).map(Arc::from);
+    let variances: Option<Arc<[f64]>> = request.optimizer.as_ref().map(of).transpose()?;
+    let (max, mean) = match &variances {
+        Some(variances) => max_and_mean(variances),
+        None => (mechanism.max_row_norm_squared(), mechanism.mean_row_norm_squared()),
+    };
     Ok(VectorCandidate {
         name: mechanism.name(),
         sensitivity,
         sigma,
-        max_std_error: sigma * mechanism.max_row_norm_squared().sqrt(),
-        mean_std_error: sigma * mechanism.mean_row_norm_squared().sqrt(),
+        max_std_error: sigma * max.sqrt(),
+        mean_std_error: sigma * mean.sqrt(),
+        variances,
         streams_lightly: mechanism.streaming().is_some_and(|streaming| streaming.is_light()),
         mechanism,
     })

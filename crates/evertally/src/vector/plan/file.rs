@@ -5,6 +5,7 @@ use crate::mechanism::{MechanismName, Participation};
 use crate::plan::Objective;
 use crate::privacy::Budget;
 use crate::privacy::Neighbours;
+use crate::vector::Optimizer;
 use crate::{Error, Result};
 use evertally_kernels::Cipher;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -31,6 +32,9 @@ struct VectorPlanFile {
     sigma: f64,
     #[serde(default)]
     meaning: BTreeMap<String, String>,
+    /// Left out, also of what is digested, where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    optimizer: Option<Optimizer>,
     /// In hexadecimal; empty while it is computed.
     digest: String,
 }
@@ -65,15 +69,21 @@ impl VectorPlanFile {
             cipher: request.cipher,
             sigma: plan.chosen.sigma,
             meaning: request.meaning.clone(),
+            optimizer: request.optimizer.clone(),
             digest: String::new(),
         }
     }
 }
 
-/// BLAKE3 of all of the file but the digest, in postcard form (numbers by their bits), in a context of its own.
+/// BLAKE3 of all of the file but the digest, in postcard form (numbers by their bits), in a context of its own; in
+/// another one where there is an optimizer, so that no plan without one has the same bytes.
 pub(super) fn digest(plan: &VectorPlan) -> [u8; 32] {
     let bytes = postcard::to_allocvec(&VectorPlanFile::without_digest(plan)).expect("a plan is plain data");
-    blake3::derive_key("evertally 1 vector plan", &bytes)
+    let context = match plan.request.optimizer {
+        None => "evertally 1 vector plan",
+        Some(_) => "evertally 1 vector plan for an optimizer",
+    };
+    blake3::derive_key(context, &bytes)
 }
 
 fn hexadecimal(digest: &[u8; 32]) -> String {
@@ -104,6 +114,7 @@ impl TryFrom<VectorPlanFile> for VectorPlan {
             series: file.series,
             cipher: file.cipher,
             meaning: file.meaning,
+            optimizer: file.optimizer,
         }
         .plan()?;
         if plan.sigma().to_bits() != file.sigma.to_bits() {

@@ -4,6 +4,7 @@ use super::{Series, VectorCandidate, VectorGuarantee, VectorPlan, choose};
 use crate::mechanism::{MechanismName, Participation};
 use crate::plan::Objective;
 use crate::privacy::{Budget, Neighbours};
+use crate::vector::Optimizer;
 use crate::{Error, Result};
 use evertally_kernels::Cipher;
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ pub struct VectorRequest {
     pub(super) series: Series,
     pub(super) cipher: Cipher,
     pub(super) meaning: BTreeMap<String, String>,
+    pub(super) optimizer: Option<Optimizer>,
 }
 
 impl VectorRequest {
@@ -61,6 +63,7 @@ impl VectorRequest {
             series: Series::default(),
             cipher: Cipher::default(),
             meaning: BTreeMap::new(),
+            optimizer: None,
         }
     }
 
@@ -139,7 +142,18 @@ impl VectorRequest {
         Self { mechanism, ..self }
     }
 
-    /// Which error of the running sums to minimise; the largest, unless this says otherwise.
+    /// What is made of the vectors: errors are then those of the parameters, and the mechanism is chosen and optimised for
+    /// them. The [series](Self::with_series) and the promise are as without it.
+    pub fn with_optimizer(self, optimizer: Optimizer) -> Self {
+        self.with_optional_optimizer(Some(optimizer))
+    }
+
+    /// The same, or for `None` running sums as such.
+    pub fn with_optional_optimizer(self, optimizer: Option<Optimizer>) -> Self {
+        Self { optimizer, ..self }
+    }
+
+    /// Which error of the running sums, or parameters, to minimise; the largest, unless this says otherwise.
     pub fn with_objective(self, objective: Objective) -> Self {
         Self { objective, ..self }
     }
@@ -199,7 +213,7 @@ impl VectorRequest {
         self.mechanism
     }
 
-    /// Which error of the running sums is minimised.
+    /// Which error of the running sums, or parameters, is minimised.
     pub fn objective(&self) -> Objective {
         self.objective
     }
@@ -212,6 +226,11 @@ impl VectorRequest {
     /// The cipher that the noise is drawn from.
     pub fn cipher(&self) -> Cipher {
         self.cipher
+    }
+
+    /// What is made of the vectors, if errors are those of that.
+    pub fn optimizer(&self) -> Option<&Optimizer> {
+        self.optimizer.as_ref()
     }
 
     /// What the run is for.
@@ -230,6 +249,9 @@ impl VectorRequest {
                 "the clipping norm must be a number from 1e-30 to 1e30, got {:e}; clip every example's vector to it",
                 self.norm
             )));
+        }
+        if let Some(optimizer) = &self.optimizer {
+            optimizer.steps(self.horizon)?;
         }
         VectorGuarantee::of(&self.budget).map(drop)
     }

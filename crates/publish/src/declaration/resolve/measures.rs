@@ -7,14 +7,20 @@ use super::super::table::Declaration;
 use super::{Labels, Measures, Result};
 use crate::measures::{self, Wanted};
 use crate::problem::{Problem, sentence};
-use crate::reading::Reading;
-use evertally::mechanism::Workload;
+use crate::reading::Workloads;
 use evertally::plan::PlanRequest;
 
 impl Declaration {
     /// The declared measures, which have what they need.
-    pub(super) fn measures(&self, labels: &Labels) -> Result<Measures> {
-        let Some(wanted) = &self.measure else { return Ok(Measures::default()) };
+    pub(super) fn measures(&self, labels: &Labels, readings: Vec<Wanted>) -> Result<Measures> {
+        let Some(wanted) = &self.measure else { return self.several(labels, readings) };
+        if !readings.is_empty() {
+            let why = ": measures have one workload, the same for all";
+            return Err(Problem::of(
+                Measure,
+                sentence![Measure, " and several ", Parameter::Workload, " do not go together", why],
+            ));
+        }
         let refuse = |problem| Err(Problem::of(Measure, problem));
         if wanted.is_empty() {
             return refuse(sentence![Measure, " names no measure; leave it out for a running count or sum"]);
@@ -32,7 +38,7 @@ impl Declaration {
                     ": the column that names people"
                 ]);
             }
-            let reads_all = self.workload.is_none_or(|reading| reading == Reading::Steps(Workload::Sum));
+            let reads_all = self.workload.as_ref().is_none_or(Workloads::is_sum);
             if measure.needs_persons() && !reads_all {
                 let problem = format!(" {measure} has a window of its own; leave out ");
                 return refuse(sentence![Measure, problem, Parameter::Workload]);
@@ -70,15 +76,51 @@ impl Declaration {
         }
         Ok(Measures { wanted: wanted.clone(), ..Measures::default() })
     }
+
+    /// Several workloads in the place of measures, which have what they need; nothing where there is one alone.
+    fn several(&self, labels: &Labels, readings: Vec<Wanted>) -> Result<Measures> {
+        if readings.is_empty() {
+            return Ok(Measures::default());
+        }
+        let refuse = |with: Parameter, why: &str| {
+            let several = Parameter::Workload;
+            Err(Problem::of(
+                several,
+                sentence!["several ", several, " and ", with, " do not go together", why.to_owned()],
+            ))
+        };
+        match labels {
+            Labels::Discovered { .. } => return refuse(DiscoverGroups, ": declare the groups"),
+            Labels::Items(_) => return refuse(KeyColumns, ": items are read as running sums"),
+            Labels::None | Labels::Groups(_) => {}
+        }
+        let apart: [(Parameter, &str); 4] = [
+            (Parameter::Band, ": intervals of several workloads hold each by itself"),
+            (Parameter::View, ": what is shown of one workload alone"),
+            (Scales, ": all groups have the same bounds"),
+            (RestScale, ": all groups have the same bounds"),
+        ];
+        match apart.into_iter().find(|(other, _)| self.has(*other)) {
+            Some((other, why)) => refuse(other, why),
+            None => Ok(Measures { wanted: readings, ..Measures::default() }),
+        }
+    }
 }
 
 impl Measures {
+    /// The name of the column that tells rows of a group apart, where there are several.
+    pub fn column(&self) -> Option<&'static str> {
+        let is_workload = |wanted: &Wanted| matches!(wanted.measure, measures::Measure::Workload(..));
+        self.wanted.first().map(|first| if is_workload(first) { measures::WORKLOAD } else { measures::MEASURE })
+    }
+
     /// What they change in a request, which says what makes one stream another.
     pub(super) fn shape(&self, request: PlanRequest) -> PlanRequest {
         if self.wanted.is_empty() {
             return request;
         }
         let wanted: Vec<String> = self.wanted.iter().map(Wanted::to_string).collect();
-        request.with_meaning("measures", wanted.join(" "))
+        let of = if request.mix().is_some() { "workloads" } else { "measures" };
+        request.with_meaning(of, wanted.join(" "))
     }
 }

@@ -4,8 +4,10 @@ use super::super::Parameter::{self, All, End, Every, Start, Steps, Through, Unbo
 use super::super::table::Declaration;
 use super::{Closing, Result, needed, not_both};
 use crate::problem::{Piece, Problem, sentence};
-use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
+use crate::reading::{Read, Reading};
+use crate::steps::{Horizon, Instant, Publication, Slots, StepCalendar, TimeFormat, TimeParser, Zone, row_every};
 use crate::words::quoted;
+use std::sync::Arc;
 
 impl Declaration {
     pub(super) fn calendar(&self) -> Result<StepCalendar> {
@@ -26,7 +28,39 @@ impl Declaration {
             (None, Some(_), true) => return Err(not_both(&[Steps, Unbounded])),
         };
         let every = needed(self.every, Every, "the width of a step, such as 1h or 1d")?;
-        StepCalendar::new(start, horizon, every, zone).map_err(|problem| Problem::new(problem.sentence()))
+        let calendar = |horizon, every| {
+            StepCalendar::new(start, horizon, every, zone.clone()).map_err(|problem| Problem::new(problem.sentence()))
+        };
+        match self.publish.and_then(|publish| row_every(every, publish)) {
+            // As far as rows are laid out, which end with it.
+            Some(row) if horizon == Horizon::Endless => calendar(Horizon::Until(calendar(horizon, row)?.end()), every),
+            _ => calendar(horizon, every),
+        }
+    }
+
+    /// Which steps are published, where not all are, and what the mechanism publishes of the slots of which those rows are
+    /// made.
+    pub(super) fn publication(&self, steps: &StepCalendar) -> Result<(Option<Arc<Publication>>, Read)> {
+        let months = |reading| match reading {
+            Reading::Window(time) => Slots::of_months(steps, time),
+            _ => None,
+        };
+        let Some(period) = self.publish else {
+            let (slots, read) = self.read(|reading| match months(reading) {
+                Some(of_months) => Ok(of_months),
+                None => Ok((Slots::Steps, reading.in_steps(Some(steps.every()))?)),
+            })?;
+            let of_all = (slots != Slots::Steps).then(|| Arc::new(Publication::of_all(steps, slots)));
+            return Ok((of_all, read));
+        };
+        let rows = Publication::new(steps, period)?;
+        let widths = (Some(steps.every()), Some(rows.rows().every()));
+        let (slots, read) =
+            self.read(|reading| match (months(reading), Slots::reading(reading, rows.row_width(), widths)) {
+                (Some(of_months), Err(_)) => Ok(of_months),
+                (_, read) => read,
+            })?;
+        Ok((Some(Arc::new(rows.of_slots(slots))), read))
     }
 
     /// Whether no end is declared, in so many words.

@@ -50,7 +50,7 @@ fn exact(bundle: &Bundle, values: &[i64]) -> Vec<Vec<i64>> {
                 }
                 Part::Bins(cuts) => sums[cuts.partition_point(|cut| cut <= value)] += 1,
                 Part::Ranks(tree) => tree.nodes_of(*value).for_each(|node| sums[node] += 1),
-                Part::People | Part::Active(_) | Part::Present(_) => unreachable!("not of values"),
+                Part::People | Part::Active(_) | Part::Present(_) | Part::Reading(_) => unreachable!("not of values"),
             }
         }
         sums

@@ -35,13 +35,16 @@ fn stream(sort_buffer: usize, refusable: Refusable) -> Stream {
     let calendar = StepCalendar::new(start, Horizon::Steps(STEPS), "1h".parse().unwrap(), Zone::utc()).unwrap();
     let values = Values::Sum { lower: -5, upper: 5 };
     let request = PlanRequest::count(STEPS, Budget::Pure(Epsilon::new(1.0).unwrap()));
-    let request = request.with_unit(Unit::person(3).per_step(2)).with_values(values).with_grid(Grid::ONE);
+    let unit = Unit::person(3).per_step(2);
+    let request = request.with_unit(unit).with_values(values).with_grid(Grid::ONE);
     Stream {
         name: "test".parse().unwrap(),
         title: "test".into(),
         columns: columns(),
         time_format: TimeFormat::Auto,
         calendar,
+        published: None,
+        kept: unit,
         periods: Periods::default(),
         last_step: STEPS,
         plan: request.plan().unwrap(),

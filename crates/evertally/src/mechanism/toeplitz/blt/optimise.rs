@@ -8,7 +8,7 @@ use super::runs::Closed;
 use super::{figures::RowFigures, participation, segments};
 use crate::Result;
 use crate::mechanism::{Columns, Objective, Participation};
-use crate::number::descent::minimum;
+use crate::number::descent::{minimise, minimum};
 
 /// Exponents by which the maximum is softened, one descent after the other.
 const POWERS: [f64; 2] = [30.0, 300.0];
@@ -16,6 +16,11 @@ const POWERS: [f64; 2] = [30.0, 300.0];
 const RIDGE: f64 = 1e-7;
 /// Half the distance of the points between which a slope is measured: figures are good to 10⁻¹², the slopes to 10⁻⁸.
 const DIFFERENCE: f64 = 1e-4;
+/// The same where weights are rounded.
+const LONG_DIFFERENCE: f64 = 5e-3;
+/// And how long to go on there.
+const MOST_STEPS: usize = 40;
+const LEAST_GAIN: f64 = 1e-4;
 
 /// The best buffers found, for the maximum or the mean over the steps.
 pub(super) fn buffers(horizon: u64, columns: Columns, count: usize, objective: Objective) -> Result<Buffers> {
@@ -79,6 +84,19 @@ pub(super) fn buffers_of_runs(horizon: u64, count: usize, objective: Objective, 
     fastest.into_iter().filter_map(descend).collect()
 }
 
+/// Good buffers for any figure, from others that are good for a like one. The figure is that of whole mechanisms, in
+/// which column weights are rounded: slopes are measured over longer distances.
+pub(super) fn buffers_near(others: Buffers, figure: impl Fn(Buffers) -> Option<f64>) -> Option<Buffers> {
+    let Response { direct, inverse, .. } = Response::of_buffers(&others);
+    let mut rates: Vec<f64> = direct.poles.iter().chain(&inverse.poles).map(|pole| pole.a).collect();
+    rates.sort_unstable_by(f64::total_cmp);
+    let mut point = coordinates(&rates);
+    let value = |y: &[f64]| frozen(y).ok().and_then(&figure).map_or(f64::INFINITY, libm::log);
+    let slope = |y: &[f64]| slopes_over(y, LONG_DIFFERENCE, value);
+    minimise(&mut point, MOST_STEPS, LEAST_GAIN, &mut |y| (value(y), slope(y)));
+    frozen(&point).ok()
+}
+
 /// A local minimum near a point, pulled a little to `start`.
 fn near(start: &[f64], point: Vec<f64>, aim: impl Fn(&[f64]) -> (f64, Vec<f64>)) -> Vec<f64> {
     minimum(point, |y| {
@@ -93,12 +111,16 @@ fn near(start: &[f64], point: Vec<f64>, aim: impl Fn(&[f64]) -> (f64, Vec<f64>))
 
 /// The gradient of a function by central differences.
 fn slopes(y: &[f64], function: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+    slopes_over(y, DIFFERENCE, function)
+}
+
+fn slopes_over(y: &[f64], difference: f64, function: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let moved = |i: usize, by: f64| {
         let mut at = y.to_vec();
         at[i] += by;
         function(&at)
     };
-    (0..y.len()).map(|i| (moved(i, DIFFERENCE) - moved(i, -DIFFERENCE)) / (2.0 * DIFFERENCE)).collect()
+    (0..y.len()).map(|i| (moved(i, difference) - moved(i, -difference)) / (2.0 * difference)).collect()
 }
 
 /// Rates in equal ratios. They begin above `1 / T`: a pole and its inverse far below it would cancel, and stay there.

@@ -1,6 +1,6 @@
 //! Good buffers for a horizon and a unit.
 
-use super::{Blt, BufferChoice, MAX_BUFFERS, MAX_HORIZON, Scaling, optimise, runs};
+use super::{Blt, BufferChoice, Buffers, MAX_BUFFERS, MAX_HORIZON, Scaling, optimise, runs};
 use crate::mechanism::{Columns, Criterion, Mechanism, Objective, Participation, check_horizon};
 use crate::privacy::Spread;
 use crate::{Error, Result};
@@ -11,6 +11,10 @@ const WORTHWHILE: f64 = 5e-4;
 const MAX_STRETCHES: usize = 6;
 /// And optimises for participation in up to so many steps.
 const MOST_OPTIMISED: u64 = 1 << 12;
+/// `best_by` goes downhill over up to so many steps from what is best for sums, and over fewer also with so many buffers.
+const MOST_DESCENDED: u64 = 1 << 15;
+const MOST_DESCENDED_TWICE: u64 = 1 << 12;
+const DESCENDED: usize = 4;
 
 impl Blt {
     /// With so many buffers, 1 ..= 8, optimised for the largest or the mean variance. A few milliseconds.
@@ -98,6 +102,35 @@ impl Blt {
         let figures = tried.into_iter().map(|blt| (figure(&blt), blt));
         let best = figures.min_by(|(a, _), (b, _)| a.total_cmp(b));
         Ok(best.expect("the first was tried").1)
+    }
+
+    /// With the best of several buffers for any figure, which is `None` for those that have none: those that are best for
+    /// running sums, and for up to 2^15 steps also what descends from them, and for up to 2^12
+    /// from four buffers. So it is never worse than [`Blt::best_for`].
+    ///
+    /// # Errors
+    /// If the horizon is out of range, or there is no figure.
+    pub fn best_by(
+        horizon: u64,
+        columns: Columns,
+        objective: Objective,
+        participation: Participation,
+        figure: &dyn Fn(&Self) -> Option<f64>,
+    ) -> Result<Self> {
+        let sums = Self::best_for(horizon, columns, objective, participation)?;
+        let mut tried = vec![sums.buffers()];
+        if horizon <= MOST_DESCENDED {
+            let other =
+                (horizon <= MOST_DESCENDED_TWICE).then(|| Self::optimised(horizon, columns, DESCENDED, objective));
+            let other = other.and_then(Result::ok).map(|blt| blt.buffers());
+            let starts: Vec<Buffers> = tried.iter().copied().chain(other).collect();
+            let of = |buffers| figure(&Self::new(horizon, columns, buffers).ok()?);
+            tried.extend(starts.into_iter().filter_map(|start| optimise::buffers_near(start, of)));
+        }
+        let built = tried.into_iter().filter_map(|buffers| Self::new(horizon, columns, buffers).ok());
+        let figures = built.filter_map(|blt| Some((figure(&blt)?, blt)));
+        let best = figures.min_by(|(a, _), (b, _)| a.total_cmp(b));
+        best.map(|(_, blt)| blt).ok_or_else(|| Error::invalid("no buffers are found for this figure"))
     }
 
     /// The normalized one for patterns of a unit, with so many buffers, 1 ..= 8, optimised for the largest or the mean

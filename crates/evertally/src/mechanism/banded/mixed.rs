@@ -1,0 +1,182 @@
+//! The pieces that serve several workloads from one release, in closed form.
+//!
+//! What is to be least is `F(r) · Σ_i c_i (1/2π)∫|W_i/r|² dθ`: with `N = Σ_i c_i |W_i|²`, and by Cauchy and Schwarz as for
+//! one workload, `|r|⁴ = N` for single events, and the value `((1/2π)∫√N dθ)²`. That is never more than separate
+//! releases of a split budget have, `(Σ_i √c_i (1/2π)∫|W_i| dθ)²`, by the triangle inequality. For units with events in
+//! several steps `∫|r|² q dθ` takes the place of `∫|r|² dθ`, and `|r|⁴ = N/q`. `F` is a maximum over their patterns, and no
+//! such integral; `q` is that of events in a row without the zeros between its lobes ([`Envelope`]). Of a few of them the
+//! one counts whose `r` has the least product by the exact `F`.
+//!
+//! `r` is the power series of that size without zeros inside the circle ([`outer`]), its coefficients averaged over
+//! pieces: within half a per cent of the value. Where the running count is among the workloads, `N` has a pole at 1, and
+//! the horizon `T` is finite: the circle's radius is `e^(-0.3/T)`, and there are as many bands as steps.
+
+use super::pieces::{Pieces, Response};
+use super::spectrum::squared_symbol_at;
+use super::{LARGEST_INVERSE, LARGEST_SUM};
+use crate::mechanism::{Mix, Participation, Workload};
+use crate::number::fourier::outer;
+use crate::privacy::Spread;
+
+/// Points of the circle for every band, at least.
+const OVERSAMPLED: u64 = 16;
+/// Multiples of a window at which coefficients jump, so many of which pieces follow.
+const FOLLOWED: u64 = 3;
+/// So many pieces of one band, then each longer than what is before it in its stretch, by this share of it.
+const SINGLE_BANDS: u64 = 4;
+const GROWTH: f64 = 0.25;
+
+/// The best pieces; `None` where none was found whose inverse fades.
+pub(super) fn factor(horizon: u64, mix: &Mix, runs: Participation) -> Option<Pieces> {
+    let circle = Circle::of(horizon, mix);
+    let edges = edges(mix, circle.bands);
+    let mut best: Option<(f64, Pieces)> = None;
+    for envelope in Envelope::of(runs) {
+        let pieces = averaged(&edges, &circle.coefficients(mix, envelope));
+        let product = product(&pieces, mix, runs, circle.ends);
+        if let Some(product) = product.filter(|product| best.as_ref().is_none_or(|(least, _)| product < least)) {
+            best = Some((product, pieces));
+        }
+    }
+    best.map(|(_, pieces)| pieces)
+}
+
+/// What a unit's events in `k` steps weigh at a frequency: `q = k²/(1 + (k sin(bθ/2)/f)²)`, which is `|Σ_j e^(ijbθ)|²`
+/// without its zeros for `f` near 1; or, for events far apart, of wherever they fall in so long a time, `k²/(1 + (k b
+/// sin(θ/2)/f)²) + k`.
+#[derive(Clone, Copy)]
+struct Envelope {
+    steps: f64,
+    apart: f64,
+    /// `f`.
+    width: f64,
+    falls_anywhere: bool,
+}
+
+impl Envelope {
+    fn of(runs: Participation) -> Vec<Self> {
+        let (steps, apart) = (runs.most() as f64, runs.separation() as f64);
+        let own = |width, falls_anywhere| Self { steps, apart, width, falls_anywhere };
+        if runs.most() <= 1 {
+            return vec![own(1.0, false)];
+        }
+        let mut all: Vec<Self> = [0.5, 1.0, 2.0].map(|width| own(width, false)).to_vec();
+        if runs.separation() > 1 {
+            all.extend([0.5, 1.0, 2.0].map(|width| own(width, true)));
+        }
+        all
+    }
+
+    fn at(self, angle: f64) -> f64 {
+        if self.steps <= 1.0 {
+            return 1.0;
+        }
+        let (sine, least) = if self.falls_anywhere {
+            (self.apart * libm::sin(angle / 2.0), self.steps)
+        } else {
+            (libm::sin(angle * self.apart / 2.0), 0.0)
+        };
+        let ratio = self.steps * sine / self.width;
+        self.steps * self.steps / (1.0 + ratio * ratio) + least
+    }
+}
+
+/// Where the symbols are looked at.
+struct Circle {
+    radius: f64,
+    bands: u64,
+    /// The horizon, where the running count is among the workloads.
+    ends: Option<u64>,
+}
+
+impl Circle {
+    fn of(horizon: u64, mix: &Mix) -> Self {
+        if mix.workloads().any(Workload::is_sum) {
+            return Self { radius: libm::exp(-0.3 / horizon as f64), bands: horizon, ends: Some(horizon) };
+        }
+        let bands = |workload| match workload {
+            Workload::Window(width) => (5 * width).div_ceil(2),
+            Workload::Decay(half_life) => 4 * half_life,
+            Workload::Sum | Workload::Increments => 1,
+        };
+        let most = mix.workloads().map(bands).max().expect("two workloads at least");
+        // Zeros of windows are on the circle: a little inside of it there are none.
+        Self { radius: 1.0 - 1e-6, bands: most.max(4).min(horizon), ends: None }
+    }
+
+    /// The coefficients of `r`.
+    fn coefficients(&self, mix: &Mix, envelope: Envelope) -> Vec<f64> {
+        let points = (OVERSAMPLED * self.bands).next_power_of_two().max(1 << 12);
+        let unit = std::f64::consts::TAU / points as f64;
+        let logarithm = |place: u64| {
+            // Symmetric around π.
+            let angle = unit * place.min(points - place) as f64;
+            let of = |(workload, weight): &(Workload, f64)| weight * squared_symbol_at(*workload, self.radius, angle);
+            let published: f64 = mix.readings().iter().map(of).sum();
+            0.25 * libm::log(published / envelope.at(angle))
+        };
+        let logarithms: Vec<f64> = (0..points).map(logarithm).collect();
+        let mut grown = 1.0;
+        let mut own = outer(&logarithms, self.bands as usize); // fits: at most 2^18 bands
+        for coefficient in &mut own {
+            *coefficient *= grown;
+            grown /= self.radius;
+        }
+        own
+    }
+}
+
+/// First bands of pieces, and the number of bands: short ones behind every place where a coefficient may jump.
+fn edges(mix: &Mix, bands: u64) -> Vec<u64> {
+    let mut starts = vec![(0, bands)];
+    for workload in mix.workloads() {
+        if let Workload::Window(width) = workload {
+            starts.extend((0..FOLLOWED).map(|times| (times * width, width)));
+        }
+    }
+    let mut edges = vec![0, bands];
+    for (first, stretch) in starts.into_iter().filter(|(first, _)| *first < bands) {
+        let (mut at, end) = (first, (first + stretch).min(bands));
+        while at < end {
+            edges.push(at);
+            let long = libm::round((at - first) as f64 * GROWTH) as u64;
+            at += if at - first < SINGLE_BANDS { 1 } else { long.max(1) };
+        }
+        edges.push(end);
+    }
+    edges.sort_unstable();
+    edges.dedup();
+    edges
+}
+
+fn averaged(edges: &[u64], coefficients: &[f64]) -> Pieces {
+    let mean = |ends: &[u64]| {
+        let own = &coefficients[ends[0] as usize..ends[1] as usize];
+        own.iter().sum::<f64>() / own.len() as f64
+    };
+    Pieces::rounded(edges, &edges.windows(2).map(mean).collect::<Vec<_>>())
+}
+
+/// `F · Σ_i c_i ‖L_i‖²`; `None` where numbers would grow too large.
+fn product(pieces: &Pieces, mix: &Mix, runs: Participation, ends: Option<u64>) -> Option<f64> {
+    let first = pieces.values[0];
+    if pieces.values.iter().any(|value| value.abs() > first) {
+        return None;
+    }
+    let published = mix.readings().iter().map(|(workload, weight)| {
+        let response = response(pieces, *workload, ends)?;
+        Some(weight * response.left.iter().map(|entry| entry * entry).sum::<f64>())
+    });
+    let published = published.sum::<Option<f64>>()?;
+    let spread = Spread { separation: runs.separation(), ..Spread::new(runs.most(), 1) };
+    let moved = super::Distances::of(&pieces.autocorrelation()).spread_squared(spread)?;
+    Some(moved as f64 * published)
+}
+
+/// What a workload makes of the noise, if the cursor's numbers fit.
+pub(super) fn response(pieces: &Pieces, workload: Workload, ends: Option<u64>) -> Option<Response> {
+    let response = pieces.response_through(workload, ends)?;
+    let sum = response.left.iter().map(|entry| entry.abs()).sum::<f64>();
+    let fits = response.inverse_sum < LARGEST_INVERSE && (!workload.is_sum() || sum < LARGEST_SUM);
+    fits.then_some(response)
+}

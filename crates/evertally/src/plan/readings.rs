@@ -1,0 +1,150 @@
+//! Several workloads under one budget: read from one release, or each from a release of its own.
+
+use super::{Plan, PlanRequest};
+use crate::mechanism::{Mix, Workload};
+use crate::privacy::Budget;
+use crate::privacy::composition::Split;
+use crate::{Error, Result};
+
+/// Plans for several workloads under one budget.
+///
+/// One release serves all of them, if one factorization can, or the budget is divided between a release for each: the
+/// way with the least weighted sum of variances is taken, each in units of what it would be if the workload had the
+/// whole budget for itself.
+///
+/// ```
+/// use evertally::mechanism::{Mix, Workload};
+/// use evertally::plan::{PlanRequest, Readings};
+/// use evertally::privacy::{Budget, Rho};
+/// let mix = Mix::new(&[(Workload::Sum, 1.0), (Workload::Window(7), 1.0)])?;
+/// let year = PlanRequest::count(365, Budget::Zcdp(Rho::new(0.5)?));
+/// let readings = Readings::plan(year.with_mix(mix))?;
+/// assert!(readings.is_one_release());
+/// // Divided, both variances would be twice those of the whole budget.
+/// assert!(readings.figure() < 2.8 && readings.divided() == Some(4.0));
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Readings {
+    mix: Mix,
+    plans: Vec<Plan>,
+    /// Where the budget is divided.
+    shares: Option<Vec<f64>>,
+    /// Standard errors with the whole budget; none where a mechanism was asked for by name.
+    alone: Option<Vec<f64>>,
+    figure: f64,
+    divided: Option<f64>,
+}
+
+/// Where there is no end, errors of running sums are compared at this step.
+const LATE: u64 = 1 << 20;
+
+/// What counts of a plan: its largest or its mean standard error; an error at a late step where there is no largest.
+fn error(plan: &Plan) -> f64 {
+    if plan.request.grows_without_end() {
+        return plan.std_error(LATE);
+    }
+    plan.request.objective.of(plan.max_std_error(), plan.mean_std_error())
+}
+
+impl Readings {
+    /// The better way for a request with [several workloads](PlanRequest::with_mix).
+    ///
+    /// A mechanism that is asked for by name is that of one release. Takes a search for every workload, and one for all.
+    ///
+    /// # Errors
+    /// If the request has one workload alone, or neither way can be planned.
+    pub fn plan(request: PlanRequest) -> Result<Self> {
+        let Some(mix) = request.mix else { return Err(Error::invalid("a mix has two workloads at least")) };
+        request.own_mix()?;
+        if request.mechanism.is_some() {
+            let plans = request.plan()?.readings();
+            return Ok(Self { mix, plans, shares: None, alone: None, figure: f64::NAN, divided: None });
+        }
+        let joint = request.clone().plan();
+        let own = |workload: Workload| PlanRequest { workload, mix: None, ..request.clone() };
+        let alone: Vec<Plan> = mix.workloads().map(|workload| own(workload).plan()).collect::<Result<_>>()?;
+        let (shares, apart) = divided(&own, &mix, request.budget, &alone)?;
+        let alone: Vec<f64> = alone.iter().map(error).collect();
+        let figure = |plans: &[Plan]| -> f64 {
+            let each = plans.iter().zip(&alone).zip(mix.readings());
+            each.map(|((plan, alone), (_, weight))| weight * ratio(error(plan), *alone)).sum()
+        };
+        let divided = figure(&apart);
+        let joint = joint.map(|plan| plan.readings());
+        let (plans, shares) = match joint {
+            Ok(plans) if figure(&plans) <= divided => (plans, None),
+            _ => (apart, Some(shares)),
+        };
+        Ok(Self { mix, figure: figure(&plans), plans, shares, alone: Some(alone), divided: Some(divided) })
+    }
+
+    /// The workloads, in the order of the request.
+    pub fn workloads(&self) -> impl Iterator<Item = Workload> + '_ {
+        self.mix.workloads()
+    }
+
+    /// A plan for every workload, in their order.
+    pub fn plans(&self) -> &[Plan] {
+        &self.plans
+    }
+
+    /// Whether all are read from one release, under plans with one digest.
+    pub fn is_one_release(&self) -> bool {
+        self.shares.is_none()
+    }
+
+    /// The shares of the budget, where it is divided.
+    pub fn shares(&self) -> Option<&[f64]> {
+        self.shares.as_deref()
+    }
+
+    /// What counts of the error of a workload: the largest standard error, or the root of the mean variance; of running sums
+    /// without an end the standard error of step 2^20.
+    pub fn std_error(&self, place: usize) -> f64 {
+        error(&self.plans[place])
+    }
+
+    /// The standard errors that the workloads would have if each had the whole budget for itself; `None` where a mechanism
+    /// was asked for by name.
+    pub fn alone(&self) -> Option<&[f64]> {
+        self.alone.as_deref()
+    }
+
+    /// The weighted sum of variances, each over that of the whole budget; not a number where nothing was compared.
+    pub fn figure(&self) -> f64 {
+        self.figure
+    }
+
+    /// The same where the budget is divided; `None` where nothing was compared.
+    pub fn divided(&self) -> Option<f64> {
+        self.divided
+    }
+}
+
+/// How many times one variance is the other; no noise at all is as good as no noise.
+fn ratio(error: f64, alone: f64) -> f64 {
+    if error == alone { 1.0 } else { (error / alone).powi(2) }
+}
+
+/// The plans where the budget is divided, and the shares.
+fn divided(
+    own: &impl Fn(Workload) -> PlanRequest,
+    mix: &Mix,
+    budget: Budget,
+    alone: &[Plan],
+) -> Result<(Vec<f64>, Vec<Plan>)> {
+    let split = Split::of(budget);
+    let weights: Vec<f64> = mix.readings().iter().map(|(_, weight)| *weight).collect();
+    let shares = split.shares(&weights)?;
+    let budgets = split.budgets(&shares)?;
+    let under_share = |((workload, budget), alone): ((Workload, &Budget), &Plan)| {
+        let request = own(workload).with_budget(*budget).with_meaning("workload", workload.to_string());
+        request.with_mechanism(alone.mechanism().name()).with_noise(alone.noise_kind()).plan()
+    };
+    let plans = mix.workloads().zip(&budgets).zip(alone).map(under_share).collect::<Result<_>>()?;
+    Ok((shares, plans))
+}
+
+#[cfg(test)]
+mod tests;
