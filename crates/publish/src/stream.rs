@@ -139,7 +139,7 @@ impl Stream {
     pub fn quantity(&self) -> String {
         if let Some(bundle) = self.measures.as_ref().filter(|bundle| bundle.is_of_workloads()) {
             let what = self.columns.value.as_ref().map_or("count of events".into(), |name| format!("sum of {name}"));
-            let every = self.calendar.every();
+            let every = self.rows().every();
             let words = bundle.parts().iter().filter_map(|planned| match planned.part {
                 Part::Reading(workload) => Some(reading_in_words(workload, every)),
                 _ => None,

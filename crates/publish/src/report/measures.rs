@@ -46,7 +46,7 @@ impl MeasureFacts {
             cells: planned.part.cells(),
             mechanism: planned.plan.mechanism().name(),
             noise: planned.plan.noise_kind().to_string(),
-            max_std_error: planned.plan.errors_through(stream.last_step).0,
+            max_std_error: planned.plan.errors_through(stream.slot_of_row(stream.last_row())).0,
             plan_digest: blake3::Hash::from_bytes(planned.plan.digest()).to_hex().to_string(),
         };
         Some(Self {
@@ -75,7 +75,7 @@ fn name_of(part: &Part, stream: &Stream) -> String {
     match part {
         Part::Reading(workload) => {
             let of = stream.columns.value.as_ref().map_or("events".into(), |column| format!("values of {column}"));
-            format!("{of} {}", reading_in_words(*workload, stream.calendar.every()))
+            format!("{of} {}", reading_in_words(*workload, stream.rows().every()))
         }
         Part::Count => "events".into(),
         Part::Sum => "values from the middle of their bounds".into(),
