@@ -623,8 +623,9 @@ impl Labels {
 
     /// What they change in a request, which says what makes one stream another.
     pub(super) fn shape(&self, request: PlanRequest, grid: number::Grid) -> PlanRequest {
-        let horizon = request.horizon();
-        let light = |groups| Search::default().with_light_steps(is_heavy(horizon, groups));
+        let (horizon, is_unbounded) = (request.horizon(), request.is_unbounded());
+        let is_heavy = |groups| if is_unbounded { groups > HEAVY_WITHOUT_END } else { is_heavy(horizon, groups) };
+        let light = |groups| Search::default().with_light_steps(is_heavy(groups));
         match self {
             Self::None => request.with_search(light(1)),
             Self::Groups(table) => {
@@ -658,6 +659,10 @@ impl Labels {
         }
     }
 }
+
+/// So many groups without an end are served by mechanisms whose pauses and memory grow with time: some hundred kilobytes
+/// each, and in the course of a quarter of a million steps a second each.
+const HEAVY_WITHOUT_END: usize = 100;
 
 /// Whether mechanisms whose time and memory grow with the horizon would take more than about half a minute (steps² ×
 /// groups) or a gigabyte (steps × groups).
