@@ -176,7 +176,7 @@ fn mistakes_are_said_in_words() {
     assert!(refused(&["--workload", "windows(7)"]).contains("none of sum, window(W)"));
     assert!(refused(&["--workload", "window(0)"]).contains("1 step at least"));
     assert!(refused(&["--workload", "window(36h)"]).contains("not a whole number of steps of 1d"));
-    assert!(refused(&["--workload", "window(1mo)"]).contains("not as many in every month"));
+    assert!(refused(&["--workload", "decay(1mo)"]).contains("not as many in every month"));
     assert!(
         refused(&["--workload", "window(7)", "--extend", "--continue", "--through", "2024-01-10"])
             .contains("longer horizon")
@@ -309,4 +309,56 @@ fn what_several_do_not_go_with_is_refused() {
     }
     let mechanisms = bench.run(&["mechanisms", "--horizon", "20", "--workload", "sum", "--workload", "window(3)"]);
     assert!(mechanisms.stderr.contains("one workload at a time"), "{}", mechanisms.stderr);
+}
+
+/// Rows of weeks say weeks; and measures, too, may have no end.
+#[test]
+fn several_are_published_by_weeks_and_without_an_end() {
+    let bench = days();
+    let base = ["release", "first.csv", "--key", "my.key", "--start", "2024-01-01", "--every", "1d", "--rho", "0.5"];
+    let run = |more: &[&str]| {
+        let run = bench.run(&[&base[..], &["--no-plot", "--yes", "--through", "2024-01-22"], more].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+    };
+    let two = ["--workload", "sum", "--workload", "window(2w)"];
+    run(&[&["--steps", "42", "--publish", "1w", "--out", "weeks.csv"][..], &two].concat());
+    assert!(bench.read("weeks.report.md").contains("so far, in the last 2 weeks"), "{}", bench.read("weeks.report.md"));
+    assert_eq!(by_workload(&bench.read("weeks.csv"), "sum").len(), 3);
+    // Whatever the shares are, all of the budget is said.
+    run(&[&["--unbounded", "--stream", "endless", "--out", "endless.csv"][..], &two].concat());
+    let report = bench.read("endless.report.md");
+    assert!(report.contains("| budget | ρ = 0.5 (zCDP) |") && report.contains("50 % of the budget"), "{report}");
+    let measures = ["--measure", "count", "--measure", "histogram(1)", "--value", "size", "--bounds", "0,2"];
+    bench.write("sizes.csv", "time,size\n2024-01-01,1\n2024-01-02,2\n");
+    let sizes =
+        bench.run(
+            &[
+                &[
+                    "release",
+                    "sizes.csv",
+                    "--key",
+                    "my.key",
+                    "--stream",
+                    "sizes",
+                    "--unbounded",
+                    "--start",
+                    "2024-01-01",
+                ][..],
+                &[
+                    "--every",
+                    "1d",
+                    "--rho",
+                    "0.5",
+                    "--through",
+                    "2024-01-03",
+                    "--out",
+                    "sizes-out.csv",
+                    "--no-plot",
+                    "--yes",
+                ],
+                &measures,
+            ]
+            .concat(),
+        );
+    assert_eq!(sizes.code, 0, "{}", sizes.stderr);
 }

@@ -247,6 +247,16 @@ impl Plan {
         (self.node_variance * self.mechanism.max_row_norm_squared()).sqrt()
     }
 
+    /// By which plans are compared: the largest standard error, or the root of the mean variance where that is the
+    /// objective; of running sums without an end, which grow, the standard error of step 2^20.
+    pub fn compared_std_error(&self) -> f64 {
+        const LATE: u64 = 1 << 20;
+        if self.request.grows_without_end() {
+            return self.std_error(LATE);
+        }
+        self.request.objective.of(self.max_std_error(), self.mean_std_error())
+    }
+
     /// The law of the noise of the released value of a step (1 ..= T), as far as combinations with other noise need it.
     ///
     /// # Panics
@@ -364,7 +374,10 @@ impl Intervals {
     fn of_law(&mut self, law: &RowLaw) -> u128 {
         match self.band.and_then(|band| band.standard_errors) {
             None => self.table.half_width(law),
-            Some(standard_errors) => self.table.half_width_of_band(standard_errors, law),
+            // What holds at all steps at once is never narrower than what holds at one.
+            Some(standard_errors) => {
+                self.table.half_width_of_band(standard_errors, law).max(self.table.half_width(law))
+            }
         }
     }
 

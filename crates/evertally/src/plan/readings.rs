@@ -36,17 +36,6 @@ pub struct Readings {
     divided: Option<f64>,
 }
 
-/// Where there is no end, errors of running sums are compared at this step.
-const LATE: u64 = 1 << 20;
-
-/// What counts of a plan: its largest or its mean standard error; an error at a late step where there is no largest.
-fn error(plan: &Plan) -> f64 {
-    if plan.request.grows_without_end() {
-        return plan.std_error(LATE);
-    }
-    plan.request.objective.of(plan.max_std_error(), plan.mean_std_error())
-}
-
 impl Readings {
     /// The better way for a request with [several workloads](PlanRequest::with_mix).
     ///
@@ -65,10 +54,10 @@ impl Readings {
         let own = |workload: Workload| PlanRequest { workload, mix: None, ..request.clone() };
         let alone: Vec<Plan> = mix.workloads().map(|workload| own(workload).plan()).collect::<Result<_>>()?;
         let (shares, apart) = divided(&own, &mix, request.budget, &alone)?;
-        let alone: Vec<f64> = alone.iter().map(error).collect();
+        let alone: Vec<f64> = alone.iter().map(Plan::compared_std_error).collect();
         let figure = |plans: &[Plan]| -> f64 {
             let each = plans.iter().zip(&alone).zip(mix.readings());
-            each.map(|((plan, alone), (_, weight))| weight * ratio(error(plan), *alone)).sum()
+            each.map(|((plan, alone), (_, weight))| weight * ratio(plan.compared_std_error(), *alone)).sum()
         };
         let divided = figure(&apart);
         let joint = joint.map(|plan| plan.readings());
@@ -99,10 +88,9 @@ impl Readings {
         self.shares.as_deref()
     }
 
-    /// What counts of the error of a workload: the largest standard error, or the root of the mean variance; of running sums
-    /// without an end the standard error of step 2^20.
+    /// What [counts](Plan::compared_std_error) of the error of a workload.
     pub fn std_error(&self, place: usize) -> f64 {
-        error(&self.plans[place])
+        self.plans[place].compared_std_error()
     }
 
     /// The standard errors that the workloads would have if each had the whole budget for itself; `None` where a mechanism

@@ -270,6 +270,7 @@ impl<'a> Planner<'a> {
                 }
                 Measure::Distinct => add(Part::People),
                 Measure::Active(window) => add(Part::Active(*window)),
+                Measure::Within(_) => unreachable!("a declaration has widths in steps once it is resolved"),
                 Measure::Histogram(cuts) => {
                     let multiple = |text: &String| parse_scaled(text, request.grid()).ok();
                     let cuts: Option<Vec<i64>> = cuts.iter().map(multiple).collect();
@@ -352,7 +353,7 @@ impl<'a> Planner<'a> {
     fn chosen(&self, part: Part) -> Result<Part> {
         let Part::Active(window) = part else { return Ok(part) };
         let present = Part::Present(window);
-        let error = |part: &Part| Ok::<_, Error>(self.request(part)?.plan()?.max_std_error());
+        let error = |part: &Part| Ok::<_, Error>(largest(&self.request(part)?.plan()?));
         // Some mechanisms are for running sums alone.
         match (error(&part), error(&present)) {
             (Ok(toggles), Ok(anew)) if anew < toggles => Ok(present),
@@ -367,7 +368,7 @@ impl<'a> Planner<'a> {
         let own: Vec<&Part> = parts.iter().filter(|part| **part != Part::Squares).collect();
         let whole: Vec<Plan> = own.iter().map(|part| self.request(part)?.plan()).collect::<Result<_>>()?;
         // Budgets so large that nothing is protected leave no noise on whole numbers: then any shares will do.
-        let variances: Vec<f64> = whole.iter().map(|plan| plan.max_std_error().powi(2).max(LEAST)).collect();
+        let variances: Vec<f64> = whole.iter().map(|plan| largest(plan).powi(2).max(LEAST)).collect();
         let mut weighted = vec![0.0; own.len()];
         for Wanted { measure, weight } in wanted {
             let of_measure: Vec<f64> =
@@ -416,6 +417,12 @@ impl<'a> Planner<'a> {
             _ => 0.0,
         }
     }
+}
+
+/// The largest standard error of a plan, or where there is none one of a late step.
+fn largest(plan: &Plan) -> f64 {
+    let largest = plan.max_std_error();
+    if largest.is_finite() { largest } else { plan.compared_std_error() }
 }
 
 /// Squares must have the very noise of the sum: what is proven of them rests on that.

@@ -2,7 +2,7 @@
 
 use crate::measures::parts::Part;
 use crate::stream::{Stream, reading_in_words};
-use crate::words::short;
+use crate::words::{at_most, short};
 use evertally::mechanism::MechanismName;
 use serde::Serialize;
 
@@ -46,7 +46,7 @@ impl MeasureFacts {
             cells: planned.part.cells(),
             mechanism: planned.plan.mechanism().name(),
             noise: planned.plan.noise_kind().to_string(),
-            max_std_error: planned.plan.errors_through(stream.last_step).0,
+            max_std_error: planned.plan.errors_through(stream.slot_of_row(stream.last_row())).0,
             plan_digest: blake3::Hash::from_bytes(planned.plan.digest()).to_hex().to_string(),
         };
         Some(Self {
@@ -64,7 +64,7 @@ impl MeasureFacts {
                 None if self.is_of_workloads => "read from the same release".to_owned(),
                 None => "no budget beside that of the sum".to_owned(),
             };
-            let (mechanism, noise, error) = (part.mechanism.brief(), &part.noise, short(part.max_std_error));
+            let (mechanism, noise, error) = (part.mechanism.brief(), &part.noise, at_most(part.max_std_error));
             let each = if part.cells > 1 { format!(" on each of {} sums", part.cells) } else { String::new() };
             format!("{}: {share}, {mechanism}, {noise} noise{each}, standard error at most {error}", part.part)
         })
@@ -75,7 +75,7 @@ fn name_of(part: &Part, stream: &Stream) -> String {
     match part {
         Part::Reading(workload) => {
             let of = stream.columns.value.as_ref().map_or("events".into(), |column| format!("values of {column}"));
-            format!("{of} {}", reading_in_words(*workload, stream.calendar.every()))
+            format!("{of} {}", reading_in_words(*workload, stream.rows().every()))
         }
         Part::Count => "events".into(),
         Part::Sum => "values from the middle of their bounds".into(),
