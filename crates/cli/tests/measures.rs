@@ -155,6 +155,19 @@ fn upper_quantile(events: &[Event], group: usize, measure: &str, step: u64) -> O
     Some(values[place.min(values.len() - 1)] as f64)
 }
 
+/// A table of measures has no differences to be asked: in words.
+#[test]
+fn intervals_of_measures_are_refused_in_words() {
+    let bench = Bench::new();
+    bench.write("e.csv", "time,value\n2024-01-01,1\n2024-01-02,2\n");
+    let of = ["release", "e.csv", "--key", "my.key", "--start", "2024-01-01", "--steps", "2", "--every", "1d"];
+    let more = ["--rho", "1", "--value", "value", "--bounds", "0,5", "--measure", "mean", "--out", "m.csv"];
+    let run = bench.run(&[&of[..], &more].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let refused = bench.run(&["interval", "m.csv"]);
+    assert!(refused.code == 2 && refused.stderr.contains("without --measure"), "{}", refused.stderr);
+}
+
 /// With next to no noise, every figure is what it says it is.
 #[test]
 fn every_measure_is_of_what_it_says() {

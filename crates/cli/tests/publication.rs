@@ -254,6 +254,16 @@ fn measures_and_groups_are_published_by_rows() {
     let exact: u64 = (0..14).map(events_of).sum();
     let second_week: Vec<f64> = table[3..5].iter().map(|row| row[3].parse().unwrap()).collect();
     assert!((second_week[0] - exact as f64).abs() < 0.5 && (second_week[1] - 12.0).abs() < 0.5, "{table:?}");
+    // People of two weeks, in steps and in time.
+    for (stream, width) in [("steps", "distinct(14)"), ("time", "distinct(2w)")] {
+        let of = ["all.csv", "--out", "w.csv", "--stream", stream, "--publish", "1w", "--person", "who"];
+        let run = release(&bench, &[&of[..], &["--max-events", "60", "--measure", width], &EXACT].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        assert!(bench.read("w.report.md").contains("distinct(2)"), "two publications");
+    }
+    let of = ["all.csv", "--out", "x.csv", "--publish", "1w", "--person", "who", "--max-events", "60", "--rho", "1"];
+    let refused = release(&bench, &[&of[..], &["--measure", "distinct(10)"]].concat());
+    assert!(refused.code == 2 && refused.stderr.contains("no whole number of publications"), "{}", refused.stderr);
     let found =
         ["all.csv", "--out", "d.csv", "--stream", "d", "--publish", "1w", "--group-by", "who", "--discover-groups"];
     let run = release(&bench, &[&found[..], &["--selection-delta", "1e-9", "--select-every", "1"], &EXACT].concat());

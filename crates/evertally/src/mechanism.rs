@@ -326,6 +326,12 @@ pub trait Cursor: Send {
         Err(Error::state("the saved state holds a memory that its mechanism does not have"))
     }
 
+    /// Whether [`seek`](Self::seek) reaches this later step with fewer draws than going there, and gives the same noise:
+    /// it never does where noise depends on the data.
+    fn leaps_to(&self, _step: u64) -> bool {
+        false
+    }
+
     /// Moves to any step (0 ≤ `step` ≤ `T`), forwards or backwards, and returns its noise (0 for step 0): that of a
     /// stream of zeros where it depends on the data.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128;

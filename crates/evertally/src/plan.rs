@@ -374,7 +374,10 @@ impl Intervals {
     fn of_law(&mut self, law: &RowLaw) -> u128 {
         match self.band.and_then(|band| band.standard_errors) {
             None => self.table.half_width(law),
-            Some(standard_errors) => self.table.half_width_of_band(standard_errors, law),
+            // What holds at all steps at once is never narrower than what holds at one.
+            Some(standard_errors) => {
+                self.table.half_width_of_band(standard_errors, law).max(self.table.half_width(law))
+            }
         }
     }
 

@@ -203,9 +203,14 @@ impl Stream {
         Ok(self.measures.as_ref().map_or(head.clone(), |bundle| format!("{head}\n{}", bundle.text())))
     }
 
-    /// The same with the beginning of what is counted, where that stays.
+    /// The same in few words, where lines have names of their own, and with the beginning of what is counted, where that
+    /// stays.
     pub fn quantity_since(&self) -> String {
-        let quantity = self.quantity();
+        let quantity = match (&self.measures, &self.columns.value) {
+            (Some(bundle), Some(column)) => format!("{} measures of {column}", bundle.wanted().len()),
+            (Some(bundle), None) if bundle.wanted().len() > 1 => format!("{} measures", bundle.wanted().len()),
+            _ => self.quantity(),
+        };
         match self.plan.request().workload() {
             Workload::Window(_) | Workload::Increments => quantity,
             _ => format!("{quantity} since {}", self.start_in_words()),

@@ -93,6 +93,14 @@ impl IntervalArgs {
         let shown = path.display();
         let text = std::fs::read_to_string(&path)
             .map_err(|e| usage(format!("cannot read the plan {shown}: {e}; name it with --plan")))?;
+        let has_parts = |text: &str| toml::from_str::<toml::Table>(text).is_ok_and(|plan| plan.contains_key("part"));
+        if has_parts(&text) {
+            let rows = "each row of its table has an interval of its own, and measures of one step share noise";
+            return Err(usage(format!(
+                "{shown} is the plan of several measures: {rows}. Differences, totals and ratios are those of one running \
+                 count or sum: release that as a stream of its own, without --measure"
+            )));
+        }
         toml::from_str(&text).with_context(|| format!("{shown} is not a plan"))
     }
 

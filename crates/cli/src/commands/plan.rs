@@ -176,12 +176,18 @@ fn print_table(out: &mut impl Write, answer: &Ranking, row: Option<u64>) -> Resu
     let chosen = &answer.chosen;
     writeln!(
         out,
-        "T = {}{}: {} with {} noise of scale {:.6}; standard error at most {:.4}",
-        answer.horizon,
+        "{}{}: {} with {} noise{}; standard error at most {:.4}",
+        if answer.horizon == MAX_HORIZON { "no end".to_owned() } else { format!("T = {}", answer.horizon) },
         if answer.workload.is_sum() { String::new() } else { format!(", {}", answer.workload) },
         chosen.mechanism,
         chosen.noise.law,
-        chosen.noise.scale,
+        // Where single variables are larger than what they add to a release, they live on a finer grid: a scale of those
+        // says nothing.
+        if chosen.noise.scale <= chosen.max_std {
+            format!(" of scale {:.6}", chosen.noise.scale)
+        } else {
+            String::new()
+        },
         chosen.max_std
     )?;
     if let Some(bound) = answer.optimum_max_std.or(answer.lower_bound_max_std) {

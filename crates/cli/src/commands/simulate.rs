@@ -193,12 +193,12 @@ impl SimulateArgs {
         let name = plan.mechanism().name();
         // What is really drawn; of a stream that is the plan's own noise.
         let last = self.at.last().copied().unwrap_or(self.horizon);
-        let (law, std_error) = if self.lazy {
-            let lazy = LazyPlan::new(plan.clone(), self.paths, self.sampling)?;
-            (lazy.law_name().to_owned(), lazy.std_error(last))
-        } else {
-            (plan.noise_kind().to_string(), plan.std_error(last))
-        };
+        let lazy = if self.lazy { Some(LazyPlan::new(plan.clone(), self.paths, self.sampling)?) } else { None };
+        let law = lazy.as_ref().map_or_else(|| plan.noise_kind().to_string(), |lazy| lazy.law_name().to_owned());
+        let error_at = |step: u64| lazy.as_ref().map_or_else(|| plan.std_error(step), |lazy| lazy.std_error(step));
+        let std_error = error_at(last);
+        let drawn = (0..columns as usize).map(|column| self.at.get(column).copied().unwrap_or(column as u64 + 1));
+        let max_std_error = drawn.map(error_at).fold(0.0, f64::max);
         if self.json {
             let description = json!({
                 "mechanism": name,
@@ -207,6 +207,8 @@ impl SimulateArgs {
                 "noise_variance": plan.node_variance(),
                 "law": law,
                 "std_error": std_error,
+                "std_error_of_step": last,
+                "max_std_error": max_std_error,
                 "sampling": self.lazy.then_some(self.sampling),
                 "paths": self.paths,
                 "steps": columns,

@@ -6,6 +6,11 @@
 //! * the logarithmic perturbation of the square root (Jacobsen, Fawaz 2025, arXiv 2506.15018): `R` has the coefficients
 //!   of `(1-x)^(-1/2) (-ln(1-x)/x)^(-α)` with α = 0.65, whose squares have a finite sum;
 //! * a mechanism for one horizon of 2^40 steps.
+//!
+//! Under pure ε, beside ours, the same with trees inside and its light memory, and trees for one horizon of 2^40 steps;
+//! the best that ends at a step is the best of all families of the planner.
+
+mod pure;
 
 use super::style::look;
 use super::{Drawn, Studio, csv};
@@ -15,6 +20,7 @@ use evertally::plan::{NoiseKind, Objective};
 use evertally_plot::axis::{Axis, Spacing};
 use evertally_plot::lines::{self, Line, Panel};
 use evertally_plot::sheet::Words;
+use pure::Pure;
 use std::f64::consts::PI;
 
 const HEIGHT: f64 = 400.0;
@@ -40,6 +46,7 @@ pub(super) fn draw(studio: &mut Studio, last: u64) -> Result<Drawn> {
     let perturbed = Perturbed::new();
     columns.push(("logarithmic perturbation", steps.iter().map(|step| perturbed.variance(*step)).collect()));
     columns.push(("hybrid", steps.iter().map(|step| hybrid(*step)).collect()));
+    let pure = Pure::new(studio, &steps)?;
     let lines = columns.iter().map(|(label, values)| {
         let ratios = steps.iter().zip(values).zip(&best).map(|((step, value), best)| (*step as f64, value / best));
         let name = if *label == "one horizon of 2^40 steps" { "normalized-blt" } else { label };
@@ -48,19 +55,39 @@ pub(super) fn draw(studio: &mut Studio, last: u64) -> Result<Drawn> {
     let lines: Vec<Line> = lines.collect();
     let words = Words {
         title: "What it costs not to know the end".into(),
-        subtitle: "Variance of a step under ρ-zCDP over that of the best mechanism whose horizon ends with that step; 1 would be optimal.".into(),
-        footer: format!("Exact figures for step sensitivity 1 and the continuous Gaussian law. The best of a horizon is the certified optimum up to {CERTIFIED} steps, and a little less than it is beyond. Hybrid of Chan, Shi and Song: largest variance so far. Logarithmic perturbation of Jacobsen and Fawaz with α = {ALPHA}: {TERMS} coefficients, then their asymptotic form."),
+        subtitle: "Variance of a step over that of the best mechanism whose horizon ends with that step, under ρ-zCDP and under pure ε; 1 would be optimal.".into(),
+        footer: format!("Exact figures for step sensitivity 1 and the continuous laws. The best of a horizon is the certified optimum up to {CERTIFIED} steps, and a little less than it is beyond. Hybrid of Chan, Shi and Song: largest variance so far. Logarithmic perturbation of Jacobsen and Fawaz with α = {ALPHA}: {TERMS} coefficients, then their asymptotic form. Under pure ε the best is that of all families of the planner; hats are among them up to 2^22 steps."),
     };
     let all = || lines.iter().flat_map(|line| line.points.iter().copied());
-    let x = Axis::over(Spacing::PowersOfTwo, all().map(|point| point.0), "step t");
-    let y = Axis::over(Spacing::Decades, all().map(|point| point.1), "variance over the best that ends there").padded();
+    let x = || Axis::over(Spacing::PowersOfTwo, all().map(|point| point.0), "step t");
+    let y = Axis::over(Spacing::Decades, all().map(|point| point.1), "variance over the best, ρ-zCDP").padded();
     let rows = steps.iter().zip(&best).enumerate().map(|(i, (step, best))| {
         let cell = |column: usize| columns[column].1[i].to_string();
-        [step.to_string(), best.to_string(), cell(0), cell(1), cell(2), cell(3)]
+        let pure =
+            [pure.best[i], pure.columns[0].1[i], pure.columns[1].1[i], pure.columns[2].1[i]].map(|x| x.to_string());
+        let [pure_best, hats, trees, one] = pure;
+        [step.to_string(), best.to_string(), cell(0), cell(1), cell(2), cell(3), pure_best, hats, trees, one]
     });
-    let header = ["step", "best_of_horizon", "endless", "one_horizon", "logarithmic_perturbation", "hybrid"];
+    let header = [
+        "step",
+        "best_of_horizon",
+        "endless",
+        "one_horizon",
+        "logarithmic_perturbation",
+        "hybrid",
+        "pure_best_of_horizon",
+        "endless_hats",
+        "endless_trees",
+        "pure_one_horizon",
+    ];
     let csv = csv(header, rows)?;
-    Ok(Drawn { svg: lines::panels(&words, &[Panel { x, y, lines, height: HEIGHT }]), csv })
+    let label = "variance over the best, pure ε";
+    let pure_lines = pure.lines(&steps);
+    let over = pure_lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
+    let pure_y = Axis::over(Spacing::Decades, over, label).padded();
+    let first = Panel { x: x(), y, lines: lines.clone(), height: HEIGHT };
+    let second = Panel { x: x(), y: pure_y, lines: pure_lines, height: HEIGHT };
+    Ok(Drawn { svg: lines::panels(&words, &[first, second]), csv })
 }
 
 /// The best that fits 2^40 steps.

@@ -172,7 +172,11 @@ fn picture(setup: &Setup, report: &Report, curves: Vec<Curve>, total_groups: usi
         title: setup.stream.title.clone(),
         subtitle: report.headline(),
         y_label: setup.stream.quantity_since(),
-        footer: report.promise(),
+        // Running sums are those at the end; the time of a row is that of its beginning, as a day is named.
+        footer: format!(
+            "{} Points stand at the end of their step, which the table names by its beginning.",
+            report.promise()
+        ),
         time_labels: TimeLabels::Calendar(setup.stream.calendar.zone().time_zone().clone()),
         confidence: setup.stream.confidence,
         at_once: setup.stream.band == Band::Simultaneous,

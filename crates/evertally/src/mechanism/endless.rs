@@ -23,7 +23,8 @@
 //! **Inside** are [normalized BLTs](super::Blt) up to step `2^44`, and exact trees beyond, where no stream gets. For
 //! units with events in several steps the BLTs are plain, because their worst patterns are known. Under Laplace noise
 //! (`endless-trees`) there are k-ary trees with subtraction in all of them, and shares are of the L1 norm: `U` for the
-//! total and `(1 - U) / h` for each of the `h` levels of a tree.
+//! total and `(1 - U) / h` for each of the `h` levels of a tree. `endless-hats` has [hats](super::Hats) up to step `2^22`,
+//! far fewer and longer epochs, and no nodes of totals ([`hats`]).
 //!
 //! **Exact release.** All nodes have one noise law on a grid `2^-32`, and column weights are integers. The protected
 //! integers of an epoch are those of its mechanism ([`Blt`](super::Blt)), and `2^18 U` times its total, exactly. The
@@ -34,6 +35,7 @@
 
 mod cursor;
 mod epoch;
+pub(in crate::mechanism) mod hats;
 mod shares;
 pub(in crate::mechanism) mod trees;
 mod units;
@@ -86,6 +88,15 @@ pub enum Inside {
     Normalized,
     /// Trees, for Laplace noise: `endless-trees`.
     Trees,
+    /// Hats, and trees after them, for Laplace noise: `endless-hats`.
+    Hats,
+}
+
+impl Inside {
+    /// Whether noise is Laplace noise.
+    fn is_laplace(self) -> bool {
+        matches!(self, Self::Trees | Self::Hats)
+    }
 }
 
 /// How [`Endless`] is named: `endless`, `endless(inside=plain)`, with a digest of all that is inside.
@@ -119,7 +130,7 @@ impl Endless {
     /// ```
     pub fn new(horizon: u64, inside: Inside) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "endless")?;
-        static BUILT: [OnceLock<Result<Arc<[Epoch]>>>; 3] = [const { OnceLock::new() }; 3];
+        static BUILT: [OnceLock<Result<Arc<[Epoch]>>>; 4] = [const { OnceLock::new() }; 4];
         let built = BUILT[inside as usize].get_or_init(|| epoch::all(inside));
         Ok(Self::of_epochs(horizon, inside, built.clone()?))
     }
@@ -177,6 +188,7 @@ impl Mechanism for Endless {
     fn name(&self) -> MechanismName {
         match self.inside {
             Inside::Trees => MechanismName::EndlessTrees(Some(self.digest)),
+            Inside::Hats => MechanismName::EndlessHats(Some(self.digest)),
             inside => MechanismName::Endless(EndlessChoice { inside: Some(inside), digest: Some(self.digest) }),
         }
     }
@@ -244,7 +256,9 @@ impl Mechanism for Endless {
             epoch.visit_inner(epoch.last - epoch.before, &mut |node, entry| {
                 visit(epoch::inside(number, node), inside * entry);
             });
-            visit(epoch::own(number), epoch.mix() * epoch.own_scale());
+            if epoch.has_own() {
+                visit(epoch::own(number), epoch.own_weight());
+            }
         }
         let epoch = &self.epochs[place];
         epoch.visit_inner(step - epoch.before, &mut |node, entry| visit(epoch::inside(place, node), entry));
@@ -261,20 +275,19 @@ impl Mechanism for Endless {
         FRACTION_BITS
     }
 
-    /// With trees inside, as many equal terms as have the same fourth moment; under Gaussian noise it does not matter.
+    /// Under Laplace noise, as many equal terms as have the same fourth moment; under Gaussian noise it does not matter.
     fn row_law(&self, step: u64) -> RowLaw {
         let epoch = &self.epochs[self.place(step)];
         let norm_squared = self.row_norm_squared(step);
         let fourth = epoch.base_fourth + epoch.inner_fourth(step - epoch.before);
         // At most, rounded down: fewer terms have heavier tails.
-        let terms =
-            if self.inside == Inside::Trees { norm_squared * norm_squared / fourth * (1.0 - 1e-9) } else { 1.0 };
+        let terms = if self.inside.is_laplace() { norm_squared * norm_squared / fourth * (1.0 - 1e-9) } else { 1.0 };
         RowLaw::Like { norm_squared, terms: (terms as u64).max(1) }
     }
 
     /// All entries of a column are of one class.
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
-        if self.inside != Inside::Trees {
+        if !self.inside.is_laplace() {
             return Err(super::GROWING_L1);
         }
         let largest = self.begun().iter().map(Epoch::column_steps).max().unwrap_or(0);
@@ -282,8 +295,10 @@ impl Mechanism for Endless {
     }
 
     fn cost(&self) -> Cost {
-        let words = self.begun().iter().map(|epoch| epoch.inner.cost().memory_words).max();
-        Cost::of_draws(1.0, words.unwrap_or(0) + 10)
+        let costs = self.begun().iter().map(|epoch| epoch.inner.cost());
+        let (draws, words) =
+            costs.fold((1.0f64, 0), |(d, w), cost| (d.max(cost.draws_per_step), w.max(cost.memory_words)));
+        Cost::of_draws(draws, words + 10)
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
@@ -298,7 +313,7 @@ impl Mechanism for Endless {
             for step in epoch.before + 1..=epoch.last.min(self.horizon) {
                 let entry = match inner {
                     Some(inner) => epoch.inner_entry(inner, step - epoch.before),
-                    None => 1.0 / epoch.own_scale(),
+                    None => epoch.own_entry(),
                 };
                 pair.r.set(row, step as usize - 1, entry);
             }

@@ -511,4 +511,25 @@ registry! {
         answers: equal,
         line: Line(Hue::Green, Dash::Mixed, Mark::Circle),
     };
+
+    /// The same with hats inside, for Laplace noise.
+    EndlessHats(digest: Option<MatrixDigest>) in endless::hats = Family {
+        stem: "endless-hats",
+        about: "the same with hats, for Laplace noise",
+        examples: &["endless-hats"],
+        open: Some(MechanismName::EndlessHats(None)),
+        reach: Reach::laplace(MAX_HORIZON),
+        usual_law: Laplace,
+        competes: false,
+        endless: true,
+        vectors: Vectors::No,
+        abilities: Abilities::IN_ORDER,
+        steps: Heavy,
+        is_plain_noise: false,
+        listed_open: false,
+        limits: Limits::none,
+        brief: endless::hats::brief,
+        answers: equal,
+        line: Line(Hue::Green, Dash::Solid, Mark::Down),
+    };
 }

@@ -96,7 +96,8 @@ impl RunningSum {
 
     /// Closes the open step and the empty ones after it through `step`, and releases the last of them only: the same
     /// value as that of the last of so many [`tick`](Self::tick)s. `O(log T)` draws for mechanisms with [random
-    /// access](crate::mechanism::Abilities::random_access), else one tick after the other.
+    /// access](crate::mechanism::Abilities::random_access), at most `O(w)` for windows of `w` steps by `rolling-hats`, else one
+    /// tick after the other.
     ///
     /// # Errors
     /// If `step` is not after the last closed one or is beyond the horizon.

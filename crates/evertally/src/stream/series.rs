@@ -53,14 +53,15 @@ impl Series {
     }
 
     /// Closes the open step and the empty ones after it through `step`, and returns the release of the last: at once
-    /// where the mechanism has random access (its noise is then independent of the data), else step by step. The caller
+    /// where the mechanism has random access or leaps (its noise is then independent of the data), else step by step. The caller
     /// has checked the horizon and the direction.
     pub(super) fn close_through(&mut self, plan: &Plan, step: u64) -> Release {
         let (noise, law) = (&self.noise, plan.law());
         self.closed += self.open; // fits: checked by every `add`
         let mut total = std::mem::take(&mut self.open);
         self.read.close(total, step - self.cursor.step()); // fits: the caller has checked the direction
-        if step > self.cursor.step() + 1 && plan.mechanism().name().family().abilities.random_access {
+        let has_random_access = plan.mechanism().name().family().abilities.random_access;
+        if step > self.cursor.step() + 1 && (has_random_access || self.cursor.leaps_to(step)) {
             self.last = self.cursor.seek(step, &mut |node| law.sample(&mut noise.bits(node)));
         }
         while self.cursor.step() < step {

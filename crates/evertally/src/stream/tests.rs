@@ -1,6 +1,7 @@
 //! Streams: releases are prefix sums plus the named noise, states continue them, and everything else is refused.
 
 use super::*;
+use crate::mechanism::Workload;
 use crate::noise::{KeyedNoise, Purpose, SecretKey, StreamName, TestSeed};
 use crate::plan::{Plan, PlanRequest};
 use crate::privacy::Values;
@@ -141,6 +142,33 @@ fn skipped_steps_do_not_change_the_last() {
             assert_eq!(skipped.save(), ticked.save());
         }
         assert!(skipped.tick_through(60).is_err() && skipped.tick_through(61).unwrap_err().is_horizon_exhausted());
+    }
+}
+
+/// Across gaps that noise leaps over, within reach of a twin that goes step by step, and far beyond.
+#[test]
+fn leaps_give_what_steps_give() {
+    let budget = Budget::Pure(Epsilon::new(1.0).unwrap());
+    let windows = PlanRequest::count(1 << 62, budget).with_workload(Workload::Window(40));
+    let windows = windows.with_mechanism("rolling-hats(spacing=12,share=440)".parse().unwrap());
+    let trees = PlanRequest::unbounded(budget).with_mechanism("endless-trees".parse().unwrap());
+    for plan in [windows.plan().unwrap(), trees.plan().unwrap()] {
+        let mut ticked = RunningSum::new(plan.clone(), &key(1), name("s")).unwrap();
+        let mut skipped = RunningSum::new(plan.clone(), &key(1), name("s")).unwrap();
+        for target in [3, 30, 41, 300, 301, 20_000] {
+            ticked.add(1).unwrap();
+            skipped.add(1).unwrap();
+            while ticked.step() < target {
+                ticked.tick().unwrap();
+            }
+            assert_eq!(Some(skipped.tick_through(target).unwrap()), ticked.release(), "to {target}");
+            assert_eq!(skipped.save(), ticked.save(), "to {target}");
+        }
+        // No one walks so far.
+        assert_eq!(skipped.tick_through(1 << 60).unwrap().step(), 1 << 60);
+        let state = skipped.save();
+        let mut other = RunningSum::restore(plan, &key(1), name("s"), &state).unwrap();
+        assert_eq!(other.tick().unwrap(), skipped.tick().unwrap());
     }
 }
 

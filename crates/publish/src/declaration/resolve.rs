@@ -291,7 +291,7 @@ impl Declaration {
         let request =
             request.with_meanings(self.meaning(&calendar, published.as_ref().map(|published| published.slots())));
         let request = labels.shape(request, grid);
-        let measures = self.measures(&labels, read.wanted())?;
+        let measures = self.measures(&labels, read.wanted(), &calendar, published.as_deref())?;
         let of_months = published.as_ref().is_some_and(|published| matches!(published.slots(), Slots::Months(_)));
         if of_months && (!measures.wanted.is_empty() || self.discovers()) {
             let other = if self.discovers() { DiscoverGroups } else { Parameter::Measure };
@@ -623,8 +623,9 @@ impl Labels {
 
     /// What they change in a request, which says what makes one stream another.
     pub(super) fn shape(&self, request: PlanRequest, grid: number::Grid) -> PlanRequest {
-        let horizon = request.horizon();
-        let light = |groups| Search::default().with_light_steps(is_heavy(horizon, groups));
+        let (horizon, is_unbounded) = (request.horizon(), request.is_unbounded());
+        let is_heavy = |groups| if is_unbounded { groups > HEAVY_WITHOUT_END } else { is_heavy(horizon, groups) };
+        let light = |groups| Search::default().with_light_steps(is_heavy(groups));
         match self {
             Self::None => request.with_search(light(1)),
             Self::Groups(table) => {
@@ -658,6 +659,10 @@ impl Labels {
         }
     }
 }
+
+/// So many groups without an end are served by mechanisms whose pauses and memory grow with time: some hundred kilobytes
+/// each, and in the course of a quarter of a million steps a second each.
+const HEAVY_WITHOUT_END: usize = 100;
 
 /// Whether mechanisms whose time and memory grow with the horizon would take more than about half a minute (steps² ×
 /// groups) or a gigabyte (steps × groups).

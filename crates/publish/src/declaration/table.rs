@@ -370,7 +370,7 @@ parameters! {
     }
     declaration {
         /// Release this measure too, all of them under one budget: count, sum, mean, variance, std (the standard
-        /// deviation), distinct (people so far), distinct(STEPS) (people within so many steps), histogram(CUT,…) (events
+        /// deviation), distinct (people so far), distinct(WIDTH) (people within so many steps, or a time such as 7d), histogram(CUT,…) (events
         /// by value) or quantile(SHARE), each at the end of every step. `mean*4` says that its precision is worth four
         /// times as much as that of others when the budget is divided. May be repeated.
         Measure measure: Vec<Wanted>, Values "MEASURE" MEASURED, default "" "a running count, or sum"

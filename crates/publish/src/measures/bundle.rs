@@ -270,6 +270,7 @@ impl<'a> Planner<'a> {
                 }
                 Measure::Distinct => add(Part::People),
                 Measure::Active(window) => add(Part::Active(*window)),
+                Measure::Within(_) => unreachable!("a declaration has widths in steps once it is resolved"),
                 Measure::Histogram(cuts) => {
                     let multiple = |text: &String| parse_scaled(text, request.grid()).ok();
                     let cuts: Option<Vec<i64>> = cuts.iter().map(multiple).collect();

@@ -93,6 +93,7 @@ impl Estimator {
                     let is = |part: &Part| [Part::Active(*window), Part::Present(*window)].contains(part);
                     rows.push(self.counted(releases, is, 0));
                 }
+                Measure::Within(_) => unreachable!("a declaration has widths in steps once it is resolved"),
                 Measure::Histogram(cuts) => {
                     let counted = |cell| self.counted(releases, |part| matches!(part, Part::Bins(_)), cell);
                     rows.extend((0..=cuts.len()).map(counted));
@@ -185,10 +186,12 @@ impl Estimator {
         let (lower, upper) = (found.lower * grid, found.upper * grid);
         match found.value {
             Some(value) => {
-                // Half of an interval of two quantiles: what a normal law would have.
+                // The longer arm of the interval, by what a normal law would have: where cells are coarse, the value may
+                // stand near one end of what the counts cannot tell apart.
                 let normal = self.ratios.half_width(NoiseMoments::gaussian(1.0));
-                let std_error = (upper - lower) / (2.0 * normal);
-                Estimate { value: value * grid, std_error, lower, upper, exact: None }
+                let value = value * grid;
+                let std_error = (upper - value).max(value - lower) / normal;
+                Estimate { value, std_error, lower, upper, exact: None }
             }
             None => Estimate::none(lower, upper),
         }

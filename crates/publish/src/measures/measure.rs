@@ -1,6 +1,7 @@
 //! Which measures there are, and how they are written.
 
 use crate::reading::{Reading, with_weight};
+use crate::steps::Every;
 use crate::words::quoted;
 use evertally::mechanism::Workload;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,8 @@ pub enum Measure {
     Distinct,
     /// How many had one within the last so many steps.
     Active(u64),
+    /// How many had one within so long a time: as many steps as the stream says.
+    Within(Every),
     /// How many events had a value in each bin; the bins are cut at these values, which belong to the bin behind.
     Histogram(Vec<String>),
     /// The value that this share of the values does not exceed.
@@ -45,12 +48,12 @@ pub struct Wanted {
 impl Measure {
     /// Whether it is of the values of events.
     pub fn needs_values(&self) -> bool {
-        !matches!(self, Self::Count | Self::Distinct | Self::Active(_) | Self::Workload(..))
+        !matches!(self, Self::Count | Self::Distinct | Self::Active(_) | Self::Within(_) | Self::Workload(..))
     }
 
     /// Whether it is of people.
     pub fn needs_persons(&self) -> bool {
-        matches!(self, Self::Distinct | Self::Active(_))
+        matches!(self, Self::Distinct | Self::Active(_) | Self::Within(_))
     }
 }
 
@@ -64,6 +67,7 @@ impl fmt::Display for Measure {
             Self::Deviation => f.write_str("std"),
             Self::Distinct => f.write_str("distinct"),
             Self::Active(steps) => write!(f, "distinct({steps})"),
+            Self::Within(time) => write!(f, "distinct({time})"),
             Self::Histogram(cuts) => write!(f, "histogram({})", cuts.join(",")),
             Self::Quantile(share) => write!(f, "quantile({share})"),
             Self::Workload(reading, _) => reading.fmt(f),
@@ -80,7 +84,7 @@ fn cut(text: &str) -> Result<String, String> {
     }
 }
 
-const KNOWN: &str = "count, sum, mean, variance, std, distinct, distinct(STEPS), histogram(CUT,…), quantile(SHARE)";
+const KNOWN: &str = "count, sum, mean, variance, std, distinct, distinct(WIDTH), histogram(CUT,…), quantile(SHARE)";
 
 impl FromStr for Measure {
     type Err = String;
@@ -103,7 +107,11 @@ impl FromStr for Measure {
             ("distinct", None) => Self::Distinct,
             ("distinct", Some(steps)) => {
                 let window = steps.trim().parse().ok().filter(|steps| *steps > 0);
-                Self::Active(window.ok_or_else(|| format!("{} is not a number of steps", quoted(steps)))?)
+                match (window, steps.parse::<Every>()) {
+                    (Some(window), _) => Self::Active(window),
+                    (None, Ok(time)) => Self::Within(time),
+                    _ => return Err(format!("{} is neither a number of steps nor a time such as 7d", quoted(steps))),
+                }
             }
             ("histogram", Some(cuts)) => Self::Histogram(cuts.split(',').map(cut).collect::<Result<_, _>>()?),
             ("quantile", Some(share)) => {
@@ -156,6 +164,7 @@ mod tests {
             "std",
             "distinct",
             "distinct(7)",
+            "distinct(7d)",
             "histogram(-5,0,1.5)",
             "quantile(0.95)*2",
         ] {

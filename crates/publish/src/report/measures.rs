@@ -2,7 +2,7 @@
 
 use crate::measures::parts::Part;
 use crate::stream::{Stream, reading_in_words};
-use crate::words::short;
+use crate::words::{at_most, short};
 use evertally::mechanism::MechanismName;
 use serde::Serialize;
 
@@ -64,7 +64,7 @@ impl MeasureFacts {
                 None if self.is_of_workloads => "read from the same release".to_owned(),
                 None => "no budget beside that of the sum".to_owned(),
             };
-            let (mechanism, noise, error) = (part.mechanism.brief(), &part.noise, short(part.max_std_error));
+            let (mechanism, noise, error) = (part.mechanism.brief(), &part.noise, at_most(part.max_std_error));
             let each = if part.cells > 1 { format!(" on each of {} sums", part.cells) } else { String::new() };
             format!("{}: {share}, {mechanism}, {noise} noise{each}, standard error at most {error}", part.part)
         })

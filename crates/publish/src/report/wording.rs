@@ -163,9 +163,9 @@ impl Report {
             let digest = &self.plan_digest[..16];
             return writeln!(out, "| stream | {}, key {}, plans {digest} |\n", plain(&self.stream), self.key_id);
         }
-        let (l2, by) = (short(self.noise.s2), "by at most");
+        let (l2, by) = (at_most(self.noise.s2), "by at most");
         let moved = match self.noise.s1 {
-            Some(s1) => format!("moves the protected sums {by} {} (L1) or {l2} (L2)", short(s1)),
+            Some(s1) => format!("moves the protected sums {by} {} (L1) or {l2} (L2)", at_most(s1)),
             None => format!("is hidden by noise that moves {by} {l2} (L2, by the covariance of the releases)"),
         };
         writeln!(out, "| mechanism | {}: one unit of change {moved} |", self.mechanism.brief())?;
@@ -180,15 +180,15 @@ impl Report {
             None => writeln!(
                 out,
                 "| standard error | at most {}, {} in root mean square{} |",
-                short(self.error.max_std_error),
+                at_most(self.error.max_std_error),
                 short(self.error.mean_std_error),
                 if scaled { ", of a group with the greatest scale" } else { "" }
             ),
             Some(sketch) => writeln!(
                 out,
                 "| standard error by noise | of an answer at most {}, of a cell at most {} |",
-                short(self.error.max_std_error),
-                short(sketch.max_cell_std_error)
+                at_most(self.error.max_std_error),
+                at_most(sketch.max_cell_std_error)
             ),
         }?;
         let e = &self.error;
@@ -202,7 +202,7 @@ impl Report {
             (half_width, of) = (short(sketch.answer_half_width), " of an answer");
             if let Some(error) = sketch.release_std_error {
                 let what = "of a release with the same list as groups, for the same budget and unit";
-                writeln!(out, "| standard error in comparison | {what}: at most {} |", short(error))?;
+                writeln!(out, "| standard error in comparison | {what}: at most {} |", at_most(error))?;
             }
         }
         let widest = if scaled { ", of a group with the greatest scale" } else { "" };
@@ -271,8 +271,12 @@ impl Report {
         let confidence = self.error.confidence * 100.0;
         let unit = &self.unit.unit;
         let weaker = match self.guarantee.pure_epsilon {
-            Some(_) => "ε is k times as large",
-            None => "ρ is k² times as large",
+            Some(_) => "ε is at most k times as large",
+            None => "ρ is at most k² times as large",
+        };
+        let several = match &self.periods {
+            Some(_) => " (for what one person does in several periods the table above says less)",
+            None => "",
         };
         let single = unit.split(" (").next().unwrap_or(unit);
         let value = if self.quantity.starts_with("running") { "running value" } else { "value" };
@@ -339,7 +343,7 @@ impl Report {
              ## What you may not conclude\n\n\
              - That a released value is exact, or that it cannot be negative or decrease: it carries noise.\n\
              - Anything about {single} in particular: that is what the noise protects.\n\
-             - That facts about more than {single} are hidden: for k of them together {weaker}.\n\
+             - That facts about more than {single} are hidden: for k of them together {weaker}{several}.\n\
              - That other releases from the same data are covered: their budgets add to this one.{shown}\n"
         )?;
         if !self.views.is_empty() {

@@ -90,7 +90,10 @@ impl Slots {
         let (longest, gap) = (self.longest(steps), bounds.min_gap.unwrap_or(1).max(1));
         let active = longest.div_ceil(gap);
         Unit::Person(PersonBounds {
-            max_events_per_step: bounds.max_events_per_step.map(|events| events.saturating_mul(active)),
+            max_events_per_step: bounds.max_events_per_step.map(|events| {
+                // More than all is no bound.
+                if active == 1 { events } else { events.saturating_mul(active).min(bounds.max_events.max(events)) }
+            }),
             min_gap: Some(gap / longest).filter(|slots| *slots > 1),
             period: bounds.period.and(period),
             ..bounds

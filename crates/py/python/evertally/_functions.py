@@ -603,10 +603,10 @@ def release(
         ``bounds``: Least and greatest value of one event; others are clamped.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
         ``measures``: Release this measure too, all of them under one budget: count, sum, mean, variance, std (the
-            standard deviation), distinct (people so far), distinct(STEPS) (people within so many steps),
-            histogram(CUT,…) (events by value) or quantile(SHARE), each at the end of every step. `mean*4` says that its
-            precision is worth four times as much as that of others when the budget is divided. May be repeated. Without
-            it, a running count, or sum.
+            standard deviation), distinct (people so far), distinct(WIDTH) (people within so many steps, or a time such
+            as 7d), histogram(CUT,…) (events by value) or quantile(SHARE), each at the end of every step. `mean*4` says
+            that its precision is worth four times as much as that of others when the budget is divided. May be
+            repeated. Without it, a running count, or sum.
         ``out_of_bounds``: What to do with a value outside the bounds. "clamp": Take the nearer bound. "refuse": Stop
             with an error that names the event.
 

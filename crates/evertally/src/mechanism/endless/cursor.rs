@@ -17,6 +17,9 @@ use crate::noise::Node;
 use crate::{Error, Result};
 use std::sync::Arc;
 
+/// More steps than any step of trees has nodes: a few hundred for every epoch.
+const LONG_GAP: u64 = 1 << 13;
+
 /// A cursor through the epochs. It has seen the data, and its memory holds them.
 pub(super) struct EpochCursor {
     epochs: Arc<[Epoch]>,
@@ -40,26 +43,30 @@ impl EpochCursor {
     /// Goes on to the next epoch, whose steps begin with this exact sum.
     fn turn(&mut self, closed: i64, draw: &mut dyn FnMut(Node) -> i128) {
         let epoch = &self.epochs[self.place];
-        let own = (draw(epoch::own(self.place)) << (FRACTION_BITS + GUARD)).div_euclid(epoch.own_steps());
-        self.base += epoch.mixed(self.inside, own);
+        self.base += if epoch.has_own() {
+            let own = (draw(epoch::own(self.place)) << (FRACTION_BITS + GUARD)).div_euclid(epoch.own_steps());
+            epoch.mixed(self.inside, own)
+        } else {
+            self.inside
+        };
         self.place += 1;
         self.inner = self.epochs[self.place].inner.mechanism().cursor();
         self.closed_before = closed;
     }
 
-    /// Whether there are trees inside from the first epoch on.
-    fn has_trees(&self) -> bool {
+    /// Whether no noise depends on the data, as that of filters does.
+    fn is_free_of_data(&self) -> bool {
         self.epochs[0].inner_noise(0).is_some()
     }
 
-    /// Moves to a step of trees.
+    /// Moves to a step where no noise depends on the data.
     fn leap(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) {
         *self = Self::new(self.epochs.clone());
         loop {
             let (place, epoch) = (self.place, &self.epochs[self.place]);
             self.step = step.min(epoch.last);
             let value = self.inner.seek(self.step - epoch.before, &mut |node| draw(epoch::inside(place, node)));
-            self.inside = epoch.inner_noise(value).expect("a tree");
+            self.inside = epoch.inner_noise(value).expect("no filter");
             if self.step == step {
                 return;
             }
@@ -99,9 +106,15 @@ impl Cursor for EpochCursor {
         self.noise()
     }
 
-    /// With trees inside, `O(K k log T)` for `K` epochs; else of a stream of zeros, one step at a time.
+    /// With trees inside from the first epoch on, across gaps that have more steps than a way has nodes.
+    fn leaps_to(&self, step: u64) -> bool {
+        self.epochs[0].is_tree() && step > self.step + LONG_GAP
+    }
+
+    /// With trees inside, `O(K k log T)` for `K` epochs, with hats the draws of all epochs that are begun; else of a stream of
+    /// zeros, one step at a time.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
-        if self.has_trees() {
+        if self.is_free_of_data() {
             self.leap(step, draw);
         } else {
             replay(self, step, |own| Self::new(own.epochs.clone()), draw);
@@ -109,10 +122,10 @@ impl Cursor for EpochCursor {
         if step == 0 { 0 } else { self.noise() }
     }
 
-    /// Three numbers and the memory of what is inside: below a kilobyte. With trees inside there is none: their noise
-    /// does not depend on the data.
+    /// Three numbers and the memory of what is inside: below a kilobyte. With trees or hats inside there is none: their
+    /// noise does not depend on the data.
     fn memory(&self) -> Option<Vec<u8>> {
-        if self.has_trees() {
+        if self.is_free_of_data() {
             return None;
         }
         let mut bytes = self.closed_before.to_le_bytes().to_vec();

@@ -3,7 +3,9 @@
 use super::shares::{ARITIES, ENDS, SHARES};
 use super::{GUARD, Inside, LONGEST_BLT, NOISE_BITS, WEIGHT_BITS};
 use crate::mechanism::rounding::FRACTION_BITS;
-use crate::mechanism::{Blt, Buffers, ColumnNorms, Columns, DigitTree, MatrixDigest, Mechanism, Objective};
+use crate::mechanism::{
+    Blt, Buffers, ColumnNorms, Columns, DigitTree, HatLevels, Hats, MatrixDigest, Mechanism, Objective,
+};
 use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
@@ -24,7 +26,7 @@ pub(super) struct Epoch {
     /// Its last step.
     pub(super) last: u64,
     pub(super) inner: Inner,
-    /// The total counts this many times `2^-14` in the node of its own.
+    /// The total counts this many times `2^-14` in the node of its own; 0 where there is no such node.
     own: u32,
     /// The weight of that node's estimate of the total, in units of `2^-20`.
     mix: u32,
@@ -41,6 +43,8 @@ pub(super) enum Inner {
     Filter(Blt),
     /// Every node counts this many times `2^-14`.
     Tree(DigitTree, u32),
+    /// Columns sum to `2^32`; beside it `‖L_t‖²` of the last step, for columns that sum to 1.
+    Hats(Box<Hats>, f64),
 }
 
 /// A node of the mechanism inside the epoch of this number.
@@ -61,12 +65,16 @@ pub(super) fn parts(node: Node) -> (usize, Option<Node>) {
 
 /// All epochs, up to 2^62 steps.
 pub(super) fn all(inside: Inside) -> Result<Arc<[Epoch]>> {
+    if inside == Inside::Hats {
+        return super::hats::epochs();
+    }
     let columns = if inside == Inside::Normalized { Columns::Normalized } else { Columns::Plain };
     let mut epochs: Vec<Epoch> = vec![];
     for (k, (last, own)) in ENDS.into_iter().zip(SHARES[inside as usize]).enumerate() {
         let before = epochs.last().map_or(0, |epoch| epoch.last);
         let steps = last - before;
         let inner = match inside {
+            Inside::Hats => unreachable!("they have epochs of their own"),
             Inside::Trees => Inner::tree(steps, ARITIES[k], |levels| f64::from((1 << WEIGHT_BITS) - own) / levels)?,
             _ if last > LONGEST_BLT => Inner::tree(steps, ARITIES[k], |levels| f64::from(rest(own)) / levels.sqrt())?,
             _ => {
@@ -97,10 +105,16 @@ impl Inner {
         Ok(Self::Tree(tree, (weight(levels) * (1.0 - 1e-9)) as u32))
     }
 
+    /// Hats with all of the budget, of which this is known of the last step.
+    pub(super) fn hats(steps: u64, levels: &HatLevels, last: f64) -> Result<Self> {
+        Ok(Self::Hats(Box::new(Hats::with_total(steps, levels, 1 << NOISE_BITS)?), last))
+    }
+
     pub(super) fn mechanism(&self) -> &dyn Mechanism {
         match self {
             Self::Filter(blt) => blt,
             Self::Tree(tree, _) => tree,
+            Self::Hats(hats, _) => &**hats,
         }
     }
 
@@ -109,6 +123,7 @@ impl Inner {
         match self {
             Self::Filter(_) => 1.0,
             Self::Tree(_, weight) => one() / f64::from(*weight),
+            Self::Hats(..) => libm::exp2(f64::from(NOISE_BITS)),
         }
     }
 
@@ -139,8 +154,7 @@ impl Epoch {
         let (before, base) = earlier.map_or((0, 0.0), |earlier| (earlier.last, earlier.base + earlier.total()));
         let base_fourth = earlier.map_or(0.0, |earlier| earlier.base_fourth + earlier.total_fourth());
         let mut epoch = Self { before, last, inner, own, mix: 0, base, base_fourth };
-        let variance = epoch.inner_norm(last - before);
-        let share = 1.0 / (epoch.own_scale() * epoch.own_scale());
+        let (variance, share) = (epoch.last_norm(), epoch.own_entry() * epoch.own_entry());
         epoch.mix = libm::round(variance * share / (1.0 + variance * share) * libm::exp2(f64::from(MIX_BITS))) as u32;
         Ok(epoch)
     }
@@ -150,28 +164,60 @@ impl Epoch {
         f64::from(self.mix) / libm::exp2(f64::from(MIX_BITS))
     }
 
-    /// `1/U`.
-    pub(super) fn own_scale(&self) -> f64 {
-        one() / f64::from(self.own)
+    pub(super) fn is_tree(&self) -> bool {
+        matches!(self.inner, Inner::Tree(..))
+    }
+
+    /// Whether its total has a node of its own.
+    pub(super) fn has_own(&self) -> bool {
+        self.own > 0
+    }
+
+    /// `U`, the entry of the total's own node in `R`.
+    pub(super) fn own_entry(&self) -> f64 {
+        f64::from(self.own) / one()
+    }
+
+    /// The entry of `L` for that node once the epoch is over.
+    pub(super) fn own_weight(&self) -> f64 {
+        if self.has_own() { self.mix() * (one() / f64::from(self.own)) } else { 0.0 }
+    }
+
+    /// `‖L_s‖²` inside at the last step.
+    fn last_norm(&self) -> f64 {
+        match &self.inner {
+            Inner::Hats(_, last) => *last,
+            _ => self.inner_norm(self.last - self.before),
+        }
     }
 
     /// The variance of the estimate of this epoch's total.
     fn total(&self) -> f64 {
-        let (inner, own) = ((1.0 - self.mix()), self.mix() * self.own_scale());
-        inner * inner * self.inner_norm(self.last - self.before) + own * own
+        let (inner, own) = ((1.0 - self.mix()), self.own_weight());
+        inner * inner * self.last_norm() + own * own
     }
 
     /// The sum of the fourth powers of the entries of `L` for the estimate of this epoch's total.
     fn total_fourth(&self) -> f64 {
-        let (inner, own) = ((1.0 - self.mix()).powi(4), (self.mix() * self.own_scale()).powi(4));
-        inner * self.inner_fourth(self.last - self.before) + own
+        let (inner, own) = ((1.0 - self.mix()).powi(4), self.own_weight().powi(4));
+        inner * self.fourth_of(self.last_norm()) + own
     }
 
-    /// The same for a step of a tree inside: so many nodes, equally weighted.
+    /// The same for a step of a tree or of hats inside.
     pub(super) fn inner_fourth(&self, step: u64) -> f64 {
         match &self.inner {
             Inner::Filter(_) => 0.0,
-            Inner::Tree(tree, _) => self.inner.scale().powi(4) * tree.row_norm_squared(step),
+            _ => self.fourth_of(self.inner_norm(step)),
+        }
+    }
+
+    /// From `‖L_s‖²` inside: the nodes of a tree are equally weighted, those of hats at most like so many equal ones.
+    fn fourth_of(&self, norm: f64) -> f64 {
+        let square = self.inner.scale() * self.inner.scale();
+        match &self.inner {
+            Inner::Filter(_) => 0.0,
+            Inner::Tree(..) => norm * square,
+            Inner::Hats(hats, _) => norm * norm / hats.terms(norm / square),
         }
     }
 
@@ -180,6 +226,7 @@ impl Epoch {
         let inner = match &self.inner {
             Inner::Filter(_) => 0,
             Inner::Tree(tree, weight) => u64::from(*weight) * tree.column_norms().l1 as u64,
+            Inner::Hats(..) => 1 << WEIGHT_BITS,
         };
         // fits: the weights of a column sum to 2^14 at most
         (inner + u64::from(self.own)) << (NOISE_BITS - WEIGHT_BITS)
@@ -195,8 +242,8 @@ impl Epoch {
         i128::from(self.own) << (NOISE_BITS - WEIGHT_BITS)
     }
 
-    /// The noise of a tree inside, of which so many noise steps are one unit of the data, in units of `2^-24`; `None`
-    /// where noise comes in units of the data, as releases do.
+    /// The noise of a tree inside, of which so many noise steps are one unit of the data, in units of `2^-24`, or of hats,
+    /// which comes in units of the data; `None` where that depends on the data, as for filters.
     pub(super) fn inner_noise(&self, value: i128) -> Option<i128> {
         match &self.inner {
             Inner::Filter(_) => None,
@@ -204,6 +251,7 @@ impl Epoch {
                 let steps = i128::from(*weight) << (NOISE_BITS - WEIGHT_BITS);
                 Some((value << (FRACTION_BITS + GUARD)).div_euclid(steps))
             }
+            Inner::Hats(..) => Some(value << GUARD),
         }
     }
 
@@ -216,11 +264,11 @@ impl Epoch {
         self.inner.scale() * self.inner.scale() * self.inner.mechanism().row_product(earlier, later)
     }
 
-    /// The largest and the mean `‖L_s‖²` inside of so many first steps (of a tree: of all).
+    /// The largest and the mean `‖L_s‖²` inside of so many first steps (of a tree, of hats: of all).
     pub(super) fn inner_figures(&self, steps: u64) -> (f64, f64) {
         let (max, mean) = match &self.inner {
             Inner::Filter(blt) => blt.figures_through(steps),
-            Inner::Tree(tree, _) => (tree.max_row_norm_squared(), tree.mean_row_norm_squared()),
+            other => (other.mechanism().max_row_norm_squared(), other.mechanism().mean_row_norm_squared()),
         };
         (self.inner.scale() * self.inner.scale() * max, self.inner.scale() * self.inner.scale() * mean)
     }
@@ -238,12 +286,13 @@ impl Epoch {
                 let (first, last) = tree.node_span(node);
                 if (first..=last).contains(&step) { 1.0 / self.inner.scale() } else { 0.0 }
             }
+            Inner::Hats(hats, _) => hats.entry(node, step) as f64 / self.inner.scale(),
         }
     }
 
     pub(super) fn column_norms(&self) -> ColumnNorms {
         let inner = self.inner.mechanism().column_norms();
-        let (scale, own) = (self.inner.scale(), 1.0 / self.own_scale());
+        let (scale, own) = (self.inner.scale(), self.own_entry());
         ColumnNorms {
             l1: inner.l1 / scale + own,
             l2_squared: (inner.l2_squared / (scale * scale) + own * own) * (1.0 + 1e-12),
@@ -254,7 +303,7 @@ impl Epoch {
     pub(super) fn slack(&self) -> f64 {
         match &self.inner {
             Inner::Filter(blt) => blt.slack(),
-            Inner::Tree(..) => 0.0,
+            Inner::Tree(..) | Inner::Hats(..) => 0.0,
         }
     }
 
@@ -265,9 +314,9 @@ impl Epoch {
         let total = part.within(u128::from(self.last - self.before)) as f64;
         let inner = match &self.inner {
             Inner::Filter(blt) => blt.largest_square(part),
-            Inner::Tree(tree, _) => tree.spread_squared(part) as f64 / (self.inner.scale() * self.inner.scale()),
+            other => other.mechanism().spread_squared(part) as f64 / (other.scale() * other.scale()),
         };
-        let own = total / self.own_scale();
+        let own = total * self.own_entry();
         (inner + own * own) * (1.0 + 1e-12)
     }
 }
@@ -285,6 +334,7 @@ pub(super) fn digest(epochs: &[Epoch]) -> MatrixDigest {
         let weights = match &epoch.inner {
             Inner::Filter(blt) => blt.column_weights(),
             Inner::Tree(_, weight) => vec![(epoch.last - epoch.before, *weight)],
+            Inner::Hats(..) => vec![(epoch.last - epoch.before, 1 << WEIGHT_BITS)],
         };
         hasher.update(&(weights.len() as u64).to_le_bytes());
         for (last, weight) in weights {

@@ -1,7 +1,7 @@
 //! Closed forms, dense twins, cursors and units of the endless mechanism, on tiny epochs and on the real ones.
 
 use super::*;
-use crate::mechanism::{Blt, Columns, Criterion, MAX_HORIZON, NoiseKind, Objective};
+use crate::mechanism::{Blt, Columns, Criterion, Hats, MAX_HORIZON, NoiseKind, Objective};
 use epoch::Inner;
 
 mod least_ratio;
@@ -14,22 +14,33 @@ fn small(inside: Inside, ends: &[(u64, u32)]) -> Endless {
     for (last, own) in ends {
         let steps = last - epochs.last().map_or(0, |epoch| epoch.last);
         let inner = match inside {
+            Inside::Hats => tiny_hats(steps),
             Inside::Trees => Inner::tree(steps, 3, |levels| f64::from((1 << WEIGHT_BITS) - own) / levels).unwrap(),
             _ => {
                 let buffers = Blt::optimised(steps, columns, 1, Objective::Max).unwrap().buffers();
                 Inner::Filter(epoch::part(steps, columns, buffers, *own).unwrap())
             }
         };
-        epochs.push(Epoch::after(epochs.last(), *last, inner, *own).unwrap());
+        let own = if inside == Inside::Hats { 0 } else { *own };
+        epochs.push(Epoch::after(epochs.last(), *last, inner, own).unwrap());
     }
     Endless::of_epochs(ends[ends.len() - 1].0, inside, epochs.into())
+}
+
+fn tiny_hats(steps: u64) -> Inner {
+    let levels = if steps > 4 { "spacing=3,first=300,last=400" } else { "spacing=none" }.parse().unwrap();
+    let hats = Hats::with_total(steps, &levels, 1 << NOISE_BITS).unwrap();
+    let last = hats.row_norm_squared(steps) * libm::exp2(2.0 * f64::from(NOISE_BITS));
+    Inner::hats(steps, &levels, last).unwrap()
 }
 
 fn examples() -> Vec<Endless> {
     let ends = [(3, 5000), (8, 9000), (9, 3000), (24, 4000)];
     let real = |inside| Endless::new(40, inside).unwrap();
-    [Inside::Plain, Inside::Normalized, Inside::Trees].into_iter().flat_map(|i| [small(i, &ends), real(i)]).collect()
+    ALL.into_iter().flat_map(|i| [small(i, &ends), real(i)]).collect()
 }
+
+const ALL: [Inside; 4] = [Inside::Plain, Inside::Normalized, Inside::Trees, Inside::Hats];
 
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0)
@@ -45,10 +56,7 @@ fn closed_forms_are_those_of_the_dense_twin() {
         let whole = endless.epochs.len() == 4;
         let within = |ours: f64, twin: f64| ours >= twin * (1.0 - 1e-9) && (!whole || ours <= twin * 1.6);
         assert!(within(ours.l1, twin.l1) && within(ours.l2_squared, twin.l2_squared), "{name}: {ours:?} {twin:?}");
-        assert!(
-            if endless.inside == Inside::Trees { ours.l1 <= 1.0 } else { ours.l2_squared <= 1.0 },
-            "{name} {ours:?}"
-        );
+        assert!(if endless.inside.is_laplace() { ours.l1 <= 1.0 } else { ours.l2_squared <= 1.0 }, "{name} {ours:?}");
         let covariance = pair.l.times(&pair.l.transpose());
         for later in 1..=horizon {
             for earlier in 1..=later {
@@ -59,8 +67,8 @@ fn closed_forms_are_those_of_the_dense_twin() {
         }
         let rows = pair.row_norms_squared();
         let max = rows.iter().copied().fold(0.0, f64::max);
-        // Of a tree inside the largest is that of its whole horizon.
-        let (most, tree) = (endless.max_row_norm_squared(), endless.inside == Inside::Trees);
+        // Of trees and hats inside the largest is that of their whole horizon.
+        let (most, tree) = (endless.max_row_norm_squared(), endless.inside.is_laplace());
         assert!(most >= max * (1.0 - 1e-7) && (tree || close(most, max)), "{name}: {most} {max}");
         assert!(tree || close(endless.mean_row_norm_squared(), rows.iter().sum::<f64>() / horizon as f64), "{name}");
     }
@@ -69,7 +77,7 @@ fn closed_forms_are_those_of_the_dense_twin() {
 /// What the releases reveal of one event, `wᵀ C⁻¹ w` over every column of the prefix sums, is within the budget.
 #[test]
 fn releases_reveal_no_more_than_the_columns_say() {
-    for endless in examples().into_iter().filter(|endless| endless.inside != Inside::Trees) {
+    for endless in examples().into_iter().filter(|endless| !endless.inside.is_laplace()) {
         let exact = endless.dense().exact_l2_squared().unwrap();
         assert!(exact <= 1.0 && exact <= endless.column_norms().l2_squared + 1e-12, "{}: {exact}", endless.name());
     }
@@ -78,7 +86,7 @@ fn releases_reveal_no_more_than_the_columns_say() {
 /// Every placement of a unit's events over tiny epochs, by enumeration.
 #[test]
 fn units_across_epochs_by_enumeration() {
-    for inside in [Inside::Plain, Inside::Normalized, Inside::Trees] {
+    for inside in ALL {
         let endless = small(inside, &[(2, 5000), (5, 9000), (9, 3000)]);
         let r = endless.dense().r;
         let unit = libm::exp2(f64::from(NOISE_BITS));
@@ -122,7 +130,7 @@ fn units_with_events_in_several_steps_gain() {
 #[test]
 fn names_round_trip_and_foreign_digests_are_refused() {
     let criterion = Criterion::new(NoiseKind::Gaussian, Objective::Max);
-    for open in ["endless", "endless(inside=plain)", "endless-trees"] {
+    for open in ["endless", "endless(inside=plain)", "endless-trees", "endless-hats"] {
         let name: MechanismName = open.parse().unwrap();
         assert_eq!(name.to_string(), open);
         let built = name.build(MAX_HORIZON, &criterion).unwrap();
@@ -133,7 +141,7 @@ fn names_round_trip_and_foreign_digests_are_refused() {
         let refused = other.parse::<MechanismName>().unwrap().build(100, &criterion).unwrap_err();
         assert!(refused.to_string().contains("the version that made the plan"), "{refused}");
     }
-    for bad in ["endless(inside=trees)", "endless(digest=1)", "endless(buffers=3)", "endless-trees(inside=plain)"] {
+    for bad in ["endless(inside=trees)", "endless(digest=1)", "endless(buffers=3)", "endless-hats(inside=plain)"] {
         assert!(bad.parse::<MechanismName>().is_err(), "{bad}");
     }
     assert!("endless".parse::<MechanismName>().unwrap().build(0, &criterion).is_err());
@@ -146,6 +154,7 @@ fn the_epochs_are_frozen() {
         (Inside::Plain, "8cfc9016d961e634c644dee83568fbc8"),
         (Inside::Normalized, "640f0c9edb97d2566e5daada6e2474ed"),
         (Inside::Trees, "697836e582c7f8b4c13e128d7e06da16"),
+        (Inside::Hats, "5fe23a6c5cbe26b33bcc483a9a2fe96f"),
     ] {
         assert_eq!(Endless::new(MAX_HORIZON, inside).unwrap().digest.to_string(), digest, "{inside:?}");
     }

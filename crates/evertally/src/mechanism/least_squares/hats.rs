@@ -42,7 +42,7 @@ pub use levels::{HatChoice, HatLevels};
 
 use super::at_once::AtOnce;
 use crate::Result;
-use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
+use crate::mechanism::accounting::row_norms::RowNorms;
 use crate::mechanism::registry::Parameters;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
@@ -55,7 +55,7 @@ use cursor::{hat_node, step_node};
 use normal::Elimination;
 use shape::Shape;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Single steps and levels of overlapping hats.
 #[doc(alias = "hierarchical")]
@@ -63,7 +63,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Hats {
     shape: Arc<Shape>,
-    row_norms: RowNorms,
+    /// Computed when they are first asked for.
+    row_norms: Arc<OnceLock<RowNorms>>,
 }
 
 /// Longest horizon: the first release draws the noise of all steps.
@@ -72,7 +73,8 @@ const MAX_HORIZON: u64 = 1 << 22;
 const HELD: u64 = 1 << 14;
 
 impl Hats {
-    /// Hats over `horizon` steps (1 ..= 2^22) with these spacings and shares. `O(T)`.
+    /// Hats over `horizon` steps (1 ..= 2^22) with these spacings and shares. `O(n)` for `n` hats; the first question for a
+    /// variance takes `O(T)`.
     ///
     /// # Errors
     /// If a spacing exceeds the horizon, or the shares leave a single step less than 1/256 of its budget.
@@ -86,9 +88,43 @@ impl Hats {
     /// ```
     pub fn new(horizon: u64, levels: &HatLevels) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "hats")?;
-        let shape = Arc::new(Shape::new(horizon, *levels)?);
-        let row_norms = RowNorms::new(Elimination::new(&shape).prefix_variances());
-        Ok(Self { shape, row_norms })
+        Ok(Self::of_shape(Shape::new(horizon, *levels)?))
+    }
+
+    /// The same with columns of this sum, a power of two, at least `2^9` of the widest spacing and at most `2^32`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(in crate::mechanism) fn with_total(horizon: u64, levels: &HatLevels, total: u64) -> Result<Self> {
+        check_horizon(horizon, MAX_HORIZON, "hats")?;
+        Ok(Self::of_shape(Shape::with_total(horizon, *levels, total)?))
+    }
+
+    fn of_shape(shape: Shape) -> Self {
+        Self { shape: Arc::new(shape), row_norms: Arc::default() }
+    }
+
+    fn row_norms(&self) -> &RowNorms {
+        self.row_norms.get_or_init(|| RowNorms::new(Elimination::new(&self.shape).prefix_variances()))
+    }
+
+    /// An entry of `R`.
+    pub(in crate::mechanism) fn entry(&self, node: Node, step: u64) -> u64 {
+        match (node.level as usize).checked_sub(1) {
+            None => self.shape.identity(step) * u64::from(node.index + 1 == step),
+            Some(level) => {
+                let mut over = self.shape.over(step);
+                let own = over.find(|(other, hat, _)| (*other, *hat as u64) == (level, node.index));
+                own.map_or(0, |(_, _, entry)| entry)
+            }
+        }
+    }
+
+    /// So many equal terms have no smaller a fourth moment than a row of this squared norm: see
+    /// [`row_law`](Mechanism::row_law).
+    pub(in crate::mechanism) fn terms(&self, norm_squared: f64) -> f64 {
+        let least = self.shape.least_height as f64;
+        (norm_squared * least * least).floor().max(1.0)
     }
 }
 
@@ -121,7 +157,17 @@ impl Mechanism for Hats {
         Some(self.column_norms().l2_squared)
     }
 
-    row_norms_of_table!();
+    fn row_norm_squared(&self, step: u64) -> f64 {
+        self.row_norms().at(step)
+    }
+
+    fn max_row_norm_squared(&self) -> f64 {
+        self.row_norms().max()
+    }
+
+    fn mean_row_norm_squared(&self) -> f64 {
+        self.row_norms().mean()
+    }
 
     fn fraction_bits(&self) -> u32 {
         FRACTION_BITS
@@ -139,8 +185,7 @@ impl Mechanism for Hats {
     /// far smaller, and the tests hold the fourth moments of all rows of many shapes against this.
     fn row_law(&self, step: u64) -> RowLaw {
         let norm_squared = self.row_norm_squared(step);
-        let least = self.shape.least_height as f64;
-        RowLaw::Like { norm_squared, terms: (norm_squared * least * least).floor().max(1.0) as u64 }
+        RowLaw::Like { norm_squared, terms: self.terms(norm_squared) as u64 }
     }
 
     /// `Σ_{j≤s} D_jj - q_sᵀ M⁻¹ q_t` with `q = H D a`. `O(T + n l²)`.

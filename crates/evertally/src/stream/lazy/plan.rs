@@ -123,6 +123,9 @@ impl LazyPlan {
         if coordinates == 0 || coordinates > MAX_COORDINATES {
             return Err(Error::invalid(format!("a vector has 1 to {MAX_COORDINATES} running sums, got {coordinates}")));
         }
+        if plan.request().mix().is_some() {
+            return Err(Error::invalid("a vector is read by one workload; plan a vector for each"));
+        }
         let workload = plan.mechanism().workload();
         if !workload.is_sum() && sampling != Sampling::Keyed {
             return Err(Error::invalid(format!(

@@ -170,6 +170,9 @@ fn what_cannot_be_is_refused() {
     assert!(refusal.contains("banded") && refusal.contains("all steps before"), "{refusal}");
     let decay = request(Workload::Decay(5)).plan().unwrap();
     assert!(LazyPlan::new(decay, 5, Sampling::Keyed).is_err());
+    let mix = crate::mechanism::Mix::new(&[(Workload::Sum, 1.0), (Workload::Window(7), 1.0)]).unwrap();
+    let both = request(Workload::Sum).with_mix(mix).plan().unwrap();
+    assert!(LazyPlan::new(both, 5, Sampling::Keyed).unwrap_err().to_string().contains("one workload"));
     // What is best for windows of a week is noise on each step.
     let best = LazyPlan::best(week.clone(), 5, Sampling::Keyed).unwrap();
     assert_eq!(best.plan().mechanism().name().to_string(), "input");

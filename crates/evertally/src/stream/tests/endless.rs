@@ -6,8 +6,8 @@ use crate::privacy::{Budget, Epsilon, Rho};
 use crate::stream::RunningSum;
 
 /// A stream that is saved and restored every so many steps, beside one that never stops: the same releases and states.
-fn goes_on(budget: Budget, steps: u64, gap: u64) {
-    let plan = PlanRequest::unbounded(budget).plan().unwrap();
+fn goes_on(request: PlanRequest, steps: u64, gap: u64) {
+    let plan = request.plan().unwrap();
     let key = SecretKey::insecure_from_test_seed(TestSeed(5));
     let name = || "endless".parse().unwrap();
     let mut whole = RunningSum::new(plan.clone(), &key, name()).unwrap();
@@ -26,15 +26,27 @@ fn goes_on(budget: Budget, steps: u64, gap: u64) {
     }
 }
 
+fn gaussian() -> PlanRequest {
+    PlanRequest::unbounded(Budget::Zcdp(Rho::new(0.5).unwrap()))
+}
+
+fn pure(mechanism: &str) -> PlanRequest {
+    let request = PlanRequest::unbounded(Budget::Pure(Epsilon::new(1.0).unwrap()));
+    request.with_mechanism(mechanism.parse().unwrap())
+}
+
 #[test]
 fn saved_streams_go_on_byte_for_byte() {
-    goes_on(Budget::Zcdp(Rho::new(0.5).unwrap()), 10_000, 97);
-    goes_on(Budget::Pure(Epsilon::new(1.0).unwrap()), 10_000, 97);
+    goes_on(gaussian(), 10_000, 97);
+    goes_on(pure("endless-trees"), 10_000, 97);
+    // Every return draws the noise of the present epoch again.
+    goes_on(pure("endless-hats"), 10_000, 1777);
 }
 
 #[test]
 #[ignore = "ten million steps, some minutes; by hand"]
 fn saved_streams_go_on_for_ten_million_steps() {
-    goes_on(Budget::Zcdp(Rho::new(0.5).unwrap()), 10_000_000, 100_000);
-    goes_on(Budget::Pure(Epsilon::new(1.0).unwrap()), 10_000_000, 100_000);
+    goes_on(gaussian(), 10_000_000, 100_000);
+    goes_on(pure("endless-trees"), 10_000_000, 100_000);
+    goes_on(pure("endless-hats"), 10_000_000, 100_000);
 }

@@ -7,12 +7,20 @@ use super::super::table::Declaration;
 use super::{Labels, Measures, Result};
 use crate::measures::{self, Wanted};
 use crate::problem::{Problem, sentence};
-use crate::reading::Workloads;
+use crate::reading::{Reading, Workloads};
+use crate::steps::{Publication, Slots, StepCalendar};
+use evertally::mechanism::Workload;
 use evertally::plan::PlanRequest;
 
 impl Declaration {
     /// The declared measures, which have what they need.
-    pub(super) fn measures(&self, labels: &Labels, readings: Vec<Wanted>) -> Result<Measures> {
+    pub(super) fn measures(
+        &self,
+        labels: &Labels,
+        readings: Vec<Wanted>,
+        calendar: &StepCalendar,
+        published: Option<&Publication>,
+    ) -> Result<Measures> {
         let Some(wanted) = &self.measure else { return self.several(labels, readings) };
         if !readings.is_empty() {
             let why = ": measures have one workload, the same for all";
@@ -74,7 +82,8 @@ impl Declaration {
             let why = ", and no measure is of values; leave it out, or ask for a mean";
             return refuse(sentence![Value, " and ", Bounds, " are given", why]);
         }
-        Ok(Measures { wanted: wanted.clone(), ..Measures::default() })
+        let wanted = wanted.iter().map(|wanted| in_rows(wanted, calendar, published)).collect::<Result<_>>()?;
+        Ok(Measures { wanted, ..Measures::default() })
     }
 
     /// Several workloads in the place of measures, which have what they need; nothing where there is one alone.
@@ -105,6 +114,34 @@ impl Declaration {
             None => Ok(Measures { wanted: readings, ..Measures::default() }),
         }
     }
+}
+
+/// The same measure with a width of its own in what is published: steps, or rows of several.
+fn in_rows(wanted: &Wanted, calendar: &StepCalendar, published: Option<&Publication>) -> Result<Wanted> {
+    let reading = match wanted.measure {
+        measures::Measure::Active(steps) => Reading::Steps(Workload::Window(steps)),
+        measures::Measure::Within(time) => Reading::Window(time),
+        _ => return Ok(wanted.clone()),
+    };
+    let refuse = |why: &str| {
+        let measure = &wanted.measure;
+        Problem::of(Measure, sentence![Measure, format!(" {measure}: {why}")]).remedy("say how many steps it has")
+    };
+    let workload = match published {
+        None => reading.in_steps(Some(calendar.every())).map_err(|_| refuse("it is no whole number of steps"))?,
+        Some(rows) => {
+            let widths = (Some(calendar.every()), Some(rows.rows().every()));
+            match Slots::reading(reading, rows.row_width(), widths) {
+                Ok((Slots::Rows, workload)) => workload,
+                _ => return Err(refuse("it is no whole number of publications")),
+            }
+        }
+    };
+    let width = match workload {
+        Workload::Window(width) => width,
+        _ => unreachable!("windows are read as windows"),
+    };
+    Ok(Wanted { measure: measures::Measure::Active(width), ..wanted.clone() })
 }
 
 impl Measures {

@@ -1,7 +1,7 @@
 //! The frozen shares, found again, and the ratios that they have.
 
 use super::*;
-use crate::mechanism::{Buffers, Dense, MechanismName};
+use crate::mechanism::{Buffers, Dense, Hats, MechanismName};
 use shares::SHARES;
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
@@ -38,6 +38,22 @@ impl Best {
         Self(steps.map(|step| (step, least(step))).collect())
     }
 
+    /// Of all families of the planner under Laplace noise, as far as hats go, and of those that go on beyond.
+    fn of_all_families() -> Self {
+        let mut best = Self::laplace();
+        for power in 0..=22 {
+            let hats = Hats::best(1 << power, Objective::Max).unwrap();
+            let figure = hats.column_norms().l1.powi(2) * hats.max_row_norm_squared();
+            let root = best.0[&(1 << power)].min(figure.cbrt());
+            best.0.insert(1 << power, root);
+        }
+        // Between powers of two by interpolation, and what follows the last step of hats is without them.
+        let end: u64 = 1 << 22;
+        best.0.retain(|step, _| step.is_power_of_two() || *step > end);
+        best.0.insert(end + 1, Self::laplace().at(end + 1, 1));
+        best
+    }
+
     /// Between them by interpolation of the root in the logarithm of the horizon.
     fn at(&self, step: u64, power: i32) -> f64 {
         let ((low, below), (high, above)) =
@@ -57,8 +73,9 @@ struct Kind {
 }
 
 impl Kind {
-    fn all() -> [Self; 3] {
-        [Inside::Plain, Inside::Normalized, Inside::Trees].map(|inside| match inside {
+    fn all() -> [Self; 4] {
+        [Inside::Plain, Inside::Normalized, Inside::Trees, Inside::Hats].map(|inside| match inside {
+            Inside::Hats => Self { inside, best: Best::of_all_families(), power: 3 },
             Inside::Trees => Self { inside, best: Best::laplace(), power: 3 },
             _ => Self { inside, best: Best::gaussian(), power: 2 },
         })
@@ -87,6 +104,7 @@ impl Kind {
                 let levels = tree.column_norms().l1;
                 Box::new(move |step| levels * levels * tree.row_norm_squared(step))
             }
+            Inner::Hats(..) => unreachable!("they have no shares"),
         };
         looked_at(steps).into_iter().map(|step| (norm(step), self.best.at(epoch.before + step, self.power))).collect()
     }
@@ -132,7 +150,7 @@ fn looked_at(steps: u64) -> Vec<u64> {
 #[test]
 fn the_shares_are_those_of_the_least_ratio() {
     let mut wrong = vec![];
-    for kind in Kind::all() {
+    for kind in Kind::all().into_iter().filter(|kind| kind.inside != Inside::Hats) {
         let endless = Endless::new(MAX_HORIZON, kind.inside).unwrap();
         let looks: Vec<_> = endless.epochs[..SEARCHED].iter().map(|epoch| kind.looks(epoch)).collect();
         let (mut low, mut high) = (1.0, 8.0);
@@ -151,16 +169,18 @@ fn the_shares_are_those_of_the_least_ratio() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// At every step from the first to 2^40 (of 20 thousand).
+/// At every step from the first to 2^40 (of 20 thousand); from 16 on where hats are inside.
 #[test]
 fn no_step_is_far_above_the_best_that_it_could_be() {
     for kind in Kind::all() {
         let endless = Endless::new(1 << 40, kind.inside).unwrap();
         let norms = endless.column_norms();
-        let squared = if kind.inside == Inside::Trees { norms.l1.powi(2) } else { norms.l2_squared };
+        let first = if kind.inside == Inside::Hats { 16 } else { 1 };
+        let squared = if kind.inside.is_laplace() { norms.l1.powi(2) } else { norms.l2_squared };
         let mut worst = (0.0, 0);
-        for epoch in &endless.epochs[..SEARCHED] {
-            for step in looked_at(epoch.last - epoch.before).into_iter().map(|step| epoch.before + step) {
+        for epoch in endless.begun() {
+            let steps = looked_at(epoch.last.min(1 << 40) - epoch.before).into_iter().map(|step| epoch.before + step);
+            for step in steps.filter(|step| *step >= first) {
                 let ratio = squared * endless.row_norm_squared(step) / kind.best.at(step, kind.power);
                 worst = if ratio > worst.0 { (ratio, step) } else { worst };
             }
@@ -168,4 +188,19 @@ fn no_step_is_far_above_the_best_that_it_could_be() {
         println!("{:?}: {worst:?}", kind.inside);
         assert!(worst.0 < 2.5, "{:?}: {worst:?}", kind.inside);
     }
+}
+
+/// What is frozen of the last steps of hats is what they have.
+#[test]
+fn totals_of_hats_are_those_of_their_last_steps() {
+    let mut wrong = vec![];
+    for epoch in Endless::new(MAX_HORIZON, Inside::Hats).unwrap().epochs.iter() {
+        let found = epoch.inner_norm(epoch.last - epoch.before);
+        if let Inner::Hats(_, frozen) = epoch.inner
+            && !close(frozen, found)
+        {
+            wrong.push(format!("epoch that ends at {}: {found:?}, not {frozen}", epoch.last));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }

@@ -74,6 +74,31 @@ fn memories_and_seeking_continue() {
     }
 }
 
+/// Steps of hats in a later epoch, and the step after its end.
+#[test]
+fn hats_reach_steps_of_later_epochs() {
+    let endless = Endless::new(MAX_HORIZON, Inside::Hats).unwrap();
+    for step in [64, 65, 4095, 4096, 9000] {
+        let mut cursor = endless.cursor();
+        cursor.seek(step, &mut noise);
+        let next = cursor.advance(&mut noise);
+        assert_eq!(endless.cursor().seek(step + 1, &mut noise), next, "{step}");
+    }
+}
+
+/// The fourth moments that intervals are told of are no less than those of the rows.
+#[test]
+fn tails_of_laplace_noise_are_not_heavier_than_said() {
+    for endless in examples().into_iter().filter(|endless| endless.inside.is_laplace()) {
+        for step in 1..=endless.horizon() {
+            let mut fourth = 0.0;
+            endless.visit_row(step, &mut |_, entry| fourth += entry.powi(4));
+            let RowLaw::Like { norm_squared, terms } = endless.row_law(step) else { panic!("one law for all") };
+            assert!(fourth <= norm_squared * norm_squared / terms as f64 * (1.0 + 1e-9), "{} {step}", endless.name());
+        }
+    }
+}
+
 /// Steps of a tree far away, where nothing could walk.
 #[test]
 fn trees_reach_any_step() {

@@ -87,13 +87,13 @@ impl Hats {
     fn laplace_figure(&self, figure: Figure) -> f64 {
         let s1 = self.shape.total as f64;
         let row = match figure {
-            Figure::Mean => self.row_norms.mean(),
-            Figure::Max => self.row_norms.max(),
+            Figure::Mean => self.row_norms().mean(),
+            Figure::Max => self.row_norms().max(),
             Figure::Smooth => {
                 let square = |x: f64| x * x;
-                let power = |step| square(square(square(square(self.row_norms.at(step) / self.row_norms.max()))));
+                let power = |step| square(square(square(square(self.row_norms().at(step) / self.row_norms().max()))));
                 let mean = (1..=self.shape.horizon).map(power).sum::<f64>() / self.shape.horizon as f64;
-                self.row_norms.max() * mean.sqrt().sqrt().sqrt().sqrt()
+                self.row_norms().max() * mean.sqrt().sqrt().sqrt().sqrt()
             }
         };
         2.0 * s1 * s1 * row

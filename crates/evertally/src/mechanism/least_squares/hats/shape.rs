@@ -21,7 +21,7 @@ const LEAST_TOTAL: u64 = 1 << 12;
 pub(super) struct Shape {
     pub(super) horizon: u64,
     pub(super) levels: HatLevels,
-    /// The sum of every column, a power of two below 2^32.
+    /// The sum of every column, a power of two, at most 2^32.
     pub(super) total: u64,
     hats: Vec<Level>,
     /// The smallest of the largest entries of all rows.
@@ -99,10 +99,15 @@ impl Shape {
     /// If a spacing exceeds the horizon or the levels leave a step less than 1/256 of its budget.
     pub(super) fn new(horizon: u64, levels: HatLevels) -> Result<Self> {
         let coarsest: u64 = levels.spacings().last().copied().unwrap_or(1).into();
+        Self::with_total(horizon, levels, (coarsest.next_power_of_two() << RESOLUTION_BITS).max(LEAST_TOTAL))
+    }
+
+    /// The same with this sum of every column, no less than what [`new`](Self::new) takes and at most 2^32.
+    pub(super) fn with_total(horizon: u64, levels: HatLevels, total: u64) -> Result<Self> {
+        let coarsest: u64 = levels.spacings().last().copied().unwrap_or(1).into();
         if coarsest > horizon {
             return Err(Error::invalid(format!("hats {coarsest} steps apart do not fit a horizon of {horizon} steps")));
         }
-        let total = (coarsest.next_power_of_two() << RESOLUTION_BITS).max(LEAST_TOTAL);
         let mut hats: Vec<Level> = Vec::new();
         for (level, spacing) in levels.spacings().iter().enumerate().rev() {
             let mut placed = Level::placed(horizon, (*spacing).into());
@@ -110,7 +115,7 @@ impl Shape {
             for hat in 0..placed.slopes.len() {
                 let knot = placed.knot(hat);
                 let left = total.saturating_sub(hats.iter().map(|coarser| coarser.taken(knot)).sum());
-                // fits: share < 2^10, horizon ≤ 2^22, left < 2^32
+                // fits: share < 2^10, horizon ≤ 2^22, left ≤ 2^32
                 let share = shares[0] * (horizon - knot) + shares[1] * (knot - 1);
                 let whole = u64::from(WHOLE) * (horizon - 1) * placed.spacing;
                 let height = u128::from(left) * u128::from(share) / u128::from(whole);
@@ -240,9 +245,9 @@ impl Shape {
         self.largest(|step| {
             let own = u128::from(self.identity(step));
             let hats = self.over(step).map(|(level, hat, entry)| {
-                u128::from(entry) * cap(self.height(level, hat), self.hats[level].mass(hat))
+                u128::from(entry).saturating_mul(cap(self.height(level, hat), self.hats[level].mass(hat)))
             });
-            own * own * total.min(per_step) + hats.sum::<u128>()
+            (own * own).saturating_mul(total.min(per_step)).saturating_add(hats.fold(0, u128::saturating_add))
         })
     }
 }

@@ -141,6 +141,10 @@ impl Cursor for RollingCursor {
         self.release()
     }
 
+    fn leaps_to(&self, step: u64) -> bool {
+        step > self.step + self.width
+    }
+
     /// `O(w)` draws from anywhere: what is older than a window is not looked at.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         if step < self.step || step - self.step > self.width {
