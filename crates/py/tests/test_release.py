@@ -300,9 +300,9 @@ def test_bounds_start_anew_in_each_period(key: et.SecretKey) -> None:
 def test_several_workloads_have_a_column(key: et.SecretKey) -> None:
     events = pa.table({"time": ["2024-01-01", "2024-01-02", "2024-01-02", "2024-01-09"]})
     options: dict[str, Any] = {"start": "2024-01-01", "steps": 9, "every": "1d", "rho": 1e6, "allow_weak_budget": True}
-    both = et.release(events, key=key, name="both", workload=["sum", "window(7d)"], all=True, **options)
+    both = et.release(events, key=key, name="both", workload=["sum", "window(7d)"], **options)
     assert both.column_names[:2] == ["time", "workload"]
-    values = {name: [] for name in ("sum", "window(7d)")}
+    values: dict[str, list[int]] = {name: [] for name in ("sum", "window(7d)")}
     for row in both.to_pylist():
         values[row["workload"]].append(round(row["value"]))
     assert values == {"sum": [1, 3, 3, 3, 3, 3, 3, 3, 4], "window(7d)": [1, 3, 3, 3, 3, 3, 3, 2, 1]}
