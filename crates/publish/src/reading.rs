@@ -126,8 +126,9 @@ pub struct Weighed {
 ///
 /// ```
 /// use evertally_publish::reading::Workloads;
-/// let one: Workloads = toml::from_str::<std::collections::BTreeMap<_, _>>("w = 'window(7d)'").unwrap()["w"].clone();
-/// assert_eq!(one.0.len(), 1);
+/// # use std::collections::BTreeMap;
+/// let read: BTreeMap<String, Workloads> = toml::from_str("one = 'window(7d)'\nmore = ['sum', 'window(7d)*2']").unwrap();
+/// assert_eq!((read["one"].0.len(), read["more"].0.len()), (1, 2));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Workloads(pub Vec<Weighed>);
