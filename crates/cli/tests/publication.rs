@@ -358,3 +358,35 @@ fn windows_of_calendar_months_go_on() {
     }
     assert_eq!(parts.read("out.csv"), whole.read("out.csv"));
 }
+
+/// Periods end inside of publications: of several of them no more is said than holds for every mechanism, no floor, and
+/// nothing is kept of a publication that has not ended but a single count.
+#[test]
+fn several_periods_are_promised_no_more_than_holds() {
+    let bench = days();
+    let person =
+        ["--person", "who", "--max-events", "2", "--max-events-per-step", "2", "--min-gap", "8", "--per", "month"];
+    let weekly = ["all.csv", "--publish", "1w", "--workload", "increments", "--rho", "0.5", "--all"];
+    let run = release(&bench, &[&weekly[..], &person, &["--out", "p.csv"]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let report: Value = serde_json::from_str(&bench.read("p.report.json")).unwrap();
+    // Two on 31 January and two on 1 February are in one week: four times the variance of two.
+    let active = report["periods"]["active"].as_array().unwrap();
+    let two = active.iter().find(|row| row["periods"] == 2).expect("there are two months");
+    assert!(two["rho"].as_f64().unwrap() >= 2.0, "{report}");
+    let found =
+        ["--group-by", "who", "--discover-groups", "--selection-delta", "0.001", "--out", "d.csv", "--stream", "d"];
+    let discovered =
+        |more: &[&str]| release(&bench, &[&weekly[..], &found, &person[..5], &["--per", "month"], more].concat());
+    let floor = discovered(&["--floor", "2"]);
+    assert!(floor.code == 2 && floor.stderr.contains("no floor holds"), "{}", floor.stderr);
+    let none = discovered(&[]);
+    assert_eq!(none.code, 0, "{}", none.stderr);
+    assert!(bench.read("d.report.md").contains("shows it with probability 1 at most"), "{}", bench.read("d.report.md"));
+    for several in [["--measure", "count"], ["--workload", "window(2w)"]] {
+        let of = ["all.csv", "--out", "c.csv", "--publish", "1w", "--rho", "1", "--workload", "sum", "--continue"];
+        let of = if several[0] == "--measure" { [&of[..6], &of[8..]].concat() } else { of.to_vec() };
+        let run = release(&bench, &[&of[..], &several].concat());
+        assert!(run.code == 2 && run.stderr.contains("has not ended are not kept"), "{several:?}: {}", run.stderr);
+    }
+}

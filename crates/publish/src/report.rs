@@ -155,6 +155,9 @@ pub struct SelectionFacts {
     pub failure: f64,
     /// The same for a group of one person who does all they may in it in every period; `None` where the unit has none.
     pub failure_over_periods: Option<f64>,
+    /// Whether only some steps are published, so that no floor holds for several periods.
+    #[serde(skip)]
+    is_read_in_slots: bool,
     /// Most groups in which one unit has events.
     pub new_groups: u64,
     /// Most events of one unit in a group.
@@ -184,7 +187,11 @@ impl SelectionFacts {
             every: times.distance(),
             delta: selection.delta().get(),
             failure: threshold.failure(),
-            failure_over_periods: threshold.failure_over_periods(),
+            // Periods do not end with publications, and what one does in several may be in one: then nothing is promised.
+            failure_over_periods: threshold
+                .failure_over_periods()
+                .map(|own| if stream.is_read_in_slots() { 1.0 } else { own }),
+            is_read_in_slots: stream.is_read_in_slots(),
             new_groups: threshold.new_keys(),
             events_per_group: threshold.events_per_key(),
             floor: selection.floor(),

@@ -217,6 +217,11 @@ impl Stream {
         }
     }
 
+    /// Whether the plan's steps are not those of the calendar.
+    pub(crate) fn is_read_in_slots(&self) -> bool {
+        self.published.as_ref().is_some_and(|published| published.slots() != Slots::Steps)
+    }
+
     /// The steps of the rows, one each: those that are published.
     pub fn rows(&self) -> &StepCalendar {
         self.published.as_ref().map_or(&self.calendar, |published| published.rows())

@@ -8,7 +8,7 @@ use evertally::noise::StreamName;
 use evertally_plot::{MAX_SHOWN, MAX_SHOWN_AT_ONCE};
 use evertally_publish::closing;
 use evertally_publish::declaration::Parameter::{
-    All, DiscoverGroups, Extend, Measure, Publish, Top, Unbounded, UnsafeShowTruth, Workload,
+    All, Continue, DiscoverGroups, Extend, Measure, Publish, Rebuild, Top, Unbounded, UnsafeShowTruth, Workload,
 };
 use evertally_publish::declaration::{Declaration, Labels, Present, Settings, Use};
 use evertally_publish::groups::GroupTable;
@@ -69,8 +69,14 @@ impl Declared {
             let why = ": groups that were discovered do not go on in another stream; declare a longer horizon";
             return Err(usage(sentence![DiscoverGroups, " and ", Extend, " do not go together", why]));
         }
+        let goes_on = written.files.r#continue == Some(true) || written.files.rebuild == Some(true);
         let several = declaration.workload.as_ref().is_some_and(|workloads| workloads.0.len() > 1);
         let (measures, said) = (declaration.measure.is_some() || several, if several { Workload } else { Measure });
+        if measures && declaration.publish.is_some() && goes_on {
+            let why = ": the parts of a publication that has not ended are not kept; run over all events, without it";
+            let again = if written.files.rebuild == Some(true) { Rebuild } else { Continue };
+            return Err(usage(sentence![said, ", ", Publish, " and ", again, " do not go together", why]));
+        }
         if written.files.extend == Some(true) && measures {
             let why = ": several figures of one stream do not go on in another; declare a longer horizon";
             return Err(usage(sentence![said, " and ", Extend, " do not go together", why]));
@@ -92,7 +98,6 @@ impl Declared {
             return Err(usage(sentence![Publish, " and ", Extend, " do not go together", why, Unbounded]));
         }
         // How far a run goes depends on the stream that has been reached.
-        let goes_on = written.files.r#continue == Some(true) || written.files.rebuild == Some(true);
         let checked = Declaration { through: declaration.through.clone().filter(|_| !goes_on), ..declaration.clone() };
         let settings = checked.resolve()?;
         let show_truth = written.files.unsafe_show_truth == Some(true);

@@ -128,6 +128,10 @@ fn divided(
     let budgets = split.budgets(&shares)?;
     let under_share = |((workload, budget), alone): ((Workload, &Budget), &Plan)| {
         let request = own(workload).with_budget(*budget).with_meaning("workload", workload.to_string());
+        if split.whole() != alone.request().budget() {
+            // (ε, δ) is spent as ρ, under which another law may be best.
+            return request.plan();
+        }
         request.with_mechanism(alone.mechanism().name()).with_noise(alone.noise_kind()).plan()
     };
     let plans = mix.workloads().zip(&budgets).zip(alone).map(under_share).collect::<Result<_>>()?;

@@ -79,12 +79,11 @@ impl Plan {
             selection: *selection,
             value,
             failure: failure(value),
-            // As for a floor of two: of one person, in all periods.
             over_periods: request
                 .unit()
                 .bounds()
                 .and_then(|bounds| bounds.period)
-                .map(|_| reach.failure_of_few(2, value as f64, steps, above).min(1.0)),
+                .map(|_| reach.failure_of_all_periods(value as f64, steps, above).min(1.0)),
             shown_half: shown(0.5),
             shown_almost: shown(0.05),
             new_keys: reach.keys(),

@@ -281,10 +281,24 @@ impl Reach {
         sum.min(self.most_value.into()) as f64
     }
 
-    /// What so many units can sum to in the release of a key at a step, each in all periods so far.
-    fn moved_by(&self, units: u64, step: u64) -> f64 {
-        let periods = self.periods(step);
-        let sum = u128::from(self.per_key.saturating_mul(periods).min(self.room(step))) * u128::from(self.value);
+    /// The same wherever the first of them begins, which need not be with the stream.
+    fn most_periods(&self, step: u64) -> u64 {
+        match (self.period, self.read(step)) {
+            (None, _) | (_, 0 | 1) => 1,
+            (Some(longest), read) => 2 + (read - 2) / (longest - longest / 10),
+        }
+    }
+
+    /// Most events that fit there where bounds start anew in every period: what holds steps apart within one does not
+    /// across its end.
+    fn room_of_periods(&self, step: u64) -> u64 {
+        if self.period.is_none() { self.room(step) } else { self.per_step.saturating_mul(self.read(step)) }
+    }
+
+    /// What so many units can sum to in the release of a key at a step, each in so many periods.
+    fn moved_by(&self, units: u64, step: u64, periods: u64) -> f64 {
+        let events = self.per_key.saturating_mul(periods).min(self.room_of_periods(step));
+        let sum = u128::from(events) * u128::from(self.value);
         let most = u128::from(self.most_value) * u128::from(periods);
         (sum.min(most) as f64) * units as f64
     }
@@ -313,7 +327,18 @@ impl Reach {
         steps: &[Looks],
         above: &dyn Fn(&Looks, f64) -> f64,
     ) -> f64 {
-        let moved = |step| self.moved_by(floor - 1, step);
+        let moved = |step| self.moved_by(floor - 1, step, self.periods(step));
+        steps.iter().map(|looks| looks.count * above(looks, threshold - moved(looks.step))).sum::<f64>() * (1.0 + 1e-9)
+    }
+
+    /// The same for a key of one unit alone that does all it may in every period.
+    pub(crate) fn failure_of_all_periods(
+        &self,
+        threshold: f64,
+        steps: &[Looks],
+        above: &dyn Fn(&Looks, f64) -> f64,
+    ) -> f64 {
+        let moved = |step| self.moved_by(1, step, self.most_periods(step));
         steps.iter().map(|looks| looks.count * above(looks, threshold - moved(looks.step))).sum::<f64>() * (1.0 + 1e-9)
     }
 }

@@ -277,6 +277,14 @@ impl Declaration {
         let (published, read) = self.publication(&calendar)?;
         let slots = published.as_ref().map_or(calendar.steps(), |published| published.slot_count());
         let labels = self.labels(slots)?;
+        let in_slots = published.as_ref().is_some_and(|published| published.slots() != Slots::Steps);
+        if in_slots && self.per.is_some() && self.floor.is_some_and(|floor| floor > 1) {
+            let why = ": periods do not end with publications, so that no floor holds for several of them";
+            return Err(Problem::of(
+                Parameter::Floor,
+                sentence![Parameter::Floor, ", ", Per, " and ", Publish, " do not go together", why],
+            ));
+        }
         let periods = match self.per {
             Some(period) => Periods::new(&calendar, period).map_err(|problem| Problem::of(Per, problem))?,
             None => Periods::default(),

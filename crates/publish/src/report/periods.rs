@@ -52,8 +52,9 @@ impl PeriodFacts {
         let active = |periods| {
             let joint = ActiveFacts::over(periods, period.several_in_words(periods), pure_epsilon, rho);
             // A stream that follows others has their promises to keep too.
-            // Neither is what several plans make of it together.
-            let is_one = stream.follows.is_none() && stream.measures.is_none();
+            // Neither is what several plans make of it together; and where only some steps are published, periods end
+            // inside of what the plan counts.
+            let is_one = stream.follows.is_none() && stream.measures.is_none() && !stream.is_read_in_slots();
             let alone = if is_one { stream.plan.over_periods(periods).ok() } else { None };
             // What several periods make of the δ of selection is known of the plan alone.
             let joint = match stream.plan.threshold() {

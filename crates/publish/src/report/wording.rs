@@ -422,10 +422,13 @@ impl SelectionFacts {
         } else if let Some(failure) = self.failure_over_periods.filter(|failure| *failure > self.delta) {
             facts.push(format!(
                 "**that is for one period**: one who comes back in every period, does all that is kept of them in a group \
-                 that nobody else has, and is there in all steps, shows it with probability {} at most (a floor of 2 \
-                 makes that {:e} too)",
+                 that nobody else has, and is there in all steps, shows it with probability {} at most{}",
                 if failure > 0.99 { "1".to_owned() } else { format!("{failure:.1e}") },
-                self.delta
+                if self.is_read_in_slots {
+                    String::new()
+                } else {
+                    format!(" (a floor of 2 makes that {:e} too)", self.delta)
+                }
             ));
         }
         facts

@@ -66,7 +66,14 @@ fn reach_follows_the_bounds() {
     assert_eq!(of(Unit::person(3), Values::Sum { lower: -5, upper: -1 }).moved(3, 3), 0.0);
     // A floor counts persons, who may have been there in each period.
     let monthly = of(Unit::person(4).per_period(30), Values::Count);
-    assert_eq!((monthly.moved(4, 100), monthly.moved_by(3, 30), monthly.moved_by(3, 31)), (4.0, 12.0, 24.0));
+    assert_eq!(
+        (
+            monthly.moved(4, 100),
+            monthly.moved_by(3, 30, monthly.periods(30)),
+            monthly.moved_by(3, 31, monthly.periods(31))
+        ),
+        (4.0, 12.0, 24.0)
+    );
 }
 
 /// A window touches as many periods as calendars of any start let it.
@@ -80,7 +87,7 @@ fn windows_touch_the_periods_of_calendars() {
         let touched = months.windows(width as usize).map(|days| 1 + days[days.len() - 1] - days[0]).max().unwrap();
         let bound = reach.periods(700);
         assert!((touched as u64..=touched as u64 + 2).contains(&bound), "{width}: {bound} for {touched}");
-        assert_eq!(reach.moved_by(3, 700), 12.0 * bound as f64);
+        assert_eq!(reach.moved_by(3, 700, reach.periods(700)), 12.0 * bound as f64);
     }
 }
 
@@ -113,4 +120,20 @@ fn windows_hold_what_any_placement_puts_there() {
             }
         }
     }
+}
+
+/// Bounds start anew in every period: what holds a person's steps apart in one does not across its end, and the first may
+/// end soon.
+#[test]
+fn gaps_end_with_periods() {
+    let values = Values::Count;
+    let unit = Unit::person(4).per_step(4).apart(20).per_period(31);
+    let month = Reach::of(unit, Neighbours::AddRemove, values, Workload::Window(14), 366).unwrap();
+    // Four on 31 January, four on 1 February.
+    assert_eq!((month.moved(8, 40), month.moved_by(1, 40, month.periods(40))), (4.0, 8.0));
+    let sums = Reach::of(unit, Neighbours::AddRemove, values, Workload::Sum, 366).unwrap();
+    assert_eq!((sums.most_periods(1), sums.most_periods(2), sums.most_periods(31)), (1, 2, 3));
+    let whole =
+        Reach::of(Unit::person(4).per_step(4).apart(20), Neighbours::AddRemove, values, Workload::Sum, 366).unwrap();
+    assert_eq!(whole.moved_by(1, 40, 1), 4.0);
 }
