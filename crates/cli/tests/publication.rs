@@ -377,7 +377,7 @@ fn several_periods_are_promised_no_more_than_holds() {
     let found =
         ["--group-by", "who", "--discover-groups", "--selection-delta", "0.001", "--out", "d.csv", "--stream", "d"];
     let discovered =
-        |more: &[&str]| release(&bench, &[&weekly[..], &found, &person[..5], &["--per", "month"], more].concat());
+        |more: &[&str]| release(&bench, &[&weekly[..], &found, &person[..4], &["--per", "month"], more].concat());
     let floor = discovered(&["--floor", "2"]);
     assert!(floor.code == 2 && floor.stderr.contains("no floor holds"), "{}", floor.stderr);
     let none = discovered(&[]);
@@ -385,7 +385,7 @@ fn several_periods_are_promised_no_more_than_holds() {
     assert!(bench.read("d.report.md").contains("shows it with probability 1 at most"), "{}", bench.read("d.report.md"));
     for several in [["--measure", "count"], ["--workload", "window(2w)"]] {
         let of = ["all.csv", "--out", "c.csv", "--publish", "1w", "--rho", "1", "--workload", "sum", "--continue"];
-        let of = if several[0] == "--measure" { [&of[..6], &of[8..]].concat() } else { of.to_vec() };
+        let of = if several[0] == "--measure" { [&of[..7], &of[9..]].concat() } else { of.to_vec() };
         let run = release(&bench, &[&of[..], &several].concat());
         assert!(run.code == 2 && run.stderr.contains("has not ended are not kept"), "{several:?}: {}", run.stderr);
     }

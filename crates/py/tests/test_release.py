@@ -308,6 +308,15 @@ def test_several_workloads_have_a_column(key: et.SecretKey) -> None:
     assert values == {"sum": [1, 3, 3, 3, 3, 3, 3, 3, 4], "window(7d)": [1, 3, 3, 3, 3, 3, 3, 2, 1]}
 
 
+def test_measures_have_a_column(key: et.SecretKey) -> None:
+    events = pa.table({"time": ["2024-01-01", "2024-01-02", "2024-01-02"], "size": [1.0, 2.0, 6.0]})
+    options: dict[str, Any] = {"start": "2024-01-01", "steps": 2, "every": "1d", "rho": 1e6, "allow_weak_budget": True}
+    options |= {"value": "size", "bounds": (0, 10), "grid": "0.001", "measures": ["count", "mean"]}
+    both = et.release(events, key=key, name="measures", **options)
+    assert both.column_names[:2] == ["time", "measure"] and both["measure"].to_pylist() == ["count", "mean"] * 2
+    assert both["value"].to_pylist() == pytest.approx([1, 1, 3, 3], abs=0.05)
+
+
 def test_an_empty_table_has_all_its_steps(key: et.SecretKey) -> None:
     empty = pa.table({"time": pa.array([], pa.string())})
     assert et.release(empty, key=key, **SIMPLE).num_rows == 5

@@ -9,6 +9,7 @@ use crate::measures::{self, Wanted};
 use crate::problem::{Problem, sentence};
 use crate::reading::{Reading, Workloads};
 use crate::steps::{Publication, Slots, StepCalendar};
+use crate::stream::Band;
 use evertally::mechanism::Workload;
 use evertally::plan::PlanRequest;
 
@@ -74,7 +75,7 @@ impl Declaration {
             (Scales, ": all groups have the same bounds"),
             (RestScale, ": all groups have the same bounds"),
         ];
-        if let Some((other, why)) = apart.into_iter().find(|(other, _)| self.has(*other)) {
+        if let Some((other, why)) = apart.into_iter().find(|(other, _)| self.asks_for(*other)) {
             return refuse(sentence![Measure, " and ", other, " do not go together", why]);
         }
         let has_values = wanted.iter().any(|wanted| wanted.measure.needs_values());
@@ -84,6 +85,15 @@ impl Declaration {
         }
         let wanted = wanted.iter().map(|wanted| in_rows(wanted, calendar, published)).collect::<Result<_>>()?;
         Ok(Measures { wanted, ..Measures::default() })
+    }
+
+    /// Whether something else than the default is declared.
+    fn asks_for(&self, parameter: Parameter) -> bool {
+        match parameter {
+            Parameter::Band => self.band.is_some_and(|band| band != Band::default()),
+            Parameter::View => self.view.as_ref().is_some_and(|views| !views.is_empty()),
+            other => self.has(other),
+        }
     }
 
     /// Several workloads in the place of measures, which have what they need; nothing where there is one alone.
@@ -109,7 +119,7 @@ impl Declaration {
             (Scales, ": all groups have the same bounds"),
             (RestScale, ": all groups have the same bounds"),
         ];
-        match apart.into_iter().find(|(other, _)| self.has(*other)) {
+        match apart.into_iter().find(|(other, _)| self.asks_for(*other)) {
             Some((other, why)) => refuse(other, why),
             None => Ok(Measures { wanted: readings, ..Measures::default() }),
         }
