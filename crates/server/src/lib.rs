@@ -1,0 +1,2 @@
+//! The service.
+#![forbid(unsafe_code)]
