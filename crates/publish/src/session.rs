@@ -20,6 +20,7 @@
 mod intake;
 mod items;
 mod keys;
+mod live;
 mod measured;
 mod persons;
 mod placer;
@@ -30,7 +31,7 @@ pub use items::{ItemCounts, ItemLabels};
 pub use keys::{KeyCounts, KeyLabels};
 pub use placer::{Batch, Labels, Placed, Placer};
 pub use resume::{LateEvent, Leaving, Leg};
-pub use sums::{ClosedStep, GroupLabel, GroupLabels, RunningSums};
+pub use sums::{ClosedStep, GroupLabel, GroupLabels, GroupNumbers, RunningSums};
 
 use crate::declaration::Parameter::{Late as LatePolicy, SortBuffer};
 use crate::error::{Error, Result, usage};

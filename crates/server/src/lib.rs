@@ -1,2 +1,18 @@
-//! The service.
+//! `evertally serve`: events come in over HTTP, private releases go out on schedule, for many streams and for years,
+//! through crashes and upgrades. One folder, one process.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`config`] | `serve.toml` |
+//! | [`clock`] | what time it is, and when to doubt it |
+//! | [`store`] | the folder: one database, in which a change is whole or was never made |
+//! | [`engine`] | streams that live: batches in, closed steps out, all that was promised after any crash |
+//! | [`witness`] | what is kept outside the folder, so that an old copy of it is known as one |
+//!
+//! The engine knows no HTTP and has no thread of its own that matters: what it does follows from the batches it is given
+//! and the time it is told, so that tests play whole years, crashes included, from a seed.
+
 #![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod store;

@@ -18,6 +18,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+use std::io::Read;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -173,6 +174,27 @@ impl<'o> Events<'o> {
         let layout = Layout::new(columns);
         let (wanted, sources) = (layout.names().to_vec(), sources.iter().rev().cloned().collect());
         Ok(Self::new(layout, Pieces { wanted, options, progress, stopped: cancelled, sources, open: None }))
+    }
+
+    /// The events that a reader gives, which messages name so, in a declared format and without compression: what comes
+    /// over a connection.
+    ///
+    /// # Errors
+    /// If it cannot be read, or begins as no input of that format does.
+    pub fn of_reader(
+        name: &str,
+        reader: Box<dyn Read + Send + 'o>,
+        format: InputFormat,
+        columns: &Columns,
+        options: &'o ReadOptions,
+        cancelled: &'o AtomicBool,
+    ) -> Result<Self> {
+        let layout = Layout::new(columns);
+        let wanted = layout.names().to_vec();
+        let opened = source::of_reader(name, reader, format, cancelled)?;
+        let open = Some(Open::of(opened, name, options, &wanted)?);
+        let pieces = Pieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
+        Ok(Self::new(layout, pieces))
     }
 
     /// The rows of a table in memory.

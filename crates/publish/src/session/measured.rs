@@ -24,6 +24,8 @@ pub(super) struct MeasuredSums {
     estimator: Estimator,
     /// The names of all rows of a group.
     labels: Vec<String>,
+    /// Whether the open step has an event.
+    has_events: bool,
 }
 
 /// One part: a running sum for each cell of each group, group by group.
@@ -215,7 +217,7 @@ impl MeasuredSums {
 
     fn of(stream: &Stream, bundle: &Arc<Bundle>, parts: Vec<PartSums>) -> Result<Self> {
         let estimator = Estimator::new(Arc::clone(bundle), stream.confidence)?;
-        Ok(Self { bundle: Arc::clone(bundle), parts, estimator, labels: bundle.labels() })
+        Ok(Self { bundle: Arc::clone(bundle), parts, estimator, labels: bundle.labels(), has_events: false })
     }
 
     /// Sums and memories of all parts.
@@ -238,8 +240,14 @@ impl MeasuredSums {
         self.parts[0].sums.step()
     }
 
+    /// Whether the open step has no event.
+    pub(super) fn is_between_steps(&self) -> bool {
+        !self.has_events
+    }
+
     /// Adds an event of a group to the open step of all parts.
     pub(super) fn add(&mut self, group: usize, kept: KeptEvent) -> Result<()> {
+        self.has_events = true;
         let Self { bundle, parts, .. } = self;
         parts.iter_mut().try_for_each(|part| part.add(bundle, group, kept))
     }
@@ -254,6 +262,7 @@ impl MeasuredSums {
     pub(super) fn close(&mut self, digest: &mut StreamDigest) -> Result<u64> {
         self.parts.iter_mut().try_for_each(PartSums::end_step)?;
         self.bind(digest)?;
+        self.has_events = false;
         for part in &mut self.parts {
             part.open.fill(0);
             part.releases.clear();

@@ -174,6 +174,29 @@ impl RunningSums {
         self.open.len()
     }
 
+    /// What the open step adds to declared sums so far, for a state in the middle of a step; `None` where several figures
+    /// have an event in it.
+    pub(super) fn open(&self) -> Option<Vec<i64>> {
+        match &self.streams {
+            Streams::Measured(parts) => parts.is_between_steps().then(Vec::new),
+            _ => Some(self.open.clone()),
+        }
+    }
+
+    /// Puts back what [`open`](Self::open) gave; `None` where that is of other sums.
+    #[must_use]
+    pub(super) fn put_open(&mut self, open: Vec<i64>) -> Option<()> {
+        if matches!(self.streams, Streams::Measured(_)) {
+            return open.is_empty().then_some(());
+        }
+        (open.len() == self.open.len()).then(|| self.open = open)
+    }
+
+    /// How groups that nobody declared are numbered.
+    pub(super) fn numbers(&self) -> GroupNumbers {
+        self.numbers.clone()
+    }
+
     /// Lets groups join, between two steps: those behind the present ones.
     ///
     /// # Errors
@@ -241,7 +264,7 @@ impl GroupNumbers {
         Self(is_needed.then(|| mac_key(key, &stream.name, &stream.plan.digest(), Purpose::Hashing)))
     }
 
-    fn label(&self, name: &[u8]) -> GroupLabel {
+    pub(super) fn label(&self, name: &[u8]) -> GroupLabel {
         let number = self.0.as_ref().map_or(0, |key| {
             let hash = blake3::keyed_hash(key, name);
             u64::from_le_bytes(*hash.as_bytes().first_chunk().expect("32 bytes"))

@@ -102,6 +102,11 @@ pub(super) fn push(session: &mut Session<RunningSums>, number: u64, row: &Row) -
     with_event(number, row, |event| session.push(event))
 }
 
+/// What a placer makes of a row.
+pub(super) fn place(placer: &mut Placer<GroupLabels>, number: u64, row: &Row) -> Result<Option<Placed<GroupLabel>>> {
+    with_event(number, row, |event| placer.place(event))
+}
+
 /// Shows a row, in the middle of its step, as an event.
 fn with_event<R>(number: u64, row: &Row, show: impl FnOnce(&Event<'_>) -> R) -> R {
     let micros = (row.step as i64 - 1) * 3_600_000_000 + 1_800_000_000;

@@ -106,6 +106,22 @@ impl<'o> Open<'o> {
         Ok(Open { file: Arc::new(File::Rows(TABLE_NAME.into())), rows })
     }
 
+    /// What was opened under a name.
+    pub(super) fn of(opened: Opened<'o>, name: &str, options: &ReadOptions, wanted: &[String]) -> Result<Self> {
+        Ok(match opened {
+            Opened::Csv(reader) => Open::csv(name, reader, options, wanted)?,
+            Opened::JsonLines(reader) => {
+                let blocks = Blocks::new(reader, options.block_bytes);
+                let file = Arc::new(File::JsonLines(JsonFile::new(name, wanted, options.format)));
+                Open { file, rows: Rows::Text(Text { blocks, first: None }) }
+            }
+            Opened::Parquet(file) => {
+                let rows = Rows::Parquet(ParquetRows::open(name, file, wanted)?);
+                Open { file: Arc::new(File::Rows(name.to_owned())), rows }
+            }
+        })
+    }
+
     /// A CSV file, with its header read.
     pub(super) fn csv(
         name: &str,
@@ -176,17 +192,6 @@ impl<'o> Pieces<'o> {
         let Some(path) = self.sources.pop() else { return Ok(None) };
         let (name, wanted) = (source::display_name(&path), &self.wanted);
         let opened = source::open(&path, &name, self.options, self.progress, self.stopped)?;
-        Ok(Some(match opened {
-            Opened::Csv(reader) => Open::csv(&name, reader, self.options, wanted)?,
-            Opened::JsonLines(reader) => {
-                let blocks = Blocks::new(reader, self.options.block_bytes);
-                let file = Arc::new(File::JsonLines(JsonFile::new(&name, wanted, self.options.format)));
-                Open { file, rows: Rows::Text(Text { blocks, first: None }) }
-            }
-            Opened::Parquet(file) => {
-                let rows = Rows::Parquet(ParquetRows::open(&name, file, wanted)?);
-                Open { file: Arc::new(File::Rows(name)), rows }
-            }
-        }))
+        Open::of(opened, &name, self.options, wanted).map(Some)
     }
 }

@@ -128,6 +128,22 @@ pub(super) fn open<'o>(
     open_text(name, &head, reader, options.format)
 }
 
+/// What comes from somewhere else than a file, in a format that is known, and compressed in no way.
+pub(super) fn of_reader<'o>(
+    name: &str,
+    mut reader: Box<dyn Read + Send + 'o>,
+    format: InputFormat,
+    cancelled: &AtomicBool,
+) -> Result<Opened<'o>> {
+    let head = read_head(&mut reader).map_err(|e| read_error(name, e))?;
+    let is_parquet = head.starts_with(PARQUET);
+    let reader = Box::new(Cursor::new(head.clone()).chain(reader));
+    match format {
+        InputFormat::Parquet if is_parquet => Ok(Opened::Parquet(spool(reader, name, cancelled)?)),
+        _ => open_text(name, &head, reader, Some(format)),
+    }
+}
+
 fn open_text<'o>(
     name: &str,
     head: &[u8],

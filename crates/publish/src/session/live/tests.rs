@@ -1,0 +1,81 @@
+//! Live sessions against sessions that read everything.
+
+use super::*;
+use crate::error::Error;
+use crate::session::tests::{STEPS, a_row, a_unit, groups, key, place, push, session, stream_of};
+use proptest::prelude::*;
+
+/// The rows of a closed step.
+fn rows_of(mut closed: ClosedStep<'_>, into: &mut Vec<String>) {
+    closed.for_each_row(|_, row| Ok::<(), Error>(into.push(format!("{row:?}")))).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// Wherever a live session is put by and taken up again, in the middle of a step too, and although its events went
+    /// through bytes, it releases what one session over everything releases, and has the same digest.
+    #[test]
+    fn a_live_session_is_a_session(
+        mut rows in prop::collection::vec(a_row(), 0..60),
+        stops in prop::collection::vec(any::<bool>(), 61),
+        unit in a_unit(),
+    ) {
+        let stream = stream_of(unit, 0);
+        rows.sort_by_key(|row| row.step);
+        let (mut expected, ledger) = (Vec::new(), Ledger::in_memory(&key()));
+        let mut whole = session(&stream, STEPS, &ledger, &key());
+        for (number, row) in rows.iter().enumerate() {
+            push(&mut whole, number as u64, row).unwrap();
+            while let Some(closed) = whole.next_step().unwrap() {
+                rows_of(closed, &mut expected);
+            }
+        }
+        whole.close_through(STEPS).unwrap();
+        while let Some(closed) = whole.next_step().unwrap() {
+            rows_of(closed, &mut expected);
+        }
+
+        let mut ledger = Ledger::in_memory(&key());
+        let mut live = Session::live(stream.clone(), Some(groups()), &key(), &ledger).unwrap();
+        live.record_begun(&mut ledger).unwrap();
+        let mut found = Vec::new();
+        for (number, row) in rows.iter().enumerate() {
+            while live.open_step() < row.step {
+                rows_of(live.close_open().unwrap(), &mut found);
+            }
+            let placed = place(&mut live.placer(), number as u64, row).unwrap().unwrap();
+            let mut bytes = Vec::new();
+            placed.write(true, &mut bytes);
+            let mut rest = bytes.as_slice();
+            let read = Placed::read(placed.step(), true, None, &mut rest).unwrap();
+            prop_assert!(rest.is_empty());
+            live.take(read).unwrap();
+            if stops[number] {
+                let state = live.live_state().unwrap().unwrap();
+                live = Session::live_again(stream.clone(), Some(groups()), &key(), &ledger, &state).unwrap();
+            }
+        }
+        while live.open_step() <= STEPS {
+            rows_of(live.close_open().unwrap(), &mut found);
+        }
+        prop_assert_eq!(found, expected);
+        prop_assert_eq!(live.chain(), whole.digest.chain());
+        prop_assert!(live.close_open().is_err());
+    }
+}
+
+#[test]
+fn events_that_nobody_has_written_are_none() {
+    for bytes in [&[][..], &[0x80], &[0, 0x80], &[0, 2, 1, 2, 3], &[0xff; 11]] {
+        assert!(Placed::read(1, true, None, &mut &bytes[..]).is_none(), "{bytes:?}");
+    }
+    for value in [0, 1, -1, i64::MAX, i64::MIN] {
+        let label = GroupLabel::Place(300);
+        let placed = Placed { step: 7, value, person: Pseudonym::default(), label, mark: 0 };
+        let mut bytes = Vec::new();
+        placed.write(false, &mut bytes);
+        let read = Placed::read(7, false, None, &mut bytes.as_slice()).unwrap();
+        assert_eq!((read.value, read.label, read.step), (value, GroupLabel::Place(300), 7));
+    }
+}

@@ -1,0 +1,177 @@
+//! What time it is, and when to doubt it.
+//!
+//! Steps are closed by the clock, and what is closed stays closed. A clock that jumps a year ahead would close a year of
+//! steps before their events can come, so that a jump is believed only once it has lasted; and time never goes back.
+
+use evertally_publish::steps::Instant;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant as Monotonic, SystemTime};
+
+/// Tells the time.
+pub trait Clock: Send + Sync {
+    /// The time now. It never goes back.
+    fn now(&self) -> Instant;
+
+    /// Why the time is not what the machine says, in words for its operator; `None` where it is.
+    fn doubt(&self) -> Option<String> {
+        None
+    }
+
+    /// How long it takes by the machine's own clock until some time of this clock has come; `None` where that cannot be
+    /// said.
+    fn wait_for(&self, time: Instant) -> Option<Duration>;
+}
+
+/// A difference that clocks may have at any time: that of a leap second, or of a machine that sleeps a little.
+const HARMLESS: i64 = 60_000_000;
+
+/// How long a machine's clock must stay ahead before it is believed.
+const BELIEVED: Duration = Duration::from_secs(600);
+
+/// The machine's clock, held against one that only counts seconds.
+pub struct SystemClock(Mutex<Steady>);
+
+struct Steady {
+    /// The time that was told last, and when that was.
+    told: i64,
+    at: Monotonic,
+    /// Since when the machine's clock has been ahead.
+    ahead_since: Option<Monotonic>,
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self(Mutex::new(Steady { told: machine(), at: Monotonic::now(), ahead_since: None }))
+    }
+}
+
+fn machine() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    since.as_micros().try_into().unwrap_or(i64::MAX)
+}
+
+impl Steady {
+    /// The time to tell, where the machine says `machine`.
+    fn at(&mut self, machine: i64, now: Monotonic) -> i64 {
+        let passed = i64::try_from(now.duration_since(self.at).as_micros()).unwrap_or(i64::MAX);
+        let counted = self.told.saturating_add(passed);
+        let told = if machine > counted.saturating_add(HARMLESS) {
+            let since = *self.ahead_since.get_or_insert(now);
+            if now.duration_since(since) >= BELIEVED { machine } else { counted }
+        } else {
+            self.ahead_since = None;
+            // Behind: time stands still until the machine has caught up.
+            machine.max(self.told)
+        };
+        if told == machine {
+            self.ahead_since = None;
+        }
+        (self.told, self.at) = (told, now);
+        told
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Instant {
+        let mut steady = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Instant::from_micros(steady.at(machine(), Monotonic::now()))
+    }
+
+    fn doubt(&self) -> Option<String> {
+        let now = self.now();
+        let steady = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let by = machine().saturating_sub(now.micros()) / 1_000_000;
+        if steady.ahead_since.is_some() {
+            return Some(format!(
+                "the machine's clock has jumped {by} s ahead; steps go on by the old time until that has lasted ten \
+                 minutes. Mend the clock, or wait"
+            ));
+        }
+        (by < -HARMLESS / 1_000_000).then(|| {
+            format!("the machine's clock has gone back by {} s; no step is closed until it has caught up", -by)
+        })
+    }
+
+    fn wait_for(&self, time: Instant) -> Option<Duration> {
+        let left = time.micros().saturating_sub(self.now().micros());
+        Some(Duration::from_micros(left.max(0).unsigned_abs()))
+    }
+}
+
+/// A clock that began at some time and runs so many times as fast: for demonstrations.
+pub struct FastClock {
+    start: Instant,
+    began: Monotonic,
+    speed: f64,
+}
+
+impl FastClock {
+    /// From `start` on, at a speed of 1 or more.
+    pub fn new(start: Instant, speed: f64) -> Self {
+        Self { start, began: Monotonic::now(), speed: speed.max(1.0) }
+    }
+}
+
+impl Clock for FastClock {
+    fn now(&self) -> Instant {
+        let passed = self.began.elapsed().as_secs_f64() * self.speed * 1e6;
+        Instant::from_micros(self.start.micros().saturating_add(passed as i64)) // saturates
+    }
+
+    fn wait_for(&self, time: Instant) -> Option<Duration> {
+        let left = time.micros().saturating_sub(self.now().micros()).max(0);
+        Some(Duration::from_secs_f64(left as f64 / 1e6 / self.speed))
+    }
+}
+
+/// A clock that stands until it is set: for tests.
+#[derive(Default)]
+pub struct ManualClock(Mutex<i64>);
+
+impl ManualClock {
+    /// At some time.
+    pub fn at(time: Instant) -> Self {
+        Self(Mutex::new(time.micros()))
+    }
+
+    /// Sets the time; one before the present is as good as the present.
+    pub fn set(&self, time: Instant) {
+        let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *now = time.micros().max(*now);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Instant {
+        Instant::from_micros(*self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn wait_for(&self, _: Instant) -> Option<Duration> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jump_is_believed_once_it_has_lasted() {
+        let began = Monotonic::now();
+        let at = |seconds: u64| began + Duration::from_secs(seconds);
+        let second = 1_000_000;
+        let mut steady = Steady { told: 0, at: began, ahead_since: None };
+        assert_eq!(steady.at(5 * second, at(5)), 5 * second);
+        // A year ahead: the seconds count on.
+        let year = 365 * 86_400 * second;
+        assert_eq!(steady.at(year + 6 * second, at(6)), 6 * second);
+        assert_eq!(steady.at(year + 100 * second, at(100)), 100 * second);
+        // Mended before ten minutes are over.
+        assert_eq!(steady.at(200 * second, at(200)), 200 * second);
+        assert_eq!(steady.at(year + 300 * second, at(300)), 300 * second);
+        assert_eq!(steady.at(year + 899 * second, at(899)), 899 * second);
+        assert_eq!(steady.at(year + 900 * second, at(900)), year + 900 * second);
+        // Back: it stands.
+        assert_eq!(steady.at(901 * second, at(901)), year + 900 * second);
+    }
+}

@@ -1,0 +1,243 @@
+//! What is known of a stream that is open, for whoever reads or writes: shared by all threads.
+
+use crate::store::StreamRecord;
+use evertally_publish::groups::GroupTable;
+use evertally_publish::report::Report;
+use evertally_publish::session::{GroupLabels, Placer};
+use evertally_publish::steps::Instant;
+use evertally_publish::stream::Stream;
+use evertally_tables::output::TableSpec;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+
+/// A stream, as far as it may be known outside the thread that counts.
+pub struct StreamInfo {
+    /// Its number in the store.
+    pub number: u32,
+    /// What it is.
+    pub stream: Arc<Stream>,
+    /// What its table looks like.
+    pub table: TableSpec,
+    /// Its plan, as text.
+    pub plan: String,
+    /// Texts that stand for a missing cell.
+    pub missing: Vec<String>,
+    record: RwLock<StreamRecord>,
+    groups: RwLock<Arc<Option<GroupTable>>>,
+    report: RwLock<Arc<Report>>,
+    names: RwLock<Names>,
+    progress: Mutex<Progress>,
+    placers: Mutex<Vec<Placer<GroupLabels>>>,
+    /// Key of the digests of batches.
+    pub(super) digest_key: [u8; 32],
+    /// What its operator may know.
+    pub counts: Counts,
+}
+
+/// The names of all lines of a stream, by their places.
+#[derive(Default)]
+struct Names {
+    by_place: Vec<Arc<[String]>>,
+    places: HashMap<String, u32>,
+}
+
+/// How far a stream is, as far as anybody may know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// Steps through here are closed.
+    pub closed: u64,
+    /// How many publications are shown.
+    pub publications: u64,
+    /// The digest of their rows.
+    pub head: [u8; 32],
+    /// Whether it goes on.
+    pub state: State,
+    /// When the next step is closed, where a clock does that.
+    pub closes_at: Option<Instant>,
+    /// When its rows are shown.
+    pub shows_at: Option<Instant>,
+}
+
+/// Whether a stream goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It takes events in and publishes.
+    Open,
+    /// All steps of its horizon are closed.
+    Ended,
+    /// It was retired.
+    Retired,
+    /// It is behind its witness, which has seen steps through this one.
+    Recovering(u64),
+    /// Something is wrong with it, in words for its operator.
+    Failed(String),
+}
+
+impl State {
+    /// In one word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Ended => "ended",
+            Self::Retired => "retired",
+            Self::Recovering(_) => "recovering",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
+/// Exact counts: for the operator alone.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Events taken since the service was started.
+    pub events: AtomicU64,
+    /// Batches taken.
+    pub batches: AtomicU64,
+    /// Events of closed steps, refused, counted in a later step or put aside.
+    pub late: AtomicU64,
+    /// Batches refused.
+    pub refused: AtomicU64,
+    /// Events of steps that are not open yet.
+    pub waiting: AtomicU64,
+}
+
+impl Counts {
+    pub(super) fn add(of: &AtomicU64, more: u64) {
+        of.fetch_add(more, Ordering::Relaxed);
+    }
+}
+
+/// What a stream is made of, when it is opened or the service starts.
+pub(super) struct Parts {
+    pub(super) number: u32,
+    pub(super) stream: Arc<Stream>,
+    pub(super) table: TableSpec,
+    pub(super) plan: String,
+    pub(super) missing: Vec<String>,
+    pub(super) record: StreamRecord,
+    pub(super) groups: Option<GroupTable>,
+    pub(super) report: Report,
+    pub(super) placer: Placer<GroupLabels>,
+    pub(super) digest_key: [u8; 32],
+    pub(super) progress: Progress,
+}
+
+impl StreamInfo {
+    pub(super) fn new(parts: Parts) -> Self {
+        let Parts { number, stream, table, plan, missing, record, groups, report, placer, digest_key, progress } =
+            parts;
+        Self {
+            number,
+            stream,
+            table,
+            plan,
+            missing,
+            record: RwLock::new(record),
+            groups: RwLock::new(Arc::new(groups)),
+            report: RwLock::new(Arc::new(report)),
+            names: RwLock::default(),
+            progress: Mutex::new(progress),
+            placers: Mutex::new(vec![placer]),
+            digest_key,
+            counts: Counts::default(),
+        }
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        self.stream.name.as_str()
+    }
+
+    /// What it is, as it is stored.
+    pub fn record(&self) -> StreamRecord {
+        self.record.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether anybody may read it.
+    pub fn is_public(&self) -> bool {
+        self.record.read().unwrap_or_else(PoisonError::into_inner).public
+    }
+
+    pub(super) fn set_record(&self, record: StreamRecord) {
+        *self.record.write().unwrap_or_else(PoisonError::into_inner) = record;
+    }
+
+    /// Its declared groups.
+    pub fn groups(&self) -> Arc<Option<GroupTable>> {
+        self.groups.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What is promised of it.
+    pub fn report(&self) -> Arc<Report> {
+        self.report.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Groups have joined: the report, and how events find their group, are others.
+    pub(super) fn set_groups(&self, groups: Option<GroupTable>, report: Report, placer: Placer<GroupLabels>) {
+        *self.groups.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(groups);
+        *self.report.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(report);
+        *self.placers() = vec![placer];
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        self.locked().clone()
+    }
+
+    pub(super) fn locked(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A reader of events, which is [given back](Self::give_back).
+    pub(super) fn placer(&self) -> Placer<GroupLabels> {
+        let mut placers = self.placers();
+        // One always stays, to be copied.
+        if placers.len() > 1 { placers.pop().expect("more than one") } else { placers[0].clone() }
+    }
+
+    pub(super) fn give_back(&self, placer: Placer<GroupLabels>, groups: &Arc<Option<GroupTable>>) {
+        let mut placers = self.placers();
+        if placers.len() < 64 && Arc::ptr_eq(groups, &self.groups()) {
+            placers.push(placer);
+        }
+    }
+
+    fn placers(&self) -> MutexGuard<'_, Vec<Placer<GroupLabels>>> {
+        self.placers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many lines there are: running sums, or figures of them.
+    pub fn line_count(&self) -> usize {
+        self.all_names().by_place.len()
+    }
+
+    /// The names of the line at a place: the texts of its group, and of its measure where there are several.
+    pub fn names_of(&self, place: u32) -> Option<Arc<[String]>> {
+        self.all_names().by_place.get(place as usize).cloned()
+    }
+
+    /// The names of all lines, or of the first so many.
+    pub fn names(&self, most: usize) -> Vec<Arc<[String]>> {
+        self.all_names().by_place.iter().take(most).cloned().collect()
+    }
+
+    /// The place of a line, by its names with `/` between them.
+    pub fn place_of(&self, names: &str) -> Option<u32> {
+        self.all_names().places.get(names).copied()
+    }
+
+    fn all_names(&self) -> RwLockReadGuard<'_, Names> {
+        self.names.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lines behind those that there are.
+    pub(super) fn add_names(&self, more: impl IntoIterator<Item = Vec<String>>) {
+        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        for line in more {
+            let place = names.by_place.len() as u32; // fits: places are 32 bits wide in the store
+            names.places.insert(line.join("/"), place);
+            names.by_place.push(line.into());
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! From the bytes of a batch to events that name nobody: in any thread, before the batch takes its turn.
+
+use super::info::StreamInfo;
+use super::refusal::{Refusal, RowProblem};
+use arrow_ipc::reader::StreamReader;
+use evertally_publish::error::{Error, InputError, Result};
+use evertally_publish::event::{Event, Role};
+use evertally_publish::problem::sentence;
+use evertally_publish::session::LateEvent;
+use evertally_publish::steps::Instant;
+use evertally_publish::stream::{Late, Stream};
+use evertally_publish::declaration::Parameter::Late as LatePolicy;
+use evertally::privacy::Unit;
+use evertally_tables::input::{Events, InputFormat, ReadOptions};
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::num::NonZero;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Rows that are named where a batch is refused.
+pub(super) const MOST_NAMED: usize = 100;
+
+/// How messages name a batch.
+const BATCH: &str = "the batch";
+
+/// How the bytes of a batch hold its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchFormat {
+    /// One JSON object a line.
+    JsonLines,
+    /// Comma separated values with a header line.
+    Csv,
+    /// Apache Parquet.
+    Parquet,
+    /// A stream of Arrow record batches.
+    Arrow,
+}
+
+/// A batch that was read: it is as declared, and waits for its turn.
+pub struct Prepared {
+    pub(super) id: String,
+    pub(super) digest: [u8; 32],
+    pub(super) rows: u64,
+    pub(super) chunks: BTreeMap<u64, Chunk>,
+}
+
+/// The events of a batch that belong to one step.
+#[derive(Default)]
+pub(super) struct Chunk {
+    pub(super) events: u64,
+    pub(super) bytes: Vec<u8>,
+    /// The rows of the first of them.
+    pub(super) rows: Vec<u64>,
+    /// As they came, where late ones are put aside.
+    pub(super) texts: Vec<LateEvent>,
+}
+
+/// Reads a batch. `latest` is the last step whose events can be: later ones are of the future.
+pub(super) fn prepare(
+    info: &StreamInfo,
+    id: &str,
+    (format, bytes): (BatchFormat, Box<dyn Read + Send>),
+    latest: u64,
+) -> Result<Prepared, Refusal> {
+    let bytes = Digested::new(bytes, &info.digest_key);
+    let groups = info.groups();
+    let mut reading =
+        Reading { stream: &info.stream, latest, chunks: BTreeMap::new(), problems: Vec::new(), more: 0, rows: 0 };
+    let mut placer = info.placer();
+    let with_person = info.stream.plan.request().unit() != Unit::Event;
+    let keeps_texts = info.stream.late == Late::SideFile;
+    let read = each_event(info, format, bytes.clone(), &mut |event| {
+        reading.rows += 1;
+        match placer.place(event) {
+            Ok(None) => {}
+            Ok(Some(placed)) => {
+                if let Some(chunk) = reading.chunk(placed.step(), event) {
+                    placed.write(with_person, &mut chunk.bytes);
+                    if keeps_texts {
+                        chunk.texts.push(LateEvent::of(event));
+                    }
+                }
+            }
+            Err(error) => reading.add(error)?,
+        }
+        Ok(())
+    });
+    info.give_back(placer, &groups);
+    if let Err(error) = read {
+        reading.add(error)?;
+    }
+    if !reading.problems.is_empty() {
+        return Err(Refusal::Rows { rows: reading.problems, more: reading.more });
+    }
+    let digest = bytes.finish().map_err(Error::from)?;
+    Ok(Prepared { id: id.to_owned(), digest, rows: reading.rows, chunks: reading.chunks })
+}
+
+struct Reading<'r> {
+    stream: &'r Stream,
+    latest: u64,
+    chunks: BTreeMap<u64, Chunk>,
+    problems: Vec<RowProblem>,
+    more: u64,
+    rows: u64,
+}
+
+impl Reading<'_> {
+    /// Where an event of a step goes; `None` for one of the future, which is a problem.
+    fn chunk(&mut self, step: u64, event: &Event<'_>) -> Option<&mut Chunk> {
+        if step > self.latest {
+            let calendar = &self.stream.calendar;
+            let begins = calendar.format(calendar.start_of(step));
+            let problem = format!("lies in the future: its step begins at {begins}");
+            let error = event.bad_cell(Role::Time, problem).remedy("mend the clock that wrote it, or send it later");
+            if let Ok(()) = self.add(error.into()) {};
+            return None;
+        }
+        let chunk = self.chunks.entry(step).or_default();
+        chunk.events += 1;
+        if chunk.rows.len() < MOST_NAMED {
+            chunk.rows.push(self.rows);
+        }
+        Some(chunk)
+    }
+
+    /// A row that cannot be taken; anything else ends the reading.
+    fn add(&mut self, error: Error) -> Result<()> {
+        if error.io().is_some() {
+            return Err(error);
+        }
+        let Some(problem) = RowProblem::of(&error) else { return Err(error) };
+        if self.problems.len() < MOST_NAMED { self.problems.push(problem) } else { self.more += 1 }
+        Ok(())
+    }
+}
+
+/// Shows every row of a batch, in order.
+fn each_event(
+    info: &StreamInfo,
+    format: BatchFormat,
+    bytes: Digested,
+    visit: &mut dyn FnMut(&Event<'_>) -> Result<()>,
+) -> Result<()> {
+    let running = AtomicBool::new(false);
+    let columns = &info.stream.columns;
+    let options = |format| ReadOptions {
+        format,
+        missing: info.missing.clone(),
+        threads: Some(NonZero::<usize>::MIN),
+        ..ReadOptions::default()
+    };
+    let of_text = |format, visit: &mut dyn FnMut(&Event<'_>) -> Result<()>| {
+        let options = options(Some(format));
+        let mut events = Events::of_reader(BATCH, Box::new(bytes.clone()), format, columns, &options, &running)?;
+        while events.next_batch::<Error>(visit)? {}
+        Ok(())
+    };
+    match format {
+        BatchFormat::JsonLines => of_text(InputFormat::JsonLines, visit),
+        BatchFormat::Csv => of_text(InputFormat::Csv, visit),
+        BatchFormat::Parquet => of_text(InputFormat::Parquet, visit),
+        BatchFormat::Arrow => {
+            let unreadable = |e| InputError::of_file(BATCH, format!("this is no stream of Arrow record batches: {e}"));
+            let mut table = StreamReader::try_new(bytes.clone(), None).map_err(unreadable)?;
+            let options = options(None);
+            let mut events = Events::of_table(&mut table, columns, &options, &running)?;
+            while events.next_batch::<Error>(visit)? {}
+            Ok(())
+        }
+    }
+}
+
+/// The rows of a chunk whose step is closed, as problems.
+pub(super) fn late_rows(stream: &Stream, step: u64, chunk: &Chunk) -> (Vec<RowProblem>, u64) {
+    let end = stream.calendar.format(stream.calendar.end_of(step));
+    let problem = format!("belongs to a step that is closed: it ended at {end}");
+    let remedy = sentence!["open streams with ", (LatePolicy, "next-step"), " where events may come so late"];
+    let remedy = remedy.worded(evertally_publish::problem::Wording::Json);
+    let of_row = |row: &u64| RowProblem {
+        row: Some(*row),
+        field: Some(stream.columns.time.clone()),
+        problem: problem.clone(),
+        remedy: Some(remedy.clone()),
+    };
+    (chunk.rows.iter().map(of_row).collect(), chunk.events - chunk.rows.len() as u64)
+}
+
+/// The latest step whose events are taken at some time; all of them where no clock closes steps.
+pub(super) fn latest_step(stream: &Stream, now: Option<Instant>, ahead: i64) -> u64 {
+    let Some(now) = now else { return u64::MAX };
+    let calendar = &stream.calendar;
+    let latest = Instant::from_micros(now.micros().saturating_add(ahead));
+    match calendar.step_of(latest) {
+        Some(step) => step,
+        None if latest < calendar.start() => 0,
+        None => calendar.steps(),
+    }
+}
+
+/// Bytes that are digested while they are read, by whoever holds a copy of this.
+#[derive(Clone)]
+struct Digested(Arc<Mutex<(Box<dyn Read + Send>, blake3::Hasher)>>);
+
+impl Digested {
+    fn new(bytes: Box<dyn Read + Send>, key: &[u8; 32]) -> Self {
+        Self(Arc::new(Mutex::new((bytes, blake3::Hasher::new_keyed(key)))))
+    }
+
+    /// The digest, once the rest is read.
+    fn finish(mut self) -> io::Result<[u8; 32]> {
+        io::copy(&mut self, &mut io::sink())?;
+        let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(*inner.1.finalize().as_bytes())
+    }
+}
+
+impl Read for Digested {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = inner.0.read(buffer)?;
+        inner.1.update(&buffer[..count]);
+        Ok(count)
+    }
+}

@@ -1,0 +1,145 @@
+//! The folder of a service: one [redb](redb) database, in which a change is whole or was never made, and is durable
+//! before anybody hears of it.
+//!
+//! | table | key | what |
+//! |---|---|---|
+//! | `meta` | name | version of the format, identity of the folder, and the like |
+//! | `streams` | number | [what a stream is](StreamRecord) |
+//! | `batches` | stream, id | [batches that were taken](BatchRecord) |
+//! | `events` | stream, step, number of the batch | events that are not in a state yet, [as bytes](evertally_publish::session::Placed::write) |
+//! | `late` | stream, number of the batch | late events that were put aside, as CSV |
+//! | `states` | stream | [where its session stood](StateRecord) |
+//! | `closed` | stream, step | [what was closed](ClosedRecord), a chain of digests |
+//! | `rows` | stream, publication, block | [released rows](RowBlock) |
+//! | `names` | stream, place | names of groups |
+//! | `ledger` | name | the ledger of the key, and its parts |
+//! | `outbox` | number | publications that somebody else has not taken yet |
+//!
+//! Every commit is of two phases and syncs, so that a torn write leaves the state before it.
+
+mod ledger;
+mod records;
+
+pub use ledger::RedbLedger;
+pub use records::{
+    BatchRecord, ClosedRecord, Closing, Phase, RowBlock, StateRecord, StoredRow, StoredView, StreamRecord,
+};
+
+use evertally_publish::error::{Context, Error, Result, failure, usage};
+use redb::{
+    Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend,
+    TableDefinition, WriteTransaction,
+};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The version of the format that is written. A later one must read it, and say so in [`upgrade`].
+const FORMAT: u32 = 1;
+
+pub(crate) const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
+pub(crate) const STREAMS: TableDefinition<u32, &[u8]> = TableDefinition::new("streams");
+pub(crate) const BATCHES: TableDefinition<(u32, &str), &[u8]> = TableDefinition::new("batches");
+pub(crate) const EVENTS: TableDefinition<(u32, u64, u64), &[u8]> = TableDefinition::new("events");
+pub(crate) const LATE: TableDefinition<(u32, u64), &[u8]> = TableDefinition::new("late");
+pub(crate) const STATES: TableDefinition<u32, &[u8]> = TableDefinition::new("states");
+pub(crate) const CLOSED: TableDefinition<(u32, u64), &[u8]> = TableDefinition::new("closed");
+pub(crate) const ROWS: TableDefinition<(u32, u64, u32), &[u8]> = TableDefinition::new("rows");
+pub(crate) const NAMES: TableDefinition<(u32, u32), &[u8]> = TableDefinition::new("names");
+pub(crate) const LEDGER: TableDefinition<&str, &[u8]> = TableDefinition::new("ledger");
+pub(crate) const OUTBOX: TableDefinition<u64, &[u8]> = TableDefinition::new("outbox");
+
+/// The database of a folder.
+#[derive(Clone)]
+pub struct Store(Arc<Database>);
+
+impl Store {
+    /// Opens the database in a file, or makes it.
+    ///
+    /// # Errors
+    /// If another process has it open, it cannot be read or written, or a later version has written it.
+    pub fn open(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        let database = builder().create(path).map_err(|error| match error {
+            DatabaseError::DatabaseAlreadyOpen => usage(format!(
+                "{shown} is open in another process: one service at a time publishes from a folder; stop the other first"
+            )),
+            error => failure(error).context(format_args!("cannot open {shown}")),
+        })?;
+        Self::of(database)
+    }
+
+    /// A database on whatever stores bytes.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn on(backend: impl StorageBackend) -> Result<Self> {
+        Self::of(builder().create_with_backend(backend).map_err(failure)?)
+    }
+
+    fn of(database: Database) -> Result<Self> {
+        let store = Self(Arc::new(database));
+        upgrade(&store)?;
+        Ok(store)
+    }
+
+    /// Looks at the database as it is now, while others write.
+    pub(crate) fn look(&self) -> Result<ReadTransaction> {
+        self.0.begin_read().map_err(failure)
+    }
+
+    /// Changes the database: all that `change` does is durable when this returns, or none of it was done.
+    ///
+    /// # Errors
+    /// What `change` returns, or if the database cannot be written.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&WriteTransaction) -> Result<T>) -> Result<T> {
+        let mut writing = self.0.begin_write().map_err(failure)?;
+        writing.set_durability(Durability::Immediate).map_err(failure)?;
+        writing.set_two_phase_commit(true);
+        // Whoever opens the folder after a crash does not look through all of it.
+        writing.set_quick_repair(true);
+        let done = change(&writing)?;
+        writing.commit().map_err(failure).context("the folder cannot be written; nothing was taken or published")?;
+        Ok(done)
+    }
+}
+
+fn builder() -> redb::Builder {
+    let mut builder = Database::builder();
+    builder.set_cache_size(64 << 20);
+    builder
+}
+
+/// What the database says, as an error of the pipeline.
+pub(crate) fn stored(error: impl std::fmt::Display) -> Error {
+    failure(error).context("the database")
+}
+
+/// Makes all tables, or brings those of an earlier version to this one.
+fn upgrade(store: &Store) -> Result<()> {
+    store.change(|writing| {
+        let mut meta = writing.open_table(META).map_err(stored)?;
+        let found = meta.get("format").map_err(stored)?.map(|bytes| bytes.value().to_vec());
+        match found.as_deref().map(|bytes| bytes.try_into().map(u32::from_le_bytes)) {
+            None => {
+                meta.insert("format", FORMAT.to_le_bytes().as_slice()).map_err(stored)?;
+                let mut identity = [0; 16];
+                getrandom::fill(&mut identity).map_err(failure)?;
+                meta.insert("identity", identity.as_slice()).map_err(stored)?;
+            }
+            Some(Ok(FORMAT)) => {}
+            Some(Ok(other)) => {
+                return Err(usage(format!(
+                    "the folder was written by a later version of this program (format {other}, and this one reads {FORMAT}); \
+                     start that version again"
+                )));
+            }
+            Some(Err(_)) => return Err(failure("the folder is damaged: it does not say which format it has")),
+        }
+        drop(meta);
+        macro_rules! tables {
+            ($($table:ident)*) => { $(writing.open_table($table).map_err(stored)?;)* };
+        }
+        tables!(STREAMS BATCHES EVENTS LATE STATES CLOSED ROWS NAMES LEDGER OUTBOX);
+        Ok(())
+    })
+}
