@@ -15,4 +15,6 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod engine;
 pub mod store;
+pub mod witness;

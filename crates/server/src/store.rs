@@ -24,6 +24,7 @@ pub use ledger::RedbLedger;
 pub use records::{
     BatchRecord, ClosedRecord, Closing, Phase, RowBlock, StateRecord, StoredRow, StoredView, StreamRecord,
 };
+pub(crate) use records::{from_bytes, to_bytes};
 
 use evertally_publish::error::{Context, Error, Result, failure, usage};
 use redb::{

@@ -43,7 +43,8 @@ pub struct LateEvent {
 }
 
 impl LateEvent {
-    pub(super) fn of(event: &Event<'_>) -> Self {
+    /// An event as it came.
+    pub fn of(event: &Event<'_>) -> Self {
         let mut texts = vec![event.time().to_string()];
         texts.extend(event.labels().map(|label| label.to_string()));
         texts.extend(event.has_person().then(|| event.person().to_string()));

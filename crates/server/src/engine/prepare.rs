@@ -3,14 +3,14 @@
 use super::info::StreamInfo;
 use super::refusal::{Refusal, RowProblem};
 use arrow_ipc::reader::StreamReader;
+use evertally::privacy::Unit;
+use evertally_publish::declaration::Parameter::Late as LatePolicy;
 use evertally_publish::error::{Error, InputError, Result};
 use evertally_publish::event::{Event, Role};
 use evertally_publish::problem::sentence;
 use evertally_publish::session::LateEvent;
 use evertally_publish::steps::Instant;
 use evertally_publish::stream::{Late, Stream};
-use evertally_publish::declaration::Parameter::Late as LatePolicy;
-use evertally::privacy::Unit;
 use evertally_tables::input::{Events, InputFormat, ReadOptions};
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -131,7 +131,11 @@ impl Reading<'_> {
             return Err(error);
         }
         let Some(problem) = RowProblem::of(&error) else { return Err(error) };
-        if self.problems.len() < MOST_NAMED { self.problems.push(problem) } else { self.more += 1 }
+        if self.problems.len() < MOST_NAMED {
+            self.problems.push(problem)
+        } else {
+            self.more += 1
+        }
         Ok(())
     }
 }

@@ -78,7 +78,9 @@ impl fmt::Display for Refusal {
                 let count = rows.len() as u64 + more;
                 write!(f, "{count} rows cannot be taken, and so none was: {first}")
             }
-            Self::Differs => f.write_str("a batch of this id was taken with other bytes; give another batch another id"),
+            Self::Differs => {
+                f.write_str("a batch of this id was taken with other bytes; give another batch another id")
+            }
             Self::NoStream => f.write_str("there is no such stream"),
             Self::ReadOnly(why) => f.write_str(why),
             Self::Busy => f.write_str("the service has more to do than it can; try again soon, with the same id"),

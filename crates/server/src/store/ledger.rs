@@ -3,7 +3,6 @@
 use super::{LEDGER, Store, stored};
 use evertally_publish::error::Result;
 use evertally_publish::ledger::Store as LedgerStore;
-use redb::ReadableTable;
 use std::io::Read;
 
 /// The name under which the ledger is; parts have a mark in front of theirs.

@@ -1,0 +1,36 @@
+//! Streams that live: batches of events in, closed steps out, and all that was promised after any crash.
+//!
+//! ```text
+//! bytes ──prepare──▶ Prepared ──┐                       ┌─▶ rows, heads (store)
+//!   (any thread)                ├─▶ Core: one thread ───┤
+//! clock, operator ──────────────┘    take in · close    └─▶ witness ─▶ shown ─▶ watchers
+//! ```
+//!
+//! One thread decides all that depends on order. What it takes in is committed before it is acknowledged; a step is
+//! closed, its noise drawn and its rows committed before the moment at which they are shown, and the witness is told in
+//! between. The state of a session is a function of the events in the store, so that a crash loses nothing: what was
+//! counted in memory is counted again.
+
+mod accepting;
+mod closing;
+mod core;
+mod info;
+mod live;
+mod opening;
+mod prepare;
+mod recovery;
+mod refusal;
+mod rows;
+mod service;
+
+pub use self::core::{Core, Notice, Setting};
+pub use accepting::Receipt;
+pub use info::{Counts, Progress, State, StreamInfo};
+pub use opening::{Opening, Preview};
+pub use prepare::{BatchFormat, Prepared};
+pub use refusal::{Refusal, RowProblem};
+pub use rows::RowsQuery;
+pub use service::{Health, Service};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! Taking batches in: durable before they are acknowledged, each whole or not at all.
+
+use super::core::Core;
+use super::info::{Counts, State, StreamInfo};
+use super::live::{LAST_BATCH, waits};
+use super::prepare::{Chunk, MOST_NAMED, Prepared, late_rows};
+use super::refusal::Refusal;
+use crate::store::{BATCHES, BatchRecord, EVENTS, LATE, from_bytes, stored, to_bytes};
+use evertally_publish::error::{Result, failure};
+use evertally_publish::session::LateEvent;
+use evertally_publish::stream::Late;
+use redb::{ReadableTable, WriteTransaction};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What is said of a batch that was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// The id that the client chose.
+    pub batch: String,
+    /// How many rows it has.
+    pub rows: u64,
+    /// Keyed digest of its bytes.
+    pub digest: [u8; 32],
+    /// Whether it was taken before.
+    pub repeated: bool,
+}
+
+/// A batch in its turn: what is written of it, and counted once that is durable.
+struct Accepted {
+    number: u32,
+    batch: u64,
+    chunks: BTreeMap<u64, Chunk>,
+    late: u64,
+}
+
+impl Core {
+    /// Takes batches in, in this order, with one commit for all of them. Each is answered for itself.
+    pub fn take_in(&mut self, batches: Vec<(Arc<StreamInfo>, Prepared)>) -> Vec<Result<Receipt, Refusal>> {
+        let (mut accepted, mut answers) = (Vec::new(), Vec::new());
+        let now = self.clock.now().micros();
+        let (store, count) = (self.store.clone(), batches.len());
+        let written = store.change(|writing| {
+            let mut next = BTreeMap::new();
+            for (info, prepared) in batches {
+                let counts = Arc::clone(&info);
+                answers.push(match self.admit(writing, &info, prepared, now, &mut next) {
+                    Ok((receipt, Some(batch))) => {
+                        accepted.push(batch);
+                        Ok(receipt)
+                    }
+                    Ok((receipt, None)) => Ok(receipt),
+                    // Part of it may be written: nothing of this commit is.
+                    Err(Refusal::Other(error)) => return Err(error),
+                    Err(refusal) => {
+                        Counts::add(&counts.counts.refused, 1);
+                        Err(refusal)
+                    }
+                });
+            }
+            if accepted.is_empty() { Err(failure(NOTHING)) } else { Ok(()) }
+        });
+        match written {
+            Err(error) if answers.len() < count || !accepted.is_empty() => {
+                let why = error.to_string();
+                return (0..count).map(|_| Err(Refusal::Other(failure(&why)))).collect();
+            }
+            _ => {}
+        }
+        for batch in accepted {
+            self.count(batch);
+        }
+        answers
+    }
+
+    /// Writes a batch, if it can be taken. `next` has the numbers of the last batches in this commit.
+    fn admit(
+        &self,
+        writing: &WriteTransaction,
+        info: &StreamInfo,
+        prepared: Prepared,
+        now: i64,
+        next: &mut BTreeMap<u32, u64>,
+    ) -> Result<(Receipt, Option<Accepted>), Refusal> {
+        let Prepared { id, digest, rows, chunks } = prepared;
+        let (number, live) = (info.number, self.live.get(&info.number).ok_or(Refusal::NoStream)?);
+        let mut table = writing.open_table(BATCHES).map_err(stored)?;
+        let before = table.get((number, id.as_str())).map_err(stored)?.map(|bytes| bytes.value().to_vec());
+        if let Some(before) = before {
+            let before: BatchRecord = from_bytes(&before, "a batch")?;
+            if before.digest != digest {
+                return Err(Refusal::Differs);
+            }
+            return Ok((Receipt { batch: id, rows, digest, repeated: true }, None));
+        }
+        if let Some(why) = &self.read_only {
+            return Err(Refusal::ReadOnly(why.clone()));
+        }
+        check_open(&live.state(), info.name())?;
+        let closed = live.closed();
+        let (chunks, aside, late) = place(info, chunks, closed)?;
+        let batch = next.get(&number).copied().unwrap_or(live.batches) + 1;
+        let record = to_bytes(&BatchRecord { digest, rows, at: now })?;
+        table.insert((number, id.as_str()), record.as_slice()).map_err(stored)?;
+        table.insert((number, LAST_BATCH), batch.to_le_bytes().as_slice()).map_err(stored)?;
+        let mut events = writing.open_table(EVENTS).map_err(stored)?;
+        for (step, chunk) in &chunks {
+            events.insert((number, *step, batch), chunk.bytes.as_slice()).map_err(stored)?;
+        }
+        if !aside.is_empty() {
+            let mut table = writing.open_table(LATE).map_err(stored)?;
+            let texts: Vec<&Vec<String>> = aside.iter().map(|event| &event.texts).collect();
+            table.insert((number, batch), to_bytes(&texts)?.as_slice()).map_err(stored)?;
+        }
+        next.insert(number, batch);
+        Ok((Receipt { batch: id, rows, digest, repeated: false }, Some(Accepted { number, batch, chunks, late })))
+    }
+
+    /// Counts what was written: events of the open step at once, the others when theirs is open.
+    fn count(&mut self, accepted: Accepted) {
+        let Accepted { number, batch, chunks, late } = accepted;
+        let live = self.live.get_mut(&number).expect("it was admitted");
+        live.batches = batch;
+        let counts = &live.info.counts;
+        Counts::add(&counts.batches, 1);
+        Counts::add(&counts.late, late);
+        Counts::add(&counts.events, chunks.values().map(|chunk| chunk.events).sum());
+        let open = live.session.open_step();
+        for (step, chunk) in chunks {
+            if step > open {
+                waits(&live.info, chunk.events);
+            } else if let Err(error) = live.count(&chunk.bytes) {
+                live.failed = Some(error.to_string());
+                live.tell(None);
+                (self.notify)(super::Notice::Changed(Arc::clone(&live.info)));
+                return;
+            }
+        }
+    }
+}
+
+const NOTHING: &str = "nothing is to be written";
+
+fn check_open(state: &State, name: &str) -> Result<(), Refusal> {
+    let why = match state {
+        State::Open | State::Recovering(_) => return Ok(()),
+        State::Ended => "all steps of its horizon are closed",
+        State::Retired => "it was retired",
+        State::Failed(_) => "something is wrong with it, which its operator can see",
+    };
+    Err(Refusal::ReadOnly(format!("stream `{name}` takes no more events in: {why}")))
+}
+
+/// Where the events of a batch go that come behind the last closed step, and which are put aside.
+fn place(
+    info: &StreamInfo,
+    mut chunks: BTreeMap<u64, Chunk>,
+    closed: u64,
+) -> Result<(BTreeMap<u64, Chunk>, Vec<LateEvent>, u64), Refusal> {
+    let in_time = chunks.split_off(&(closed + 1));
+    let (past, mut chunks) = (chunks, in_time);
+    let late: u64 = past.values().map(|chunk| chunk.events).sum();
+    let mut aside = Vec::new();
+    match info.stream.late {
+        _ if late == 0 => {}
+        Late::Refuse => {
+            let (mut rows, mut more) = (Vec::new(), 0);
+            for (step, chunk) in &past {
+                let (named, others) = late_rows(&info.stream, *step, chunk);
+                rows.extend(named);
+                more += others;
+            }
+            rows.sort_by_key(|row| row.row);
+            more += rows.len().saturating_sub(MOST_NAMED) as u64;
+            rows.truncate(MOST_NAMED);
+            Counts::add(&info.counts.late, late);
+            return Err(Refusal::Rows { rows, more });
+        }
+        Late::SideFile => aside.extend(past.into_values().flat_map(|chunk| chunk.texts)),
+        Late::NextStep => {
+            // Before those of the step itself, in the order of their steps.
+            let mut first = Chunk::default();
+            for chunk in past.into_values() {
+                first.events += chunk.events;
+                first.bytes.extend(chunk.bytes);
+            }
+            let open = chunks.entry(closed + 1).or_default();
+            first.events += open.events;
+            first.bytes.extend_from_slice(&open.bytes);
+            *open = first;
+        }
+    }
+    Ok((chunks, aside, late))
+}

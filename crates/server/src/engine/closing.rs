@@ -1,0 +1,375 @@
+//! Closing steps: noise is drawn and rows are committed, the witness is told, and only at its moment is a publication
+//! shown.
+
+use super::Notice;
+use super::core::Core;
+use super::info::State;
+use super::live::Live;
+use super::refusal::Refusal;
+use crate::store::{CLOSED, ClosedRecord, NAMES, ROWS, RowBlock, Store, StoredRow, StoredView, stored, to_bytes};
+use crate::witness::Seen;
+use evertally_publish::error::{Error, Result, failure, usage};
+use evertally_publish::rows::ReleaseRow;
+use evertally_publish::steps::Instant;
+use std::sync::Arc;
+
+/// Rows in one piece of a publication.
+pub(super) const BLOCK: u32 = 128;
+/// The first piece of the rows of the publication's own step; before it are those of groups that were discovered with
+/// it, of earlier steps.
+pub(super) const OWN: u32 = 1 << 31;
+
+/// Rows that are committed at once, at most about so many: what closes in a row after a long stop is cut here.
+const ROWS_AT_ONCE: usize = 200_000;
+
+/// A step that is closed in memory, to be committed.
+struct Computed {
+    number: u32,
+    step: u64,
+    record: ClosedRecord,
+    publication: u64,
+    blocks: Vec<(u32, Vec<u8>)>,
+    names: Vec<(u32, Vec<String>)>,
+}
+
+impl Core {
+    /// Does all that is due by the clock: closes steps, tells the witness, shows what is to be shown. Returns when to
+    /// come again, if by then nothing else was asked of it.
+    ///
+    /// # Errors
+    /// If the store cannot be written; then it was as if nothing had been due.
+    pub fn tick(&mut self) -> Result<Option<Instant>> {
+        let closed = self.close_due();
+        self.say_and_show();
+        closed?;
+        self.put_by_where_long()?;
+        self.store_problem = None;
+        let next = self.live.values().filter(|live| live.state() == State::Open).filter_map(|live| {
+            let closes = live.times(live.session.open_step()).map(|(closes, _)| closes.max(self.held_until));
+            let shows = live.unseen.front().map(|(_, record)| Instant::from_micros(record.shown_at));
+            closes.into_iter().chain(shows).min()
+        });
+        Ok(next.min())
+    }
+
+    fn close_due(&mut self) -> Result<()> {
+        loop {
+            let now = self.clock.now();
+            if self.read_only.is_some() || now < self.held_until {
+                return Ok(());
+            }
+            let is_due = |live: &&mut Live| {
+                live.state() == State::Open
+                    && live.times(live.session.open_step()).is_some_and(|(closes, _)| closes <= now)
+            };
+            let due: Vec<u32> = self.live.values_mut().filter(is_due).map(|live| live.info.number).collect();
+            if due.is_empty() {
+                return Ok(());
+            }
+            let mut done = Vec::new();
+            for number in due {
+                let live = self.live.get_mut(&number).expect("just seen");
+                let computed = compute(live, &self.store);
+                self.take_over(number, computed, &mut done);
+                if done.iter().map(Computed::rows).sum::<usize>() > ROWS_AT_ONCE {
+                    break;
+                }
+            }
+            self.commit(done)?;
+            self.say_and_show();
+        }
+    }
+
+    /// Closes steps through one, of a stream that its operator closes, or that is behind its witness.
+    ///
+    /// # Errors
+    /// If it is not for an operator to close, the step is behind the horizon, or what comes out is not what the witness
+    /// has seen.
+    pub fn close_through(&mut self, name: &str, through: u64) -> Result<(), Refusal> {
+        if let Some(why) = &self.read_only {
+            return Err(Refusal::ReadOnly(why.clone()));
+        }
+        let number = self.find(name).ok_or(Refusal::NoStream)?.number;
+        let live = self.live.get_mut(&number).ok_or(Refusal::NoStream)?;
+        match live.state() {
+            State::Open if live.times(1).is_some() => {
+                let why = "its steps are closed by the clock";
+                return Err(Refusal::ReadOnly(format!("stream `{name}` cannot be closed by hand: {why}")));
+            }
+            State::Open => {}
+            State::Recovering(_) => return self.close_as_witnessed(number, through),
+            state => {
+                let word = state.word();
+                return Err(Refusal::ReadOnly(format!("stream `{name}` closes no more steps: it is {word}")));
+            }
+        }
+        if through > live.session.last_step() {
+            let last = live.session.last_step();
+            return Err(usage(format!("stream `{name}` has {last} steps, and no step {through}")).into());
+        }
+        loop {
+            let mut done = Vec::new();
+            while self.live[&number].closed() < through && self.live[&number].failed.is_none() {
+                let computed = compute(self.live.get_mut(&number).expect("just seen"), &self.store);
+                self.take_over(number, computed, &mut done);
+                if done.iter().map(Computed::rows).sum::<usize>() > ROWS_AT_ONCE {
+                    break;
+                }
+            }
+            if done.is_empty() {
+                break;
+            }
+            self.commit(done)?;
+        }
+        self.say_and_show();
+        self.put_by_where_long()?;
+        Ok(())
+    }
+
+    /// Closes steps once more that the witness has seen: they are committed only where they come out the same.
+    fn close_as_witnessed(&mut self, number: u32, through: u64) -> Result<(), Refusal> {
+        let live = self.live.get_mut(&number).expect("just seen");
+        let (name, seen) = (live.info.name().to_owned(), live.ahead.clone().expect("it is behind"));
+        if through != seen.closed {
+            let problem = format!(
+                "stream `{name}` is at step {}, and its witness has seen step {}: send the events of the steps between \
+                 again, then close it through step {}",
+                live.closed(),
+                seen.closed,
+                seen.closed
+            );
+            return Err(usage(problem).into());
+        }
+        let mut done = Vec::new();
+        while self.live[&number].closed() < through && self.live[&number].failed.is_none() {
+            let computed = compute(self.live.get_mut(&number).expect("just seen"), &self.store);
+            self.take_over(number, computed, &mut done);
+        }
+        if done.last().is_none_or(|last| hex(&last.record.head) != seen.head || hex(&last.record.events) != seen.events)
+        {
+            self.reload(number)?;
+            let problem = format!(
+                "the events of stream `{name}` are not those of which steps through {} were published; send what is \
+                 missing and close again, or retire the stream: what it has spent stays spent",
+                seen.closed
+            );
+            return Err(usage(problem).into());
+        }
+        self.live.get_mut(&number).expect("just seen").ahead = None;
+        if let Err(error) = self.commit(done) {
+            self.live.get_mut(&number).expect("just seen").ahead = Some(seen);
+            return Err(error.into());
+        }
+        self.say_and_show();
+        Ok(())
+    }
+
+    /// A step that was closed in memory joins the others; one that could not be is the last of its stream.
+    fn take_over(&mut self, number: u32, computed: Result<Computed>, done: &mut Vec<Computed>) {
+        match computed {
+            Ok(computed) => done.push(computed),
+            Err(error) => {
+                let live = self.live.get_mut(&number).expect("just seen");
+                live.failed = Some(error.to_string());
+                live.tell(None);
+                (self.notify)(Notice::Changed(Arc::clone(&live.info)));
+            }
+        }
+    }
+
+    /// Commits steps that were closed in memory; where that fails, their streams go back to what is committed.
+    fn commit(&mut self, done: Vec<Computed>) -> Result<()> {
+        let written = self.store.change(|writing| {
+            let mut closed = writing.open_table(CLOSED).map_err(stored)?;
+            let mut rows = writing.open_table(ROWS).map_err(stored)?;
+            let mut names = writing.open_table(NAMES).map_err(stored)?;
+            for step in &done {
+                let record = to_bytes(&step.record)?;
+                closed.insert((step.number, step.step), record.as_slice()).map_err(stored)?;
+                for (block, bytes) in &step.blocks {
+                    rows.insert((step.number, step.publication, *block), bytes.as_slice()).map_err(stored)?;
+                }
+                for (place, name) in &step.names {
+                    names.insert((step.number, *place), to_bytes(name)?.as_slice()).map_err(stored)?;
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = written {
+            let mut numbers: Vec<u32> = done.iter().map(|step| step.number).collect();
+            numbers.dedup();
+            for number in numbers {
+                self.reload(number)?;
+            }
+            return Err(error);
+        }
+        self.is_unsaid = true;
+        let now = self.clock.now().micros();
+        for Computed { number, step, mut record, names, .. } in done {
+            let live = self.live.get_mut(&number).expect("it was closed");
+            live.info.add_names(names.into_iter().map(|(_, name)| name));
+            if let Some((closes, shows)) = live.times(step) {
+                // Rows that took longer than their delay are shown at the next whole one, which says nothing of how long.
+                let (delay, late) = (shows.micros() - closes.micros(), now - shows.micros());
+                if delay > 0 && late > 0 && late < 100 * delay {
+                    record.shown_at = shows.micros() + (late / delay + 1) * delay;
+                }
+            }
+            live.last = record.clone();
+            live.unseen.push_back((step, record));
+            live.tell(None);
+        }
+        Ok(())
+    }
+
+    /// Takes a stream up again from the store, after what was done in memory could not be committed.
+    fn reload(&mut self, number: u32) -> Result<()> {
+        let old = self.live.remove(&number).expect("it was loaded");
+        match self.load(number, old.info.record()) {
+            Ok(live) => {
+                let live = Live { ahead: old.ahead, ..live };
+                live.tell(None);
+                self.put(live);
+                Ok(())
+            }
+            Err(error) => {
+                self.live.insert(number, Live { failed: Some(error.to_string()), ..old });
+                Err(error)
+            }
+        }
+    }
+
+    /// Tells the witness what was committed, and shows what its moment has come for. What cannot be told is not shown.
+    pub(super) fn say_and_show(&mut self) {
+        if self.is_unsaid && self.read_only.is_none() {
+            let streams = self.live.values().filter(|live| live.closed() > 0 && live.ahead.is_none());
+            let seen = streams.map(|live| {
+                let (head, events) = (hex(&live.last.head), hex(&live.last.events));
+                (live.info.name().to_owned(), Seen { closed: live.closed(), head, events })
+            });
+            let seen: Vec<(String, Seen)> = seen.collect();
+            self.say(seen);
+        }
+        if self.is_unsaid && self.witness.is_some() {
+            return;
+        }
+        let now = self.clock.now().micros();
+        for live in self.live.values_mut() {
+            let is_due = |(_, record): &&(u64, ClosedRecord)| record.shown_at <= now;
+            let before = live.info.progress().publications;
+            let mut last = None;
+            while live.unseen.front().as_ref().is_some_and(is_due) {
+                last = live.unseen.pop_front();
+            }
+            let Some((_, record)) = last else { continue };
+            live.tell(Some(&record));
+            for publication in before + 1..=record.publications {
+                (self.notify)(Notice::Published(Arc::clone(&live.info), publication));
+            }
+            if live.state() != State::Open {
+                (self.notify)(Notice::Changed(Arc::clone(&live.info)));
+            }
+        }
+    }
+}
+
+impl Computed {
+    /// About how many rows it has.
+    fn rows(&self) -> usize {
+        1 + self.blocks.len() * BLOCK as usize
+    }
+}
+
+/// Closes the open step of a stream in memory, and counts what the store holds of the next.
+fn compute(live: &mut Live, store: &Store) -> Result<Computed> {
+    let step = live.session.open_step();
+    let shown_at = live.times(step).map_or(i64::MIN, |(_, shows)| shows.micros());
+    let (publication, before) = (live.info.stream.rows_through(step), live.info.stream.rows_through(step - 1));
+    let known = live.info.line_count();
+    let mut pieces = Pieces { publication, blocks: Vec::new(), names: Vec::new(), known };
+    let mut closed = live.session.close_open()?;
+    closed.for_each_row(|place, row| pieces.add(place, row))?;
+    let Pieces { blocks, names, .. } = pieces;
+    let blocks: Vec<(u32, Vec<u8>)> =
+        blocks.into_iter().map(|(block, rows)| Ok((block, to_bytes(&rows)?))).collect::<Result<_>>()?;
+    let head = if publication > before { next_head(&live.last.head, step, &names, &blocks) } else { live.last.head };
+    let record =
+        ClosedRecord { publications: publication, head, events: live.session.chain(), shown_at, batches: live.batches };
+    live.last = record.clone();
+    live.unsaved += 1 + blocks.len() as u64 * u64::from(BLOCK);
+    if step < live.session.last_step() {
+        live.count_stored(store, 0)?;
+    }
+    Ok(Computed { number: live.info.number, step, record, publication, blocks, names })
+}
+
+/// The rows of a publication, in pieces.
+struct Pieces {
+    publication: u64,
+    blocks: Vec<(u32, RowBlock)>,
+    names: Vec<(u32, Vec<String>)>,
+    known: usize,
+}
+
+impl Pieces {
+    fn add(&mut self, place: usize, row: &ReleaseRow<'_>) -> Result<()> {
+        let place = u32::try_from(place).ok().filter(|place| *place < OWN).ok_or_else(too_many)?;
+        if place as usize >= self.known + self.names.len() {
+            self.names.push((place, row.groups.iter().map(|text| (*text).to_owned()).collect()));
+        }
+        let last = self.blocks.last().map(|(block, rows)| (*block, rows.rows.len()));
+        let block = if row.step == self.publication {
+            OWN + place / BLOCK
+        } else {
+            match last {
+                Some((block, rows)) if rows < BLOCK as usize => block,
+                Some((block, _)) => block + 1,
+                None => 0,
+            }
+        };
+        if last.is_none_or(|(last, _)| last != block) {
+            self.blocks.push((block, RowBlock::default()));
+        }
+        let view = row.view.map(|view| StoredView {
+            text: view.value.text.to_owned(),
+            number: view.value.number,
+            lower: view.lower,
+            upper: view.upper,
+        });
+        let stored = StoredRow {
+            place,
+            step: row.step,
+            text: row.value.text.to_owned(),
+            number: row.value.number,
+            std_error: row.std_error,
+            lower: row.lower,
+            upper: row.upper,
+            view,
+        };
+        self.blocks.last_mut().expect("just pushed").1.rows.push(stored);
+        Ok(())
+    }
+}
+
+fn too_many() -> Error {
+    failure("the stream has more lines than a service keeps: 2^31")
+}
+
+/// The digest of all published rows, once those of a step are among them.
+fn next_head(head: &[u8; 32], step: u64, names: &[(u32, Vec<String>)], blocks: &[(u32, Vec<u8>)]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_derive_key("evertally serve 1 publication");
+    hasher.update(head).update(&step.to_le_bytes());
+    let mut piece = |number: u32, bytes: &[u8]| {
+        hasher.update(&number.to_le_bytes()).update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+    };
+    for (place, name) in names {
+        piece(*place, &postcard::to_allocvec(name).expect("texts are plain data"));
+    }
+    piece(u32::MAX, &[]);
+    blocks.iter().for_each(|(block, bytes)| piece(*block, bytes));
+    *hasher.finalize().as_bytes()
+}
+
+pub(super) fn hex(digest: &[u8; 32]) -> String {
+    blake3::Hash::from_bytes(*digest).to_hex().to_string()
+}

@@ -1,0 +1,177 @@
+//! All streams of a folder, and the one place where their order is decided.
+
+use super::info::StreamInfo;
+use super::live::Live;
+use crate::clock::Clock;
+use crate::store::{META, RedbLedger, STREAMS, Store, StreamRecord, from_bytes, stored};
+use crate::witness::{Testimony, Witness};
+use evertally::noise::SecretKey;
+use evertally_publish::error::{Result, failure, usage};
+use evertally_publish::ledger::Ledger;
+use evertally_publish::steps::Instant;
+use redb::ReadableTable;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// What a service is started with.
+pub struct Setting {
+    /// The database of its folder.
+    pub store: Store,
+    /// Its key.
+    pub key: SecretKey,
+    /// What tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// What is told of every publication, if anything is.
+    pub witness: Option<Box<dyn Witness>>,
+    /// The budgets of data sources, by name: the files that hold them.
+    pub sources: BTreeMap<String, PathBuf>,
+    /// By how much the clocks of those who send events may be ahead, in microseconds.
+    pub ahead: i64,
+    /// How long after a start steps whose time came before are held open, in microseconds: for events that wait elsewhere.
+    pub catch_up: i64,
+}
+
+/// Something that watchers may know.
+#[derive(Clone)]
+pub enum Notice {
+    /// A publication of a stream is shown.
+    Published(Arc<StreamInfo>, u64),
+    /// A stream was opened, retired, has ended, or gone wrong.
+    Changed(Arc<StreamInfo>),
+}
+
+/// The streams that anybody may look up, by name.
+#[derive(Clone, Default)]
+pub(super) struct Directory(Arc<RwLock<BTreeMap<String, Arc<StreamInfo>>>>);
+
+impl Directory {
+    pub(super) fn find(&self, name: &str) -> Option<Arc<StreamInfo>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<StreamInfo>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    fn put(&self, info: Arc<StreamInfo>) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(info.name().to_owned(), info);
+    }
+}
+
+/// All streams of a folder: batches are taken in, steps closed and shown.
+///
+/// It has no thread and waits for nothing: what it does follows from what it is given, and from its clock.
+pub struct Core {
+    pub(super) store: Store,
+    pub(super) key: SecretKey,
+    pub(super) ledger: Ledger,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) sources: BTreeMap<String, PathBuf>,
+    pub(super) ahead: i64,
+    /// No step is closed by the clock before.
+    pub(super) held_until: Instant,
+    pub(super) live: BTreeMap<u32, Live>,
+    pub(super) directory: Directory,
+    pub(super) witness: Option<Box<dyn Witness>>,
+    pub(super) said: Testimony,
+    /// What it is being told, where nobody knows yet whether it has heard.
+    pub(super) saying: Option<Testimony>,
+    /// Whether publications were committed of which the witness has not been told.
+    pub(super) is_unsaid: bool,
+    /// Why the witness could not be told, if it could not.
+    pub(super) witness_problem: Option<String>,
+    /// Why the store could not be written last, if it could not.
+    pub(super) store_problem: Option<String>,
+    /// Why nothing may be taken in or published, if that is so: another copy of the folder is about.
+    pub(super) read_only: Option<String>,
+    pub(super) notify: Arc<dyn Fn(Notice) + Send + Sync>,
+}
+
+impl Core {
+    /// Opens a folder: all of its streams are as they were when it was last written.
+    ///
+    /// # Errors
+    /// If the folder is of another key, or damaged, or its witness is of another folder.
+    pub fn open(setting: Setting, notify: Arc<dyn Fn(Notice) + Send + Sync>) -> Result<Self> {
+        let Setting { store, key, clock, witness, sources, ahead, catch_up } = setting;
+        let ledger = Ledger::open_or_begin(RedbLedger::new(&store), &key)?;
+        let identity = identity(&store)?;
+        let held_until = Instant::from_micros(clock.now().micros().saturating_add(catch_up));
+        let mut core = Self {
+            store,
+            key,
+            ledger,
+            clock,
+            sources,
+            ahead,
+            held_until,
+            live: BTreeMap::new(),
+            directory: Directory::default(),
+            witness,
+            said: Testimony::new(&identity),
+            saying: None,
+            is_unsaid: false,
+            witness_problem: None,
+            store_problem: None,
+            read_only: None,
+            notify,
+        };
+        for (number, record) in core.records()? {
+            let live = core.load(number, record)?;
+            core.put(live);
+        }
+        core.hear_witness()?;
+        Ok(core)
+    }
+
+    /// What the store says of every stream.
+    fn records(&self) -> Result<Vec<(u32, StreamRecord)>> {
+        let table = self.store.look()?.open_table(STREAMS).map_err(stored)?;
+        let record = |entry: std::result::Result<(redb::AccessGuard<'_, u32>, redb::AccessGuard<'_, &[u8]>), _>| {
+            let (number, bytes) = entry.map_err(|e: redb::StorageError| stored(e))?;
+            Ok((number.value(), from_bytes(bytes.value(), "what a stream is")?))
+        };
+        table.iter().map_err(stored)?.map(record).collect()
+    }
+
+    pub(super) fn put(&mut self, live: Live) {
+        self.directory.put(Arc::clone(&live.info));
+        self.live.insert(live.info.number, live);
+    }
+
+    /// The stream of a name.
+    pub fn find(&self, name: &str) -> Option<Arc<StreamInfo>> {
+        self.directory.find(name)
+    }
+
+    /// The name of the key, and of the folder.
+    pub fn identities(&self) -> (String, String) {
+        (self.key.id().to_string(), self.said.folder.clone())
+    }
+
+    /// What is wrong, in words for an operator; nothing where all is well.
+    pub fn problems(&self) -> Vec<String> {
+        let failed = |live: &Live| live.failed.as_ref().map(|why| format!("stream `{}`: {why}", live.info.name()));
+        let own = [&self.read_only, &self.store_problem, &self.witness_problem].map(Clone::clone);
+        let own = own.into_iter().chain([self.clock.doubt()]);
+        own.flatten().chain(self.live.values().filter_map(failed)).collect()
+    }
+
+    /// Puts by what sessions remember, so that the next start has less to count again.
+    pub fn rest(&mut self) {
+        let numbers: Vec<u32> = self.live.keys().copied().collect();
+        for number in numbers {
+            let put_by = self.put_by(number);
+            drop(put_by); // what is not put by is counted again
+        }
+    }
+}
+
+/// What tells copies of folders from others.
+fn identity(store: &Store) -> Result<String> {
+    let table = store.look()?.open_table(META).map_err(stored)?;
+    let bytes = table.get("identity").map_err(stored)?.ok_or_else(|| failure("the folder has no identity"))?;
+    let bytes: [u8; 16] = bytes.value().try_into().map_err(|_| usage("the identity of the folder is damaged"))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

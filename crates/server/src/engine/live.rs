@@ -1,0 +1,317 @@
+//! One stream in the thread that counts.
+
+use super::core::Core;
+use super::info::{Counts, Parts, Progress, State, StreamInfo};
+use super::opening::{Resolved, report_of, table_of};
+use crate::store::{
+    BATCHES, CLOSED, ClosedRecord, Closing, EVENTS, NAMES, Phase, ROWS, RowBlock, STATES, StateRecord, Store,
+    StreamRecord, from_bytes, stored, to_bytes,
+};
+use evertally::noise::{Purpose, mac_key};
+use evertally::privacy::Unit;
+use evertally_publish::error::{Context, Result, failure};
+use evertally_publish::session::{Placed, RunningSums, Session};
+use evertally_publish::steps::Instant;
+use evertally_publish::views::Viewed;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// So many events, or closed sums, are counted again at most when the service starts.
+const MOST_AGAIN: u64 = 2_000_000;
+
+/// A stream, and where it stands.
+pub(super) struct Live {
+    pub(super) info: Arc<StreamInfo>,
+    pub(super) session: Session<RunningSums>,
+    /// The number of the batch that was taken last.
+    pub(super) batches: u64,
+    /// What was closed last.
+    pub(super) last: ClosedRecord,
+    /// Steps that are closed, and whose rows are not shown yet.
+    pub(super) unseen: VecDeque<(u64, ClosedRecord)>,
+    /// What would be counted again if the service started now.
+    pub(super) unsaved: u64,
+    /// Why it does not go on, if it does not.
+    pub(super) failed: Option<String>,
+    /// What its witness has seen beyond what is here.
+    pub(super) ahead: Option<crate::witness::Seen>,
+    pub(super) closing: Closing,
+    pub(super) is_retired: bool,
+}
+
+impl Live {
+    /// The last closed step.
+    pub(super) fn closed(&self) -> u64 {
+        self.session.step()
+    }
+
+    pub(super) fn state(&self) -> State {
+        if let Some(why) = &self.failed {
+            return State::Failed(why.clone());
+        }
+        if let Some(seen) = &self.ahead {
+            return State::Recovering(seen.closed);
+        }
+        if self.is_retired {
+            return State::Retired;
+        }
+        if self.closed() == self.session.last_step() { State::Ended } else { State::Open }
+    }
+
+    /// When a step is closed and when it is shown, where a clock does that.
+    pub(super) fn times(&self, step: u64) -> Option<(Instant, Instant)> {
+        let Closing::Schedule { grace, delay } = self.closing else { return None };
+        let end = self.info.stream.calendar.end_of(step).micros();
+        let closes = end.saturating_add(grace);
+        Some((Instant::from_micros(closes), Instant::from_micros(closes.saturating_add(delay))))
+    }
+
+    /// Whether people, and not single events, are protected.
+    pub(super) fn with_person(&self) -> bool {
+        self.info.stream.plan.request().unit() != Unit::Event
+    }
+
+    /// Counts the events of a chunk, which are of the open step.
+    pub(super) fn count(&mut self, mut bytes: &[u8]) -> Result<u64> {
+        let (step, with_person, mut events) = (self.session.open_step(), self.with_person(), 0);
+        let numbers = self.info.stream.plan.threshold().is_some().then(|| self.session.numbers());
+        while !bytes.is_empty() {
+            let placed = Placed::read(step, with_person, numbers.as_ref(), &mut bytes)
+                .ok_or_else(|| failure("the folder is damaged: the events of a batch cannot be read"))?;
+            self.session.take(placed)?;
+            events += 1;
+        }
+        self.unsaved += events;
+        Ok(events)
+    }
+
+    /// Counts the events of the open step that the store holds, of batches behind a number.
+    pub(super) fn count_stored(&mut self, store: &Store, behind: u64) -> Result<()> {
+        let (number, step) = (self.info.number, self.session.open_step());
+        let table = store.look()?.open_table(EVENTS).map_err(stored)?;
+        let mut counted = 0;
+        for entry in table.range((number, step, behind + 1)..=(number, step, u64::MAX)).map_err(stored)? {
+            let (_, bytes) = entry.map_err(stored)?;
+            counted += self.count(bytes.value())?;
+        }
+        let waiting = &self.info.counts.waiting;
+        let _ = waiting.fetch_update(
+            std::sync::atomic::Ordering::Relaxed,
+            std::sync::atomic::Ordering::Relaxed,
+            |waiting| Some(waiting.saturating_sub(counted)),
+        );
+        Ok(())
+    }
+
+    /// Says how far it is to whoever may know.
+    pub(super) fn tell(&self, shown: Option<&ClosedRecord>) {
+        let state = self.state();
+        let next = (state == State::Open).then(|| self.times(self.session.open_step())).flatten();
+        let mut progress = self.info.locked();
+        progress.closed = self.closed();
+        if let Some(shown) = shown {
+            (progress.publications, progress.head) = (shown.publications, shown.head);
+        }
+        progress.state = state;
+        (progress.closes_at, progress.shows_at) = (next.map(|(closes, _)| closes), next.map(|(_, shows)| shows));
+    }
+}
+
+impl Core {
+    /// A stream as the store has it: its state, and behind that the events that were not in it.
+    pub(super) fn load(&self, number: u32, record: StreamRecord) -> Result<Live> {
+        let name = record.name.clone();
+        self.loaded(number, record).context(format_args!("stream `{name}`"))
+    }
+
+    fn loaded(&self, number: u32, record: StreamRecord) -> Result<Live> {
+        let resolved = Resolved::of_record(&record, &self.ledger)?;
+        let looking = self.store.look()?;
+        let closed = looking.open_table(CLOSED).map_err(stored)?;
+        let state = looking.open_table(STATES).map_err(stored)?;
+        let state: Option<StateRecord> = match state.get(number).map_err(stored)? {
+            Some(bytes) => Some(from_bytes(bytes.value(), "the state of a stream")?),
+            None => None,
+        };
+        let (stream, groups) = (resolved.stream.clone(), resolved.groups.clone());
+        let session = match &state {
+            Some(state) => Session::live_again(stream, groups, &self.key, &self.ledger, &state.session)?,
+            None => Session::live(stream, groups, &self.key, &self.ledger)?,
+        };
+        let mut live = self.live_of(number, record, resolved, session)?;
+        live.batches = last_batch(&looking, number)?;
+        self.recall(&mut live, &looking)?;
+        live.count_stored(&self.store, state.map_or(0, |state| state.counted))?;
+        // Steps that were closed behind the state are closed again, and must come out as they did.
+        let mut records = Vec::new();
+        for entry in closed.range((number, live.closed() + 1)..=(number, u64::MAX)).map_err(stored)? {
+            let (key, bytes) = entry.map_err(stored)?;
+            records.push((key.value().1, from_bytes::<ClosedRecord>(bytes.value(), "what was closed")?));
+        }
+        if live.closed() > 0 {
+            let bytes = closed.get((number, live.closed())).map_err(stored)?;
+            let bytes = bytes.ok_or_else(|| failure("the folder is damaged: a closed step is not on record"))?;
+            live.last = from_bytes(bytes.value(), "what was closed")?;
+        }
+        for (step, record) in records {
+            live.session.close_open()?;
+            if live.closed() != step || live.session.chain() != record.events {
+                return Err(failure(
+                    "the folder is damaged: its events are not those of which steps were published; restore it from a backup",
+                ));
+            }
+            live.last = record;
+            live.count_stored(&self.store, 0)?;
+        }
+        self.unshown(&mut live, &closed)?;
+        Ok(live)
+    }
+
+    /// A stream whose session was just made.
+    pub(super) fn live_of(
+        &self,
+        number: u32,
+        record: StreamRecord,
+        resolved: Resolved,
+        session: Session<RunningSums>,
+    ) -> Result<Live> {
+        let stream = Arc::new(session.stream().clone());
+        let report = report_of(&self.ledger, &self.key, &resolved);
+        let mac = mac_key(&self.key, &stream.name, &stream.plan.digest(), Purpose::Hashing);
+        let digest_key = blake3::derive_key("evertally serve 1 batches", mac.as_slice());
+        let progress = Progress {
+            closed: 0,
+            publications: 0,
+            head: first_head(record.name.as_str()),
+            state: State::Open,
+            closes_at: None,
+            shows_at: None,
+        };
+        let (closing, is_retired) = (record.closing, matches!(record.phase, Phase::Retired(_)));
+        let info = StreamInfo::new(Parts {
+            number,
+            table: table_of(&stream)?,
+            plan: stream.plan_text()?,
+            missing: resolved.missing.clone(),
+            groups: resolved.groups.clone(),
+            report,
+            placer: session.placer(),
+            digest_key,
+            progress,
+            stream,
+            record,
+        });
+        info.add_names(self.names(number)?);
+        let last = ClosedRecord {
+            publications: 0,
+            head: first_head(info.name()),
+            events: session.chain(),
+            shown_at: 0,
+            batches: 0,
+        };
+        Ok(Live {
+            info: Arc::new(info),
+            session,
+            batches: 0,
+            last,
+            unseen: VecDeque::new(),
+            unsaved: 0,
+            failed: None,
+            ahead: None,
+            closing,
+            is_retired,
+        })
+    }
+
+    /// The names of lines that the store holds.
+    fn names(&self, number: u32) -> Result<Vec<Vec<String>>> {
+        let table = self.store.look()?.open_table(NAMES).map_err(stored)?;
+        let mut names = Vec::new();
+        for entry in table.range((number, 0)..=(number, u32::MAX)).map_err(stored)? {
+            names.push(from_bytes(entry.map_err(stored)?.1.value(), "the names of a stream")?);
+        }
+        Ok(names)
+    }
+
+    /// What views go on from.
+    fn recall(&self, live: &mut Live, looking: &redb::ReadTransaction) -> Result<()> {
+        let publications = live.info.stream.rows_through(live.closed());
+        if live.info.stream.views.is_empty() || publications == 0 {
+            return Ok(());
+        }
+        let (table, number) = (looking.open_table(ROWS).map_err(stored)?, live.info.number);
+        for entry in table.range((number, publications, 0)..=(number, publications, u32::MAX)).map_err(stored)? {
+            let block: RowBlock = from_bytes(entry.map_err(stored)?.1.value(), "released rows")?;
+            for row in block.rows {
+                if let (Some(view), Some(names)) = (row.view, live.info.names_of(row.place)) {
+                    let shown = Viewed { text: view.text, number: view.number, lower: view.lower, upper: view.upper };
+                    live.session.recall_view(names.to_vec(), shown);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells rows that were shown from those that are still to be, by the clock.
+    fn unshown(&self, live: &mut Live, closed: &redb::ReadOnlyTable<(u32, u64), &'static [u8]>) -> Result<()> {
+        let (now, number) = (self.clock.now().micros(), live.info.number);
+        let mut shown = None;
+        for entry in closed.range((number, 0)..=(number, u64::MAX)).map_err(stored)?.rev() {
+            let (key, bytes) = entry.map_err(stored)?;
+            let record: ClosedRecord = from_bytes(bytes.value(), "what was closed")?;
+            if record.shown_at <= now {
+                shown = Some(record);
+                break;
+            }
+            live.unseen.push_front((key.value().1, record));
+        }
+        live.tell(shown.as_ref());
+        Ok(())
+    }
+
+    /// Puts by what a session remembers, and forgets the events that are in it.
+    pub(super) fn put_by(&mut self, number: u32) -> Result<()> {
+        let Some(live) = self.live.get_mut(&number).filter(|live| live.failed.is_none() && live.unsaved > 0) else {
+            return Ok(());
+        };
+        let Some(session) = live.session.live_state()? else { return Ok(()) };
+        let (closed, counted) = (live.closed(), live.batches);
+        let record = to_bytes(&StateRecord { closed, counted, session })?;
+        self.store.change(|writing| {
+            writing.open_table(STATES).map_err(stored)?.insert(number, record.as_slice()).map_err(stored)?;
+            let mut events = writing.open_table(EVENTS).map_err(stored)?;
+            let through = (number, closed + 1, counted);
+            events.retain_in((number, 0, 0)..=through, |_, _| false).map_err(stored)?;
+            Ok(())
+        })?;
+        live.unsaved = 0;
+        Ok(())
+    }
+
+    /// Puts by what has grown long.
+    pub(super) fn put_by_where_long(&mut self) -> Result<()> {
+        let is_long = |live: &&Live| live.unsaved > MOST_AGAIN;
+        let long: Vec<u32> = self.live.values().filter(is_long).map(|live| live.info.number).collect();
+        long.into_iter().try_for_each(|number| self.put_by(number))
+    }
+}
+
+/// The number of the batch of a stream that was taken last.
+fn last_batch(looking: &redb::ReadTransaction, number: u32) -> Result<u64> {
+    let table = looking.open_table(BATCHES).map_err(stored)?;
+    let last = table.get((number, LAST_BATCH)).map_err(stored)?;
+    Ok(last.and_then(|bytes| bytes.value().try_into().ok()).map_or(0, u64::from_le_bytes))
+}
+
+/// Where the number of the last batch is: no id is empty.
+pub(super) const LAST_BATCH: &str = "";
+
+/// The head of a stream that has published nothing.
+pub(super) fn first_head(name: &str) -> [u8; 32] {
+    blake3::derive_key("evertally serve 1 head", name.as_bytes())
+}
+
+/// The number of events that wait, once more of them do.
+pub(super) fn waits(info: &StreamInfo, events: u64) {
+    Counts::add(&info.counts.waiting, events);
+}

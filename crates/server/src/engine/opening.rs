@@ -1,0 +1,277 @@
+//! Opening streams: from a declaration to a plan, and what it would cost, before anything is opened.
+
+use super::Notice;
+use super::core::Core;
+use super::info::State;
+use super::refusal::Refusal;
+use crate::store::{Closing, NAMES, Phase, STREAMS, StreamRecord, stored, to_bytes};
+use evertally::noise::SecretKey;
+use evertally_publish::declaration::Parameter::{All, Through};
+use evertally_publish::declaration::{Declaration, Labels};
+use evertally_publish::error::{Result, usage};
+use evertally_publish::groups::GroupTable;
+use evertally_publish::ledger::Ledger;
+use evertally_publish::problem::{Problem, sentence};
+use evertally_publish::report::{ErrorFacts, LedgerFacts, Released, Report};
+use evertally_publish::session::Session;
+use evertally_publish::source::{Approval, Claim, SourceBudget};
+use evertally_publish::stream::Stream;
+use evertally_tables::output::TableSpec;
+use std::sync::Arc;
+
+/// A stream that is to be opened.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// The declaration, as JSON.
+    pub declaration: String,
+    /// Whether anybody may read it.
+    pub public: bool,
+    /// The data source whose budget it spends.
+    pub source: Option<String>,
+    /// Who closes its steps.
+    pub closing: Closing,
+}
+
+/// A declaration with its plan.
+#[derive(Clone)]
+pub(super) struct Resolved {
+    pub(super) stream: Stream,
+    pub(super) groups: Option<GroupTable>,
+    pub(super) missing: Vec<String>,
+}
+
+/// What a stream would be, of which nothing is opened yet.
+pub struct Preview {
+    resolved: Resolved,
+    opening: Opening,
+    /// What would be left of its source's budget, in words, where it has one.
+    pub left: Option<String>,
+}
+
+impl Preview {
+    /// The stream.
+    pub fn stream(&self) -> &Stream {
+        &self.resolved.stream
+    }
+
+    /// What was asked for.
+    pub fn opening(&self) -> &Opening {
+        &self.opening
+    }
+
+    /// Its declared groups.
+    pub fn groups(&self) -> Option<&GroupTable> {
+        self.resolved.groups.as_ref()
+    }
+
+    /// The errors of what it will publish.
+    pub fn errors(&self) -> ErrorFacts {
+        ErrorFacts::of_releases(&self.resolved.stream)
+    }
+}
+
+impl Resolved {
+    /// Of a declaration, under the plan with which the stream began where the ledger knows it.
+    fn of(declaration: &str, ledger: Option<&Ledger>) -> Result<Self> {
+        let declared = Declaration::from_json(declaration)?;
+        for (parameter, is_there) in [(Through, declared.through.is_some()), (All, declared.all.is_some())] {
+            if is_there {
+                let why = " is for runs: a service closes steps as their time comes";
+                return Err(Problem::of(parameter, sentence![parameter, why]).into());
+            }
+        }
+        let mut settings = declared.resolve()?;
+        if let Some(ledger) = ledger {
+            settings = settings.begun(ledger)?.0;
+        }
+        if matches!(settings.labels, Labels::Items(_)) {
+            return Err(usage("a service releases running counts and sums; items of a sketch are released by runs"));
+        }
+        let missing = settings.missing_text.clone();
+        let (stream, groups) = settings.plan(&mut |_| ())?;
+        Ok(Self { stream, groups, missing })
+    }
+
+    pub(super) fn of_record(record: &StreamRecord, ledger: &Ledger) -> Result<Self> {
+        Self::of(&record.declaration, Some(ledger))
+    }
+}
+
+/// Plans what is to be opened: for seconds, and in any thread.
+///
+/// # Errors
+/// If it is no declaration, or nothing serves it.
+pub fn preview(opening: Opening) -> Result<Preview> {
+    let resolved = Resolved::of(&opening.declaration, None)?;
+    Ok(Preview { resolved, opening, left: None })
+}
+
+impl Core {
+    /// What a planned stream would leave of its source's budget, and whether it could be opened now.
+    ///
+    /// # Errors
+    /// If its name is taken, it begins in the past, or its source is unknown or has no room.
+    pub fn check(&self, preview: &mut Preview) -> Result<()> {
+        let (stream, opening) = (&preview.resolved.stream, &preview.opening);
+        let name = stream.name.as_str();
+        if let Some(why) = &self.read_only {
+            return Err(usage(why.clone()));
+        }
+        if self.find(name).is_some() {
+            return Err(usage(format!(
+                "there is a stream `{name}` already; what is open stays as it is: give another name"
+            )));
+        }
+        if let Closing::Schedule { grace, .. } = opening.closing {
+            let first = stream.calendar.end_of(1);
+            if first.micros().saturating_add(grace) < self.clock.now().micros() {
+                let end = stream.calendar.format(first);
+                return Err(usage(format!(
+                    "the first step of stream `{name}` ended at {end}, and would be closed before its events can come; begin \
+                     later, or let an operator close its steps (`closing` = \"operator\")"
+                )));
+            }
+        }
+        if let Some(source) = self.source(opening)? {
+            let claim = Claim::of(stream, &self.key.id().to_string());
+            preview.left = Some(format!("{}", source.check(&claim)?));
+        }
+        Ok(())
+    }
+
+    fn source(&self, opening: &Opening) -> Result<Option<SourceBudget>> {
+        let Some(name) = &opening.source else { return Ok(None) };
+        let path = self.sources.get(name).ok_or_else(|| {
+            usage(format!("there is no data source `{name}`; declare it in the configuration of the service"))
+        })?;
+        SourceBudget::of_file(path).map(Some)
+    }
+
+    /// Opens a stream that was planned: its budget is spent from here on.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check), or if the store cannot be written.
+    pub fn open_stream(&mut self, mut preview: Preview) -> Result<(), Refusal> {
+        self.check(&mut preview)?;
+        let Preview { resolved, opening, .. } = preview;
+        let name = resolved.stream.name.clone();
+        // Where a crash came between ledger and store, the ledger has a plan already.
+        let resolved = match self.ledger.plan_text(&name) {
+            Some(_) => Resolved::of(&opening.declaration, Some(&self.ledger))?,
+            None => resolved,
+        };
+        let source = self.source(&opening)?;
+        self.ledger.spend_from(source.map(|budget| (budget, Approval::default())));
+        let begun = self.begin(&resolved);
+        self.ledger.spend_from(None);
+        let session = begun?;
+        let number = self.live.keys().next_back().map_or(1, |last| last + 1);
+        let Opening { declaration, public, source, closing } = opening;
+        let opened_at = self.clock.now().micros();
+        let record = StreamRecord {
+            name: name.to_string(),
+            declaration,
+            public,
+            source,
+            closing,
+            opened_at,
+            phase: Phase::Open,
+        };
+        let lines = lines_of(&resolved);
+        self.store.change(|writing| {
+            let mut streams = writing.open_table(STREAMS).map_err(stored)?;
+            streams.insert(number, to_bytes(&record)?.as_slice()).map_err(stored)?;
+            let mut names = writing.open_table(NAMES).map_err(stored)?;
+            for (place, line) in (0u32..).zip(&lines) {
+                names.insert((number, place), to_bytes(line)?.as_slice()).map_err(stored)?;
+            }
+            Ok(())
+        })?;
+        let live = self.live_of(number, record, resolved, session)?;
+        live.tell(None);
+        let info = Arc::clone(&live.info);
+        self.put(live);
+        (self.notify)(Notice::Changed(info));
+        Ok(())
+    }
+
+    fn begin(&mut self, resolved: &Resolved) -> Result<Session<evertally_publish::session::RunningSums>> {
+        let (stream, groups) = (resolved.stream.clone(), resolved.groups.clone());
+        let mut session = Session::live(stream, groups, &self.key, &self.ledger)?;
+        session.record_begun(&mut self.ledger)?;
+        Ok(session)
+    }
+
+    /// Retires a stream: it takes nothing more in and closes nothing more; what it has spent stays spent.
+    ///
+    /// # Errors
+    /// If there is no such stream, it is retired already, or the store cannot be written.
+    pub fn retire(&mut self, name: &str) -> Result<(), Refusal> {
+        let info = self.find(name).ok_or(Refusal::NoStream)?;
+        if info.progress().state == State::Retired {
+            return Err(usage(format!("stream `{name}` is retired already")).into());
+        }
+        let phase = Phase::Retired(self.clock.now().micros());
+        self.change_record(&info, StreamRecord { phase, ..info.record() })?;
+        let live = self.live.get_mut(&info.number).expect("all streams are loaded");
+        (live.is_retired, live.ahead) = (true, None);
+        live.tell(None);
+        (self.notify)(Notice::Changed(info));
+        Ok(())
+    }
+
+    /// Lets everybody read a stream, or not any more.
+    ///
+    /// # Errors
+    /// If there is no such stream, or the store cannot be written.
+    pub fn set_public(&mut self, name: &str, public: bool) -> Result<(), Refusal> {
+        let info = self.find(name).ok_or(Refusal::NoStream)?;
+        self.change_record(&info, StreamRecord { public, ..info.record() })?;
+        Ok(())
+    }
+
+    fn change_record(&self, info: &super::StreamInfo, record: StreamRecord) -> Result<()> {
+        self.store.change(|writing| {
+            let mut streams = writing.open_table(STREAMS).map_err(stored)?;
+            streams.insert(info.number, to_bytes(&record)?.as_slice()).map_err(stored)?;
+            Ok(())
+        })?;
+        info.set_record(record);
+        Ok(())
+    }
+}
+
+/// The names of all lines that are known before the first event.
+fn lines_of(resolved: &Resolved) -> Vec<Vec<String>> {
+    let Resolved { stream, groups, .. } = resolved;
+    if stream.plan.threshold().is_some() {
+        return Vec::new();
+    }
+    let tuples = groups.as_ref().map_or_else(|| vec![Vec::new()], |table| table.tuples().to_vec());
+    let Some(bundle) = &stream.measures else { return tuples };
+    let labels = bundle.labels();
+    let line = |tuple: &Vec<String>, label: &String| [tuple.as_slice(), std::slice::from_ref(label)].concat();
+    tuples.iter().flat_map(|tuple| labels.iter().map(move |label| line(tuple, label))).collect()
+}
+
+pub(super) fn table_of(stream: &Stream) -> Result<TableSpec> {
+    let labels = stream.columns.labels.clone();
+    let table = match &stream.measures {
+        None => TableSpec::new(labels, stream.is_integral()),
+        Some(bundle) => TableSpec::of_measures(labels, bundle.column()),
+    };
+    let table = table.and_then(|table| table.with_views(&stream.views)).map_err(usage)?;
+    Ok(table.with_instants(stream.calendar.zone()))
+}
+
+/// The privacy report of a stream.
+pub(super) fn report_of(ledger: &Ledger, key: &SecretKey, resolved: &Resolved) -> Report {
+    let stream = &resolved.stream;
+    let released = match (&resolved.groups, stream.plan.threshold()) {
+        (Some(groups), _) => Released::Groups(groups.facts()),
+        (None, Some(_)) => Released::Discovered,
+        (None, None) => Released::Sum,
+    };
+    let run = ledger.runs_of(&stream.name).first().map_or(0, |run| run.counter);
+    Report::new(stream, key, released).recorded_in(LedgerFacts { identity: ledger.identity().to_owned(), run })
+}

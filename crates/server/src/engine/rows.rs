@@ -1,0 +1,94 @@
+//! Reading released rows, as they were committed.
+
+use super::closing::{BLOCK, OWN};
+use super::info::StreamInfo;
+use crate::store::{ROWS, RowBlock, Store, StoredRow, from_bytes, stored};
+use evertally_publish::error::Result;
+use evertally_publish::rows::{Amount, ReleaseRow, ViewRow};
+use std::ops::RangeInclusive;
+
+/// Which rows are wanted.
+#[derive(Clone, Debug)]
+pub struct RowsQuery {
+    /// The publications, from 1; those that are not shown yet have no rows.
+    pub publications: RangeInclusive<u64>,
+    /// The places of the wanted lines, rising; `None` for all.
+    pub places: Option<Vec<u32>>,
+}
+
+/// Visits the rows, in the order of a released table, each with its publication.
+pub(super) fn visit(
+    store: &Store,
+    info: &StreamInfo,
+    query: &RowsQuery,
+    visit: &mut dyn FnMut(u64, &ReleaseRow<'_>) -> Result<()>,
+) -> Result<()> {
+    let shown = info.progress().publications;
+    let (first, last) = ((*query.publications.start()).max(1), (*query.publications.end()).min(shown));
+    let (looking, number) = (store.look()?, info.number);
+    let table = looking.open_table(ROWS).map_err(stored)?;
+    let mut reader = Reader { info, time: String::new() };
+    let mut show = |publication, bytes: &[u8], wanted: Option<&[u32]>| -> Result<()> {
+        let block: RowBlock = from_bytes(bytes, "released rows")?;
+        let is_wanted = |row: &&StoredRow| wanted.is_none_or(|wanted| wanted.binary_search(&row.place).is_ok());
+        block.rows.iter().filter(is_wanted).try_for_each(|row| reader.show(publication, row, visit))
+    };
+    let Some(places) = &query.places else {
+        for entry in table.range((number, first, 0)..=(number, last, u32::MAX)).map_err(stored)? {
+            let (key, bytes) = entry.map_err(stored)?;
+            show(key.value().1, bytes.value(), None)?;
+        }
+        return Ok(());
+    };
+    let mut blocks: Vec<u32> = places.iter().map(|place| OWN + place / BLOCK).collect();
+    blocks.dedup();
+    for publication in first..=last {
+        for entry in table.range((number, publication, 0)..(number, publication, OWN)).map_err(stored)? {
+            show(publication, entry.map_err(stored)?.1.value(), Some(places))?;
+        }
+        for block in &blocks {
+            if let Some(bytes) = table.get((number, publication, *block)).map_err(stored)? {
+                show(publication, bytes.value(), Some(places))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Reader<'i> {
+    info: &'i StreamInfo,
+    time: String,
+}
+
+impl Reader<'_> {
+    fn show(
+        &mut self,
+        publication: u64,
+        row: &StoredRow,
+        visit: &mut dyn FnMut(u64, &ReleaseRow<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let calendar = self.info.stream.rows();
+        let span = (calendar.start_of(row.step), calendar.end_of(row.step));
+        self.time.clear();
+        calendar.write_time(span.0, &mut self.time);
+        let names = self.info.names_of(row.place).unwrap_or_default();
+        let groups: Vec<&str> = names.iter().map(String::as_str).collect();
+        let view = row.view.as_ref().map(|view| ViewRow {
+            value: Amount { text: &view.text, number: view.number },
+            lower: view.lower,
+            upper: view.upper,
+        });
+        let row = ReleaseRow {
+            time: &self.time,
+            span,
+            groups: &groups,
+            step: row.step,
+            value: Amount { text: &row.text, number: row.number },
+            std_error: row.std_error,
+            lower: row.lower,
+            upper: row.upper,
+            view,
+        };
+        visit(publication, &row)
+    }
+}

@@ -1,0 +1,312 @@
+//! The thread that counts, and how others reach it.
+
+use super::Receipt;
+use super::core::{Core, Directory, Notice, Setting};
+use super::info::StreamInfo;
+use super::opening::{self, Opening, Preview};
+use super::prepare::{BatchFormat, Prepared, latest_step, prepare};
+use super::refusal::Refusal;
+use super::rows::{self, RowsQuery};
+use crate::clock::Clock;
+use crate::store::{Closing, Store};
+use evertally_publish::error::{Result, failure};
+use evertally_publish::rows::ReleaseRow;
+use evertally_publish::steps::Instant;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Batches that wait for their turn, at most; more are refused for now.
+const MOST_WAITING: usize = 4096;
+
+/// Batches of one commit, at most.
+const MOST_AT_ONCE: usize = 1024;
+
+/// How long the thread waits for a request before it looks at the clock again.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+type Answer<T> = SyncSender<Result<T, Refusal>>;
+
+enum Request {
+    Take(Arc<StreamInfo>, Prepared, Answer<Receipt>),
+    Do(Box<dyn FnOnce(&mut Core) + Send>),
+    Stop,
+}
+
+type Watcher = Box<dyn Fn(Notice) + Send + Sync>;
+
+/// A folder that is open: all of its streams, from any thread.
+pub struct Service {
+    requests: SyncSender<Request>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    directory: Directory,
+    store: Store,
+    clock: Arc<dyn Clock>,
+    watchers: Arc<Mutex<Vec<Watcher>>>,
+    sources: BTreeMap<String, PathBuf>,
+    ahead: i64,
+    /// The public name of the key.
+    pub key_id: String,
+    /// What tells the folder from others.
+    pub folder_id: String,
+}
+
+/// How the service is, for its operator.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    /// Why nothing is taken in or published, if that is so.
+    pub read_only: Option<String>,
+    /// What is wrong, in words.
+    pub problems: Vec<String>,
+    /// Where the witness is.
+    pub witness: Option<String>,
+    /// How often it was told something.
+    pub witness_counter: u64,
+    /// Why it could not be told, if it could not.
+    pub witness_problem: Option<String>,
+    /// Whether there is something it has not been told.
+    pub witness_behind: bool,
+}
+
+impl Service {
+    /// Opens a folder, and begins to count.
+    ///
+    /// # Errors
+    /// As [`Core::open`].
+    pub fn start(setting: Setting) -> Result<Self> {
+        let (store, clock) = (setting.store.clone(), Arc::clone(&setting.clock));
+        let (sources, ahead) = (setting.sources.clone(), setting.ahead);
+        let watchers: Arc<Mutex<Vec<Watcher>>> = Arc::default();
+        let watching = Arc::clone(&watchers);
+        let notify = move |notice: Notice| {
+            let watchers = watching.lock().unwrap_or_else(PoisonError::into_inner);
+            watchers.iter().for_each(|watcher| watcher(notice.clone()));
+        };
+        let core = Core::open(setting, Arc::new(notify))?;
+        let directory = core.directory.clone();
+        let (key_id, folder_id) = core.identities();
+        let (requests, waiting) = sync_channel(MOST_WAITING);
+        let counting = Arc::clone(&clock);
+        let thread =
+            std::thread::Builder::new().name("counting".to_owned()).spawn(move || run(core, &waiting, &*counting))?;
+        Ok(Self {
+            requests,
+            thread: Mutex::new(Some(thread)),
+            directory,
+            store,
+            clock,
+            watchers,
+            sources,
+            ahead,
+            key_id,
+            folder_id,
+        })
+    }
+
+    /// The time by which steps are closed.
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// The stream of a name.
+    pub fn stream(&self, name: &str) -> Option<Arc<StreamInfo>> {
+        self.directory.find(name)
+    }
+
+    /// All streams, by name.
+    pub fn streams(&self) -> Vec<Arc<StreamInfo>> {
+        self.directory.all()
+    }
+
+    /// The budgets of data sources, by name.
+    pub fn sources(&self) -> &BTreeMap<String, PathBuf> {
+        &self.sources
+    }
+
+    /// Calls somebody whenever there is something to know: from the thread that counts, which must not be kept.
+    pub fn watch(&self, watcher: impl Fn(Notice) + Send + Sync + 'static) {
+        self.watchers.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(watcher));
+    }
+
+    /// Takes a batch in: reads it in this thread, and waits for its turn. What this returns is durable.
+    ///
+    /// # Errors
+    /// If it is not taken; then it has left no trace.
+    pub fn take_in(
+        &self,
+        info: &Arc<StreamInfo>,
+        id: &str,
+        batch: (BatchFormat, Box<dyn Read + Send>),
+    ) -> Result<Receipt, Refusal> {
+        let by_clock = matches!(info.record().closing, Closing::Schedule { .. });
+        let latest = latest_step(&info.stream, by_clock.then(|| self.clock.now()), self.ahead);
+        let prepared = prepare(info, id, batch, latest)?;
+        let (answer, answered) = sync_channel(1);
+        self.send(Request::Take(Arc::clone(info), prepared, answer))?;
+        answered.recv().unwrap_or_else(|_| Err(stopping()))
+    }
+
+    /// Does something in the thread that counts, and waits for it.
+    ///
+    /// # Errors
+    /// What it returns; or that the service has too much to do, or stops.
+    pub fn ask<T: Send + 'static>(
+        &self,
+        what: impl FnOnce(&mut Core) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let (answer, answered) = sync_channel(1);
+        let asked = move |core: &mut Core| drop(answer.send(what(core)));
+        self.send(Request::Do(Box::new(asked)))?;
+        answered.recv().unwrap_or_else(|_| Err(stopping()))
+    }
+
+    fn send(&self, request: Request) -> Result<(), Refusal> {
+        self.requests.try_send(request).map_err(|error| match error {
+            TrySendError::Full(_) => Refusal::Busy,
+            TrySendError::Disconnected(_) => stopping(),
+        })
+    }
+
+    /// What a stream would be, and cost; nothing is opened.
+    ///
+    /// # Errors
+    /// If it could not be opened.
+    pub fn preview(&self, opening: Opening) -> Result<Preview, Refusal> {
+        let mut preview = opening::preview(opening)?;
+        self.ask(move |core| {
+            core.check(&mut preview)?;
+            Ok(preview)
+        })
+    }
+
+    /// Opens a stream.
+    ///
+    /// # Errors
+    /// As [`preview`](Self::preview), or if the store cannot be written.
+    pub fn open(&self, opening: Opening) -> Result<Arc<StreamInfo>, Refusal> {
+        let preview = opening::preview(opening)?;
+        let name = preview.stream().name.to_string();
+        self.ask(move |core| core.open_stream(preview))?;
+        self.stream(&name).ok_or(Refusal::NoStream)
+    }
+
+    /// Closes steps through one, of a stream that its operator closes.
+    ///
+    /// # Errors
+    /// As [`Core::close_through`].
+    pub fn close_through(&self, name: &str, through: u64) -> Result<(), Refusal> {
+        let name = name.to_owned();
+        self.ask(move |core| core.close_through(&name, through))
+    }
+
+    /// Retires a stream.
+    ///
+    /// # Errors
+    /// As [`Core::retire`].
+    pub fn retire(&self, name: &str) -> Result<(), Refusal> {
+        let name = name.to_owned();
+        self.ask(move |core| core.retire(&name))
+    }
+
+    /// Visits released rows in the order of a released table, each with its publication.
+    ///
+    /// # Errors
+    /// If the store cannot be read, and whatever `visit` returns.
+    pub fn rows(
+        &self,
+        info: &StreamInfo,
+        query: &RowsQuery,
+        visit: &mut dyn FnMut(u64, &ReleaseRow<'_>) -> Result<()>,
+    ) -> Result<()> {
+        rows::visit(&self.store, info, query, visit)
+    }
+
+    /// How the service is.
+    ///
+    /// # Errors
+    /// If it stops, or has too much to do.
+    pub fn health(&self) -> Result<Health, Refusal> {
+        self.ask(|core| Ok(core.health()))
+    }
+
+    /// Stops counting; what was taken in is counted at the next start.
+    pub fn stop(&self) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            let _ = self.requests.send(Request::Stop);
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Core {
+    /// How it is, for its operator.
+    pub fn health(&self) -> Health {
+        Health {
+            read_only: self.read_only.clone(),
+            problems: self.problems(),
+            witness: self.witness.as_ref().map(|witness| witness.place()),
+            witness_counter: self.said.counter,
+            witness_problem: self.witness_problem.clone(),
+            witness_behind: self.is_unsaid,
+        }
+    }
+}
+
+fn stopping() -> Refusal {
+    Refusal::Other(failure("the service is stopping; try again when it is up, with the same id"))
+}
+
+/// Counts until it is told to stop.
+fn run(mut core: Core, waiting: &Receiver<Request>, clock: &dyn Clock) {
+    loop {
+        let next = match core.tick() {
+            Ok(next) => next,
+            Err(error) => {
+                core.store_problem = Some(error.to_string());
+                None
+            }
+        };
+        let wait = next.and_then(|next| clock.wait_for(next)).map_or(PATIENCE, |wait| wait.min(PATIENCE));
+        let mut request = match waiting.recv_timeout(wait) {
+            Ok(request) => Some(request),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Request::Stop),
+        };
+        let (mut batches, mut answers) = (Vec::new(), Vec::new());
+        let mut then = None;
+        while let Some(next) = request.take() {
+            match next {
+                Request::Take(info, prepared, answer) => {
+                    batches.push((info, prepared));
+                    answers.push(answer);
+                    if batches.len() < MOST_AT_ONCE {
+                        request = waiting.try_recv().ok();
+                    }
+                }
+                other => then = Some(other),
+            }
+        }
+        if !batches.is_empty() {
+            for (answer, receipt) in answers.iter().zip(core.take_in(batches)) {
+                let _ = answer.send(receipt); // whoever has gone may ask again
+            }
+        }
+        match then {
+            Some(Request::Do(what)) => what(&mut core),
+            Some(Request::Stop) => break,
+            _ => {}
+        }
+    }
+    core.rest();
+}

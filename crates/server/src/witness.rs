@@ -1,0 +1,198 @@
+//! What is kept outside the folder of a service, so that an old copy of it is known as one.
+//!
+//! Whoever publishes from an old copy of a folder publishes steps a second time, perhaps from other events, and the
+//! difference of two releases with equal noise is exact. So every publication extends a chain of digests, and its last
+//! links are told to a witness elsewhere before anybody sees the rows: a file on another disk, or whatever answers to
+//! GET and PUT at an address. A folder that is behind its witness does not publish, and neither does one whose witness
+//! somebody else has written: a copy of the folder runs somewhere.
+
+use evertally_publish::disk::{Access, Disk, RealDisk, replace};
+use evertally_publish::error::{Context, Result, failure, usage};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{Cursor, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The version that is written.
+const VERSION: u32 = 1;
+
+/// No witness says more: 64 MiB.
+const LONGEST: u64 = 64 << 20;
+
+/// What a witness says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Testimony {
+    version: u32,
+    /// The folder of which it says it.
+    pub folder: String,
+    /// How often it was told something.
+    pub counter: u64,
+    /// Of every stream with a closed step, the last.
+    pub streams: BTreeMap<String, Seen>,
+}
+
+/// The last closed step of a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seen {
+    /// The step.
+    pub closed: u64,
+    /// The digest of all published rows, in hexadecimal.
+    pub head: String,
+    /// Keyed digest of all events, in hexadecimal.
+    pub events: String,
+}
+
+impl Testimony {
+    /// Of a folder of which nothing has been said.
+    pub fn new(folder: &str) -> Self {
+        Self { version: VERSION, folder: folder.to_owned(), counter: 0, streams: BTreeMap::new() }
+    }
+
+    fn to_text(&self) -> Result<String> {
+        serde_json::to_string_pretty(self).map_err(failure)
+    }
+
+    fn from_text(text: &str, place: &str) -> Result<Self> {
+        let read: Self = serde_json::from_str(text)
+            .map_err(|e| usage(format!("what the witness {place} says cannot be read: {e}; put back what it was")))?;
+        if read.version != VERSION {
+            return Err(usage(format!("the witness {place} was written by another version of this program")));
+        }
+        Ok(read)
+    }
+}
+
+/// A place outside the folder that remembers.
+pub trait Witness: Send {
+    /// What it was told last; `None` where it was never told anything.
+    ///
+    /// # Errors
+    /// If it cannot be asked, or says what makes no sense.
+    fn ask(&mut self) -> Result<Option<Testimony>>;
+
+    /// Tells it more, durably.
+    ///
+    /// # Errors
+    /// If it cannot be told.
+    fn tell(&mut self, testimony: &Testimony) -> Result<()>;
+
+    /// How messages name it.
+    fn place(&self) -> String;
+}
+
+/// A file, on another disk than the folder.
+pub struct FileWitness(PathBuf);
+
+impl FileWitness {
+    /// In this file, which need not be there.
+    pub fn new(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+}
+
+impl Witness for FileWitness {
+    fn ask(&mut self) -> Result<Option<Testimony>> {
+        match std::fs::read_to_string(&self.0) {
+            Ok(text) => Testimony::from_text(&text, &self.place()).map(Some),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                // A disk that is not there is no witness that was never told anything.
+                let folder = self.0.parent().filter(|folder| !folder.as_os_str().is_empty());
+                match folder.is_none_or(Path::is_dir) {
+                    true => Ok(None),
+                    false => Err(usage(format!("the folder of the witness {} is not there", self.place()))),
+                }
+            }
+            Err(error) => Err(error).context(format_args!("the witness {} cannot be read", self.place())),
+        }
+    }
+
+    fn tell(&mut self, testimony: &Testimony) -> Result<()> {
+        let text = testimony.to_text()?;
+        replace(&RealDisk as &dyn Disk, &self.0, &Access::Private, &mut Cursor::new(text))
+            .context(format_args!("the witness {} cannot be written", self.place()))
+    }
+
+    fn place(&self) -> String {
+        self.0.display().to_string()
+    }
+}
+
+/// Whatever answers to GET and PUT at an address; 404 says that it was never told anything.
+pub struct HttpWitness {
+    agent: ureq::Agent,
+    address: String,
+    authorization: Option<String>,
+}
+
+impl HttpWitness {
+    /// At an address, with the value of an `Authorization` header where one is needed.
+    pub fn new(address: &str, authorization: Option<String>) -> Self {
+        let config = ureq::Agent::config_builder()
+            .timeout_global(Some(Duration::from_secs(10)))
+            .http_status_as_error(false)
+            .build();
+        Self { agent: config.into(), address: address.to_owned(), authorization }
+    }
+
+    fn cannot(&self, what: &str, why: impl std::fmt::Display) -> evertally_publish::error::Error {
+        failure(format!("the witness {} cannot be {what}: {why}", self.address))
+    }
+}
+
+impl Witness for HttpWitness {
+    fn ask(&mut self) -> Result<Option<Testimony>> {
+        let mut request = self.agent.get(&self.address);
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization);
+        }
+        let mut answer = request.call().map_err(|e| self.cannot("asked", e))?;
+        match answer.status().as_u16() {
+            404 => Ok(None),
+            200 => {
+                let text = answer.body_mut().with_config().limit(LONGEST).read_to_string();
+                Testimony::from_text(&text.map_err(|e| self.cannot("asked", e))?, &self.address).map(Some)
+            }
+            status => Err(self.cannot("asked", format_args!("it answers with status {status}"))),
+        }
+    }
+
+    fn tell(&mut self, testimony: &Testimony) -> Result<()> {
+        let text = testimony.to_text()?;
+        let mut request = self.agent.put(&self.address).header("content-type", "application/json");
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization);
+        }
+        let answer = request.send(&text).map_err(|e| self.cannot("told", e))?;
+        match answer.status().as_u16() {
+            200..=299 => Ok(()),
+            status => Err(self.cannot("told", format_args!("it answers with status {status}"))),
+        }
+    }
+
+    fn place(&self) -> String {
+        self.address.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_remembers() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut witness = FileWitness::new(&folder.path().join("witness.json"));
+        assert_eq!(witness.ask().unwrap(), None);
+        let mut said = Testimony::new("f00d");
+        said.streams.insert("a".into(), Seen { closed: 3, head: "aa".into(), events: "bb".into() });
+        witness.tell(&said).unwrap();
+        assert_eq!(witness.ask().unwrap(), Some(said));
+        std::fs::write(folder.path().join("witness.json"), "{}").unwrap();
+        assert!(witness.ask().unwrap_err().to_string().contains("cannot be read"));
+        let mut gone = FileWitness::new(&folder.path().join("unmounted/witness.json"));
+        assert!(gone.ask().unwrap_err().to_string().contains("is not there"));
+    }
+}
