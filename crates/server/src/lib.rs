@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod config;
 pub mod engine;
 pub mod store;
 pub mod witness;

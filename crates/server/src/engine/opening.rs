@@ -101,7 +101,7 @@ impl Resolved {
 ///
 /// # Errors
 /// If it is no declaration, or nothing serves it.
-pub fn preview(opening: Opening) -> Result<Preview> {
+pub(super) fn preview(opening: Opening) -> Result<Preview> {
     let resolved = Resolved::of(&opening.declaration, None)?;
     Ok(Preview { resolved, opening, left: None })
 }

@@ -3,7 +3,7 @@
 use super::closing::hex;
 use super::core::Core;
 use crate::store::{CLOSED, ClosedRecord, META, from_bytes, stored};
-use crate::witness::{Seen, Testimony};
+use crate::witness::Seen;
 use evertally_publish::error::{Result, usage};
 
 /// Where the database says that a witness was told something.
@@ -98,7 +98,8 @@ impl Core {
             ));
             return;
         }
-        let mut said = Testimony { counter: self.said.counter + 1, ..self.said.clone() };
+        let mut said = self.said.clone();
+        said.counter += 1;
         said.streams.extend(seen);
         let told = match is_first {
             // From here on a witness that says nothing is one that is lost.

@@ -142,9 +142,7 @@ impl Service {
         id: &str,
         batch: (BatchFormat, Box<dyn Read + Send>),
     ) -> Result<Receipt, Refusal> {
-        let by_clock = matches!(info.record().closing, Closing::Schedule { .. });
-        let latest = latest_step(&info.stream, by_clock.then(|| self.clock.now()), self.ahead);
-        let prepared = prepare(info, id, batch, latest)?;
+        let prepared = prepare(info, id, batch, latest(info, &*self.clock, self.ahead))?;
         let (answer, answered) = sync_channel(1);
         self.send(Request::Take(Arc::clone(info), prepared, answer))?;
         answered.recv().unwrap_or_else(|_| Err(stopping()))
@@ -249,7 +247,47 @@ impl Drop for Service {
     }
 }
 
+/// The latest step whose events are taken now.
+fn latest(info: &StreamInfo, clock: &dyn Clock, ahead: i64) -> u64 {
+    let by_clock = matches!(info.record().closing, Closing::Schedule { .. });
+    latest_step(&info.stream, by_clock.then(|| clock.now()), ahead)
+}
+
 impl Core {
+    /// Reads a batch, for [`take_in`](Self::take_in).
+    ///
+    /// # Errors
+    /// If it is not as declared.
+    pub fn prepare(
+        &self,
+        info: &StreamInfo,
+        id: &str,
+        batch: (BatchFormat, Box<dyn Read + Send>),
+    ) -> Result<Prepared, Refusal> {
+        prepare(info, id, batch, latest(info, &*self.clock, self.ahead))
+    }
+
+    /// What a declaration would be opened as.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn plan(opening: Opening) -> Result<Preview> {
+        opening::preview(opening)
+    }
+
+    /// Visits released rows; see [`Service::rows`].
+    ///
+    /// # Errors
+    /// If the store cannot be read, and whatever `visit` returns.
+    pub fn rows(
+        &self,
+        info: &StreamInfo,
+        query: &RowsQuery,
+        visit: &mut dyn FnMut(u64, &ReleaseRow<'_>) -> Result<()>,
+    ) -> Result<()> {
+        rows::visit(&self.store, info, query, visit)
+    }
+
     /// How it is, for its operator.
     pub fn health(&self) -> Health {
         Health {

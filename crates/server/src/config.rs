@@ -1,0 +1,371 @@
+//! `serve.toml`: where the folder and the key are, who listens where, and which streams there are.
+
+use crate::store::Closing;
+use evertally_publish::error::{Result, usage};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use toml::Value;
+
+/// The configuration of a service.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Config {
+    /// The folder: the database and the tokens.
+    pub folder: PathBuf,
+    /// The file of the key, outside the folder; it is made where there is none and the folder is new.
+    pub key: PathBuf,
+    /// A file with the passphrase of the key, where the key is sealed.
+    #[serde(default)]
+    pub passphrase: Option<PathBuf>,
+    /// Who reads.
+    #[serde(default)]
+    pub public: Option<Listener>,
+    /// Who writes and operates.
+    #[serde(default)]
+    pub private: Option<Listener>,
+    /// What is told of every publication, outside the folder.
+    #[serde(default)]
+    pub witness: Option<WitnessConfig>,
+    /// When steps are closed.
+    #[serde(default)]
+    pub steps: StepsConfig,
+    /// What one request and one client may take.
+    #[serde(default)]
+    pub limits: LimitsConfig,
+    /// Where publications are sent.
+    #[serde(default, rename = "webhook")]
+    pub webhooks: Vec<WebhookConfig>,
+    /// The budgets of data sources: files that `evertally budget` has made.
+    #[serde(default)]
+    pub sources: BTreeMap<String, PathBuf>,
+    /// The streams.
+    #[serde(default, rename = "stream")]
+    pub streams: Vec<StreamConfig>,
+}
+
+/// An address to listen at.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Listener {
+    /// Address and port; port 0 is any that is free.
+    pub listen: SocketAddr,
+    /// The chain of certificates, as PEM; with it the connection is TLS.
+    #[serde(default)]
+    pub certificate: Option<PathBuf>,
+    /// Their key, as PEM.
+    #[serde(default)]
+    pub certificate_key: Option<PathBuf>,
+}
+
+/// A witness.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct WitnessConfig {
+    /// A file on another disk.
+    #[serde(default)]
+    pub file: Option<PathBuf>,
+    /// An address that answers to GET and PUT.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// A file with the value of an `Authorization` header for it.
+    #[serde(default)]
+    pub authorization_file: Option<PathBuf>,
+}
+
+/// When steps are closed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct StepsConfig {
+    /// How long a step stays open behind its end, for events that are under way.
+    pub grace: Span,
+    /// How long its rows are ready before they are shown.
+    pub delay: Span,
+    /// By how much the clocks of those who send may be ahead.
+    pub ahead: Span,
+    /// How long after a start no step is closed, for events that wait elsewhere.
+    pub catch_up: Span,
+}
+
+impl Default for StepsConfig {
+    fn default() -> Self {
+        let seconds = |seconds: i64| Span(seconds * 1_000_000);
+        Self { grace: seconds(60), delay: seconds(5), ahead: seconds(60), catch_up: seconds(60) }
+    }
+}
+
+/// A time such as `90s`, `5m`, `2h`, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span(pub i64);
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        Self::of(&text).ok_or_else(|| {
+            serde::de::Error::custom(format!("`{text}` is no time: write `0s`, `500ms`, `90s`, `5m`, `2h` or `1d`"))
+        })
+    }
+}
+
+impl Span {
+    fn of(text: &str) -> Option<Self> {
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let unit = match &text[digits.len()..] {
+            "ms" => 1000,
+            "s" => 1_000_000,
+            "m" | "min" => 60_000_000,
+            "h" => 3_600_000_000,
+            "d" => 86_400_000_000,
+            _ => return None,
+        };
+        let number: u32 = digits.parse().ok()?;
+        i64::from(number).checked_mul(unit).map(Span)
+    }
+}
+
+/// What one request and one client may take.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct LimitsConfig {
+    /// Bytes of a batch as it is sent.
+    pub body_bytes: u64,
+    /// Bytes of a batch that is decompressed.
+    pub decoded_bytes: u64,
+    /// Open connections of each listener.
+    pub connections: usize,
+    /// Open connections of one address.
+    pub connections_per_address: usize,
+    /// Requests a second of one address or token, on average.
+    pub requests_per_second: u32,
+    /// Watchers of all streams.
+    pub watchers: usize,
+    /// Bytes that stay free on the disk of the folder.
+    pub free_bytes: u64,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self {
+            body_bytes: 32 << 20,
+            decoded_bytes: 256 << 20,
+            connections: 20_000,
+            connections_per_address: 10_000,
+            requests_per_second: 1000,
+            watchers: 10_000,
+            free_bytes: 256 << 20,
+        }
+    }
+}
+
+/// Where publications are sent.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct WebhookConfig {
+    /// The address of a POST.
+    pub url: String,
+    /// The streams; all public ones where none are named.
+    #[serde(default)]
+    pub streams: Vec<String>,
+    /// A file with the value of an `Authorization` header.
+    #[serde(default)]
+    pub authorization_file: Option<PathBuf>,
+}
+
+/// A stream, as it is declared in the configuration.
+#[derive(Clone, Debug)]
+pub struct StreamConfig {
+    /// The declaration, as JSON.
+    pub declaration: String,
+    /// Its name.
+    pub name: String,
+    /// Whether anybody may read it.
+    pub public: bool,
+    /// The data source whose budget it spends.
+    pub source: Option<String>,
+    /// Whether an operator closes its steps, and not the clock.
+    pub by_operator: bool,
+    /// As the service's, where it has none of its own.
+    pub grace: Option<Span>,
+    /// As the service's, where it has none of its own.
+    pub delay: Option<Span>,
+}
+
+impl<'de> Deserialize<'de> for StreamConfig {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        enum Closer {
+            Schedule,
+            Operator,
+        }
+        use serde::de::Error;
+        let mut table = toml::Table::deserialize(from)?;
+        fn own<T: for<'t> Deserialize<'t>, E: Error>(table: &mut toml::Table, name: &str) -> Result<Option<T>, E> {
+            let value = table.remove(name);
+            value.map(|value| value.try_into().map_err(|e| E::custom(format!("{name}: {e}")))).transpose()
+        }
+        let (public, source) = (own(&mut table, "public")?, own(&mut table, "source")?);
+        let closing: Option<Closer> = own(&mut table, "closing")?;
+        let (grace, delay) = (own(&mut table, "grace")?, own(&mut table, "delay")?);
+        let Some(Value::String(name)) = table.get("stream").or_else(|| table.get("name")).cloned() else {
+            return Err(D::Error::custom("a stream needs a name, as in stream = \"visits\""));
+        };
+        table.remove("name");
+        table.insert("stream".to_owned(), Value::String(name.clone()));
+        let declaration = serde_json::to_string(&table).map_err(D::Error::custom)?;
+        Ok(Self {
+            declaration,
+            name,
+            public: public.unwrap_or(false),
+            source,
+            by_operator: matches!(closing, Some(Closer::Operator)),
+            grace,
+            delay,
+        })
+    }
+}
+
+impl StreamConfig {
+    /// Who closes its steps.
+    pub fn closing(&self, steps: &StepsConfig) -> Closing {
+        if self.by_operator {
+            return Closing::Operator;
+        }
+        steps.schedule(self.grace, self.delay)
+    }
+}
+
+impl StepsConfig {
+    /// The schedule of a stream with these times of its own.
+    pub fn schedule(&self, grace: Option<Span>, delay: Option<Span>) -> Closing {
+        Closing::Schedule { grace: grace.unwrap_or(self.grace).0, delay: delay.unwrap_or(self.delay).0 }
+    }
+}
+
+impl Config {
+    /// Reads a configuration. Paths in it are seen from its folder.
+    ///
+    /// # Errors
+    /// If it cannot be read, or something in it makes no sense: with line and name.
+    pub fn read(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path).map_err(|e| usage(format!("cannot read {shown}: {e}")))?;
+        let mut config: Self = toml::from_str(&text).map_err(|e| usage(format!("{shown}: {e}")))?;
+        let base = path.parent().unwrap_or(Path::new("")).to_owned();
+        config.from(&base);
+        config.check().map_err(|problem| usage(format!("{shown}: {problem}")))?;
+        Ok(config)
+    }
+
+    /// Makes paths absolute, or at least independent of where the program runs.
+    fn from(&mut self, base: &Path) {
+        let witness = self.witness.iter_mut().flat_map(|w| w.file.iter_mut().chain(&mut w.authorization_file));
+        let listeners = [&mut self.public, &mut self.private].into_iter().flatten();
+        let certificates = listeners.flat_map(|l| l.certificate.iter_mut().chain(&mut l.certificate_key));
+        let hooks = self.webhooks.iter_mut().flat_map(|hook| &mut hook.authorization_file);
+        let own = [&mut self.folder, &mut self.key].into_iter().chain(&mut self.passphrase);
+        for path in own.chain(witness).chain(certificates).chain(hooks).chain(self.sources.values_mut()) {
+            *path = base.join(&*path);
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.public.is_none() && self.private.is_none() {
+            return Err("nobody can reach the service: give [private] or [public] with listen = \"127.0.0.1:8800\"".into());
+        }
+        for listener in [&self.public, &self.private].into_iter().flatten() {
+            if listener.certificate.is_some() != listener.certificate_key.is_some() {
+                return Err("certificate and certificate-key go together".into());
+            }
+        }
+        if self.key.starts_with(&self.folder) && self.passphrase.is_none() {
+            return Err(format!(
+                "the key {} is inside the folder: whoever gets a backup of it could remove all noise. Keep the key elsewhere, or \
+                 seal it with a passphrase",
+                self.key.display()
+            ));
+        }
+        if let Some(witness) = &self.witness {
+            match (&witness.file, &witness.url) {
+                (Some(_), Some(_)) | (None, None) => return Err("[witness] has a file or a url: one of them".into()),
+                (Some(file), None) if file.starts_with(&self.folder) => {
+                    return Err("the witness is inside the folder, and would be rolled back with it; keep it elsewhere".into());
+                }
+                _ => {}
+            }
+        }
+        for stream in &self.streams {
+            if let Some(source) = stream.source.as_ref().filter(|source| !self.sources.contains_key(*source)) {
+                return Err(format!(
+                    "stream `{}` spends from `{source}`, which is not in [sources]; add {source} = \"{source}.budget\" there",
+                    stream.name
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = r#"
+folder = "data"
+key = "keys/serve.key"
+[public]
+listen = "127.0.0.1:0"
+[witness]
+file = "other/witness.json"
+[steps]
+grace = "2m"
+[sources]
+shop = "shop.budget"
+[[stream]]
+stream = "visits"
+public = true
+source = "shop"
+grace = "10s"
+time-column = "time"
+start = "2026-01-01"
+every = "1h"
+steps = 100
+epsilon = 1
+"#;
+
+    fn read(text: &str) -> Result<Config> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("serve.toml");
+        std::fs::write(&path, text)?;
+        Config::read(&path)
+    }
+
+    #[test]
+    fn a_configuration_is_read() {
+        let config = read(WHOLE).unwrap();
+        assert!(config.folder.is_absolute() && config.sources["shop"].is_absolute());
+        let stream = &config.streams[0];
+        assert_eq!((stream.name.as_str(), stream.public), ("visits", true));
+        assert!(!stream.declaration.contains("grace") && stream.declaration.contains("\"every\":\"1h\""));
+        assert_eq!(stream.closing(&config.steps), Closing::Schedule { grace: 10_000_000, delay: 5_000_000 });
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for (from, to, said) in [
+            ("keys/serve.key", "data/serve.key", "inside the folder"),
+            ("other/witness.json", "data/witness.json", "rolled back"),
+            ("file = \"other/witness.json\"", "", "a file or a url"),
+            ("source = \"shop\"", "source = \"stop\"", "not in [sources]"),
+            ("grace = \"2m\"", "grace = \"two\"", "is no time"),
+            ("grace = \"2m\"", "grave = \"2m\"", "grave"),
+            ("[public]\nlisten = \"127.0.0.1:0\"", "", "nobody can reach"),
+            ("stream = \"visits\"", "", "needs a name"),
+        ] {
+            let refused = read(&WHOLE.replace(from, to)).unwrap_err().to_string();
+            assert!(refused.contains(said) && refused.contains("serve.toml"), "{refused}");
+        }
+    }
+}
