@@ -272,7 +272,9 @@ impl Config {
 
     fn check(&self) -> Result<(), String> {
         if self.public.is_none() && self.private.is_none() {
-            return Err("nobody can reach the service: give [private] or [public] with listen = \"127.0.0.1:8800\"".into());
+            return Err(
+                "nobody can reach the service: give [private] or [public] with listen = \"127.0.0.1:8800\"".into()
+            );
         }
         for listener in [&self.public, &self.private].into_iter().flatten() {
             if listener.certificate.is_some() != listener.certificate_key.is_some() {
@@ -290,7 +292,9 @@ impl Config {
             match (&witness.file, &witness.url) {
                 (Some(_), Some(_)) | (None, None) => return Err("[witness] has a file or a url: one of them".into()),
                 (Some(file), None) if file.starts_with(&self.folder) => {
-                    return Err("the witness is inside the folder, and would be rolled back with it; keep it elsewhere".into());
+                    return Err(
+                        "the witness is inside the folder, and would be rolled back with it; keep it elsewhere".into(),
+                    );
                 }
                 _ => {}
             }
@@ -306,7 +310,6 @@ impl Config {
         Ok(())
     }
 }
-
 
 #[cfg(test)]
 mod tests {
@@ -328,7 +331,7 @@ stream = "visits"
 public = true
 source = "shop"
 grace = "10s"
-time-column = "time"
+time = "time"
 start = "2026-01-01"
 every = "1h"
 steps = 100

@@ -26,6 +26,7 @@ pub use records::{
 };
 pub(crate) use records::{from_bytes, to_bytes};
 
+use evertally_publish::disk::{Disk, RealDisk, beside, folder_of};
 use evertally_publish::error::{Context, Error, Result, failure, usage};
 use redb::{
     Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend,
@@ -60,6 +61,15 @@ impl Store {
     /// If another process has it open, it cannot be read or written, or a later version has written it.
     pub fn open(path: &Path) -> Result<Self> {
         let shown = path.display();
+        if !path.exists() {
+            // A database that was cut off while it was made is none, so that it gets its name once it is one.
+            let unfinished = beside(path, "new");
+            let _ = std::fs::remove_file(&unfinished);
+            let made = builder().create(&unfinished).map_err(failure);
+            drop(Self::of(made.context(format_args!("cannot make {shown}"))?)?);
+            std::fs::rename(&unfinished, path)?;
+            RealDisk.sync_folder(folder_of(path))?;
+        }
         let database = builder().create(path).map_err(|error| match error {
             DatabaseError::DatabaseAlreadyOpen => usage(format!(
                 "{shown} is open in another process: one service at a time publishes from a folder; stop the other first"

@@ -9,7 +9,7 @@ use crate::store::{
 };
 use evertally::noise::{Purpose, mac_key};
 use evertally::privacy::Unit;
-use evertally_publish::error::{Context, Result, failure};
+use evertally_publish::error::{Context, Error, Result, failure};
 use evertally_publish::session::{Placed, RunningSums, Session};
 use evertally_publish::steps::Instant;
 use evertally_publish::views::Viewed;
@@ -154,7 +154,11 @@ impl Core {
             live.last = from_bytes(bytes.value(), "what was closed")?;
         }
         for (step, record) in records {
-            live.session.close_open()?;
+            let looks_back = !live.info.stream.views.is_empty();
+            let mut closing = live.session.close_open()?;
+            if looks_back {
+                closing.for_each_row(|_, _| Ok::<(), Error>(()))?; // what is shown depends on what was
+            }
             if live.closed() != step || live.session.chain() != record.events {
                 return Err(failure(
                     "the folder is damaged: its events are not those of which steps were published; restore it from a backup",

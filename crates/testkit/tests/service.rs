@@ -1,0 +1,472 @@
+//! A service under fire: schedules from a seed, over a disk that tears, a witness that is away, and a network that repeats,
+//! reorders and delays. Whatever happens, what is released is what one run over the accepted events releases, nothing
+//! that was acknowledged is lost, and nothing is shown twice with other bytes.
+//!
+//! `EVERTALLY_SCHEDULES` says how many schedules are played (200 unless told; the long run takes 10,000), and
+//! `EVERTALLY_FIRST_SCHEDULE` with which to begin.
+
+use evertally::noise::{SecretKey, TestSeed};
+use evertally_publish::declaration::Declaration;
+use evertally_publish::error::{Error, failure};
+use evertally_publish::ledger::Ledger;
+use evertally_publish::session::{RunningSums, Session};
+use evertally_publish::steps::Instant;
+use evertally_server::clock::ManualClock;
+use evertally_server::engine::{BatchFormat, Core, Notice, Opening, Refusal, RowsQuery, Setting, State, StreamInfo};
+use evertally_server::store::{Closing, Store};
+use evertally_server::witness::{Testimony, Witness};
+use evertally_tables::input::{Events, InputFormat, ReadOptions};
+use evertally_testkit::torn_disk::TornDisk;
+use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+const HOUR: i64 = 3_600_000_000;
+const STEPS: u64 = 7;
+const START: i64 = 1_767_225_600_000_000; // 2026-01-01
+
+/// The streams that are played: declared groups with persons, one sum, discovered groups, several measures.
+const DECLARATIONS: [(&str, &str); 5] = [
+    (
+        "persons",
+        r#""group-by":["group"],"groups":["a","b"],"person":"person","max-events":3,"max-events-per-step":2,"max-groups":1,"epsilon":1"#,
+    ),
+    (
+        "sum",
+        r#""value":"value","bounds":["0","5"],"view":["whole-number","non-decreasing"],"band":"simultaneous","rho":0.5"#,
+    ),
+    (
+        "found",
+        r#""group-by":["group"],"discover-groups":true,"person":"person","max-events":2,"rho":4,"selection-delta":0.01,"allow-weak-budget":true,"select-every":2"#,
+    ),
+    (
+        "measures",
+        r#""group-by":["group"],"groups":["a","b"],"person":"person","max-events":3,"measure":["count","distinct"],"epsilon":1"#,
+    ),
+    ("daily", r#""publish":"2h","epsilon":1"#),
+];
+
+fn declaration(which: usize) -> String {
+    let (name, own) = DECLARATIONS[which];
+    let steps = if name == "daily" { STEPS - 1 } else { STEPS };
+    format!(
+        r#"{{"stream":"{name}","time":"time","start":"2026-01-01","every":"1h","steps":{steps},"time-zone":"UTC",{own}}}"#
+    )
+}
+
+fn key() -> SecretKey {
+    SecretKey::insecure_from_test_seed(TestSeed(7))
+}
+
+/// A small generator: the schedule of a seed must not change with a library.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % sides
+    }
+
+    fn one_in(&mut self, sides: u64) -> bool {
+        self.roll(sides) == 0
+    }
+}
+
+/// A witness that survives, and is away when it is told to be.
+#[derive(Clone, Default)]
+struct FarWitness {
+    said: Arc<Mutex<Option<Testimony>>>,
+    is_away: Arc<AtomicBool>,
+}
+
+impl Witness for FarWitness {
+    fn ask(&mut self) -> Result<Option<Testimony>, Error> {
+        if self.is_away.load(Ordering::Relaxed) {
+            return Err(failure("away"));
+        }
+        Ok(self.said.lock().unwrap().clone())
+    }
+
+    fn tell(&mut self, testimony: &Testimony) -> Result<(), Error> {
+        if self.is_away.load(Ordering::Relaxed) {
+            return Err(failure("away"));
+        }
+        *self.said.lock().unwrap() = Some(testimony.clone());
+        Ok(())
+    }
+
+    fn place(&self) -> String {
+        "far".into()
+    }
+}
+
+/// A batch on its way.
+#[derive(Clone)]
+struct Sent {
+    stream: usize,
+    id: String,
+    text: String,
+    /// Whether it was answered as taken.
+    is_acknowledged: bool,
+}
+
+/// A whole history.
+struct History {
+    dice: Dice,
+    disk: TornDisk,
+    clock: Arc<ManualClock>,
+    witness: FarWitness,
+    core: Option<Core>,
+    has_begun: bool,
+    shown: Arc<Mutex<Vec<(Arc<StreamInfo>, u64)>>>,
+    /// Of every stream the accepted batches in their order, and the one of which nobody knows.
+    accepted: BTreeMap<usize, Vec<String>>,
+    unknown: Vec<Sent>,
+    sent: Vec<Sent>,
+    /// What anybody has ever seen.
+    seen: BTreeMap<(usize, u64), Vec<String>>,
+}
+
+impl History {
+    fn new(seed: u64) -> Self {
+        Self {
+            dice: Dice(seed),
+            disk: TornDisk::default(),
+            clock: Arc::new(ManualClock::at(Instant::from_micros(START))),
+            witness: FarWitness::default(),
+            core: None,
+            has_begun: false,
+            shown: Arc::default(),
+            accepted: BTreeMap::new(),
+            unknown: Vec::new(),
+            sent: Vec::new(),
+            seen: BTreeMap::new(),
+        }
+    }
+
+    /// Starts the service, however often that takes.
+    fn start(&mut self) {
+        while self.core.is_none() {
+            if self.dice.one_in(6) {
+                self.disk.fail_after(self.dice.roll(60));
+            }
+            let shown = Arc::clone(&self.shown);
+            let notify = move |notice: Notice| {
+                if let Notice::Published(info, publication) = notice {
+                    shown.lock().unwrap().push((info, publication));
+                }
+            };
+            self.witness.is_away.store(false, Ordering::Relaxed);
+            let opened = Store::on(self.disk.clone()).and_then(|store| {
+                let setting = Setting {
+                    store,
+                    key: key(),
+                    clock: Arc::clone(&self.clock) as _,
+                    witness: Some(Box::new(self.witness.clone())),
+                    sources: BTreeMap::new(),
+                    ahead: HOUR,
+                    catch_up: 0,
+                };
+                Core::open(setting, Arc::new(notify))
+            });
+            match opened {
+                Ok(core) => (self.core, self.has_begun) = (Some(core), true),
+                // A file gets its name once it is a database; a disk that is none yet is begun anew.
+                Err(error) if !self.has_begun && error.to_string().contains("magic number") => {
+                    self.disk = TornDisk::default();
+                }
+                Err(error) => {
+                    assert!(is_of_the_disk(&error.to_string()), "{error}");
+                    self.crash();
+                }
+            }
+        }
+    }
+
+    fn crash(&mut self) {
+        self.core = None;
+        let mut dice = Dice(self.dice.roll(u64::MAX));
+        let keeps = self.dice.roll(4);
+        self.disk.restart(|| dice.roll(3) < keeps);
+    }
+
+    fn open_streams(&mut self) {
+        for which in 0..DECLARATIONS.len() {
+            loop {
+                self.start();
+                let core = self.core.as_mut().unwrap();
+                if core.find(DECLARATIONS[which].0).is_some() {
+                    break;
+                }
+                let closing = Closing::Schedule { grace: 60_000_000, delay: 5_000_000 };
+                let opening = Opening { declaration: declaration(which), public: true, source: None, closing };
+                if self.dice.one_in(5) {
+                    self.disk.fail_after(self.dice.roll(40));
+                }
+                let core = self.core.as_mut().unwrap();
+                if let Err(error) = core.open_stream(Core::plan(opening).unwrap()) {
+                    assert!(is_of_the_disk(&error.to_string()), "{error}");
+                    self.crash();
+                }
+            }
+        }
+        if self.dice.one_in(2) {
+            self.crash();
+        }
+    }
+
+    /// A new batch of some rows about the present.
+    fn write(&mut self) -> Sent {
+        let stream = self.dice.roll(DECLARATIONS.len() as u64) as usize;
+        let now = (evertally_server::clock::Clock::now(&*self.clock).micros() - START) / HOUR;
+        let mut text = String::new();
+        for _ in 0..1 + self.dice.roll(4) {
+            let step = (now + self.dice.roll(4) as i64 - 2).clamp(0, STEPS as i64 - 1);
+            let (minute, group) =
+                (self.dice.roll(60), ["a", "b", "c"][self.dice.roll(2 + u64::from(stream == 2)) as usize]);
+            let (person, value) = (self.dice.roll(4), self.dice.roll(11) as i64 - 5);
+            text += &format!(
+                "{{\"time\":\"2026-01-01T{step:02}:{minute:02}:00Z\",\"group\":\"{group}\",\"person\":\"p{person}\",\"value\":{value}}}\n"
+            );
+        }
+        Sent { stream, id: format!("b{}", self.sent.len()), text, is_acknowledged: false }
+    }
+
+    /// Sends some batches at once, old ones again among them.
+    fn send(&mut self) {
+        self.start();
+        let mut batches = Vec::new();
+        for _ in 0..1 + self.dice.roll(4) {
+            if self.dice.one_in(3) && !self.sent.is_empty() {
+                let again = self.dice.roll(self.sent.len() as u64) as usize;
+                let mut again = self.sent[again].clone();
+                if self.dice.one_in(10) && again.is_acknowledged {
+                    again.text += "\n";
+                }
+                batches.push(again);
+            } else {
+                let new = self.write();
+                self.sent.push(new.clone());
+                batches.push(new);
+            }
+        }
+        if self.dice.one_in(6) {
+            self.disk.fail_after(self.dice.roll(50));
+        }
+        let core = self.core.as_mut().unwrap();
+        let mut prepared = Vec::new();
+        batches.retain(|sent| {
+            let info = core.find(DECLARATIONS[sent.stream].0).unwrap();
+            let bytes = Box::new(Cursor::new(sent.text.clone().into_bytes()));
+            match core.prepare(&info, &sent.id, (BatchFormat::JsonLines, bytes)) {
+                Ok(batch) => {
+                    prepared.push((info, batch));
+                    true
+                }
+                Err(refusal) => {
+                    assert!(matches!(refusal, Refusal::Rows { .. }), "{refusal}");
+                    false
+                }
+            }
+        });
+        let answers = core.take_in(prepared);
+        let mut is_broken = false;
+        for (sent, answer) in batches.into_iter().zip(answers) {
+            match answer {
+                Ok(receipt) => self.took(sent, receipt.repeated),
+                Err(Refusal::Differs | Refusal::Rows { .. } | Refusal::ReadOnly(_)) => {}
+                Err(refusal) => {
+                    assert!(is_of_the_disk(&refusal.to_string()), "{refusal}");
+                    self.unknown.push(sent);
+                    is_broken = true;
+                }
+            }
+        }
+        if is_broken {
+            self.crash();
+            self.ask_again();
+        }
+    }
+
+    fn took(&mut self, sent: Sent, repeated: bool) {
+        let known = self.sent.iter_mut().find(|known| known.id == sent.id).unwrap();
+        assert!(repeated || !known.is_acknowledged, "{} was acknowledged, and lost", sent.id);
+        assert_eq!(known.text, sent.text, "other bytes were taken under the same id");
+        if !repeated {
+            self.accepted.entry(sent.stream).or_default().push(sent.text);
+        } else if !known.is_acknowledged {
+            // It was taken when the disk failed: before everything since.
+            let at = self.unknown.iter().position(|unknown| unknown.id == sent.id);
+            assert!(at.is_some(), "nobody was told that {} was taken", sent.id);
+            self.accepted.entry(sent.stream).or_default().push(sent.text);
+        }
+        self.sent.iter_mut().find(|known| known.id == sent.id).unwrap().is_acknowledged = true;
+    }
+
+    /// A client that was not answered asks again at once, in the same order.
+    fn ask_again(&mut self) {
+        for sent in self.unknown.clone() {
+            loop {
+                self.start();
+                let core = self.core.as_mut().unwrap();
+                let info = core.find(DECLARATIONS[sent.stream].0).unwrap();
+                let bytes = Box::new(Cursor::new(sent.text.clone().into_bytes()));
+                let Ok(batch) = core.prepare(&info, &sent.id, (BatchFormat::JsonLines, bytes)) else { break };
+                match core.take_in(vec![(info, batch)]).pop().unwrap() {
+                    Ok(receipt) => {
+                        self.took(sent.clone(), receipt.repeated);
+                        break;
+                    }
+                    Err(Refusal::Differs | Refusal::Rows { .. } | Refusal::ReadOnly(_)) => break,
+                    Err(refusal) => {
+                        assert!(is_of_the_disk(&refusal.to_string()), "{refusal}");
+                        self.crash();
+                    }
+                }
+            }
+        }
+        self.unknown.clear();
+    }
+
+    /// Time goes on, and what is due is done.
+    fn wait(&mut self, micros: i64) {
+        self.start();
+        let now = evertally_server::clock::Clock::now(&*self.clock).micros();
+        self.clock.set(Instant::from_micros(now + micros));
+        self.witness.is_away.store(self.dice.one_in(8), Ordering::Relaxed);
+        if self.dice.one_in(6) {
+            self.disk.fail_after(self.dice.roll(60));
+        }
+        let ticked = self.core.as_mut().unwrap().tick();
+        if let Err(error) = ticked {
+            assert!(is_of_the_disk(&error.to_string()), "{error}");
+            self.crash();
+            return;
+        }
+        self.look();
+        if self.dice.one_in(12) {
+            self.core.as_mut().unwrap().rest();
+        }
+        if self.dice.one_in(8) {
+            self.crash();
+        }
+    }
+
+    /// Everybody looks at what is shown.
+    fn look(&mut self) {
+        let Some(core) = &self.core else { return };
+        if core.find("sum").is_none() {
+            return;
+        }
+        self.shown.lock().unwrap().clear();
+        for (which, (name, _)) in DECLARATIONS.iter().enumerate() {
+            let info = core.find(name).unwrap();
+            let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+            let query = RowsQuery { publications: 1..=u64::MAX, places: None };
+            let read = core.rows(&info, &query, &mut |publication, row| {
+                rows.entry(publication).or_default().push(format!("{row:?}"));
+                Ok(())
+            });
+            if read.is_err() {
+                return; // the disk has failed
+            }
+            for (publication, rows) in rows {
+                let end = info.stream.rows().end_of(publication).micros();
+                let now = evertally_server::clock::Clock::now(&*self.clock).micros();
+                assert!(end + 65_000_000 <= now, "{name} {publication} was shown before its moment");
+                let before = self.seen.entry((which, publication)).or_insert_with(|| rows.clone());
+                assert_eq!(*before, rows, "{name} {publication} was shown twice with other rows");
+            }
+        }
+    }
+
+    /// What one run over the accepted events releases.
+    fn expected(&self, which: usize) -> BTreeMap<u64, Vec<String>> {
+        let mut settings = Declaration::from_json(&declaration(which)).unwrap().resolve().unwrap();
+        settings.sort_buffer = 1 << 20;
+        let (stream, groups) = settings.plan(&mut |_| ()).unwrap();
+        let (ledger, key) = (Ledger::in_memory(&key()), key());
+        let mut session = Session::of_sums(stream.clone(), groups, &key, &ledger).unwrap();
+        let text = self.accepted.get(&which).map(|batches| batches.concat()).unwrap_or_default();
+        let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
+        let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+        let mut due = |session: &mut Session<RunningSums>| -> Result<(), Error> {
+            while let Some(mut step) = session.next_step()? {
+                let publication = stream.rows_through(step.step());
+                step.for_each_row(|_, row| {
+                    rows.entry(publication).or_default().push(format!("{row:?}"));
+                    Ok::<(), Error>(())
+                })?;
+            }
+            Ok(())
+        };
+        if !text.is_empty() {
+            let bytes = Box::new(Cursor::new(text.into_bytes()));
+            let events =
+                Events::of_reader("accepted", bytes, InputFormat::JsonLines, &stream.columns, &options, &running)
+                    .unwrap();
+            events.feed(&mut session, &mut due).unwrap();
+        }
+        session.close_through(stream.last_step).unwrap();
+        due(&mut session).unwrap();
+        rows
+    }
+
+    fn play(&mut self) {
+        self.open_streams();
+        for _ in 0..25 {
+            match self.dice.roll(3) {
+                0 => {
+                    let micros = self.dice.roll(40) as i64 * 60_000_000;
+                    self.wait(micros);
+                }
+                _ => self.send(),
+            }
+        }
+        for _ in 0..20 {
+            self.wait(HOUR);
+        }
+        self.witness.is_away.store(false, Ordering::Relaxed);
+        while self.core.as_mut().is_none_or(|core| core.tick().is_err()) {
+            self.crash();
+            self.start();
+        }
+        self.look();
+        for (which, (name, _)) in DECLARATIONS.iter().enumerate() {
+            let info = self.core.as_ref().unwrap().find(name).unwrap();
+            assert_eq!(info.progress().state, State::Ended, "{name}");
+            let found: BTreeMap<u64, Vec<String>> = self
+                .seen
+                .iter()
+                .filter(|((of, _), _)| *of == which)
+                .map(|((_, publication), rows)| (*publication, rows.clone()))
+                .collect();
+            assert_eq!(found, self.expected(which), "{name}");
+        }
+    }
+}
+
+/// Whether an error is that of a disk that fails, and of nothing else.
+fn is_of_the_disk(error: &str) -> bool {
+    error.contains("disk has failed") || error.contains("Previous I/O error")
+}
+
+fn number(name: &str, unless: u64) -> u64 {
+    std::env::var(name).map_or(unless, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
+
+#[test]
+fn whatever_happens_the_release_is_that_of_one_run() {
+    let first = number("EVERTALLY_FIRST_SCHEDULE", 1);
+    for seed in first..first + number("EVERTALLY_SCHEDULES", 200) {
+        let played = std::panic::catch_unwind(|| History::new(seed).play());
+        if let Err(panic) = played {
+            eprintln!("schedule {seed}: play it alone with EVERTALLY_FIRST_SCHEDULE={seed} EVERTALLY_SCHEDULES=1");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
