@@ -3,7 +3,8 @@
 //! Three lines of text: a header with the version, the key in hexadecimal, and its public id, which doubles as a
 //! checksum.
 
-use crate::error::{Error, Result, usage};
+use crate::disk::{Access, RealDisk, folder_of, replace};
+use crate::error::{Context, Error, Result, usage};
 use crate::problem::{Piece, sentence};
 use evertally::noise::SecretKey;
 use std::fs::File;
@@ -24,6 +25,21 @@ pub(crate) fn text(key: &SecretKey) -> Zeroizing<String> {
         write!(hex, "{byte:02x}").expect("a String accepts every write");
     }
     Zeroizing::new(format!("{HEADER}\n{}\nid {}\n", *hex, key.id()))
+}
+
+/// Writes a key to a new file that only its owner may read. Whoever does this keeps the key's ledger elsewhere: without one
+/// beside it no run publishes with the key.
+///
+/// # Errors
+/// If there is such a file, or it cannot be written.
+pub fn write_new(path: &Path, key: &SecretKey) -> Result<()> {
+    if path.exists() {
+        return Err(exists_already(path));
+    }
+    std::fs::create_dir_all(folder_of(path))?;
+    let text = text(key);
+    replace(&RealDisk, path, &Access::Private, &mut text.as_bytes())
+        .context(format_args!("cannot write the key {}", path.display()))
 }
 
 /// What is said where a key would be replaced.

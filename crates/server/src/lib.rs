@@ -7,6 +7,9 @@
 //! | [`clock`] | what time it is, and when to doubt it |
 //! | [`store`] | the folder: one database, in which a change is whole or was never made |
 //! | [`engine`] | streams that live: batches in, closed steps out, all that was promised after any crash |
+//! | [`http`] | listeners, routes, limits, the page |
+//! | [`tokens`] | who may do what |
+//! | [`folder`] | the folder, as files |
 //! | [`witness`] | what is kept outside the folder, so that an old copy of it is known as one |
 //!
 //! The engine knows no HTTP and has no thread of its own that matters: what it does follows from the batches it is given
@@ -17,5 +20,10 @@
 pub mod clock;
 pub mod config;
 pub mod engine;
+pub mod folder;
+pub mod http;
+pub mod sealed;
+pub mod serving;
 pub mod store;
+pub mod tokens;
 pub mod witness;

@@ -180,6 +180,11 @@ impl StreamInfo {
         *self.placers() = vec![placer];
     }
 
+    /// The largest standard error of what it publishes.
+    pub fn max_std_error(&self) -> f64 {
+        self.report().error.max_std_error
+    }
+
     /// How far it is.
     pub fn progress(&self) -> Progress {
         self.locked().clone()

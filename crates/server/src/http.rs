@@ -1,0 +1,17 @@
+//! The service over HTTP: two listeners, one for reading and one for writing and operating.
+
+mod answers;
+mod app;
+mod body;
+mod hub;
+mod limits;
+mod listen;
+mod openapi;
+mod page;
+mod problem;
+mod routes;
+mod tls;
+
+pub use app::{App, Side};
+pub use listen::{Bound, Serving};
+pub use openapi::document;

@@ -1,0 +1,232 @@
+//! What is answered, as data.
+
+use crate::engine::{RowsQuery, Service, StreamInfo};
+use crate::store::Closing;
+use evertally_publish::error::Result;
+use evertally_publish::report::ErrorFacts;
+use evertally_publish::rows::ReleaseRow;
+use evertally_publish::steps::Instant;
+use evertally_publish::stream::{Band, Stream};
+use evertally_tables::output::{OutputFormat, TableSpec, TableWriter};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+/// Names of groups in a description, at most.
+pub(super) const MOST_GROUPS: usize = 1000;
+
+/// Rows that are told to watchers, at most; of larger publications they are asked for.
+const MOST_TOLD: usize = 256;
+
+/// A stream, for whoever reads it.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Description {
+    name: String,
+    title: String,
+    /// `open`, `ended`, `retired`, `recovering` or `failed`.
+    state: String,
+    public: bool,
+    /// What is counted or summed, in words.
+    quantity: String,
+    /// Whom the promise protects, in words.
+    unit: String,
+    time_column: String,
+    group_columns: Vec<String>,
+    person_column: Option<String>,
+    value_column: Option<String>,
+    start: String,
+    /// `null` without an end.
+    end: Option<String>,
+    every: String,
+    zone: String,
+    /// How many publications there will be; `null` without an end.
+    steps: Option<u64>,
+    /// How many publications are shown.
+    published: u64,
+    /// The end of the last of them.
+    published_until: Option<String>,
+    /// When the next is shown, where a clock does that.
+    next_publication: Option<String>,
+    /// How many lines there are: groups, or measures of groups.
+    group_count: usize,
+    /// Their names, one text for each group column, and the measure where there are several.
+    groups: Vec<Vec<String>>,
+    more_groups: bool,
+    /// Whether groups are shown once many have them.
+    discovered: bool,
+    /// The name of the column of measures or workloads, where there are several.
+    measure_column: Option<String>,
+    measures: Vec<String>,
+    confidence: f64,
+    band: String,
+    /// Whether all values are whole numbers.
+    integral: bool,
+    guarantee: Guarantee,
+    mechanism: String,
+    plan_digest: String,
+    max_std_error: f64,
+    /// The data source whose budget it spends.
+    source: Option<String>,
+    /// The digest of all published rows, in hexadecimal.
+    head: String,
+    /// `schedule` or `operator`.
+    closing: String,
+}
+
+/// What is promised.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Guarantee {
+    words: String,
+    epsilon: Option<f64>,
+    delta: Option<f64>,
+    rho: f64,
+}
+
+/// A time as RFC 3339, in the zone of a stream.
+pub(super) fn time(stream: &Stream, instant: Instant) -> String {
+    let Some(time) = instant.timestamp() else { return String::new() };
+    let zoned = time.to_zoned(stream.calendar.zone().time_zone().clone());
+    zoned.timestamp().display_with_offset(zoned.offset()).to_string()
+}
+
+impl Description {
+    pub(super) fn of(info: &StreamInfo) -> Self {
+        let (stream, progress, record) = (&info.stream, info.progress(), info.record());
+        let (calendar, is_endless) = (stream.rows(), stream.plan.is_unbounded());
+        let names = info.names(MOST_GROUPS);
+        Self {
+            name: info.name().to_owned(),
+            title: stream.title.clone(),
+            state: progress.state.word().to_owned(),
+            public: record.public,
+            quantity: stream.quantity_since(),
+            unit: stream.unit(),
+            time_column: stream.columns.time.clone(),
+            group_columns: stream.columns.labels.clone(),
+            person_column: stream.columns.person.clone(),
+            value_column: stream.columns.value.clone(),
+            start: time(stream, calendar.start()),
+            end: (!is_endless).then(|| time(stream, calendar.end())),
+            every: calendar.every().to_string(),
+            zone: calendar.zone().name().to_owned(),
+            steps: (!is_endless).then(|| calendar.steps()),
+            published: progress.publications,
+            published_until: (progress.publications > 0).then(|| time(stream, calendar.end_of(progress.publications))),
+            next_publication: progress.shows_at.map(|at| time(stream, at)),
+            group_count: info.line_count(),
+            groups: names.iter().map(|name| name.to_vec()).collect(),
+            more_groups: info.line_count() > MOST_GROUPS,
+            discovered: stream.plan.threshold().is_some(),
+            measure_column: stream.measures.as_ref().map(|bundle| bundle.column().to_owned()),
+            measures: stream.measures.as_ref().map_or(Vec::new(), |bundle| bundle.labels()),
+            confidence: stream.confidence,
+            band: if stream.band == Band::Simultaneous { "simultaneous" } else { "pointwise" }.to_owned(),
+            integral: stream.is_integral(),
+            guarantee: Guarantee::of(info),
+            mechanism: stream.plan.mechanism().name().to_string(),
+            plan_digest: blake3::Hash::from_bytes(stream.plan_digest()).to_hex().to_string(),
+            max_std_error: info.max_std_error(),
+            source: record.source,
+            head: blake3::Hash::from_bytes(progress.head).to_hex().to_string(),
+            closing: if record.closing == Closing::Operator { "operator" } else { "schedule" }.to_owned(),
+        }
+    }
+}
+
+impl Guarantee {
+    fn of(info: &StreamInfo) -> Self {
+        let report = info.report();
+        let facts = &report.guarantee;
+        let at_delta = facts.epsilon_at_delta.first();
+        Self {
+            words: report.promise(),
+            epsilon: facts.pure_epsilon.or(at_delta.map(|point| point.epsilon)),
+            delta: if facts.pure_epsilon.is_some() { Some(0.0) } else { at_delta.map(|point| point.delta) },
+            rho: facts.rho,
+        }
+    }
+}
+
+/// The errors of a stream's rows.
+pub(super) fn errors(stream: &Stream) -> ErrorFacts {
+    ErrorFacts::of_releases(stream)
+}
+
+/// A released row: `time`, a text for each group column, `step`, `value`, `std_error`, `lower`, `upper`, `end`, and
+/// `view_value`, `view_lower`, `view_upper` where there are views.
+#[derive(Serialize, ToSchema)]
+#[schema(value_type = Object)]
+pub(super) struct Row(pub(super) Map<String, Value>);
+
+/// Rows of some publications.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Releases {
+    pub(super) stream: String,
+    pub(super) from: u64,
+    pub(super) to: u64,
+    /// How many publications are shown.
+    pub(super) published: u64,
+    pub(super) rows: Vec<Row>,
+}
+
+/// Rows as JSON, exactly as the table has them, with the ends of their steps.
+pub(super) struct JsonRows<'s> {
+    stream: &'s Stream,
+    writer: TableWriter<Vec<u8>>,
+    ends: Vec<Instant>,
+}
+
+impl<'s> JsonRows<'s> {
+    pub(super) fn new(stream: &'s Stream, table: &TableSpec) -> Result<Self> {
+        let writer = TableWriter::new(OutputFormat::JsonLines, table, Vec::new())?;
+        Ok(Self { stream, writer, ends: Vec::new() })
+    }
+
+    pub(super) fn add(&mut self, row: &ReleaseRow<'_>) -> Result<()> {
+        self.ends.push(row.span.1);
+        self.writer.write(row)
+    }
+
+    /// The rows with commas between them.
+    pub(super) fn finish(self) -> Result<String> {
+        let lines = self.writer.finish()?;
+        let text = String::from_utf8(lines).map_err(evertally_publish::error::failure)?;
+        let mut rows = String::with_capacity(text.len() + 48 * self.ends.len());
+        for (line, end) in text.lines().zip(&self.ends) {
+            if !rows.is_empty() {
+                rows.push(',');
+            }
+            rows.push_str(line.trim_end().strip_suffix('}').unwrap_or(line));
+            rows.push_str(",\"end\":\"");
+            rows.push_str(&time(self.stream, *end));
+            rows.push_str("\"}");
+        }
+        Ok(rows)
+    }
+}
+
+/// A publication as watchers are told of it.
+pub(super) fn publication(service: &Service, info: &StreamInfo, publication: u64) -> String {
+    let rows = told_rows(service, info, publication).ok().flatten();
+    let rows = rows.map_or("null".to_owned(), |rows| format!("[{rows}]"));
+    let (stream, calendar) = (&info.stream, info.stream.rows());
+    let (begins, ends) = (calendar.start_of(publication), calendar.end_of(publication));
+    let head = blake3::Hash::from_bytes(info.progress().head).to_hex();
+    let text = |text: &str| serde_json::to_string(text).expect("a text is plain data");
+    format!(
+        "{{\"stream\":{},\"publication\":{publication},\"time\":\"{}\",\"end\":\"{}\",\"head\":\"{head}\",\"rows\":{rows}}}",
+        text(info.name()),
+        time(stream, begins),
+        time(stream, ends)
+    )
+}
+
+fn told_rows(service: &Service, info: &StreamInfo, publication: u64) -> Result<Option<String>> {
+    if info.line_count() > MOST_TOLD {
+        return Ok(None);
+    }
+    let query = RowsQuery { publications: publication..=publication, places: None };
+    let mut rows = JsonRows::new(&info.stream, &info.table)?;
+    service.rows(info, &query, &mut |_, row| rows.add(row))?;
+    rows.finish().map(Some)
+}

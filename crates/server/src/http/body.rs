@@ -1,0 +1,197 @@
+//! The body of a batch as bytes that a parser reads, in bounded memory, time and size.
+
+use super::problem::Problem;
+use axum::body::{Body, BodyDataStream};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::io::{self, Read};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Sleep, sleep};
+use tokio_stream::Stream;
+use tokio_util::io::{StreamReader, SyncIoBridge};
+
+/// How long a client may be silent in the middle of a body.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// A body must come at so many bytes a second, once it has been coming for a while.
+const LEAST_RATE: u64 = 1000;
+
+/// How long it may come more slowly.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How a body is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coding {
+    None,
+    Gzip,
+    Zstd,
+}
+
+/// A body may take so much, and is to have this digest.
+pub(super) struct Expected {
+    pub(super) coding: Coding,
+    pub(super) bytes: u64,
+    pub(super) decoded: u64,
+    pub(super) sha256: Option<[u8; 32]>,
+}
+
+/// Why a body ends before it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exceeded {
+    Bytes(u64),
+    Decoded(u64),
+    Slow,
+    Digest,
+}
+
+impl fmt::Display for Exceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(most) => {
+                write!(f, "a batch has at most {most} bytes; send it in parts, each with an id of its own")
+            }
+            Self::Decoded(most) => {
+                write!(f, "a batch has at most {most} bytes once it is decompressed; send it in parts")
+            }
+            Self::Slow => f.write_str("the body came too slowly"),
+            Self::Digest => f.write_str("the body has another SHA-256 than its `Content-Digest` says; send it again"),
+        }
+    }
+}
+
+impl std::error::Error for Exceeded {}
+
+impl Exceeded {
+    /// If that is why reading failed.
+    pub(super) fn of(error: &io::Error) -> Option<Self> {
+        let mut source: Option<&(dyn std::error::Error + 'static)> = error.get_ref().map(|error| error as _);
+        while let Some(error) = source {
+            if let Some(exceeded) = error.downcast_ref::<Self>() {
+                return Some(*exceeded);
+            }
+            if let Some(inner) = error.downcast_ref::<io::Error>() {
+                return Self::of(inner);
+            }
+            source = error.source();
+        }
+        None
+    }
+
+    pub(super) fn problem(self) -> Problem {
+        use axum::http::StatusCode;
+        match self {
+            Self::Bytes(_) | Self::Decoded(_) => Problem::too_large(self.to_string()),
+            Self::Slow => Problem::new(StatusCode::REQUEST_TIMEOUT, "too-slow", "Too slow").because(self.to_string()),
+            Self::Digest => Problem::bad(self.to_string()),
+        }
+    }
+}
+
+impl From<Exceeded> for io::Error {
+    fn from(exceeded: Exceeded) -> Self {
+        Self::other(exceeded)
+    }
+}
+
+/// The bytes of a body, decoded, for a thread that may wait. Call this inside the runtime.
+///
+/// # Errors
+/// If a decoder cannot be made.
+pub(super) fn reader(body: Body, expected: &Expected) -> io::Result<Box<dyn Read + Send>> {
+    let timed = Timed { body: body.into_data_stream(), silence: Box::pin(sleep(SILENCE)), began: None, bytes: 0 };
+    let raw = Limited {
+        inner: SyncIoBridge::new(StreamReader::new(timed)),
+        left: expected.bytes,
+        exceeded: Exceeded::Bytes(expected.bytes),
+    };
+    let raw = Checked { inner: raw, digest: expected.sha256.map(|digest| (Sha256::new(), digest)) };
+    let exceeded = Exceeded::Decoded(expected.decoded);
+    Ok(match expected.coding {
+        Coding::None => Box::new(raw),
+        Coding::Gzip => {
+            let inner = flate2::read::MultiGzDecoder::new(io::BufReader::new(raw));
+            Box::new(Limited { inner, left: expected.decoded, exceeded })
+        }
+        Coding::Zstd => Box::new(Limited { inner: zstd::Decoder::new(raw)?, left: expected.decoded, exceeded }),
+    })
+}
+
+/// A body that must keep coming.
+struct Timed {
+    body: BodyDataStream,
+    silence: Pin<Box<Sleep>>,
+    began: Option<tokio::time::Instant>,
+    bytes: u64,
+}
+
+impl Stream for Timed {
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        let now = tokio::time::Instant::now();
+        let began = *self.began.get_or_insert(now);
+        match Pin::new(&mut self.body).poll_next(context) {
+            Poll::Ready(Some(Ok(bytes))) => {
+                self.bytes += bytes.len() as u64;
+                self.silence.as_mut().reset(now + SILENCE);
+                let passed = now.duration_since(began);
+                if passed > PATIENCE && self.bytes < LEAST_RATE * passed.as_secs() {
+                    return Poll::Ready(Some(Err(Exceeded::Slow.into())));
+                }
+                Poll::Ready(Some(Ok(bytes)))
+            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(io::Error::other(error)))),
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending => match self.silence.as_mut().poll(context) {
+                Poll::Ready(()) => Poll::Ready(Some(Err(Exceeded::Slow.into()))),
+                Poll::Pending => Poll::Pending,
+            },
+        }
+    }
+}
+
+/// So many bytes and no more.
+struct Limited<R> {
+    inner: R,
+    left: u64,
+    exceeded: Exceeded,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.left = self.left.checked_sub(count as u64).ok_or(self.exceeded)?;
+        Ok(count)
+    }
+}
+
+/// Bytes that must have a digest.
+struct Checked<R> {
+    inner: R,
+    digest: Option<(Sha256, [u8; 32])>,
+}
+
+impl<R: Read> Read for Checked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        let Some((hasher, expected)) = &mut self.digest else { return Ok(count) };
+        hasher.update(&buffer[..count]);
+        if count == 0 && !buffer.is_empty() && hasher.clone().finalize().as_slice() != expected.as_slice() {
+            return Err(Exceeded::Digest.into());
+        }
+        Ok(count)
+    }
+}
+
+/// The SHA-256 in a `Content-Digest` header (RFC 9530); `None` where it names none that is known here.
+pub(super) fn sha256_of(header: &str) -> Result<Option<[u8; 32]>, Problem> {
+    let Some(code) = header.split(',').find_map(|part| part.trim().strip_prefix("sha-256=:")) else { return Ok(None) };
+    let digest =
+        code.strip_suffix(':').and_then(|code| STANDARD.decode(code).ok()).and_then(|bytes| bytes.try_into().ok());
+    digest.map(Some).ok_or_else(|| Problem::bad("Content-Digest has no SHA-256: write sha-256=:BASE64:"))
+}

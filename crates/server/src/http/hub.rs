@@ -1,0 +1,137 @@
+//! Those who watch: each publication is put into words once, for all of them.
+
+use super::answers;
+use crate::engine::{Notice, Service, StreamInfo};
+use bytes::Bytes;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+use tokio::sync::broadcast::{self, Receiver};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+/// Publications that a slow watcher may be behind; then it is told of the last alone.
+const BEHIND: usize = 256;
+
+/// What waits for one watcher; whoever does not read is let go.
+const WAITING: usize = 32;
+
+/// A line now and then, so that nobody in between takes the connection for dead.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Something to be told to watchers.
+pub(super) struct Told {
+    pub(super) info: Arc<StreamInfo>,
+    publication: Option<u64>,
+    words: OnceLock<Bytes>,
+}
+
+impl Told {
+    fn words(&self, service: &Service) -> Bytes {
+        let words = || match self.publication {
+            Some(publication) => published(service, &self.info, publication),
+            None => changed(&self.info),
+        };
+        self.words.get_or_init(words).clone()
+    }
+}
+
+/// All who watch.
+pub(super) struct Hub {
+    sender: broadcast::Sender<Arc<Told>>,
+    service: Weak<Service>,
+    watchers: AtomicUsize,
+    most: usize,
+}
+
+impl Hub {
+    pub(super) fn new(service: &Arc<Service>, most: usize) -> Arc<Self> {
+        let (sender, _) = broadcast::channel(BEHIND);
+        let telling = sender.clone();
+        service.watch(move |notice| {
+            let (info, publication) = match notice {
+                Notice::Published(info, publication) => (info, Some(publication)),
+                Notice::Changed(info) => (info, None),
+            };
+            let _ = telling.send(Arc::new(Told { info, publication, words: OnceLock::new() })); // nobody may watch
+        });
+        Arc::new(Self { sender, service: Arc::downgrade(service), watchers: AtomicUsize::new(0), most })
+    }
+
+    /// How many watch.
+    pub(super) fn count(&self) -> usize {
+        self.watchers.load(Ordering::Relaxed)
+    }
+
+    /// What one watcher of a stream is told, behind a publication that it knows; `None` where there are too many.
+    pub(super) fn watch(
+        self: &Arc<Self>,
+        info: Arc<StreamInfo>,
+        behind: Option<u64>,
+    ) -> Option<ReceiverStream<Result<Bytes, std::convert::Infallible>>> {
+        if self.watchers.fetch_add(1, Ordering::Relaxed) >= self.most {
+            self.watchers.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        let (to_watcher, stream) = mpsc::channel(WAITING);
+        let (hub, told) = (Arc::clone(self), self.sender.subscribe());
+        tokio::spawn(async move {
+            hub.tell(&info, behind, told, &to_watcher).await;
+            hub.watchers.fetch_sub(1, Ordering::Relaxed);
+        });
+        Some(ReceiverStream::new(stream))
+    }
+
+    async fn tell(
+        &self,
+        info: &Arc<StreamInfo>,
+        behind: Option<u64>,
+        mut told: Receiver<Arc<Told>>,
+        to: &mpsc::Sender<Result<Bytes, std::convert::Infallible>>,
+    ) {
+        let shown = info.progress().publications;
+        let first = behind.map_or(shown, |behind| (behind + 1).max(shown.saturating_sub(BEHIND as u64 - 1)));
+        let mut last = behind.unwrap_or(0);
+        for publication in first.max(1)..=shown {
+            let Some(service) = self.service.upgrade() else { return };
+            let words = published(&service, info, publication);
+            drop(service);
+            if to.send(Ok(words)).await.is_err() {
+                return;
+            }
+            last = publication;
+        }
+        let mut heartbeat = tokio::time::interval(HEARTBEAT);
+        loop {
+            let words = tokio::select! {
+                next = told.recv() => match next {
+                    Ok(next) if !Arc::ptr_eq(&next.info, info) => continue,
+                    Ok(next) if next.publication.is_some_and(|publication| publication <= last) => continue,
+                    Ok(next) => {
+                        last = next.publication.unwrap_or(last);
+                        let Some(service) = self.service.upgrade() else { return };
+                        next.words(&service)
+                    }
+                    Err(broadcast::error::RecvError::Lagged(_)) => continue,
+                    Err(broadcast::error::RecvError::Closed) => return,
+                },
+                _ = heartbeat.tick() => Bytes::from_static(b":\n\n"),
+                () = to.closed() => return,
+            };
+            // A watcher that does not read is let go; it comes again, and says what it knows.
+            if to.try_send(Ok(words)).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn published(service: &Service, info: &StreamInfo, publication: u64) -> Bytes {
+    let data = answers::publication(service, info, publication);
+    Bytes::from(format!("event: published\nid: {publication}\ndata: {data}\n\n"))
+}
+
+fn changed(info: &StreamInfo) -> Bytes {
+    let data = serde_json::to_string(&answers::Description::of(info)).expect("a description is plain data");
+    Bytes::from(format!("event: state\ndata: {data}\n\n"))
+}

@@ -1,0 +1,78 @@
+//! How often one address may ask, and how often it may be wrong.
+
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::num::NonZero;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Wrong tokens of one address in a minute.
+const WRONG_A_MINUTE: u32 = 30;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Addresses with wrong tokens that are remembered at most: behind them all wait for the minute to end.
+const MOST_WRONG: usize = 100_000;
+
+/// The limits of all addresses.
+pub(super) struct Limits {
+    requests: DefaultKeyedRateLimiter<IpAddr>,
+    /// Since when, and how often, an address was wrong.
+    wrong: Mutex<HashMap<IpAddr, (Instant, u32)>>,
+}
+
+impl Limits {
+    pub(super) fn new(a_second: u32) -> Self {
+        let a_second = NonZero::new(a_second).unwrap_or(NonZero::<u32>::MIN);
+        let burst = a_second.saturating_mul(NonZero::new(4).expect("not 0"));
+        Self { requests: RateLimiter::keyed(Quota::per_second(a_second).allow_burst(burst)), wrong: Mutex::default() }
+    }
+
+    /// Whether an address may ask once more.
+    pub(super) fn admits(&self, peer: IpAddr) -> bool {
+        self.requests.check_key(&of_many(peer)).is_ok()
+    }
+
+    /// An address had a wrong token.
+    pub(super) fn failed(&self, peer: IpAddr) {
+        let mut wrong = self.wrong();
+        if wrong.len() >= MOST_WRONG {
+            wrong.retain(|_, (since, _)| since.elapsed() < MINUTE);
+        }
+        let (since, count) = wrong.entry(of_many(peer)).or_insert_with(|| (Instant::now(), 0));
+        if since.elapsed() >= MINUTE {
+            (*since, *count) = (Instant::now(), 0);
+        }
+        *count = count.saturating_add(1);
+    }
+
+    /// Whether it had too many within a minute.
+    pub(super) fn has_failed_often(&self, peer: IpAddr) -> bool {
+        let wrong = self.wrong();
+        let own = wrong.get(&of_many(peer));
+        wrong.len() > MOST_WRONG
+            || own.is_some_and(|(since, count)| since.elapsed() < MINUTE && *count >= WRONG_A_MINUTE)
+    }
+
+    fn wrong(&self) -> MutexGuard<'_, HashMap<IpAddr, (Instant, u32)>> {
+        self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets addresses that have not asked for long.
+    pub(super) fn forget(&self) {
+        self.requests.retain_recent();
+        self.wrong().retain(|_, (since, _)| since.elapsed() < MINUTE);
+    }
+}
+
+/// Whoever has one address of version 6 has the 2^64 of its network.
+fn of_many(peer: IpAddr) -> IpAddr {
+    match peer {
+        IpAddr::V4(_) => peer,
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+        }
+    }
+}

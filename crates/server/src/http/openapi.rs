@@ -1,0 +1,45 @@
+//! What the service answers, for programs: generated from the code that answers.
+
+use super::routes;
+use utoipa::OpenApi;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "evertally serve",
+        description = "Events in, private releases out. Every problem is a document of RFC 9457 (`application/problem+json`).",
+        license(name = "MIT OR Apache-2.0")
+    ),
+    paths(
+        routes::streams::list,
+        routes::streams::open,
+        routes::streams::one,
+        routes::streams::close,
+        routes::streams::retire,
+        routes::releases::releases,
+        routes::releases::plan,
+        routes::releases::report,
+        routes::picture::svg,
+        routes::picture::png,
+        routes::watch::watch,
+        routes::events::take,
+        routes::operator::operator,
+        routes::operator::sources,
+        routes::operator::tokens,
+        routes::operator::make_token,
+        routes::operator::revoke_token,
+        routes::metrics::metrics,
+        routes::health,
+    ),
+    components(schemas(super::problem::Document))
+)]
+struct Api;
+
+/// The OpenAPI document.
+pub fn document() -> utoipa::openapi::OpenApi {
+    let mut document = Api::openapi();
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme("token", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+    document
+}

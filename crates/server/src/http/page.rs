@@ -1,0 +1,43 @@
+//! The page, inside the program.
+
+use axum::http::HeaderMap;
+use axum::http::StatusCode;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::response::{IntoResponse, Response};
+
+/// A file of the page.
+struct Asset {
+    name: &'static str,
+    kind: &'static str,
+    bytes: &'static [u8],
+}
+
+macro_rules! assets {
+    ($($name:literal => $kind:literal),* $(,)?) => {
+        &[$(Asset { name: $name, kind: $kind, bytes: include_bytes!(concat!("../../web/", $name)) }),*]
+    };
+}
+
+const ASSETS: &[Asset] = assets! {
+    "index.html" => "text/html; charset=utf-8",
+    "app.css" => "text/css; charset=utf-8",
+    "app.js" => "text/javascript; charset=utf-8",
+    "api.js" => "text/javascript; charset=utf-8",
+    "chart.js" => "text/javascript; charset=utf-8",
+    "operator.js" => "text/javascript; charset=utf-8",
+    "uPlot.esm.js" => "text/javascript; charset=utf-8",
+    "uPlot.min.css" => "text/css; charset=utf-8",
+    "uPlot.LICENSE.txt" => "text/plain; charset=utf-8",
+    "icon.svg" => "image/svg+xml",
+};
+
+/// Answers with a file of the page; `None` where it has none of this name.
+pub(super) fn asset(name: &str, headers: &HeaderMap) -> Option<Response> {
+    let asset = ASSETS.iter().find(|asset| asset.name == name)?;
+    let tag = format!("\"{}\"", &blake3::hash(asset.bytes).to_hex()[..16]);
+    let own = [(CONTENT_TYPE, asset.kind.to_owned()), (CACHE_CONTROL, "no-cache".to_owned()), (ETAG, tag.clone())];
+    if headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes()) {
+        return Some((StatusCode::NOT_MODIFIED, own).into_response());
+    }
+    Some((own, asset.bytes).into_response())
+}

@@ -1,0 +1,175 @@
+//! What is wrong with a request, as [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457) has it.
+
+use crate::engine::{Refusal, RowProblem};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use evertally_publish::error::Error;
+use evertally_publish::problem::Wording;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// A problem document.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct Document {
+    /// Which problem it is: `urn:evertally:problem:` and a word.
+    #[serde(rename = "type")]
+    kind: String,
+    /// The same for people.
+    title: String,
+    /// The status of the answer.
+    status: u16,
+    /// What is wrong here, and what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+    /// What is wrong with rows of a batch.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<RowError>,
+    /// How many rows more something is wrong with.
+    #[serde(skip_serializing_if = "is_zero")]
+    more: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// What is wrong with a row.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct RowError {
+    /// The line of a text, with its header, or the row of a table; from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    row: Option<u64>,
+    /// The column.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    /// What is wrong.
+    problem: String,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+}
+
+/// A problem, as an answer.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    status: StatusCode,
+    document: Box<Document>,
+    retry_after: Option<u32>,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, word: &str, title: &str) -> Self {
+        let kind = format!("urn:evertally:problem:{word}");
+        let document = Document {
+            kind,
+            title: title.to_owned(),
+            status: status.as_u16(),
+            detail: None,
+            errors: Vec::new(),
+            more: 0,
+        };
+        Self { status, document: Box::new(document), retry_after: None }
+    }
+
+    pub(super) fn because(mut self, detail: impl Into<String>) -> Self {
+        self.document.detail = Some(detail.into());
+        self
+    }
+
+    pub(super) fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    pub(super) fn no_stream() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "no-stream", "No such stream")
+            .because("there is no stream of this name that you may read; a token may open more")
+    }
+
+    pub(super) fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "A token is needed")
+            .because("send `Authorization: Bearer TOKEN` with a token that is valid")
+    }
+
+    pub(super) fn forbidden() -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", "Not for this token")
+            .because("the token is valid, and does not allow this; ask the operator for one that does")
+    }
+
+    pub(super) fn bad(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad-request", "The request makes no sense").because(detail)
+    }
+
+    pub(super) fn too_large(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "Too large").because(detail)
+    }
+
+    /// Of an error: what the caller can mend is said, and of anything else only that it went wrong.
+    pub(super) fn of(error: &Error) -> Self {
+        if let Some(limit) = error.io().and_then(super::body::Exceeded::of) {
+            return limit.problem();
+        }
+        if error.is_usage() {
+            return Self::new(StatusCode::UNPROCESSABLE_ENTITY, "refused", "This cannot be done")
+                .because(error.worded(Wording::Json));
+        }
+        tracing::error!(error = %error, "a request failed");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "Something went wrong here")
+            .because("the operator can see what, in the log")
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let detail = refusal.to_string();
+        match refusal {
+            Refusal::Rows { rows, more } => {
+                let problem =
+                    Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad-rows", "Rows of the batch cannot be taken");
+                let mut problem = problem.because(detail);
+                let error = |RowProblem { row, field, problem, remedy }| RowError { row, field, problem, remedy };
+                problem.document.errors = rows.into_iter().map(error).collect();
+                problem.document.more = more;
+                problem
+            }
+            Refusal::Differs => {
+                Self::new(StatusCode::CONFLICT, "batch-differs", "Another batch has this id").because(detail)
+            }
+            Refusal::NoStream => Self::no_stream(),
+            Refusal::ReadOnly(_) => {
+                Self::new(StatusCode::FORBIDDEN, "read-only", "Nothing is taken in").because(detail)
+            }
+            Refusal::Busy => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "Too much to do").because(detail).retry_after(1)
+            }
+            Refusal::DiskFull(_) => Self::new(StatusCode::INSUFFICIENT_STORAGE, "disk-full", "No room on the disk")
+                .because(detail)
+                .retry_after(60),
+            Refusal::Other(error) => Self::of(&error),
+        }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        Self::of(&error)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = serde_json::to_vec(&*self.document).expect("a document is plain data");
+        let mut response = (self.status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Some(seconds) = self.retry_after {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}

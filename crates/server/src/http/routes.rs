@@ -1,0 +1,124 @@
+//! All routes, and what is around them.
+
+pub(super) mod events;
+pub(super) mod metrics;
+pub(super) mod operator;
+pub(super) mod picture;
+pub(super) mod releases;
+pub(super) mod streams;
+pub(super) mod watch;
+
+use super::app::{App, Peer, Side};
+use super::problem::Problem;
+use super::{openapi, page};
+use axum::extract::{MatchedPath, Path, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use axum::{Json, Router};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+use tower_http::compression::CompressionLayer;
+
+/// The routes of a listener.
+pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool) -> Router {
+    let reading = Router::new()
+        .route("/v1/streams/{stream}", get(streams::one))
+        .route("/v1/streams/{stream}/releases", get(releases::releases))
+        .route("/v1/streams/{stream}/plan", get(releases::plan))
+        .route("/v1/streams/{stream}/report", get(releases::report))
+        .route("/v1/streams/{stream}/picture.svg", get(picture::svg))
+        .route("/v1/streams/{stream}/picture.png", get(picture::png))
+        .route("/v1/sources", get(operator::sources))
+        .route("/openapi.json", get(|| async { Json(openapi::document()) }))
+        .route("/healthz", get(health))
+        .route("/", get(|headers: HeaderMap| asset(Path("index.html".to_owned()), headers)))
+        .route("/assets/{name}", get(asset));
+    let router = match side {
+        Side::Public => reading.route("/v1/streams", get(streams::list)).route("/metrics", get(metrics::of_public)),
+        Side::Private => reading
+            .route("/v1/streams", get(streams::list).post(streams::open))
+            .route("/metrics", get(metrics::metrics))
+            .route("/v1/streams/{stream}/events", post(events::take))
+            .route("/v1/streams/{stream}/close", post(streams::close))
+            .route("/v1/streams/{stream}/retire", post(streams::retire))
+            .route("/v1/operator", get(operator::operator))
+            .route("/v1/tokens", get(operator::tokens).post(operator::make_token))
+            .route("/v1/tokens/{id}", delete(operator::revoke_token)),
+    };
+    // What is watched is not compressed: each line is to arrive at once.
+    let router = router.layer(CompressionLayer::new()).route("/v1/streams/{stream}/watch", get(watch::watch));
+    let app_of = Arc::clone(app);
+    router
+        .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "no-page", "There is nothing here") })
+        .method_not_allowed_fallback(|| async {
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "This cannot be done here")
+                .because("the listener for reading answers to GET alone; writing and operating have one of their own")
+        })
+        .layer(axum::extract::DefaultBodyLimit::max(1 << 20))
+        .layer(from_fn_with_state(app_of, admit))
+        .layer(from_fn(move |request: Request, next: Next| guard(request, next, is_tls)))
+        .with_state(Arc::clone(app))
+}
+
+/// Lets a request in if its address does not ask too often, and says in the log that it was here: not for what it asked.
+async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
+    if !app.limits.admits(peer) {
+        return Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many-requests", "Too many requests")
+            .because("your address asks too often; wait a second, or ask the operator for more")
+            .retry_after(1)
+            .into_response();
+    }
+    let route = request.extensions().get::<MatchedPath>().map_or("-".to_owned(), |path| path.as_str().to_owned());
+    let (method, began) = (request.method().clone(), Instant::now());
+    let response = next.run(request).await;
+    let (status, micros) = (response.status().as_u16(), began.elapsed().as_micros());
+    tracing::debug!(method = %method, route = %route, status, micros, "request");
+    response
+}
+
+/// What the page may load: itself.
+const CONTENT: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+                       font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+/// Headers that every answer has.
+async fn guard(request: Request, next: Next, is_tls: bool) -> Response {
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    for (name, value) in [
+        ("content-security-policy", CONTENT),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
+    ] {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    if is_tls {
+        let hsts = HeaderValue::from_static("max-age=31536000");
+        headers.insert(HeaderName::from_static("strict-transport-security"), hsts);
+    }
+    response
+}
+
+async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
+    page::asset(&name, &headers)
+        .unwrap_or_else(|| Problem::new(StatusCode::NOT_FOUND, "no-page", "There is nothing here").into_response())
+}
+
+/// Whether the service is up: `ok`.
+#[utoipa::path(get, path = "/healthz", responses((status = 200, description = "It is up.", body = String)))]
+pub(super) async fn health() -> &'static str {
+    "ok\n"
+}
+
+/// Runs what reads the store in a thread that may wait.
+async fn waiting<T: Send + 'static>(what: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
+    tokio::task::spawn_blocking(what)
+        .await
+        .unwrap_or_else(|_| Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "Something went wrong here")))
+}

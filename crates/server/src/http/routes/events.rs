@@ -1,0 +1,120 @@
+//! Batches of events.
+
+use super::super::app::{App, Caller};
+use super::super::body::{self, Coding, Expected, sha256_of};
+use super::super::problem::{Document, Problem};
+use super::waiting;
+use crate::engine::BatchFormat;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use evertally_publish::error::Error;
+use serde::Serialize;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// Characters of an id at most.
+const LONGEST_ID: usize = 200;
+
+/// What is said of a batch that was taken: it is durable.
+#[derive(Serialize, ToSchema)]
+pub(in super::super) struct Taken {
+    /// The id that the client chose.
+    batch: String,
+    /// How many rows it has.
+    rows: u64,
+    /// Whether it was taken before.
+    repeated: bool,
+    /// Keyed digest of its bytes, in hexadecimal.
+    digest: String,
+}
+
+/// Takes a batch of events: all of it, or nothing. The same id with the same bytes is answered the same again.
+#[utoipa::path(post, path = "/v1/streams/{stream}/events", tag = "writing",
+    params(
+        ("stream" = String, Path),
+        ("Idempotency-Key" = String, Header, description = "An id of your choice, of 1 to 200 visible ASCII characters."),
+        ("Content-Digest" = Option<String>, Header, description = "`sha-256=:BASE64:` of the body, which is checked."),
+    ),
+    request_body(description = "Rows with the declared columns, also compressed with gzip or zstd.", content(
+        (String = "application/x-ndjson"),
+        (String = "text/csv"),
+        (Vec<u8> = "application/vnd.apache.arrow.stream"),
+        (Vec<u8> = "application/vnd.apache.parquet"),
+    )),
+    responses(
+        (status = 200, body = Taken),
+        (status = 403, body = Document, content_type = "application/problem+json"),
+        (status = 409, body = Document, content_type = "application/problem+json"),
+        (status = 413, body = Document, content_type = "application/problem+json"),
+        (status = 415, body = Document, content_type = "application/problem+json"),
+        (status = 422, body = Document, content_type = "application/problem+json"),
+        (status = 503, body = Document, content_type = "application/problem+json"),
+        (status = 507, body = Document, content_type = "application/problem+json"),
+    ),
+    security(("token" = [])))]
+pub(in super::super) async fn take(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Taken>, Problem> {
+    match &caller.role {
+        None => return Err(Problem::unauthorized()),
+        Some(role) if !role.writes(&name) => return Err(Problem::forbidden()),
+        Some(_) => {}
+    }
+    let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
+    let id = id_of(&headers)?;
+    let format = format_of(&headers)?;
+    let sha256 =
+        headers.get("content-digest").and_then(|text| text.to_str().ok()).map(sha256_of).transpose()?.flatten();
+    let (bytes, decoded) = (app.config.body_bytes, app.config.decoded_bytes);
+    let expected = Expected { coding: coding_of(&headers)?, bytes, decoded, sha256 };
+    let reader = body::reader(body, &expected).map_err(|e| Problem::of(&Error::from(e)))?;
+    waiting(move || {
+        let receipt = app.service.take_in(&info, &id, (format, reader))?;
+        let digest = blake3::Hash::from_bytes(receipt.digest).to_hex().to_string();
+        Ok(Json(Taken { batch: receipt.batch, rows: receipt.rows, repeated: receipt.repeated, digest }))
+    })
+    .await
+}
+
+fn id_of(headers: &HeaderMap) -> Result<String, Problem> {
+    let id = headers.get("idempotency-key").and_then(|id| id.to_str().ok()).unwrap_or("");
+    let is_good = (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_good {
+        return Ok(id.to_owned());
+    }
+    Err(Problem::bad(
+        "a batch needs an id of its own: send `Idempotency-Key: ID` with 1 to 200 visible ASCII characters, and the same one \
+         when you send the batch again",
+    ))
+}
+
+fn format_of(headers: &HeaderMap) -> Result<BatchFormat, Problem> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
+    match kind.split(';').next().unwrap_or("").trim() {
+        "application/x-ndjson" | "application/jsonl" | "application/jsonlines" => Ok(BatchFormat::JsonLines),
+        "text/csv" => Ok(BatchFormat::Csv),
+        "application/vnd.apache.parquet" => Ok(BatchFormat::Parquet),
+        "application/vnd.apache.arrow.stream" => Ok(BatchFormat::Arrow),
+        _ => Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", "No such format").because(
+            "send Content-Type: application/x-ndjson, text/csv, application/vnd.apache.arrow.stream or \
+             application/vnd.apache.parquet",
+        )),
+    }
+}
+
+fn coding_of(headers: &HeaderMap) -> Result<Coding, Problem> {
+    match headers.get(CONTENT_ENCODING).map(|coding| coding.as_bytes()) {
+        None | Some(b"identity") => Ok(Coding::None),
+        Some(b"gzip") => Ok(Coding::Gzip),
+        Some(b"zstd") => Ok(Coding::Zstd),
+        Some(_) => Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "coding", "No such compression")
+            .because("compress with gzip or zstd, and say so with Content-Encoding, or not at all")),
+    }
+}

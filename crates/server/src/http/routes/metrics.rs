@@ -1,0 +1,157 @@
+//! What Prometheus reads: released values, and for operators how the service is.
+
+use super::super::app::{App, Caller};
+use super::super::problem::{Document, Problem};
+use super::waiting;
+use crate::engine::{RowsQuery, StreamInfo};
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Lines of one stream, at most: more are asked for as releases.
+const MOST_LINES: usize = 10_000;
+
+/// The released values of public streams; nothing exact.
+pub(super) async fn of_public(State(app): State<Arc<App>>) -> Result<Response, Problem> {
+    let streams = app.all_readable(&Caller { role: None });
+    answer(app, streams, false).await
+}
+
+/// The released values of all streams, and exact counts of what the service does.
+#[utoipa::path(get, path = "/metrics", tag = "operating", responses(
+    (status = 200, body = String, content_type = "text/plain"),
+    (status = 401, body = Document, content_type = "application/problem+json"),
+), security(("token" = [])))]
+pub(in super::super) async fn metrics(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
+    caller.operates()?;
+    let streams = app.service.streams();
+    answer(app, streams, true).await
+}
+
+async fn answer(app: Arc<App>, streams: Vec<Arc<StreamInfo>>, with_counts: bool) -> Result<Response, Problem> {
+    let text = waiting(move || {
+        let mut text = Text::default();
+        streams.iter().try_for_each(|info| text.released(&app, info))?;
+        if with_counts {
+            streams.iter().for_each(|info| text.counts(info));
+            text.add("evertally_watchers", "Open watches of all streams.", &[], app.hub.count() as f64);
+        }
+        Ok(text.finish())
+    })
+    .await?;
+    let own = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"), (CACHE_CONTROL, "no-store")];
+    Ok((own, text).into_response())
+}
+
+/// The text format of Prometheus: all samples of a name together.
+#[derive(Default)]
+struct Text(Vec<(&'static str, &'static str, &'static str, String)>);
+
+impl Text {
+    /// A gauge: noisy counts fall, so that a counter would lie.
+    fn add(&mut self, name: &'static str, help: &'static str, labels: &[(&str, &str)], value: f64) {
+        self.of_kind(name, "gauge", help, labels, value);
+    }
+
+    fn of_kind(
+        &mut self,
+        name: &'static str,
+        kind: &'static str,
+        help: &'static str,
+        labels: &[(&str, &str)],
+        value: f64,
+    ) {
+        let at = self.0.iter().position(|(known, ..)| *known == name).unwrap_or_else(|| {
+            self.0.push((name, kind, help, String::new()));
+            self.0.len() - 1
+        });
+        let samples = &mut self.0[at].3;
+        samples.push_str(name);
+        for (place, (label, text)) in labels.iter().enumerate() {
+            samples.push(if place == 0 { '{' } else { ',' });
+            samples.push_str(label);
+            samples.push_str("=\"");
+            for letter in text.chars() {
+                match letter {
+                    '\\' => samples.push_str("\\\\"),
+                    '"' => samples.push_str("\\\""),
+                    '\n' => samples.push_str("\\n"),
+                    letter => samples.push(letter),
+                }
+            }
+            samples.push('"');
+        }
+        if !labels.is_empty() {
+            samples.push('}');
+        }
+        let value = if value.is_nan() { "NaN".to_owned() } else { value.to_string() };
+        writeln!(samples, " {value}").expect("a String accepts every write");
+    }
+
+    fn released(&mut self, app: &App, info: &StreamInfo) -> Result<(), Problem> {
+        let last = info.progress().publications;
+        if last == 0 {
+            return Ok(());
+        }
+        let columns: Vec<String> = info.table.groups().iter().map(|name| label(name)).collect();
+        let places = (info.line_count() > MOST_LINES).then(|| (0..MOST_LINES as u32).collect()); // fits: 10⁴
+        let query = RowsQuery { publications: last..=last, places };
+        app.service.rows(info, &query, &mut |_, row| {
+            if row.step != last {
+                return Ok(()); // an earlier step of a group that was discovered now
+            }
+            let groups = columns.iter().map(String::as_str).zip(row.groups.iter().copied());
+            let labels: Vec<(&str, &str)> = [("stream", info.name())].into_iter().chain(groups).collect();
+            let value = row.value.number;
+            self.add("evertally_released_value", "The released value, with its noise.", &labels, value);
+            self.add(
+                "evertally_released_std_error",
+                "The standard error of the released value.",
+                &labels,
+                row.std_error,
+            );
+            self.add("evertally_released_lower", "The lower end of its interval.", &labels, row.lower);
+            self.add("evertally_released_upper", "The upper end of its interval.", &labels, row.upper);
+            Ok(())
+        })?;
+        let (labels, end) = ([("stream", info.name())], info.stream.rows().end_of(last).micros() as f64 / 1e6);
+        self.add("evertally_released_step", "The number of the last publication.", &labels, last as f64);
+        self.add("evertally_released_time_seconds", "The end of its step.", &labels, end);
+        Ok(())
+    }
+
+    fn counts(&mut self, info: &StreamInfo) {
+        let (labels, counts) = ([("stream", info.name())], &info.counts);
+        for (name, help, count) in [
+            ("evertally_events_taken_total", "Events taken since the start: exact, and not private.", &counts.events),
+            ("evertally_batches_taken_total", "Batches taken since the start.", &counts.batches),
+            ("evertally_events_late_total", "Events of closed steps since the start.", &counts.late),
+            ("evertally_batches_refused_total", "Batches refused since the start.", &counts.refused),
+        ] {
+            self.of_kind(name, "counter", help, &labels, count.load(Ordering::Relaxed) as f64);
+        }
+        let waiting = counts.waiting.load(Ordering::Relaxed) as f64;
+        self.add("evertally_events_waiting", "Events of steps that are not open yet.", &labels, waiting);
+        self.add("evertally_closed_step", "The last closed step.", &labels, info.progress().closed as f64);
+    }
+
+    fn finish(self) -> String {
+        let mut text = String::new();
+        for (name, kind, help, samples) in self.0 {
+            write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{samples}")
+                .expect("a String accepts every write");
+        }
+        text
+    }
+}
+
+/// A column as the name of a label: what may not be in one becomes `_`, and no name is one of ours.
+fn label(column: &str) -> String {
+    let letter = |letter: char| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '_' };
+    let name: String = column.chars().map(letter).collect();
+    let is_ours = name == "stream" || name.starts_with("__") || name.starts_with(|c: char| c.is_ascii_digit());
+    if is_ours || name.is_empty() { format!("group_{name}") } else { name }
+}

@@ -1,0 +1,293 @@
+//! What operators see and do.
+
+use super::super::answers;
+use super::super::app::{App, Caller};
+use super::super::problem::{Document, Problem};
+use super::waiting;
+use crate::engine::State as StreamState;
+use crate::tokens::{Entry, Role};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use evertally_publish::error::Result as PublishResult;
+use evertally_publish::source::SourceBudget;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use utoipa::ToSchema;
+
+/// How the service is: exact, and for its operators alone.
+#[derive(Serialize, ToSchema)]
+pub(in super::super) struct Operator {
+    now: String,
+    started: String,
+    version: String,
+    folder: String,
+    folder_id: String,
+    /// Why nothing is taken in or published, if that is so.
+    read_only: Option<String>,
+    disk: Disk,
+    witness: Option<Witness>,
+    key: Key,
+    rates: Rates,
+    watchers: usize,
+    streams: Vec<Stream>,
+    /// What is wrong, in words.
+    problems: Vec<String>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct Disk {
+    store_bytes: u64,
+    free_bytes: Option<u64>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct Witness {
+    place: String,
+    /// How often it was told something.
+    told: u64,
+    /// Whether there is something it has not been told.
+    behind: bool,
+    problem: Option<String>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct Key {
+    id: String,
+    sealed: bool,
+}
+
+#[derive(Serialize, ToSchema)]
+struct Rates {
+    /// On average since the start.
+    events_per_second: f64,
+    batches_per_second: f64,
+}
+
+#[derive(Serialize, ToSchema)]
+struct Stream {
+    name: String,
+    state: String,
+    public: bool,
+    /// Since the start.
+    events: u64,
+    batches: u64,
+    late: u64,
+    refused: u64,
+    /// Of steps that are not open yet.
+    waiting_events: u64,
+    open_step: u64,
+    published: u64,
+    closes_at: Option<String>,
+    /// How long ago its open step should have been closed.
+    lag_seconds: f64,
+    problem: Option<String>,
+}
+
+/// How the service is.
+#[utoipa::path(get, path = "/v1/operator", tag = "operating", responses(
+    (status = 200, body = Operator),
+    (status = 401, body = Document, content_type = "application/problem+json"),
+    (status = 403, body = Document, content_type = "application/problem+json"),
+), security(("token" = [])))]
+pub(in super::super) async fn operator(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Operator>, Problem> {
+    caller.operates()?;
+    waiting(move || {
+        let health = app.service.health()?;
+        let (started, since) = app.started;
+        let now = app.service.now();
+        let streams: Vec<Stream> = app.service.streams().iter().map(|info| {
+            let (progress, counts) = (info.progress(), &info.counts);
+            let lag = progress.closes_at.map_or(0, |at| (now.micros() - at.micros()).max(0));
+            Stream {
+                name: info.name().to_owned(),
+                state: progress.state.word().to_owned(),
+                public: info.is_public(),
+                events: counts.events.load(Ordering::Relaxed),
+                batches: counts.batches.load(Ordering::Relaxed),
+                late: counts.late.load(Ordering::Relaxed),
+                refused: counts.refused.load(Ordering::Relaxed),
+                waiting_events: counts.waiting.load(Ordering::Relaxed),
+                open_step: progress.closed + 1,
+                published: progress.publications,
+                closes_at: progress.closes_at.map(|at| answers::time(&info.stream, at)),
+                lag_seconds: lag as f64 / 1e6,
+                problem: match progress.state {
+                    StreamState::Failed(why) => Some(why),
+                    StreamState::Recovering(step) => Some(format!(
+                        "the witness has seen step {step}: send the events again that are missing, then close it through step {step}"
+                    )),
+                    _ => None,
+                },
+            }
+        }).collect();
+        let seconds = since.elapsed().as_secs_f64().max(1e-3);
+        let rate = |of: fn(&Stream) -> u64| streams.iter().map(of).sum::<u64>() as f64 / seconds;
+        let rates = Rates { events_per_second: rate(|s| s.events), batches_per_second: rate(|s| s.batches) };
+        let witness = health.witness.map(|place| Witness {
+            place,
+            told: health.witness_counter,
+            behind: health.witness_behind,
+            problem: health.witness_problem,
+        });
+        let now = now.timestamp().map_or(String::new(), |now| now.to_string());
+        Ok(Json(Operator {
+            now,
+            started: started.to_string(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            folder: app.folder.display().to_string(),
+            folder_id: app.service.folder_id.clone(),
+            read_only: health.read_only,
+            disk: Disk {
+                store_bytes: crate::folder::store_bytes(&app.folder),
+                free_bytes: crate::folder::free_bytes(&app.folder),
+            },
+            witness,
+            key: Key { id: app.service.key_id.clone(), sealed: app.is_sealed },
+            rates,
+            watchers: app.hub.count(),
+            streams,
+            problems: health.problems,
+        }))
+    })
+    .await
+}
+
+/// The budgets of data sources.
+#[derive(Serialize, ToSchema)]
+pub(in super::super) struct Sources {
+    sources: Vec<Source>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct Source {
+    name: String,
+    /// All streams together, in words.
+    total: String,
+    spent: String,
+    left: String,
+    /// The share of the total that is spent, from 0 to 1.
+    spent_share: f64,
+    /// The streams that spend it, as far as the caller may read them.
+    streams: Vec<String>,
+}
+
+/// The budgets of data sources whose streams the caller may read.
+#[utoipa::path(get, path = "/v1/sources", tag = "reading", responses((status = 200, body = Sources)))]
+pub(in super::super) async fn sources(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Sources>, Problem> {
+    waiting(move || {
+        let readable = app.all_readable(&caller);
+        let is_operator = caller.role.as_ref().is_some_and(Role::operates);
+        let mut sources = Vec::new();
+        for (name, path) in app.service.sources() {
+            let own = readable.iter().filter(|info| info.record().source.as_ref() == Some(name));
+            let streams: Vec<String> = own.map(|info| info.name().to_owned()).collect();
+            if streams.is_empty() && !is_operator {
+                continue;
+            }
+            let state = SourceBudget::of_file(path).and_then(|budget| budget.state())?;
+            let figure =
+                |amount: &evertally::privacy::composition::Amount| amount.epsilon.or(amount.rho).unwrap_or(0.0);
+            let spent_share =
+                if figure(&state.cap) > 0.0 { 1.0 - figure(&state.left) / figure(&state.cap) } else { 1.0 };
+            sources.push(Source {
+                name: name.clone(),
+                total: state.cap.to_string(),
+                spent: state.spent.to_string(),
+                left: state.left.to_string(),
+                spent_share,
+                streams,
+            });
+        }
+        Ok(Json(Sources { sources }))
+    })
+    .await
+}
+
+/// A token, without its secret.
+#[derive(Serialize, ToSchema)]
+struct Token {
+    id: String,
+    role: String,
+    label: String,
+    made: String,
+}
+
+/// All tokens, without their secrets.
+#[derive(Serialize, ToSchema)]
+pub(in super::super) struct AllTokens {
+    tokens: Vec<Token>,
+}
+
+/// All tokens; what opens is never shown again.
+#[utoipa::path(get, path = "/v1/tokens", tag = "operating", responses(
+    (status = 200, body = AllTokens),
+    (status = 401, body = Document, content_type = "application/problem+json"),
+), security(("token" = [])))]
+pub(in super::super) async fn tokens(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<AllTokens>, Problem> {
+    caller.operates()?;
+    let all = app.tokens.all()?;
+    let shown = |Entry { id, role, label, made, .. }: Entry| Token { id, role, label, made: made.to_string() };
+    Ok(Json(AllTokens { tokens: all.into_iter().map(shown).collect() }))
+}
+
+/// The token that is wanted.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct WantedToken {
+    /// `write:STREAM`, `read:STREAM`, `read:*` or `operate`.
+    role: String,
+    /// Who is to have it, for people.
+    #[serde(default)]
+    label: String,
+}
+
+/// A token, shown once.
+#[derive(Serialize, ToSchema)]
+pub(in super::super) struct MadeToken {
+    id: String,
+    /// Shown here and nowhere else.
+    token: String,
+}
+
+/// Makes a token. It is shown once.
+#[utoipa::path(post, path = "/v1/tokens", tag = "operating", request_body = WantedToken, responses(
+    (status = 201, body = MadeToken),
+    (status = 400, body = Document, content_type = "application/problem+json"),
+    (status = 401, body = Document, content_type = "application/problem+json"),
+), security(("token" = [])))]
+pub(in super::super) async fn make_token(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    body: Result<Json<WantedToken>, axum::extract::rejection::JsonRejection>,
+) -> Result<(StatusCode, Json<MadeToken>), Problem> {
+    caller.operates()?;
+    let Json(WantedToken { role, label }) = body.map_err(|e| Problem::bad(e.body_text()))?;
+    let role: Role = role.parse().map_err(Problem::bad)?;
+    waiting(move || {
+        let made: PublishResult<_> = app.tokens.make(&role, &label);
+        let (id, token) = made?;
+        Ok((StatusCode::CREATED, Json(MadeToken { id, token: token.to_string() })))
+    })
+    .await
+}
+
+/// Revokes a token, at once.
+#[utoipa::path(delete, path = "/v1/tokens/{id}", tag = "operating", params(("id" = String, Path)), responses(
+    (status = 204, description = "It opens nothing any more."),
+    (status = 401, body = Document, content_type = "application/problem+json"),
+    (status = 422, body = Document, content_type = "application/problem+json"),
+), security(("token" = [])))]
+pub(in super::super) async fn revoke_token(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
+    caller.operates()?;
+    waiting(move || {
+        app.tokens.revoke(&id)?;
+        Ok(StatusCode::NO_CONTENT)
+    })
+    .await
+}

@@ -1,0 +1,96 @@
+//! Pictures of what is released.
+
+use super::super::app::{App, Caller};
+use super::super::problem::{Document, Problem};
+use super::releases::Asked;
+use super::waiting;
+use crate::engine::{RowsQuery, StreamInfo};
+use axum::extract::{Path, RawQuery, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use evertally_plot::{Curve, MAX_SHOWN, Point, ReleasePlot, TimeLabels};
+use evertally_publish::error::failure;
+use evertally_publish::stream::Band;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Points of a line at most.
+const POINTS: u64 = 2000;
+
+/// Pixels of a picture for each of its units.
+const SCALE: f32 = 2.0;
+
+/// A picture of released values with their intervals, as SVG.
+#[utoipa::path(get, path = "/v1/streams/{stream}/picture.svg", tag = "reading", params(("stream" = String, Path)), responses(
+    (status = 200, body = String, content_type = "image/svg+xml"),
+    (status = 404, body = Document, content_type = "application/problem+json"),
+))]
+pub(in super::super) async fn svg(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let svg = drawn(app, caller, name, query).await?;
+    Ok(([(CONTENT_TYPE, "image/svg+xml"), (CACHE_CONTROL, "no-cache")], svg).into_response())
+}
+
+/// The same as PNG.
+#[utoipa::path(get, path = "/v1/streams/{stream}/picture.png", tag = "reading", params(("stream" = String, Path)), responses(
+    (status = 200, body = Vec<u8>, content_type = "image/png"),
+    (status = 404, body = Document, content_type = "application/problem+json"),
+))]
+pub(in super::super) async fn png(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let svg = drawn(app, caller, name, query).await?;
+    let bytes = waiting(move || evertally_plot::png(&svg, SCALE).map_err(|e| Problem::of(&failure(e)))).await?;
+    Ok(([(CONTENT_TYPE, "image/png"), (CACHE_CONTROL, "no-cache")], bytes).into_response())
+}
+
+async fn drawn(app: Arc<App>, caller: Caller, name: String, query: Option<String>) -> Result<String, Problem> {
+    let info = app.readable(&name, &caller)?;
+    let (mut wanted, _) = Asked::read(query.as_deref())?.of(&info)?;
+    waiting(move || {
+        let places = wanted.places.take().unwrap_or_else(|| (0..info.line_count() as u32).collect()); // fits: places do
+        wanted.places = Some(places.into_iter().take(MAX_SHOWN).collect());
+        let plot = plot(&app, &info, &wanted)?;
+        plot.svg().map_err(|_| Problem::bad("nothing is published that could be drawn"))
+    })
+    .await
+}
+
+fn plot(app: &App, info: &StreamInfo, wanted: &RowsQuery) -> Result<ReleasePlot, Problem> {
+    let (stream, report) = (&info.stream, info.report());
+    let count = (wanted.publications.end() + 1).saturating_sub(*wanted.publications.start());
+    let (stride, last) = (count.div_ceil(POINTS).max(1), *wanted.publications.end());
+    let mut curves: BTreeMap<Vec<String>, Curve> = BTreeMap::new();
+    app.service.rows(info, wanted, &mut |_, row| {
+        if row.value.number.is_finite() && (row.step.is_multiple_of(stride) || row.step == last) {
+            let names: Vec<String> = row.groups.iter().map(|text| (*text).to_owned()).collect();
+            let name = names.join(", ");
+            let curve = curves.entry(names).or_insert_with(|| Curve { name, points: Vec::new() });
+            let at = row.span.1.micros() as f64 / 1e6;
+            let (value, lower, upper) = (row.value.number, row.lower, row.upper);
+            curve.points.push(Point { at, value, lower, upper, truth: None });
+        }
+        Ok(())
+    })?;
+    Ok(ReleasePlot {
+        title: stream.title.clone(),
+        subtitle: report.headline(),
+        y_label: stream.quantity_since(),
+        footer: format!("{} Points stand at the end of their step.", report.promise()),
+        time_labels: TimeLabels::Calendar(stream.calendar.zone().time_zone().clone()),
+        confidence: stream.confidence,
+        at_once: stream.band == Band::Simultaneous,
+        curves: curves.into_values().collect(),
+        total_groups: info.line_count(),
+        group_word: if stream.measures.is_some() { "line" } else { "group" },
+        apart: stream.measures.is_some(),
+        unsafe_truth: false,
+    })
+}

@@ -1,0 +1,287 @@
+//! Released rows, plans and reports.
+
+use super::super::answers::{JsonRows, Releases};
+use super::super::app::{App, Caller};
+use super::super::problem::{Document, Problem};
+use super::waiting;
+use crate::engine::{RowsQuery, StreamInfo};
+use arrow_ipc::writer::StreamWriter;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use evertally_publish::error::{Result as PublishResult, failure};
+use evertally_publish::rows::ReleaseRow;
+use evertally_tables::output::{OutputFormat, TableColumns, TableWriter};
+use std::sync::Arc;
+
+/// Publications of one answer, where nobody says which.
+const USUAL: u64 = 1000;
+
+/// Rows of one answer at most.
+const MOST_ROWS: u64 = 2_000_000;
+
+/// How rows are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Json,
+    Table(OutputFormat),
+    Arrow,
+}
+
+impl Format {
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Table(OutputFormat::Csv) => "text/csv; charset=utf-8",
+            Self::Table(OutputFormat::JsonLines) => "application/x-ndjson",
+            Self::Table(OutputFormat::Parquet) => "application/vnd.apache.parquet",
+            Self::Arrow => "application/vnd.apache.arrow.stream",
+        }
+    }
+
+    fn of(asked: Option<&str>, headers: &HeaderMap) -> Result<Self, Problem> {
+        if let Some(asked) = asked {
+            return match asked {
+                "json" => Ok(Self::Json),
+                "jsonl" => Ok(Self::Table(OutputFormat::JsonLines)),
+                "csv" => Ok(Self::Table(OutputFormat::Csv)),
+                "parquet" => Ok(Self::Table(OutputFormat::Parquet)),
+                "arrow" => Ok(Self::Arrow),
+                _ => Err(Problem::bad(format!("`{asked}` is no format: use json, jsonl, csv, arrow or parquet"))),
+            };
+        }
+        let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
+        let kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or("").trim());
+        let known = kinds.filter_map(|kind| match kind {
+            "application/json" => Some(Self::Json),
+            "text/csv" => Some(Self::Table(OutputFormat::Csv)),
+            "application/x-ndjson" | "application/jsonl" => Some(Self::Table(OutputFormat::JsonLines)),
+            "application/vnd.apache.parquet" => Some(Self::Table(OutputFormat::Parquet)),
+            "application/vnd.apache.arrow.stream" => Some(Self::Arrow),
+            _ => None,
+        });
+        Ok({ known }.next().unwrap_or(Self::Json))
+    }
+}
+
+/// What of a stream is asked for.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    from: Option<u64>,
+    to: Option<u64>,
+    groups: Vec<String>,
+    measures: Vec<String>,
+    format: Option<String>,
+}
+
+impl Asked {
+    /// Reads a query; names may come again.
+    pub(super) fn read(query: Option<&str>) -> Result<Self, Problem> {
+        let mut asked = Self::default();
+        for (name, value) in form(query.unwrap_or("")) {
+            let number = || {
+                let number = value.parse().ok().filter(|number| *number > 0);
+                number.ok_or_else(|| {
+                    Problem::bad(format!("`{name}={value}`: the number of a publication, from 1, is needed"))
+                })
+            };
+            match name.as_str() {
+                "from" => asked.from = Some(number()?),
+                "to" => asked.to = Some(number()?),
+                "group" => asked.groups.push(value),
+                "measure" | "workload" => asked.measures.push(value),
+                "format" => asked.format = Some(value),
+                _ => {
+                    let problem = format!("there is no `{name}` here: use from, to, group, measure or format");
+                    return Err(Problem::bad(problem));
+                }
+            }
+        }
+        Ok(asked)
+    }
+
+    /// The query for a stream, and whether its answer is the same for ever.
+    pub(super) fn of(&self, info: &StreamInfo) -> Result<(RowsQuery, bool), Problem> {
+        let shown = info.progress().publications;
+        let to = self.to.unwrap_or(shown);
+        let from = self.from.unwrap_or(to.min(shown).saturating_sub(USUAL - 1).max(1));
+        if from > to.max(1) {
+            return Err(Problem::bad(format!("from={from} is behind to={to}")));
+        }
+        let is_closed = self.to.is_some_and(|to| to <= shown) && self.from.is_some();
+        Ok((RowsQuery { publications: from..=to.min(shown), places: self.places(info)? }, is_closed))
+    }
+
+    fn places(&self, info: &StreamInfo) -> Result<Option<Vec<u32>>, Problem> {
+        if self.groups.is_empty() && self.measures.is_empty() {
+            return Ok(None);
+        }
+        let labels = info.stream.measures.as_ref().map_or(Vec::new(), |bundle| bundle.labels());
+        if let Some(unknown) = self.measures.iter().find(|measure| !labels.contains(measure)) {
+            return Err(Problem::bad(format!("the stream has no measure or workload `{unknown}`")));
+        }
+        let is_wanted = |names: &[String]| {
+            let (group, measure) = match labels.is_empty() {
+                true => (names, None),
+                false => (&names[..names.len() - 1], names.last()),
+            };
+            (self.groups.is_empty() || self.groups.contains(&group.join("/")))
+                && (self.measures.is_empty() || measure.is_some_and(|measure| self.measures.contains(measure)))
+        };
+        let mut places = Vec::new();
+        if labels.is_empty() {
+            places.extend(self.groups.iter().filter_map(|group| info.place_of(group)));
+            places.sort_unstable();
+            places.dedup();
+        } else {
+            let names = info.names(usize::MAX);
+            places.extend((0u32..).zip(&names).filter(|(_, names)| is_wanted(names)).map(|(place, _)| place));
+        }
+        if places.is_empty() {
+            return Err(Problem::new(StatusCode::NOT_FOUND, "no-group", "No such group")
+                .because("none of the groups that you ask for is released by this stream"));
+        }
+        Ok(Some(places))
+    }
+}
+
+/// The pairs of a query, decoded.
+fn form(query: &str) -> Vec<(String, String)> {
+    let decode = |text: &str| {
+        let mut bytes = Vec::with_capacity(text.len());
+        let mut rest = text.bytes();
+        while let Some(byte) = rest.next() {
+            let hex = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
+            match byte {
+                b'+' => bytes.push(b' '),
+                b'%' => {
+                    let (high, low) = (hex(rest.next()), hex(rest.next()));
+                    bytes.push(high.zip(low).map_or(b'?', |(high, low)| (high * 16 + low) as u8)); // fits: two digits
+                }
+                byte => bytes.push(byte),
+            }
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .map(|(name, value)| (decode(name), decode(value)))
+        .collect()
+}
+
+/// Released rows of some publications: the same bytes as `evertally release` writes. JSON has the end of each step too.
+#[utoipa::path(get, path = "/v1/streams/{stream}/releases", tag = "reading",
+    params(
+        ("stream" = String, Path),
+        ("from" = Option<u64>, Query, description = "The first publication, from 1."),
+        ("to" = Option<u64>, Query, description = "The last one."),
+        ("group" = Option<Vec<String>>, Query, description = "Groups by name, parts joined by `/`; may be repeated."),
+        ("measure" = Option<Vec<String>>, Query, description = "Measures or workloads, where there are several."),
+        ("format" = Option<String>, Query, description = "json, jsonl, csv, arrow or parquet, in the place of `Accept`."),
+    ),
+    responses(
+        (status = 200, content((Releases = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"),
+            (Vec<u8> = "application/vnd.apache.arrow.stream"), (Vec<u8> = "application/vnd.apache.parquet"))),
+        (status = 304, description = "They are those that you have."),
+        (status = 400, body = Document, content_type = "application/problem+json"),
+        (status = 404, body = Document, content_type = "application/problem+json"),
+    ))]
+pub(in super::super) async fn releases(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let info = app.readable(&name, &caller)?;
+    let asked = Asked::read(query.as_deref())?;
+    let format = Format::of(asked.format.as_deref(), &headers)?;
+    let (wanted, is_closed) = asked.of(&info)?;
+    let lines = wanted.places.as_ref().map_or(info.line_count(), Vec::len) as u64;
+    let publications = (wanted.publications.end() + 1).saturating_sub(*wanted.publications.start());
+    if publications.saturating_mul(lines.max(1)) > MOST_ROWS {
+        let most = MOST_ROWS / lines.max(1);
+        let problem =
+            format!("that is more than {MOST_ROWS} rows; ask for at most {most} publications at once, or fewer groups");
+        return Err(Problem::too_large(problem));
+    }
+    // What is published stays as it is: the range and the last publication tell an answer from all others.
+    let tag = tag_of(&info, &wanted, format);
+    let cache = match (is_closed, info.is_public()) {
+        (true, true) => "public, max-age=31536000, immutable",
+        (true, false) => "private, max-age=31536000, immutable",
+        (false, _) => "no-cache",
+    };
+    let own = [(CACHE_CONTROL, cache.to_owned()), (ETAG, tag.clone()), (CONTENT_TYPE, format.kind().to_owned())];
+    if headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes()) {
+        return Ok((StatusCode::NOT_MODIFIED, own).into_response());
+    }
+    let body = waiting(move || Ok(write(&app, &info, &wanted, format)?)).await?;
+    Ok((own, body).into_response())
+}
+
+fn tag_of(info: &StreamInfo, wanted: &RowsQuery, format: Format) -> String {
+    let text = format!("{} {:?} {:?} {format:?}", info.name(), wanted.publications, wanted.places);
+    let mut hasher = blake3::Hasher::new_derive_key("evertally serve 1 tag");
+    hasher.update(text.as_bytes()).update(&info.stream.plan_digest());
+    format!("\"{}\"", &hasher.finalize().to_hex()[..24])
+}
+
+fn write(app: &App, info: &StreamInfo, wanted: &RowsQuery, format: Format) -> PublishResult<Vec<u8>> {
+    let each = |visit: &mut dyn FnMut(&ReleaseRow<'_>) -> PublishResult<()>| {
+        app.service.rows(info, wanted, &mut |_, row| visit(row))
+    };
+    match format {
+        Format::Json => {
+            let mut rows = JsonRows::new(&info.stream, &info.table)?;
+            each(&mut |row| rows.add(row))?;
+            let (from, to) = (wanted.publications.start(), wanted.publications.end());
+            let (name, shown) = (serde_json::to_string(info.name()).map_err(failure)?, info.progress().publications);
+            let rows = rows.finish()?;
+            Ok(format!("{{\"stream\":{name},\"from\":{from},\"to\":{to},\"published\":{shown},\"rows\":[{rows}]}}")
+                .into_bytes())
+        }
+        Format::Table(format) => {
+            let mut table = TableWriter::new(format, &info.table, Vec::new())?;
+            each(&mut |row| table.write(row))?;
+            table.finish()
+        }
+        Format::Arrow => {
+            let mut columns = TableColumns::new(&info.table);
+            each(&mut |row| columns.push(row))?;
+            let batch = columns.finish()?;
+            let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema()).map_err(failure)?;
+            writer.write(&batch).map_err(failure)?;
+            writer.into_inner().map_err(failure)
+        }
+    }
+}
+
+/// The plan: all that was decided before the first event. It is public and holds nothing of them.
+#[utoipa::path(get, path = "/v1/streams/{stream}/plan", tag = "reading", params(("stream" = String, Path)), responses(
+    (status = 200, body = String, content_type = "text/plain"),
+    (status = 404, body = Document, content_type = "application/problem+json"),
+))]
+pub(in super::super) async fn plan(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<String, Problem> {
+    Ok(app.readable(&name, &caller)?.plan.clone())
+}
+
+/// What is promised, and what a reader may conclude.
+#[utoipa::path(get, path = "/v1/streams/{stream}/report", tag = "reading", params(("stream" = String, Path)), responses(
+    (status = 200, body = String, content_type = "text/markdown"),
+    (status = 404, body = Document, content_type = "application/problem+json"),
+))]
+pub(in super::super) async fn report(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Response, Problem> {
+    let report = app.readable(&name, &caller)?.report();
+    Ok(([(CONTENT_TYPE, "text/markdown; charset=utf-8")], report.markdown()).into_response())
+}

@@ -1,0 +1,243 @@
+//! Streams: which there are, opening, closing and retiring them.
+
+use super::super::answers::{Description, errors};
+use super::super::app::{App, Caller};
+use super::super::problem::{Document, Problem};
+use super::waiting;
+use crate::config::Span;
+use crate::engine::{Opening, Preview};
+use crate::store::Closing;
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use evertally_plot::{Curve, Point, ReleasePlot, TimeLabels};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use utoipa::{IntoParams, ToSchema};
+
+/// All streams that the caller may read.
+#[derive(Serialize, ToSchema)]
+pub(in super::super) struct Streams {
+    streams: Vec<Description>,
+}
+
+/// The streams that the caller may read.
+#[utoipa::path(get, path = "/v1/streams", tag = "reading", responses((status = 200, body = Streams)))]
+pub(in super::super) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Json<Streams> {
+    let streams = app.all_readable(&caller).iter().map(|info| Description::of(info)).collect();
+    Json(Streams { streams })
+}
+
+/// One stream.
+#[utoipa::path(get, path = "/v1/streams/{stream}", tag = "reading", params(("stream" = String, Path)), responses(
+    (status = 200, body = Description),
+    (status = 404, body = Document, content_type = "application/problem+json"),
+))]
+pub(in super::super) async fn one(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<Description>, Problem> {
+    Ok(Json(Description::of(&*app.readable(&name, &caller)?)))
+}
+
+/// What is to be opened.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(in super::super) struct Wanted {
+    /// The declaration, with the names of configuration files.
+    declaration: Map<String, Value>,
+    /// Whether anybody may read it.
+    #[serde(default)]
+    public: bool,
+    /// The data source whose budget it spends.
+    #[serde(default)]
+    source: Option<String>,
+    /// Who closes its steps: `schedule` (the clock) or `operator`.
+    #[serde(default)]
+    closing: Closer,
+    /// How long a step stays open behind its end, such as `90s`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    grace: Option<Span>,
+    /// How long its rows are ready before they are shown.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    delay: Option<Span>,
+}
+
+/// Who closes steps.
+#[derive(Clone, Copy, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Closer {
+    #[default]
+    Schedule,
+    Operator,
+}
+
+/// How to ask for what would be opened.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(in super::super) struct How {
+    /// Whether nothing is to be opened.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// What would be opened, or was.
+#[derive(Serialize, ToSchema)]
+pub(in super::super) struct Opened {
+    name: String,
+    /// Whether it is open now.
+    opened: bool,
+    mechanism: String,
+    max_std_error: f64,
+    mean_std_error: f64,
+    /// What is promised, in words.
+    budget: String,
+    unit: String,
+    /// What its data source would have left.
+    left: Option<String>,
+    /// The plan, as text.
+    plan: String,
+    /// How large the error is as time goes by: an SVG.
+    picture: Option<String>,
+}
+
+impl Opened {
+    fn of(preview: &Preview, opened: bool) -> Result<Self, Problem> {
+        let (stream, errors) = (preview.stream(), errors(preview.stream()));
+        Ok(Self {
+            name: stream.name.to_string(),
+            opened,
+            mechanism: stream.plan.mechanism().name().to_string(),
+            max_std_error: errors.max_std_error,
+            mean_std_error: errors.mean_std_error,
+            budget: stream.plan.request().budget().to_string(),
+            unit: stream.unit(),
+            left: preview.left.clone(),
+            plan: stream.plan_text()?,
+            picture: picture_of_error(preview),
+        })
+    }
+}
+
+/// Points of the picture of an error.
+const POINTS: u64 = 400;
+
+/// What an empty stream would look like: intervals about nothing.
+fn picture_of_error(preview: &Preview) -> Option<String> {
+    let (stream, calendar) = (preview.stream(), preview.stream().rows());
+    if stream.measures.is_some() {
+        return None;
+    }
+    let intervals = stream.plan.intervals(stream.confidence).ok()?;
+    let last = if stream.plan.is_unbounded() { 1000 } else { calendar.steps() };
+    let (mut intervals, grid) = (intervals, stream.plan.request().grid());
+    let bits = stream.plan.fraction_bits();
+    let point = |row: u64| {
+        let half = intervals.half_width(stream.slot_of_row(row)) as f64;
+        let half = grid.to_f64(1) * half / f64::from(1u32 << bits.min(31));
+        let at = calendar.end_of(row).micros() as f64 / 1e6;
+        Point { at, value: 0.0, lower: -half, upper: half, truth: None }
+    };
+    let points = (1..=last).step_by(usize::try_from(last.div_ceil(POINTS)).ok()?).map(point).collect();
+    ReleasePlot {
+        title: stream.title.clone(),
+        subtitle: "How far a released value may be from the true one".to_owned(),
+        y_label: "error".to_owned(),
+        footer: "Nothing is opened, and nothing spent, until you say so.".to_owned(),
+        time_labels: TimeLabels::Calendar(calendar.zone().time_zone().clone()),
+        confidence: stream.confidence,
+        at_once: false,
+        curves: vec![Curve { name: "error".to_owned(), points }],
+        total_groups: 1,
+        group_word: "line",
+        apart: false,
+        unsafe_truth: false,
+    }
+    .svg()
+    .ok()
+}
+
+/// Opens a stream; with `dry-run=true` says what that would be and cost.
+#[utoipa::path(post, path = "/v1/streams", tag = "operating", params(How), request_body = Wanted, responses(
+    (status = 200, description = "What would be opened.", body = Opened),
+    (status = 201, description = "What was opened.", body = Opened),
+    (status = 422, body = Document, content_type = "application/problem+json"),
+), security(("token" = [])))]
+pub(in super::super) async fn open(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Query(how): Query<How>,
+    body: Result<Json<Wanted>, axum::extract::rejection::JsonRejection>,
+) -> Result<(StatusCode, Json<Opened>), Problem> {
+    caller.operates()?;
+    let Json(wanted) = body.map_err(|e| Problem::bad(e.body_text()))?;
+    let closing = match wanted.closing {
+        Closer::Operator => Closing::Operator,
+        Closer::Schedule => app.steps.schedule(wanted.grace, wanted.delay),
+    };
+    let declaration = serde_json::to_string(&wanted.declaration).expect("it was JSON");
+    let opening = Opening { declaration, public: wanted.public, source: wanted.source, closing };
+    waiting(move || {
+        let preview = app.service.preview(opening.clone())?;
+        let said = Opened::of(&preview, !how.dry_run)?;
+        if how.dry_run {
+            return Ok((StatusCode::OK, Json(said)));
+        }
+        app.service.open(opening)?;
+        Ok((StatusCode::CREATED, Json(said)))
+    })
+    .await
+}
+
+/// Through which step to close.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct Through {
+    /// The step, from 1.
+    through: u64,
+}
+
+/// Closes steps of a stream whose operator does that, and publishes them.
+#[utoipa::path(post, path = "/v1/streams/{stream}/close", tag = "operating", params(("stream" = String, Path)), request_body = Through, responses(
+    (status = 200, body = Description),
+    (status = 403, body = Document, content_type = "application/problem+json"),
+    (status = 422, body = Document, content_type = "application/problem+json"),
+), security(("token" = [])))]
+pub(in super::super) async fn close(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    body: Result<Json<Through>, axum::extract::rejection::JsonRejection>,
+) -> Result<Json<Description>, Problem> {
+    caller.operates()?;
+    let Json(Through { through }) = body.map_err(|e| Problem::bad(e.body_text()))?;
+    waiting(move || {
+        app.service.close_through(&name, through)?;
+        let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
+        Ok(Json(Description::of(&info)))
+    })
+    .await
+}
+
+/// Retires a stream: it takes nothing more in and publishes nothing more; what it has spent stays spent.
+#[utoipa::path(post, path = "/v1/streams/{stream}/retire", tag = "operating", params(("stream" = String, Path)), responses(
+    (status = 200, body = Description),
+    (status = 404, body = Document, content_type = "application/problem+json"),
+), security(("token" = [])))]
+pub(in super::super) async fn retire(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<Description>, Problem> {
+    caller.operates()?;
+    waiting(move || {
+        app.service.retire(&name)?;
+        let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
+        Ok(Json(Description::of(&info)))
+    })
+    .await
+}

@@ -1,0 +1,35 @@
+//! Watching a stream: server-sent events.
+
+use super::super::app::{App, Caller};
+use super::super::problem::{Document, Problem};
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
+
+/// Says when something is published: events `published` with the number of the publication as their id, and `state`.
+#[utoipa::path(get, path = "/v1/streams/{stream}/watch", tag = "reading",
+    params(("stream" = String, Path), ("Last-Event-ID" = Option<u64>, Header, description = "The last publication that you know.")),
+    responses(
+        (status = 200, body = String, content_type = "text/event-stream"),
+        (status = 404, body = Document, content_type = "application/problem+json"),
+        (status = 503, body = Document, content_type = "application/problem+json"),
+    ))]
+pub(in super::super) async fn watch(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let info = app.readable(&name, &caller)?;
+    let behind = headers.get("last-event-id").and_then(|id| id.to_str().ok()).and_then(|id| id.parse().ok());
+    let Some(told) = app.hub.watch(info, behind) else {
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "watchers", "Too many watch already")
+            .because("ask for releases now and then instead, or come again later")
+            .retry_after(60));
+    };
+    let own = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
+    Ok((own, Body::from_stream(told)).into_response())
+}

@@ -1,0 +1,80 @@
+//! TLS from files that may be renewed while the service runs.
+
+use evertally_publish::error::{Context, Result, failure, usage};
+use rustls::ServerConfig;
+use rustls::crypto::ring::{default_provider, sign::any_supported_type};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// How often the files are looked at, at most.
+const OFTEN: Duration = Duration::from_secs(5);
+
+/// The certificate of a listener, as its files have it now.
+#[derive(Debug)]
+struct Renewed {
+    chain: PathBuf,
+    key: PathBuf,
+    now: Mutex<Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    pair: Arc<CertifiedKey>,
+    of: [Option<SystemTime>; 2],
+    looked: Instant,
+}
+
+/// What accepts connections with the certificate in these files.
+///
+/// # Errors
+/// If they cannot be read, or do not belong together.
+pub(super) fn acceptor(chain: &Path, key: &Path) -> Result<tokio_rustls::TlsAcceptor> {
+    let known = Known { pair: read(chain, key)?, of: times(chain, key), looked: Instant::now() };
+    let renewed = Renewed { chain: chain.to_owned(), key: key.to_owned(), now: Mutex::new(known) };
+    let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(failure)?;
+    let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::new(renewed));
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config).into())
+}
+
+fn read(chain: &Path, key: &Path) -> Result<Arc<CertifiedKey>> {
+    let shown = chain.display();
+    let certificates = CertificateDer::pem_file_iter(chain).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let certificates = certificates.map_err(|e| usage(format!("the certificates {shown} cannot be read: {e}")))?;
+    let secret = PrivateKeyDer::from_pem_file(key)
+        .map_err(|e| usage(format!("the key of the certificate {} cannot be read: {e}", key.display())))?;
+    let pair = CertifiedKey::new(certificates, any_supported_type(&secret).map_err(failure)?);
+    match pair.keys_match() {
+        Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => Ok(Arc::new(pair)),
+        Err(error) => Err(failure(error)).context(format_args!("{shown} and {} do not belong together", key.display())),
+    }
+}
+
+fn times(chain: &Path, key: &Path) -> [Option<SystemTime>; 2] {
+    [chain, key].map(|path| std::fs::metadata(path).and_then(|meta| meta.modified()).ok())
+}
+
+impl ResolvesServerCert for Renewed {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let mut known = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.looked.elapsed() >= OFTEN {
+            known.looked = Instant::now();
+            let of = times(&self.chain, &self.key);
+            if of != known.of {
+                match read(&self.chain, &self.key) {
+                    Ok(pair) => (known.pair, known.of) = (pair, of),
+                    // Half written, perhaps: the old one stays until the new one is whole.
+                    Err(error) => tracing::warn!(error = %error, "the renewed certificate cannot be used"),
+                }
+            }
+        }
+        Some(Arc::clone(&known.pair))
+    }
+}

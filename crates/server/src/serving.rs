@@ -1,0 +1,217 @@
+//! From a configuration to a service that answers.
+
+use crate::clock::{Clock, SystemClock};
+use crate::config::{Config, StreamConfig, WitnessConfig};
+use crate::engine::{Opening, Refusal, Service, Setting};
+use crate::folder::store_path;
+use crate::http::{App, Bound, Serving, Side};
+use crate::store::Store;
+use crate::tokens::Tokens;
+use crate::witness::{FileWitness, HttpWitness, Witness};
+use evertally::noise::SecretKey;
+use evertally_publish::error::{Context, Result, failure, usage};
+use evertally_publish::keyfile;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A service that answers.
+pub struct Running {
+    /// The streams.
+    pub service: Arc<Service>,
+    /// What answers.
+    pub app: Arc<App>,
+    serving: Serving,
+    /// Where it is read, and where it is written and operated, for people.
+    pub urls: Vec<(Side, String)>,
+}
+
+impl Running {
+    /// Starts what a configuration says, by the machine's clock.
+    ///
+    /// # Errors
+    /// If the folder or the key cannot be used, a stream cannot be opened, or an address is taken.
+    pub async fn start(config: &Config) -> Result<Self> {
+        Self::by(config, Arc::new(SystemClock::default())).await
+    }
+
+    /// The same by another clock.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn by(config: &Config, clock: Arc<dyn Clock>) -> Result<Self> {
+        let of_config = config.clone();
+        let opened = tokio::task::spawn_blocking(move || open(&of_config, clock)).await;
+        let service = Arc::new(opened.map_err(failure)??);
+        let tokens = Tokens::of_folder(&config.folder)?;
+        let (folder, limits, steps) = (config.folder.clone(), config.limits.clone(), config.steps.clone());
+        let is_sealed = config.passphrase.is_some();
+        let app = App::new(Arc::clone(&service), tokens, folder, limits, steps, is_sealed);
+        let mut listeners = Vec::new();
+        for (side, listener) in [(Side::Public, &config.public), (Side::Private, &config.private)] {
+            if let Some(listener) = listener {
+                listeners.push((side, Bound::new(side, listener).await?));
+            }
+        }
+        let urls = listeners.iter().map(|(side, bound)| (*side, bound.url())).collect();
+        let serving = Serving::start(&app, listeners.into_iter().map(|(_, bound)| bound).collect());
+        Ok(Self { service, app, serving, urls })
+    }
+
+    /// Where one side answers.
+    pub fn url(&self, side: Side) -> Option<&str> {
+        self.urls.iter().find(|(of, _)| *of == side).map(|(_, url)| url.as_str())
+    }
+
+    /// Stops: requests under way are answered, and what sessions remember is put by.
+    pub async fn stop(self) {
+        self.serving.stop().await;
+        let service = self.service;
+        let stopped = tokio::task::spawn_blocking(move || service.stop()).await;
+        drop(stopped);
+    }
+}
+
+/// Opens the folder, and the streams of the configuration that are not open yet.
+fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Service> {
+    let store_file = store_path(&config.folder);
+    let is_new = !store_file.exists();
+    make_folder(&config.folder)?;
+    // Whoever has the folder open keeps others out, before anything is written.
+    let store = Store::open(&store_file)?;
+    let key = key_of(config, is_new)?;
+    let setting = Setting {
+        store,
+        key,
+        clock,
+        witness: config.witness.as_ref().map(witness_of).transpose()?,
+        sources: config.sources.clone(),
+        ahead: config.steps.ahead.0,
+        catch_up: if is_new { 0 } else { config.steps.catch_up.0 },
+    };
+    let service = Service::start(setting)?;
+    for stream in &config.streams {
+        open_stream(&service, config, stream).context(format_args!("stream `{}`", stream.name))?;
+    }
+    Ok(service)
+}
+
+#[cfg(unix)]
+fn make_folder(folder: &Path) -> Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.context(format_args!("cannot make the folder {}", folder.display()))
+}
+
+#[cfg(not(unix))]
+fn make_folder(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).context(format_args!("cannot make the folder {}", folder.display()))
+}
+
+/// The key of the service: read, or made together with a new folder.
+fn key_of(config: &Config, is_new: bool) -> Result<SecretKey> {
+    let shown = config.key.display();
+    if !config.key.exists() {
+        if !is_new {
+            return Err(usage(format!(
+                "the key {shown} is not there, and the folder {} was written with it; put it back. Without it no step can be \
+                 published: its noise would be another",
+                config.folder.display()
+            )));
+        }
+        let key = SecretKey::generate()?;
+        match &config.passphrase {
+            Some(passphrase) => crate::sealed::write(&config.key, &key, passphrase)?,
+            None => keyfile::write_new(&config.key, &key)?,
+        }
+        return Ok(key);
+    }
+    match &config.passphrase {
+        Some(passphrase) => crate::sealed::read(&config.key, passphrase),
+        None => keyfile::read(&config.key),
+    }
+}
+
+fn witness_of(config: &WitnessConfig) -> Result<Box<dyn Witness>> {
+    let authorization = config.authorization_file.as_deref().map(secret_of).transpose()?;
+    match (&config.file, &config.url) {
+        (Some(file), _) => Ok(Box::new(FileWitness::new(file))),
+        (None, Some(url)) => Ok(Box::new(HttpWitness::new(url, authorization))),
+        (None, None) => Err(usage("[witness] has a file or a url")),
+    }
+}
+
+/// A secret in a file of one line.
+pub(crate) fn secret_of(path: &Path) -> Result<String> {
+    let text = std::fs::read_to_string(path).context(format_args!("cannot read {}", path.display()))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+/// Opens a stream of the configuration, unless it is open as it is declared.
+fn open_stream(service: &Service, config: &Config, stream: &StreamConfig) -> Result<()> {
+    if let Some(info) = service.stream(&stream.name) {
+        let record = info.record();
+        let same = |a: &str, b: &str| {
+            let [a, b] = [a, b].map(serde_json::from_str::<serde_json::Value>);
+            matches!((a, b), (Ok(a), Ok(b)) if a == b)
+        };
+        if !same(&record.declaration, &stream.declaration) || record.source != stream.source {
+            return Err(usage(
+                "the configuration declares it otherwise than it was opened; what is open stays as it is: put back what it \
+                 was, or retire it and give the new one another name",
+            ));
+        }
+        if record.public != stream.public {
+            let (name, public) = (stream.name.clone(), stream.public);
+            service.ask(move |core| core.set_public(&name, public)).map_err(refused)?;
+        }
+        return Ok(());
+    }
+    let opening = Opening {
+        declaration: stream.declaration.clone(),
+        public: stream.public,
+        source: stream.source.clone(),
+        closing: stream.closing(&config.steps),
+    };
+    service.open(opening).map_err(refused)?;
+    Ok(())
+}
+
+fn refused(refusal: Refusal) -> evertally_publish::error::Error {
+    match refusal {
+        Refusal::Other(error) => error,
+        refusal => usage(refusal.to_string()),
+    }
+}
+
+/// Runs a service until the process is told to end.
+///
+/// # Errors
+/// As [`Running::start`].
+pub async fn until_told(config: &Config, started: impl FnOnce(&Running)) -> Result<()> {
+    let running = Running::start(config).await?;
+    started(&running);
+    told_to_end().await?;
+    running.stop().await;
+    Ok(())
+}
+
+/// Waits for Ctrl-C, or for the service manager.
+///
+/// # Errors
+/// If signals cannot be heard.
+pub async fn told_to_end() -> Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        tokio::select! {
+            _ = end.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    }
+    #[cfg(not(unix))]
+    tokio::signal::ctrl_c().await?;
+    tokio::time::sleep(Duration::ZERO).await;
+    Ok(())
+}

@@ -1,0 +1,256 @@
+//! Tokens: who may write, read and operate.
+//!
+//! A token is `evt_<id>_<secret>` with a secret of 256 random bits. Its file holds a hash of it: of so much entropy a plain
+//! hash is as good as a slow one, since nobody can guess. Whoever reads the file learns who may do what, and no token.
+//! The file is read anew when it has changed, so that a token that was revoked opens nothing from then on, also where
+//! another process has revoked it.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use evertally_publish::disk::{Access, RealDisk, replace};
+use evertally_publish::error::{Context, Result, failure, usage};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io::{Cursor, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+/// What every token begins with, so that scanners for lost secrets know one.
+const MARK: &str = "evt_";
+
+/// What a token allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Sending batches to a stream.
+    Write(String),
+    /// Reading a stream that is not public.
+    Read(String),
+    /// Reading all streams.
+    ReadAll,
+    /// Everything but sending events.
+    Operate,
+}
+
+impl Role {
+    /// Whether it allows sending events to a stream.
+    pub fn writes(&self, stream: &str) -> bool {
+        matches!(self, Self::Write(name) if name == stream)
+    }
+
+    /// Whether it allows reading a stream.
+    pub fn reads(&self, stream: &str) -> bool {
+        match self {
+            Self::Read(name) => name == stream,
+            Self::ReadAll | Self::Operate => true,
+            Self::Write(_) => false,
+        }
+    }
+
+    /// Whether it allows operating the service.
+    pub fn operates(&self) -> bool {
+        matches!(self, Self::Operate)
+    }
+}
+
+impl FromStr for Role {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "operate" => Ok(Self::Operate),
+            Some(("read", "*")) => Ok(Self::ReadAll),
+            Some(("read", name)) if !name.is_empty() => Ok(Self::Read(name.to_owned())),
+            Some(("write", name)) if !name.is_empty() && name != "*" => Ok(Self::Write(name.to_owned())),
+            _ => Err(format!("`{text}` is no role: use write:STREAM, read:STREAM, read:* or operate")),
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Write(name) => write!(f, "write:{name}"),
+            Self::Read(name) => write!(f, "read:{name}"),
+            Self::ReadAll => f.write_str("read:*"),
+            Self::Operate => f.write_str("operate"),
+        }
+    }
+}
+
+/// A token as its file has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Its id, which is no secret.
+    pub id: String,
+    /// What it allows.
+    pub role: String,
+    /// Who has it, for people.
+    pub label: String,
+    /// When it was made.
+    pub made: Timestamp,
+    hash: String,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    version: u32,
+    tokens: Vec<Entry>,
+}
+
+/// What tells whether the file is another.
+type Mark = Option<(SystemTime, u64)>;
+
+/// The tokens of a service.
+pub struct Tokens {
+    path: PathBuf,
+    known: Mutex<(Mark, Vec<Entry>)>,
+}
+
+impl Tokens {
+    /// Those of a folder; there need not be any.
+    ///
+    /// # Errors
+    /// If their file cannot be read.
+    pub fn of_folder(folder: &Path) -> Result<Self> {
+        let tokens = Self { path: folder.join("tokens.json"), known: Mutex::default() };
+        tokens.all()?;
+        Ok(tokens)
+    }
+
+    /// All of them.
+    ///
+    /// # Errors
+    /// If their file cannot be read.
+    pub fn all(&self) -> Result<Vec<Entry>> {
+        let mark = match std::fs::metadata(&self.path) {
+            Ok(meta) => Some((meta.modified()?, inode(&meta))),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error).context(format_args!("cannot read {}", self.path.display())),
+        };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.0 != mark || mark.is_none() {
+            *known = (mark, if mark.is_some() { self.read()?.tokens } else { Vec::new() });
+        }
+        Ok(known.1.clone())
+    }
+
+    fn read(&self) -> Result<File> {
+        let shown = self.path.display();
+        let text = match std::fs::read_to_string(&self.path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(File { version: 1, tokens: Vec::new() }),
+            Err(error) => return Err(error).context(format_args!("cannot read {shown}")),
+        };
+        let file: File =
+            serde_json::from_str(&text).map_err(|e| usage(format!("{shown} cannot be read: {e}; restore it")))?;
+        if file.version != 1 {
+            return Err(usage(format!("{shown} was written by another version of this program")));
+        }
+        Ok(file)
+    }
+
+    fn write(&self, file: &File) -> Result<()> {
+        let text = serde_json::to_string_pretty(file).map_err(failure)?;
+        replace(&RealDisk, &self.path, &Access::Private, &mut Cursor::new(text))
+            .context(format_args!("cannot write {}", self.path.display()))
+    }
+
+    /// Makes one. What is returned is shown once: nobody can tell it again.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn make(&self, role: &Role, label: &str) -> Result<(String, Zeroizing<String>)> {
+        let mut random = Zeroizing::new([0; 36]);
+        getrandom::fill(random.as_mut_slice()).map_err(failure)?;
+        let (name, secret) = random.split_at(4);
+        let id: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
+        let secret = Zeroizing::new(URL_SAFE_NO_PAD.encode(secret));
+        let (made, hash) = (Timestamp::now(), hash_of(&secret));
+        let mut file = self.read()?;
+        let entry = Entry { id: id.clone(), role: role.to_string(), label: label.to_owned(), made, hash };
+        file.tokens.push(entry);
+        file.version = 1;
+        self.write(&file)?;
+        Ok((id.clone(), Zeroizing::new(format!("{MARK}{id}_{}", *secret))))
+    }
+
+    /// Revokes one, at once.
+    ///
+    /// # Errors
+    /// If there is none of this id, or the file cannot be written.
+    pub fn revoke(&self, id: &str) -> Result<()> {
+        let mut file = self.read()?;
+        let before = file.tokens.len();
+        file.tokens.retain(|token| token.id != id);
+        if file.tokens.len() == before {
+            return Err(usage(format!("there is no token {id}")));
+        }
+        self.write(&file)
+    }
+
+    /// What a token allows; `None` where it is none. All ways take the same work.
+    pub fn role_of(&self, token: &str) -> Option<Role> {
+        let (id, secret) = token.strip_prefix(MARK).and_then(|rest| rest.split_once('_')).unwrap_or(("", ""));
+        let found = hash_of(secret);
+        let all = self.all().ok()?;
+        let nobody = "0".repeat(found.len());
+        let entry = all.iter().find(|entry| entry.id == id);
+        let hash = entry.map_or(nobody.as_str(), |entry| entry.hash.as_str());
+        let is_it: bool = hash.as_bytes().ct_eq(found.as_bytes()).into();
+        entry.filter(|_| is_it).and_then(|entry| entry.role.parse().ok())
+    }
+}
+
+#[cfg(unix)]
+fn inode(meta: &std::fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(meta)
+}
+
+#[cfg(not(unix))]
+fn inode(meta: &std::fs::Metadata) -> u64 {
+    meta.len()
+}
+
+fn hash_of(secret: &str) -> String {
+    blake3::Hash::from_bytes(blake3::derive_key("evertally serve 1 token", secret.as_bytes())).to_hex().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_open_what_they_say_until_they_are_revoked() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = Tokens::of_folder(folder.path()).unwrap();
+        let (id, token) = tokens.make(&Role::Write("visits".into()), "the shop").unwrap();
+        let role = tokens.role_of(&token).unwrap();
+        assert!(role.writes("visits") && !role.writes("other") && !role.reads("visits") && !role.operates());
+        let text = std::fs::read_to_string(folder.path().join("tokens.json")).unwrap();
+        assert!(!text.contains(token.split('_').next_back().unwrap()), "a file holds no token");
+        for wrong in ["", "evt_", &token[..token.len() - 1], &format!("{}A", *token), "evt_00000000_x", &token[4..]] {
+            assert_eq!(tokens.role_of(wrong), None, "{wrong}");
+        }
+        // Another process revokes it.
+        Tokens::of_folder(folder.path()).unwrap().revoke(&id).unwrap();
+        assert_eq!(tokens.role_of(&token), None);
+        assert!(tokens.revoke(&id).unwrap_err().to_string().contains("no token"));
+    }
+
+    #[test]
+    fn roles_are_words() {
+        for word in ["operate", "read:*", "read:a:b", "write:visits"] {
+            assert_eq!(word.parse::<Role>().unwrap().to_string(), word);
+        }
+        for word in ["", "write", "write:", "write:*", "read:", "admin", "operate:x"] {
+            assert!(word.parse::<Role>().is_err(), "{word}");
+        }
+    }
+}
