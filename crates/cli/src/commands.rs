@@ -9,8 +9,10 @@ mod interval;
 mod key;
 mod mechanisms;
 mod plan;
+mod serve;
 mod simulate;
 mod together;
+mod token;
 mod unbounded;
 
 use anyhow::Result;
@@ -33,6 +35,10 @@ enum Command {
     Sketch(Box<crate::stream::SketchFlags>),
     /// Choose how many events of a person to keep, privately: from a first stretch of events, under a small budget.
     Bounds(Box<bounds::BoundsArgs>),
+    /// Count for years: events in over HTTP, private releases out on schedule, with a page to watch.
+    Serve(serve::ServeArgs),
+    /// Say who may write to a service, read from it and operate it.
+    Token(token::TokenArgs),
     /// What happened in a stretch of a released history: differences, totals, ratios and shares with their intervals.
     Interval(interval::IntervalArgs),
     /// Make and inspect secret keys.
@@ -60,6 +66,8 @@ impl Program {
             Command::Release(args) => crate::release::run(*args),
             Command::Sketch(args) => crate::sketch::run(*args),
             Command::Bounds(args) => args.run(),
+            Command::Serve(args) => args.run(),
+            Command::Token(args) => args.run(),
             Command::Interval(args) => args.run(),
             Command::Key(args) => args.run(),
             Command::Budget(args) => args.run(),

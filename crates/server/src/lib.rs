@@ -19,9 +19,11 @@
 
 pub mod clock;
 pub mod config;
+pub mod demo;
 pub mod engine;
 pub mod folder;
 pub mod http;
+pub mod program;
 pub mod sealed;
 pub mod serving;
 pub mod store;

@@ -2,7 +2,7 @@
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, StreamConfig, WitnessConfig};
-use crate::engine::{Opening, Refusal, Service, Setting};
+use crate::engine::{Core, Opening, Refusal, Service, Setting};
 use crate::folder::store_path;
 use crate::http::{App, Bound, Serving, Side};
 use crate::store::Store;
@@ -182,6 +182,34 @@ fn refused(refusal: Refusal) -> evertally_publish::error::Error {
         Refusal::Other(error) => error,
         refusal => usage(refusal.to_string()),
     }
+}
+
+/// Checks a folder that no service has open, and says what was found.
+///
+/// # Errors
+/// If something is not as it was published.
+pub fn verify(config: &Config) -> Result<Vec<String>> {
+    let path = store_path(&config.folder);
+    if !path.exists() {
+        return Err(usage(format!("there is no folder of a service at {}", config.folder.display())));
+    }
+    let setting = Setting {
+        store: Store::open(&path)?,
+        key: key_of(config, false)?,
+        clock: Arc::new(SystemClock::default()),
+        witness: config.witness.as_ref().map(witness_of).transpose()?,
+        sources: config.sources.clone(),
+        ahead: 0,
+        catch_up: 0,
+    };
+    let core = Core::open(setting, Arc::new(|_| ()))?;
+    let mut found = core.verify()?;
+    let problems = core.problems();
+    if !problems.is_empty() {
+        return Err(usage(problems.join("; ")));
+    }
+    found.push("all is as it was published".to_owned());
+    Ok(found)
 }
 
 /// Runs a service until the process is told to end.

@@ -356,7 +356,12 @@ fn too_many() -> Error {
 }
 
 /// The digest of all published rows, once those of a step are among them.
-fn next_head(head: &[u8; 32], step: u64, names: &[(u32, Vec<String>)], blocks: &[(u32, Vec<u8>)]) -> [u8; 32] {
+pub(super) fn next_head(
+    head: &[u8; 32],
+    step: u64,
+    names: &[(u32, Vec<String>)],
+    blocks: &[(u32, Vec<u8>)],
+) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_derive_key("evertally serve 1 publication");
     hasher.update(head).update(&step.to_le_bytes());
     let mut piece = |number: u32, bytes: &[u8]| {

@@ -1,8 +1,9 @@
 //! Old copies of a folder, and folders of which somebody else publishes: found by what the witness has seen.
 
-use super::closing::hex;
+use super::closing::{hex, next_head};
 use super::core::Core;
-use crate::store::{CLOSED, ClosedRecord, META, from_bytes, stored};
+use super::live::first_head;
+use crate::store::{CLOSED, ClosedRecord, META, ROWS, RowBlock, from_bytes, stored};
 use crate::witness::Seen;
 use evertally_publish::error::{Result, usage};
 
@@ -123,4 +124,65 @@ impl Core {
             Ok(())
         })
     }
+
+    /// Follows the chain of every stream from its beginning: all published rows are there, and are those that the heads
+    /// stand for. What was behind the last state has been computed again when the folder was opened.
+    ///
+    /// # Errors
+    /// If a row or a step is missing, or was changed.
+    pub fn verify(&self) -> Result<Vec<String>> {
+        let looking = self.store.look()?;
+        let (closed, rows) = (looking.open_table(CLOSED).map_err(stored)?, looking.open_table(ROWS).map_err(stored)?);
+        let mut found = Vec::new();
+        for live in self.live.values() {
+            let (info, number) = (&live.info, live.info.number);
+            let (mut head, mut step, mut known) = (first_head(info.name()), 0, known_at_first(info));
+            let damaged = |step: u64, what: &str| {
+                usage(format!(
+                    "stream `{}`, step {step}: {what}; the folder is damaged or was changed: restore it from a backup",
+                    info.name()
+                ))
+            };
+            for entry in closed.range((number, 0)..=(number, u64::MAX)).map_err(stored)? {
+                let (key, bytes) = entry.map_err(stored)?;
+                let record: ClosedRecord = from_bytes(bytes.value(), "what was closed")?;
+                step += 1;
+                if key.value().1 != step {
+                    return Err(damaged(step, "it is not on record"));
+                }
+                let publication = info.stream.rows_through(step);
+                if publication > info.stream.rows_through(step - 1) {
+                    let (mut blocks, mut most) = (Vec::new(), known);
+                    let range = (number, publication, 0)..=(number, publication, u32::MAX);
+                    for entry in rows.range(range).map_err(stored)? {
+                        let (key, bytes) = entry.map_err(stored)?;
+                        let block: RowBlock = from_bytes(bytes.value(), "released rows")?;
+                        most = block.rows.iter().map(|row| row.place + 1).fold(most, u32::max);
+                        blocks.push((key.value().2, bytes.value().to_vec()));
+                    }
+                    let new = known..most;
+                    let names = new.map(|place| (place, info.names_of(place).unwrap_or_default().to_vec()));
+                    head = next_head(&head, step, &names.collect::<Vec<_>>(), &blocks);
+                    known = most;
+                }
+                if head != record.head {
+                    return Err(damaged(step, "its rows are not those that were published"));
+                }
+            }
+            if step != live.closed() {
+                return Err(damaged(step + 1, "it is not on record"));
+            }
+            found.push(format!(
+                "stream `{}`: {step} closed steps, {} publications",
+                info.name(),
+                live.last.publications
+            ));
+        }
+        Ok(found)
+    }
+}
+
+/// How many lines a stream had before its first event.
+fn known_at_first(info: &super::StreamInfo) -> u32 {
+    if info.stream.plan.threshold().is_some() { 0 } else { info.line_count() as u32 } // fits: places do
 }

@@ -1,0 +1,74 @@
+//! `evertally token`: who may write to a service, read from it and operate it.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use evertally_server::config::Config;
+use evertally_server::tokens::{Role, Tokens};
+use std::path::PathBuf;
+
+/// Flags of `evertally token`.
+#[derive(Args, Debug)]
+pub struct TokenArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Make a token. It is shown once, on standard output, and kept nowhere.
+    Make {
+        /// The configuration of the service.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+        /// What it allows: write:STREAM, read:STREAM, read:* or operate.
+        #[arg(long, value_name = "ROLE")]
+        role: Role,
+        /// Who is to have it, for people.
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        label: String,
+    },
+    /// List all tokens, without their secrets.
+    List {
+        /// The configuration of the service.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// Revoke a token, at once, also while the service runs.
+    Revoke {
+        /// The configuration of the service.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+        /// Its id.
+        id: String,
+    },
+}
+
+impl TokenArgs {
+    /// Runs `evertally token`.
+    pub fn run(self) -> Result<()> {
+        match self.what {
+            What::Make { config, role, label } => {
+                let config = Config::read(&config)?;
+                std::fs::create_dir_all(&config.folder)?;
+                let (id, token) = Tokens::of_folder(&config.folder)?.make(&role, &label)?;
+                eprintln!("token {id} allows {role}; it is shown here and never again:");
+                println!("{}", *token);
+            }
+            What::List { config } => {
+                let all = Tokens::of_folder(&Config::read(&config)?.folder)?.all()?;
+                let mut table = comfy_table::Table::new();
+                table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+                table.set_header(["id", "role", "made", "label"]);
+                for token in &all {
+                    table.add_row([&token.id, &token.role, &token.made.to_string(), &token.label]);
+                }
+                println!("{table}");
+            }
+            What::Revoke { config, id } => {
+                Tokens::of_folder(&Config::read(&config)?.folder)?.revoke(&id)?;
+                eprintln!("token {id} opens nothing any more");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,146 @@
+//! A demonstration: the flights that left New York in 2013, played at high speed.
+//!
+//! The events are real, the clock is not: an hour takes half a second, and each flight is sent when its hour has come, in
+//! batches, as a client would send it. Folder and key are in a temporary place and go when the program ends.
+
+use crate::clock::{Clock, FastClock};
+use crate::config::Config;
+use crate::engine::BatchFormat;
+use crate::http::Side;
+use crate::serving::{Running, told_to_end};
+use evertally_publish::error::{Error, Result, failure};
+use evertally_publish::event::{Columns, Field};
+use evertally_publish::steps::Instant;
+use evertally_tables::input::{Events, InputFormat, ReadOptions};
+use std::fmt::Write;
+use std::io::Cursor;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The flights: when, from where, and the aircraft.
+const FLIGHTS: &[u8] = include_bytes!("../../../examples/flights-2013.parquet");
+
+/// Midnight in New York, 2013-01-01.
+const START: i64 = 1_357_016_400_000_000;
+
+/// Seconds of 2013 in one of ours: an hour in half a second.
+const SPEED: f64 = 7200.0;
+
+/// How often flights are sent.
+const OFTEN: Duration = Duration::from_millis(100);
+
+/// Streams of the demonstration: counts since New Year, and of the last week.
+const STREAMS: &str = r#"
+[[stream]]
+stream = "flights"
+title = "Flights from New York in 2013"
+public = true
+time = "time"
+start = "2013-01-01"
+end = "2014-01-01"
+every = "1h"
+time-zone = "America/New_York"
+group-by = ["origin"]
+groups = ["EWR", "JFK", "LGA"]
+person = "aircraft"
+max-events = 300
+max-events-per-step = 3
+rho = 0.5
+missing = "skip"
+
+[[stream]]
+stream = "flights-of-the-week"
+title = "Flights from New York in the last 7 days"
+public = true
+time = "time"
+start = "2013-01-01"
+every = "1h"
+unbounded = true
+time-zone = "America/New_York"
+group-by = ["origin"]
+groups = ["EWR", "JFK", "LGA"]
+workload = "window(7d)"
+rho = 0.5
+"#;
+
+/// Plays the year until the process is told to end.
+///
+/// # Errors
+/// If the address is taken, or there is no room for temporary files.
+pub async fn play(listen: SocketAddr, started: impl FnOnce(&Running, &str)) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("serve.toml");
+    let head = format!(
+        "folder = \"data\"\nkey = \"key/demo.key\"\n[private]\nlisten = \"{listen}\"\n[steps]\ngrace = \"5m\"\ndelay = \"1m\"\nahead = \"1h\"\ncatch-up = \"0s\"\n"
+    );
+    std::fs::write(&file, head + STREAMS)?;
+    let clock = Arc::new(FastClock::new(Instant::from_micros(START), SPEED));
+    let running = Running::by(&Config::read(&file)?, Arc::clone(&clock) as Arc<dyn Clock>).await?;
+    let (_, token) = running.app.tokens.make(&crate::tokens::Role::Operate, "demonstration")?;
+    started(&running, &token);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let feeding = {
+        let (service, is_over) = (Arc::clone(&running.service), Arc::clone(&is_over));
+        std::thread::spawn(move || feed(&service, &*clock, &is_over))
+    };
+    told_to_end().await?;
+    is_over.store(true, Ordering::Relaxed);
+    running.stop().await;
+    feeding.join().map_err(|_| failure("the demonstration ended early"))?
+}
+
+/// Where the demonstration is seen.
+pub fn url(running: &Running) -> &str {
+    running.url(Side::Private).unwrap_or("")
+}
+
+/// Sends each flight once its time has come.
+fn feed(service: &crate::engine::Service, clock: &dyn Clock, is_over: &AtomicBool) -> Result<()> {
+    let flights = flights()?;
+    let (mut at, mut number) = (0, 0);
+    let streams = service.streams();
+    while !is_over.load(Ordering::Relaxed) && at < flights.len() {
+        std::thread::sleep(OFTEN);
+        let now = clock.now().micros();
+        let to = at + flights[at..].partition_point(|(time, _)| *time <= now);
+        if to == at {
+            continue;
+        }
+        let text: String = flights[at..to].iter().map(|(_, line)| line.as_str()).collect();
+        (at, number) = (to, number + 1);
+        for info in &streams {
+            let batch = (BatchFormat::JsonLines, Box::new(Cursor::new(text.clone().into_bytes())) as _);
+            if let Err(refusal) = service.take_in(info, &format!("hour {number}"), batch) {
+                tracing::warn!(stream = info.name(), refusal = %refusal, "flights were not taken");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All flights in order of time, each as a line of JSON.
+fn flights() -> Result<Vec<(i64, String)>> {
+    let columns =
+        Columns { time: "time".into(), labels: vec!["origin".into()], person: Some("aircraft".into()), value: None };
+    let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
+    let bytes = Box::new(Cursor::new(FLIGHTS));
+    let mut events = Events::of_reader("flights of 2013", bytes, InputFormat::Parquet, &columns, &options, &running)?;
+    let mut flights = Vec::new();
+    let mut visit = |event: &evertally_publish::event::Event<'_>| -> Result<()> {
+        let time = match event.time() {
+            Field::Instant(micros) | Field::Civil(micros) => micros,
+            _ => return Ok(()),
+        };
+        let mut line = format!("{{\"time\":\"{}\",\"origin\":\"{}\"", Field::Instant(time), event.label(0));
+        if !event.person().is_missing() {
+            write!(line, ",\"aircraft\":\"{}\"", event.person()).expect("a String accepts every write");
+        }
+        flights.push((time, line + "}\n"));
+        Ok(())
+    };
+    while events.next_batch::<Error>(&mut visit)? {}
+    flights.sort();
+    Ok(flights)
+}

@@ -1,0 +1,68 @@
+//! The service as a program: what `evertally serve` runs.
+
+use crate::config::Config;
+use crate::http::Side;
+use crate::serving::{Running, until_told};
+use crate::{demo, tokens};
+use evertally_publish::error::{Result, failure};
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// Runs what a configuration says until the process is told to end. `say` gets what a person should read.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn serve(config: &Path, say: impl Fn(&str)) -> Result<()> {
+    let config = Config::read(config)?;
+    runtime()?.block_on(until_told(&config, |running| {
+        if tokens::Tokens::of_folder(&config.folder).and_then(|tokens| tokens.all()).is_ok_and(|all| all.is_empty()) {
+            say("no token opens anything yet; make one with `evertally token make --config FILE --role operate`");
+        }
+        addresses(running).iter().for_each(|line| say(line));
+    }))
+}
+
+/// Plays the demonstration until the process is told to end.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn demonstrate(listen: SocketAddr, say: impl Fn(&str)) -> Result<()> {
+    runtime()?.block_on(demo::play(listen, |running, token| {
+        say("the flights that left New York in 2013, an hour in half a second; Ctrl-C ends it, and all of it goes");
+        say(&format!("look: {}", demo::url(running)));
+        say(&format!("the operator's view opens with the token {token}"));
+    }))
+}
+
+/// Checks the folder of a configuration: every closed step is computed again from what the store holds, chains of
+/// digests are followed from their beginnings, and the witness is asked.
+///
+/// # Errors
+/// If something is not as it was published.
+pub fn verify(config: &Path, say: impl Fn(&str)) -> Result<()> {
+    for line in crate::serving::verify(&Config::read(config)?)? {
+        say(&line);
+    }
+    Ok(())
+}
+
+fn addresses(running: &Running) -> Vec<String> {
+    let line = |(side, url): &(Side, String)| match side {
+        Side::Public => format!("reading: {url}"),
+        Side::Private => format!("writing and operating: {url}"),
+    };
+    let streams = running.service.streams().len();
+    running.urls.iter().map(line).chain([format!("{streams} streams are open")]).collect()
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failure)
+}
+
+/// Writes what happens to standard error: no data, no keys, no tokens.
+pub fn log(level: tracing::Level) {
+    let subscriber = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false);
+    let _ = subscriber.try_init(); // once is enough
+}
+
+pub use tracing::Level;
