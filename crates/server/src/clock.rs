@@ -4,7 +4,7 @@
 //! steps before their events can come, so that a jump is believed only once it has lasted; and time never goes back.
 
 use evertally_publish::steps::Instant;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant as Monotonic, SystemTime};
 
 /// Tells the time.
@@ -98,27 +98,34 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that began at some time and runs so many times as fast: for demonstrations.
+/// A clock that stands at some time until it is let [go](Self::go), and then runs so many times as fast: for
+/// demonstrations.
 pub struct FastClock {
     start: Instant,
-    began: Monotonic,
+    began: OnceLock<Monotonic>,
     speed: f64,
 }
 
 impl FastClock {
     /// From `start` on, at a speed of 1 or more.
     pub fn new(start: Instant, speed: f64) -> Self {
-        Self { start, began: Monotonic::now(), speed: speed.max(1.0) }
+        Self { start, began: OnceLock::new(), speed: speed.max(1.0) }
+    }
+
+    /// Lets it run.
+    pub fn go(&self) {
+        self.began.get_or_init(Monotonic::now);
     }
 }
 
 impl Clock for FastClock {
     fn now(&self) -> Instant {
-        let passed = self.began.elapsed().as_secs_f64() * self.speed * 1e6;
+        let passed = self.began.get().map_or(0.0, |began| began.elapsed().as_secs_f64() * self.speed * 1e6);
         Instant::from_micros(self.start.micros().saturating_add(passed as i64)) // saturates
     }
 
     fn wait_for(&self, time: Instant) -> Option<Duration> {
+        self.began.get()?;
         let left = time.micros().saturating_sub(self.now().micros()).max(0);
         Some(Duration::from_secs_f64(left as f64 / 1e6 / self.speed))
     }

@@ -73,13 +73,14 @@ pub async fn play(listen: SocketAddr, started: impl FnOnce(&Running, &str)) -> R
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("serve.toml");
     let head = format!(
-        "folder = \"data\"\nkey = \"key/demo.key\"\n[private]\nlisten = \"{listen}\"\n[steps]\ngrace = \"5m\"\ndelay = \"1m\"\nahead = \"1h\"\ncatch-up = \"0s\"\n"
+        "folder = \"data\"\nkey = \"key/demo.key\"\n[private]\nlisten = \"{listen}\"\n[steps]\ngrace = \"1h\"\ndelay = \"15m\"\nahead = \"1h\"\ncatch-up = \"0s\"\n"
     );
     std::fs::write(&file, head + STREAMS)?;
     let clock = Arc::new(FastClock::new(Instant::from_micros(START), SPEED));
     let running = Running::by(&Config::read(&file)?, Arc::clone(&clock) as Arc<dyn Clock>).await?;
     let (_, token) = running.app.tokens.make(&crate::tokens::Role::Operate, "demonstration")?;
     started(&running, &token);
+    clock.go();
     let is_over = Arc::new(AtomicBool::new(false));
     let feeding = {
         let (service, is_over) = (Arc::clone(&running.service), Arc::clone(&is_over));

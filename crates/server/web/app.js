@@ -1,1 +1,65 @@
+// Which view is shown, in light or dark.
 
+import { Problem, isOperators } from "./api.js";
+import { alarm, h } from "./dom.js";
+import { operatorView } from "./operator.js";
+import { streamView } from "./stream.js";
+import { streamsView } from "./streams.js";
+
+const main = document.getElementById("main");
+let leaving = new AbortController();
+
+/** Shows what the address says. */
+async function show(isFirst) {
+  leaving.abort();
+  leaving = new AbortController();
+  const { signal } = leaving;
+  const [path, query = ""] = location.hash.replace(/^#/, "").split("?");
+  const parts = path.split("/").filter(Boolean).map(decodeURIComponent);
+  const view = parts[0] === "operator" ? "operator" : "streams";
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.dataset.view === view) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  main.replaceChildren(h("p", { class: "note" }, "…"));
+  try {
+    const root = h("div", { class: "view" });
+    if (parts[0] === "stream" && parts[1]) await streamView(root, parts[1], new URLSearchParams(query), signal);
+    else if (view === "operator") await operatorView(root, signal);
+    else await streamsView(root, signal);
+    if (signal.aborted) return;
+    main.replaceChildren(root);
+    document.title = `${root.querySelector("h1")?.textContent ?? "Streams"} · evertally`;
+    root.dispatchEvent(new Event("shown"));
+    if (!isFirst) main.focus();
+  } catch (problem) {
+    if (signal.aborted) return;
+    const words = problem instanceof Problem ? problem.message : `The service cannot be reached: ${problem.message}`;
+    main.replaceChildren(alarm(words), h("p", {}, h("a", { href: "#/" }, "All streams")));
+  }
+}
+
+const theme = document.getElementById("theme");
+const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+
+function dress(chosen) {
+  const is = chosen ?? (prefersDark.matches ? "dark" : "light");
+  document.documentElement.dataset.theme = is;
+  theme.textContent = is === "dark" ? "☀" : "☾";
+  theme.setAttribute("aria-label", is === "dark" ? "Show light" : "Show dark");
+  document.dispatchEvent(new Event("dressed"));
+}
+
+theme.addEventListener("click", () => {
+  const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+  localStorage.setItem("evertally-theme", next);
+  dress(next);
+});
+prefersDark.addEventListener("change", () => dress(localStorage.getItem("evertally-theme")));
+dress(localStorage.getItem("evertally-theme"));
+
+addEventListener("hashchange", () => show(false));
+show(true);
+isOperators().then((is) => {
+  document.querySelector('[data-view="operator"]').hidden = !is;
+});

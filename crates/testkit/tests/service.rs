@@ -366,7 +366,7 @@ impl History {
         for (which, (name, _)) in DECLARATIONS.iter().enumerate() {
             let info = core.find(name).unwrap();
             let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
-            let query = RowsQuery { publications: 1..=u64::MAX, places: None };
+            let query = RowsQuery::of(1..=u64::MAX);
             let read = core.rows(&info, &query, &mut |publication, row| {
                 rows.entry(publication).or_default().push(format!("{row:?}"));
                 Ok(())

@@ -39,7 +39,7 @@ pub struct StreamInfo {
 #[derive(Default)]
 struct Names {
     by_place: Vec<Arc<[String]>>,
-    places: HashMap<String, u32>,
+    places: HashMap<Arc<[String]>, u32>,
 }
 
 /// How far a stream is, as far as anybody may know.
@@ -227,8 +227,8 @@ impl StreamInfo {
         self.all_names().by_place.iter().take(most).cloned().collect()
     }
 
-    /// The place of a line, by its names with `/` between them.
-    pub fn place_of(&self, names: &str) -> Option<u32> {
+    /// The place of a line, by its names.
+    pub fn place_of(&self, names: &[String]) -> Option<u32> {
         self.all_names().places.get(names).copied()
     }
 
@@ -241,8 +241,9 @@ impl StreamInfo {
         let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
         for line in more {
             let place = names.by_place.len() as u32; // fits: places are 32 bits wide in the store
-            names.places.insert(line.join("/"), place);
-            names.by_place.push(line.into());
+            let line: Arc<[String]> = line.into();
+            names.places.insert(Arc::clone(&line), place);
+            names.by_place.push(line);
         }
     }
 }

@@ -14,6 +14,15 @@ pub struct RowsQuery {
     pub publications: RangeInclusive<u64>,
     /// The places of the wanted lines, rising; `None` for all.
     pub places: Option<Vec<u32>>,
+    /// One step of so many is wanted, those that are its multiples, and the last; 1 for all.
+    pub every: u64,
+}
+
+impl RowsQuery {
+    /// All rows of some publications.
+    pub fn of(publications: RangeInclusive<u64>) -> Self {
+        Self { publications, places: None, every: 1 }
+    }
 }
 
 /// Visits the rows, in the order of a released table, each with its publication.
@@ -28,27 +37,33 @@ pub(super) fn visit(
     let (looking, number) = (store.look()?, info.number);
     let table = looking.open_table(ROWS).map_err(stored)?;
     let mut reader = Reader { info, time: String::new() };
-    let mut show = |publication, bytes: &[u8], wanted: Option<&[u32]>| -> Result<()> {
+    let is_kept = |step: u64| query.every <= 1 || step.is_multiple_of(query.every) || step == last;
+    let wanted = query.places.as_deref();
+    let is_wanted = |row: &&StoredRow| {
+        is_kept(row.step) && wanted.is_none_or(|wanted| wanted.binary_search(&row.place).is_ok())
+    };
+    let mut show = |publication, bytes: &[u8]| -> Result<()> {
         let block: RowBlock = from_bytes(bytes, "released rows")?;
-        let is_wanted = |row: &&StoredRow| wanted.is_none_or(|wanted| wanted.binary_search(&row.place).is_ok());
         block.rows.iter().filter(is_wanted).try_for_each(|row| reader.show(publication, row, visit))
     };
-    let Some(places) = &query.places else {
-        for entry in table.range((number, first, 0)..=(number, last, u32::MAX)).map_err(stored)? {
-            let (key, bytes) = entry.map_err(stored)?;
-            show(key.value().1, bytes.value(), None)?;
-        }
-        return Ok(());
-    };
-    let mut blocks: Vec<u32> = places.iter().map(|place| OWN + place / BLOCK).collect();
-    blocks.dedup();
+    // Groups that were discovered with a publication have rows of earlier steps in it, also of such as are kept.
+    let has_earlier = info.stream.plan.threshold().is_some();
+    let blocks = wanted.map(|places| {
+        let mut blocks: Vec<u32> = places.iter().map(|place| OWN + place / BLOCK).collect();
+        blocks.dedup();
+        blocks
+    });
     for publication in first..=last {
-        for entry in table.range((number, publication, 0)..(number, publication, OWN)).map_err(stored)? {
-            show(publication, entry.map_err(stored)?.1.value(), Some(places))?;
+        if !has_earlier && !is_kept(publication) {
+            continue;
         }
-        for block in &blocks {
+        let through = if blocks.is_none() && is_kept(publication) { u32::MAX } else { OWN - 1 };
+        for entry in table.range((number, publication, 0)..=(number, publication, through)).map_err(stored)? {
+            show(publication, entry.map_err(stored)?.1.value())?;
+        }
+        for block in blocks.iter().flatten().filter(|_| is_kept(publication)) {
             if let Some(bytes) = table.get((number, publication, *block)).map_err(stored)? {
-                show(publication, bytes.value(), Some(places))?;
+                show(publication, bytes.value())?;
             }
         }
     }

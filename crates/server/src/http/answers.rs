@@ -61,6 +61,8 @@ pub(super) struct Description {
     band: String,
     /// Whether all values are whole numbers.
     integral: bool,
+    /// Whether something is shown beside the released values: `view_value`, `view_lower`, `view_upper`.
+    has_views: bool,
     guarantee: Guarantee,
     mechanism: String,
     plan_digest: String,
@@ -122,6 +124,7 @@ impl Description {
             confidence: stream.confidence,
             band: if stream.band == Band::Simultaneous { "simultaneous" } else { "pointwise" }.to_owned(),
             integral: stream.is_integral(),
+            has_views: !stream.views.is_empty(),
             guarantee: Guarantee::of(info),
             mechanism: stream.plan.mechanism().name().to_string(),
             plan_digest: blake3::Hash::from_bytes(stream.plan_digest()).to_hex().to_string(),
@@ -225,7 +228,7 @@ fn told_rows(service: &Service, info: &StreamInfo, publication: u64) -> Result<O
     if info.line_count() > MOST_TOLD {
         return Ok(None);
     }
-    let query = RowsQuery { publications: publication..=publication, places: None };
+    let query = RowsQuery::of(publication..=publication);
     let mut rows = JsonRows::new(&info.stream, &info.table)?;
     service.rows(info, &query, &mut |_, row| rows.add(row))?;
     rows.finish().map(Some)

@@ -98,7 +98,7 @@ impl Text {
         }
         let columns: Vec<String> = info.table.groups().iter().map(|name| label(name)).collect();
         let places = (info.line_count() > MOST_LINES).then(|| (0..MOST_LINES as u32).collect()); // fits: 10⁴
-        let query = RowsQuery { publications: last..=last, places };
+        let query = RowsQuery { places, ..RowsQuery::of(last..=last) };
         app.service.rows(info, &query, &mut |_, row| {
             if row.step != last {
                 return Ok(()); // an earlier step of a group that was discovered now

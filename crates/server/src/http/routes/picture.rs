@@ -57,6 +57,8 @@ async fn drawn(app: Arc<App>, caller: Caller, name: String, query: Option<String
     waiting(move || {
         let places = wanted.places.take().unwrap_or_else(|| (0..info.line_count() as u32).collect()); // fits: places do
         wanted.places = Some(places.into_iter().take(MAX_SHOWN).collect());
+        let count = (wanted.publications.end() + 1).saturating_sub(*wanted.publications.start());
+        wanted.every = wanted.every.max(count.div_ceil(POINTS));
         let plot = plot(&app, &info, &wanted)?;
         plot.svg().map_err(|_| Problem::bad("nothing is published that could be drawn"))
     })
@@ -65,11 +67,9 @@ async fn drawn(app: Arc<App>, caller: Caller, name: String, query: Option<String
 
 fn plot(app: &App, info: &StreamInfo, wanted: &RowsQuery) -> Result<ReleasePlot, Problem> {
     let (stream, report) = (&info.stream, info.report());
-    let count = (wanted.publications.end() + 1).saturating_sub(*wanted.publications.start());
-    let (stride, last) = (count.div_ceil(POINTS).max(1), *wanted.publications.end());
     let mut curves: BTreeMap<Vec<String>, Curve> = BTreeMap::new();
     app.service.rows(info, wanted, &mut |_, row| {
-        if row.value.number.is_finite() && (row.step.is_multiple_of(stride) || row.step == last) {
+        if row.value.number.is_finite() {
             let names: Vec<String> = row.groups.iter().map(|text| (*text).to_owned()).collect();
             let name = names.join(", ");
             let curve = curves.entry(names).or_insert_with(|| Curve { name, points: Vec::new() });

@@ -70,6 +70,7 @@ impl Format {
 pub(super) struct Asked {
     from: Option<u64>,
     to: Option<u64>,
+    every: Option<u64>,
     groups: Vec<String>,
     measures: Vec<String>,
     format: Option<String>,
@@ -79,21 +80,22 @@ impl Asked {
     /// Reads a query; names may come again.
     pub(super) fn read(query: Option<&str>) -> Result<Self, Problem> {
         let mut asked = Self::default();
-        for (name, value) in form(query.unwrap_or("")) {
+        for (name, value) in form_urlencoded::parse(query.unwrap_or("").as_bytes()).into_owned() {
             let number = || {
                 let number = value.parse().ok().filter(|number| *number > 0);
                 number.ok_or_else(|| {
-                    Problem::bad(format!("`{name}={value}`: the number of a publication, from 1, is needed"))
+                    Problem::bad(format!("`{name}={value}`: a whole number, from 1, is needed"))
                 })
             };
             match name.as_str() {
                 "from" => asked.from = Some(number()?),
                 "to" => asked.to = Some(number()?),
+                "every" => asked.every = Some(number()?),
                 "group" => asked.groups.push(value),
                 "measure" | "workload" => asked.measures.push(value),
                 "format" => asked.format = Some(value),
                 _ => {
-                    let problem = format!("there is no `{name}` here: use from, to, group, measure or format");
+                    let problem = format!("there is no `{name}` here: use from, to, every, group, measure or format");
                     return Err(Problem::bad(problem));
                 }
             }
@@ -110,7 +112,8 @@ impl Asked {
             return Err(Problem::bad(format!("from={from} is behind to={to}")));
         }
         let is_closed = self.to.is_some_and(|to| to <= shown) && self.from.is_some();
-        Ok((RowsQuery { publications: from..=to.min(shown), places: self.places(info)? }, is_closed))
+        let (publications, every) = (from..=to.min(shown), self.every.unwrap_or(1));
+        Ok((RowsQuery { publications, places: self.places(info)?, every }, is_closed))
     }
 
     fn places(&self, info: &StreamInfo) -> Result<Option<Vec<u32>>, Problem> {
@@ -121,17 +124,19 @@ impl Asked {
         if let Some(unknown) = self.measures.iter().find(|measure| !labels.contains(measure)) {
             return Err(Problem::bad(format!("the stream has no measure or workload `{unknown}`")));
         }
+        let groups = self.groups.iter().map(|text| names_in(text, &info.stream.columns.labels));
+        let groups = groups.collect::<Result<Vec<Vec<String>>, Problem>>()?;
         let is_wanted = |names: &[String]| {
             let (group, measure) = match labels.is_empty() {
                 true => (names, None),
                 false => (&names[..names.len() - 1], names.last()),
             };
-            (self.groups.is_empty() || self.groups.contains(&group.join("/")))
+            (groups.is_empty() || groups.iter().any(|wanted| wanted == group))
                 && (self.measures.is_empty() || measure.is_some_and(|measure| self.measures.contains(measure)))
         };
         let mut places = Vec::new();
         if labels.is_empty() {
-            places.extend(self.groups.iter().filter_map(|group| info.place_of(group)));
+            places.extend(groups.iter().filter_map(|group| info.place_of(group)));
             places.sort_unstable();
             places.dedup();
         } else {
@@ -146,29 +151,26 @@ impl Asked {
     }
 }
 
-/// The pairs of a query, decoded.
-fn form(query: &str) -> Vec<(String, String)> {
-    let decode = |text: &str| {
-        let mut bytes = Vec::with_capacity(text.len());
-        let mut rest = text.bytes();
-        while let Some(byte) = rest.next() {
-            let hex = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
-            match byte {
-                b'+' => bytes.push(b' '),
-                b'%' => {
-                    let (high, low) = (hex(rest.next()), hex(rest.next()));
-                    bytes.push(high.zip(low).map_or(b'?', |(high, low)| (high * 16 + low) as u8)); // fits: two digits
-                }
-                byte => bytes.push(byte),
-            }
-        }
-        String::from_utf8_lossy(&bytes).into_owned()
+/// The names of a group: a JSON list, or a text for each column with `/` between them.
+fn names_in(text: &str, columns: &[String]) -> Result<Vec<String>, Problem> {
+    if let Some(names) = text.starts_with('[').then(|| serde_json::from_str(text).ok()).flatten() {
+        return Ok(names);
+    }
+    let names: Vec<String> = match columns.len() {
+        0 | 1 => vec![text.to_owned()],
+        _ => text.split('/').map(str::to_owned).collect(),
     };
-    let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    pairs
-        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-        .map(|(name, value)| (decode(name), decode(value)))
-        .collect()
+    if names.len() == columns.len() {
+        return Ok(names);
+    }
+    Err(Problem::bad(match columns {
+        [] => "the stream has no groups".to_owned(),
+        columns => format!(
+            "`group={text}`: a group here has {} names, {}: write them with `/` between them, or as a JSON list",
+            columns.len(),
+            columns.join(", ")
+        ),
+    }))
 }
 
 /// Released rows of some publications: the same bytes as `evertally release` writes. JSON has the end of each step too.
@@ -177,7 +179,8 @@ fn form(query: &str) -> Vec<(String, String)> {
         ("stream" = String, Path),
         ("from" = Option<u64>, Query, description = "The first publication, from 1."),
         ("to" = Option<u64>, Query, description = "The last one."),
-        ("group" = Option<Vec<String>>, Query, description = "Groups by name, parts joined by `/`; may be repeated."),
+        ("every" = Option<u64>, Query, description = "One step of so many: those whose number is a multiple, and the last."),
+        ("group" = Option<Vec<String>>, Query, description = "Groups by name: parts joined by `/`, or a JSON list of them; may be repeated."),
         ("measure" = Option<Vec<String>>, Query, description = "Measures or workloads, where there are several."),
         ("format" = Option<String>, Query, description = "json, jsonl, csv, arrow or parquet, in the place of `Accept`."),
     ),
@@ -201,6 +204,7 @@ pub(in super::super) async fn releases(
     let (wanted, is_closed) = asked.of(&info)?;
     let lines = wanted.places.as_ref().map_or(info.line_count(), Vec::len) as u64;
     let publications = (wanted.publications.end() + 1).saturating_sub(*wanted.publications.start());
+    let publications = publications.div_ceil(wanted.every);
     if publications.saturating_mul(lines.max(1)) > MOST_ROWS {
         let most = MOST_ROWS / lines.max(1);
         let problem =
@@ -223,7 +227,7 @@ pub(in super::super) async fn releases(
 }
 
 fn tag_of(info: &StreamInfo, wanted: &RowsQuery, format: Format) -> String {
-    let text = format!("{} {:?} {:?} {format:?}", info.name(), wanted.publications, wanted.places);
+    let text = format!("{} {:?} {:?} {} {format:?}", info.name(), wanted.publications, wanted.places, wanted.every);
     let mut hasher = blake3::Hasher::new_derive_key("evertally serve 1 tag");
     hasher.update(text.as_bytes()).update(&info.stream.plan_digest());
     format!("\"{}\"", &hasher.finalize().to_hex()[..24])

@@ -1,0 +1,74 @@
+// Elements, numbers and times for people.
+
+/** An element: `h("p", {class: "note"}, "text", element)`; names that begin with `on` are listeners. */
+export function h(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name in element && name !== "list" && typeof value !== "string") element[name] = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/** Says something to whoever listens and does not look. */
+export function say(words) {
+  document.getElementById("said").textContent = words;
+}
+
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const precise = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
+
+export function number(value) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  return Math.abs(value) >= 100 || Number.isInteger(value) ? whole.format(value) : precise.format(value);
+}
+
+export function bytes(count) {
+  if (count === null || count === undefined) return "–";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const at = Math.min(count > 0 ? Math.floor(Math.log2(count) / 10) : 0, units.length - 1);
+  return `${precise.format(count / 1024 ** at)} ${units[at]}`;
+}
+
+/** A time such as `2013-01-01T00:00:00-05:00` as its own zone writes it. */
+export function time(text) {
+  if (!text) return "–";
+  const [date, clock = ""] = text.split("T");
+  const hours = clock.slice(0, 5);
+  return hours === "00:00" || hours === "" ? date : `${date} ${hours}`;
+}
+
+/** How long something takes, from seconds. */
+export function duration(seconds) {
+  if (seconds < 1) return "none";
+  for (const [name, length] of [["d", 86400], ["h", 3600], ["min", 60]]) {
+    if (seconds >= 2 * length) return `${number(Math.floor(seconds / length))} ${name}`;
+  }
+  return `${number(Math.floor(seconds))} s`;
+}
+
+/** A box that says what is wrong. */
+export function alarm(words) {
+  return h("p", { class: "alarm", role: "alert" }, words);
+}
+
+/** A table; cells of numbers are `{number: …}`. */
+export function table(caption, heads, rows) {
+  const cell = (tag) => (content, at) => {
+    const isNumber = content !== null && typeof content === "object" && "number" in content;
+    const properties = { class: isNumber ? "number" : null, scope: tag === "th" && at === 0 ? "row" : null };
+    return h(tag, properties, isNumber ? content.number : content);
+  };
+  const row = (cells) => h("tr", {}, cells.map((content, at) => cell(at === 0 ? "th" : "td")(content, at)));
+  return h(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    h("table", {}, h("caption", { class: "unseen" }, caption), h("thead", {}, h("tr", {}, heads.map((head) => {
+      const isNumber = typeof head === "object";
+      return h("th", { scope: "col", class: isNumber ? "number" : null }, isNumber ? head.number : head);
+    }))), h("tbody", {}, rows.map(row))),
+  );
+}

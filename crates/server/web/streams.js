@@ -1,0 +1,43 @@
+// All streams that may be read.
+
+import * as api from "./api.js";
+import { h, number, time } from "./dom.js";
+
+/** A card for each stream, with the budgets of their sources. */
+export async function streamsView(root, signal) {
+  const [{ streams }, { sources }] = await Promise.all([
+    api.json("/v1/streams", { signal }),
+    api.json("/v1/sources", { signal }),
+  ]);
+  root.append(h("h1", {}, "Streams"));
+  if (streams.length === 0) {
+    const words = api.token.get() ? "No stream is open." : "No stream is public here. A token may open more.";
+    root.append(h("p", { class: "note" }, words));
+  }
+  root.append(h("ul", { class: "cards" }, streams.map(card)));
+  if (sources.length > 0) root.append(h("h2", {}, "Budgets of the sources"), ...sources.map(budget));
+}
+
+function card(stream) {
+  const until = stream.published_until ? `until ${time(stream.published_until)}` : "nothing published yet";
+  const groups = stream.group_count > 1 ? ` · ${number(stream.group_count)} lines` : "";
+  return h("li", { class: "card" },
+    h("h2", {}, h("a", { href: `#/stream/${encodeURIComponent(stream.name)}` }, stream.title || stream.name)),
+    h("p", {}, stream.quantity),
+    h("p", { class: "note" }, pill(stream.state), ` every ${stream.every} · ${until}${groups}`,
+      stream.public ? null : " · not public"));
+}
+
+/** The state of a stream, in one word and a colour. */
+export function pill(state) {
+  return h("span", { class: `pill ${state}` }, state);
+}
+
+/** How much of a source's budget is spent. */
+export function budget(source) {
+  const share = Math.min(Math.max(source.spent_share, 0), 1);
+  const id = `budget-${source.name}`;
+  return h("div", { class: "budget" },
+    h("p", { id }, h("strong", {}, source.name), ` – spent ${source.spent} of ${source.total}; left ${source.left}`),
+    h("meter", { min: "0", max: "1", high: "0.9", value: String(share), "aria-labelledby": id }, `${Math.round(100 * share)} %`));
+}
