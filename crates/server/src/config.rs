@@ -37,6 +37,9 @@ pub struct Config {
     /// Where publications are sent.
     #[serde(default, rename = "webhook")]
     pub webhooks: Vec<WebhookConfig>,
+    /// Where copies of the folder are written when an operator asks for one.
+    #[serde(default)]
+    pub backups: Option<PathBuf>,
     /// The budgets of data sources: files that `evertally budget` has made.
     #[serde(default)]
     pub sources: BTreeMap<String, PathBuf>,
@@ -264,7 +267,7 @@ impl Config {
         let listeners = [&mut self.public, &mut self.private].into_iter().flatten();
         let certificates = listeners.flat_map(|l| l.certificate.iter_mut().chain(&mut l.certificate_key));
         let hooks = self.webhooks.iter_mut().flat_map(|hook| &mut hook.authorization_file);
-        let own = [&mut self.folder, &mut self.key].into_iter().chain(&mut self.passphrase);
+        let own = [&mut self.folder, &mut self.key].into_iter().chain(&mut self.passphrase).chain(&mut self.backups);
         for path in own.chain(witness).chain(certificates).chain(hooks).chain(self.sources.values_mut()) {
             *path = base.join(&*path);
         }

@@ -12,6 +12,7 @@ mod problem;
 mod routes;
 mod tls;
 
-pub use app::{App, Side};
+pub use answers::publication_message;
+pub use app::{App, AppSetting, Side};
 pub use listen::{Bound, Serving};
 pub use openapi::document;

@@ -10,6 +10,7 @@
 //! | [`http`] | listeners, routes, limits, the page |
 //! | [`tokens`] | who may do what |
 //! | [`folder`] | the folder, as files |
+//! | [`webhook`] | publications, sent to whoever wants them |
 //! | [`witness`] | what is kept outside the folder, so that an old copy of it is known as one |
 //!
 //! The engine knows no HTTP and has no thread of its own that matters: what it does follows from the batches it is given
@@ -28,4 +29,5 @@ pub mod sealed;
 pub mod serving;
 pub mod store;
 pub mod tokens;
+pub mod webhook;
 pub mod witness;

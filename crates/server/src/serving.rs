@@ -1,18 +1,20 @@
 //! From a configuration to a service that answers.
 
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Config, StreamConfig, WitnessConfig};
-use crate::engine::{Core, Opening, Refusal, Service, Setting};
+use crate::config::{Config, StreamConfig, WebhookConfig, WitnessConfig};
+use crate::engine::{Core, Opening, Refusal, Service, Setting, groups_behind};
 use crate::folder::store_path;
-use crate::http::{App, Bound, Serving, Side};
+use crate::http::{App, AppSetting, Bound, Serving, Side};
 use crate::store::Store;
 use crate::tokens::Tokens;
+use crate::webhook::Webhook;
 use crate::witness::{FileWitness, HttpWitness, Witness};
 use evertally::noise::SecretKey;
 use evertally_publish::error::{Context, Result, failure, usage};
 use evertally_publish::keyfile;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A service that answers.
@@ -22,6 +24,8 @@ pub struct Running {
     /// What answers.
     pub app: Arc<App>,
     serving: Serving,
+    webhooks: Vec<std::thread::JoinHandle<()>>,
+    is_over: Arc<AtomicBool>,
     /// Where it is read, and where it is written and operated, for people.
     pub urls: Vec<(Side, String)>,
 }
@@ -46,7 +50,10 @@ impl Running {
         let tokens = Tokens::of_folder(&config.folder)?;
         let (folder, limits, steps) = (config.folder.clone(), config.limits.clone(), config.steps.clone());
         let is_sealed = config.passphrase.is_some();
-        let app = App::new(Arc::clone(&service), tokens, folder, limits, steps, is_sealed);
+        let hooks = config.webhooks.iter().map(webhook_of).collect::<Result<Vec<Webhook>>>()?;
+        let troubles = hooks.iter().map(Webhook::problem).collect();
+        let setting = AppSetting { tokens, folder, limits, steps, is_sealed, backups: config.backups.clone(), troubles };
+        let app = App::new(Arc::clone(&service), setting);
         let mut listeners = Vec::new();
         for (side, listener) in [(Side::Public, &config.public), (Side::Private, &config.private)] {
             if let Some(listener) = listener {
@@ -55,7 +62,13 @@ impl Running {
         }
         let urls = listeners.iter().map(|(side, bound)| (*side, bound.url())).collect();
         let serving = Serving::start(&app, listeners.into_iter().map(|(_, bound)| bound).collect());
-        Ok(Self { service, app, serving, urls })
+        let is_over = Arc::<AtomicBool>::default();
+        let send = |hook: Webhook| {
+            let (service, is_over) = (Arc::clone(&service), Arc::clone(&is_over));
+            std::thread::spawn(move || hook.run(&service, &is_over))
+        };
+        let webhooks = hooks.into_iter().map(send).collect();
+        Ok(Self { service, app, serving, webhooks, is_over, urls })
     }
 
     /// Where one side answers.
@@ -65,9 +78,18 @@ impl Running {
 
     /// Stops: requests under way are answered, and what sessions remember is put by.
     pub async fn stop(self) {
+        self.is_over.store(true, Ordering::Relaxed);
         self.serving.stop().await;
-        let service = self.service;
-        let stopped = tokio::task::spawn_blocking(move || service.stop()).await;
+        let (service, webhooks) = (self.service, self.webhooks);
+        let stopped = tokio::task::spawn_blocking(move || {
+            service.stop();
+            // One that waits for an answer is not waited for long.
+            let until = std::time::Instant::now() + Duration::from_secs(5);
+            while webhooks.iter().any(|thread| !thread.is_finished()) && std::time::Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        })
+        .await;
         drop(stopped);
     }
 }
@@ -141,6 +163,11 @@ fn witness_of(config: &WitnessConfig) -> Result<Box<dyn Witness>> {
     }
 }
 
+fn webhook_of(config: &WebhookConfig) -> Result<Webhook> {
+    let authorization = config.authorization_file.as_deref().map(secret_of).transpose()?;
+    Ok(Webhook::new(&config.url, &config.streams, authorization))
+}
+
 /// A secret in a file of one line.
 pub(crate) fn secret_of(path: &Path) -> Result<String> {
     let text = std::fs::read_to_string(path).context(format_args!("cannot read {}", path.display()))?;
@@ -155,7 +182,10 @@ fn open_stream(service: &Service, config: &Config, stream: &StreamConfig) -> Res
             let [a, b] = [a, b].map(serde_json::from_str::<serde_json::Value>);
             matches!((a, b), (Ok(a), Ok(b)) if a == b)
         };
-        if !same(&record.declaration, &stream.declaration) || record.source != stream.source {
+        let joining = groups_behind(&record.declaration, &stream.declaration);
+        if let Some(groups) = joining.filter(|_| record.source == stream.source) {
+            service.join_groups(&stream.name, groups).map_err(refused)?;
+        } else if !same(&record.declaration, &stream.declaration) || record.source != stream.source {
             return Err(usage(
                 "the configuration declares it otherwise than it was opened; what is open stays as it is: put back what it \
                  was, or retire it and give the new one another name",
@@ -219,9 +249,23 @@ pub fn verify(config: &Config) -> Result<Vec<String>> {
 pub async fn until_told(config: &Config, started: impl FnOnce(&Running)) -> Result<()> {
     let running = Running::start(config).await?;
     started(&running);
-    told_to_end().await?;
+    let told = tokio::select! {
+        told = told_to_end() => told,
+        lost = lost(&running.service) => lost,
+    };
     running.stop().await;
-    Ok(())
+    told
+}
+
+/// Waits until the disk has failed the service.
+async fn lost(service: &Service) -> Result<()> {
+    while !service.has_ended() {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    Err(failure(
+        "the folder could not be written, so that the service ends: nothing that was acknowledged is lost. See to the disk, and \
+         start it again",
+    ))
 }
 
 /// Waits for Ctrl-C, or for the service manager.
@@ -240,6 +284,5 @@ pub async fn told_to_end() -> Result<()> {
     }
     #[cfg(not(unix))]
     tokio::signal::ctrl_c().await?;
-    tokio::time::sleep(Duration::ZERO).await;
     Ok(())
 }

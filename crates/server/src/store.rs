@@ -13,10 +13,11 @@
 //! | `rows` | stream, publication, block | [released rows](RowBlock) |
 //! | `names` | stream, place | names of groups |
 //! | `ledger` | name | the ledger of the key, and its parts |
-//! | `outbox` | number | publications that somebody else has not taken yet |
+//! | `delivered` | address, stream | the publication that a webhook has taken last |
 //!
 //! Every commit is of two phases and syncs, so that a torn write leaves the state before it.
 
+mod copy;
 mod ledger;
 mod records;
 
@@ -48,7 +49,7 @@ pub(crate) const CLOSED: TableDefinition<(u32, u64), &[u8]> = TableDefinition::n
 pub(crate) const ROWS: TableDefinition<(u32, u64, u32), &[u8]> = TableDefinition::new("rows");
 pub(crate) const NAMES: TableDefinition<(u32, u32), &[u8]> = TableDefinition::new("names");
 pub(crate) const LEDGER: TableDefinition<&str, &[u8]> = TableDefinition::new("ledger");
-pub(crate) const OUTBOX: TableDefinition<u64, &[u8]> = TableDefinition::new("outbox");
+pub(crate) const DELIVERED: TableDefinition<(&str, u32), u64> = TableDefinition::new("delivered");
 
 /// The database of a folder.
 #[derive(Clone)]
@@ -96,6 +97,11 @@ impl Store {
     /// Looks at the database as it is now, while others write.
     pub(crate) fn look(&self) -> Result<ReadTransaction> {
         self.0.begin_read().map_err(failure)
+    }
+
+    /// Whether the disk has failed it, so that nothing more is written until the folder is opened anew.
+    pub fn is_lost(&self) -> bool {
+        self.0.begin_write().is_err()
     }
 
     /// Changes the database: all that `change` does is durable when this returns, or none of it was done.
@@ -150,7 +156,7 @@ fn upgrade(store: &Store) -> Result<()> {
         macro_rules! tables {
             ($($table:ident)*) => { $(writing.open_table($table).map_err(stored)?;)* };
         }
-        tables!(STREAMS BATCHES EVENTS LATE STATES CLOSED ROWS NAMES LEDGER OUTBOX);
+        tables!(STREAMS BATCHES EVENTS LATE STATES CLOSED ROWS NAMES LEDGER DELIVERED);
         Ok(())
     })
 }

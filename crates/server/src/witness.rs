@@ -131,7 +131,7 @@ impl HttpWitness {
     /// At an address, with the value of an `Authorization` header where one is needed.
     pub fn new(address: &str, authorization: Option<String>) -> Self {
         let config = ureq::Agent::config_builder()
-            .timeout_global(Some(Duration::from_secs(10)))
+            .timeout_global(Some(Duration::from_secs(3)))
             .http_status_as_error(false)
             .build();
         Self { agent: config.into(), address: address.to_owned(), authorization }

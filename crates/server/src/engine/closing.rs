@@ -223,7 +223,7 @@ impl Core {
     }
 
     /// Takes a stream up again from the store, after what was done in memory could not be committed.
-    fn reload(&mut self, number: u32) -> Result<()> {
+    pub(super) fn reload(&mut self, number: u32) -> Result<()> {
         let old = self.live.remove(&number).expect("it was loaded");
         match self.load(number, old.info.record()) {
             Ok(live) => {

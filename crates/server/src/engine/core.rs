@@ -79,6 +79,8 @@ pub struct Core {
     pub(super) saying: Option<Testimony>,
     /// Whether publications were committed of which the witness has not been told.
     pub(super) is_unsaid: bool,
+    /// Not before is the witness asked again, after it took long to say nothing.
+    pub(super) ask_again: Option<std::time::Instant>,
     /// Why the witness could not be told, if it could not.
     pub(super) witness_problem: Option<String>,
     /// Why the store could not be written last, if it could not.
@@ -112,6 +114,7 @@ impl Core {
             said: Testimony::new(&identity),
             saying: None,
             is_unsaid: false,
+            ask_again: None,
             witness_problem: None,
             store_problem: None,
             read_only: None,

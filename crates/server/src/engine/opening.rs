@@ -242,7 +242,7 @@ impl Core {
 }
 
 /// The names of all lines that are known before the first event.
-fn lines_of(resolved: &Resolved) -> Vec<Vec<String>> {
+pub(super) fn lines_of(resolved: &Resolved) -> Vec<Vec<String>> {
     let Resolved { stream, groups, .. } = resolved;
     if stream.plan.threshold().is_some() {
         return Vec::new();

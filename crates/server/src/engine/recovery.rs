@@ -6,6 +6,10 @@ use super::live::first_head;
 use crate::store::{CLOSED, ClosedRecord, META, ROWS, RowBlock, from_bytes, stored};
 use crate::witness::Seen;
 use evertally_publish::error::{Result, usage};
+use std::time::{Duration, Instant as Monotonic};
+
+/// No answer takes a witness so long that is well.
+const LONG: Duration = Duration::from_secs(1);
 
 /// Where the database says that a witness was told something.
 const WITNESSED: &str = "witnessed";
@@ -79,11 +83,16 @@ impl Core {
             self.is_unsaid = false;
             return;
         };
-        let place = witness.place();
+        if self.ask_again.is_some_and(|again| Monotonic::now() < again) {
+            return;
+        }
+        let (place, began) = (witness.place(), Monotonic::now());
         let before = match witness.ask() {
             Ok(before) => before,
             Err(error) => {
                 self.witness_problem = Some(format!("{error}; nothing is shown until it can be asked"));
+                // One that takes long to say nothing is left alone for a while: batches wait meanwhile.
+                self.ask_again = (began.elapsed() > LONG).then(|| Monotonic::now() + 10 * LONG);
                 return;
             }
         };

@@ -2,8 +2,8 @@
 
 use super::closing::{BLOCK, OWN};
 use super::info::StreamInfo;
-use crate::store::{ROWS, RowBlock, Store, StoredRow, from_bytes, stored};
-use evertally_publish::error::Result;
+use crate::store::{CLOSED, ClosedRecord, ROWS, RowBlock, Store, StoredRow, from_bytes, stored};
+use evertally_publish::error::{Result, failure};
 use evertally_publish::rows::{Amount, ReleaseRow, ViewRow};
 use std::ops::RangeInclusive;
 
@@ -68,6 +68,20 @@ pub(super) fn visit(
         }
     }
     Ok(())
+}
+
+/// The digest of all published rows through a publication that is shown.
+pub(super) fn head_of(store: &Store, info: &StreamInfo, publication: u64) -> Result<[u8; 32]> {
+    // The first closed step with so many publications: rows are published as steps go by.
+    let (mut low, mut high) = (publication, info.progress().closed.max(publication));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if info.stream.rows_through(middle) >= publication { high = middle } else { low = middle + 1 }
+    }
+    let table = store.look()?.open_table(CLOSED).map_err(stored)?;
+    let bytes = table.get((info.number, low)).map_err(stored)?;
+    let bytes = bytes.ok_or_else(|| failure(format!("publication {publication} is not on record")))?;
+    Ok(from_bytes::<ClosedRecord>(bytes.value(), "what was closed")?.head)
 }
 
 struct Reader<'i> {

@@ -8,7 +8,7 @@ use super::prepare::{BatchFormat, Prepared, latest_step, prepare};
 use super::refusal::Refusal;
 use super::rows::{self, RowsQuery};
 use crate::clock::Clock;
-use crate::store::{Closing, Store};
+use crate::store::{Closing, DELIVERED, Store, stored};
 use evertally_publish::error::{Result, failure};
 use evertally_publish::rows::ReleaseRow;
 use evertally_publish::steps::Instant;
@@ -210,6 +210,23 @@ impl Service {
         self.ask(move |core| core.retire(&name))
     }
 
+    /// Lets groups join a stream.
+    ///
+    /// # Errors
+    /// As [`Core::join_groups`].
+    pub fn join_groups(&self, name: &str, groups: Vec<Vec<String>>) -> Result<(), Refusal> {
+        let name = name.to_owned();
+        self.ask(move |core| core.join_groups(&name, &groups))
+    }
+
+    /// The digest of all published rows through a publication.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn head_of(&self, info: &StreamInfo, publication: u64) -> Result<[u8; 32]> {
+        rows::head_of(&self.store, info, publication)
+    }
+
     /// Visits released rows in the order of a released table, each with its publication.
     ///
     /// # Errors
@@ -221,6 +238,41 @@ impl Service {
         visit: &mut dyn FnMut(u64, &ReleaseRow<'_>) -> Result<()>,
     ) -> Result<()> {
         rows::visit(&self.store, info, query, visit)
+    }
+
+    /// Writes all that the folder holds, as it is at this moment, to a new file.
+    ///
+    /// # Errors
+    /// As [`Store::copy_to`].
+    pub fn copy_to(&self, path: &std::path::Path) -> Result<()> {
+        self.store.copy_to(path)
+    }
+
+    /// The publication of a stream that a webhook has taken last; `None` where it was never told of the stream.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn delivered(&self, address: &str, info: &StreamInfo) -> Result<Option<u64>> {
+        let table = self.store.look()?.open_table(DELIVERED).map_err(stored)?;
+        Ok(table.get((address, info.number)).map_err(stored)?.map(|last| last.value()))
+    }
+
+    /// Remembers the publication of a stream that a webhook has taken last.
+    ///
+    /// # Errors
+    /// If the store cannot be written.
+    pub fn set_delivered(&self, address: &str, info: &StreamInfo, publication: u64) -> Result<()> {
+        self.store.change(|writing| {
+            let mut table = writing.open_table(DELIVERED).map_err(stored)?;
+            table.insert((address, info.number), publication).map_err(stored)?;
+            Ok(())
+        })
+    }
+
+    /// Whether nothing is counted any more: the service was stopped, or its disk has failed.
+    pub fn has_ended(&self) -> bool {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// How the service is.
@@ -311,10 +363,16 @@ fn run(mut core: Core, waiting: &Receiver<Request>, clock: &dyn Clock) {
         let next = match core.tick() {
             Ok(next) => next,
             Err(error) => {
+                tracing::error!(error = %error, "the folder cannot be written");
                 core.store_problem = Some(error.to_string());
                 None
             }
         };
+        if core.store_problem.is_some() && core.store.is_lost() {
+            // What is in memory may be ahead of the disk. Whoever starts again begins with what is there.
+            tracing::error!("the disk has failed the folder: nothing more is taken in or published until a new start");
+            return;
+        }
         let wait = next.and_then(|next| clock.wait_for(next)).map_or(PATIENCE, |wait| wait.min(PATIENCE));
         let mut request = match waiting.recv_timeout(wait) {
             Ok(request) => Some(request),
@@ -337,6 +395,9 @@ fn run(mut core: Core, waiting: &Receiver<Request>, clock: &dyn Clock) {
         }
         if !batches.is_empty() {
             for (answer, receipt) in answers.iter().zip(core.take_in(batches)) {
+                if let Err(Refusal::Other(error)) = &receipt {
+                    core.store_problem = Some(error.to_string());
+                }
                 let _ = answer.send(receipt); // whoever has gone may ask again
             }
         }

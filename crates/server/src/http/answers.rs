@@ -208,13 +208,28 @@ impl<'s> JsonRows<'s> {
     }
 }
 
-/// A publication as watchers are told of it.
+/// A publication as watchers are told of it: without its rows where there are many.
 pub(super) fn publication(service: &Service, info: &StreamInfo, publication: u64) -> String {
-    let rows = told_rows(service, info, publication).ok().flatten();
+    let has_many = info.line_count() > MOST_TOLD;
+    let rows = if has_many { None } else { rows_of(service, info, publication).ok() };
+    message(service, info, publication, rows)
+}
+
+/// A publication with all of its rows, as JSON.
+///
+/// # Errors
+/// If the store cannot be read.
+pub fn publication_message(service: &Service, info: &StreamInfo, publication: u64) -> Result<String> {
+    let rows = rows_of(service, info, publication)?;
+    Ok(message(service, info, publication, Some(rows)))
+}
+
+fn message(service: &Service, info: &StreamInfo, publication: u64, rows: Option<String>) -> String {
     let rows = rows.map_or("null".to_owned(), |rows| format!("[{rows}]"));
     let (stream, calendar) = (&info.stream, info.stream.rows());
     let (begins, ends) = (calendar.start_of(publication), calendar.end_of(publication));
-    let head = blake3::Hash::from_bytes(info.progress().head).to_hex();
+    let head = service.head_of(info, publication).unwrap_or_default();
+    let head = blake3::Hash::from_bytes(head).to_hex();
     let text = |text: &str| serde_json::to_string(text).expect("a text is plain data");
     format!(
         "{{\"stream\":{},\"publication\":{publication},\"time\":\"{}\",\"end\":\"{}\",\"head\":\"{head}\",\"rows\":{rows}}}",
@@ -224,12 +239,8 @@ pub(super) fn publication(service: &Service, info: &StreamInfo, publication: u64
     )
 }
 
-fn told_rows(service: &Service, info: &StreamInfo, publication: u64) -> Result<Option<String>> {
-    if info.line_count() > MOST_TOLD {
-        return Ok(None);
-    }
-    let query = RowsQuery::of(publication..=publication);
+fn rows_of(service: &Service, info: &StreamInfo, publication: u64) -> Result<String> {
     let mut rows = JsonRows::new(&info.stream, &info.table)?;
-    service.rows(info, &query, &mut |_, row| rows.add(row))?;
-    rows.finish().map(Some)
+    service.rows(info, &RowsQuery::of(publication..=publication), &mut |_, row| rows.add(row))?;
+    rows.finish()
 }

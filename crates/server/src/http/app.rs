@@ -4,7 +4,7 @@ use super::hub::Hub;
 use super::limits::Limits;
 use super::problem::Problem;
 use crate::config::{LimitsConfig, StepsConfig};
-use crate::engine::{Service, StreamInfo};
+use crate::engine::{Refusal, Service, StreamInfo};
 use crate::tokens::{Role, Tokens};
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
@@ -12,8 +12,8 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// A service, as HTTP sees it.
 pub struct App {
@@ -29,10 +29,37 @@ pub struct App {
     pub steps: StepsConfig,
     /// Whether the key is sealed.
     pub is_sealed: bool,
+    /// Where copies of the folder go.
+    pub(super) backups: Option<PathBuf>,
+    /// Why webhooks cannot be told, if they cannot.
+    troubles: Vec<Arc<Mutex<Option<String>>>>,
+    /// Whether there was room on the disk, and when that was looked at.
+    room: Mutex<Option<(Instant, bool)>>,
     pub(super) limits: Limits,
     pub(super) hub: Arc<Hub>,
     pub(super) started: (jiff::Timestamp, Instant),
 }
+
+/// What a service is told when it begins to answer.
+pub struct AppSetting {
+    /// Who may do what.
+    pub tokens: Tokens,
+    /// The folder.
+    pub folder: PathBuf,
+    /// What one request may take.
+    pub limits: LimitsConfig,
+    /// When steps are closed, unless a stream says otherwise.
+    pub steps: StepsConfig,
+    /// Whether the key is sealed.
+    pub is_sealed: bool,
+    /// Where copies of the folder go.
+    pub backups: Option<PathBuf>,
+    /// Why webhooks cannot be told, if they cannot.
+    pub troubles: Vec<Arc<Mutex<Option<String>>>>,
+}
+
+/// How long a look at the disk holds.
+const LOOKED: Duration = Duration::from_secs(1);
 
 /// Which listener a request came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,19 +80,36 @@ pub(super) struct Caller {
 }
 
 impl App {
-    /// A service with the tokens of its folder.
-    pub fn new(
-        service: Arc<Service>,
-        tokens: Tokens,
-        folder: PathBuf,
-        config: LimitsConfig,
-        steps: StepsConfig,
-        is_sealed: bool,
-    ) -> Arc<Self> {
+    /// A service, as HTTP sees it.
+    pub fn new(service: Arc<Service>, setting: AppSetting) -> Arc<Self> {
+        let AppSetting { tokens, folder, limits: config, steps, is_sealed, backups, troubles } = setting;
         let hub = Hub::new(&service, config.watchers);
         let limits = Limits::new(config.requests_per_second);
         let started = (jiff::Timestamp::now(), Instant::now());
-        Arc::new(Self { service, tokens, folder, config, steps, is_sealed, limits, hub, started })
+        let room = Mutex::default();
+        Arc::new(Self { service, tokens, folder, config, steps, is_sealed, backups, troubles, room, limits, hub, started })
+    }
+
+    /// What is wrong with webhooks, in words for an operator.
+    pub(super) fn troubles(&self) -> Vec<String> {
+        let said = |trouble: &Arc<Mutex<Option<String>>>| trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.troubles.iter().filter_map(said).collect()
+    }
+
+    /// Refuses events while the disk is nearly full: what is left is for what is published.
+    pub(super) fn has_room(&self) -> Result<(), Problem> {
+        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, has_room) = *match &mut *room {
+            Some(known) if known.0.elapsed() < LOOKED => known,
+            unknown => {
+                let free = crate::folder::free_bytes(&self.folder);
+                unknown.insert((Instant::now(), free.is_none_or(|free| free >= self.config.free_bytes)))
+            }
+        };
+        if has_room {
+            return Ok(());
+        }
+        Err(Refusal::DiskFull("the disk of the service is nearly full; send the batch again later, with the same id".into()).into())
     }
 
     /// A stream that the caller may read. One that there is not, and one that is not for them, are the same to them.

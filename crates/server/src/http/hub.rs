@@ -105,7 +105,7 @@ impl Hub {
         loop {
             let words = tokio::select! {
                 next = told.recv() => match next {
-                    Ok(next) if !Arc::ptr_eq(&next.info, info) => continue,
+                    Ok(next) if next.info.number != info.number => continue,
                     Ok(next) if next.publication.is_some_and(|publication| publication <= last) => continue,
                     Ok(next) => {
                         last = next.publication.unwrap_or(last);

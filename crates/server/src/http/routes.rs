@@ -44,7 +44,9 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool) -> Router {
             .route("/v1/streams/{stream}/events", post(events::take))
             .route("/v1/streams/{stream}/close", post(streams::close))
             .route("/v1/streams/{stream}/retire", post(streams::retire))
+            .route("/v1/streams/{stream}/groups", post(streams::join))
             .route("/v1/operator", get(operator::operator))
+            .route("/v1/backup", post(operator::backup))
             .route("/v1/tokens", get(operator::tokens).post(operator::make_token))
             .route("/v1/tokens/{id}", delete(operator::revoke_token)),
     };

@@ -68,6 +68,7 @@ pub(in super::super) async fn take(
         Some(_) => {}
     }
     let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
+    app.has_room()?;
     let id = id_of(&headers)?;
     let format = format_of(&headers)?;
     let sha256 =

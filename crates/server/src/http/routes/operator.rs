@@ -9,7 +9,7 @@ use crate::tokens::{Entry, Role};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use evertally_publish::error::Result as PublishResult;
+use evertally_publish::error::{Result as PublishResult, usage};
 use evertally_publish::source::SourceBudget;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -148,7 +148,7 @@ pub(in super::super) async fn operator(State(app): State<Arc<App>>, caller: Call
             rates,
             watchers: app.hub.count(),
             streams,
-            problems: health.problems,
+            problems: health.problems.into_iter().chain(app.troubles()).collect(),
         }))
     })
     .await
@@ -288,6 +288,39 @@ pub(in super::super) async fn revoke_token(
     waiting(move || {
         app.tokens.revoke(&id)?;
         Ok(StatusCode::NO_CONTENT)
+    })
+    .await
+}
+
+/// A copy of the folder.
+#[derive(Serialize, ToSchema)]
+pub(in super::super) struct Backup {
+    /// Where it is, on the machine of the service.
+    file: String,
+    bytes: u64,
+}
+
+/// Copies all that the folder holds, as it is at this moment, into the folder for backups of the configuration.
+#[utoipa::path(post, path = "/v1/backup", tag = "operating", responses(
+    (status = 201, body = Backup),
+    (status = 401, body = Document, content_type = "application/problem+json"),
+    (status = 403, body = Document, content_type = "application/problem+json"),
+    (status = 422, body = Document, content_type = "application/problem+json"),
+), security(("token" = [])))]
+pub(in super::super) async fn backup(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+) -> Result<(StatusCode, Json<Backup>), Problem> {
+    caller.operates()?;
+    waiting(move || {
+        let folder = app.backups.as_ref().ok_or_else(|| {
+            usage("the configuration names no folder for backups; add backups = \"/mnt/other-disk/evertally\" at its top")
+        })?;
+        let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
+        let file = folder.join(format!("evertally-{now}.redb"));
+        app.service.copy_to(&file)?;
+        let bytes = std::fs::metadata(&file).map_or(0, |meta| meta.len());
+        Ok((StatusCode::CREATED, Json(Backup { file: file.display().to_string(), bytes })))
     })
     .await
 }

@@ -241,3 +241,47 @@ pub(in super::super) async fn retire(
     })
     .await
 }
+
+/// Groups that are to join.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct Joining {
+    /// Their names: a text for each, or a list of texts where groups have several columns.
+    #[schema(value_type = Vec<Value>)]
+    groups: Vec<Names>,
+}
+
+/// The names of a group.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Names {
+    One(String),
+    Several(Vec<String>),
+}
+
+/// Lets groups join a stream, behind those that it has: they have rows from its open step on. Whether a group is there
+/// must never follow from the data.
+#[utoipa::path(post, path = "/v1/streams/{stream}/groups", tag = "operating", params(("stream" = String, Path)), request_body = Joining, responses(
+    (status = 200, body = Description),
+    (status = 404, body = Document, content_type = "application/problem+json"),
+    (status = 422, body = Document, content_type = "application/problem+json"),
+), security(("token" = [])))]
+pub(in super::super) async fn join(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    body: Result<Json<Joining>, axum::extract::rejection::JsonRejection>,
+) -> Result<Json<Description>, Problem> {
+    caller.operates()?;
+    let Json(Joining { groups }) = body.map_err(|e| Problem::bad(e.body_text()))?;
+    let names = |names| match names {
+        Names::One(name) => vec![name],
+        Names::Several(names) => names,
+    };
+    waiting(move || {
+        app.service.join_groups(&name, groups.into_iter().map(names).collect())?;
+        let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
+        Ok(Json(Description::of(&info)))
+    })
+    .await
+}

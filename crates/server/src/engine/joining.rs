@@ -1,0 +1,111 @@
+//! Groups that join a stream that has begun.
+
+use super::core::Core;
+use super::info::State;
+use super::opening::{Resolved, lines_of, report_of};
+use super::refusal::Refusal;
+use crate::store::{EVENTS, NAMES, STATES, STREAMS, StateRecord, StreamRecord, stored, to_bytes};
+use evertally_publish::error::{Result, failure, usage};
+use serde_json::{Map, Value};
+
+impl Core {
+    /// Lets groups join behind those of a stream, from the open step on: they have rows and noise of their own, and
+    /// nothing else changes. Where the session stands is put by with the same commit, so that what is counted again after
+    /// a crash begins with them.
+    ///
+    /// # Errors
+    /// If there is no such stream, it does not go on, its groups are not declared, one of them is there already, or the
+    /// store cannot be written.
+    pub fn join_groups(&mut self, name: &str, more: &[Vec<String>]) -> Result<(), Refusal> {
+        if let Some(why) = &self.read_only {
+            return Err(Refusal::ReadOnly(why.clone()));
+        }
+        let info = self.find(name).ok_or(Refusal::NoStream)?;
+        let live = self.live.get_mut(&info.number).ok_or(Refusal::NoStream)?;
+        if live.state() != State::Open {
+            let word = live.state().word();
+            return Err(Refusal::ReadOnly(format!("no group can join stream `{name}`: it is {word}")));
+        }
+        if info.groups().is_none() {
+            return Err(usage(format!("stream `{name}` has no declared groups that others could join")).into());
+        }
+        if live.session.live_state()?.is_none() {
+            return Err(usage(format!(
+                "stream `{name}` publishes several figures, and its open step has events already: groups join it between \
+                 two steps; ask again right after its next step is closed"
+            ))
+            .into());
+        }
+        let record = StreamRecord { declaration: with_groups(&info.record().declaration, more)?, ..info.record() };
+        let resolved = Resolved::of_record(&record, &self.ledger)?;
+        let report = report_of(&self.ledger, &self.key, &resolved);
+        let live = self.live.get_mut(&info.number).expect("just seen");
+        if let Err(error) = live.session.join(&self.key, resolved.groups.clone()) {
+            self.reload(info.number)?;
+            return Err(error.into());
+        }
+        let lines = lines_of(&resolved).split_off(info.line_count());
+        if let Err(error) = self.write_joined(info.number, &record, &lines) {
+            self.reload(info.number)?;
+            return Err(error.into());
+        }
+        let live = self.live.get_mut(&info.number).expect("just seen");
+        live.unsaved = 0;
+        info.set_record(record);
+        info.set_groups(resolved.groups, report, live.session.placer());
+        info.add_names(lines);
+        (self.notify)(super::Notice::Changed(info));
+        Ok(())
+    }
+
+    fn write_joined(&self, number: u32, record: &StreamRecord, lines: &[Vec<String>]) -> Result<()> {
+        let live = &self.live[&number];
+        let session = live.session.live_state()?.ok_or_else(|| failure("the session cannot be put by"))?;
+        let (closed, counted) = (live.closed(), live.batches);
+        let state = to_bytes(&StateRecord { closed, counted, session })?;
+        self.store.change(|writing| {
+            writing.open_table(STREAMS).map_err(stored)?.insert(number, to_bytes(record)?.as_slice()).map_err(stored)?;
+            writing.open_table(STATES).map_err(stored)?.insert(number, state.as_slice()).map_err(stored)?;
+            let mut events = writing.open_table(EVENTS).map_err(stored)?;
+            events.retain_in((number, 0, 0)..=(number, closed + 1, counted), |_, _| false).map_err(stored)?;
+            let mut names = writing.open_table(NAMES).map_err(stored)?;
+            let first = live.info.line_count() as u32; // fits: places do
+            for (place, line) in (first..).zip(lines) {
+                names.insert((number, place), to_bytes(line)?.as_slice()).map_err(stored)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// A declaration with groups behind its own.
+fn with_groups(declaration: &str, more: &[Vec<String>]) -> Result<String> {
+    let mut declared: Map<String, Value> = serde_json::from_str(declaration).map_err(failure)?;
+    let groups = declared.entry("groups").or_insert_with(|| Value::Array(Vec::new()));
+    let Value::Array(groups) = groups else { return Err(failure("the groups of the declaration are no list")) };
+    let as_texts = groups.iter().all(Value::is_string);
+    for names in more {
+        groups.push(match (as_texts, names.as_slice()) {
+            (true, [name]) => Value::from(name.clone()),
+            _ => Value::from(names.clone()),
+        });
+    }
+    serde_json::to_string(&declared).map_err(failure)
+}
+
+/// The groups that a declaration has behind those of another that is the same but for them; `None` where it is not.
+pub fn groups_behind(old: &str, new: &str) -> Option<Vec<Vec<String>>> {
+    let [mut old, mut new] = [old, new].map(|text| serde_json::from_str::<Map<String, Value>>(text).ok());
+    let (old, new) = (old.as_mut()?, new.as_mut()?);
+    let (before, after) = (old.remove("groups")?, new.remove("groups")?);
+    let (before, after) = (before.as_array()?, after.as_array()?);
+    if old != new || after.len() <= before.len() || after[..before.len()] != before[..] {
+        return None;
+    }
+    let names = |group: &Value| match group {
+        Value::String(name) => Some(vec![name.clone()]),
+        Value::Array(names) => names.iter().map(|name| name.as_str().map(str::to_owned)).collect(),
+        _ => None,
+    };
+    after[before.len()..].iter().map(names).collect()
+}

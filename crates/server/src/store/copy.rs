@@ -1,0 +1,59 @@
+//! A copy of the whole database, while it is used.
+
+use super::{
+    BATCHES, CLOSED, DELIVERED, EVENTS, LATE, LEDGER, META, NAMES, ROWS, STATES, STREAMS, Store, builder, stored,
+};
+use evertally_publish::disk::{Disk, RealDisk, beside, folder_of};
+use evertally_publish::error::{Context, Result, failure, usage};
+use redb::ReadableTable;
+use std::path::Path;
+
+/// Entries of one commit of the copy.
+const AT_ONCE: usize = 100_000;
+
+impl Store {
+    /// Writes the database, as it is at this moment, to a new file. Whoever writes meanwhile does not wait.
+    ///
+    /// # Errors
+    /// If the file is there already, or cannot be written; then nothing is left of it.
+    pub fn copy_to(&self, path: &Path) -> Result<()> {
+        if path.exists() {
+            return Err(usage(format!("{} is there already", path.display())));
+        }
+        let unfinished = beside(path, "new");
+        let copied = self.copy_all(&unfinished);
+        if copied.is_err() {
+            let _ = std::fs::remove_file(&unfinished);
+        }
+        copied.context(format_args!("cannot write the backup {}", path.display()))?;
+        std::fs::rename(&unfinished, path)?;
+        Ok(RealDisk.sync_folder(folder_of(path))?)
+    }
+
+    fn copy_all(&self, path: &Path) -> Result<()> {
+        let _ = std::fs::remove_file(path);
+        let looking = self.look()?;
+        let copy = builder().create(path).map_err(failure)?;
+        macro_rules! tables {
+            ($($table:ident)*) => { $({
+                let from = looking.open_table($table).map_err(stored)?;
+                let mut entries = from.iter().map_err(stored)?;
+                let mut is_over = false;
+                while !is_over {
+                    let writing = copy.begin_write().map_err(failure)?;
+                    let mut to = writing.open_table($table).map_err(stored)?;
+                    is_over = true;
+                    for entry in entries.by_ref().take(AT_ONCE) {
+                        let (key, value) = entry.map_err(stored)?;
+                        to.insert(key.value(), value.value()).map_err(stored)?;
+                        is_over = false;
+                    }
+                    drop(to);
+                    writing.commit().map_err(failure)?;
+                }
+            })* };
+        }
+        tables!(META STREAMS BATCHES EVENTS LATE STATES CLOSED ROWS NAMES LEDGER DELIVERED);
+        Ok(())
+    }
+}
