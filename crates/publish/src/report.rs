@@ -359,6 +359,11 @@ pub struct BandFacts {
 impl Report {
     /// What may be said of a stream that is released with this key.
     pub fn new(stream: &Stream, key: &SecretKey, released: Released) -> Self {
+        Self::with_key_id(stream, key.id().to_string(), released)
+    }
+
+    /// The same, where the key itself is not at hand.
+    pub fn with_key_id(stream: &Stream, key_id: String, released: Released) -> Self {
         let (plan, calendar) = (shown_plan(stream), &stream.calendar);
         let request = &stream.plan.request().clone().with_unit(stream.kept);
         let (groups, sketch) = match released {
@@ -431,7 +436,7 @@ impl Report {
             periods: PeriodFacts::of(stream, guarantee.pure_epsilon, guarantee.rho),
             guarantee,
             views: stream.views.clone(),
-            key_id: key.id().to_string(),
+            key_id,
             plan_digest: blake3::Hash::from_bytes(stream.plan_digest()).to_hex().to_string(),
             ledger: None,
         }

@@ -232,6 +232,11 @@ impl Stream {
         self.published.as_ref().map_or(step, |published| published.rows_through(step))
     }
 
+    /// The last step of a published row.
+    pub fn last_step_of(&self, row: u64) -> u64 {
+        self.published.as_ref().map_or(row, |published| published.last_step_of(row))
+    }
+
     /// Whether every step is published.
     pub fn publishes_all(&self) -> bool {
         self.published.as_ref().is_none_or(|published| published.is_of_all())

@@ -21,6 +21,7 @@ mod opening;
 mod prepare;
 mod recovery;
 mod refusal;
+mod reporting;
 mod rows;
 mod service;
 
@@ -31,6 +32,7 @@ pub use joining::groups_behind;
 pub use opening::{Opening, Preview};
 pub use prepare::{BatchFormat, Prepared};
 pub use refusal::{Refusal, RowProblem};
+pub use reporting::Promise;
 pub use rows::RowsQuery;
 pub use service::{Health, Service};
 

@@ -51,8 +51,12 @@ fn addresses(running: &Running) -> Vec<String> {
         Side::Public => format!("reading: {url}"),
         Side::Private => format!("writing and operating: {url}"),
     };
-    let streams = running.service.streams().len();
-    running.urls.iter().map(line).chain([format!("{streams} streams are open")]).collect()
+    let streams = match running.service.streams().len() {
+        0 => "no stream is open yet".to_owned(),
+        1 => "1 stream is open".to_owned(),
+        streams => format!("{streams} streams are open"),
+    };
+    running.urls.iter().map(line).chain([streams]).collect()
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {

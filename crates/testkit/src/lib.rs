@@ -11,6 +11,7 @@ pub mod covariance;
 pub mod crash;
 pub mod fuzz;
 pub mod replay;
+pub mod service;
 pub mod torn_disk;
 
 use std::collections::BTreeMap;

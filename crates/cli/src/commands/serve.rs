@@ -11,7 +11,7 @@ use std::path::PathBuf;
 #[command(
     after_help = "Examples:\n  evertally serve --demo\n  evertally serve --config /etc/evertally/serve.toml\n\nThe guide: docs/guide/serve.md"
 )]
-pub struct ServeArgs {
+pub(super) struct ServeArgs {
     /// The configuration: folder, key, listeners, streams.
     #[arg(long, value_name = "FILE", required_unless_present_any = ["demo"], conflicts_with = "demo")]
     config: Option<PathBuf>,
@@ -40,7 +40,7 @@ enum LogLevel {
 
 impl ServeArgs {
     /// Runs `evertally serve`.
-    pub fn run(self) -> Result<()> {
+    pub(super) fn run(self) -> Result<()> {
         program::log(match self.log {
             LogLevel::Error => Level::ERROR,
             LogLevel::Warn => Level::WARN,

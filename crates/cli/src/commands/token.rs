@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// Flags of `evertally token`.
 #[derive(Args, Debug)]
-pub struct TokenArgs {
+pub(super) struct TokenArgs {
     #[command(subcommand)]
     what: What,
 }
@@ -45,7 +45,7 @@ enum What {
 
 impl TokenArgs {
     /// Runs `evertally token`.
-    pub fn run(self) -> Result<()> {
+    pub(super) fn run(self) -> Result<()> {
         match self.what {
             What::Make { config, role, label } => {
                 let config = Config::read(&config)?;

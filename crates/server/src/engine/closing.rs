@@ -97,6 +97,8 @@ impl Core {
                 return Err(Refusal::ReadOnly(format!("stream `{name}` cannot be closed by hand: {why}")));
             }
             State::Open => {}
+            // Whoever asks again has not heard the answer.
+            State::Ended if live.times(1).is_none() && through <= live.closed() => return Ok(()),
             State::Recovering(_) => return self.close_as_witnessed(number, through),
             state => {
                 let word = state.word();

@@ -1,5 +1,6 @@
 //! What is known of a stream that is open, for whoever reads or writes: shared by all threads.
 
+use super::reporting::{Promise, Reporting};
 use crate::store::StreamRecord;
 use evertally_publish::groups::GroupTable;
 use evertally_publish::report::Report;
@@ -25,7 +26,7 @@ pub struct StreamInfo {
     pub missing: Vec<String>,
     record: RwLock<StreamRecord>,
     groups: RwLock<Arc<Option<GroupTable>>>,
-    report: RwLock<Arc<Report>>,
+    reporting: Reporting,
     names: RwLock<Names>,
     progress: Mutex<Progress>,
     placers: Mutex<Vec<Placer<GroupLabels>>>,
@@ -117,7 +118,7 @@ pub(super) struct Parts {
     pub(super) missing: Vec<String>,
     pub(super) record: StreamRecord,
     pub(super) groups: Option<GroupTable>,
-    pub(super) report: Report,
+    pub(super) reporting: Reporting,
     pub(super) placer: Placer<GroupLabels>,
     pub(super) digest_key: [u8; 32],
     pub(super) progress: Progress,
@@ -125,7 +126,7 @@ pub(super) struct Parts {
 
 impl StreamInfo {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { number, stream, table, plan, missing, record, groups, report, placer, digest_key, progress } =
+        let Parts { number, stream, table, plan, missing, record, groups, reporting, placer, digest_key, progress } =
             parts;
         Self {
             number,
@@ -135,7 +136,7 @@ impl StreamInfo {
             missing,
             record: RwLock::new(record),
             groups: RwLock::new(Arc::new(groups)),
-            report: RwLock::new(Arc::new(report)),
+            reporting,
             names: RwLock::default(),
             progress: Mutex::new(progress),
             placers: Mutex::new(vec![placer]),
@@ -168,21 +169,26 @@ impl StreamInfo {
         self.groups.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What is promised of it.
+    /// The report of what is published so far. It may take some time.
     pub fn report(&self) -> Arc<Report> {
-        self.report.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.reporting.report(self.progress().publications, self.groups().as_ref().as_ref())
+    }
+
+    /// What is promised of all that it will ever publish.
+    pub fn promise(&self) -> Promise {
+        self.reporting.promise()
+    }
+
+    /// The largest standard error of what it publishes; `None` where it grows without an end.
+    pub fn max_std_error(&self) -> Option<f64> {
+        self.reporting.largest_error()
     }
 
     /// Groups have joined: the report, and how events find their group, are others.
-    pub(super) fn set_groups(&self, groups: Option<GroupTable>, report: Report, placer: Placer<GroupLabels>) {
+    pub(super) fn set_groups(&self, groups: Option<GroupTable>, placer: Placer<GroupLabels>) {
         *self.groups.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(groups);
-        *self.report.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(report);
+        self.reporting.forget();
         *self.placers() = vec![placer];
-    }
-
-    /// The largest standard error of what it publishes.
-    pub fn max_std_error(&self) -> f64 {
-        self.report().error.max_std_error
     }
 
     /// How far it is.

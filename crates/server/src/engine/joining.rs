@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::info::State;
-use super::opening::{Resolved, lines_of, report_of};
+use super::opening::{Resolved, lines_of};
 use super::refusal::Refusal;
 use crate::store::{EVENTS, NAMES, STATES, STREAMS, StateRecord, StreamRecord, stored, to_bytes};
 use evertally_publish::error::{Result, failure, usage};
@@ -38,7 +38,6 @@ impl Core {
         }
         let record = StreamRecord { declaration: with_groups(&info.record().declaration, more)?, ..info.record() };
         let resolved = Resolved::of_record(&record, &self.ledger)?;
-        let report = report_of(&self.ledger, &self.key, &resolved);
         let live = self.live.get_mut(&info.number).expect("just seen");
         if let Err(error) = live.session.join(&self.key, resolved.groups.clone()) {
             self.reload(info.number)?;
@@ -52,7 +51,7 @@ impl Core {
         let live = self.live.get_mut(&info.number).expect("just seen");
         live.unsaved = 0;
         info.set_record(record);
-        info.set_groups(resolved.groups, report, live.session.placer());
+        info.set_groups(resolved.groups, live.session.placer());
         info.add_names(lines);
         (self.notify)(super::Notice::Changed(info));
         Ok(())

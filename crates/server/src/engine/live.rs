@@ -2,7 +2,8 @@
 
 use super::core::Core;
 use super::info::{Counts, Parts, Progress, State, StreamInfo};
-use super::opening::{Resolved, report_of, table_of};
+use super::opening::{Resolved, table_of};
+use super::reporting::Reporting;
 use crate::store::{
     BATCHES, CLOSED, ClosedRecord, Closing, EVENTS, NAMES, Phase, ROWS, RowBlock, STATES, StateRecord, Store,
     StreamRecord, from_bytes, stored, to_bytes,
@@ -17,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// So many events, or closed sums, are counted again at most when the service starts.
-const MOST_AGAIN: u64 = 2_000_000;
+const MOST_AGAIN: u64 = 1_000_000;
 
 /// A stream, and where it stands.
 pub(super) struct Live {
@@ -180,7 +181,7 @@ impl Core {
         session: Session<RunningSums>,
     ) -> Result<Live> {
         let stream = Arc::new(session.stream().clone());
-        let report = report_of(&self.ledger, &self.key, &resolved);
+        let reporting = Reporting::new(Arc::clone(&stream), &self.key, &self.ledger);
         let mac = mac_key(&self.key, &stream.name, &stream.plan.digest(), Purpose::Hashing);
         let digest_key = blake3::derive_key("evertally serve 1 batches", mac.as_slice());
         let progress = Progress {
@@ -198,7 +199,7 @@ impl Core {
             plan: stream.plan_text()?,
             missing: resolved.missing.clone(),
             groups: resolved.groups.clone(),
-            report,
+            reporting,
             placer: session.placer(),
             digest_key,
             progress,

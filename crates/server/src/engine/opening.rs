@@ -5,14 +5,13 @@ use super::core::Core;
 use super::info::State;
 use super::refusal::Refusal;
 use crate::store::{Closing, NAMES, Phase, STREAMS, StreamRecord, stored, to_bytes};
-use evertally::noise::SecretKey;
 use evertally_publish::declaration::Parameter::{All, Through};
 use evertally_publish::declaration::{Declaration, Labels};
 use evertally_publish::error::{Result, usage};
 use evertally_publish::groups::GroupTable;
 use evertally_publish::ledger::Ledger;
 use evertally_publish::problem::{Problem, sentence};
-use evertally_publish::report::{ErrorFacts, LedgerFacts, Released, Report};
+use evertally_publish::report::ErrorFacts;
 use evertally_publish::session::Session;
 use evertally_publish::source::{Approval, Claim, SourceBudget};
 use evertally_publish::stream::Stream;
@@ -262,16 +261,4 @@ pub(super) fn table_of(stream: &Stream) -> Result<TableSpec> {
     };
     let table = table.and_then(|table| table.with_views(&stream.views)).map_err(usage)?;
     Ok(table.with_instants(stream.calendar.zone()))
-}
-
-/// The privacy report of a stream.
-pub(super) fn report_of(ledger: &Ledger, key: &SecretKey, resolved: &Resolved) -> Report {
-    let stream = &resolved.stream;
-    let released = match (&resolved.groups, stream.plan.threshold()) {
-        (Some(groups), _) => Released::Groups(groups.facts()),
-        (None, Some(_)) => Released::Discovered,
-        (None, None) => Released::Sum,
-    };
-    let run = ledger.runs_of(&stream.name).first().map_or(0, |run| run.counter);
-    Report::new(stream, key, released).recorded_in(LedgerFacts { identity: ledger.identity().to_owned(), run })
 }

@@ -1,6 +1,6 @@
 //! What is answered, as data.
 
-use crate::engine::{RowsQuery, Service, StreamInfo};
+use crate::engine::{Promise, RowsQuery, Service, StreamInfo};
 use crate::store::Closing;
 use evertally_publish::error::Result;
 use evertally_publish::report::ErrorFacts;
@@ -66,7 +66,8 @@ pub(super) struct Description {
     guarantee: Guarantee,
     mechanism: String,
     plan_digest: String,
-    max_std_error: f64,
+    /// The largest standard error of a released value; `null` where it grows without an end.
+    max_std_error: Option<f64>,
     /// The data source whose budget it spends.
     source: Option<String>,
     /// The digest of all published rows, in hexadecimal.
@@ -138,15 +139,8 @@ impl Description {
 
 impl Guarantee {
     fn of(info: &StreamInfo) -> Self {
-        let report = info.report();
-        let facts = &report.guarantee;
-        let at_delta = facts.epsilon_at_delta.first();
-        Self {
-            words: report.promise(),
-            epsilon: facts.pure_epsilon.or(at_delta.map(|point| point.epsilon)),
-            delta: if facts.pure_epsilon.is_some() { Some(0.0) } else { at_delta.map(|point| point.delta) },
-            rho: facts.rho,
-        }
+        let Promise { words, epsilon, delta, rho } = info.promise();
+        Self { words, epsilon, delta, rho }
     }
 }
 

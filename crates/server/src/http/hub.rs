@@ -3,8 +3,9 @@
 use super::answers;
 use crate::engine::{Notice, Service, StreamInfo};
 use bytes::Bytes;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::broadcast::{self, Receiver};
 use tokio::sync::mpsc;
@@ -36,9 +37,12 @@ impl Told {
     }
 }
 
+/// What is told of each stream that somebody watches, by its number.
+type Channels = Mutex<HashMap<u32, broadcast::Sender<Arc<Told>>>>;
+
 /// All who watch.
 pub(super) struct Hub {
-    sender: broadcast::Sender<Arc<Told>>,
+    channels: Arc<Channels>,
     service: Weak<Service>,
     watchers: AtomicUsize,
     most: usize,
@@ -46,16 +50,26 @@ pub(super) struct Hub {
 
 impl Hub {
     pub(super) fn new(service: &Arc<Service>, most: usize) -> Arc<Self> {
-        let (sender, _) = broadcast::channel(BEHIND);
-        let telling = sender.clone();
+        let channels = Arc::<Channels>::default();
+        let telling = Arc::clone(&channels);
         service.watch(move |notice| {
             let (info, publication) = match notice {
                 Notice::Published(info, publication) => (info, Some(publication)),
                 Notice::Changed(info) => (info, None),
             };
-            let _ = telling.send(Arc::new(Told { info, publication, words: OnceLock::new() })); // nobody may watch
+            let mut channels = telling.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(channel) = channels.get(&info.number) else { return };
+            let number = info.number;
+            if channel.send(Arc::new(Told { info, publication, words: OnceLock::new() })).is_err() {
+                channels.remove(&number); // nobody watches any more
+            }
         });
-        Arc::new(Self { sender, service: Arc::downgrade(service), watchers: AtomicUsize::new(0), most })
+        Arc::new(Self { channels, service: Arc::downgrade(service), watchers: AtomicUsize::new(0), most })
+    }
+
+    fn channel(&self, info: &StreamInfo) -> Receiver<Arc<Told>> {
+        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        channels.entry(info.number).or_insert_with(|| broadcast::channel(BEHIND).0).subscribe()
     }
 
     /// How many watch.
@@ -74,7 +88,7 @@ impl Hub {
             return None;
         }
         let (to_watcher, stream) = mpsc::channel(WAITING);
-        let (hub, told) = (Arc::clone(self), self.sender.subscribe());
+        let (hub, told) = (Arc::clone(self), self.channel(&info));
         tokio::spawn(async move {
             hub.tell(&info, behind, told, &to_watcher).await;
             hub.watchers.fetch_sub(1, Ordering::Relaxed);
@@ -89,30 +103,27 @@ impl Hub {
         mut told: Receiver<Arc<Told>>,
         to: &mpsc::Sender<Result<Bytes, std::convert::Infallible>>,
     ) {
-        let shown = info.progress().publications;
-        let first = behind.map_or(shown, |behind| (behind + 1).max(shown.saturating_sub(BEHIND as u64 - 1)));
-        let mut last = behind.unwrap_or(0);
-        for publication in first.max(1)..=shown {
-            let Some(service) = self.service.upgrade() else { return };
-            let words = published(&service, info, publication);
-            drop(service);
-            if to.send(Ok(words)).await.is_err() {
-                return;
-            }
-            last = publication;
+        // Without a word of what it knows, a watcher is told of the last publication, and of those that follow.
+        let mut last = behind.unwrap_or_else(|| info.progress().publications.saturating_sub(1));
+        if !self.catch_up(info.name(), &mut last, to).await {
+            return;
         }
         let mut heartbeat = tokio::time::interval(HEARTBEAT);
         loop {
             let words = tokio::select! {
                 next = told.recv() => match next {
-                    Ok(next) if next.info.number != info.number => continue,
                     Ok(next) if next.publication.is_some_and(|publication| publication <= last) => continue,
                     Ok(next) => {
                         last = next.publication.unwrap_or(last);
                         let Some(service) = self.service.upgrade() else { return };
                         next.words(&service)
                     }
-                    Err(broadcast::error::RecvError::Lagged(_)) => continue,
+                    Err(broadcast::error::RecvError::Lagged(_)) => {
+                        if !self.catch_up(info.name(), &mut last, to).await {
+                            return;
+                        }
+                        continue;
+                    }
                     Err(broadcast::error::RecvError::Closed) => return,
                 },
                 _ = heartbeat.tick() => Bytes::from_static(b":\n\n"),
@@ -123,6 +134,26 @@ impl Hub {
                 return;
             }
         }
+    }
+
+    /// Tells a watcher what it has missed, or the last of it; `false` where it has gone.
+    async fn catch_up(
+        &self,
+        name: &str,
+        last: &mut u64,
+        to: &mpsc::Sender<Result<Bytes, std::convert::Infallible>>,
+    ) -> bool {
+        let Some(service) = self.service.upgrade() else { return false };
+        let Some(info) = service.stream(name) else { return false };
+        let shown = info.progress().publications;
+        for publication in (*last + 1).max(shown.saturating_sub(BEHIND as u64 - 1)).max(1)..=shown {
+            let words = published(&service, &info, publication);
+            if to.send(Ok(words)).await.is_err() {
+                return false;
+            }
+            *last = publication;
+        }
+        true
     }
 }
 

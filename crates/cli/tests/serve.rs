@@ -1,0 +1,152 @@
+//! The service as a process: it is killed at any moment, and nothing that it promised is lost.
+//!
+//! `EVERTALLY_KILLS` says how often it is killed (12 unless told; the long run takes 300).
+
+mod common;
+
+use common::Bench;
+use evertally_publish::keyfile;
+use evertally_publish::ledger::Ledger;
+use evertally_testkit::service::{Child, Client};
+use std::time::Duration;
+
+/// What is declared, in the service and for the run that it is held against.
+const DECLARATION: &str = r#"
+time = "time"
+start = "2026-01-01"
+every = "1h"
+group-by = ["group"]
+groups = ["a", "b", "c"]
+person = "person"
+max-events = 6
+max-events-per-step = 2
+rho = 0.5
+"#;
+
+const SERVE: &str = r#"
+folder = "data"
+key = "keys/serve.key"
+[private]
+listen = "127.0.0.1:0"
+[witness]
+file = "elsewhere/witness.json"
+[[stream]]
+stream = "visits"
+closing = "operator"
+"#;
+
+/// A small generator, so that a run is the same each time but for the moment of a kill.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+/// Some rows of a step, as CSV without a header.
+fn rows(step: u64, dice: &mut Dice) -> String {
+    let begin = jiff::civil::date(2026, 1, 1).at(0, 0, 0, 0) + jiff::Span::new().hours(step as i64 - 1);
+    let row = |dice: &mut Dice| {
+        let time = begin + jiff::Span::new().minutes(dice.roll(60) as i64);
+        let (person, group) = (dice.roll(30), ["a", "b", "c"][dice.roll(3) as usize]);
+        format!("{time}Z,p{person},{group}\n")
+    };
+    (0..1 + dice.roll(40)).map(|_| row(dice)).collect()
+}
+
+/// A request that is asked until it is answered.
+enum Wish {
+    Batch(String, String),
+    Close(u64),
+}
+
+#[test]
+fn what_was_acknowledged_survives_kills() {
+    let kills: u64 = std::env::var("EVERTALLY_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
+    let steps = 24 + 2 * kills;
+    let bench = Bench::new();
+    bench.write("serve.toml", format!("{SERVE}{DECLARATION}steps = {steps}\n"));
+    std::fs::create_dir(bench.path("elsewhere")).unwrap();
+    let program = env!("CARGO_BIN_EXE_evertally");
+    let [write, operate] = tokens(&bench);
+    let mut dice = Dice(7);
+    let (mut accepted, mut seen) = ("time,person,group\n".to_owned(), String::new());
+    let (mut step, mut number, mut pending) = (1, 0, None);
+    for kill in 0..=kills {
+        let child = Child::start(program, bench.folder(), &["serve", "--config", "serve.toml", "--log", "error"]);
+        let client = Client::new(&child.url);
+        // What was published is still there, to the byte.
+        let now = client.get("/v1/streams/visits/releases?from=1&to=100000&format=csv", &operate).unwrap().text;
+        assert!(now.starts_with(&seen), "what was shown has changed after kill {kill}:\n{seen}\n{now}");
+        seen = now;
+        let is_last = kill == kills;
+        let moment = Duration::from_micros(500 + dice.roll(60_000));
+        let killing = (!is_last).then(|| child.kill_after(moment));
+        loop {
+            let wish = pending.take().unwrap_or_else(|| {
+                number += 1;
+                if dice.roll(6) == 0 { Wish::Close(step) } else { Wish::Batch(format!("batch {number}").replace(' ', "-"), rows(step, &mut dice)) }
+            });
+            if is_last && step > steps {
+                break;
+            }
+            let answer = match &wish {
+                Wish::Batch(id, rows) if step <= steps => {
+                    let body = format!("time,person,group\n{rows}");
+                    client.post("/v1/streams/visits/events", &write, &[("content-type", "text/csv"), ("idempotency-key", id)], body.as_bytes())
+                }
+                Wish::Batch(..) => break,
+                Wish::Close(through) => {
+                    let body = format!("{{\"through\":{}}}", (*through).min(steps));
+                    client.post("/v1/streams/visits/close", &operate, &[("content-type", "application/json")], body.as_bytes())
+                }
+            };
+            match answer {
+                Ok(answer) => {
+                    assert_eq!(answer.status, 200, "{}", answer.text);
+                    match wish {
+                        Wish::Batch(_, rows) => accepted.push_str(&rows),
+                        Wish::Close(through) => step = through + 1,
+                    }
+                }
+                Err(_) => {
+                    pending = Some(wish);
+                    break;
+                }
+            }
+        }
+        drop(killing);
+        child.end(is_last);
+    }
+    let verified = bench.run_as_is(&["serve", "--config", "serve.toml", "--verify"], b"");
+    assert_eq!(verified.code, 0, "{}", verified.stderr);
+    // What the service has published is what one run over the accepted events publishes.
+    let child = Child::start(program, bench.folder(), &["serve", "--config", "serve.toml", "--log", "error"]);
+    let client = Client::new(&child.url);
+    let body = format!("{{\"through\":{steps}}}");
+    let closed = client.post("/v1/streams/visits/close", &operate, &[("content-type", "application/json")], body.as_bytes());
+    assert_eq!(closed.unwrap().status, 200);
+    let served = client.get("/v1/streams/visits/releases?from=1&to=100000&format=csv", &operate).unwrap().text;
+    child.end(true);
+    bench.write("events.csv", &accepted).write("visits.toml", format!("stream = \"visits\"\n{DECLARATION}steps = {steps}\n"));
+    let key = keyfile::read(&bench.path("keys/serve.key")).unwrap();
+    Ledger::in_memory(&key).save(&bench.path("twin.key"), &key).unwrap();
+    let run = bench.run_as_is(
+        &["release", "events.csv", "--config", "visits.toml", "--key", "twin.key", "--out", "twin.csv", "--all", "--yes"],
+        b"",
+    );
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(served, bench.read("twin.csv"));
+}
+
+/// A token to write to the stream, and one to operate.
+fn tokens(bench: &Bench) -> [String; 2] {
+    ["write:visits", "operate"].map(|role| {
+        let made = bench.run_as_is(&["token", "make", "--config", "serve.toml", "--role", role], b"");
+        assert_eq!(made.code, 0, "{}", made.stderr);
+        let word = made.stdout.split_whitespace().find(|word| word.starts_with("evt_"));
+        word.expect("the token is printed").to_owned()
+    })
+}

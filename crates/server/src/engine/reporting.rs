@@ -1,0 +1,91 @@
+//! What is promised of a stream: made when somebody asks, for a plan may take long to say how large its errors are.
+
+use evertally::noise::SecretKey;
+use evertally_publish::groups::GroupTable;
+use evertally_publish::ledger::Ledger;
+use evertally_publish::report::{ErrorFacts, LedgerFacts, Released, Report};
+use evertally_publish::stream::Stream;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// What is promised, in words and figures.
+#[derive(Clone, Debug)]
+pub struct Promise {
+    /// In words.
+    pub words: String,
+    /// ε, with [`delta`](Self::delta).
+    pub epsilon: Option<f64>,
+    /// δ; 0 where the promise is of pure ε.
+    pub delta: Option<f64>,
+    /// ρ of zero-concentrated differential privacy.
+    pub rho: f64,
+}
+
+/// What reports are made of.
+pub(super) struct Reporting {
+    stream: Arc<Stream>,
+    key_id: String,
+    ledger: LedgerFacts,
+    promise: OnceLock<Promise>,
+    largest: OnceLock<Option<f64>>,
+    /// The last report, and of how many publications it is.
+    last: Mutex<Option<(u64, Arc<Report>)>>,
+}
+
+impl Reporting {
+    pub(super) fn new(stream: Arc<Stream>, key: &SecretKey, ledger: &Ledger) -> Self {
+        let run = ledger.runs_of(&stream.name).first().map_or(0, |run| run.counter);
+        let ledger = LedgerFacts { identity: ledger.identity().to_owned(), run };
+        let (promise, largest, last) = (OnceLock::new(), OnceLock::new(), Mutex::default());
+        Self { stream, key_id: key.id().to_string(), ledger, promise, largest, last }
+    }
+
+    /// The report of what is published so far.
+    pub(super) fn report(&self, publications: u64, groups: Option<&GroupTable>) -> Arc<Report> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, report)) = last.as_ref().filter(|(of, _)| *of == publications) {
+            debug_assert_eq!(*of, publications);
+            return Arc::clone(report);
+        }
+        let report = Arc::new(self.make(publications, groups));
+        *last = Some((publications, Arc::clone(&report)));
+        report
+    }
+
+    fn make(&self, publications: u64, groups: Option<&GroupTable>) -> Report {
+        let mut stream = (*self.stream).clone();
+        stream.last_step = stream.last_step_of(publications.max(1));
+        let released = match (groups, stream.plan.threshold()) {
+            (Some(groups), _) => Released::Groups(groups.facts()),
+            (None, Some(_)) => Released::Discovered,
+            (None, None) => Released::Sum,
+        };
+        Report::with_key_id(&stream, self.key_id.clone(), released).recorded_in(self.ledger.clone())
+    }
+
+    /// Groups have joined.
+    pub(super) fn forget(&self) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// What is promised of all that will ever be published.
+    pub(super) fn promise(&self) -> Promise {
+        let promise = || {
+            let report = self.make(1, None);
+            let facts = &report.guarantee;
+            let at_delta = facts.epsilon_at_delta.first();
+            Promise {
+                words: report.promise(),
+                epsilon: facts.pure_epsilon.or(at_delta.map(|point| point.epsilon)),
+                delta: if facts.pure_epsilon.is_some() { Some(0.0) } else { at_delta.map(|point| point.delta) },
+                rho: facts.rho,
+            }
+        };
+        self.promise.get_or_init(promise).clone()
+    }
+
+    /// The largest standard error of what it publishes; `None` where it grows without an end.
+    pub(super) fn largest_error(&self) -> Option<f64> {
+        let is_endless = self.stream.plan.is_unbounded();
+        *self.largest.get_or_init(|| (!is_endless).then(|| ErrorFacts::of_releases(&self.stream).max_std_error))
+    }
+}

@@ -1,0 +1,150 @@
+//! A service as a process, and a client that knows of HTTP what it needs: it must see a connection that ends in the
+//! middle of an answer as that, and nothing else.
+
+use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A service that runs.
+pub struct Child {
+    process: Arc<Mutex<std::process::Child>>,
+    /// Where it is written and operated.
+    pub url: String,
+}
+
+impl Child {
+    /// Starts the program, and waits until it answers.
+    ///
+    /// # Panics
+    /// If it ends before it answers.
+    pub fn start(program: &str, folder: &Path, arguments: &[&str]) -> Self {
+        let mut process = Command::new(program)
+            .current_dir(folder)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program is there");
+        let mut said = String::new();
+        let mut lines = BufReader::new(process.stderr.take().expect("it is piped"));
+        let url = loop {
+            let mut line = String::new();
+            if lines.read_line(&mut line).expect("it says text") == 0 {
+                let _ = process.wait();
+                panic!("the service has ended:\n{said}");
+            }
+            if let Some(url) = line.trim().strip_prefix("writing and operating: ") {
+                break url.to_owned();
+            }
+            said.push_str(&line);
+        };
+        // Whatever it says later must find a reader.
+        std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::stderr()));
+        Self { process: Arc::new(Mutex::new(process)), url }
+    }
+
+    /// Kills it after some time, as `kill -9` does.
+    pub fn kill_after(&self, time: Duration) -> JoinHandle<()> {
+        let process = Arc::clone(&self.process);
+        std::thread::spawn(move || {
+            std::thread::sleep(time);
+            let _ = process.lock().expect("nobody panics").kill(); // it may have ended
+        })
+    }
+
+    /// Waits for its end, which is asked for where it was not killed.
+    ///
+    /// # Panics
+    /// If it was asked to end, and did not end well.
+    pub fn end(self, is_asked: bool) {
+        let mut process = self.process.lock().expect("nobody panics");
+        if is_asked {
+            let told = Command::new("kill").arg(process.id().to_string()).status().expect("there is kill");
+            assert!(told.success());
+        } else {
+            let _ = process.kill();
+        }
+        let status = process.wait().expect("it ends");
+        assert!(!is_asked || status.success(), "the service has ended with {status}");
+    }
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Its status.
+    pub status: u16,
+    /// Its body.
+    pub text: String,
+}
+
+/// Asks a service at an address of this machine.
+pub struct Client {
+    address: String,
+}
+
+impl Client {
+    /// Of a service at `http://ADDRESS`.
+    pub fn new(url: &str) -> Self {
+        Self { address: url.trim_start_matches("http://").to_owned() }
+    }
+
+    /// Gets something.
+    ///
+    /// # Errors
+    /// If it is not answered to the end.
+    pub fn get(&self, path: &str, token: &str) -> Result<Answer> {
+        self.ask("GET", path, token, &[], b"")
+    }
+
+    /// Posts something.
+    ///
+    /// # Errors
+    /// If it is not answered to the end.
+    pub fn post(&self, path: &str, token: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Answer> {
+        self.ask("POST", path, token, headers, body)
+    }
+
+    fn ask(&self, method: &str, path: &str, token: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Answer> {
+        let mut socket = TcpStream::connect(&self.address)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(Duration::from_secs(60)))?;
+        let more: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {token}\r\nconnection: close\r\n{more}content-length: {}\r\n\r\n",
+            self.address,
+            body.len()
+        );
+        socket.write_all(&[head.as_bytes(), body].concat())?;
+        let mut from = BufReader::new(socket);
+        let mut first = String::new();
+        from.read_line(&mut first)?;
+        let broken = || Error::from(ErrorKind::UnexpectedEof);
+        let status = first.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(broken)?;
+        let (mut length, mut is_chunked) = (None, false);
+        loop {
+            let mut line = String::new();
+            if from.read_line(&mut line)? == 0 {
+                return Err(broken());
+            }
+            let line = line.trim().to_ascii_lowercase();
+            if line.is_empty() {
+                break;
+            }
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse::<usize>().ok();
+            }
+            is_chunked |= line.starts_with("transfer-encoding:") && line.contains("chunked");
+        }
+        assert!(!is_chunked, "the service says how long its answers are");
+        let mut body = vec![0; length.ok_or_else(broken)?];
+        from.read_exact(&mut body)?;
+        let text = String::from_utf8(body).map_err(|_| broken())?;
+        Ok(Answer { status, text })
+    }
+}
