@@ -41,15 +41,8 @@ export const json = async (path, how) => (await answer(path, how)).json();
 export const text = async (path, how) => (await answer(path, how)).text();
 export const blob = async (path, how) => (await answer(path, how)).blob();
 
-/** Whether this listener answers to operators: it asks for a token, where the other has nothing. */
-export async function isOperators() {
-  try {
-    await answer("/v1/operator");
-    return true;
-  } catch (problem) {
-    return problem instanceof Problem && problem.status !== 404;
-  }
-}
+/** Whether this listener answers to operators. */
+export const isOperators = async () => (await json("/v1/streams")).operated;
 
 /** What is published from now on: `{event, id, data}`, also after the connection was lost. */
 export async function* watch(name, behind, signal, lost) {

@@ -12,6 +12,15 @@ const style = (name) => getComputedStyle(document.documentElement).getPropertyVa
 /** The colour of a line, as the style sheet has it. */
 export const colour = (place) => style(`--line-${place % COLOURS}`);
 
+// How times are written below the chart: by the distance of two, and where a new year, day or minute begins.
+const TIMES = [
+  [365 * 86400, "{YYYY}", null, null, null, null, null, null, 1],
+  [28 * 86400, "{MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+  [86400, "{D} {MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", "\n{D} {MMM} {YYYY}", null, "\n{D} {MMM}", null, null, null, 1],
+  [1, "{HH}:{mm}:{ss}", "\n{D} {MMM} {YYYY}", null, "\n{D} {MMM}", null, null, null, 1],
+];
+
 /** Times in the zone of a stream, where the browser knows it. */
 function dates(zone) {
   try {
@@ -79,7 +88,7 @@ export class Chart {
       legend: { show: false },
       cursor: { y: false, points: { show: (_, at) => at % 3 === 1 ? undefined : false }, drag: { x: true, y: false } },
       scales: { y: { range: { min: { pad: 0.05, soft: 0, mode: 2 }, max: { pad: 0.05, soft: 0, mode: 2 } } } },
-      axes: [axis, { ...axis, size: 66, values: (_, all) => all.map((value) => number.format(value)) }],
+      axes: [{ ...axis, values: TIMES }, { ...axis, size: 66, values: (_, all) => all.map((value) => number.format(value)) }],
       series,
       bands,
       hooks: { setCursor: [(plot) => this.point(plot.cursor.idx ?? null)] },

@@ -9,6 +9,11 @@ export function h(tag, properties = {}, ...children) {
     else if (name in element && name !== "list" && typeof value !== "string") element[name] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
+  return put(element, ...children);
+}
+
+/** Appends what there is of these. */
+export function put(element, ...children) {
   element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
   return element;
 }
@@ -33,13 +38,15 @@ export function bytes(count) {
   return `${precise.format(count / 1024 ** at)} ${units[at]}`;
 }
 
-/** A time such as `2013-01-01T00:00:00-05:00` as its own zone writes it. */
-export function time(text) {
+/** A time such as `2013-01-01T00:00:00-05:00` as its own zone writes it; of days the date alone. */
+export function time(text, isDate = false) {
   if (!text) return "–";
   const [date, clock = ""] = text.split("T");
-  const hours = clock.slice(0, 5);
-  return hours === "00:00" || hours === "" ? date : `${date} ${hours}`;
+  return isDate && clock.startsWith("00:00") ? date : `${date} ${clock.slice(0, 5)}`;
 }
+
+/** Whether the steps of a stream are days or longer. */
+export const isOfDays = (stream) => /(d|w|mo|y)$/.test(stream.every);
 
 /** How long something takes, from seconds. */
 export function duration(seconds) {

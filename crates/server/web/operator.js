@@ -15,14 +15,18 @@ export async function operatorView(root, signal) {
 }
 
 async function enter(inside, signal) {
+  if (!api.token.get()) {
+    inside.replaceChildren(door(inside, signal));
+    return;
+  }
   try {
     const state = await api.json("/v1/operator", { signal });
     new Operator(inside, signal).begin(state);
   } catch (problem) {
     if (!(problem instanceof Problem) || ![401, 403].includes(problem.status)) throw problem;
-    const why = api.token.get() ? alarm(problem.message) : null;
     api.token.forget();
-    inside.replaceChildren(...[why, door(inside, signal)].filter(Boolean));
+    const why = problem.status === 403 ? "This token does not operate the service." : "This token opens nothing: it is wrong, or was revoked.";
+    inside.replaceChildren(alarm(why), door(inside, signal));
   }
 }
 

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { COLOURS, Chart } from "./chart.js";
-import { alarm, h, number, say, table, time } from "./dom.js";
+import { alarm, h, isOfDays, number, put, say, table, time as timeOf } from "./dom.js";
 import { markdown } from "./markdown.js";
 import { Rows, key } from "./rows.js";
 import { budget, pill } from "./streams.js";
@@ -28,6 +28,7 @@ class StreamView {
     this.wanted = query.getAll("group");
     this.isView = false;
     this.rows = new Rows(stream);
+    this.time = (text) => timeOf(text, isOfDays(stream));
     this.chart = new Chart({ zone: stream.zone, signal, point: (at, isKey) => this.#point(at, isKey) });
   }
 
@@ -39,7 +40,8 @@ class StreamView {
     this.numbers = h("div");
     this.#choose(await this.#names());
     this.groups = h("fieldset", { class: "groups" });
-    this.root.append(
+    put(
+      this.root,
       h("h1", {}, stream.title || stream.name),
       h("p", { class: "lead" }, stream.quantity),
       this.state,
@@ -139,7 +141,7 @@ class StreamView {
     this.steps = steps;
     const shown = this.chosen.map((group) => ({ name: this.#word(group), place: this.places.get(group) }));
     const words = steps.length === 0 ? "Nothing is published yet."
-      : `${this.stream.title}: ${shown.map(({ name }) => name).join(", ")}, through ${time(this.stream.published_until)}. `
+      : `${this.stream.title}: ${shown.map(({ name }) => name).join(", ")}, through ${this.time(this.stream.published_until)}. `
         + "Arrow keys read the points.";
     this.chart.draw(shown, data, words);
     this.#tell();
@@ -152,9 +154,9 @@ class StreamView {
 
   #tell() {
     const { stream } = this;
-    const next = stream.next_publication ? ` · next at ${time(stream.next_publication)}` : "";
+    const next = stream.next_publication ? ` · next at ${this.time(stream.next_publication)}` : "";
     const until = stream.published > 0
-      ? `published through ${time(stream.published_until)} (${stream.zone})` : "nothing is published yet";
+      ? `published through ${this.time(stream.published_until)} (${stream.zone})` : "nothing is published yet";
     this.state.replaceChildren(pill(stream.state), ` ${until}${next} · every ${stream.every} · ${stream.mechanism}`);
     const per = Math.round(100 * stream.confidence);
     const column = stream.group_columns.join(", ") || "Line";
@@ -177,8 +179,8 @@ class StreamView {
       return [this.places.get(group), this.#word(group), `${number(value)}${this.isView ? "" : half}`];
     });
     const one = ([place, word, value]) => h("span", {}, swatch(place), ` ${word} `, h("b", {}, value));
-    this.readout.replaceChildren(h("span", { class: "note" }, time(when)), ...parts.map(one));
-    if (isKey) say(`${time(when)}: ${parts.map(([, word, value]) => `${word} ${value}`).join(", ")}`);
+    this.readout.replaceChildren(h("span", { class: "note" }, this.time(when)), ...parts.map(one));
+    if (isKey) say(`${this.time(when)}: ${parts.map(([, word, value]) => `${word} ${value}`).join(", ")}`);
   }
 
   async #follow() {
@@ -207,7 +209,7 @@ class StreamView {
       this.#soon();
       if (Date.now() - said > SAY_AGAIN) {
         said = Date.now();
-        say(`Published through ${time(data.end)}`);
+        say(`Published through ${this.time(data.end)}`);
       }
     }
   }
@@ -234,7 +236,7 @@ class StreamView {
   // What can be chosen.
 
   #ranges() {
-    const all = this.#seconds() * Math.max(this.stream.steps ?? this.stream.published, this.stream.published);
+    const all = this.stream.steps === null ? Infinity : this.#seconds() * this.stream.steps;
     const offered = RANGES.filter(([, seconds]) => seconds === Infinity || (seconds < all && seconds >= 4 * this.#seconds()));
     const button = (range) => h("button", {
       type: "button",

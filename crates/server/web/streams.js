@@ -1,7 +1,7 @@
 // All streams that may be read.
 
 import * as api from "./api.js";
-import { h, number, time } from "./dom.js";
+import { h, isOfDays, number, time } from "./dom.js";
 
 /** A card for each stream, with the budgets of their sources. */
 export async function streamsView(root, signal) {
@@ -19,7 +19,7 @@ export async function streamsView(root, signal) {
 }
 
 function card(stream) {
-  const until = stream.published_until ? `until ${time(stream.published_until)}` : "nothing published yet";
+  const until = stream.published_until ? `until ${time(stream.published_until, isOfDays(stream))}` : "nothing published yet";
   const groups = stream.group_count > 1 ? ` · ${number(stream.group_count)} lines` : "";
   return h("li", { class: "card" },
     h("h2", {}, h("a", { href: `#/stream/${encodeURIComponent(stream.name)}` }, stream.title || stream.name)),

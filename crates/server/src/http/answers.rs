@@ -127,7 +127,7 @@ impl Description {
             integral: stream.is_integral(),
             has_views: !stream.views.is_empty(),
             guarantee: Guarantee::of(info),
-            mechanism: stream.plan.mechanism().name().to_string(),
+            mechanism: stream.plan.mechanism().name().brief().to_string(),
             plan_digest: blake3::Hash::from_bytes(stream.plan_digest()).to_hex().to_string(),
             max_std_error: info.max_std_error(),
             source: record.source,

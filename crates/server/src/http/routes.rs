@@ -16,7 +16,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -59,6 +59,7 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool) -> Router {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "This cannot be done here")
                 .because("the listener for reading answers to GET alone; writing and operating have one of their own")
         })
+        .layer(Extension(side))
         .layer(axum::extract::DefaultBodyLimit::max(1 << 20))
         .layer(from_fn_with_state(app_of, admit))
         .layer(from_fn(move |request: Request, next: Next| guard(request, next, is_tls)))

@@ -1,13 +1,13 @@
 //! Streams: which there are, opening, closing and retiring them.
 
 use super::super::answers::{Description, errors};
-use super::super::app::{App, Caller};
+use super::super::app::{App, Caller, Side};
 use super::super::problem::{Document, Problem};
 use super::waiting;
 use crate::config::Span;
 use crate::engine::{Opening, Preview};
 use crate::store::Closing;
-use axum::Json;
+use axum::{Extension, Json};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use evertally_plot::{Curve, Point, ReleasePlot, TimeLabels};
@@ -20,13 +20,19 @@ use utoipa::{IntoParams, ToSchema};
 #[derive(Serialize, ToSchema)]
 pub(in super::super) struct Streams {
     streams: Vec<Description>,
+    /// Whether operators are answered here, too.
+    operated: bool,
 }
 
 /// The streams that the caller may read.
 #[utoipa::path(get, path = "/v1/streams", tag = "reading", responses((status = 200, body = Streams)))]
-pub(in super::super) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Json<Streams> {
+pub(in super::super) async fn list(
+    State(app): State<Arc<App>>,
+    Extension(side): Extension<Side>,
+    caller: Caller,
+) -> Json<Streams> {
     let streams = app.all_readable(&caller).iter().map(|info| Description::of(info)).collect();
-    Json(Streams { streams })
+    Json(Streams { streams, operated: side == Side::Private })
 }
 
 /// One stream.
@@ -111,7 +117,7 @@ impl Opened {
         Ok(Self {
             name: stream.name.to_string(),
             opened,
-            mechanism: stream.plan.mechanism().name().to_string(),
+            mechanism: stream.plan.mechanism().name().brief().to_string(),
             max_std_error: errors.max_std_error,
             mean_std_error: errors.mean_std_error,
             budget: stream.plan.request().budget().to_string(),
@@ -135,10 +141,8 @@ fn picture_of_error(preview: &Preview) -> Option<String> {
     let intervals = stream.plan.intervals(stream.confidence).ok()?;
     let last = if stream.plan.is_unbounded() { 1000 } else { calendar.steps() };
     let (mut intervals, grid) = (intervals, stream.plan.request().grid());
-    let bits = stream.plan.fraction_bits();
     let point = |row: u64| {
-        let half = intervals.half_width(stream.slot_of_row(row)) as f64;
-        let half = grid.to_f64(1) * half / f64::from(1u32 << bits.min(31));
+        let half = grid.to_f64(i128::try_from(intervals.half_width(stream.slot_of_row(row))).unwrap_or(i128::MAX));
         let at = calendar.end_of(row).micros() as f64 / 1e6;
         Point { at, value: 0.0, lower: -half, upper: half, truth: None }
     };
