@@ -114,7 +114,7 @@ class Operator {
   }
 
   #streams(streams) {
-    const heads = ["Stream", "State", ...["Open step", "Events", "Waiting", "Late", "Refused", "Behind by"].map((number) => ({ number })), ""];
+    const heads = ["Stream", "State", ...["Open step", "Events", "Waiting", "Late", "Refused", "Behind by"].map((number) => ({ number })), "For good"];
     const held = this.streams.querySelector("[tabindex]")?.scrollLeft ?? 0;
     if (this.streams.contains(document.activeElement)) return; // what has the focus stays
     this.streams.replaceChildren(table("Streams", heads, streams.map((stream) => [
@@ -152,7 +152,7 @@ class Operator {
         await this.#tokens();
         say("The token opens nothing any more");
       })]);
-    this.tokens.replaceChildren(table("Tokens", ["Token", "Role", "Label", "Made", ""], rows), form, made);
+    this.tokens.replaceChildren(table("Tokens", ["Token", "Role", "Label", "Made", "At once"], rows), form, made);
   }
 }
 

@@ -1,0 +1,193 @@
+//! Batches: all of one or nothing, and what is said of what cannot be taken.
+
+use crate::server::Server;
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+use std::io::Write;
+use std::sync::Arc;
+
+const CSV: &str = "time,group\n2026-01-01T00:10:00Z,a\n2026-01-01T00:20:00Z,b/c\n";
+
+fn row(time: &str, group: &str) -> String {
+    format!("{{\"time\":\"{time}\",\"group\":\"{group}\"}}\n")
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn table(groups: &[&str]) -> RecordBatch {
+    let times: ArrayRef = Arc::new(StringArray::from(vec!["2026-01-01T00:30:00Z"; groups.len()]));
+    let groups: ArrayRef = Arc::new(StringArray::from(groups.to_vec()));
+    RecordBatch::try_from_iter([("time", times), ("group", groups)]).unwrap()
+}
+
+fn arrow(groups: &[&str]) -> Vec<u8> {
+    let batch = table(groups);
+    let mut writer = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.into_inner().unwrap()
+}
+
+fn parquet(groups: &[&str]) -> Vec<u8> {
+    let batch = table(groups);
+    let mut bytes = Vec::new();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    bytes
+}
+
+#[test]
+fn the_same_batch_is_taken_once() {
+    let server = Server::new();
+    let body = row("2026-01-01T00:10:00Z", "a");
+    let first = server.send("open", "id-1", &body);
+    assert_eq!((first.status, first.json()["repeated"].as_bool()), (200, Some(false)), "{}", first.text);
+    let again = server.send("open", "id-1", &body);
+    assert_eq!((again.status, again.json()["repeated"].as_bool()), (200, Some(true)));
+    assert_eq!(first.json()["digest"], again.json()["digest"]);
+    let other = server.send("open", "id-1", &row("2026-01-01T00:10:00Z", "b/c"));
+    assert_eq!(other.status, 409, "{}", other.text);
+    assert_eq!(server.events("open"), 1);
+    // The id of one stream is nothing to another.
+    assert_eq!(server.send("closed", "id-1", "{\"time\":\"2026-01-01T00:10:00Z\"}\n").status, 200);
+}
+
+#[test]
+fn all_formats_and_codings_are_taken() {
+    let server = Server::new();
+    let zstd = zstd::encode_all(CSV.as_bytes(), 3).unwrap();
+    let gzipped = gzip(CSV.as_bytes());
+    let digest = format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(CSV)));
+    let (arrow, parquet) = (arrow(&["a", "b/c"]), parquet(&["a", "b/c"]));
+    let json = row("2026-01-01T00:10:00Z", "a") + &row("2026-01-01T00:20:00Z", "b/c");
+    let sent: [(&str, &[u8], &[(&str, &str)]); 7] = [
+        ("text/csv", CSV.as_bytes(), &[]),
+        ("text/csv; charset=utf-8", &zstd, &[("content-encoding", "zstd")]),
+        ("text/csv", &gzipped, &[("content-encoding", "gzip")]),
+        ("text/csv", CSV.as_bytes(), &[("content-digest", &digest)]),
+        ("application/vnd.apache.arrow.stream", &arrow, &[]),
+        ("application/vnd.apache.parquet", &parquet, &[]),
+        ("application/x-ndjson", json.as_bytes(), &[]),
+    ];
+    for (place, (kind, body, more)) in sent.into_iter().enumerate() {
+        let taken = server.send_as("open", &format!("b{place}"), kind, body, more);
+        assert_eq!((taken.status, taken.json()["rows"].as_u64()), (200, Some(2)), "{kind}: {}", taken.text);
+    }
+    assert_eq!(server.events("open"), 14);
+}
+
+#[test]
+fn every_bad_row_is_named_and_none_is_taken() {
+    let server = Server::new();
+    let json = [
+        row("2026-01-01T00:10:00Z", "a"),
+        row("yesterday", "a"),
+        row("2026-01-01T00:10:00Z", "zzz"),
+        row("2027-01-01T00:10:00Z", "a"),
+    ]
+    .concat();
+    let bad = server.send("open", "bad", &json);
+    assert_eq!((bad.status, bad.header("content-type")), (422, Some("application/problem+json")), "{}", bad.text);
+    let errors = bad.json()["errors"].as_array().unwrap().clone();
+    let found: Vec<(u64, String)> = errors
+        .iter()
+        .map(|error| (error["row"].as_u64().unwrap(), error["field"].as_str().unwrap().to_owned()))
+        .collect();
+    assert_eq!(found, [(2, "time".into()), (3, "group".into()), (4, "time".into())], "{}", bad.text);
+    assert!(errors.iter().all(|error| error["problem"].is_string()), "{}", bad.text);
+    assert!(errors[2]["problem"].as_str().unwrap().contains("future"), "{}", bad.text);
+    // In a table rows are counted from 1, in a text lines with the header.
+    let csv = server.send_as("open", "bad", "text/csv", b"time,group\n2026-01-01T00:10:00Z,zzz\n", &[]);
+    assert_eq!(csv.json()["errors"][0]["row"], 2, "{}", csv.text);
+    for (kind, body) in [("arrow.stream", arrow(&["a", "zzz"])), ("parquet", parquet(&["a", "zzz"]))] {
+        let bad = server.send_as("open", "bad", &format!("application/vnd.apache.{kind}"), &body, &[]);
+        assert_eq!((bad.status, bad.json()["errors"][0]["row"].as_u64()), (422, Some(2)), "{}", bad.text);
+    }
+    let many = row("never", "a").repeat(150);
+    let bad = server.send("open", "bad", &many).json();
+    assert_eq!((bad["errors"].as_array().unwrap().len(), bad["more"].as_u64()), (100, Some(50)));
+    assert_eq!(server.events("open"), 0);
+    // The id is still free.
+    assert_eq!(server.send("open", "bad", &row("2026-01-01T00:10:00Z", "a")).status, 200);
+}
+
+#[test]
+fn what_is_no_batch_is_refused() {
+    let server = Server::with("[limits]\nbody-bytes = 100000\ndecoded-bytes = 1000000\n", crate::server::STREAMS);
+    let token = server.token("write:open");
+    let post = |headers: &[(&str, &str)], body: &[u8]| {
+        server.private.post("/v1/streams/open/events", &token, headers, body).unwrap()
+    };
+    let csv = ("content-type", "text/csv");
+    let long = "x".repeat(201);
+    for (headers, said) in [
+        (&[csv][..], "needs an id"),
+        (&[csv, ("idempotency-key", "a b")], "needs an id"),
+        (&[csv, ("idempotency-key", &long)], "needs an id"),
+        (&[csv, ("idempotency-key", "x"), ("content-digest", "sha-256=:AAAA:")], "no SHA-256"),
+        (&[csv, ("idempotency-key", "x"), ("content-digest", "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:")], "another SHA-256"),
+    ] {
+        let refused = post(headers, CSV.as_bytes());
+        assert_eq!(refused.status, 400, "{}", refused.text);
+        assert!(refused.text.contains(said), "{}", refused.text);
+    }
+    let unknown = post(&[("content-type", "text/html"), ("idempotency-key", "x")], b"");
+    assert_eq!(unknown.status, 415, "{}", unknown.text);
+    let coding = post(&[csv, ("idempotency-key", "x"), ("content-encoding", "br")], b"");
+    assert_eq!(coding.status, 415, "{}", coding.text);
+    // Too much, as it is sent or once it is decompressed; and what is no compression at all.
+    let large = post(&[csv, ("idempotency-key", "x")], &vec![b'x'; 100_001]);
+    assert_eq!(large.status, 413, "{}", large.text);
+    let zeros = vec![b' '; 60_000_000];
+    for (coding, bomb) in [("gzip", gzip(&zeros)), ("zstd", zstd::encode_all(&zeros[..], 19).unwrap())] {
+        assert!(bomb.len() < 100_000);
+        let burst = post(&[csv, ("idempotency-key", "x"), ("content-encoding", coding)], &bomb);
+        assert_eq!(burst.status, 413, "{coding}: {}", burst.text);
+        let broken = post(&[csv, ("idempotency-key", "x"), ("content-encoding", coding)], b"no such thing");
+        assert!([400, 422].contains(&broken.status), "{coding}: {} {}", broken.status, broken.text);
+    }
+    for body in [&b"\xff\xfe"[..], b"{", b"[1,2]", b"\0\0\0"] {
+        for kind in ["application/x-ndjson", "application/vnd.apache.parquet", "application/vnd.apache.arrow.stream"] {
+            let broken = post(&[("content-type", kind), ("idempotency-key", "x")], body);
+            assert_eq!(broken.status, 422, "{kind} {body:?}: {}", broken.text);
+        }
+    }
+    assert_eq!(server.events("open"), 0);
+    let empty = post(&[csv, ("idempotency-key", "none")], b"time,group\n");
+    assert_eq!((empty.status, empty.json()["rows"].as_u64()), (200, Some(0)), "{}", empty.text);
+}
+
+#[test]
+fn late_events_go_where_the_stream_says() {
+    let stream = |name: &str, late: &str| {
+        format!("[[stream]]\nstream = \"{name}\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 100\nrho = 10\nlate = \"{late}\"\n")
+    };
+    let streams = ["refuse", "next-step", "side-file"].map(|late| stream(late, late)).concat();
+    let server = Server::with("", &streams);
+    server.at(2, 100);
+    for name in ["refuse", "next-step", "side-file"] {
+        server.wait(name, 2);
+    }
+    let body = "{\"time\":\"2026-01-01T00:10:00Z\"}\n{\"time\":\"2026-01-01T02:01:00Z\"}\n";
+    let refused = server.send("refuse", "late", body);
+    assert_eq!((refused.status, refused.json()["errors"][0]["row"].as_u64()), (422, Some(1)), "{}", refused.text);
+    assert!(refused.text.contains("closed"), "{}", refused.text);
+    for name in ["next-step", "side-file"] {
+        assert_eq!(server.send(name, "late", body).status, 200);
+    }
+    assert_eq!(["refuse", "next-step", "side-file"].map(|name| server.events(name)), [0, 2, 1]);
+    let all = server.get("/v1/operator").json();
+    for stream in all["streams"].as_array().unwrap() {
+        assert_eq!(stream["late"], 1, "{stream}");
+    }
+    // Of that strangers learn nothing.
+    for page in ["/v1/streams", "/metrics", "/v1/streams/refuse"] {
+        assert!(!server.public.get(page, "").unwrap().text.contains("late"), "{page}");
+    }
+}

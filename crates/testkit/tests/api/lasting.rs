@@ -1,0 +1,251 @@
+//! What lasts: starts, copies, old folders, groups that join, backups, webhooks.
+
+use crate::server::{START, STREAMS, Server, copy};
+use evertally_publish::steps::Instant;
+use evertally_server::clock::ManualClock;
+use evertally_server::serving;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+const WITNESS: &str = "[witness]\nfile = \"elsewhere/witness.json\"\n";
+
+fn hand(server: &Server, step: u64) {
+    let body = format!("{{\"time\":\"2026-01-01T{:02}:30:00Z\",\"person\":\"p{step}\"}}\n", step - 1).repeat(2);
+    assert_eq!(server.send("hand", &format!("s{step}"), &body).status, 200);
+    let closed = server.post("/v1/streams/hand/close", &format!("{{\"through\":{step}}}"));
+    assert_eq!(closed.status, 200, "{}", closed.text);
+}
+
+fn rows(server: &Server, stream: &str) -> String {
+    server.get(&format!("/v1/streams/{stream}/releases?from=1&to=100&format=csv")).text
+}
+
+#[test]
+fn a_start_goes_on_where_it_stopped() {
+    let mut server = Server::with("", STREAMS);
+    hand(&server, 1);
+    hand(&server, 2);
+    let before = (rows(&server, "hand"), server.get("/v1/streams/hand").text, server.get("/v1/streams/hand/plan").text);
+    server.stop();
+    server.start().unwrap();
+    assert_eq!(before, (rows(&server, "hand"), server.get("/v1/streams/hand").text, server.get("/v1/streams/hand/plan").text));
+    assert!(server.send("hand", "s2", "{}").status == 409, "ids are remembered");
+    hand(&server, 3);
+    // One folder, one service.
+    let second = serving::verify(&server.config()).unwrap_err().to_string();
+    assert!(second.contains("open in another process"), "{second}");
+    server.stop();
+    assert!(serving::verify(&server.config()).unwrap().join(" ").contains("stream `hand`: 3 closed steps"));
+    // What is open stays as it is.
+    server.change("steps = 10\nperson", "steps = 11\nperson");
+    let changed = server.start().unwrap_err();
+    assert!(changed.contains("hand") && changed.contains("otherwise than it was opened"), "{changed}");
+    server.change("steps = 11\nperson", "steps = 10\nperson");
+    std::fs::rename(server.path("keys/serve.key"), server.path("keys/lost.key")).unwrap();
+    let lost = server.start().unwrap_err();
+    assert!(lost.contains("serve.key") && lost.contains("put it back"), "{lost}");
+    std::fs::rename(server.path("keys/lost.key"), server.path("keys/serve.key")).unwrap();
+    server.start().unwrap();
+    assert_eq!(server.published("hand"), 3);
+}
+
+#[test]
+fn an_old_copy_of_the_folder_publishes_what_was_published() {
+    let mut server = Server::with("", &format!("{WITNESS}{STREAMS}"));
+    hand(&server, 1);
+    server.stop();
+    copy(&server.path("data"), &server.path("old"));
+    server.start().unwrap();
+    hand(&server, 2);
+    hand(&server, 3);
+    let published = rows(&server, "hand");
+    server.stop();
+    std::fs::remove_dir_all(server.path("data")).unwrap();
+    std::fs::rename(server.path("old"), server.path("data")).unwrap();
+    server.start().unwrap();
+    assert_eq!(server.get("/v1/streams/hand").json()["state"], "recovering");
+    let problem = server.get("/v1/operator").text;
+    assert!(problem.contains("the witness has seen step 3"), "{problem}");
+    // Other events than were published are found out.
+    let other = "{\"time\":\"2026-01-01T01:30:00Z\",\"person\":\"somebody else\"}\n";
+    assert_eq!(server.send("hand", "other", other).status, 200);
+    let refused = server.post("/v1/streams/hand/close", "{\"through\":3}");
+    assert_eq!(refused.status, 422, "{}", refused.text);
+    assert!(refused.text.contains("are not those of which"), "{}", refused.text);
+    assert_eq!(server.published("hand"), 1);
+    server.stop();
+    std::fs::remove_dir_all(server.path("data")).unwrap();
+    // The newest backup, and behind it the same events.
+    let mut server = {
+        let again = Server::with("", &format!("{WITNESS}{STREAMS}"));
+        drop(server);
+        again
+    };
+    hand(&server, 1);
+    let file = {
+        server.stop();
+        server.change("folder =", "backups = \"elsewhere\"\nfolder =");
+        server.start().unwrap();
+        let made = server.post("/v1/backup", "");
+        assert_eq!(made.status, 201, "{}", made.text);
+        made.json()["file"].as_str().unwrap().to_owned()
+    };
+    hand(&server, 2);
+    let published_again = rows(&server, "hand");
+    assert_eq!(published_again.lines().count() + 1, published.lines().count());
+    server.stop();
+    std::fs::copy(file, server.path("data/store.redb")).unwrap();
+    server.start().unwrap();
+    assert_eq!(server.get("/v1/streams/hand").json()["state"], "recovering");
+    let body = "{\"time\":\"2026-01-01T01:30:00Z\",\"person\":\"p2\"}\n".repeat(2);
+    assert_eq!(server.send("hand", "s2", &body).status, 200);
+    let closed = server.post("/v1/streams/hand/close", "{\"through\":2}");
+    assert_eq!((closed.status, closed.json()["state"].as_str()), (200, Some("open")), "{}", closed.text);
+    assert_eq!(rows(&server, "hand"), published_again);
+}
+
+#[test]
+fn a_copied_folder_is_found_at_its_first_publication() {
+    let mut server = Server::with("", &format!("{WITNESS}{STREAMS}"));
+    hand(&server, 1);
+    server.stop();
+    // The same folder, elsewhere, with the same witness.
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["data", "keys", "elsewhere"] {
+        copy(&server.path(name), &folder.path().join(name));
+    }
+    let witness = server.path("elsewhere/witness.json");
+    let other_witness = format!("[witness]\nfile = {:?}\n", witness.display().to_string());
+    server.start().unwrap();
+    let clock = Arc::new(ManualClock::at(Instant::from_micros(START)));
+    let mut clone = Server::on(folder, clock, "", &format!("{other_witness}{STREAMS}")).unwrap();
+    clone.operate = clone.token("operate");
+    hand(&server, 2);
+    let body = "{\"time\":\"2026-01-01T01:30:00Z\",\"person\":\"other\"}\n";
+    assert_eq!(clone.send("hand", "clone", body).status, 200);
+    clone.post("/v1/streams/hand/close", "{\"through\":2}");
+    assert_eq!(clone.published("hand"), 1, "it shows nothing");
+    assert_eq!(clone.send("hand", "more", body).status, 403);
+    assert!(clone.get("/v1/operator").text.contains("a copy of this folder is running"), "it says why");
+    hand(&server, 3);
+    assert_eq!(server.published("hand"), 3);
+}
+
+#[test]
+fn a_row_that_was_changed_is_found() {
+    let mut server = Server::new();
+    hand(&server, 1);
+    hand(&server, 2);
+    server.stop();
+    let config = server.config();
+    serving::verify(&config).unwrap();
+    {
+        let table: redb::TableDefinition<(u32, u64, u32), &[u8]> = redb::TableDefinition::new("rows");
+        let database = redb::Database::open(server.path("data/store.redb")).unwrap();
+        let writing = database.begin_write().unwrap();
+        {
+            let mut rows = writing.open_table(table).unwrap();
+            let key = redb::ReadableTable::iter(&rows).unwrap().next().unwrap().unwrap().0.value();
+            let mut bytes = redb::ReadableTable::get(&rows, key).unwrap().unwrap().value().to_vec();
+            let digit = bytes.iter().position(u8::is_ascii_digit).unwrap();
+            bytes[digit] = if bytes[digit] == b'1' { b'2' } else { b'1' };
+            rows.insert(key, bytes.as_slice()).unwrap();
+        }
+        writing.commit().unwrap();
+    }
+    let found = serving::verify(&config).unwrap_err().to_string();
+    assert!(found.contains("stream `hand`, step 1") && found.contains("restore it from a backup"), "{found}");
+}
+
+#[test]
+fn groups_join_from_the_open_step_on() {
+    let mut server = Server::new();
+    let of = |hour: u64, group: &str| format!("{{\"time\":\"2026-01-01T{hour:02}:10:00Z\",\"group\":\"{group}\"}}\n");
+    let declared = "[[stream]]\nstream = \"grow\"\nclosing = \"operator\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 20\ngroup-by = [\"group\"]\ngroups = [\"a\"]\nrho = 10\n";
+    server.stop();
+    server.change("[[stream]]\nstream = \"hand\"", &format!("{declared}\n[[stream]]\nstream = \"hand\""));
+    server.start().unwrap();
+    let close = |server: &Server, step: u64| {
+        assert_eq!(server.post("/v1/streams/grow/close", &format!("{{\"through\":{step}}}")).status, 200);
+    };
+    assert_eq!(server.send("grow", "1", &of(0, "a")).status, 200);
+    close(&server, 1);
+    assert_eq!(server.send("grow", "2", &of(1, "a").repeat(40)).status, 200);
+    assert_eq!(server.send("grow", "3", &of(1, "b")).status, 422, "nobody knows b");
+    let joined = server.post("/v1/streams/grow/groups", "{\"groups\":[\"b\"]}");
+    assert_eq!((joined.status, joined.json()["group_count"].as_u64()), (200, Some(2)), "{}", joined.text);
+    assert_eq!(server.post("/v1/streams/grow/groups", "{\"groups\":[\"b\"]}").status, 422, "it is there");
+    assert_eq!(server.send("grow", "3", &of(1, "b").repeat(70)).status, 200);
+    server.stop();
+    server.change("groups = [\"a\"]", "groups = [\"a\", \"b\", \"c\"]");
+    server.start().unwrap();
+    assert_eq!(server.get("/v1/streams/grow").json()["group_count"], 3);
+    close(&server, 3);
+    let shown = rows(&server, "grow");
+    let of_step = |step: u64| shown.lines().filter(|line| line.split(',').nth(2) == Some(&step.to_string())).count();
+    assert_eq!([of_step(1), of_step(2), of_step(3)], [1, 3, 3], "{shown}");
+    let value = |group: &str| -> f64 {
+        let line = shown.lines().find(|line| line.contains(&format!(",{group},2,"))).unwrap();
+        line.split(',').nth(3).unwrap().parse().unwrap()
+    };
+    // Their noise has a standard deviation below 1.
+    assert!((value("a") - 41.0).abs() < 8.0 && (value("b") - 70.0).abs() < 8.0 && value("c").abs() < 8.0, "{shown}");
+    server.stop();
+    serving::verify(&server.config()).unwrap();
+    server.start().unwrap();
+    assert_eq!(rows(&server, "grow"), shown);
+}
+
+#[test]
+fn a_webhook_is_told_of_every_publication_in_order() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (heard, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        for (number, socket) in listener.incoming().enumerate() {
+            let mut socket = socket.unwrap();
+            let mut from = BufReader::new(socket.try_clone().unwrap());
+            let (mut key, mut length) = (String::new(), 0);
+            loop {
+                let mut line = String::new();
+                if from.read_line(&mut line).unwrap() == 0 || line.trim().is_empty() {
+                    break;
+                }
+                let line = line.trim().to_ascii_lowercase();
+                if let Some(value) = line.strip_prefix("idempotency-key: ") {
+                    key = value.to_owned();
+                }
+                if let Some(value) = line.strip_prefix("content-length: ") {
+                    length = value.parse().unwrap();
+                }
+            }
+            let mut body = vec![0; length];
+            from.read_exact(&mut body).unwrap();
+            // The second is not taken the first time.
+            let status = if number == 1 { "503 Busy" } else { "204 No Content" };
+            write!(socket, "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").unwrap();
+            if heard.send((key, String::from_utf8(body).unwrap(), status == "204 No Content")).is_err() {
+                return;
+            }
+        }
+    });
+    let mut server = Server::with("", &format!("[[webhook]]\nurl = \"http://{address}/\"\nstreams = [\"hand\"]\n{STREAMS}"));
+    // It is told of what follows its first start.
+    std::thread::sleep(Duration::from_millis(600));
+    hand(&server, 1);
+    hand(&server, 2);
+    let next = || told.recv_timeout(Duration::from_secs(20)).unwrap();
+    let (key, body, taken) = next();
+    assert!(key == "hand/1" && taken && body.contains("\"publication\":1") && body.contains("\"rows\":[{"), "{key} {body}");
+    let (key, body, taken) = next();
+    assert!(key == "hand/2" && !taken);
+    let (again, same, taken) = next();
+    assert_eq!((again, same, taken), (key, body, true));
+    server.stop();
+    server.start().unwrap();
+    hand(&server, 3);
+    assert_eq!(next().0, "hand/3");
+}

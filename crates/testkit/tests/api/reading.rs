@@ -1,0 +1,216 @@
+//! Releases: what is shown, when, in which form, and for how long it may be kept.
+
+use crate::server::Server;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// A server on which some steps are published.
+fn published(steps: i64) -> Server {
+    let server = Server::new();
+    for hour in 0..steps {
+        let body: String = (0..50).map(|n| format!("{{\"time\":\"2026-01-01T{hour:02}:{n:02}:00Z\",\"group\":\"a\"}}\n")).collect();
+        server.at(hour, 3000);
+        assert_eq!(server.send("open", &format!("h{hour}"), &body).status, 200);
+    }
+    server.at(steps, 100);
+    server.wait("open", steps as u64);
+    server
+}
+
+#[test]
+fn all_formats_say_the_same() {
+    let server = published(3);
+    let get = |format: &str| server.public.get(&format!("/v1/streams/open/releases?from=1&to=3&format={format}"), "").unwrap();
+    let csv = get("csv").text;
+    let lines: Vec<Vec<&str>> = csv.lines().skip(3).map(|line| line.split(',').collect()).collect();
+    assert_eq!(csv.lines().count(), 1 + 3 * 3);
+    let json = get("json").json();
+    let rows = json["rows"].as_array().unwrap();
+    assert_eq!((rows.len(), json["from"].as_u64(), json["to"].as_u64(), json["published"].as_u64()), (9, Some(1), Some(3), Some(3)));
+    assert_eq!(rows[0]["end"], "2026-01-01T01:00:00+00:00");
+    assert_eq!(rows[2]["group"], "ü \"x\"");
+    assert_eq!(lines[1][0], rows[3]["time"].as_str().unwrap());
+    for (line, row) in csv.lines().skip(1).zip(rows) {
+        for (cell, name) in line.rsplit(',').zip(["upper", "lower", "std_error", "value", "step"]) {
+            assert_eq!(cell.parse::<f64>().unwrap(), row[name].as_f64().unwrap(), "{name} in {line}");
+        }
+    }
+    assert_eq!(get("jsonl").text.lines().count(), 9);
+    let bytes = get("arrow").bytes;
+    let batches: Vec<_> = arrow_ipc::reader::StreamReader::try_new(&bytes[..], None).unwrap().map(Result::unwrap).collect();
+    assert_eq!(batches.iter().map(arrow_array::RecordBatch::num_rows).sum::<usize>(), 9);
+    let table = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(get("parquet").bytes));
+    let table: Vec<_> = table.unwrap().build().unwrap().map(Result::unwrap).collect();
+    assert_eq!(table.iter().map(arrow_array::RecordBatch::num_rows).sum::<usize>(), 9);
+    assert_eq!(table[0].column_by_name("value"), batches[0].column_by_name("value"));
+}
+
+#[test]
+fn parts_can_be_asked_for() {
+    let server = published(3);
+    let rows = |query: &str| {
+        let answer = server.public.get(&format!("/v1/streams/open/releases?{query}"), "").unwrap();
+        assert_eq!(answer.status, 200, "{query}: {}", answer.text);
+        answer.json()["rows"].as_array().unwrap().len()
+    };
+    assert_eq!(rows("from=2"), 6);
+    assert_eq!(rows("from=2&to=2"), 3);
+    assert_eq!(rows("group=a"), 3);
+    assert_eq!(rows("group=b%2Fc&group=a"), 6);
+    assert_eq!(rows("group=%5B%22b%2Fc%22%5D&from=3"), 1);
+    assert_eq!(rows("group=%C3%BC+%22x%22"), 3);
+    assert_eq!(rows("every=2"), 6, "step 2 and the last");
+    assert_eq!(rows("from=50&to=60"), 0, "nothing is there yet");
+    for (query, status) in [
+        ("from=0", 400),
+        ("from=3&to=2", 400),
+        ("to=x", 400),
+        ("format=xml", 400),
+        ("what=1", 400),
+        ("group=zzz", 404),
+        ("measure=mean", 400),
+        ("every=0", 400),
+    ] {
+        assert_eq!(server.public.get(&format!("/v1/streams/open/releases?{query}"), "").unwrap().status, status, "{query}");
+    }
+}
+
+#[test]
+fn only_what_stays_may_be_kept() {
+    let server = published(3);
+    let get = |query: &str, tag: &str| {
+        server.private.ask("GET", &format!("/v1/streams/open/releases?{query}"), "", &[("if-none-match", tag)], b"").unwrap()
+    };
+    let whole = get("from=1&to=3", "");
+    assert_eq!(whole.header("cache-control"), Some("public, max-age=31536000, immutable"));
+    let tag = whole.header("etag").unwrap().to_owned();
+    assert_eq!(get("from=1&to=3", &tag).status, 304);
+    assert_eq!(get("from=1&to=2", &tag).status, 200);
+    // What may grow is asked for again.
+    let kept = ["", "from=1", "to=3", "from=1&to=4", "from=9&to=10"].map(|query| get(query, ""));
+    for answer in &kept {
+        assert_eq!(answer.header("cache-control"), Some("no-cache"));
+    }
+    server.at(4, 100);
+    server.wait("open", 4);
+    assert_eq!(get("from=1&to=3", &tag).status, 304);
+    assert_eq!(get("from=1&to=3", "").text.replace("\"published\":4", "\"published\":3"), whole.text);
+    for (query, before) in ["", "from=1", "from=1&to=4"].iter().zip([&kept[0], &kept[1], &kept[3]]) {
+        assert_eq!(get(query, before.header("etag").unwrap()).status, 200, "{query}");
+    }
+    let closed = server.get("/v1/streams/closed/releases?from=1&to=2");
+    assert_eq!(closed.header("cache-control"), Some("private, max-age=31536000, immutable"));
+    assert_eq!(server.get("/v1/operator").header("cache-control").unwrap_or("no-store"), "no-store");
+}
+
+#[test]
+fn nothing_is_seen_before_its_moment() {
+    let server = published(2);
+    // Step 3 is closed at 3 h + 60 s, and shown 30 s later.
+    server.at(3, 75);
+    let closed = || {
+        let all = server.get("/v1/operator").json();
+        all["streams"].as_array().unwrap().iter().find(|own| own["name"] == "open").unwrap()["open_step"].as_u64().unwrap()
+    };
+    for _ in 0..1000 {
+        if closed() == 4 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(closed(), 4, "the step is closed");
+    let pages = || {
+        ["/v1/streams", "/v1/streams/open", "/v1/streams/open/releases", "/v1/streams/open/report", "/v1/streams/open/picture.svg", "/metrics"]
+            .map(|page| server.public.get(page, "").unwrap().text)
+    };
+    let before = pages();
+    assert!(before[1].contains("\"published\":2"), "{}", before[1]);
+    assert_eq!(server.public.get("/v1/streams/open/releases?from=3&to=3", "").unwrap().json()["rows"].as_array().unwrap().len(), 0);
+    server.at(3, 89);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(pages(), before, "a second before its moment");
+    server.at(3, 90);
+    server.wait("open", 3);
+    assert!(pages().iter().zip(&before).all(|(now, before)| now != before));
+}
+
+#[test]
+fn metrics_are_gauges_without_exact_counts() {
+    let server = published(2);
+    let text = server.public.get("/metrics", "").unwrap().text;
+    let mut kind = String::new();
+    for line in text.lines() {
+        if let Some(declared) = line.strip_prefix("# TYPE ") {
+            kind = declared.to_owned();
+            assert!(declared.ends_with(" gauge"), "{declared}");
+        } else if !line.starts_with("# HELP ") {
+            let (name, rest) = line.split_once('{').unwrap();
+            assert_eq!(kind, format!("{name} gauge"));
+            let (labels, value) = rest.rsplit_once("} ").unwrap();
+            assert!(labels.contains("stream=\"open\"") && value.parse::<f64>().is_ok(), "{line}");
+        }
+    }
+    assert!(text.contains(r#"evertally_released_value{stream="open",group="ü \"x\""}"#), "{text}");
+    assert!(!text.contains("events"), "{text}");
+    let own = server.get("/metrics").text;
+    assert!(own.contains("evertally_events_taken_total{stream=\"open\"} 100"), "{own}");
+}
+
+/// Reads events of a stream until one of a kind; returns ids, in order.
+fn ids(server: &Server, more: &str, until: &str, then: impl FnOnce()) -> (Vec<u64>, String) {
+    let address = server.public.address();
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    write!(socket, "GET /v1/streams/open/watch HTTP/1.1\r\nhost: x\r\n{more}\r\n").unwrap();
+    let mut lines = BufReader::new(socket).lines().map_while(Result::ok);
+    assert!(lines.next().unwrap().contains("200"));
+    let (mut ids, mut then) = (Vec::new(), Some(then));
+    for line in lines {
+        if line.starts_with(':') {
+            if let Some(then) = then.take() {
+                then();
+            }
+        }
+        if let Some(id) = line.strip_prefix("id: ") {
+            ids.push(id.trim().parse().unwrap());
+        }
+        if line.contains(until) {
+            return (ids, line);
+        }
+    }
+    panic!("it has ended: {ids:?}");
+}
+
+#[test]
+fn watchers_are_told_of_everything_once() {
+    let server = published(3);
+    let (told, _) = ids(&server, "", "\"publication\":5", || {
+        server.at(4, 100);
+        server.wait("open", 4);
+        server.at(5, 100);
+    });
+    assert_eq!(told, [3, 4, 5]);
+    let (told, line) = ids(&server, "last-event-id: 1\r\n", "\"publication\":5", || ());
+    assert_eq!(told, [2, 3, 4, 5]);
+    assert!(line.contains("\"rows\":[{\"time\":\"2026-01-01T04:00:00Z\"") || line.contains("\"rows\":[{"), "{line}");
+    let (_, line) = ids(&server, "last-event-id: 5\r\n", "retired", || {
+        assert_eq!(server.post("/v1/streams/open/retire", "").status, 200);
+    });
+    assert!(line.contains("\"state\":\"retired\""), "{line}");
+}
+
+#[test]
+fn every_answer_says_what_a_browser_may_do_with_it() {
+    let server = published(1);
+    for path in ["/", "/assets/app.js", "/v1/streams", "/nothing", "/v1/streams/open/releases", "/metrics"] {
+        let answer = server.public.get(path, "").unwrap();
+        let content = answer.header("content-security-policy").unwrap();
+        assert!(content.contains("default-src 'none'") && !content.contains("unsafe"), "{path}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+        assert_eq!(answer.header("access-control-allow-origin"), None, "{path}");
+    }
+    for path in ["/assets/../serve.toml", "/assets/..%2f..%2fetc%2fpasswd", "/assets/%2e%2e/x", "//etc/passwd"] {
+        assert_eq!(server.public.get(path, "").unwrap().status, 404, "{path}");
+    }
+}

@@ -1,0 +1,156 @@
+//! Every token at every endpoint of both listeners.
+
+use crate::server::Server;
+use std::collections::BTreeSet;
+
+/// Who asks, and what it is answered: of a stream that is public, and of one that is not.
+const WHO: [&str; 9] = ["nobody", "wrong", "revoked", "write:open", "write:closed", "read:open", "read:closed", "read:*", "operate"];
+
+/// What an endpoint answers: `p` to whoever may read the stream, `w` to whoever may write to it, `o` to operators, `a` to all.
+const ENDPOINTS: &[(&str, &str, char)] = &[
+    ("get", "/healthz", 'a'),
+    ("get", "/metrics", 'o'),
+    ("get", "/v1/operator", 'o'),
+    ("post", "/v1/backup", 'o'),
+    ("get", "/v1/sources", 'a'),
+    ("get", "/v1/streams", 'a'),
+    ("post", "/v1/streams", 'o'),
+    ("get", "/v1/streams/{stream}", 'p'),
+    ("get", "/v1/streams/{stream}/releases", 'p'),
+    ("get", "/v1/streams/{stream}/plan", 'p'),
+    ("get", "/v1/streams/{stream}/report", 'p'),
+    ("get", "/v1/streams/{stream}/picture.svg", 'p'),
+    ("get", "/v1/streams/{stream}/picture.png", 'p'),
+    ("get", "/v1/streams/{stream}/watch", 'p'),
+    ("post", "/v1/streams/{stream}/events", 'w'),
+    ("post", "/v1/streams/{stream}/close", 'o'),
+    ("post", "/v1/streams/{stream}/groups", 'o'),
+    ("post", "/v1/streams/{stream}/retire", 'o'),
+    ("get", "/v1/tokens", 'o'),
+    ("post", "/v1/tokens", 'o'),
+    ("delete", "/v1/tokens/{id}", 'o'),
+];
+
+/// Whether a request of somebody is let in, and the status of one that is not.
+fn let_in(who: &str, stream: &str, kind: char) -> Result<(), u16> {
+    let is_known = !["nobody", "wrong", "revoked"].contains(&who);
+    if ["wrong", "revoked"].contains(&who) && kind != 'h' {
+        return Err(401);
+    }
+    let reads = stream == "open" || who == "operate" || who == "read:*" || who == format!("read:{stream}");
+    let is_in = match kind {
+        'a' => true,
+        'p' => return if reads { Ok(()) } else { Err(404) },
+        'w' => who == format!("write:{stream}"),
+        _ => who == "operate",
+    };
+    if is_in { Ok(()) } else { Err(if is_known { 403 } else { 401 }) }
+}
+
+#[test]
+fn every_token_opens_what_it_should_and_nothing_else() {
+    let server = Server::new();
+    server.at(1, 100);
+    server.wait("open", 1);
+    let tokens = WHO.map(|who| match who {
+        "nobody" => String::new(),
+        "wrong" => "evt_00000000_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".to_owned(),
+        "revoked" => {
+            let token = server.token("operate");
+            server.revoke(&token);
+            token
+        }
+        role => server.token(role),
+    });
+    let document = server.get("/openapi.json").json();
+    let declared: BTreeSet<(String, String)> = document["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .flat_map(|(path, methods)| methods.as_object().unwrap().keys().map(|method| (method.clone(), path.clone())))
+        .collect();
+    let tested: BTreeSet<(String, String)> =
+        ENDPOINTS.iter().map(|(method, path, _)| ((*method).to_owned(), (*path).to_owned())).collect();
+    assert_eq!(declared, tested, "every endpoint has its line here");
+    for (method, path, kind) in ENDPOINTS {
+        for stream in ["open", "closed"] {
+            for (who, token) in WHO.iter().zip(&tokens) {
+                // A wish that makes no sense changes nothing, and is refused after the question of who asks.
+                let target = path.replace("{stream}", stream).replace("{id}", "ffffffff");
+                let is_watch = path.ends_with("/watch");
+                let expected = let_in(who, stream, *kind);
+                if is_watch && expected.is_ok() {
+                    continue; // it does not end
+                }
+                if path.ends_with("/retire") && expected.is_ok() {
+                    continue; // it would be for good
+                }
+                let method = method.to_uppercase();
+                let asked = server.private.ask(&method, &target, token, &[("content-type", "application/json")], b"{]").unwrap();
+                match expected {
+                    Ok(()) => assert!(
+                        ![401, 403].contains(&asked.status) && (*kind != 'p' || asked.status == 200),
+                        "{who} {method} {target}: {} {}",
+                        asked.status,
+                        asked.text
+                    ),
+                    Err(status) => {
+                        let status = if path == &"/healthz" { 200 } else { status };
+                        // Wrong ones are too many at some time.
+                        let found = if asked.status == 429 { 401 } else { asked.status };
+                        assert_eq!(found, status, "{who} {method} {target}: {}", asked.text);
+                    }
+                }
+                let asked = server.public.ask(&method, &target, "", &[], b"").unwrap();
+                let is_of_public = method == "GET" && !["/v1/operator", "/v1/tokens"].contains(path);
+                let status = match (is_of_public, kind, stream) {
+                    (true, 'p', "closed") => 404,
+                    (true, ..) => 200,
+                    (false, ..) if path.starts_with("/v1/streams") && path != &"/v1/streams/{stream}" => asked.status,
+                    (false, ..) => 404,
+                };
+                if !is_watch {
+                    assert_eq!(asked.status, status, "{method} {target} at the public listener");
+                }
+                assert!(is_of_public || [404, 405].contains(&asked.status), "{method} {target} at the public listener");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_nobody_may_read_is_like_what_there_is_not() {
+    let server = Server::new();
+    server.at(2, 100);
+    server.wait("closed", 2);
+    let other = server.token("read:open");
+    for path in ["", "/releases", "/plan", "/report", "/picture.svg", "/watch", "/releases?group=a&from=3&to=2"] {
+        for (client, token) in [(&server.public, ""), (&server.private, other.as_str())] {
+            let [hidden, missing] =
+                ["closed", "nothing"].map(|name| client.get(&format!("/v1/streams/{name}{path}"), token).unwrap());
+            assert_eq!((hidden.status, &hidden.text), (404, &missing.text), "{path}");
+            let names = |answer: &evertally_testkit::service::Answer| {
+                answer.headers.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
+            };
+            assert_eq!(names(&hidden), names(&missing));
+        }
+    }
+    for page in ["/v1/streams", "/metrics", "/v1/sources"] {
+        assert!(!server.public.get(page, "").unwrap().text.contains("closed"), "{page}");
+    }
+}
+
+#[test]
+fn too_many_wrong_tokens_are_told_to_wait() {
+    let server = Server::new();
+    let statuses: Vec<u16> = (0..60)
+        .map(|n| server.private.get("/v1/streams", &format!("evt_0000000{}_wrong", n % 10)).unwrap().status)
+        .collect();
+    assert_eq!(statuses[..30], [401; 30]);
+    assert_eq!(statuses[30..], [429; 30]);
+    let answer = server.private.get("/v1/streams", "evt_00000000_wrong").unwrap();
+    assert_eq!(answer.header("retry-after"), Some("60"));
+    // Whoever brings no token reads on, and so does whoever brings a good one.
+    assert_eq!(server.get("/v1/operator").status, 200);
+    assert_eq!(server.public.get("/v1/streams", "").unwrap().status, 200);
+}

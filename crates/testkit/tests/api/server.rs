@@ -1,0 +1,198 @@
+//! A service that answers at an address of this machine, by a clock that a test sets.
+
+use evertally_publish::steps::Instant;
+use evertally_server::clock::{Clock, ManualClock};
+use evertally_server::config::Config;
+use evertally_server::http::Side;
+use evertally_server::serving::Running;
+use evertally_testkit::service::{Answer, Client};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+pub(crate) const HOUR: i64 = 3_600_000_000;
+/// 2026-01-01.
+pub(crate) const START: i64 = 1_767_225_600_000_000;
+
+/// Streams of most tests: `open` is public, `closed` is not, and `hand` is closed by its operator.
+pub(crate) const STREAMS: &str = r#"
+[[stream]]
+stream = "open"
+public = true
+start = "2026-01-01"
+every = "1h"
+steps = 100
+group-by = ["group"]
+groups = ["a", "b/c", "ü \"x\""]
+rho = 1
+
+[[stream]]
+stream = "closed"
+start = "2026-01-01"
+every = "1h"
+unbounded = true
+epsilon = 1
+
+[[stream]]
+stream = "hand"
+public = true
+closing = "operator"
+start = "2026-01-01"
+every = "1h"
+steps = 10
+person = "person"
+max-events = 3
+max-events-per-step = 2
+epsilon = 1
+"#;
+
+pub(crate) struct Server {
+    pub(crate) folder: TempDir,
+    pub(crate) clock: Arc<ManualClock>,
+    runtime: tokio::runtime::Runtime,
+    running: Option<Running>,
+    pub(crate) public: Client,
+    pub(crate) private: Client,
+    pub(crate) operate: String,
+    more: String,
+}
+
+/// The head of a configuration.
+fn head(more: &str) -> String {
+    format!(
+        "folder = \"data\"\nkey = \"keys/serve.key\"\n{more}\n[public]\nlisten = \"127.0.0.1:0\"\n[private]\nlisten = \"127.0.0.1:0\"\n\
+         [steps]\ngrace = \"60s\"\ndelay = \"30s\"\nahead = \"60s\"\ncatch-up = \"0s\"\n"
+    )
+}
+
+impl Server {
+    /// With the streams above.
+    pub(crate) fn new() -> Self {
+        Self::with("", STREAMS)
+    }
+
+    /// With top lines of a configuration, and tables and streams.
+    pub(crate) fn with(top: &str, rest: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("elsewhere")).unwrap();
+        let clock = Arc::new(ManualClock::at(Instant::from_micros(START)));
+        let mut server = Self::on(folder, clock, top, rest).unwrap_or_else(|error| panic!("{error}"));
+        server.operate = server.token("operate");
+        server
+    }
+
+    pub(crate) fn on(folder: TempDir, clock: Arc<ManualClock>, top: &str, rest: &str) -> Result<Self, String> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let nobody = || Client::new("");
+        let more = format!("{}{rest}", head(top));
+        let (public, private, operate) = (nobody(), nobody(), String::new());
+        let mut server = Self { folder, clock, runtime, running: None, public, private, operate, more };
+        server.start()?;
+        Ok(server)
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        let file = self.folder.path().join("serve.toml");
+        std::fs::write(&file, &self.more).unwrap();
+        Config::read(&file).unwrap()
+    }
+
+    pub(crate) fn start(&mut self) -> Result<(), String> {
+        let (config, clock) = (self.config(), Arc::clone(&self.clock) as Arc<dyn Clock>);
+        let running = self.runtime.block_on(Running::by(&config, clock)).map_err(|error| error.to_string())?;
+        self.public = Client::new(running.url(Side::Public).unwrap());
+        self.private = Client::new(running.url(Side::Private).unwrap());
+        self.running = Some(running);
+        Ok(())
+    }
+
+    pub(crate) fn stop(&mut self) {
+        if let Some(running) = self.running.take() {
+            self.runtime.block_on(running.stop());
+        }
+    }
+
+    /// Declares something else from the next start on.
+    pub(crate) fn change(&mut self, from: &str, to: &str) {
+        assert!(self.more.contains(from));
+        self.more = self.more.replace(from, to);
+    }
+
+    pub(crate) fn token(&self, role: &str) -> String {
+        let running = self.running.as_ref().unwrap();
+        let (_, token) = running.app.tokens.make(&role.parse().unwrap(), "test").unwrap();
+        (*token).clone()
+    }
+
+    pub(crate) fn revoke(&self, token: &str) {
+        let id = token.split('_').nth(1).unwrap();
+        self.running.as_ref().unwrap().app.tokens.revoke(id).unwrap();
+    }
+
+    /// Sets the clock to so many hours and seconds behind the start.
+    pub(crate) fn at(&self, hours: i64, seconds: i64) {
+        self.clock.set(Instant::from_micros(START + hours * HOUR + seconds * 1_000_000));
+    }
+
+    /// Waits until so many publications of a stream are shown.
+    pub(crate) fn wait(&self, stream: &str, published: u64) {
+        for _ in 0..2000 {
+            if self.published(stream) >= published {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{stream} is at {} and not at {published}", self.published(stream));
+    }
+
+    pub(crate) fn published(&self, stream: &str) -> u64 {
+        self.get(&format!("/v1/streams/{stream}")).json()["published"].as_u64().unwrap()
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Answer {
+        self.private.get(path, &self.operate).unwrap()
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &str) -> Answer {
+        self.private.post(path, &self.operate, &[("content-type", "application/json")], body.as_bytes()).unwrap()
+    }
+
+    /// Sends a batch of JSON lines with a new token.
+    pub(crate) fn send(&self, stream: &str, id: &str, body: &str) -> Answer {
+        self.send_as(stream, id, "application/x-ndjson", body.as_bytes(), &[])
+    }
+
+    pub(crate) fn send_as(&self, stream: &str, id: &str, kind: &str, body: &[u8], more: &[(&str, &str)]) -> Answer {
+        let token = self.token(&format!("write:{stream}"));
+        let headers = [&[("content-type", kind), ("idempotency-key", id)], more].concat();
+        self.private.post(&format!("/v1/streams/{stream}/events"), &token, &headers, body).unwrap()
+    }
+
+    /// How many events an operator sees.
+    pub(crate) fn events(&self, stream: &str) -> u64 {
+        let all = self.get("/v1/operator").json();
+        let own = all["streams"].as_array().unwrap().iter().find(|own| own["name"] == stream).unwrap();
+        own["events"].as_u64().unwrap()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+/// Copies a folder with all that is in it.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() { copy(&entry.path(), &target) } else { drop(std::fs::copy(entry.path(), target).unwrap()) }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
