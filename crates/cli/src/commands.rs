@@ -4,6 +4,7 @@ mod audit;
 mod bounds;
 mod budget;
 mod compare;
+mod feed;
 mod figure;
 mod interval;
 mod key;
@@ -37,6 +38,8 @@ enum Command {
     Bounds(Box<bounds::BoundsArgs>),
     /// Count for years: events in over HTTP, private releases out on schedule, with a page to watch.
     Serve(serve::ServeArgs),
+    /// Send what is new in a file, a folder or standard input to a service, each row once.
+    Feed(feed::FeedArgs),
     /// Say who may write to a service, read from it and operate it.
     Token(token::TokenArgs),
     /// What happened in a stretch of a released history: differences, totals, ratios and shares with their intervals.
@@ -67,6 +70,7 @@ impl Program {
             Command::Sketch(args) => crate::sketch::run(*args),
             Command::Bounds(args) => args.run(),
             Command::Serve(args) => args.run(),
+            Command::Feed(args) => args.run(),
             Command::Token(args) => args.run(),
             Command::Interval(args) => args.run(),
             Command::Key(args) => args.run(),

@@ -34,7 +34,7 @@ pub mod event;
 pub mod groups;
 pub mod keyfile;
 pub mod ledger;
-mod lock;
+pub mod lock;
 pub mod measures;
 pub mod problem;
 pub mod reading;

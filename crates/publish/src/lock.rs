@@ -53,12 +53,20 @@ impl<'a> Patience<'a> {
 }
 
 /// The lock of whatever has a name; held while this value lives.
-pub(crate) struct NameLock {
+pub struct NameLock {
     path: PathBuf,
     file: File,
 }
 
 impl NameLock {
+    /// Locks what has this name, or says that another process has.
+    ///
+    /// # Errors
+    /// A usage error if another process has; an IO error where the disk knows no locks.
+    pub fn now(protected: &Path) -> Result<Self> {
+        Self::take(protected, protected, &mut Patience::none())
+    }
+
     /// Locks `.NAME.lock` beside the file that it protects; `what` is how messages name that.
     ///
     /// # Errors

@@ -9,6 +9,7 @@
 //! | [`engine`] | streams that live: batches in, closed steps out, all that was promised after any crash |
 //! | [`http`] | listeners, routes, limits, the page |
 //! | [`tokens`] | who may do what |
+//! | [`feed`] | files that are followed, and sent to a service elsewhere |
 //! | [`folder`] | the folder, as files |
 //! | [`webhook`] | publications, sent to whoever wants them |
 //! | [`witness`] | what is kept outside the folder, so that an old copy of it is known as one |
@@ -22,6 +23,7 @@ pub mod clock;
 pub mod config;
 pub mod demo;
 pub mod engine;
+pub mod feed;
 pub mod folder;
 pub mod http;
 pub mod program;

@@ -8,6 +8,7 @@
 
 use evertally_publish::disk::{Access, Disk, RealDisk, replace};
 use evertally_publish::error::{Context, Result, failure, usage};
+use evertally_publish::lock::NameLock;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{Cursor, ErrorKind};
@@ -83,24 +84,45 @@ pub trait Witness: Send {
     fn place(&self) -> String;
 }
 
-/// A file, on another disk than the folder.
-pub struct FileWitness(PathBuf);
+/// A file, on another disk than the folder. One service uses it at a time: a lock beside it says so.
+pub struct FileWitness {
+    path: PathBuf,
+    lock: Option<NameLock>,
+}
 
 impl FileWitness {
     /// In this file, which need not be there.
     pub fn new(path: &Path) -> Self {
-        Self(path.to_owned())
+        Self { path: path.to_owned(), lock: None }
+    }
+
+    /// Keeps others away from now on. A disk that knows no locks has none: then a copy is found at its first publication.
+    fn lock(&mut self) -> Result<()> {
+        if self.lock.is_some() || !self.has_folder() {
+            return Ok(());
+        }
+        self.lock = match NameLock::now(&self.path) {
+            Err(error) if error.is_usage() => {
+                return Err(error).context("of the witness, which a copy of this folder may hold");
+            }
+            other => other.ok(),
+        };
+        Ok(())
+    }
+
+    fn has_folder(&self) -> bool {
+        self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).is_none_or(Path::is_dir)
     }
 }
 
 impl Witness for FileWitness {
     fn ask(&mut self) -> Result<Option<Testimony>> {
-        match std::fs::read_to_string(&self.0) {
+        self.lock()?;
+        match std::fs::read_to_string(&self.path) {
             Ok(text) => Testimony::from_text(&text, &self.place()).map(Some),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 // A disk that is not there is no witness that was never told anything.
-                let folder = self.0.parent().filter(|folder| !folder.as_os_str().is_empty());
-                match folder.is_none_or(Path::is_dir) {
+                match self.has_folder() {
                     true => Ok(None),
                     false => Err(usage(format!("the folder of the witness {} is not there", self.place()))),
                 }
@@ -110,13 +132,14 @@ impl Witness for FileWitness {
     }
 
     fn tell(&mut self, testimony: &Testimony) -> Result<()> {
+        self.lock()?;
         let text = testimony.to_text()?;
-        replace(&RealDisk as &dyn Disk, &self.0, &Access::Private, &mut Cursor::new(text))
+        replace(&RealDisk as &dyn Disk, &self.path, &Access::Private, &mut Cursor::new(text))
             .context(format_args!("the witness {} cannot be written", self.place()))
     }
 
     fn place(&self) -> String {
-        self.0.display().to_string()
+        self.path.display().to_string()
     }
 }
 
@@ -125,6 +148,9 @@ pub struct HttpWitness {
     agent: ureq::Agent,
     address: String,
     authorization: Option<String>,
+    /// The entity tag of what it said last, where it gave one: a witness that knows preconditions is told nothing over what
+    /// somebody else told it in between.
+    tag: Option<String>,
 }
 
 impl HttpWitness {
@@ -134,7 +160,7 @@ impl HttpWitness {
             .timeout_global(Some(Duration::from_secs(3)))
             .http_status_as_error(false)
             .build();
-        Self { agent: config.into(), address: address.to_owned(), authorization }
+        Self { agent: config.into(), address: address.to_owned(), authorization, tag: None }
     }
 
     fn cannot(&self, what: &str, why: impl std::fmt::Display) -> evertally_publish::error::Error {
@@ -149,6 +175,7 @@ impl Witness for HttpWitness {
             request = request.header("authorization", authorization);
         }
         let mut answer = request.call().map_err(|e| self.cannot("asked", e))?;
+        self.tag = answer.headers().get("etag").and_then(|tag| tag.to_str().ok()).map(str::to_owned);
         match answer.status().as_u16() {
             404 => Ok(None),
             200 => {
@@ -165,9 +192,13 @@ impl Witness for HttpWitness {
         if let Some(authorization) = &self.authorization {
             request = request.header("authorization", authorization);
         }
+        if let Some(tag) = &self.tag {
+            request = request.header("if-match", tag);
+        }
         let answer = request.send(&text).map_err(|e| self.cannot("told", e))?;
         match answer.status().as_u16() {
             200..=299 => Ok(()),
+            412 => Err(self.cannot("told", "somebody else has told it something")),
             status => Err(self.cannot("told", format_args!("it answers with status {status}"))),
         }
     }
@@ -192,6 +223,8 @@ mod tests {
         assert_eq!(witness.ask().unwrap(), Some(said));
         std::fs::write(folder.path().join("witness.json"), "{}").unwrap();
         assert!(witness.ask().unwrap_err().to_string().contains("cannot be read"));
+        let second = FileWitness::new(&folder.path().join("witness.json")).ask().unwrap_err().to_string();
+        assert!(second.contains("in use by another run"), "{second}");
         let mut gone = FileWitness::new(&folder.path().join("unmounted/witness.json"));
         assert!(gone.ask().unwrap_err().to_string().contains("is not there"));
     }

@@ -229,8 +229,8 @@ impl Core {
         let old = self.live.remove(&number).expect("it was loaded");
         match self.load(number, old.info.record()) {
             Ok(live) => {
-                let live = Live { ahead: old.ahead, ..live };
-                live.tell(None);
+                let mut live = Live { ahead: old.ahead, told: old.told, ..live };
+                self.unshown(&mut live)?;
                 self.put(live);
                 Ok(())
             }
@@ -252,12 +252,10 @@ impl Core {
             let seen: Vec<(String, Seen)> = seen.collect();
             self.say(seen);
         }
-        if self.is_unsaid && self.witness.is_some() {
-            return;
-        }
-        let now = self.clock.now().micros();
+        let (now, has_witness) = (self.clock.now().micros(), self.witness.is_some());
         for live in self.live.values_mut() {
-            let is_due = |(_, record): &&(u64, ClosedRecord)| record.shown_at <= now;
+            let told = if has_witness { live.told } else { u64::MAX };
+            let is_due = |(step, record): &&(u64, ClosedRecord)| record.shown_at <= now && *step <= told;
             let before = live.info.progress().publications;
             let mut last = None;
             while live.unseen.front().as_ref().is_some_and(is_due) {
@@ -296,7 +294,14 @@ fn compute(live: &mut Live, store: &Store) -> Result<Computed> {
         blocks.into_iter().map(|(block, rows)| Ok((block, to_bytes(&rows)?))).collect::<Result<_>>()?;
     let head = if publication > before { next_head(&live.last.head, step, &names, &blocks) } else { live.last.head };
     let record =
-        ClosedRecord { publications: publication, head, events: live.session.chain(), shown_at, batches: live.batches };
+        ClosedRecord {
+            publications: publication,
+            head,
+            events: live.session.chain(),
+            shown_at,
+            batches: live.batches,
+            told: live.told,
+        };
     live.last = record.clone();
     live.unsaved += 1 + blocks.len() as u64 * u64::from(BLOCK);
     if step < live.session.last_step() {

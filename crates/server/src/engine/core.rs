@@ -168,6 +168,8 @@ impl Core {
             let put_by = self.put_by(number);
             drop(put_by); // what is not put by is counted again
         }
+        let remembered = self.remember_told();
+        drop(remembered); // then the last step is shown once the witness was asked
     }
 }
 

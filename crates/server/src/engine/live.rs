@@ -34,6 +34,8 @@ pub(super) struct Live {
     pub(super) unsaved: u64,
     /// Why it does not go on, if it does not.
     pub(super) failed: Option<String>,
+    /// Through which step the witness was told; what is behind it is shown to nobody.
+    pub(super) told: u64,
     /// What its witness has seen beyond what is here.
     pub(super) ahead: Option<crate::witness::Seen>,
     pub(super) closing: Closing,
@@ -168,7 +170,7 @@ impl Core {
             live.last = record;
             live.count_stored(&self.store, 0)?;
         }
-        self.unshown(&mut live, &closed)?;
+        live.told = live.last.told;
         Ok(live)
     }
 
@@ -213,6 +215,7 @@ impl Core {
             events: session.chain(),
             shown_at: 0,
             batches: 0,
+            told: 0,
         };
         Ok(Live {
             info: Arc::new(info),
@@ -222,6 +225,7 @@ impl Core {
             unseen: VecDeque::new(),
             unsaved: 0,
             failed: None,
+            told: 0,
             ahead: None,
             closing,
             is_retired,
@@ -257,21 +261,28 @@ impl Core {
         Ok(())
     }
 
-    /// Tells rows that were shown from those that are still to be, by the clock.
-    fn unshown(&self, live: &mut Live, closed: &redb::ReadOnlyTable<(u32, u64), &'static [u8]>) -> Result<()> {
+    /// Tells rows that were shown from those that are still to be, by the clock and by what the witness was told.
+    pub(super) fn unshown(&self, live: &mut Live) -> Result<()> {
+        let closed = self.store.look()?.open_table(CLOSED).map_err(stored)?;
         let (now, number) = (self.clock.now().micros(), live.info.number);
         let mut shown = None;
         for entry in closed.range((number, 0)..=(number, u64::MAX)).map_err(stored)?.rev() {
             let (key, bytes) = entry.map_err(stored)?;
             let record: ClosedRecord = from_bytes(bytes.value(), "what was closed")?;
-            if record.shown_at <= now {
+            let step = key.value().1;
+            if record.shown_at <= now && self.may_be_shown(live, step) {
                 shown = Some(record);
                 break;
             }
-            live.unseen.push_front((key.value().1, record));
+            live.unseen.push_front((step, record));
         }
         live.tell(shown.as_ref());
         Ok(())
+    }
+
+    /// Whether nobody is to be told of a step before it is shown.
+    pub(super) fn may_be_shown(&self, live: &Live, step: u64) -> bool {
+        self.witness.is_none() || step <= live.told
     }
 
     /// Puts by what a session remembers, and forgets the events that are in it.

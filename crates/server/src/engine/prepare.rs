@@ -5,7 +5,7 @@ use super::refusal::{Refusal, RowProblem};
 use arrow_ipc::reader::StreamReader;
 use evertally::privacy::Unit;
 use evertally_publish::declaration::Parameter::Late as LatePolicy;
-use evertally_publish::error::{Error, InputError, Result};
+use evertally_publish::error::{Error, InputError, Place, Result};
 use evertally_publish::event::{Event, Role};
 use evertally_publish::problem::sentence;
 use evertally_publish::session::LateEvent;
@@ -50,7 +50,7 @@ pub struct Prepared {
 pub(super) struct Chunk {
     pub(super) events: u64,
     pub(super) bytes: Vec<u8>,
-    /// The rows of the first of them.
+    /// The lines or rows of the first of them.
     pub(super) rows: Vec<u64>,
     /// As they came, where late ones are put aside.
     pub(super) texts: Vec<LateEvent>,
@@ -120,7 +120,8 @@ impl Reading<'_> {
         let chunk = self.chunks.entry(step).or_default();
         chunk.events += 1;
         if chunk.rows.len() < MOST_NAMED {
-            chunk.rows.push(self.rows);
+            let (Place::Line(place) | Place::Row(place)) = event.position.place;
+            chunk.rows.push(place);
         }
         Some(chunk)
     }

@@ -3,7 +3,7 @@
 use super::closing::{hex, next_head};
 use super::core::Core;
 use super::live::first_head;
-use crate::store::{CLOSED, ClosedRecord, META, ROWS, RowBlock, from_bytes, stored};
+use crate::store::{CLOSED, ClosedRecord, META, ROWS, RowBlock, from_bytes, stored, to_bytes};
 use crate::witness::Seen;
 use evertally_publish::error::{Result, usage};
 use std::time::{Duration, Instant as Monotonic};
@@ -14,15 +14,29 @@ const LONG: Duration = Duration::from_secs(1);
 /// Where the database says that a witness was told something.
 const WITNESSED: &str = "witnessed";
 
+/// Where it says through which steps, since the last stop.
+const TOLD: &str = "told";
+
 impl Core {
     /// Holds what the witness has seen against the folder, when the service starts.
     ///
     /// # Errors
     /// If it speaks of another folder, or cannot be asked.
     pub(super) fn hear_witness(&mut self) -> Result<()> {
+        self.recall_told()?;
+        self.hear()?;
+        let numbers: Vec<u32> = self.live.keys().copied().collect();
+        for number in numbers {
+            let mut live = self.live.remove(&number).expect("just seen");
+            self.unshown(&mut live)?;
+            self.live.insert(number, live);
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self) -> Result<()> {
         let Some(witness) = &mut self.witness else { return Ok(()) };
         let (said, place) = (witness.ask()?, witness.place());
-        let has_closed = self.live.values().any(|live| live.closed() > 0);
         let Some(said) = said else {
             if self.was_witnessed()? {
                 self.read_only = Some(format!(
@@ -30,7 +44,7 @@ impl Core {
                      back. Until then nothing is taken in or published"
                 ));
             }
-            self.is_unsaid = has_closed;
+            self.is_unsaid = self.live.values().any(|live| live.closed() > 0);
             return Ok(());
         };
         if said.folder != self.said.folder {
@@ -51,17 +65,23 @@ impl Core {
             let live = self.live.get_mut(&number).expect("all streams are loaded");
             if live.closed() < seen.closed {
                 live.ahead = Some(seen.clone());
-                live.tell(None);
             } else if self.head_at(number, seen.closed)? != seen.head {
                 self.read_only = Some(format!(
                     "stream `{name}` was published otherwise through step {} than the witness {place} has seen: another copy \
                      of this folder has been running. Stop it, and restore the newest backup of that one",
                     seen.closed
                 ));
+            } else {
+                let live = self.live.get_mut(&number).expect("all streams are loaded");
+                live.told = live.told.max(seen.closed);
             }
         }
+        // A start that has nothing new to say says nothing: of two copies the one that publishes first goes on.
+        self.is_unsaid = self.live.values().any(|live| {
+            let seen = said.streams.get(live.info.name());
+            live.closed() > 0 && live.ahead.is_none() && seen.is_none_or(|seen| seen.closed != live.closed())
+        });
         self.said = said;
-        self.is_unsaid = has_closed;
         Ok(())
     }
 
@@ -70,6 +90,31 @@ impl Core {
         let table = self.store.look()?.open_table(CLOSED).map_err(stored)?;
         let Some(bytes) = table.get((number, step)).map_err(stored)? else { return Ok(String::new()) };
         Ok(hex(&from_bytes::<ClosedRecord>(bytes.value(), "what was closed")?.head))
+    }
+
+    /// Notes of every stream through which step the witness was told, for a start at which it cannot say so.
+    pub(super) fn remember_told(&self) -> Result<()> {
+        let told: Vec<(u32, u64)> = self.live.values().map(|live| (live.info.number, live.told)).collect();
+        if self.witness.is_none() {
+            return Ok(());
+        }
+        self.store.change(|writing| {
+            let bytes = to_bytes(&told)?;
+            writing.open_table(META).map_err(stored)?.insert(TOLD, bytes.as_slice()).map_err(stored)?;
+            Ok(())
+        })
+    }
+
+    /// Takes up what was noted.
+    fn recall_told(&mut self) -> Result<()> {
+        let table = self.store.look()?.open_table(META).map_err(stored)?;
+        let Some(bytes) = table.get(TOLD).map_err(stored)? else { return Ok(()) };
+        for (number, step) in from_bytes::<Vec<(u32, u64)>>(bytes.value(), "what the witness was told")? {
+            if let Some(live) = self.live.get_mut(&number) {
+                live.told = live.told.max(step);
+            }
+        }
+        Ok(())
     }
 
     fn was_witnessed(&self) -> Result<bool> {
@@ -110,17 +155,24 @@ impl Core {
         }
         let mut said = self.said.clone();
         said.counter += 1;
+        let told: Vec<(String, u64)> = seen.iter().map(|(name, seen)| (name.clone(), seen.closed)).collect();
         said.streams.extend(seen);
-        let told = match is_first {
+        let marked = match is_first {
             // From here on a witness that says nothing is one that is lost.
             true => self.mark_witnessed(),
             false => Ok(()),
         };
         let witness = self.witness.as_mut().expect("just asked");
         self.saying = Some(said.clone());
-        match told.and_then(|()| witness.tell(&said)) {
+        match marked.and_then(|()| witness.tell(&said)) {
             Ok(()) => {
                 (self.said, self.saying) = (said, None);
+                for (name, step) in told {
+                    let number = self.find(&name).map(|info| info.number);
+                    if let Some(live) = number.and_then(|number| self.live.get_mut(&number)) {
+                        live.told = step;
+                    }
+                }
                 (self.is_unsaid, self.witness_problem) = (false, None);
             }
             Err(error) => self.witness_problem = Some(format!("{error}; nothing is shown until it can be told")),

@@ -98,27 +98,37 @@ impl From<Exceeded> for io::Error {
     }
 }
 
-/// The bytes of a body, decoded, for a thread that may wait. Call this inside the runtime.
-///
-/// # Errors
-/// If a decoder cannot be made.
-pub(super) fn reader(body: Body, expected: &Expected) -> io::Result<Box<dyn Read + Send>> {
-    let timed = Timed { body: body.into_data_stream(), silence: Box::pin(sleep(SILENCE)), began: None, bytes: 0 };
-    let raw = Limited {
-        inner: SyncIoBridge::new(StreamReader::new(timed)),
-        left: expected.bytes,
-        exceeded: Exceeded::Bytes(expected.bytes),
-    };
-    let raw = Checked { inner: raw, digest: expected.sha256.map(|digest| (Sha256::new(), digest)) };
-    let exceeded = Exceeded::Decoded(expected.decoded);
-    Ok(match expected.coding {
-        Coding::None => Box::new(raw),
-        Coding::Gzip => {
-            let inner = flate2::read::MultiGzDecoder::new(io::BufReader::new(raw));
-            Box::new(Limited { inner, left: expected.decoded, exceeded })
-        }
-        Coding::Zstd => Box::new(Limited { inner: zstd::Decoder::new(raw)?, left: expected.decoded, exceeded }),
-    })
+/// A body that is on its way, for a thread that may wait.
+pub(super) struct Incoming {
+    raw: Limited<SyncIoBridge<StreamReader<Timed, Bytes>>>,
+    expected: Expected,
+}
+
+impl Incoming {
+    /// Call this inside the runtime; nothing is read yet.
+    pub(super) fn new(body: Body, expected: Expected) -> Self {
+        let timed = Timed { body: body.into_data_stream(), silence: Box::pin(sleep(SILENCE)), began: None, bytes: 0 };
+        let inner = SyncIoBridge::new(StreamReader::new(timed));
+        Self { raw: Limited::new(inner, expected.bytes, Exceeded::Bytes(expected.bytes)), expected }
+    }
+
+    /// Its bytes, decoded. Call this where waiting is allowed: decoders read when they are made.
+    ///
+    /// # Errors
+    /// If a decoder cannot be made.
+    pub(super) fn open(self) -> io::Result<Box<dyn Read + Send>> {
+        let Self { raw, expected } = self;
+        let raw = Checked { inner: raw, digest: expected.sha256.map(|digest| (Sha256::new(), digest)) };
+        let exceeded = Exceeded::Decoded(expected.decoded);
+        Ok(match expected.coding {
+            Coding::None => Box::new(raw),
+            Coding::Gzip => {
+                let inner = flate2::read::MultiGzDecoder::new(io::BufReader::new(raw));
+                Box::new(Limited::new(inner, expected.decoded, exceeded))
+            }
+            Coding::Zstd => Box::new(Limited::new(zstd::Decoder::new(raw)?, expected.decoded, exceeded)),
+        })
+    }
 }
 
 /// A body that must keep coming.
@@ -159,13 +169,28 @@ impl Stream for Timed {
 struct Limited<R> {
     inner: R,
     left: u64,
+    most: u64,
     exceeded: Exceeded,
+}
+
+impl<R> Limited<R> {
+    fn new(inner: R, most: u64, exceeded: Exceeded) -> Self {
+        Self { inner, left: most, most, exceeded }
+    }
 }
 
 impl<R: Read> Read for Limited<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
-        self.left = self.left.checked_sub(count as u64).ok_or(self.exceeded)?;
+        let Some(left) = self.left.checked_sub(count as u64) else {
+            self.left = 0;
+            if matches!(self.exceeded, Exceeded::Bytes(_)) {
+                // Many clients hear an answer only once they have sent everything.
+                io::copy(&mut (&mut self.inner).take(self.most), &mut io::sink())?;
+            }
+            return Err(self.exceeded.into());
+        };
+        self.left = left;
         Ok(count)
     }
 }

@@ -83,6 +83,8 @@ pub struct ClosedRecord {
     pub shown_at: i64,
     /// The number of the batch that was taken last.
     pub batches: u64,
+    /// Through which step the witness had been told when this was closed.
+    pub told: u64,
 }
 
 /// Some rows of a publication, in their order.

@@ -32,7 +32,8 @@ fn a_start_goes_on_where_it_stopped() {
     server.stop();
     server.start().unwrap();
     assert_eq!(before, (rows(&server, "hand"), server.get("/v1/streams/hand").text, server.get("/v1/streams/hand/plan").text));
-    assert!(server.send("hand", "s2", "{}").status == 409, "ids are remembered");
+    let other = "{\"time\":\"2026-01-01T02:30:00Z\",\"person\":\"p\"}\n";
+    assert_eq!(server.send("hand", "s2", other).status, 409, "ids are remembered");
     hand(&server, 3);
     // One folder, one service.
     let second = serving::verify(&server.config()).unwrap_err().to_string();
@@ -107,21 +108,57 @@ fn an_old_copy_of_the_folder_publishes_what_was_published() {
     assert_eq!(rows(&server, "hand"), published_again);
 }
 
+/// Remembers what it is told, as any web server that takes a small PUT.
+fn remembering() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut held: Option<Vec<u8>> = None;
+        for socket in listener.incoming() {
+            let mut socket = socket.unwrap();
+            let mut from = BufReader::new(socket.try_clone().unwrap());
+            let (mut first, mut length) = (String::new(), 0);
+            from.read_line(&mut first).unwrap();
+            loop {
+                let mut line = String::new();
+                if from.read_line(&mut line).unwrap() == 0 || line.trim().is_empty() {
+                    break;
+                }
+                if let Some(value) = line.to_ascii_lowercase().trim().strip_prefix("content-length: ") {
+                    length = value.parse().unwrap();
+                }
+            }
+            let mut body = vec![0; length];
+            from.read_exact(&mut body).unwrap();
+            let (status, answer) = match (first.starts_with("PUT"), &held) {
+                (true, _) => ("204 No Content", Vec::new()),
+                (false, Some(held)) => ("200 OK", held.clone()),
+                (false, None) => ("404 Not Found", Vec::new()),
+            };
+            if first.starts_with("PUT") {
+                held = Some(body);
+            }
+            write!(socket, "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", answer.len()).unwrap();
+            socket.write_all(&answer).unwrap();
+        }
+    });
+    format!("http://{address}/")
+}
+
 #[test]
 fn a_copied_folder_is_found_at_its_first_publication() {
-    let mut server = Server::with("", &format!("{WITNESS}{STREAMS}"));
+    let declared = format!("[witness]\nurl = \"{}\"\n{STREAMS}", remembering());
+    let mut server = Server::with("", &declared);
     hand(&server, 1);
     server.stop();
     // The same folder, elsewhere, with the same witness.
     let folder = tempfile::tempdir().unwrap();
-    for name in ["data", "keys", "elsewhere"] {
+    for name in ["data", "keys"] {
         copy(&server.path(name), &folder.path().join(name));
     }
-    let witness = server.path("elsewhere/witness.json");
-    let other_witness = format!("[witness]\nfile = {:?}\n", witness.display().to_string());
     server.start().unwrap();
     let clock = Arc::new(ManualClock::at(Instant::from_micros(START)));
-    let mut clone = Server::on(folder, clock, "", &format!("{other_witness}{STREAMS}")).unwrap();
+    let mut clone = Server::on(folder, clock, "", &declared).unwrap();
     clone.operate = clone.token("operate");
     hand(&server, 2);
     let body = "{\"time\":\"2026-01-01T01:30:00Z\",\"person\":\"other\"}\n";
@@ -132,6 +169,33 @@ fn a_copied_folder_is_found_at_its_first_publication() {
     assert!(clone.get("/v1/operator").text.contains("a copy of this folder is running"), "it says why");
     hand(&server, 3);
     assert_eq!(server.published("hand"), 3);
+    // Nor does a new start of the copy help it.
+    clone.stop();
+    clone.start().unwrap();
+    assert_eq!(clone.get("/v1/streams/hand").json()["state"], "recovering");
+    assert_eq!(clone.published("hand"), 1, "what it has closed for itself is shown to nobody");
+    let more = "{\"time\":\"2026-01-01T02:30:00Z\",\"person\":\"p3\"}\n".repeat(2);
+    assert_eq!(clone.send("hand", "more", &more).status, 200);
+    let refused = clone.post("/v1/streams/hand/close", "{\"through\":3}");
+    assert!(refused.status == 422 && refused.text.contains("are not those of which"), "{}", refused.text);
+    assert_eq!(clone.published("hand"), 1);
+}
+
+#[test]
+fn a_witness_in_a_file_serves_one() {
+    let mut server = Server::with("", &format!("{WITNESS}{STREAMS}"));
+    hand(&server, 1);
+    server.stop();
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["data", "keys"] {
+        copy(&server.path(name), &folder.path().join(name));
+    }
+    let witness = format!("[witness]\nfile = {:?}\n{STREAMS}", server.path("elsewhere/witness.json").display().to_string());
+    server.start().unwrap();
+    let clock = Arc::new(ManualClock::at(Instant::from_micros(START)));
+    let refused = Server::on(folder, clock, "", &witness).err().unwrap();
+    assert!(refused.contains("in use by another run") && refused.contains("a copy of this folder"), "{refused}");
+    hand(&server, 2);
 }
 
 #[test]

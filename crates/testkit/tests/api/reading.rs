@@ -13,8 +13,7 @@ fn published(steps: i64) -> Server {
         server.at(hour, 3000);
         assert_eq!(server.send("open", &format!("h{hour}"), &body).status, 200);
     }
-    server.at(steps, 100);
-    server.wait("open", steps as u64);
+    server.publish("open", steps);
     server
 }
 
@@ -92,8 +91,7 @@ fn only_what_stays_may_be_kept() {
     for answer in &kept {
         assert_eq!(answer.header("cache-control"), Some("no-cache"));
     }
-    server.at(4, 100);
-    server.wait("open", 4);
+    server.publish("open", 4);
     assert_eq!(get("from=1&to=3", &tag).status, 304);
     assert_eq!(get("from=1&to=3", "").text.replace("\"published\":4", "\"published\":3"), whole.text);
     for (query, before) in ["", "from=1", "from=1&to=4"].iter().zip([&kept[0], &kept[1], &kept[3]]) {
@@ -109,10 +107,7 @@ fn nothing_is_seen_before_its_moment() {
     let server = published(2);
     // Step 3 is closed at 3 h + 60 s, and shown 30 s later.
     server.at(3, 75);
-    let closed = || {
-        let all = server.get("/v1/operator").json();
-        all["streams"].as_array().unwrap().iter().find(|own| own["name"] == "open").unwrap()["open_step"].as_u64().unwrap()
-    };
+    let closed = || server.view("open")["open_step"].as_u64().unwrap();
     for _ in 0..1000 {
         if closed() == 4 {
             break;
@@ -186,9 +181,8 @@ fn ids(server: &Server, more: &str, until: &str, then: impl FnOnce()) -> (Vec<u6
 fn watchers_are_told_of_everything_once() {
     let server = published(3);
     let (told, _) = ids(&server, "", "\"publication\":5", || {
-        server.at(4, 100);
-        server.wait("open", 4);
-        server.at(5, 100);
+        server.publish("open", 4);
+        server.publish("open", 5);
     });
     assert_eq!(told, [3, 4, 5]);
     let (told, line) = ids(&server, "last-event-id: 1\r\n", "\"publication\":5", || ());

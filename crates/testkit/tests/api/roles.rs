@@ -50,8 +50,7 @@ fn let_in(who: &str, stream: &str, kind: char) -> Result<(), u16> {
 #[test]
 fn every_token_opens_what_it_should_and_nothing_else() {
     let server = Server::new();
-    server.at(1, 100);
-    server.wait("open", 1);
+    server.publish("open", 1);
     let tokens = WHO.map(|who| match who {
         "nobody" => String::new(),
         "wrong" => "evt_00000000_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".to_owned(),
@@ -101,6 +100,9 @@ fn every_token_opens_what_it_should_and_nothing_else() {
                         assert_eq!(found, status, "{who} {method} {target}: {}", asked.text);
                     }
                 }
+                if is_watch && stream == "open" {
+                    continue; // it does not end
+                }
                 let asked = server.public.ask(&method, &target, "", &[], b"").unwrap();
                 let is_of_public = method == "GET" && !["/v1/operator", "/v1/tokens"].contains(path);
                 let status = match (is_of_public, kind, stream) {
@@ -109,9 +111,7 @@ fn every_token_opens_what_it_should_and_nothing_else() {
                     (false, ..) if path.starts_with("/v1/streams") && path != &"/v1/streams/{stream}" => asked.status,
                     (false, ..) => 404,
                 };
-                if !is_watch {
-                    assert_eq!(asked.status, status, "{method} {target} at the public listener");
-                }
+                assert_eq!(asked.status, status, "{method} {target} at the public listener");
                 assert!(is_of_public || [404, 405].contains(&asked.status), "{method} {target} at the public listener");
             }
         }
@@ -121,8 +121,7 @@ fn every_token_opens_what_it_should_and_nothing_else() {
 #[test]
 fn what_nobody_may_read_is_like_what_there_is_not() {
     let server = Server::new();
-    server.at(2, 100);
-    server.wait("closed", 2);
+    server.publish("closed", 2);
     let other = server.token("read:open");
     for path in ["", "/releases", "/plan", "/report", "/picture.svg", "/watch", "/releases?group=a&from=3&to=2"] {
         for (client, token) in [(&server.public, ""), (&server.private, other.as_str())] {

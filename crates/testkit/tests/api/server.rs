@@ -135,6 +135,26 @@ impl Server {
         self.clock.set(Instant::from_micros(START + hours * HOUR + seconds * 1_000_000));
     }
 
+    /// Lets so many hours pass, until what a stream has counted in them is shown.
+    pub(crate) fn publish(&self, stream: &str, hours: i64) {
+        // Steps are closed a minute after their end, and shown half a minute later.
+        self.at(hours, 65);
+        for _ in 0..2000 {
+            if self.view(stream)["open_step"].as_i64().unwrap() > hours {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.at(hours, 95);
+        self.wait(stream, hours as u64);
+    }
+
+    /// What its operator sees of a stream.
+    pub(crate) fn view(&self, stream: &str) -> serde_json::Value {
+        let all = self.get("/v1/operator").json();
+        all["streams"].as_array().unwrap().iter().find(|own| own["name"] == stream).unwrap().clone()
+    }
+
     /// Waits until so many publications of a stream are shown.
     pub(crate) fn wait(&self, stream: &str, published: u64) {
         for _ in 0..2000 {
@@ -171,9 +191,7 @@ impl Server {
 
     /// How many events an operator sees.
     pub(crate) fn events(&self, stream: &str) -> u64 {
-        let all = self.get("/v1/operator").json();
-        let own = all["streams"].as_array().unwrap().iter().find(|own| own["name"] == stream).unwrap();
-        own["events"].as_u64().unwrap()
+        self.view(stream)["events"].as_u64().unwrap()
     }
 
     pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
@@ -187,7 +205,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let target = to.join(entry.file_name());
-        if entry.path().is_dir() { copy(&entry.path(), &target) } else { drop(std::fs::copy(entry.path(), target).unwrap()) }
+        if entry.path().is_dir() { copy(&entry.path(), &target) } else { let _ = std::fs::copy(entry.path(), target).unwrap(); }
     }
 }
 

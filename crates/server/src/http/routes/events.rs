@@ -1,7 +1,7 @@
 //! Batches of events.
 
 use super::super::app::{App, Caller};
-use super::super::body::{self, Coding, Expected, sha256_of};
+use super::super::body::{Coding, Expected, Incoming, sha256_of};
 use super::super::problem::{Document, Problem};
 use super::waiting;
 use crate::engine::BatchFormat;
@@ -75,8 +75,9 @@ pub(in super::super) async fn take(
         headers.get("content-digest").and_then(|text| text.to_str().ok()).map(sha256_of).transpose()?.flatten();
     let (bytes, decoded) = (app.config.body_bytes, app.config.decoded_bytes);
     let expected = Expected { coding: coding_of(&headers)?, bytes, decoded, sha256 };
-    let reader = body::reader(body, &expected).map_err(|e| Problem::of(&Error::from(e)))?;
+    let incoming = Incoming::new(body, expected);
     waiting(move || {
+        let reader = incoming.open().map_err(|e| Problem::of(&Error::from(e)))?;
         let receipt = app.service.take_in(&info, &id, (format, reader))?;
         let digest = blake3::Hash::from_bytes(receipt.digest).to_hex().to_string();
         Ok(Json(Taken { batch: receipt.batch, rows: receipt.rows, repeated: receipt.repeated, digest }))

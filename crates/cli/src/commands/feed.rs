@@ -1,0 +1,88 @@
+//! `evertally feed`: what is new in files, sent to a service.
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use evertally_server::feed::{self, Feed, From, Remote};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+/// Flags of `evertally feed`.
+#[derive(Args, Debug)]
+#[command(
+    group = clap::ArgGroup::new("source").required(true).args(["file", "folder", "stdin"]),
+    after_help = "Examples:\n  evertally feed --url https://counts.example:8801 --stream visits --token-file feed.token \\\n    --file visits.csv --memory visits.memory\n  tail -F access.jsonl | evertally feed --url http://127.0.0.1:8801 --stream visits --stdin --format jsonl \\\n    --memory visits.memory\n\nThe guide: docs/guide/serve.md"
+)]
+pub(super) struct FeedArgs {
+    /// The service: https://HOST:PORT, or http:// on this machine.
+    #[arg(long)]
+    url: String,
+    /// The stream that is written to.
+    #[arg(long, value_name = "NAME")]
+    stream: String,
+    /// A file with a token that may write to the stream; otherwise the environment's EVERTALLY_TOKEN.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// A file with the certificate of who vouches for the service, if that is not a public authority.
+    #[arg(long, value_name = "FILE")]
+    authority: Option<PathBuf>,
+    /// Follow a file that grows: CSV with a header, or JSON lines.
+    #[arg(long)]
+    file: Option<PathBuf>,
+    /// Follow all files of a folder, and those to come: growing text files, and whole ones (.gz, .zst, .parquet) that are
+    /// moved into it.
+    #[arg(long)]
+    folder: Option<PathBuf>,
+    /// Read standard input.
+    #[arg(long)]
+    stdin: bool,
+    /// How rows are written, where no file name says it: csv or jsonl.
+    #[arg(long)]
+    format: Option<String>,
+    /// Where the feeder remembers what it has sent: one file for each source and stream, kept for as long as the source.
+    #[arg(long, value_name = "FILE")]
+    memory: PathBuf,
+    /// The feeder's name, a part of every batch's id; the name of this machine if nothing is said.
+    #[arg(long)]
+    name: Option<String>,
+    /// Rows of a batch, at most.
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rows: u32,
+    /// End where there is nothing more, instead of waiting for it.
+    #[arg(long)]
+    once: bool,
+    /// Write rows that the service refuses to this file, and go on; without it the first of them ends the feeder.
+    #[arg(long, value_name = "FILE")]
+    aside: Option<PathBuf>,
+}
+
+impl FeedArgs {
+    /// Runs `evertally feed`.
+    pub(super) fn run(self) -> Result<()> {
+        let token = match (&self.token_file, std::env::var("EVERTALLY_TOKEN")) {
+            (Some(file), _) => {
+                std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?
+            }
+            (None, Ok(token)) => token,
+            (None, Err(_)) => bail!("a token is needed: give --token-file FILE, or set EVERTALLY_TOKEN"),
+        };
+        let remote = Remote::new(&self.url, &self.stream, token.trim(), self.authority.as_deref())?;
+        let from = match (self.file, self.folder) {
+            (Some(file), _) => From::File(file),
+            (None, Some(folder)) => From::Folder(folder),
+            (None, None) => From::Stdin,
+        };
+        let feed = Feed {
+            from,
+            format: self.format,
+            memory: self.memory,
+            name: self.name,
+            rows: self.rows as usize,
+            is_once: self.once,
+            aside: self.aside,
+        };
+        let sent = feed::follow(&feed, &remote, &AtomicBool::new(false), &mut |line| eprintln!("{line}"))?;
+        let aside = if sent.aside > 0 { format!(", {} put aside", sent.aside) } else { String::new() };
+        eprintln!("{} rows sent in {} batches{aside}", sent.rows, sent.batches);
+        Ok(())
+    }
+}

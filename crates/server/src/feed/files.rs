@@ -1,0 +1,328 @@
+//! Sources: what is new in them, and whether they are still what was sent.
+
+use super::From;
+use super::cutting::{Format, MOST_BYTES, Piece, count_lines, digest, row_end};
+use super::memory::{KnownBy, Mark, Memory, Pending, Window};
+use evertally_publish::error::{Context, Result, usage};
+use std::fs::{File, Metadata};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Stdin};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The name of standard input.
+pub(super) const STDIN: &str = "-";
+/// Bytes by which a file is known again, at its beginning and before what is new.
+const WINDOW: u64 = 4096;
+/// Bytes of a file that is sent whole, at most: 512 MiB.
+const MOST_WHOLE: u64 = 512 << 20;
+/// How long a file that is sent whole must have been left alone.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// Where events come from, opened.
+pub(super) enum Source {
+    File(PathBuf, Format),
+    Folder(PathBuf, Option<Format>),
+    Stdin(Box<Input>),
+}
+
+/// Standard input.
+pub(super) struct Input {
+    from: BufReader<Stdin>,
+    format: Format,
+    header: Option<Vec<u8>>,
+    rest: Vec<u8>,
+    has_ended: bool,
+}
+
+impl Source {
+    pub(super) fn open(from: &From, format: Option<Format>) -> Result<Self> {
+        match from {
+            From::Stdin => {
+                let format = format.ok_or_else(|| usage("say how standard input is written: --format csv or jsonl"))?;
+                let from = BufReader::with_capacity(1 << 20, std::io::stdin());
+                Ok(Self::Stdin(Box::new(Input { from, format, header: None, rest: Vec::new(), has_ended: false })))
+            }
+            From::File(path) => {
+                let of_path = format.or_else(|| Format::of_path(path));
+                let shown = path.display();
+                let format =
+                    of_path.ok_or_else(|| usage(format!("the name {shown} does not say its format: add --format")))?;
+                let folder = evertally_publish::disk::folder_of(path);
+                let folder = folder.canonicalize().context(format_args!("cannot find the folder of {shown}"))?;
+                let name = path.file_name().ok_or_else(|| usage(format!("{shown} is no file")))?;
+                Ok(Self::File(folder.join(name), format))
+            }
+            From::Folder(path) => {
+                let folder = path.canonicalize().context(format_args!("cannot find {}", path.display()))?;
+                if !folder.is_dir() {
+                    return Err(usage(format!("{} is no folder; follow a file with --file", path.display())));
+                }
+                Ok(Self::Folder(folder, format))
+            }
+        }
+    }
+
+    /// Whether nothing can come any more.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self, Self::Stdin(input) if input.has_ended)
+    }
+
+    /// The next batch; `None` where there is nothing new yet. `is_last` says that no row will be completed.
+    pub(super) fn next(&mut self, memory: &Memory, rows: usize, is_last: bool) -> Result<Option<Piece>> {
+        match self {
+            Self::File(path, format) => next_of(path, *format, memory, rows, is_last),
+            Self::Folder(folder, format) => {
+                for path in files_of(folder)? {
+                    let Some(format) = Format::of_path(&path).or(*format) else { continue };
+                    if let Some(piece) = next_of(&path, format, memory, rows, is_last)? {
+                        return Ok(Some(piece));
+                    }
+                }
+                Ok(None)
+            }
+            Self::Stdin(input) => input.next(memory, rows),
+        }
+    }
+
+    /// What was being sent when the last run ended, read again.
+    pub(super) fn again(&self, pending: &Pending, memory: &Memory) -> Result<Piece> {
+        let path = Path::new(&pending.source);
+        let format = match (pending.format.as_str(), self) {
+            ("whole", _) => Format::of_path(path).ok_or_else(|| replaced(path, pending.line))?,
+            (name, _) => Format::of_name(name)?,
+        };
+        let mut file = File::open(path)
+            .context(format_args!("cannot open {}, of which a batch is on its way: put it back", path.display()))?;
+        let len = pending.to.checked_sub(pending.from).ok_or_else(|| replaced(path, pending.line))?;
+        let bytes = read_at(&mut file, pending.from, len)?;
+        if digest(&bytes) != pending.digest {
+            return Err(replaced(path, pending.line));
+        }
+        if let Some(mark) = memory.mark(&pending.source) {
+            check(path, &mut file, mark)?;
+        }
+        let header = pending.header.clone().into_bytes();
+        let mut piece = Piece::new(format, pending.source.clone(), pending.from, pending.line, header, bytes);
+        piece.known_by = known_by(&mut file, pending.to)?;
+        Ok(piece)
+    }
+}
+
+/// The files of a folder, by name: no hidden ones, and none that somebody is still writing under another name.
+fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
+    let cannot = || format!("cannot list {}", folder.display());
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).context(cannot())? {
+        let entry = entry.context(cannot())?;
+        let name = entry.file_name();
+        let is_hidden = name.to_str().is_none_or(|name| name.starts_with('.'));
+        if !is_hidden && entry.path().is_file() {
+            paths.push(entry.path());
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn next_of(path: &Path, format: Format, memory: &Memory, rows: usize, is_last: bool) -> Result<Option<Piece>> {
+    let shown = path.display();
+    let source = path.to_str().ok_or_else(|| usage(format!("the path {shown} is no UTF-8")))?.to_owned();
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        // It may be there later; but whoever waits for nothing is to know.
+        Err(error) if error.kind() == ErrorKind::NotFound && !is_last => return Ok(None),
+        Err(error) => return Err(error).context(format_args!("cannot open {shown}")),
+    };
+    let about = file.metadata().context(format_args!("cannot open {shown}"))?;
+    let mark = memory.mark(&source);
+    match mark {
+        Some(mark) if about.len() < mark.offset => return Err(replaced(path, mark.line)),
+        Some(mark) if about.len() == mark.offset => return Ok(None),
+        Some(mark) => check(path, &mut file, mark)?,
+        None => refuse_renamed(path, &mut file, &about, memory)?,
+    }
+    let cut = match format.grows() {
+        true => cut_rows(path, &source, &mut file, format, mark, rows, is_last)?,
+        false => whole(path, &source, &mut file, format, (mark, &about), is_last)?,
+    };
+    let Some(mut piece) = cut else { return Ok(None) };
+    piece.known_by = known_by(&mut file, piece.range.end)?;
+    Ok(Some(piece))
+}
+
+/// Whole rows from where the source was left.
+fn cut_rows(
+    path: &Path,
+    source: &str,
+    file: &mut File,
+    format: Format,
+    mark: Option<&Mark>,
+    rows: usize,
+    is_last: bool,
+) -> Result<Option<Piece>> {
+    let (mut offset, mut line, mut header) =
+        mark.map_or((0, 1, Vec::new()), |mark| (mark.offset, mark.line, mark.header.clone().into_bytes()));
+    let mut bytes = read_at(file, offset, MOST_BYTES as u64 + 1)?;
+    if format == Format::Csv && mark.is_none() {
+        let Some(end) = row_end(format, &bytes) else { return no_row_yet(path, line, bytes.len()) };
+        header = bytes.drain(..end).collect();
+        (offset, line) = (end as u64, 1 + count_lines(&header));
+    }
+    let taken = whole_rows(format, &bytes, rows);
+    if taken == 0 && (!is_last || bytes.len() > MOST_BYTES) {
+        return no_row_yet(path, line, bytes.len());
+    }
+    if taken > 0 || !is_last {
+        bytes.truncate(taken);
+    }
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Piece::new(format, source.to_owned(), offset, line, header, bytes)))
+}
+
+/// How many bytes hold whole rows, of so many at most.
+fn whole_rows(format: Format, bytes: &[u8], rows: usize) -> usize {
+    let mut taken = 0;
+    for _ in 0..rows {
+        match row_end(format, &bytes[taken..]) {
+            Some(end) if taken + end <= MOST_BYTES => taken += end,
+            _ => break,
+        }
+    }
+    taken
+}
+
+fn no_row_yet(path: &Path, line: u64, bytes: usize) -> Result<Option<Piece>> {
+    if bytes <= MOST_BYTES {
+        return Ok(None);
+    }
+    let remedy = "if it is CSV, see whether a quote stays open";
+    Err(usage(format!("{}, line {line}: a row of more than {} MiB; {remedy}", path.display(), MOST_BYTES >> 20)))
+}
+
+/// A file that is sent whole, once nobody writes it any more.
+fn whole(
+    path: &Path,
+    source: &str,
+    file: &mut File,
+    format: Format,
+    (mark, about): (Option<&Mark>, &Metadata),
+    is_last: bool,
+) -> Result<Option<Piece>> {
+    if let Some(mark) = mark {
+        return Err(replaced(path, mark.line));
+    }
+    let age = about.modified().ok().and_then(|at| at.elapsed().ok()).unwrap_or_default();
+    if about.len() == 0 || (!is_last && age < SETTLED) {
+        return Ok(None);
+    }
+    if about.len() > MOST_WHOLE {
+        let most = MOST_WHOLE >> 20;
+        return Err(usage(format!("{} has more than {most} MiB, and is sent whole; divide it", path.display())));
+    }
+    let bytes = read_at(file, 0, about.len())?;
+    Ok(Some(Piece::new(format, source.to_owned(), 0, 1, Vec::new(), bytes)))
+}
+
+fn read_at(file: &mut File, offset: u64, most: u64) -> Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(offset))?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// By what a file is known again whose first bytes are sent.
+fn known_by(file: &mut File, sent: u64) -> Result<KnownBy> {
+    let mut windows = Vec::new();
+    for from in [0, sent.saturating_sub(WINDOW)] {
+        let bytes = read_at(file, from, WINDOW.min(sent - from))?;
+        windows.push(Window { from, len: bytes.len() as u64, digest: digest(&bytes) });
+    }
+    windows.dedup();
+    Ok(KnownBy { windows, file: identity(&file.metadata()?) })
+}
+
+/// Whether a file begins with what was sent.
+fn begins_as(file: &mut File, mark: &Mark) -> Result<bool> {
+    for window in &mark.known_by.windows {
+        let bytes = read_at(file, window.from, window.len)?;
+        if bytes.len() as u64 != window.len || digest(&bytes) != window.digest {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn check(path: &Path, file: &mut File, mark: &Mark) -> Result<()> {
+    if begins_as(file, mark)? { Ok(()) } else { Err(replaced(path, mark.line)) }
+}
+
+/// A file that was sent under another name is not sent again.
+fn refuse_renamed(path: &Path, file: &mut File, about: &Metadata, memory: &Memory) -> Result<()> {
+    let Some(identity) = identity(about) else { return Ok(()) };
+    for (source, mark) in memory.marks() {
+        if mark.known_by.file == Some(identity) && about.len() >= mark.offset && begins_as(file, mark)? {
+            return Err(usage(format!(
+                "{} is {source} under another name, of which {} bytes were sent; a file that is followed keeps its name: give it \
+                 its old one again, or take it out of the folder if all of it was sent",
+                path.display(),
+                mark.offset
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn replaced(path: &Path, line: u64) -> evertally_publish::error::Error {
+    usage(format!(
+        "{}: what was sent through line {} is no longer there: the file was cut or replaced. Put it back, or give the new one \
+         another name; nothing of it was sent",
+        path.display(),
+        line.saturating_sub(1)
+    ))
+}
+
+#[cfg(unix)]
+fn identity(about: &Metadata) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    Some((about.dev(), about.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(_: &Metadata) -> Option<(u64, u64)> {
+    None
+}
+
+impl Input {
+    /// Waits for whole rows.
+    fn next(&mut self, memory: &Memory, rows: usize) -> Result<Option<Piece>> {
+        loop {
+            if self.header.is_none() && self.format == Format::Csv {
+                if let Some(end) = row_end(self.format, &self.rest) {
+                    self.header = Some(self.rest.drain(..end).collect());
+                }
+            }
+            if self.header.is_some() || self.format != Format::Csv {
+                let taken = whole_rows(self.format, &self.rest, rows);
+                let taken = if taken == 0 && self.has_ended { self.rest.len() } else { taken };
+                if taken > 0 {
+                    let bytes: Vec<u8> = self.rest.drain(..taken).collect();
+                    let (from, line) = memory.mark(STDIN).map_or((0, 1), |mark| (mark.offset, mark.line));
+                    let header = self.header.clone().unwrap_or_default();
+                    return Ok(Some(Piece::new(self.format, STDIN.to_owned(), from, line, header, bytes)));
+                }
+            }
+            if self.has_ended {
+                return Ok(None);
+            }
+            let line = memory.mark(STDIN).map_or(1, |mark| mark.line);
+            no_row_yet(Path::new("standard input"), line, self.rest.len())?;
+            let bytes = self.from.fill_buf().context("cannot read standard input")?;
+            let count = bytes.len();
+            self.rest.extend_from_slice(bytes);
+            self.from.consume(count);
+            self.has_ended = count == 0;
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What a feeder remembers: how far every source was sent, and what is being sent.
+
+use evertally_publish::disk::{Access, RealDisk, beside, replace};
+use evertally_publish::error::{Context, Result, failure, usage};
+use evertally_publish::lock::NameLock;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{Cursor, ErrorKind};
+use std::path::{Path, PathBuf};
+
+const VERSION: u32 = 1;
+
+/// How far a source was sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Mark {
+    #[serde(skip)]
+    pub(super) source: String,
+    /// All bytes before were taken.
+    pub(super) offset: u64,
+    /// The line that begins there.
+    pub(super) line: u64,
+    /// The header line of CSV.
+    pub(super) header: String,
+    /// By what it is known again.
+    pub(super) known_by: KnownBy,
+}
+
+/// By what a source is known again: bytes at its beginning and before the offset, and what the disk knew it by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KnownBy {
+    pub(super) windows: Vec<Window>,
+    pub(super) file: Option<(u64, u64)>,
+}
+
+/// So many bytes from an offset on have this digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Window {
+    pub(super) from: u64,
+    pub(super) len: u64,
+    pub(super) digest: String,
+}
+
+/// What is being sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Pending {
+    pub(super) source: String,
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) line: u64,
+    pub(super) digest: String,
+    pub(super) format: String,
+    pub(super) header: String,
+    /// Lines whose rows the service has refused, and that are put aside.
+    pub(super) left_out: Vec<u64>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Contents {
+    version: u32,
+    name: String,
+    /// The stream, as an address.
+    target: String,
+    pending: Option<Pending>,
+    sources: BTreeMap<String, Mark>,
+}
+
+/// A file that remembers; held while this value lives, so that two feeders cannot use it at once.
+pub(super) struct Memory {
+    path: PathBuf,
+    contents: Contents,
+    _lock: NameLock,
+}
+
+impl Memory {
+    /// Opens it, or begins a new one.
+    pub(super) fn open(path: &Path, name: Option<&str>, target: &str) -> Result<Self> {
+        let lock = NameLock::now(path)?;
+        let read = match std::fs::read_to_string(path) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error).context(format_args!("cannot read {}", path.display())),
+        };
+        let is_new = read.is_none();
+        let contents = match read {
+            Some(text) => {
+                let contents: Contents = serde_json::from_str(&text)
+                    .map_err(|e| usage(format!("{} is no memory of a feeder: {e}", path.display())))?;
+                if contents.version != VERSION {
+                    return Err(usage(format!("{} is of another version of this program", path.display())));
+                }
+                contents
+            }
+            None => Contents {
+                version: VERSION,
+                name: name.map_or_else(machine, str::to_owned),
+                target: target.to_owned(),
+                pending: None,
+                sources: BTreeMap::new(),
+            },
+        };
+        if contents.target != target || name.is_some_and(|name| name != contents.name) {
+            return Err(usage(format!(
+                "{} remembers what `{}` has sent to {}; every feeder and stream has a memory of its own",
+                path.display(),
+                contents.name,
+                contents.target
+            )));
+        }
+        let memory = Self { path: path.to_owned(), contents, _lock: lock };
+        if is_new {
+            memory.write()?; // whoever cannot remember does not begin
+        }
+        Ok(memory)
+    }
+
+    /// The id of a batch.
+    pub(super) fn id_of(&self, pending: &Pending) -> String {
+        // Two names cannot run into each other: a path is absolute, or `-`.
+        let whose = blake3::hash(format!("{}\0{}", self.contents.name, pending.source).as_bytes()).to_hex();
+        format!("feed:{}:{}", &whose[..32], pending.from)
+    }
+
+    pub(super) fn pending(&self) -> Option<&Pending> {
+        self.contents.pending.as_ref()
+    }
+
+    pub(super) fn mark(&self, source: &str) -> Option<&Mark> {
+        self.contents.sources.get(source)
+    }
+
+    pub(super) fn marks(&self) -> impl Iterator<Item = (&String, &Mark)> {
+        self.contents.sources.iter()
+    }
+
+    /// Remembers what is about to be sent, and its bytes where they cannot be read again.
+    pub(super) fn intend(&mut self, pending: Pending, spool: Option<&[u8]>) -> Result<()> {
+        if let Some(bytes) = spool {
+            self.replace(&self.spool(), bytes)?;
+        }
+        self.contents.pending = Some(pending);
+        self.write()
+    }
+
+    /// Remembers which lines of it are left out.
+    pub(super) fn intend_without(&mut self, lines: &[u64]) -> Result<()> {
+        if let Some(pending) = &mut self.contents.pending {
+            pending.left_out = lines.to_vec();
+        }
+        self.write()
+    }
+
+    /// Remembers that it was taken.
+    pub(super) fn done(&mut self, mark: Mark) -> Result<()> {
+        self.contents.pending = None;
+        self.contents.sources.insert(mark.source.clone(), mark);
+        self.write()
+    }
+
+    /// The bytes of what is being sent, where they were kept.
+    pub(super) fn spooled(&self) -> Result<Option<Vec<u8>>> {
+        let is_stdin = self.contents.pending.as_ref().is_some_and(|pending| pending.source == super::files::STDIN);
+        if !is_stdin {
+            return Ok(None);
+        }
+        std::fs::read(self.spool()).map(Some).context(format_args!("cannot read {}", self.spool().display()))
+    }
+
+    fn spool(&self) -> PathBuf {
+        beside(&self.path, "spool")
+    }
+
+    fn write(&self) -> Result<()> {
+        let text = serde_json::to_vec_pretty(&self.contents).map_err(failure)?;
+        self.replace(&self.path, &text)
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        replace(&RealDisk, path, &Access::Private, &mut Cursor::new(bytes))
+            .context(format_args!("cannot write {}", path.display()))
+    }
+}
+
+/// The name of this machine.
+fn machine() -> String {
+    let named = std::fs::read_to_string("/etc/hostname").ok().map(|name| name.trim().to_owned());
+    named.filter(|name| !name.is_empty()).unwrap_or_else(|| "feeder".to_owned())
+}
