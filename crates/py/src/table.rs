@@ -29,6 +29,12 @@ use std::sync::atomic::AtomicBool;
 #[pyclass(frozen, module = "evertally")]
 pub(crate) struct ArrowTable(RecordBatch);
 
+impl ArrowTable {
+    pub(crate) fn of(rows: RecordBatch) -> Self {
+        Self(rows)
+    }
+}
+
 #[pymethods]
 impl ArrowTable {
     #[pyo3(signature = (requested_schema = None))]

@@ -438,7 +438,8 @@ impl History {
         self.look();
         for (which, (name, _)) in DECLARATIONS.iter().enumerate() {
             let info = self.core.as_ref().unwrap().find(name).unwrap();
-            assert_eq!(info.progress().state, State::Ended, "{name}");
+            let problems = self.core.as_ref().unwrap().problems();
+            assert_eq!(info.progress().state, State::Ended, "{name}, {:?}: {problems:?}", info.progress());
             let found: BTreeMap<u64, Vec<String>> = self
                 .seen
                 .iter()

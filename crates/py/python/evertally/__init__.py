@@ -17,11 +17,13 @@ the noise of vectors, and :func:`plan_release` for tables.
 """
 
 from . import budget
+from ._connect import Publication, Receipt, Service, Stream, connect
 from ._errors import (
     EvertallyError,
     HorizonExhausted,
     InvalidError,
     RandomnessError,
+    ServiceError,
     StateError,
     SumOverflowError,
     TableError,
@@ -60,11 +62,16 @@ __all__ = [
     "InvalidError",
     "LazyVector",
     "Plan",
+    "Publication",
     "RandomnessError",
     "Reading",
+    "Receipt",
     "Release",
     "SecretKey",
+    "Service",
+    "ServiceError",
     "StateError",
+    "Stream",
     "SumOverflowError",
     "TableError",
     "TestSeed",
@@ -74,6 +81,7 @@ __all__ = [
     "VectorPlan",
     "__version__",
     "budget",
+    "connect",
     "interval",
     "plan",
     "plan_lazy",

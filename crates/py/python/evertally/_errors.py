@@ -5,6 +5,7 @@ __all__ = [
     "HorizonExhausted",
     "InvalidError",
     "RandomnessError",
+    "ServiceError",
     "StateError",
     "SumOverflowError",
     "TableError",
@@ -37,6 +38,26 @@ class StateError(EvertallyError, ValueError):
 
 class RandomnessError(EvertallyError, OSError):
     """The operating system gave no randomness."""
+
+
+class ServiceError(EvertallyError):
+    """A service refuses something, or cannot be reached.
+
+    ``status`` is that of its answer (``None`` without one), ``kind`` the word for what is wrong, and ``rows`` says of
+    each bad row of a batch what is wrong with it: ``row``, ``field``, ``problem``, ``remedy``.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        status: int | None = None,
+        kind: str | None = None,
+        rows: list[dict[str, object]] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.kind = kind
+        self.rows = rows or []
 
 
 for _error in __all__:

@@ -79,6 +79,8 @@ pub struct Core {
     pub(super) saying: Option<Testimony>,
     /// Whether publications were committed of which the witness has not been told.
     pub(super) is_unsaid: bool,
+    /// Whether the folder says that it has a witness, so that one that says nothing is one that is lost.
+    pub(super) has_witnessed: bool,
     /// Not before is the witness asked again, after it took long to say nothing.
     pub(super) ask_again: Option<std::time::Instant>,
     /// Why the witness could not be told, if it could not.
@@ -114,6 +116,7 @@ impl Core {
             said: Testimony::new(&identity),
             saying: None,
             is_unsaid: false,
+            has_witnessed: false,
             ask_again: None,
             witness_problem: None,
             store_problem: None,

@@ -37,8 +37,9 @@ impl Core {
     fn hear(&mut self) -> Result<()> {
         let Some(witness) = &mut self.witness else { return Ok(()) };
         let (said, place) = (witness.ask()?, witness.place());
+        self.has_witnessed = self.was_witnessed()?;
         let Some(said) = said else {
-            if self.was_witnessed()? {
+            if self.has_witnessed {
                 self.read_only = Some(format!(
                     "the witness {place} is gone, and nobody can say whether this folder is the newest copy; put the witness \
                      back. Until then nothing is taken in or published"
@@ -82,7 +83,7 @@ impl Core {
             live.closed() > 0 && live.ahead.is_none() && seen.is_none_or(|seen| seen.closed != live.closed())
         });
         self.said = said;
-        Ok(())
+        self.mark_witnessed()
     }
 
     /// The head of a stream after a closed step, in hexadecimal; empty where it is not on record.
@@ -157,14 +158,9 @@ impl Core {
         said.counter += 1;
         let told: Vec<(String, u64)> = seen.iter().map(|(name, seen)| (name.clone(), seen.closed)).collect();
         said.streams.extend(seen);
-        let marked = match is_first {
-            // From here on a witness that says nothing is one that is lost.
-            true => self.mark_witnessed(),
-            false => Ok(()),
-        };
-        let witness = self.witness.as_mut().expect("just asked");
         self.saying = Some(said.clone());
-        match marked.and_then(|()| witness.tell(&said)) {
+        let told_it = witness.tell(&said);
+        match told_it.and_then(|()| self.mark_witnessed()) {
             Ok(()) => {
                 (self.said, self.saying) = (said, None);
                 for (name, step) in told {
@@ -179,11 +175,18 @@ impl Core {
         }
     }
 
-    fn mark_witnessed(&self) -> Result<()> {
+    /// Notes that there is a witness: before anything is shown of which it was told, and not before it was told, since
+    /// one that never was would be taken for one that is lost.
+    fn mark_witnessed(&mut self) -> Result<()> {
+        if self.has_witnessed {
+            return Ok(());
+        }
         self.store.change(|writing| {
             writing.open_table(META).map_err(stored)?.insert(WITNESSED, &[1][..]).map_err(stored)?;
             Ok(())
-        })
+        })?;
+        self.has_witnessed = true;
+        Ok(())
     }
 
     /// Follows the chain of every stream from its beginning: all published rows are there, and are those that the heads

@@ -1,0 +1,419 @@
+"""A service elsewhere: events in, releases out."""
+
+from __future__ import annotations
+
+import http.client
+import importlib.util
+import ipaddress
+import json
+import os
+import random
+import ssl
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from ._errors import InvalidError, ServiceError
+from ._evertally import ArrowTable, _from_ipc, _to_ipc
+from ._tables import _like, _package
+from ._types import ArrowStream
+
+#: Rows of one batch, where a table has more.
+ROWS = 50_000
+
+#: How often something is asked again, and how long is waited before, in seconds: at first, and at most.
+TRIES = 8
+FIRST_PAUSE = 0.25
+LONGEST_PAUSE = 20.0
+
+#: How long an answer may take, in seconds.
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a service says of a batch that it has taken: it is durable."""
+
+    #: The id of the batch; of several, of the first.
+    batch: str
+    #: How many rows it has, or all of them together.
+    rows: int
+    #: Whether all of it was taken before.
+    repeated: bool
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A publication that was just shown."""
+
+    stream: str
+    #: Its number, from 1.
+    publication: int
+    #: Where its step begins and ends, as RFC 3339.
+    time: str
+    end: str
+    #: The digest of all published rows, in hexadecimal.
+    head: str
+    #: Its rows; ``None`` where there are many: ask for them with :meth:`Stream.releases`.
+    rows: list[dict[str, Any]] | None
+
+
+def connect(
+    url: str, token: str | None = None, *, authority: str | os.PathLike[str] | None = None, tries: int = TRIES
+) -> Service:
+    """Connects to a service that ``evertally serve`` runs, at ``https://HOST:PORT``, or ``http://`` on this machine.
+
+    ``token`` is what ``evertally token make`` has shown, or the environment's ``EVERTALLY_TOKEN``; public streams are
+    read without. ``authority`` is a file with the certificate of who vouches for the service, where that is no public
+    authority. Nothing is sent yet. What can be asked again is asked ``tries`` times, longer and longer apart, while the
+    service is away or busy.
+
+    Raises `InvalidError` for an address that is none, or that would show the token to others on the way.
+
+    >>> import evertally as et
+    >>> service = et.connect("http://127.0.0.1:8801", token="evt_...")
+    >>> visits = service.stream("visits")
+    >>> visits
+    Stream('visits' of http://127.0.0.1:8801)
+    """
+    return Service(url, token, authority=authority, tries=tries)
+
+
+class Service:
+    """A service, as :func:`connect` gives it. Threads may share it."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        authority: str | os.PathLike[str] | None = None,
+        tries: int = TRIES,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.query:
+            raise InvalidError(f"`{url}` is no address of a service; write https://HOST:PORT")
+        token = token if token is not None else os.environ.get("EVERTALLY_TOKEN")
+        if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
+            raise InvalidError("the token is none; make one with `evertally token make`")
+        if token and parts.scheme == "http" and not _is_this_machine(parts.hostname):
+            raise InvalidError(
+                f"{parts.hostname} is another machine, and http would show it the token on the way: use https"
+            )
+        self.url = url.rstrip("/")
+        self._host, self._port = parts.hostname, parts.port
+        self._token = token
+        self._tls = None
+        if parts.scheme == "https":
+            self._tls = ssl.create_default_context(cafile=None if authority is None else os.fspath(authority))
+        self._tries = max(1, tries)
+
+    def __repr__(self) -> str:
+        return f"Service({self.url})"
+
+    def streams(self) -> list[dict[str, Any]]:
+        """What the service says of every stream that may be read."""
+        found: list[dict[str, Any]] = self._json("GET", "/v1/streams")["streams"]
+        return found
+
+    def stream(self, name: str) -> Stream:
+        """One stream, by its name. Nothing is asked yet."""
+        return Stream(self, name)
+
+    def plan(self, declaration: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        """What a stream would be, and cost: its plan, error and what its source would have left. Nothing is opened.
+
+        Arguments are as those of :meth:`open`.
+        """
+        planned: dict[str, Any] = self._json("POST", "/v1/streams?dry-run=true", _wanted(declaration, more))
+        return planned
+
+    def open(self, declaration: Mapping[str, Any], **more: Any) -> Stream:
+        """Opens a stream; ``declaration`` has the names of configuration files, ``stream`` among them.
+
+        Further arguments: ``public`` (whether anybody may read it), ``source`` (the budget that it spends), ``closing``
+        (``"schedule"`` or ``"operator"``), ``grace`` and ``delay`` (such as ``"90s"``).
+        """
+        opened = self._json("POST", "/v1/streams", _wanted(declaration, more))
+        return Stream(self, opened["name"])
+
+    def _json(self, method: str, path: str, body: object = None) -> Any:
+        content = None if body is None else json.dumps(body).encode()
+        return json.loads(self._ask(method, path, content, {"content-type": "application/json"}, again=method == "GET"))
+
+    def _ask(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], *, again: bool = True
+    ) -> bytes:
+        """An answer; asked again while the service is away or busy, if that changes nothing."""
+        tries, pause = self._tries if again else 1, FIRST_PAUSE
+        while True:
+            tries -= 1
+            try:
+                return self._once(method, path, body, headers)
+            except (OSError, http.client.HTTPException) as error:
+                problem = ServiceError(f"{self.url} cannot be reached: {error or type(error).__name__}")
+                if tries <= 0 or isinstance(error, ssl.SSLCertVerificationError):
+                    raise problem from error
+                wait = pause
+            except _Later as later:
+                if tries <= 0:
+                    raise later.problem from None
+                wait = max(pause, later.seconds)
+            time.sleep(min(wait, LONGEST_PAUSE) * random.uniform(0.8, 1.2))
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _connection(self, patience: float) -> http.client.HTTPConnection:
+        if self._tls is None:
+            return http.client.HTTPConnection(self._host, self._port, timeout=patience)
+        return http.client.HTTPSConnection(self._host, self._port, timeout=patience, context=self._tls)
+
+    def _headers(self, more: Mapping[str, str]) -> dict[str, str]:
+        own = {"authorization": f"Bearer {self._token}"} if self._token else {}
+        return {**own, **more}
+
+    def _once(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
+        connection = self._connection(PATIENCE)
+        try:
+            connection.request(method, path, body=body, headers=self._headers(headers))
+            answer = connection.getresponse()
+            content = answer.read()
+            if answer.status in (200, 201):
+                return content
+            problem = _problem(self.url, answer.status, content)
+            if answer.status in (408, 429) or answer.status >= 500:
+                after = answer.headers.get("retry-after", "0")
+                raise _Later(problem, float(after) if after.isdigit() else 0.0)
+            raise problem
+        finally:
+            connection.close()
+
+
+class Stream:
+    """A stream of a service. Threads may share it."""
+
+    def __init__(self, service: Service, name: str) -> None:
+        self.service = service
+        self.name = name
+        self._path = f"/v1/streams/{quote(name, safe='')}"
+
+    def __repr__(self) -> str:
+        return f"Stream({self.name!r} of {self.service.url})"
+
+    def describe(self) -> dict[str, Any]:
+        """What the service says of it: what is counted, who is protected, how far it is."""
+        description: dict[str, Any] = self.service._json("GET", self._path)
+        return description
+
+    def plan(self) -> str:
+        """Its plan, in words."""
+        return self.service._ask("GET", f"{self._path}/plan", None, {}).decode()
+
+    def report(self) -> str:
+        """Its privacy report, as Markdown."""
+        return self.service._ask("GET", f"{self._path}/report", None, {}).decode()
+
+    def push(self, events: ArrowStream | Sequence[Mapping[str, Any]], batch: str | None = None) -> Receipt:
+        """Sends events: a table (pandas, polars, pyarrow, or anything with ``__arrow_c_stream__``), or a list of dicts.
+
+        ``batch`` is an id of your choice. The same id with the same events is taken once, however often it is sent: give
+        one that follows from your data, such as the name of a file, and a program that was stopped can begin again.
+        Without one it is random, and holds for this call and its repetitions. A table of more than 50,000 rows goes out
+        in batches of its own ids: ``ID``, ``ID+1``, ``ID+2``, each taken as a whole or not at all.
+
+        Raises `ServiceError`, whose ``rows`` say what is wrong with which row; of its batch nothing was taken then.
+        """
+        name = batch if batch is not None else f"push:{uuid.uuid4()}"
+        if isinstance(events, Sequence):
+            lines = [json.dumps(dict(event), default=_text, ensure_ascii=False) for event in events]
+            starts = range(0, max(1, len(lines)), ROWS)
+            parts = ["".join(f"{line}\n" for line in lines[at : at + ROWS]).encode() for at in starts]
+            kind = "application/x-ndjson"
+        else:
+            parts, kind = _to_ipc(_plain(events), ROWS), "application/vnd.apache.arrow.stream"
+        rows, repeated = 0, True
+        for place, part in enumerate(parts):
+            own = name if place == 0 else f"{name}+{place}"
+            headers = {"content-type": kind, "idempotency-key": own}
+            try:
+                taken = json.loads(self.service._ask("POST", f"{self._path}/events", part, headers))
+            except ServiceError as error:
+                for row in error.rows:
+                    if isinstance(number := row.get("row"), int):
+                        row["row"] = number + place * ROWS
+                raise
+            rows += taken["rows"]
+            repeated = repeated and taken["repeated"]
+        return Receipt(name, rows, repeated)
+
+    def releases(
+        self,
+        from_: int = 1,
+        to: int | None = None,
+        *,
+        group: str | Sequence[str] | None = None,
+        measure: str | Sequence[str] | None = None,
+        every: int | None = None,
+        table: str | None = None,
+    ) -> Any:
+        """Released rows, from one publication to another: a DataFrame.
+
+        ``group`` is the name of a group, with ``/`` between the texts of several columns; ``every=7`` takes one
+        publication of seven. ``table`` is ``"pandas"``, ``"polars"``, ``"pyarrow"`` or ``"arrow"`` (an `ArrowTable`);
+        without it the first of them that is installed.
+        """
+        asked: list[tuple[str, str]] = [("from", str(from_)), ("format", "arrow")]
+        asked += [("to", str(to))] if to is not None else []
+        asked += [("every", str(every))] if every is not None else []
+        asked += [("group", name) for name in _listed(group)]
+        asked += [("measure", name) for name in _listed(measure)]
+        bytes_ = self.service._ask("GET", f"{self._path}/releases?{urlencode(asked)}", None, {})
+        return _as(_from_ipc(bytes_), table)
+
+    def watch(self, after: int | None = None) -> Iterator[Publication]:
+        """Publications as they are shown, for ever: begins behind ``after``, or with the last one.
+
+        A connection that breaks is made again, and nothing is missed or told twice.
+        """
+        last, pause = after, FIRST_PAUSE
+        while True:
+            try:
+                for publication in self._watched(last):
+                    last, pause = publication.publication, FIRST_PAUSE
+                    yield publication
+            except (OSError, http.client.HTTPException):
+                pass
+            time.sleep(pause * random.uniform(0.8, 1.2))
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _watched(self, after: int | None) -> Iterator[Publication]:
+        # Whoever is silent for three heartbeats has gone.
+        connection = self.service._connection(45.0)
+        try:
+            known = {} if after is None else {"last-event-id": str(after)}
+            connection.request("GET", f"{self._path}/watch", headers=self.service._headers(known))
+            answer = connection.getresponse()
+            if answer.status in (408, 429) or answer.status >= 500:
+                answer.read()
+                return
+            if answer.status != 200:
+                raise _problem(self.service.url, answer.status, answer.read())
+            kind, data = "", ""
+            for line in answer:
+                text = line.decode().rstrip("\r\n")
+                if text.startswith("event: "):
+                    kind = text[7:]
+                elif text.startswith("data: "):
+                    data += text[6:]
+                elif not text:
+                    if kind == "published":
+                        yield Publication(**json.loads(data))
+                    kind, data = "", ""
+        finally:
+            connection.close()
+
+    def close(self, through: int) -> dict[str, Any]:
+        """Closes steps through one, and publishes them; for a stream whose operator does that. Says how far it is."""
+        content = json.dumps({"through": through}).encode()
+        asked = self.service._ask("POST", f"{self._path}/close", content, {"content-type": "application/json"})
+        described: dict[str, Any] = json.loads(asked)
+        return described
+
+    def join(self, groups: Sequence[str | Sequence[str]]) -> dict[str, Any]:
+        """Lets groups join, from its open step on."""
+        described: dict[str, Any] = self.service._json("POST", f"{self._path}/groups", {"groups": list(groups)})
+        return described
+
+    def retire(self) -> dict[str, Any]:
+        """Ends the stream for good; what it has spent stays spent."""
+        described: dict[str, Any] = self.service._json("POST", f"{self._path}/retire")
+        return described
+
+
+class _Later(Exception):
+    """The service says that it can be asked again."""
+
+    def __init__(self, problem: ServiceError, seconds: float) -> None:
+        self.problem = problem
+        self.seconds = seconds
+
+
+def _problem(url: str, status: int, content: bytes) -> ServiceError:
+    try:
+        document = json.loads(content)
+        message = str(document.get("detail") or document["title"])
+        kind = str(document["type"]).rpartition(":")[2]
+        return ServiceError(message, status, kind, document.get("errors"))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ServiceError(f"{url} answers with status {status}, and not as evertally does", status)
+
+
+def _wanted(declaration: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    known = ("public", "source", "closing", "grace", "delay")
+    for name in more:
+        if name not in known:
+            raise TypeError(f"there is no argument `{name}`; there are {', '.join(known)}")
+    return {"declaration": dict(declaration), **more}
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listed(names: str | Sequence[str] | None) -> Sequence[str]:
+    if names is None:
+        return []
+    return [names] if isinstance(names, str) else names
+
+
+def _plain(events: Any) -> Any:
+    """A table without what only its package knows: an index, or rows that are not there yet."""
+    package, kind = _package(events), type(events).__name__
+    if package == "pandas" and kind == "DataFrame":
+        named = [name for name in events.index.names if name is not None and name not in events.columns]
+        return events.reset_index(named).reset_index(drop=True) if named else events.reset_index(drop=True)
+    if package == "polars" and kind == "LazyFrame":
+        raise TypeError("a polars LazyFrame has no rows yet; push(frame.collect())")
+    if not hasattr(events, "__arrow_c_stream__") or kind == "Series":
+        raise TypeError(
+            f"a table with __arrow_c_stream__ (pandas, polars, pyarrow) or a list of dicts is needed, not "
+            f"{type(events).__name__}"
+        )
+    return events
+
+
+def _text(value: Any) -> Any:
+    """Times and numbers of other packages, as JSON has them."""
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    if hasattr(value, "item"):
+        return value.item()
+    return str(value)
+
+
+def _as(table: ArrowTable, kind: str | None) -> Any:
+    kinds = ("pandas", "polars", "pyarrow", "arrow")
+    if kind is None:
+        there = {name: importlib.util.find_spec(name) is not None for name in kinds[:3]}
+        there["pandas"] = there["pandas"] and there["pyarrow"]
+        kind = next((name for name in kinds[:3] if there[name]), "arrow")
+    if kind == "pandas":
+        import pandas
+
+        return _like(pandas.DataFrame(), table)
+    if kind == "polars":
+        import polars
+
+        return _like(polars.DataFrame(), table)
+    if kind == "pyarrow":
+        import pyarrow
+
+        return pyarrow.table(table)
+    if kind == "arrow":
+        return table
+    raise InvalidError(f"`{kind}` is no kind of table; choose {', '.join(kinds)}")

@@ -1,0 +1,48 @@
+//! Tables as streams of Arrow record batches, for a service elsewhere.
+
+use crate::error::invalid;
+use crate::table::ArrowTable;
+use arrow_array::RecordBatch;
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::ArrowError;
+use arrow_select::concat::concat_batches;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use pyo3_arrow::PyRecordBatchReader;
+
+/// The rows of a table in parts of at most `rows`, each as a stream of its own. The same rows give the same bytes, however the
+/// table holds them.
+#[pyfunction]
+#[pyo3(name = "_to_ipc")]
+pub(crate) fn to_ipc<'py>(py: Python<'py>, table: PyRecordBatchReader, rows: usize) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    let reader = table.into_reader()?;
+    let written: Result<Vec<Vec<u8>>, ArrowError> = py.detach(move || {
+        let schema = reader.schema();
+        let batches = reader.collect::<Result<Vec<_>, _>>()?;
+        let whole = concat_batches(&schema, &batches)?;
+        let starts = (0..whole.num_rows().max(1)).step_by(rows.max(1));
+        starts.map(|start| stream_of(&whole.slice(start, rows.min(whole.num_rows() - start)))).collect()
+    });
+    let parts = written.map_err(|e| invalid(format!("the table: {e}")))?;
+    Ok(parts.iter().map(|part| PyBytes::new(py, part)).collect())
+}
+
+fn stream_of(rows: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
+    let mut writer = StreamWriter::try_new(Vec::new(), &rows.schema())?;
+    writer.write(rows)?;
+    writer.into_inner()
+}
+
+/// The table of a stream of record batches.
+#[pyfunction]
+#[pyo3(name = "_from_ipc")]
+pub(crate) fn from_ipc(py: Python<'_>, bytes: &[u8]) -> PyResult<ArrowTable> {
+    let read = py.detach(|| {
+        let reader = StreamReader::try_new(bytes, None)?;
+        let schema = reader.schema();
+        let batches = reader.collect::<Result<Vec<_>, _>>()?;
+        concat_batches(&schema, &batches)
+    });
+    read.map(ArrowTable::of).map_err(|e: ArrowError| invalid(format!("the answer is no Arrow table: {e}")))
+}
