@@ -12,6 +12,7 @@ use crate::witness::{FileWitness, HttpWitness, Witness};
 use evertally::noise::SecretKey;
 use evertally_publish::error::{Context, Result, failure, usage};
 use evertally_publish::keyfile;
+use evertally_publish::problem::Wording;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -113,7 +114,12 @@ fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Service> {
     };
     let service = Service::start(setting)?;
     for stream in &config.streams {
-        open_stream(&service, config, stream).context(format_args!("stream `{}`", stream.name))?;
+        open_stream(&service, config, stream).map_err(|error| {
+            // Parameters are named as the file names them.
+            let worded = error.worded(Wording::Toml);
+            let error = if error.is_usage() { usage(worded) } else { failure(worded) };
+            error.context(format_args!("stream `{}`", stream.name))
+        })?;
     }
     Ok(service)
 }

@@ -35,7 +35,12 @@ PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a service says of a batch that it has taken: it is durable."""
+    """What a service says of a batch that it has taken: it is durable.
+
+    >>> import evertally as et
+    >>> et.Receipt("2026-11-23.csv", rows=1200, repeated=False)
+    Receipt(batch='2026-11-23.csv', rows=1200, repeated=False)
+    """
 
     #: The id of the batch; of several, of the first.
     batch: str
@@ -47,7 +52,12 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Publication:
-    """A publication that was just shown."""
+    """A publication that was just shown; :meth:`Stream.watch` gives them.
+
+    >>> import evertally as et
+    >>> et.Publication("visits", 1, "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z", "4f...", None).publication
+    1
+    """
 
     stream: str
     #: Its number, from 1.
@@ -83,7 +93,12 @@ def connect(
 
 
 class Service:
-    """A service, as :func:`connect` gives it. Threads may share it."""
+    """A service, as :func:`connect` gives it. Threads may share it.
+
+    >>> import evertally as et
+    >>> et.connect("https://counts.example")
+    Service(https://counts.example)
+    """
 
     def __init__(
         self,
@@ -192,7 +207,12 @@ class Service:
 
 
 class Stream:
-    """A stream of a service. Threads may share it."""
+    """A stream of a service. Threads may share it.
+
+    >>> import evertally as et
+    >>> et.connect("https://counts.example").stream("visits")
+    Stream('visits' of https://counts.example)
+    """
 
     def __init__(self, service: Service, name: str) -> None:
         self.service = service

@@ -126,7 +126,7 @@ impl Core {
             if first.micros().saturating_add(grace) < self.clock.now().micros() {
                 let end = stream.calendar.format(first);
                 return Err(usage(format!(
-                    "the first step of stream `{name}` ended at {end}, and would be closed before its events can come; begin \
+                    "its first step ended at {end}, and would be closed before its events can come; begin \
                      later, or let an operator close its steps (`closing` = \"operator\")"
                 )));
             }

@@ -1,0 +1,249 @@
+"""A service elsewhere, from Python: `evertally serve` as a program of its own."""
+
+import http.client
+import http.server
+import json
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import evertally as et
+from evertally import _connect
+
+CONFIG = """
+folder = "data"
+key = "serve.key"
+[public]
+listen = "127.0.0.1:0"
+[private]
+listen = "127.0.0.1:0"
+[[stream]]
+stream = "visits"
+public = true
+closing = "operator"
+start = "2026-01-01"
+every = "1h"
+steps = 10
+group-by = ["gate"]
+groups = ["a", "b"]
+rho = 10
+[[stream]]
+stream = "hidden"
+closing = "operator"
+start = "2020-01-01"
+every = "1d"
+unbounded = true
+rho = 1
+"""
+
+
+class Running:
+    """The program, and a token for everything."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        (folder / "serve.toml").write_text(CONFIG)
+        (folder / "data").mkdir(mode=0o700)
+
+        def made(role: str) -> str:
+            make = [program, "token", "make", "--config", "serve.toml", "--role", role]
+            return subprocess.run(make, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+
+        self.operate, self.write = made("operate"), made("write:visits")
+        serve = [program, "serve", "--config", "serve.toml", "--log", "error"]
+        self.process = subprocess.Popen(serve, cwd=folder, stderr=subprocess.PIPE, text=True)
+        self.url = self.public = ""
+        said = []
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            said.append(line)
+            if line.startswith("reading: "):
+                self.public = line.removeprefix("reading: ").strip()
+            if line.startswith("writing and operating: "):
+                self.url = line.removeprefix("writing and operating: ").strip()
+                break
+        assert self.url, said
+
+
+@pytest.fixture
+def running(program: str, tmp_path: Path) -> Iterator[Running]:
+    running = Running(program, tmp_path)
+    yield running
+    running.process.terminate()
+    assert running.process.wait(20) == 0
+
+
+EVENTS = pd.DataFrame(
+    {"time": pd.to_datetime(["2026-01-01 00:10", "2026-01-01 00:20", "2026-01-01 01:10"], utc=True), "gate": ["a", "b", "a"]}
+)
+
+
+def values(table: Any) -> list[tuple[int, str, float]]:
+    rows = table.to_dict("records") if isinstance(table, pd.DataFrame) else table.to_dicts()
+    return [(row["step"], row["gate"], float(row["value"])) for row in rows]
+
+
+def test_tables_go_in_and_come_out(running: Running) -> None:
+    visits = et.connect(running.url, running.operate).stream("visits")
+    writing = et.connect(running.url, running.write).stream("visits")
+    assert writing.push(EVENTS, "first") == et.Receipt("first", 3, False)
+    assert writing.push(EVENTS, "first") == et.Receipt("first", 3, True)
+    # Rows are the same however a table holds them.
+    assert writing.push(pd.concat([EVENTS[:1], EVENTS[1:]]), "first").repeated
+    with pytest.raises(et.ServiceError, match="other bytes") as refused:
+        writing.push(EVENTS[:2], "first")
+    assert (refused.value.status, refused.value.kind) == (409, "batch-differs")
+    assert writing.push(pl.DataFrame({"time": ["2026-01-01T01:20:00Z"] * 40, "gate": ["b"] * 40})).rows == 40
+    assert writing.push(pa.table({"time": ["2026-01-01T01:20:00Z"], "gate": ["b"]})).rows == 1
+    assert writing.push([{"time": EVENTS.time[0], "gate": "a"}]).rows == 1
+    assert writing.push([]).rows == 0
+    assert visits.close(2)["published"] == 2
+    assert visits.close(2)["published"] == 2
+    found = visits.releases(table="pandas")
+    assert [(step, gate) for step, gate, _ in values(found)] == [(1, "a"), (1, "b"), (2, "a"), (2, "b")]
+    # Of such a budget the noise is below 1.
+    assert [value for *_, value in values(found)] == pytest.approx([2, 1, 3, 42], abs=6)
+    assert values(visits.releases(table="polars")) == values(found)
+    assert visits.releases(table="pyarrow").num_rows == len(visits.releases(table="arrow")) == 4
+    assert values(visits.releases(2, 2, group="b")) == values(found)[3:]
+    assert len(visits.releases(9, 10)) == 0
+    described = et.connect(running.public).stream("visits").describe()
+    assert (described["published"], described["state"]) == (2, "open")
+    assert "mechanism" in visits.plan().lower()
+    assert visits.report().startswith("#")
+    assert {stream["name"] for stream in et.connect(running.public).streams()} == {"visits"}
+
+
+def test_streams_are_planned_opened_and_ended(running: Running) -> None:
+    service = et.connect(running.url, running.operate)
+    declared = {"stream": "new", "start": "2026-01-01", "every": "1d", "steps": 100, "epsilon": 1,
+                "group-by": ["gate"], "groups": ["a"]}  # fmt: skip
+    planned = service.plan(declared, closing="operator")
+    assert planned["opened"] is False and planned["max_std_error"] > 1
+    assert "new" not in {stream["name"] for stream in service.streams()}
+    new = service.open(declared, closing="operator", public=True)
+    assert new.join(["b", "c"])["group_count"] == 3
+    assert new.close(1)["published"] == 1
+    assert len(new.releases()) == 3
+    assert new.retire()["state"] == "retired"
+    with pytest.raises(et.ServiceError, match="does not allow"):  # operators do not write
+        new.push([{"time": "2026-01-01", "gate": "a"}])
+    with pytest.raises(TypeError, match="no argument `clsing`"):
+        service.open(declared, clsing="operator")
+    with pytest.raises(et.ServiceError) as refused:
+        service.open({**declared, "stream": "other", "epsilon": -1})
+    assert refused.value.status == 422 and "epsilon" in str(refused.value)
+
+
+def test_what_is_wrong_is_said(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    writing = et.connect(running.url, running.write).stream("visits")
+    bad = pd.DataFrame({"time": ["2026-01-01T00:10:00Z", "never", "2026-01-01T00:10:00Z"], "gate": ["a", "a", "z"]})
+    with pytest.raises(et.ServiceError) as refused:
+        writing.push(bad)
+    assert [(row["row"], row["field"]) for row in refused.value.rows] == [(2, "time"), (3, "gate")]
+    # In a table of many batches rows keep their numbers.
+    monkeypatch.setattr(_connect, "ROWS", 2)
+    with pytest.raises(et.ServiceError) as refused:
+        writing.push(bad[["time", "gate"]].iloc[[0, 0, 2, 1]], "many")
+    assert [row["row"] for row in refused.value.rows] == [3, 4]
+    assert writing.push(EVENTS, "parts") == et.Receipt("parts", 3, False)
+    assert writing.push(EVENTS, "parts") == et.Receipt("parts", 3, True)
+    with pytest.raises(et.ServiceError, match="does not allow") as refused:
+        writing.close(1)
+    assert refused.value.status == 403
+    with pytest.raises(et.ServiceError, match="token") as refused:
+        et.connect(running.url, "evt_00000000_wrong").streams()
+    assert refused.value.status == 401
+    with pytest.raises(et.ServiceError, match="no stream"):
+        et.connect(running.public).stream("../etc").describe()
+    with pytest.raises(TypeError, match="list of dicts"):
+        writing.push(EVENTS.time)
+    with pytest.raises(TypeError, match="collect"):
+        writing.push(pl.DataFrame(EVENTS).lazy())  # type: ignore[arg-type]
+    with pytest.raises(et.InvalidError, match="kind of table"):
+        et.connect(running.public).stream("visits").releases(table="excel")
+
+
+def test_a_token_does_not_travel_for_all_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVERTALLY_TOKEN", raising=False)
+    with pytest.raises(et.InvalidError, match="use https"):
+        et.connect("http://counts.example", "evt_x")
+    et.connect("http://counts.example")
+    et.connect("http://[::1]:80", "evt_x")
+    monkeypatch.setenv("EVERTALLY_TOKEN", "evt_x")
+    with pytest.raises(et.InvalidError, match="use https"):
+        et.connect("http://counts.example")
+    for url in ("counts.example", "https://counts.example/v1", "ftp://counts.example"):
+        with pytest.raises(et.InvalidError, match="no address"):
+            et.connect(url)
+    with pytest.raises(et.InvalidError, match="token make"):
+        et.connect("https://counts.example", "two words")
+    assert "evt_" not in repr(et.connect("http://localhost:1", "evt_secret"))
+
+
+class Unsure(http.server.BaseHTTPRequestHandler):
+    """Hands on to a service, and loses answers, or says that it is busy."""
+
+    upstream = ""
+    left = 0
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        connection = http.client.HTTPConnection(self.upstream)
+        connection.request("POST", self.path, body, {k: v for k, v in self.headers.items() if k != "Host"})
+        answer = connection.getresponse()
+        content = answer.read()
+        type(self).left -= 1
+        if self.left % 2 == 1:
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        status = 503 if self.left > 0 else answer.status
+        self.send_response(status)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_what_is_sent_again_is_counted_once(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_connect, "FIRST_PAUSE", 0.01)
+    Unsure.upstream, Unsure.left = running.url.removeprefix("http://"), 4
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Unsure) as between:
+        threading.Thread(target=between.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{between.server_address[1]}"
+        receipt = et.connect(url, running.write).stream("visits").push(EVENTS)
+        assert (receipt.rows, receipt.repeated) == (3, True)
+        Unsure.left = 100
+        with pytest.raises(et.ServiceError):
+            et.connect(url, running.write, tries=2).stream("visits").push(EVENTS)
+        between.shutdown()
+    visits = et.connect(running.url, running.operate).stream("visits")
+    visits.close(2)
+    # The second push has another id, and was taken although nobody heard of it.
+    assert values(visits.releases(2, 2, group="a"))[0][2] == pytest.approx(4, abs=6)
+    assert values(visits.releases(2, 2, group="b"))[0][2] == pytest.approx(2, abs=6)
+    with pytest.raises(et.ServiceError, match="cannot be reached"):
+        et.connect(url, running.write, tries=2).streams()
+
+
+def test_publications_are_watched(running: Running) -> None:
+    visits = et.connect(running.url, running.operate).stream("visits")
+    visits.close(1)
+    watching = visits.watch()
+    first = next(watching)
+    assert (first.stream, first.publication, first.time) == ("visits", 1, "2026-01-01T00:00:00+00:00")
+    assert first.rows is not None and [row["gate"] for row in first.rows] == ["a", "b"]
+    visits.close(3)
+    assert [next(watching).publication for _ in range(2)] == [2, 3]
+    after = visits.watch(after=1)
+    assert [next(after).publication for _ in range(2)] == [2, 3]
+    assert json.dumps(first.rows)
