@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,67 @@ def program() -> str:
     subprocess.run(build, cwd=REPOSITORY, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
     return str(target / "debug" / "evertally")
+
+
+#: Of a service with a stream that its operator closes.
+CONFIG = """
+folder = "data"
+key = "serve.key"
+backups = "."
+[public]
+listen = "127.0.0.1:0"
+[private]
+listen = "127.0.0.1:0"
+[[stream]]
+stream = "visits"
+public = true
+closing = "operator"
+start = "2026-01-01"
+every = "1h"
+steps = 10
+group-by = ["gate"]
+groups = ["a", "b"]
+rho = 10
+[[stream]]
+stream = "hidden"
+closing = "operator"
+start = "2020-01-01"
+every = "1d"
+unbounded = true
+rho = 1
+"""
+
+
+class Running:
+    """`evertally serve` as a program of its own, with tokens for it."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        (folder / "serve.toml").write_text(CONFIG)
+        (folder / "data").mkdir(mode=0o700)
+
+        def made(role: str) -> str:
+            make = [program, "token", "make", "--config", "serve.toml", "--role", role]
+            return subprocess.run(make, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+
+        self.operate, self.write = made("operate"), made("write:visits")
+        serve = [program, "serve", "--config", "serve.toml", "--log", "error"]
+        self.process = subprocess.Popen(serve, cwd=folder, stderr=subprocess.PIPE, text=True)
+        self.url = self.public = ""
+        said = []
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            said.append(line)
+            if line.startswith("reading: "):
+                self.public = line.removeprefix("reading: ").strip()
+            if line.startswith("writing and operating: "):
+                self.url = line.removeprefix("writing and operating: ").strip()
+                break
+        assert self.url, said
+
+
+@pytest.fixture
+def running(program: str, tmp_path: Path) -> Iterator[Running]:
+    running = Running(program, tmp_path)
+    yield running
+    running.process.terminate()
+    assert running.process.wait(20) == 0

@@ -29,6 +29,7 @@ pub(crate) use records::{from_bytes, to_bytes};
 
 use evertally_publish::disk::{Disk, RealDisk, beside, folder_of};
 use evertally_publish::error::{Context, Error, Result, failure, usage};
+use redb::backends::FileBackend;
 use redb::{
     Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend,
     TableDefinition, WriteTransaction,
@@ -66,8 +67,7 @@ impl Store {
             // A database that was cut off while it was made is none, so that it gets its name once it is one.
             let unfinished = beside(path, "new");
             let _ = std::fs::remove_file(&unfinished);
-            let made = builder().create(&unfinished).map_err(failure);
-            drop(Self::of(made.context(format_args!("cannot make {shown}"))?)?);
+            drop(Self::of(private(&unfinished).context(format_args!("cannot make {shown}"))?)?);
             std::fs::rename(&unfinished, path)?;
             RealDisk.sync_folder(folder_of(path))?;
         }
@@ -124,6 +124,16 @@ fn builder() -> redb::Builder {
     let mut builder = Database::builder();
     builder.set_cache_size(64 << 20);
     builder
+}
+
+/// A new database in a file that nobody else may read: it holds exact sums, and events of people.
+fn private(path: &Path) -> Result<Database> {
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let backend = FileBackend::new(options.open(path)?).map_err(failure)?;
+    builder().create_with_backend(backend).map_err(failure)
 }
 
 /// What the database says, as an error of the pipeline.

@@ -2,6 +2,7 @@
 
 use super::routes;
 use utoipa::OpenApi;
+use utoipa::openapi::{Content, Ref, ResponseBuilder};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 
 #[derive(OpenApi)]
@@ -43,5 +44,16 @@ pub fn document() -> utoipa::openapi::OpenApi {
     let mut document = Api::openapi();
     let components = document.components.get_or_insert_default();
     components.add_security_scheme("token", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+    // Whatever else is answered, anywhere, is a problem: no token, another's, too much, too often, not now.
+    let problem = ResponseBuilder::new()
+        .description("Why this is not done.")
+        .content("application/problem+json", Content::new(Some(Ref::from_schema_name("Document"))))
+        .build();
+    for path in document.paths.paths.values_mut() {
+        let operations = [&mut path.get, &mut path.post, &mut path.put, &mut path.delete];
+        for operation in operations.into_iter().flatten() {
+            operation.responses.responses.insert("default".to_owned(), problem.clone().into());
+        }
+    }
     document
 }

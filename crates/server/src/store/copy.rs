@@ -1,7 +1,7 @@
 //! A copy of the whole database, while it is used.
 
 use super::{
-    BATCHES, CLOSED, DELIVERED, EVENTS, LATE, LEDGER, META, NAMES, ROWS, STATES, STREAMS, Store, builder, stored,
+    BATCHES, CLOSED, DELIVERED, EVENTS, LATE, LEDGER, META, NAMES, ROWS, STATES, STREAMS, Store, private, stored,
 };
 use evertally_publish::disk::{Disk, RealDisk, beside, folder_of};
 use evertally_publish::error::{Context, Result, failure, usage};
@@ -17,6 +17,10 @@ impl Store {
     /// # Errors
     /// If the file is there already, or cannot be written; then nothing is left of it.
     pub fn copy_to(&self, path: &Path) -> Result<()> {
+        if !folder_of(path).is_dir() {
+            let folder = folder_of(path).display();
+            return Err(usage(format!("the folder for backups, {folder}, is not there; make it, or mount its disk")));
+        }
         if path.exists() {
             return Err(usage(format!("{} is there already", path.display())));
         }
@@ -33,7 +37,7 @@ impl Store {
     fn copy_all(&self, path: &Path) -> Result<()> {
         let _ = std::fs::remove_file(path);
         let looking = self.look()?;
-        let copy = builder().create(path).map_err(failure)?;
+        let copy = private(path)?;
         macro_rules! tables {
             ($($table:ident)*) => { $({
                 let from = looking.open_table($table).map_err(stored)?;

@@ -237,6 +237,7 @@ pub(in super::super) async fn tokens(State(app): State<Arc<App>>, caller: Caller
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct WantedToken {
     /// `write:STREAM`, `read:STREAM`, `read:*` or `operate`.
+    #[schema(pattern = r"^(operate|read:.+|write:.+)$")]
     role: String,
     /// Who is to have it, for people.
     #[serde(default)]

@@ -177,9 +177,9 @@ fn names_in(text: &str, columns: &[String]) -> Result<Vec<String>, Problem> {
 #[utoipa::path(get, path = "/v1/streams/{stream}/releases", tag = "reading",
     params(
         ("stream" = String, Path),
-        ("from" = Option<u64>, Query, description = "The first publication, from 1."),
-        ("to" = Option<u64>, Query, description = "The last one."),
-        ("every" = Option<u64>, Query, description = "One step of so many: those whose number is a multiple, and the last."),
+        ("from" = Option<u64>, Query, minimum = 1, description = "The first publication, from 1."),
+        ("to" = Option<u64>, Query, minimum = 1, description = "The last one."),
+        ("every" = Option<u64>, Query, minimum = 1, description = "One step of so many: those whose number is a multiple, and the last."),
         ("group" = Option<Vec<String>>, Query, description = "Groups by name: parts joined by `/`, or a JSON list of them; may be repeated."),
         ("measure" = Option<Vec<String>>, Query, description = "Measures or workloads, where there are several."),
         ("format" = Option<String>, Query, description = "json, jsonl, csv, arrow or parquet, in the place of `Accept`."),

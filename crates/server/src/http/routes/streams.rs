@@ -202,6 +202,7 @@ pub(in super::super) async fn open(
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct Through {
     /// The step, from 1.
+    #[schema(minimum = 1)]
     through: u64,
 }
 
@@ -251,12 +252,11 @@ pub(in super::super) async fn retire(
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct Joining {
     /// Their names: a text for each, or a list of texts where groups have several columns.
-    #[schema(value_type = Vec<Value>)]
     groups: Vec<Names>,
 }
 
 /// The names of a group.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
 enum Names {
     One(String),
