@@ -313,3 +313,122 @@ fn a_webhook_is_told_of_every_publication_in_order() {
     hand(&server, 3);
     assert_eq!(next().0, "hand/3");
 }
+
+/// Streams of a folder of every kind.
+const KINDS: &str = r#"
+[[stream]]
+stream = "hand"
+closing = "operator"
+start = "2026-01-01"
+every = "1h"
+steps = 10
+person = "person"
+max-events = 3
+max-events-per-step = 2
+epsilon = 1
+
+[[stream]]
+stream = "sums"
+closing = "operator"
+start = "2026-01-01"
+every = "1h"
+unbounded = true
+value = "value"
+bounds = [0, 5]
+group-by = ["group"]
+groups = ["a", "b"]
+rho = 1
+
+[[stream]]
+stream = "found"
+closing = "operator"
+start = "2026-01-01"
+every = "1h"
+steps = 10
+person = "person"
+max-events = 100
+max-events-per-step = 20
+group-by = ["group"]
+discover-groups = true
+selection-delta = 1e-5
+epsilon = 5
+delta = 1e-4
+
+[[stream]]
+stream = "windows"
+closing = "operator"
+start = "2026-01-01"
+every = "1h"
+steps = 10
+workload = "window(2h)"
+rho = 1
+"#;
+
+/// A folder that was written with format 1 is opened, and goes on as it would have. It is written anew with
+/// `EVERTALLY_WRITE_GOLDEN=1`, which is for new formats, in files of their own.
+#[test]
+fn a_folder_of_format_1_goes_on() {
+    let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/service-1");
+    let names = ["hand", "sums", "found", "windows"];
+    let batch = |step: u64| -> String {
+        let row = |n: u64| {
+            let (person, group) = (format!("p{n}"), ["a", "b"][usize::from(n > 150)]);
+            format!(
+                "{{\"time\":\"2026-01-01T{:02}:30:00Z\",\"person\":\"{person}\",\"group\":\"{group}\",\"value\":{}}}\n",
+                step - 1,
+                n % 5
+            )
+        };
+        (0..200).map(row).collect()
+    };
+    let close = |server: &Server, step: u64| {
+        for name in names {
+            let closed = server.post(&format!("/v1/streams/{name}/close"), &format!("{{\"through\":{step}}}"));
+            assert_eq!(closed.status, 200, "{}", closed.text);
+        }
+    };
+    let all = |server: &Server| names.map(|name| rows(server, name)).concat();
+    if std::env::var_os("EVERTALLY_WRITE_GOLDEN").is_some() {
+        let mut server = Server::with("", KINDS);
+        for step in 1..=3 {
+            for name in names {
+                assert_eq!(server.send(name, &format!("s{step}"), &batch(step)).status, 200);
+            }
+            if step < 3 {
+                close(&server, step);
+            }
+        }
+        server.stop();
+        std::fs::create_dir_all(&golden).unwrap();
+        let store = std::fs::read(server.path("data/store.redb")).unwrap();
+        std::fs::write(golden.join("store.redb.zst"), zstd::encode_all(&store[..], 19).unwrap()).unwrap();
+        std::fs::copy(server.path("keys/serve.key"), golden.join("test-only.key")).unwrap();
+        server.start().unwrap();
+        close(&server, 3);
+        std::fs::write(golden.join("released.csv"), all(&server)).unwrap();
+    }
+    let mut server = Server::with("", KINDS);
+    server.stop();
+    let store = zstd::decode_all(&std::fs::read(golden.join("store.redb.zst")).unwrap()[..]).unwrap();
+    std::fs::write(server.path("data/store.redb"), store).unwrap();
+    std::fs::write(server.path("keys/serve.key"), std::fs::read(golden.join("test-only.key")).unwrap()).unwrap();
+    serving::verify(&server.config()).unwrap();
+    server.start().unwrap();
+    assert_eq!(server.published("found"), 2);
+    close(&server, 3);
+    let released = std::fs::read_to_string(golden.join("released.csv")).unwrap();
+    assert_eq!(all(&server), released);
+    assert!(released.lines().any(|line| line.starts_with("2026-01-01T02:00:00Z,b,")), "groups were found");
+    assert_eq!(server.send("hand", "s2", &batch(2)).json()["repeated"], true);
+    // A later format is left alone.
+    server.stop();
+    {
+        let table: redb::TableDefinition<&str, &[u8]> = redb::TableDefinition::new("meta");
+        let database = redb::Database::open(server.path("data/store.redb")).unwrap();
+        let writing = database.begin_write().unwrap();
+        writing.open_table(table).unwrap().insert("format", 2u32.to_le_bytes().as_slice()).unwrap();
+        writing.commit().unwrap();
+    }
+    let refused = server.start().unwrap_err();
+    assert!(refused.contains("later version of this program"), "{refused}");
+}
