@@ -1,6 +1,19 @@
 //! The folder of a service, as files.
 
+use evertally_publish::error::{Context, Result};
 use std::path::{Path, PathBuf};
+
+/// Makes a folder, if it is not there: for nobody else to look into.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn make_folder(folder: &Path) -> Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder).context(format_args!("cannot make the folder {}", folder.display()))
+}
 
 /// The database in a folder.
 pub fn store_path(folder: &Path) -> PathBuf {

@@ -3,7 +3,7 @@
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, StreamConfig, WebhookConfig, WitnessConfig};
 use crate::engine::{Core, Opening, Refusal, Service, Setting, groups_behind};
-use crate::folder::store_path;
+use crate::folder::{make_folder, store_path};
 use crate::http::{App, AppSetting, Bound, Serving, Side};
 use crate::store::Store;
 use crate::tokens::Tokens;
@@ -122,18 +122,6 @@ fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Service> {
         })?;
     }
     Ok(service)
-}
-
-#[cfg(unix)]
-fn make_folder(folder: &Path) -> Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.context(format_args!("cannot make the folder {}", folder.display()))
-}
-
-#[cfg(not(unix))]
-fn make_folder(folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder).context(format_args!("cannot make the folder {}", folder.display()))
 }
 
 /// The key of the service: read, or made together with a new folder.

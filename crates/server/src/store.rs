@@ -115,7 +115,7 @@ impl Store {
         // Whoever opens the folder after a crash does not look through all of it.
         writing.set_quick_repair(true);
         let done = change(&writing)?;
-        writing.commit().map_err(failure).context("the folder cannot be written; nothing was taken or published")?;
+        writing.commit().map_err(stored).context("the folder cannot be written; nothing was taken or published")?;
         Ok(done)
     }
 }
@@ -137,8 +137,12 @@ fn private(path: &Path) -> Result<Database> {
 }
 
 /// What the database says, as an error of the pipeline.
-pub(crate) fn stored(error: impl std::fmt::Display) -> Error {
-    failure(error).context("the database")
+pub(crate) fn stored(error: impl Into<redb::Error>) -> Error {
+    let error = match error.into() {
+        redb::Error::Io(error) => error.into(),
+        error => failure(error),
+    };
+    error.context("the database")
 }
 
 /// Makes all tables, or brings those of an earlier version to this one.

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use evertally_server::config::Config;
+use evertally_server::folder::make_folder;
 use evertally_server::tokens::{Role, Tokens};
 use std::path::PathBuf;
 
@@ -49,7 +50,7 @@ impl TokenArgs {
         match self.what {
             What::Make { config, role, label } => {
                 let config = Config::read(&config)?;
-                std::fs::create_dir_all(&config.folder)?;
+                make_folder(&config.folder)?;
                 let (id, token) = Tokens::of_folder(&config.folder)?.make(&role, &label)?;
                 eprintln!("token {id} allows {role}; it is shown here and never again:");
                 println!("{}", *token);

@@ -11,6 +11,7 @@ use evertally_publish::session::LateEvent;
 use evertally_publish::stream::Late;
 use redb::{ReadableTable, WriteTransaction};
 use std::collections::BTreeMap;
+use std::io::ErrorKind::StorageFull;
 use std::sync::Arc;
 
 /// What is said of a batch that was taken.
@@ -62,8 +63,9 @@ impl Core {
         });
         match written {
             Err(error) if answers.len() < count || !accepted.is_empty() => {
-                let why = error.to_string();
-                return (0..count).map(|_| Err(Refusal::Other(failure(&why)))).collect();
+                let (why, is_full) = (error.to_string(), error.io().is_some_and(|io| io.kind() == StorageFull));
+                let refusal = || if is_full { Refusal::DiskFull(why.clone()) } else { Refusal::Other(failure(&why)) };
+                return (0..count).map(|_| Err(refusal())).collect();
             }
             _ => {}
         }

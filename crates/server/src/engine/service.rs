@@ -357,6 +357,16 @@ fn stopping() -> Refusal {
     Refusal::Other(failure("the service is stopping; try again when it is up, with the same id"))
 }
 
+/// Whether the disk has failed for good what is open. What is in memory may be ahead of it: whoever starts again begins
+/// with what is there.
+fn is_lost(core: &Core) -> bool {
+    let is_lost = core.store.is_lost();
+    if is_lost {
+        tracing::error!("the disk has failed the folder: nothing more is taken in or published until a new start");
+    }
+    is_lost
+}
+
 /// Counts until it is told to stop.
 fn run(mut core: Core, waiting: &Receiver<Request>, clock: &dyn Clock) {
     loop {
@@ -368,9 +378,7 @@ fn run(mut core: Core, waiting: &Receiver<Request>, clock: &dyn Clock) {
                 None
             }
         };
-        if core.store_problem.is_some() && core.store.is_lost() {
-            // What is in memory may be ahead of the disk. Whoever starts again begins with what is there.
-            tracing::error!("the disk has failed the folder: nothing more is taken in or published until a new start");
+        if core.store_problem.is_some() && is_lost(&core) {
             return;
         }
         let wait = next.and_then(|next| clock.wait_for(next)).map_or(PATIENCE, |wait| wait.min(PATIENCE));
@@ -395,10 +403,13 @@ fn run(mut core: Core, waiting: &Receiver<Request>, clock: &dyn Clock) {
         }
         if !batches.is_empty() {
             for (answer, receipt) in answers.iter().zip(core.take_in(batches)) {
-                if let Err(Refusal::Other(error)) = &receipt {
-                    core.store_problem = Some(error.to_string());
+                if let Err(refusal @ (Refusal::Other(_) | Refusal::DiskFull(_))) = &receipt {
+                    core.store_problem = Some(refusal.to_string());
                 }
                 let _ = answer.send(receipt); // whoever has gone may ask again
+            }
+            if core.store_problem.is_some() && is_lost(&core) {
+                return;
             }
         }
         match then {

@@ -156,9 +156,14 @@ impl Memory {
 
     /// Remembers that it was taken.
     pub(super) fn done(&mut self, mark: Mark) -> Result<()> {
+        let was_spooled = mark.source == super::files::STDIN;
         self.contents.pending = None;
         self.contents.sources.insert(mark.source.clone(), mark);
-        self.write()
+        self.write()?;
+        if was_spooled {
+            let _ = std::fs::remove_file(self.spool()); // the next one takes its place
+        }
+        Ok(())
     }
 
     /// The bytes of what is being sent, where they were kept.
