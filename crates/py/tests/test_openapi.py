@@ -113,6 +113,8 @@ def test_every_answer_is_as_documented(running: Running) -> None:
     held.ask("GET", "/v1/sources", 200)
     held.ask("GET", "/metrics", 200)
     held.ask("GET", "/v1/operator", 200)
+    held.ask("GET", "/v1/streams/{stream}/late", 200)
+    held.ask("GET", "/v1/streams/{stream}/late", 400, query="?behind=x")
     held.ask("GET", "/v1/operator", 401, who="nobody")
     held.ask("POST", "/v1/backup", 201)
     planned = held.ask("POST", "/v1/streams", 200, query="?dry-run=true", body=WANTED)

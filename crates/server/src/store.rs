@@ -7,7 +7,7 @@
 //! | `streams` | number | [what a stream is](StreamRecord) |
 //! | `batches` | stream, id | [batches that were taken](BatchRecord) |
 //! | `events` | stream, step, number of the batch | events that are not in a state yet, [as bytes](evertally_publish::session::Placed::write) |
-//! | `late` | stream, number of the batch | late events that were put aside, as CSV |
+//! | `late` | stream, number of the batch | late events that were put aside |
 //! | `states` | stream | [where its session stood](StateRecord) |
 //! | `closed` | stream, step | [what was closed](ClosedRecord), a chain of digests |
 //! | `rows` | stream, publication, block | [released rows](RowBlock) |

@@ -2,7 +2,7 @@
 
 use super::closing::{BLOCK, OWN};
 use super::info::StreamInfo;
-use crate::store::{CLOSED, ClosedRecord, ROWS, RowBlock, Store, StoredRow, from_bytes, stored};
+use crate::store::{CLOSED, ClosedRecord, LATE, ROWS, RowBlock, Store, StoredRow, from_bytes, stored};
 use evertally_publish::error::{Result, failure};
 use evertally_publish::rows::{Amount, ReleaseRow, ViewRow};
 use std::ops::RangeInclusive;
@@ -23,6 +23,20 @@ impl RowsQuery {
     pub fn of(publications: RangeInclusive<u64>) -> Self {
         Self { publications, places: None, every: 1 }
     }
+}
+
+/// Late events that were put aside, of batches behind a number: each as its texts, and where to go on.
+pub(super) fn late(store: &Store, info: &StreamInfo, behind: u64, most: usize) -> Result<(Vec<Vec<String>>, Option<u64>)> {
+    let (table, number) = (store.look()?.open_table(LATE).map_err(stored)?, info.number);
+    let mut events = Vec::new();
+    for entry in table.range((number, behind.saturating_add(1))..=(number, u64::MAX)).map_err(stored)? {
+        let (key, bytes) = entry.map_err(stored)?;
+        events.extend(from_bytes::<Vec<Vec<String>>>(bytes.value(), "late events")?);
+        if events.len() >= most {
+            return Ok((events, Some(key.value().1)));
+        }
+    }
+    Ok((events, None))
 }
 
 /// Visits the rows, in the order of a released table, each with its publication.

@@ -240,6 +240,15 @@ impl Service {
         rows::visit(&self.store, info, query, visit)
     }
 
+    /// Late events that were put aside, of batches behind a number: each as a text for every declared column. About `most`
+    /// of them, and where to go on if there are more.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn late(&self, info: &StreamInfo, behind: u64, most: usize) -> Result<(Vec<Vec<String>>, Option<u64>)> {
+        rows::late(&self.store, info, behind, most)
+    }
+
     /// Writes all that the folder holds, as it is at this moment, to a new file.
     ///
     /// # Errors

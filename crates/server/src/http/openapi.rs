@@ -26,6 +26,7 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
         routes::picture::png,
         routes::watch::watch,
         routes::events::take,
+        routes::late::late,
         routes::operator::operator,
         routes::operator::backup,
         routes::operator::sources,

@@ -1,6 +1,7 @@
 //! All routes, and what is around them.
 
 pub(super) mod events;
+pub(super) mod late;
 pub(super) mod metrics;
 pub(super) mod operator;
 pub(super) mod picture;
@@ -45,6 +46,7 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool) -> Router {
             .route("/v1/streams/{stream}/close", post(streams::close))
             .route("/v1/streams/{stream}/retire", post(streams::retire))
             .route("/v1/streams/{stream}/groups", post(streams::join))
+            .route("/v1/streams/{stream}/late", get(late::late))
             .route("/v1/operator", get(operator::operator))
             .route("/v1/backup", post(operator::backup))
             .route("/v1/tokens", get(operator::tokens).post(operator::make_token))

@@ -185,6 +185,9 @@ fn late_events_go_where_the_stream_says() {
     for stream in all["streams"].as_array().unwrap() {
         assert_eq!(stream["late"], 1, "{stream}");
     }
+    let aside = server.get("/v1/streams/side-file/late").json();
+    assert_eq!(aside["events"], serde_json::json!([{"time": "2026-01-01T00:10:00Z"}]));
+    assert_eq!((&aside["behind"], server.get("/v1/streams/refuse/late").json()["events"].as_array().unwrap().len()), (&serde_json::Value::Null, 0));
     // Of that strangers learn nothing.
     for page in ["/v1/streams", "/metrics", "/v1/streams/refuse"] {
         assert!(!server.public.get(page, "").unwrap().text.contains("late"), "{page}");

@@ -1,0 +1,65 @@
+//! Late events that were put aside, for operators: they are the data itself.
+
+use super::super::app::{App, Caller};
+use super::super::problem::{Document, Problem};
+use super::waiting;
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use utoipa::{IntoParams, ToSchema};
+
+/// Events of one answer, about.
+const MOST: usize = 100_000;
+
+/// Where to go on.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct Behind {
+    /// The number of the last batch that you have, from the answer before.
+    #[serde(default)]
+    behind: u64,
+}
+
+/// Late events of some batches.
+#[derive(Serialize, ToSchema)]
+pub(in super::super) struct LateEvents {
+    stream: String,
+    /// As they came: a text for each declared column.
+    events: Vec<LateRow>,
+    /// Where to go on; `null` where these are the last.
+    behind: Option<u64>,
+}
+
+/// A late event.
+#[derive(Serialize, ToSchema)]
+#[schema(value_type = Object)]
+struct LateRow(Map<String, Value>);
+
+/// Late events that were put aside, in the order in which they came.
+#[utoipa::path(get, path = "/v1/streams/{stream}/late", tag = "operating", params(("stream" = String, Path), Behind), responses(
+    (status = 200, body = LateEvents),
+    (status = 404, body = Document, content_type = "application/problem+json"),
+), security(("token" = [])))]
+pub(in super::super) async fn late(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    query: Result<Query<Behind>, axum::extract::rejection::QueryRejection>,
+) -> Result<Json<LateEvents>, Problem> {
+    caller.operates()?;
+    let Query(Behind { behind }) = query.map_err(|e| Problem::bad(e.body_text()))?;
+    waiting(move || {
+        let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
+        let (rows, behind) = app.service.late(&info, behind, MOST)?;
+        let columns = &info.stream.columns;
+        let own = std::iter::once(&columns.time).chain(&columns.labels).chain(&columns.person).chain(&columns.value);
+        let names: Vec<&String> = own.collect();
+        let row = |texts: Vec<String>| {
+            LateRow(names.iter().map(|name| (*name).clone()).zip(texts.into_iter().map(Value::String)).collect())
+        };
+        Ok(Json(LateEvents { stream: name, events: rows.into_iter().map(row).collect(), behind }))
+    })
+    .await
+}
