@@ -67,6 +67,15 @@ impl NameLock {
         Self::take(protected, protected, &mut Patience::none())
     }
 
+    /// Locks what has this name, as soon as no other process has.
+    ///
+    /// # Errors
+    /// If the lock cannot be made.
+    pub fn soon(protected: &Path) -> Result<Self> {
+        let never = AtomicBool::new(false);
+        Self::take(protected, protected, &mut Patience::until(&never, &mut |_| ()))
+    }
+
     /// Locks `.NAME.lock` beside the file that it protects; `what` is how messages name that.
     ///
     /// # Errors

@@ -18,6 +18,13 @@ pub fn serve(config: &Path, say: impl Fn(&str)) -> Result<()> {
         if tokens::Tokens::of_folder(&config.folder).and_then(|tokens| tokens.all()).is_ok_and(|all| all.is_empty()) {
             say("no token opens anything yet; make one with `evertally token make --config FILE --role operate`");
         }
+        if let Some(listener) = config.private.as_ref().filter(|own| own.certificate.is_none() && !own.listen.ip().is_loopback()) {
+            say(&format!(
+                "others can reach {} and it has no certificate: tokens and events travel for all to read, unless something in \
+                 front of it speaks TLS",
+                listener.listen
+            ));
+        }
         addresses(running).iter().for_each(|line| say(line));
     }))
 }

@@ -7,8 +7,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use evertally_publish::disk::{Access, RealDisk, replace};
+use evertally_publish::disk::{Access, RealDisk, folder_of, replace};
 use evertally_publish::error::{Context, Result, failure, usage};
+use evertally_publish::lock::NameLock;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -159,7 +160,18 @@ impl Tokens {
     fn write(&self, file: &File) -> Result<()> {
         let text = serde_json::to_string_pretty(file).map_err(failure)?;
         replace(&RealDisk, &self.path, &Access::Private, &mut Cursor::new(text))
+            .and_then(|()| belong_to_folder(&self.path))
             .context(format_args!("cannot write {}", self.path.display()))
+    }
+
+    /// Changes the file while nobody else does: a token that was revoked elsewhere must not come back.
+    fn change<T>(&self, change: impl FnOnce(&mut File) -> Result<T>) -> Result<T> {
+        let _lock = NameLock::soon(&self.path)?;
+        let mut file = self.read()?;
+        let changed = change(&mut file)?;
+        file.version = 1;
+        self.write(&file)?;
+        Ok(changed)
     }
 
     /// Makes one. What is returned is shown once: nobody can tell it again.
@@ -173,11 +185,11 @@ impl Tokens {
         let id: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
         let secret = Zeroizing::new(URL_SAFE_NO_PAD.encode(secret));
         let (made, hash) = (Timestamp::now(), hash_of(&secret));
-        let mut file = self.read()?;
         let entry = Entry { id: id.clone(), role: role.to_string(), label: label.to_owned(), made, hash };
-        file.tokens.push(entry);
-        file.version = 1;
-        self.write(&file)?;
+        self.change(|file| {
+            file.tokens.push(entry);
+            Ok(())
+        })?;
         Ok((id.clone(), Zeroizing::new(format!("{MARK}{id}_{}", *secret))))
     }
 
@@ -186,13 +198,14 @@ impl Tokens {
     /// # Errors
     /// If there is none of this id, or the file cannot be written.
     pub fn revoke(&self, id: &str) -> Result<()> {
-        let mut file = self.read()?;
-        let before = file.tokens.len();
-        file.tokens.retain(|token| token.id != id);
-        if file.tokens.len() == before {
-            return Err(usage(format!("there is no token {id}")));
-        }
-        self.write(&file)
+        self.change(|file| {
+            let before = file.tokens.len();
+            file.tokens.retain(|token| token.id != id);
+            if file.tokens.len() == before {
+                return Err(usage(format!("there is no token {id}")));
+            }
+            Ok(())
+        })
     }
 
     /// What a token allows; `None` where it is none. All ways take the same work.
@@ -206,6 +219,19 @@ impl Tokens {
         let is_it: bool = hash.as_bytes().ct_eq(found.as_bytes()).into();
         entry.filter(|_| is_it).and_then(|entry| entry.role.parse().ok())
     }
+}
+
+/// Gives a file to whom its folder belongs: what an administrator writes, the service must be able to read.
+#[cfg(unix)]
+fn belong_to_folder(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let (folder, file) = (std::fs::metadata(folder_of(path))?, std::fs::metadata(path)?);
+    if file.uid() == folder.uid() { Ok(()) } else { chown(path, Some(folder.uid()), Some(folder.gid())) }
+}
+
+#[cfg(not(unix))]
+fn belong_to_folder(_: &Path) -> std::io::Result<()> {
+    Ok(())
 }
 
 #[cfg(unix)]
@@ -242,6 +268,19 @@ mod tests {
         Tokens::of_folder(folder.path()).unwrap().revoke(&id).unwrap();
         assert_eq!(tokens.role_of(&token), None);
         assert!(tokens.revoke(&id).unwrap_err().to_string().contains("no token"));
+    }
+
+    #[test]
+    fn whoever_writes_at_once_loses_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = Tokens::of_folder(folder.path()).unwrap();
+        let old: Vec<String> = (0..20).map(|_| tokens.make(&Role::Operate, "").unwrap().0).collect();
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..20).for_each(|_| drop(Tokens::of_folder(folder.path()).unwrap().make(&Role::ReadAll, ""))));
+            old.iter().for_each(|id| tokens.revoke(id).unwrap());
+        });
+        let left = tokens.all().unwrap();
+        assert!(left.len() == 20 && left.iter().all(|token| token.role == "read:*"));
     }
 
     #[test]

@@ -61,7 +61,8 @@ impl TokenArgs {
                 table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
                 table.set_header(["id", "role", "made", "label"]);
                 for token in &all {
-                    table.add_row([&token.id, &token.role, &token.made.to_string(), &token.label]);
+                    let made = token.made.strftime("%Y-%m-%d %H:%M UTC").to_string();
+                    table.add_row([&token.id, &token.role, &made, &token.label]);
                 }
                 println!("{table}");
             }

@@ -76,7 +76,8 @@ impl fmt::Display for Refusal {
             Self::Rows { rows, more } => {
                 let first = rows.first().map_or("", |row| row.problem.as_str());
                 let count = rows.len() as u64 + more;
-                write!(f, "{count} rows cannot be taken, and so none was: {first}")
+                let rows = if count == 1 { "1 row".to_owned() } else { format!("{count} rows") };
+                write!(f, "{rows} cannot be taken, and so none was: {first}")
             }
             Self::Differs => {
                 f.write_str("a batch of this id was taken with other bytes; give another batch another id")

@@ -149,6 +149,7 @@ fn metrics_are_gauges_without_exact_counts() {
     assert!(text.contains(r#"evertally_released_value{stream="open",group="ü \"x\""}"#), "{text}");
     assert!(!text.contains("events"), "{text}");
     let own = server.get("/metrics").text;
+    assert!(own.contains("evertally_lag_seconds{stream=\"open\"} 0\n") && own.contains("evertally_problems 0\n"), "{own}");
     assert!(own.contains("evertally_events_taken_total{stream=\"open\"} 100"), "{own}");
 }
 

@@ -36,7 +36,13 @@ async fn answer(app: Arc<App>, streams: Vec<Arc<StreamInfo>>, with_counts: bool)
         let mut text = Text::default();
         streams.iter().try_for_each(|info| text.released(&app, info))?;
         if with_counts {
-            streams.iter().for_each(|info| text.counts(info));
+            let health = app.service.health()?;
+            let now = app.service.now().micros();
+            streams.iter().for_each(|info| text.counts(info, now));
+            let problems = health.problems.len() + app.troubles().len();
+            text.add("evertally_problems", "What is wrong, in words at the operator's page.", &[], problems as f64);
+            let is_read_only = f64::from(u8::from(health.read_only.is_some()));
+            text.add("evertally_read_only", "1 where nothing is taken in or published.", &[], is_read_only);
             text.add("evertally_watchers", "Open watches of all streams.", &[], app.hub.count() as f64);
         }
         Ok(text.finish())
@@ -96,7 +102,14 @@ impl Text {
         if last == 0 {
             return Ok(());
         }
-        let columns: Vec<String> = info.table.groups().iter().map(|name| label(name)).collect();
+        let mut columns: Vec<String> = Vec::new();
+        for name in info.table.groups() {
+            let mut own = label(name);
+            while columns.contains(&own) {
+                own.push('_'); // two columns whose names differ in what no label may have
+            }
+            columns.push(own);
+        }
         let places = (info.line_count() > MOST_LINES).then(|| (0..MOST_LINES as u32).collect()); // fits: 10⁴
         let query = RowsQuery { places, ..RowsQuery::of(last..=last) };
         app.service.rows(info, &query, &mut |_, row| {
@@ -123,7 +136,7 @@ impl Text {
         Ok(())
     }
 
-    fn counts(&mut self, info: &StreamInfo) {
+    fn counts(&mut self, info: &StreamInfo, now: i64) {
         let (labels, counts) = ([("stream", info.name())], &info.counts);
         for (name, help, count) in [
             ("evertally_events_taken_total", "Events taken since the start: exact, and not private.", &counts.events),
@@ -135,7 +148,10 @@ impl Text {
         }
         let waiting = counts.waiting.load(Ordering::Relaxed) as f64;
         self.add("evertally_events_waiting", "Events of steps that are not open yet.", &labels, waiting);
-        self.add("evertally_closed_step", "The last closed step.", &labels, info.progress().closed as f64);
+        let progress = info.progress();
+        self.add("evertally_closed_step", "The last closed step.", &labels, progress.closed as f64);
+        let lag = progress.closes_at.map_or(0, |at| (now - at.micros()).max(0)) as f64 / 1e6;
+        self.add("evertally_lag_seconds", "How long ago the open step should have been closed.", &labels, lag);
     }
 
     fn finish(self) -> String {
