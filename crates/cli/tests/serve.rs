@@ -87,7 +87,11 @@ fn what_was_acknowledged_survives_kills() {
         loop {
             let wish = pending.take().unwrap_or_else(|| {
                 number += 1;
-                if dice.roll(6) == 0 { Wish::Close(step) } else { Wish::Batch(format!("batch {number}").replace(' ', "-"), rows(step, &mut dice)) }
+                if dice.roll(6) == 0 {
+                    Wish::Close(step)
+                } else {
+                    Wish::Batch(format!("batch {number}").replace(' ', "-"), rows(step, &mut dice))
+                }
             });
             if is_last && step > steps {
                 break;
@@ -95,12 +99,22 @@ fn what_was_acknowledged_survives_kills() {
             let answer = match &wish {
                 Wish::Batch(id, rows) if step <= steps => {
                     let body = format!("time,person,group\n{rows}");
-                    client.post("/v1/streams/visits/events", &write, &[("content-type", "text/csv"), ("idempotency-key", id)], body.as_bytes())
+                    client.post(
+                        "/v1/streams/visits/events",
+                        &write,
+                        &[("content-type", "text/csv"), ("idempotency-key", id)],
+                        body.as_bytes(),
+                    )
                 }
                 Wish::Batch(..) => break,
                 Wish::Close(through) => {
                     let body = format!("{{\"through\":{}}}", (*through).min(steps));
-                    client.post("/v1/streams/visits/close", &operate, &[("content-type", "application/json")], body.as_bytes())
+                    client.post(
+                        "/v1/streams/visits/close",
+                        &operate,
+                        &[("content-type", "application/json")],
+                        body.as_bytes(),
+                    )
                 }
             };
             match answer {
@@ -126,15 +140,29 @@ fn what_was_acknowledged_survives_kills() {
     let child = Child::start(program, bench.folder(), &["serve", "--config", "serve.toml", "--log", "error"]);
     let client = Client::new(&child.url);
     let body = format!("{{\"through\":{steps}}}");
-    let closed = client.post("/v1/streams/visits/close", &operate, &[("content-type", "application/json")], body.as_bytes());
+    let closed =
+        client.post("/v1/streams/visits/close", &operate, &[("content-type", "application/json")], body.as_bytes());
     assert_eq!(closed.unwrap().status, 200);
     let served = client.get("/v1/streams/visits/releases?from=1&to=100000&format=csv", &operate).unwrap().text;
     child.end(true);
-    bench.write("events.csv", &accepted).write("visits.toml", format!("stream = \"visits\"\n{DECLARATION}steps = {steps}\n"));
+    bench
+        .write("events.csv", &accepted)
+        .write("visits.toml", format!("stream = \"visits\"\n{DECLARATION}steps = {steps}\n"));
     let key = keyfile::read(&bench.path("keys/serve.key")).unwrap();
     Ledger::in_memory(&key).save(&bench.path("twin.key"), &key).unwrap();
     let run = bench.run_as_is(
-        &["release", "events.csv", "--config", "visits.toml", "--key", "twin.key", "--out", "twin.csv", "--all", "--yes"],
+        &[
+            "release",
+            "events.csv",
+            "--config",
+            "visits.toml",
+            "--key",
+            "twin.key",
+            "--out",
+            "twin.csv",
+            "--all",
+            "--yes",
+        ],
         b"",
     );
     assert_eq!(run.code, 0, "{}", run.stderr);

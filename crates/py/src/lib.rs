@@ -42,11 +42,12 @@ mod _evertally {
     use super::*;
     #[pymodule_export]
     use super::{
-        budget::Budget, candidate::Candidate, counter::Counter, guarantee::Guarantee, ipc::from_ipc, ipc::to_ipc, key::SecretKey, key::TestSeed,
-        lazy::LazyVector, lazy::plan_lazy, plan::Plan, plan::plan, reading::Reading, release::Release,
-        sketch::CountSketch, sketch::plan_sketch, table::ArrowTable, table::interval_table, table::plan_table,
-        table::release_table, vector::candidate::VectorCandidate, vector::guarantee::VectorGuarantee,
-        vector::noise::VectorNoise, vector::plan::VectorPlan, vector::plan::plan_vector,
+        budget::Budget, candidate::Candidate, counter::Counter, guarantee::Guarantee, ipc::from_ipc, ipc::to_ipc,
+        key::SecretKey, key::TestSeed, lazy::LazyVector, lazy::plan_lazy, plan::Plan, plan::plan, reading::Reading,
+        release::Release, sketch::CountSketch, sketch::plan_sketch, table::ArrowTable, table::interval_table,
+        table::plan_table, table::release_table, vector::candidate::VectorCandidate,
+        vector::guarantee::VectorGuarantee, vector::noise::VectorNoise, vector::plan::VectorPlan,
+        vector::plan::plan_vector,
     };
 
     #[pymodule_init]

@@ -88,8 +88,19 @@ fn main() -> Result<(), Failure> {
     times.sort();
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
     let events = times.len() * load.rows;
-    println!("{} batches of {} rows in {seconds:.1} s: {:.0} events/s", times.len(), load.rows, events as f64 / seconds);
-    println!("answered after (ms): median {:.1}, 90 % {:.1}, 99 % {:.1}, longest {:.1}", at(0.5), at(0.9), at(0.99), at(1.0));
+    println!(
+        "{} batches of {} rows in {seconds:.1} s: {:.0} events/s",
+        times.len(),
+        load.rows,
+        events as f64 / seconds
+    );
+    println!(
+        "answered after (ms): median {:.1}, 90 % {:.1}, 99 % {:.1}, longest {:.1}",
+        at(0.5),
+        at(0.9),
+        at(0.99),
+        at(1.0)
+    );
     Ok(())
 }
 

@@ -16,6 +16,12 @@ pub struct Config {
     pub folder: PathBuf,
     /// The file of the key, outside the folder; it is made where there is none and the folder is new.
     pub key: PathBuf,
+    /// Whether a new folder may begin with a key that is there: no line of a file says so, but whoever starts it once.
+    #[serde(skip)]
+    pub adopts_key: bool,
+    /// Whether a folder that has had a witness begins with a new one, or none: as with `adopts_key`.
+    #[serde(skip)]
+    pub forgets_witness: bool,
     /// A file with the passphrase of the key, where the key is sealed.
     #[serde(default)]
     pub passphrase: Option<PathBuf>,

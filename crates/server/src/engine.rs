@@ -14,6 +14,7 @@
 mod accepting;
 mod closing;
 mod core;
+mod frames;
 mod info;
 mod joining;
 mod live;

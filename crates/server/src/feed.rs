@@ -77,7 +77,15 @@ pub fn follow(feed: &Feed, remote: &Remote, cancelled: &AtomicBool, say: &mut dy
         say,
         sent: Sent::default(),
         said: Instant::now(),
+        news: Sent::default(),
     };
+    if !feed.is_once {
+        let from = match &feed.from {
+            From::File(path) | From::Folder(path) => path.display().to_string(),
+            From::Stdin => "standard input".to_owned(),
+        };
+        (feeder.say)(&format!("following {from}, for {}", remote.place()));
+    }
     feeder.run()?;
     Ok(feeder.sent)
 }
@@ -102,6 +110,8 @@ struct Feeder<'f> {
     source: Source,
     sent: Sent,
     said: Instant,
+    /// What was said last.
+    news: Sent,
 }
 
 impl Feeder<'_> {
@@ -127,7 +137,10 @@ impl Feeder<'_> {
             }
             if self.said.elapsed() > NEWS {
                 self.said = Instant::now();
-                (self.say)(&format!("{} rows sent in {} batches", self.sent.rows, self.sent.batches));
+                if self.news != self.sent {
+                    (self.say)(&format!("{} rows sent in {} batches", self.sent.rows, self.sent.batches));
+                    self.news = self.sent;
+                }
             }
         }
     }
@@ -136,6 +149,7 @@ impl Feeder<'_> {
     fn deliver(&mut self, mut piece: Piece, mut pending: Pending) -> Result<()> {
         let id = self.memory.id_of(&pending);
         piece.leave_out(&pending.left_out);
+        let mut is_recut = false;
         loop {
             match self.send(&id, &piece)? {
                 Answer::Taken(rows) => {
@@ -143,7 +157,17 @@ impl Feeder<'_> {
                     self.sent.batches += 1;
                     return self.memory.done(piece.mark());
                 }
-                Answer::Differs => {
+                // A feeder whose memory is older than the service's cuts its batches otherwise than it did.
+                Answer::Differs(Some(rows)) if !is_recut && pending.left_out.is_empty() => {
+                    is_recut = true;
+                    if let Some(again) = self.source.of_rows(&piece, rows)? {
+                        pending = again.pending();
+                        piece = again;
+                        let spool = matches!(self.feed.from, From::Stdin).then_some(&piece.bytes[..]);
+                        self.memory.intend(pending.clone(), spool)?;
+                    }
+                }
+                Answer::Differs(_) => {
                     return Err(usage(format!(
                         "{}, from byte {} on: the service has taken other bytes under the id {id}. This memory ({}) is not that \
                          of the feeder that sent them: go on with that one, or give files that were never sent another --name",

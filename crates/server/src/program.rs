@@ -8,12 +8,22 @@ use evertally_publish::error::{Result, failure};
 use std::net::SocketAddr;
 use std::path::Path;
 
+/// What whoever starts a service says once, and no configuration for ever.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Once {
+    /// A new folder may begin with a key that is there: nothing was ever published with it.
+    pub adopts_key: bool,
+    /// A folder that has had a witness may go on with a new one, or none: it is the newest copy.
+    pub forgets_witness: bool,
+}
+
 /// Runs what a configuration says until the process is told to end. `say` gets what a person should read.
 ///
 /// # Errors
 /// If it cannot be started.
-pub fn serve(config: &Path, say: impl Fn(&str)) -> Result<()> {
-    let config = Config::read(config)?;
+pub fn serve(config: &Path, once: Once, say: impl Fn(&str)) -> Result<()> {
+    let Once { adopts_key, forgets_witness } = once;
+    let config = Config { adopts_key, forgets_witness, ..Config::read(config)? };
     runtime()?.block_on(until_told(&config, |running| {
         if tokens::Tokens::of_folder(&config.folder).and_then(|tokens| tokens.all()).is_ok_and(|all| all.is_empty()) {
             say("no token opens anything yet; make one with `evertally token make --config FILE --role operate`");
@@ -24,6 +34,9 @@ pub fn serve(config: &Path, say: impl Fn(&str)) -> Result<()> {
                  front of it speaks TLS",
                 listener.listen
             ));
+        }
+        if config.witness.is_none() {
+            say("no witness: a restored backup or a copy of the folder could publish a step twice; add [witness] to the configuration");
         }
         addresses(running).iter().for_each(|line| say(line));
     }))

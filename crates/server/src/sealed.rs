@@ -86,7 +86,7 @@ fn sealed(key: &SecretKey, passphrase: &str, cost: (u32, u32, u32)) -> Result<St
 }
 
 fn opened(text: &str, passphrase: &str) -> std::result::Result<SecretKey, &'static str> {
-    const NONE: &str = "it is no sealed key of this version";
+    const NONE: &str = "it is no sealed key of this version; leave `passphrase` out if it is not sealed, or seal it with `evertally key seal`";
     let lines: Vec<&str> = text.lines().collect();
     let [header, stretching, nonce, sealed] = lines.as_slice() else { return Err(NONE) };
     let words: Vec<&str> = stretching.split(' ').collect();

@@ -2,7 +2,7 @@
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, StreamConfig, WebhookConfig, WitnessConfig};
-use crate::engine::{Core, Opening, Refusal, Service, Setting, groups_behind};
+use crate::engine::{Core, Opening, Refusal, Service, Setting, State, groups_behind};
 use crate::folder::{make_folder, store_path};
 use crate::http::{App, AppSetting, Bound, Serving, Side};
 use crate::store::Store;
@@ -53,7 +53,8 @@ impl Running {
         let is_sealed = config.passphrase.is_some();
         let hooks = config.webhooks.iter().map(webhook_of).collect::<Result<Vec<Webhook>>>()?;
         let troubles = hooks.iter().map(Webhook::problem).collect();
-        let setting = AppSetting { tokens, folder, limits, steps, is_sealed, backups: config.backups.clone(), troubles };
+        let setting =
+            AppSetting { tokens, folder, limits, steps, is_sealed, backups: config.backups.clone(), troubles };
         let app = App::new(Arc::clone(&service), setting);
         let mut listeners = Vec::new();
         for (side, listener) in [(Side::Public, &config.public), (Side::Private, &config.private)] {
@@ -98,11 +99,17 @@ impl Running {
 /// Opens the folder, and the streams of the configuration that are not open yet.
 fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Service> {
     let store_file = store_path(&config.folder);
-    let is_new = !store_file.exists();
     make_folder(&config.folder)?;
     // Whoever has the folder open keeps others out, before anything is written.
     let store = Store::open(&store_file)?;
+    let is_new = store.is_unused()?;
     let key = key_of(config, is_new)?;
+    if config.forgets_witness {
+        store.forget_witness()?;
+    }
+    if is_new {
+        store.begin_with(&key.id().to_string())?;
+    }
     let setting = Setting {
         store,
         key,
@@ -124,7 +131,8 @@ fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Service> {
     Ok(service)
 }
 
-/// The key of the service: read, or made together with a new folder.
+/// The key of the service: read, or made together with a new folder. A new folder knows nothing of what was published with a
+/// key that is there already, and would publish it again with the same noise.
 fn key_of(config: &Config, is_new: bool) -> Result<SecretKey> {
     let shown = config.key.display();
     if !config.key.exists() {
@@ -135,12 +143,23 @@ fn key_of(config: &Config, is_new: bool) -> Result<SecretKey> {
                 config.folder.display()
             )));
         }
+        if let Some(folder) = config.key.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            make_folder(folder)?;
+        }
         let key = SecretKey::generate()?;
         match &config.passphrase {
             Some(passphrase) => crate::sealed::write(&config.key, &key, passphrase)?,
             None => keyfile::write_new(&config.key, &key)?,
         }
         return Ok(key);
+    }
+    if is_new && !config.adopts_key {
+        return Err(usage(format!(
+            "the key {shown} is there already, and the folder {} is new: whatever was published with this key would be published \
+             again, of other events with the same noise. Put the folder back, from a backup; or name a key that is not \
+             there, and it is made. If nothing was ever published with this key, start once with --adopt-key",
+            config.folder.display()
+        )));
     }
     match &config.passphrase {
         Some(passphrase) => crate::sealed::read(&config.key, passphrase),
@@ -176,14 +195,24 @@ fn open_stream(service: &Service, config: &Config, stream: &StreamConfig) -> Res
             let [a, b] = [a, b].map(serde_json::from_str::<serde_json::Value>);
             matches!((a, b), (Ok(a), Ok(b)) if a == b)
         };
+        let (same_source, is_recovering) =
+            (record.source == stream.source, matches!(info.progress().state, State::Recovering(_)));
         let joining = groups_behind(&record.declaration, &stream.declaration);
-        if let Some(groups) = joining.filter(|_| record.source == stream.source) {
-            service.join_groups(&stream.name, groups).map_err(refused)?;
+        if let Some(groups) = joining.filter(|_| same_source) {
+            if is_recovering {
+                // They join behind the step behind which they did before, which its operator knows.
+                tracing::warn!(stream = %stream.name, groups = groups.len(), "groups wait until the stream has recovered");
+            } else {
+                service.join_groups(&stream.name, groups).map_err(refused)?;
+            }
+        } else if same_source && groups_behind(&stream.declaration, &record.declaration).is_some() {
+            // Some have joined over the API.
         } else if !same(&record.declaration, &stream.declaration) || record.source != stream.source {
-            return Err(usage(
-                "the configuration declares it otherwise than it was opened; what is open stays as it is: put back what it \
-                 was, or retire it and give the new one another name",
-            ));
+            let differing = differing(&record.declaration, &stream.declaration, record.source != stream.source);
+            return Err(usage(format!(
+                "the configuration declares it otherwise than it was opened: {differing} differ; what is open stays as it \
+                 is: put back what it was, or retire it and give the new one another name"
+            )));
         }
         if record.public != stream.public {
             let (name, public) = (stream.name.clone(), stream.public);
@@ -199,6 +228,18 @@ fn open_stream(service: &Service, config: &Config, stream: &StreamConfig) -> Res
     };
     service.open(opening).map_err(refused)?;
     Ok(())
+}
+
+/// The names of what two declarations say otherwise.
+fn differing(a: &str, b: &str, source_differs: bool) -> String {
+    type Declared = serde_json::Map<String, serde_json::Value>;
+    let [a, b] = [a, b].map(|text| serde_json::from_str::<Declared>(text).unwrap_or_default());
+    let mut names: Vec<&str> =
+        a.keys().chain(b.keys()).map(String::as_str).filter(|name| a.get(*name) != b.get(*name)).collect();
+    names.extend(source_differs.then_some("source"));
+    names.sort_unstable();
+    names.dedup();
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 fn refused(refusal: Refusal) -> evertally_publish::error::Error {

@@ -31,8 +31,8 @@ use evertally_publish::disk::{Disk, RealDisk, beside, folder_of};
 use evertally_publish::error::{Context, Error, Result, failure, usage};
 use redb::backends::FileBackend;
 use redb::{
-    Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend,
-    TableDefinition, WriteTransaction,
+    Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata,
+    StorageBackend, TableDefinition, WriteTransaction,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -51,6 +51,12 @@ pub(crate) const ROWS: TableDefinition<(u32, u64, u32), &[u8]> = TableDefinition
 pub(crate) const NAMES: TableDefinition<(u32, u32), &[u8]> = TableDefinition::new("names");
 pub(crate) const LEDGER: TableDefinition<&str, &[u8]> = TableDefinition::new("ledger");
 pub(crate) const DELIVERED: TableDefinition<(&str, u32), u64> = TableDefinition::new("delivered");
+
+/// Where it says that a witness was told something.
+pub(crate) const WITNESSED: &str = "witnessed";
+
+/// Where it says with which key a service has begun.
+const KEY: &str = "key";
 
 /// The database of a folder.
 #[derive(Clone)]
@@ -97,6 +103,38 @@ impl Store {
     /// Looks at the database as it is now, while others write.
     pub(crate) fn look(&self) -> Result<ReadTransaction> {
         self.0.begin_read().map_err(failure)
+    }
+
+    /// Whether no service has begun with it: it knows of no key.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn is_unused(&self) -> Result<bool> {
+        let looking = self.look()?;
+        let has_key = looking.open_table(META).map_err(stored)?.get(KEY).map_err(stored)?.is_some();
+        Ok(!has_key && looking.open_table(LEDGER).map_err(stored)?.is_empty().map_err(stored)?)
+    }
+
+    /// Forgets that there is a witness, whoever it was.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn forget_witness(&self) -> Result<()> {
+        self.change(|writing| {
+            writing.open_table(META).map_err(stored)?.remove(WITNESSED).map_err(stored)?;
+            Ok(())
+        })
+    }
+
+    /// Notes with which key a service has begun, by its public name.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn begin_with(&self, key_id: &str) -> Result<()> {
+        self.change(|writing| {
+            writing.open_table(META).map_err(stored)?.insert(KEY, key_id.as_bytes()).map_err(stored)?;
+            Ok(())
+        })
     }
 
     /// Whether the disk has failed it, so that nothing more is written until the folder is opened anew.

@@ -276,7 +276,9 @@ mod tests {
         let tokens = Tokens::of_folder(folder.path()).unwrap();
         let old: Vec<String> = (0..20).map(|_| tokens.make(&Role::Operate, "").unwrap().0).collect();
         std::thread::scope(|scope| {
-            scope.spawn(|| (0..20).for_each(|_| drop(Tokens::of_folder(folder.path()).unwrap().make(&Role::ReadAll, ""))));
+            scope.spawn(|| {
+                (0..20).for_each(|_| drop(Tokens::of_folder(folder.path()).unwrap().make(&Role::ReadAll, "")))
+            });
             old.iter().for_each(|id| tokens.revoke(id).unwrap());
         });
         let left = tokens.all().unwrap();

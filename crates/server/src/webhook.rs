@@ -31,8 +31,11 @@ pub struct Webhook {
 impl Webhook {
     /// To an address, for some streams, or for all public ones where none is named.
     pub fn new(address: &str, streams: &[String], authorization: Option<String>) -> Self {
-        let config =
-            ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false).max_redirects(0).build();
+        let config = ureq::Agent::config_builder()
+            .timeout_global(Some(PATIENCE))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .build();
         let (address, streams) = (address.to_owned(), streams.to_vec());
         Self { address, streams, authorization, agent: config.into(), problem: Arc::default() }
     }

@@ -21,6 +21,9 @@ const VERSION: u32 = 1;
 /// No witness says more: 64 MiB.
 const LONGEST: u64 = 64 << 20;
 
+/// How long an answer over HTTP may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// What a witness says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,6 +33,8 @@ pub struct Testimony {
     pub folder: String,
     /// How often it was told something.
     pub counter: u64,
+    /// Who told it last: another name for each start of a service.
+    pub writer: String,
     /// Of every stream with a closed step, the last.
     pub streams: BTreeMap<String, Seen>,
 }
@@ -49,7 +54,13 @@ pub struct Seen {
 impl Testimony {
     /// Of a folder of which nothing has been said.
     pub fn new(folder: &str) -> Self {
-        Self { version: VERSION, folder: folder.to_owned(), counter: 0, streams: BTreeMap::new() }
+        Self {
+            version: VERSION,
+            folder: folder.to_owned(),
+            counter: 0,
+            writer: String::new(),
+            streams: BTreeMap::new(),
+        }
     }
 
     fn to_text(&self) -> Result<String> {
@@ -82,6 +93,12 @@ pub trait Witness: Send {
 
     /// How messages name it.
     fn place(&self) -> String;
+
+    /// How long after it was told it must still say the same, before it is believed to have been told by nobody else: what
+    /// nobody can hold for himself, two copies of a folder may tell in the same moment.
+    fn settles_in(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// A file, on another disk than the folder. One service uses it at a time: a lock beside it says so.
@@ -103,7 +120,11 @@ impl FileWitness {
         }
         self.lock = match NameLock::now(&self.path) {
             Err(error) if error.is_usage() => {
-                return Err(error).context("of the witness, which a copy of this folder may hold");
+                return Err(usage(format!(
+                    "the witness {} cannot be had for this service alone: another one uses it, of this folder or of a copy; \
+                     stop that one first ({error})",
+                    self.place()
+                )));
             }
             other => other.ok(),
         };
@@ -124,7 +145,9 @@ impl Witness for FileWitness {
                 // A disk that is not there is no witness that was never told anything.
                 match self.has_folder() {
                     true => Ok(None),
-                    false => Err(usage(format!("the folder of the witness {} is not there", self.place()))),
+                    false => {
+                        Err(usage(format!("the folder of the witness {} is not there; mount its disk", self.place())))
+                    }
                 }
             }
             Err(error) => Err(error).context(format_args!("the witness {} cannot be read", self.place())),
@@ -151,16 +174,15 @@ pub struct HttpWitness {
     /// The entity tag of what it said last, where it gave one: a witness that knows preconditions is told nothing over what
     /// somebody else told it in between.
     tag: Option<String>,
+    /// Whether it said that it was never told anything.
+    is_empty: bool,
 }
 
 impl HttpWitness {
     /// At an address, with the value of an `Authorization` header where one is needed.
     pub fn new(address: &str, authorization: Option<String>) -> Self {
-        let config = ureq::Agent::config_builder()
-            .timeout_global(Some(Duration::from_secs(3)))
-            .http_status_as_error(false)
-            .build();
-        Self { agent: config.into(), address: address.to_owned(), authorization, tag: None }
+        let config = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false).build();
+        Self { agent: config.into(), address: address.to_owned(), authorization, tag: None, is_empty: false }
     }
 
     fn cannot(&self, what: &str, why: impl std::fmt::Display) -> evertally_publish::error::Error {
@@ -176,6 +198,7 @@ impl Witness for HttpWitness {
         }
         let mut answer = request.call().map_err(|e| self.cannot("asked", e))?;
         self.tag = answer.headers().get("etag").and_then(|tag| tag.to_str().ok()).map(str::to_owned);
+        self.is_empty = answer.status() == 404;
         match answer.status().as_u16() {
             404 => Ok(None),
             200 => {
@@ -194,6 +217,8 @@ impl Witness for HttpWitness {
         }
         if let Some(tag) = &self.tag {
             request = request.header("if-match", tag);
+        } else if self.is_empty {
+            request = request.header("if-none-match", "*");
         }
         let answer = request.send(&text).map_err(|e| self.cannot("told", e))?;
         match answer.status().as_u16() {
@@ -205,6 +230,11 @@ impl Witness for HttpWitness {
 
     fn place(&self) -> String {
         self.address.clone()
+    }
+
+    // Longer than anything that was sent before can be on its way.
+    fn settles_in(&self) -> Duration {
+        PATIENCE
     }
 }
 
@@ -224,7 +254,7 @@ mod tests {
         std::fs::write(folder.path().join("witness.json"), "{}").unwrap();
         assert!(witness.ask().unwrap_err().to_string().contains("cannot be read"));
         let second = FileWitness::new(&folder.path().join("witness.json")).ask().unwrap_err().to_string();
-        assert!(second.contains("in use by another run"), "{second}");
+        assert!(second.contains("another one uses it"), "{second}");
         let mut gone = FileWitness::new(&folder.path().join("unmounted/witness.json"));
         assert!(gone.ask().unwrap_err().to_string().contains("is not there"));
     }

@@ -278,7 +278,7 @@ impl History {
         for (sent, answer) in batches.into_iter().zip(answers) {
             match answer {
                 Ok(receipt) => self.took(sent, receipt.repeated),
-                Err(Refusal::Differs | Refusal::Rows { .. } | Refusal::ReadOnly(_)) => {}
+                Err(Refusal::Differs(_) | Refusal::Rows { .. } | Refusal::ReadOnly(_) | Refusal::Halted(_)) => {}
                 Err(refusal) => {
                     assert!(is_of_the_disk(&refusal.to_string()), "{refusal}");
                     self.unknown.push(sent);
@@ -321,7 +321,9 @@ impl History {
                         self.took(sent.clone(), receipt.repeated);
                         break;
                     }
-                    Err(Refusal::Differs | Refusal::Rows { .. } | Refusal::ReadOnly(_)) => break,
+                    Err(Refusal::Differs(_) | Refusal::Rows { .. } | Refusal::ReadOnly(_) | Refusal::Halted(_)) => {
+                        break;
+                    }
                     Err(refusal) => {
                         assert!(is_of_the_disk(&refusal.to_string()), "{refusal}");
                         self.crash();

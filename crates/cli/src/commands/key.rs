@@ -23,6 +23,16 @@ enum KeyCommand {
         /// Where the key goes; an existing file is never replaced.
         file: PathBuf,
     },
+    /// Write a key to a new file, sealed under a passphrase, for a service.
+    Seal {
+        /// The key file.
+        file: PathBuf,
+        /// A file with the passphrase: one line of 12 bytes at least.
+        #[arg(long, value_name = "FILE")]
+        passphrase: PathBuf,
+        /// Where the sealed key goes; an existing file is never replaced.
+        sealed: PathBuf,
+    },
     /// Print the public id of a key, which reports and error messages name.
     Id {
         /// The key file.
@@ -62,6 +72,16 @@ impl KeyArgs {
                     "Keep both together, secret, with a copy: whoever has the key can remove the noise of everything released with it,"
                 );
                 eprintln!("and without it a stream cannot be continued.");
+            }
+            KeyCommand::Seal { file, passphrase, sealed } => {
+                let key = keyfile::read(&file)?;
+                evertally_server::sealed::write(&sealed, &key, &passphrase)?;
+                eprintln!(
+                    "wrote key {} to {}, sealed; see that it opens before you destroy {}",
+                    key.id(),
+                    sealed.display(),
+                    file.display()
+                );
             }
             KeyCommand::Id { file } => println!("{}", keyfile::read(&file)?.id()),
             KeyCommand::Spent { file, delta, json } => spent::run(&file, Delta::new(delta)?, json)?,

@@ -25,6 +25,13 @@ pub(super) struct ServeArgs {
     /// published.
     #[arg(long, conflicts_with = "demo")]
     verify: bool,
+    /// Let a new folder begin with a key that is there already: only if nothing was ever published with it.
+    #[arg(long, conflicts_with_all = ["demo", "verify"])]
+    adopt_key: bool,
+    /// Go on with a new witness, or none, where the folder has had one that is gone for good: only if this folder is
+    /// certainly the newest copy.
+    #[arg(long, conflicts_with_all = ["demo", "verify"])]
+    forget_witness: bool,
     /// How much is said of what happens: never data, keys or tokens.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log: LogLevel,
@@ -51,7 +58,10 @@ impl ServeArgs {
         match self.config {
             None => program::demonstrate(self.listen, say)?,
             Some(config) if self.verify => program::verify(&config, say)?,
-            Some(config) => program::serve(&config, say)?,
+            Some(config) => {
+                let once = program::Once { adopts_key: self.adopt_key, forgets_witness: self.forget_witness };
+                program::serve(&config, once, say)?
+            }
         }
         Ok(())
     }

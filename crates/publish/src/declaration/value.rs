@@ -332,7 +332,7 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Decimal<T> {
 
 /// The declared groups: names for one group column, or tuples with a text for each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a list of names is needed, such as [\"JFK\", \"LGA\"]")]
 pub enum Groups {
     /// For one group column.
     Names(Vec<String>),

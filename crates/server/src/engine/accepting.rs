@@ -91,12 +91,12 @@ impl Core {
         if let Some(before) = before {
             let before: BatchRecord = from_bytes(&before, "a batch")?;
             if before.digest != digest {
-                return Err(Refusal::Differs);
+                return Err(Refusal::Differs(before.rows));
             }
             return Ok((Receipt { batch: id, rows, digest, repeated: true }, None));
         }
         if let Some(why) = &self.read_only {
-            return Err(Refusal::ReadOnly(why.clone()));
+            return Err(Refusal::Halted(why.clone()));
         }
         check_open(&live.state(), info.name())?;
         let closed = live.closed();

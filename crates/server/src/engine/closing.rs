@@ -19,6 +19,9 @@ pub(super) const BLOCK: u32 = 128;
 /// it, of earlier steps.
 pub(super) const OWN: u32 = 1 << 31;
 
+/// How long whoever closes by hand waits for the witness, at most.
+const WHILE: std::time::Duration = std::time::Duration::from_secs(6);
+
 /// Rows that are committed at once, at most about so many: what closes in a row after a long stop is cut here.
 const ROWS_AT_ONCE: usize = 200_000;
 
@@ -87,7 +90,7 @@ impl Core {
     /// has seen.
     pub fn close_through(&mut self, name: &str, through: u64) -> Result<(), Refusal> {
         if let Some(why) = &self.read_only {
-            return Err(Refusal::ReadOnly(why.clone()));
+            return Err(Refusal::Halted(why.clone()));
         }
         let number = self.find(name).ok_or(Refusal::NoStream)?.number;
         let live = self.live.get_mut(&number).ok_or(Refusal::NoStream)?;
@@ -123,16 +126,26 @@ impl Core {
             }
             self.commit(done)?;
         }
-        self.say_and_show();
+        self.show_now();
         self.put_by_where_long()?;
         Ok(())
+    }
+
+    /// Tells the witness and waits until that has settled: whoever closes by hand wants to see what comes out.
+    fn show_now(&mut self) {
+        self.say_and_show();
+        let until = std::time::Instant::now() + WHILE;
+        while self.settling.is_some() && self.read_only.is_none() && std::time::Instant::now() < until {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            self.say_and_show();
+        }
     }
 
     /// Closes steps once more that the witness has seen: they are committed only where they come out the same.
     fn close_as_witnessed(&mut self, number: u32, through: u64) -> Result<(), Refusal> {
         let live = self.live.get_mut(&number).expect("just seen");
         let (name, seen) = (live.info.name().to_owned(), live.ahead.clone().expect("it is behind"));
-        if through != seen.closed {
+        if through > seen.closed || through <= live.closed() {
             let problem = format!(
                 "stream `{name}` is at step {}, and its witness has seen step {}: send the events of the steps between \
                  again, then close it through step {}",
@@ -147,12 +160,17 @@ impl Core {
             let computed = compute(self.live.get_mut(&number).expect("just seen"), &self.store);
             self.take_over(number, computed, &mut done);
         }
+        if through < seen.closed {
+            // On the way, for groups that joined there: nobody sees it before the last one has come out the same.
+            return Ok(self.commit(done)?);
+        }
         if done.last().is_none_or(|last| hex(&last.record.head) != seen.head || hex(&last.record.events) != seen.events)
         {
             self.reload(number)?;
             let problem = format!(
                 "the events of stream `{name}` are not those of which steps through {} were published; send what is \
-                 missing and close again, or retire the stream: what it has spent stays spent",
+                 missing and close again; if something was sent that was not among them, restore the copy of the folder again; or \
+                 retire the stream: what it has spent stays spent",
                 seen.closed
             );
             return Err(usage(problem).into());
@@ -162,7 +180,7 @@ impl Core {
             self.live.get_mut(&number).expect("just seen").ahead = Some(seen);
             return Err(error.into());
         }
-        self.say_and_show();
+        self.show_now();
         Ok(())
     }
 
@@ -243,6 +261,7 @@ impl Core {
 
     /// Tells the witness what was committed, and shows what its moment has come for. What cannot be told is not shown.
     pub(super) fn say_and_show(&mut self) {
+        self.settle();
         if self.is_unsaid && self.read_only.is_none() {
             let streams = self.live.values().filter(|live| live.closed() > 0 && live.ahead.is_none());
             let seen = streams.map(|live| {
@@ -293,15 +312,14 @@ fn compute(live: &mut Live, store: &Store) -> Result<Computed> {
     let blocks: Vec<(u32, Vec<u8>)> =
         blocks.into_iter().map(|(block, rows)| Ok((block, to_bytes(&rows)?))).collect::<Result<_>>()?;
     let head = if publication > before { next_head(&live.last.head, step, &names, &blocks) } else { live.last.head };
-    let record =
-        ClosedRecord {
-            publications: publication,
-            head,
-            events: live.session.chain(),
-            shown_at,
-            batches: live.batches,
-            told: live.told,
-        };
+    let record = ClosedRecord {
+        publications: publication,
+        head,
+        events: live.session.chain(),
+        shown_at,
+        batches: live.batches,
+        told: live.told,
+    };
     live.last = record.clone();
     live.unsaved += 1 + blocks.len() as u64 * u64::from(BLOCK);
     if step < live.session.last_step() {

@@ -77,6 +77,10 @@ pub struct Core {
     pub(super) said: Testimony,
     /// What it is being told, where nobody knows yet whether it has heard.
     pub(super) saying: Option<Testimony>,
+    /// What it was told, through which step of which streams, where that has not settled yet.
+    pub(super) settling: Option<(std::time::Instant, Vec<(String, u64)>)>,
+    /// The name under which the witness is told, of this start.
+    pub(super) writer: String,
     /// Whether publications were committed of which the witness has not been told.
     pub(super) is_unsaid: bool,
     /// Whether the folder says that it has a witness, so that one that says nothing is one that is lost.
@@ -115,6 +119,8 @@ impl Core {
             witness,
             said: Testimony::new(&identity),
             saying: None,
+            settling: None,
+            writer: random_name()?,
             is_unsaid: false,
             has_witnessed: false,
             ask_again: None,
@@ -158,7 +164,13 @@ impl Core {
 
     /// What is wrong, in words for an operator; nothing where all is well.
     pub fn problems(&self) -> Vec<String> {
-        let failed = |live: &Live| live.failed.as_ref().map(|why| format!("stream `{}`: {why}", live.info.name()));
+        let failed = |live: &Live| {
+            let why = live
+                .failed
+                .clone()
+                .or_else(|| live.ahead.as_ref().map(|seen| is_behind(live.closed(), seen.closed)))?;
+            Some(format!("stream `{}`: {why}", live.info.name()))
+        };
         let own = [&self.read_only, &self.store_problem, &self.witness_problem].map(Clone::clone);
         let own = own.into_iter().chain([self.clock.doubt()]);
         own.flatten().chain(self.live.values().filter_map(failed)).collect()
@@ -174,6 +186,19 @@ impl Core {
         let remembered = self.remember_told();
         drop(remembered); // then the last step is shown once the witness was asked
     }
+}
+
+/// What is wrong with a stream whose witness has seen more.
+fn is_behind(closed: u64, seen: u64) -> String {
+    format!(
+        "it is at step {closed}, and the witness has seen step {seen}: send the events of the steps between again, then close it through step {seen}"
+    )
+}
+
+fn random_name() -> Result<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(failure)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// What tells copies of folders from others.

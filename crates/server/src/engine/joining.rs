@@ -18,11 +18,11 @@ impl Core {
     /// store cannot be written.
     pub fn join_groups(&mut self, name: &str, more: &[Vec<String>]) -> Result<(), Refusal> {
         if let Some(why) = &self.read_only {
-            return Err(Refusal::ReadOnly(why.clone()));
+            return Err(Refusal::Halted(why.clone()));
         }
         let info = self.find(name).ok_or(Refusal::NoStream)?;
         let live = self.live.get_mut(&info.number).ok_or(Refusal::NoStream)?;
-        if live.state() != State::Open {
+        if !matches!(live.state(), State::Open | State::Recovering(_)) {
             let word = live.state().word();
             return Err(Refusal::ReadOnly(format!("no group can join stream `{name}`: it is {word}")));
         }
@@ -63,7 +63,11 @@ impl Core {
         let (closed, counted) = (live.closed(), live.batches);
         let state = to_bytes(&StateRecord { closed, counted, session })?;
         self.store.change(|writing| {
-            writing.open_table(STREAMS).map_err(stored)?.insert(number, to_bytes(record)?.as_slice()).map_err(stored)?;
+            writing
+                .open_table(STREAMS)
+                .map_err(stored)?
+                .insert(number, to_bytes(record)?.as_slice())
+                .map_err(stored)?;
             writing.open_table(STATES).map_err(stored)?.insert(number, state.as_slice()).map_err(stored)?;
             let mut events = writing.open_table(EVENTS).map_err(stored)?;
             events.retain_in((number, 0, 0)..=(number, closed + 1, counted), |_, _| false).map_err(stored)?;

@@ -1,11 +1,12 @@
 //! From the bytes of a batch to events that name nobody: in any thread, before the batch takes its turn.
 
+use super::frames::Frames;
 use super::info::StreamInfo;
 use super::refusal::{Refusal, RowProblem};
 use arrow_ipc::reader::StreamReader;
 use evertally::privacy::Unit;
 use evertally_publish::declaration::Parameter::Late as LatePolicy;
-use evertally_publish::error::{Error, InputError, Place, Result};
+use evertally_publish::error::{Error, InputError, Place, Result, usage};
 use evertally_publish::event::{Event, Role};
 use evertally_publish::problem::sentence;
 use evertally_publish::session::LateEvent;
@@ -20,6 +21,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rows that are named where a batch is refused.
 pub(super) const MOST_NAMED: usize = 100;
+
+/// Rows of a batch, at most: a few bytes of some formats can stand for any number.
+const MOST_ROWS: u64 = 50_000_000;
 
 /// How messages name a batch.
 const BATCH: &str = "the batch";
@@ -70,21 +74,26 @@ pub(super) fn prepare(
     let mut placer = info.placer();
     let with_person = info.stream.plan.request().unit() != Unit::Event;
     let keeps_texts = info.stream.late == Late::SideFile;
-    let read = each_event(info, format, bytes.clone(), &mut |event| {
-        reading.rows += 1;
-        match placer.place(event) {
-            Ok(None) => {}
-            Ok(Some(placed)) => {
-                if let Some(chunk) = reading.chunk(placed.step(), event) {
-                    placed.write(with_person, &mut chunk.bytes);
-                    if keeps_texts {
-                        chunk.texts.push(LateEvent::of(event));
+    let read = guarded(|| {
+        each_event(info, format, bytes.clone(), &mut |event| {
+            reading.rows += 1;
+            if reading.rows > MOST_ROWS {
+                return Err(usage(format!("a batch has at most {MOST_ROWS} rows; send it in parts")));
+            }
+            match placer.place(event) {
+                Ok(None) => {}
+                Ok(Some(placed)) => {
+                    if let Some(chunk) = reading.chunk(placed.step(), event) {
+                        placed.write(with_person, &mut chunk.bytes);
+                        if keeps_texts {
+                            chunk.texts.push(LateEvent::of(event));
+                        }
                     }
                 }
+                Err(error) => reading.add(error)?,
             }
-            Err(error) => reading.add(error)?,
-        }
-        Ok(())
+            Ok(())
+        })
     });
     info.give_back(placer, &groups);
     if let Err(error) = read {
@@ -95,6 +104,14 @@ pub(super) fn prepare(
     }
     let digest = bytes.finish().map_err(Error::from)?;
     Ok(Prepared { id: id.to_owned(), digest, rows: reading.rows, chunks: reading.chunks })
+}
+
+/// Reads, where the libraries that read binary formats may panic over bytes that are none.
+fn guarded(read: impl FnOnce() -> Result<()>) -> Result<()> {
+    // What was read so far is thrown away with the error.
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)).unwrap_or_else(|_| {
+        Err(InputError::of_file(BATCH, "its bytes are damaged, and cannot be read".to_owned()).into())
+    })
 }
 
 struct Reading<'r> {
@@ -168,7 +185,7 @@ fn each_event(
         BatchFormat::Parquet => of_text(InputFormat::Parquet, visit),
         BatchFormat::Arrow => {
             let unreadable = |e| InputError::of_file(BATCH, format!("this is no stream of Arrow record batches: {e}"));
-            let mut table = StreamReader::try_new(bytes.clone(), None).map_err(unreadable)?;
+            let mut table = StreamReader::try_new(Frames::new(bytes.clone()), None).map_err(unreadable)?;
             let options = options(None);
             let mut events = Events::of_table(&mut table, columns, &options, &running)?;
             while events.next_batch::<Error>(visit)? {}

@@ -3,16 +3,13 @@
 use super::closing::{hex, next_head};
 use super::core::Core;
 use super::live::first_head;
-use crate::store::{CLOSED, ClosedRecord, META, ROWS, RowBlock, from_bytes, stored, to_bytes};
+use crate::store::{CLOSED, ClosedRecord, META, ROWS, RowBlock, WITNESSED, from_bytes, stored, to_bytes};
 use crate::witness::Seen;
-use evertally_publish::error::{Result, usage};
+use evertally_publish::error::{Error, Result, usage};
 use std::time::{Duration, Instant as Monotonic};
 
 /// No answer takes a witness so long that is well.
 const LONG: Duration = Duration::from_secs(1);
-
-/// Where the database says that a witness was told something.
-const WITNESSED: &str = "witnessed";
 
 /// Where it says through which steps, since the last stop.
 const TOLD: &str = "told";
@@ -35,14 +32,24 @@ impl Core {
     }
 
     fn hear(&mut self) -> Result<()> {
-        let Some(witness) = &mut self.witness else { return Ok(()) };
+        let Some(witness) = &mut self.witness else {
+            if self.was_witnessed()? {
+                return Err(usage(
+                    "this folder has a witness, and the configuration names none: without it nobody can say whether the \
+                     folder is the newest copy. Put [witness] back; to move it, copy what it holds to the new place. If it is gone for \
+                     good, and this folder is certainly the newest, start once with --forget-witness",
+                ));
+            }
+            return Ok(());
+        };
         let (said, place) = (witness.ask()?, witness.place());
         self.has_witnessed = self.was_witnessed()?;
         let Some(said) = said else {
             if self.has_witnessed {
                 self.read_only = Some(format!(
                     "the witness {place} is gone, and nobody can say whether this folder is the newest copy; put the witness \
-                     back. Until then nothing is taken in or published"
+                     back, and start again. If it is gone for good, and this folder is certainly the newest, start once with \
+                     --forget-witness. Until then nothing is taken in or published"
                 ));
             }
             self.is_unsaid = self.live.values().any(|live| live.closed() > 0);
@@ -54,6 +61,7 @@ impl Core {
                 said.folder, self.said.folder
             )));
         }
+        let mut heard = Vec::new();
         for (name, seen) in &said.streams {
             let Some(number) = self.find(name).map(|info| info.number) else {
                 self.read_only = Some(format!(
@@ -73,10 +81,10 @@ impl Core {
                     seen.closed
                 ));
             } else {
-                let live = self.live.get_mut(&number).expect("all streams are loaded");
-                live.told = live.told.max(seen.closed);
+                heard.push((name.clone(), seen.closed));
             }
         }
+        self.told_all(heard);
         // A start that has nothing new to say says nothing: of two copies the one that publishes first goes on.
         self.is_unsaid = self.live.values().any(|live| {
             let seen = said.streams.get(live.info.name());
@@ -129,16 +137,14 @@ impl Core {
             self.is_unsaid = false;
             return;
         };
-        if self.ask_again.is_some_and(|again| Monotonic::now() < again) {
+        if self.settling.is_some() || self.ask_again.is_some_and(|again| Monotonic::now() < again) {
             return;
         }
         let (place, began) = (witness.place(), Monotonic::now());
         let before = match witness.ask() {
             Ok(before) => before,
             Err(error) => {
-                self.witness_problem = Some(format!("{error}; nothing is shown until it can be asked"));
-                // One that takes long to say nothing is left alone for a while: batches wait meanwhile.
-                self.ask_again = (began.elapsed() > LONG).then(|| Monotonic::now() + 10 * LONG);
+                self.cannot_ask(&error, began);
                 return;
             }
         };
@@ -146,16 +152,21 @@ impl Core {
             // It was told, and its answer got lost.
             self.said = self.saying.take().expect("just compared");
         }
-        let is_first = self.said.counter == 0;
-        if before.as_ref().is_none_or(|before| *before != self.said) && !(before.is_none() && is_first) {
-            self.read_only = Some(format!(
-                "somebody else has written the witness {place}: a copy of this folder is running somewhere, or the witness was \
-                 lost. Nothing is taken in or published here; stop the other, then start this one again"
-            ));
-            return;
+        match before {
+            None if self.said.counter == 0 => {}
+            None => {
+                self.witness_problem = Some(gone(&place));
+                return;
+            }
+            Some(before) if before == self.said => {}
+            Some(_) => {
+                self.read_only = Some(somebody_else(&place));
+                return;
+            }
         }
         let mut said = self.said.clone();
         said.counter += 1;
+        said.writer.clone_from(&self.writer);
         let told: Vec<(String, u64)> = seen.iter().map(|(name, seen)| (name.clone(), seen.closed)).collect();
         said.streams.extend(seen);
         self.saying = Some(said.clone());
@@ -163,16 +174,60 @@ impl Core {
         match told_it.and_then(|()| self.mark_witnessed()) {
             Ok(()) => {
                 (self.said, self.saying) = (said, None);
-                for (name, step) in told {
-                    let number = self.find(&name).map(|info| info.number);
-                    if let Some(live) = number.and_then(|number| self.live.get_mut(&number)) {
-                        live.told = step;
-                    }
-                }
+                self.told_all(told);
                 (self.is_unsaid, self.witness_problem) = (false, None);
             }
             Err(error) => self.witness_problem = Some(format!("{error}; nothing is shown until it can be told")),
         }
+    }
+
+    /// What the witness was told counts once it has settled.
+    fn told_all(&mut self, told: Vec<(String, u64)>) {
+        let Some(witness) = &self.witness else { return };
+        let settles_in = witness.settles_in();
+        if !settles_in.is_zero() {
+            self.settling = (!told.is_empty()).then(|| (Monotonic::now() + settles_in, told));
+            return;
+        }
+        self.may_show(told);
+    }
+
+    fn may_show(&mut self, told: Vec<(String, u64)>) {
+        for (name, step) in told {
+            let number = self.find(&name).map(|info| info.number);
+            if let Some(live) = number.and_then(|number| self.live.get_mut(&number)) {
+                live.told = live.told.max(step);
+            }
+        }
+    }
+
+    /// Asks the witness whether it still says what it was told, once that has settled.
+    pub(super) fn settle(&mut self) {
+        let is_due = self.settling.as_ref().is_some_and(|(at, _)| Monotonic::now() >= *at);
+        if !is_due || self.ask_again.is_some_and(|again| Monotonic::now() < again) {
+            return;
+        }
+        let Some(witness) = &mut self.witness else { return };
+        let (place, began) = (witness.place(), Monotonic::now());
+        match witness.ask() {
+            Ok(Some(said)) if said == self.said => {
+                self.witness_problem = None;
+                if let Some((_, told)) = self.settling.take() {
+                    self.may_show(told);
+                }
+            }
+            Ok(Some(_)) => self.read_only = Some(somebody_else(&place)),
+            Ok(None) => {
+                self.witness_problem = Some(gone(&place));
+            }
+            Err(error) => self.cannot_ask(&error, began),
+        }
+    }
+
+    fn cannot_ask(&mut self, error: &Error, began: Monotonic) {
+        self.witness_problem = Some(format!("{error}; nothing is shown until it can be asked"));
+        // One that takes long to say nothing is left alone for a while: batches wait meanwhile.
+        self.ask_again = (began.elapsed() > LONG).then(|| Monotonic::now() + 10 * LONG);
     }
 
     /// Notes that there is a witness: before anything is shown of which it was told, and not before it was told, since
@@ -244,6 +299,17 @@ impl Core {
         }
         Ok(found)
     }
+}
+
+fn gone(place: &str) -> String {
+    format!("the witness {place} is gone: put it back as it was; nothing is shown until then")
+}
+
+fn somebody_else(place: &str) -> String {
+    format!(
+        "somebody else has written the witness {place}: a copy of this folder is running somewhere, or the witness was lost. \
+         Nothing is taken in or published here; stop the other, then start this one again"
+    )
 }
 
 /// How many lines a stream had before its first event.

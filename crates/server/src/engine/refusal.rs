@@ -27,12 +27,14 @@ pub enum Refusal {
         /// How many others there are.
         more: u64,
     },
-    /// A batch of this id was taken with other bytes.
-    Differs,
+    /// A batch of this id was taken with other bytes, and so many rows.
+    Differs(u64),
     /// There is no such stream.
     NoStream,
-    /// The stream takes nothing more in, or the whole service does not, for this reason.
+    /// The stream takes nothing more in, for this reason.
     ReadOnly(String),
+    /// The whole service does not, until its operator has seen to it.
+    Halted(String),
     /// The service has more to do than it can; it can be asked again.
     Busy,
     /// There is no room on the disk.
@@ -79,11 +81,11 @@ impl fmt::Display for Refusal {
                 let rows = if count == 1 { "1 row".to_owned() } else { format!("{count} rows") };
                 write!(f, "{rows} cannot be taken, and so none was: {first}")
             }
-            Self::Differs => {
+            Self::Differs(_) => {
                 f.write_str("a batch of this id was taken with other bytes; give another batch another id")
             }
             Self::NoStream => f.write_str("there is no such stream"),
-            Self::ReadOnly(why) => f.write_str(why),
+            Self::ReadOnly(why) | Self::Halted(why) => f.write_str(why),
             Self::Busy => f.write_str("the service has more to do than it can; try again soon, with the same id"),
             Self::DiskFull(what) => f.write_str(what),
             Self::Other(error) => f.write_str(&error.worded(Wording::Json)),

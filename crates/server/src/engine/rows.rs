@@ -26,7 +26,12 @@ impl RowsQuery {
 }
 
 /// Late events that were put aside, of batches behind a number: each as its texts, and where to go on.
-pub(super) fn late(store: &Store, info: &StreamInfo, behind: u64, most: usize) -> Result<(Vec<Vec<String>>, Option<u64>)> {
+pub(super) fn late(
+    store: &Store,
+    info: &StreamInfo,
+    behind: u64,
+    most: usize,
+) -> Result<(Vec<Vec<String>>, Option<u64>)> {
     let (table, number) = (store.look()?.open_table(LATE).map_err(stored)?, info.number);
     let mut events = Vec::new();
     for entry in table.range((number, behind.saturating_add(1))..=(number, u64::MAX)).map_err(stored)? {
@@ -53,9 +58,8 @@ pub(super) fn visit(
     let mut reader = Reader { info, time: String::new() };
     let is_kept = |step: u64| query.every <= 1 || step.is_multiple_of(query.every) || step == last;
     let wanted = query.places.as_deref();
-    let is_wanted = |row: &&StoredRow| {
-        is_kept(row.step) && wanted.is_none_or(|wanted| wanted.binary_search(&row.place).is_ok())
-    };
+    let is_wanted =
+        |row: &&StoredRow| is_kept(row.step) && wanted.is_none_or(|wanted| wanted.binary_search(&row.place).is_ok());
     let mut show = |publication, bytes: &[u8]| -> Result<()> {
         let block: RowBlock = from_bytes(bytes, "released rows")?;
         block.rows.iter().filter(is_wanted).try_for_each(|row| reader.show(publication, row, visit))

@@ -2,7 +2,7 @@
 
 use super::Receipt;
 use super::core::{Core, Directory, Notice, Setting};
-use super::info::StreamInfo;
+use super::info::{Counts, StreamInfo};
 use super::opening::{self, Opening, Preview};
 use super::prepare::{BatchFormat, Prepared, latest_step, prepare};
 use super::refusal::Refusal;
@@ -142,7 +142,8 @@ impl Service {
         id: &str,
         batch: (BatchFormat, Box<dyn Read + Send>),
     ) -> Result<Receipt, Refusal> {
-        let prepared = prepare(info, id, batch, latest(info, &*self.clock, self.ahead))?;
+        let prepared = prepare(info, id, batch, latest(info, &*self.clock, self.ahead))
+            .inspect_err(|_| Counts::add(&info.counts.refused, 1))?;
         let (answer, answered) = sync_channel(1);
         self.send(Request::Take(Arc::clone(info), prepared, answer))?;
         answered.recv().unwrap_or_else(|_| Err(stopping()))
@@ -357,7 +358,7 @@ impl Core {
             witness: self.witness.as_ref().map(|witness| witness.place()),
             witness_counter: self.said.counter,
             witness_problem: self.witness_problem.clone(),
-            witness_behind: self.is_unsaid,
+            witness_behind: self.is_unsaid || self.settling.is_some(),
         }
     }
 }
@@ -376,8 +377,34 @@ fn is_lost(core: &Core) -> bool {
     is_lost
 }
 
+/// What was said in the log of what is wrong.
+#[derive(Default)]
+struct Log {
+    looked: Option<std::time::Instant>,
+    said: Vec<String>,
+}
+
+impl Log {
+    /// Says what is wrong, once, and when it is over.
+    fn look(&mut self, core: &Core) {
+        if self.looked.is_some_and(|looked| looked.elapsed() < Duration::from_secs(1)) {
+            return;
+        }
+        self.looked = Some(std::time::Instant::now());
+        let problems = core.problems();
+        for problem in problems.iter().filter(|problem| !self.said.contains(problem)) {
+            tracing::error!(problem = %problem, "something is wrong");
+        }
+        if problems.is_empty() && !self.said.is_empty() {
+            tracing::info!("all is well again");
+        }
+        self.said = problems;
+    }
+}
+
 /// Counts until it is told to stop.
 fn run(mut core: Core, waiting: &Receiver<Request>, clock: &dyn Clock) {
+    let mut log = Log::default();
     loop {
         let next = match core.tick() {
             Ok(next) => next,
@@ -390,6 +417,7 @@ fn run(mut core: Core, waiting: &Receiver<Request>, clock: &dyn Clock) {
         if core.store_problem.is_some() && is_lost(&core) {
             return;
         }
+        log.look(&core);
         let wait = next.and_then(|next| clock.wait_for(next)).map_or(PATIENCE, |wait| wait.min(PATIENCE));
         let mut request = match waiting.recv_timeout(wait) {
             Ok(request) => Some(request),

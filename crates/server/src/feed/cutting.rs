@@ -108,7 +108,8 @@ impl Piece {
     pub(super) fn new(format: Format, source: String, from: u64, line: u64, header: Vec<u8>, bytes: Vec<u8>) -> Self {
         let range = from..from + bytes.len() as u64;
         let known_by = KnownBy::default();
-        let mut piece = Self { format, source, range, line, header, bytes, known_by, body: Vec::new(), lines: Vec::new() };
+        let mut piece =
+            Self { format, source, range, line, header, bytes, known_by, body: Vec::new(), lines: Vec::new() };
         piece.leave_out(&[]);
         piece
     }

@@ -21,7 +21,8 @@ pub struct Remote {
 /// What is said of a batch.
 pub(super) enum Answer {
     Taken(u64),
-    Differs,
+    /// Other bytes were taken under this id, of so many rows.
+    Differs(Option<u64>),
     BadRows(Vec<BadRow>),
 }
 
@@ -55,6 +56,8 @@ struct Problem {
     detail: Option<String>,
     #[serde(default)]
     errors: Vec<BadRow>,
+    #[serde(default)]
+    taken_rows: Option<u64>,
 }
 
 impl Remote {
@@ -70,7 +73,9 @@ impl Remote {
             Some("https") => {}
             Some("http") if is_this_machine(host) => {}
             Some("http") => {
-                return Err(usage(format!("{host} is another machine, and http would show it the token on the way: use https")));
+                return Err(usage(format!(
+                    "{host} is another machine, and http would show it the token on the way: use https"
+                )));
             }
             _ => return Err(usage(format!("`{url}` is no address; write https://HOST:PORT"))),
         }
@@ -126,7 +131,7 @@ impl Remote {
             Err(error) => return Err(self.strange(status, &error.to_string())),
         };
         match status {
-            409 => Ok(Answer::Differs),
+            409 => Ok(Answer::Differs(problem.taken_rows)),
             422 if !problem.errors.is_empty() => Ok(Answer::BadRows(problem.errors)),
             408 | 429 | 500..=599 => {
                 let why = problem.detail.unwrap_or_else(|| format!("status {status}"));

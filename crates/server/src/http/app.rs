@@ -87,29 +87,58 @@ impl App {
         let limits = Limits::new(config.requests_per_second);
         let started = (jiff::Timestamp::now(), Instant::now());
         let room = Mutex::default();
-        Arc::new(Self { service, tokens, folder, config, steps, is_sealed, backups, troubles, room, limits, hub, started })
+        Arc::new(Self {
+            service,
+            tokens,
+            folder,
+            config,
+            steps,
+            is_sealed,
+            backups,
+            troubles,
+            room,
+            limits,
+            hub,
+            started,
+        })
     }
 
-    /// What is wrong with webhooks, in words for an operator.
+    /// What is wrong with webhooks and the disk, in words for an operator.
     pub(super) fn troubles(&self) -> Vec<String> {
-        let said = |trouble: &Arc<Mutex<Option<String>>>| trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.troubles.iter().filter_map(said).collect()
+        let room = (!self.is_roomy()).then(|| {
+            let most = self.config.free_bytes;
+            format!("less than {most} bytes (`free-bytes`) are left on the disk of the folder: nothing is taken in; make room")
+        });
+        let said =
+            |trouble: &Arc<Mutex<Option<String>>>| trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.troubles.iter().filter_map(said).chain(room).collect()
+    }
+
+    fn is_roomy(&self) -> bool {
+        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *room {
+            Some((looked, is_roomy)) if looked.elapsed() < LOOKED => *is_roomy,
+            unknown => {
+                let free = crate::folder::free_bytes(&self.folder);
+                let is_roomy = free.is_none_or(|free| free >= self.config.free_bytes);
+                if !is_roomy && unknown.as_ref().is_none_or(|(_, was_roomy)| *was_roomy) {
+                    tracing::error!("there is too little room on the disk of the folder: nothing is taken in");
+                }
+                *unknown = Some((Instant::now(), is_roomy));
+                is_roomy
+            }
+        }
     }
 
     /// Refuses events while the disk is nearly full: what is left is for what is published.
     pub(super) fn has_room(&self) -> Result<(), Problem> {
-        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
-        let (_, has_room) = *match &mut *room {
-            Some(known) if known.0.elapsed() < LOOKED => known,
-            unknown => {
-                let free = crate::folder::free_bytes(&self.folder);
-                unknown.insert((Instant::now(), free.is_none_or(|free| free >= self.config.free_bytes)))
-            }
-        };
-        if has_room {
+        if self.is_roomy() {
             return Ok(());
         }
-        Err(Refusal::DiskFull("the disk of the service is nearly full; send the batch again later, with the same id".into()).into())
+        Err(Refusal::DiskFull(
+            "the disk of the service is nearly full; send the batch again later, with the same id".into(),
+        )
+        .into())
     }
 
     /// A stream that the caller may read. One that there is not, and one that is not for them, are the same to them.
@@ -151,7 +180,8 @@ impl FromRequestParts<Arc<App>> for Caller {
             Some(role) => Ok(Self { role: Some(role) }),
             // Nobody guesses 256 bits: this keeps the work small, and shuts nobody out who has a token.
             None if app.limits.has_failed_often(peer) => {
-                let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many-wrong-tokens", "Too many wrong tokens");
+                let problem =
+                    Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many-wrong-tokens", "Too many wrong tokens");
                 Err(problem.because("tokens from your address were wrong too often; wait a minute").retry_after(60))
             }
             None => {

@@ -88,11 +88,8 @@ impl Hub {
             return None;
         }
         let (to_watcher, stream) = mpsc::channel(WAITING);
-        let (hub, told) = (Arc::clone(self), self.channel(&info));
-        tokio::spawn(async move {
-            hub.tell(&info, behind, told, &to_watcher).await;
-            hub.watchers.fetch_sub(1, Ordering::Relaxed);
-        });
+        let (watching, told) = (Watching(Arc::clone(self)), self.channel(&info));
+        tokio::spawn(async move { watching.0.tell(&info, behind, told, &to_watcher).await });
         Some(ReceiverStream::new(stream))
     }
 
@@ -104,7 +101,8 @@ impl Hub {
         to: &mpsc::Sender<Result<Bytes, std::convert::Infallible>>,
     ) {
         // Without a word of what it knows, a watcher is told of the last publication, and of those that follow.
-        let mut last = behind.unwrap_or_else(|| info.progress().publications.saturating_sub(1));
+        let shown = info.progress().publications;
+        let mut last = behind.map_or_else(|| shown.saturating_sub(1), |behind| behind.min(shown));
         if !self.catch_up(info.name(), &mut last, to).await {
             return;
         }
@@ -154,6 +152,15 @@ impl Hub {
             *last = publication;
         }
         true
+    }
+}
+
+/// One who watches, counted as long as this lives.
+struct Watching(Arc<Hub>);
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.0.watchers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::routes;
 use utoipa::OpenApi;
-use utoipa::openapi::{Content, Ref, ResponseBuilder};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::openapi::{Content, Ref, ResponseBuilder};
 
 #[derive(OpenApi)]
 #[openapi(

@@ -25,6 +25,9 @@ pub(super) struct Document {
     /// What is wrong with rows of a batch.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<RowError>,
+    /// How many rows the batch had that was taken under the same id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    taken_rows: Option<u64>,
     /// How many rows more something is wrong with.
     #[serde(skip_serializing_if = "is_zero")]
     more: u64,
@@ -67,6 +70,7 @@ impl Problem {
             status: status.as_u16(),
             detail: None,
             errors: Vec::new(),
+            taken_rows: None,
             more: 0,
         };
         Self { status, document: Box::new(document), retry_after: None }
@@ -133,13 +137,19 @@ impl From<Refusal> for Problem {
                 problem.document.more = more;
                 problem
             }
-            Refusal::Differs => {
-                Self::new(StatusCode::CONFLICT, "batch-differs", "Another batch has this id").because(detail)
+            Refusal::Differs(rows) => {
+                let problem = Self::new(StatusCode::CONFLICT, "batch-differs", "Another batch has this id");
+                let mut problem = problem.because(detail);
+                problem.document.taken_rows = Some(rows);
+                problem
             }
             Refusal::NoStream => Self::no_stream(),
             Refusal::ReadOnly(_) => {
                 Self::new(StatusCode::FORBIDDEN, "read-only", "Nothing is taken in").because(detail)
             }
+            Refusal::Halted(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "halted", "The service has halted")
+                .because(detail)
+                .retry_after(60),
             Refusal::Busy => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "Too much to do").because(detail).retry_after(1)
             }

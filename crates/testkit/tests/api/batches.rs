@@ -131,7 +131,14 @@ fn what_is_no_batch_is_refused() {
         (&[csv, ("idempotency-key", "a b")], "needs an id"),
         (&[csv, ("idempotency-key", &long)], "needs an id"),
         (&[csv, ("idempotency-key", "x"), ("content-digest", "sha-256=:AAAA:")], "no SHA-256"),
-        (&[csv, ("idempotency-key", "x"), ("content-digest", "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:")], "another SHA-256"),
+        (
+            &[
+                csv,
+                ("idempotency-key", "x"),
+                ("content-digest", "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:"),
+            ],
+            "another SHA-256",
+        ),
     ] {
         let refused = post(headers, CSV.as_bytes());
         assert_eq!(refused.status, 400, "{}", refused.text);
@@ -166,7 +173,9 @@ fn what_is_no_batch_is_refused() {
 #[test]
 fn late_events_go_where_the_stream_says() {
     let stream = |name: &str, late: &str| {
-        format!("[[stream]]\nstream = \"{name}\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 100\nrho = 10\nlate = \"{late}\"\n")
+        format!(
+            "[[stream]]\nstream = \"{name}\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 100\nrho = 10\nlate = \"{late}\"\n"
+        )
     };
     let streams = ["refuse", "next-step", "side-file"].map(|late| stream(late, late)).concat();
     let server = Server::with("", &streams);
@@ -187,9 +196,38 @@ fn late_events_go_where_the_stream_says() {
     }
     let aside = server.get("/v1/streams/side-file/late").json();
     assert_eq!(aside["events"], serde_json::json!([{"time": "2026-01-01T00:10:00Z"}]));
-    assert_eq!((&aside["behind"], server.get("/v1/streams/refuse/late").json()["events"].as_array().unwrap().len()), (&serde_json::Value::Null, 0));
+    assert_eq!(
+        (&aside["behind"], server.get("/v1/streams/refuse/late").json()["events"].as_array().unwrap().len()),
+        (&serde_json::Value::Null, 0)
+    );
     // Of that strangers learn nothing.
     for page in ["/v1/streams", "/metrics", "/v1/streams/refuse"] {
         assert!(!server.public.get(page, "").unwrap().text.contains("late"), "{page}");
     }
+}
+
+#[test]
+fn damaged_tables_end_nothing() {
+    let server = Server::new();
+    let token = server.token("write:open");
+    let (arrow, parquet) = (arrow(&["a", "b/c"]), parquet(&["a", "b/c"]));
+    for (kind, whole) in [("arrow.stream", &arrow), ("parquet", &parquet)] {
+        let kind = format!("application/vnd.apache.{kind}");
+        for place in (0..whole.len()).step_by(3) {
+            let mut damaged = whole.clone();
+            damaged[place] ^= [0xff, 0x80, 0x01][place % 3];
+            let id = format!("{kind}{place}");
+            let headers = [("content-type", kind.as_str()), ("idempotency-key", &id)];
+            let asked = server.private.post("/v1/streams/open/events", &token, &headers, &damaged).unwrap();
+            assert!([200, 422].contains(&asked.status), "{kind} {place}: {} {}", asked.status, asked.text);
+        }
+    }
+    // A message that says it has 2^62 bytes.
+    let mut huge = arrow.clone();
+    let body = huge.windows(8).rposition(|bytes| bytes == 64_i64.to_le_bytes() || bytes == 128_i64.to_le_bytes());
+    let body = body.expect("a length of a body");
+    huge[body..body + 8].copy_from_slice(&(1_i64 << 62).to_le_bytes());
+    let asked = server.send_as("open", "huge", "application/vnd.apache.arrow.stream", &huge, &[]);
+    assert_eq!(asked.status, 422, "{}", asked.text);
+    assert_eq!(server.send("open", "good", &row("2026-01-01T00:10:00Z", "a")).status, 200);
 }

@@ -97,11 +97,22 @@ fn what_was_on_its_way_arrives_once() {
     std::fs::remove_file(&feeding.feed.memory).unwrap();
     assert_eq!(feeding.go().unwrap().rows, 8);
     assert_eq!(feeding.server.events("open"), 8);
+    // Also where it would cut batches otherwise: those that were taken are found again.
+    for rows in [5, 1, 100] {
+        std::fs::remove_file(&feeding.feed.memory).unwrap();
+        feeding.feed.rows = rows;
+        assert_eq!(feeding.go().unwrap(), Sent { rows: 8, batches: 3, aside: 0 });
+        assert_eq!(feeding.server.events("open"), 8);
+    }
+    // What was sent under the name of something else is not.
     std::fs::remove_file(&feeding.feed.memory).unwrap();
-    feeding.feed.rows = 5;
+    std::fs::write(feeding.file(), text.replace(",a\n", ",b/c\n")).unwrap();
     let refused = feeding.go().unwrap_err();
     assert!(refused.contains("other bytes under the id feed:") && refused.contains("--name"), "{refused}");
     assert_eq!(feeding.server.events("open"), 8);
+    std::fs::remove_file(&feeding.feed.memory).unwrap();
+    std::fs::write(feeding.file(), &text).unwrap();
+    assert_eq!(feeding.go().unwrap().batches, 3);
     // And a memory belongs to one feeder and stream.
     feeding.feed.name = Some("elsewhere".into());
     assert!(feeding.go().unwrap_err().contains("remembers what `here` has sent"));
@@ -170,9 +181,8 @@ fn a_service_that_is_away_is_waited_for() {
     std::thread::scope(|scope| {
         let (feed, remote) = (&feeding.feed, &feeding.remote);
         let (cancelled, said) = (&cancelled, &said);
-        let fed = scope.spawn(move || {
-            follow(feed, remote, cancelled, &mut |line| said.lock().unwrap().push(line.to_owned()))
-        });
+        let fed = scope
+            .spawn(move || follow(feed, remote, cancelled, &mut |line| said.lock().unwrap().push(line.to_owned())));
         std::thread::sleep(Duration::from_millis(300)); // the file is not there yet
         grow(&file, &format!("time,group\n{}2026-01-01T00:5", rows(0..4)));
         std::thread::sleep(Duration::from_millis(700));

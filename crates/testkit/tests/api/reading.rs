@@ -9,7 +9,8 @@ use std::time::Duration;
 fn published(steps: i64) -> Server {
     let server = Server::new();
     for hour in 0..steps {
-        let body: String = (0..50).map(|n| format!("{{\"time\":\"2026-01-01T{hour:02}:{n:02}:00Z\",\"group\":\"a\"}}\n")).collect();
+        let body: String =
+            (0..50).map(|n| format!("{{\"time\":\"2026-01-01T{hour:02}:{n:02}:00Z\",\"group\":\"a\"}}\n")).collect();
         server.at(hour, 3000);
         assert_eq!(server.send("open", &format!("h{hour}"), &body).status, 200);
     }
@@ -20,13 +21,18 @@ fn published(steps: i64) -> Server {
 #[test]
 fn all_formats_say_the_same() {
     let server = published(3);
-    let get = |format: &str| server.public.get(&format!("/v1/streams/open/releases?from=1&to=3&format={format}"), "").unwrap();
+    let get = |format: &str| {
+        server.public.get(&format!("/v1/streams/open/releases?from=1&to=3&format={format}"), "").unwrap()
+    };
     let csv = get("csv").text;
     let lines: Vec<Vec<&str>> = csv.lines().skip(3).map(|line| line.split(',').collect()).collect();
     assert_eq!(csv.lines().count(), 1 + 3 * 3);
     let json = get("json").json();
     let rows = json["rows"].as_array().unwrap();
-    assert_eq!((rows.len(), json["from"].as_u64(), json["to"].as_u64(), json["published"].as_u64()), (9, Some(1), Some(3), Some(3)));
+    assert_eq!(
+        (rows.len(), json["from"].as_u64(), json["to"].as_u64(), json["published"].as_u64()),
+        (9, Some(1), Some(3), Some(3))
+    );
     assert_eq!(rows[0]["end"], "2026-01-01T01:00:00+00:00");
     assert_eq!(rows[2]["group"], "ü \"x\"");
     assert_eq!(lines[1][0], rows[3]["time"].as_str().unwrap());
@@ -37,9 +43,12 @@ fn all_formats_say_the_same() {
     }
     assert_eq!(get("jsonl").text.lines().count(), 9);
     let bytes = get("arrow").bytes;
-    let batches: Vec<_> = arrow_ipc::reader::StreamReader::try_new(&bytes[..], None).unwrap().map(Result::unwrap).collect();
+    let batches: Vec<_> =
+        arrow_ipc::reader::StreamReader::try_new(&bytes[..], None).unwrap().map(Result::unwrap).collect();
     assert_eq!(batches.iter().map(arrow_array::RecordBatch::num_rows).sum::<usize>(), 9);
-    let table = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(get("parquet").bytes));
+    let table = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(
+        get("parquet").bytes,
+    ));
     let table: Vec<_> = table.unwrap().build().unwrap().map(Result::unwrap).collect();
     assert_eq!(table.iter().map(arrow_array::RecordBatch::num_rows).sum::<usize>(), 9);
     assert_eq!(table[0].column_by_name("value"), batches[0].column_by_name("value"));
@@ -71,7 +80,11 @@ fn parts_can_be_asked_for() {
         ("measure=mean", 400),
         ("every=0", 400),
     ] {
-        assert_eq!(server.public.get(&format!("/v1/streams/open/releases?{query}"), "").unwrap().status, status, "{query}");
+        assert_eq!(
+            server.public.get(&format!("/v1/streams/open/releases?{query}"), "").unwrap().status,
+            status,
+            "{query}"
+        );
     }
 }
 
@@ -79,7 +92,10 @@ fn parts_can_be_asked_for() {
 fn only_what_stays_may_be_kept() {
     let server = published(3);
     let get = |query: &str, tag: &str| {
-        server.private.ask("GET", &format!("/v1/streams/open/releases?{query}"), "", &[("if-none-match", tag)], b"").unwrap()
+        server
+            .private
+            .ask("GET", &format!("/v1/streams/open/releases?{query}"), "", &[("if-none-match", tag)], b"")
+            .unwrap()
     };
     let whole = get("from=1&to=3", "");
     assert_eq!(whole.header("cache-control"), Some("public, max-age=31536000, immutable"));
@@ -116,12 +132,25 @@ fn nothing_is_seen_before_its_moment() {
     }
     assert_eq!(closed(), 4, "the step is closed");
     let pages = || {
-        ["/v1/streams", "/v1/streams/open", "/v1/streams/open/releases", "/v1/streams/open/report", "/v1/streams/open/picture.svg", "/metrics"]
-            .map(|page| server.public.get(page, "").unwrap().text)
+        [
+            "/v1/streams",
+            "/v1/streams/open",
+            "/v1/streams/open/releases",
+            "/v1/streams/open/report",
+            "/v1/streams/open/picture.svg",
+            "/metrics",
+        ]
+        .map(|page| server.public.get(page, "").unwrap().text)
     };
     let before = pages();
     assert!(before[1].contains("\"published\":2"), "{}", before[1]);
-    assert_eq!(server.public.get("/v1/streams/open/releases?from=3&to=3", "").unwrap().json()["rows"].as_array().unwrap().len(), 0);
+    assert_eq!(
+        server.public.get("/v1/streams/open/releases?from=3&to=3", "").unwrap().json()["rows"]
+            .as_array()
+            .unwrap()
+            .len(),
+        0
+    );
     server.at(3, 89);
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(pages(), before, "a second before its moment");
@@ -149,7 +178,10 @@ fn metrics_are_gauges_without_exact_counts() {
     assert!(text.contains(r#"evertally_released_value{stream="open",group="ü \"x\""}"#), "{text}");
     assert!(!text.contains("events"), "{text}");
     let own = server.get("/metrics").text;
-    assert!(own.contains("evertally_lag_seconds{stream=\"open\"} 0\n") && own.contains("evertally_problems 0\n"), "{own}");
+    assert!(
+        own.contains("evertally_lag_seconds{stream=\"open\"} 0\n") && own.contains("evertally_problems 0\n"),
+        "{own}"
+    );
     assert!(own.contains("evertally_events_taken_total{stream=\"open\"} 100"), "{own}");
 }
 
@@ -186,6 +218,18 @@ fn watchers_are_told_of_everything_once() {
         server.publish("open", 5);
     });
     assert_eq!(told, [3, 4, 5]);
+    let before = server.get("/v1/operator").json()["watchers"].as_u64().unwrap();
+    for id in [u64::MAX, 9] {
+        let (told, _) = ids(&server, &format!("last-event-id: {id}\r\n"), ":", || ());
+        assert_eq!(told, [0; 0], "whoever knows more than there is waits");
+    }
+    for _ in 0..500 {
+        if server.get("/v1/operator").json()["watchers"] == before {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(server.get("/v1/operator").json()["watchers"], before, "whoever has gone is not counted");
     let (told, line) = ids(&server, "last-event-id: 1\r\n", "\"publication\":5", || ());
     assert_eq!(told, [2, 3, 4, 5]);
     assert!(line.contains("\"rows\":[{\"time\":\"2026-01-01T04:00:00Z\"") || line.contains("\"rows\":[{"), "{line}");

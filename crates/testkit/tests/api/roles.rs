@@ -4,7 +4,8 @@ use crate::server::Server;
 use std::collections::BTreeSet;
 
 /// Who asks, and what it is answered: of a stream that is public, and of one that is not.
-const WHO: [&str; 9] = ["nobody", "wrong", "revoked", "write:open", "write:closed", "read:open", "read:closed", "read:*", "operate"];
+const WHO: [&str; 9] =
+    ["nobody", "wrong", "revoked", "write:open", "write:closed", "read:open", "read:closed", "read:*", "operate"];
 
 /// What an endpoint answers: `p` to whoever may read the stream, `w` to whoever may write to it, `o` to operators, `a` to all.
 const ENDPOINTS: &[(&str, &str, char)] = &[
@@ -86,7 +87,10 @@ fn every_token_opens_what_it_should_and_nothing_else() {
                     continue; // it would be for good
                 }
                 let method = method.to_uppercase();
-                let asked = server.private.ask(&method, &target, token, &[("content-type", "application/json")], b"{]").unwrap();
+                let asked = server
+                    .private
+                    .ask(&method, &target, token, &[("content-type", "application/json")], b"{]")
+                    .unwrap();
                 match expected {
                     Ok(()) => assert!(
                         ![401, 403].contains(&asked.status) && (*kind != 'p' || asked.status == 200),

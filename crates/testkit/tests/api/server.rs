@@ -205,7 +205,11 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let target = to.join(entry.file_name());
-        if entry.path().is_dir() { copy(&entry.path(), &target) } else { let _ = std::fs::copy(entry.path(), target).unwrap(); }
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target)
+        } else {
+            let _ = std::fs::copy(entry.path(), target).unwrap();
+        }
     }
 }
 

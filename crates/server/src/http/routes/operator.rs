@@ -315,7 +315,9 @@ pub(in super::super) async fn backup(
     caller.operates()?;
     waiting(move || {
         let folder = app.backups.as_ref().ok_or_else(|| {
-            usage("the configuration names no folder for backups; add backups = \"/mnt/other-disk/evertally\" at its top")
+            usage(
+                "the configuration names no folder for backups; add backups = \"/mnt/other-disk/evertally\" at its top",
+            )
         })?;
         let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
         let file = folder.join(format!("evertally-{now}.redb"));

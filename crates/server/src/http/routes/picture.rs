@@ -6,6 +6,7 @@ use super::releases::Asked;
 use super::waiting;
 use crate::engine::{RowsQuery, StreamInfo};
 use axum::extract::{Path, RawQuery, State};
+use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use evertally_plot::{Curve, MAX_SHOWN, Point, ReleasePlot, TimeLabels};
@@ -60,7 +61,7 @@ async fn drawn(app: Arc<App>, caller: Caller, name: String, query: Option<String
         let count = (wanted.publications.end() + 1).saturating_sub(*wanted.publications.start());
         wanted.every = wanted.every.max(count.div_ceil(POINTS));
         let plot = plot(&app, &info, &wanted)?;
-        plot.svg().map_err(|_| Problem::bad("nothing is published that could be drawn"))
+        plot.svg().map_err(|_| nothing_yet())
     })
     .await
 }
@@ -93,4 +94,9 @@ fn plot(app: &App, info: &StreamInfo, wanted: &RowsQuery) -> Result<ReleasePlot,
         apart: stream.measures.is_some(),
         unsafe_truth: false,
     })
+}
+
+fn nothing_yet() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "nothing-yet", "Nothing to draw yet")
+        .because("nothing is published that could be drawn; come again after the next publication")
 }

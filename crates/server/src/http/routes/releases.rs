@@ -83,9 +83,7 @@ impl Asked {
         for (name, value) in form_urlencoded::parse(query.unwrap_or("").as_bytes()).into_owned() {
             let number = || {
                 let number = value.parse().ok().filter(|number| *number > 0);
-                number.ok_or_else(|| {
-                    Problem::bad(format!("`{name}={value}`: a whole number, from 1, is needed"))
-                })
+                number.ok_or_else(|| Problem::bad(format!("`{name}={value}`: a whole number, from 1, is needed")))
             };
             match name.as_str() {
                 "from" => asked.from = Some(number()?),

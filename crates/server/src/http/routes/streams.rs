@@ -7,9 +7,9 @@ use super::waiting;
 use crate::config::Span;
 use crate::engine::{Opening, Preview};
 use crate::store::Closing;
-use axum::{Extension, Json};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
+use axum::{Extension, Json};
 use evertally_plot::{Curve, Point, ReleasePlot, TimeLabels};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -257,7 +257,7 @@ pub(in super::super) struct Joining {
 
 /// The names of a group.
 #[derive(Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a group is a text, or a list of texts where groups have several columns")]
 enum Names {
     One(String),
     Several(Vec<String>),
