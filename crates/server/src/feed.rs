@@ -57,6 +57,8 @@ pub struct Feed {
     pub rows: usize,
     /// Whether to end where there is nothing more.
     pub is_once: bool,
+    /// Whether files are complete: a last line without an end is sent, too, and nobody is waited for who may still write.
+    pub is_complete: bool,
     /// Where rows are written that the service refuses; without it, the first of them ends the feeder.
     pub aside: Option<PathBuf>,
 }
@@ -125,14 +127,21 @@ impl Feeder<'_> {
         }
         loop {
             refuse_if(self.cancelled)?;
-            match self.source.next(&self.memory, self.feed.rows, self.feed.is_once)? {
+            match self.source.next(&self.memory, self.feed.rows, self.feed.is_complete)? {
                 Some(piece) => {
                     let pending = piece.pending();
                     let spool = matches!(self.feed.from, From::Stdin).then_some(&piece.bytes[..]);
                     self.memory.intend(pending.clone(), spool)?;
                     self.deliver(piece, pending)?;
                 }
-                None if self.feed.is_once || self.source.has_ended() => return Ok(()),
+                None if self.feed.is_once || self.source.has_ended() => {
+                    for left in self.source.unfinished(&self.memory)? {
+                        (self.say)(&format!(
+                            "{left}: not sent, because it may still be written: run again later, or say --complete"
+                        ));
+                    }
+                    return Ok(());
+                }
                 None => std::thread::sleep(OFTEN),
             }
             if self.said.elapsed() > NEWS {
@@ -178,6 +187,8 @@ impl Feeder<'_> {
                 }
                 Answer::BadRows(rows) => {
                     let Some(aside) = &self.feed.aside else {
+                        // Nothing was taken under this id: what is sent next may be another batch.
+                        self.memory.give_up()?;
                         let all: Vec<String> = rows.iter().map(|row| piece.describe(row)).collect();
                         return Err(usage(format!(
                             "{}\nnone of the batch was taken; mend the source, or have such rows put aside with --aside FILE",
@@ -212,7 +223,12 @@ impl Feeder<'_> {
                     }
                     return Ok(answer);
                 }
-                Err(sending::Trouble::Refused(error)) => return Err(error).context(piece.place()),
+                Err(sending::Trouble::Refused { error, is_certain }) => {
+                    if is_certain {
+                        self.memory.give_up()?;
+                    }
+                    return Err(error).context(piece.place());
+                }
                 Err(sending::Trouble::Away(why)) => {
                     if !is_away {
                         (self.say)(&format!("{why}; it is tried again until it is taken"));

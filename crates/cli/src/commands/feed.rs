@@ -50,6 +50,9 @@ pub(super) struct FeedArgs {
     /// End where there is nothing more, instead of waiting for it.
     #[arg(long)]
     once: bool,
+    /// Nobody writes these files any more: also send a last line that has no end.
+    #[arg(long, requires = "once")]
+    complete: bool,
     /// Write rows that the service refuses to this file, and go on; without it the first of them ends the feeder.
     #[arg(long, value_name = "FILE")]
     aside: Option<PathBuf>,
@@ -78,6 +81,7 @@ impl FeedArgs {
             name: self.name,
             rows: self.rows as usize,
             is_once: self.once,
+            is_complete: self.complete,
             aside: self.aside,
         };
         let sent = feed::follow(&feed, &remote, &AtomicBool::new(false), &mut |line| eprintln!("{line}"))?;

@@ -19,6 +19,12 @@ pub(super) const BLOCK: u32 = 128;
 /// it, of earlier steps.
 pub(super) const OWN: u32 = 1 << 31;
 
+/// Steps that are closed for one request, at most: meanwhile nothing else is done.
+const MOST_STEPS: u64 = 100_000;
+
+/// How long is closed in a row before somebody else has a turn.
+const TURN: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// How long whoever closes by hand waits for the witness, at most.
 const WHILE: std::time::Duration = std::time::Duration::from_secs(6);
 
@@ -56,6 +62,7 @@ impl Core {
     }
 
     fn close_due(&mut self) -> Result<()> {
+        let began = std::time::Instant::now();
         loop {
             let now = self.clock.now();
             if self.read_only.is_some() || now < self.held_until {
@@ -71,6 +78,9 @@ impl Core {
             }
             let mut done = Vec::new();
             for number in due {
+                if !done.is_empty() && began.elapsed() > TURN {
+                    break;
+                }
                 let live = self.live.get_mut(&number).expect("just seen");
                 let computed = compute(live, &self.store);
                 self.take_over(number, computed, &mut done);
@@ -80,6 +90,9 @@ impl Core {
             }
             self.commit(done)?;
             self.say_and_show();
+            if began.elapsed() > TURN {
+                return Ok(()); // what is left is due at once
+            }
         }
     }
 
@@ -107,6 +120,13 @@ impl Core {
                 let word = state.word();
                 return Err(Refusal::ReadOnly(format!("stream `{name}` closes no more steps: it is {word}")));
             }
+        }
+        if through > live.closed().saturating_add(MOST_STEPS) {
+            let (closed, most) = (live.closed(), live.closed() + MOST_STEPS);
+            return Err(usage(format!(
+                "stream `{name}` is at step {closed}: close at most {MOST_STEPS} steps at a time, so through {most}"
+            ))
+            .into());
         }
         if through > live.session.last_step() {
             let last = live.session.last_step();

@@ -67,14 +67,14 @@ impl Source {
         matches!(self, Self::Stdin(input) if input.has_ended)
     }
 
-    /// The next batch; `None` where there is nothing new yet. `is_last` says that no row will be completed.
-    pub(super) fn next(&mut self, memory: &Memory, rows: usize, is_last: bool) -> Result<Option<Piece>> {
+    /// The next batch; `None` where there is nothing new yet. `is_complete` says that nobody writes files any more.
+    pub(super) fn next(&mut self, memory: &Memory, rows: usize, is_complete: bool) -> Result<Option<Piece>> {
         match self {
-            Self::File(path, format) => next_of(path, *format, memory, rows, is_last),
+            Self::File(path, format) => next_of(path, *format, memory, rows, is_complete),
             Self::Folder(folder, format) => {
                 for path in files_of(folder)? {
                     let Some(format) = Format::of_path(&path).or(*format) else { continue };
-                    if let Some(piece) = next_of(&path, format, memory, rows, is_last)? {
+                    if let Some(piece) = next_of(&path, format, memory, rows, is_complete)? {
                         return Ok(Some(piece));
                     }
                 }
@@ -110,6 +110,31 @@ impl Source {
         let mut again = Piece::new(piece.format, source, piece.range.start, piece.line, header, bytes);
         again.known_by = known_by;
         Ok(Some(again))
+    }
+
+    /// What is there and was not sent, because whoever writes it may not be done.
+    pub(super) fn unfinished(&self, memory: &Memory) -> Result<Vec<String>> {
+        let paths = match self {
+            Self::File(path, _) => vec![path.clone()],
+            Self::Folder(folder, _) => files_of(folder)?,
+            Self::Stdin(_) => Vec::new(),
+        };
+        let mut left = Vec::new();
+        for path in paths.iter().filter(|path| Format::of_path(path).is_some() || matches!(self, Self::File(..))) {
+            let about = match (std::fs::metadata(path), self) {
+                (Ok(about), _) => about,
+                (Err(error), Self::File(..)) => {
+                    return Err(error).context(format_args!("cannot open {}", path.display()));
+                }
+                (Err(_), _) => continue,
+            };
+            let (sent, line) =
+                path.to_str().and_then(|name| memory.mark(name)).map_or((0, 1), |mark| (mark.offset, mark.line));
+            if about.len() > sent {
+                left.push(format!("{}, from line {line} on", path.display()));
+            }
+        }
+        Ok(left)
     }
 
     /// What was being sent when the last run ended, read again.
@@ -152,13 +177,12 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn next_of(path: &Path, format: Format, memory: &Memory, rows: usize, is_last: bool) -> Result<Option<Piece>> {
+fn next_of(path: &Path, format: Format, memory: &Memory, rows: usize, is_complete: bool) -> Result<Option<Piece>> {
     let shown = path.display();
     let source = path.to_str().ok_or_else(|| usage(format!("the path {shown} is no UTF-8")))?.to_owned();
     let mut file = match File::open(path) {
         Ok(file) => file,
-        // It may be there later; but whoever waits for nothing is to know.
-        Err(error) if error.kind() == ErrorKind::NotFound && !is_last => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None), // it may be there later
         Err(error) => return Err(error).context(format_args!("cannot open {shown}")),
     };
     let about = file.metadata().context(format_args!("cannot open {shown}"))?;
@@ -170,8 +194,8 @@ fn next_of(path: &Path, format: Format, memory: &Memory, rows: usize, is_last: b
         None => refuse_renamed(path, &mut file, &about, memory)?,
     }
     let cut = match format.grows() {
-        true => cut_rows(path, &source, &mut file, format, mark, rows, is_last)?,
-        false => whole(path, &source, &mut file, format, (mark, &about), is_last)?,
+        true => cut_rows(path, &source, &mut file, format, mark, rows, is_complete)?,
+        false => whole(path, &source, &mut file, format, (mark, &about), is_complete)?,
     };
     let Some(mut piece) = cut else { return Ok(None) };
     piece.known_by = known_by(&mut file, piece.range.end)?;
@@ -186,7 +210,7 @@ fn cut_rows(
     format: Format,
     mark: Option<&Mark>,
     rows: usize,
-    is_last: bool,
+    is_complete: bool,
 ) -> Result<Option<Piece>> {
     let (mut offset, mut line, mut header) =
         mark.map_or((0, 1, Vec::new()), |mark| (mark.offset, mark.line, mark.header.clone().into_bytes()));
@@ -197,10 +221,10 @@ fn cut_rows(
         (offset, line) = (end as u64, 1 + count_lines(&header));
     }
     let taken = whole_rows(format, &bytes, rows);
-    if taken == 0 && (!is_last || bytes.len() > MOST_BYTES) {
+    if taken == 0 && (!is_complete || bytes.len() > MOST_BYTES) {
         return no_row_yet(path, line, bytes.len());
     }
-    if taken > 0 || !is_last {
+    if taken > 0 || !is_complete {
         bytes.truncate(taken);
     }
     if bytes.is_empty() {
@@ -236,13 +260,13 @@ fn whole(
     file: &mut File,
     format: Format,
     (mark, about): (Option<&Mark>, &Metadata),
-    is_last: bool,
+    is_complete: bool,
 ) -> Result<Option<Piece>> {
     if let Some(mark) = mark {
         return Err(replaced(path, mark.line));
     }
     let age = about.modified().ok().and_then(|at| at.elapsed().ok()).unwrap_or_default();
-    if about.len() == 0 || (!is_last && age < SETTLED) {
+    if about.len() == 0 || (!is_complete && age < SETTLED) {
         return Ok(None);
     }
     if about.len() > MOST_WHOLE {
@@ -286,14 +310,13 @@ fn check(path: &Path, file: &mut File, mark: &Mark) -> Result<()> {
     if begins_as(file, mark)? { Ok(()) } else { Err(replaced(path, mark.line)) }
 }
 
-/// A file that was sent under another name is not sent again.
+/// A file that was sent under another name, or a copy of one, is not sent again.
 fn refuse_renamed(path: &Path, file: &mut File, about: &Metadata, memory: &Memory) -> Result<()> {
-    let Some(identity) = identity(about) else { return Ok(()) };
-    for (source, mark) in memory.marks() {
-        if mark.known_by.file == Some(identity) && about.len() >= mark.offset && begins_as(file, mark)? {
+    for (source, mark) in memory.marks().filter(|(_, mark)| !mark.known_by.windows.is_empty()) {
+        if about.len() >= mark.offset && begins_as(file, mark)? {
             return Err(usage(format!(
-                "{} is {source} under another name, of which {} bytes were sent; a file that is followed keeps its name: give it \
-                 its old one again, or take it out of the folder if all of it was sent",
+                "{} begins with what was sent of {source} ({} bytes), under another name; a file that is followed keeps its \
+                 name: give it its old one again, or take it out of the folder",
                 path.display(),
                 mark.offset
             )));

@@ -154,6 +154,12 @@ impl Memory {
         self.write()
     }
 
+    /// Forgets what was on its way: the service has refused it, and has nothing under its id.
+    pub(super) fn give_up(&mut self) -> Result<()> {
+        self.contents.pending = None;
+        self.write()
+    }
+
     /// Remembers that it was taken.
     pub(super) fn done(&mut self, mark: Mark) -> Result<()> {
         let was_spooled = mark.source == super::files::STDIN;

@@ -30,7 +30,8 @@ pub(super) enum Answer {
 pub(super) enum Trouble {
     /// It can be sent again.
     Away(String),
-    Refused(Error),
+    /// `is_certain` says that nothing was taken under this id, now or before.
+    Refused { error: Error, is_certain: bool },
 }
 
 /// A row that the service does not take.
@@ -139,14 +140,15 @@ impl Remote {
             }
             _ => {
                 let why = problem.detail.unwrap_or_else(|| format!("it answers with status {status}"));
-                Err(Trouble::Refused(usage(format!("the service at {} refuses the batch: {why}", self.address))))
+                let error = usage(format!("the service at {} refuses the batch: {why}", self.address));
+                Err(Trouble::Refused { error, is_certain: [400, 413, 415, 422].contains(&status) })
             }
         }
     }
 
     fn strange(&self, status: u16, why: &str) -> Trouble {
         let what = format!("{} answers with status {status}, and not as evertally does: {why}", self.address);
-        Trouble::Refused(usage(what))
+        Trouble::Refused { error: usage(what), is_certain: false }
     }
 }
 

@@ -27,6 +27,7 @@ impl Feeding {
             name: Some("here".into()),
             rows: 3,
             is_once: true,
+            is_complete: false,
             aside: None,
         };
         Self { server, token, feed, remote }
@@ -120,11 +121,12 @@ fn what_was_on_its_way_arrives_once() {
 
 #[test]
 fn a_file_that_was_replaced_or_renamed_is_not_sent_again() {
-    let feeding = Feeding::of(|folder| {
+    let mut feeding = Feeding::of(|folder| {
         std::fs::create_dir(folder.join("in")).unwrap();
         From::Folder(folder.join("in"))
     });
-    let inside = |name: &str| feeding.server.path("in").join(name);
+    let folder = feeding.server.path("in");
+    let inside = |name: &str| folder.join(name);
     grow(&inside("a.csv"), &format!("time,group\n{}", rows(0..5)));
     grow(&inside("b.jsonl"), "{\"time\":\"2026-01-01T00:50:00Z\",\"group\":\"a\"}\n");
     grow(&inside(".c.csv"), "hidden");
@@ -132,7 +134,12 @@ fn a_file_that_was_replaced_or_renamed_is_not_sent_again() {
     assert_eq!(feeding.go().unwrap().rows, 6);
     let whole = zstd::encode_all(format!("time,group\n{}", rows(10..14)).as_bytes(), 3).unwrap();
     std::fs::write(inside("d.csv.zst"), whole).unwrap();
+    assert_eq!(feeding.go().unwrap().rows, 0, "somebody may still write it");
+    feeding.feed.is_complete = true;
     assert_eq!(feeding.go().unwrap(), Sent { rows: 4, batches: 1, aside: 0 });
+    std::fs::copy(inside("a.csv"), inside("copy.csv")).unwrap();
+    assert!(feeding.go().unwrap_err().contains("under another name"));
+    std::fs::remove_file(inside("copy.csv")).unwrap();
     std::fs::rename(inside("a.csv"), inside("a.1.csv")).unwrap();
     let refused = feeding.go().unwrap_err();
     assert!(refused.contains("under another name"), "{refused}");
@@ -156,6 +163,11 @@ fn bad_rows_are_named_by_their_lines_or_put_aside() {
     assert!(refused.contains("visits.csv, line 4, field time") && refused.contains("line 7, field group"), "{refused}");
     assert!(refused.contains("none of the batch was taken"), "{refused}");
     assert_eq!(feeding.server.events("open"), 0);
+    // It may be mended: nothing of it was taken.
+    let bad = std::fs::read_to_string(feeding.file()).unwrap();
+    std::fs::write(feeding.file(), bad.replace("never,a", "2026-01-01T00:09:00Z,a")).unwrap();
+    assert!(feeding.go().unwrap_err().contains("line 7, field group"));
+    std::fs::write(feeding.file(), bad).unwrap();
     feeding.feed.aside = Some(feeding.server.path("aside.jsonl"));
     assert_eq!(feeding.go().unwrap(), Sent { rows: 3, batches: 1, aside: 2 });
     let aside = std::fs::read_to_string(feeding.server.path("aside.jsonl")).unwrap();
@@ -218,6 +230,19 @@ fn a_service_that_is_away_is_waited_for() {
         cancelled.store(true, Ordering::Relaxed);
         assert!(fed.join().unwrap().is_err());
     });
+}
+
+#[test]
+fn a_line_without_an_end_is_not_sent_unless_it_is_the_last() {
+    let mut feeding = Feeding::of(|folder| From::File(folder.join("visits.csv")));
+    grow(&feeding.file(), &format!("time,group\n{}2026-01-01T00:5", rows(0..2)));
+    assert_eq!(feeding.go().unwrap().rows, 2);
+    assert_eq!(feeding.go().unwrap().rows, 0);
+    grow(&feeding.file(), "9:00Z,a");
+    assert_eq!(feeding.go().unwrap().rows, 0);
+    feeding.feed.is_complete = true;
+    assert_eq!(feeding.go().unwrap().rows, 1);
+    assert_eq!(feeding.server.events("open"), 3);
 }
 
 #[test]

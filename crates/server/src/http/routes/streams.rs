@@ -11,6 +11,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use evertally_plot::{Curve, Point, ReleasePlot, TimeLabels};
+use evertally_publish::error::usage;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -179,6 +180,10 @@ pub(in super::super) async fn open(
 ) -> Result<(StatusCode, Json<Opened>), Problem> {
     caller.operates()?;
     let Json(wanted) = body.map_err(|e| Problem::bad(e.body_text()))?;
+    if wanted.declaration.get("allow-weak-budget").is_some_and(|weak| *weak != Value::Bool(false)) {
+        let why = "a budget that protects next to nothing is declared in the configuration of the service alone";
+        return Err(Problem::of(&usage(why)));
+    }
     let closing = match wanted.closing {
         Closer::Operator => Closing::Operator,
         Closer::Schedule => app.steps.schedule(wanted.grace, wanted.delay),
