@@ -15,6 +15,19 @@ pub fn make_folder(folder: &Path) -> Result<()> {
     builder.create(folder).context(format_args!("cannot make the folder {}", folder.display()))
 }
 
+/// Whether somebody but its owner can look into a folder.
+#[cfg(unix)]
+pub(crate) fn is_open_to_others(folder: &Path) -> bool {
+    std::fs::metadata(folder)
+        .is_ok_and(|meta| std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o077 != 0)
+}
+
+/// Whether somebody but its owner can look into a folder: the system does not say.
+#[cfg(not(unix))]
+pub(crate) fn is_open_to_others(_: &Path) -> bool {
+    false
+}
+
 /// The database in a folder.
 pub fn store_path(folder: &Path) -> PathBuf {
     folder.join("store.redb")

@@ -3,7 +3,7 @@
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, StreamConfig, WebhookConfig, WitnessConfig};
 use crate::engine::{Core, Opening, Refusal, Service, Setting, State, groups_behind};
-use crate::folder::{make_folder, store_path};
+use crate::folder::{is_open_to_others, make_folder, store_path};
 use crate::http::{App, AppSetting, Bound, Serving, Side};
 use crate::store::Store;
 use crate::tokens::Tokens;
@@ -100,6 +100,9 @@ impl Running {
 fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Service> {
     let store_file = store_path(&config.folder);
     make_folder(&config.folder)?;
+    if is_open_to_others(&config.folder) {
+        tracing::warn!("others can look into the folder, which holds exact sums and events: chmod 700");
+    }
     // Whoever has the folder open keeps others out, before anything is written.
     let store = Store::open(&store_file)?;
     let is_new = store.is_unused()?;

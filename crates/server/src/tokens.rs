@@ -83,6 +83,9 @@ impl fmt::Display for Role {
     }
 }
 
+/// Characters of a label, at most.
+const LONGEST_LABEL: usize = 200;
+
 /// A token as its file has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -179,6 +182,9 @@ impl Tokens {
     /// # Errors
     /// If the file cannot be written.
     pub fn make(&self, role: &Role, label: &str) -> Result<(String, Zeroizing<String>)> {
+        if label.chars().count() > LONGEST_LABEL || label.chars().any(char::is_control) {
+            return Err(usage(format!("a label is one line of at most {LONGEST_LABEL} characters")));
+        }
         let mut random = Zeroizing::new([0; 36]);
         getrandom::fill(random.as_mut_slice()).map_err(failure)?;
         let (name, secret) = random.split_at(4);

@@ -52,11 +52,11 @@ impl Live {
         if let Some(why) = &self.failed {
             return State::Failed(why.clone());
         }
-        if let Some(seen) = &self.ahead {
-            return State::Recovering(seen.closed);
-        }
         if self.is_retired {
             return State::Retired;
+        }
+        if let Some(seen) = &self.ahead {
+            return State::Recovering(seen.closed);
         }
         if self.closed() == self.session.last_step() { State::Ended } else { State::Open }
     }

@@ -168,7 +168,12 @@ impl Core {
         said.counter += 1;
         said.writer.clone_from(&self.writer);
         let told: Vec<(String, u64)> = seen.iter().map(|(name, seen)| (name.clone(), seen.closed)).collect();
-        said.streams.extend(seen);
+        for (name, seen) in seen {
+            // What was published elsewhere stays published: nothing that it has seen is taken back.
+            if said.streams.get(&name).is_none_or(|before| before.closed <= seen.closed) {
+                said.streams.insert(name, seen);
+            }
+        }
         self.saying = Some(said.clone());
         let told_it = witness.tell(&said);
         match told_it.and_then(|()| self.mark_witnessed()) {

@@ -370,6 +370,64 @@ fn groups_that_joined_join_again_when_a_copy_recovers() {
 }
 
 #[test]
+fn what_a_witness_has_seen_is_not_taken_back() {
+    let other = "[[stream]]\nstream = \"other\"\nclosing = \"operator\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 9\nrho = 1\n";
+    let mut server = Server::with("", &format!("{WITNESS}{STREAMS}{other}"));
+    hand(&server, 1);
+    server.stop();
+    copy(&server.path("data"), &server.path("old"));
+    server.start().unwrap();
+    hand(&server, 2);
+    hand(&server, 3);
+    let restore = |server: &mut Server| {
+        server.stop();
+        std::fs::remove_dir_all(server.path("data")).unwrap();
+        copy(&server.path("old"), &server.path("data"));
+        server.start().unwrap();
+        server.get("/v1/streams/hand").json()["state"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(restore(&mut server), "recovering");
+    // Its operator gives it up, and goes on with another; then the same copy is restored once more.
+    assert_eq!(server.post("/v1/streams/hand/retire", "").json()["state"], "retired");
+    assert_eq!(server.post("/v1/streams/other/close", "{\"through\":1}").status, 200);
+    server.stop();
+    server.start().unwrap();
+    assert_eq!(server.get("/v1/streams/hand").json()["state"], "retired");
+    assert_eq!(server.published("hand"), 1);
+    assert_eq!(restore(&mut server), "recovering");
+    assert_eq!(server.post("/v1/streams/hand/close", "{\"through\":3}").status, 422);
+    assert_eq!(server.published("hand"), 1);
+}
+
+#[test]
+fn late_events_recover_step_by_step() {
+    let declared = "[[stream]]\nstream = \"late\"\nclosing = \"operator\"\nlate = \"next-step\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 9\nrho = 1\n";
+    let mut server = Server::with("", &format!("{WITNESS}{declared}"));
+    let of = |hour: u64| format!("{{\"time\":\"2026-01-01T{hour:02}:10:00Z\"}}\n");
+    let send = |server: &Server, id: &str, hour: u64| assert_eq!(server.send("late", id, &of(hour)).status, 200);
+    let close =
+        |server: &Server, step: u64| server.post("/v1/streams/late/close", &format!("{{\"through\":{step}}}")).status;
+    assert_eq!(close(&server, 1), 200);
+    server.stop();
+    copy(&server.path("data"), &server.path("old"));
+    server.start().unwrap();
+    let live = |server: &Server| {
+        send(server, "2", 1);
+        assert_eq!(close(server, 2), 200);
+        send(server, "late", 1);
+        assert_eq!(close(server, 3), 200);
+        rows(server, "late")
+    };
+    let published = live(&server);
+    server.stop();
+    std::fs::remove_dir_all(server.path("data")).unwrap();
+    std::fs::rename(server.path("old"), server.path("data")).unwrap();
+    server.start().unwrap();
+    assert_eq!(server.get("/v1/streams/late").json()["state"], "recovering");
+    assert_eq!(live(&server), published);
+}
+
+#[test]
 fn a_webhook_is_told_of_every_publication_in_order() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
