@@ -81,6 +81,9 @@ impl Store {
             DatabaseError::DatabaseAlreadyOpen => usage(format!(
                 "{shown} is open in another process: one service at a time publishes from a folder; stop the other first"
             )),
+            DatabaseError::Storage(redb::StorageError::Corrupted(what)) => {
+                usage(format!("{shown} is damaged ({what}): restore it from a backup, and have its disk looked at"))
+            }
             error => failure(error).context(format_args!("cannot open {shown}")),
         })?;
         Self::of(database)

@@ -87,7 +87,8 @@ impl FeedArgs {
         let sent = feed::follow(&feed, &remote, &AtomicBool::new(false), &mut |line| eprintln!("{line}"))?;
         let aside = if sent.aside > 0 { format!(", {} put aside", sent.aside) } else { String::new() };
         let batches = if sent.batches == 1 { "1 batch".to_owned() } else { format!("{} batches", sent.batches) };
-        eprintln!("{} rows sent in {batches}{aside}", sent.rows);
+        let rows = if sent.rows == 1 { "1 row".to_owned() } else { format!("{} rows", sent.rows) };
+        eprintln!("{rows} sent in {batches}{aside}");
         Ok(())
     }
 }

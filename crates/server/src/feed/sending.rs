@@ -119,7 +119,17 @@ impl Remote {
         if let Some(coding) = format.coding() {
             request = request.header("content-encoding", coding);
         }
-        let mut answer = request.send(body).map_err(|e| away(e.to_string()))?;
+        let mut answer = request.send(body).map_err(|error| {
+            let why = error.to_string();
+            if why.contains("invalid peer certificate") {
+                // Waiting mends no certificate.
+                let remedy = "give the certificate of who vouches for it with --authority; a certificate that vouches for \
+                              itself must not be one of an authority (CA:FALSE)";
+                let error = usage(format!("the certificate of {} is not to be trusted: {why}; {remedy}", self.address));
+                return Trouble::Refused { error, is_certain: false };
+            }
+            away(why)
+        })?;
         let status = answer.status().as_u16();
         let text = answer.body_mut().read_to_string().map_err(|e| away(e.to_string()))?;
         if status == 200 {
