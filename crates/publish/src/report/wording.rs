@@ -32,24 +32,27 @@ impl Report {
 
     /// The guarantee in one sentence.
     pub fn promise(&self) -> String {
+        let strength = match self.strength() {
+            Some((epsilon, 0.0)) => format!("{}-differentially private", at_most(epsilon)),
+            Some((epsilon, delta)) => format!("({}, {delta:e})-differentially private", at_most(epsilon)),
+            None => "protected by next to nothing: the δ of selection is too large".to_owned(),
+        };
+        format!("The whole history shown is {strength} with respect to {}.", self.unit.unit)
+    }
+
+    /// The promise of [`promise`](Self::promise) as ε and δ, which is 0 for pure ε; `None` where it is next to nothing.
+    pub fn strength(&self) -> Option<(f64, f64)> {
         let rows = &self.guarantee.epsilon_at_delta;
-        // At 10⁻⁶, or at the least δ above what selection takes.
-        let at = rows.get(1).or(rows.first());
-        let approximate =
-            |epsilon: f64, delta: f64| format!("({}, {delta:e})-differentially private", at_most(epsilon));
-        let strength = match (self.budget, self.guarantee.pure_epsilon) {
+        match (self.budget, self.guarantee.pure_epsilon) {
             (Budget::Approximate(stated, delta), pure)
                 if self.follows.is_none() && pure.is_none_or(|pure| pure > stated.get()) =>
             {
-                approximate(stated.get(), self.with_selection(delta))
+                Some((stated.get(), self.with_selection(delta)))
             }
-            (_, Some(epsilon)) => format!("{}-differentially private", at_most(epsilon)),
-            _ => match at {
-                Some(at) => approximate(at.epsilon, at.delta),
-                None => "protected by next to nothing: the δ of selection is too large".to_owned(),
-            },
-        };
-        format!("The whole history shown is {strength} with respect to {}.", self.unit.unit)
+            (_, Some(epsilon)) => Some((epsilon, 0.0)),
+            // At 10⁻⁶, or at the least δ above what selection takes.
+            _ => rows.get(1).or(rows.first()).map(|at| (at.epsilon, at.delta)),
+        }
     }
 
     /// A δ of the noise with that of selection, rounded up.

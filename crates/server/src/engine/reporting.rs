@@ -71,14 +71,8 @@ impl Reporting {
     pub(super) fn promise(&self) -> Promise {
         let promise = || {
             let report = self.make(1, None);
-            let facts = &report.guarantee;
-            let at_delta = facts.epsilon_at_delta.first();
-            Promise {
-                words: report.promise(),
-                epsilon: facts.pure_epsilon.or(at_delta.map(|point| point.epsilon)),
-                delta: if facts.pure_epsilon.is_some() { Some(0.0) } else { at_delta.map(|point| point.delta) },
-                rho: facts.rho,
-            }
+            let (epsilon, delta) = report.strength().unzip();
+            Promise { words: report.promise(), epsilon, delta, rho: report.guarantee.rho }
         };
         self.promise.get_or_init(promise).clone()
     }

@@ -59,7 +59,7 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool) -> Router {
         .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "no-page", "There is nothing here") })
         .method_not_allowed_fallback(|| async {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "This cannot be done here")
-                .because("the listener for reading answers to GET alone; writing and operating have one of their own")
+                .because("there is something here for another method; at the listener for reading there is GET alone")
         })
         .layer(Extension(side))
         .layer(axum::extract::DefaultBodyLimit::max(1 << 20))
