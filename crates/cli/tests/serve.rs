@@ -70,7 +70,7 @@ fn what_was_acknowledged_survives_kills() {
     bench.write("serve.toml", format!("{SERVE}{DECLARATION}steps = {steps}\n"));
     std::fs::create_dir(bench.path("elsewhere")).unwrap();
     let program = env!("CARGO_BIN_EXE_evertally");
-    let [write, operate] = tokens(&bench);
+    let [write, operate] = tokens(&bench, ["write:visits", "operate"]);
     let mut dice = Dice(7);
     let (mut accepted, mut seen) = ("time,person,group\n".to_owned(), String::new());
     let (mut step, mut number, mut pending) = (1, 0, None);
@@ -169,9 +169,53 @@ fn what_was_acknowledged_survives_kills() {
     assert_eq!(served, bench.read("twin.csv"));
 }
 
-/// A token to write to the stream, and one to operate.
-fn tokens(bench: &Bench) -> [String; 2] {
-    ["write:visits", "operate"].map(|role| {
+#[test]
+fn what_goes_on_is_what_runs_with_extend_release() {
+    let bench = Bench::new();
+    bench.write("serve.toml", format!("{SERVE}{DECLARATION}steps = 2\n"));
+    std::fs::create_dir_all(bench.path("elsewhere")).unwrap();
+    let [first, second, operate] = tokens(&bench, ["write:visits", "write:visits #2", "operate"]);
+    let program = env!("CARGO_BIN_EXE_evertally");
+    let child = Child::start(program, bench.folder(), &["serve", "--config", "serve.toml", "--log", "error"]);
+    let client = Client::new(&child.url);
+    let json = [("content-type", "application/json")];
+    let files: Vec<String> =
+        (1..=4).map(|step| format!("time,person,group\n{}", rows(step, &mut Dice(step)))).collect();
+    let mut served = String::new();
+    for (path, token, steps) in [("visits", &first, [0, 1]), ("visits%20%232", &second, [2, 3])] {
+        for (number, file) in steps.into_iter().enumerate() {
+            let headers = [("content-type", "text/csv"), ("idempotency-key", "one")];
+            let headers = [headers[0], if number == 0 { headers[1] } else { ("idempotency-key", "two") }];
+            let sent = client.post(&format!("/v1/streams/{path}/events"), token, &headers, files[file].as_bytes());
+            assert_eq!(sent.unwrap().status, 200);
+            let through = format!("{{\"through\":{}}}", number + 1);
+            let closed = client.post(&format!("/v1/streams/{path}/close"), &operate, &json, through.as_bytes());
+            assert_eq!(closed.unwrap().status, 200);
+        }
+        let table = client.get(&format!("/v1/streams/{path}/releases?from=1&to=2&format=csv"), &operate).unwrap().text;
+        served += if served.is_empty() { &table } else { table.split_once('\n').unwrap().1 };
+        let extended = client.post(&format!("/v1/streams/{path}/extend"), &operate, &json, b"").unwrap();
+        assert_eq!(extended.status, 201, "{}", extended.text);
+    }
+    child.end(true);
+    bench.write("visits.toml", format!("stream = \"visits\"\n{DECLARATION}steps = 2\n"));
+    let key = keyfile::read(&bench.path("keys/serve.key")).unwrap();
+    Ledger::in_memory(&key).save(&bench.path("twin.key"), &key).unwrap();
+    for (number, file) in files.iter().enumerate() {
+        let name = format!("e{number}.csv");
+        bench.write(&name, file);
+        let through = format!("2026-01-01T0{}:00:00Z", number + 1);
+        let own = ["release", &name, "--config", "visits.toml", "--key", "twin.key", "--out", "twin.csv"];
+        let how = ["--continue", "--extend", "--yes", "--through", &through];
+        let run = bench.run_as_is(&[&own[..], &how[..]].concat(), b"");
+        assert_eq!(run.code, 0, "{}", run.stderr);
+    }
+    assert_eq!(served, bench.read("twin.csv"));
+}
+
+/// Tokens of some roles.
+fn tokens<const N: usize>(bench: &Bench, roles: [&str; N]) -> [String; N] {
+    roles.map(|role| {
         let made = bench.run_as_is(&["token", "make", "--config", "serve.toml", "--role", role], b"");
         assert_eq!(made.code, 0, "{}", made.stderr);
         let word = made.stdout.split_whitespace().find(|word| word.starts_with("evt_"));

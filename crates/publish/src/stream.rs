@@ -321,6 +321,11 @@ impl Stream {
         self
     }
 
+    /// Steps of the streams that this one goes on from: rows count them through.
+    pub fn steps_before(&self) -> u64 {
+        self.follows.as_ref().map_or(0, |follows| follows.steps)
+    }
+
     /// How many streams the released values add up, each under a plan like this one: 1 where it follows none.
     pub fn streams(&self) -> u32 {
         let before = self.follows.iter().flat_map(|follows| &follows.carried).map(|carried| carried.streams).max();

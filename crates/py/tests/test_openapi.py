@@ -123,6 +123,11 @@ def test_every_answer_is_as_documented(running: Running) -> None:
     held.ask("POST", "/v1/streams", 422, body={"declaration": {**DECLARED, "stream": "bad", "epsilon": -1}})
     held.ask("POST", "/v1/streams", 400, body={"declared": {}})
     held.ask("POST", "/v1/streams/{stream}/retire", 200, stream="new")
+    short = {"stream": "short", "start": "2026-01-01", "every": "1d", "steps": 1, "epsilon": 1}
+    held.ask("POST", "/v1/streams", 201, body={"declaration": short, "closing": "operator"})
+    held.ask("POST", "/v1/streams/{stream}/extend", 422, stream="short")
+    held.ask("POST", "/v1/streams/{stream}/close", 200, body={"through": 1}, stream="short")
+    assert held.ask("POST", "/v1/streams/{stream}/extend", 201, stream="short")["name"] == "short #2"
     made = held.ask("POST", "/v1/tokens", 201, body={"role": "read:*", "label": "somebody"})
     held.ask("GET", "/v1/tokens", 200)
     held.ask("DELETE", "/v1/tokens/{id}", 204, id=made["id"])

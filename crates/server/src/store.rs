@@ -13,6 +13,7 @@
 //! | `rows` | stream, publication, block | [released rows](RowBlock) |
 //! | `names` | stream, place | names of groups |
 //! | `ledger` | name | the ledger of the key, and its parts |
+//! | `follows` | stream | what it goes on from that began where another ended |
 //! | `delivered` | address, stream | the publication that a webhook has taken last |
 //!
 //! Every commit is of two phases and syncs, so that a torn write leaves the state before it.
@@ -50,6 +51,7 @@ pub(crate) const CLOSED: TableDefinition<(u32, u64), &[u8]> = TableDefinition::n
 pub(crate) const ROWS: TableDefinition<(u32, u64, u32), &[u8]> = TableDefinition::new("rows");
 pub(crate) const NAMES: TableDefinition<(u32, u32), &[u8]> = TableDefinition::new("names");
 pub(crate) const LEDGER: TableDefinition<&str, &[u8]> = TableDefinition::new("ledger");
+pub(crate) const FOLLOWS: TableDefinition<u32, &[u8]> = TableDefinition::new("follows");
 pub(crate) const DELIVERED: TableDefinition<(&str, u32), u64> = TableDefinition::new("delivered");
 
 /// Where it says that a witness was told something.
@@ -211,7 +213,7 @@ fn upgrade(store: &Store) -> Result<()> {
         macro_rules! tables {
             ($($table:ident)*) => { $(writing.open_table($table).map_err(stored)?;)* };
         }
-        tables!(STREAMS BATCHES EVENTS LATE STATES CLOSED ROWS NAMES LEDGER DELIVERED);
+        tables!(STREAMS BATCHES EVENTS LATE STATES CLOSED ROWS NAMES LEDGER FOLLOWS DELIVERED);
         Ok(())
     })
 }

@@ -30,13 +30,8 @@ impl Declaration {
         // Without an end there is no further stream, and nothing is the last step.
         let all = (self.unbounded != Some(true)).then_some(true);
         let first = Self { through: None, all, ..self.clone() }.resolve()?;
-        if extend && (!first.request.workload().is_sum() || first.request.mix().is_some()) {
-            let several = first.request.mix().is_some();
-            let what =
-                if several { "several workloads do".into() } else { format!("`{}` does", first.request.workload()) };
-            return Err(usage(format!(
-                "{what} not go on from stream to stream as running sums do; declare a longer horizon"
-            )));
+        if extend {
+            first.goes_on()?;
         }
         let mut stretches = Stretches {
             names: vec![first.name.clone()],
@@ -62,6 +57,41 @@ impl Declaration {
                 return Ok(stretches);
             }
         }
+    }
+}
+
+impl Settings {
+    /// Whether another stream can go on from what this one releases last.
+    ///
+    /// # Errors
+    /// If it does not release running sums alone.
+    pub fn goes_on(&self) -> Result<()> {
+        let (workload, several) = (self.request.workload(), self.request.mix().is_some());
+        if workload.is_sum() && !several {
+            return Ok(());
+        }
+        let what = if several { "several workloads do".into() } else { format!("`{workload}` does") };
+        Err(usage(format!("{what} not go on from stream to stream as running sums do; declare a longer horizon")))
+    }
+}
+
+impl Declaration {
+    /// The declaration of the stream of this name that begins where the horizon of this one ends, `calendar`.
+    ///
+    /// # Errors
+    /// If this one is none, or has no running sums.
+    pub fn followed_by(&self, name: &StreamName, calendar: &StepCalendar) -> Result<Self> {
+        let first = self.clone().resolve()?;
+        first.goes_on()?;
+        let start = calendar.end().timestamp().ok_or_else(|| usage("there is no time behind the last step"))?;
+        Ok(Self {
+            start: Some(start.to_string()),
+            end: None,
+            steps: Some(calendar.steps()),
+            stream: Some(name.to_string()),
+            title: Some(first.title),
+            ..self.clone()
+        })
     }
 }
 

@@ -346,6 +346,11 @@ class Stream:
         described: dict[str, Any] = self.service._json("POST", f"{self._path}/groups", {"groups": list(groups)})
         return described
 
+    def extend(self) -> Stream:
+        """Goes on in another stream, where the horizon of this one is over and all of it is published."""
+        opened = self.service._json("POST", f"{self._path}/extend")
+        return Stream(self.service, opened["name"])
+
     def retire(self) -> dict[str, Any]:
         """Ends the stream for good; what it has spent stays spent."""
         described: dict[str, Any] = self.service._json("POST", f"{self._path}/retire")

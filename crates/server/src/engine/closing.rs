@@ -53,9 +53,14 @@ impl Core {
         closed?;
         self.put_by_where_long()?;
         self.store_problem = None;
+        if self.read_only.is_some() {
+            return Ok(None);
+        }
         let next = self.live.values().filter(|live| live.state() == State::Open).filter_map(|live| {
             let closes = live.times(live.session.open_step()).map(|(closes, _)| closes.max(self.held_until));
-            let shows = live.unseen.front().map(|(_, record)| Instant::from_micros(record.shown_at));
+            // What the witness has not been told waits for it, and not for a time.
+            let unseen = live.unseen.front().filter(|(step, _)| self.may_be_shown(live, *step));
+            let shows = unseen.map(|(_, record)| Instant::from_micros(record.shown_at));
             closes.into_iter().chain(shows).min()
         });
         Ok(next.min())
@@ -325,7 +330,8 @@ fn compute(live: &mut Live, store: &Store) -> Result<Computed> {
     let shown_at = live.times(step).map_or(i64::MIN, |(_, shows)| shows.micros());
     let (publication, before) = (live.info.stream.rows_through(step), live.info.stream.rows_through(step - 1));
     let known = live.info.line_count();
-    let mut pieces = Pieces { publication, blocks: Vec::new(), names: Vec::new(), known };
+    let steps_before = live.info.stream.steps_before();
+    let mut pieces = Pieces { publication, blocks: Vec::new(), names: Vec::new(), known, steps_before };
     let mut closed = live.session.close_open()?;
     closed.for_each_row(|place, row| pieces.add(place, row))?;
     let Pieces { blocks, names, .. } = pieces;
@@ -354,6 +360,8 @@ struct Pieces {
     blocks: Vec<(u32, RowBlock)>,
     names: Vec<(u32, Vec<String>)>,
     known: usize,
+    /// Steps of the streams that this one goes on from, which are counted through.
+    steps_before: u64,
 }
 
 impl Pieces {
@@ -363,7 +371,8 @@ impl Pieces {
             self.names.push((place, row.groups.iter().map(|text| (*text).to_owned()).collect()));
         }
         let last = self.blocks.last().map(|(block, rows)| (*block, rows.rows.len()));
-        let block = if row.step == self.publication {
+        let step = row.step - self.steps_before;
+        let block = if step == self.publication {
             OWN + place / BLOCK
         } else {
             match last {
@@ -383,7 +392,7 @@ impl Pieces {
         });
         let stored = StoredRow {
             place,
-            step: row.step,
+            step,
             text: row.value.text.to_owned(),
             number: row.value.number,
             std_error: row.std_error,

@@ -4,12 +4,13 @@ use super::Notice;
 use super::core::Core;
 use super::info::State;
 use super::refusal::Refusal;
-use crate::store::{Closing, NAMES, Phase, STREAMS, StreamRecord, stored, to_bytes};
+use crate::store::{Closing, FOLLOWS, NAMES, Phase, STREAMS, StreamRecord, from_bytes, stored, to_bytes};
+use evertally::noise::StreamName;
 use evertally_publish::declaration::Parameter::{All, Through};
 use evertally_publish::declaration::{Declaration, Labels};
-use evertally_publish::error::{Result, usage};
+use evertally_publish::error::{Error, Result, failure, usage};
 use evertally_publish::groups::GroupTable;
-use evertally_publish::ledger::Ledger;
+use evertally_publish::ledger::{Follows, Ledger};
 use evertally_publish::problem::{Problem, sentence};
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::session::Session;
@@ -43,6 +44,7 @@ pub(super) struct Resolved {
 pub struct Preview {
     resolved: Resolved,
     opening: Opening,
+    follows: Option<Follows>,
     /// What would be left of its source's budget, in words, where it has one.
     pub left: Option<String>,
 }
@@ -71,7 +73,7 @@ impl Preview {
 
 impl Resolved {
     /// Of a declaration, under the plan with which the stream began where the ledger knows it.
-    fn of(declaration: &str, ledger: Option<&Ledger>) -> Result<Self> {
+    fn of(declaration: &str, ledger: Option<&Ledger>, follows: Option<Follows>) -> Result<Self> {
         let declared = Declaration::from_json(declaration)?;
         for (parameter, is_there) in [(Through, declared.through.is_some()), (All, declared.all.is_some())] {
             if is_there {
@@ -87,12 +89,13 @@ impl Resolved {
             return Err(usage("a service releases running counts and sums; items of a sketch are released by runs"));
         }
         let missing = settings.missing_text.clone();
-        let (stream, groups) = settings.plan(&mut |_| ())?;
+        let (mut stream, groups) = settings.plan(&mut |_| ())?;
+        stream.follows = follows;
         Ok(Self { stream, groups, missing })
     }
 
-    pub(super) fn of_record(record: &StreamRecord, ledger: &Ledger) -> Result<Self> {
-        Self::of(&record.declaration, Some(ledger))
+    pub(super) fn of_record(record: &StreamRecord, ledger: &Ledger, follows: Option<Follows>) -> Result<Self> {
+        Self::of(&record.declaration, Some(ledger), follows)
     }
 }
 
@@ -101,8 +104,13 @@ impl Resolved {
 /// # Errors
 /// If it is no declaration, or nothing serves it.
 pub(super) fn preview(opening: Opening) -> Result<Preview> {
-    let resolved = Resolved::of(&opening.declaration, None)?;
-    Ok(Preview { resolved, opening, left: None })
+    following(opening, None)
+}
+
+/// The same of a stream that goes on from another.
+fn following(opening: Opening, follows: Option<Follows>) -> Result<Preview> {
+    let resolved = Resolved::of(&opening.declaration, None, follows.clone())?;
+    Ok(Preview { resolved, opening, follows, left: None })
 }
 
 impl Core {
@@ -152,11 +160,11 @@ impl Core {
     /// As [`check`](Self::check), or if the store cannot be written.
     pub fn open_stream(&mut self, mut preview: Preview) -> Result<(), Refusal> {
         self.check(&mut preview)?;
-        let Preview { resolved, opening, .. } = preview;
+        let Preview { resolved, opening, follows, .. } = preview;
         let name = resolved.stream.name.clone();
         // Where a crash came between ledger and store, the ledger has a plan already.
         let resolved = match self.ledger.plan_text(&name) {
-            Some(_) => Resolved::of(&opening.declaration, Some(&self.ledger))?,
+            Some(_) => Resolved::of(&opening.declaration, Some(&self.ledger), follows.clone())?,
             None => resolved,
         };
         let source = self.source(&opening)?;
@@ -180,6 +188,10 @@ impl Core {
         self.store.change(|writing| {
             let mut streams = writing.open_table(STREAMS).map_err(stored)?;
             streams.insert(number, to_bytes(&record)?.as_slice()).map_err(stored)?;
+            if let Some(follows) = &follows {
+                let mut table = writing.open_table(FOLLOWS).map_err(stored)?;
+                table.insert(number, to_bytes(follows)?.as_slice()).map_err(stored)?;
+            }
             let mut names = writing.open_table(NAMES).map_err(stored)?;
             for (place, line) in (0u32..).zip(&lines) {
                 names.insert((number, place), to_bytes(line)?.as_slice()).map_err(stored)?;
@@ -192,6 +204,47 @@ impl Core {
         self.put(live);
         (self.notify)(Notice::Changed(info));
         Ok(())
+    }
+
+    /// Opens the stream that goes on where the horizon of another is over: as many steps of the same declaration, under a
+    /// budget of its own, whose values go on from the last that were released. It is called `NAME #2`, and so on.
+    ///
+    /// # Errors
+    /// If the other has not ended or shown all that it released, publishes what does not go on, or its follower could not
+    /// be opened.
+    pub fn extend(&mut self, name: &str) -> Result<String, Refusal> {
+        let info = self.find(name).ok_or(Refusal::NoStream)?;
+        let live = self.live.get(&info.number).ok_or(Refusal::NoStream)?;
+        if live.state() != State::Ended || !live.unseen.is_empty() {
+            let last = info.stream.calendar.format(info.stream.calendar.end());
+            return Err(usage(format!(
+                "stream `{name}` goes on in another once its horizon is over, at {last}, and all of it is published"
+            ))
+            .into());
+        }
+        let record = info.record();
+        let before = self.follows_of(info.number)?;
+        let (first, place) = match name.rsplit_once(" #") {
+            Some((first, place)) if before.is_some() => (first, place.parse::<u32>().unwrap_or(1)),
+            _ => (name, 1),
+        };
+        let next: StreamName = format!("{first} #{}", place + 1)
+            .parse()
+            .map_err(|_| usage(format!("the name of stream `{name}` is too long for another to follow it")))?;
+        let declared = Declaration::from_json(&record.declaration).map_err(Error::from)?;
+        let declared = declared.followed_by(&next, &info.stream.calendar)?;
+        let declaration = serde_json::to_string(&declared).map_err(failure)?;
+        let follows = live.session.followed()?;
+        let StreamRecord { public, source, closing, .. } = record;
+        self.open_stream(following(Opening { declaration, public, source, closing }, Some(follows))?)?;
+        Ok(next.to_string())
+    }
+
+    /// What a stream goes on from, where it does.
+    pub(super) fn follows_of(&self, number: u32) -> Result<Option<Follows>> {
+        let table = self.store.look()?.open_table(FOLLOWS).map_err(stored)?;
+        let bytes = table.get(number).map_err(stored)?;
+        bytes.map(|bytes| from_bytes(bytes.value(), "what a stream goes on from")).transpose()
     }
 
     fn begin(&mut self, resolved: &Resolved) -> Result<Session<evertally_publish::session::RunningSums>> {

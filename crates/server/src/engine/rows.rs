@@ -129,7 +129,7 @@ impl Reader<'_> {
             time: &self.time,
             span,
             groups: &groups,
-            step: row.step,
+            step: row.step + self.info.stream.steps_before(),
             value: Amount { text: &row.text, number: row.number },
             std_error: row.std_error,
             lower: row.lower,

@@ -211,6 +211,15 @@ impl Service {
         self.ask(move |core| core.retire(&name))
     }
 
+    /// Opens the stream that goes on where the horizon of another is over; returns its name.
+    ///
+    /// # Errors
+    /// As [`Core::extend`].
+    pub fn extend(&self, name: &str) -> Result<String, Refusal> {
+        let name = name.to_owned();
+        self.ask(move |core| core.extend(&name))
+    }
+
     /// Lets groups join a stream.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ use utoipa::openapi::{Content, Ref, ResponseBuilder};
         routes::streams::one,
         routes::streams::close,
         routes::streams::retire,
+        routes::streams::extend,
         routes::streams::join,
         routes::releases::releases,
         routes::releases::plan,

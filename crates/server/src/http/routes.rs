@@ -45,6 +45,7 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool) -> Router {
             .route("/v1/streams/{stream}/events", post(events::take))
             .route("/v1/streams/{stream}/close", post(streams::close))
             .route("/v1/streams/{stream}/retire", post(streams::retire))
+            .route("/v1/streams/{stream}/extend", post(streams::extend))
             .route("/v1/streams/{stream}/groups", post(streams::join))
             .route("/v1/streams/{stream}/late", get(late::late))
             .route("/v1/operator", get(operator::operator))

@@ -600,3 +600,52 @@ fn a_folder_of_format_1_goes_on() {
     let refused = server.start().unwrap_err();
     assert!(refused.contains("later version of this program"), "{refused}");
 }
+
+#[test]
+fn a_stream_goes_on_where_its_horizon_is_over() {
+    let declared = "[[stream]]\nstream = \"year\"\npublic = true\nclosing = \"operator\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 2\ngroup-by = [\"group\"]\ngroups = [\"a\", \"b\"]\nrho = 10\n";
+    let mut server = Server::with("", declared);
+    let of = |hour: u64| format!("{{\"time\":\"2026-01-01T{hour:02}:10:00Z\",\"group\":\"a\"}}\n").repeat(50);
+    let post = |server: &Server, path: &str, body: &str| server.post(&format!("/v1/streams/{path}"), body);
+    assert_eq!(server.send("year", "1", &of(0)).status, 200);
+    assert_eq!(post(&server, "year/close", "{\"through\":1}").status, 200);
+    let early = post(&server, "year/extend", "");
+    assert!(early.status == 422 && early.text.contains("once its horizon is over"), "{}", early.text);
+    assert_eq!(server.send("year", "2", &of(1)).status, 200);
+    assert_eq!(post(&server, "year/close", "{\"through\":2}").status, 200);
+    // Also behind a start, after which the session is one that was restored.
+    server.stop();
+    server.start().unwrap();
+    let next = post(&server, "year/extend", "");
+    assert_eq!((next.status, next.json()["name"].as_str()), (201, Some("year #2")), "{}", next.text);
+    assert_eq!(post(&server, "year/extend", "").status, 422, "it goes on once");
+    let path = "year%20%232";
+    let send = |server: &Server, id: &str, hour: u64| {
+        let token = server.token("write:year #2");
+        let headers = [("content-type", "application/x-ndjson"), ("idempotency-key", id)];
+        let sent = server.private.post(&format!("/v1/streams/{path}/events"), &token, &headers, of(hour).as_bytes());
+        assert_eq!(sent.unwrap().status, 200);
+    };
+    send(&server, "3", 2);
+    assert_eq!(post(&server, &format!("{path}/close"), "{\"through\":1}").status, 200);
+    server.stop();
+    server.start().unwrap();
+    send(&server, "4", 3);
+    assert_eq!(post(&server, &format!("{path}/close"), "{\"through\":2}").status, 200);
+    let csv = rows(&server, "year") + rows(&server, path).split_once('\n').unwrap().1;
+    let cells: Vec<Vec<&str>> = csv.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    let of_a: Vec<&Vec<&str>> = cells.iter().filter(|row| row[1] == "a").collect();
+    let column = |place: usize| of_a.iter().map(|row| row[place].parse::<f64>().unwrap()).collect::<Vec<f64>>();
+    assert_eq!(column(2), [1.0, 2.0, 3.0, 4.0], "{csv}");
+    assert!(
+        column(3).iter().zip([50.0, 100.0, 150.0, 200.0]).all(|(value, truth)| (value - truth).abs() < 4.0),
+        "{csv}"
+    );
+    assert!(column(4)[2] > column(4)[1], "errors add up: {csv}");
+    assert_eq!(server.get(&format!("/v1/streams/{path}/releases?from=2&to=2")).json()["rows"][0]["step"], 4);
+    assert!(server.get("/metrics").text.contains("evertally_released_value{stream=\"year #2\",group=\"a\"}"));
+    let third = post(&server, &format!("{path}/extend"), "");
+    assert_eq!(third.json()["name"], "year #3", "{}", third.text);
+    server.stop();
+    serving::verify(&server.config()).unwrap();
+}

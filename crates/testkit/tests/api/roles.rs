@@ -27,6 +27,7 @@ const ENDPOINTS: &[(&str, &str, char)] = &[
     ("post", "/v1/streams/{stream}/close", 'o'),
     ("post", "/v1/streams/{stream}/groups", 'o'),
     ("get", "/v1/streams/{stream}/late", 'o'),
+    ("post", "/v1/streams/{stream}/extend", 'o'),
     ("post", "/v1/streams/{stream}/retire", 'o'),
     ("get", "/v1/tokens", 'o'),
     ("post", "/v1/tokens", 'o'),

@@ -113,7 +113,7 @@ impl Text {
         let places = (info.line_count() > MOST_LINES).then(|| (0..MOST_LINES as u32).collect()); // fits: 10⁴
         let query = RowsQuery { places, ..RowsQuery::of(last..=last) };
         app.service.rows(info, &query, &mut |_, row| {
-            if row.step != last {
+            if row.step != last + info.stream.steps_before() {
                 return Ok(()); // an earlier step of a group that was discovered now
             }
             let groups = columns.iter().map(String::as_str).zip(row.groups.iter().copied());

@@ -252,6 +252,27 @@ pub(in super::super) async fn retire(
     .await
 }
 
+/// Goes on where the horizon of a stream is over, in another stream, `NAME #2`: as many steps, whose values go on from the last
+/// that were released. It spends the budget once more for whoever is in both. Its batches and tokens are its own.
+#[utoipa::path(post, path = "/v1/streams/{stream}/extend", tag = "operating", params(("stream" = String, Path)), responses(
+    (status = 201, description = "The stream that goes on.", body = Description),
+    (status = 404, body = Document, content_type = "application/problem+json"),
+    (status = 422, body = Document, content_type = "application/problem+json"),
+), security(("token" = [])))]
+pub(in super::super) async fn extend(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<(StatusCode, Json<Description>), Problem> {
+    caller.operates()?;
+    waiting(move || {
+        let next = app.service.extend(&name)?;
+        let info = app.service.stream(&next).ok_or_else(Problem::no_stream)?;
+        Ok((StatusCode::CREATED, Json(Description::of(&info))))
+    })
+    .await
+}
+
 /// Groups that are to join.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
