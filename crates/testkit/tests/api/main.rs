@@ -1,6 +1,7 @@
 //! The service over HTTP: who may do what, what is said of whatever is wrong, and what nobody must see.
 
 mod batches;
+mod copies;
 mod feeding;
 mod lasting;
 mod reading;

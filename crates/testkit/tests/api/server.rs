@@ -199,6 +199,22 @@ impl Server {
     }
 }
 
+/// A witness in a file.
+pub(crate) const WITNESS: &str = "[witness]\nfile = \"elsewhere/witness.json\"\n";
+
+/// Sends what belongs to a step of `hand`, and closes it.
+pub(crate) fn hand(server: &Server, step: u64) {
+    let body = format!("{{\"time\":\"2026-01-01T{:02}:30:00Z\",\"person\":\"p{step}\"}}\n", step - 1).repeat(2);
+    assert_eq!(server.send("hand", &format!("s{step}"), &body).status, 200);
+    let closed = server.post("/v1/streams/hand/close", &format!("{{\"through\":{step}}}"));
+    assert_eq!(closed.status, 200, "{}", closed.text);
+}
+
+/// All rows that a stream has published, as CSV.
+pub(crate) fn rows(server: &Server, stream: &str) -> String {
+    server.get(&format!("/v1/streams/{stream}/releases?from=1&to=100&format=csv")).text
+}
+
 /// Copies a folder with all that is in it.
 pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();

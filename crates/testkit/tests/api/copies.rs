@@ -1,0 +1,341 @@
+//! Copies of a folder, old and new: what was published once is never published otherwise.
+
+use crate::server::{START, STREAMS, Server, WITNESS, copy, hand, rows};
+use evertally_publish::steps::Instant;
+use evertally_server::clock::ManualClock;
+use evertally_server::serving;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+
+#[test]
+fn an_old_copy_of_the_folder_publishes_what_was_published() {
+    let mut server = Server::with("", &format!("{WITNESS}{STREAMS}"));
+    hand(&server, 1);
+    server.stop();
+    copy(&server.path("data"), &server.path("old"));
+    server.start().unwrap();
+    hand(&server, 2);
+    hand(&server, 3);
+    let published = rows(&server, "hand");
+    server.stop();
+    std::fs::remove_dir_all(server.path("data")).unwrap();
+    std::fs::rename(server.path("old"), server.path("data")).unwrap();
+    server.start().unwrap();
+    assert_eq!(server.get("/v1/streams/hand").json()["state"], "recovering");
+    let problem = server.get("/v1/operator").text;
+    assert!(problem.contains("the witness has seen step 3"), "{problem}");
+    // Other events than were published are found out.
+    let other = "{\"time\":\"2026-01-01T01:30:00Z\",\"person\":\"somebody else\"}\n";
+    assert_eq!(server.send("hand", "other", other).status, 200);
+    let refused = server.post("/v1/streams/hand/close", "{\"through\":3}");
+    assert_eq!(refused.status, 422, "{}", refused.text);
+    assert!(refused.text.contains("are not those of which"), "{}", refused.text);
+    assert_eq!(server.published("hand"), 1);
+    server.stop();
+    std::fs::remove_dir_all(server.path("data")).unwrap();
+    // The newest backup, and behind it the same events.
+    let mut server = {
+        let again = Server::with("", &format!("{WITNESS}{STREAMS}"));
+        drop(server);
+        again
+    };
+    hand(&server, 1);
+    let file = {
+        server.stop();
+        server.change("folder =", "backups = \"elsewhere\"\nfolder =");
+        server.start().unwrap();
+        let made = server.post("/v1/backup", "");
+        assert_eq!(made.status, 201, "{}", made.text);
+        made.json()["file"].as_str().unwrap().to_owned()
+    };
+    hand(&server, 2);
+    let published_again = rows(&server, "hand");
+    assert_eq!(published_again.lines().count() + 1, published.lines().count());
+    server.stop();
+    std::fs::copy(file, server.path("data/store.redb")).unwrap();
+    server.start().unwrap();
+    assert_eq!(server.get("/v1/streams/hand").json()["state"], "recovering");
+    let body = "{\"time\":\"2026-01-01T01:30:00Z\",\"person\":\"p2\"}\n".repeat(2);
+    assert_eq!(server.send("hand", "s2", &body).status, 200);
+    let closed = server.post("/v1/streams/hand/close", "{\"through\":2}");
+    assert_eq!((closed.status, closed.json()["state"].as_str()), (200, Some("open")), "{}", closed.text);
+    assert_eq!(rows(&server, "hand"), published_again);
+}
+
+/// Remembers what it is told, as any web server that takes a small PUT.
+fn remembering() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut held: Option<Vec<u8>> = None;
+        for socket in listener.incoming() {
+            let mut socket = socket.unwrap();
+            let mut from = BufReader::new(socket.try_clone().unwrap());
+            let (mut first, mut length) = (String::new(), 0);
+            from.read_line(&mut first).unwrap();
+            loop {
+                let mut line = String::new();
+                if from.read_line(&mut line).unwrap() == 0 || line.trim().is_empty() {
+                    break;
+                }
+                if let Some(value) = line.to_ascii_lowercase().trim().strip_prefix("content-length: ") {
+                    length = value.parse().unwrap();
+                }
+            }
+            let mut body = vec![0; length];
+            from.read_exact(&mut body).unwrap();
+            let (status, answer) = match (first.starts_with("PUT"), &held) {
+                (true, _) => ("204 No Content", Vec::new()),
+                (false, Some(held)) => ("200 OK", held.clone()),
+                (false, None) => ("404 Not Found", Vec::new()),
+            };
+            if first.starts_with("PUT") {
+                held = Some(body);
+            }
+            write!(socket, "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", answer.len())
+                .unwrap();
+            socket.write_all(&answer).unwrap();
+        }
+    });
+    format!("http://{address}/")
+}
+
+#[test]
+fn a_copied_folder_is_found_at_its_first_publication() {
+    let declared = format!("[witness]\nurl = \"{}\"\n{STREAMS}", remembering());
+    let mut server = Server::with("", &declared);
+    hand(&server, 1);
+    server.stop();
+    // The same folder, elsewhere, with the same witness.
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["data", "keys"] {
+        copy(&server.path(name), &folder.path().join(name));
+    }
+    server.start().unwrap();
+    let clock = Arc::new(ManualClock::at(Instant::from_micros(START)));
+    let mut clone = Server::on(folder, clock, "", &declared).unwrap();
+    clone.operate = clone.token("operate");
+    hand(&server, 2);
+    let body = "{\"time\":\"2026-01-01T01:30:00Z\",\"person\":\"other\"}\n";
+    // It finds out when it next asks the witness, which may be now.
+    let taken = clone.send("hand", "clone", body).status;
+    assert!([200, 503].contains(&taken));
+    clone.post("/v1/streams/hand/close", "{\"through\":2}");
+    assert_eq!(clone.published("hand"), 1, "it shows nothing");
+    assert_eq!(clone.send("hand", "more", body).status, 503);
+    assert!(clone.get("/v1/operator").text.contains("a copy of this folder is running"), "it says why");
+    hand(&server, 3);
+    assert_eq!(server.published("hand"), 3);
+    // Nor does a new start of the copy help it.
+    clone.stop();
+    clone.start().unwrap();
+    assert_eq!(clone.get("/v1/streams/hand").json()["state"], "recovering");
+    assert_eq!(clone.published("hand"), 1, "what it has closed for itself is shown to nobody");
+    let more = "{\"time\":\"2026-01-01T02:30:00Z\",\"person\":\"p3\"}\n".repeat(2);
+    assert_eq!(clone.send("hand", "more", &more).status, 200);
+    let refused = clone.post("/v1/streams/hand/close", "{\"through\":3}");
+    assert!(refused.status == 422 && refused.text.contains("are not those of which"), "{}", refused.text);
+    assert_eq!(clone.published("hand"), 1);
+}
+
+#[test]
+fn a_new_folder_does_not_begin_with_an_old_key() {
+    let mut server = Server::new();
+    hand(&server, 1);
+    server.stop();
+    std::fs::rename(server.path("data"), server.path("gone")).unwrap();
+    let refused = server.start().unwrap_err();
+    assert!(refused.contains("would be published again") && refused.contains("--adopt-key"), "{refused}");
+    // One without any stream is started again as any other.
+    let mut empty = Server::with("", "");
+    empty.stop();
+    empty.start().unwrap();
+    // The refusal has not made the folder one that was used.
+    assert!(server.start().unwrap_err().contains("would be published again"));
+    std::fs::remove_dir_all(server.path("data")).unwrap();
+    std::fs::rename(server.path("gone"), server.path("data")).unwrap();
+    server.start().unwrap();
+    assert_eq!(server.published("hand"), 1);
+}
+
+#[test]
+fn of_two_copies_that_publish_at_once_one_is_seen() {
+    // The witness knows no preconditions: both may be told that they have told it.
+    let declared = format!("[witness]\nurl = \"{}\"\n{STREAMS}", remembering());
+    let mut server = Server::with("", &declared);
+    server.stop();
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["data", "keys"] {
+        copy(&server.path(name), &folder.path().join(name));
+    }
+    server.start().unwrap();
+    let clock = Arc::new(ManualClock::at(Instant::from_micros(START)));
+    let mut clone = Server::on(folder, clock, "", &declared).unwrap();
+    clone.operate = clone.token("operate");
+    let publish = |own: &Server, person: &str| {
+        let body = format!("{{\"time\":\"2026-01-01T00:30:00Z\",\"person\":\"{person}\"}}\n");
+        assert_eq!(own.send("hand", person, &body).status, 200);
+        own.post("/v1/streams/hand/close", "{\"through\":1}");
+        own.published("hand")
+    };
+    let shown = std::thread::scope(|scope| {
+        let other = scope.spawn(|| publish(&clone, "q"));
+        publish(&server, "p") + other.join().unwrap()
+    });
+    assert!(shown <= 1, "{shown} copies have shown step 1");
+}
+
+#[test]
+fn a_witness_that_goes_is_waited_for_and_one_that_was_needed_is_asked_for() {
+    let mut server = Server::with("", &format!("{WITNESS}{STREAMS}"));
+    hand(&server, 1);
+    let (witness, elsewhere) = (server.path("elsewhere/witness.json"), server.path("kept.json"));
+    std::fs::rename(&witness, &elsewhere).unwrap();
+    hand(&server, 2);
+    assert_eq!(server.published("hand"), 1);
+    assert!(server.get("/v1/operator").text.contains("is gone: put it back"));
+    std::fs::rename(&elsewhere, &witness).unwrap();
+    server.wait("hand", 2);
+    server.stop();
+    server.change(WITNESS, "");
+    let refused = server.start().unwrap_err();
+    assert!(refused.contains("names none") && refused.contains("Put [witness] back"), "{refused}");
+}
+
+#[test]
+fn a_witness_in_a_file_serves_one() {
+    let mut server = Server::with("", &format!("{WITNESS}{STREAMS}"));
+    hand(&server, 1);
+    server.stop();
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["data", "keys"] {
+        copy(&server.path(name), &folder.path().join(name));
+    }
+    let witness =
+        format!("[witness]\nfile = {:?}\n{STREAMS}", server.path("elsewhere/witness.json").display().to_string());
+    server.start().unwrap();
+    let clock = Arc::new(ManualClock::at(Instant::from_micros(START)));
+    let refused = Server::on(folder, clock, "", &witness).err().unwrap();
+    assert!(refused.contains("another one uses it"), "{refused}");
+    hand(&server, 2);
+}
+
+#[test]
+fn a_row_that_was_changed_is_found() {
+    let mut server = Server::new();
+    hand(&server, 1);
+    hand(&server, 2);
+    server.stop();
+    let config = server.config();
+    serving::verify(&config).unwrap();
+    {
+        let table: redb::TableDefinition<(u32, u64, u32), &[u8]> = redb::TableDefinition::new("rows");
+        let database = redb::Database::open(server.path("data/store.redb")).unwrap();
+        let writing = database.begin_write().unwrap();
+        {
+            let mut rows = writing.open_table(table).unwrap();
+            let key = redb::ReadableTable::iter(&rows).unwrap().next().unwrap().unwrap().0.value();
+            let mut bytes = redb::ReadableTable::get(&rows, key).unwrap().unwrap().value().to_vec();
+            let digit = bytes.iter().position(u8::is_ascii_digit).unwrap();
+            bytes[digit] = if bytes[digit] == b'1' { b'2' } else { b'1' };
+            rows.insert(key, bytes.as_slice()).unwrap();
+        }
+        writing.commit().unwrap();
+    }
+    let found = serving::verify(&config).unwrap_err().to_string();
+    assert!(found.contains("stream `hand`, step 1") && found.contains("restore it from a backup"), "{found}");
+}
+
+#[test]
+fn groups_that_joined_join_again_when_a_copy_recovers() {
+    let declared = "[[stream]]\nstream = \"grow\"\nclosing = \"operator\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 20\ngroup-by = [\"group\"]\ngroups = [\"a\"]\nrho = 10\n";
+    let mut server = Server::with("", &format!("{WITNESS}{declared}"));
+    let of = |hour: u64, group: &str| format!("{{\"time\":\"2026-01-01T{hour:02}:10:00Z\",\"group\":\"{group}\"}}\n");
+    let close =
+        |server: &Server, step: u64| server.post("/v1/streams/grow/close", &format!("{{\"through\":{step}}}")).status;
+    let join = |server: &Server| server.post("/v1/streams/grow/groups", "{\"groups\":[\"b\"]}").status;
+    assert_eq!(server.send("grow", "1", &of(0, "a")).status, 200);
+    assert_eq!(close(&server, 1), 200);
+    server.stop();
+    copy(&server.path("data"), &server.path("old"));
+    server.start().unwrap();
+    assert_eq!((server.send("grow", "2", &of(1, "a")).status, close(&server, 2), join(&server)), (200, 200, 200));
+    assert_eq!((server.send("grow", "3", &of(2, "b")).status, close(&server, 3)), (200, 200));
+    let published = rows(&server, "grow");
+    // The configuration need not name what joined over the API, and may.
+    server.stop();
+    server.start().unwrap();
+    server.stop();
+    server.change("groups = [\"a\"]", "groups = [\"a\", \"b\"]");
+    server.start().unwrap();
+    assert_eq!(rows(&server, "grow"), published);
+    server.stop();
+    std::fs::remove_dir_all(server.path("data")).unwrap();
+    std::fs::rename(server.path("old"), server.path("data")).unwrap();
+    server.start().unwrap();
+    assert_eq!(server.get("/v1/streams/grow").json()["state"], "recovering");
+    assert_eq!((server.send("grow", "2", &of(1, "a")).status, close(&server, 2)), (200, 200));
+    assert_eq!(server.published("grow"), 1, "what is on the way is shown to nobody");
+    assert_eq!((join(&server), server.send("grow", "3", &of(2, "b")).status, close(&server, 3)), (200, 200, 200));
+    assert_eq!(rows(&server, "grow"), published);
+    assert_eq!(server.get("/v1/streams/grow").json()["state"], "open");
+}
+
+#[test]
+fn what_a_witness_has_seen_is_not_taken_back() {
+    let other = "[[stream]]\nstream = \"other\"\nclosing = \"operator\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 9\nrho = 1\n";
+    let mut server = Server::with("", &format!("{WITNESS}{STREAMS}{other}"));
+    hand(&server, 1);
+    server.stop();
+    copy(&server.path("data"), &server.path("old"));
+    server.start().unwrap();
+    hand(&server, 2);
+    hand(&server, 3);
+    let restore = |server: &mut Server| {
+        server.stop();
+        std::fs::remove_dir_all(server.path("data")).unwrap();
+        copy(&server.path("old"), &server.path("data"));
+        server.start().unwrap();
+        server.get("/v1/streams/hand").json()["state"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(restore(&mut server), "recovering");
+    // Its operator gives it up, and goes on with another; then the same copy is restored once more.
+    assert_eq!(server.post("/v1/streams/hand/retire", "").json()["state"], "retired");
+    assert_eq!(server.post("/v1/streams/other/close", "{\"through\":1}").status, 200);
+    server.stop();
+    server.start().unwrap();
+    assert_eq!(server.get("/v1/streams/hand").json()["state"], "retired");
+    assert_eq!(server.published("hand"), 1);
+    assert_eq!(restore(&mut server), "recovering");
+    assert_eq!(server.post("/v1/streams/hand/close", "{\"through\":3}").status, 422);
+    assert_eq!(server.published("hand"), 1);
+}
+
+#[test]
+fn late_events_recover_step_by_step() {
+    let declared = "[[stream]]\nstream = \"late\"\nclosing = \"operator\"\nlate = \"next-step\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 9\nrho = 1\n";
+    let mut server = Server::with("", &format!("{WITNESS}{declared}"));
+    let of = |hour: u64| format!("{{\"time\":\"2026-01-01T{hour:02}:10:00Z\"}}\n");
+    let send = |server: &Server, id: &str, hour: u64| assert_eq!(server.send("late", id, &of(hour)).status, 200);
+    let close =
+        |server: &Server, step: u64| server.post("/v1/streams/late/close", &format!("{{\"through\":{step}}}")).status;
+    assert_eq!(close(&server, 1), 200);
+    server.stop();
+    copy(&server.path("data"), &server.path("old"));
+    server.start().unwrap();
+    let live = |server: &Server| {
+        send(server, "2", 1);
+        assert_eq!(close(server, 2), 200);
+        send(server, "late", 1);
+        assert_eq!(close(server, 3), 200);
+        rows(server, "late")
+    };
+    let published = live(&server);
+    server.stop();
+    std::fs::remove_dir_all(server.path("data")).unwrap();
+    std::fs::rename(server.path("old"), server.path("data")).unwrap();
+    server.start().unwrap();
+    assert_eq!(server.get("/v1/streams/late").json()["state"], "recovering");
+    assert_eq!(live(&server), published);
+}
