@@ -114,6 +114,9 @@ struct Sent {
     is_acknowledged: bool,
 }
 
+/// A publication, as watchers are told of it.
+type Shown = (Arc<StreamInfo>, u64);
+
 /// A whole history.
 struct History {
     dice: Dice,
@@ -122,7 +125,7 @@ struct History {
     witness: FarWitness,
     core: Option<Core>,
     has_begun: bool,
-    shown: Arc<Mutex<Vec<(Arc<StreamInfo>, u64)>>>,
+    shown: Arc<Mutex<Vec<Shown>>>,
     /// Of every stream the accepted batches in their order, and the one of which nobody knows.
     accepted: BTreeMap<usize, Vec<String>>,
     unknown: Vec<Sent>,
@@ -195,11 +198,11 @@ impl History {
     }
 
     fn open_streams(&mut self) {
-        for which in 0..DECLARATIONS.len() {
+        for (which, (name, _)) in DECLARATIONS.iter().enumerate() {
             loop {
                 self.start();
                 let core = self.core.as_mut().unwrap();
-                if core.find(DECLARATIONS[which].0).is_some() {
+                if core.find(name).is_some() {
                     break;
                 }
                 let closing = Closing::Schedule { grace: 60_000_000, delay: 5_000_000 };

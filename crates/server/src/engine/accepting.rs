@@ -100,7 +100,7 @@ impl Core {
         }
         check_open(&live.state(), info.name())?;
         let closed = live.closed();
-        let (chunks, aside, late) = place(info, chunks, closed)?;
+        let Divided { chunks, aside, late } = divide(info, chunks, closed)?;
         let batch = next.get(&number).copied().unwrap_or(live.batches) + 1;
         let record = to_bytes(&BatchRecord { digest, rows, at: now })?;
         table.insert((number, id.as_str()), record.as_slice()).map_err(stored)?;
@@ -153,12 +153,18 @@ fn check_open(state: &State, name: &str) -> Result<(), Refusal> {
     Err(Refusal::ReadOnly(format!("stream `{name}` takes no more events in: {why}")))
 }
 
+/// The events of a batch, by where they go.
+struct Divided {
+    /// By step, those that are counted.
+    chunks: BTreeMap<u64, Chunk>,
+    /// Those that are put aside.
+    aside: Vec<LateEvent>,
+    /// How many came late.
+    late: u64,
+}
+
 /// Where the events of a batch go that come behind the last closed step, and which are put aside.
-fn place(
-    info: &StreamInfo,
-    mut chunks: BTreeMap<u64, Chunk>,
-    closed: u64,
-) -> Result<(BTreeMap<u64, Chunk>, Vec<LateEvent>, u64), Refusal> {
+fn divide(info: &StreamInfo, mut chunks: BTreeMap<u64, Chunk>, closed: u64) -> Result<Divided, Refusal> {
     let in_time = chunks.split_off(&(closed + 1));
     let (past, mut chunks) = (chunks, in_time);
     let late: u64 = past.values().map(|chunk| chunk.events).sum();
@@ -192,5 +198,5 @@ fn place(
             *open = first;
         }
     }
-    Ok((chunks, aside, late))
+    Ok(Divided { chunks, aside, late })
 }

@@ -349,10 +349,11 @@ impl Input {
     /// Waits for whole rows.
     fn next(&mut self, memory: &Memory, rows: usize) -> Result<Option<Piece>> {
         loop {
-            if self.header.is_none() && self.format == Format::Csv {
-                if let Some(end) = row_end(self.format, &self.rest) {
-                    self.header = Some(self.rest.drain(..end).collect());
-                }
+            if self.header.is_none()
+                && self.format == Format::Csv
+                && let Some(end) = row_end(self.format, &self.rest)
+            {
+                self.header = Some(self.rest.drain(..end).collect());
             }
             if self.header.is_some() || self.format != Format::Csv {
                 let taken = whole_rows(self.format, &self.rest, rows);

@@ -66,7 +66,8 @@ fn all_formats_and_codings_are_taken() {
     let digest = format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(CSV)));
     let (arrow, parquet) = (arrow(&["a", "b/c"]), parquet(&["a", "b/c"]));
     let json = row("2026-01-01T00:10:00Z", "a") + &row("2026-01-01T00:20:00Z", "b/c");
-    let sent: [(&str, &[u8], &[(&str, &str)]); 7] = [
+    type Sent<'s> = (&'s str, &'s [u8], &'s [(&'s str, &'s str)]);
+    let sent: [Sent<'_>; 7] = [
         ("text/csv", CSV.as_bytes(), &[]),
         ("text/csv; charset=utf-8", &zstd, &[("content-encoding", "zstd")]),
         ("text/csv", &gzipped, &[("content-encoding", "gzip")]),

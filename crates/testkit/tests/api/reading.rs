@@ -195,10 +195,10 @@ fn ids(server: &Server, more: &str, until: &str, then: impl FnOnce()) -> (Vec<u6
     assert!(lines.next().unwrap().contains("200"));
     let (mut ids, mut then) = (Vec::new(), Some(then));
     for line in lines {
-        if line.starts_with(':') {
-            if let Some(then) = then.take() {
-                then();
-            }
+        if line.starts_with(':')
+            && let Some(then) = then.take()
+        {
+            then();
         }
         if let Some(id) = line.strip_prefix("id: ") {
             ids.push(id.trim().parse().unwrap());
