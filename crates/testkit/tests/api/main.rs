@@ -4,6 +4,7 @@ mod batches;
 mod copies;
 mod feeding;
 mod lasting;
+mod neighbours;
 mod reading;
 mod roles;
 mod server;

@@ -56,6 +56,7 @@ pub(crate) struct Server {
     pub(crate) private: Client,
     pub(crate) operate: String,
     more: String,
+    adopts_key: bool,
 }
 
 /// The head of a configuration.
@@ -82,14 +83,27 @@ impl Server {
         server
     }
 
+    /// In a new folder, with a key that is there.
+    pub(crate) fn adopting(folder: TempDir, clock: Arc<ManualClock>, rest: &str) -> Result<Self, String> {
+        let mut server = Self::made(folder, clock, "", rest);
+        server.adopts_key = true;
+        server.start()?;
+        server.adopts_key = false;
+        Ok(server)
+    }
+
     pub(crate) fn on(folder: TempDir, clock: Arc<ManualClock>, top: &str, rest: &str) -> Result<Self, String> {
+        let mut server = Self::made(folder, clock, top, rest);
+        server.start()?;
+        Ok(server)
+    }
+
+    fn made(folder: TempDir, clock: Arc<ManualClock>, top: &str, rest: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let nobody = || Client::new("");
         let more = format!("{}{rest}", head(top));
         let (public, private, operate) = (nobody(), nobody(), String::new());
-        let mut server = Self { folder, clock, runtime, running: None, public, private, operate, more };
-        server.start()?;
-        Ok(server)
+        Self { folder, clock, runtime, running: None, public, private, operate, more, adopts_key: false }
     }
 
     pub(crate) fn config(&self) -> Config {
@@ -99,7 +113,8 @@ impl Server {
     }
 
     pub(crate) fn start(&mut self) -> Result<(), String> {
-        let (config, clock) = (self.config(), Arc::clone(&self.clock) as Arc<dyn Clock>);
+        let config = Config { adopts_key: self.adopts_key, ..self.config() };
+        let (config, clock) = (config, Arc::clone(&self.clock) as Arc<dyn Clock>);
         let running = self.runtime.block_on(Running::by(&config, clock)).map_err(|error| error.to_string())?;
         self.public = Client::new(running.url(Side::Public).unwrap());
         self.private = Client::new(running.url(Side::Private).unwrap());
