@@ -13,6 +13,7 @@
 //! | `rows` | stream, publication, block | [released rows](RowBlock) |
 //! | `names` | stream, place | names of groups |
 //! | `ledger` | name | the ledger of the key, and its parts |
+//! | `recovering` | stream | what its witness has seen beyond the folder, until that is found here, too |
 //! | `follows` | stream | what it goes on from that began where another ended |
 //! | `delivered` | address, stream | the publication that a webhook has taken last |
 //!
@@ -51,6 +52,7 @@ pub(crate) const CLOSED: TableDefinition<(u32, u64), &[u8]> = TableDefinition::n
 pub(crate) const ROWS: TableDefinition<(u32, u64, u32), &[u8]> = TableDefinition::new("rows");
 pub(crate) const NAMES: TableDefinition<(u32, u32), &[u8]> = TableDefinition::new("names");
 pub(crate) const LEDGER: TableDefinition<&str, &[u8]> = TableDefinition::new("ledger");
+pub(crate) const RECOVERING: TableDefinition<u32, &[u8]> = TableDefinition::new("recovering");
 pub(crate) const FOLLOWS: TableDefinition<u32, &[u8]> = TableDefinition::new("follows");
 pub(crate) const DELIVERED: TableDefinition<(&str, u32), u64> = TableDefinition::new("delivered");
 
@@ -123,8 +125,23 @@ impl Store {
     /// Forgets that there is a witness, whoever it was.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If a stream is behind what it has seen, or the database cannot be written.
     pub fn forget_witness(&self) -> Result<()> {
+        let looking = self.look()?;
+        let (streams, recovering) =
+            (looking.open_table(STREAMS).map_err(stored)?, looking.open_table(RECOVERING).map_err(stored)?);
+        for entry in recovering.iter().map_err(stored)? {
+            let number = entry.map_err(stored)?.0.value();
+            let bytes = streams.get(number).map_err(stored)?.ok_or_else(|| failure("a stream is not on record"))?;
+            let record: StreamRecord = from_bytes(bytes.value(), "what a stream is")?;
+            if record.phase == Phase::Open {
+                return Err(usage(format!(
+                    "this folder is not the newest: the witness has seen more of stream `{}` than is in it. Recover the \
+                     stream or retire it before the witness is forgotten",
+                    record.name
+                )));
+            }
+        }
         self.change(|writing| {
             writing.open_table(META).map_err(stored)?.remove(WITNESSED).map_err(stored)?;
             Ok(())
@@ -213,7 +230,7 @@ fn upgrade(store: &Store) -> Result<()> {
         macro_rules! tables {
             ($($table:ident)*) => { $(writing.open_table($table).map_err(stored)?;)* };
         }
-        tables!(STREAMS BATCHES EVENTS LATE STATES CLOSED ROWS NAMES LEDGER FOLLOWS DELIVERED);
+        tables!(STREAMS BATCHES EVENTS LATE STATES CLOSED ROWS NAMES LEDGER RECOVERING FOLLOWS DELIVERED);
         Ok(())
     })
 }

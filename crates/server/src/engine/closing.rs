@@ -205,6 +205,8 @@ impl Core {
             self.live.get_mut(&number).expect("just seen").ahead = Some(seen);
             return Err(error.into());
         }
+        // Where this is cut off, the next start finds that it has come out the same.
+        self.recovered(number)?;
         self.show_now();
         Ok(())
     }
@@ -272,7 +274,7 @@ impl Core {
         let old = self.live.remove(&number).expect("it was loaded");
         match self.load(number, old.info.record()) {
             Ok(live) => {
-                let mut live = Live { ahead: old.ahead, told: old.told, ..live };
+                let mut live = Live { told: old.told, ..live };
                 self.unshown(&mut live)?;
                 self.put(live);
                 Ok(())
@@ -298,7 +300,7 @@ impl Core {
         }
         let (now, has_witness) = (self.clock.now().micros(), self.witness.is_some());
         for live in self.live.values_mut() {
-            let told = if has_witness { live.told } else { u64::MAX };
+            let told = if has_witness || live.ahead.is_some() { live.told } else { u64::MAX };
             let is_due = |(step, record): &&(u64, ClosedRecord)| record.shown_at <= now && *step <= told;
             let before = live.info.progress().publications;
             let mut last = None;

@@ -165,10 +165,10 @@ impl Core {
     /// What is wrong, in words for an operator; nothing where all is well.
     pub fn problems(&self) -> Vec<String> {
         let failed = |live: &Live| {
-            let why = live
-                .failed
-                .clone()
-                .or_else(|| live.ahead.as_ref().map(|seen| is_behind(live.closed(), seen.closed)))?;
+            let why = live.failed.clone().or_else(|| {
+                let behind = live.ahead.as_ref().filter(|_| !live.is_retired);
+                behind.map(|seen| is_behind(live.closed(), seen.closed))
+            })?;
             Some(format!("stream `{}`: {why}", live.info.name()))
         };
         let own = [&self.read_only, &self.store_problem, &self.witness_problem].map(Clone::clone);

@@ -171,6 +171,7 @@ impl Core {
             live.count_stored(&self.store, 0)?;
         }
         live.told = live.last.told;
+        live.ahead = self.recovering(&live)?;
         Ok(live)
     }
 
@@ -282,7 +283,7 @@ impl Core {
 
     /// Whether nobody is to be told of a step before it is shown.
     pub(super) fn may_be_shown(&self, live: &Live, step: u64) -> bool {
-        self.witness.is_none() || step <= live.told
+        (self.witness.is_none() && live.ahead.is_none()) || step <= live.told
     }
 
     /// Puts by what a session remembers, and forgets the events that are in it.

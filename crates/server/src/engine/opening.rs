@@ -266,7 +266,7 @@ impl Core {
         let phase = Phase::Retired(self.clock.now().micros());
         self.change_record(&info, StreamRecord { phase, ..info.record() })?;
         let live = self.live.get_mut(&info.number).expect("all streams are loaded");
-        (live.is_retired, live.ahead) = (true, None);
+        live.is_retired = true; // what it has closed that nobody has seen stays unseen
         live.tell(None);
         (self.notify)(Notice::Changed(info));
         Ok(())

@@ -3,7 +3,7 @@
 use super::closing::{hex, next_head};
 use super::core::Core;
 use super::live::first_head;
-use crate::store::{CLOSED, ClosedRecord, META, ROWS, RowBlock, WITNESSED, from_bytes, stored, to_bytes};
+use crate::store::{CLOSED, ClosedRecord, META, RECOVERING, ROWS, RowBlock, WITNESSED, from_bytes, stored, to_bytes};
 use crate::witness::Seen;
 use evertally_publish::error::{Error, Result, usage};
 use std::time::{Duration, Instant as Monotonic};
@@ -73,7 +73,9 @@ impl Core {
             };
             let live = self.live.get_mut(&number).expect("all streams are loaded");
             if live.closed() < seen.closed {
-                live.ahead = Some(seen.clone());
+                if live.ahead.replace(seen.clone()).as_ref() != Some(seen) {
+                    self.remember_recovering(number, seen)?;
+                }
             } else if self.head_at(number, seen.closed)? != seen.head {
                 self.read_only = Some(format!(
                     "stream `{name}` was published otherwise through step {} than the witness {place} has seen: another copy \
@@ -92,6 +94,37 @@ impl Core {
         });
         self.said = said;
         self.mark_witnessed()
+    }
+
+    /// Notes that a stream is behind its witness: for as long as that is not made good, whatever becomes of the witness,
+    /// nothing that was not told is shown.
+    fn remember_recovering(&self, number: u32, seen: &Seen) -> Result<()> {
+        self.store.change(|writing| {
+            let mut table = writing.open_table(RECOVERING).map_err(stored)?;
+            table.insert(number, to_bytes(seen)?.as_slice()).map_err(stored)?;
+            Ok(())
+        })
+    }
+
+    /// What was noted, unless it has been made good.
+    pub(super) fn recovering(&self, live: &super::live::Live) -> Result<Option<Seen>> {
+        let table = self.store.look()?.open_table(RECOVERING).map_err(stored)?;
+        let Some(bytes) = table.get(live.info.number).map_err(stored)? else { return Ok(None) };
+        let seen: Seen = from_bytes(bytes.value(), "what the witness has seen")?;
+        let is_good = live.closed() >= seen.closed && self.head_at(live.info.number, seen.closed)? == seen.head;
+        if is_good {
+            self.recovered(live.info.number)?;
+            return Ok(None);
+        }
+        Ok(Some(seen))
+    }
+
+    /// A stream has come out as its witness has seen it.
+    pub(super) fn recovered(&self, number: u32) -> Result<()> {
+        self.store.change(|writing| {
+            writing.open_table(RECOVERING).map_err(stored)?.remove(number).map_err(stored)?;
+            Ok(())
+        })
     }
 
     /// The head of a stream after a closed step, in hexadecimal; empty where it is not on record.

@@ -1,8 +1,8 @@
 //! A copy of the whole database, while it is used.
 
 use super::{
-    BATCHES, CLOSED, DELIVERED, EVENTS, FOLLOWS, LATE, LEDGER, META, NAMES, ROWS, STATES, STREAMS, Store, private,
-    stored,
+    BATCHES, CLOSED, DELIVERED, EVENTS, FOLLOWS, LATE, LEDGER, META, NAMES, RECOVERING, ROWS, STATES, STREAMS, Store,
+    private, stored,
 };
 use evertally_publish::disk::{Disk, RealDisk, beside, folder_of};
 use evertally_publish::error::{Context, Result, failure, usage};
@@ -58,7 +58,7 @@ impl Store {
                 }
             })* };
         }
-        tables!(META STREAMS BATCHES EVENTS LATE STATES CLOSED ROWS NAMES LEDGER FOLLOWS DELIVERED);
+        tables!(META STREAMS BATCHES EVENTS LATE STATES CLOSED ROWS NAMES LEDGER RECOVERING FOLLOWS DELIVERED);
         Ok(())
     }
 }

@@ -339,3 +339,45 @@ fn late_events_recover_step_by_step() {
     assert_eq!(server.get("/v1/streams/late").json()["state"], "recovering");
     assert_eq!(live(&server), published);
 }
+
+#[test]
+fn what_was_closed_on_the_way_is_never_seen_whatever_becomes_of_the_witness() {
+    let mut server = Server::with("", &format!("{WITNESS}{STREAMS}"));
+    hand(&server, 1);
+    server.stop();
+    copy(&server.path("data"), &server.path("old"));
+    server.start().unwrap();
+    hand(&server, 2);
+    hand(&server, 3);
+    server.stop();
+    std::fs::remove_dir_all(server.path("data")).unwrap();
+    std::fs::rename(server.path("old"), server.path("data")).unwrap();
+    server.start().unwrap();
+    let before = rows(&server, "hand");
+    let close =
+        |server: &Server, step: u64| server.post("/v1/streams/hand/close", &format!("{{\"through\":{step}}}")).status;
+    // Other events than were published.
+    let other = "{\"time\":\"2026-01-01T01:30:00Z\",\"person\":\"somebody\"}\n";
+    assert_eq!(server.send("hand", "other", other).status, 200);
+    assert_eq!((close(&server, 2), close(&server, 3)), (200, 422));
+    server.stop();
+    // A folder that knows that it is behind is not the newest, whatever is said of it.
+    std::fs::remove_file(server.path("elsewhere/witness.json")).unwrap();
+    server.forgets_witness = true;
+    let refused = server.start().unwrap_err();
+    assert!(refused.contains("is not the newest") && refused.contains("`hand`"), "{refused}");
+    server.forgets_witness = false;
+    server.start().unwrap();
+    assert_eq!((server.post("/v1/streams/hand/retire", "").status, rows(&server, "hand")), (200, before.clone()));
+    server.stop();
+    server.forgets_witness = true;
+    for has_witness in [true, false] {
+        if !has_witness {
+            server.change(WITNESS, "");
+        }
+        server.start().unwrap();
+        assert_eq!((server.published("hand"), rows(&server, "hand")), (1, before.clone()));
+        assert_eq!(server.get("/v1/operator").json()["problems"], serde_json::json!([]));
+        server.stop();
+    }
+}

@@ -57,6 +57,7 @@ pub(crate) struct Server {
     pub(crate) operate: String,
     more: String,
     adopts_key: bool,
+    pub(crate) forgets_witness: bool,
 }
 
 /// The head of a configuration.
@@ -103,7 +104,18 @@ impl Server {
         let nobody = || Client::new("");
         let more = format!("{}{rest}", head(top));
         let (public, private, operate) = (nobody(), nobody(), String::new());
-        Self { folder, clock, runtime, running: None, public, private, operate, more, adopts_key: false }
+        Self {
+            folder,
+            clock,
+            runtime,
+            running: None,
+            public,
+            private,
+            operate,
+            more,
+            adopts_key: false,
+            forgets_witness: false,
+        }
     }
 
     pub(crate) fn config(&self) -> Config {
@@ -113,7 +125,7 @@ impl Server {
     }
 
     pub(crate) fn start(&mut self) -> Result<(), String> {
-        let config = Config { adopts_key: self.adopts_key, ..self.config() };
+        let config = Config { adopts_key: self.adopts_key, forgets_witness: self.forgets_witness, ..self.config() };
         let (config, clock) = (config, Arc::clone(&self.clock) as Arc<dyn Clock>);
         let running = self.runtime.block_on(Running::by(&config, clock)).map_err(|error| error.to_string())?;
         self.public = Client::new(running.url(Side::Public).unwrap());
