@@ -4,7 +4,7 @@ use super::info::StreamInfo;
 use super::live::Live;
 use crate::clock::Clock;
 use crate::store::{META, RedbLedger, STREAMS, Store, StreamRecord, from_bytes, stored};
-use crate::witness::{Testimony, Witness};
+use crate::witness::{Seen, Testimony, Witness};
 use evertally::noise::SecretKey;
 use evertally_publish::error::{Result, failure, usage};
 use evertally_publish::ledger::Ledger;
@@ -171,9 +171,20 @@ impl Core {
             })?;
             Some(format!("stream `{}`: {why}", live.info.name()))
         };
+        let missing = |(name, seen): (&String, &Seen)| {
+            let step = seen.closed;
+            let remedy =
+                "open it as it was, with the same declaration, and it recovers; or leave it: it publishes nothing more";
+            self.find(name).is_none().then(|| {
+                format!("stream `{name}`, of which the witness has seen step {step}, is not in this folder, which is older: {remedy}")
+            })
+        };
         let own = [&self.read_only, &self.store_problem, &self.witness_problem].map(Clone::clone);
         let own = own.into_iter().chain([self.clock.doubt()]);
-        own.flatten().chain(self.live.values().filter_map(failed)).collect()
+        own.flatten()
+            .chain(self.live.values().filter_map(failed))
+            .chain(self.said.streams.iter().filter_map(missing))
+            .collect()
     }
 
     /// Puts by what sessions remember, so that the next start has less to count again.

@@ -4,7 +4,7 @@ use super::Notice;
 use super::core::Core;
 use super::info::State;
 use super::refusal::Refusal;
-use crate::store::{Closing, FOLLOWS, NAMES, Phase, STREAMS, StreamRecord, from_bytes, stored, to_bytes};
+use crate::store::{Closing, FOLLOWS, NAMES, Phase, RECOVERING, STREAMS, StreamRecord, from_bytes, stored, to_bytes};
 use evertally::noise::StreamName;
 use evertally_publish::declaration::Parameter::{All, Through};
 use evertally_publish::declaration::{Declaration, Labels};
@@ -129,7 +129,9 @@ impl Core {
                 "there is a stream `{name}` already; what is open stays as it is: give another name"
             )));
         }
-        if let Closing::Schedule { grace, .. } = opening.closing {
+        // One that recovers is not closed by the clock.
+        let recovers = self.said.streams.contains_key(name);
+        if let (Closing::Schedule { grace, .. }, false) = (opening.closing, recovers) {
             let first = stream.calendar.end_of(1);
             if first.micros().saturating_add(grace) < self.clock.now().micros() {
                 let end = stream.calendar.format(first);
@@ -185,9 +187,15 @@ impl Core {
             phase: Phase::Open,
         };
         let lines = lines_of(&resolved);
+        // What its witness has seen of it was published from another copy of the folder.
+        let seen = self.said.streams.get(name.as_str()).cloned();
         self.store.change(|writing| {
             let mut streams = writing.open_table(STREAMS).map_err(stored)?;
             streams.insert(number, to_bytes(&record)?.as_slice()).map_err(stored)?;
+            if let Some(seen) = &seen {
+                let mut table = writing.open_table(RECOVERING).map_err(stored)?;
+                table.insert(number, to_bytes(seen)?.as_slice()).map_err(stored)?;
+            }
             if let Some(follows) = &follows {
                 let mut table = writing.open_table(FOLLOWS).map_err(stored)?;
                 table.insert(number, to_bytes(follows)?.as_slice()).map_err(stored)?;
@@ -198,7 +206,8 @@ impl Core {
             }
             Ok(())
         })?;
-        let live = self.live_of(number, record, resolved, session)?;
+        let mut live = self.live_of(number, record, resolved, session)?;
+        live.ahead = seen;
         live.tell(None);
         let info = Arc::clone(&live.info);
         self.put(live);

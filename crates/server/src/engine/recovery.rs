@@ -63,14 +63,8 @@ impl Core {
         }
         let mut heard = Vec::new();
         for (name, seen) in &said.streams {
-            let Some(number) = self.find(name).map(|info| info.number) else {
-                self.read_only = Some(format!(
-                    "stream `{name}`, of which the witness {place} has seen step {}, is not in this folder: it is an old copy. \
-                     Restore the newest backup",
-                    seen.closed
-                ));
-                continue;
-            };
+            // One that is not here can be opened as it was: then it recovers.
+            let Some(number) = self.find(name).map(|info| info.number) else { continue };
             let live = self.live.get_mut(&number).expect("all streams are loaded");
             if live.closed() < seen.closed {
                 if live.ahead.replace(seen.clone()).as_ref() != Some(seen) {

@@ -381,3 +381,40 @@ fn what_was_closed_on_the_way_is_never_seen_whatever_becomes_of_the_witness() {
         server.stop();
     }
 }
+
+#[test]
+fn a_stream_that_is_younger_than_the_copy_recovers_once_it_is_opened_again() {
+    let short = "[[stream]]\nstream = \"short\"\nclosing = \"operator\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 1\nrho = 1\n";
+    let mut server = Server::with("", &format!("{WITNESS}{short}{STREAMS}"));
+    let of = |hour: u64| format!("{{\"time\":\"2026-01-01T{hour:02}:10:00Z\"}}\n").repeat(9);
+    let post = |server: &Server, path: &str, body: &str| server.post(&format!("/v1/streams/{path}"), body).status;
+    assert_eq!((server.send("short", "1", &of(0)).status, post(&server, "short/close", "{\"through\":1}")), (200, 200));
+    server.stop();
+    copy(&server.path("data"), &server.path("old"));
+    server.start().unwrap();
+    let live = |server: &Server| {
+        assert_eq!(post(server, "short/extend", ""), 201);
+        let token = server.token("write:short #2");
+        let headers = [("content-type", "application/x-ndjson"), ("idempotency-key", "2")];
+        let sent = server.private.post("/v1/streams/short%20%232/events", &token, &headers, of(1).as_bytes()).unwrap();
+        assert_eq!(sent.status, 200);
+        let state = server.get("/v1/streams/short%20%232").json()["state"].as_str().unwrap().to_owned();
+        assert_eq!(post(server, "short%20%232/close", "{\"through\":1}"), 200);
+        (state, rows(server, "short%20%232"))
+    };
+    assert_eq!(post(&server, "short/extend?dry-run=true", ""), 400);
+    let (state, published) = live(&server);
+    assert_eq!(state, "open");
+    server.stop();
+    std::fs::remove_dir_all(server.path("data")).unwrap();
+    std::fs::rename(server.path("old"), server.path("data")).unwrap();
+    server.start().unwrap();
+    let problems = server.get("/v1/operator").json()["problems"].to_string();
+    assert!(problems.contains("`short #2`") && problems.contains("open it as it was"), "{problems}");
+    // The others go on meanwhile.
+    hand(&server, 1);
+    assert_eq!(server.published("hand"), 1);
+    assert_eq!(live(&server), ("recovering".to_owned(), published));
+    assert_eq!(server.get("/v1/operator").json()["problems"], serde_json::json!([]));
+    assert_eq!(server.get("/v1/streams/short%20%232").json()["state"], "ended");
+}

@@ -7,7 +7,7 @@ use super::waiting;
 use crate::config::Span;
 use crate::engine::{Opening, Preview};
 use crate::store::Closing;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, Query, RawQuery, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use evertally_plot::{Curve, Point, ReleasePlot, TimeLabels};
@@ -263,8 +263,12 @@ pub(in super::super) async fn extend(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
+    RawQuery(query): RawQuery,
 ) -> Result<(StatusCode, Json<Description>), Problem> {
     caller.operates()?;
+    if let Some(query) = query {
+        return Err(Problem::bad(format!("`{query}` means nothing here: what goes on does so as it was declared")));
+    }
     waiting(move || {
         let next = app.service.extend(&name)?;
         let info = app.service.stream(&next).ok_or_else(Problem::no_stream)?;
