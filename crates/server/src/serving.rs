@@ -106,12 +106,9 @@ fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Service> {
     // Whoever has the folder open keeps others out, before anything is written.
     let store = Store::open(&store_file)?;
     let is_new = store.is_unused()?;
-    let key = key_of(config, is_new)?;
+    let key = key_of(config, &store, is_new)?;
     if config.forgets_witness {
         store.forget_witness()?;
-    }
-    if is_new {
-        store.begin_with(&key.id().to_string())?;
     }
     let setting = Setting {
         store,
@@ -122,7 +119,11 @@ fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Service> {
         ahead: config.steps.ahead.0,
         catch_up: if is_new { 0 } else { config.steps.catch_up.0 },
     };
+    let (own, key_id) = (setting.store.clone(), setting.key.id().to_string());
     let service = Service::start(setting)?;
+    if is_new {
+        own.begin_with(&key_id)?; // now that nothing speaks against it
+    }
     for stream in &config.streams {
         open_stream(&service, config, stream).map_err(|error| {
             // Parameters are named as the file names them.
@@ -136,7 +137,7 @@ fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Service> {
 
 /// The key of the service: read, or made together with a new folder. A new folder knows nothing of what was published with a
 /// key that is there already, and would publish it again with the same noise.
-fn key_of(config: &Config, is_new: bool) -> Result<SecretKey> {
+fn key_of(config: &Config, store: &Store, is_new: bool) -> Result<SecretKey> {
     let shown = config.key.display();
     if !config.key.exists() {
         if !is_new {
@@ -150,24 +151,28 @@ fn key_of(config: &Config, is_new: bool) -> Result<SecretKey> {
             make_folder(folder)?;
         }
         let key = SecretKey::generate()?;
+        // A start that is cut off here knows the key again for its own.
+        store.note_making(&key.id().to_string())?;
         match &config.passphrase {
             Some(passphrase) => crate::sealed::write(&config.key, &key, passphrase)?,
             None => keyfile::write_new(&config.key, &key)?,
         }
         return Ok(key);
     }
-    if is_new && !config.adopts_key {
-        return Err(usage(format!(
-            "the key {shown} is there already, and the folder {} is new: whatever was published with this key would be published \
-             again, of other events with the same noise. Put the folder back, from a backup; or name a key that is not \
-             there, and it is made. If nothing was ever published with this key, start once with --adopt-key",
-            config.folder.display()
-        )));
+    let key = match &config.passphrase {
+        Some(passphrase) => crate::sealed::read(&config.key, passphrase)?,
+        None => keyfile::read(&config.key)?,
+    };
+    let is_own = !is_new || store.making()?.is_some_and(|id| id == key.id().to_string());
+    if is_own || config.adopts_key {
+        return Ok(key);
     }
-    match &config.passphrase {
-        Some(passphrase) => crate::sealed::read(&config.key, passphrase),
-        None => keyfile::read(&config.key),
-    }
+    Err(usage(format!(
+        "the key {shown} is there already, and the folder {} is new: whatever was published with this key would be published \
+         again, of other events with the same noise. Put the folder back, from a backup; or name a key that is not there, \
+         and it is made. If nothing was ever published with this key, start once with --adopt-key",
+        config.folder.display()
+    )))
 }
 
 fn witness_of(config: &WitnessConfig) -> Result<Box<dyn Witness>> {
@@ -261,9 +266,10 @@ pub fn verify(config: &Config) -> Result<Vec<String>> {
     if !path.exists() {
         return Err(usage(format!("there is no folder of a service at {}", config.folder.display())));
     }
+    let store = Store::open(&path)?;
     let setting = Setting {
-        store: Store::open(&path)?,
-        key: key_of(config, false)?,
+        key: key_of(config, &store, false)?,
+        store,
         clock: Arc::new(SystemClock::default()),
         witness: config.witness.as_ref().map(witness_of).transpose()?,
         sources: config.sources.clone(),

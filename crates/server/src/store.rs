@@ -62,6 +62,9 @@ pub(crate) const WITNESSED: &str = "witnessed";
 /// Where it says with which key a service has begun.
 const KEY: &str = "key";
 
+/// Where it says which key was about to be made.
+const MAKING: &str = "making";
+
 /// The database of a folder.
 #[derive(Clone)]
 pub struct Store(Arc<Database>);
@@ -120,6 +123,27 @@ impl Store {
         let looking = self.look()?;
         let has_key = looking.open_table(META).map_err(stored)?.get(KEY).map_err(stored)?.is_some();
         Ok(!has_key && looking.open_table(LEDGER).map_err(stored)?.is_empty().map_err(stored)?)
+    }
+
+    /// Notes which key is about to be made for it.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn note_making(&self, key_id: &str) -> Result<()> {
+        self.change(|writing| {
+            writing.open_table(META).map_err(stored)?.insert(MAKING, key_id.as_bytes()).map_err(stored)?;
+            Ok(())
+        })
+    }
+
+    /// Which key was made for it, by its public name.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn making(&self) -> Result<Option<String>> {
+        let table = self.look()?.open_table(META).map_err(stored)?;
+        let id = table.get(MAKING).map_err(stored)?.map(|bytes| String::from_utf8_lossy(bytes.value()).into_owned());
+        Ok(id)
     }
 
     /// Forgets that there is a witness, whoever it was.

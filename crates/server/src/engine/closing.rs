@@ -331,7 +331,9 @@ fn compute(live: &mut Live, store: &Store) -> Result<Computed> {
     let step = live.session.open_step();
     let shown_at = live.times(step).map_or(i64::MIN, |(_, shows)| shows.micros());
     let (publication, before) = (live.info.stream.rows_through(step), live.info.stream.rows_through(step - 1));
-    let known = live.info.line_count();
+    // Of steps that are closed one after the other before they are committed, each knows of those before it.
+    let discovers = live.info.stream.plan.threshold().is_some();
+    let known = if discovers { live.last.lines as usize } else { live.info.all_lines() };
     let steps_before = live.info.stream.steps_before();
     let mut pieces = Pieces { publication, blocks: Vec::new(), names: Vec::new(), known, steps_before };
     let mut closed = live.session.close_open()?;
@@ -347,6 +349,7 @@ fn compute(live: &mut Live, store: &Store) -> Result<Computed> {
         shown_at,
         batches: live.batches,
         told: live.told,
+        lines: u32::try_from(known + names.len()).map_err(|_| too_many())?,
     };
     live.last = record.clone();
     live.unsaved += 1 + blocks.len() as u64 * u64::from(BLOCK);

@@ -41,6 +41,8 @@ pub struct StreamInfo {
 struct Names {
     by_place: Vec<Arc<[String]>>,
     places: HashMap<Arc<[String]>, u32>,
+    /// So many are among the rows that are shown: a group that was discovered is known to nobody before.
+    shown: usize,
 }
 
 /// How far a stream is, as far as anybody may know.
@@ -218,9 +220,23 @@ impl StreamInfo {
         self.placers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many lines there are: running sums, or figures of them.
+    /// How many lines anybody may know of: running sums, or figures of them.
     pub fn line_count(&self) -> usize {
+        self.visible(&self.all_names())
+    }
+
+    /// How many lines there are, also of groups that are still to be shown.
+    pub(super) fn all_lines(&self) -> usize {
         self.all_names().by_place.len()
+    }
+
+    fn visible(&self, names: &Names) -> usize {
+        if self.stream.plan.threshold().is_some() { names.shown } else { names.by_place.len() }
+    }
+
+    /// Lets anybody know of so many lines.
+    pub(super) fn show_lines(&self, lines: u32) {
+        self.names.write().unwrap_or_else(PoisonError::into_inner).shown = lines as usize;
     }
 
     /// The names of the line at a place: the texts of its group, and of its measure where there are several.
@@ -228,14 +244,17 @@ impl StreamInfo {
         self.all_names().by_place.get(place as usize).cloned()
     }
 
-    /// The names of all lines, or of the first so many.
+    /// The names of the lines that anybody may know of, or of the first so many.
     pub fn names(&self, most: usize) -> Vec<Arc<[String]>> {
-        self.all_names().by_place.iter().take(most).cloned().collect()
+        let names = self.all_names();
+        names.by_place.iter().take(most.min(self.visible(&names))).cloned().collect()
     }
 
-    /// The place of a line, by its names.
+    /// The place of a line that anybody may know of, by its names.
     pub fn place_of(&self, names: &[String]) -> Option<u32> {
-        self.all_names().places.get(names).copied()
+        let all = self.all_names();
+        let place = all.places.get(names).copied();
+        place.filter(|place| (*place as usize) < self.visible(&all))
     }
 
     fn all_names(&self) -> RwLockReadGuard<'_, Names> {

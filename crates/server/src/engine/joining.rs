@@ -43,7 +43,7 @@ impl Core {
             self.reload(info.number)?;
             return Err(error.into());
         }
-        let lines = lines_of(&resolved).split_off(info.line_count());
+        let lines = lines_of(&resolved).split_off(info.all_lines());
         if let Err(error) = self.write_joined(info.number, &record, &lines) {
             self.reload(info.number)?;
             return Err(error.into());
@@ -72,7 +72,7 @@ impl Core {
             let mut events = writing.open_table(EVENTS).map_err(stored)?;
             events.retain_in((number, 0, 0)..=(number, closed + 1, counted), |_, _| false).map_err(stored)?;
             let mut names = writing.open_table(NAMES).map_err(stored)?;
-            let first = live.info.line_count() as u32; // fits: places do
+            let first = live.info.all_lines() as u32; // fits: places do
             for (place, line) in (first..).zip(lines) {
                 names.insert((number, place), to_bytes(line)?.as_slice()).map_err(stored)?;
             }

@@ -110,6 +110,9 @@ impl Live {
     pub(super) fn tell(&self, shown: Option<&ClosedRecord>) {
         let state = self.state();
         let next = (state == State::Open).then(|| self.times(self.session.open_step())).flatten();
+        if let Some(shown) = shown {
+            self.info.show_lines(shown.lines);
+        }
         let mut progress = self.info.locked();
         progress.closed = self.closed();
         if let Some(shown) = shown {
@@ -217,6 +220,7 @@ impl Core {
             shown_at: 0,
             batches: 0,
             told: 0,
+            lines: 0,
         };
         Ok(Live {
             info: Arc::new(info),

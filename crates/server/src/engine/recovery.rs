@@ -346,5 +346,5 @@ fn somebody_else(place: &str) -> String {
 
 /// How many lines a stream had before its first event.
 fn known_at_first(info: &super::StreamInfo) -> u32 {
-    if info.stream.plan.threshold().is_some() { 0 } else { info.line_count() as u32 } // fits: places do
+    if info.stream.plan.threshold().is_some() { 0 } else { info.all_lines() as u32 } // fits: places do
 }

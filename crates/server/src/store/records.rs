@@ -85,6 +85,8 @@ pub struct ClosedRecord {
     pub batches: u64,
     /// Through which step the witness had been told when this was closed.
     pub told: u64,
+    /// How many lines there are with it.
+    pub lines: u32,
 }
 
 /// Some rows of a publication, in their order.

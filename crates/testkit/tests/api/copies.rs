@@ -151,6 +151,14 @@ fn a_new_folder_does_not_begin_with_an_old_key() {
     let mut empty = Server::with("", "");
     empty.stop();
     empty.start().unwrap();
+    // Nor one that was refused for another reason, although it was to be adopted.
+    let mut other = Server::with("", &format!("{WITNESS}{STREAMS}"));
+    hand(&other, 1);
+    other.stop();
+    std::fs::remove_dir_all(other.path("data")).unwrap();
+    assert!(other.adopt().unwrap_err().contains("is that of another folder"));
+    std::fs::remove_file(other.path("elsewhere/witness.json")).unwrap();
+    assert!(other.start().unwrap_err().contains("would be published again"));
     // The refusal has not made the folder one that was used.
     assert!(server.start().unwrap_err().contains("would be published again"));
     std::fs::remove_dir_all(server.path("data")).unwrap();
@@ -417,4 +425,63 @@ fn a_stream_that_is_younger_than_the_copy_recovers_once_it_is_opened_again() {
     assert_eq!(live(&server), ("recovering".to_owned(), published));
     assert_eq!(server.get("/v1/operator").json()["problems"], serde_json::json!([]));
     assert_eq!(server.get("/v1/streams/short%20%232").json()["state"], "ended");
+}
+
+const FOUND: &str = "[[stream]]\nstream = \"found\"\npublic = true\nclosing = \"operator\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 9\nperson = \"person\"\nmax-events = 10\nmax-events-per-step = 2\ngroup-by = [\"group\"]\ndiscover-groups = true\nselection-delta = 1e-5\nepsilon = 5\ndelta = 1e-4\n";
+
+fn found(hour: u64, group: &str) -> String {
+    let row = |n: u64| {
+        format!("{{\"time\":\"2026-01-01T{hour:02}:10:00Z\",\"group\":\"{group}\",\"person\":\"{group}{n}\"}}\n")
+    };
+    (0..200).map(row).collect()
+}
+
+#[test]
+fn groups_that_were_discovered_are_named_once_their_rows_are_shown() {
+    let mut server = Server::with("", &format!("{WITNESS}{FOUND}"));
+    let close =
+        |server: &Server, step: u64| server.post("/v1/streams/found/close", &format!("{{\"through\":{step}}}")).status;
+    assert_eq!((server.send("found", "1", &found(0, "first")).status, close(&server, 1)), (200, 200));
+    server.stop();
+    copy(&server.path("data"), &server.path("old"));
+    server.start().unwrap();
+    assert_eq!(close(&server, 3), 200);
+    server.stop();
+    std::fs::remove_dir_all(server.path("data")).unwrap();
+    std::fs::rename(server.path("old"), server.path("data")).unwrap();
+    server.start().unwrap();
+    let pages = |server: &Server| {
+        ["", "/releases", "/report", "/picture.svg", "/releases?group=secret", "/plan"]
+            .map(|page| server.public.get(&format!("/v1/streams/found{page}"), "").unwrap().text)
+    };
+    let before = pages(&server);
+    assert!(before[0].contains("first"), "{}", before[0]);
+    assert_eq!((server.send("found", "x", &found(1, "secret")).status, close(&server, 2)), (200, 200));
+    assert_eq!(pages(&server), before, "what is on the way is not named");
+    server.stop();
+    server.start().unwrap();
+    assert_eq!(pages(&server), before);
+    assert_eq!(server.post("/v1/streams/found/retire", "").status, 200);
+    assert_eq!(pages(&server)[1..], before[1..]);
+    assert!(!server.public.get("/v1/streams", "").unwrap().text.contains("secret"));
+}
+
+#[test]
+fn steps_that_are_closed_together_discover_as_those_that_are_not() {
+    let mut server = Server::with("", FOUND);
+    for (hour, group) in ["a", "b", "c"].into_iter().enumerate() {
+        assert_eq!(server.send("found", group, &found(hour as u64, group)).status, 200);
+    }
+    assert_eq!(server.post("/v1/streams/found/close", "{\"through\":4}").status, 200);
+    let shown = rows(&server, "found");
+    let of_step = |step: u64| -> Vec<&str> {
+        let cells = shown.lines().skip(1).map(|line| line.split(',').collect::<Vec<&str>>());
+        cells.filter(|row| row[2] == step.to_string()).map(|row| row[1]).collect()
+    };
+    assert_eq!(of_step(4), ["a", "b", "c"], "{shown}");
+    assert_eq!(server.get("/v1/streams/found").json()["groups"], serde_json::json!([["a"], ["b"], ["c"]]));
+    server.stop();
+    serving::verify(&server.config()).unwrap();
+    server.start().unwrap();
+    assert_eq!(rows(&server, "found"), shown);
 }

@@ -87,10 +87,16 @@ impl Server {
     /// In a new folder, with a key that is there.
     pub(crate) fn adopting(folder: TempDir, clock: Arc<ManualClock>, rest: &str) -> Result<Self, String> {
         let mut server = Self::made(folder, clock, "", rest);
-        server.adopts_key = true;
-        server.start()?;
-        server.adopts_key = false;
+        server.adopt()?;
         Ok(server)
+    }
+
+    /// Starts with a key that is there, whatever the folder is.
+    pub(crate) fn adopt(&mut self) -> Result<(), String> {
+        self.adopts_key = true;
+        let started = self.start();
+        self.adopts_key = false;
+        started
     }
 
     pub(crate) fn on(folder: TempDir, clock: Arc<ManualClock>, top: &str, rest: &str) -> Result<Self, String> {
