@@ -213,6 +213,39 @@ fn what_goes_on_is_what_runs_with_extend_release() {
     assert_eq!(served, bench.read("twin.csv"));
 }
 
+#[test]
+fn what_comes_by_a_pipe_is_kept_until_it_is_taken() {
+    let bench = Bench::new();
+    bench.write("serve.toml", format!("{SERVE}{DECLARATION}steps = 2\n"));
+    std::fs::create_dir_all(bench.path("elsewhere")).unwrap();
+    let [write, operate] = tokens(&bench, ["write:visits", "operate"]);
+    bench.write("token", &write);
+    let program = env!("CARGO_BIN_EXE_evertally");
+    let child = Child::start(program, bench.folder(), &["serve", "--config", "serve.toml", "--log", "error"]);
+    let client = Client::new(&child.url);
+    let taken = || {
+        let all = client.get("/v1/operator", &operate).unwrap().json();
+        all["streams"][0]["events"].as_u64().unwrap()
+    };
+    let feed = |memory: &str, more: &[&str], rows: &[&str]| {
+        let own =
+            ["feed", "--url", &child.url, "--stream", "visits", "--token-file", "token", "--stdin", "--format", "csv"];
+        let text: String = ["time,person,group"].iter().chain(rows).map(|row| format!("{row}\n")).collect();
+        bench.run_as_is(&[&own[..], &["--memory", memory, "--name", "pipe"], more].concat(), text.as_bytes())
+    };
+    let (good, bad) = ("2026-01-01T00:10:00Z,p1,a", "never,p1,a");
+    let refused = feed("one.memory", &[], &[good, bad, good]);
+    assert_eq!((refused.code, taken()), (2, 0), "{}", refused.stderr);
+    assert!(refused.stderr.contains("-, line 2, field time"), "{}", refused.stderr);
+    assert_eq!(feed("one.memory", &[], &[good]).code, 2, "what is refused is still on its way");
+    let mended = feed("one.memory", &["--aside", "aside.jsonl"], &[good, good]);
+    assert_eq!((mended.code, taken()), (0, 4), "{}", mended.stderr);
+    assert!(bench.read("aside.jsonl").contains("never,p1,a"));
+    // The same lines by another pipe are other events.
+    assert_eq!((feed("two.memory", &[], &[good, good]).code, taken()), (0, 6));
+    child.end(true);
+}
+
 /// Tokens of some roles.
 fn tokens<const N: usize>(bench: &Bench, roles: [&str; N]) -> [String; N] {
     roles.map(|role| {

@@ -172,8 +172,7 @@ impl Feeder<'_> {
                     if let Some(again) = self.source.of_rows(&piece, rows)? {
                         pending = again.pending();
                         piece = again;
-                        let spool = matches!(self.feed.from, From::Stdin).then_some(&piece.bytes[..]);
-                        self.memory.intend(pending.clone(), spool)?;
+                        self.memory.intend(pending.clone(), None)?;
                     }
                 }
                 Answer::Differs(_) => {

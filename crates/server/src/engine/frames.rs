@@ -26,7 +26,7 @@ impl<R: Read> Frames<R> {
 
     /// Takes the next message in; nothing behind the last one.
     fn take_message(&mut self) -> io::Result<()> {
-        let mut message = self.exactly(4)?;
+        let mut message = self.up_to(4)?;
         if message.is_empty() {
             self.has_ended = true;
             return Ok(());
@@ -34,7 +34,7 @@ impl<R: Read> Frames<R> {
         if message == CONTINUES {
             message.extend(self.exactly(4)?);
         }
-        let length = message.last_chunk().map_or(u32::MAX, |last| u32::from_le_bytes(*last));
+        let length = message.last_chunk().map(|last| u32::from_le_bytes(*last)).ok_or_else(cut)?;
         if length == 0 {
             self.has_ended = true; // the end of the stream; what is behind it is nobody's
         } else if length > MOST_DESCRIBED {
@@ -43,21 +43,22 @@ impl<R: Read> Frames<R> {
             let described = self.exactly(u64::from(length))?;
             let body = body_of(&described).ok_or_else(impossible)?;
             message.extend(described);
-            let body_bytes = self.exactly(body)?;
-            if body_bytes.len() as u64 != body {
-                return Err(ErrorKind::UnexpectedEof.into());
-            }
-            message.extend(body_bytes);
+            message.extend(self.exactly(body)?);
         }
         self.message = Cursor::new(message);
         Ok(())
     }
 
     /// So many bytes, or those that there are: room is made as they come.
-    fn exactly(&mut self, count: u64) -> io::Result<Vec<u8>> {
+    fn up_to(&mut self, count: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         (&mut self.inner).take(count).read_to_end(&mut bytes)?;
         Ok(bytes)
+    }
+
+    fn exactly(&mut self, count: u64) -> io::Result<Vec<u8>> {
+        let bytes = self.up_to(count)?;
+        if bytes.len() as u64 == count { Ok(bytes) } else { Err(cut()) }
     }
 }
 
@@ -90,6 +91,11 @@ fn body_of(described: &[u8]) -> Option<u64> {
     (u64::try_from(rows).ok()? <= 8 * body.max(1)).then_some(body)
 }
 
+/// A reader takes an end in the middle for the end; it is none.
+fn cut() -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, "it ends in the middle of a message; send it whole")
+}
+
 fn impossible() -> io::Error {
     io::Error::new(
         ErrorKind::InvalidData,
@@ -120,6 +126,19 @@ mod tests {
         assert_eq!(read, bytes);
         let rows = arrow_ipc::reader::StreamReader::try_new(Frames::new(&bytes[..]), None).unwrap();
         assert_eq!(rows.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 10);
+    }
+
+    #[test]
+    fn what_is_cut_is_not_taken_for_whole() {
+        let bytes = stream();
+        for length in 0..bytes.len() {
+            let mut read = Vec::new();
+            let whole = Frames::new(&bytes[..length]).read_to_end(&mut read);
+            assert!(whole.is_err() || read == bytes[..length], "{length}");
+            let table = arrow_ipc::reader::StreamReader::try_new(Frames::new(&bytes[..length]), None);
+            let is_read = table.is_ok_and(|mut table| table.all(|batch| batch.is_ok()));
+            assert!(!is_read || whole.is_ok(), "{length}");
+        }
     }
 
     #[test]

@@ -85,27 +85,16 @@ impl Source {
     }
 
     /// The batch that begins where another does, of so many rows; `None` where there are not so many.
-    pub(super) fn of_rows(&mut self, piece: &Piece, rows: u64) -> Result<Option<Piece>> {
-        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
-        if !piece.format.grows() || rows == 0 {
+    pub(super) fn of_rows(&self, piece: &Piece, rows: u64) -> Result<Option<Piece>> {
+        // Of standard input its memory alone has given out the ids: no other can have sent under them.
+        if !piece.format.grows() || rows == 0 || matches!(self, Self::Stdin(_)) {
             return Ok(None);
         }
-        let (bytes, known_by) = match self {
-            Self::Stdin(input) => {
-                let taken = whole_rows(piece.format, &piece.bytes, rows);
-                let rest = piece.bytes[taken..].iter().chain(&input.rest).copied().collect();
-                input.rest = rest;
-                (piece.bytes[..taken].to_vec(), KnownBy::default())
-            }
-            _ => {
-                let shown = &piece.source;
-                let mut file = File::open(shown).context(format_args!("cannot open {shown}"))?;
-                let mut bytes = read_at(&mut file, piece.range.start, MOST_BYTES as u64)?;
-                bytes.truncate(whole_rows(piece.format, &bytes, rows));
-                let known_by = known_by(&mut file, piece.range.start + bytes.len() as u64)?;
-                (bytes, known_by)
-            }
-        };
+        let shown = &piece.source;
+        let mut file = File::open(shown).context(format_args!("cannot open {shown}"))?;
+        let mut bytes = read_at(&mut file, piece.range.start, MOST_BYTES as u64)?;
+        bytes.truncate(whole_rows(piece.format, &bytes, usize::try_from(rows).unwrap_or(usize::MAX)));
+        let known_by = known_by(&mut file, piece.range.start + bytes.len() as u64)?;
         let (source, header) = (piece.source.clone(), piece.header.clone());
         let mut again = Piece::new(piece.format, source, piece.range.start, piece.line, header, bytes);
         again.known_by = known_by;

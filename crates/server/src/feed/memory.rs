@@ -1,5 +1,6 @@
 //! What a feeder remembers: how far every source was sent, and what is being sent.
 
+use super::files::STDIN;
 use evertally_publish::disk::{Access, RealDisk, beside, replace};
 use evertally_publish::error::{Context, Result, failure, usage};
 use evertally_publish::lock::NameLock;
@@ -63,6 +64,8 @@ pub(super) struct Pending {
 struct Contents {
     version: u32,
     name: String,
+    /// A random word: what comes by standard input is known by its memory, for nothing else tells two pipes apart.
+    word: String,
     /// The stream, as an address.
     target: String,
     pending: Option<Pending>,
@@ -98,6 +101,7 @@ impl Memory {
             None => Contents {
                 version: VERSION,
                 name: name.map_or_else(machine, str::to_owned),
+                word: random_word()?,
                 target: target.to_owned(),
                 pending: None,
                 sources: BTreeMap::new(),
@@ -120,8 +124,9 @@ impl Memory {
 
     /// The id of a batch.
     pub(super) fn id_of(&self, pending: &Pending) -> String {
-        // Two names cannot run into each other: a path is absolute, or `-`.
-        let whose = blake3::hash(format!("{}\0{}", self.contents.name, pending.source).as_bytes()).to_hex();
+        // Two names cannot run into each other: a path is absolute, and a word has no slash.
+        let place = if pending.source == STDIN { &self.contents.word } else { &pending.source };
+        let whose = blake3::hash(format!("{}\0{place}", self.contents.name).as_bytes()).to_hex();
         format!("feed:{}:{}", &whose[..32], pending.from)
     }
 
@@ -154,15 +159,15 @@ impl Memory {
         self.write()
     }
 
-    /// Forgets what was on its way: the service has refused it, and has nothing under its id.
+    /// Forgets what was on its way: the service has refused it, and has nothing under its id. What cannot be read again is kept.
     pub(super) fn give_up(&mut self) -> Result<()> {
-        self.contents.pending = None;
+        self.contents.pending = self.contents.pending.take().filter(|pending| pending.source == STDIN);
         self.write()
     }
 
     /// Remembers that it was taken.
     pub(super) fn done(&mut self, mark: Mark) -> Result<()> {
-        let was_spooled = mark.source == super::files::STDIN;
+        let was_spooled = mark.source == STDIN;
         self.contents.pending = None;
         self.contents.sources.insert(mark.source.clone(), mark);
         self.write()?;
@@ -174,7 +179,7 @@ impl Memory {
 
     /// The bytes of what is being sent, where they were kept.
     pub(super) fn spooled(&self) -> Result<Option<Vec<u8>>> {
-        let is_stdin = self.contents.pending.as_ref().is_some_and(|pending| pending.source == super::files::STDIN);
+        let is_stdin = self.contents.pending.as_ref().is_some_and(|pending| pending.source == STDIN);
         if !is_stdin {
             return Ok(None);
         }
@@ -194,6 +199,12 @@ impl Memory {
         replace(&RealDisk, path, &Access::Private, &mut Cursor::new(bytes))
             .context(format_args!("cannot write {}", path.display()))
     }
+}
+
+fn random_word() -> Result<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(failure)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The name of this machine.
