@@ -222,7 +222,7 @@ fn a_folder_of_format_1_goes_on() {
         std::fs::create_dir_all(&golden).unwrap();
         let store = std::fs::read(server.path("data/store.redb")).unwrap();
         std::fs::write(golden.join("store.redb.zst"), zstd::encode_all(&store[..], 19).unwrap()).unwrap();
-        std::fs::copy(server.path("keys/serve.key"), golden.join("test-only.key")).unwrap();
+        std::fs::copy(server.path("keys/serve.key"), golden.join("key-for-tests-only.txt")).unwrap();
         server.start().unwrap();
         close(&server, 3);
         std::fs::write(golden.join("released.csv"), all(&server)).unwrap();
@@ -231,7 +231,7 @@ fn a_folder_of_format_1_goes_on() {
     server.stop();
     let store = zstd::decode_all(&std::fs::read(golden.join("store.redb.zst")).unwrap()[..]).unwrap();
     std::fs::write(server.path("data/store.redb"), store).unwrap();
-    std::fs::write(server.path("keys/serve.key"), std::fs::read(golden.join("test-only.key")).unwrap()).unwrap();
+    std::fs::write(server.path("keys/serve.key"), std::fs::read(golden.join("key-for-tests-only.txt")).unwrap()).unwrap();
     serving::verify(&server.config()).unwrap();
     server.start().unwrap();
     assert_eq!(server.published("found"), 2);
