@@ -26,6 +26,7 @@ mod reporting;
 mod rows;
 mod service;
 
+pub(crate) use self::core::is_behind;
 pub use self::core::{Core, Notice, Setting};
 pub use accepting::Receipt;
 pub use info::{Counts, Progress, State, StreamInfo};

@@ -199,10 +199,6 @@ pub(crate) fn secret_of(path: &Path) -> Result<String> {
 fn open_stream(service: &Service, config: &Config, stream: &StreamConfig) -> Result<()> {
     if let Some(info) = service.stream(&stream.name) {
         let record = info.record();
-        let same = |a: &str, b: &str| {
-            let [a, b] = [a, b].map(serde_json::from_str::<serde_json::Value>);
-            matches!((a, b), (Ok(a), Ok(b)) if a == b)
-        };
         let (same_source, is_recovering) =
             (record.source == stream.source, matches!(info.progress().state, State::Recovering(_)));
         let joining = groups_behind(&record.declaration, &stream.declaration);
@@ -215,8 +211,7 @@ fn open_stream(service: &Service, config: &Config, stream: &StreamConfig) -> Res
             }
         } else if same_source && groups_behind(&stream.declaration, &record.declaration).is_some() {
             // Some have joined over the API.
-        } else if !same(&record.declaration, &stream.declaration) || record.source != stream.source {
-            let differing = differing(&record.declaration, &stream.declaration, record.source != stream.source);
+        } else if let Some(differing) = differing(&record.declaration, &stream.declaration, !same_source) {
             return Err(usage(format!(
                 "the configuration declares it otherwise than it was opened: {differing} differ; what is open stays as it \
                  is: put back what it was, or retire it and give the new one another name"
@@ -238,8 +233,8 @@ fn open_stream(service: &Service, config: &Config, stream: &StreamConfig) -> Res
     Ok(())
 }
 
-/// The names of what two declarations say otherwise.
-fn differing(a: &str, b: &str, source_differs: bool) -> String {
+/// The names of what two declarations say otherwise; `None` where that is nothing.
+fn differing(a: &str, b: &str, source_differs: bool) -> Option<String> {
     type Declared = serde_json::Map<String, serde_json::Value>;
     let [a, b] = [a, b].map(|text| serde_json::from_str::<Declared>(text).unwrap_or_default());
     let mut names: Vec<&str> =
@@ -247,7 +242,7 @@ fn differing(a: &str, b: &str, source_differs: bool) -> String {
     names.extend(source_differs.then_some("source"));
     names.sort_unstable();
     names.dedup();
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    (!names.is_empty()).then(|| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
 }
 
 fn refused(refusal: Refusal) -> evertally_publish::error::Error {

@@ -19,6 +19,13 @@
 //!
 //! Every commit is of two phases and syncs, so that a torn write leaves the state before it.
 
+/// Every table but `meta`, for a macro that takes their names: what is made is also what is copied.
+macro_rules! with_tables {
+    ($each:ident) => {
+        $each!(STREAMS BATCHES EVENTS LATE STATES CLOSED ROWS NAMES LEDGER RECOVERING FOLLOWS DELIVERED)
+    };
+}
+
 mod copy;
 mod ledger;
 mod records;
@@ -120,9 +127,8 @@ impl Store {
     /// # Errors
     /// If it cannot be read.
     pub fn is_unused(&self) -> Result<bool> {
-        let looking = self.look()?;
-        let has_key = looking.open_table(META).map_err(stored)?.get(KEY).map_err(stored)?.is_some();
-        Ok(!has_key && looking.open_table(LEDGER).map_err(stored)?.is_empty().map_err(stored)?)
+        let has_ledger = !self.look()?.open_table(LEDGER).map_err(stored)?.is_empty().map_err(stored)?;
+        Ok(self.noted(KEY)?.is_none() && !has_ledger)
     }
 
     /// Notes which key is about to be made for it.
@@ -130,10 +136,7 @@ impl Store {
     /// # Errors
     /// If it cannot be written.
     pub fn note_making(&self, key_id: &str) -> Result<()> {
-        self.change(|writing| {
-            writing.open_table(META).map_err(stored)?.insert(MAKING, key_id.as_bytes()).map_err(stored)?;
-            Ok(())
-        })
+        self.note(MAKING, key_id.as_bytes())
     }
 
     /// Which key was made for it, by its public name.
@@ -141,9 +144,7 @@ impl Store {
     /// # Errors
     /// If it cannot be read.
     pub fn making(&self) -> Result<Option<String>> {
-        let table = self.look()?.open_table(META).map_err(stored)?;
-        let id = table.get(MAKING).map_err(stored)?.map(|bytes| String::from_utf8_lossy(bytes.value()).into_owned());
-        Ok(id)
+        Ok(self.noted(MAKING)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     /// Forgets that there is a witness, whoever it was.
@@ -177,10 +178,21 @@ impl Store {
     /// # Errors
     /// If it cannot be written.
     pub fn begin_with(&self, key_id: &str) -> Result<()> {
+        self.note(KEY, key_id.as_bytes())
+    }
+
+    /// Writes a note of the folder itself under a name, in the place of one that is there.
+    pub(crate) fn note(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.change(|writing| {
-            writing.open_table(META).map_err(stored)?.insert(KEY, key_id.as_bytes()).map_err(stored)?;
+            writing.open_table(META).map_err(stored)?.insert(name, bytes).map_err(stored)?;
             Ok(())
         })
+    }
+
+    /// What is noted under a name.
+    pub(crate) fn noted(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let table = self.look()?.open_table(META).map_err(stored)?;
+        Ok(table.get(name).map_err(stored)?.map(|bytes| bytes.value().to_vec()))
     }
 
     /// Whether the disk has failed it, so that nothing more is written until the folder is opened anew.
@@ -210,6 +222,23 @@ fn builder() -> redb::Builder {
     builder
 }
 
+/// What tells one thing from all others: 128 random bits.
+fn random_bytes() -> Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(failure)?;
+    Ok(bytes)
+}
+
+/// A name that nothing else has: 32 hexadecimal digits.
+pub(crate) fn random_name() -> Result<String> {
+    Ok(digits(&random_bytes()?))
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn digits(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A new database in a file that nobody else may read: it holds exact sums, and events of people.
 fn private(path: &Path) -> Result<Database> {
     let mut options = std::fs::OpenOptions::new();
@@ -237,9 +266,7 @@ fn upgrade(store: &Store) -> Result<()> {
         match found.as_deref().map(|bytes| bytes.try_into().map(u32::from_le_bytes)) {
             None => {
                 meta.insert("format", FORMAT.to_le_bytes().as_slice()).map_err(stored)?;
-                let mut identity = [0; 16];
-                getrandom::fill(&mut identity).map_err(failure)?;
-                meta.insert("identity", identity.as_slice()).map_err(stored)?;
+                meta.insert("identity", random_bytes()?.as_slice()).map_err(stored)?;
             }
             Some(Ok(FORMAT)) => {}
             Some(Ok(other)) => {
@@ -254,7 +281,7 @@ fn upgrade(store: &Store) -> Result<()> {
         macro_rules! tables {
             ($($table:ident)*) => { $(writing.open_table($table).map_err(stored)?;)* };
         }
-        tables!(STREAMS BATCHES EVENTS LATE STATES CLOSED ROWS NAMES LEDGER RECOVERING FOLLOWS DELIVERED);
+        with_tables!(tables);
         Ok(())
     })
 }

@@ -2,7 +2,7 @@
 //! shown.
 
 use super::Notice;
-use super::core::Core;
+use super::core::{Core, is_behind};
 use super::info::State;
 use super::live::Live;
 use super::refusal::Refusal;
@@ -59,7 +59,7 @@ impl Core {
         let next = self.live.values().filter(|live| live.state() == State::Open).filter_map(|live| {
             let closes = live.times(live.session.open_step()).map(|(closes, _)| closes.max(self.held_until));
             // What the witness has not been told waits for it, and not for a time.
-            let unseen = live.unseen.front().filter(|(step, _)| self.may_be_shown(live, *step));
+            let unseen = live.unseen.front().filter(|(step, _)| *step <= live.showable(self.witness.is_some()));
             let shows = unseen.map(|(_, record)| Instant::from_micros(record.shown_at));
             closes.into_iter().chain(shows).min()
         });
@@ -171,13 +171,7 @@ impl Core {
         let live = self.live.get_mut(&number).expect("just seen");
         let (name, seen) = (live.info.name().to_owned(), live.ahead.clone().expect("it is behind"));
         if through > seen.closed || through <= live.closed() {
-            let problem = format!(
-                "stream `{name}` is at step {}, and its witness has seen step {}: send the events of the steps between \
-                 again, then close it through step {}",
-                live.closed(),
-                seen.closed,
-                seen.closed
-            );
+            let problem = format!("stream `{name}`: {}", is_behind(live.closed(), seen.closed));
             return Err(usage(problem).into());
         }
         let mut done = Vec::new();
@@ -300,8 +294,8 @@ impl Core {
         }
         let (now, has_witness) = (self.clock.now().micros(), self.witness.is_some());
         for live in self.live.values_mut() {
-            let told = if has_witness || live.ahead.is_some() { live.told } else { u64::MAX };
-            let is_due = |(step, record): &&(u64, ClosedRecord)| record.shown_at <= now && *step <= told;
+            let last = live.showable(has_witness);
+            let is_due = |(step, record): &&(u64, ClosedRecord)| record.shown_at <= now && *step <= last;
             let before = live.info.progress().publications;
             let mut last = None;
             while live.unseen.front().as_ref().is_some_and(is_due) {

@@ -3,7 +3,7 @@
 use super::info::StreamInfo;
 use super::live::Live;
 use crate::clock::Clock;
-use crate::store::{META, RedbLedger, STREAMS, Store, StreamRecord, from_bytes, stored};
+use crate::store::{RedbLedger, STREAMS, Store, StreamRecord, digits, from_bytes, random_name, stored};
 use crate::witness::{Seen, Testimony, Witness};
 use evertally::noise::SecretKey;
 use evertally_publish::error::{Result, failure, usage};
@@ -200,22 +200,17 @@ impl Core {
 }
 
 /// What is wrong with a stream whose witness has seen more.
-fn is_behind(closed: u64, seen: u64) -> String {
+pub(crate) fn is_behind(closed: u64, seen: u64) -> String {
     format!(
         "it is at step {closed}, and the witness has seen step {seen}: send the events of the steps between again, then close it through step {seen}"
     )
 }
 
-fn random_name() -> Result<String> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(failure)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
 /// What tells copies of folders from others.
 fn identity(store: &Store) -> Result<String> {
-    let table = store.look()?.open_table(META).map_err(stored)?;
-    let bytes = table.get("identity").map_err(stored)?.ok_or_else(|| failure("the folder has no identity"))?;
-    let bytes: [u8; 16] = bytes.value().try_into().map_err(|_| usage("the identity of the folder is damaged"))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    let bytes = store.noted("identity")?.ok_or_else(|| failure("the folder has no identity"))?;
+    if bytes.len() != 16 {
+        return Err(usage("the identity of the folder is damaged"));
+    }
+    Ok(digits(&bytes))
 }

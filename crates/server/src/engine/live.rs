@@ -69,6 +69,12 @@ impl Live {
         Some((Instant::from_micros(closes), Instant::from_micros(closes.saturating_add(delay))))
     }
 
+    /// The last step that may be shown once its moment has come: where there is a witness, or one has seen more than is here,
+    /// that of which it was told.
+    pub(super) fn showable(&self, has_witness: bool) -> u64 {
+        if has_witness || self.ahead.is_some() { self.told } else { u64::MAX }
+    }
+
     /// Whether people, and not single events, are protected.
     pub(super) fn with_person(&self) -> bool {
         self.info.stream.plan.request().unit() != Unit::Event
@@ -275,7 +281,7 @@ impl Core {
             let (key, bytes) = entry.map_err(stored)?;
             let record: ClosedRecord = from_bytes(bytes.value(), "what was closed")?;
             let step = key.value().1;
-            if record.shown_at <= now && self.may_be_shown(live, step) {
+            if record.shown_at <= now && step <= live.showable(self.witness.is_some()) {
                 shown = Some(record);
                 break;
             }
@@ -283,11 +289,6 @@ impl Core {
         }
         live.tell(shown.as_ref());
         Ok(())
-    }
-
-    /// Whether nobody is to be told of a step before it is shown.
-    pub(super) fn may_be_shown(&self, live: &Live, step: u64) -> bool {
-        (self.witness.is_none() && live.ahead.is_none()) || step <= live.told
     }
 
     /// Puts by what a session remembers, and forgets the events that are in it.

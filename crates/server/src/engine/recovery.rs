@@ -3,7 +3,7 @@
 use super::closing::{hex, next_head};
 use super::core::Core;
 use super::live::first_head;
-use crate::store::{CLOSED, ClosedRecord, META, RECOVERING, ROWS, RowBlock, WITNESSED, from_bytes, stored, to_bytes};
+use crate::store::{CLOSED, ClosedRecord, RECOVERING, ROWS, RowBlock, WITNESSED, from_bytes, stored, to_bytes};
 use crate::witness::Seen;
 use evertally_publish::error::{Error, Result, usage};
 use std::time::{Duration, Instant as Monotonic};
@@ -134,18 +134,13 @@ impl Core {
         if self.witness.is_none() {
             return Ok(());
         }
-        self.store.change(|writing| {
-            let bytes = to_bytes(&told)?;
-            writing.open_table(META).map_err(stored)?.insert(TOLD, bytes.as_slice()).map_err(stored)?;
-            Ok(())
-        })
+        self.store.note(TOLD, &to_bytes(&told)?)
     }
 
     /// Takes up what was noted.
     fn recall_told(&mut self) -> Result<()> {
-        let table = self.store.look()?.open_table(META).map_err(stored)?;
-        let Some(bytes) = table.get(TOLD).map_err(stored)? else { return Ok(()) };
-        for (number, step) in from_bytes::<Vec<(u32, u64)>>(bytes.value(), "what the witness was told")? {
+        let Some(bytes) = self.store.noted(TOLD)? else { return Ok(()) };
+        for (number, step) in from_bytes::<Vec<(u32, u64)>>(&bytes, "what the witness was told")? {
             if let Some(live) = self.live.get_mut(&number) {
                 live.told = live.told.max(step);
             }
@@ -154,8 +149,7 @@ impl Core {
     }
 
     fn was_witnessed(&self) -> Result<bool> {
-        let table = self.store.look()?.open_table(META).map_err(stored)?;
-        Ok(table.get(WITNESSED).map_err(stored)?.is_some())
+        Ok(self.store.noted(WITNESSED)?.is_some())
     }
 
     /// Tells the witness how far all streams are, unless somebody else has told it something since.
@@ -268,10 +262,7 @@ impl Core {
         if self.has_witnessed {
             return Ok(());
         }
-        self.store.change(|writing| {
-            writing.open_table(META).map_err(stored)?.insert(WITNESSED, &[1][..]).map_err(stored)?;
-            Ok(())
-        })?;
+        self.store.note(WITNESSED, &[1])?;
         self.has_witnessed = true;
         Ok(())
     }

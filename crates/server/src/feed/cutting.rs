@@ -1,6 +1,6 @@
 //! Cutting what was read into batches of whole rows.
 
-use super::memory::{KnownBy, Mark, Pending};
+use super::memory::{Mark, Pending, Window};
 use super::sending::BadRow;
 use evertally_publish::error::{Result, usage};
 use std::collections::BTreeSet;
@@ -93,7 +93,7 @@ pub(super) struct Piece {
     /// Its bytes, all of them.
     pub(super) bytes: Vec<u8>,
     /// By what the source is known again, for its mark.
-    pub(super) known_by: KnownBy,
+    pub(super) windows: Vec<Window>,
     body: Vec<u8>,
     /// The lines of the source that the lines of the body are, where some were left out.
     lines: Vec<u64>,
@@ -107,9 +107,9 @@ pub(super) fn digest(bytes: &[u8]) -> String {
 impl Piece {
     pub(super) fn new(format: Format, source: String, from: u64, line: u64, header: Vec<u8>, bytes: Vec<u8>) -> Self {
         let range = from..from + bytes.len() as u64;
-        let known_by = KnownBy::default();
+        let windows = Vec::new();
         let mut piece =
-            Self { format, source, range, line, header, bytes, known_by, body: Vec::new(), lines: Vec::new() };
+            Self { format, source, range, line, header, bytes, windows, body: Vec::new(), lines: Vec::new() };
         piece.leave_out(&[]);
         piece
     }
@@ -150,7 +150,7 @@ impl Piece {
             offset: self.range.end,
             line: self.line + count_lines(&self.bytes),
             header: String::from_utf8_lossy(&self.header).into_owned(),
-            known_by: self.known_by.clone(),
+            windows: self.windows.clone(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::From;
 use super::cutting::{Format, MOST_BYTES, Piece, count_lines, digest, row_end};
-use super::memory::{KnownBy, Mark, Memory, Pending, Window};
+use super::memory::{Mark, Memory, Pending, Window};
 use evertally_publish::error::{Context, Result, usage};
 use std::fs::{File, Metadata};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Stdin};
@@ -94,10 +94,10 @@ impl Source {
         let mut file = File::open(shown).context(format_args!("cannot open {shown}"))?;
         let mut bytes = read_at(&mut file, piece.range.start, MOST_BYTES as u64)?;
         bytes.truncate(whole_rows(piece.format, &bytes, usize::try_from(rows).unwrap_or(usize::MAX)));
-        let known_by = known_by(&mut file, piece.range.start + bytes.len() as u64)?;
+        let windows = windows_of(&mut file, piece.range.start + bytes.len() as u64)?;
         let (source, header) = (piece.source.clone(), piece.header.clone());
         let mut again = Piece::new(piece.format, source, piece.range.start, piece.line, header, bytes);
-        again.known_by = known_by;
+        again.windows = windows;
         Ok(Some(again))
     }
 
@@ -145,7 +145,7 @@ impl Source {
         }
         let header = pending.header.clone().into_bytes();
         let mut piece = Piece::new(format, pending.source.clone(), pending.from, pending.line, header, bytes);
-        piece.known_by = known_by(&mut file, pending.to)?;
+        piece.windows = windows_of(&mut file, pending.to)?;
         Ok(piece)
     }
 }
@@ -187,7 +187,7 @@ fn next_of(path: &Path, format: Format, memory: &Memory, rows: usize, is_complet
         false => whole(path, &source, &mut file, format, (mark, &about), is_complete)?,
     };
     let Some(mut piece) = cut else { return Ok(None) };
-    piece.known_by = known_by(&mut file, piece.range.end)?;
+    piece.windows = windows_of(&mut file, piece.range.end)?;
     Ok(Some(piece))
 }
 
@@ -274,19 +274,19 @@ fn read_at(file: &mut File, offset: u64, most: u64) -> Result<Vec<u8>> {
 }
 
 /// By what a file is known again whose first bytes are sent.
-fn known_by(file: &mut File, sent: u64) -> Result<KnownBy> {
+fn windows_of(file: &mut File, sent: u64) -> Result<Vec<Window>> {
     let mut windows = Vec::new();
     for from in [0, sent.saturating_sub(WINDOW)] {
         let bytes = read_at(file, from, WINDOW.min(sent - from))?;
         windows.push(Window { from, len: bytes.len() as u64, digest: digest(&bytes) });
     }
     windows.dedup();
-    Ok(KnownBy { windows, file: identity(&file.metadata()?) })
+    Ok(windows)
 }
 
 /// Whether a file begins with what was sent.
 fn begins_as(file: &mut File, mark: &Mark) -> Result<bool> {
-    for window in &mark.known_by.windows {
+    for window in &mark.windows {
         let bytes = read_at(file, window.from, window.len)?;
         if bytes.len() as u64 != window.len || digest(&bytes) != window.digest {
             return Ok(false);
@@ -301,7 +301,7 @@ fn check(path: &Path, file: &mut File, mark: &Mark) -> Result<()> {
 
 /// A file that was sent under another name, or a copy of one, is not sent again.
 fn refuse_renamed(path: &Path, file: &mut File, about: &Metadata, memory: &Memory) -> Result<()> {
-    for (source, mark) in memory.marks().filter(|(_, mark)| !mark.known_by.windows.is_empty()) {
+    for (source, mark) in memory.marks().filter(|(_, mark)| !mark.windows.is_empty()) {
         if about.len() >= mark.offset && begins_as(file, mark)? {
             return Err(usage(format!(
                 "{} begins with what was sent of {source} ({} bytes), under another name; a file that is followed keeps its \
@@ -321,17 +321,6 @@ fn replaced(path: &Path, line: u64) -> evertally_publish::error::Error {
         path.display(),
         line.saturating_sub(1)
     ))
-}
-
-#[cfg(unix)]
-fn identity(about: &Metadata) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
-    Some((about.dev(), about.ino()))
-}
-
-#[cfg(not(unix))]
-fn identity(_: &Metadata) -> Option<(u64, u64)> {
-    None
 }
 
 impl Input {

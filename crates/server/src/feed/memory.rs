@@ -1,6 +1,7 @@
 //! What a feeder remembers: how far every source was sent, and what is being sent.
 
 use super::files::STDIN;
+use crate::store::random_name;
 use evertally_publish::disk::{Access, RealDisk, beside, replace};
 use evertally_publish::error::{Context, Result, failure, usage};
 use evertally_publish::lock::NameLock;
@@ -23,16 +24,8 @@ pub(super) struct Mark {
     pub(super) line: u64,
     /// The header line of CSV.
     pub(super) header: String,
-    /// By what it is known again.
-    pub(super) known_by: KnownBy,
-}
-
-/// By what a source is known again: bytes at its beginning and before the offset, and what the disk knew it by.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct KnownBy {
+    /// By what it is known again: bytes at its beginning and before the offset.
     pub(super) windows: Vec<Window>,
-    pub(super) file: Option<(u64, u64)>,
 }
 
 /// So many bytes from an offset on have this digest.
@@ -101,7 +94,7 @@ impl Memory {
             None => Contents {
                 version: VERSION,
                 name: name.map_or_else(machine, str::to_owned),
-                word: random_word()?,
+                word: random_name()?,
                 target: target.to_owned(),
                 pending: None,
                 sources: BTreeMap::new(),
@@ -199,12 +192,6 @@ impl Memory {
         replace(&RealDisk, path, &Access::Private, &mut Cursor::new(bytes))
             .context(format_args!("cannot write {}", path.display()))
     }
-}
-
-fn random_word() -> Result<String> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(failure)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The name of this machine.

@@ -58,7 +58,8 @@ impl Store {
                 }
             })* };
         }
-        tables!(META STREAMS BATCHES EVENTS LATE STATES CLOSED ROWS NAMES LEDGER RECOVERING FOLLOWS DELIVERED);
+        tables!(META);
+        with_tables!(tables);
         Ok(())
     }
 }

@@ -1,27 +1,19 @@
 //! Copies of a folder, old and new: what was published once is never published otherwise.
 
-use crate::server::{START, STREAMS, Server, WITNESS, copy, hand, rows};
-use evertally_publish::steps::Instant;
-use evertally_server::clock::ManualClock;
+use crate::server::{STREAMS, Server, WITNESS, hand, request_of, rows};
 use evertally_server::serving;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::net::TcpListener;
-use std::sync::Arc;
 
 #[test]
 fn an_old_copy_of_the_folder_publishes_what_was_published() {
     let mut server = Server::with("", &format!("{WITNESS}{STREAMS}"));
     hand(&server, 1);
-    server.stop();
-    copy(&server.path("data"), &server.path("old"));
-    server.start().unwrap();
+    server.set_aside();
     hand(&server, 2);
     hand(&server, 3);
     let published = rows(&server, "hand");
-    server.stop();
-    std::fs::remove_dir_all(server.path("data")).unwrap();
-    std::fs::rename(server.path("old"), server.path("data")).unwrap();
-    server.start().unwrap();
+    server.put_back();
     assert_eq!(server.get("/v1/streams/hand").json()["state"], "recovering");
     let problem = server.get("/v1/operator").text;
     assert!(problem.contains("the witness has seen step 3"), "{problem}");
@@ -71,20 +63,7 @@ fn remembering() -> String {
         let mut held: Option<Vec<u8>> = None;
         for socket in listener.incoming() {
             let mut socket = socket.unwrap();
-            let mut from = BufReader::new(socket.try_clone().unwrap());
-            let (mut first, mut length) = (String::new(), 0);
-            from.read_line(&mut first).unwrap();
-            loop {
-                let mut line = String::new();
-                if from.read_line(&mut line).unwrap() == 0 || line.trim().is_empty() {
-                    break;
-                }
-                if let Some(value) = line.to_ascii_lowercase().trim().strip_prefix("content-length: ") {
-                    length = value.parse().unwrap();
-                }
-            }
-            let mut body = vec![0; length];
-            from.read_exact(&mut body).unwrap();
+            let (first, _, body) = request_of(&socket);
             let (status, answer) = match (first.starts_with("PUT"), &held) {
                 (true, _) => ("204 No Content", Vec::new()),
                 (false, Some(held)) => ("200 OK", held.clone()),
@@ -108,14 +87,9 @@ fn a_copied_folder_is_found_at_its_first_publication() {
     hand(&server, 1);
     server.stop();
     // The same folder, elsewhere, with the same witness.
-    let folder = tempfile::tempdir().unwrap();
-    for name in ["data", "keys"] {
-        copy(&server.path(name), &folder.path().join(name));
-    }
+    let folder = server.copied();
     server.start().unwrap();
-    let clock = Arc::new(ManualClock::at(Instant::from_micros(START)));
-    let mut clone = Server::on(folder, clock, "", &declared).unwrap();
-    clone.operate = clone.token("operate");
+    let mut clone = Server::of_copy(folder, &declared).unwrap();
     hand(&server, 2);
     let body = "{\"time\":\"2026-01-01T01:30:00Z\",\"person\":\"other\"}\n";
     // It finds out when it next asks the witness, which may be now.
@@ -173,14 +147,9 @@ fn of_two_copies_that_publish_at_once_one_is_seen() {
     let declared = format!("[witness]\nurl = \"{}\"\n{STREAMS}", remembering());
     let mut server = Server::with("", &declared);
     server.stop();
-    let folder = tempfile::tempdir().unwrap();
-    for name in ["data", "keys"] {
-        copy(&server.path(name), &folder.path().join(name));
-    }
+    let folder = server.copied();
     server.start().unwrap();
-    let clock = Arc::new(ManualClock::at(Instant::from_micros(START)));
-    let mut clone = Server::on(folder, clock, "", &declared).unwrap();
-    clone.operate = clone.token("operate");
+    let clone = Server::of_copy(folder, &declared).unwrap();
     let publish = |own: &Server, person: &str| {
         let body = format!("{{\"time\":\"2026-01-01T00:30:00Z\",\"person\":\"{person}\"}}\n");
         assert_eq!(own.send("hand", person, &body).status, 200);
@@ -216,15 +185,11 @@ fn a_witness_in_a_file_serves_one() {
     let mut server = Server::with("", &format!("{WITNESS}{STREAMS}"));
     hand(&server, 1);
     server.stop();
-    let folder = tempfile::tempdir().unwrap();
-    for name in ["data", "keys"] {
-        copy(&server.path(name), &folder.path().join(name));
-    }
+    let folder = server.copied();
     let witness =
         format!("[witness]\nfile = {:?}\n{STREAMS}", server.path("elsewhere/witness.json").display().to_string());
     server.start().unwrap();
-    let clock = Arc::new(ManualClock::at(Instant::from_micros(START)));
-    let refused = Server::on(folder, clock, "", &witness).err().unwrap();
+    let refused = Server::of_copy(folder, &witness).err().unwrap();
     assert!(refused.contains("another one uses it"), "{refused}");
     hand(&server, 2);
 }
@@ -265,9 +230,7 @@ fn groups_that_joined_join_again_when_a_copy_recovers() {
     let join = |server: &Server| server.post("/v1/streams/grow/groups", "{\"groups\":[\"b\"]}").status;
     assert_eq!(server.send("grow", "1", &of(0, "a")).status, 200);
     assert_eq!(close(&server, 1), 200);
-    server.stop();
-    copy(&server.path("data"), &server.path("old"));
-    server.start().unwrap();
+    server.set_aside();
     assert_eq!((server.send("grow", "2", &of(1, "a")).status, close(&server, 2), join(&server)), (200, 200, 200));
     assert_eq!((server.send("grow", "3", &of(2, "b")).status, close(&server, 3)), (200, 200));
     let published = rows(&server, "grow");
@@ -278,10 +241,7 @@ fn groups_that_joined_join_again_when_a_copy_recovers() {
     server.change("groups = [\"a\"]", "groups = [\"a\", \"b\"]");
     server.start().unwrap();
     assert_eq!(rows(&server, "grow"), published);
-    server.stop();
-    std::fs::remove_dir_all(server.path("data")).unwrap();
-    std::fs::rename(server.path("old"), server.path("data")).unwrap();
-    server.start().unwrap();
+    server.put_back();
     assert_eq!(server.get("/v1/streams/grow").json()["state"], "recovering");
     assert_eq!((server.send("grow", "2", &of(1, "a")).status, close(&server, 2)), (200, 200));
     assert_eq!(server.published("grow"), 1, "what is on the way is shown to nobody");
@@ -295,16 +255,11 @@ fn what_a_witness_has_seen_is_not_taken_back() {
     let other = "[[stream]]\nstream = \"other\"\nclosing = \"operator\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 9\nrho = 1\n";
     let mut server = Server::with("", &format!("{WITNESS}{STREAMS}{other}"));
     hand(&server, 1);
-    server.stop();
-    copy(&server.path("data"), &server.path("old"));
-    server.start().unwrap();
+    server.set_aside();
     hand(&server, 2);
     hand(&server, 3);
     let restore = |server: &mut Server| {
-        server.stop();
-        std::fs::remove_dir_all(server.path("data")).unwrap();
-        copy(&server.path("old"), &server.path("data"));
-        server.start().unwrap();
+        server.put_back();
         server.get("/v1/streams/hand").json()["state"].as_str().unwrap().to_owned()
     };
     assert_eq!(restore(&mut server), "recovering");
@@ -329,9 +284,7 @@ fn late_events_recover_step_by_step() {
     let close =
         |server: &Server, step: u64| server.post("/v1/streams/late/close", &format!("{{\"through\":{step}}}")).status;
     assert_eq!(close(&server, 1), 200);
-    server.stop();
-    copy(&server.path("data"), &server.path("old"));
-    server.start().unwrap();
+    server.set_aside();
     let live = |server: &Server| {
         send(server, "2", 1);
         assert_eq!(close(server, 2), 200);
@@ -340,10 +293,7 @@ fn late_events_recover_step_by_step() {
         rows(server, "late")
     };
     let published = live(&server);
-    server.stop();
-    std::fs::remove_dir_all(server.path("data")).unwrap();
-    std::fs::rename(server.path("old"), server.path("data")).unwrap();
-    server.start().unwrap();
+    server.put_back();
     assert_eq!(server.get("/v1/streams/late").json()["state"], "recovering");
     assert_eq!(live(&server), published);
 }
@@ -352,15 +302,10 @@ fn late_events_recover_step_by_step() {
 fn what_was_closed_on_the_way_is_never_seen_whatever_becomes_of_the_witness() {
     let mut server = Server::with("", &format!("{WITNESS}{STREAMS}"));
     hand(&server, 1);
-    server.stop();
-    copy(&server.path("data"), &server.path("old"));
-    server.start().unwrap();
+    server.set_aside();
     hand(&server, 2);
     hand(&server, 3);
-    server.stop();
-    std::fs::remove_dir_all(server.path("data")).unwrap();
-    std::fs::rename(server.path("old"), server.path("data")).unwrap();
-    server.start().unwrap();
+    server.put_back();
     let before = rows(&server, "hand");
     let close =
         |server: &Server, step: u64| server.post("/v1/streams/hand/close", &format!("{{\"through\":{step}}}")).status;
@@ -397,9 +342,7 @@ fn a_stream_that_is_younger_than_the_copy_recovers_once_it_is_opened_again() {
     let of = |hour: u64| format!("{{\"time\":\"2026-01-01T{hour:02}:10:00Z\"}}\n").repeat(9);
     let post = |server: &Server, path: &str, body: &str| server.post(&format!("/v1/streams/{path}"), body).status;
     assert_eq!((server.send("short", "1", &of(0)).status, post(&server, "short/close", "{\"through\":1}")), (200, 200));
-    server.stop();
-    copy(&server.path("data"), &server.path("old"));
-    server.start().unwrap();
+    server.set_aside();
     let live = |server: &Server| {
         assert_eq!(post(server, "short/extend", ""), 201);
         let token = server.token("write:short #2");
@@ -413,10 +356,7 @@ fn a_stream_that_is_younger_than_the_copy_recovers_once_it_is_opened_again() {
     assert_eq!(post(&server, "short/extend?dry-run=true", ""), 400);
     let (state, published) = live(&server);
     assert_eq!(state, "open");
-    server.stop();
-    std::fs::remove_dir_all(server.path("data")).unwrap();
-    std::fs::rename(server.path("old"), server.path("data")).unwrap();
-    server.start().unwrap();
+    server.put_back();
     let problems = server.get("/v1/operator").json()["problems"].to_string();
     assert!(problems.contains("`short #2`") && problems.contains("open it as it was"), "{problems}");
     // The others go on meanwhile.
@@ -442,14 +382,9 @@ fn groups_that_were_discovered_are_named_once_their_rows_are_shown() {
     let close =
         |server: &Server, step: u64| server.post("/v1/streams/found/close", &format!("{{\"through\":{step}}}")).status;
     assert_eq!((server.send("found", "1", &found(0, "first")).status, close(&server, 1)), (200, 200));
-    server.stop();
-    copy(&server.path("data"), &server.path("old"));
-    server.start().unwrap();
+    server.set_aside();
     assert_eq!(close(&server, 3), 200);
-    server.stop();
-    std::fs::remove_dir_all(server.path("data")).unwrap();
-    std::fs::rename(server.path("old"), server.path("data")).unwrap();
-    server.start().unwrap();
+    server.put_back();
     let pages = |server: &Server| {
         ["", "/releases", "/report", "/picture.svg", "/releases?group=secret", "/plan"]
             .map(|page| server.public.get(&format!("/v1/streams/found{page}"), "").unwrap().text)

@@ -1,8 +1,8 @@
 //! What lasts: starts, formats, groups that join, webhooks, streams that go on.
 
-use crate::server::{STREAMS, Server, hand, rows};
+use crate::server::{STREAMS, Server, hand, request_of, rows};
 use evertally_server::serving;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::net::TcpListener;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -87,23 +87,8 @@ fn a_webhook_is_told_of_every_publication_in_order() {
     std::thread::spawn(move || {
         for (number, socket) in listener.incoming().enumerate() {
             let mut socket = socket.unwrap();
-            let mut from = BufReader::new(socket.try_clone().unwrap());
-            let (mut key, mut length) = (String::new(), 0);
-            loop {
-                let mut line = String::new();
-                if from.read_line(&mut line).unwrap() == 0 || line.trim().is_empty() {
-                    break;
-                }
-                let line = line.trim().to_ascii_lowercase();
-                if let Some(value) = line.strip_prefix("idempotency-key: ") {
-                    key = value.to_owned();
-                }
-                if let Some(value) = line.strip_prefix("content-length: ") {
-                    length = value.parse().unwrap();
-                }
-            }
-            let mut body = vec![0; length];
-            from.read_exact(&mut body).unwrap();
+            let (_, headers, body) = request_of(&socket);
+            let key = headers.iter().find(|(name, _)| name == "idempotency-key").map(|(_, key)| key.clone()).unwrap();
             // The second is not taken the first time.
             let status = if number == 1 { "503 Busy" } else { "204 No Content" };
             write!(socket, "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").unwrap();
@@ -231,7 +216,8 @@ fn a_folder_of_format_1_goes_on() {
     server.stop();
     let store = zstd::decode_all(&std::fs::read(golden.join("store.redb.zst")).unwrap()[..]).unwrap();
     std::fs::write(server.path("data/store.redb"), store).unwrap();
-    std::fs::write(server.path("keys/serve.key"), std::fs::read(golden.join("key-for-tests-only.txt")).unwrap()).unwrap();
+    std::fs::write(server.path("keys/serve.key"), std::fs::read(golden.join("key-for-tests-only.txt")).unwrap())
+        .unwrap();
     serving::verify(&server.config()).unwrap();
     server.start().unwrap();
     assert_eq!(server.published("found"), 2);

@@ -6,6 +6,8 @@ use evertally_server::config::Config;
 use evertally_server::http::Side;
 use evertally_server::serving::Running;
 use evertally_testkit::service::{Answer, Client};
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,6 +124,38 @@ impl Server {
             adopts_key: false,
             forgets_witness: false,
         }
+    }
+
+    /// A copy of the folder and the key, elsewhere; it must be stopped.
+    pub(crate) fn copied(&self) -> TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["data", "keys"] {
+            copy(&self.path(name), &folder.path().join(name));
+        }
+        folder
+    }
+
+    /// A service of such a copy.
+    pub(crate) fn of_copy(folder: TempDir, rest: &str) -> Result<Self, String> {
+        let clock = Arc::new(ManualClock::at(Instant::from_micros(START)));
+        let mut server = Self::on(folder, clock, "", rest)?;
+        server.operate = server.token("operate");
+        Ok(server)
+    }
+
+    /// Keeps the folder as it is now, and goes on.
+    pub(crate) fn set_aside(&mut self) {
+        self.stop();
+        copy(&self.path("data"), &self.path("old"));
+        self.start().unwrap();
+    }
+
+    /// Goes on with what was kept, in the place of what is there.
+    pub(crate) fn put_back(&mut self) {
+        self.stop();
+        std::fs::remove_dir_all(self.path("data")).unwrap();
+        copy(&self.path("old"), &self.path("data"));
+        self.start().unwrap();
     }
 
     pub(crate) fn config(&self) -> Config {
@@ -248,8 +282,28 @@ pub(crate) fn rows(server: &Server, stream: &str) -> String {
     server.get(&format!("/v1/streams/{stream}/releases?from=1&to=100&format=csv")).text
 }
 
+/// What somebody asks at a socket: the first line, headers with names in lower case, and the body.
+pub(crate) fn request_of(socket: &TcpStream) -> (String, Vec<(String, String)>, Vec<u8>) {
+    let mut from = BufReader::new(socket);
+    let (mut first, mut headers) = (String::new(), Vec::new());
+    from.read_line(&mut first).unwrap();
+    loop {
+        let mut line = String::new();
+        if from.read_line(&mut line).unwrap() == 0 {
+            break;
+        }
+        let Some((name, value)) = line.trim().split_once(':') else { break };
+        headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+    }
+    let length =
+        headers.iter().find(|(name, _)| name == "content-length").map_or(0, |(_, length)| length.parse().unwrap());
+    let mut body = vec![0; length];
+    from.read_exact(&mut body).unwrap();
+    (first, headers, body)
+}
+
 /// Copies a folder with all that is in it.
-pub(crate) fn copy(from: &Path, to: &Path) {
+fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();

@@ -4,7 +4,7 @@ use super::super::answers;
 use super::super::app::{App, Caller};
 use super::super::problem::{Document, Problem};
 use super::waiting;
-use crate::engine::State as StreamState;
+use crate::engine::{State as StreamState, is_behind};
 use crate::tokens::{Entry, Role};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -97,31 +97,34 @@ pub(in super::super) async fn operator(State(app): State<Arc<App>>, caller: Call
         let health = app.service.health()?;
         let (started, since) = app.started;
         let now = app.service.now();
-        let streams: Vec<Stream> = app.service.streams().iter().map(|info| {
-            let (progress, counts) = (info.progress(), &info.counts);
-            let lag = progress.closes_at.map_or(0, |at| (now.micros() - at.micros()).max(0));
-            Stream {
-                name: info.name().to_owned(),
-                state: progress.state.word().to_owned(),
-                public: info.is_public(),
-                events: counts.events.load(Ordering::Relaxed),
-                batches: counts.batches.load(Ordering::Relaxed),
-                late: counts.late.load(Ordering::Relaxed),
-                refused: counts.refused.load(Ordering::Relaxed),
-                waiting_events: counts.waiting.load(Ordering::Relaxed),
-                open_step: progress.closed + 1,
-                published: progress.publications,
-                closes_at: progress.closes_at.map(|at| answers::time(&info.stream, at)),
-                lag_seconds: lag as f64 / 1e6,
-                problem: match progress.state {
-                    StreamState::Failed(why) => Some(why),
-                    StreamState::Recovering(step) => Some(format!(
-                        "the witness has seen step {step}: send the events again that are missing, then close it through step {step}"
-                    )),
-                    _ => None,
-                },
-            }
-        }).collect();
+        let streams: Vec<Stream> = app
+            .service
+            .streams()
+            .iter()
+            .map(|info| {
+                let (progress, counts) = (info.progress(), &info.counts);
+                let lag = progress.closes_at.map_or(0, |at| (now.micros() - at.micros()).max(0));
+                Stream {
+                    name: info.name().to_owned(),
+                    state: progress.state.word().to_owned(),
+                    public: info.is_public(),
+                    events: counts.events.load(Ordering::Relaxed),
+                    batches: counts.batches.load(Ordering::Relaxed),
+                    late: counts.late.load(Ordering::Relaxed),
+                    refused: counts.refused.load(Ordering::Relaxed),
+                    waiting_events: counts.waiting.load(Ordering::Relaxed),
+                    open_step: progress.closed + 1,
+                    published: progress.publications,
+                    closes_at: progress.closes_at.map(|at| answers::time(&info.stream, at)),
+                    lag_seconds: lag as f64 / 1e6,
+                    problem: match progress.state {
+                        StreamState::Failed(why) => Some(why),
+                        StreamState::Recovering(step) => Some(is_behind(progress.closed, step)),
+                        _ => None,
+                    },
+                }
+            })
+            .collect();
         let seconds = since.elapsed().as_secs_f64().max(1e-3);
         let rate = |of: fn(&Stream) -> u64| streams.iter().map(of).sum::<u64>() as f64 / seconds;
         let rates = Rates { events_per_second: rate(|s| s.events), batches_per_second: rate(|s| s.batches) };

@@ -202,6 +202,12 @@ pub(in super::super) async fn open(
     .await
 }
 
+/// How a stream is, once something was done to it.
+fn described(app: &App, name: &str) -> Result<Json<Description>, Problem> {
+    let info = app.service.stream(name).ok_or_else(Problem::no_stream)?;
+    Ok(Json(Description::of(&info)))
+}
+
 /// Through which step to close.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -227,8 +233,7 @@ pub(in super::super) async fn close(
     let Json(Through { through }) = body.map_err(|e| Problem::bad(e.body_text()))?;
     waiting(move || {
         app.service.close_through(&name, through)?;
-        let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
-        Ok(Json(Description::of(&info)))
+        described(&app, &name)
     })
     .await
 }
@@ -246,8 +251,7 @@ pub(in super::super) async fn retire(
     caller.operates()?;
     waiting(move || {
         app.service.retire(&name)?;
-        let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
-        Ok(Json(Description::of(&info)))
+        described(&app, &name)
     })
     .await
 }
@@ -271,8 +275,7 @@ pub(in super::super) async fn extend(
     }
     waiting(move || {
         let next = app.service.extend(&name)?;
-        let info = app.service.stream(&next).ok_or_else(Problem::no_stream)?;
-        Ok((StatusCode::CREATED, Json(Description::of(&info))))
+        Ok((StatusCode::CREATED, described(&app, &next)?))
     })
     .await
 }
@@ -314,8 +317,7 @@ pub(in super::super) async fn join(
     };
     waiting(move || {
         app.service.join_groups(&name, groups.into_iter().map(names).collect())?;
-        let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
-        Ok(Json(Description::of(&info)))
+        described(&app, &name)
     })
     .await
 }
