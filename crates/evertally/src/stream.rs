@@ -20,12 +20,14 @@ mod read;
 mod release;
 mod running;
 mod series;
+mod stateless;
 
 pub use discovered::DiscoveredSums;
 pub use groups::{GroupedSums, Groups};
 pub use lazy::{LazyPlan, LazyVector, Sampling, StatelessVector};
 pub use release::Release;
 pub use running::RunningSum;
+pub use stateless::{StatelessSum, StatelessSums, StepPass};
 
 #[cfg(test)]
 mod tests;

@@ -143,7 +143,7 @@ pub(crate) fn subkey(
 /// assert_ne!(noise.bits(node).next_u64(), noise.bits(Node { level: 3, index: 6 }).next_u64());
 /// # Ok::<(), evertally::Error>(())
 /// ```
-#[derive(Zeroize, ZeroizeOnDrop)]
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct KeyedNoise {
     /// The subkey as ChaCha20's eight key words.
     key: [u32; 8],

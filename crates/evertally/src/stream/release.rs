@@ -1,6 +1,7 @@
 //! One released value.
 
 use crate::number::Grid;
+use crate::plan::Plan;
 use std::fmt;
 
 /// The released running sum of one step: an exact multiple of the grid, or of a binary fraction of it.
@@ -32,6 +33,15 @@ pub struct Release {
 const EXTRA_DIGITS: u8 = 4;
 
 impl Release {
+    /// Of an exact value at a step, with what was drawn for it.
+    pub(super) fn of(plan: &Plan, step: u64, exact: i64, drawn: i128) -> Self {
+        let fraction_bits = plan.fraction_bits();
+        // fits: |exact| ≤ 2^63 with at most 16 fraction bits, and noise that is a sum of fewer than 2^40 values below
+        // 2^80.
+        let multiple = (i128::from(exact) << fraction_bits) + plan.rounded_noise(drawn);
+        Self { step, multiple, fraction_bits, grid: plan.request().grid() }
+    }
+
     /// The step, from 1.
     pub fn step(&self) -> u64 {
         self.step

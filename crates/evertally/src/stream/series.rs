@@ -41,15 +41,9 @@ impl Series {
     /// Adds to the open step; the total including the open step must fit 64 bits, so that closing it cannot fail.
     pub(super) fn add(&mut self, value: i64) -> Result<()> {
         let open = self.open.checked_add(value);
-        match open.filter(|open| self.closed.checked_add(*open).is_some()) {
-            Some(open) => {
-                self.open = open;
-                Ok(())
-            }
-            None => Err(Error::overflow(
-                "the running sum leaves the range of 64-bit multiples of the grid; use a coarser grid",
-            )),
-        }
+        let open = open.filter(|open| self.closed.checked_add(*open).is_some()).ok_or_else(overflow)?;
+        self.open = open;
+        Ok(())
     }
 
     /// Closes the open step and the empty ones after it through `step`, and returns the release of the last: at once
@@ -88,12 +82,16 @@ impl Series {
 
     /// The release of the last closed step.
     pub(super) fn release(&self, plan: &Plan) -> Release {
-        let fraction_bits = plan.fraction_bits();
-        // fits: |closed| ≤ 2^63 with at most 16 fraction bits, and noise that is a sum of fewer than 2^40 values below
-        // 2^80.
-        let exact = i128::from(self.read.exact(self.closed));
-        let multiple = (exact << fraction_bits) + plan.rounded_noise(self.last);
-        Release { step: self.cursor.step(), multiple, fraction_bits, grid: plan.request().grid() }
+        Release::of(plan, self.cursor.step(), self.read.exact(self.closed), self.last)
+    }
+
+    /// Whether so much can be added.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub(super) fn check_room(&self, value: i64) -> Result<()> {
+        let open = self.open.checked_add(value);
+        open.and_then(|open| self.closed.checked_add(open)).map(|_| ()).ok_or_else(overflow)
     }
 
     /// Sums of the closed steps and of the open one.
@@ -131,6 +129,10 @@ impl Series {
         };
         Ok(())
     }
+}
+
+fn overflow() -> Error {
+    Error::overflow("the running sum leaves the range of 64-bit multiples of the grid; use a coarser grid")
 }
 
 /// Refuses a value that the plan does not allow for one event.
