@@ -147,6 +147,14 @@ impl GroupTable {
         Self::in_order(self.columns.clone(), self.tuples[..count].to_vec(), rest, &self.scale_of())
     }
 
+    /// Only the groups in these places, in their order.
+    pub(crate) fn chosen(&self, places: impl Iterator<Item = usize>) -> Self {
+        let places: Vec<usize> = places.collect();
+        let rest = self.rest.and_then(|rest| places.iter().position(|place| *place == rest));
+        let tuples = places.into_iter().map(|place| self.tuples[place].clone()).collect();
+        Self::in_order(self.columns.clone(), tuples, rest, &self.scale_of())
+    }
+
     /// The same groups in the order of a stream that has begun: those that it began with, their rest, those that
     /// joined since, and behind them those that join now.
     ///

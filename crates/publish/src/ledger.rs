@@ -399,7 +399,8 @@ impl Ledger {
         }
         contents.counter += 1;
         let (counter, at, through) = (contents.counter, Timestamp::now(), stream.steps());
-        entry.runs.push(Run { counter, at, through, digest: stream.digest(), policies, files });
+        let in_parts = stream.is_in_parts();
+        entry.runs.push(Run { counter, at, through, digest: stream.digest(), in_parts, policies, files });
         self.commit(contents)?;
         stream.is_recorded(Past::of(&self.contents.streams[name.as_str()]));
         Ok(())

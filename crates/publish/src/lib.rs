@@ -16,6 +16,7 @@
 //! | [`measures`] | several measures of one stream under one budget |
 //! | [`session`] | events in, closed steps out |
 //! | [`rows`] | the rows of a released table |
+//! | [`cluster`] | the same release made by many processes |
 //! | [`closing`] | through which step a run publishes |
 //! | [`disk`] | the few things done to files that must survive a crash |
 //! | [`ledger`], [`keyfile`] | what a key has published, and where it is kept |
@@ -27,6 +28,7 @@
 
 pub mod bounds;
 pub mod closing;
+pub mod cluster;
 pub mod declaration;
 pub mod disk;
 pub mod error;
@@ -34,6 +36,7 @@ pub mod event;
 pub mod groups;
 pub mod keyfile;
 pub mod ledger;
+mod leb128;
 pub mod lock;
 pub mod measures;
 pub mod problem;

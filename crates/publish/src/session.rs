@@ -27,8 +27,10 @@ mod placer;
 mod resume;
 mod sums;
 
+pub(crate) use intake::bound_of_persons;
 pub use items::{ItemCounts, ItemLabels};
 pub use keys::{KeyCounts, KeyLabels};
+pub(crate) use placer::no_value;
 pub use placer::{Batch, Labels, Placed, Placer};
 pub use resume::{LateEvent, Leaving, Leg};
 pub use sums::{ClosedStep, GroupLabel, GroupLabels, GroupNumbers, RunningSums};

@@ -77,6 +77,11 @@ impl SecretKey {
         Self { inner: Arc::new(inner), ledger_place: Arc::new(Mutex::new(LedgerPlace::Memory(ledger))) }
     }
 
+    /// A key that was handed over for noise: what is published with it, another process records.
+    pub(crate) fn without_ledger(inner: Inner) -> Self {
+        Self { inner: Arc::new(inner), ledger_place: Arc::new(Mutex::new(LedgerPlace::Unknown)) }
+    }
+
     /// The library's key.
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.inner

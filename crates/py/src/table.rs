@@ -126,7 +126,7 @@ pub(crate) fn interval_table(
     answer.or_raise().map(ArrowTable)
 }
 
-/// Under the ledger of the key: that of its file, locked, or its own.
+/// Releases under the ledger of the key.
 fn released(
     declared: &Declaration,
     table: &mut (dyn RecordBatchReader + Send),
@@ -137,7 +137,7 @@ fn released(
     let settings = declared.resolve()?.of_whole_rows()?;
     let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
     let mut budget = budget_file.map(SourceBudget::of_file).transpose()?;
-    let release = |ledger: &mut Ledger| {
+    with_ledger(key, cancelled, |ledger| {
         // A ledger in memory lives on: what one release spends from is not what the next one does.
         ledger.spend_from(budget.take().map(|budget| (budget, Approval::default())));
         // Under the plan with which the stream began, where it has.
@@ -145,7 +145,15 @@ fn released(
         let (stream, groups) = settings.plan(&mut |_| ())?;
         let session = Session::of_sums(stream, groups, key.inner(), ledger)?;
         release_events(session, table, &options, ledger, cancelled)
-    };
+    })
+}
+
+/// Does something with the ledger of a key: that of its file, locked, or its own.
+pub(crate) fn with_ledger<R>(
+    key: &SecretKey,
+    cancelled: &AtomicBool,
+    release: impl FnOnce(&mut Ledger) -> Result<R>,
+) -> Result<R> {
     let mut ledger_place = key.ledger_place().lock().expect("no holder panics");
     match &mut *ledger_place {
         LedgerPlace::Memory(ledger) => release(ledger),
@@ -182,7 +190,7 @@ fn plan_of(declared: &Declaration) -> Result<evertally::plan::Plan> {
 }
 
 /// The keyword arguments as a declaration.
-fn declaration(keywords: &str) -> PyResult<Declaration> {
+pub(crate) fn declaration(keywords: &str) -> PyResult<Declaration> {
     let keywords = serde_json::from_str(keywords).map_err(|problem| invalid(problem.to_string()))?;
     Declaration::of_names(keywords, Wording::Keywords).or_raise()
 }

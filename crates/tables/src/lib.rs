@@ -2,10 +2,11 @@
 //!
 //! [`input`] reads events, one pass in bounded memory; [`output`] writes the released table, and makes all files of a
 //! run appear together or not at all; [`released`] turns a table in memory into a released one; [`history`] answers
-//! questions to one.
+//! questions to one; [`cluster`] has the rows that go between the processes of a cluster.
 
 #![forbid(unsafe_code)]
 
+pub mod cluster;
 pub mod history;
 pub mod input;
 pub mod output;

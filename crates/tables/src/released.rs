@@ -76,7 +76,7 @@ impl Collected {
 
 /// How times are handed back.
 #[derive(Clone, Copy)]
-enum Times {
+pub(crate) enum Times {
     Text,
     Instants,
     Civil,
@@ -86,17 +86,22 @@ enum Times {
 impl Times {
     /// As the table has them.
     fn like(table: &dyn RecordBatchReader, column: &str) -> Self {
-        match table.schema().field_with_name(column).map(Field::data_type) {
-            Ok(DataType::Timestamp(_, Some(_))) => Self::Instants,
-            Ok(DataType::Timestamp(_, None) | DataType::Date64) => Self::Civil,
-            Ok(DataType::Date32) => Self::Dates,
+        table.schema().field_with_name(column).map_or(Self::Text, |field| Self::of(field.data_type()))
+    }
+
+    /// As a column of this type has them.
+    pub(crate) fn of(kind: &DataType) -> Self {
+        match kind {
+            DataType::Timestamp(_, Some(_)) => Self::Instants,
+            DataType::Timestamp(_, None) | DataType::Date64 => Self::Civil,
+            DataType::Date32 => Self::Dates,
             _ => Self::Text,
         }
     }
 
     /// The same batch with the beginnings of the steps in its first column. Dates, where not all steps begin at
     /// midnight, are civil times.
-    fn put_into(self, batch: RecordBatch, steps: &[u64], calendar: &StepCalendar) -> Result<RecordBatch> {
+    pub(crate) fn put_into(self, batch: RecordBatch, steps: &[u64], calendar: &StepCalendar) -> Result<RecordBatch> {
         let zone = calendar.zone();
         let times: ArrayRef = match self {
             Self::Text => return Ok(batch),

@@ -39,6 +39,10 @@ pub enum Purpose<'a> {
     Vector(u8),
     /// Hashes the names of persons ([`Pseudonyms`](crate::privacy::contribution::Pseudonyms)). Tag 8.
     Persons,
+    /// Puts events of one person and one instant in order. Tag 9.
+    Order,
+    /// Digests of sums that may be added up in any order. Tag 10.
+    Digests,
 }
 
 impl<'a> Purpose<'a> {
@@ -54,6 +58,8 @@ impl<'a> Purpose<'a> {
             Purpose::Hashing => (6, &[]),
             Purpose::Vector(bits) => (7, std::slice::from_ref(bits)),
             Purpose::Persons => (8, &[]),
+            Purpose::Order => (9, &[]),
+            Purpose::Digests => (10, &[]),
         }
     }
 }

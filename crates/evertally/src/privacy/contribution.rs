@@ -156,6 +156,18 @@ impl ContributionBound {
         Self { least, ..self }
     }
 
+    /// Whether an event that is refused among some of its person's events is refused among all of them: nothing but the
+    /// number of events in all and in a step is bounded. Then parts of a person's events may be thinned before they come
+    /// together.
+    pub fn is_hereditary(&self) -> bool {
+        !self.needs_details() && self.min_gap <= 1
+    }
+
+    /// Of the events of a person in one step and group at most so many are kept, and they are the first.
+    pub fn most_alike(&self) -> u32 {
+        self.total.min(self.per_step).min(self.per_group)
+    }
+
     /// Whether [`Details`] matter: groups or the total are bounded.
     pub fn needs_details(&self) -> bool {
         self.counts_groups || self.cap.is_some()

@@ -4,7 +4,7 @@ mod keys;
 mod look;
 
 use super::Release;
-use super::series::{Series, check_step, check_value};
+use super::series::{Series, check_step, check_sum, check_value};
 use crate::noise::{GroupNoise, SecretKey, StreamName};
 use crate::plan::{Plan, Threshold};
 use crate::state::{Layout, StateId, damaged};
@@ -120,6 +120,10 @@ impl DiscoveredSums {
     pub fn add(&mut self, key: &[u8], value: i64) -> Result<()> {
         check_step(&self.plan, self.step)?;
         check_value(&self.plan, value)?;
+        self.add_checked(key, value)
+    }
+
+    fn add_checked(&mut self, key: &[u8], value: i64) -> Result<()> {
         let place = self.keys.place(key)?;
         let entry = self.keys.at(place);
         match entry.shown() {
@@ -130,6 +134,17 @@ impl DiscoveredSums {
             self.touched.push(place);
         }
         Ok(())
+    }
+
+    /// Adds the sum of any number of events at once to the open step of a key, as
+    /// [`RunningSum::add_sum`](super::RunningSum::add_sum). `O(1)`.
+    ///
+    /// # Errors
+    /// As that, and beyond 2^32 - 2 keys.
+    pub fn add_sum(&mut self, key: &[u8], sum: i64) -> Result<()> {
+        check_step(&self.plan, self.step)?;
+        check_sum(&self.plan, sum)?;
+        self.add_checked(key, sum)
     }
 
     /// What the open step adds to each key, in no order: **exact, and never to be published**.

@@ -165,15 +165,20 @@ impl Settings {
             Some(_) => None,
             None => Some(with_searched(self.request.clone(), watch)?.plan()?),
         };
-        let groups = match &self.labels {
-            Labels::Groups(table) => Some(table.clone()),
-            Labels::None | Labels::Discovered { .. } | Labels::Items(_) => None,
-        };
+        let groups = self.groups();
         let stream = match plan {
             Some(plan) => self.planned(plan)?,
             None => self.planned_together()?,
         };
         Ok((stream, groups))
+    }
+
+    /// Its declared groups.
+    pub fn groups(&self) -> Option<GroupTable> {
+        match &self.labels {
+            Labels::Groups(table) => Some(table.clone()),
+            Labels::None | Labels::Discovered { .. } | Labels::Items(_) => None,
+        }
     }
 
     /// The stream under a plan for its request.

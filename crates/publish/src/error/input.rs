@@ -81,6 +81,20 @@ impl InputError {
         self
     }
 
+    /// The same without the line or row, for inputs whose rows are in no order.
+    #[must_use]
+    pub(crate) fn without_place(&self) -> Self {
+        Self {
+            file: self.file.clone(),
+            place: None,
+            column: self.column.clone(),
+            cell: self.cell.clone(),
+            problem: self.problem.clone(),
+            remedy: self.remedy.clone(),
+            cause: None,
+        }
+    }
+
     /// The file, as messages name it.
     pub fn file(&self) -> &str {
         &self.file

@@ -67,6 +67,9 @@ pub struct Run {
     pub through: u64,
     /// Keyed digest of the steps through there.
     pub digest: String,
+    /// Whether it is of digests that many processes have added up, and not of the sums themselves.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_parts: bool,
     /// What it did with events that do not fit, where that was not to refuse them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policies: BTreeMap<String, String>,

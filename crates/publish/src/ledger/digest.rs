@@ -24,6 +24,8 @@ pub struct StreamDigest {
     /// All steps in one piece, where version 1 recorded that.
     flat: Option<blake3::Hasher>,
     past: Past,
+    /// Whether steps go in as digests that many processes have added up.
+    in_parts: bool,
 }
 
 /// What was published before: for numbers of steps, the digest of so many.
@@ -31,13 +33,31 @@ pub struct StreamDigest {
 pub(super) struct Past {
     chained: BTreeMap<u64, String>,
     flat: BTreeMap<u64, String>,
+    /// Whether the digests are of steps that went in as digests.
+    in_parts: bool,
 }
 
 impl StreamDigest {
     pub(super) fn new(name: StreamName, plan: String, plan_text: String, key: Zeroizing<[u8; 32]>, past: Past) -> Self {
         let flat = (!past.flat.is_empty()).then(|| blake3::Hasher::new_keyed(&key));
         let chain = *blake3::keyed_hash(&key, b"evertally 2 steps").as_bytes();
-        Self { name, plan, plan_text, key, steps: 0, chain, flat, past }
+        Self { name, plan, plan_text, key, steps: 0, chain, flat, past, in_parts: false }
+    }
+
+    /// Of steps that are held against nothing and recorded nowhere.
+    pub(crate) fn unrecorded() -> Self {
+        let name = "unrecorded".parse().expect("a name");
+        Self::new(name, String::new(), String::new(), Zeroizing::new([0; 32]), Past::default())
+    }
+
+    /// Steps go in as digests that many processes have added up.
+    pub(crate) fn in_parts(mut self) -> Self {
+        self.in_parts = true;
+        self
+    }
+
+    pub(super) fn is_in_parts(&self) -> bool {
+        self.in_parts
     }
 
     /// The stream's name.
@@ -135,6 +155,10 @@ impl StreamDigest {
 
     /// Holds the digests after all steps through `step` against what was published.
     fn check_through(&self, step: u64, chain: [u8; 32], flat: Option<&blake3::Hasher>) -> Result<()> {
+        self.check_form()?;
+        if step <= self.steps {
+            return Ok(()); // no step is closed
+        }
         let steps = self.steps + 1..=step;
         let mut chained = self.past.chained.range(steps.clone()).filter(|(_, published)| **published != hex(chain));
         let mut whole = self
@@ -153,6 +177,24 @@ impl StreamDigest {
                 Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]))
             }
         }
+    }
+
+    /// Digests of the sums themselves and of what many processes have added up cannot be compared.
+    fn check_form(&self) -> Result<()> {
+        if self.past.last() == 0 || self.past.in_parts == self.in_parts {
+            return Ok(());
+        }
+        let (before, now) = match self.in_parts {
+            true => ("by one process", "on a cluster"),
+            false => ("on a cluster", "by one process"),
+        };
+        let released = format!(
+            "stream `{}` was released {before} up to step {}, and what was recorded of it cannot be held against a release \
+             {now}: go on as it began, or give another ",
+            self.name,
+            self.past.last()
+        );
+        Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]))
     }
 
     /// The digest of the steps closed so far.
@@ -197,7 +239,8 @@ impl Drop for StreamDigest {
 impl Past {
     pub(super) fn of(entry: &Entry) -> Self {
         let chained = entry.runs.iter().map(|run| (run.through, run.digest.clone())).collect();
-        Self { chained, flat: entry.published.clone() }
+        let in_parts = entry.runs.last().is_some_and(|run| run.in_parts);
+        Self { chained, flat: entry.published.clone(), in_parts }
     }
 
     fn last(&self) -> u64 {

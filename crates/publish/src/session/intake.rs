@@ -53,10 +53,18 @@ pub(super) struct Intake {
 }
 
 /// What is kept of a person, where persons are protected.
+/// The bounds of the stream's persons.
+///
+/// # Errors
+/// If no event is kept of a person.
+pub(crate) fn bound_of_persons(stream: &Stream) -> Result<ContributionBound> {
+    Ok(ContributionBound::new(stream.kept)?.of_values(stream.values))
+}
+
 fn bound(stream: &Stream) -> Result<Option<ContributionBound>> {
     match stream.kept {
         Unit::Event => Ok(None),
-        unit => Ok(Some(ContributionBound::new(unit)?.of_values(stream.values))),
+        _ => bound_of_persons(stream).map(Some),
     }
 }
 

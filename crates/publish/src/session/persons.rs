@@ -1,6 +1,7 @@
 //! What was kept of every person: a table of 32 bytes a person in which none of them has a name.
 
 use crate::error::{Result, usage};
+use crate::leb128::{push_number, take_number};
 use evertally::privacy::contribution::{ContributionBound, Details, Kept, Offer, Pseudonym};
 
 /// Parts of the table; each grows by itself, so that growing never takes much more than what is there.
@@ -305,33 +306,6 @@ impl Part {
             places.iter().for_each(|(from, to)| self.details[*to] = std::mem::take(&mut details[*from]));
         }
     }
-}
-
-/// Appends a number as LEB128.
-fn push_number(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-}
-
-/// Takes a LEB128 number from the front; `None` unless it is whole, fits and is as short as can be.
-fn take_number(bytes: &mut &[u8]) -> Option<u64> {
-    let mut number = 0;
-    for shift in (0..u64::BITS).step_by(7) {
-        let (&byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        let part = u64::from(byte & 0x7f);
-        if part << shift >> shift != part {
-            return None;
-        }
-        number |= part << shift;
-        if byte < 0x80 {
-            return (byte != 0 || shift == 0).then_some(number);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::declaration::Parameter::{self, Missing, Outside};
 use crate::error::{InputError, Result};
 use crate::event::{Event, Field, Role};
 use crate::problem::{Sentence, sentence};
-use crate::steps::TimeParser;
+use crate::steps::{Instant, TimeParser};
 use crate::stream::{OutOfBounds, Refusable, Stream};
 use evertally::noise::SecretKey;
 use evertally::number::{DecimalError, Grid};
@@ -31,10 +31,10 @@ pub trait Labels: Clone + Send {
 /// An event with all that matters for the release.
 pub struct Placed<L> {
     pub(crate) step: u64,
-    pub(super) value: i64,
+    pub(crate) value: i64,
     /// Whose event it is; the same for all where single events are protected.
     pub(crate) person: Pseudonym,
-    pub(super) label: L,
+    pub(crate) label: L,
     /// How the caller finds the event again, if it has to.
     pub(super) mark: u32,
 }
@@ -109,6 +109,12 @@ impl<S: Labels> Placer<S> {
     /// error names the row.
     #[inline]
     pub fn place(&mut self, event: &Event<'_>) -> Result<Option<Placed<S::Label>>> {
+        Ok(self.place_with_time(event)?.map(|(_, placed)| placed))
+    }
+
+    /// The same with the time of the event.
+    #[inline]
+    pub(crate) fn place_with_time(&mut self, event: &Event<'_>) -> Result<Option<(Instant, Placed<S::Label>)>> {
         let instant = self.times.parse_event(event)?;
         let Some(step) = self.stream.calendar.step_of(instant) else {
             return skip_or(self.stream.outside, || outside(&self.stream, event));
@@ -129,7 +135,7 @@ impl<S: Labels> Placer<S> {
             let missing = || event.error(Role::Person, "the event names no person").remedy(leave_out());
             return skip_or(self.stream.missing, missing);
         };
-        Ok(Some(Placed { step, value, person, label, mark: 0 }))
+        Ok(Some((instant, Placed { step, value, person, label, mark: 0 })))
     }
 }
 
@@ -143,6 +149,10 @@ fn outside(stream: &Stream, event: &Event<'_>) -> InputError {
     event
         .bad_cell(Role::Time, format!("is outside the horizon, {start} to {end}"))
         .remedy(sentence!["widen it, or leave such events out with ", (Outside, "skip")])
+}
+
+pub(crate) fn no_value(event: &Event<'_>) -> InputError {
+    event.error(Role::Value, "the event has no value").remedy(leave_out())
 }
 
 /// What to do with events that lack a cell.
@@ -163,8 +173,7 @@ fn value(stream: &Stream, grid: Grid, event: &Event<'_>) -> Result<Option<i64>> 
     let value = match cell.multiple_of(grid) {
         Ok(Some(value)) => value,
         Ok(None) => {
-            let missing = || event.error(Role::Value, "the event has no value").remedy(leave_out());
-            return skip_or(stream.missing, missing);
+            return skip_or(stream.missing, || no_value(event));
         }
         Err(DecimalError::Overflow) if clamps => {
             let negative = cell.to_string().trim_start().starts_with('-');

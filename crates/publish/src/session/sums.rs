@@ -160,8 +160,29 @@ impl RunningSums {
     }
 
     /// The label of a group that was discovered.
-    pub(super) fn label_of(&self, name: &[u8]) -> GroupLabel {
+    pub(crate) fn label_of(&self, name: &[u8]) -> GroupLabel {
         self.numbers.label(name)
+    }
+
+    /// Adds to the open step the sum of events of a group that were bounded elsewhere.
+    ///
+    /// # Errors
+    /// If no events have this sum, a running sum leaves 64 bits, or there is no such group.
+    pub(crate) fn add_sum(&mut self, group: &GroupLabel, sum: i64) -> Result<()> {
+        let place = match (&mut self.streams, group) {
+            (Streams::Total(stream, _), GroupLabel::Place(0)) => {
+                stream.add_sum(sum)?;
+                0
+            }
+            (Streams::Groups(streams), GroupLabel::Place(place)) => {
+                streams.add_sum(*place, sum)?;
+                *place
+            }
+            (Streams::Discovered(keys), GroupLabel::Name(name, _)) => return Ok(keys.add_sum(name, sum)?),
+            _ => return Err(usage("the sum is of a stream with other groups")),
+        };
+        self.open[place] += sum; // fits: the stream has just checked the larger running sum
+        Ok(())
     }
 
     /// What an earlier run has shown last of a group, for [views](crate::views) that look back.
@@ -258,18 +279,22 @@ pub enum GroupLabel {
 pub struct GroupNumbers(Option<Zeroizing<[u8; 32]>>);
 
 impl GroupNumbers {
-    fn new(stream: &Stream, key: &SecretKey) -> Self {
+    pub(crate) fn new(stream: &Stream, key: &SecretKey) -> Self {
         let bounds = stream.plan.request().unit().bounds().unwrap_or_default();
         let is_needed = bounds.max_groups.is_some() || bounds.max_events_per_group.is_some();
         Self(is_needed.then(|| mac_key(key, &stream.name, &stream.plan.digest(), Purpose::Hashing)))
     }
 
     pub(super) fn label(&self, name: &[u8]) -> GroupLabel {
-        let number = self.0.as_ref().map_or(0, |key| {
+        GroupLabel::Name(name.into(), self.of(name))
+    }
+
+    /// The number of a group.
+    pub(crate) fn of(&self, name: &[u8]) -> u64 {
+        self.0.as_ref().map_or(0, |key| {
             let hash = blake3::keyed_hash(key, name);
             u64::from_le_bytes(*hash.as_bytes().first_chunk().expect("32 bytes"))
-        });
-        GroupLabel::Name(name.into(), number)
+        })
     }
 }
 
@@ -288,6 +313,11 @@ impl GroupLabels {
     /// How events find declared groups, or the one sum.
     pub(crate) fn of_declared(table: Option<GroupTable>) -> Self {
         table.map_or(Self::None, |table| Self::Declared(Box::new(table)))
+    }
+
+    /// How events find groups that nobody declared.
+    pub(crate) fn of_discovered(stream: &Stream, key: &SecretKey) -> Self {
+        Self::Discovered { name: Vec::new(), text: String::new(), numbers: GroupNumbers::new(stream, key) }
     }
 }
 

@@ -129,6 +129,20 @@ impl StepCalendar {
         self.width
     }
 
+    /// A width in microseconds of which all steps, counted from 1970 on, begin at multiples: times of one such stretch are
+    /// of one step.
+    pub fn common_width(&self) -> i64 {
+        let divisor = |a: i64, b: i64| {
+            let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
+            while b != 0 {
+                (a, b) = (b, a % b);
+            }
+            a as i64 // fits: no instant is that far away
+        };
+        let boundaries = self.boundaries.iter().map(|boundary| boundary.micros());
+        boundaries.chain(self.width).chain([self.start.micros()]).fold(0, divisor).max(1)
+    }
+
     /// Zone whose calendar the steps follow.
     pub fn zone(&self) -> &Zone {
         &self.zone

@@ -1,0 +1,183 @@
+//! From events to sums, or to blocks for shards of persons.
+
+use super::Work;
+use super::block::{self, BlockWriter};
+use super::labels::Labels;
+use super::order::{Order, Personal, Thinning};
+use super::sums::{Row, Sums};
+use crate::error::{Result, usage};
+use crate::event::{Event, Field, Role};
+use crate::problem::Wording;
+use crate::session::{GroupLabels, Placer, no_value};
+use crate::stream::{Refusable, Stream};
+use std::sync::Arc;
+
+/// So many events are kept before they are handed on.
+const MANY: usize = 1 << 20;
+/// So many bytes of names, as numbers of them.
+const MANY_NAMES: u32 = 1 << 20;
+
+/// What a reader hands on.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Sums, and what was refused.
+    Sums(Vec<Row>),
+    /// Blocks with the number of their shard.
+    Blocks(Vec<(u32, Vec<u8>)>),
+}
+
+/// Reads events in one process, whichever of them come to it.
+pub struct Reader {
+    stream: Arc<Stream>,
+    placer: Placer<GroupLabels>,
+    labels: Labels,
+    into: Into,
+    wording: Wording,
+    /// Of all that was refused the first by its text, so that it does not depend on who reads what.
+    refused: Option<String>,
+}
+
+enum Into {
+    Sums(Sums),
+    Shards { events: Vec<Personal>, order: Order, thinning: Thinning, shards: u32 },
+}
+
+impl Work {
+    /// A reader of events; those of persons go to so many shards. `wording` is how refusals name parameters.
+    ///
+    /// # Errors
+    /// If there is no shard, or no event is kept of a person.
+    pub fn reader(&self, shards: u32, wording: Wording) -> Result<Reader> {
+        let into = if self.has_persons() {
+            if shards == 0 {
+                return Err(usage("there must be at least one shard"));
+            }
+            let (order, thinning) = (Order::new(self), Thinning::new(&self.stream)?);
+            Into::Shards { events: Vec::new(), order, thinning, shards }
+        } else {
+            Into::Sums(Sums::new())
+        };
+        Ok(self.reader_into(Arc::clone(&self.stream), into, wording))
+    }
+
+    /// A reader of what an engine has counted or added up: a row stands for many events of one time and group, and its
+    /// value is their sum.
+    ///
+    /// # Errors
+    /// Where persons are protected: events are counted when they have been bounded.
+    pub fn reader_of_counts(&self, wording: Wording) -> Result<Reader> {
+        if self.has_persons() {
+            return Err(usage("events of persons are read one by one"));
+        }
+        let mut stream = (*self.stream).clone();
+        stream.columns.value = None;
+        Ok(self.reader_into(Arc::new(stream), Into::Sums(Sums::new()), wording))
+    }
+
+    fn reader_into(&self, stream: Arc<Stream>, into: Into, wording: Wording) -> Reader {
+        let labels = match self.discovers() {
+            true => GroupLabels::of_discovered(&stream, &self.key),
+            false => GroupLabels::of_declared(self.groups.as_deref().cloned()),
+        };
+        let placer = Placer::new(Arc::clone(&stream), labels, &self.key);
+        Reader { stream, placer, labels: Labels::default(), into, wording, refused: None }
+    }
+}
+
+impl Reader {
+    /// Takes in an event.
+    pub fn read(&mut self, event: &Event<'_>) {
+        let read = self.place(event, 1);
+        self.note(read);
+    }
+
+    /// Takes in a row of counts: its value is how many events there were, or what they add up to. Where they have no value,
+    /// it is missing.
+    pub fn read_count(&mut self, event: &Event<'_>) {
+        let read = match event.value() {
+            Field::Integer(count) => self.place(event, count),
+            Field::Missing if self.stream.missing == Refusable::Skip => Ok(()),
+            Field::Missing => Err(no_value(event).into()),
+            _ => Err(event.bad_cell(Role::Value, "is no whole number").into()),
+        };
+        self.note(read);
+    }
+
+    fn note(&mut self, read: Result<()>) {
+        if let Err(error) = read {
+            let why = match error.input() {
+                Some(error) => error.without_place().worded(self.wording),
+                None => error.worded(self.wording),
+            };
+            if self.refused.as_ref().is_none_or(|first| why < *first) {
+                self.refused = Some(why);
+            }
+        }
+    }
+
+    fn place(&mut self, event: &Event<'_>, times: i64) -> Result<()> {
+        let Some((time, placed)) = self.placer.place_with_time(event)? else { return Ok(()) };
+        if placed.step > self.stream.last_step {
+            return Ok(()); // for a later release
+        }
+        let label = self.labels.number(&placed.label)?;
+        match &mut self.into {
+            Into::Sums(sums) => {
+                let value = placed.value.checked_mul(times).ok_or_else(|| usage("a row stands for too many events"))?;
+                sums.add(placed.step, label, value)
+            }
+            Into::Shards { events, .. } => {
+                let person = placed.person.to_bytes();
+                events.push(Personal { person, time: time.micros(), label, value: placed.value });
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether so much waits that it should be [taken](Self::take).
+    pub fn is_full(&self) -> bool {
+        self.labels.count() >= MANY_NAMES
+            || match &self.into {
+                Into::Sums(sums) => sums.is_full(),
+                Into::Shards { events, .. } => events.len() >= MANY,
+            }
+    }
+
+    /// What was read since this was last called, and what was refused.
+    pub fn take(&mut self) -> Taken {
+        let taken = match &mut self.into {
+            Into::Sums(sums) => {
+                let mut rows = sums.take(&self.labels);
+                rows.extend(self.refused.take().map(|why| Row::refused(&why)));
+                Taken::Sums(rows)
+            }
+            Into::Shards { events, order, thinning, shards } => {
+                events.sort_unstable_by_key(|event| event.person);
+                let start = self.stream.calendar.start().micros();
+                let mut blocks = Vec::new();
+                for shard in events.chunk_by(|a, b| shard_of(a, *shards) == shard_of(b, *shards)) {
+                    let mut writer = BlockWriter::new(start, &self.labels);
+                    for person in shard.chunk_by(|a, b| a.person == b.person) {
+                        let mut person = person.to_vec();
+                        order.sort(&mut person, &self.labels);
+                        thinning.thin(&self.stream, &mut person);
+                        writer.push(&person);
+                    }
+                    let number = shard_of(&shard[0], *shards);
+                    blocks.extend(writer.finish().into_iter().map(|block| (number, block)));
+                }
+                events.clear();
+                blocks.extend(self.refused.take().map(|why| (0, block::refused(&why))));
+                Taken::Blocks(blocks)
+            }
+        };
+        self.labels.clear();
+        taken
+    }
+}
+
+/// Pseudonyms are uniform to everybody without the key.
+fn shard_of(event: &Personal, shards: u32) -> u32 {
+    let leading = u64::from_be_bytes(*event.person.first_chunk().expect("16 bytes"));
+    ((u128::from(leading) * u128::from(shards)) >> 64) as u32 // fits: below `shards`
+}

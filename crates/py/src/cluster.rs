@@ -1,0 +1,365 @@
+//! What the processes of a cluster do: called by `evertally.spark`.
+
+use crate::error::{OrRaise, invalid};
+use crate::key::SecretKey;
+use crate::running::{abandonable, cancellable};
+use crate::table::{ArrowTable, declaration, with_ledger};
+use arrow_array::{ArrayRef, BinaryArray, Int32Array, Int64Array, RecordBatch};
+use arrow_schema::{DataType, TimeUnit};
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use evertally::noise::SecretKey as Key;
+use evertally::number::Grid;
+use evertally::plan::Plan;
+use evertally_publish::cluster::{BucketRows, Digest, Digests, Reader, Row, Rows, Shard, Taken, Work};
+use evertally_publish::error::{Result, failure, usage};
+use evertally_publish::event::Columns;
+use evertally_publish::problem::Wording;
+use evertally_publish::source::{Approval, SourceBudget};
+use evertally_publish::stream::OutOfBounds;
+use evertally_tables::cluster::{Released, for_each_block, for_each_sum, of_blocks, of_rows, read};
+use evertally_tables::input::ReadOptions;
+use pyo3::prelude::*;
+use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+/// What an engine's column of counts is called.
+const COUNTS: &str = "evertally count";
+
+/// All that a process needs to know, but for the key.
+#[derive(Serialize, Deserialize)]
+struct Shipped {
+    /// The keywords.
+    declared: String,
+    /// The plan that was chosen, as JSON.
+    plan: String,
+}
+
+/// The work on one release, as every process of a cluster knows it.
+#[pyclass(frozen, name = "_ClusterWork", module = "evertally")]
+pub(crate) struct ClusterWork {
+    work: Work,
+    options: ReadOptions,
+    shipped: String,
+}
+
+/// What the driver has to know to move rows about.
+#[derive(Serialize)]
+struct Facts {
+    persons: bool,
+    discovers: bool,
+    time: String,
+    labels: Vec<String>,
+    person: Option<String>,
+    value: Option<String>,
+    last_step: u64,
+    groups: usize,
+    /// A width in microseconds of stretches of time that no step divides.
+    width: i64,
+    /// The bounds of whole values that the engine may clamp and add up itself.
+    bounds: Option<(i64, i64)>,
+    missing_text: bool,
+    counts: &'static str,
+}
+
+#[pymethods]
+impl ClusterWork {
+    /// Plans a release; `keywords` are the arguments as JSON.
+    #[staticmethod]
+    #[pyo3(signature = (keywords, key, budget_file = None))]
+    fn begin(py: Python<'_>, keywords: &str, key: &SecretKey, budget_file: Option<PathBuf>) -> PyResult<Self> {
+        let declared = declaration(keywords)?;
+        let begun = cancellable(py, |cancelled| {
+            let settings = declared.resolve()?.of_whole_rows()?;
+            let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
+            with_ledger(key, cancelled, |ledger| {
+                let (settings, _) = settings.begun(ledger)?;
+                let (stream, groups) = settings.plan(&mut |_| ())?;
+                let plan = serde_json::to_string(&stream.plan).map_err(failure)?;
+                let work = Work::new(stream, groups, Arc::clone(key.inner()))?;
+                let budget = budget_file.as_deref().map(SourceBudget::of_file).transpose()?;
+                ledger.spend_from(budget.map(|budget| (budget, Approval::default())));
+                // What cannot be recorded in the end is refused now.
+                ledger.digest_of(key.inner(), work.stream(), work.stream().last_step)?;
+                let shipped = Shipped { declared: keywords.to_owned(), plan };
+                let shipped = serde_json::to_string(&shipped).map_err(failure)?;
+                Ok(Self { work, options, shipped })
+            })
+        })?;
+        begun.or_raise()
+    }
+
+    /// The work, as it was [shipped](Self::shipped), in another process.
+    #[staticmethod]
+    fn arrived(py: Python<'_>, shipped: &str, key: &SecretKey) -> PyResult<Self> {
+        let read = |problem: serde_json::Error| invalid(format!("the work that was shipped cannot be read: {problem}"));
+        let Shipped { declared, plan } = serde_json::from_str(shipped).map_err(read)?;
+        let (declared, plan) = (declaration(&declared)?, serde_json::from_str::<Plan>(&plan).map_err(read)?);
+        let (key, shipped) = (Arc::clone(key.inner()), shipped.to_owned());
+        let arrived = move || -> Result<Self> {
+            let settings = declared.resolve()?.of_whole_rows()?;
+            let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
+            let groups = settings.groups();
+            let work = Work::new(settings.planned(plan)?, groups, key)?;
+            Ok(Self { work, options, shipped })
+        };
+        abandonable(py, arrived)?.or_raise()
+    }
+
+    /// All that another process needs but the key: nothing of it is secret.
+    fn shipped(&self) -> &str {
+        &self.shipped
+    }
+
+    /// What the driver needs to know, as JSON.
+    fn facts(&self) -> PyResult<String> {
+        let stream = self.work.stream();
+        let are_whole = stream.plan.request().grid() == Grid::ONE
+            && stream.out_of_bounds == OutOfBounds::Clamp
+            && self.work.groups().is_none_or(|table| table.scales().iter().all(|scale| *scale == Grid::ONE));
+        let facts = Facts {
+            persons: self.work.has_persons(),
+            discovers: self.work.discovers(),
+            time: stream.columns.time.clone(),
+            labels: stream.columns.labels.clone(),
+            person: stream.columns.person.clone(),
+            value: stream.columns.value.clone(),
+            last_step: stream.last_step,
+            groups: self.work.groups().map_or(1, |table| table.tuples().len()),
+            width: stream.calendar.common_width(),
+            bounds: are_whole.then(|| stream.values.bounds()),
+            missing_text: !self.options.missing.is_empty(),
+            counts: COUNTS,
+        };
+        serde_json::to_string(&facts).map_err(|problem| invalid(problem.to_string()))
+    }
+
+    /// An empty table with the columns of the released one; `time` is the kind of the column of times.
+    fn released(&self, time: &str) -> PyResult<ArrowTable> {
+        let released = Released::new(&self.work, &time_type(time)?).or_raise()?;
+        Ok(ArrowTable::of(RecordBatch::new_empty(released.schema().or_raise()?)))
+    }
+
+    /// A reader of events, or of rows of counts; events of persons go to so many shards.
+    fn reader(&self, shards: u32, counts: bool) -> PyResult<Reading> {
+        let stream = self.work.stream();
+        let mut columns = stream.columns.clone();
+        let reader = match counts {
+            true => self.work.reader_of_counts(Wording::Keywords),
+            false => self.work.reader(shards, Wording::Keywords),
+        };
+        if counts {
+            columns.value = Some(COUNTS.to_owned());
+        }
+        let reader = reader.or_raise()?;
+        Ok(Reading { reader: Mutex::new(reader), columns, options: self.options.clone(), counts })
+    }
+
+    /// What bounds the persons of some shards.
+    fn shard(&self) -> PyResult<Bounding> {
+        let shard = self.work.shard().or_raise()?;
+        Ok(Bounding { shard: Mutex::new(Some(shard)) })
+    }
+
+    /// Digests of sums with a column of buckets, by step (kind 0) and bucket (kind 1), and as they are the rows that are no sums
+    /// (kind 2).
+    fn digests(&self, py: Python<'_>, sums: PyRecordBatch) -> PyResult<ArrowTable> {
+        let sums = sums.into_inner();
+        py.detach(|| digests(&self.work, &sums)).or_raise().map(ArrowTable::of)
+    }
+
+    /// Records what is about to be released: kind, index and 40 bytes of each digest. Afterwards it may be seen.
+    #[pyo3(signature = (key, digests, budget_file = None))]
+    fn record(
+        &self,
+        py: Python<'_>,
+        key: &SecretKey,
+        digests: Vec<(i32, i64, Vec<u8>)>,
+        budget_file: Option<PathBuf>,
+    ) -> PyResult<()> {
+        let recorded = cancellable(py, |cancelled| {
+            let mut all = Digests::default();
+            for (kind, index, digest) in &digests {
+                let (digest, index) = (Digest::from_bytes(digest)?, u64::try_from(*index).map_err(failure)?);
+                if *kind == 0 {
+                    all.add_step(index, digest);
+                }
+            }
+            let budget = budget_file.as_deref().map(SourceBudget::of_file).transpose()?;
+            with_ledger(key, cancelled, |ledger| {
+                ledger.spend_from(budget.map(|budget| (budget, Approval::default())));
+                self.work.record(&all, ledger)
+            })
+        })?;
+        recorded.or_raise()
+    }
+
+    /// The releases of a bucket of so many, from its sums, which must have this digest.
+    fn release(
+        &self,
+        py: Python<'_>,
+        place: (u32, u32),
+        sums: Vec<PyRecordBatch>,
+        digest: Vec<u8>,
+        time: &str,
+    ) -> PyResult<Releasing> {
+        let sums: Vec<RecordBatch> = sums.into_iter().map(PyRecordBatch::into_inner).collect();
+        let kind = time_type(time)?;
+        let released = py.detach(|| -> Result<(BucketRows, Released)> {
+            let mut bucket = self.work.bucket(place.0, place.1)?;
+            for batch in &sums {
+                for_each_sum(batch, "bucket", |_, step, label, sum| bucket.add(step, label, sum))?;
+            }
+            Ok((bucket.release(Digest::from_bytes(&digest)?)?, Released::new(&self.work, &kind)?))
+        });
+        let (rows, released) = released.or_raise()?;
+        Ok(Releasing { rows: Mutex::new(rows), released })
+    }
+}
+
+/// Reads events in one process.
+#[pyclass(frozen, name = "_ClusterReading", module = "evertally")]
+pub(crate) struct Reading {
+    reader: Mutex<Reader>,
+    columns: Columns,
+    options: ReadOptions,
+    counts: bool,
+}
+
+#[pymethods]
+impl Reading {
+    /// Takes in a batch; true when so much waits that it should be taken out.
+    fn read(&self, py: Python<'_>, events: PyRecordBatchReader) -> PyResult<bool> {
+        let mut events = events.into_reader()?;
+        let read = cancellable(py, |cancelled| -> Result<bool> {
+            let mut reader = self.reader.lock().expect("no holder panics");
+            read(&mut reader, &mut *events, &self.columns, &self.options, self.counts, cancelled)?;
+            Ok(reader.is_full())
+        });
+        read?.or_raise()
+    }
+
+    /// What was read: sums, or blocks.
+    fn take(&self, py: Python<'_>) -> PyResult<ArrowTable> {
+        let taken = py.detach(|| match self.reader.lock().expect("no holder panics").take() {
+            Taken::Sums(rows) => of_rows(&rows),
+            Taken::Blocks(blocks) => of_blocks(&blocks),
+        });
+        taken.or_raise().map(ArrowTable::of)
+    }
+}
+
+/// Bounds persons in one process.
+#[pyclass(frozen, name = "_ClusterBounding", module = "evertally")]
+pub(crate) struct Bounding {
+    shard: Mutex<Option<Shard>>,
+}
+
+#[pymethods]
+impl Bounding {
+    /// Takes in a batch of blocks.
+    fn add(&self, py: Python<'_>, blocks: PyRecordBatch) -> PyResult<()> {
+        let blocks = blocks.into_inner();
+        let added = py.detach(|| {
+            let mut shard = self.shard.lock().expect("no holder panics");
+            let shard = shard.as_mut().ok_or_else(|| usage("the shard was bounded already"))?;
+            for_each_block(&blocks, |number, block| shard.add(number, block.to_vec()))
+        });
+        added.or_raise()
+    }
+
+    /// The sums, in several tables.
+    fn finish(&self, py: Python<'_>) -> PyResult<Vec<ArrowTable>> {
+        let finished = py.detach(|| {
+            let shard = self.shard.lock().expect("no holder panics").take();
+            let mut batches = Vec::new();
+            let shard = shard.ok_or_else(|| usage("the shard was bounded already"))?;
+            shard.finish(|rows| of_rows(&rows).map(|batch| batches.push(batch)))?;
+            Ok::<_, evertally_publish::error::Error>(batches)
+        });
+        Ok(finished.or_raise()?.into_iter().map(ArrowTable::of).collect())
+    }
+}
+
+/// Releases of one bucket, in order of its steps.
+#[pyclass(frozen, name = "_ClusterReleasing", module = "evertally")]
+pub(crate) struct Releasing {
+    rows: Mutex<BucketRows>,
+    released: Released,
+}
+
+#[pymethods]
+impl Releasing {
+    /// The next rows; ``None`` at the end.
+    fn take(&self, py: Python<'_>) -> PyResult<Option<ArrowTable>> {
+        let never = AtomicBool::new(false);
+        let next = py.detach(|| self.released.next(&mut self.rows.lock().expect("no holder panics"), &never));
+        Ok(next.or_raise()?.map(ArrowTable::of))
+    }
+}
+
+/// A column type that times of this kind have.
+fn time_type(time: &str) -> PyResult<DataType> {
+    match time {
+        "instant" => Ok(DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))),
+        "civil" => Ok(DataType::Timestamp(TimeUnit::Microsecond, None)),
+        "date" => Ok(DataType::Date32),
+        "text" => Ok(DataType::Utf8),
+        _ => Err(invalid(format!("there are no times of kind {time:?}"))),
+    }
+}
+
+fn digests(work: &Work, sums: &RecordBatch) -> Result<RecordBatch> {
+    let (mut all, mut digesting, mut others) = (Digests::default(), work.digesting(), BTreeMap::new());
+    for_each_sum(sums, "bucket", |bucket, step, label, sum| {
+        match Row::says(label)? {
+            Rows::Place(_) | Rows::Name(_) => {
+                let digest = digesting.of(step, label, sum);
+                all.add_step(step, digest);
+                all.add_bucket(bucket, digest);
+            }
+            Rows::Refused(_) | Rows::Shard(_) => *others.entry(label.to_vec()).or_insert(0) += sum,
+        }
+        Ok(())
+    })?;
+    let steps = all.steps().map(|(step, digest)| (0, step as i64, Vec::new(), digest)); // fits: below 2^62
+    let buckets = all.buckets().map(|(bucket, digest)| (1, i64::from(bucket), Vec::new(), digest));
+    let others = others.into_iter().map(|(label, count)| (2, 0, label, Digest::of_count(count)));
+    let rows: Vec<(i32, i64, Vec<u8>, Digest)> = steps.chain(buckets).chain(others).collect();
+    let lane = |lane: usize| Int64Array::from_iter_values(rows.iter().map(|row| i64::from(row.3.lanes()[lane])));
+    let mut columns: Vec<(String, ArrayRef)> = vec![
+        ("kind".into(), Arc::new(Int32Array::from_iter_values(rows.iter().map(|row| row.0)))),
+        ("index".into(), Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.1)))),
+        ("label".into(), Arc::new(BinaryArray::from_iter_values(rows.iter().map(|row| &row.2)))),
+        ("count".into(), Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.3.count())))),
+    ];
+    columns.extend((0..8).map(|number| (format!("lane{number}"), Arc::new(lane(number)) as ArrayRef)));
+    RecordBatch::try_from_iter(columns).map_err(failure)
+}
+
+/// A key on its way to another process, which has `pass` and has sent `asked`: 24 bytes chosen at random, then the sealed key.
+#[pyfunction]
+#[pyo3(name = "_seal_key")]
+pub(crate) fn seal_key(key: &SecretKey, pass: [u8; 32], asked: &[u8], chosen: [u8; 24]) -> PyResult<Vec<u8>> {
+    let payload = Payload { msg: key.inner().expose_bytes(), aad: asked };
+    let sealed = XChaCha20Poly1305::new(&pass.into()).encrypt(&XNonce::from(chosen), payload);
+    let sealed = sealed.map_err(|_| invalid("the key cannot be sealed"))?;
+    Ok([&chosen[..], &sealed].concat())
+}
+
+/// The key that was sealed by `_seal_key`. It has no ledger: the driver keeps that.
+#[pyfunction]
+#[pyo3(name = "_open_key")]
+pub(crate) fn open_key(pass: [u8; 32], asked: &[u8], sealed: &[u8]) -> PyResult<SecretKey> {
+    let damaged = || invalid("the key that the driver has sent cannot be opened: it is of another run");
+    let (chosen, sealed) = sealed.split_first_chunk::<24>().ok_or_else(damaged)?;
+    let payload = Payload { msg: sealed, aad: asked };
+    let opened = XChaCha20Poly1305::new(&pass.into()).decrypt(&XNonce::from(*chosen), payload);
+    let opened = zeroize::Zeroizing::new(opened.map_err(|_| damaged())?);
+    let bytes: &[u8; 32] = opened.as_slice().try_into().map_err(|_| damaged())?;
+    Ok(SecretKey::without_ledger(Key::from_bytes(*bytes).or_raise()?))
+}

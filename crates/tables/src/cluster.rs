@@ -1,0 +1,167 @@
+//! Rows between the processes of a [cluster] as Arrow record batches.
+//!
+//! | rows | columns |
+//! |---|---|
+//! | [sums](of_rows) | `step` (64-bit integer), `label` (binary), `sum` (64-bit integer) |
+//! | [blocks](of_blocks) of persons' events | `shard` (32-bit integer), `block` (binary) |
+
+use crate::input::{Events, ReadOptions};
+use crate::output::{TableColumns, TableSpec};
+use crate::released::Times;
+use arrow_array::builder::BinaryBuilder;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type};
+use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, RecordBatchReader};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use evertally_publish::cluster::{BucketRows, Reader, Row, Work};
+use evertally_publish::error::{Error, Result, failure, refuse_if, usage};
+use evertally_publish::event::Columns;
+use evertally_publish::steps::StepCalendar;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Rows of a batch of releases.
+const BATCH_ROWS: usize = 1 << 16;
+
+/// Reads the rows of a table as events; where the engine has counted them, as counts, which stand in the column of
+/// values.
+///
+/// # Errors
+/// If a column is missing or has a type that cannot be read; what is wrong with single rows, the reader notes.
+pub fn read(
+    reader: &mut Reader,
+    table: &mut (dyn RecordBatchReader + Send),
+    columns: &Columns,
+    options: &ReadOptions,
+    are_counts: bool,
+    cancelled: &AtomicBool,
+) -> Result<()> {
+    let mut events = Events::of_table(table, columns, options, cancelled)?;
+    while events.next_batch::<Error>(&mut |event| {
+        match are_counts {
+            true => reader.read_count(event),
+            false => reader.read(event),
+        }
+        Ok(())
+    })? {}
+    Ok(())
+}
+
+/// Sums as a batch.
+pub fn of_rows(rows: &[Row]) -> Result<RecordBatch> {
+    let mut labels = BinaryBuilder::new();
+    rows.iter().for_each(|row| labels.append_value(&row.label));
+    // fits: steps are below 2^62
+    let steps = Int64Array::from_iter_values(rows.iter().map(|row| row.step as i64));
+    let sums = Int64Array::from_iter_values(rows.iter().map(|row| row.sum));
+    let columns: [(&str, ArrayRef); 3] = [("step", Arc::new(steps)), ("label", Arc::new(labels.finish())), ("sum", Arc::new(sums))];
+    RecordBatch::try_from_iter(columns).map_err(failure)
+}
+
+/// Blocks as a batch.
+pub fn of_blocks(blocks: &[(u32, Vec<u8>)]) -> Result<RecordBatch> {
+    let mut bytes = BinaryBuilder::new();
+    blocks.iter().for_each(|(_, block)| bytes.append_value(block));
+    let shards = Int32Array::from_iter_values(blocks.iter().map(|(shard, _)| *shard as i32)); // fits: few shards
+    let columns: [(&str, ArrayRef); 2] = [("shard", Arc::new(shards)), ("block", Arc::new(bytes.finish()))];
+    RecordBatch::try_from_iter(columns).map_err(failure)
+}
+
+/// Visits the blocks of a batch.
+///
+/// # Errors
+/// If it is no batch of blocks, and whatever `visit` returns.
+pub fn for_each_block(batch: &RecordBatch, mut visit: impl FnMut(u32, &[u8]) -> Result<()>) -> Result<()> {
+    let shards = column(batch, "shard", &DataType::Int32)?.as_primitive::<Int32Type>();
+    let blocks = column(batch, "block", &DataType::Binary)?.as_binary::<i32>();
+    (0..batch.num_rows()).try_for_each(|row| visit(shards.value(row) as u32, blocks.value(row)))
+}
+
+/// Visits the sums of a batch: the number that stands in a further column, of buckets for example, step, label and sum.
+///
+/// # Errors
+/// If it is no batch of sums, a sum is missing because it left 64 bits, and whatever `visit` returns.
+pub fn for_each_sum(
+    batch: &RecordBatch,
+    number: &str,
+    mut visit: impl FnMut(u32, u64, &[u8], i64) -> Result<()>,
+) -> Result<()> {
+    let numbers = column(batch, number, &DataType::Int32)?.as_primitive::<Int32Type>();
+    let steps = column(batch, "step", &DataType::Int64)?.as_primitive::<Int64Type>();
+    let labels = column(batch, "label", &DataType::Binary)?.as_binary::<i32>();
+    let sums = column(batch, "sum", &DataType::Int64)?.as_primitive::<Int64Type>();
+    (0..batch.num_rows()).try_for_each(|row| {
+        if sums.is_null(row) {
+            let why = "the sum of a step leaves the range of 64-bit multiples of the grid; use a coarser grid";
+            return Err(evertally::Error::overflow(why).into());
+        }
+        visit(numbers.value(row) as u32, steps.value(row) as u64, labels.value(row), sums.value(row))
+    })
+}
+
+fn column<'b>(batch: &'b RecordBatch, name: &str, kind: &DataType) -> Result<&'b ArrayRef> {
+    let column = batch.column_by_name(name).filter(|column| column.data_type() == kind);
+    column.ok_or_else(|| usage(format!("rows between processes lack the column `{name}` of type {kind}")))
+}
+
+/// What a released table looks like, wherever it is made.
+#[derive(Clone)]
+pub struct Released {
+    spec: TableSpec,
+    times: Times,
+    calendar: StepCalendar,
+}
+
+impl Released {
+    /// The table of some work, with times as a column of this type has them.
+    ///
+    /// # Errors
+    /// If a group column has the name of a column of the release.
+    pub fn new(work: &Work, time: &DataType) -> Result<Self> {
+        let stream = work.stream();
+        let spec = TableSpec::new(stream.columns.labels.clone(), stream.is_integral());
+        let spec = spec.and_then(|spec| spec.with_views(&stream.views)).map_err(usage)?;
+        Ok(Self { spec, times: Times::of(time), calendar: stream.rows().clone() })
+    }
+
+    /// Names and types of its columns.
+    ///
+    /// # Errors
+    /// If no step of the calendar can be written.
+    pub fn schema(&self) -> Result<SchemaRef> {
+        Ok(self.batch(&mut TableColumns::new(&self.spec), &[])?.schema())
+    }
+
+    /// The next rows of a bucket, some ten thousand at a time; `None` at its end.
+    ///
+    /// # Errors
+    /// As [`BucketRows::next_step`], and if `cancelled` is raised.
+    pub fn next(&self, rows: &mut BucketRows, cancelled: &AtomicBool) -> Result<Option<RecordBatch>> {
+        let (mut columns, mut steps) = (TableColumns::new(&self.spec), Vec::new());
+        while steps.len() < BATCH_ROWS {
+            refuse_if(cancelled)?;
+            let goes_on = rows.next_step(|row| {
+                steps.push(row.step);
+                columns.push(row)
+            })?;
+            if !goes_on {
+                break;
+            }
+        }
+        if steps.is_empty() {
+            return Ok(None);
+        }
+        self.batch(&mut columns, &steps).map(Some)
+    }
+
+    /// The rows as a batch; engines have no unsigned numbers.
+    fn batch(&self, columns: &mut TableColumns, steps: &[u64]) -> Result<RecordBatch> {
+        let batch = self.times.put_into(columns.finish()?, steps, &self.calendar)?;
+        let place = batch.schema().index_of("step").map_err(failure)?;
+        let mut fields: Vec<Field> = batch.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
+        fields[place] = Field::new("step", DataType::Int64, false);
+        let mut arrays = batch.columns().to_vec();
+        arrays[place] = Arc::new(Int64Array::from_iter_values(steps.iter().map(|step| *step as i64))); // fits: below 2^62
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).map_err(failure)
+    }
+}
