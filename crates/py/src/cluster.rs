@@ -212,7 +212,10 @@ impl ClusterWork {
         let released = py.detach(|| -> Result<(BucketRows, Released)> {
             let mut bucket = self.work.bucket(place.0, place.1)?;
             for batch in &sums {
-                for_each_sum(batch, "bucket", |_, step, label, sum| bucket.add(step, label, sum))?;
+                for_each_sum(batch, "bucket", |_, step, label, sum| match label {
+                    [] => Ok(()), // says that there is such a bucket
+                    label => bucket.add(step, label, sum),
+                })?;
             }
             Ok((bucket.release(Digest::from_bytes(&digest)?)?, Released::new(&self.work, &kind)?))
         });

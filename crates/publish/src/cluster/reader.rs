@@ -4,7 +4,7 @@ use super::Work;
 use super::block::{self, BlockWriter};
 use super::labels::Labels;
 use super::order::{Order, Personal, Thinning};
-use super::sums::{Row, Sums};
+use super::sums::{Row, Sums, overflow};
 use crate::error::{Result, usage};
 use crate::event::{Event, Field, Role};
 use crate::problem::Wording;
@@ -92,9 +92,10 @@ impl Reader {
     }
 
     /// Takes in a row of counts: its value is how many events there were, or what they add up to. Where they have no value,
-    /// it is missing.
+    /// it is missing; what leaves 64 bits is their least number.
     pub fn read_count(&mut self, event: &Event<'_>) {
         let read = match event.value() {
+            Field::Integer(i64::MIN) => Err(overflow()),
             Field::Integer(count) => self.place(event, count),
             Field::Missing if self.stream.missing == Refusable::Skip => Ok(()),
             Field::Missing => Err(no_value(event).into()),

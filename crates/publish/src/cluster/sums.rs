@@ -1,7 +1,7 @@
 //! Sums of steps and groups, and what is found on the way to them.
 
 use super::labels::Labels;
-use crate::error::{Result, usage};
+use crate::error::{Error, Result, usage};
 use hashbrown::HashMap;
 
 /// So many sums are kept before they are handed on.
@@ -75,6 +75,11 @@ fn tagged(tag: u8, bytes: &[u8]) -> Box<[u8]> {
     [&[tag], bytes].concat().into()
 }
 
+pub(super) fn overflow() -> Error {
+    let why = "the sum of a step leaves the range of 64-bit multiples of the grid; use a coarser grid";
+    evertally::Error::overflow(why).into()
+}
+
 /// Sums of one process.
 pub(super) struct Sums {
     sums: HashMap<(u64, u32), i64>,
@@ -87,9 +92,7 @@ impl Sums {
 
     pub(super) fn add(&mut self, step: u64, label: u32, value: i64) -> Result<()> {
         let sum = self.sums.entry((step, label)).or_default();
-        *sum = sum.checked_add(value).ok_or_else(|| {
-            evertally::Error::overflow("the sum of a step leaves the range of 64-bit multiples of the grid; use a coarser grid")
-        })?;
+        *sum = sum.checked_add(value).ok_or_else(overflow)?;
         Ok(())
     }
 

@@ -1,0 +1,243 @@
+"""One release of a DataFrame."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import struct
+from typing import TYPE_CHECKING, Any
+
+import pyarrow
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from .. import _functions, _tables
+from .._errors import EvertallyError, InvalidError, TableError
+from .._evertally import SecretKey, _ClusterWork
+from . import _tasks
+from ._handover import KeyFile, hand_over
+
+if TYPE_CHECKING:
+    import os
+
+#: So many released rows a task makes at most, if there are groups enough.
+ROWS_OF_A_BUCKET = 1_000_000
+#: Shards for each partition: so many that none has much more than its part.
+SHARDS_OF_A_PARTITION = 16
+#: Kinds of digests.
+STEP, BUCKET, NO_SUM = range(3)
+
+
+def release(
+    df: DataFrame,
+    *,
+    partitions: int | None = None,
+    worker_key: str | os.PathLike[str] | None = None,
+    **keywords: Any,
+) -> DataFrame:
+    """Releases the private running counts or sums of a DataFrame of events, with the keywords of
+    :func:`evertally.release` and the values that it gives for the same events.
+
+    Of a person who has more events than are kept, the first are kept in order of their times; of several at one instant,
+    a keyed hash says which. So the rows may be in any order (``sort_buffer`` has no meaning here), and no partitioning,
+    retry or speculative task changes what is released. ``measures`` and several workloads at once are left to
+    :func:`evertally.release`.
+
+    The events are read once, when this is called, and what is about to be released is recorded in the key's ledger. The
+    DataFrame that is returned has its columns, in no order of rows; it is computed when it is used. Until you
+    :func:`unpersist` it, Spark keeps the **exact** sums of steps and groups on the workers, to be guarded as the events
+    are. Should they be lost, they are computed again, and released only if they are what was recorded.
+
+    ``partitions``: How many tasks persons are divided among, and groups at least; ``spark.sql.shuffle.partitions`` without it.
+        It changes no value.
+    ``worker_key``: A path at which the key's file lies on every worker, as a secret that the cluster mounts. Without it,
+        the driver hands the key over, sealed, to workers that connect to it (at ``spark.evertally.keyPort``, or any free
+        port).
+
+    Raises :class:`TableError` for a bad row or column, and :class:`InvalidError` for parameters that do not fit.
+    """
+    if not isinstance(df, DataFrame):
+        raise TypeError(f"a Spark DataFrame is needed, not {type(df).__name__}")
+    if df.isStreaming:
+        raise InvalidError("this DataFrame is a stream: events of it never end; use evertally.spark.stream")
+    given = _arguments(df, keywords)
+    key, budget_file = given.pop("key"), given.pop("budget_file")
+    secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
+    work = _ClusterWork.begin(_tables._declaration(given), secret, budget_file)
+    facts = json.loads(work.facts())
+    session = df.sparkSession
+    parts = partitions or int(session.conf.get("spark.sql.shuffle.partitions") or 200)
+    shipped = _tasks.Shipped(work.shipped(), _way_of_key(session, secret, worker_key))
+
+    sums = _sums(_narrowed(df, facts), shipped, facts, parts).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        cells = facts["last_step"] * facts["groups"]
+        buckets = max(parts, -(-cells // ROWS_OF_A_BUCKET))
+        buckets = buckets if facts["discovers"] else min(buckets, facts["groups"])
+        bucketed = sums.withColumn("bucket", _bucket(buckets))
+        digests = _digests(bucketed, shipped)
+        work.record(secret, digests[STEP], budget_file)
+    except BaseException:
+        sums.unpersist()
+        raise
+    return _released(session, work, bucketed, shipped, facts, df.schema, digests[BUCKET], buckets, sums)
+
+
+def unpersist(released: DataFrame) -> None:
+    """Lets Spark forget the exact sums behind a released DataFrame. If it is used again, they are computed again."""
+    sums = getattr(released, "_evertally_sums", None)
+    if sums is None:
+        raise InvalidError("this DataFrame is none that evertally.spark.release has returned")
+    sums.unpersist()
+
+
+def _arguments(df: DataFrame, keywords: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a release, with its defaults."""
+    signature = inspect.signature(_functions.release)
+    try:
+        bound = signature.bind(df, **keywords)
+    except TypeError as problem:
+        raise TypeError(f"evertally.spark.release: {problem}") from None
+    bound.apply_defaults()
+    given = dict(bound.arguments)
+    del given["table"]
+    return given
+
+
+release.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [
+        inspect.Parameter("df", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+        *[one for one in inspect.signature(_functions.release).parameters.values() if one.name != "table"],
+        *[one for one in inspect.signature(release).parameters.values() if one.name in ("partitions", "worker_key")],
+    ]
+)
+
+
+def _way_of_key(session: SparkSession, key: SecretKey, worker_key: Any) -> Any:
+    if worker_key is not None:
+        return KeyFile(str(worker_key))
+    conf = session.sparkContext.getConf()
+    host = str(conf.get("spark.driver.host"))
+    bind = str(conf.get("spark.driver.bindAddress", host))
+    return hand_over(key, host, bind, int(str(session.conf.get("spark.evertally.keyPort", "0"))))
+
+
+def _column(name: str) -> Any:
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _narrowed(df: DataFrame, facts: dict[str, Any]) -> DataFrame:
+    """The columns that matter, each once."""
+    named = [facts["time"], *facts["labels"], facts["person"], facts["value"]]
+    wanted = list(dict.fromkeys(name for name in named if name is not None))
+    _tables._check_columns(wanted, df.columns)
+    for name in wanted:
+        if df.columns.count(name) > 1:
+            raise TableError(f"the table: there are several columns `{name}`; rename all but one")
+    return df.select(*[_column(name) for name in wanted])
+
+
+def _sums(events: DataFrame, shipped: _tasks.Shipped, facts: dict[str, Any], parts: int) -> DataFrame:
+    """What each step adds to each group, and rows of step 0 that say what was refused."""
+    if facts["persons"]:
+        shards = parts * SHARDS_OF_A_PARTITION
+        blocks = events.mapInArrow(_tasks.read(shipped, shards, False), _tasks.BLOCKS)
+        read = blocks.repartition(parts, "shard").mapInArrow(_tasks.bound(shipped), _tasks.SUMS)
+    elif (counted := _counted(events, facts)) is not None:
+        read = counted.mapInArrow(_tasks.read(shipped, 1, True), _tasks.SUMS)
+    else:
+        read = events.mapInArrow(_tasks.read(shipped, 1, False), _tasks.SUMS)
+    # Sums that leave 64 bits are missing, and refused.
+    return read.groupBy("step", "label").agg(F.try_sum("sum").alias("sum"))
+
+
+def _counted(events: DataFrame, facts: dict[str, Any]) -> DataFrame | None:
+    """Single events, counted or added up by Spark itself, by stretches of time that no step divides; `None` where columns
+    are of types that have to be read one by one."""
+    kinds = {one.name: one.dataType for one in events.schema}
+    time, value = facts["time"], facts["value"]
+    roles = [time, *facts["labels"], *([] if value is None else [value])]
+    plain = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+    texts = [T.StringType()]
+    if len(set(roles)) < len(roles) or facts["missing_text"]:
+        return None
+    if not all(isinstance(kinds[name], plain) or kinds[name] in texts for name in facts["labels"]):
+        return None
+    if isinstance(kinds[time], T.DateType):
+        when = _column(time)
+    elif isinstance(kinds[time], T.TimestampType) and facts["width"] >= 1_000_000:
+        micros = F.unix_micros(_column(time))
+        when = F.timestamp_micros(micros - F.pmod(micros, F.lit(facts["width"])))
+    else:
+        return None
+    counts, missing = facts["counts"], "evertally missing"
+    by = [when.alias(time), *[_column(name) for name in facts["labels"]]]
+    if value is None:
+        return events.groupBy(*by).agg(F.count(F.lit(1)).alias(counts))
+    if not isinstance(kinds[value], plain) or facts["bounds"] is None:
+        return None
+    low, high = (F.lit(bound).cast("long") for bound in facts["bounds"])
+    within = F.least(F.greatest(_column(value).cast("long"), low), high)
+    counted = events.groupBy(*by, _column(value).isNull().alias(missing)).agg(F.try_sum(within).alias(counts))
+    # A sum that leaves 64 bits is the least number, which the reader refuses; a missing value stays missing.
+    whole = F.coalesce(F.col(f"`{counts}`"), F.lit(-(2**63)).cast("long"))
+    return counted.withColumn(counts, F.when(~F.col(f"`{missing}`"), whole)).drop(missing)
+
+
+def _bucket(buckets: int) -> Any:
+    """The bucket of a group: by its place where it is declared, by its name otherwise."""
+    place = F.expr("CAST(conv(hex(substring(label, 2, 4)), 16, 10) AS BIGINT)")
+    declared = F.expr("substring(label, 1, 1) = X'67'")  # g
+    return F.pmod(F.when(declared, place).otherwise(F.xxhash64("label")), F.lit(buckets)).cast("int")
+
+
+def _digests(bucketed: DataFrame, shipped: _tasks.Shipped) -> dict[int, Any]:
+    """Digests of steps and of buckets; what was refused is raised. Reads all events."""
+    rows = bucketed.mapInArrow(_tasks.digest(shipped), _tasks.DIGESTS)
+    lanes = [F.sum(lane).alias(lane) for lane in _tasks.LANES]
+    found: dict[int, Any] = {STEP: [], BUCKET: {}}
+    refused: list[str] = []
+    for row in rows.groupBy("kind", "index", "label").agg(F.sum("count").alias("count"), *lanes).collect():
+        if row["kind"] == NO_SUM:
+            label = bytes(row["label"])
+            if label[:1] == b"!":
+                refused.append(label[1:].decode())
+            elif row["count"] != 1:
+                raise EvertallyError("the engine has divided a shard of persons, whose bounds would not hold; nothing is released")
+            continue
+        digest = struct.pack("<8Iq", *[row[lane] & 0xFFFFFFFF for lane in _tasks.LANES], row["count"])
+        if row["kind"] == STEP:
+            found[STEP].append((STEP, row["index"], digest))
+        else:
+            found[BUCKET][row["index"]] = digest
+    if refused:
+        raise TableError(min(refused))
+    return found
+
+
+def _released(
+    session: SparkSession,
+    work: _ClusterWork,
+    bucketed: DataFrame,
+    shipped: _tasks.Shipped,
+    facts: dict[str, Any],
+    schema: T.StructType,
+    digests: dict[int, bytes],
+    buckets: int,
+    sums: DataFrame,
+) -> DataFrame:
+    kinds = {T.TimestampType: "instant", T.TimestampNTZType: "civil", T.DateType: "date"}
+    time = kinds.get(type(schema[facts["time"]].dataType), "text")
+    columns = from_arrow_schema(pyarrow.table(work.released(time)).schema, prefer_timestamp_ntz=True)
+    # A row for every bucket, so that groups without events are released too.
+    wanted = "CAST(id AS INT) AS bucket", "CAST(0 AS BIGINT) AS step", "X'' AS label", "CAST(0 AS BIGINT) AS sum"
+    every = session.range(buckets).selectExpr(*wanted)
+    rows = bucketed.where("step > 0").select("bucket", "step", "label", "sum").unionByName(every)
+    rows = rows.repartition(min(buckets, 4096), "bucket").sortWithinPartitions("bucket")
+    nothing = struct.pack("<8Iq", *[0] * 8, 0)
+    released = rows.mapInArrow(_tasks.release(shipped, digests, nothing, buckets, time), columns)
+    released._evertally_sums = sums  # type: ignore[attr-defined]
+    return released

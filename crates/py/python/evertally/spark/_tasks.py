@@ -1,0 +1,110 @@
+"""What runs in the workers: a native call for each batch or partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow
+
+from .._evertally import _ClusterWork
+from ._handover import KeyFile, Pass
+
+#: Rows between processes; see `evertally_tables::cluster`.
+SUMS = "step long, label binary, sum long"
+BLOCKS = "shard int, block binary"
+LANES = [f"lane{number}" for number in range(8)]
+DIGESTS = "kind int, index long, label binary, count long, " + ", ".join(f"{lane} long" for lane in LANES)
+
+Batches = Iterator[Any]
+Task = Callable[[Batches], Batches]
+
+#: The work of runs that this process has seen: its key is fetched once.
+_works: dict[tuple[str, Pass | KeyFile], _ClusterWork] = {}
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """The work on a release, for a worker."""
+
+    work: str
+    key: Pass | KeyFile
+
+    def arrived(self) -> _ClusterWork:
+        """The work, with its key."""
+        known = _works.get((self.work, self.key))
+        if known is None:
+            known = _works[self.work, self.key] = _ClusterWork.arrived(self.work, self.key.fetch())
+        return known
+
+
+def batches(table: Any) -> Batches:
+    """A table of ours as record batches."""
+    yield from pyarrow.table(table).to_batches()
+
+
+def read(shipped: Shipped, shards: int, counts: bool) -> Task:
+    """Events, or counts of them, to sums or to blocks for shards."""
+
+    def task(events: Batches) -> Batches:
+        reading = shipped.arrived().reader(shards, counts)
+        for batch in events:
+            if reading.read(batch):
+                yield from batches(reading.take())
+        yield from batches(reading.take())
+
+    return task
+
+
+def bound(shipped: Shipped) -> Task:
+    """Blocks of whole shards to sums."""
+
+    def task(blocks: Batches) -> Batches:
+        shard = shipped.arrived().shard()
+        for batch in blocks:
+            shard.add(batch)
+        for table in shard.finish():
+            yield from batches(table)
+
+    return task
+
+
+def digest(shipped: Shipped) -> Task:
+    """Sums to digests of steps and buckets."""
+
+    def task(sums: Batches) -> Batches:
+        work = shipped.arrived()
+        for batch in sums:
+            yield from batches(work.digests(batch))
+
+    return task
+
+
+def release(shipped: Shipped, digests: dict[int, bytes], nothing: bytes, buckets: int, time: str) -> Task:
+    """Sums of whole buckets, one bucket after the other, to their releases. Of a bucket that has not all of its sums, or
+    others, nothing is released: its digest says so."""
+
+    def released(number: int, sums: list[Any]) -> Batches:
+        work = shipped.arrived()
+        releasing = work.release((number, buckets), sums, digests.get(number, nothing), time)
+        while (table := releasing.take()) is not None:
+            yield from batches(table)
+
+    def task(sums: Batches) -> Batches:
+        number, gathered = -1, []
+        for batch in sums:
+            start = 0
+            column = batch.column("bucket")
+            for stretch in pyarrow.compute.run_end_encode(column).run_ends.to_pylist() if len(column) else []:
+                bucket = column[start].as_py()
+                if bucket != number:
+                    if gathered:
+                        yield from released(number, gathered)
+                    number, gathered = bucket, []
+                gathered.append(batch.slice(start, stretch - start))
+                start = stretch
+        if gathered:
+            yield from released(number, gathered)
+
+    return task
