@@ -24,16 +24,22 @@ mod block;
 mod bucket;
 mod digest;
 mod labels;
+mod once;
 mod order;
+mod publisher;
 mod reader;
 mod shard;
 mod sums;
+mod window;
 
 pub use bucket::{Bucket, BucketRows};
 pub use digest::{Digest, Digesting, Digests};
-pub use reader::{Reader, Taken};
+pub use once::{Once, OnceFolder};
+pub use publisher::Publisher;
+pub use reader::{ForShard, Reader, Taken};
 pub use shard::Shard;
 pub use sums::{Row, Rows};
+pub use window::ShardLeft;
 
 use crate::declaration::Parameter::Measure;
 use crate::error::{Result, usage};

@@ -22,12 +22,12 @@ pub use public::{Protects, PublicLedger, PublishedStream, Spent, spent};
 pub use store::{MemoryStore, Store};
 
 use crate::disk::RealDisk;
-use crate::error::{Context, Result, failure, usage};
+use crate::error::{Context, Error, Result, failure, usage};
 use crate::problem::sentence;
 use crate::report::LedgerFacts;
 use crate::source::{Approval, Claim, SourceBudget};
 use crate::stream::Stream;
-use contents::{Contents, Entry, KeptState, code_key};
+use contents::{Contents, Entry, Guard, KeptState, code_key};
 use digest::{NAME, Past};
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
 use evertally::plan::Plan;
@@ -324,6 +324,7 @@ impl Ledger {
     ) -> Result<StreamDigest> {
         let plan = blake3::Hash::from_bytes(plan_digest).to_hex().to_string();
         let past = match self.contents.streams.get(name.as_str()) {
+            Some(Entry { guard: Some(guard), .. }) => return Err(published_elsewhere(name, guard)),
             Some(entry) if entry.plan != plan => {
                 let released = format!(
                     "stream `{name}` has been released under another plan ({}); a changed plan is a new stream: go back to \
@@ -341,6 +342,41 @@ impl Ledger {
         }
         let key = mac_key(key, name, &plan_digest, Purpose::Ledger);
         Ok(StreamDigest::new(name.clone(), plan, plan_text, key, past))
+    }
+
+    /// Leaves a stream to another ledger, which records its steps: from here on it is published under that one alone.
+    ///
+    /// # Errors
+    /// If the stream has been released already, is left to another ledger, does not fit its budget, or the store cannot be
+    /// written.
+    pub fn leave_to(&mut self, key: &SecretKey, stream: &Stream, identity: &str, place: &str) -> Result<()> {
+        let guard = Guard { identity: identity.to_owned(), place: place.to_owned() };
+        let plan = blake3::Hash::from_bytes(stream.plan_digest()).to_hex().to_string();
+        match self.contents.streams.get(stream.name.as_str()) {
+            None => {}
+            Some(Entry { guard: Some(there), .. }) if there.identity != guard.identity => {
+                return Err(published_elsewhere(&stream.name, there));
+            }
+            // Another plan is refused by the other ledger, which has it.
+            Some(Entry { guard: Some(_), plan: there, .. }) if *there == plan => return Ok(()),
+            Some(_) => {
+                let released = format!(
+                    "stream `{}` has been released already, or under another plan; what a cluster publishes for ever is a \
+                     stream of its own: give another ",
+                    stream.name
+                );
+                return Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]));
+            }
+        }
+        let digest = self.digest_of(key, stream, stream.last_step)?;
+        let claim = self.source.as_ref().map(|source| source.reserve(&stream.name)).transpose()?;
+        let mut contents = self.contents.clone();
+        contents.streams.insert(stream.name.to_string(), Entry { guard: Some(guard), ..digest.entry() });
+        self.commit(contents)?;
+        if let (Some(source), Some(claim)) = (&self.source, claim) {
+            let _ = source.budget.settle(&claim); // what stays reserved counts as much
+        }
+        Ok(())
     }
 
     /// Records what is about to be published, as durably as the store is. Call this before anyone can see a release.
@@ -437,6 +473,12 @@ impl Spending {
     fn claims(&self) -> MutexGuard<'_, BTreeMap<String, Claim>> {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn published_elsewhere(name: &StreamName, guard: &Guard) -> Error {
+    let elsewhere =
+        format!("stream `{name}` is published by a cluster, whose ledger is {}: go on there, or give another ", guard.place);
+    usage(sentence![elsewhere, NAME, " (its budget then adds to what is already spent)"])
 }
 
 /// Puts what a run leaves into parts of a store.

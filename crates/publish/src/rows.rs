@@ -203,6 +203,11 @@ impl Rows {
         self.views.recall(group, shown);
     }
 
+    /// What is shown last of every group, where views look back.
+    pub(crate) fn shown_views(&self) -> Vec<(Vec<String>, Viewed)> {
+        self.views.shown()
+    }
+
     /// A group that was discovered, behind all others.
     pub(crate) fn enter(&mut self, tuple: Vec<String>) {
         self.tuples.push(tuple);

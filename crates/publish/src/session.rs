@@ -28,6 +28,7 @@ mod resume;
 mod sums;
 
 pub(crate) use intake::bound_of_persons;
+pub(crate) use persons::Persons;
 pub use items::{ItemCounts, ItemLabels};
 pub use keys::{KeyCounts, KeyLabels};
 pub(crate) use placer::no_value;

@@ -63,7 +63,7 @@ impl View {
 }
 
 /// What is shown of a step.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Viewed {
     /// Exact decimal text of the value.
     pub text: String,
@@ -98,6 +98,13 @@ impl Views {
     /// What an earlier run has shown last of a group.
     pub(crate) fn recall(&mut self, group: Vec<String>, shown: Viewed) {
         self.shown.insert(group, shown);
+    }
+
+    /// What was shown last of every group, in the order of their texts.
+    pub(crate) fn shown(&self) -> Vec<(Vec<String>, Viewed)> {
+        let mut shown: Vec<_> = self.shown.iter().map(|(group, shown)| (group.clone(), shown.clone())).collect();
+        shown.sort_by(|a, b| a.0.cmp(&b.0));
+        shown
     }
 
     /// The view of the next row of its group; `None` where none is wanted.

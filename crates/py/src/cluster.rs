@@ -11,15 +11,18 @@ use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use evertally::noise::SecretKey as Key;
 use evertally::number::Grid;
 use evertally::plan::Plan;
-use evertally_publish::cluster::{BucketRows, Digest, Digests, Reader, Row, Rows, Shard, Taken, Work};
+use evertally_publish::cluster::{
+    BucketRows, Digest, Digests, Once, OnceFolder, Publisher, Reader, Row, Rows, Shard, Taken, Work,
+};
 use evertally_publish::error::{Result, failure, usage};
 use evertally_publish::event::Columns;
 use evertally_publish::problem::Wording;
 use evertally_publish::source::{Approval, SourceBudget};
 use evertally_publish::stream::OutOfBounds;
-use evertally_tables::cluster::{Released, for_each_block, for_each_sum, of_blocks, of_rows, read};
+use evertally_tables::cluster::{Gathered, Released, for_each_block, for_each_sum, of_blocks, of_rows, read, to_rows};
 use evertally_tables::input::ReadOptions;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -93,6 +96,21 @@ impl ClusterWork {
         begun.or_raise()
     }
 
+    /// The same of a stream that another ledger records.
+    #[staticmethod]
+    fn of(py: Python<'_>, keywords: &str, key: &SecretKey) -> PyResult<Self> {
+        let (declared, keywords, key) = (declaration(keywords)?, keywords.to_owned(), Arc::clone(key.inner()));
+        let planned = move || -> Result<Self> {
+            let settings = declared.resolve()?.of_whole_rows()?;
+            let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
+            let (stream, groups) = settings.plan(&mut |_| ())?;
+            let plan = serde_json::to_string(&stream.plan).map_err(failure)?;
+            let shipped = serde_json::to_string(&Shipped { declared: keywords, plan }).map_err(failure)?;
+            Ok(Self { work: Work::new(stream, groups, key)?, options, shipped })
+        };
+        abandonable(py, planned)?.or_raise()
+    }
+
     /// The work, as it was [shipped](Self::shipped), in another process.
     #[staticmethod]
     fn arrived(py: Python<'_>, shipped: &str, key: &SecretKey) -> PyResult<Self> {
@@ -157,6 +175,39 @@ impl ClusterWork {
         }
         let reader = reader.or_raise()?;
         Ok(Reading { reader: Mutex::new(reader), columns, options: self.options.clone(), counts })
+    }
+
+    /// A reader of events that wait in shards for the end of their steps.
+    fn waiting_reader(&self, shards: u32) -> PyResult<Reading> {
+        let (columns, options) = (self.work.stream().columns.clone(), self.options.clone());
+        let reader = self.work.waiting_reader(shards, Wording::Keywords).or_raise()?;
+        Ok(Reading { reader: Mutex::new(reader), columns, options, counts: false })
+    }
+
+    /// The last step that has ended by a time in microseconds since 1970.
+    fn ended_by(&self, micros: i64) -> u64 {
+        self.work.ended_by(micros)
+    }
+
+    /// When a step ends, in microseconds since 1970.
+    fn end_of(&self, step: u64) -> PyResult<i64> {
+        self.work.end_of(step).or_raise()
+    }
+
+    /// Closes the steps of a shard behind one through another: what is kept of its persons, what waits, the first step that
+    /// waits, and the sums.
+    #[allow(clippy::type_complexity)]
+    fn close_shard<'py>(
+        &self,
+        py: Python<'py>,
+        steps: (u64, u64),
+        persons: Option<Vec<u8>>,
+        waiting: Vec<Vec<u8>>,
+    ) -> PyResult<(Option<Bound<'py, PyBytes>>, Vec<Bound<'py, PyBytes>>, Option<u64>, Vec<(u64, Bound<'py, PyBytes>, i64)>)> {
+        let left = py.detach(|| self.work.close_shard(steps.0, steps.1, persons.as_deref(), waiting)).or_raise()?;
+        let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
+        let rows = left.rows.iter().map(|row| (row.step, bytes(&row.label), row.sum)).collect();
+        Ok((left.persons.as_deref().map(bytes), left.waiting.iter().map(|block| bytes(block)).collect(), left.next, rows))
     }
 
     /// What bounds the persons of some shards.
@@ -246,6 +297,12 @@ impl Reading {
         read?.or_raise()
     }
 
+    /// The latest time of an event, in microseconds since 1970; ``None`` before the first.
+    #[getter]
+    fn latest(&self) -> Option<i64> {
+        self.reader.lock().expect("no holder panics").latest()
+    }
+
     /// What was read: sums, or blocks.
     fn take(&self, py: Python<'_>) -> PyResult<ArrowTable> {
         let taken = py.detach(|| match self.reader.lock().expect("no holder panics").take() {
@@ -302,6 +359,107 @@ impl Releasing {
         let never = AtomicBool::new(false);
         let next = py.detach(|| self.released.next(&mut self.rows.lock().expect("no holder panics"), &never));
         Ok(next.or_raise()?.map(ArrowTable::of))
+    }
+}
+
+/// The driver of a stream that never ends.
+#[pyclass(frozen, name = "_ClusterPublisher", module = "evertally")]
+pub(crate) struct Publishing {
+    publisher: Mutex<Publisher>,
+    released: Released,
+}
+
+#[pymethods]
+impl Publishing {
+    /// The driver's part of some work, under a ledger in a folder, or in a store of objects that has `create`, `read`,
+    /// `replace` and `forget`.
+    #[staticmethod]
+    #[pyo3(signature = (work, key, ledger, time, budget_file = None))]
+    fn open(
+        py: Python<'_>,
+        work: &ClusterWork,
+        key: &SecretKey,
+        ledger: Place,
+        time: &str,
+        budget_file: Option<PathBuf>,
+    ) -> PyResult<Self> {
+        let released = Released::new(&work.work, &time_type(time)?).or_raise()?;
+        let opened = cancellable(py, |cancelled| {
+            let once: Box<dyn Once> = match ledger {
+                Place::Folder(path) => Box::new(OnceFolder::open(&path)?),
+                Place::Objects(store) => Box::new(Objects(store)),
+            };
+            let budget = budget_file.as_deref().map(SourceBudget::of_file).transpose()?;
+            with_ledger(key, cancelled, |ledger| {
+                ledger.spend_from(budget.map(|budget| (budget, Approval::default())));
+                Publisher::open(work.work.clone(), once, ledger)
+            })
+        })?;
+        Ok(Self { publisher: Mutex::new(opened.or_raise()?), released })
+    }
+
+    /// Closes steps for a batch of a query, and gives the releases of each: they may be seen.
+    fn close(
+        &self,
+        py: Python<'_>,
+        query: &str,
+        batch: u64,
+        through: u64,
+        sums: Vec<PyRecordBatch>,
+    ) -> PyResult<Vec<(u64, ArrowTable)>> {
+        let sums: Vec<RecordBatch> = sums.into_iter().map(PyRecordBatch::into_inner).collect();
+        let closed = py.detach(|| -> Result<Vec<(u64, RecordBatch)>> {
+            let mut rows = Vec::new();
+            for batch in &sums {
+                rows.extend(to_rows(batch)?.into_iter().filter(|row| !matches!(Row::says(&row.label), Ok(Rows::Shard(_)))));
+            }
+            let mut by_step: BTreeMap<u64, Gathered<'_>> = BTreeMap::new();
+            let mut publisher = self.publisher.lock().expect("no holder panics");
+            publisher.close(query, batch, through, &rows, |step, row| {
+                by_step.entry(step).or_insert_with(|| self.released.begin()).push(row)
+            })?;
+            by_step.into_iter().map(|(step, rows)| Ok((step, rows.finish()?))).collect()
+        });
+        Ok(closed.or_raise()?.into_iter().map(|(step, rows)| (step, ArrowTable::of(rows))).collect())
+    }
+}
+
+/// Where a ledger of a cluster is.
+#[derive(FromPyObject)]
+enum Place {
+    Folder(PathBuf),
+    Objects(Py<PyAny>),
+}
+
+/// A store of objects, in Python.
+struct Objects(Py<PyAny>);
+
+impl Objects {
+    fn call<T>(&self, read: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<T>) -> Result<T> {
+        let called = Python::attach(|py| read(py, self.0.bind(py)));
+        called.map_err(|problem| failure(format!("the ledger {} failed: {problem}", self.shown())))
+    }
+}
+
+impl Once for Objects {
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.call(|py, store| store.call_method1("create", (name, PyBytes::new(py, bytes)))?.extract())
+    }
+
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        self.call(|_, store| store.call_method1("read", (name,))?.extract())
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.call(|py, store| store.call_method1("replace", (name, PyBytes::new(py, bytes))).map(drop))
+    }
+
+    fn forget(&self, name: &str) {
+        let _ = self.call(|_, store| store.call_method1("forget", (name,)).map(drop));
+    }
+
+    fn shown(&self) -> String {
+        Python::attach(|py| self.0.bind(py).str().map_or_else(|_| "of objects".to_owned(), |text| text.to_string()))
     }
 }
 

@@ -43,7 +43,7 @@ mod _evertally {
     use super::*;
     #[pymodule_export]
     use super::{
-        budget::Budget, candidate::Candidate, cluster::Bounding, cluster::ClusterWork, cluster::Reading as ClusterReading, cluster::Releasing,
+        budget::Budget, candidate::Candidate, cluster::Bounding, cluster::Publishing, cluster::ClusterWork, cluster::Reading as ClusterReading, cluster::Releasing,
         cluster::open_key, cluster::seal_key, counter::Counter, guarantee::Guarantee, ipc::from_ipc, ipc::to_ipc,
         key::SecretKey, key::TestSeed, lazy::LazyVector, lazy::plan_lazy, plan::Plan, plan::plan, reading::Reading,
         release::Release, sketch::CountSketch, sketch::plan_sketch, table::ArrowTable, table::interval_table,

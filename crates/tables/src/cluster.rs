@@ -3,7 +3,7 @@
 //! | rows | columns |
 //! |---|---|
 //! | [sums](of_rows) | `step` (64-bit integer), `label` (binary), `sum` (64-bit integer) |
-//! | [blocks](of_blocks) of persons' events | `shard` (32-bit integer), `block` (binary) |
+//! | [blocks](of_blocks) of persons' events | `shard` (32-bit integer), `step` (64-bit integer), `block` (binary) |
 
 use crate::input::{Events, ReadOptions};
 use crate::output::{TableColumns, TableSpec};
@@ -13,7 +13,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, RecordBatchReader};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use evertally_publish::cluster::{BucketRows, Reader, Row, Work};
+use evertally_publish::cluster::{BucketRows, ForShard, Reader, Row, Work};
+use evertally_publish::rows::ReleaseRow;
 use evertally_publish::error::{Error, Result, failure, refuse_if, usage};
 use evertally_publish::event::Columns;
 use evertally_publish::steps::StepCalendar;
@@ -59,11 +60,13 @@ pub fn of_rows(rows: &[Row]) -> Result<RecordBatch> {
 }
 
 /// Blocks as a batch.
-pub fn of_blocks(blocks: &[(u32, Vec<u8>)]) -> Result<RecordBatch> {
+pub fn of_blocks(blocks: &[ForShard]) -> Result<RecordBatch> {
     let mut bytes = BinaryBuilder::new();
-    blocks.iter().for_each(|(_, block)| bytes.append_value(block));
-    let shards = Int32Array::from_iter_values(blocks.iter().map(|(shard, _)| *shard as i32)); // fits: few shards
-    let columns: [(&str, ArrayRef); 2] = [("shard", Arc::new(shards)), ("block", Arc::new(bytes.finish()))];
+    blocks.iter().for_each(|one| bytes.append_value(&one.block));
+    let shards = Int32Array::from_iter_values(blocks.iter().map(|one| one.shard as i32)); // fits: few shards
+    let steps = Int64Array::from_iter_values(blocks.iter().map(|one| one.step as i64)); // fits: below 2^62
+    let columns: [(&str, ArrayRef); 3] =
+        [("shard", Arc::new(shards)), ("step", Arc::new(steps)), ("block", Arc::new(bytes.finish()))];
     RecordBatch::try_from_iter(columns).map_err(failure)
 }
 
@@ -97,6 +100,23 @@ pub fn for_each_sum(
         }
         visit(numbers.value(row) as u32, steps.value(row) as u64, labels.value(row), sums.value(row))
     })
+}
+
+/// The sums of a batch as rows.
+///
+/// # Errors
+/// As [`for_each_sum`].
+pub fn to_rows(batch: &RecordBatch) -> Result<Vec<Row>> {
+    let count = Arc::new(Int32Array::from(vec![0; batch.num_rows()])) as ArrayRef;
+    let mut fields: Vec<Field> = batch.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
+    fields.push(Field::new("bucket", DataType::Int32, false));
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), [batch.columns(), &[count]].concat());
+    let mut rows = Vec::new();
+    for_each_sum(&batch.map_err(failure)?, "bucket", |_, step, label, sum| {
+        rows.push(Row { step, label: label.into(), sum });
+        Ok(())
+    })?;
+    Ok(rows)
 }
 
 fn column<'b>(batch: &'b RecordBatch, name: &str, kind: &DataType) -> Result<&'b ArrayRef> {
@@ -154,6 +174,11 @@ impl Released {
         self.batch(&mut columns, &steps).map(Some)
     }
 
+    /// No rows yet.
+    pub fn begin(&self) -> Gathered<'_> {
+        Gathered { of: self, columns: TableColumns::new(&self.spec), steps: Vec::new() }
+    }
+
     /// The rows as a batch; engines have no unsigned numbers.
     fn batch(&self, columns: &mut TableColumns, steps: &[u64]) -> Result<RecordBatch> {
         let batch = self.times.put_into(columns.finish()?, steps, &self.calendar)?;
@@ -163,5 +188,31 @@ impl Released {
         let mut arrays = batch.columns().to_vec();
         arrays[place] = Arc::new(Int64Array::from_iter_values(steps.iter().map(|step| *step as i64))); // fits: below 2^62
         RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).map_err(failure)
+    }
+}
+
+/// Released rows that are gathered one by one.
+pub struct Gathered<'r> {
+    of: &'r Released,
+    columns: TableColumns,
+    steps: Vec<u64>,
+}
+
+impl Gathered<'_> {
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// If a whole number does not fit.
+    pub fn push(&mut self, row: &ReleaseRow<'_>) -> Result<()> {
+        self.steps.push(row.step);
+        self.columns.push(row)
+    }
+
+    /// All of them.
+    ///
+    /// # Errors
+    /// If a time cannot be written.
+    pub fn finish(mut self) -> Result<RecordBatch> {
+        self.of.batch(&mut self.columns, &self.steps)
     }
 }

@@ -6,6 +6,8 @@
 //! event  = microseconds since the one before (of the first: since the start of the stream) | group | value, zigzag
 //! ```
 //!
+//! sums   = + | number of names | (length | name)* | (step | group | sum, zigzag)*
+//!
 //! Numbers are LEB128. In the place of the first byte, `!` says that the rest is a text: why events were refused.
 
 use super::labels::Labels;
@@ -14,6 +16,7 @@ use crate::error::{Error, Result, usage};
 use crate::leb128::{push_number, take_number};
 
 const VERSION: u8 = 1;
+const SUMS: u8 = b'+';
 const REFUSED: u8 = b'!';
 /// A block that has so many bytes takes no further person.
 const FULL: usize = 1 << 16;
@@ -48,7 +51,7 @@ impl<'l> BlockWriter<'l> {
             last = event.time;
             let label = self.own_label(event.label);
             push_number(&mut self.persons, label.into());
-            push_number(&mut self.persons, (event.value << 1 ^ event.value >> 63) as u64);
+            push_number(&mut self.persons, zigzag(event.value));
         }
         if self.persons.len() + self.names.len() >= FULL {
             self.close();
@@ -69,12 +72,17 @@ impl<'l> BlockWriter<'l> {
         if self.persons.is_empty() {
             return;
         }
-        let mut block = vec![VERSION];
+        let block = self.closed(VERSION);
+        self.blocks.push(block);
+    }
+
+    fn closed(&mut self, kind: u8) -> Vec<u8> {
+        let mut block = vec![kind];
         push_number(&mut block, self.own.len() as u64);
         block.append(&mut self.names);
         block.append(&mut self.persons);
         self.own.clear();
-        self.blocks.push(block);
+        block
     }
 
     pub(super) fn finish(mut self) -> Vec<Vec<u8>> {
@@ -83,9 +91,39 @@ impl<'l> BlockWriter<'l> {
     }
 }
 
+/// Sums of steps and groups as a block.
+pub(super) fn push_sums(sums: &[(u64, u32, i64)], labels: &Labels) -> Vec<u8> {
+    let mut writer = BlockWriter::new(0, labels);
+    for (step, label, sum) in sums {
+        push_number(&mut writer.persons, *step);
+        let label = writer.own_label(*label);
+        push_number(&mut writer.persons, label.into());
+        push_number(&mut writer.persons, zigzag(*sum));
+    }
+    writer.closed(SUMS)
+}
+
+fn zigzag(value: i64) -> u64 {
+    (value << 1 ^ value >> 63) as u64
+}
+
+fn unzigzag(number: u64) -> i64 {
+    (number >> 1) as i64 ^ -((number & 1) as i64)
+}
+
 /// A block that says why events were refused.
 pub(super) fn refused(why: &str) -> Vec<u8> {
     [&[REFUSED], why.as_bytes()].concat()
+}
+
+/// What a block holds.
+pub(super) enum Opened {
+    /// Events of persons.
+    Persons(Block),
+    /// Sums: step, number of the group, sum.
+    Sums(Vec<(u64, u32, i64)>),
+    /// Why events were refused.
+    Refused(String),
 }
 
 /// A block that is read person by person.
@@ -97,12 +135,12 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// What a block holds: events, or why some were refused.
-    pub(super) fn open(bytes: Vec<u8>, labels: &mut Labels) -> Result<std::result::Result<Self, String>> {
+    /// Opens a block.
+    pub(super) fn open(bytes: Vec<u8>, labels: &mut Labels) -> Result<Opened> {
         let mut rest = bytes.get(1..).ok_or_else(damaged)?;
         match bytes[0] {
-            REFUSED => return Ok(Err(String::from_utf8(rest.to_vec()).map_err(|_| damaged())?)),
-            VERSION => {}
+            REFUSED => return Ok(Opened::Refused(String::from_utf8(rest.to_vec()).map_err(|_| damaged())?)),
+            VERSION | SUMS => {}
             _ => return Err(damaged()),
         }
         let count = take_number(&mut rest).ok_or_else(damaged)?;
@@ -113,11 +151,20 @@ impl Block {
             names.push(labels.of_name(name)?);
             rest = behind;
         }
+        if bytes[0] == SUMS {
+            let mut sums = Vec::new();
+            while !rest.is_empty() {
+                let mut number = || take_number(&mut rest).ok_or_else(damaged);
+                let (step, label, sum) = (number()?, own(&names, number()?)?, unzigzag(number()?));
+                sums.push((step, label, sum));
+            }
+            return Ok(Opened::Sums(sums));
+        }
         if !rest.is_empty() && rest.len() < 16 {
             return Err(damaged());
         }
         let at = bytes.len() - rest.len();
-        Ok(Ok(Self { bytes, at, names }))
+        Ok(Opened::Persons(Self { bytes, at, names }))
     }
 
     /// The person whose events come next; `None` at the end.
@@ -133,19 +180,20 @@ impl Block {
         let (count, mut time) = (number()?, start);
         for _ in 0..count {
             time = i64::try_from(number()?).ok().and_then(|since| time.checked_add(since)).ok_or_else(damaged)?;
-            let label = u32::try_from(number()?).map_err(|_| damaged())?;
-            let label = match self.names.is_empty() {
-                true => label,
-                false => *self.names.get(label as usize).ok_or_else(damaged)?,
-            };
-            let value = number()?;
-            let value = (value >> 1) as i64 ^ -((value & 1) as i64);
+            let label = own(&self.names, number()?)?;
+            let value = unzigzag(number()?);
             events.push(Personal { person, time, label, value });
         }
         self.at = self.bytes.len() - rest.len();
         let is_whole = self.at == self.bytes.len() || self.person().is_some_and(|next| next > person);
         if is_whole { Ok(()) } else { Err(damaged()) }
     }
+}
+
+/// The number in this process of a label in a block.
+fn own(names: &[u32], label: u64) -> Result<u32> {
+    let label = u32::try_from(label).map_err(|_| damaged())?;
+    if names.is_empty() { Ok(label) } else { names.get(label as usize).copied().ok_or_else(damaged) }
 }
 
 fn damaged() -> Error {

@@ -77,6 +77,11 @@ impl Thinning {
         Ok(Self { bound, is_hereditary: bound.is_hereditary() })
     }
 
+    /// Thins only among the events of one step and group.
+    pub(super) fn only_alike(&mut self) {
+        self.is_hereditary = false;
+    }
+
     /// Thins the events of one person, which are in order.
     pub(super) fn thin(&self, stream: &Stream, events: &mut Vec<Personal>) {
         let step_of = |event: &Personal| stream.calendar.step_of(Instant::from_micros(event.time));

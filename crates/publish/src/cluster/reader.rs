@@ -8,8 +8,10 @@ use super::sums::{Row, Sums, overflow};
 use crate::error::{Result, usage};
 use crate::event::{Event, Field, Role};
 use crate::problem::Wording;
+use crate::steps::Instant;
 use crate::session::{GroupLabels, Placer, no_value};
 use crate::stream::{Refusable, Stream};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// So many events are kept before they are handed on.
@@ -23,7 +25,18 @@ pub enum Taken {
     /// Sums, and what was refused.
     Sums(Vec<Row>),
     /// Blocks with the number of their shard.
-    Blocks(Vec<(u32, Vec<u8>)>),
+    Blocks(Vec<ForShard>),
+}
+
+/// A block on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForShard {
+    /// The number of the shard.
+    pub shard: u32,
+    /// The first step of its events, or an earlier one; 0 where events were refused.
+    pub step: u64,
+    /// The block.
+    pub block: Vec<u8>,
 }
 
 /// Reads events in one process, whichever of them come to it.
@@ -35,10 +48,14 @@ pub struct Reader {
     wording: Wording,
     /// Of all that was refused the first by its text, so that it does not depend on who reads what.
     refused: Option<String>,
+    /// The latest time that was read, in microseconds since 1970.
+    latest: i64,
 }
 
 enum Into {
     Sums(Sums),
+    /// Sums on their way to shards, where they wait for the end of their step.
+    Waiting(Sums, u32),
     Shards { events: Vec<Personal>, order: Order, thinning: Thinning, shards: u32 },
 }
 
@@ -58,6 +75,25 @@ impl Work {
             Into::Sums(Sums::new())
         };
         Ok(self.reader_into(Arc::clone(&self.stream), into, wording))
+    }
+
+    /// A reader of events whose steps end later: all of them go to shards, where they wait.
+    ///
+    /// # Errors
+    /// As [`reader`](Self::reader).
+    pub fn waiting_reader(&self, shards: u32, wording: Wording) -> Result<Reader> {
+        if self.has_persons() {
+            let mut reader = self.reader(shards, wording)?;
+            if let Into::Shards { thinning, .. } = &mut reader.into {
+                // What comes late is left out, and must leave nothing else out before.
+                thinning.only_alike();
+            }
+            return Ok(reader);
+        }
+        if shards == 0 {
+            return Err(usage("there must be at least one shard"));
+        }
+        Ok(self.reader_into(Arc::clone(&self.stream), Into::Waiting(Sums::new(), shards), wording))
     }
 
     /// A reader of what an engine has counted or added up: a row stands for many events of one time and group, and its
@@ -80,7 +116,7 @@ impl Work {
             false => GroupLabels::of_declared(self.groups.as_deref().cloned()),
         };
         let placer = Placer::new(Arc::clone(&stream), labels, &self.key);
-        Reader { stream, placer, labels: Labels::default(), into, wording, refused: None }
+        Reader { stream, placer, labels: Labels::default(), into, wording, refused: None, latest: i64::MIN }
     }
 }
 
@@ -118,12 +154,13 @@ impl Reader {
 
     fn place(&mut self, event: &Event<'_>, times: i64) -> Result<()> {
         let Some((time, placed)) = self.placer.place_with_time(event)? else { return Ok(()) };
+        self.latest = self.latest.max(time.micros());
         if placed.step > self.stream.last_step {
             return Ok(()); // for a later release
         }
         let label = self.labels.number(&placed.label)?;
         match &mut self.into {
-            Into::Sums(sums) => {
+            Into::Sums(sums) | Into::Waiting(sums, _) => {
                 let value = placed.value.checked_mul(times).ok_or_else(|| usage("a row stands for too many events"))?;
                 sums.add(placed.step, label, value)
             }
@@ -135,11 +172,16 @@ impl Reader {
         }
     }
 
+    /// The latest time of an event that was read, in microseconds since 1970; `None` before the first.
+    pub fn latest(&self) -> Option<i64> {
+        Some(self.latest).filter(|latest| *latest > i64::MIN)
+    }
+
     /// Whether so much waits that it should be [taken](Self::take).
     pub fn is_full(&self) -> bool {
         self.labels.count() >= MANY_NAMES
             || match &self.into {
-                Into::Sums(sums) => sums.is_full(),
+                Into::Sums(sums) | Into::Waiting(sums, _) => sums.is_full(),
                 Into::Shards { events, .. } => events.len() >= MANY,
             }
     }
@@ -151,6 +193,21 @@ impl Reader {
                 let mut rows = sums.take(&self.labels);
                 rows.extend(self.refused.take().map(|why| Row::refused(&why)));
                 Taken::Sums(rows)
+            }
+            Into::Waiting(sums, shards) => {
+                let mut by_shard: BTreeMap<u32, Vec<(u64, u32, i64)>> = BTreeMap::new();
+                for (step, label, sum) in sums.take_numbers() {
+                    // Whatever spreads them: sums of one group may as well be of several shards.
+                    let shard = (step.wrapping_mul(31).wrapping_add(label.into()) % u64::from(*shards)) as u32;
+                    by_shard.entry(shard).or_default().push((step, label, sum));
+                }
+                let block = |(shard, sums): (u32, Vec<(u64, u32, i64)>)| {
+                    let step = sums.first().map_or(0, |(step, ..)| *step);
+                    ForShard { shard, step, block: block::push_sums(&sums, &self.labels) }
+                };
+                let mut blocks: Vec<ForShard> = by_shard.into_iter().map(block).collect();
+                blocks.extend(self.refused.take().map(|why| ForShard::refused(&why)));
+                Taken::Blocks(blocks)
             }
             Into::Shards { events, order, thinning, shards } => {
                 events.sort_unstable_by_key(|event| event.person);
@@ -165,15 +222,23 @@ impl Reader {
                         writer.push(&person);
                     }
                     let number = shard_of(&shard[0], *shards);
-                    blocks.extend(writer.finish().into_iter().map(|block| (number, block)));
+                    let first = shard.iter().map(|event| event.time).min().unwrap_or(0);
+                    let step = self.stream.calendar.step_of(Instant::from_micros(first)).unwrap_or(0);
+                    blocks.extend(writer.finish().into_iter().map(|block| ForShard { shard: number, step, block }));
                 }
                 events.clear();
-                blocks.extend(self.refused.take().map(|why| (0, block::refused(&why))));
+                blocks.extend(self.refused.take().map(|why| ForShard::refused(&why)));
                 Taken::Blocks(blocks)
             }
         };
         self.labels.clear();
         taken
+    }
+}
+
+impl ForShard {
+    fn refused(why: &str) -> Self {
+        Self { shard: 0, step: 0, block: block::refused(why) }
     }
 }
 

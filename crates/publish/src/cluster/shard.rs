@@ -1,11 +1,11 @@
 //! Some of the persons with all of their events: what is kept of them.
 
 use super::Work;
-use super::block::Block;
+use super::block::{Block, Opened};
 use super::labels::Labels;
 use super::order::{Order, Personal};
 use super::sums::{Row, Sums};
-use crate::error::Result;
+use crate::error::{Result, usage};
 use crate::session::{GroupNumbers, bound_of_persons};
 use crate::steps::Instant;
 use evertally::privacy::contribution::{ContributionBound, Details, Kept, Offer};
@@ -51,8 +51,9 @@ impl Shard {
     pub fn add(&mut self, shard: u32, block: Vec<u8>) -> Result<()> {
         self.seen.insert(shard);
         match Block::open(block, &mut self.labels)? {
-            Ok(block) => self.blocks.push(block),
-            Err(why) => {
+            Opened::Persons(block) => self.blocks.push(block),
+            Opened::Sums(_) => return Err(usage("sums came to a shard of persons")),
+            Opened::Refused(why) => {
                 if self.refused.as_ref().is_none_or(|first| why < *first) {
                     self.refused = Some(why);
                 }

@@ -100,6 +100,14 @@ impl Sums {
         self.sums.len() >= MANY
     }
 
+    /// All of them with the numbers of their groups, in the order of steps.
+    pub(super) fn take_numbers(&mut self) -> Vec<(u64, u32, i64)> {
+        let sums = std::mem::take(&mut self.sums).into_iter().filter(|(_, sum)| *sum != 0);
+        let mut sums: Vec<(u64, u32, i64)> = sums.map(|((step, label), sum)| (step, label, sum)).collect();
+        sums.sort_unstable();
+        sums
+    }
+
     /// All of them, in the order of steps and labels: the same sums give the same rows.
     pub(super) fn take(&mut self, labels: &Labels) -> Vec<Row> {
         let sums = std::mem::take(&mut self.sums).into_iter().filter(|(_, sum)| *sum != 0);

@@ -198,7 +198,7 @@ fn spread(work: &Work, dice: &mut Dice, events: &[Happened]) -> (BTreeMap<(u64, 
     dice.shuffle(&mut blocks);
     // Shards meet in processes, each whole.
     let mut processes: HashMap<u32, Shard> = HashMap::new();
-    for (shard, block) in blocks {
+    for ForShard { shard, block, .. } in blocks {
         let process = processes.entry(shard % 2).or_insert_with(|| work.shard().unwrap());
         process.add(shard, block).unwrap();
     }
@@ -215,7 +215,7 @@ fn spread(work: &Work, dice: &mut Dice, events: &[Happened]) -> (BTreeMap<(u64, 
     (sums, others)
 }
 
-fn taken(reader: &mut Reader, rows: &mut Vec<Row>, blocks: &mut Vec<(u32, Vec<u8>)>) {
+fn taken(reader: &mut Reader, rows: &mut Vec<Row>, blocks: &mut Vec<ForShard>) {
     match reader.take() {
         Taken::Sums(more) => rows.extend(more),
         Taken::Blocks(more) => blocks.extend(more),
@@ -403,7 +403,7 @@ fn damaged_rows_are_refused() {
     let mut reader = work.reader(1, Wording::Keywords).unwrap();
     events(&mut Dice(1), 50).iter().for_each(|event| show(work.stream(), event, |event| reader.read(event)));
     let Taken::Blocks(blocks) = reader.take() else { panic!("persons go to shards") };
-    let block = &blocks[0].1;
+    let block = &blocks[0].block;
     let finish = |bytes: Vec<u8>| -> Result<()> {
         let mut shard = work.shard()?;
         shard.add(0, bytes)?;
@@ -420,4 +420,181 @@ fn damaged_rows_are_refused() {
     assert!(bucket.add(1, &Row::of_place(1, 0, 1).label, 1).is_err(), "of another bucket");
     assert!(bucket.add(13, &Row::of_place(1, 1, 1).label, 1).is_err(), "behind the last step");
     assert!(work.bucket(2, 2).is_err());
+}
+
+/// A stream that is closed step by step, from events that come in any batches: the rows of one process, also after a driver
+/// has died at any place, or a query begins again from the first event.
+mod live {
+    use super::*;
+
+    /// Shards between batches.
+    #[derive(Clone, Default)]
+    struct Shards {
+        persons: HashMap<u32, Vec<u8>>,
+        waiting: HashMap<u32, Vec<Vec<u8>>>,
+        closed: u64,
+    }
+
+    const SHARDS: u32 = 3;
+
+    impl Shards {
+        fn take_in(&mut self, work: &Work, dice: &mut Dice, events: &[Happened]) {
+            let mut readers: Vec<Reader> =
+                (0..2).map(|_| work.waiting_reader(SHARDS, Wording::Keywords).unwrap()).collect();
+            for event in events {
+                show(work.stream(), event, |event| readers[dice.below(2) as usize].read(event));
+            }
+            for reader in &mut readers {
+                let Taken::Blocks(blocks) = reader.take() else { panic!("all goes to shards") };
+                blocks.into_iter().for_each(|for_shard| self.waiting.entry(for_shard.shard).or_default().push(for_shard.block));
+            }
+        }
+
+        fn close(&mut self, work: &Work, through: u64) -> Vec<Row> {
+            let mut rows: BTreeMap<(u64, Box<[u8]>), i64> = BTreeMap::new();
+            for shard in 0..SHARDS {
+                let waiting = self.waiting.remove(&shard).unwrap_or_default();
+                let left = work.close_shard(self.closed, through, self.persons.get(&shard).map(|p| &p[..]), waiting);
+                let left = left.unwrap();
+                left.persons.into_iter().for_each(|persons| drop(self.persons.insert(shard, persons)));
+                self.waiting.insert(shard, left.waiting);
+                left.rows.into_iter().for_each(|row| *rows.entry((row.step, row.label)).or_insert(0) += row.sum);
+            }
+            self.closed = through;
+            rows.into_iter().map(|((step, label), sum)| Row { step, label, sum }).collect()
+        }
+    }
+
+    fn publisher(work: &Work, folder: &std::path::Path, ledger: &mut Ledger) -> Result<Publisher> {
+        Publisher::open(work.clone(), Box::new(OnceFolder::open(folder)?), ledger)
+    }
+
+    fn close(
+        publisher: &mut Publisher,
+        query: &str,
+        (batch, through): (u64, u64),
+        rows: &[Row],
+        shown: &mut BTreeMap<u64, Vec<String>>,
+    ) -> Result<()> {
+        let mut now: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+        publisher.close(query, batch, through, rows, |step, row| Ok(now.entry(step).or_default().push(text(row))))?;
+        for (step, rows) in now {
+            let before = shown.entry(step).or_insert_with(|| rows.clone());
+            assert_eq!(*before, rows, "step {step} once more");
+        }
+        Ok(())
+    }
+
+    fn all(shown: &BTreeMap<u64, Vec<String>>) -> Vec<String> {
+        let mut rows: Vec<String> = shown.values().flatten().cloned().collect();
+        rows.sort();
+        rows
+    }
+
+    #[test]
+    fn steps_are_closed_as_one_process_would() {
+        for (number, declared) in declarations().iter().enumerate() {
+            let (mut dice, work) = (Dice(number as u64 + 100), work(declared));
+            let last = work.stream().last_step;
+            let events = events(&mut dice, 300);
+            let expected = alone(&work, &events);
+            let folder = tempfile::tempdir().unwrap();
+            let mut ledger = Ledger::in_memory(&key());
+            let mut shown = BTreeMap::new();
+            for query in ["first", "again"] {
+                // Events come at their time or some steps before it, in batches.
+                let mut shards = Shards::default();
+                let mut left = events.clone();
+                let mut publisher = publisher(&work, folder.path(), &mut ledger).unwrap();
+                let (mut closed, mut batch) = (0, 0);
+                while closed < last {
+                    let next = (closed + dice.below(4)).min(last);
+                    let (now, later): (Vec<_>, Vec<_>) = left
+                        .into_iter()
+                        .partition(|event| event.minute / 60 < next as i64 || dice.below(3) == 0);
+                    left = later;
+                    shards.take_in(&work, &mut dice, &now);
+                    let checkpoint = shards.clone();
+                    let rows = shards.close(&work, next);
+                    close(&mut publisher, query, (batch, next), &rows, &mut shown).unwrap();
+                    if dice.below(3) == 0 {
+                        // The driver dies, and tries the batch again from its checkpoint.
+                        publisher = super::live::publisher(&work, folder.path(), &mut ledger).unwrap();
+                        shards = checkpoint;
+                        let rows = shards.close(&work, next);
+                        close(&mut publisher, query, (batch, next), &rows, &mut shown).unwrap();
+                    }
+                    (closed, batch) = (next, batch + 1);
+                }
+                assert_eq!(all(&shown), expected, "{declared}, {query}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_sums_of_a_closed_step_are_refused() {
+        let (mut dice, work) = (Dice(5), work(&declarations()[3]));
+        let events = events(&mut dice, 200);
+        let folder = tempfile::tempdir().unwrap();
+        let mut ledger = Ledger::in_memory(&key());
+        let mut publisher = publisher(&work, folder.path(), &mut ledger).unwrap();
+        let mut shards = Shards::default();
+        shards.take_in(&work, &mut dice, &events);
+        let mut shown = BTreeMap::new();
+        let rows = shards.close(&work, 4);
+        close(&mut publisher, "q", (0, 4), &rows, &mut shown).unwrap();
+        // The same batch with one count more, the first event again, or fewer steps with other sums.
+        let mut more = rows.clone();
+        more[0].sum += 1;
+        for (through, rows) in [(4, &more), (12, &more)] {
+            let refused = close(&mut publisher, "q", (0, through), rows, &mut shown).unwrap_err().to_string();
+            assert!(refused.contains("from different data"), "{refused}");
+        }
+        // A query that begins again without some events: refused at the first step that differs.
+        let refused = close(&mut publisher, "other", (0, 1), &[], &mut shown).unwrap_err().to_string();
+        assert!(refused.contains("step 1 of stream `twin`"), "{refused}");
+        // Sums of steps that are closed already: a window that is fired twice.
+        let late = [Row { step: 2, ..rows[0].clone() }];
+        let refused = close(&mut publisher, "q", (1, 6), &late, &mut shown).unwrap_err().to_string();
+        assert!(refused.contains("closed already"), "{refused}");
+        let early = [Row { step: 9, ..rows[0].clone() }];
+        assert!(close(&mut publisher, "q", (1, 6), &early, &mut shown).is_err(), "a window that is not over");
+        let next = shards.close(&work, 6);
+        close(&mut publisher, "q", (1, 6), &next, &mut shown).unwrap();
+        assert!(close(&mut publisher, "q", (0, 4), &rows, &mut shown).is_err(), "an older checkpoint");
+        // Another place knows of nothing; the key's ledger does.
+        let elsewhere = tempfile::tempdir().unwrap();
+        let refused = super::live::publisher(&work, elsewhere.path(), &mut ledger).err().unwrap().to_string();
+        assert!(refused.contains("is published by a cluster"), "{refused}");
+        assert!(Session::of_sums(work.stream().clone(), work.groups().cloned(), &key(), &ledger).is_err());
+        // A state that was changed, and one that is gone.
+        let stream = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir());
+        let state = stream.unwrap().join("state/000000000006");
+        let bytes = std::fs::read(&state).unwrap();
+        let rows = shards.close(&work, 7);
+        let mut refused = |bytes: Option<Vec<u8>>| {
+            match bytes {
+                Some(bytes) => std::fs::write(&state, bytes).unwrap(),
+                None => std::fs::remove_file(&state).unwrap(),
+            }
+            let mut publisher = super::live::publisher(&work, folder.path(), &mut ledger).unwrap();
+            close(&mut publisher, "q", (2, 7), &rows, &mut shown).unwrap_err().to_string()
+        };
+        let mut changed = bytes.clone();
+        *changed.last_mut().unwrap() ^= 1;
+        assert!(refused(Some(changed)).contains("damaged"));
+        assert!(refused(None).contains("begin it again"));
+    }
+
+    /// Events behind the last closed step are left out, and leave nothing else out.
+    #[test]
+    fn late_events_are_left_out() {
+        let (mut dice, work) = (Dice(6), work(&declarations()[3]));
+        let events = events(&mut dice, 200);
+        let (early, due): (Vec<_>, Vec<_>) = events.into_iter().partition(|event| event.minute < 240);
+        let (mut with, mut without) = (Shards { closed: 4, ..Shards::default() }, Shards { closed: 4, ..Shards::default() });
+        with.take_in(&work, &mut dice, &[early, due.clone()].concat());
+        without.take_in(&work, &mut dice, &due);
+        assert_eq!(with.close(&work, 12), without.close(&work, 12));
+    }
 }

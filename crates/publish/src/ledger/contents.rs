@@ -50,9 +50,22 @@ pub(super) struct Entry {
     /// What it goes on from, for a stream that began where another ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) follows: Option<Follows>,
+    /// Where else its steps are recorded, for a stream that a cluster publishes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) guard: Option<Guard>,
     /// Where the session stands, for a stream that is continued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) state: Option<KeptState>,
+}
+
+/// Another ledger that has the steps of a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Guard {
+    /// What tells it from others.
+    pub(super) identity: String,
+    /// Where it was when the stream began.
+    pub(super) place: String,
 }
 
 /// One run, as it was recorded.

@@ -215,6 +215,7 @@ impl StreamDigest {
             runs: Vec::new(),
             joined: Vec::new(),
             follows: None,
+            guard: None,
             state: None,
         }
     }

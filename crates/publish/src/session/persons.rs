@@ -28,7 +28,7 @@ const LEAST_SAVED: usize = 16 + 3;
 /// stand in the order of their pseudonyms, each at its *home* (its share of the part's range, as that of the table) or
 /// behind it, without a gap between. Pseudonyms are uniform to everybody without the key, so that no input makes the
 /// table slow.
-pub(super) struct Persons {
+pub(crate) struct Persons {
     bound: ContributionBound,
     /// The first step of the period that goes on; all who are here have an event in it.
     since: u64,
@@ -54,7 +54,7 @@ impl Entry {
 
 impl Persons {
     /// Nobody yet, under these bounds.
-    pub(super) fn new(bound: ContributionBound) -> Self {
+    pub(crate) fn new(bound: ContributionBound) -> Self {
         let part = || Part { is_detailed: bound.needs_details(), ..Part::default() };
         Self { bound, since: 1, parts: (0..PARTS).map(|_| part()).collect() }
     }
@@ -70,7 +70,7 @@ impl Persons {
     /// # Panics
     /// If the step is before one that was offered for the same person, or of an earlier period than one for anybody.
     #[inline]
-    pub(super) fn keep(&mut self, name: Pseudonym, offer: Offer) -> Option<i64> {
+    pub(crate) fn keep(&mut self, name: Pseudonym, offer: Offer) -> Option<i64> {
         if offer.since != self.since {
             self.begin_period(offer.since);
         }
@@ -106,7 +106,7 @@ impl Persons {
     /// in the last step. Some 21 bytes a person. In version 2, which is written where groups or totals are bounded,
     /// there follow the sum of the sizes of the values, the number of groups, and of each group the difference to the
     /// number of the one before and the events. There is no check against damage: that is up to what it is part of.
-    pub(super) fn save(&self, since: u64) -> Vec<u8> {
+    pub(crate) fn save(&self, since: u64) -> Vec<u8> {
         let count = if since > self.since { 0 } else { self.count() };
         let mut bytes = Vec::with_capacity(9 + count * (LEAST_SAVED + 2));
         bytes.push(if self.bound.needs_details() { DETAILED } else { COUNTS });
@@ -138,7 +138,7 @@ impl Persons {
     ///
     /// # Errors
     /// If `bytes` are anything that `save` does not give under these bounds.
-    pub(super) fn restore(bound: ContributionBound, since: u64, bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn restore(bound: ContributionBound, since: u64, bytes: &[u8]) -> Result<Self> {
         let mut persons = Self { since, ..Self::new(bound) };
         let is_detailed = persons.bound.needs_details();
         let (&version, rest) = bytes.split_first().ok_or_else(damaged)?;

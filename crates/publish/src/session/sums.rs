@@ -89,7 +89,7 @@ impl RunningSums {
     ///
     /// # Errors
     /// If they are damaged, or of another stream or other groups.
-    pub(super) fn restore(
+    pub(crate) fn restore(
         stream: &Stream,
         groups: Option<GroupTable>,
         key: &SecretKey,
@@ -135,7 +135,7 @@ impl RunningSums {
     }
 
     /// The sums of the closed steps, and the memory of their noise.
-    pub(super) fn save(&self) -> Vec<u8> {
+    pub(crate) fn save(&self) -> Vec<u8> {
         match &self.streams {
             Streams::Total(stream, _) => stream.save(),
             Streams::Groups(streams) => streams.save(),
@@ -183,6 +183,11 @@ impl RunningSums {
         };
         self.open[place] += sum; // fits: the stream has just checked the larger running sum
         Ok(())
+    }
+
+    /// What is shown last of every group, for views that look back.
+    pub(crate) fn shown_views(&self) -> Vec<(Vec<String>, Viewed)> {
+        self.rows.shown_views()
     }
 
     /// What an earlier run has shown last of a group, for [views](crate::views) that look back.

@@ -11,5 +11,6 @@ Needs PySpark 4 and pyarrow, on the driver and on every worker, and this package
 """
 
 from ._batch import release, unpersist
+from ._stream import stream
 
-__all__ = ["release", "unpersist"]
+__all__ = ["release", "stream", "unpersist"]

@@ -29,6 +29,8 @@ ROWS_OF_A_BUCKET = 1_000_000
 SHARDS_OF_A_PARTITION = 16
 #: Kinds of digests.
 STEP, BUCKET, NO_SUM = range(3)
+#: Kinds of times, by the type of their column; all others are texts.
+KINDS: dict[type[T.DataType], str] = {T.TimestampType: "instant", T.TimestampNTZType: "civil", T.DateType: "date"}
 
 
 def release(
@@ -229,8 +231,7 @@ def _released(
     buckets: int,
     sums: DataFrame,
 ) -> DataFrame:
-    kinds = {T.TimestampType: "instant", T.TimestampNTZType: "civil", T.DateType: "date"}
-    time = kinds.get(type(schema[facts["time"]].dataType), "text")
+    time = KINDS.get(type(schema[facts["time"]].dataType), "text")
     columns = from_arrow_schema(pyarrow.table(work.released(time)).schema, prefer_timestamp_ntz=True)
     # A row for every bucket, so that groups without events are released too.
     wanted = "CAST(id AS INT) AS bucket", "CAST(0 AS BIGINT) AS step", "X'' AS label", "CAST(0 AS BIGINT) AS sum"

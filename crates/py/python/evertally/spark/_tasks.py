@@ -13,7 +13,7 @@ from ._handover import KeyFile, Pass
 
 #: Rows between processes; see `evertally_tables::cluster`.
 SUMS = "step long, label binary, sum long"
-BLOCKS = "shard int, block binary"
+BLOCKS = "shard int, step long, block binary"
 LANES = [f"lane{number}" for number in range(8)]
 DIGESTS = "kind int, index long, label binary, count long, " + ", ".join(f"{lane} long" for lane in LANES)
 

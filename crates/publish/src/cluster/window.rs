@@ -1,0 +1,135 @@
+//! A shard of a stream whose events keep coming: they wait for the end of their step, and are bounded then.
+
+use super::Work;
+use super::block::{Block, BlockWriter, Opened, push_sums};
+use super::labels::Labels;
+use super::order::{Order, Personal};
+use super::sums::{Row, Sums};
+use crate::error::{Result, usage};
+use crate::session::{GroupNumbers, Persons, bound_of_persons};
+use crate::steps::Instant;
+use evertally::privacy::contribution::{Offer, Pseudonym};
+
+/// What a shard is after some of its steps were closed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ShardLeft {
+    /// What was kept of its persons in the period that goes on; `None` where single events are protected. **Not private.**
+    pub persons: Option<Vec<u8>>,
+    /// Events of steps that are open.
+    pub waiting: Vec<Vec<u8>>,
+    /// The first step that they are of; `None` where nothing waits.
+    pub next: Option<u64>,
+    /// The sums of the steps that were closed.
+    pub rows: Vec<Row>,
+}
+
+impl Work {
+    /// The last step that has ended by a time in microseconds since 1970; 0 before the end of the first.
+    pub fn ended_by(&self, micros: i64) -> u64 {
+        let calendar = &self.stream.calendar;
+        let instant = Instant::from_micros(micros);
+        let ended = if instant >= calendar.end() { calendar.steps() } else { calendar.step_of(instant).map_or(0, |step| step - 1) };
+        ended.min(self.stream.last_step)
+    }
+
+    /// When a step ends, in microseconds since 1970.
+    ///
+    /// # Errors
+    /// If there is no such step.
+    pub fn end_of(&self, step: u64) -> Result<i64> {
+        let calendar = &self.stream.calendar;
+        if step == 0 || step > calendar.steps() {
+            return Err(usage(format!("there is no step {step}")));
+        }
+        Ok(calendar.end_of(step).micros())
+    }
+
+    /// Closes the steps of a shard behind `from` through `through`: counts what is kept of the events that wait for them.
+    /// Events of steps through `from` have come late, and are left out.
+    ///
+    /// Persons are bounded step by step, within a step in the [order](super) of their events, so that it does not matter
+    /// which events came first or together.
+    ///
+    /// # Errors
+    /// If what the shard remembers is damaged, or a sum leaves 64 bits.
+    pub fn close_shard(&self, from: u64, through: u64, persons: Option<&[u8]>, waiting: Vec<Vec<u8>>) -> Result<ShardLeft> {
+        let start = self.stream.calendar.start().micros();
+        let (mut labels, mut events) = (Labels::default(), Vec::new());
+        let (mut sums, mut later) = (Sums::new(), Vec::new());
+        for block in waiting {
+            match Block::open(block, &mut labels)? {
+                Opened::Persons(mut block) => {
+                    while block.person().is_some() {
+                        block.read(start, &mut events)?;
+                    }
+                }
+                Opened::Sums(rows) => {
+                    for (step, label, sum) in rows {
+                        match step {
+                            _ if step <= from => {}
+                            _ if step <= through => sums.add(step, label, sum)?,
+                            _ => later.push((step, label, sum)),
+                        }
+                    }
+                }
+                Opened::Refused(why) => return Err(usage(why)),
+            }
+        }
+        let step_of = |event: &Personal| self.stream.calendar.step_of(Instant::from_micros(event.time)).unwrap_or(0);
+        events.retain(|event| step_of(event) > from);
+        let (mut due, mut open): (Vec<Personal>, Vec<Personal>) = events.into_iter().partition(|event| step_of(event) <= through);
+        let persons = match self.has_persons() {
+            false => None,
+            true => Some(self.keep_due(from, through, persons, &mut due, &labels, &mut sums)?),
+        };
+        let next = open.iter().map(step_of).chain(later.iter().map(|(step, ..)| *step)).min();
+        let mut waiting = self.written(&mut open, &labels);
+        if !later.is_empty() {
+            waiting.push(push_sums(&later, &labels));
+        }
+        Ok(ShardLeft { persons, waiting, next, rows: sums.take(&labels) })
+    }
+
+    /// Adds what is kept of events, and gives what is remembered of their persons.
+    fn keep_due(
+        &self,
+        from: u64,
+        through: u64,
+        persons: Option<&[u8]>,
+        due: &mut [Personal],
+        labels: &Labels,
+        sums: &mut Sums,
+    ) -> Result<Vec<u8>> {
+        let (stream, bound) = (&self.stream, bound_of_persons(&self.stream)?);
+        let mut order = Order::new(self);
+        let numbers = GroupNumbers::new(stream, &self.key);
+        let first = stream.periods.of(from + 1).start;
+        let mut table = match persons {
+            Some(bytes) => Persons::restore(bound, first, bytes)?,
+            None => Persons::new(bound),
+        };
+        let step_of = |event: &Personal| stream.calendar.step_of(Instant::from_micros(event.time)).unwrap_or(0);
+        due.sort_unstable_by_key(|event| (step_of(event), event.person));
+        for alike in due.chunk_by_mut(|a, b| (step_of(a), a.person) == (step_of(b), b.person)) {
+            let step = step_of(&alike[0]);
+            let since = stream.periods.of(step).start;
+            order.sort(alike, labels);
+            for event in &*alike {
+                let group = labels.group_of(event.label, &numbers);
+                let offer = Offer { step, since, group, value: event.value };
+                if let Some(value) = table.keep(Pseudonym::from_bytes(event.person), offer) {
+                    sums.add(step, event.label, value)?;
+                }
+            }
+        }
+        Ok(table.save(stream.periods.of(through + 1).start))
+    }
+
+    /// Events as blocks.
+    fn written(&self, events: &mut [Personal], labels: &Labels) -> Vec<Vec<u8>> {
+        let mut writer = BlockWriter::new(self.stream.calendar.start().micros(), labels);
+        events.sort_unstable_by_key(|event| (event.person, event.time, event.label, event.value));
+        events.chunk_by(|a, b| a.person == b.person).for_each(|person| writer.push(person));
+        writer.finish()
+    }
+}

@@ -1,0 +1,117 @@
+"""A shard of persons in the state store of Spark: events wait for the end of their step, and are bounded then."""
+
+from __future__ import annotations
+
+import datetime
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from ._tasks import Batches, Shipped, Task
+
+#: Blocks on their way to a shard: with the latest time that their reader has seen.
+WAITING = "shard int, latest timestamp, step long, block binary"
+
+#: A row that says that the steps through its own are closed.
+CLOSED = b"s" + struct.pack(">I", 0)
+
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def read(shipped: Shipped, shards: int) -> Task:
+    """Events to blocks for shards. Shard 0 hears of every batch, so that it sees all ends of steps."""
+
+    def taken(reading: Any, now: int) -> Batches:
+        blocks = pyarrow.table(reading.take())
+        none = pyarrow.table({"shard": [0], "step": [0], "block": [b""]}, schema=blocks.schema)
+        blocks = pyarrow.concat_tables([none, blocks]).combine_chunks()
+        # An event of the future must not end the steps of others.
+        latest = min(reading.latest, now) if reading.latest is not None else None
+        times = pyarrow.array([latest] * len(blocks), pyarrow.timestamp("us", "UTC"))
+        yield from blocks.add_column(1, "latest", times).to_batches()
+
+    def task(events: Batches) -> Batches:
+        reading = shipped.arrived().waiting_reader(shards)
+        now = int((datetime.datetime.now(datetime.UTC) - EPOCH) / datetime.timedelta(microseconds=1))
+        for batch in events:
+            if reading.read(batch):
+                yield from taken(reading, now)
+        yield from taken(reading, now)
+
+    return task
+
+
+class Shard(StatefulProcessor):
+    """One shard. What it remembers: through which step it is closed, what was kept of its persons, and blocks of events
+    of open steps."""
+
+    def __init__(self, shipped: Shipped) -> None:
+        self.shipped = shipped
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
+        self.memory = handle.getValueState("memory", "closed long, persons binary")
+        self.waiting = handle.getListState("waiting", "block binary")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        work = self.shipped.arrived()
+        through = self._through(timerValues)
+        blocks, first = [], None
+        for row in rows:
+            block = bytes(row["block"])
+            if block[:1] == b"!":
+                yield Row(step=0, label=block, sum=1)
+            elif block:
+                if row["step"] <= through:  # of steps that have ended nothing is taken in any more
+                    _, fresh, next_step, _ = work.close_shard((through, through), None, [block])
+                else:
+                    fresh, next_step = [block], row["step"]
+                blocks += [(one,) for one in fresh]
+                first = min((step for step in (first, next_step) if step is not None), default=None)
+        if blocks:
+            self.waiting.appendList(blocks)
+        if key[0] == 0:
+            first = through + 1
+        if first is not None:
+            self._wait_for(first)
+        yield from self._close(key, through)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+        yield from self._close(key, self._through(timerValues))
+
+    def _through(self, timers: Any) -> int:
+        return self.shipped.arrived().ended_by(timers.getCurrentWatermarkInMs() * 1000)
+
+    def _wait_for(self, step: int) -> None:
+        try:
+            end = self.shipped.arrived().end_of(step)
+        except ValueError:
+            return  # behind the last
+        self.handle.registerTimer(-(-end // 1000))
+
+    def _close(self, key: Any, through: int) -> Iterator[Row]:
+        closed, persons = self.memory.get() if self.memory.exists() else (0, None)
+        if through <= closed:
+            return
+        waiting = [bytes(block) for (block,) in self.waiting.get()]
+        persons = None if persons is None else bytes(persons)
+        persons, waiting, first, rows = self.shipped.arrived().close_shard((closed, through), persons, waiting)
+        self.memory.update((through, persons))
+        if waiting:
+            self.waiting.put([(block,) for block in waiting])
+        else:
+            self.waiting.clear()
+        if key[0] == 0:
+            first = through + 1
+        if first is not None:
+            self._wait_for(first)
+        for step, label, total in rows:
+            yield Row(step=step, label=label, sum=total)
+        yield Row(step=through, label=CLOSED, sum=1)
+
+    def close(self) -> None:
+        """Nothing is left open."""
