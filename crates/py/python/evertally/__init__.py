@@ -49,6 +49,7 @@ from ._evertally import (
 )
 from ._functions import plan, plan_lazy, plan_release, plan_sketch, plan_vector, release
 from ._history import interval
+from ._sums import release_steps, release_sums
 
 __all__ = [
     "ArrowTable",
@@ -89,4 +90,6 @@ __all__ = [
     "plan_sketch",
     "plan_vector",
     "release",
+    "release_steps",
+    "release_sums",
 ]

@@ -80,7 +80,7 @@ def release(
         buckets = max(parts, -(-cells // ROWS_OF_A_BUCKET))
         buckets = buckets if facts["discovers"] else min(buckets, facts["groups"])
         bucketed = sums.withColumn("bucket", _bucket(buckets))
-        digests = _digests(bucketed, shipped)
+        digests = _digests(bucketed, shipped, facts)
         work.record(secret, digests[STEP], budget_file)
     except BaseException:
         sums.unpersist()
@@ -196,7 +196,7 @@ def _bucket(buckets: int) -> Any:
     return F.pmod(F.when(declared, place).otherwise(F.xxhash64("label")), F.lit(buckets)).cast("int")
 
 
-def _digests(bucketed: DataFrame, shipped: _tasks.Shipped) -> dict[int, Any]:
+def _digests(bucketed: DataFrame, shipped: _tasks.Shipped, facts: dict[str, Any]) -> dict[int, Any]:
     """Digests of steps and of buckets; what was refused is raised. Reads all events."""
     rows = bucketed.mapInArrow(_tasks.digest(shipped), _tasks.DIGESTS)
     lanes = [F.sum(lane).alias(lane) for lane in _tasks.LANES]
@@ -216,7 +216,7 @@ def _digests(bucketed: DataFrame, shipped: _tasks.Shipped) -> dict[int, Any]:
         else:
             found[BUCKET][row["index"]] = digest
     if refused:
-        raise TableError(min(refused))
+        raise TableError(min(refused).replace(f"column `{facts['counts']}`", f"column `{facts['value']}`"))
     return found
 
 

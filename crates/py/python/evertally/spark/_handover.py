@@ -91,17 +91,17 @@ class _Desk(socketserver.ThreadingTCPServer):
         """A worker that has gone is nobody's problem."""
 
 
-_desk: _Desk | None = None
+_desks: dict[tuple[str, int], _Desk] = {}
 _lock = threading.Lock()
 
 
 def hand_over(key: SecretKey, host: str, bind: str, port: int) -> Pass:
     """Has the key ready for the workers of a run."""
-    global _desk
     with _lock:
-        if _desk is None:
-            _desk = _Desk(bind, port)
-            threading.Thread(target=_desk.serve_forever, name="evertally keys", daemon=True).start()
+        desk = _desks.get((bind, port))
+        if desk is None:
+            desk = _desks[bind, port] = _Desk(bind, port)
+            threading.Thread(target=desk.serve_forever, name="evertally keys", daemon=True).start()
         run, seal = secrets.token_hex(16), secrets.token_bytes(32)
-        _desk.keys[run] = (key, seal)
-        return Pass(host, _desk.server_address[1], run, seal)
+        desk.keys[run] = (key, seal)
+        return Pass(host, int(desk.server_address[1]), run, seal)

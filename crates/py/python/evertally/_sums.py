@@ -1,0 +1,106 @@
+"""Exact sums that another engine has counted, released."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar, cast
+
+from ._errors import InvalidError
+from ._evertally import Plan, SecretKey, _release_steps, _release_sums
+from ._tables import _group_text, _is_tuple, _like, _names
+
+Sums = TypeVar("Sums")
+
+
+def release_sums(
+    table: Sums,
+    *,
+    plan: Plan,
+    key: SecretKey | str | os.PathLike[str],
+    name: str = "main",
+    group: str | Sequence[str] | None = None,
+    step: str = "step",
+    sum: str = "sum",
+    confidence: float = 0.95,
+) -> Sums:
+    """Releases exact **running sums** that another engine has, a row for each row: a pure function of plan, key, name, group,
+    step and sum, in any order, on any number of workers.
+
+    The values are those that :func:`release` gives for the same plan (of :func:`plan_release`, with groups that all count
+    alike), or :class:`Counter` without groups. For plans whose mechanism has random access, such as ``binary``, ``smooth``
+    or ``path-sum``; :func:`release_steps` takes all.
+
+    There is **no ledger**: see to it that a step of a group has one sum, ever. Two releases of it with different sums have
+    the same noise, and their difference is exact. And what one person adds must be bounded as the plan says.
+
+    Parameters
+    ----------
+    plan, key, name
+        Of the stream.
+    group
+        Columns that name the group; none for a stream without groups.
+    step, sum
+        Columns with the step (from 1) and the exact running sum at its end; of a window, its sum.
+    confidence
+        Of the intervals.
+
+    >>> import evertally as et, pyarrow as pa
+    >>> plan = et.plan(1000, rho=0.5, mechanism="path-sum")
+    >>> key = et.SecretKey.generate()
+    >>> table = pa.table({"step": [700, 1], "sum": [41000, 55]})
+    >>> released = et.release_sums(table, plan=plan, key=key, name="visits")
+    >>> released.column_names
+    ['step', 'value', 'std_error', 'lower', 'upper']
+    >>> counter = et.Counter(plan, key, "visits")
+    >>> counter.add(55)
+    >>> counter.tick().value == released["value"][1].as_py()
+    True
+    """
+    asked = {"name": name, "group": _names(group), "step": step, "sum": sum, "confidence": confidence}
+    return _released(_release_sums, asked, table, plan, key)
+
+
+def release_steps(
+    table: Sums,
+    *,
+    plan: Plan,
+    key: SecretKey | str | os.PathLike[str],
+    through: int,
+    name: str = "main",
+    group: str | Sequence[str] | None = None,
+    groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
+    step: str = "step",
+    sum: str = "sum",
+    confidence: float = 0.95,
+) -> Sums:
+    """Releases what single **steps add**, as another engine has counted it, for every mechanism: a pass over the steps of
+    each group. A row comes out for every step through ``through`` and each of the ``groups``; groups are released by
+    themselves, so that any worker may have any of them, whole. Rows of one step and group add up; steps without a row add
+    nothing.
+
+    Otherwise as :func:`release_sums`: there is **no ledger**.
+
+    >>> import evertally as et, pyarrow as pa
+    >>> plan = et.plan(365, epsilon=1.0)
+    >>> table = pa.table({"day": [1, 3], "visits": [120, 95]})
+    >>> released = et.release_steps(
+    ...     table, plan=plan, key=et.SecretKey.generate(), name="visits", through=30, step="day", sum="visits"
+    ... )
+    >>> released.num_rows
+    30
+    """
+    columns = _names(group)
+    if columns and groups is None:
+        raise InvalidError("groups are declared: name them with groups=[...]")
+    tuples = [[_group_text(text) for text in (one if _is_tuple(one) else (one,))] for one in groups or ()]
+    asked = {"name": name, "group": columns, "step": step, "sum": sum, "confidence": confidence}
+    return _released(_release_steps, {**asked, "groups": tuples, "through": through}, table, plan, key)
+
+
+def _released(native: Any, asked: dict[str, Any], table: Any, plan: Plan, key: Any) -> Any:
+    if not hasattr(table, "__arrow_c_stream__"):
+        raise TypeError(f"a table with __arrow_c_stream__ is needed, not {type(table).__name__}")
+    secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
+    return cast(Any, _like(table, native(json.dumps(asked), table, plan, secret)))

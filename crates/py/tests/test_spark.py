@@ -1,0 +1,292 @@
+"""`evertally.spark` on a local cluster: the values of one process, whatever the cluster does."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evertally as et
+
+pytest.importorskip("pyspark")
+os.environ["PYSPARK_PYTHON"] = sys.executable
+
+import evertally.spark  # noqa: E402
+from evertally.spark import _handover  # noqa: E402
+from pyspark.sql import DataFrame, SparkSession  # noqa: E402
+from pyspark.sql import functions as F  # noqa: E402
+
+STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "3",
+    "spark.sql.streaming.stateStore.providerClass": STORE,
+}
+COMMON: dict[str, Any] = {"start": "2024-01-01", "end": "2024-01-11", "every": "6h"}
+GROUPED: dict[str, Any] = {"group": "group", "groups": list("abcde")}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    builder = SparkSession.builder.master("local[2]")
+    for name, setting in SETTINGS.items():
+        builder = builder.config(name, setting)
+    session = builder.config("spark.local.dir", str(tmp_path_factory.mktemp("spark"))).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+def events(count: int, persons: int, seed: int = 1) -> pd.DataFrame:
+    """Events in order of time, no two at one instant, half of them of one person and most of one group."""
+    dice = np.random.default_rng(seed)
+    micros = np.sort(dice.choice(10 * 86_400_000, count, replace=False)) * 1000
+    return pd.DataFrame(
+        {
+            "time": pd.to_datetime(1_704_067_200_000_000 + micros, unit="us", utc=True),
+            "person": dice.integers(0, persons, count) * dice.integers(0, 2, count),
+            "group": dice.choice(list("aaaaabcde"), count),
+            "value": dice.integers(-3, 10, count),
+        }
+    )
+
+
+def fresh() -> et.SecretKey:
+    return et.SecretKey.insecure_from_test_seed(et.TestSeed(3))
+
+
+def same(one: pd.DataFrame, two: pd.DataFrame) -> None:
+    """The same rows, bit by bit."""
+    assert list(one.columns) == list(two.columns)
+    by = [name for name in ("group", "step") if name in one]
+    one, two = (frame.sort_values(by).reset_index(drop=True) for frame in (one, two))
+    assert len(one) == len(two)
+    for name in one.columns:
+        if name == "time":
+            assert (pd.to_datetime(one[name], utc=True) == pd.to_datetime(two[name], utc=True)).all()
+        else:
+            assert (one[name].to_numpy() == two[name].to_numpy()).all(), name
+
+
+def shuffled(spark: SparkSession, table: pd.DataFrame) -> DataFrame:
+    return spark.createDataFrame(table.sample(frac=1, random_state=2)).repartition(3)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"epsilon": 1.0},
+        {"epsilon": 1.0, **GROUPED, "view": "non-decreasing", "band": "simultaneous"},
+        {"rho": 0.5, "value": "value", "bounds": (-2, 5), **GROUPED},
+        {"rho": 0.5, "value": "value", "bounds": (0, 2), "grid": "0.5", "group": "group", "groups": ["a", "b"], "rest": "more"},
+        {"rho": 0.5, "person": "person", "max_events": 20, "max_events_per_step": 2, **GROUPED},
+        {"rho": 0.5, "person": "person", "max_events": 3, "per": "1w", "workload": "window(24h)", **GROUPED},
+        {"rho": 0.5, "person": "person", "max_events": 9, "max_groups": 2, "value": "value", "bounds": (0, 5), "max_total": 12},
+        {
+            "rho": 0.5, "group": "group", "discover_groups": True, "selection_delta": 1e-6, "person": "person",
+            "max_events": 20, "max_groups": 2,
+        },
+        {"epsilon": 1.0, **GROUPED, "through": "2024-01-06", "publish": "1d"},
+    ],
+)  # fmt: skip
+def test_a_cluster_releases_what_one_process_does(spark: SparkSession, asked: dict[str, Any]) -> None:
+    table = events(5000, 60)
+    if "max_total" in asked:
+        asked = {**asked, **GROUPED}
+    one = et.release(table, key=fresh(), **COMMON, **asked)
+    two = evertally.spark.release(shuffled(spark, table), key=fresh(), **COMMON, **asked)
+    same(one, two.toPandas())
+    evertally.spark.unpersist(two)
+
+
+def test_columns_of_all_kinds_are_read(spark: SparkSession) -> None:
+    table = events(500, 20)
+    table["when"] = table["time"].dt.strftime("%Y-%m-%dT%H:%M:%S.%f")
+    table["day"] = table["time"].dt.date
+    table["number"] = (table["value"] + 3).astype("int64")
+    table["half"] = table["value"] / 2
+    frame = spark.createDataFrame(table).withColumn("civil", F.col("time").cast("timestamp_ntz"))
+    days = {"start": "2024-01-01", "end": "2024-01-11", "every": "1d", "epsilon": 1.0}
+    for asked in (
+        {"time": "when"},
+        {"time": "day"},
+        {"time": "day", "group": "number", "groups": [str(n) for n in range(13)]},
+        {"time": "time", "value": "half", "bounds": (-2, 4), "grid": "0.5"},
+        {"time": "time", "value": "number", "bounds": (0, 7), "missing": "skip"},
+    ):
+        one = et.release(table, key=fresh(), **days, **asked)
+        two = evertally.spark.release(frame, key=fresh(), **days, **asked).toPandas()
+        assert (one["value"].to_numpy() == two.sort_values(list({"step"})).reset_index()["value"].to_numpy()).all() or "group" in asked
+        if "group" in asked:
+            by = ["number", "step"]
+            assert (one.sort_values(by)["value"].to_numpy() == two.sort_values(by)["value"].to_numpy()).all()
+    civil = evertally.spark.release(frame, key=fresh(), time="civil", **days)
+    assert dict(civil.dtypes)["time"] == "timestamp_ntz" and dict(civil.dtypes)["step"] == "bigint"
+    assert [row["value"] for row in civil.orderBy("step").collect()] == list(et.release(table, key=fresh(), **days)["value"])
+
+
+def test_what_is_wrong_is_said_before_anything_is_recorded(spark: SparkSession) -> None:
+    table = events(300, 20)
+    frame, key = shuffled(spark, table), fresh()
+    with pytest.raises(et.TableError, match="column `airport`|no column `airport`"):
+        evertally.spark.release(frame, key=key, group="airport", groups=["JFK"], epsilon=1.0, **COMMON)
+    with pytest.raises(et.TableError, match="the table, column `group`: `e` is not a declared group"):
+        evertally.spark.release(frame.where("group IN ('a', 'e')"), key=key, group="group", groups=["a"], epsilon=1.0, **COMMON)
+    with pytest.raises(et.TableError, match="column `time`: .* outside the horizon"):
+        evertally.spark.release(frame, key=key, start="2024-01-03", steps=4, every="1d", epsilon=1.0)
+    with pytest.raises(et.TableError, match="column `value`: the event has no value"):
+        none = frame.withColumn("value", F.when(F.col("value") > 0, F.col("value")))
+        evertally.spark.release(none, key=key, value="value", bounds=(0, 5), epsilon=1.0, **COMMON)
+    with pytest.raises(et.TableError, match="names no person"):
+        none = frame.withColumn("person", F.when(F.col("person") > 0, F.col("person")))
+        evertally.spark.release(none, key=key, person="person", max_events=5, epsilon=1.0, **COMMON)
+    with pytest.raises(et.InvalidError, match="one process"):
+        evertally.spark.release(frame, key=key, measures=["count", "people"], person="person", max_events=5, rho=1.0, **COMMON)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'epsilom'"):
+        evertally.spark.release(frame, key=key, epsilom=1.0, **COMMON)
+    big = frame.withColumn("value", F.lit(2**62))
+    with pytest.raises((et.SumOverflowError, et.TableError), match="64-bit"):
+        evertally.spark.release(big, key=key, value="value", bounds=(0, 2**62), rho=1.0, **COMMON)
+    # None of them has spent the name.
+    evertally.spark.release(frame, key=key, epsilon=1.0, **COMMON)
+
+
+def test_other_events_under_a_name_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    table = events(800, 20)
+    key = tmp_path / "visits.key"
+    fresh().save(key)
+    asked = {"epsilon": 1.0, **GROUPED, **COMMON}
+    first = evertally.spark.release(shuffled(spark, table), key=key, **asked).toPandas()
+    again = evertally.spark.release(shuffled(spark, table), key=key, partitions=7, **asked).toPandas()
+    same(first, again)
+    with pytest.raises(et.InvalidError, match="from different data"):
+        evertally.spark.release(shuffled(spark, table[1:]), key=key, **asked)
+    with pytest.raises(et.InvalidError, match="on a cluster"):
+        et.release(table, key=key, **asked)
+
+
+def test_sums_that_change_behind_a_release_are_not_released(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark computes a DataFrame when it is used: from files that are others by then."""
+    table = events(800, 20)
+    path = str(tmp_path / "events")
+    spark.createDataFrame(table).write.parquet(path)
+    frame = spark.read.parquet(path)
+    released = evertally.spark.release(frame, key=fresh(), epsilon=1.0, **GROUPED, **COMMON)
+    evertally.spark.unpersist(released)
+    spark.createDataFrame(table[:-1]).write.mode("overwrite").parquet(path)
+    spark.catalog.refreshByPath(path)
+    with pytest.raises(Exception, match="not those that were there when the release was recorded|does not exist|FileNotFound"):
+        released.toPandas()
+
+
+def test_no_plan_and_no_log_has_the_key(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    key = et.SecretKey.generate()
+    secret = key.expose_bytes()
+    released = evertally.spark.release(
+        shuffled(spark, events(500, 20)), key=key, person="person", max_events=5, rho=0.5, **GROUPED, **COMMON
+    )
+    released.collect()
+    released.explain("extended")
+    said = "".join(capfd.readouterr())
+    jvm = released._jdf.queryExecution().toString() + released._jdf.queryExecution().debug().toString()
+    assert "MapInArrow" in said
+    conf = str(spark.sparkContext.getConf().getAll())
+    forms = [secret.hex(), secret.hex().upper(), str(list(secret))[1:-1]]
+    for text in (said, jvm, conf, repr(released)):
+        assert not any(form in text for form in forms)
+    # Nor have the pickled functions, whatever stays of them on a disk: they have a pass, and its driver the key.
+    handed = _handover.hand_over(key, "127.0.0.1", "127.0.0.1", 0)
+    import pickle
+
+    assert secret not in pickle.dumps(handed) and handed._seal.hex() not in repr(handed)
+    assert handed.fetch() == key
+    local = Path(str(spark.conf.get("spark.local.dir")))
+    for file in (file for file in local.rglob("*") if file.is_file()):
+        assert secret not in file.read_bytes(), file
+
+
+def test_a_pass_is_good_for_its_run_alone() -> None:
+    key = et.SecretKey.generate()
+    one, other = (_handover.hand_over(key, "127.0.0.1", "127.0.0.1", 0) for _ in range(2))
+    forged = _handover.Pass(one.host, one.port, one.run, other._seal)
+    with pytest.raises(et.InvalidError, match="cannot be opened"):
+        forged.fetch()
+    with pytest.raises(et.InvalidError, match="cannot be opened"):
+        _handover.Pass(one.host, one.port, "00" * 16, one._seal).fetch()
+    with socket.create_connection((one.host, one.port), 5) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(64))
+        assert connection.recv(100) == b""
+    assert one.fetch() == key, "strangers do not stop it"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        nobody = server.getsockname()[1]
+    with pytest.raises(et.EvertallyError, match="cannot reach the driver"):
+        _handover.Pass("127.0.0.1", nobody, one.run, one._seal).fetch()
+
+
+def streamed(
+    spark: SparkSession, folder: Path, ledger: Path, checkpoint: Path, sink: Any, key: et.SecretKey, **more: Any
+) -> None:
+    schema = "time timestamp, person long, group string, value long"
+    frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+    query = evertally.spark.stream(
+        frame, key=key, ledger=ledger, checkpoint=checkpoint, sink=sink, delay="1 hour", shards=3,
+        trigger={"availableNow": True}, **{"rho": 0.5, "person": "person", "max_events": 20, **GROUPED, **COMMON, **more},
+    )  # fmt: skip
+    query.awaitTermination()
+    if (problem := query.exception()) is not None:
+        raise problem
+
+
+def days(spark: SparkSession, table: pd.DataFrame, folder: Path, through: int) -> None:
+    """A file for each day, as they come."""
+    folder.mkdir(exist_ok=True)
+    for day in range(through):
+        path = folder / f"day-{day:02}.parquet"
+        if not path.exists():
+            begin = pd.Timestamp("2024-01-01", tz="UTC") + datetime.timedelta(days=day)
+            rows = table[(table["time"] >= begin) & (table["time"] < begin + datetime.timedelta(days=1))]
+            rows.sample(frac=1, random_state=day).to_parquet(path, coerce_timestamps="us", index=False)
+
+
+def test_a_stream_is_released_window_by_window(spark: SparkSession, tmp_path: Path) -> None:
+    table = events(4000, 60)
+    asked = {"rho": 0.5, "person": "person", "max_events": 20, **GROUPED, **COMMON}
+    one = et.release(table, key=fresh(), **asked)
+    key = tmp_path / "k.key"
+    fresh().save(key)
+    incoming, ledger, sink = tmp_path / "incoming", tmp_path / "ledger", tmp_path / "released"
+    secret = et.SecretKey.load(key)
+    days(spark, table, incoming, 4)
+    streamed(spark, incoming, ledger, tmp_path / "check", sink, secret)
+    first = pd.read_parquet(sink)
+    assert 8 <= first["step"].max() <= 15, "what is not over is not released"
+    days(spark, table, incoming, 10)
+    streamed(spark, incoming, ledger, tmp_path / "check", sink, secret)
+    whole = pd.read_parquet(sink)
+    last = whole["step"].max()
+    assert 35 <= last < 40
+    same(one[one["step"] <= last], whole)
+    # From the first event, with another checkpoint, in another place for the releases: the same bytes.
+    elsewhere = tmp_path / "elsewhere"
+    streamed(spark, incoming, ledger, tmp_path / "check 2", elsewhere, secret)
+    assert {file.name: file.read_bytes() for file in sink.iterdir()} == {file.name: file.read_bytes() for file in elsewhere.iterdir()}
+    # Without one event, or with another plan, or under another ledger: refused, and nothing is shown.
+    (incoming / "day-02.parquet").unlink()
+    for more, ledger_of, why in [
+        ({}, ledger, "from different data"),
+        ({"max_events": 21}, ledger, "another plan"),
+        ({}, tmp_path / "other", "is published by a cluster"),
+    ]:
+        with pytest.raises(Exception, match=why):
+            streamed(spark, incoming, ledger_of, tmp_path / f"check {why}", tmp_path / "nothing", secret, **more)
+        assert not list((tmp_path / "nothing").glob("*8.parquet"))

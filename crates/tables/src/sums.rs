@@ -1,0 +1,242 @@
+//! Exact sums that somebody else has, released: for engines that count by themselves.
+//!
+//! Nothing is remembered between calls. **Whoever calls must see to it that one step of one group has one sum**, ever: two
+//! releases of it with different sums have the same noise, and their difference is exact. [`Publisher`] does that, and the
+//! ledger of every release; here nobody does.
+//!
+//! [`Publisher`]: evertally_publish::cluster::Publisher
+
+use crate::input::{Events, ReadOptions};
+use crate::output::TableSpec;
+use arrow_array::builder::{Float64Builder, Int64Builder, StringBuilder};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader};
+use evertally::noise::{SecretKey, StreamName};
+use evertally::number::Grid;
+use evertally::plan::{Intervals, Plan};
+use evertally::stream::{Release, StatelessSum, StatelessSums, StepPass};
+use evertally_publish::error::{Error, Result, failure, usage};
+use evertally_publish::event::{Columns, Event, Field, Role};
+use evertally_publish::rows::seven_digits;
+use evertally_publish::tuples::encode;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Where sums stand in a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SumColumns {
+    /// The columns that name the group; none of a stream without groups.
+    pub groups: Vec<String>,
+    /// The step, from 1.
+    pub step: String,
+    /// The sum, in units of the data.
+    pub sum: String,
+}
+
+/// Whose sums are released, and how.
+#[derive(Debug)]
+pub struct Stream<'s> {
+    /// The plan.
+    pub plan: &'s Plan,
+    /// The key.
+    pub key: &'s SecretKey,
+    /// The name under the key.
+    pub name: &'s StreamName,
+    /// Confidence of the intervals.
+    pub confidence: f64,
+}
+
+/// Releases exact running sums (or what the plan's workload reads), a row for each row of the table, in its order: a pure
+/// function of each row by itself, in `O(log T)`.
+///
+/// Values are those that a [release](crate::released) has in which all groups count alike and every step is published.
+///
+/// # Errors
+/// If the plan's mechanism has no random access, or a row is no step and sum.
+pub fn release_sums(
+    stream: &Stream<'_>,
+    table: &mut (dyn RecordBatchReader + Send),
+    columns: &SumColumns,
+    cancelled: &AtomicBool,
+) -> Result<RecordBatch> {
+    let sums = StatelessSums::new(stream.plan.clone(), stream.key, stream.name.clone())?;
+    let mut rows = Rows::new(stream, columns)?;
+    let mut groups: HashMap<Vec<String>, StatelessSum<'_>> = HashMap::new();
+    for_each_sum(stream, table, columns, cancelled, |event, group, step, sum| {
+        let cell = groups.entry(group).or_insert_with_key(|group| match group.as_slice() {
+            [] => sums.total(),
+            group => sums.of_group(&name_of(group)),
+        });
+        let release = cell.release(step, sum).map_err(|error| at(event, error))?;
+        let group = labels(event)?;
+        rows.push(&group, &release)
+    })?;
+    rows.finish()
+}
+
+/// Releases what single steps add, for every mechanism: all steps from the first through one, for each of these groups, in
+/// the order in which they are named. Rows of one step and group add up, and may be in any order.
+///
+/// # Errors
+/// If a row is no step and sum, or of a group that is not among them, or a running sum leaves 64 bits.
+pub fn release_steps(
+    stream: &Stream<'_>,
+    table: &mut (dyn RecordBatchReader + Send),
+    columns: &SumColumns,
+    groups: &[Vec<String>],
+    through: u64,
+    cancelled: &AtomicBool,
+) -> Result<RecordBatch> {
+    if through == 0 || through > stream.plan.horizon() {
+        let horizon = stream.plan.horizon();
+        return Err(usage(format!("there is no step {through}: they are numbered 1 to {horizon}")));
+    }
+    let of_all = [Vec::new()];
+    let groups = if columns.groups.is_empty() { &of_all[..] } else { groups };
+    let mut added: HashMap<&[String], BTreeMap<u64, i64>> = groups.iter().map(|group| (&group[..], BTreeMap::new())).collect();
+    for_each_sum(stream, table, columns, cancelled, |event, group, step, sum| {
+        if step == 0 || step > through {
+            return Err(event.bad_cell(Role::Time, format!("is no step from 1 through {through}")).into());
+        }
+        let Some(steps) = added.get_mut(&group[..]) else {
+            let name = group.join(", ");
+            return Err(event.error(Role::Label(0), format!("`{name}` is not among the groups")).into());
+        };
+        let total = steps.entry(step).or_default();
+        *total = total.checked_add(sum).ok_or_else(|| usage("the sum of a step leaves 64 bits; use a coarser grid"))?;
+        Ok(())
+    })?;
+    let mut rows = Rows::new(stream, columns)?;
+    for group in groups {
+        let (plan, name) = (stream.plan.clone(), stream.name.clone());
+        let mut pass = match group.as_slice() {
+            [] => StepPass::total(plan, stream.key, name),
+            group => StepPass::of_group(plan, stream.key, name, &name_of(group)),
+        };
+        for step in 1..=through {
+            let sum = added[&group[..]].get(&step).copied().unwrap_or(0);
+            rows.push(group, &pass.release(step, sum)?)?;
+        }
+    }
+    rows.finish()
+}
+
+/// The name that the library has for a declared group.
+fn name_of(group: &[String]) -> Vec<u8> {
+    [vec![0], encode(group)].concat()
+}
+
+fn at(event: &Event<'_>, error: evertally::Error) -> Error {
+    match error.is_invalid() {
+        true => event.error(Role::Value, error.to_string()).into(),
+        false => error.into(),
+    }
+}
+
+fn labels(event: &Event<'_>) -> Result<Vec<String>> {
+    let mut text = String::new();
+    let label = |(place, field): (usize, Field<'_>)| {
+        let problem = || event.error(Role::Label(place), "the row has no group");
+        field.text(&mut text).map(str::to_owned).ok_or_else(|| problem().into())
+    };
+    event.labels().enumerate().map(label).collect()
+}
+
+/// Visits step, group and sum of every row.
+fn for_each_sum(
+    stream: &Stream<'_>,
+    table: &mut (dyn RecordBatchReader + Send),
+    columns: &SumColumns,
+    cancelled: &AtomicBool,
+    mut visit: impl FnMut(&Event<'_>, Vec<String>, u64, i64) -> Result<()>,
+) -> Result<()> {
+    let SumColumns { groups, step, sum } = columns.clone();
+    let wanted = Columns { time: step, labels: groups, person: None, value: Some(sum) };
+    let grid = stream.plan.request().grid();
+    let options = ReadOptions::default();
+    let mut rows = Events::of_table(table, &wanted, &options, cancelled)?;
+    while rows.next_batch::<Error>(&mut |row| {
+        let step = match row.time() {
+            Field::Integer(step) => u64::try_from(step).ok(),
+            _ => None,
+        };
+        let step = step.ok_or_else(|| row.bad_cell(Role::Time, "is no number of a step"))?;
+        let sum = row.multiple_of(grid)?.ok_or_else(|| row.error(Role::Value, "the row has no sum"))?;
+        visit(row, labels(row)?, step, sum)
+    })? {}
+    Ok(())
+}
+
+/// Released rows as columns.
+struct Rows<'s> {
+    plan: &'s Plan,
+    intervals: Intervals,
+    names: Vec<String>,
+    groups: Vec<StringBuilder>,
+    steps: Int64Builder,
+    whole: Option<Int64Builder>,
+    figures: [Float64Builder; 4],
+    errors: HashMap<u64, (f64, i128)>,
+}
+
+impl<'s> Rows<'s> {
+    fn new(stream: &Stream<'s>, columns: &SumColumns) -> Result<Self> {
+        TableSpec::new(columns.groups.clone(), true).map_err(usage)?;
+        let plan = stream.plan;
+        let is_whole = plan.request().grid() == Grid::ONE && plan.fraction_bits() == 0;
+        Ok(Self {
+            plan,
+            intervals: plan.intervals(stream.confidence)?,
+            names: columns.groups.clone(),
+            groups: columns.groups.iter().map(|_| StringBuilder::new()).collect(),
+            steps: Int64Builder::new(),
+            whole: is_whole.then(Int64Builder::new),
+            figures: Default::default(),
+            errors: HashMap::new(),
+        })
+    }
+
+    fn push(&mut self, group: &[String], release: &Release) -> Result<()> {
+        let step = release.step();
+        let known = self.errors.get(&step).copied();
+        let (std_error, half_width) = match known {
+            Some(known) => known,
+            None => {
+                let half = i128::try_from(self.intervals.half_width(step));
+                let half = half.map_err(|_| failure("the interval is too wide to write"))?;
+                let errors = (seven_digits(self.plan.std_error(step)), half);
+                self.errors.insert(step, errors);
+                errors
+            }
+        };
+        self.groups.iter_mut().zip(group).for_each(|(column, text)| column.append_value(text));
+        self.steps.append_value(step as i64); // fits: below 2^62
+        if let Some(whole) = &mut self.whole {
+            let value = i64::try_from(release.multiple());
+            whole.append_value(value.map_err(|_| failure("a value does not fit 64 bits"))?);
+        }
+        let (lower, upper) = (release.shifted(-half_width).value(), release.shifted(half_width).value());
+        for (column, number) in self.figures.iter_mut().zip([release.value(), std_error, lower, upper]) {
+            column.append_value(number);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<RecordBatch> {
+        let [mut value, figures @ ..] = self.figures;
+        let mut columns: Vec<(String, ArrayRef)> = Vec::new();
+        for (name, column) in self.names.into_iter().zip(&mut self.groups) {
+            columns.push((name, Arc::new(column.finish())));
+        }
+        columns.push(("step".to_owned(), Arc::new(self.steps.finish())));
+        let value: ArrayRef = match self.whole {
+            Some(mut whole) => Arc::new(whole.finish()),
+            None => Arc::new(value.finish()),
+        };
+        columns.push(("value".to_owned(), value));
+        for (name, mut column) in ["std_error", "lower", "upper"].into_iter().zip(figures) {
+            columns.push((name.to_owned(), Arc::new(column.finish())));
+        }
+        RecordBatch::try_from_iter(columns).map_err(failure)
+    }
+}
