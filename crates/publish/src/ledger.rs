@@ -476,8 +476,10 @@ impl Spending {
 }
 
 fn published_elsewhere(name: &StreamName, guard: &Guard) -> Error {
-    let elsewhere =
-        format!("stream `{name}` is published by a cluster, whose ledger is {}: go on there, or give another ", guard.place);
+    let elsewhere = format!(
+        "stream `{name}` is published by a cluster, whose ledger is {}: go on there, or give another ",
+        guard.place
+    );
     usage(sentence![elsewhere, NAME, " (its budget then adds to what is already spent)"])
 }
 

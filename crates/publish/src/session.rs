@@ -28,9 +28,9 @@ mod resume;
 mod sums;
 
 pub(crate) use intake::bound_of_persons;
-pub(crate) use persons::Persons;
 pub use items::{ItemCounts, ItemLabels};
 pub use keys::{KeyCounts, KeyLabels};
+pub(crate) use persons::Persons;
 pub(crate) use placer::no_value;
 pub use placer::{Batch, Labels, Placed, Placer};
 pub use resume::{LateEvent, Leaving, Leg};

@@ -203,11 +203,21 @@ impl ClusterWork {
         steps: (u64, u64),
         persons: Option<Vec<u8>>,
         waiting: Vec<Vec<u8>>,
-    ) -> PyResult<(Option<Bound<'py, PyBytes>>, Vec<Bound<'py, PyBytes>>, Option<u64>, Vec<(u64, Bound<'py, PyBytes>, i64)>)> {
+    ) -> PyResult<(
+        Option<Bound<'py, PyBytes>>,
+        Vec<Bound<'py, PyBytes>>,
+        Option<u64>,
+        Vec<(u64, Bound<'py, PyBytes>, i64)>,
+    )> {
         let left = py.detach(|| self.work.close_shard(steps.0, steps.1, persons.as_deref(), waiting)).or_raise()?;
         let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
         let rows = left.rows.iter().map(|row| (row.step, bytes(&row.label), row.sum)).collect();
-        Ok((left.persons.as_deref().map(bytes), left.waiting.iter().map(|block| bytes(block)).collect(), left.next, rows))
+        Ok((
+            left.persons.as_deref().map(bytes),
+            left.waiting.iter().map(|block| bytes(block)).collect(),
+            left.next,
+            rows,
+        ))
     }
 
     /// What bounds the persons of some shards.
@@ -411,7 +421,9 @@ impl Publishing {
         let closed = py.detach(|| -> Result<Vec<(u64, RecordBatch)>> {
             let mut rows = Vec::new();
             for batch in &sums {
-                rows.extend(to_rows(batch)?.into_iter().filter(|row| !matches!(Row::says(&row.label), Ok(Rows::Shard(_)))));
+                rows.extend(
+                    to_rows(batch)?.into_iter().filter(|row| !matches!(Row::says(&row.label), Ok(Rows::Shard(_)))),
+                );
             }
             let mut by_step: BTreeMap<u64, Gathered<'_>> = BTreeMap::new();
             let mut publisher = self.publisher.lock().expect("no holder panics");
@@ -502,12 +514,12 @@ fn digests(work: &Work, sums: &RecordBatch) -> Result<RecordBatch> {
     RecordBatch::try_from_iter(columns).map_err(failure)
 }
 
-/// A key on its way to another process, which has `pass` and has sent `asked`: 24 bytes chosen at random, then the sealed key.
+/// A key on its way to another process, which has `secret` and has sent `asked`: 24 bytes chosen at random, then the sealed key.
 #[pyfunction]
 #[pyo3(name = "_seal_key")]
-pub(crate) fn seal_key(key: &SecretKey, pass: [u8; 32], asked: &[u8], chosen: [u8; 24]) -> PyResult<Vec<u8>> {
+pub(crate) fn seal_key(key: &SecretKey, secret: [u8; 32], asked: &[u8], chosen: [u8; 24]) -> PyResult<Vec<u8>> {
     let payload = Payload { msg: key.inner().expose_bytes(), aad: asked };
-    let sealed = XChaCha20Poly1305::new(&pass.into()).encrypt(&XNonce::from(chosen), payload);
+    let sealed = XChaCha20Poly1305::new(&secret.into()).encrypt(&XNonce::from(chosen), payload);
     let sealed = sealed.map_err(|_| invalid("the key cannot be sealed"))?;
     Ok([&chosen[..], &sealed].concat())
 }
@@ -515,11 +527,11 @@ pub(crate) fn seal_key(key: &SecretKey, pass: [u8; 32], asked: &[u8], chosen: [u
 /// The key that was sealed by `_seal_key`. It has no ledger: the driver keeps that.
 #[pyfunction]
 #[pyo3(name = "_open_key")]
-pub(crate) fn open_key(pass: [u8; 32], asked: &[u8], sealed: &[u8]) -> PyResult<SecretKey> {
+pub(crate) fn open_key(secret: [u8; 32], asked: &[u8], sealed: &[u8]) -> PyResult<SecretKey> {
     let damaged = || invalid("the key that the driver has sent cannot be opened: it is of another run");
     let (chosen, sealed) = sealed.split_first_chunk::<24>().ok_or_else(damaged)?;
     let payload = Payload { msg: sealed, aad: asked };
-    let opened = XChaCha20Poly1305::new(&pass.into()).decrypt(&XNonce::from(*chosen), payload);
+    let opened = XChaCha20Poly1305::new(&secret.into()).decrypt(&XNonce::from(*chosen), payload);
     let opened = zeroize::Zeroizing::new(opened.map_err(|_| damaged())?);
     let bytes: &[u8; 32] = opened.as_slice().try_into().map_err(|_| damaged())?;
     Ok(SecretKey::without_ledger(Key::from_bytes(*bytes).or_raise()?))

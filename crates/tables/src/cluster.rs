@@ -14,9 +14,9 @@ use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, RecordBatchReader};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use evertally_publish::cluster::{BucketRows, ForShard, Reader, Row, Work};
-use evertally_publish::rows::ReleaseRow;
 use evertally_publish::error::{Error, Result, failure, refuse_if, usage};
 use evertally_publish::event::Columns;
+use evertally_publish::rows::ReleaseRow;
 use evertally_publish::steps::StepCalendar;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -55,7 +55,8 @@ pub fn of_rows(rows: &[Row]) -> Result<RecordBatch> {
     // fits: steps are below 2^62
     let steps = Int64Array::from_iter_values(rows.iter().map(|row| row.step as i64));
     let sums = Int64Array::from_iter_values(rows.iter().map(|row| row.sum));
-    let columns: [(&str, ArrayRef); 3] = [("step", Arc::new(steps)), ("label", Arc::new(labels.finish())), ("sum", Arc::new(sums))];
+    let columns: [(&str, ArrayRef); 3] =
+        [("step", Arc::new(steps)), ("label", Arc::new(labels.finish())), ("sum", Arc::new(sums))];
     RecordBatch::try_from_iter(columns).map_err(failure)
 }
 

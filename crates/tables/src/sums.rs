@@ -93,7 +93,8 @@ pub fn release_steps(
     }
     let of_all = [Vec::new()];
     let groups = if columns.groups.is_empty() { &of_all[..] } else { groups };
-    let mut added: HashMap<&[String], BTreeMap<u64, i64>> = groups.iter().map(|group| (&group[..], BTreeMap::new())).collect();
+    let mut added: HashMap<&[String], BTreeMap<u64, i64>> =
+        groups.iter().map(|group| (&group[..], BTreeMap::new())).collect();
     for_each_sum(stream, table, columns, cancelled, |event, group, step, sum| {
         if step == 0 || step > through {
             return Err(event.bad_cell(Role::Time, format!("is no step from 1 through {through}")).into());

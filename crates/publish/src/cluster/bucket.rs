@@ -45,7 +45,10 @@ impl Bucket {
             Rows::Refused(_) | Rows::Shard(_) => false,
         };
         if !is_ours || step == 0 || step > self.work.stream.last_step {
-            return Err(usage(format!("a sum of step {step} came to bucket {}, where it does not belong", self.number)));
+            return Err(usage(format!(
+                "a sum of step {step} came to bucket {}, where it does not belong",
+                self.number
+            )));
         }
         self.digest.add(self.digesting.of(step, label, sum));
         self.sums.entry(step).or_default().push((label.into(), sum));

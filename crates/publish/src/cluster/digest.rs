@@ -126,7 +126,11 @@ impl Digesting {
         self.bytes.extend_from_slice(label);
         let hash = blake3::keyed_hash(&self.key, &self.bytes);
         let mut digest = Digest { count: 1, ..Digest::default() };
-        digest.lanes.iter_mut().zip(hash.as_bytes().as_chunks().0).for_each(|(lane, four)| *lane = u32::from_le_bytes(*four));
+        digest
+            .lanes
+            .iter_mut()
+            .zip(hash.as_bytes().as_chunks().0)
+            .for_each(|(lane, four)| *lane = u32::from_le_bytes(*four));
         digest
     }
 }

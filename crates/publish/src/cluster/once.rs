@@ -122,7 +122,6 @@ impl Once for OnceFolder {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

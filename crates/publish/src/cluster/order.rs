@@ -44,7 +44,9 @@ impl Order {
     pub(super) fn sort(&mut self, events: &mut [Personal], labels: &Labels) {
         events.sort_unstable_by(Self::by_time);
         for alike in events.chunk_by_mut(|a, b| a.time == b.time) {
-            if alike.len() > 1 && alike.iter().any(|event| (event.label, event.value) != (alike[0].label, alike[0].value)) {
+            if alike.len() > 1
+                && alike.iter().any(|event| (event.label, event.value) != (alike[0].label, alike[0].value))
+            {
                 alike.sort_by_cached_key(|event| self.hash(event, labels));
             }
         }

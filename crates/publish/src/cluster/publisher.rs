@@ -109,7 +109,9 @@ impl Publisher {
 
     fn damaged(&self, what: &str) -> Error {
         let place = self.once.shown();
-        usage(format!("{what} in the ledger {place} is damaged, or was changed by another program; restore it from a copy"))
+        usage(format!(
+            "{what} in the ledger {place} is damaged, or was changed by another program; restore it from a copy"
+        ))
     }
 
     /// Closes steps for a batch of a query: those behind the last that it has closed, through this one, with the sums that
@@ -186,7 +188,9 @@ impl Publisher {
     }
 
     fn too_early(&self, from: u64) -> Error {
-        usage(format!("sums of steps came that are closed already (through {from}), or are not closed yet: nothing is released"))
+        usage(format!(
+            "sums of steps came that are closed already (through {from}), or are not closed yet: nothing is released"
+        ))
     }
 
     fn link(&self, chain: &[u8; 32], step: u64, digest: Digest) -> [u8; 32] {
@@ -235,7 +239,8 @@ impl Publisher {
             )));
         };
         let state = self.opened(&sealed).ok().and_then(|bytes| postcard::from_bytes::<State>(bytes).ok());
-        let state = state.filter(|state| state.version == VERSION && state.step == step).ok_or_else(|| self.damaged(&name))?;
+        let state =
+            state.filter(|state| state.version == VERSION && state.step == step).ok_or_else(|| self.damaged(&name))?;
         let recorded = self.once.read(&self.named(&format!("steps/{step:012}")))?;
         if recorded.as_deref() != Some(&state.chain) {
             return Err(self.damaged(&name));

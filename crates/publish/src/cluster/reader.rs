@@ -8,8 +8,8 @@ use super::sums::{Row, Sums, overflow};
 use crate::error::{Result, usage};
 use crate::event::{Event, Field, Role};
 use crate::problem::Wording;
-use crate::steps::Instant;
 use crate::session::{GroupLabels, Placer, no_value};
+use crate::steps::Instant;
 use crate::stream::{Refusable, Stream};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,7 +56,12 @@ enum Into {
     Sums(Sums),
     /// Sums on their way to shards, where they wait for the end of their step.
     Waiting(Sums, u32),
-    Shards { events: Vec<Personal>, order: Order, thinning: Thinning, shards: u32 },
+    Shards {
+        events: Vec<Personal>,
+        order: Order,
+        thinning: Thinning,
+        shards: u32,
+    },
 }
 
 impl Work {

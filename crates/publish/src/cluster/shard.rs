@@ -67,10 +67,14 @@ impl Shard {
     ///
     /// # Errors
     /// If a block is damaged, a sum leaves 64 bits, and whatever `emit` returns.
-    pub fn finish<E: From<crate::error::Error>>(mut self, mut emit: impl FnMut(Vec<Row>) -> Result<(), E>) -> Result<(), E> {
+    pub fn finish<E: From<crate::error::Error>>(
+        mut self,
+        mut emit: impl FnMut(Vec<Row>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let start = self.work.stream.calendar.start().micros();
         let first = |(place, block): (usize, &Block)| block.person().map(|person| Reverse((person, place)));
-        let mut turns: BinaryHeap<Reverse<([u8; 16], usize)>> = self.blocks.iter().enumerate().filter_map(first).collect();
+        let mut turns: BinaryHeap<Reverse<([u8; 16], usize)>> =
+            self.blocks.iter().enumerate().filter_map(first).collect();
         let (mut events, mut sums) = (Vec::new(), Sums::new());
         while let Some(Reverse((person, _))) = turns.peek().copied() {
             events.clear();

@@ -118,8 +118,11 @@ fn show<R>(stream: &Stream, event: &Happened, show: impl FnOnce(&Event<'_>) -> R
         value: stream.columns.value.clone(),
     };
     let layout = Layout::new(&columns);
-    let places: Vec<usize> =
-        layout.names().iter().map(|name| ["time", "group", "person", "value"].iter().position(|n| n == name).unwrap()).collect();
+    let places: Vec<usize> = layout
+        .names()
+        .iter()
+        .map(|name| ["time", "group", "person", "value"].iter().position(|n| n == name).unwrap())
+        .collect();
     struct Chosen<'c>(HappenedCells<'c>, &'c [usize]);
     impl Cells for Chosen<'_> {
         fn cell(&self, slot: usize) -> Field<'_> {
@@ -446,7 +449,9 @@ mod live {
             }
             for reader in &mut readers {
                 let Taken::Blocks(blocks) = reader.take() else { panic!("all goes to shards") };
-                blocks.into_iter().for_each(|for_shard| self.waiting.entry(for_shard.shard).or_default().push(for_shard.block));
+                blocks
+                    .into_iter()
+                    .for_each(|for_shard| self.waiting.entry(for_shard.shard).or_default().push(for_shard.block));
             }
         }
 
@@ -509,9 +514,8 @@ mod live {
                 let (mut closed, mut batch) = (0, 0);
                 while closed < last {
                     let next = (closed + dice.below(4)).min(last);
-                    let (now, later): (Vec<_>, Vec<_>) = left
-                        .into_iter()
-                        .partition(|event| event.minute / 60 < next as i64 || dice.below(3) == 0);
+                    let (now, later): (Vec<_>, Vec<_>) =
+                        left.into_iter().partition(|event| event.minute / 60 < next as i64 || dice.below(3) == 0);
                     left = later;
                     shards.take_in(&work, &mut dice, &now);
                     let checkpoint = shards.clone();
@@ -568,7 +572,8 @@ mod live {
         assert!(refused.contains("is published by a cluster"), "{refused}");
         assert!(Session::of_sums(work.stream().clone(), work.groups().cloned(), &key(), &ledger).is_err());
         // A state that was changed, and one that is gone.
-        let stream = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir());
+        let stream =
+            std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir());
         let state = stream.unwrap().join("state/000000000006");
         let bytes = std::fs::read(&state).unwrap();
         let rows = shards.close(&work, 7);
@@ -592,7 +597,8 @@ mod live {
         let (mut dice, work) = (Dice(6), work(&declarations()[3]));
         let events = events(&mut dice, 200);
         let (early, due): (Vec<_>, Vec<_>) = events.into_iter().partition(|event| event.minute < 240);
-        let (mut with, mut without) = (Shards { closed: 4, ..Shards::default() }, Shards { closed: 4, ..Shards::default() });
+        let (mut with, mut without) =
+            (Shards { closed: 4, ..Shards::default() }, Shards { closed: 4, ..Shards::default() });
         with.take_in(&work, &mut dice, &[early, due.clone()].concat());
         without.take_in(&work, &mut dice, &due);
         assert_eq!(with.close(&work, 12), without.close(&work, 12));

@@ -28,7 +28,11 @@ impl Work {
     pub fn ended_by(&self, micros: i64) -> u64 {
         let calendar = &self.stream.calendar;
         let instant = Instant::from_micros(micros);
-        let ended = if instant >= calendar.end() { calendar.steps() } else { calendar.step_of(instant).map_or(0, |step| step - 1) };
+        let ended = if instant >= calendar.end() {
+            calendar.steps()
+        } else {
+            calendar.step_of(instant).map_or(0, |step| step - 1)
+        };
         ended.min(self.stream.last_step)
     }
 
@@ -52,7 +56,13 @@ impl Work {
     ///
     /// # Errors
     /// If what the shard remembers is damaged, or a sum leaves 64 bits.
-    pub fn close_shard(&self, from: u64, through: u64, persons: Option<&[u8]>, waiting: Vec<Vec<u8>>) -> Result<ShardLeft> {
+    pub fn close_shard(
+        &self,
+        from: u64,
+        through: u64,
+        persons: Option<&[u8]>,
+        waiting: Vec<Vec<u8>>,
+    ) -> Result<ShardLeft> {
         let start = self.stream.calendar.start().micros();
         let (mut labels, mut events) = (Labels::default(), Vec::new());
         let (mut sums, mut later) = (Sums::new(), Vec::new());
@@ -77,7 +87,8 @@ impl Work {
         }
         let step_of = |event: &Personal| self.stream.calendar.step_of(Instant::from_micros(event.time)).unwrap_or(0);
         events.retain(|event| step_of(event) > from);
-        let (mut due, mut open): (Vec<Personal>, Vec<Personal>) = events.into_iter().partition(|event| step_of(event) <= through);
+        let (mut due, mut open): (Vec<Personal>, Vec<Personal>) =
+            events.into_iter().partition(|event| step_of(event) <= through);
         let persons = match self.has_persons() {
             false => None,
             true => Some(self.keep_due(from, through, persons, &mut due, &labels, &mut sums)?),

@@ -99,8 +99,8 @@ def release_steps(
     return _released(_release_steps, {**asked, "groups": tuples, "through": through}, table, plan, key)
 
 
-def _released(native: Any, asked: dict[str, Any], table: Any, plan: Plan, key: Any) -> Any:
+def _released(native: Any, asked: dict[str, Any], table: Sums, plan: Plan, key: Any) -> Sums:
     if not hasattr(table, "__arrow_c_stream__"):
         raise TypeError(f"a table with __arrow_c_stream__ is needed, not {type(table).__name__}")
     secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
-    return cast(Any, _like(table, native(json.dumps(asked), table, plan, secret)))
+    return cast(Sums, _like(table, native(json.dumps(asked), table, plan, secret)))

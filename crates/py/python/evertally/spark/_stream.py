@@ -11,7 +11,7 @@ import pyarrow
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from .. import _tables
 from .._errors import InvalidError, TableError
@@ -86,7 +86,7 @@ def stream(
     )
 
     def publish(rows: DataFrame, batch: int) -> None:
-        query = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        query = str(rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))
         added = rows.groupBy("step", "label").agg(F.try_sum("sum").alias("sum")).toArrow()
         labels = added.column("label").to_pylist()
         refused = [label[1:].decode() for label in labels if label[:1] == b"!"]

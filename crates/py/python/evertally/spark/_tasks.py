@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ LANES = [f"lane{number}" for number in range(8)]
 DIGESTS = "kind int, index long, label binary, count long, " + ", ".join(f"{lane} long" for lane in LANES)
 
 Batches = Iterator[Any]
-Task = Callable[[Batches], Batches]
+Task = Callable[[Iterable[Any]], Batches]
 
 #: The work of runs that this process has seen: its key is fetched once.
 _works: dict[tuple[str, Pass | KeyFile], _ClusterWork] = {}
@@ -39,6 +39,12 @@ class Shipped:
         return known
 
 
+def named(name: str, task: Task) -> Task:
+    """The task under a name that plans and the UI show."""
+    task.__name__ = task.__qualname__ = f"evertally_{name}"
+    return task
+
+
 def batches(table: Any) -> Batches:
     """A table of ours as record batches."""
     yield from pyarrow.table(table).to_batches()
@@ -47,38 +53,38 @@ def batches(table: Any) -> Batches:
 def read(shipped: Shipped, shards: int, counts: bool) -> Task:
     """Events, or counts of them, to sums or to blocks for shards."""
 
-    def task(events: Batches) -> Batches:
+    def task(events: Iterable[Any]) -> Batches:
         reading = shipped.arrived().reader(shards, counts)
         for batch in events:
             if reading.read(batch):
                 yield from batches(reading.take())
         yield from batches(reading.take())
 
-    return task
+    return named("read", task)
 
 
 def bound(shipped: Shipped) -> Task:
     """Blocks of whole shards to sums."""
 
-    def task(blocks: Batches) -> Batches:
+    def task(blocks: Iterable[Any]) -> Batches:
         shard = shipped.arrived().shard()
         for batch in blocks:
             shard.add(batch)
         for table in shard.finish():
             yield from batches(table)
 
-    return task
+    return named("bound", task)
 
 
 def digest(shipped: Shipped) -> Task:
     """Sums to digests of steps and buckets."""
 
-    def task(sums: Batches) -> Batches:
+    def task(sums: Iterable[Any]) -> Batches:
         work = shipped.arrived()
         for batch in sums:
             yield from batches(work.digests(batch))
 
-    return task
+    return named("digest", task)
 
 
 def release(shipped: Shipped, digests: dict[int, bytes], nothing: bytes, buckets: int, time: str) -> Task:
@@ -91,8 +97,9 @@ def release(shipped: Shipped, digests: dict[int, bytes], nothing: bytes, buckets
         while (table := releasing.take()) is not None:
             yield from batches(table)
 
-    def task(sums: Batches) -> Batches:
-        number, gathered = -1, []
+    def task(sums: Iterable[Any]) -> Batches:
+        number = -1
+        gathered: list[Any] = []
         for batch in sums:
             start = 0
             column = batch.column("bucket")
@@ -107,4 +114,4 @@ def release(shipped: Shipped, digests: dict[int, bytes], nothing: bytes, buckets
         if gathered:
             yield from released(number, gathered)
 
-    return task
+    return named("release", task)

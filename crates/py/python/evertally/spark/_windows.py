@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import datetime
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from ._tasks import Batches, Shipped, Task
+from ._tasks import Batches, Shipped, Task, named
 
 #: Blocks on their way to a shard: with the latest time that their reader has seen.
 WAITING = "shard int, latest timestamp, step long, block binary"
@@ -34,7 +34,7 @@ def read(shipped: Shipped, shards: int) -> Task:
         times = pyarrow.array([latest] * len(blocks), pyarrow.timestamp("us", "UTC"))
         yield from blocks.add_column(1, "latest", times).to_batches()
 
-    def task(events: Batches) -> Batches:
+    def task(events: Iterable[Any]) -> Batches:
         reading = shipped.arrived().waiting_reader(shards)
         now = int((datetime.datetime.now(datetime.UTC) - EPOCH) / datetime.timedelta(microseconds=1))
         for batch in events:
@@ -42,7 +42,7 @@ def read(shipped: Shipped, shards: int) -> Task:
                 yield from taken(reading, now)
         yield from taken(reading, now)
 
-    return task
+    return named("read", task)
 
 
 class Shard(StatefulProcessor):
@@ -94,7 +94,7 @@ class Shard(StatefulProcessor):
         self.handle.registerTimer(-(-end // 1000))
 
     def _close(self, key: Any, through: int) -> Iterator[Row]:
-        closed, persons = self.memory.get() if self.memory.exists() else (0, None)
+        closed, persons = self.memory.get() or (0, None)
         if through <= closed:
             return
         waiting = [bytes(block) for (block,) in self.waiting.get()]
