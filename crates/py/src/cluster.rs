@@ -71,10 +71,16 @@ struct Facts {
 
 #[pymethods]
 impl ClusterWork {
-    /// Plans a release; `keywords` are the arguments as JSON.
+    /// Plans a release; `keywords` are the arguments as JSON. Of a `live` stream another ledger records the steps.
     #[staticmethod]
-    #[pyo3(signature = (keywords, key, budget_file = None))]
-    fn begin(py: Python<'_>, keywords: &str, key: &SecretKey, budget_file: Option<PathBuf>) -> PyResult<Self> {
+    #[pyo3(signature = (keywords, key, budget_file = None, live = false))]
+    fn begin(
+        py: Python<'_>,
+        keywords: &str,
+        key: &SecretKey,
+        budget_file: Option<PathBuf>,
+        live: bool,
+    ) -> PyResult<Self> {
         let declared = declaration(keywords)?;
         let begun = cancellable(py, |cancelled| {
             let settings = declared.resolve()?.of_whole_rows()?;
@@ -86,29 +92,16 @@ impl ClusterWork {
                 let work = Work::new(stream, groups, Arc::clone(key.inner()))?;
                 let budget = budget_file.as_deref().map(SourceBudget::of_file).transpose()?;
                 ledger.spend_from(budget.map(|budget| (budget, Approval::default())));
-                // What cannot be recorded in the end is refused now.
-                ledger.digest_of(key.inner(), work.stream(), work.stream().last_step)?;
+                if !live {
+                    // What cannot be recorded in the end is refused now.
+                    ledger.digest_of(key.inner(), work.stream(), work.stream().last_step)?;
+                }
                 let shipped = Shipped { declared: keywords.to_owned(), plan };
                 let shipped = serde_json::to_string(&shipped).map_err(failure)?;
                 Ok(Self { work, options, shipped })
             })
         })?;
         begun.or_raise()
-    }
-
-    /// The same of a stream that another ledger records.
-    #[staticmethod]
-    fn of(py: Python<'_>, keywords: &str, key: &SecretKey) -> PyResult<Self> {
-        let (declared, keywords, key) = (declaration(keywords)?, keywords.to_owned(), Arc::clone(key.inner()));
-        let planned = move || -> Result<Self> {
-            let settings = declared.resolve()?.of_whole_rows()?;
-            let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
-            let (stream, groups) = settings.plan(&mut |_| ())?;
-            let plan = serde_json::to_string(&stream.plan).map_err(failure)?;
-            let shipped = serde_json::to_string(&Shipped { declared: keywords, plan }).map_err(failure)?;
-            Ok(Self { work: Work::new(stream, groups, key)?, options, shipped })
-        };
-        abandonable(py, planned)?.or_raise()
     }
 
     /// The work, as it was [shipped](Self::shipped), in another process.

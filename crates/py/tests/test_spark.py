@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import inspect
 import os
+import shutil
 import socket
 import sys
 from collections.abc import Iterator
@@ -12,11 +14,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import evertally as et
 
 pytest.importorskip("pyspark")
+if shutil.which("java") is None:
+    pytest.skip("Spark needs Java", allow_module_level=True)
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
 import evertally.spark  # noqa: E402
@@ -289,3 +294,92 @@ def test_a_stream_is_released_window_by_window(spark: SparkSession, tmp_path: Pa
         with pytest.raises(Exception, match=why):
             streamed(spark, incoming, ledger_of, tmp_path / f"check {why}", tmp_path / "nothing", secret, **more)
         assert not list((tmp_path / "nothing").glob("*8.parquet"))
+
+
+class Handle:
+    """What Spark gives a shard: a value, a list, timers."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.blocks: list[Any] = []
+        self.timers: set[int] = set()
+
+    def getValueState(self, name: str, schema: str) -> Handle:
+        return self
+
+    getListState = getValueState  # noqa: N815
+
+    def get(self) -> Any:
+        return self.value
+
+    def update(self, value: Any) -> None:
+        self.value = value
+
+    def registerTimer(self, expiry: int) -> None:
+        self.timers.add(expiry)
+
+
+class Blocks(Handle):
+    def get(self) -> Any:
+        return iter(self.blocks)
+
+    def appendList(self, blocks: list[Any]) -> None:
+        self.blocks += blocks
+
+    def put(self, blocks: list[Any]) -> None:
+        self.blocks = blocks
+
+    def clear(self) -> None:
+        self.blocks = []
+
+
+class Timers:
+    def __init__(self, now: str) -> None:
+        self.now = int(pd.Timestamp(now, tz="UTC").timestamp() * 1000)
+
+    def getCurrentWatermarkInMs(self) -> int:
+        return self.now
+
+    getCurrentProcessingTimeInMs = getCurrentWatermarkInMs  # noqa: N815
+
+
+@pytest.mark.parametrize("clock", [False, True])
+def test_a_shard_takes_nothing_in_for_steps_that_have_ended(clock: bool) -> None:
+    import json
+
+    from evertally.spark import _tasks, _windows
+
+    asked: dict[str, Any] = {"rho": 0.5, "person": "person", "max_events": 2, **GROUPED, **COMMON}
+    given = {**{name: p.default for name, p in inspect.signature(et.release).parameters.items()}, **asked}
+    for name in ("table", "key", "budget_file"):
+        del given[name]
+    work = et._evertally._ClusterWork.begin(et._tables._declaration(given), fresh())
+    shipped = _tasks.Shipped(work.shipped(), _handover.hand_over(fresh(), "127.0.0.1", "127.0.0.1", 0))
+    assert json.loads(work.facts())["persons"]
+    handle, waiting = Handle(), Blocks()
+    shard = _windows.Shard(shipped, 3_600_000 if clock else None)
+    handle.getListState = lambda name, schema: waiting  # type: ignore[method-assign]
+    shard.init(handle)  # type: ignore[arg-type]
+    later = pd.Timedelta(hours=1) if clock else pd.Timedelta(0)
+
+    def give(now: str, *times: str) -> list[tuple[int, bytes, int]]:
+        reading = work.waiting_reader(1)
+        rows = pd.DataFrame({"time": pd.to_datetime(list(times), utc=True), "person": 7, "group": "a"})
+        reading.read(pa.Table.from_pandas(rows))
+        blocks = pa.table(reading.take()).to_pylist()
+        moment = str((pd.Timestamp(now) + later).strftime("%Y-%m-%dT%H:%M:%S"))
+        return [(row.step, row.label, row.sum) for row in shard.handleInputRows((1,), iter(blocks), Timers(moment))]
+
+    place, closed = b"g" + bytes(4), _windows.CLOSED
+    # Steps of six hours. Nothing is over yet; of one person the first two events are kept, however they come.
+    assert give("2024-01-01T05:00", "2024-01-01T08:00", "2024-01-01T03:00") == []
+    assert give("2024-01-01T05:59", "2024-01-01T09:00") == []
+    # The first step is over: the event at three counts. Another at four comes too late.
+    assert give("2024-01-01T06:00", "2024-01-01T04:00") == [(1, place, 1), (1, closed, 1)]
+    assert give("2024-01-01T07:00", "2024-01-01T05:00", "2024-01-01T07:30") == []
+    # The second is over: of its three events the first is kept.
+    [*counted, last] = give("2024-01-01T12:00")
+    assert (counted, last) == ([(2, place, 1)], (2, closed, 1))
+    assert waiting.blocks == [] and give("2024-01-01T12:00") == []
+    at = {pd.Timestamp(moment, tz="UTC") + later for moment in ("2024-01-01T06:00", "2024-01-01T12:00")}
+    assert handle.timers == {int(moment.timestamp() * 1000) for moment in at}

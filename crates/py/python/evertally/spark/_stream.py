@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
@@ -33,6 +33,7 @@ def stream(
     checkpoint: str | os.PathLike[str],
     sink: str | os.PathLike[str] | Sink,
     delay: str = "10 minutes",
+    closing: Literal["watermark", "clock"] = "watermark",
     shards: int = 64,
     trigger: dict[str, Any] | None = None,
     worker_key: str | os.PathLike[str] | None = None,
@@ -53,6 +54,8 @@ def stream(
         table, which may be called with the same again.
     ``delay``: How far the watermark stays behind the latest event, or the clock where an event is of the future. An event
         that comes behind it, when its step has ended, is left out.
+    ``closing``: Whether the watermark ends steps, which follows events, or the clock, `delay` after their end, which does not:
+        then nobody's events decide whose are left out. By the clock a stream cannot be released again from its first event.
     ``shards``: How many shards there are. It changes no value, but stays for a checkpoint.
     ``trigger``: As of ``DataStreamWriter.trigger``, such as ``{"processingTime": "1 minute"}`` or ``{"availableNow": True}``.
     ``worker_key``: As of :func:`release`.
@@ -69,7 +72,7 @@ def stream(
         raise InvalidError(f'set spark.sql.streaming.stateStore.providerClass to "{STORE}": shards need timers and lists')
     key, budget_file = given.pop("key"), given.pop("budget_file")
     secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
-    work = _ClusterWork.of(_tables._declaration(given), secret)
+    work = _ClusterWork.begin(_tables._declaration(given), secret, budget_file, live=True)
     facts = json.loads(work.facts())
     kind = df.schema[facts["time"]].dataType if facts["time"] in df.columns else T.StringType()
     time = KINDS.get(type(kind), "text")
@@ -78,11 +81,15 @@ def stream(
     write = sink if callable(sink) else folder_of_steps(os.fspath(sink))
     shipped = _tasks.Shipped(work.shipped(), _way_of_key(session, secret, worker_key))
 
+    if closing not in ("watermark", "clock"):
+        raise InvalidError(f'closing is "watermark" or "clock", not {closing!r}')
+    clock_delay = _milliseconds(session, delay) if closing == "clock" else None
+    shard, mode = _windows.Shard(shipped, clock_delay), "processingTime" if closing == "clock" else "eventTime"
     blocks = _narrowed(df, facts).mapInArrow(_windows.read(shipped, shards), _windows.WAITING)
     sums = (
         blocks.withWatermark("latest", delay)
         .groupBy("shard")
-        .transformWithState(_windows.Shard(shipped), _tasks.SUMS, "append", "eventTime")
+        .transformWithState(shard, _tasks.SUMS, "append", mode)
     )
 
     def publish(rows: DataFrame, batch: int) -> None:
@@ -99,3 +106,11 @@ def stream(
 
     writer = sums.writeStream.outputMode("append").option("checkpointLocation", os.fspath(checkpoint))
     return writer.trigger(**(trigger or {"processingTime": "10 seconds"})).foreachBatch(publish).start()
+
+
+def _milliseconds(session: SparkSession, delay: str) -> int:
+    """A time such as "10 minutes", as Spark reads it."""
+    epoch = "TIMESTAMP '1970-01-01T00:00:00Z'"
+    row = session.sql(f"SELECT unix_millis({epoch} + INTERVAL {delay}) AS delay").first()
+    assert row is not None
+    return int(row["delay"])

@@ -49,8 +49,10 @@ class Shard(StatefulProcessor):
     """One shard. What it remembers: through which step it is closed, what was kept of its persons, and blocks of events
     of open steps."""
 
-    def __init__(self, shipped: Shipped) -> None:
+    def __init__(self, shipped: Shipped, clock_delay: int | None = None) -> None:
         self.shipped = shipped
+        #: Milliseconds that steps stay open behind the clock; where there are none, the watermark ends them.
+        self.clock_delay = clock_delay
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
@@ -84,14 +86,19 @@ class Shard(StatefulProcessor):
         yield from self._close(key, self._through(timerValues))
 
     def _through(self, timers: Any) -> int:
-        return self.shipped.arrived().ended_by(timers.getCurrentWatermarkInMs() * 1000)
+        if self.clock_delay is None:
+            now = timers.getCurrentWatermarkInMs()
+        else:
+            # The time of the batch, which is the same when it is tried again.
+            now = timers.getCurrentProcessingTimeInMs() - self.clock_delay
+        return self.shipped.arrived().ended_by(now * 1000)
 
     def _wait_for(self, step: int) -> None:
         try:
             end = self.shipped.arrived().end_of(step)
         except ValueError:
             return  # behind the last
-        self.handle.registerTimer(-(-end // 1000))
+        self.handle.registerTimer(-(-end // 1000) + (self.clock_delay or 0))
 
     def _close(self, key: Any, through: int) -> Iterator[Row]:
         closed, persons = self.memory.get() or (0, None)
