@@ -383,3 +383,31 @@ def test_a_shard_takes_nothing_in_for_steps_that_have_ended(clock: bool) -> None
     assert waiting.blocks == [] and give("2024-01-01T12:00") == []
     at = {pd.Timestamp(moment, tz="UTC") + later for moment in ("2024-01-01T06:00", "2024-01-01T12:00")}
     assert handle.timers == {int(moment.timestamp() * 1000) for moment in at}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "most", "most_in_a_step"),
+    [
+        ({"max_events": 6, "max_events_per_step": 2}, 6, 2),
+        ({"max_events": 6, "max_groups": 2, "max_events_per_group": 4}, 6, 6),
+        ({"max_events": 3, "per": "2d"}, 15, 3),
+    ],
+)
+def test_neighbours_differ_by_what_is_kept_of_one_person(
+    spark: SparkSession, bounds: dict[str, Any], most: int, most_in_a_step: int
+) -> None:
+    """Person 0 has half of all events. With and without them, under one noise: the difference is exact, and within bounds."""
+    table = events(3000, 40, seed=11)
+    # Many at one instant, and in no order.
+    table["time"] = table["time"].dt.floor("3h")
+    asked = {"rho": 0.5, "mechanism": "binary", "person": "person", **bounds, **GROUPED, **COMMON}
+    released = [
+        evertally.spark.release(shuffled(spark, rows), key=fresh(), partitions=parts, **asked).toPandas()
+        for rows, parts in ((table, 3), (table[table["person"] != 0], 5))
+    ]
+    one, two = (frame.pivot(index="step", columns="group", values="value") for frame in released)
+    added = (one - two).diff().fillna(one - two)
+    assert (added >= 0).all().all() and 0 < added.to_numpy().sum() <= most
+    assert added.sum(axis=1).max() <= most_in_a_step
+    if "max_groups" in bounds:
+        assert (added.sum() > 0).sum() <= 2 and added.sum().max() <= 4
