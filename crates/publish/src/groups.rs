@@ -291,11 +291,16 @@ impl GroupTable {
 
     /// The library's groups: the rest is marked, so that it cannot meet a declared tuple.
     pub fn to_library(&self) -> Result<Groups> {
+        Ok(Groups::new(self.library_names())?)
+    }
+
+    /// The names that the library has for them.
+    pub(crate) fn library_names(&self) -> Vec<Vec<u8>> {
         let name = |(place, tuple): (usize, &Vec<String>)| {
             let mark = u8::from(self.rest == Some(place));
             [vec![mark], encode(tuple)].concat()
         };
-        Ok(Groups::new(self.tuples.iter().enumerate().map(name))?)
+        self.tuples.iter().enumerate().map(name).collect()
     }
 
     /// A short text that stands for all declared groups in the plan.

@@ -344,21 +344,27 @@ impl Ledger {
         Ok(StreamDigest::new(name.clone(), plan, plan_text, key, past))
     }
 
-    /// Leaves a stream to another ledger, which records its steps: from here on it is published under that one alone.
+    /// Leaves a stream to another ledger, which records its steps: from here on it is published under that one alone. Gives
+    /// the last step that was [seen](Self::note_left) there, and the digest of the steps through it.
     ///
     /// # Errors
     /// If the stream has been released already, is left to another ledger, does not fit its budget, or the store cannot be
     /// written.
-    pub fn leave_to(&mut self, key: &SecretKey, stream: &Stream, identity: &str, place: &str) -> Result<()> {
-        let guard = Guard { identity: identity.to_owned(), place: place.to_owned() };
+    pub fn leave_to(&mut self, key: &SecretKey, stream: &Stream, identity: &str, place: &str) -> Result<(u64, String)> {
+        let (through, chain) = (0, String::new());
+        let guard = Guard { identity: identity.to_owned(), place: place.to_owned(), through, chain };
         let plan = blake3::Hash::from_bytes(stream.plan_digest()).to_hex().to_string();
         match self.contents.streams.get(stream.name.as_str()) {
             None => {}
-            Some(Entry { guard: Some(there), .. }) if there.identity != guard.identity => {
+            Some(Entry { guard: Some(there), .. })
+                if (&there.identity, &there.place) != (&guard.identity, &guard.place) =>
+            {
                 return Err(published_elsewhere(&stream.name, there));
             }
             // Another plan is refused by the other ledger, which has it.
-            Some(Entry { guard: Some(_), plan: there, .. }) if *there == plan => return Ok(()),
+            Some(Entry { guard: Some(guard), plan: there, .. }) if *there == plan => {
+                return Ok((guard.through, guard.chain.clone()));
+            }
             Some(_) => {
                 let released = format!(
                     "stream `{}` has been released already, or under another plan; what a cluster publishes for ever is a \
@@ -376,7 +382,22 @@ impl Ledger {
         if let (Some(source), Some(claim)) = (&self.source, claim) {
             let _ = source.budget.settle(&claim); // what stays reserved counts as much
         }
-        Ok(())
+        Ok((0, String::new()))
+    }
+
+    /// Notes how far the ledger that a stream was [left to](Self::leave_to) has come, so that an older copy of it is found.
+    ///
+    /// # Errors
+    /// If the stream was not left to one, or the store cannot be written.
+    pub fn note_left(&mut self, name: &StreamName, through: u64, chain: &str) -> Result<()> {
+        let mut contents = self.contents.clone();
+        let guard = contents.streams.get_mut(name.as_str()).and_then(|entry| entry.guard.as_mut());
+        let guard = guard.ok_or_else(|| failure(format!("stream `{name}` was not left to another ledger")))?;
+        if guard.through >= through {
+            return Ok(());
+        }
+        (guard.through, guard.chain) = (through, chain.to_owned());
+        self.commit(contents)
     }
 
     /// Records what is about to be published, as durably as the store is. Call this before anyone can see a release.

@@ -29,6 +29,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use x25519_dalek::{PublicKey, StaticSecret};
+use zeroize::{Zeroize, Zeroizing};
 
 /// What an engine's column of counts is called.
 const COUNTS: &str = "evertally count";
@@ -40,6 +42,8 @@ struct Shipped {
     declared: String,
     /// The plan that was chosen, as JSON.
     plan: String,
+    /// The fingerprint of the key.
+    key: String,
 }
 
 /// The work on one release, as every process of a cluster knows it.
@@ -86,7 +90,14 @@ impl ClusterWork {
             let settings = declared.resolve()?.of_whole_rows()?;
             let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
             with_ledger(key, cancelled, |ledger| {
-                let (settings, _) = settings.begun(ledger)?;
+                let (settings, present) = settings.begun(ledger)?;
+                let groups = settings.groups().map_or(0, |table| table.tuples().len());
+                if present.is_some_and(|present| present.present != groups) {
+                    return Err(usage(
+                        "the stream has begun without some of these groups; on a cluster none join: name those that it has, or \
+                         give another name (its budget then adds to what is already spent)",
+                    ));
+                }
                 let (stream, groups) = settings.plan(&mut |_| ())?;
                 let plan = serde_json::to_string(&stream.plan).map_err(failure)?;
                 let work = Work::new(stream, groups, Arc::clone(key.inner()))?;
@@ -96,7 +107,7 @@ impl ClusterWork {
                     // What cannot be recorded in the end is refused now.
                     ledger.digest_of(key.inner(), work.stream(), work.stream().last_step)?;
                 }
-                let shipped = Shipped { declared: keywords.to_owned(), plan };
+                let shipped = Shipped { declared: keywords.to_owned(), plan, key: key.inner().id().to_string() };
                 let shipped = serde_json::to_string(&shipped).map_err(failure)?;
                 Ok(Self { work, options, shipped })
             })
@@ -108,7 +119,13 @@ impl ClusterWork {
     #[staticmethod]
     fn arrived(py: Python<'_>, shipped: &str, key: &SecretKey) -> PyResult<Self> {
         let read = |problem: serde_json::Error| invalid(format!("the work that was shipped cannot be read: {problem}"));
-        let Shipped { declared, plan } = serde_json::from_str(shipped).map_err(read)?;
+        let Shipped { declared, plan, key: expected } = serde_json::from_str(shipped).map_err(read)?;
+        let found = key.inner().id().to_string();
+        if found != expected {
+            return Err(invalid(format!(
+                "this worker has the key {found}, and the release is under {expected}: lay the same key file on every worker"
+            )));
+        }
         let (declared, plan) = (declaration(&declared)?, serde_json::from_str::<Plan>(&plan).map_err(read)?);
         let (key, shipped) = (Arc::clone(key.inner()), shipped.to_owned());
         let arrived = move || -> Result<Self> {
@@ -405,13 +422,14 @@ impl Publishing {
     fn close(
         &self,
         py: Python<'_>,
+        key: &SecretKey,
         query: &str,
         batch: u64,
         through: u64,
         sums: Vec<PyRecordBatch>,
     ) -> PyResult<Vec<(u64, ArrowTable)>> {
         let sums: Vec<RecordBatch> = sums.into_iter().map(PyRecordBatch::into_inner).collect();
-        let closed = py.detach(|| -> Result<Vec<(u64, RecordBatch)>> {
+        let closed = cancellable(py, |cancelled| -> Result<Vec<(u64, RecordBatch)>> {
             let mut rows = Vec::new();
             for batch in &sums {
                 rows.extend(
@@ -423,8 +441,11 @@ impl Publishing {
             publisher.close(query, batch, through, &rows, |step, row| {
                 by_step.entry(step).or_insert_with(|| self.released.begin()).push(row)
             })?;
+            if let Some((step, chain)) = publisher.head() {
+                with_ledger(key, cancelled, |ledger| ledger.note_left(publisher.name(), step, &chain))?;
+            }
             by_step.into_iter().map(|(step, rows)| Ok((step, rows.finish()?))).collect()
-        });
+        })?;
         Ok(closed.or_raise()?.into_iter().map(|(step, rows)| (step, ArrowTable::of(rows))).collect())
     }
 }
@@ -507,25 +528,58 @@ fn digests(work: &Work, sums: &RecordBatch) -> Result<RecordBatch> {
     RecordBatch::try_from_iter(columns).map_err(failure)
 }
 
-/// A key on its way to another process, which has `secret` and has sent `asked`: 24 bytes chosen at random, then the sealed key.
+/// A key on its way to a worker that has sent a public number: our own public number, 24 bytes chosen at random, then the
+/// sealed key. Who has recorded it all, and learns the secret of the run afterwards, still cannot open it.
 #[pyfunction]
 #[pyo3(name = "_seal_key")]
-pub(crate) fn seal_key(key: &SecretKey, secret: [u8; 32], asked: &[u8], chosen: [u8; 24]) -> PyResult<Vec<u8>> {
-    let payload = Payload { msg: key.inner().expose_bytes(), aad: asked };
-    let sealed = XChaCha20Poly1305::new(&secret.into()).encrypt(&XNonce::from(chosen), payload);
+pub(crate) fn seal_key(key: &SecretKey, secret: [u8; 32], asked: [u8; 32]) -> PyResult<Vec<u8>> {
+    let (own, chosen) = (fresh_bytes()?, fresh_bytes()?);
+    let own = StaticSecret::from(*own);
+    let public = PublicKey::from(&own);
+    let cipher = agreed(&secret, &own, asked, (asked, *public.as_bytes()));
+    let chosen: [u8; 24] = *chosen.first_chunk().expect("32 bytes");
+    let payload = Payload { msg: key.inner().expose_bytes(), aad: &asked };
+    let sealed = cipher.encrypt(&XNonce::from(chosen), payload);
     let sealed = sealed.map_err(|_| invalid("the key cannot be sealed"))?;
-    Ok([&chosen[..], &sealed].concat())
+    Ok([public.as_bytes(), &chosen[..], &sealed].concat())
+}
+
+/// What a worker asks with: a number that it keeps, and the public one that it sends.
+#[pyfunction]
+#[pyo3(name = "_ask_for_key")]
+pub(crate) fn ask_for_key() -> PyResult<([u8; 32], [u8; 32])> {
+    let own = StaticSecret::from(*fresh_bytes()?);
+    let public = PublicKey::from(&own);
+    Ok((own.to_bytes(), public.to_bytes()))
 }
 
 /// The key that was sealed by `_seal_key`. It has no ledger: the driver keeps that.
 #[pyfunction]
 #[pyo3(name = "_open_key")]
-pub(crate) fn open_key(secret: [u8; 32], asked: &[u8], sealed: &[u8]) -> PyResult<SecretKey> {
+pub(crate) fn open_key(secret: [u8; 32], own: [u8; 32], sealed: &[u8]) -> PyResult<SecretKey> {
     let damaged = || invalid("the key that the driver has sent cannot be opened: it is of another run");
+    let (theirs, sealed) = sealed.split_first_chunk::<32>().ok_or_else(damaged)?;
     let (chosen, sealed) = sealed.split_first_chunk::<24>().ok_or_else(damaged)?;
-    let payload = Payload { msg: sealed, aad: asked };
-    let opened = XChaCha20Poly1305::new(&secret.into()).decrypt(&XNonce::from(*chosen), payload);
-    let opened = zeroize::Zeroizing::new(opened.map_err(|_| damaged())?);
+    let own = StaticSecret::from(own);
+    let asked = PublicKey::from(&own).to_bytes();
+    let cipher = agreed(&secret, &own, *theirs, (asked, *theirs));
+    let opened = cipher.decrypt(&XNonce::from(*chosen), Payload { msg: sealed, aad: &asked });
+    let opened = Zeroizing::new(opened.map_err(|_| damaged())?);
     let bytes: &[u8; 32] = opened.as_slice().try_into().map_err(|_| damaged())?;
     Ok(SecretKey::without_ledger(Key::from_bytes(*bytes).or_raise()?))
+}
+
+/// The cipher that two have agreed on who share a secret: of it, of what X25519 gives, and of both public numbers.
+fn agreed(secret: &[u8; 32], own: &StaticSecret, theirs: [u8; 32], publics: ([u8; 32], [u8; 32])) -> XChaCha20Poly1305 {
+    let shared = own.diffie_hellman(&PublicKey::from(theirs));
+    let mut hasher = blake3::Hasher::new_keyed(secret);
+    hasher.update(shared.as_bytes()).update(&publics.0).update(&publics.1);
+    let key = Zeroizing::new(*hasher.finalize().as_bytes());
+    hasher.zeroize();
+    XChaCha20Poly1305::new(&(*key).into())
+}
+
+/// Random bytes of the operating system.
+fn fresh_bytes() -> PyResult<Zeroizing<[u8; 32]>> {
+    Ok(Zeroizing::new(*Key::generate().or_raise()?.expose_bytes()))
 }

@@ -45,11 +45,11 @@ mod _evertally {
     #[pymodule_export]
     use super::{
         budget::Budget, candidate::Candidate, cluster::Bounding, cluster::ClusterWork, cluster::Publishing,
-        cluster::Reading as ClusterReading, cluster::Releasing, cluster::open_key, cluster::seal_key, counter::Counter,
-        guarantee::Guarantee, ipc::from_ipc, ipc::to_ipc, key::SecretKey, key::TestSeed, lazy::LazyVector,
-        lazy::plan_lazy, plan::Plan, plan::plan, reading::Reading, release::Release, sketch::CountSketch,
-        sketch::plan_sketch, sums::release_steps, sums::release_sums, table::ArrowTable, table::interval_table,
-        table::plan_table, table::release_table, vector::candidate::VectorCandidate,
+        cluster::Reading as ClusterReading, cluster::Releasing, cluster::ask_for_key, cluster::open_key,
+        cluster::seal_key, counter::Counter, guarantee::Guarantee, ipc::from_ipc, ipc::to_ipc, key::SecretKey,
+        key::TestSeed, lazy::LazyVector, lazy::plan_lazy, plan::Plan, plan::plan, reading::Reading, release::Release,
+        sketch::CountSketch, sketch::plan_sketch, sums::release_steps, sums::release_sums, table::ArrowTable,
+        table::interval_table, table::plan_table, table::release_table, vector::candidate::VectorCandidate,
         vector::guarantee::VectorGuarantee, vector::noise::VectorNoise, vector::plan::VectorPlan,
         vector::plan::plan_vector,
     };

@@ -62,7 +62,12 @@ pub fn release_sums(
     let sums = StatelessSums::new(stream.plan.clone(), stream.key, stream.name.clone())?;
     let mut rows = Rows::new(stream, columns)?;
     let mut groups: HashMap<Vec<String>, StatelessSum<'_>> = HashMap::new();
+    let mut seen: HashMap<(Vec<String>, u64), i64> = HashMap::new();
     for_each_sum(stream, table, columns, cancelled, |event, group, step, sum| {
+        if *seen.entry((group.clone(), step)).or_insert(sum) != sum {
+            let problem = "the table has this step of this group with another sum; a step has one sum";
+            return Err(event.error(Role::Value, problem).into());
+        }
         let cell = groups.entry(group).or_insert_with_key(|group| match group.as_slice() {
             [] => sums.total(),
             group => sums.of_group(&name_of(group)),
@@ -90,6 +95,10 @@ pub fn release_steps(
     if through == 0 || through > stream.plan.horizon() {
         let horizon = stream.plan.horizon();
         return Err(usage(format!("there is no step {through}: they are numbered 1 to {horizon}")));
+    }
+    let twice = groups.iter().enumerate().find(|(place, group)| groups[..*place].contains(group));
+    if let Some((_, group)) = twice {
+        return Err(usage(format!("group `{}` is named twice", group.join(", "))));
     }
     let of_all = [Vec::new()];
     let groups = if columns.groups.is_empty() { &of_all[..] } else { groups };

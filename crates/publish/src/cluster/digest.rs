@@ -4,8 +4,9 @@
 //! different processes have add up. Who does not know the key can neither find two sets with one digest nor learn
 //! anything from digests but whether they are equal; two sets have one by chance with probability 2⁻²⁵⁶.
 
-use super::Work;
+use super::{Row, Rows, Work};
 use crate::error::{Result, usage};
+use crate::groups::GroupTable;
 use evertally::noise::Purpose;
 use std::collections::BTreeMap;
 use zeroize::Zeroizing;
@@ -104,13 +105,16 @@ impl Digests {
 /// Computes the digests of rows.
 pub struct Digesting {
     key: Zeroizing<[u8; 32]>,
+    /// The names of declared groups, by place: what has noise is a name, wherever it stands.
+    names: Vec<Vec<u8>>,
     bytes: Vec<u8>,
 }
 
 impl Work {
     /// What computes digests of sums.
     pub fn digesting(&self) -> Digesting {
-        Digesting { key: self.mac_key(Purpose::Digests), bytes: Vec::new() }
+        let names = self.groups.as_deref().map_or_else(Vec::new, GroupTable::library_names);
+        Digesting { key: self.mac_key(Purpose::Digests), names, bytes: Vec::new() }
     }
 }
 
@@ -123,7 +127,13 @@ impl Digesting {
         self.bytes.clear();
         self.bytes.extend_from_slice(&step.to_le_bytes());
         self.bytes.extend_from_slice(&sum.to_le_bytes());
-        self.bytes.extend_from_slice(label);
+        match Row::says(label) {
+            Ok(Rows::Place(place)) if !self.names.is_empty() => {
+                let name = self.names.get(place as usize).map_or(label, Vec::as_slice);
+                self.bytes.extend_from_slice(name);
+            }
+            _ => self.bytes.extend_from_slice(label),
+        }
         let hash = blake3::keyed_hash(&self.key, &self.bytes);
         let mut digest = Digest { count: 1, ..Digest::default() };
         digest

@@ -19,7 +19,7 @@ use crate::error::{Error, Result, usage};
 use crate::ledger::{Ledger, StreamDigest};
 use crate::rows::ReleaseRow;
 use crate::session::{GroupLabel, RunningSums, Tally};
-use evertally::noise::{Purpose, SecretKey};
+use evertally::noise::{Purpose, SecretKey, StreamName};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use zeroize::Zeroizing;
@@ -32,6 +32,8 @@ pub struct Publisher {
     once: Box<dyn Once>,
     key: Zeroizing<[u8; 32]>,
     folder: String,
+    /// The last step that must be in the place, says the key's own ledger.
+    known: u64,
     /// The sums and digests after the last step, where they are at hand.
     head: Option<Head>,
 }
@@ -75,8 +77,11 @@ impl Publisher {
         let fresh = SecretKey::generate()?.id().to_string();
         let identity = once.create("identity", fresh.as_bytes())?;
         let identity = identity.map_or(fresh, |there| String::from_utf8_lossy(&there).into_owned());
-        ledger.leave_to(&work.key, &work.stream, &identity, &once.shown())?;
-        let publisher = Self { work, once, key, folder, head: None };
+        let (known, chain) = ledger.leave_to(&work.key, &work.stream, &identity, &once.shown())?;
+        let publisher = Self { work, once, key, folder, known, head: None };
+        if known > 0 && publisher.chain_at(known)?.map(hex) != Some(chain) {
+            return Err(publisher.lacks(known));
+        }
         let stream = &publisher.work.stream;
         let text = format!("evertally 1 stream\n{name}\n{}\n{}", publisher.work.key.id(), stream.plan_text()?);
         if let Some(there) = publisher.once.create(&publisher.named("stream"), &publisher.sealed(text.as_bytes()))? {
@@ -90,6 +95,30 @@ impl Publisher {
             }
         }
         Ok(publisher)
+    }
+
+    /// The digest of the steps through one, if it is there.
+    fn chain_at(&self, step: u64) -> Result<Option<[u8; 32]>> {
+        let there = self.once.read(&self.named(&format!("steps/{step:012}")))?;
+        Ok(there.and_then(|there| there.try_into().ok()))
+    }
+
+    fn lacks(&self, step: u64) -> Error {
+        usage(format!(
+            "the ledger {} lacks step {step}, which was released: it is an older copy, or a part of it is gone. Restore it whole, or \
+             give another name (its budget then adds to what is already spent)",
+            self.once.shown()
+        ))
+    }
+
+    /// The last step that this process has closed, and the digest of all through there: for the key's own ledger.
+    pub fn head(&self) -> Option<(u64, String)> {
+        self.head.as_ref().map(|head| (head.step, hex(head.chain)))
+    }
+
+    /// The stream's name.
+    pub fn name(&self) -> &StreamName {
+        &self.work.stream.name
     }
 
     fn named(&self, name: &str) -> String {
@@ -183,6 +212,7 @@ impl Publisher {
         if let Some(run) = run.filter(|run| run.from < from && run.from > 0) {
             self.once.forget(&self.named(&state_of(run.from)));
         }
+        self.known = self.known.max(through);
         self.head = Some(head);
         Ok(())
     }
@@ -201,6 +231,9 @@ impl Publisher {
 
     /// Writes down what a step has added, once and for ever.
     fn record(&self, step: u64, chain: &[u8; 32]) -> Result<()> {
+        if step <= self.known && self.chain_at(step)?.is_none() {
+            return Err(self.lacks(step));
+        }
         match self.once.create(&self.named(&format!("steps/{step:012}")), chain)? {
             Some(there) if there != chain => Err(usage(format!(
                 "step {step} of stream `{}` has already been released from different data, says the ledger {}; releasing it \
@@ -256,6 +289,10 @@ impl Publisher {
         let bytes = Zeroizing::new(postcard::to_allocvec(&state).map_err(crate::error::failure)?);
         self.once.replace(&self.named(&state_of(head.step)), &self.sealed(&bytes))
     }
+}
+
+fn hex(digest: [u8; 32]) -> String {
+    blake3::Hash::from_bytes(digest).to_hex().to_string()
 }
 
 fn state_of(step: u64) -> String {

@@ -591,6 +591,48 @@ mod live {
         assert!(refused(None).contains("begin it again"));
     }
 
+    /// What the key's own ledger knows of the other one: where it is, and how far it has come.
+    #[test]
+    fn a_ledger_that_is_elsewhere_older_or_lacks_a_part_is_refused() {
+        let (mut dice, work) = (Dice(5), work(&declarations()[3]));
+        let events = events(&mut dice, 200);
+        let folder = tempfile::tempdir().unwrap();
+        let (place, copy) = (folder.path().join("ledger"), folder.path().join("copy"));
+        let mut ledger = Ledger::in_memory(&key());
+        let mut shards = Shards::default();
+        shards.take_in(&work, &mut dice, &events);
+        let mut shown = BTreeMap::new();
+        let mut step = |through: u64, batch: u64, place: &std::path::Path, ledger: &mut Ledger| -> Result<()> {
+            let mut publisher = super::live::publisher(&work, place, ledger)?;
+            let rows = shards.close(&work, through);
+            close(&mut publisher, "q", (batch, through), &rows, &mut shown)?;
+            let (step, chain) = publisher.head().unwrap();
+            ledger.note_left(publisher.name(), step, &chain)
+        };
+        step(3, 0, &place, &mut ledger).unwrap();
+        let copied = std::process::Command::new("cp").arg("-r").args([&place, &copy]).status().unwrap();
+        assert!(copied.success());
+        step(6, 1, &place, &mut ledger).unwrap();
+        let mut refused =
+            |place: &std::path::Path| super::live::publisher(&work, place, &mut ledger).err().unwrap().to_string();
+        assert!(refused(&copy).contains("is published by a cluster"), "a copy");
+        std::fs::rename(&place, folder.path().join("new")).unwrap();
+        std::fs::rename(&copy, &place).unwrap();
+        assert!(refused(&place).contains("lacks step 6"), "an older copy in its place");
+        std::fs::remove_dir_all(&place).unwrap();
+        std::fs::rename(folder.path().join("new"), &place).unwrap();
+        // A step in between is gone: nothing is written in its place.
+        let stream = std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir());
+        std::fs::remove_file(stream.unwrap().join("steps/000000000002")).unwrap();
+        let mut publisher = super::live::publisher(&work, &place, &mut ledger).unwrap();
+        let mut again = Shards::default();
+        again.take_in(&work, &mut dice, &events);
+        let rows = again.close(&work, 6);
+        let refused =
+            close(&mut publisher, "from the start", (0, 6), &rows, &mut BTreeMap::new()).unwrap_err().to_string();
+        assert!(refused.contains("lacks step 2"), "{refused}");
+    }
+
     /// Events behind the last closed step are left out, and leave nothing else out.
     #[test]
     fn late_events_are_left_out() {
@@ -603,4 +645,20 @@ mod live {
         without.take_in(&work, &mut dice, &due);
         assert_eq!(with.close(&work, 12), without.close(&work, 12));
     }
+}
+
+/// Noise goes by name, and so do digests: sums that stand elsewhere are other sums.
+#[test]
+fn groups_in_another_order_have_other_digests() {
+    let mut declared = declarations()[1].clone();
+    let one = work(&declared);
+    declared["groups"] = serde_json::json!([["a"], ["c"], ["b"], ["d"], ["e"]]);
+    let other = work(&declared);
+    // One key for both, which the two plans would not have.
+    let names = |work: &Work| work.groups().unwrap().library_names();
+    assert_ne!(names(&one), names(&other));
+    let mut digesting = one.digesting();
+    let (b, c) = (Row::of_place(1, 1, 5).label, Row::of_place(1, 2, 5).label);
+    assert_ne!(digesting.of(1, &b, 5), digesting.of(1, &c, 5));
+    assert_ne!(digesting.of(1, &b, 5), one.clone().digesting().of(2, &b, 5));
 }

@@ -64,8 +64,13 @@ pub(super) struct Entry {
 pub(super) struct Guard {
     /// What tells it from others.
     pub(super) identity: String,
-    /// Where it was when the stream began.
+    /// Where it is.
     pub(super) place: String,
+    /// The last step that was seen in it, and the digest of all steps through there: that ledger is never older.
+    #[serde(default)]
+    pub(super) through: u64,
+    #[serde(default)]
+    pub(super) chain: String,
 }
 
 /// One run, as it was recorded.

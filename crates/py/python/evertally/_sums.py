@@ -94,6 +94,12 @@ def release_steps(
     columns = _names(group)
     if columns and groups is None:
         raise InvalidError("groups are declared: name them with groups=[...]")
+    if groups is not None and not columns:
+        raise InvalidError("groups are named by columns: name these with group")
+    if isinstance(groups, str):
+        raise InvalidError('groups must be a list of names, such as groups=["JFK", "LGA"]')
+    if through < 1:
+        raise InvalidError(f"there is no step {through}: they are numbered from 1")
     tuples = [[_group_text(text) for text in (one if _is_tuple(one) else (one,))] for one in groups or ()]
     asked = {"name": name, "group": columns, "step": step, "sum": sum, "confidence": confidence}
     return _released(_release_steps, {**asked, "groups": tuples, "through": through}, table, plan, key)

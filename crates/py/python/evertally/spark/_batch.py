@@ -65,6 +65,8 @@ def release(
         raise TypeError(f"a Spark DataFrame is needed, not {type(df).__name__}")
     if df.isStreaming:
         raise InvalidError("this DataFrame is a stream: events of it never end; use evertally.spark.stream")
+    if partitions is not None and (not isinstance(partitions, int) or partitions < 1):
+        raise InvalidError(f"partitions is a number of tasks, 1 or more, not {partitions!r}")
     given = _arguments(df, keywords)
     key, budget_file = given.pop("key"), given.pop("budget_file")
     secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
@@ -164,7 +166,7 @@ def _counted(events: DataFrame, facts: dict[str, Any]) -> DataFrame | None:
     roles = [time, *facts["labels"], *([] if value is None else [value])]
     plain = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
     texts = [T.StringType()]
-    if len(set(roles)) < len(roles) or facts["missing_text"]:
+    if len(set(roles)) < len(roles) or facts["missing_text"] or any(name.startswith("evertally ") for name in roles):
         return None
     if not all(isinstance(kinds[name], plain) or kinds[name] in texts for name in facts["labels"]):
         return None

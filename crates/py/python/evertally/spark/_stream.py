@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import pyarrow
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -22,6 +23,10 @@ from ._sinks import folder_of_steps
 
 #: Where the state of shards has to be: the only store that has timers and lists.
 STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+#: More shards are no use to anybody.
+MOST_SHARDS = 1 << 16
+TRIGGER = {"processingTime": "10 seconds"}
 
 Sink = Callable[[int, pyarrow.Table], None]
 
@@ -70,6 +75,15 @@ def stream(
     session = df.sparkSession
     if session.conf.get("spark.sql.streaming.stateStore.providerClass", "") != STORE:
         raise InvalidError(f'set spark.sql.streaming.stateStore.providerClass to "{STORE}": shards need timers and lists')
+    if closing not in ("watermark", "clock"):
+        raise InvalidError(f'closing is "watermark" or "clock", not {closing!r}')
+    if not 1 <= shards <= MOST_SHARDS:
+        raise InvalidError(f"shards is a number from 1 to {MOST_SHARDS}, not {shards!r}")
+    if not callable(sink) and not isinstance(sink, (str, os.PathLike)):
+        raise InvalidError(f"sink is a folder, or a function of a step and its table, not {sink!r}")
+    # What Spark does not understand is refused before the name is taken.
+    wait = _milliseconds(session, delay)
+    df.writeStream.trigger(**(trigger or TRIGGER))
     key, budget_file = given.pop("key"), given.pop("budget_file")
     secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
     work = _ClusterWork.begin(_tables._declaration(given), secret, budget_file, live=True)
@@ -81,10 +95,8 @@ def stream(
     write = sink if callable(sink) else folder_of_steps(os.fspath(sink))
     shipped = _tasks.Shipped(work.shipped(), _way_of_key(session, secret, worker_key))
 
-    if closing not in ("watermark", "clock"):
-        raise InvalidError(f'closing is "watermark" or "clock", not {closing!r}')
-    clock_delay = _milliseconds(session, delay) if closing == "clock" else None
-    shard, mode = _windows.Shard(shipped, clock_delay), "processingTime" if closing == "clock" else "eventTime"
+    shard = _windows.Shard(shipped, shards, wait if closing == "clock" else None)
+    mode = "processingTime" if closing == "clock" else "eventTime"
     blocks = _narrowed(df, facts).mapInArrow(_windows.read(shipped, shards), _windows.WAITING)
     sums = (
         blocks.withWatermark("latest", delay)
@@ -101,16 +113,20 @@ def stream(
             raise TableError(min(refused))
         closed = [step for step, label in zip(added.column("step").to_pylist(), labels, strict=True) if label == _windows.CLOSED]
         if closed:
-            for step, released in publisher.close(query, batch, max(closed), added.to_batches()):
+            for step, released in publisher.close(secret, query, batch, max(closed), added.to_batches()):
                 write(step, pyarrow.table(released))
 
     writer = sums.writeStream.outputMode("append").option("checkpointLocation", os.fspath(checkpoint))
-    return writer.trigger(**(trigger or {"processingTime": "10 seconds"})).foreachBatch(publish).start()
+    return writer.trigger(**(trigger or TRIGGER)).foreachBatch(publish).start()
 
 
 def _milliseconds(session: SparkSession, delay: str) -> int:
     """A time such as "10 minutes", as Spark reads it."""
     epoch = "TIMESTAMP '1970-01-01T00:00:00Z'"
-    row = session.sql(f"SELECT unix_millis({epoch} + INTERVAL {delay}) AS delay").first()
-    assert row is not None
+    try:
+        row = session.sql(f"SELECT unix_millis({epoch} + INTERVAL {delay}) AS delay").first()
+    except PySparkException:
+        row = None
+    if row is None or row["delay"] < 0:
+        raise InvalidError(f'delay is a time such as "10 minutes", not {delay!r}')
     return int(row["delay"])

@@ -11,9 +11,10 @@ import pyarrow
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from .._errors import InvalidError
 from ._tasks import Batches, Shipped, Task, named
 
-#: Blocks on their way to a shard: with the latest time that their reader has seen.
+#: Blocks on their way to a shard; an empty one has the latest time that their reader has seen.
 WAITING = "shard int, latest timestamp, step long, block binary"
 
 #: A row that says that the steps through its own are closed.
@@ -31,7 +32,9 @@ def read(shipped: Shipped, shards: int) -> Task:
         blocks = pyarrow.concat_tables([none, blocks]).combine_chunks()
         # An event of the future must not end the steps of others.
         latest = min(reading.latest, now) if reading.latest is not None else None
-        times = pyarrow.array([latest] * len(blocks), pyarrow.timestamp("us", "UTC"))
+        # One row moves the watermark. The others have no time: Spark would drop them behind it, where their steps may be
+        # open still.
+        times = pyarrow.array([latest] + [None] * (len(blocks) - 1), pyarrow.timestamp("us", "UTC"))
         yield from blocks.add_column(1, "latest", times).to_batches()
 
     def task(events: Iterable[Any]) -> Batches:
@@ -49,18 +52,27 @@ class Shard(StatefulProcessor):
     """One shard. What it remembers: through which step it is closed, what was kept of its persons, and blocks of events
     of open steps."""
 
-    def __init__(self, shipped: Shipped, clock_delay: int | None = None) -> None:
+    def __init__(self, shipped: Shipped, shards: int, clock_delay: int | None = None) -> None:
         self.shipped = shipped
+        self.shards = shards
         #: Milliseconds that steps stay open behind the clock; where there are none, the watermark ends them.
         self.clock_delay = clock_delay
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
-        self.memory = handle.getValueState("memory", "closed long, persons binary")
+        self.memory = handle.getValueState("memory", "closed long, persons binary, shards int")
         self.waiting = handle.getListState("waiting", "block binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         work = self.shipped.arrived()
+        closed, persons, shards = self.memory.get() or (0, None, self.shards)
+        if shards != self.shards:
+            raise InvalidError(
+                f"this checkpoint has {shards} shards, in which persons are remembered, and the query {self.shards}: their "
+                f"bounds would begin anew. Say shards={shards}"
+            )
+        if key[0] == 0:
+            self.memory.update((closed, persons, shards))  # from the first batch on
         through = self._through(timerValues)
         blocks, first = [], None
         for row in rows:
@@ -101,13 +113,13 @@ class Shard(StatefulProcessor):
         self.handle.registerTimer(-(-end // 1000) + (self.clock_delay or 0))
 
     def _close(self, key: Any, through: int) -> Iterator[Row]:
-        closed, persons = self.memory.get() or (0, None)
+        closed, persons, _ = self.memory.get() or (0, None, self.shards)
         if through <= closed:
             return
         waiting = [bytes(block) for (block,) in self.waiting.get()]
         persons = None if persons is None else bytes(persons)
         persons, waiting, first, rows = self.shipped.arrived().close_shard((closed, through), persons, waiting)
-        self.memory.update((through, persons))
+        self.memory.update((through, persons, self.shards))
         if waiting:
             self.waiting.put([(block,) for block in waiting])
         else:
