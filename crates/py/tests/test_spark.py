@@ -155,7 +155,7 @@ def test_what_is_wrong_is_said_before_anything_is_recorded(spark: SparkSession) 
         none = frame.withColumn("person", F.when(F.col("person") > 0, F.col("person")))
         evertally.spark.release(none, key=key, person="person", max_events=5, epsilon=1.0, **COMMON)
     with pytest.raises(et.InvalidError, match="one process"):
-        evertally.spark.release(frame, key=key, measures=["count", "people"], person="person", max_events=5, rho=1.0, **COMMON)
+        evertally.spark.release(frame, key=key, measures=["count", "distinct"], person="person", max_events=5, rho=1.0, **COMMON)
     with pytest.raises(TypeError, match="unexpected keyword argument 'epsilom'"):
         evertally.spark.release(frame, key=key, epsilom=1.0, **COMMON)
     big = frame.withColumn("value", F.lit(2**62))
