@@ -202,9 +202,9 @@ def test_workers_with_another_key_do_nothing(spark: SparkSession, tmp_path: Path
 
 def test_what_a_stream_does_not_understand_is_refused_before_its_name_is_taken(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.readStream.schema("time timestamp").parquet(str(tmp_path))
-    places = {"ledger": tmp_path / "ledger", "checkpoint": tmp_path / "check", "sink": tmp_path / "out"}
+    places: dict[str, Any] = {"ledger": tmp_path / "ledger", "checkpoint": tmp_path / "check", "sink": tmp_path / "out"}
     key = fresh()
-    for wrong, why in [
+    wrongs: list[tuple[dict[str, Any], str]] = [
         ({"delay": "soon"}, "delay is a time"),
         ({"delay": "-1 hour"}, "delay is a time"),
         ({"shards": 0}, "shards is a number"),
@@ -212,7 +212,8 @@ def test_what_a_stream_does_not_understand_is_refused_before_its_name_is_taken(s
         ({"closing": "never"}, "closing is"),
         ({"trigger": {"processingTime": "x"}}, "x"),
         ({"through": "2024-01-02"}, "leave out through"),
-    ]:
+    ]
+    for wrong, why in wrongs:
         with pytest.raises(Exception, match=why):
             evertally.spark.stream(frame, key=key, rho=1.0, **{**places, **COMMON, **wrong})
     assert not (tmp_path / "ledger").exists()

@@ -106,7 +106,8 @@ def test_what_does_not_fit_is_refused(key: et.SecretKey) -> None:
         et.release_sums(pa.table({"step": [1, 1], "sum": [3, 4]}), plan=plan, key=key)
     with pytest.raises(et.InvalidError, match="named twice"):
         et.release_steps(pa.table({**table, "g": ["b", "b"]}), plan=plan, key=key, group="g", groups=["b", "b"], through=5)
-    for wrong in ({"groups": "b", "group": "g"}, {"groups": ["b"]}, {"through": -1}):
+    wrongs: list[dict[str, Any]] = [{"groups": "b", "group": "g"}, {"groups": ["b"]}, {"through": -1}]
+    for wrong in wrongs:
         with pytest.raises(et.InvalidError, match="list of names|name these with group|no step -1"):
             et.release_steps(pa.table(table), plan=plan, key=key, **{"through": 5, **wrong})
     with pytest.raises(et.TableError, match="`a` is not among the groups"):
