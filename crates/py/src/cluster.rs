@@ -2,6 +2,7 @@
 
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
+use crate::plan::hexadecimal;
 use crate::running::{abandonable, cancellable};
 use crate::table::{ArrowTable, declaration, with_ledger};
 use arrow_array::{ArrayRef, BinaryArray, Int32Array, Int64Array, RecordBatch};
@@ -71,6 +72,8 @@ struct Facts {
     bounds: Option<(i64, i64)>,
     missing_text: bool,
     counts: &'static str,
+    /// What stands for key, name and plan.
+    identity: String,
 }
 
 #[pymethods]
@@ -162,6 +165,7 @@ impl ClusterWork {
             bounds: are_whole.then(|| stream.values.bounds()),
             missing_text: !self.options.missing.is_empty(),
             counts: COUNTS,
+            identity: format!("{} {} {}", key_of(&self.shipped)?, stream.name, hexadecimal(&stream.plan_digest())),
         };
         serde_json::to_string(&facts).map_err(|problem| invalid(problem.to_string()))
     }
@@ -487,6 +491,12 @@ impl Once for Objects {
     fn shown(&self) -> String {
         Python::attach(|py| self.0.bind(py).str().map_or_else(|_| "of objects".to_owned(), |text| text.to_string()))
     }
+}
+
+/// The fingerprint of the key with which the work goes.
+fn key_of(shipped: &str) -> PyResult<String> {
+    let shipped: Shipped = serde_json::from_str(shipped).map_err(|problem| invalid(problem.to_string()))?;
+    Ok(shipped.key)
 }
 
 /// A column type that times of this kind have.

@@ -102,6 +102,9 @@ def test_what_does_not_fit_is_refused(key: et.SecretKey) -> None:
     ]:
         with pytest.raises(et.TableError, match=why):
             et.release_sums(pa.table(bad), plan=plan, key=key)
+    with pytest.raises(et.EvertallyError, match="the plan is for groups"):
+        grouped = et.plan_release(rho=0.5, mechanism="binary", **DAYS, **GROUPED)
+        et.release_sums(pa.table(table), plan=grouped, key=key)
     with pytest.raises(et.TableError, match="row 2, column `sum`: .*with another sum"):
         et.release_sums(pa.table({"step": [1, 1], "sum": [3, 4]}), plan=plan, key=key)
     with pytest.raises(et.InvalidError, match="named twice"):

@@ -192,6 +192,14 @@ struct Rows<'s> {
 impl<'s> Rows<'s> {
     fn new(stream: &Stream<'s>, columns: &SumColumns) -> Result<Self> {
         TableSpec::new(columns.groups.clone(), true).map_err(usage)?;
+        let has_groups = stream.plan.request().meaning().contains_key("groups") || stream.plan.threshold().is_some();
+        if has_groups && columns.groups.is_empty() {
+            // All groups would have the noise of the one sum, and their differences would be exact.
+            return Err(usage("the plan is for groups: name the columns of the group"));
+        }
+        if stream.plan.threshold().is_some() {
+            return Err(usage("the plan discovers groups, which takes all of their steps; release the events"));
+        }
         let plan = stream.plan;
         let is_whole = plan.request().grid() == Grid::ONE && plan.fraction_bits() == 0;
         Ok(Self {

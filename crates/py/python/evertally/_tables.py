@@ -44,6 +44,8 @@ def _declaration(options: Mapping[str, Any]) -> str:
         raise TypeError(f'every is a text such as "15m", "1d" or "1mo", not {given["every"]!r}')
     if "group" in given:
         given["group"] = _names(given["group"])
+    if "measures" in given:
+        given["measures"] = _names(given["measures"])
     if "view" in given:
         given["view"] = _names(given["view"])
     groups = given.get("groups", [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -55,24 +56,32 @@ class Shard(StatefulProcessor):
     def __init__(self, shipped: Shipped, shards: int, clock_delay: int | None = None) -> None:
         self.shipped = shipped
         self.shards = shards
+        self.identity = ""
         #: Milliseconds that steps stay open behind the clock; where there are none, the watermark ends them.
         self.clock_delay = clock_delay
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
-        self.memory = handle.getValueState("memory", "closed long, persons binary, shards int")
+        self.memory = handle.getValueState("memory", "closed long, persons binary, shards int, stream string")
         self.waiting = handle.getListState("waiting", "block binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         work = self.shipped.arrived()
-        closed, persons, shards = self.memory.get() or (0, None, self.shards)
+        self.identity = self.identity or json.loads(work.facts())["identity"]
+        closed, persons, shards, stream = self.memory.get() or (0, None, self.shards, self.identity)
+        if stream != self.identity:
+            name = stream.split(" ", 1)[1].rsplit(" ", 1)[0]
+            raise InvalidError(
+                f"this checkpoint is of stream {name!r} under its key and plan; what it has closed would be missing here. Take a "
+                f"new checkpoint, ledger and sink for another stream"
+            )
         if shards != self.shards:
             raise InvalidError(
                 f"this checkpoint has {shards} shards, in which persons are remembered, and the query {self.shards}: their "
                 f"bounds would begin anew. Say shards={shards}"
             )
         if key[0] == 0:
-            self.memory.update((closed, persons, shards))  # from the first batch on
+            self.memory.update((closed, persons, shards, stream))  # from the first batch on
         through = self._through(timerValues)
         blocks, first = [], None
         for row in rows:
@@ -95,6 +104,7 @@ class Shard(StatefulProcessor):
         yield from self._close(key, through)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+        self.identity = self.identity or json.loads(self.shipped.arrived().facts())["identity"]
         yield from self._close(key, self._through(timerValues))
 
     def _through(self, timers: Any) -> int:
@@ -113,13 +123,13 @@ class Shard(StatefulProcessor):
         self.handle.registerTimer(-(-end // 1000) + (self.clock_delay or 0))
 
     def _close(self, key: Any, through: int) -> Iterator[Row]:
-        closed, persons, _ = self.memory.get() or (0, None, self.shards)
+        closed, persons, *_ = self.memory.get() or (0, None)
         if through <= closed:
             return
         waiting = [bytes(block) for (block,) in self.waiting.get()]
         persons = None if persons is None else bytes(persons)
         persons, waiting, first, rows = self.shipped.arrived().close_shard((closed, through), persons, waiting)
-        self.memory.update((through, persons, self.shards))
+        self.memory.update((through, persons, self.shards, self.identity))
         if waiting:
             self.waiting.put([(block,) for block in waiting])
         else:
