@@ -158,9 +158,9 @@ def test_what_is_wrong_is_said_before_anything_is_recorded(spark: SparkSession) 
         evertally.spark.release(frame, key=key, measures=["count", "distinct"], person="person", max_events=5, rho=1.0, **COMMON)
     with pytest.raises(TypeError, match="unexpected keyword argument 'epsilom'"):
         evertally.spark.release(frame, key=key, epsilom=1.0, **COMMON)
-    big = frame.withColumn("value", F.lit(2**62))
+    big = frame.withColumn("value", F.lit(2**57)).withColumn("time", F.lit("2024-01-02").cast("timestamp"))
     with pytest.raises((et.SumOverflowError, et.TableError), match="64-bit"):
-        evertally.spark.release(big, key=key, value="value", bounds=(0, 2**62), rho=1.0, **COMMON)
+        evertally.spark.release(big, key=key, value="value", bounds=(0, 2**57), rho=10.0, **COMMON)
     # None of them has spent the name.
     evertally.spark.release(frame, key=key, epsilon=1.0, **COMMON)
 
