@@ -434,11 +434,15 @@ def test_a_shard_takes_nothing_in_for_steps_that_have_ended(clock: bool) -> None
     other.init(handle)  # type: ignore[arg-type]
     with pytest.raises(et.InvalidError, match="this checkpoint has 2 shards"):
         list(other.handleInputRows((1,), iter([]), Timers("2024-01-01T12:00")))
+    with pytest.raises(et.InvalidError, match="this checkpoint has 2 shards"):
+        list(other.handleExpiredTimer((1,), Timers("2024-01-01T18:00"), None))
     other = _windows.Shard(shipped, 2)
     other.identity = "1234 another 5678"
     other.init(handle)  # type: ignore[arg-type]
     with pytest.raises(et.InvalidError, match="this checkpoint is of stream 'main'"):
         list(other.handleInputRows((1,), iter([]), Timers("2024-01-01T12:00")))
+    with pytest.raises(et.InvalidError, match="this checkpoint is of stream 'main'"):
+        list(other.handleExpiredTimer((1,), Timers("2024-01-01T18:00"), None))
     at = {pd.Timestamp(moment, tz="UTC") + later for moment in ("2024-01-01T06:00", "2024-01-01T12:00")}
     assert handle.timers == {int(moment.timestamp() * 1000) for moment in at}
 

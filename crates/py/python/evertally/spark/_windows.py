@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import struct
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -20,8 +20,6 @@ WAITING = "shard int, latest timestamp, step long, block binary"
 
 #: A row that says that the steps through its own are closed.
 CLOSED = b"s" + struct.pack(">I", 0)
-
-EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def read(shipped: Shipped, shards: int) -> Task:
@@ -40,7 +38,7 @@ def read(shipped: Shipped, shards: int) -> Task:
 
     def task(events: Iterable[Any]) -> Batches:
         reading = shipped.arrived().waiting_reader(shards)
-        now = int((datetime.datetime.now(datetime.UTC) - EPOCH) / datetime.timedelta(microseconds=1))
+        now = time.time_ns() // 1000
         for batch in events:
             if reading.read(batch):
                 yield from taken(reading, now)
@@ -67,21 +65,9 @@ class Shard(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         work = self.shipped.arrived()
-        self.identity = self.identity or json.loads(work.facts())["identity"]
-        closed, persons, shards, stream = self.memory.get() or (0, None, self.shards, self.identity)
-        if stream != self.identity:
-            name = stream.split(" ", 1)[1].rsplit(" ", 1)[0]
-            raise InvalidError(
-                f"this checkpoint is of stream {name!r} under its key and plan; what it has closed would be missing here. Take a "
-                f"new checkpoint, ledger and sink for another stream"
-            )
-        if shards != self.shards:
-            raise InvalidError(
-                f"this checkpoint has {shards} shards, in which persons are remembered, and the query {self.shards}: their "
-                f"bounds would begin anew. Say shards={shards}"
-            )
+        closed, persons = self._remembered()
         if key[0] == 0:
-            self.memory.update((closed, persons, shards, stream))  # from the first batch on
+            self._remember(closed, persons)  # from the first batch on
         through = self._through(timerValues)
         blocks, first = [], None
         for row in rows:
@@ -104,8 +90,28 @@ class Shard(StatefulProcessor):
         yield from self._close(key, through)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
-        self.identity = self.identity or json.loads(self.shipped.arrived().facts())["identity"]
         yield from self._close(key, self._through(timerValues))
+
+    def _remembered(self) -> tuple[int, bytes | None]:
+        """Through which step the shard is closed, and what was kept of its persons, if that is of this stream and of so many
+        shards. Looked at before anything is written, whatever calls."""
+        self.identity = self.identity or json.loads(self.shipped.arrived().facts())["identity"]
+        closed, persons, shards, stream = self.memory.get() or (0, None, self.shards, self.identity)
+        if stream != self.identity:
+            name = stream.split(" ", 1)[1].rsplit(" ", 1)[0]
+            raise InvalidError(
+                f"this checkpoint is of stream {name!r} under its key and plan; what it has closed would be missing here. Take a "
+                f"new checkpoint, ledger and sink for another stream"
+            )
+        if shards != self.shards:
+            raise InvalidError(
+                f"this checkpoint has {shards} shards, in which persons are remembered, and the query {self.shards}: their "
+                f"bounds would begin anew. Say shards={shards}"
+            )
+        return closed, None if persons is None else bytes(persons)
+
+    def _remember(self, closed: int, persons: bytes | None) -> None:
+        self.memory.update((closed, persons, self.shards, self.identity))
 
     def _through(self, timers: Any) -> int:
         if self.clock_delay is None:
@@ -123,13 +129,12 @@ class Shard(StatefulProcessor):
         self.handle.registerTimer(-(-end // 1000) + (self.clock_delay or 0))
 
     def _close(self, key: Any, through: int) -> Iterator[Row]:
-        closed, persons, *_ = self.memory.get() or (0, None)
+        closed, persons = self._remembered()
         if through <= closed:
             return
         waiting = [bytes(block) for (block,) in self.waiting.get()]
-        persons = None if persons is None else bytes(persons)
         persons, waiting, first, rows = self.shipped.arrived().close_shard((closed, through), persons, waiting)
-        self.memory.update((through, persons, self.shards, self.identity))
+        self._remember(through, persons)
         if waiting:
             self.waiting.put([(block,) for block in waiting])
         else:
