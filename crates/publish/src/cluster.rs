@@ -44,7 +44,7 @@ pub use window::ShardLeft;
 use crate::declaration::Parameter::Measure;
 use crate::error::{Result, usage};
 use crate::groups::GroupTable;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, hex};
 use crate::problem::sentence;
 use crate::stream::Stream;
 use evertally::noise::{Purpose, SecretKey, mac_key};
@@ -57,6 +57,8 @@ use zeroize::Zeroizing;
 pub struct Work {
     stream: Arc<Stream>,
     groups: Option<Arc<GroupTable>>,
+    /// What the library calls them, by place.
+    names: Arc<[Vec<u8>]>,
     key: Arc<SecretKey>,
 }
 
@@ -70,7 +72,8 @@ impl Work {
             let why = "several measures or workloads of one stream are released by one process; release each by itself";
             return Err(usage(sentence![Measure, format!(": {why}")]));
         }
-        Ok(Self { stream: Arc::new(stream), groups: groups.map(Arc::new), key })
+        let names = groups.as_ref().map_or_else(Vec::new, GroupTable::library_names);
+        Ok(Self { stream: Arc::new(stream), groups: groups.map(Arc::new), names: names.into(), key })
     }
 
     /// The stream.
@@ -91,6 +94,11 @@ impl Work {
     /// Whether groups are those that occur.
     pub fn discovers(&self) -> bool {
         self.stream.plan.threshold().is_some()
+    }
+
+    /// What stands for key, name and plan together.
+    pub fn identity(&self) -> String {
+        format!("{} {} {}", self.key.id(), self.stream.name, hex(self.stream.plan_digest()))
     }
 
     fn mac_key(&self, purpose: Purpose<'_>) -> Zeroizing<[u8; 32]> {

@@ -151,8 +151,9 @@ impl GroupTable {
     pub(crate) fn chosen(&self, places: impl Iterator<Item = usize>) -> Self {
         let places: Vec<usize> = places.collect();
         let rest = self.rest.and_then(|rest| places.iter().position(|place| *place == rest));
+        let scales = places.iter().map(|place| (self.tuples[*place].clone(), self.scales[*place])).collect();
         let tuples = places.into_iter().map(|place| self.tuples[place].clone()).collect();
-        Self::in_order(self.columns.clone(), tuples, rest, &self.scale_of())
+        Self::in_order(self.columns.clone(), tuples, rest, &scales)
     }
 
     /// The same groups in the order of a stream that has begun: those that it began with, their rest, those that

@@ -17,6 +17,7 @@ mod store;
 
 pub use contents::{Carried, Follows, Joined, Pending, Run, SeenFile, TableMark};
 pub use digest::StreamDigest;
+pub(crate) use digest::hex;
 pub use file::{Absent, FileStore, OpenKey, ledger_path, new_key};
 pub use public::{Protects, PublicLedger, PublishedStream, Spent, spent};
 pub use store::{MemoryStore, Store};

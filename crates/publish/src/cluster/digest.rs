@@ -6,9 +6,9 @@
 
 use super::{Row, Rows, Work};
 use crate::error::{Result, usage};
-use crate::groups::GroupTable;
 use evertally::noise::Purpose;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// The digest of a set of rows.
@@ -70,12 +70,6 @@ pub struct Digests {
 }
 
 impl Digests {
-    /// Adds those that another process has.
-    pub fn add(&mut self, other: &Self) {
-        other.steps.iter().for_each(|(step, digest)| self.steps.entry(*step).or_default().add(*digest));
-        other.buckets.iter().for_each(|(bucket, digest)| self.buckets.entry(*bucket).or_default().add(*digest));
-    }
-
     /// Adds the digest of a step.
     pub fn add_step(&mut self, step: u64, digest: Digest) {
         self.steps.entry(step).or_default().add(digest);
@@ -106,15 +100,14 @@ impl Digests {
 pub struct Digesting {
     key: Zeroizing<[u8; 32]>,
     /// The names of declared groups, by place: what has noise is a name, wherever it stands.
-    names: Vec<Vec<u8>>,
+    names: Arc<[Vec<u8>]>,
     bytes: Vec<u8>,
 }
 
 impl Work {
     /// What computes digests of sums.
     pub fn digesting(&self) -> Digesting {
-        let names = self.groups.as_deref().map_or_else(Vec::new, GroupTable::library_names);
-        Digesting { key: self.mac_key(Purpose::Digests), names, bytes: Vec::new() }
+        Digesting { key: self.mac_key(Purpose::Digests), names: Arc::clone(&self.names), bytes: Vec::new() }
     }
 }
 
@@ -128,9 +121,8 @@ impl Digesting {
         self.bytes.extend_from_slice(&step.to_le_bytes());
         self.bytes.extend_from_slice(&sum.to_le_bytes());
         match Row::says(label) {
-            Ok(Rows::Place(place)) if !self.names.is_empty() => {
-                let name = self.names.get(place as usize).map_or(label, Vec::as_slice);
-                self.bytes.extend_from_slice(name);
+            Ok(Rows::Place(place)) => {
+                self.bytes.extend_from_slice(self.names.get(place as usize).map_or(label, Vec::as_slice));
             }
             _ => self.bytes.extend_from_slice(label),
         }

@@ -55,7 +55,7 @@ impl OnceFolder {
         self.folder.join(name)
     }
 
-    /// The bytes in a file of their own, on disk.
+    /// The bytes in a file of their own, on disk. (`disk::replace` is for one writer, who holds a lock; here are several.)
     fn written(&self, name: &str, bytes: &[u8]) -> Result<tempfile::TempPath> {
         let path = self.path(name);
         let parent = path.parent().unwrap_or(&self.folder);

@@ -23,6 +23,13 @@ pub(super) struct Personal {
     pub(super) value: i64,
 }
 
+impl Personal {
+    /// The step that it is of.
+    pub(super) fn step(&self, stream: &Stream) -> Option<u64> {
+        stream.calendar.step_of(Instant::from_micros(self.time))
+    }
+}
+
 /// Puts a person's events in order: by time, and of one instant by a keyed hash of group and value. Those that agree in
 /// all of it are alike, whichever of them is kept.
 pub(super) struct Order {
@@ -35,7 +42,7 @@ impl Order {
         Self { key: work.mac_key(Purpose::Order), bytes: Vec::new() }
     }
 
-    /// By time alone: what nearly always decides.
+    /// By time, and so that what is alike stands together.
     fn by_time(a: &Personal, b: &Personal) -> Ordering {
         (a.time, a.label, a.value).cmp(&(b.time, b.label, b.value))
     }
@@ -86,11 +93,10 @@ impl Thinning {
 
     /// Thins the events of one person, which are in order.
     pub(super) fn thin(&self, stream: &Stream, events: &mut Vec<Personal>) {
-        let step_of = |event: &Personal| stream.calendar.step_of(Instant::from_micros(event.time));
         if self.is_hereditary {
             let mut kept = Kept::default();
             events.retain(|event| {
-                let Some(step) = step_of(event) else { return true };
+                let Some(step) = event.step(stream) else { return true };
                 let offer = Offer::in_step(step).of_period_since(stream.periods.of(step).start);
                 self.bound.keep(&mut kept, &mut Details::default(), offer).is_some()
             });
@@ -102,7 +108,7 @@ impl Thinning {
         }
         let (mut step, mut seen) = (None, hashbrown::HashMap::<u32, u32>::new());
         events.retain(|event| {
-            let next = step_of(event);
+            let next = event.step(stream);
             if next != step {
                 (step, seen) = (next, hashbrown::HashMap::new());
             }

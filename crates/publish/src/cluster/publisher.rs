@@ -16,7 +16,7 @@
 use super::digest::Digests;
 use super::{Digest, Once, Row, Rows, Work};
 use crate::error::{Error, Result, usage};
-use crate::ledger::{Ledger, StreamDigest};
+use crate::ledger::{Ledger, StreamDigest, hex};
 use crate::rows::ReleaseRow;
 use crate::session::{GroupLabel, RunningSums, Tally};
 use evertally::noise::{Purpose, SecretKey, StreamName};
@@ -289,10 +289,6 @@ impl Publisher {
         let bytes = Zeroizing::new(postcard::to_allocvec(&state).map_err(crate::error::failure)?);
         self.once.replace(&self.named(&state_of(head.step)), &self.sealed(&bytes))
     }
-}
-
-fn hex(digest: [u8; 32]) -> String {
-    blake3::Hash::from_bytes(digest).to_hex().to_string()
 }
 
 fn state_of(step: u64) -> String {

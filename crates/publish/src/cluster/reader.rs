@@ -4,7 +4,7 @@ use super::Work;
 use super::block::{self, BlockWriter};
 use super::labels::Labels;
 use super::order::{Order, Personal, Thinning};
-use super::sums::{Row, Sums, overflow};
+use super::sums::{Row, Sums, overflow, refused_too};
 use crate::error::{Result, usage};
 use crate::event::{Event, Field, Role};
 use crate::problem::Wording;
@@ -46,7 +46,6 @@ pub struct Reader {
     labels: Labels,
     into: Into,
     wording: Wording,
-    /// Of all that was refused the first by its text, so that it does not depend on who reads what.
     refused: Option<String>,
     /// The latest time that was read, in microseconds since 1970.
     latest: i64,
@@ -151,9 +150,7 @@ impl Reader {
                 Some(error) => error.without_place().worded(self.wording),
                 None => error.worded(self.wording),
             };
-            if self.refused.as_ref().is_none_or(|first| why < *first) {
-                self.refused = Some(why);
-            }
+            refused_too(&mut self.refused, why);
         }
     }
 

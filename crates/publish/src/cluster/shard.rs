@@ -4,10 +4,9 @@ use super::Work;
 use super::block::{Block, Opened};
 use super::labels::Labels;
 use super::order::{Order, Personal};
-use super::sums::{Row, Sums};
+use super::sums::{Row, Sums, refused_too};
 use crate::error::{Result, usage};
 use crate::session::{GroupNumbers, bound_of_persons};
-use crate::steps::Instant;
 use evertally::privacy::contribution::{ContributionBound, Details, Kept, Offer};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -53,11 +52,7 @@ impl Shard {
         match Block::open(block, &mut self.labels)? {
             Opened::Persons(block) => self.blocks.push(block),
             Opened::Sums(_) => return Err(usage("sums came to a shard of persons")),
-            Opened::Refused(why) => {
-                if self.refused.as_ref().is_none_or(|first| why < *first) {
-                    self.refused = Some(why);
-                }
-            }
+            Opened::Refused(why) => refused_too(&mut self.refused, why),
         }
         Ok(())
     }
@@ -104,7 +99,7 @@ impl Shard {
         let (mut kept, mut details) = (Kept::default(), Details::default());
         let mut period = 0..0;
         for event in events {
-            let Some(step) = stream.calendar.step_of(Instant::from_micros(event.time)) else { continue };
+            let Some(step) = event.step(stream) else { continue };
             if !period.contains(&step) {
                 period = stream.periods.of(step);
             }

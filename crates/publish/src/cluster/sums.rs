@@ -80,6 +80,13 @@ pub(super) fn overflow() -> Error {
     evertally::Error::overflow(why).into()
 }
 
+/// Of all that is refused the first by its text is told, so that it does not depend on who reads what.
+pub(super) fn refused_too(first: &mut Option<String>, why: String) {
+    if first.as_ref().is_none_or(|first| why < *first) {
+        *first = Some(why);
+    }
+}
+
 /// Sums of one process.
 pub(super) struct Sums {
     sums: HashMap<(u64, u32), i64>,

@@ -85,7 +85,7 @@ impl Work {
                 Opened::Refused(why) => return Err(usage(why)),
             }
         }
-        let step_of = |event: &Personal| self.stream.calendar.step_of(Instant::from_micros(event.time)).unwrap_or(0);
+        let step_of = |event: &Personal| event.step(&self.stream).unwrap_or(0);
         events.retain(|event| step_of(event) > from);
         let (mut due, mut open): (Vec<Personal>, Vec<Personal>) =
             events.into_iter().partition(|event| step_of(event) <= through);
@@ -119,7 +119,7 @@ impl Work {
             Some(bytes) => Persons::restore(bound, first, bytes)?,
             None => Persons::new(bound),
         };
-        let step_of = |event: &Personal| stream.calendar.step_of(Instant::from_micros(event.time)).unwrap_or(0);
+        let step_of = |event: &Personal| event.step(stream).unwrap_or(0);
         due.sort_unstable_by_key(|event| (step_of(event), event.person));
         for alike in due.chunk_by_mut(|a, b| (step_of(a), a.person) == (step_of(b), b.person)) {
             let step = step_of(&alike[0]);

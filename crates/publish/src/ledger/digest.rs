@@ -271,6 +271,6 @@ impl Past {
 /// What another stream needs.
 pub(super) const NAME: Piece = Piece::Noun(Parameter::Stream, "name");
 
-fn hex(digest: [u8; 32]) -> String {
+pub(crate) fn hex(digest: [u8; 32]) -> String {
     blake3::Hash::from_bytes(digest).to_hex().to_string()
 }
