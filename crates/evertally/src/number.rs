@@ -15,5 +15,5 @@ pub(crate) mod special;
 pub(crate) mod transform;
 pub(crate) mod wide;
 
-pub use decimal::{DecimalError, Grid, Rounding, parse_rounded, parse_scaled, scale_float, scale_integer};
+pub use decimal::{DecimalError, Grid, Rounding, is_multiple, parse_rounded, parse_scaled, scale_float, scale_integer};
 pub use ratio::Ratio;

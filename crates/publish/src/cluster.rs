@@ -41,14 +41,17 @@ pub use shard::Shard;
 pub use sums::{Row, Rows};
 pub use window::ShardLeft;
 
-use crate::declaration::Parameter::Measure;
+use crate::declaration::Parameter::{Measure, Publish, Workload};
 use crate::error::{Result, usage};
 use crate::groups::GroupTable;
 use crate::ledger::{Ledger, hex};
 use crate::problem::sentence;
+use crate::session::tuple_of;
 use crate::stream::Stream;
 use evertally::noise::{Purpose, SecretKey, mac_key};
+use evertally::number::Grid;
 use evertally::privacy::Unit;
+use std::borrow::Cow;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
@@ -59,6 +62,8 @@ pub struct Work {
     groups: Option<Arc<GroupTable>>,
     /// What the library calls them, by place.
     names: Arc<[Vec<u8>]>,
+    /// How many running sums a group has, where several measures are released.
+    cells: Option<u32>,
     key: Arc<SecretKey>,
 }
 
@@ -66,14 +71,23 @@ impl Work {
     /// The work on a stream.
     ///
     /// # Errors
-    /// If it releases several measures of its groups, which are made by one process.
+    /// If it releases several measures or workloads and publishes some steps alone, or has more than 2^32 sums.
     pub fn new(stream: Stream, groups: Option<GroupTable>, key: Arc<SecretKey>) -> Result<Self> {
-        if stream.measures.is_some() {
-            let why = "several measures or workloads of one stream are released by one process; release each by itself";
-            return Err(usage(sentence![Measure, format!(": {why}")]));
+        let mut cells = None;
+        if let Some(bundle) = &stream.measures {
+            let said = if bundle.is_of_workloads() { Workload } else { Measure };
+            if !stream.publishes_all() {
+                let why =
+                    ": on a cluster several of them are published step by step; make steps as long as publications";
+                return Err(usage(sentence![said, " and ", Publish, why]));
+            }
+            let count = groups.as_ref().map_or(1, |table| table.tuples().len());
+            let all = bundle.cells().checked_mul(count).and_then(|all| u32::try_from(all).ok());
+            all.ok_or_else(|| usage("groups and measures together have more than 2^32 sums; release them one by one"))?;
+            cells = Some(bundle.cells() as u32); // fits: all of them do
         }
         let names = groups.as_ref().map_or_else(Vec::new, GroupTable::library_names);
-        Ok(Self { stream: Arc::new(stream), groups: groups.map(Arc::new), names: names.into(), key })
+        Ok(Self { stream: Arc::new(stream), groups: groups.map(Arc::new), names: names.into(), cells, key })
     }
 
     /// The stream.
@@ -91,6 +105,17 @@ impl Work {
         self.stream.plan.request().unit() != Unit::Event
     }
 
+    /// Refuses to close steps one by one where people are remembered from one to the next by one process alone.
+    fn check_closes(&self) -> Result<()> {
+        match &self.stream.measures {
+            None => Ok(()),
+            Some(bundle) => {
+                let said = if bundle.is_of_workloads() { Workload } else { Measure };
+                Err(usage(sentence![said, ": a stream on a cluster has one; make a stream for each of them"]))
+            }
+        }
+    }
+
     /// Whether groups are those that occur.
     pub fn discovers(&self) -> bool {
         self.stream.plan.threshold().is_some()
@@ -99,6 +124,26 @@ impl Work {
     /// What stands for key, name and plan together.
     pub fn identity(&self) -> String {
         format!("{} {} {}", self.key.id(), self.stream.name, hex(self.stream.plan_digest()))
+    }
+
+    /// The names of the group of a [row](Row) and the grid of its sums; `None` of a row that is no sum.
+    ///
+    /// # Errors
+    /// If the row is of no group of this work.
+    pub fn group_of(&self, label: &[u8]) -> Result<Option<(Cow<'_, [String]>, Grid)>> {
+        let grid = self.stream.plan.request().grid();
+        let found = match (Row::says(label)?, self.groups()) {
+            (Rows::Refused(_) | Rows::Shard(_), _) => return Ok(None),
+            (Rows::Cell(..), _) => None,
+            (Rows::Place(0), None) => Some((Cow::Borrowed(&[][..]), grid)),
+            (Rows::Place(place), Some(table)) => {
+                let place = place as usize;
+                table.tuples().get(place).map(|names| (Cow::Borrowed(&names[..]), table.grid_of(place, grid)))
+            }
+            (Rows::Name(name), None) => Some((Cow::Owned(tuple_of(name)?), grid)),
+            _ => None,
+        };
+        found.map(Some).ok_or_else(|| usage("a row between processes is of another stream"))
     }
 
     fn mac_key(&self, purpose: Purpose<'_>) -> Zeroizing<[u8; 32]> {

@@ -287,6 +287,25 @@ impl<'a> Event<'a> {
         self.error(role, Sentence::from(format!("{} ", quoted(&cell))).then(problem)).with_cell(cell)
     }
 
+    /// The value as the sum of values on `grid`: as [`multiple_of`](Self::multiple_of), but what lies between two multiples
+    /// is none. (Rounding half to even would take two sums that are one multiple apart to others that are two apart.) What
+    /// doubles add up to may miss its multiple by a millionth of the grid.
+    pub fn sum_on(&self, grid: Grid) -> Result<Option<i64>, InputError> {
+        let Some(multiple) = self.multiple_of(grid)? else { return Ok(None) };
+        let is_one = match self.value() {
+            Field::Float(value) => (value - grid.to_f64(multiple.into())).abs() <= 1e-6 * grid.to_f64(1),
+            Field::Text(text) => number::is_multiple(text, grid),
+            Field::Integer(value) => number::is_multiple(&value.to_string(), grid),
+            _ => true,
+        };
+        if is_one {
+            return Ok(Some(multiple));
+        }
+        let problem =
+            format!("lies between two multiples of the grid ({}), and is no sum of values on it", grid.format(1));
+        Err(self.bad_cell(Role::Value, problem))
+    }
+
     /// The value as a multiple of `grid`; `Ok(None)` when missing, an error that names row and column when unreadable.
     pub fn multiple_of(&self, grid: Grid) -> Result<Option<i64>, InputError> {
         self.value().multiple_of(grid).map_err(|problem| self.bad_cell(Role::Value, problem.to_string()))

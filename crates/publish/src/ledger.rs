@@ -357,10 +357,11 @@ impl Ledger {
         let plan = blake3::Hash::from_bytes(stream.plan_digest()).to_hex().to_string();
         match self.contents.streams.get(stream.name.as_str()) {
             None => {}
-            Some(Entry { guard: Some(there), .. })
-                if (&there.identity, &there.place) != (&guard.identity, &guard.place) =>
-            {
+            Some(Entry { guard: Some(there), .. }) if there.place != guard.place => {
                 return Err(published_elsewhere(&stream.name, there));
+            }
+            Some(Entry { guard: Some(there), .. }) if there.identity != guard.identity => {
+                return Err(made_anew(&stream.name, there));
             }
             // Another plan is refused by the other ledger, which has it.
             Some(Entry { guard: Some(guard), plan: there, .. }) if *there == plan => {
@@ -502,7 +503,17 @@ fn published_elsewhere(name: &StreamName, guard: &Guard) -> Error {
         "stream `{name}` is published by a cluster, whose ledger is {}: go on there, or give another ",
         guard.place
     );
-    usage(sentence![elsewhere, NAME, " (its budget then adds to what is already spent)"])
+    usage(sentence![elsewhere, NAME, ", checkpoint and sink (its budget then adds to what is already spent)"])
+}
+
+/// There is a ledger where there was one, and it is not that one.
+fn made_anew(name: &StreamName, guard: &Guard) -> Error {
+    let gone = format!(
+        "the ledger {} is not the one that stream `{name}` is published under: it was deleted, or another has taken its place. \
+         Restore it whole, or give another ",
+        guard.place
+    );
+    usage(sentence![gone, NAME, ", checkpoint and sink (its budget then adds to what is already spent)"])
 }
 
 /// Puts what a run leaves into parts of a store.

@@ -27,6 +27,7 @@
 //! What is computed from the parts' releases is post-processing, and costs nothing: see [`estimate`].
 
 pub mod activity;
+mod additions;
 mod bundle;
 pub mod estimate;
 mod measure;
@@ -34,5 +35,6 @@ pub mod parts;
 mod ranks;
 mod readings;
 
+pub(crate) use additions::Counted;
 pub use bundle::{Bundle, EarlierPart, MEASURE, PlannedPart, WORKLOAD};
 pub use measure::{Measure, Wanted};

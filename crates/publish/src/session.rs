@@ -34,6 +34,7 @@ pub(crate) use persons::Persons;
 pub(crate) use placer::no_value;
 pub use placer::{Batch, Labels, Placed, Placer};
 pub use resume::{LateEvent, Leaving, Leg};
+pub(crate) use sums::tuple_of;
 pub use sums::{ClosedStep, GroupLabel, GroupLabels, GroupNumbers, RunningSums};
 
 use crate::declaration::Parameter::{Late as LatePolicy, SortBuffer};

@@ -1,10 +1,12 @@
 //! What is known of a stream before any event is read.
 
-use crate::error::{Result, failure};
+use crate::declaration::Parameter;
+use crate::error::{Result, failure, usage};
 use crate::event::Columns;
 use crate::ledger::Follows;
 use crate::measures::Bundle;
 use crate::measures::parts::Part;
+use crate::problem::sentence;
 use crate::scales::Scales;
 use crate::steps::{Every, Period, Periods, Publication, Slots, StepCalendar, TimeFormat};
 use crate::views::View;
@@ -201,6 +203,23 @@ impl Stream {
     pub fn plan_text(&self) -> Result<String> {
         let head = toml::to_string(&self.plan).map_err(failure)?;
         Ok(self.measures.as_ref().map_or(head.clone(), |bundle| format!("{head}\n{}", bundle.text())))
+    }
+
+    /// Refuses to publish all steps of a stream that has no end.
+    ///
+    /// # Errors
+    /// If that is what would be done.
+    pub fn check_ends(&self) -> Result<()> {
+        if self.plan.is_unbounded() && self.last_step == self.calendar.steps() {
+            let why = "an unbounded stream has no last step: name the time through which it is published with ";
+            return Err(usage(sentence![why, Parameter::Through]));
+        }
+        Ok(())
+    }
+
+    /// The same through the end of its horizon, as whoever closes its steps one by one sees it.
+    pub fn through_horizon(self) -> Self {
+        Self { last_step: self.calendar.steps(), ..self }
     }
 
     /// The same in few words, where lines have names of their own, and with the beginning of what is counted, where that

@@ -7,20 +7,20 @@ use crate::running::{abandonable, cancellable};
 use crate::table::{ArrowTable, declaration, with_ledger};
 use arrow_array::{ArrayRef, BinaryArray, Int32Array, Int64Array, RecordBatch};
 use arrow_schema::{DataType, TimeUnit};
-use chacha20poly1305::aead::{Aead, KeyInit, Payload};
-use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use evertally::noise::SecretKey as Key;
 use evertally::number::Grid;
 use evertally::plan::Plan;
 use evertally_publish::cluster::{
     BucketRows, Digest, Digests, Once, OnceFolder, Publisher, Reader, Row, Rows, Shard, Taken, Work,
 };
-use evertally_publish::error::{Result, failure, usage};
+use evertally_publish::declaration::Declaration;
+use evertally_publish::error::{Error, Result, failure, usage};
 use evertally_publish::event::Columns;
 use evertally_publish::problem::Wording;
-use evertally_publish::source::{Approval, SourceBudget};
 use evertally_publish::stream::OutOfBounds;
-use evertally_tables::cluster::{Gathered, Released, for_each_block, for_each_sum, of_blocks, of_rows, read, to_rows};
+use evertally_tables::cluster::{
+    Gathered, Released, buckets_of, for_each_block, for_each_sum, named_sums, of_blocks, of_rows, read, to_rows,
+};
 use evertally_tables::input::ReadOptions;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -30,8 +30,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use x25519_dalek::{PublicKey, StaticSecret};
-use zeroize::{Zeroize, Zeroizing};
 
 /// What an engine's column of counts is called.
 const COUNTS: &str = "evertally count";
@@ -41,10 +39,40 @@ const COUNTS: &str = "evertally count";
 struct Shipped {
     /// The keywords.
     declared: String,
+    /// Whether those are the names of a service, which keeps the ledger and draws the noise.
+    of_service: bool,
     /// The plan that was chosen, as JSON.
     plan: String,
+    /// The digest of all that was planned, in hexadecimal.
+    digest: String,
     /// The fingerprint of the key.
     key: String,
+}
+
+impl Shipped {
+    /// The work of a process that has the key.
+    fn work(&self, key: Arc<Key>) -> Result<(Work, ReadOptions)> {
+        let plan = serde_json::from_str::<Plan>(&self.plan).map_err(damaged)?;
+        let declared = serde_json::from_str(&self.declared).map_err(damaged)?;
+        let settings = if self.of_service {
+            Declaration::of_names(declared, Wording::Json)?.resolve()?
+        } else {
+            Declaration::of_names(declared, Wording::Keywords)?.resolve()?.of_whole_rows()?
+        };
+        let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
+        let groups = settings.groups();
+        let stream = settings.arrived(plan, &self.digest)?;
+        let stream = if self.of_service { stream.through_horizon() } else { stream };
+        Ok((Work::new(stream, groups, key)?, options))
+    }
+
+    fn text(&self) -> Result<String> {
+        serde_json::to_string(self).map_err(failure)
+    }
+}
+
+fn damaged(problem: serde_json::Error) -> Error {
+    usage(format!("the work that was shipped cannot be read: {problem}"))
 }
 
 /// The work on one release, as every process of a cluster knows it.
@@ -72,8 +100,8 @@ struct Facts {
     bounds: Option<(i64, i64)>,
     missing_text: bool,
     counts: &'static str,
-    /// What stands for key, name and plan.
-    identity: String,
+    /// Whether several measures or workloads are released, for which each event is looked at.
+    measured: bool,
 }
 
 #[pymethods]
@@ -92,7 +120,7 @@ impl ClusterWork {
         let begun = cancellable(py, |cancelled| {
             let settings = declared.resolve()?.of_whole_rows()?;
             let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
-            with_ledger(key, cancelled, |ledger| {
+            with_ledger(key, budget_file.as_deref(), cancelled, |ledger| {
                 let (settings, present) = settings.begun(ledger)?;
                 let groups = settings.groups().map_or(0, |table| table.tuples().len());
                 if present.is_some_and(|present| present.present != groups) {
@@ -104,15 +132,15 @@ impl ClusterWork {
                 let (stream, groups) = settings.plan(&mut |_| ())?;
                 let plan = serde_json::to_string(&stream.plan).map_err(failure)?;
                 let work = Work::new(stream, groups, Arc::clone(key.inner()))?;
-                let budget = budget_file.as_deref().map(SourceBudget::of_file).transpose()?;
-                ledger.spend_from(budget.map(|budget| (budget, Approval::default())));
                 if !live {
+                    work.stream().check_ends()?;
                     // What cannot be recorded in the end is refused now.
                     ledger.digest_of(key.inner(), work.stream(), work.stream().last_step)?;
                 }
-                let shipped = Shipped { declared: keywords.to_owned(), plan, key: key.inner().id().to_string() };
-                let shipped = serde_json::to_string(&shipped).map_err(failure)?;
-                Ok(Self { work, options, shipped })
+                let (declared, key) = (keywords.to_owned(), key.inner().id().to_string());
+                let digest = hexadecimal(&work.stream().plan_digest());
+                let shipped = Shipped { declared, of_service: false, plan, digest, key };
+                Ok(Self { work, options, shipped: shipped.text()? })
             })
         })?;
         begun.or_raise()
@@ -121,29 +149,57 @@ impl ClusterWork {
     /// The work, as it was [shipped](Self::shipped), in another process.
     #[staticmethod]
     fn arrived(py: Python<'_>, shipped: &str, key: &SecretKey) -> PyResult<Self> {
-        let read = |problem: serde_json::Error| invalid(format!("the work that was shipped cannot be read: {problem}"));
-        let Shipped { declared, plan, key: expected } = serde_json::from_str(shipped).map_err(read)?;
-        let found = key.inner().id().to_string();
-        if found != expected {
-            return Err(invalid(format!(
-                "this worker has the key {found}, and the release is under {expected}: lay the same key file on every worker"
-            )));
-        }
-        let (declared, plan) = (declaration(&declared)?, serde_json::from_str::<Plan>(&plan).map_err(read)?);
         let (key, shipped) = (Arc::clone(key.inner()), shipped.to_owned());
         let arrived = move || -> Result<Self> {
-            let settings = declared.resolve()?.of_whole_rows()?;
-            let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
-            let groups = settings.groups();
-            let work = Work::new(settings.planned(plan)?, groups, key)?;
+            let read: Shipped = serde_json::from_str(&shipped).map_err(damaged)?;
+            let (expected, found) = (&read.key, key.id().to_string());
+            if found != *expected {
+                return Err(usage(format!(
+                    "this worker has the key {found}, and the release is under {expected}: lay the same key file on every worker"
+                )));
+            }
+            let (work, options) = read.work(key)?;
             Ok(Self { work, options, shipped })
         };
         abandonable(py, arrived)?.or_raise()
     }
 
+    /// The work for a stream of a service, as that has declared and planned it: the key tells persons apart, and draws no
+    /// noise.
+    #[staticmethod]
+    fn of_service(
+        py: Python<'_>,
+        declaration: String,
+        plan: String,
+        digest: String,
+        key: &SecretKey,
+    ) -> PyResult<Self> {
+        let key = Arc::clone(key.inner());
+        let begun = move || -> Result<Self> {
+            let key_id = key.id().to_string();
+            let shipped = Shipped { declared: declaration, of_service: true, plan, digest, key: key_id };
+            let (work, options) = shipped.work(key)?;
+            Ok(Self { work, options, shipped: shipped.text()? })
+        };
+        abandonable(py, begun)?.or_raise()
+    }
+
+    /// Sums with the names of their groups, for a service: the columns of the group, `step`, and `sum` as a text that is
+    /// exact. Rows that are no sums are left out.
+    fn named_sums(&self, py: Python<'_>, sums: Vec<PyRecordBatch>) -> PyResult<ArrowTable> {
+        let sums: Vec<RecordBatch> = sums.into_iter().map(PyRecordBatch::into_inner).collect();
+        py.detach(|| named_sums(&self.work, &sums)).or_raise().map(ArrowTable::of)
+    }
+
     /// All that another process needs but the key: nothing of it is secret.
     fn shipped(&self) -> &str {
         &self.shipped
+    }
+
+    /// What stands for key, name and plan together.
+    #[getter]
+    fn identity(&self) -> String {
+        self.work.identity()
     }
 
     /// What the driver needs to know, as JSON.
@@ -165,7 +221,7 @@ impl ClusterWork {
             bounds: are_whole.then(|| stream.values.bounds()),
             missing_text: !self.options.missing.is_empty(),
             counts: COUNTS,
-            identity: format!("{} {} {}", key_of(&self.shipped)?, stream.name, hexadecimal(&stream.plan_digest())),
+            measured: stream.measures.is_some(),
         };
         serde_json::to_string(&facts).map_err(|problem| invalid(problem.to_string()))
     }
@@ -247,39 +303,32 @@ impl ClusterWork {
         py.detach(|| digests(&self.work, &sums)).or_raise().map(ArrowTable::of)
     }
 
-    /// Records what is about to be released: kind, index and 40 bytes of each digest. Afterwards it may be seen.
+    /// Records what is about to be released: step and 40 bytes of each digest. Afterwards it may be seen.
     #[pyo3(signature = (key, digests, budget_file = None))]
     fn record(
         &self,
         py: Python<'_>,
         key: &SecretKey,
-        digests: Vec<(i32, i64, Vec<u8>)>,
+        digests: Vec<(u64, Vec<u8>)>,
         budget_file: Option<PathBuf>,
     ) -> PyResult<()> {
         let recorded = cancellable(py, |cancelled| {
             let mut all = Digests::default();
-            for (kind, index, digest) in &digests {
-                let (digest, index) = (Digest::from_bytes(digest)?, u64::try_from(*index).map_err(failure)?);
-                if *kind == 0 {
-                    all.add_step(index, digest);
-                }
+            for (step, digest) in &digests {
+                all.add_step(*step, Digest::from_bytes(digest)?);
             }
-            let budget = budget_file.as_deref().map(SourceBudget::of_file).transpose()?;
-            with_ledger(key, cancelled, |ledger| {
-                ledger.spend_from(budget.map(|budget| (budget, Approval::default())));
-                self.work.record(&all, ledger)
-            })
+            with_ledger(key, budget_file.as_deref(), cancelled, |ledger| self.work.record(&all, ledger))
         })?;
         recorded.or_raise()
     }
 
-    /// The releases of a bucket of so many, from its sums, which must have this digest.
+    /// The releases of a bucket of so many, from its sums, which must have this digest; none where it has no sums.
     fn release(
         &self,
         py: Python<'_>,
         place: (u32, u32),
         sums: Vec<PyRecordBatch>,
-        digest: Vec<u8>,
+        digest: Option<Vec<u8>>,
         time: &str,
     ) -> PyResult<Releasing> {
         let sums: Vec<RecordBatch> = sums.into_iter().map(PyRecordBatch::into_inner).collect();
@@ -287,12 +336,13 @@ impl ClusterWork {
         let released = py.detach(|| -> Result<(BucketRows, Released)> {
             let mut bucket = self.work.bucket(place.0, place.1)?;
             for batch in &sums {
-                for_each_sum(batch, "bucket", |_, step, label, sum| match label {
+                for_each_sum(batch, |_, step, label, sum| match label {
                     [] => Ok(()), // says that there is such a bucket
                     label => bucket.add(step, label, sum),
                 })?;
             }
-            Ok((bucket.release(Digest::from_bytes(&digest)?)?, Released::new(&self.work, &kind)?))
+            let recorded = digest.as_deref().map_or_else(|| Ok(Digest::default()), Digest::from_bytes)?;
+            Ok((bucket.release(recorded)?, Released::new(&self.work, &kind)?))
         });
         let (rows, released) = released.or_raise()?;
         Ok(Releasing { rows: Mutex::new(rows), released })
@@ -363,7 +413,7 @@ impl Bounding {
             let mut batches = Vec::new();
             let shard = shard.ok_or_else(|| usage("the shard was bounded already"))?;
             shard.finish(|rows| of_rows(&rows).map(|batch| batches.push(batch)))?;
-            Ok::<_, evertally_publish::error::Error>(batches)
+            Ok::<_, Error>(batches)
         });
         Ok(finished.or_raise()?.into_iter().map(ArrowTable::of).collect())
     }
@@ -413,9 +463,7 @@ impl Publishing {
                 Place::Folder(path) => Box::new(OnceFolder::open(&path)?),
                 Place::Objects(store) => Box::new(Objects(store)),
             };
-            let budget = budget_file.as_deref().map(SourceBudget::of_file).transpose()?;
-            with_ledger(key, cancelled, |ledger| {
-                ledger.spend_from(budget.map(|budget| (budget, Approval::default())));
+            with_ledger(key, budget_file.as_deref(), cancelled, |ledger| {
                 Publisher::open(work.work.clone(), once, ledger)
             })
         })?;
@@ -446,7 +494,7 @@ impl Publishing {
                 by_step.entry(step).or_insert_with(|| self.released.begin()).push(row)
             })?;
             if let Some((step, chain)) = publisher.head() {
-                with_ledger(key, cancelled, |ledger| ledger.note_left(publisher.name(), step, &chain))?;
+                with_ledger(key, None, cancelled, |ledger| ledger.note_left(publisher.name(), step, &chain))?;
             }
             by_step.into_iter().map(|(step, rows)| Ok((step, rows.finish()?))).collect()
         })?;
@@ -493,12 +541,6 @@ impl Once for Objects {
     }
 }
 
-/// The fingerprint of the key with which the work goes.
-fn key_of(shipped: &str) -> PyResult<String> {
-    let shipped: Shipped = serde_json::from_str(shipped).map_err(|problem| invalid(problem.to_string()))?;
-    Ok(shipped.key)
-}
-
 /// A column type that times of this kind have.
 fn time_type(time: &str) -> PyResult<DataType> {
     match time {
@@ -512,9 +554,11 @@ fn time_type(time: &str) -> PyResult<DataType> {
 
 fn digests(work: &Work, sums: &RecordBatch) -> Result<RecordBatch> {
     let (mut all, mut digesting, mut others) = (Digests::default(), work.digesting(), BTreeMap::new());
-    for_each_sum(sums, "bucket", |bucket, step, label, sum| {
+    let buckets = buckets_of(sums)?;
+    for_each_sum(sums, |row, step, label, sum| {
+        let bucket = buckets.value(row) as u32; // fits: none is below 0
         match Row::says(label)? {
-            Rows::Place(_) | Rows::Name(_) => {
+            Rows::Place(_) | Rows::Cell(..) | Rows::Name(_) => {
                 let digest = digesting.of(step, label, sum);
                 all.add_step(step, digest);
                 all.add_bucket(bucket, digest);
@@ -536,60 +580,4 @@ fn digests(work: &Work, sums: &RecordBatch) -> Result<RecordBatch> {
     ];
     columns.extend((0..8).map(|number| (format!("lane{number}"), Arc::new(lane(number)) as ArrayRef)));
     RecordBatch::try_from_iter(columns).map_err(failure)
-}
-
-/// A key on its way to a worker that has sent a public number: our own public number, 24 bytes chosen at random, then the
-/// sealed key. Who has recorded it all, and learns the secret of the run afterwards, still cannot open it.
-#[pyfunction]
-#[pyo3(name = "_seal_key")]
-pub(crate) fn seal_key(key: &SecretKey, secret: [u8; 32], asked: [u8; 32]) -> PyResult<Vec<u8>> {
-    let (own, chosen) = (fresh_bytes()?, fresh_bytes()?);
-    let own = StaticSecret::from(*own);
-    let public = PublicKey::from(&own);
-    let cipher = agreed(&secret, &own, asked, (asked, *public.as_bytes()));
-    let chosen: [u8; 24] = *chosen.first_chunk().expect("32 bytes");
-    let payload = Payload { msg: key.inner().expose_bytes(), aad: &asked };
-    let sealed = cipher.encrypt(&XNonce::from(chosen), payload);
-    let sealed = sealed.map_err(|_| invalid("the key cannot be sealed"))?;
-    Ok([public.as_bytes(), &chosen[..], &sealed].concat())
-}
-
-/// What a worker asks with: a number that it keeps, and the public one that it sends.
-#[pyfunction]
-#[pyo3(name = "_ask_for_key")]
-pub(crate) fn ask_for_key() -> PyResult<([u8; 32], [u8; 32])> {
-    let own = StaticSecret::from(*fresh_bytes()?);
-    let public = PublicKey::from(&own);
-    Ok((own.to_bytes(), public.to_bytes()))
-}
-
-/// The key that was sealed by `_seal_key`. It has no ledger: the driver keeps that.
-#[pyfunction]
-#[pyo3(name = "_open_key")]
-pub(crate) fn open_key(secret: [u8; 32], own: [u8; 32], sealed: &[u8]) -> PyResult<SecretKey> {
-    let damaged = || invalid("the key that the driver has sent cannot be opened: it is of another run");
-    let (theirs, sealed) = sealed.split_first_chunk::<32>().ok_or_else(damaged)?;
-    let (chosen, sealed) = sealed.split_first_chunk::<24>().ok_or_else(damaged)?;
-    let own = StaticSecret::from(own);
-    let asked = PublicKey::from(&own).to_bytes();
-    let cipher = agreed(&secret, &own, *theirs, (asked, *theirs));
-    let opened = cipher.decrypt(&XNonce::from(*chosen), Payload { msg: sealed, aad: &asked });
-    let opened = Zeroizing::new(opened.map_err(|_| damaged())?);
-    let bytes: &[u8; 32] = opened.as_slice().try_into().map_err(|_| damaged())?;
-    Ok(SecretKey::without_ledger(Key::from_bytes(*bytes).or_raise()?))
-}
-
-/// The cipher that two have agreed on who share a secret: of it, of what X25519 gives, and of both public numbers.
-fn agreed(secret: &[u8; 32], own: &StaticSecret, theirs: [u8; 32], publics: ([u8; 32], [u8; 32])) -> XChaCha20Poly1305 {
-    let shared = own.diffie_hellman(&PublicKey::from(theirs));
-    let mut hasher = blake3::Hasher::new_keyed(secret);
-    hasher.update(shared.as_bytes()).update(&publics.0).update(&publics.1);
-    let key = Zeroizing::new(*hasher.finalize().as_bytes());
-    hasher.zeroize();
-    XChaCha20Poly1305::new(&(*key).into())
-}
-
-/// Random bytes of the operating system.
-fn fresh_bytes() -> PyResult<Zeroizing<[u8; 32]>> {
-    Ok(Zeroizing::new(*Key::generate().or_raise()?.expose_bytes()))
 }

@@ -12,6 +12,7 @@ mod conversions;
 mod counter;
 mod error;
 mod guarantee;
+mod handover;
 mod html;
 mod ipc;
 mod items;
@@ -45,8 +46,8 @@ mod _evertally {
     #[pymodule_export]
     use super::{
         budget::Budget, candidate::Candidate, cluster::Bounding, cluster::ClusterWork, cluster::Publishing,
-        cluster::Reading as ClusterReading, cluster::Releasing, cluster::ask_for_key, cluster::open_key,
-        cluster::seal_key, counter::Counter, guarantee::Guarantee, ipc::from_ipc, ipc::to_ipc, key::SecretKey,
+        cluster::Reading as ClusterReading, cluster::Releasing, counter::Counter, guarantee::Guarantee,
+        handover::ask_for_key, handover::open_key, handover::seal_key, ipc::from_ipc, ipc::to_ipc, key::SecretKey,
         key::TestSeed, lazy::LazyVector, lazy::plan_lazy, plan::Plan, plan::plan, reading::Reading, release::Release,
         sketch::CountSketch, sketch::plan_sketch, sums::release_steps, sums::release_sums, table::ArrowTable,
         table::interval_table, table::plan_table, table::release_table, vector::candidate::VectorCandidate,

@@ -5,12 +5,17 @@ use crate::key::SecretKey;
 use crate::plan::Plan;
 use crate::running::cancellable;
 use crate::table::ArrowTable;
+use arrow_array::{RecordBatch, RecordBatchReader};
 use evertally::noise::StreamName;
 use evertally_publish::error::Result;
 use evertally_tables::sums::{self, Stream, SumColumns};
 use pyo3::prelude::*;
 use pyo3_arrow::PyRecordBatchReader;
 use serde::Deserialize;
+use std::sync::atomic::AtomicBool;
+
+/// What a table is read from.
+type Rows = dyn RecordBatchReader + Send;
 
 /// The arguments.
 #[derive(Deserialize)]
@@ -20,8 +25,7 @@ struct Asked {
     step: String,
     sum: String,
     confidence: f64,
-    #[serde(default)]
-    groups: Vec<Vec<String>>,
+    groups: Option<Vec<Vec<String>>>,
     #[serde(default)]
     through: u64,
 }
@@ -45,13 +49,9 @@ pub(crate) fn release_sums(
     plan: &Plan,
     key: &SecretKey,
 ) -> PyResult<ArrowTable> {
-    let (asked, name, columns) = Asked::of(keywords)?;
-    let (mut table, plan, key) = (table.into_reader()?, plan.inner(), key.inner());
-    let released = cancellable(py, |cancelled| -> Result<_> {
-        let stream = Stream { plan, key, name: &name, confidence: asked.confidence };
-        sums::release_sums(&stream, &mut *table, &columns, cancelled)
-    })?;
-    released.or_raise().map(ArrowTable::of)
+    released(py, keywords, table, (plan, key), |stream, table, columns, asked, cancelled| {
+        sums::release_sums(stream, table, columns, asked.groups.as_deref(), cancelled)
+    })
 }
 
 /// Releases what steps add. Called by `evertally.release_steps`.
@@ -64,11 +64,30 @@ pub(crate) fn release_steps(
     plan: &Plan,
     key: &SecretKey,
 ) -> PyResult<ArrowTable> {
+    released(py, keywords, table, (plan, key), |stream, table, columns, asked, cancelled| {
+        sums::release_steps(
+            stream,
+            table,
+            columns,
+            asked.groups.as_deref().unwrap_or_default(),
+            asked.through,
+            cancelled,
+        )
+    })
+}
+
+fn released(
+    py: Python<'_>,
+    keywords: &str,
+    table: PyRecordBatchReader,
+    (plan, key): (&Plan, &SecretKey),
+    release: impl FnOnce(&Stream<'_>, &mut Rows, &SumColumns, &Asked, &AtomicBool) -> Result<RecordBatch> + Send,
+) -> PyResult<ArrowTable> {
     let (asked, name, columns) = Asked::of(keywords)?;
     let (mut table, plan, key) = (table.into_reader()?, plan.inner(), key.inner());
-    let released = cancellable(py, |cancelled| -> Result<_> {
+    let released = cancellable(py, |cancelled| {
         let stream = Stream { plan, key, name: &name, confidence: asked.confidence };
-        sums::release_steps(&stream, &mut *table, &columns, &asked.groups, asked.through, cancelled)
+        release(&stream, &mut *table, &columns, &asked, cancelled)
     })?;
     released.or_raise().map(ArrowTable::of)
 }

@@ -136,24 +136,30 @@ fn released(
 ) -> Result<RecordBatch> {
     let settings = declared.resolve()?.of_whole_rows()?;
     let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
-    let mut budget = budget_file.map(SourceBudget::of_file).transpose()?;
-    with_ledger(key, cancelled, |ledger| {
-        // A ledger in memory lives on: what one release spends from is not what the next one does.
-        ledger.spend_from(budget.take().map(|budget| (budget, Approval::default())));
+    with_ledger(key, budget_file, cancelled, |ledger| {
         // Under the plan with which the stream began, where it has.
         let (settings, _) = settings.begun(ledger)?;
         let (stream, groups) = settings.plan(&mut |_| ())?;
+        stream.check_ends()?;
         let session = Session::of_sums(stream, groups, key.inner(), ledger)?;
         release_events(session, table, &options, ledger, cancelled)
     })
 }
 
-/// Does something with the ledger of a key: that of its file, locked, or its own.
+/// Does something with the ledger of a key: that of its file, locked, or its own. What it records is spent from a budget, if
+/// one is named.
 pub(crate) fn with_ledger<R>(
     key: &SecretKey,
+    budget_file: Option<&Path>,
     cancelled: &AtomicBool,
     release: impl FnOnce(&mut Ledger) -> Result<R>,
 ) -> Result<R> {
+    let budget = budget_file.map(SourceBudget::of_file).transpose()?;
+    let release = |ledger: &mut Ledger| {
+        // A ledger in memory lives on: what one release spends from is not what the next one does.
+        ledger.spend_from(budget.map(|budget| (budget, Approval::default())));
+        release(ledger)
+    };
     let mut ledger_place = key.ledger_place().lock().expect("no holder panics");
     match &mut *ledger_place {
         LedgerPlace::Memory(ledger) => release(ledger),

@@ -78,9 +78,24 @@ class Running:
             make = [program, "token", "make", "--config", "serve.toml", "--role", role]
             return subprocess.run(make, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
 
-        self.operate, self.write = made("operate"), made("write:visits")
-        serve = [program, "serve", "--config", "serve.toml", "--log", "error"]
-        self.process = subprocess.Popen(serve, cwd=folder, stderr=subprocess.PIPE, text=True)
+        self.operate, self.write, self.count = made("operate"), made("write:visits"), made("write:counted")
+        self.program, self.folder = program, folder
+        self.start()
+
+    def key(self) -> et.SecretKey:
+        """The key of the service, for what one process would release with it."""
+        text = (self.folder / "serve.key").read_text()
+        return et.SecretKey.from_bytes(bytes.fromhex(text.splitlines()[1]), published_nothing=True)
+
+    def restart(self) -> None:
+        """Stops it, and starts it again."""
+        self.process.terminate()
+        assert self.process.wait(20) == 0
+        self.start()
+
+    def start(self) -> None:
+        serve = [self.program, "serve", "--config", "serve.toml", "--log", "error"]
+        self.process = subprocess.Popen(serve, cwd=self.folder, stderr=subprocess.PIPE, text=True)
         self.url = self.public = ""
         said = []
         assert self.process.stderr is not None

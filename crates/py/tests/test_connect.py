@@ -57,6 +57,63 @@ def test_tables_go_in_and_come_out(running: Running) -> None:
     assert {stream["name"] for stream in et.connect(running.public).streams()} == {"visits"}
 
 
+def test_sums_of_whole_steps_are_taken_once(running: Running) -> None:
+    declared = {"start": "2026-01-01", "every": "1d", "steps": 9, "group-by": ["gate"], "groups": ["a", "b"], "rho": 10}
+    declared |= {"value": "size", "bounds": ["0", "9"], "grid": "0.5", "person": "who", "max-events": 1}
+    operator = et.connect(running.url, running.operate)
+    operator.open({"stream": "counted", **declared}, closing="sums", public=True)
+    counted = et.connect(running.url, running.count).stream("counted")
+    assert (counted.declaration()["closing"], counted.declaration()["declaration"]["steps"]) == ("sums", 9)
+    first = pa.table({"gate": ["a", "b", "a"], "step": [1, 1, 2], "sum": ["2.5", "40", "0"]})
+    assert not counted.put_sums(first, 1, 2)
+    # In another order, in parts, without what adds nothing, in another form: the same.
+    again = [{"step": 1, "gate": "b", "sum": 40}, {"step": 1, "gate": "a", "sum": 2}, {"step": "1", "gate": "a", "sum": "0.5"}]
+    assert counted.put_sums(again, 1, 2) and counted.put_sums(first[:0], 2, 2)
+    for others, steps, why in [
+        (first[:2], (1, 2), None),
+        (first[:1], (1, 1), "step 1 of stream `counted` was taken with other sums"),
+        (again[:0], (1, 3), "step 1 of"),
+        (again[:0], (4, 4), "step 3 would be left out"),
+        (again, (3, 3), "is no step from 3 through 3"),
+        ([{"step": 3, "gate": "z", "sum": 1}], (3, 3), "`z`"),
+        ([{"step": 3, "gate": "a", "sum": 0.25}], (3, 3), "between two multiples of the grid (0.5)"),
+        ([{"step": 3, "gate": "a", "sum": "7.4999"}], (3, 3), "between two multiples"),
+        ([{"step": 3, "gate": "a"}], (3, 3), "no column `sum`"),
+        ([], (9, 10), "they are numbered 1 to 9"),
+    ]:
+        if why is None:
+            assert counted.put_sums(others, *steps)
+            continue
+        with pytest.raises(et.ServiceError) as refused:
+            counted.put_sums(others, *steps)
+        rows = " ".join(str(row.get("problem")) for row in refused.value.rows)
+        assert why in f"{refused.value} {rows}", (refused.value, rows)
+    assert counted.describe()["published"] == 2
+    # It counts nothing itself, and nobody else closes its steps.
+    with pytest.raises(et.ServiceError, match="takes no events"):
+        counted.push([{"time": "2026-01-03T00:00:00Z", "gate": "a", "size": 1, "who": 1}])
+    with pytest.raises(et.ServiceError, match="closed with its sums"):
+        operator.stream("counted").close(3)
+    with pytest.raises(et.ServiceError, match="takes no sums"):
+        et.connect(running.url, running.write).stream("visits").put_sums([], 1, 1)
+    with pytest.raises(et.ServiceError, match="does not allow"):
+        et.connect(running.url, running.write).stream("counted").put_sums([], 3, 3)
+    with pytest.raises(et.ServiceError, match="open one stream for each"):
+        operator.open({"stream": "several", **declared, "measures": ["count", "mean"]}, closing="sums")
+    # The values are those of events with these sums, under the key of the service.
+    events = pd.DataFrame({"time": ["2026-01-01"] * 6, "gate": ["a", *["b"] * 5], "size": [2.5, *[8.0] * 5], "who": range(6)})
+    options = {"start": "2026-01-01", "every": "1d", "steps": 9, "through": "2026-01-03", "group": "gate", "groups": ["a", "b"]}
+    options |= {"value": "size", "bounds": (0, 9), "grid": "0.5", "person": "who", "max_events": 1, "rho": 10.0}
+    alone = et.release(events, key=running.key(), name="counted", **options)
+    assert values(counted.releases(table="pandas")) == values(alone)
+    running.restart()
+    counted = et.connect(running.url, running.count).stream("counted")
+    assert counted.put_sums(first, 1, 2) and not counted.put_sums([], 3, 9)
+    assert counted.put_sums([], 3, 9) and counted.describe()["state"] == "ended"
+    with pytest.raises(et.ServiceError, match="taken with other sums"):
+        counted.put_sums([{"step": 9, "gate": "a", "sum": 1}], 9, 9)
+
+
 def test_streams_are_planned_opened_and_ended(running: Running) -> None:
     service = et.connect(running.url, running.operate)
     declared = {"stream": "new", "start": "2026-01-01", "every": "1d", "steps": 100, "epsilon": 1,

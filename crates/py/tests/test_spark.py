@@ -25,6 +25,7 @@ if shutil.which("java") is None:
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
 import evertally.spark  # noqa: E402
+from conftest import Running  # noqa: E402
 from evertally.spark import _handover  # noqa: E402
 from pyspark.sql import DataFrame, SparkSession  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402
@@ -73,14 +74,15 @@ def fresh() -> et.SecretKey:
 def same(one: pd.DataFrame, two: pd.DataFrame) -> None:
     """The same rows, bit by bit."""
     assert list(one.columns) == list(two.columns)
-    by = [name for name in ("group", "step") if name in one]
+    by = [name for name in ("group", "measure", "workload", "step") if name in one]
     one, two = (frame.sort_values(by).reset_index(drop=True) for frame in (one, two))
     assert len(one) == len(two)
     for name in one.columns:
         if name == "time":
             assert (pd.to_datetime(one[name], utc=True) == pd.to_datetime(two[name], utc=True)).all()
         else:
-            assert (one[name].to_numpy() == two[name].to_numpy()).all(), name
+            ours, theirs = one[name].to_numpy(), two[name].to_numpy()
+            assert ((ours == theirs) | ((ours != ours) & (theirs != theirs))).all(), name
 
 
 def shuffled(spark: SparkSession, table: pd.DataFrame) -> DataFrame:
@@ -102,6 +104,12 @@ def shuffled(spark: SparkSession, table: pd.DataFrame) -> DataFrame:
             "max_events": 20, "max_groups": 2,
         },
         {"epsilon": 1.0, **GROUPED, "through": "2024-01-06", "publish": "1d"},
+        {"rho": 0.5, "value": "value", "bounds": (-2, 5), **GROUPED, "measures": ["count", "mean", "quantile(0.5)"]},
+        {
+            "rho": 0.5, "person": "person", "max_events": 20, "per": "1w", **GROUPED,
+            "measures": ["count", "distinct", "distinct(3)"],
+        },
+        {"rho": 0.5, "person": "person", "max_events": 20, "workload": ["sum", "window(24h)"]},
     ],
 )  # fmt: skip
 def test_a_cluster_releases_what_one_process_does(spark: SparkSession, asked: dict[str, Any]) -> None:
@@ -154,8 +162,9 @@ def test_what_is_wrong_is_said_before_anything_is_recorded(spark: SparkSession) 
     with pytest.raises(et.TableError, match="names no person"):
         none = frame.withColumn("person", F.when(F.col("person") > 0, F.col("person")))
         evertally.spark.release(none, key=key, person="person", max_events=5, epsilon=1.0, **COMMON)
-    with pytest.raises(et.InvalidError, match="one process"):
-        evertally.spark.release(frame, key=key, measures=["count", "distinct"], person="person", max_events=5, rho=1.0, **COMMON)
+    with pytest.raises(et.InvalidError, match="published step by step"):
+        several: dict[str, Any] = {"measures": ["count", "mean"], "value": "value", "bounds": (0, 5), "publish": "1d"}
+        evertally.spark.release(frame, key=key, rho=1.0, **several, **COMMON)
     with pytest.raises(TypeError, match="unexpected keyword argument 'epsilom'"):
         evertally.spark.release(frame, key=key, epsilom=1.0, **COMMON)
     big = frame.withColumn("value", F.lit(2**57)).withColumn("time", F.lit("2024-01-02").cast("timestamp"))
@@ -345,6 +354,47 @@ def test_a_stream_is_released_window_by_window(spark: SparkSession, tmp_path: Pa
         assert not list((tmp_path / "nothing").glob("*8.parquet"))
 
 
+def test_a_service_is_ledger_and_publisher(spark: SparkSession, tmp_path: Path, running: Running) -> None:
+    declared = {"stream": "counted", "start": "2024-01-01", "end": "2024-01-11", "every": "6h", "rho": 0.5}
+    declared |= {"group-by": ["group"], "groups": list("abcde"), "person": "person", "max-events": 20}
+    et.connect(running.url, running.operate).open(declared, closing="sums", public=True)
+    service = et.connect(running.url, running.count).stream("counted")
+    table, incoming = events(4000, 60), tmp_path / "incoming"
+    days(spark, table, incoming, 6)
+
+    def sent(checkpoint: str, **more: Any) -> None:
+        schema = "time timestamp, person long, group string"
+        frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(incoming))
+        query = evertally.spark.stream(
+            frame, sink=running.url, token=running.count, name="counted", key=fresh(), checkpoint=tmp_path / checkpoint,
+            delay="1 hour", shards=3, trigger={"availableNow": True}, **more,
+        )  # fmt: skip
+        query.awaitTermination()
+        if (problem := query.exception()) is not None:
+            raise problem
+
+    for more, why in [({"rho": 0.5}, "leave out rho"), ({"ledger": tmp_path}, "the service keeps the ledger")]:
+        with pytest.raises(et.InvalidError, match=why):
+            sent("none", **more)
+    sent("check")
+    first = service.releases(table="pandas")
+    days(spark, table, incoming, 10)
+    sent("check")
+    released = service.releases(table="pandas")
+    last = int(released["step"].max())
+    assert first["step"].max() < 24 and 35 <= last < 40
+    # As one process with the key of the service would, which the cluster never has.
+    asked = {"rho": 0.5, "person": "person", "max_events": 20, **GROUPED, **COMMON}
+    one = et.release(table, key=running.key(), name="counted", **asked)
+    same(one[one["step"] <= last], released[list(one.columns)])
+    # Again from the first event: nothing changes. Without some events: refused.
+    sent("check again")
+    assert service.releases(table="pandas")[: len(released)].equals(released)
+    (incoming / "day-02.parquet").unlink()
+    with pytest.raises(Exception, match="was taken with other sums"):
+        sent("check without")
+
+
 class Handle:
     """What Spark gives a shard: a value, a list, timers."""
 
@@ -436,8 +486,9 @@ def test_a_shard_takes_nothing_in_for_steps_that_have_ended(clock: bool) -> None
         list(other.handleInputRows((1,), iter([]), Timers("2024-01-01T12:00")))
     with pytest.raises(et.InvalidError, match="this checkpoint has 2 shards"):
         list(other.handleExpiredTimer((1,), Timers("2024-01-01T18:00"), None))
-    other = _windows.Shard(shipped, 2)
-    other.identity = "1234 another 5678"
+    renamed = et._evertally._ClusterWork.begin(et._tables._declaration({**given, "name": "another"}), fresh())
+    pass_ = _handover.hand_over(fresh(), "127.0.0.1", "127.0.0.1", 0)
+    other = _windows.Shard(_tasks.Shipped(renamed.shipped(), pass_), 2)
     other.init(handle)  # type: ignore[arg-type]
     with pytest.raises(et.InvalidError, match="this checkpoint is of stream 'main'"):
         list(other.handleInputRows((1,), iter([]), Timers("2024-01-01T12:00")))

@@ -192,8 +192,8 @@ pub struct StreamConfig {
     pub public: bool,
     /// The data source whose budget it spends.
     pub source: Option<String>,
-    /// Whether an operator closes its steps, and not the clock.
-    pub by_operator: bool,
+    /// Who closes its steps.
+    pub closer: Closer,
     /// As the service's, where it has none of its own.
     pub grace: Option<Span>,
     /// As the service's, where it has none of its own.
@@ -202,12 +202,6 @@ pub struct StreamConfig {
 
 impl<'de> Deserialize<'de> for StreamConfig {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "lowercase")]
-        enum Closer {
-            Schedule,
-            Operator,
-        }
         use serde::de::Error;
         let mut table = toml::Table::deserialize(from)?;
         fn own<T: for<'t> Deserialize<'t>, E: Error>(table: &mut toml::Table, name: &str) -> Result<Option<T>, E> {
@@ -228,7 +222,7 @@ impl<'de> Deserialize<'de> for StreamConfig {
             name,
             public: public.unwrap_or(false),
             source,
-            by_operator: matches!(closing, Some(Closer::Operator)),
+            closer: closing.unwrap_or_default(),
             grace,
             delay,
         })
@@ -238,17 +232,33 @@ impl<'de> Deserialize<'de> for StreamConfig {
 impl StreamConfig {
     /// Who closes its steps.
     pub fn closing(&self, steps: &StepsConfig) -> Closing {
-        if self.by_operator {
-            return Closing::Operator;
-        }
-        steps.schedule(self.grace, self.delay)
+        self.closer.with(steps, self.grace, self.delay)
     }
 }
 
-impl StepsConfig {
-    /// The schedule of a stream with these times of its own.
-    pub fn schedule(&self, grace: Option<Span>, delay: Option<Span>) -> Closing {
-        Closing::Schedule { grace: grace.unwrap_or(self.grace).0, delay: delay.unwrap_or(self.delay).0 }
+/// Who closes the steps of a stream, as it is declared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Closer {
+    /// The clock.
+    #[default]
+    Schedule,
+    /// An operator, for data of the past.
+    Operator,
+    /// Whoever counts elsewhere, and sends the sums of whole steps.
+    Sums,
+}
+
+impl Closer {
+    /// The same of a stream with these times of its own.
+    pub fn with(self, steps: &StepsConfig, grace: Option<Span>, delay: Option<Span>) -> Closing {
+        match self {
+            Self::Schedule => {
+                Closing::Schedule { grace: grace.unwrap_or(steps.grace).0, delay: delay.unwrap_or(steps.delay).0 }
+            }
+            Self::Operator => Closing::Operator,
+            Self::Sums => Closing::Sums,
+        }
     }
 }
 

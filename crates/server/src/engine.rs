@@ -25,6 +25,7 @@ mod refusal;
 mod reporting;
 mod rows;
 mod service;
+mod sums;
 
 pub(crate) use self::core::is_behind;
 pub use self::core::{Core, Notice, Setting};
@@ -37,6 +38,7 @@ pub use refusal::{Refusal, RowProblem};
 pub use reporting::Promise;
 pub use rows::RowsQuery;
 pub use service::{Health, Service};
+pub use sums::{PreparedSums, SumsReceipt};
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@
 use crate::input::{Events, ReadOptions};
 use crate::output::{TableColumns, TableSpec};
 use crate::released::Times;
-use arrow_array::builder::BinaryBuilder;
+use arrow_array::builder::{BinaryBuilder, Int64Builder, StringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, RecordBatchReader};
@@ -81,16 +81,19 @@ pub fn for_each_block(batch: &RecordBatch, mut visit: impl FnMut(u32, &[u8]) -> 
     (0..batch.num_rows()).try_for_each(|row| visit(shards.value(row) as u32, blocks.value(row)))
 }
 
-/// Visits the sums of a batch: the number that stands in a further column, of buckets for example, step, label and sum.
+/// The buckets that sums belong to, where they have a column of them.
+///
+/// # Errors
+/// If they have none.
+pub fn buckets_of(batch: &RecordBatch) -> Result<&Int32Array> {
+    Ok(column(batch, "bucket", &DataType::Int32)?.as_primitive())
+}
+
+/// Visits the sums of a batch: number of the row, step, label and sum.
 ///
 /// # Errors
 /// If it is no batch of sums, a sum is missing because it left 64 bits, and whatever `visit` returns.
-pub fn for_each_sum(
-    batch: &RecordBatch,
-    number: &str,
-    mut visit: impl FnMut(u32, u64, &[u8], i64) -> Result<()>,
-) -> Result<()> {
-    let numbers = column(batch, number, &DataType::Int32)?.as_primitive::<Int32Type>();
+pub fn for_each_sum(batch: &RecordBatch, mut visit: impl FnMut(usize, u64, &[u8], i64) -> Result<()>) -> Result<()> {
     let steps = column(batch, "step", &DataType::Int64)?.as_primitive::<Int64Type>();
     let labels = column(batch, "label", &DataType::Binary)?.as_binary::<i32>();
     let sums = column(batch, "sum", &DataType::Int64)?.as_primitive::<Int64Type>();
@@ -99,7 +102,7 @@ pub fn for_each_sum(
             let why = "the sum of a step leaves the range of 64-bit multiples of the grid; use a coarser grid";
             return Err(evertally::Error::overflow(why).into());
         }
-        visit(numbers.value(row) as u32, steps.value(row) as u64, labels.value(row), sums.value(row))
+        visit(row, steps.value(row) as u64, labels.value(row), sums.value(row))
     })
 }
 
@@ -108,16 +111,39 @@ pub fn for_each_sum(
 /// # Errors
 /// As [`for_each_sum`].
 pub fn to_rows(batch: &RecordBatch) -> Result<Vec<Row>> {
-    let count = Arc::new(Int32Array::from(vec![0; batch.num_rows()])) as ArrayRef;
-    let mut fields: Vec<Field> = batch.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
-    fields.push(Field::new("bucket", DataType::Int32, false));
-    let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), [batch.columns(), &[count]].concat());
     let mut rows = Vec::new();
-    for_each_sum(&batch.map_err(failure)?, "bucket", |_, step, label, sum| {
+    for_each_sum(batch, |_, step, label, sum| {
         rows.push(Row { step, label: label.into(), sum });
         Ok(())
     })?;
     Ok(rows)
+}
+
+/// Sums with the names of their groups: the columns of the group, `step`, and `sum` as a text that is exact, in units of
+/// the data. Rows that are no sums are left out.
+///
+/// # Errors
+/// As [`for_each_sum`], and if a row is of no group of the work.
+pub fn named_sums(work: &Work, sums: &[RecordBatch]) -> Result<RecordBatch> {
+    let columns = &work.stream().columns.labels;
+    let mut groups: Vec<StringBuilder> = columns.iter().map(|_| StringBuilder::new()).collect();
+    let (mut steps, mut texts) = (Int64Builder::new(), StringBuilder::new());
+    for batch in sums {
+        for_each_sum(batch, |_, step, label, sum| {
+            let Some((names, grid)) = work.group_of(label)? else { return Ok(()) };
+            groups.iter_mut().zip(names.iter()).for_each(|(column, name)| column.append_value(name));
+            steps.append_value(step as i64); // fits: below 2^62
+            texts.append_value(grid.format(sum.into()));
+            Ok(())
+        })?;
+    }
+    let mut named: Vec<(&str, ArrayRef)> = Vec::new();
+    for (name, column) in columns.iter().zip(&mut groups) {
+        named.push((name, Arc::new(column.finish())));
+    }
+    named.push(("step", Arc::new(steps.finish())));
+    named.push(("sum", Arc::new(texts.finish())));
+    RecordBatch::try_from_iter(named).map_err(failure)
 }
 
 fn column<'b>(batch: &'b RecordBatch, name: &str, kind: &DataType) -> Result<&'b ArrayRef> {
@@ -140,8 +166,7 @@ impl Released {
     /// If a group column has the name of a column of the release.
     pub fn new(work: &Work, time: &DataType) -> Result<Self> {
         let stream = work.stream();
-        let spec = TableSpec::new(stream.columns.labels.clone(), stream.is_integral());
-        let spec = spec.and_then(|spec| spec.with_views(&stream.views)).map_err(usage)?;
+        let spec = TableSpec::of_stream(stream).map_err(usage)?;
         Ok(Self { spec, times: Times::of(time), calendar: stream.rows().clone() })
     }
 

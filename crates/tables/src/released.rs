@@ -34,11 +34,7 @@ pub fn release_table(
     cancelled: &AtomicBool,
 ) -> Result<RecordBatch> {
     let columns = session.stream().columns.clone();
-    let spec = match session.stream().measures {
-        None => TableSpec::new(columns.labels.clone(), session.stream().is_integral()),
-        Some(ref bundle) => TableSpec::of_measures(columns.labels.clone(), bundle.column()),
-    };
-    let spec = spec.and_then(|spec| spec.with_views(&session.stream().views)).map_err(usage)?;
+    let spec = TableSpec::of_stream(session.stream()).map_err(usage)?;
     let times = Times::like(&*table, &columns.time);
     let mut rows = Collected { columns: TableColumns::new(&spec), steps: Vec::new() };
     let events = Events::of_table(table, &columns, options, cancelled)?;

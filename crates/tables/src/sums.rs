@@ -50,31 +50,39 @@ pub struct Stream<'s> {
 /// function of each row by itself, in `O(log T)`.
 ///
 /// Values are those that a [release](crate::released) has in which all groups count alike and every step is published.
+/// Where `declared` groups are named, a row of another is refused; else whichever come are released.
 ///
 /// # Errors
-/// If the plan's mechanism has no random access, or a row is no step and sum.
+/// If the plan's mechanism has no random access, or a row is no step and sum, or of a group that is not declared.
 pub fn release_sums(
     stream: &Stream<'_>,
     table: &mut (dyn RecordBatchReader + Send),
     columns: &SumColumns,
+    declared: Option<&[Vec<String>]>,
     cancelled: &AtomicBool,
 ) -> Result<RecordBatch> {
     let sums = StatelessSums::new(stream.plan.clone(), stream.key, stream.name.clone())?;
     let mut rows = Rows::new(stream, columns)?;
-    let mut groups: HashMap<Vec<String>, StatelessSum<'_>> = HashMap::new();
-    let mut seen: HashMap<(Vec<String>, u64), i64> = HashMap::new();
+    // Of each group its part of the mechanism, and the sums of its steps in this table.
+    let mut groups: HashMap<Vec<String>, (StatelessSum<'_>, HashMap<u64, i64>)> = HashMap::new();
     for_each_sum(stream, table, columns, cancelled, |event, group, step, sum| {
-        if *seen.entry((group.clone(), step)).or_insert(sum) != sum {
+        if !groups.contains_key(group) {
+            if declared.is_some_and(|declared| !declared.iter().any(|one| one == group)) {
+                return Err(not_declared(event, group));
+            }
+            let cell = match group {
+                [] => sums.total(),
+                group => sums.of_group(&name_of(group)),
+            };
+            groups.insert(group.to_vec(), (cell, HashMap::new()));
+        }
+        let (cell, seen) = groups.get_mut(group).expect("it is there");
+        if *seen.entry(step).or_insert(sum) != sum {
             let problem = "the table has this step of this group with another sum; a step has one sum";
             return Err(event.error(Role::Value, problem).into());
         }
-        let cell = groups.entry(group).or_insert_with_key(|group| match group.as_slice() {
-            [] => sums.total(),
-            group => sums.of_group(&name_of(group)),
-        });
         let release = cell.release(step, sum).map_err(|error| at(event, error))?;
-        let group = labels(event)?;
-        rows.push(&group, &release)
+        rows.push(group, &release)
     })?;
     rows.finish()
 }
@@ -96,21 +104,20 @@ pub fn release_steps(
         let horizon = stream.plan.horizon();
         return Err(usage(format!("there is no step {through}: they are numbered 1 to {horizon}")));
     }
-    let twice = groups.iter().enumerate().find(|(place, group)| groups[..*place].contains(group));
-    if let Some((_, group)) = twice {
-        return Err(usage(format!("group `{}` is named twice", group.join(", "))));
-    }
     let of_all = [Vec::new()];
     let groups = if columns.groups.is_empty() { &of_all[..] } else { groups };
-    let mut added: HashMap<&[String], BTreeMap<u64, i64>> =
-        groups.iter().map(|group| (&group[..], BTreeMap::new())).collect();
+    let mut added: HashMap<&[String], BTreeMap<u64, i64>> = HashMap::new();
+    for group in groups {
+        if added.insert(group, BTreeMap::new()).is_some() {
+            return Err(usage(format!("group `{}` is named twice", group.join(", "))));
+        }
+    }
     for_each_sum(stream, table, columns, cancelled, |event, group, step, sum| {
         if step == 0 || step > through {
             return Err(event.bad_cell(Role::Time, format!("is no step from 1 through {through}")).into());
         }
-        let Some(steps) = added.get_mut(&group[..]) else {
-            let name = group.join(", ");
-            return Err(event.error(Role::Label(0), format!("`{name}` is not among the groups")).into());
+        let Some(steps) = added.get_mut(group) else {
+            return Err(not_declared(event, group));
         };
         let total = steps.entry(step).or_default();
         *total = total.checked_add(sum).ok_or_else(|| usage("the sum of a step leaves 64 bits; use a coarser grid"))?;
@@ -129,6 +136,10 @@ pub fn release_steps(
         }
     }
     rows.finish()
+}
+
+fn not_declared(row: &Event<'_>, group: &[String]) -> Error {
+    row.error(Role::Label(0), format!("`{}` is not among the groups", group.join(", "))).into()
 }
 
 /// The name that the library has for a declared group.
@@ -158,7 +169,7 @@ fn for_each_sum(
     table: &mut (dyn RecordBatchReader + Send),
     columns: &SumColumns,
     cancelled: &AtomicBool,
-    mut visit: impl FnMut(&Event<'_>, Vec<String>, u64, i64) -> Result<()>,
+    mut visit: impl FnMut(&Event<'_>, &[String], u64, i64) -> Result<()>,
 ) -> Result<()> {
     let SumColumns { groups, step, sum } = columns.clone();
     let wanted = Columns { time: step, labels: groups, person: None, value: Some(sum) };
@@ -171,8 +182,8 @@ fn for_each_sum(
             _ => None,
         };
         let step = step.ok_or_else(|| row.bad_cell(Role::Time, "is no number of a step"))?;
-        let sum = row.multiple_of(grid)?.ok_or_else(|| row.error(Role::Value, "the row has no sum"))?;
-        visit(row, labels(row)?, step, sum)
+        let sum = row.sum_on(grid)?.ok_or_else(|| row.error(Role::Value, "the row has no sum"))?;
+        visit(row, &labels(row)?, step, sum)
     })? {}
     Ok(())
 }

@@ -173,11 +173,7 @@ impl Declared {
         let discovers = stream.plan.threshold().is_some();
         let named = self.plot_groups.clone();
         let drawn = drawn(named.as_deref().filter(|_| !discovers), groups.as_ref(), most)?;
-        let table = match &stream.measures {
-            None => TableSpec::new(stream.columns.labels.clone(), stream.is_integral()),
-            Some(bundle) => TableSpec::of_measures(stream.columns.labels.clone(), bundle.column()),
-        };
-        let table = table.and_then(|table| table.with_views(&stream.views)).map_err(usage)?;
+        let table = TableSpec::of_stream(&stream).map_err(usage)?;
         let table = table.with_instants(stream.calendar.zone());
         let (names, calendars) = (vec![stream.name.clone()], vec![stream.rows().clone()]);
         Ok(Setup {

@@ -215,6 +215,15 @@ pub fn parse_scaled(text: &str, grid: Grid) -> Result<i64, DecimalError> {
     parse_rounded(text, grid, Rounding::HalfEven)
 }
 
+/// Whether `text` is a multiple of `grid` as it stands, with nothing to round.
+pub fn is_multiple(text: &str, grid: Grid) -> bool {
+    let Ok(mut digits) = Digits::parse(text.trim_ascii()) else { return false };
+    let below = digits.multiples_of(grid, Rounding::Floor).ok().and_then(i64::checked_neg);
+    digits.negative = !digits.negative;
+    let negated = digits.multiples_of(grid, Rounding::Floor);
+    below.is_some_and(|below| negated == Ok(below))
+}
+
 /// As [`parse_scaled`], with the rounding named.
 pub fn parse_rounded(text: &str, grid: Grid, rounding: Rounding) -> Result<i64, DecimalError> {
     let digits = Digits::parse(text.trim_ascii())?;

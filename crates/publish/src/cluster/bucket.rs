@@ -40,7 +40,7 @@ impl Bucket {
     /// If it is no sum, of a step that is not released, or of a group of another bucket.
     pub fn add(&mut self, step: u64, label: &[u8], sum: i64) -> Result<()> {
         let is_ours = match Row::says(label)? {
-            Rows::Place(place) => place % self.of == self.number,
+            Rows::Place(place) | Rows::Cell(place, _) => place % self.of == self.number,
             Rows::Name(_) => true,
             Rows::Refused(_) | Rows::Shard(_) => false,
         };
@@ -112,6 +112,10 @@ impl BucketRows {
             let label = match Row::says(&label)? {
                 Rows::Place(place) => GroupLabel::Place((place / self.of) as usize),
                 Rows::Name(name) => tally.label_of(name),
+                Rows::Cell(place, cell) => {
+                    tally.add_to_cell((place / self.of) as usize, cell as usize, sum)?;
+                    continue;
+                }
                 Rows::Refused(_) | Rows::Shard(_) => return Err(usage("no sum came to a bucket")),
             };
             tally.add_sum(&label, sum)?;

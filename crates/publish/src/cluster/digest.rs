@@ -124,6 +124,12 @@ impl Digesting {
             Ok(Rows::Place(place)) => {
                 self.bytes.extend_from_slice(self.names.get(place as usize).map_or(label, Vec::as_slice));
             }
+            // As its label begins, so that it is no name.
+            Ok(Rows::Cell(place, cell)) => {
+                self.bytes.extend_from_slice(&[label[0]]);
+                self.bytes.extend_from_slice(&cell.to_be_bytes());
+                self.bytes.extend_from_slice(self.names.get(place as usize).map_or(label, Vec::as_slice));
+            }
             _ => self.bytes.extend_from_slice(label),
         }
         let hash = blake3::keyed_hash(&self.key, &self.bytes);

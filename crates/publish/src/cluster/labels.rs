@@ -1,5 +1,6 @@
 //! Groups as numbers, within one process.
 
+use super::Work;
 use super::sums::Row;
 use crate::error::{Result, usage};
 use crate::session::{GroupLabel, GroupNumbers};
@@ -8,11 +9,22 @@ use hashbrown::HashMap;
 /// Numbers of groups: declared ones by their place, others as they come.
 #[derive(Default)]
 pub(super) struct Labels {
+    /// How many sums a declared group has, where several measures are released.
+    cells: Option<u32>,
     numbers: HashMap<Box<[u8]>, u32>,
     names: Vec<Box<[u8]>>,
 }
 
 impl Labels {
+    pub(super) fn of(work: &Work) -> Self {
+        Self { cells: work.cells, ..Self::default() }
+    }
+
+    /// The number of one of the sums of a declared group.
+    pub(super) fn of_cell(&self, group: u32, cell: usize) -> u32 {
+        group * self.cells.unwrap_or(1) + cell as u32 // fits: all groups and cells together do
+    }
+
     /// The number of a group.
     pub(super) fn number(&mut self, label: &GroupLabel) -> Result<u32> {
         match label {
@@ -50,10 +62,12 @@ impl Labels {
         self.name(number).map_or(number.into(), |name| numbers.of(name))
     }
 
+    /// The row of a sum.
     pub(super) fn row(&self, step: u64, number: u32, sum: i64) -> Row {
-        match self.name(number) {
-            Some(name) => Row::of_name(step, name, sum),
-            None => Row::of_place(step, number, sum),
+        match (self.name(number), self.cells) {
+            (Some(name), _) => Row::of_name(step, name, sum),
+            (None, None) => Row::of_place(step, number, sum),
+            (None, Some(cells)) => Row::of_cell(step, (number / cells, number % cells), sum),
         }
     }
 

@@ -70,6 +70,7 @@ impl Publisher {
     /// If the place holds a stream of this name under another key or plan, or cannot be written, or the key's own ledger
     /// does not leave the stream to it.
     pub fn open(work: Work, once: Box<dyn Once>, ledger: &mut Ledger) -> Result<Self> {
+        work.check_closes()?;
         let key = work.mac_key(Purpose::Digests);
         let name = work.stream.name.to_string();
         let folder: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
@@ -90,7 +91,7 @@ impl Publisher {
                 let place = publisher.once.shown();
                 return Err(usage(format!(
                     "the ledger {place} holds a stream `{name}` under another key or plan; a changed plan is a new stream: \
-                     give another name (its budget then adds to what is already spent)"
+                     give another name, checkpoint and sink (its budget then adds to what is already spent)"
                 )));
             }
         }
@@ -106,7 +107,7 @@ impl Publisher {
     fn lacks(&self, step: u64) -> Error {
         usage(format!(
             "the ledger {} lacks step {step}, which was released: it is an older copy, or a part of it is gone. Restore it whole, or \
-             give another name (its budget then adds to what is already spent)",
+             give another name, checkpoint and sink (its budget then adds to what is already spent)",
             self.once.shown()
         ))
     }
@@ -196,6 +197,7 @@ impl Publisher {
                 let label = match Row::says(&row.label)? {
                     Rows::Place(place) => GroupLabel::Place(place as usize),
                     Rows::Name(name) => head.sums.label_of(name),
+                    Rows::Cell(..) => return Err(usage("a sum came that is of no stream of steps")),
                     Rows::Refused(why) => return Err(usage(why.to_owned())),
                     Rows::Shard(_) => continue,
                 };
@@ -238,7 +240,7 @@ impl Publisher {
             Some(there) if there != chain => Err(usage(format!(
                 "step {step} of stream `{}` has already been released from different data, says the ledger {}; releasing it \
                  again with the same noise would reveal the difference exactly. Restore the events and the checkpoint, or \
-                 give another name (its budget then adds to what is already spent)",
+                 give another name, checkpoint and sink (its budget then adds to what is already spent)",
                 self.work.stream.name,
                 self.once.shown()
             ))),

@@ -7,6 +7,7 @@ use super::order::{Order, Personal, Thinning};
 use super::sums::{Row, Sums, overflow, refused_too};
 use crate::error::{Result, usage};
 use crate::event::{Event, Field, Role};
+use crate::measures::Counted;
 use crate::problem::Wording;
 use crate::session::{GroupLabels, Placer, no_value};
 use crate::steps::Instant;
@@ -86,6 +87,7 @@ impl Work {
     /// # Errors
     /// As [`reader`](Self::reader).
     pub fn waiting_reader(&self, shards: u32, wording: Wording) -> Result<Reader> {
+        self.check_closes()?;
         if self.has_persons() {
             let mut reader = self.reader(shards, wording)?;
             if let Into::Shards { thinning, .. } = &mut reader.into {
@@ -109,6 +111,9 @@ impl Work {
         if self.has_persons() {
             return Err(usage("events of persons are read one by one"));
         }
+        if self.cells.is_some() {
+            return Err(usage("events of several measures are read one by one"));
+        }
         let mut stream = (*self.stream).clone();
         stream.columns.value = None;
         Ok(self.reader_into(Arc::new(stream), Into::Sums(Sums::new()), wording))
@@ -120,7 +125,7 @@ impl Work {
             false => GroupLabels::of_declared(self.groups.as_deref().cloned()),
         };
         let placer = Placer::new(Arc::clone(&stream), labels, &self.key);
-        Reader { stream, placer, labels: Labels::default(), into, wording, refused: None, latest: i64::MIN }
+        Reader { stream, placer, labels: Labels::of(self), into, wording, refused: None, latest: i64::MIN }
     }
 }
 
@@ -162,6 +167,12 @@ impl Reader {
         }
         let label = self.labels.number(&placed.label)?;
         match &mut self.into {
+            Into::Sums(sums) if let Some(bundle) = &self.stream.measures => {
+                let counted = Counted { step: placed.step, since: 0, group: label, value: placed.value };
+                bundle.for_each_addition(&[counted], self.stream.last_step, |step, group, cell, sum| {
+                    sums.add(step, self.labels.of_cell(group, cell), sum)
+                })
+            }
             Into::Sums(sums) | Into::Waiting(sums, _) => {
                 let value = placed.value.checked_mul(times).ok_or_else(|| usage("a row stands for too many events"))?;
                 sums.add(placed.step, label, value)

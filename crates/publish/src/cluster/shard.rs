@@ -6,6 +6,7 @@ use super::labels::Labels;
 use super::order::{Order, Personal};
 use super::sums::{Row, Sums, refused_too};
 use crate::error::{Result, usage};
+use crate::measures::Counted;
 use crate::session::{GroupNumbers, bound_of_persons};
 use evertally::privacy::contribution::{ContributionBound, Details, Kept, Offer};
 use std::cmp::Reverse;
@@ -32,7 +33,7 @@ impl Work {
         Ok(Shard {
             bound: bound_of_persons(&self.stream)?,
             order: Order::new(self),
-            labels: Labels::default(),
+            labels: Labels::of(self),
             numbers: GroupNumbers::new(&self.stream, &self.key),
             blocks: Vec::new(),
             seen: BTreeSet::new(),
@@ -97,7 +98,7 @@ impl Shard {
     fn keep(&self, events: &[Personal], sums: &mut Sums) -> Result<()> {
         let stream = &self.work.stream;
         let (mut kept, mut details) = (Kept::default(), Details::default());
-        let mut period = 0..0;
+        let (mut period, mut counted) = (0..0, Vec::new());
         for event in events {
             let Some(step) = event.step(stream) else { continue };
             if !period.contains(&step) {
@@ -105,10 +106,17 @@ impl Shard {
             }
             let group = self.labels.group_of(event.label, &self.numbers);
             let offer = Offer { step, since: period.start, group, value: event.value };
-            if let Some(value) = self.bound.keep(&mut kept, &mut details, offer) {
-                sums.add(step, event.label, value)?;
+            match (self.bound.keep(&mut kept, &mut details, offer), &stream.measures) {
+                (None, _) => {}
+                (Some(value), None) => sums.add(step, event.label, value)?,
+                (Some(value), Some(_)) => {
+                    counted.push(Counted { step, since: period.start, group: event.label, value });
+                }
             }
         }
-        Ok(())
+        let Some(bundle) = &stream.measures else { return Ok(()) };
+        bundle.for_each_addition(&counted, stream.last_step, |step, group, cell, sum| {
+            sums.add(step, self.labels.of_cell(group, cell), sum)
+        })
     }
 }

@@ -10,6 +10,7 @@ const MANY: usize = 1 << 20;
 /// What rows between processes are about: the first byte of their label.
 const PLACE: u8 = b'g';
 const NAME: u8 = b'n';
+const CELL: u8 = b'm';
 const REFUSED: u8 = b'!';
 const SHARD: u8 = b's';
 
@@ -31,6 +32,8 @@ pub enum Rows<'a> {
     Place(u32),
     /// The sum of a group that nobody declared, by the library's name.
     Name(&'a [u8]),
+    /// The sum of a declared group, by its place, and of which of its measures' parts.
+    Cell(u32, u32),
     /// Events were refused: why.
     Refused(&'a str),
     /// A shard was bounded.
@@ -44,6 +47,10 @@ impl Row {
 
     pub(super) fn of_name(step: u64, name: &[u8], sum: i64) -> Self {
         Self { step, label: tagged(NAME, name), sum }
+    }
+
+    pub(super) fn of_cell(step: u64, (place, cell): (u32, u32), sum: i64) -> Self {
+        Self { step, label: tagged(CELL, &[place.to_be_bytes(), cell.to_be_bytes()].concat()), sum }
     }
 
     pub(super) fn refused(why: &str) -> Self {
@@ -63,6 +70,9 @@ impl Row {
         let says = match label.split_first() {
             Some((&PLACE, place)) => number(place).map(Rows::Place),
             Some((&NAME, name)) => Some(Rows::Name(name)),
+            Some((&CELL, both)) => both.split_at_checked(4).and_then(|(place, cell)| {
+                Some(Rows::Cell(number(place)?, number(cell)?)) // the place first, as it is of others
+            }),
             Some((&REFUSED, why)) => std::str::from_utf8(why).ok().map(Rows::Refused),
             Some((&SHARD, shard)) => number(shard).map(Rows::Shard),
             _ => None,

@@ -11,8 +11,10 @@ use super::Parameter::{
 };
 use super::table::Declaration;
 use super::value;
+use crate::error::usage;
 use crate::event::Columns;
 use crate::groups::GroupTable;
+use crate::ledger::hex;
 use crate::measures::{Bundle, EarlierPart, Wanted};
 use crate::problem::{Piece, Problem, sentence};
 use crate::reading::{Read, Reading};
@@ -171,6 +173,21 @@ impl Settings {
             None => self.planned_together()?,
         };
         Ok((stream, groups))
+    }
+
+    /// The stream that another process has planned, from the plan alone.
+    ///
+    /// # Errors
+    /// As [`planned`](Self::planned), and if something else comes out here, by this digest.
+    pub fn arrived(self, plan: Plan, digest: &str) -> crate::error::Result<Stream> {
+        let stream = match self.request.mix() {
+            Some(_) => self.planned_together()?,
+            None => self.planned(plan)?,
+        };
+        if hex(stream.plan_digest()) != digest {
+            return Err(usage("another version of evertally has planned this: install the same one wherever it runs"));
+        }
+        Ok(stream)
     }
 
     /// Its declared groups.

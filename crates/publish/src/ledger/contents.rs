@@ -302,10 +302,11 @@ impl Contents {
 }
 
 impl Entry {
-    /// The last step up to which the stream was published; 0 before the first.
+    /// The last step up to which the stream was published, here or under the ledger that it was left to; 0 before the first.
     pub(super) fn last_step(&self) -> u64 {
         let flat = self.published.keys().next_back().copied().unwrap_or(0);
-        flat.max(self.runs.last().map_or(0, |run| run.through))
+        let left = self.guard.as_ref().map_or(0, |guard| guard.through);
+        flat.max(left).max(self.runs.last().map_or(0, |run| run.through))
     }
 
     /// Whether there is a digest of the steps through this one.

@@ -11,6 +11,7 @@
 use super::measure::{Measure, Wanted};
 use super::parts::{Centre, Part};
 use super::ranks::RankTree;
+use crate::ledger::hex;
 use evertally::mechanism::{MechanismName, Workload};
 use evertally::noise::DiscreteLaw;
 use evertally::number::parse_scaled;
@@ -184,10 +185,6 @@ impl Bundle {
         };
         toml::to_string(&Parts { part: self.parts.iter().map(of).collect() }).expect("plain data")
     }
-}
-
-fn hex(digest: [u8; 32]) -> String {
-    blake3::Hash::from_bytes(digest).to_hex().to_string()
 }
 
 fn digest(head: &Plan, parts: &[PlannedPart]) -> [u8; 32] {

@@ -19,6 +19,7 @@
 //! below 2⁻¹⁷ of `h`.
 
 use super::ranks::RankTree;
+use crate::error::Result;
 use evertally::mechanism::Workload;
 use evertally::number::Grid;
 use evertally::plan::NoiseKind;
@@ -71,6 +72,29 @@ impl Part {
             Self::Bins(cuts) => cuts.len() + 1,
             Self::Ranks(tree) => tree.nodes(),
             _ => 1,
+        }
+    }
+}
+
+impl Part {
+    /// What an event of this value adds to which running sum of its group; nothing to a part that remembers people.
+    #[inline]
+    pub(crate) fn of_event(
+        &self,
+        centre: Option<&Centre>,
+        noise: NoiseKind,
+        value: i64,
+        mut add: impl FnMut(usize, i64) -> Result<()>,
+    ) -> Result<()> {
+        let deviation = |centre: Option<&Centre>| centre.expect("values have bounds").deviation(value);
+        match self {
+            Self::Count => add(0, 1),
+            Self::Reading(_) => add(0, value),
+            Self::Sum => add(0, deviation(centre)),
+            Self::Squares => add(0, centre.expect("values have bounds").square(deviation(centre), noise)),
+            Self::Bins(cuts) => add(cuts.partition_point(|cut| *cut <= value), 1),
+            Self::Ranks(tree) => tree.nodes_of(value).try_for_each(|node| add(node, 1)),
+            Self::People | Self::Active(_) | Self::Present(_) => Ok(()),
         }
     }
 }

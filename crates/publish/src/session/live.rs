@@ -128,6 +128,20 @@ impl Session<RunningSums> {
         self.or_over(taken)
     }
 
+    /// Adds to the open step what its events, which were counted and bounded elsewhere, add to a group.
+    ///
+    /// # Errors
+    /// If a sum overflows: that ends the session, and every later call fails.
+    ///
+    /// # Panics
+    /// If the sum is of another step.
+    pub fn take_sum(&mut self, sum: &Placed<GroupLabel>) -> Result<()> {
+        self.check_goes_on()?;
+        assert_eq!(sum.step, self.open_step(), "a sum is taken in while its step is open");
+        let taken = self.tally.add_sum(&sum.label, sum.value);
+        self.or_over(taken)
+    }
+
     /// Closes the open step, and lends what it releases.
     ///
     /// # Errors
@@ -187,6 +201,16 @@ fn damaged() -> Error {
 }
 
 impl Placed<GroupLabel> {
+    /// What a step adds to a group, as it was counted elsewhere.
+    pub fn of_sum(step: u64, label: GroupLabel, sum: i64) -> Self {
+        Self { step, value: sum, person: Pseudonym::default(), label, mark: 0 }
+    }
+
+    /// Group and value.
+    pub fn into_sum(self) -> (GroupLabel, i64) {
+        (self.label, self.value)
+    }
+
     /// The step of the event.
     pub fn step(&self) -> u64 {
         self.step

@@ -26,6 +26,8 @@ pub(super) struct MeasuredSums {
     labels: Vec<String>,
     /// Whether the open step has an event.
     has_events: bool,
+    /// Whether people are remembered elsewhere, where events are counted.
+    is_counted: bool,
 }
 
 /// One part: a running sum for each cell of each group, group by group.
@@ -107,56 +109,42 @@ impl PartSums {
         SavedPart { sums: self.sums.save(), counted, active }
     }
 
-    fn add_at(&mut self, place: usize, value: i64) -> Result<()> {
-        self.sums.add(place, value)?;
-        self.open[place] += value; // fits: the stream has just checked the larger running sum
-        Ok(())
-    }
-
     /// An event of a group that is kept.
     fn add(&mut self, bundle: &Bundle, group: usize, kept: KeptEvent) -> Result<()> {
         let member = (kept.person.to_bytes(), group as u32); // fits: groups are declared in memory
         let step = self.sums.step() + 1;
-        let cells = self.part.cells();
-        match (&self.part, &mut self.memory) {
-            (Part::Count, _) => self.add_at(group, 1),
-            (Part::Reading(_), _) => self.add_at(group, kept.value),
-            (Part::Sum | Part::Squares, _) => {
-                let centre = bundle.centre().expect("values have bounds");
-                let deviation = centre.deviation(kept.value);
-                match self.part {
-                    Part::Sum => self.add_at(group, deviation),
-                    _ => self.add_at(group, centre.square(deviation, self.sums.plan().noise_kind())),
-                }
+        let Self { part, sums, open, memory, .. } = self;
+        let (cells, noise) = (part.cells(), sums.plan().noise_kind());
+        let mut add_at = |place: usize, value: i64| -> Result<()> {
+            sums.add(place, value)?;
+            open[place] += value; // fits: the stream has just checked the larger running sum
+            Ok(())
+        };
+        match memory {
+            Memory::None => {
+                part.of_event(bundle.centre(), noise, kept.value, |cell, value| add_at(group * cells + cell, value))
             }
-            (Part::Bins(cuts), _) => {
-                let bin = cuts.partition_point(|cut| *cut <= kept.value);
-                self.add_at(group * cells + bin, 1)
-            }
-            (Part::Ranks(tree), _) => {
-                let mut nodes = tree.nodes_of(kept.value);
-                nodes.try_for_each(|node| self.add_at(group * cells + node, 1))
-            }
-            (Part::People, Memory::Counted(counted)) => {
-                if counted.is_first(member, kept.since) {
-                    self.add_at(group, 1)
-                } else {
-                    Ok(())
-                }
-            }
-            (Part::Active(_), Memory::Active(activity)) => {
-                if activity.is_up(member, step) {
-                    self.add_at(group, 1)
-                } else {
-                    Ok(())
-                }
-            }
-            (Part::Present(_), Memory::Active(activity)) => {
-                activity.is_up(member, step);
-                Ok(()) // who is active is counted at the end of the step
-            }
-            (Part::People | Part::Active(_) | Part::Present(_), _) => unreachable!("made with its memory"),
+            Memory::Counted(counted) => match counted.is_first(member, kept.since) {
+                true => add_at(group, 1),
+                false => Ok(()),
+            },
+            // Who is present is counted at the end of the step.
+            Memory::Active(activity) => match activity.is_up(member, step) && !matches!(part, Part::Present(_)) {
+                true => add_at(group, 1),
+                false => Ok(()),
+            },
         }
+    }
+
+    /// Adds to a running sum of the open step what events that were counted elsewhere add to it.
+    fn add_counted(&mut self, place: usize, sum: i64) -> Result<()> {
+        match self.part {
+            // More become inactive than active.
+            Part::Active(_) if sum < 0 => (sum..0).try_for_each(|_| self.sums.take_back(place))?,
+            _ => self.sums.add_sum(place, sum)?,
+        }
+        self.open[place] += sum; // fits: the stream has just checked the larger running sum
+        Ok(())
     }
 
     /// Counts those who become inactive in the open step, at its end.
@@ -217,7 +205,14 @@ impl MeasuredSums {
 
     fn of(stream: &Stream, bundle: &Arc<Bundle>, parts: Vec<PartSums>) -> Result<Self> {
         let estimator = Estimator::new(Arc::clone(bundle), stream.confidence)?;
-        Ok(Self { bundle: Arc::clone(bundle), parts, estimator, labels: bundle.labels(), has_events: false })
+        Ok(Self {
+            bundle: Arc::clone(bundle),
+            parts,
+            estimator,
+            labels: bundle.labels(),
+            has_events: false,
+            is_counted: false,
+        })
     }
 
     /// Sums and memories of all parts.
@@ -252,6 +247,19 @@ impl MeasuredSums {
         parts.iter_mut().try_for_each(|part| part.add(bundle, group, kept))
     }
 
+    /// Adds to the open step what events that were counted elsewhere add to one of the [cells](Bundle::cells) of a group.
+    pub(super) fn add_counted(&mut self, group: usize, mut cell: usize, sum: i64) -> Result<()> {
+        self.is_counted = true;
+        for part in &mut self.parts {
+            let cells = part.part.cells();
+            if cell < cells {
+                return part.add_counted(group * cells + cell, sum);
+            }
+            cell -= cells;
+        }
+        Err(usage("the sum is of a stream with other measures"))
+    }
+
     /// Binds the digest to what the open step has added to all parts so far.
     pub(super) fn bind(&self, digest: &mut StreamDigest) -> Result<()> {
         let open: Vec<i64> = self.parts.iter().flat_map(|part| &part.open).copied().collect();
@@ -260,7 +268,9 @@ impl MeasuredSums {
 
     /// Closes the open step; what it adds to all parts goes into the digest first.
     pub(super) fn close(&mut self, digest: &mut StreamDigest) -> Result<u64> {
-        self.parts.iter_mut().try_for_each(PartSums::end_step)?;
+        if !self.is_counted {
+            self.parts.iter_mut().try_for_each(PartSums::end_step)?;
+        }
         self.bind(digest)?;
         self.has_events = false;
         for part in &mut self.parts {

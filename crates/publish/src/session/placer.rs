@@ -11,6 +11,7 @@ use evertally::number::{DecimalError, Grid};
 use evertally::privacy::Unit;
 use evertally::privacy::contribution::{Pseudonym, Pseudonyms};
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// How events get their labels: the part of a [`Tally`](super::Tally) that every thread has for itself.
@@ -136,6 +137,29 @@ impl<S: Labels> Placer<S> {
             return skip_or(self.stream.missing, missing);
         };
         Ok(Some((instant, Placed { step, value, person, label, mark: 0 })))
+    }
+}
+
+impl<S: Labels> Placer<S> {
+    /// Reads a row that says what a step adds to a group: no event, but the sum of those that were counted, and bounded,
+    /// elsewhere. The number of its step stands in the column of times; `None` for a group that is declared to be left out.
+    ///
+    /// # Errors
+    /// If it has no step between these, no group, or no sum on the group's grid. The error names the row.
+    pub fn place_sum(&mut self, row: &Event<'_>, steps: RangeInclusive<u64>) -> Result<Option<Placed<S::Label>>> {
+        let step = match row.time() {
+            Field::Integer(step) => u64::try_from(step).ok(),
+            Field::Text(step) => step.parse().ok(),
+            _ => None,
+        };
+        let Some(step) = step.filter(|step| steps.contains(step)) else {
+            let problem = format!("is no step from {} through {}", steps.start(), steps.end());
+            return Err(row.bad_cell(Role::Time, problem).into());
+        };
+        let Some(label) = self.labels.label_of(&self.stream, row)? else { return Ok(None) };
+        let grid = self.labels.grid_of(&self.stream, &label);
+        let value = row.sum_on(grid)?.ok_or_else(|| row.error(Role::Value, "the row has no sum"))?;
+        Ok(Some(Placed { step, value, person: Pseudonym::default(), label, mark: 0 }))
     }
 }
 

@@ -185,6 +185,18 @@ impl RunningSums {
         Ok(())
     }
 
+    /// Adds to the open step what events that were counted elsewhere add to one of the [cells](crate::measures::Bundle::cells)
+    /// of a declared group.
+    ///
+    /// # Errors
+    /// As [`add_sum`](Self::add_sum).
+    pub(crate) fn add_to_cell(&mut self, group: usize, cell: usize, sum: i64) -> Result<()> {
+        match &mut self.streams {
+            Streams::Measured(parts) => parts.add_counted(group, cell, sum),
+            _ => Err(usage("the sum is of a stream with other groups")),
+        }
+    }
+
     /// What is shown last of every group, for views that look back.
     pub(crate) fn shown_views(&self) -> Vec<(Vec<String>, Viewed)> {
         self.rows.shown_views()
@@ -307,7 +319,7 @@ impl GroupNumbers {
 const NAMED: u8 = 0;
 
 /// The texts of a group by the library's name.
-fn tuple_of(name: &[u8]) -> Result<Vec<String>> {
+pub(crate) fn tuple_of(name: &[u8]) -> Result<Vec<String>> {
     let named = name.split_first().filter(|(mark, _)| **mark == NAMED);
     named
         .and_then(|(_, code)| decode(code))

@@ -9,6 +9,7 @@ import json
 import os
 import random
 import ssl
+import sys
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -247,9 +248,8 @@ class Stream:
         """
         name = batch if batch is not None else f"push:{uuid.uuid4()}"
         if isinstance(events, Sequence):
-            lines = [json.dumps(dict(event), default=_text, ensure_ascii=False) for event in events]
-            starts = range(0, max(1, len(lines)), ROWS)
-            parts = ["".join(f"{line}\n" for line in lines[at : at + ROWS]).encode() for at in starts]
+            starts = range(0, max(1, len(events)), ROWS)
+            parts = [_lines(events[at : at + ROWS]) for at in starts]
             kind = "application/x-ndjson"
         else:
             parts, kind = _to_ipc(_plain(events), ROWS), "application/vnd.apache.arrow.stream"
@@ -341,6 +341,28 @@ class Stream:
         described: dict[str, Any] = json.loads(asked)
         return described
 
+    def declaration(self) -> dict[str, Any]:
+        """How it was declared (``declaration``) and planned (``plan``, and the ``digest`` of both), and who closes its steps
+        (``closing``): for whoever writes to it."""
+        declared: dict[str, Any] = self.service._json("GET", f"{self._path}/declaration")
+        return declared
+
+    def put_sums(self, sums: ArrowStream | Sequence[Mapping[str, Any]], from_: int, through: int) -> bool:
+        """Sends what whole steps add to each group, as another engine has counted, and **bounded**, it: of a stream with
+        ``closing = "sums"``, which publishes it. Columns are those of the group, ``step`` and ``sum``; a group without a row
+        adds nothing in that step. Says whether all of the steps were taken before.
+
+        A step is taken once. The same sums may be sent again, in any order of rows; others are refused (`ServiceError`
+        with status 409), and so are steps that would leave some out.
+        """
+        if isinstance(sums, Sequence):
+            body, kind = _lines(sums), "application/x-ndjson"
+        else:
+            body, kind = _to_ipc(_plain(sums), sys.maxsize)[0], "application/vnd.apache.arrow.stream"
+        path = f"{self._path}/sums?{urlencode([('from', from_), ('through', through)])}"
+        repeated: bool = json.loads(self.service._ask("PUT", path, body, {"content-type": kind}))["repeated"]
+        return repeated
+
     def join(self, groups: Sequence[str | Sequence[str]]) -> dict[str, Any]:
         """Lets groups join, from its open step on."""
         described: dict[str, Any] = self.service._json("POST", f"{self._path}/groups", {"groups": list(groups)})
@@ -410,6 +432,11 @@ def _plain(events: Any) -> Any:
             f"{type(events).__name__}"
         )
     return events
+
+
+def _lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """Rows as lines of JSON."""
+    return "".join(f"{json.dumps(dict(row), default=_text, ensure_ascii=False)}\n" for row in rows).encode()
 
 
 def _text(value: Any) -> Any:

@@ -535,7 +535,7 @@ def release(
             many steps. The plan is made for what is published; events are bounded, late and recorded by steps all the
             same. Without it, every step.
         ``through``: Publish only the steps that end by this time; the rest can follow later from the same, longer data.
-            Without it, the steps that have ended by now.
+            Without it the whole horizon is published, also steps that have not ended.
 
     Events:
         ``time``: Column with the time of an event.

@@ -21,6 +21,7 @@ def release_sums(
     key: SecretKey | str | os.PathLike[str],
     name: str = "main",
     group: str | Sequence[str] | None = None,
+    groups: Iterable[str] | Iterable[Sequence[object]] | None = None,
     step: str = "step",
     sum: str = "sum",
     confidence: float = 0.95,
@@ -41,6 +42,9 @@ def release_sums(
         Of the stream.
     group
         Columns that name the group; none for a stream without groups.
+    groups
+        Those that are declared: a row of another is refused. Without them whichever come are released, so see to it that
+        which these are does not follow from the data.
     step, sum
         Columns with the step (from 1) and the exact running sum at its end; of a window, its sum.
     confidence
@@ -58,7 +62,8 @@ def release_sums(
     >>> counter.tick().value == released["value"][1].as_py()
     True
     """
-    asked = {"name": name, "group": _names(group), "step": step, "sum": sum, "confidence": confidence}
+    columns, declared = _groups(group, groups)
+    asked = {"name": name, "group": columns, "groups": declared, "step": step, "sum": sum, "confidence": confidence}
     return _released(_release_sums, asked, table, plan, key)
 
 
@@ -91,18 +96,25 @@ def release_steps(
     >>> released.num_rows
     30
     """
-    columns = _names(group)
-    if columns and groups is None:
+    columns, declared = _groups(group, groups)
+    if columns and declared is None:
         raise InvalidError("groups are declared: name them with groups=[...]")
-    if groups is not None and not columns:
+    if through < 1:
+        raise InvalidError(f"there is no step {through}: they are numbered from 1")
+    asked = {"name": name, "group": columns, "groups": declared, "step": step, "sum": sum, "confidence": confidence}
+    return _released(_release_steps, {**asked, "through": through}, table, plan, key)
+
+
+def _groups(group: str | Sequence[str] | None, groups: Any) -> tuple[list[str], list[list[str]] | None]:
+    """The columns that name the group, and the groups that are declared."""
+    columns = _names(group)
+    if groups is None:
+        return columns, None
+    if not columns:
         raise InvalidError("groups are named by columns: name these with group")
     if isinstance(groups, str):
         raise InvalidError('groups must be a list of names, such as groups=["JFK", "LGA"]')
-    if through < 1:
-        raise InvalidError(f"there is no step {through}: they are numbered from 1")
-    tuples = [[_group_text(text) for text in (one if _is_tuple(one) else (one,))] for one in groups or ()]
-    asked = {"name": name, "group": columns, "step": step, "sum": sum, "confidence": confidence}
-    return _released(_release_steps, {**asked, "groups": tuples, "through": through}, table, plan, key)
+    return columns, [[_group_text(text) for text in (one if _is_tuple(one) else (one,))] for one in groups]
 
 
 def _released(native: Any, asked: dict[str, Any], table: Sums, plan: Plan, key: Any) -> Sums:

@@ -16,6 +16,8 @@ def release(table: Table, given: Mapping[str, Any]) -> Table:
     """The releases of a table, as a table of the same kind; see `evertally.release`."""
     options = dict(given)
     del options["table"]
+    if _package(table) == "pyspark":
+        raise TypeError("a DataFrame of Spark is released by a cluster: evertally.spark.release(df, ...)")
     key = options.pop("key")
     budget_file = options.pop("budget_file")
     columns = [options["time"], *_names(options["group"]), options["value"], options["person"]]

@@ -5,7 +5,7 @@ use super::info::{Counts, State, StreamInfo};
 use super::live::{LAST_BATCH, waits};
 use super::prepare::{Chunk, MOST_NAMED, Prepared, late_rows};
 use super::refusal::Refusal;
-use crate::store::{BATCHES, BatchRecord, EVENTS, LATE, from_bytes, stored, to_bytes};
+use crate::store::{BATCHES, BatchRecord, Closing, EVENTS, LATE, from_bytes, stored, to_bytes};
 use evertally_publish::error::{Result, failure};
 use evertally_publish::session::LateEvent;
 use evertally_publish::stream::Late;
@@ -28,11 +28,11 @@ pub struct Receipt {
 }
 
 /// A batch in its turn: what is written of it, and counted once that is durable.
-struct Accepted {
-    number: u32,
-    batch: u64,
-    chunks: BTreeMap<u64, Chunk>,
-    late: u64,
+pub(super) struct Accepted {
+    pub(super) number: u32,
+    pub(super) batch: u64,
+    pub(super) chunks: BTreeMap<u64, Chunk>,
+    pub(super) late: u64,
 }
 
 impl Core {
@@ -99,6 +99,10 @@ impl Core {
             return Err(Refusal::Halted(why.clone()));
         }
         check_open(&live.state(), info.name())?;
+        if live.closing == Closing::Sums {
+            let why = "it is counted elsewhere, and takes the sums of whole steps: PUT them to its `sums`";
+            return Err(Refusal::ReadOnly(format!("stream `{}` takes no events: {why}", info.name())));
+        }
         let closed = live.closed();
         let Divided { chunks, aside, late } = divide(info, chunks, closed)?;
         let batch = next.get(&number).copied().unwrap_or(live.batches) + 1;
@@ -119,7 +123,7 @@ impl Core {
     }
 
     /// Counts what was written: events of the open step at once, the others when theirs is open.
-    fn count(&mut self, accepted: Accepted) {
+    pub(super) fn count(&mut self, accepted: Accepted) {
         let Accepted { number, batch, chunks, late } = accepted;
         let live = self.live.get_mut(&number).expect("it was admitted");
         live.batches = batch;
@@ -143,7 +147,7 @@ impl Core {
 
 const NOTHING: &str = "nothing is to be written";
 
-fn check_open(state: &State, name: &str) -> Result<(), Refusal> {
+pub(super) fn check_open(state: &State, name: &str) -> Result<(), Refusal> {
     let why = match state {
         State::Open | State::Recovering(_) => return Ok(()),
         State::Ended => "all steps of its horizon are closed",

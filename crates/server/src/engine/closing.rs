@@ -6,7 +6,9 @@ use super::core::{Core, is_behind};
 use super::info::State;
 use super::live::Live;
 use super::refusal::Refusal;
-use crate::store::{CLOSED, ClosedRecord, NAMES, ROWS, RowBlock, Store, StoredRow, StoredView, stored, to_bytes};
+use crate::store::{
+    CLOSED, ClosedRecord, Closing, NAMES, ROWS, RowBlock, Store, StoredRow, StoredView, stored, to_bytes,
+};
 use crate::witness::Seen;
 use evertally_publish::error::{Error, Result, failure, usage};
 use evertally_publish::rows::ReleaseRow;
@@ -20,7 +22,7 @@ pub(super) const BLOCK: u32 = 128;
 pub(super) const OWN: u32 = 1 << 31;
 
 /// Steps that are closed for one request, at most: meanwhile nothing else is done.
-const MOST_STEPS: u64 = 100_000;
+pub(super) const MOST_STEPS: u64 = 100_000;
 
 /// How long is closed in a row before somebody else has a turn.
 const TURN: std::time::Duration = std::time::Duration::from_secs(1);
@@ -111,7 +113,17 @@ impl Core {
             return Err(Refusal::Halted(why.clone()));
         }
         let number = self.find(name).ok_or(Refusal::NoStream)?.number;
+        if self.live.get(&number).is_some_and(|live| live.closing == Closing::Sums) {
+            let why = "a step is closed with its sums";
+            return Err(Refusal::ReadOnly(format!("stream `{name}` cannot be closed by hand: {why}")));
+        }
+        self.close_of(number, through)
+    }
+
+    /// The same, whoever closes its steps.
+    pub(super) fn close_of(&mut self, number: u32, through: u64) -> Result<(), Refusal> {
         let live = self.live.get_mut(&number).ok_or(Refusal::NoStream)?;
+        let name = live.info.name().to_owned();
         match live.state() {
             State::Open if live.times(1).is_some() => {
                 let why = "its steps are closed by the clock";

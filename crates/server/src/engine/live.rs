@@ -82,12 +82,16 @@ impl Live {
 
     /// Counts the events of a chunk, which are of the open step.
     pub(super) fn count(&mut self, mut bytes: &[u8]) -> Result<u64> {
-        let (step, with_person, mut events) = (self.session.open_step(), self.with_person(), 0);
+        let are_sums = self.closing == Closing::Sums;
+        let (step, with_person, mut events) = (self.session.open_step(), self.with_person() && !are_sums, 0);
         let numbers = self.info.stream.plan.threshold().is_some().then(|| self.session.numbers());
         while !bytes.is_empty() {
             let placed = Placed::read(step, with_person, numbers.as_ref(), &mut bytes)
                 .ok_or_else(|| failure("the folder is damaged: the events of a batch cannot be read"))?;
-            self.session.take(placed)?;
+            match are_sums {
+                true => self.session.take_sum(&placed)?,
+                false => self.session.take(placed)?,
+            }
             events += 1;
         }
         self.unsaved += events;

@@ -131,6 +131,11 @@ impl Core {
         }
         // One that recovers is not closed by the clock.
         let recovers = self.said.streams.contains_key(name);
+        if opening.closing == Closing::Sums && stream.measures.is_some() {
+            return Err(usage(
+                "several measures or workloads of one stream are counted where their events are: open one stream for each, or                  close its steps by the clock",
+            ));
+        }
         if let (Closing::Schedule { grace, .. }, false) = (opening.closing, recovers) {
             let first = stream.calendar.end_of(1);
             if first.micros().saturating_add(grace) < self.clock.now().micros() {
@@ -316,11 +321,6 @@ pub(super) fn lines_of(resolved: &Resolved) -> Vec<Vec<String>> {
 }
 
 pub(super) fn table_of(stream: &Stream) -> Result<TableSpec> {
-    let labels = stream.columns.labels.clone();
-    let table = match &stream.measures {
-        None => TableSpec::new(labels, stream.is_integral()),
-        Some(bundle) => TableSpec::of_measures(labels, bundle.column()),
-    };
-    let table = table.and_then(|table| table.with_views(&stream.views)).map_err(usage)?;
+    let table = TableSpec::of_stream(stream).map_err(usage)?;
     Ok(table.with_instants(stream.calendar.zone()))
 }

@@ -7,7 +7,7 @@ use arrow_ipc::reader::StreamReader;
 use evertally::privacy::Unit;
 use evertally_publish::declaration::Parameter::Late as LatePolicy;
 use evertally_publish::error::{Error, InputError, Place, Result, usage};
-use evertally_publish::event::{Event, Role};
+use evertally_publish::event::{Columns, Event, Role};
 use evertally_publish::problem::sentence;
 use evertally_publish::session::LateEvent;
 use evertally_publish::steps::Instant;
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) const MOST_NAMED: usize = 100;
 
 /// Rows of a batch, at most: a few bytes of some formats can stand for any number.
-const MOST_ROWS: u64 = 50_000_000;
+pub(super) const MOST_ROWS: u64 = 50_000_000;
 
 /// How messages name a batch.
 const BATCH: &str = "the batch";
@@ -75,7 +75,7 @@ pub(super) fn prepare(
     let with_person = info.stream.plan.request().unit() != Unit::Event;
     let keeps_texts = info.stream.late == Late::SideFile;
     let read = guarded(|| {
-        each_event(info, format, bytes.clone(), &mut |event| {
+        each_event(info, &info.stream.columns, format, bytes.clone(), &mut |event| {
             reading.rows += 1;
             if reading.rows > MOST_ROWS {
                 return Err(usage(format!("a batch has at most {MOST_ROWS} rows; send it in parts")));
@@ -107,7 +107,7 @@ pub(super) fn prepare(
 }
 
 /// Reads, where the libraries that read binary formats may panic over bytes that are none.
-fn guarded(read: impl FnOnce() -> Result<()>) -> Result<()> {
+pub(super) fn guarded(read: impl FnOnce() -> Result<()>) -> Result<()> {
     // What was read so far is thrown away with the error.
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)).unwrap_or_else(|_| {
         Err(InputError::of_file(BATCH, "its bytes are damaged, and cannot be read".to_owned()).into())
@@ -159,14 +159,14 @@ impl Reading<'_> {
 }
 
 /// Shows every row of a batch, in order.
-fn each_event(
+pub(super) fn each_event(
     info: &StreamInfo,
+    columns: &Columns,
     format: BatchFormat,
     bytes: Digested,
     visit: &mut dyn FnMut(&Event<'_>) -> Result<()>,
 ) -> Result<()> {
     let running = AtomicBool::new(false);
-    let columns = &info.stream.columns;
     let options = |format| ReadOptions {
         format,
         missing: info.missing.clone(),
@@ -223,10 +223,10 @@ pub(super) fn latest_step(stream: &Stream, now: Option<Instant>, ahead: i64) -> 
 
 /// Bytes that are digested while they are read, by whoever holds a copy of this.
 #[derive(Clone)]
-struct Digested(Arc<Mutex<(Box<dyn Read + Send>, blake3::Hasher)>>);
+pub(super) struct Digested(Arc<Mutex<(Box<dyn Read + Send>, blake3::Hasher)>>);
 
 impl Digested {
-    fn new(bytes: Box<dyn Read + Send>, key: &[u8; 32]) -> Self {
+    pub(super) fn new(bytes: Box<dyn Read + Send>, key: &[u8; 32]) -> Self {
         Self(Arc::new(Mutex::new((bytes, blake3::Hasher::new_keyed(key)))))
     }
 

@@ -29,6 +29,8 @@ pub enum Refusal {
     },
     /// A batch of this id was taken with other bytes, and so many rows.
     Differs(u64),
+    /// Sums that were sent are not those that were taken, or not the next.
+    Conflict(String),
     /// There is no such stream.
     NoStream,
     /// The stream takes nothing more in, for this reason.
@@ -85,7 +87,7 @@ impl fmt::Display for Refusal {
                 f.write_str("a batch of this id was taken with other bytes; give another batch another id")
             }
             Self::NoStream => f.write_str("there is no such stream"),
-            Self::ReadOnly(why) | Self::Halted(why) => f.write_str(why),
+            Self::Conflict(why) | Self::ReadOnly(why) | Self::Halted(why) => f.write_str(why),
             Self::Busy => f.write_str("the service has more to do than it can; try again soon, with the same id"),
             Self::DiskFull(what) => f.write_str(what),
             Self::Other(error) => f.write_str(&error.worded(Wording::Json)),

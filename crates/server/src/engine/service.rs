@@ -7,6 +7,7 @@ use super::opening::{self, Opening, Preview};
 use super::prepare::{BatchFormat, Prepared, latest_step, prepare};
 use super::refusal::Refusal;
 use super::rows::{self, RowsQuery};
+use super::sums::{self, SumsReceipt};
 use crate::clock::Clock;
 use crate::store::{Closing, DELIVERED, Store, stored};
 use evertally_publish::error::{Result, failure};
@@ -14,6 +15,7 @@ use evertally_publish::rows::ReleaseRow;
 use evertally_publish::steps::Instant;
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -147,6 +149,21 @@ impl Service {
         let (answer, answered) = sync_channel(1);
         self.send(Request::Take(Arc::clone(info), prepared, answer))?;
         answered.recv().unwrap_or_else(|_| Err(stopping()))
+    }
+
+    /// Takes the sums of whole steps that were counted elsewhere, and publishes them: once, whoever sends them how often.
+    ///
+    /// # Errors
+    /// If they are not those that were taken before, or not the next, or not as declared; then nothing has changed.
+    pub fn take_sums(
+        &self,
+        info: &Arc<StreamInfo>,
+        steps: RangeInclusive<u64>,
+        batch: (BatchFormat, Box<dyn Read + Send>),
+    ) -> Result<SumsReceipt, Refusal> {
+        let prepared = sums::prepare(info, steps, batch).inspect_err(|_| Counts::add(&info.counts.refused, 1))?;
+        let info = Arc::clone(info);
+        self.ask(move |core| core.take_sums(&info, prepared))
     }
 
     /// Does something in the thread that counts, and waits for it.

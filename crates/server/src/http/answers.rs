@@ -1,7 +1,6 @@
 //! What is answered, as data.
 
 use crate::engine::{Promise, RowsQuery, Service, StreamInfo};
-use crate::store::Closing;
 use evertally_publish::error::Result;
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::rows::ReleaseRow;
@@ -72,7 +71,7 @@ pub(super) struct Description {
     source: Option<String>,
     /// The digest of all published rows, in hexadecimal.
     head: String,
-    /// `schedule` or `operator`.
+    /// `schedule`, `operator` or `sums`.
     closing: String,
 }
 
@@ -132,7 +131,7 @@ impl Description {
             max_std_error: info.max_std_error(),
             source: record.source,
             head: blake3::Hash::from_bytes(progress.head).to_hex().to_string(),
-            closing: if record.closing == Closing::Operator { "operator" } else { "schedule" }.to_owned(),
+            closing: record.closing.word().to_owned(),
         }
     }
 }

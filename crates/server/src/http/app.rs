@@ -158,6 +158,15 @@ impl Caller {
         info.is_public() || self.role.as_ref().is_some_and(|role| role.reads(info.name()))
     }
 
+    /// Refuses whoever does not write to a stream.
+    pub(super) fn writes(&self, stream: &str) -> Result<(), Problem> {
+        match &self.role {
+            Some(role) if role.writes(stream) => Ok(()),
+            Some(_) => Err(Problem::forbidden()),
+            None => Err(Problem::unauthorized()),
+        }
+    }
+
     /// Refuses whoever does not operate the service.
     pub(super) fn operates(&self) -> Result<(), Problem> {
         match &self.role {

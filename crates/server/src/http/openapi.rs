@@ -27,6 +27,8 @@ use utoipa::openapi::{Content, Ref, ResponseBuilder};
         routes::picture::png,
         routes::watch::watch,
         routes::events::take,
+        routes::sums::put,
+        routes::sums::declaration,
         routes::late::late,
         routes::operator::operator,
         routes::operator::backup,

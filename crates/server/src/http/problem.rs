@@ -143,6 +143,9 @@ impl From<Refusal> for Problem {
                 problem.document.taken_rows = Some(rows);
                 problem
             }
+            Refusal::Conflict(_) => {
+                Self::new(StatusCode::CONFLICT, "sums-differ", "These sums cannot follow").because(detail)
+            }
             Refusal::NoStream => Self::no_stream(),
             Refusal::ReadOnly(_) => {
                 Self::new(StatusCode::FORBIDDEN, "read-only", "Nothing is taken in").because(detail)

@@ -7,6 +7,7 @@ pub(super) mod operator;
 pub(super) mod picture;
 pub(super) mod releases;
 pub(super) mod streams;
+pub(super) mod sums;
 pub(super) mod watch;
 
 use super::app::{App, Peer, Side};
@@ -16,7 +17,7 @@ use axum::extract::{MatchedPath, Path, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
+use axum::routing::{delete, get, post, put};
 use axum::{Extension, Json, Router};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -43,6 +44,8 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool) -> Router {
             .route("/v1/streams", get(streams::list).post(streams::open))
             .route("/metrics", get(metrics::metrics))
             .route("/v1/streams/{stream}/events", post(events::take))
+            .route("/v1/streams/{stream}/sums", put(sums::put))
+            .route("/v1/streams/{stream}/declaration", get(sums::declaration))
             .route("/v1/streams/{stream}/close", post(streams::close))
             .route("/v1/streams/{stream}/retire", post(streams::retire))
             .route("/v1/streams/{stream}/extend", post(streams::extend))

@@ -37,6 +37,19 @@ pub enum Closing {
     },
     /// Whoever operates the service, for data of the past: rows are shown at once.
     Operator,
+    /// Whoever counts elsewhere: it takes no events, but the sums of whole steps, which are closed with them.
+    Sums,
+}
+
+impl Closing {
+    /// In one word, as it is declared.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Schedule { .. } => "schedule",
+            Self::Operator => "operator",
+            Self::Sums => "sums",
+        }
+    }
 }
 
 /// Whether a stream goes on.

@@ -9,6 +9,7 @@ use evertally_publish::error::Result;
 use evertally_publish::measures::MEASURE;
 use evertally_publish::rows::ReleaseRow;
 use evertally_publish::steps::Zone;
+use evertally_publish::stream::Stream;
 use evertally_publish::views::View;
 use evertally_publish::words::quoted;
 
@@ -74,6 +75,19 @@ impl TableSpec {
         }
         groups.push(column.to_owned());
         Ok(TableSpec { open: column == MEASURE, ..Self::new(groups, false)? })
+    }
+
+    /// The table of a stream, with its views.
+    ///
+    /// # Errors
+    /// As those of its kind.
+    pub fn of_stream(stream: &Stream) -> Result<Self, String> {
+        let groups = stream.columns.labels.clone();
+        let spec = match &stream.measures {
+            None => Self::new(groups, stream.is_integral()),
+            Some(bundle) => Self::of_measures(groups, bundle.column()),
+        };
+        spec?.with_views(&stream.views)
     }
 
     /// The same with columns for [views](evertally_publish::views), behind the others.

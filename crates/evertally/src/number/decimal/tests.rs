@@ -164,3 +164,23 @@ proptest! {
         let _ = text.parse::<Grid>();
     }
 }
+
+#[test]
+fn multiples_are_told_from_what_is_rounded() {
+    let half: Grid = "0.5".parse().unwrap();
+    for (text, is_one) in [
+        ("0", true),
+        ("2.5", true),
+        ("-2.50", true),
+        ("1e3", true),
+        ("2.25", false),
+        ("-2.25", false),
+        ("2.4999999999999999999999999999999999999999999999", false),
+        ("-0.00000000000000000000000000000000000000000000000000000001", false),
+        ("9223372036854775807", false),
+        ("4611686018427387903.5", true),
+        ("seven", false),
+    ] {
+        assert_eq!(is_multiple(text, half), is_one, "{text}");
+    }
+}

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import struct
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
 from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from .. import _functions, _tables
+from .. import _errors, _functions, _tables
 from .._errors import EvertallyError, InvalidError, TableError
 from .._evertally import SecretKey, _ClusterWork
 from . import _tasks
@@ -45,8 +47,7 @@ def release(
 
     Of a person who has more events than are kept, the first are kept in order of their times; of several at one instant,
     a keyed hash says which. So the rows may be in any order (``sort_buffer`` has no meaning here), and no partitioning,
-    retry or speculative task changes what is released. ``measures`` and several workloads at once are left to
-    :func:`evertally.release`.
+    retry or speculative task changes what is released.
 
     The events are read once, when this is called, and what is about to be released is recorded in the key's ledger. The
     DataFrame that is returned has its columns, in no order of rows; it is computed when it is used. Until you
@@ -84,8 +85,10 @@ def release(
         bucketed = sums.withColumn("bucket", _bucket(buckets))
         digests = _digests(bucketed, shipped, facts)
         work.record(secret, digests[STEP], budget_file)
-    except BaseException:
+    except BaseException as problem:
         sums.unpersist()
+        if isinstance(problem, PySparkException) and (said := _said(problem)) is not None:
+            raise said from None
         raise
     return _released(session, work, bucketed, shipped, facts, df.schema, digests[BUCKET], buckets, sums)
 
@@ -98,13 +101,20 @@ def unpersist(released: DataFrame) -> None:
     sums.unpersist()
 
 
-def _arguments(df: DataFrame, keywords: dict[str, Any]) -> dict[str, Any]:
+def _said(problem: PySparkException) -> EvertallyError | None:
+    """What a task of ours has said, without the trace that Spark wraps around it."""
+    found = re.search(r"^evertally\.(?:_errors\.)?(\w+): (.+)$", str(problem), re.MULTILINE)
+    kind = getattr(_errors, found[1], None) if found else None
+    return kind(found[2]) if found and isinstance(kind, type) and issubclass(kind, EvertallyError) else None
+
+
+def _arguments(df: DataFrame, keywords: dict[str, Any], called: str = "release") -> dict[str, Any]:
     """The arguments of a release, with its defaults."""
     signature = inspect.signature(_functions.release)
     try:
         bound = signature.bind(df, **keywords)
     except TypeError as problem:
-        raise TypeError(f"evertally.spark.release: {problem}") from None
+        raise TypeError(f"evertally.spark.{called}: {problem}") from None
     bound.apply_defaults()
     given = dict(bound.arguments)
     del given["table"]
@@ -166,7 +176,7 @@ def _counted(events: DataFrame, facts: dict[str, Any]) -> DataFrame | None:
     roles = [time, *facts["labels"], *([] if value is None else [value])]
     plain = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
     texts = [T.StringType()]
-    if len(set(roles)) < len(roles) or facts["missing_text"] or any(name.startswith("evertally ") for name in roles):
+    if facts["measured"] or len(set(roles)) < len(roles) or facts["missing_text"] or any(name.startswith("evertally ") for name in roles):
         return None
     if not all(isinstance(kinds[name], plain) or kinds[name] in texts for name in facts["labels"]):
         return None
@@ -194,7 +204,7 @@ def _counted(events: DataFrame, facts: dict[str, Any]) -> DataFrame | None:
 def _bucket(buckets: int) -> Any:
     """The bucket of a group: by its place where it is declared, by its name otherwise."""
     place = F.expr("CAST(conv(hex(substring(label, 2, 4)), 16, 10) AS BIGINT)")
-    declared = F.expr("substring(label, 1, 1) = X'67'")  # g
+    declared = F.expr("substring(label, 1, 1) IN (X'67', X'6D')")  # g: a sum of a group; m: one of several
     return F.pmod(F.when(declared, place).otherwise(F.xxhash64("label")), F.lit(buckets)).cast("int")
 
 
@@ -214,7 +224,7 @@ def _digests(bucketed: DataFrame, shipped: _tasks.Shipped, facts: dict[str, Any]
             continue
         digest = struct.pack("<8Iq", *[row[lane] & 0xFFFFFFFF for lane in _tasks.LANES], row["count"])
         if row["kind"] == STEP:
-            found[STEP].append((STEP, row["index"], digest))
+            found[STEP].append((row["index"], digest))
         else:
             found[BUCKET][row["index"]] = digest
     if refused:
@@ -240,7 +250,6 @@ def _released(
     every = session.range(buckets).selectExpr(*wanted)
     rows = bucketed.where("step > 0").select("bucket", "step", "label", "sum").unionByName(every)
     rows = rows.repartition(min(buckets, 4096), "bucket").sortWithinPartitions("bucket")
-    nothing = struct.pack("<8Iq", *[0] * 8, 0)
-    released = rows.mapInArrow(_tasks.release(shipped, digests, nothing, buckets, time), columns)
+    released = rows.mapInArrow(_tasks.release(shipped, digests, buckets, time), columns)
     released._evertally_sums = sums  # type: ignore[attr-defined]
     return released

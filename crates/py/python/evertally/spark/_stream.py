@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow
+import pyarrow.compute
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,6 +17,7 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
 
 from .. import _tables
+from .._connect import connect
 from .._errors import InvalidError, TableError
 from .._evertally import SecretKey, _ClusterPublisher, _ClusterWork
 from . import _tasks, _windows
@@ -28,20 +31,28 @@ STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvide
 MOST_SHARDS = 1 << 16
 TRIGGER = {"processingTime": "10 seconds"}
 
+#: Rows that are sent to a service at once.
+ROWS_AT_ONCE = 200_000
+
 Sink = Callable[[int, pyarrow.Table], None]
+
+#: The key of the query, its work, and what is done with closed steps.
+Target = tuple[SecretKey, _ClusterWork, Callable[["Closed"], None]]
 
 
 def stream(
     df: DataFrame,
     *,
-    ledger: Any,
     checkpoint: str | os.PathLike[str],
     sink: str | os.PathLike[str] | Sink,
+    ledger: Any = None,
     delay: str = "10 minutes",
     closing: Literal["watermark", "clock"] = "watermark",
     shards: int = 64,
     trigger: dict[str, Any] | None = None,
     worker_key: str | os.PathLike[str] | None = None,
+    token: str | None = None,
+    authority: str | os.PathLike[str] | None = None,
     **keywords: Any,
 ) -> StreamingQuery:
     """Releases a streaming DataFrame of events step by step, with the keywords of :func:`evertally.release`: a step is
@@ -55,8 +66,11 @@ def stream(
         its bytes unless it has some, and returns those), ``read(name)``, ``replace(name, data)`` and ``forget(name)``. It
         holds exact sums: guard it as the events.
     ``checkpoint``: The checkpoint of the query.
-    ``sink``: Where releases go: a folder, which gets a Parquet file for every step, or a function of the step and its
-        table, which may be called with the same again.
+    ``sink``: Where releases go: a folder, which gets a Parquet file for every step; a function of the step and its table,
+        which may be called with the same again; or ``https://HOST:PORT`` of a service, which draws the noise with its own
+        key, keeps the ledger and publishes. Then give the `name` that its stream has there (with ``closing = "sums"``),
+        `token` and `authority` as for :func:`evertally.connect`, a `key` that tells persons apart, and of the others `df`,
+        `checkpoint`, `delay`, `closing`, `shards`, `trigger` and `worker_key`: how it is released, the service knows.
     ``delay``: How far the watermark stays behind the latest event, or the clock where an event is of the future. An event
         that comes behind it, when its step has ended, is left out.
     ``closing``: Whether the watermark ends steps, which follows events, or the clock, `delay` after their end, which does not:
@@ -69,9 +83,7 @@ def stream(
     """
     if not isinstance(df, DataFrame) or not df.isStreaming:
         raise TypeError("a streaming DataFrame is needed; evertally.spark.release takes the others")
-    given = _arguments(df, keywords)
-    if given["through"] is not None:
-        raise InvalidError("a stream is released when its steps have ended: leave out through")
+    of_service = isinstance(sink, str) and sink.startswith(("https://", "http://"))
     session = df.sparkSession
     if session.conf.get("spark.sql.streaming.stateStore.providerClass", "") != STORE:
         raise InvalidError(f'set spark.sql.streaming.stateStore.providerClass to "{STORE}": shards need timers and lists')
@@ -80,19 +92,20 @@ def stream(
     if not 1 <= shards <= MOST_SHARDS:
         raise InvalidError(f"shards is a number from 1 to {MOST_SHARDS}, not {shards!r}")
     if not callable(sink) and not isinstance(sink, (str, os.PathLike)):
-        raise InvalidError(f"sink is a folder, or a function of a step and its table, not {sink!r}")
+        raise InvalidError(f"sink is a folder, a function of a step and its table, or an address of a service, not {sink!r}")
+    if of_service and ledger is not None:
+        raise InvalidError("the service keeps the ledger: leave out ledger")
+    if not of_service and ledger is None:
+        raise InvalidError("name the ledger: a folder that all drivers share, or a store of objects")
+    if not of_service and (token is not None or authority is not None):
+        raise InvalidError("token and authority are for a service: give its address as sink")
     # What Spark does not understand is refused before the name is taken.
     wait = _milliseconds(session, delay)
     df.writeStream.trigger(**(trigger or TRIGGER))
-    key, budget_file = given.pop("key"), given.pop("budget_file")
-    secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
-    work = _ClusterWork.begin(_tables._declaration(given), secret, budget_file, live=True)
+    secret, work, close = (
+        _to_service(str(sink), token, authority, keywords) if of_service else _to_ledger(df, ledger, sink, keywords)
+    )
     facts = json.loads(work.facts())
-    kind = df.schema[facts["time"]].dataType if facts["time"] in df.columns else T.StringType()
-    time = KINDS.get(type(kind), "text")
-    place = ledger if hasattr(ledger, "create") else os.fspath(ledger)
-    publisher = _ClusterPublisher.open(work, secret, place, time, budget_file)
-    write = sink if callable(sink) else folder_of_steps(os.fspath(sink))
     shipped = _tasks.Shipped(work.shipped(), _way_of_key(session, secret, worker_key))
 
     shard = _windows.Shard(shipped, shards, wait if closing == "clock" else None)
@@ -107,17 +120,80 @@ def stream(
     def publish(rows: DataFrame, batch: int) -> None:
         query = str(rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))
         added = rows.groupBy("step", "label").agg(F.try_sum("sum").alias("sum")).toArrow()
-        labels = added.column("label").to_pylist()
+        steps, labels = added.column("step").to_pylist(), added.column("label").to_pylist()
         refused = [label[1:].decode() for label in labels if label[:1] == b"!"]
         if refused:
             raise TableError(min(refused))
-        closed = [step for step, label in zip(added.column("step").to_pylist(), labels, strict=True) if label == _windows.CLOSED]
+        closed = [step for step, label in zip(steps, labels, strict=True) if label == _windows.CLOSED]
         if closed:
-            for step, released in publisher.close(secret, query, batch, max(closed), added.to_batches()):
-                write(step, pyarrow.table(released))
+            first = min(step for step, label in zip(steps, labels, strict=True) if label == _windows.FROM)
+            close(Closed(query, batch, first, max(closed), added.to_batches()))
 
     writer = sums.writeStream.outputMode("append").option("checkpointLocation", os.fspath(checkpoint))
     return writer.trigger(**(trigger or TRIGGER)).foreachBatch(publish).start()
+
+
+@dataclass(frozen=True)
+class Closed:
+    """Steps that a batch of a query has closed."""
+
+    query: str
+    batch: int
+    first: int
+    last: int
+    sums: list[pyarrow.RecordBatch]
+
+
+def _to_ledger(df: DataFrame, ledger: Any, sink: Any, keywords: dict[str, Any]) -> Target:
+    """Steps are recorded in a ledger of the cluster, and released here."""
+    given = _arguments(df, keywords, "stream")
+    if given["through"] is not None:
+        raise InvalidError("a stream is released when its steps have ended: leave out through")
+    key, budget_file = given.pop("key"), given.pop("budget_file")
+    secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
+    work = _ClusterWork.begin(_tables._declaration(given), secret, budget_file, live=True)
+    column = json.loads(work.facts())["time"]
+    kind = df.schema[column].dataType if column in df.columns else T.StringType()
+    place = ledger if hasattr(ledger, "create") else os.fspath(ledger)
+    publisher = _ClusterPublisher.open(work, secret, place, KINDS.get(type(kind), "text"), budget_file)
+    write = sink if callable(sink) else folder_of_steps(os.fspath(sink))
+
+    def close(closed: Closed) -> None:
+        for step, released in publisher.close(secret, closed.query, closed.batch, closed.last, closed.sums):
+            write(step, pyarrow.table(released))
+
+    return secret, work, close
+
+
+def _to_service(url: str, token: str | None, authority: Any, keywords: dict[str, Any]) -> Target:
+    """Steps are sent to a service, which takes each of them once."""
+    others = sorted(set(keywords) - {"key", "name"})
+    if others:
+        raise InvalidError(f"how the stream is released, the service at {url} has declared: leave out {', '.join(others)}")
+    if "key" not in keywords:
+        raise InvalidError("a key is needed, of this query: it tells persons apart. The noise has the key of the service")
+    key = keywords["key"]
+    secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
+    there = connect(url, token, authority=authority).stream(keywords.get("name", "main"))
+    declared = there.declaration()
+    if declared["closing"] != "sums":
+        raise InvalidError(f'{there!r} counts events itself; open a stream with closing = "sums" for those of a cluster')
+    declaration, plan = json.dumps(declared["declaration"]), json.dumps(declared["plan"])
+    work = _ClusterWork.of_service(declaration, plan, declared["digest"], secret)
+
+    def close(closed: Closed) -> None:
+        sums = pyarrow.table(work.named_sums(closed.sums)).sort_by("step")
+        first = closed.first
+        while first <= closed.last:
+            # Whole steps, of about so many rows.
+            last, rest = closed.last, sums.slice(ROWS_AT_ONCE)
+            if len(rest):
+                last = max(first, rest["step"][0].as_py() - 1)
+            sent = sums.filter(pyarrow.compute.field("step") <= last)
+            there.put_sums(sent, first, last)
+            first, sums = last + 1, sums.slice(len(sent))
+
+    return secret, work, close
 
 
 def _milliseconds(session: SparkSession, delay: str) -> int:

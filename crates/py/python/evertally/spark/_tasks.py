@@ -87,13 +87,13 @@ def digest(shipped: Shipped) -> Task:
     return named("digest", task)
 
 
-def release(shipped: Shipped, digests: dict[int, bytes], nothing: bytes, buckets: int, time: str) -> Task:
+def release(shipped: Shipped, digests: dict[int, bytes], buckets: int, time: str) -> Task:
     """Sums of whole buckets, one bucket after the other, to their releases. Of a bucket that has not all of its sums, or
     others, nothing is released: its digest says so."""
 
     def released(number: int, sums: list[Any]) -> Batches:
         work = shipped.arrived()
-        releasing = work.release((number, buckets), sums, digests.get(number, nothing), time)
+        releasing = work.release((number, buckets), sums, digests.get(number), time)
         while (table := releasing.take()) is not None:
             yield from batches(table)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 import time
 from collections.abc import Iterable, Iterator
@@ -18,8 +17,8 @@ from ._tasks import Batches, Shipped, Task, named
 #: Blocks on their way to a shard; an empty one has the latest time that their reader has seen.
 WAITING = "shard int, latest timestamp, step long, block binary"
 
-#: A row that says that the steps through its own are closed.
-CLOSED = b"s" + struct.pack(">I", 0)
+#: A row that says that the steps through its own are closed, and one that says from which on: shard 0 closes all of them.
+CLOSED, FROM = (b"s" + struct.pack(">I", number) for number in (0, 1))
 
 
 def read(shipped: Shipped, shards: int) -> Task:
@@ -54,7 +53,6 @@ class Shard(StatefulProcessor):
     def __init__(self, shipped: Shipped, shards: int, clock_delay: int | None = None) -> None:
         self.shipped = shipped
         self.shards = shards
-        self.identity = ""
         #: Milliseconds that steps stay open behind the clock; where there are none, the watermark ends them.
         self.clock_delay = clock_delay
 
@@ -95,9 +93,9 @@ class Shard(StatefulProcessor):
     def _remembered(self) -> tuple[int, bytes | None]:
         """Through which step the shard is closed, and what was kept of its persons, if that is of this stream and of so many
         shards. Looked at before anything is written, whatever calls."""
-        self.identity = self.identity or json.loads(self.shipped.arrived().facts())["identity"]
-        closed, persons, shards, stream = self.memory.get() or (0, None, self.shards, self.identity)
-        if stream != self.identity:
+        identity = self.shipped.arrived().identity
+        closed, persons, shards, stream = self.memory.get() or (0, None, self.shards, identity)
+        if stream != identity:
             name = stream.split(" ", 1)[1].rsplit(" ", 1)[0]
             raise InvalidError(
                 f"this checkpoint is of stream {name!r} under its key and plan; what it has closed would be missing here. Take a "
@@ -111,7 +109,7 @@ class Shard(StatefulProcessor):
         return closed, None if persons is None else bytes(persons)
 
     def _remember(self, closed: int, persons: bytes | None) -> None:
-        self.memory.update((closed, persons, self.shards, self.identity))
+        self.memory.update((closed, persons, self.shards, self.shipped.arrived().identity))
 
     def _through(self, timers: Any) -> int:
         if self.clock_delay is None:
@@ -145,6 +143,8 @@ class Shard(StatefulProcessor):
             self._wait_for(first)
         for step, label, total in rows:
             yield Row(step=step, label=label, sum=total)
+        if key[0] == 0:
+            yield Row(step=closed + 1, label=FROM, sum=1)
         yield Row(step=through, label=CLOSED, sum=1)
 
     def close(self) -> None:

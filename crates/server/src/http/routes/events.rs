@@ -62,11 +62,7 @@ pub(in super::super) async fn take(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Taken>, Problem> {
-    match &caller.role {
-        None => return Err(Problem::unauthorized()),
-        Some(role) if !role.writes(&name) => return Err(Problem::forbidden()),
-        Some(_) => {}
-    }
+    caller.writes(&name)?;
     let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
     app.has_room()?;
     let id = id_of(&headers)?;
@@ -97,7 +93,7 @@ fn id_of(headers: &HeaderMap) -> Result<String, Problem> {
     ))
 }
 
-fn format_of(headers: &HeaderMap) -> Result<BatchFormat, Problem> {
+pub(super) fn format_of(headers: &HeaderMap) -> Result<BatchFormat, Problem> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
     match kind.split(';').next().unwrap_or("").trim() {
         "application/x-ndjson" | "application/jsonl" | "application/jsonlines" => Ok(BatchFormat::JsonLines),
@@ -111,7 +107,7 @@ fn format_of(headers: &HeaderMap) -> Result<BatchFormat, Problem> {
     }
 }
 
-fn coding_of(headers: &HeaderMap) -> Result<Coding, Problem> {
+pub(super) fn coding_of(headers: &HeaderMap) -> Result<Coding, Problem> {
     match headers.get(CONTENT_ENCODING).map(|coding| coding.as_bytes()) {
         None | Some(b"identity") => Ok(Coding::None),
         Some(b"gzip") => Ok(Coding::Gzip),

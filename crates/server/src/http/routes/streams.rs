@@ -4,9 +4,8 @@ use super::super::answers::{Description, errors};
 use super::super::app::{App, Caller, Side};
 use super::super::problem::{Document, Problem};
 use super::waiting;
-use crate::config::Span;
+use crate::config::{Closer, Span};
 use crate::engine::{Opening, Preview};
-use crate::store::Closing;
 use axum::extract::{Path, Query, RawQuery, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
@@ -61,7 +60,8 @@ pub(in super::super) struct Wanted {
     /// The data source whose budget it spends.
     #[serde(default)]
     source: Option<String>,
-    /// Who closes its steps: `schedule` (the clock) or `operator`.
+    /// Who closes its steps: `schedule` (the clock), `operator`, or `sums` (whoever counts elsewhere, and sends the sums of
+    /// whole steps).
     #[serde(default)]
     closing: Closer,
     /// How long a step stays open behind its end, such as `90s`.
@@ -72,15 +72,6 @@ pub(in super::super) struct Wanted {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     delay: Option<Span>,
-}
-
-/// Who closes steps.
-#[derive(Clone, Copy, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-enum Closer {
-    #[default]
-    Schedule,
-    Operator,
 }
 
 /// How to ask for what would be opened.
@@ -184,10 +175,7 @@ pub(in super::super) async fn open(
         let why = "a budget that protects next to nothing is declared in the configuration of the service alone";
         return Err(Problem::of(&usage(why)));
     }
-    let closing = match wanted.closing {
-        Closer::Operator => Closing::Operator,
-        Closer::Schedule => app.steps.schedule(wanted.grace, wanted.delay),
-    };
+    let closing = wanted.closing.with(&app.steps, wanted.grace, wanted.delay);
     let declaration = serde_json::to_string(&wanted.declaration).expect("it was JSON");
     let opening = Opening { declaration, public: wanted.public, source: wanted.source, closing };
     waiting(move || {
