@@ -67,9 +67,9 @@ def test_sums_of_whole_steps_are_taken_once(running: Running) -> None:
     first = pa.table({"gate": ["a", "b", "a"], "step": [1, 1, 2], "sum": ["2.5", "40", "0"]})
     assert not counted.put_sums(first, 1, 2)
     # In another order, in parts, without what adds nothing, in another form: the same.
-    again = [{"step": 1, "gate": "b", "sum": 40}, {"step": 1, "gate": "a", "sum": 2}, {"step": "1", "gate": "a", "sum": "0.5"}]
+    again: list[dict[str, Any]] = [{"step": 1, "gate": "b", "sum": 40}, {"step": 1, "gate": "a", "sum": 2}, {"step": "1", "gate": "a", "sum": "0.5"}]
     assert counted.put_sums(again, 1, 2) and counted.put_sums(first[:0], 2, 2)
-    for others, steps, why in [
+    cases: list[tuple[Any, tuple[int, int], str | None]] = [
         (first[:2], (1, 2), None),
         (first[:1], (1, 1), "step 1 of stream `counted` was taken with other sums"),
         (again[:0], (1, 3), "step 1 of"),
@@ -80,7 +80,8 @@ def test_sums_of_whole_steps_are_taken_once(running: Running) -> None:
         ([{"step": 3, "gate": "a", "sum": "7.4999"}], (3, 3), "between two multiples"),
         ([{"step": 3, "gate": "a"}], (3, 3), "no column `sum`"),
         ([], (9, 10), "they are numbered 1 to 9"),
-    ]:
+    ]
+    for others, steps, why in cases:
         if why is None:
             assert counted.put_sums(others, *steps)
             continue
@@ -99,10 +100,10 @@ def test_sums_of_whole_steps_are_taken_once(running: Running) -> None:
     with pytest.raises(et.ServiceError, match="does not allow"):
         et.connect(running.url, running.write).stream("counted").put_sums([], 3, 3)
     with pytest.raises(et.ServiceError, match="open one stream for each"):
-        operator.open({"stream": "several", **declared, "measures": ["count", "mean"]}, closing="sums")
+        operator.open({"stream": "several", **declared, "measure": ["count", "mean"]}, closing="sums")
     # The values are those of events with these sums, under the key of the service.
     events = pd.DataFrame({"time": ["2026-01-01"] * 6, "gate": ["a", *["b"] * 5], "size": [2.5, *[8.0] * 5], "who": range(6)})
-    options = {"start": "2026-01-01", "every": "1d", "steps": 9, "through": "2026-01-03", "group": "gate", "groups": ["a", "b"]}
+    options: dict[str, Any] = {"start": "2026-01-01", "every": "1d", "steps": 9, "through": "2026-01-03", "group": "gate", "groups": ["a", "b"]}
     options |= {"value": "size", "bounds": (0, 9), "grid": "0.5", "person": "who", "max_events": 1, "rho": 10.0}
     alone = et.release(events, key=running.key(), name="counted", **options)
     assert values(counted.releases(table="pandas")) == values(alone)

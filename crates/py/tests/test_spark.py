@@ -373,7 +373,8 @@ def test_a_service_is_ledger_and_publisher(spark: SparkSession, tmp_path: Path, 
         if (problem := query.exception()) is not None:
             raise problem
 
-    for more, why in [({"rho": 0.5}, "leave out rho"), ({"ledger": tmp_path}, "the service keeps the ledger")]:
+    others: list[tuple[dict[str, Any], str]] = [({"rho": 0.5}, "out rho"), ({"ledger": tmp_path}, "keeps the ledger")]
+    for more, why in others:
         with pytest.raises(et.InvalidError, match=why):
             sent("none", **more)
     sent("check")
