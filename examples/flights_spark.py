@@ -63,7 +63,8 @@ try:
 except et.InvalidError as refused:
     print(f"refused: {refused}")
 
-# %% Now as a stream: a folder that fills, a file a week, here of the first two months.
+# %% Now as a stream: a folder that fills, a file a week, here of January and February. It is a release of its own under another
+# name, so an aircraft in both has spent the budget twice: one of the two is what you would do.
 incoming = OUT / "incoming"
 week = F.date_trunc("week", "time")
 weeks = flights.where("time < '2013-03-01'").withColumn("week", week).select("week").distinct().orderBy("week").collect()
