@@ -292,7 +292,7 @@ def test_a_pass_is_good_for_its_run_alone() -> None:
 
 
 def streamed(
-    spark: SparkSession, folder: Path, ledger: Path, checkpoint: Path, sink: Any, key: et.SecretKey, **more: Any
+    spark: SparkSession, folder: Path, ledger: Any, checkpoint: Path, sink: Any, key: et.SecretKey, **more: Any
 ) -> None:
     schema = "time timestamp, person long, group string, value long"
     frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
@@ -352,6 +352,52 @@ def test_a_stream_is_released_window_by_window(spark: SparkSession, tmp_path: Pa
         with pytest.raises(Exception, match=why):
             streamed(spark, incoming, ledger_of, tmp_path / f"check {why}", tmp_path / "nothing", secret, **more)
         assert not list((tmp_path / "nothing").glob("*8.parquet"))
+
+
+class Objects:
+    """A store of objects with conditional writes, which dies before it has written what it is told to."""
+
+    def __init__(self) -> None:
+        self.there: dict[str, bytes] = {}
+        self.dies_at: str | None = None
+
+    def create(self, name: str, data: bytes) -> bytes | None:
+        if self.dies_at is not None and name.endswith(self.dies_at):
+            self.dies_at = None
+            raise OSError("the network is gone")
+        if name in self.there:
+            return self.there[name]
+        self.there[name] = data
+        return None
+
+    def read(self, name: str) -> bytes | None:
+        return self.there.get(name)
+
+    def replace(self, name: str, data: bytes) -> None:
+        self.there[name] = data
+
+    def forget(self, name: str) -> None:
+        self.there.pop(name, None)
+
+
+def test_a_stream_goes_on_behind_a_store_of_objects(spark: SparkSession, tmp_path: Path) -> None:
+    """With groups that nobody declared, a view, and events of the future; the store fails once in the middle."""
+    asked: dict[str, Any] = {"group": "group", "groups": None, "discover_groups": True, "selection_delta": 1e-6, "max_groups": 2}
+    asked |= {"rho": 50.0, "allow_weak_budget": True, "person": "person", "max_events": 20, "view": "non-negative"}
+    table = events(3000, 60)
+    one = et.release(table, key=fresh(), **{**COMMON, **asked})
+    incoming, objects, secret, shown = tmp_path / "incoming", Objects(), fresh(), tmp_path / "released"
+    days(spark, table, incoming, 5)
+    objects.dies_at = "steps/000000000012"
+    with pytest.raises(Exception, match="the network is gone"):
+        streamed(spark, incoming, objects, tmp_path / "check", shown, secret, **asked)
+    assert pd.read_parquet(shown)["step"].max() < 12
+    streamed(spark, incoming, objects, tmp_path / "check", shown, secret, **asked)
+    whole = pd.read_parquet(shown)
+    last = whole["step"].max()
+    assert last > 8 and whole["group"].nunique() >= 2
+    # A group that is found has its earlier steps too, with the step in which it was found.
+    same(one[(one["step"] <= last) & one["group"].isin(whole["group"])], whole)
 
 
 def test_a_service_is_ledger_and_publisher(spark: SparkSession, tmp_path: Path, running: Running) -> None:
