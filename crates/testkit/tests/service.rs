@@ -22,6 +22,9 @@ use std::io::Cursor;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+#[path = "service/sums.rs"]
+mod sums;
+
 const HOUR: i64 = 3_600_000_000;
 const STEPS: u64 = 7;
 const START: i64 = 1_767_225_600_000_000; // 2026-01-01

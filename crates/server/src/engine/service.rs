@@ -161,7 +161,7 @@ impl Service {
         steps: RangeInclusive<u64>,
         batch: (BatchFormat, Box<dyn Read + Send>),
     ) -> Result<SumsReceipt, Refusal> {
-        let prepared = sums::prepare(info, steps, batch).inspect_err(|_| Counts::add(&info.counts.refused, 1))?;
+        let prepared = sums::prepare(info, sums::latest(&*self.clock, self.ahead), steps, batch).inspect_err(|_| Counts::add(&info.counts.refused, 1))?;
         let info = Arc::clone(info);
         self.ask(move |core| core.take_sums(&info, prepared))
     }

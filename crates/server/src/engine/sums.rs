@@ -11,10 +11,12 @@ use super::info::{State, StreamInfo};
 use super::live::LAST_BATCH;
 use super::prepare::{BatchFormat, Chunk, Digested, MOST_NAMED, MOST_ROWS, each_event, guarded};
 use super::refusal::{Refusal, RowProblem};
+use crate::clock::Clock;
 use crate::store::{BATCHES, BatchRecord, Closing, EVENTS, from_bytes, stored, to_bytes};
 use evertally_publish::error::{Result, usage};
 use evertally_publish::event::Columns;
 use evertally_publish::session::{GroupLabel, Placed};
+use evertally_publish::steps::Instant;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::ops::RangeInclusive;
@@ -46,9 +48,10 @@ pub struct SumsReceipt {
 }
 
 /// Reads the sums of steps: rows with the group, `step` and `sum`. Those of one step and group add up; a group without a
-/// row adds nothing.
+/// row adds nothing. By `now` all of them must have ended.
 pub(super) fn prepare(
     info: &StreamInfo,
+    now: Instant,
     steps: RangeInclusive<u64>,
     (format, bytes): (BatchFormat, Box<dyn Read + Send>),
 ) -> Result<PreparedSums, Refusal> {
@@ -61,6 +64,11 @@ pub(super) fn prepare(
         return Err(
             usage(format!("send at most {MOST_STEPS} steps at a time, so through {}", first + MOST_STEPS - 1)).into()
         );
+    }
+    let calendar = &info.stream.calendar;
+    if calendar.end_of(last) > now {
+        let end = calendar.format(calendar.end_of(last));
+        return Err(usage(format!("step {last} has not ended: it does at {end}, by the clock of the service")).into());
     }
     let labels = info.stream.columns.labels.clone();
     let columns = Columns { time: STEP.to_owned(), labels, person: None, value: Some(SUM.to_owned()) };
@@ -120,6 +128,19 @@ pub(super) fn prepare(
 }
 
 impl Core {
+    /// Reads the sums of steps, for [`take_sums`](Self::take_sums).
+    ///
+    /// # Errors
+    /// If they are not as declared.
+    pub fn prepare_sums(
+        &self,
+        info: &StreamInfo,
+        steps: RangeInclusive<u64>,
+        batch: (BatchFormat, Box<dyn Read + Send>),
+    ) -> Result<PreparedSums, Refusal> {
+        prepare(info, latest(&*self.clock, self.ahead), steps, batch)
+    }
+
     /// Takes the sums of whole steps in, and closes them. Those that were taken before must be the same.
     ///
     /// # Errors
@@ -211,6 +232,11 @@ impl Core {
         let record = record.map(|bytes| from_bytes::<BatchRecord>(bytes.value(), "a step"));
         Ok(record.transpose()?.map(|record| record.digest))
     }
+}
+
+/// By when steps have ended whose sums are taken: the clocks of those who send them may be ahead.
+pub(super) fn latest(clock: &dyn Clock, ahead: i64) -> Instant {
+    Instant::from_micros(clock.now().micros().saturating_add(ahead))
 }
 
 /// What a step is called among batches: the id of none has a space.

@@ -1,0 +1,190 @@
+//! Sums of whole steps that were counted elsewhere, under the same fire: each is taken once, whoever sends what again.
+
+use super::*;
+use evertally_publish::session::{GroupLabel, Placed};
+use std::ops::RangeInclusive;
+
+const NAME: &str = "counted";
+const LAST: u64 = 12;
+const DECLARATION: &str = r#"{"stream":"counted","start":"2026-01-01","every":"1h","steps":12,"time-zone":"UTC",
+    "group-by":["group"],"groups":["a","b"],"person":"person","max-events":3,"view":["non-negative"],"rho":0.5}"#;
+
+struct Counting {
+    history: History,
+    /// What every step adds to both groups, decided before anything is sent.
+    truth: Vec<[i64; 2]>,
+    /// Steps through here were answered as taken.
+    taken: u64,
+    /// Steps through here were sent.
+    sent: u64,
+    /// What anybody has ever seen of a step.
+    seen: BTreeMap<u64, Vec<String>>,
+}
+
+impl Counting {
+    fn new(seed: u64) -> Self {
+        let mut history = History::new(seed);
+        let truth = (0..LAST).map(|_| [history.dice.roll(3) as i64 * 7, history.dice.roll(50) as i64]).collect();
+        Self { history, truth, taken: 0, sent: 0, seen: BTreeMap::new() }
+    }
+
+    fn open(&mut self) {
+        loop {
+            self.history.start();
+            if self.history.core.as_ref().unwrap().find(NAME).is_some() {
+                return;
+            }
+            let declaration = DECLARATION.to_owned();
+            let opening = Opening { declaration, public: true, source: None, closing: Closing::Sums };
+            if let Err(error) = self.history.core.as_mut().unwrap().open_stream(Core::plan(opening).unwrap()) {
+                assert!(is_of_the_disk(&error.to_string()), "{error}");
+                self.history.crash();
+            }
+        }
+    }
+
+    /// Rows of steps, in any order; some in two parts. One of them with something else, where that is asked for.
+    fn rows(&mut self, steps: RangeInclusive<u64>, wrong: Option<u64>) -> String {
+        let (mut rows, dice) = (Vec::new(), &mut self.history.dice);
+        for step in steps {
+            for (group, sum) in ["a", "b"].iter().zip(self.truth[step as usize - 1]) {
+                let sum = sum + i64::from(wrong == Some(step) && *group == "b");
+                let part = if dice.one_in(3) { dice.roll(9) as i64 } else { 0 };
+                for sum in [part, sum - part] {
+                    if sum != 0 || dice.one_in(4) {
+                        rows.push(format!("{{\"group\":\"{group}\",\"step\":{step},\"sum\":{sum}}}\n"));
+                    }
+                }
+            }
+        }
+        for at in (1..rows.len()).rev() {
+            rows.swap(at, dice.roll(at as u64 + 1) as usize);
+        }
+        rows.concat()
+    }
+
+    /// Sends steps; says whether that was answered at all.
+    fn send(&mut self, steps: RangeInclusive<u64>, wrong: Option<u64>) -> bool {
+        self.open();
+        let text = self.rows(steps.clone(), wrong);
+        if self.history.dice.one_in(4) {
+            let operations = self.history.dice.roll(60);
+            self.history.disk.fail_after(operations);
+        }
+        self.history.witness.is_away.store(self.history.dice.one_in(6), Ordering::Relaxed);
+        let core = self.history.core.as_mut().unwrap();
+        let info = core.find(NAME).unwrap();
+        let bytes = Box::new(Cursor::new(text.into_bytes()));
+        self.history.clock.set(Instant::from_micros(START + LAST as i64 * HOUR));
+        let prepared = core.prepare_sums(&info, steps.clone(), (BatchFormat::JsonLines, bytes)).unwrap();
+        let last = *steps.end();
+        match core.take_sums(&info, prepared) {
+            Ok(receipt) => {
+                assert!(wrong.is_none_or(|step| step > self.taken), "step {wrong:?} was taken with other sums");
+                assert!(receipt.repeated || last > self.taken, "a step was taken anew");
+                assert!(!receipt.repeated || last <= self.sent, "what was never sent was taken");
+                self.taken = self.taken.max(last);
+                self.sent = self.sent.max(last);
+            }
+            Err(Refusal::Conflict(why)) => {
+                let is_wrong = wrong.is_some() && why.contains("taken with other sums");
+                assert!(is_wrong || (why.contains("left out") && *steps.start() > self.taken + 1), "{why}");
+            }
+            Err(refusal) => {
+                assert!(is_of_the_disk(&refusal.to_string()), "{refusal}");
+                self.sent = self.sent.max(last);
+                self.history.crash();
+                return false;
+            }
+        }
+        self.look();
+        true
+    }
+
+    /// Nothing that was seen changes, and nothing is seen of what was not sent.
+    fn look(&mut self) {
+        let Some(core) = &self.history.core else { return };
+        let info = core.find(NAME).unwrap();
+        let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+        let read = core.rows(&info, &RowsQuery::of(1..=u64::MAX), &mut |publication, row| {
+            rows.entry(publication).or_default().push(format!("{row:?}"));
+            Ok(())
+        });
+        if read.is_err() {
+            return; // the disk has failed
+        }
+        for (step, rows) in rows {
+            assert!(step <= self.sent, "step {step} was shown before it was sent");
+            assert_eq!(*self.seen.entry(step).or_insert_with(|| rows.clone()), rows, "step {step} was shown otherwise");
+        }
+    }
+
+    fn play(&mut self) {
+        while self.taken < LAST {
+            let dice = &mut self.history.dice;
+            // What was sent and not answered is sent again before anything else, as a client does.
+            let first = (self.taken + 1).saturating_sub(dice.roll(4)).max(1);
+            let last = (self.taken + dice.roll(4)).clamp(first, LAST).max(self.sent);
+            match dice.roll(8) {
+                // A gap.
+                0 if self.sent + 2 <= LAST => drop(self.send(self.sent + 2..=self.sent + 2, None)),
+                1 if self.taken > 0 => {
+                    let wrong = 1 + self.history.dice.roll(self.taken);
+                    self.send(wrong..=self.taken, Some(wrong));
+                }
+                2 => self.history.crash(),
+                _ => drop(self.send(first..=last, None)),
+            }
+        }
+        self.history.witness.is_away.store(false, Ordering::Relaxed);
+        while !self.send(1..=LAST, None) {}
+        while self.history.core.as_mut().is_none_or(|core| core.tick().is_err()) {
+            self.history.crash();
+            self.open();
+        }
+        self.look();
+        assert_eq!(self.seen, self.expected());
+    }
+
+    /// What one process releases that has these sums.
+    fn expected(&self) -> BTreeMap<u64, Vec<String>> {
+        let (stream, groups) =
+            Declaration::from_json(DECLARATION).unwrap().resolve().unwrap().plan(&mut |_| ()).unwrap();
+        let mut session = Session::live(stream, groups, &key(), &Ledger::in_memory(&key())).unwrap();
+        let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+        for (step, sums) in (1..).zip(&self.truth) {
+            for (place, sum) in sums.iter().enumerate() {
+                session.take_sum(&Placed::of_sum(step, GroupLabel::Place(place), *sum)).unwrap();
+            }
+            let mut closed = session.close_open().unwrap();
+            let of_step = rows.entry(step).or_default();
+            closed.for_each_row(|_, row| Ok::<(), Error>(of_step.push(format!("{row:?}")))).unwrap();
+        }
+        rows
+    }
+}
+
+#[test]
+fn a_step_is_taken_once_it_has_ended() {
+    let mut counting = Counting::new(1);
+    counting.open();
+    let core = counting.history.core.as_ref().unwrap();
+    let info = core.find(NAME).unwrap();
+    let prepared = |steps| core.prepare_sums(&info, steps, (BatchFormat::JsonLines, Box::new(Cursor::new(Vec::new()))));
+    // It is the beginning of the first step; clocks elsewhere may be an hour ahead.
+    assert!(prepared(1..=1).is_ok());
+    let refused = prepared(1..=2).err().unwrap().to_string();
+    assert!(refused.contains("step 2 has not ended"), "{refused}");
+}
+
+#[test]
+fn whatever_happens_a_step_is_taken_once() {
+    let first = number("EVERTALLY_FIRST_SCHEDULE", 1);
+    for seed in first..first + number("EVERTALLY_SCHEDULES", 200) {
+        let played = std::panic::catch_unwind(|| Counting::new(seed).play());
+        if let Err(panic) = played {
+            eprintln!("schedule {seed}: play it alone with EVERTALLY_FIRST_SCHEDULE={seed} EVERTALLY_SCHEDULES=1");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
