@@ -126,6 +126,16 @@ impl Work {
         format!("{} {} {}", self.key.id(), self.stream.name, hex(self.stream.plan_digest()))
     }
 
+    /// What stands for whose events were kept, by step, in hexadecimal; nothing of steps in which nobody's were. It is kept with
+    /// the sums of a step, wherever those are taken: who counts again must count the same persons.
+    pub fn evidence(&self, rows: &[Row]) -> Vec<(u64, String)> {
+        let (mut digests, mut digesting) = (Digests::default(), self.digesting());
+        let kept = rows.iter().filter(|row| matches!(Row::says(&row.label), Ok(Rows::Kept(_))));
+        kept.for_each(|row| digests.add_step(row.step, digesting.of_row(row)));
+        let text = |digest: Digest| digest.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        digests.steps().map(|(step, digest)| (step, text(digest))).collect()
+    }
+
     /// The names of the group of a [row](Row) and the grid of its sums; `None` of a row that is no sum.
     ///
     /// # Errors
@@ -133,7 +143,7 @@ impl Work {
     pub fn group_of(&self, label: &[u8]) -> Result<Option<(Cow<'_, [String]>, Grid)>> {
         let grid = self.stream.plan.request().grid();
         let found = match (Row::says(label)?, self.groups()) {
-            (Rows::Refused(_) | Rows::Shard(_), _) => return Ok(None),
+            (Rows::Refused(_) | Rows::Shard(_) | Rows::Kept(_), _) => return Ok(None),
             (Rows::Cell(..), _) => None,
             (Rows::Place(0), None) => Some((Cow::Borrowed(&[][..]), grid)),
             (Rows::Place(place), Some(table)) => {

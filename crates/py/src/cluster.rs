@@ -232,6 +232,16 @@ impl ClusterWork {
         Ok(ArrowTable::of(RecordBatch::new_empty(released.schema().or_raise()?)))
     }
 
+    /// What stands for whose events were kept, by step.
+    fn evidence(&self, py: Python<'_>, sums: Vec<PyRecordBatch>) -> PyResult<Vec<(u64, String)>> {
+        let sums: Vec<RecordBatch> = sums.into_iter().map(PyRecordBatch::into_inner).collect();
+        let found = py.detach(|| -> Result<_> {
+            let rows = sums.iter().map(to_rows).collect::<Result<Vec<_>>>()?;
+            Ok(self.work.evidence(&rows.concat()))
+        });
+        found.or_raise()
+    }
+
     /// A reader of events, or of rows of counts; events of persons go to so many shards.
     fn reader(&self, shards: u32, counts: bool) -> PyResult<Reading> {
         let stream = self.work.stream();
@@ -563,7 +573,7 @@ fn digests(work: &Work, sums: &RecordBatch) -> Result<RecordBatch> {
                 all.add_step(step, digest);
                 all.add_bucket(bucket, digest);
             }
-            Rows::Refused(_) | Rows::Shard(_) => *others.entry(label.to_vec()).or_insert(0) += sum,
+            Rows::Refused(_) | Rows::Shard(_) | Rows::Kept(_) => *others.entry(label.to_vec()).or_insert(0) += sum,
         }
         Ok(())
     })?;

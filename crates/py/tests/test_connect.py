@@ -89,6 +89,11 @@ def test_sums_of_whole_steps_are_taken_once(running: Running) -> None:
             counted.put_sums(others, *steps)
         rows = " ".join(str(row.get("problem")) for row in refused.value.rows)
         assert why in f"{refused.value} {rows}", (refused.value, rows)
+    # What cannot be leaves nothing behind: neither a sum beyond the bounds of its range, nor the steps of a stream.
+    for sum in (2**62, "4611686018427387904", -(2**62)):
+        with pytest.raises(et.ServiceError) as refused:
+            counted.put_sums([{"step": 3, "gate": "a", "sum": sum}, {"step": 4, "gate": "a", "sum": sum}], 3, 4)
+        assert refused.value.status == 422, refused.value
     assert counted.describe()["published"] == 2
     # It counts nothing itself, and nobody else closes its steps.
     with pytest.raises(et.ServiceError, match="takes no events"):
@@ -109,8 +114,15 @@ def test_sums_of_whole_steps_are_taken_once(running: Running) -> None:
     assert values(counted.releases(table="pandas")) == values(alone)
     running.restart()
     counted = et.connect(running.url, running.count).stream("counted")
-    assert counted.put_sums(first, 1, 2) and not counted.put_sums([], 3, 9)
-    assert counted.put_sums([], 3, 9) and counted.describe()["state"] == "ended"
+    assert counted.put_sums(first, 1, 2) and not counted.put_sums([{"step": 3, "gate": "a", "sum": 1}], 3, 3, evidence="p")
+    assert counted.put_sums([{"step": 3, "gate": "a", "sum": 1}], 3, 3, evidence="p")
+    for more in ({}, {"evidence": "q"}):
+        with pytest.raises(et.ServiceError, match="or sums of other events"):
+            counted.put_sums([{"step": 3, "gate": "a", "sum": 1}], 3, 3, **more)
+    with pytest.raises(et.ServiceError, match="evidence is of one step"):
+        counted.put_sums([], 4, 5, evidence="p")
+    assert not counted.put_sums([], 4, 9)
+    assert counted.put_sums([], 4, 9) and counted.describe()["state"] == "ended"
     with pytest.raises(et.ServiceError, match="taken with other sums"):
         counted.put_sums([{"step": 9, "gate": "a", "sum": 1}], 9, 9)
 

@@ -38,7 +38,7 @@ pub use refusal::{Refusal, RowProblem};
 pub use reporting::Promise;
 pub use rows::RowsQuery;
 pub use service::{Health, Service};
-pub use sums::{PreparedSums, SumsReceipt};
+pub use sums::{PreparedSums, SumsReceipt, Whole};
 
 #[cfg(test)]
 mod tests;

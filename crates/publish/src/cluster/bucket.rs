@@ -42,7 +42,7 @@ impl Bucket {
         let is_ours = match Row::says(label)? {
             Rows::Place(place) | Rows::Cell(place, _) => place % self.of == self.number,
             Rows::Name(_) => true,
-            Rows::Refused(_) | Rows::Shard(_) => false,
+            Rows::Refused(_) | Rows::Shard(_) | Rows::Kept(_) => false,
         };
         if !is_ours || step == 0 || step > self.work.stream.last_step {
             return Err(usage(format!(
@@ -116,7 +116,7 @@ impl BucketRows {
                     tally.add_to_cell((place / self.of) as usize, cell as usize, sum)?;
                     continue;
                 }
-                Rows::Refused(_) | Rows::Shard(_) => return Err(usage("no sum came to a bucket")),
+                Rows::Refused(_) | Rows::Shard(_) | Rows::Kept(_) => return Err(usage("no sum came to a bucket")),
             };
             tally.add_sum(&label, sum)?;
         }

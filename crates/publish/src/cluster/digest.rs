@@ -112,6 +112,26 @@ impl Work {
 }
 
 impl Digesting {
+    /// The digest of what is kept of a person's event.
+    pub(super) fn of_kept(&mut self, person: &[u8; 16], time: i64, group: &[u8], value: i64) -> Digest {
+        self.bytes.clear();
+        // As no sum begins: steps are below 2^62.
+        self.bytes.extend_from_slice(&u64::MAX.to_le_bytes());
+        self.bytes.extend_from_slice(person);
+        self.bytes.extend_from_slice(&time.to_le_bytes());
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+        self.bytes.extend_from_slice(group);
+        self.hashed()
+    }
+
+    /// The digest of a row of a step, sum or not.
+    pub(super) fn of_row(&mut self, row: &Row) -> Digest {
+        match Row::says(&row.label) {
+            Ok(Rows::Kept(_)) => self.of(row.step, &row.label, row.sum & 0xffff_ffff),
+            _ => self.of(row.step, &row.label, row.sum),
+        }
+    }
+
     /// The digest of one sum; that of a sum of 0 is none, for it may as well be left out.
     pub fn of(&mut self, step: u64, label: &[u8], sum: i64) -> Digest {
         if sum == 0 {
@@ -132,6 +152,10 @@ impl Digesting {
             }
             _ => self.bytes.extend_from_slice(label),
         }
+        self.hashed()
+    }
+
+    fn hashed(&self) -> Digest {
         let hash = blake3::keyed_hash(&self.key, &self.bytes);
         let mut digest = Digest { count: 1, ..Digest::default() };
         digest

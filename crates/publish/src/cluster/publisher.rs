@@ -5,7 +5,7 @@
 //! | name | bytes |
 //! |---|---|
 //! | `stream` | text: the stream's name, the key's id, the plan, all under a code of the key; written once |
-//! | `steps/000000000012` | a keyed digest of all sums of all steps through 12; written once |
+//! | `steps/000000000012` | a keyed digest of all sums of all steps through 12, and of whose events they are; written once |
 //! | `state/000000000012` | the exact running sums after step 12, under a code of the key; may be replaced by the same |
 //! | `runs/ID` | of a query: its last batch with closed steps, from which and through which |
 //!
@@ -189,7 +189,7 @@ impl Publisher {
         for step in from + 1..=through {
             let rows = by_step.remove(&step).unwrap_or_default();
             let mut digests = Digests::default();
-            rows.iter().for_each(|row| digests.add_step(step, digesting.of(step, &row.label, row.sum)));
+            rows.iter().for_each(|row| digests.add_step(step, digesting.of_row(row)));
             let digest = digests.steps().next().map_or(Digest::default(), |(_, digest)| digest);
             head.chain = self.link(&head.chain, step, digest);
             self.record(step, &head.chain)?;
@@ -199,7 +199,7 @@ impl Publisher {
                     Rows::Name(name) => head.sums.label_of(name),
                     Rows::Cell(..) => return Err(usage("a sum came that is of no stream of steps")),
                     Rows::Refused(why) => return Err(usage(why.to_owned())),
-                    Rows::Shard(_) => continue,
+                    Rows::Shard(_) | Rows::Kept(_) => continue,
                 };
                 head.sums.add_sum(&label, row.sum)?;
             }

@@ -1,5 +1,6 @@
 //! Sums of steps and groups, and what is found on the way to them.
 
+use super::digest::Digest;
 use super::labels::Labels;
 use crate::error::{Error, Result, usage};
 use hashbrown::HashMap;
@@ -13,6 +14,7 @@ const NAME: u8 = b'n';
 const CELL: u8 = b'm';
 const REFUSED: u8 = b'!';
 const SHARD: u8 = b's';
+const KEPT: u8 = b'k';
 
 /// A row between processes. Those of one step and label add up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,6 +40,8 @@ pub enum Rows<'a> {
     Refused(&'a str),
     /// A shard was bounded.
     Shard(u32),
+    /// One of the numbers that stand for whose events were kept in a step; they add up, and count modulo 2^32.
+    Kept(u8),
 }
 
 impl Row {
@@ -61,6 +65,12 @@ impl Row {
         Self { step: 0, label: tagged(SHARD, &shard.to_be_bytes()), sum: 1 }
     }
 
+    /// What stands for whose events were kept in a step.
+    pub(super) fn of_kept(step: u64, digest: Digest) -> impl Iterator<Item = Self> {
+        let row = move |(number, lane): (u8, u32)| Self { step, label: tagged(KEPT, &[number]), sum: lane.into() };
+        (0..).zip(digest.lanes()).map(row)
+    }
+
     /// What it says.
     ///
     /// # Errors
@@ -75,6 +85,7 @@ impl Row {
             }),
             Some((&REFUSED, why)) => std::str::from_utf8(why).ok().map(Rows::Refused),
             Some((&SHARD, shard)) => number(shard).map(Rows::Shard),
+            Some((&KEPT, [lane])) => Some(Rows::Kept(*lane)),
             _ => None,
         };
         says.ok_or_else(|| usage("a row between processes is damaged"))

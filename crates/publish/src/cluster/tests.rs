@@ -646,6 +646,31 @@ mod live {
         assert!(refused.contains("lacks step 2"), "{refused}");
     }
 
+    /// Who counts again counts the same persons, or goes on nowhere: sums alone would not tell.
+    #[test]
+    fn the_same_sums_of_other_persons_are_refused() {
+        let work = work(&declarations()[3]);
+        let rows = |person| {
+            let mut shards = Shards::default();
+            shards.take_in(&work, &mut Dice(1), &[Happened { minute: 10, group: 0, person, value: 1 }]);
+            shards.close(&work, 1)
+        };
+        let sums = |rows: &[Row]| -> Vec<Row> {
+            rows.iter().filter(|row| matches!(Row::says(&row.label), Ok(Rows::Place(_)))).cloned().collect()
+        };
+        let (one, other) = (rows(1), rows(2));
+        assert_eq!(sums(&one), sums(&other));
+        assert_eq!(work.evidence(&one), work.evidence(&rows(1)));
+        assert_ne!(work.evidence(&one), work.evidence(&other));
+        let (folder, mut ledger) = (tempfile::tempdir().unwrap(), Ledger::in_memory(&key()));
+        let mut publisher = publisher(&work, folder.path(), &mut ledger).unwrap();
+        let mut shown = BTreeMap::new();
+        close(&mut publisher, "first", (0, 1), &one, &mut shown).unwrap();
+        close(&mut publisher, "again", (0, 1), &rows(1), &mut shown).unwrap();
+        let refused = close(&mut publisher, "others", (0, 1), &other, &mut shown).unwrap_err().to_string();
+        assert!(refused.contains("from different data"), "{refused}");
+    }
+
     /// Events behind the last closed step are left out, and leave nothing else out.
     #[test]
     fn late_events_are_left_out() {

@@ -2,6 +2,7 @@
 
 use super::Work;
 use super::block::{Block, BlockWriter, Opened, push_sums};
+use super::digest::Digest;
 use super::labels::Labels;
 use super::order::{Order, Personal};
 use super::sums::{Row, Sums};
@@ -9,6 +10,7 @@ use crate::error::{Result, usage};
 use crate::session::{GroupNumbers, Persons, bound_of_persons};
 use crate::steps::Instant;
 use evertally::privacy::contribution::{Offer, Pseudonym};
+use std::collections::BTreeMap;
 
 /// What a shard is after some of its steps were closed.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -19,7 +21,8 @@ pub struct ShardLeft {
     pub waiting: Vec<Vec<u8>>,
     /// The first step that they are of; `None` where nothing waits.
     pub next: Option<u64>,
-    /// The sums of the steps that were closed.
+    /// The sums of the steps that were closed, and what stands for whose events they are: who counts again and keeps those of
+    /// others, with the same sums, is found.
     pub rows: Vec<Row>,
 }
 
@@ -89,16 +92,19 @@ impl Work {
         events.retain(|event| step_of(event) > from);
         let (mut due, mut open): (Vec<Personal>, Vec<Personal>) =
             events.into_iter().partition(|event| step_of(event) <= through);
+        let mut kept = BTreeMap::new();
         let persons = match self.has_persons() {
             false => None,
-            true => Some(self.keep_due(from, through, persons, &mut due, &labels, &mut sums)?),
+            true => Some(self.keep_due(from, through, persons, &mut due, &labels, (&mut sums, &mut kept))?),
         };
         let next = open.iter().map(step_of).chain(later.iter().map(|(step, ..)| *step)).min();
         let mut waiting = self.written(&mut open, &labels);
         if !later.is_empty() {
             waiting.push(push_sums(&later, &labels));
         }
-        Ok(ShardLeft { persons, waiting, next, rows: sums.take(&labels) })
+        let mut rows = sums.take(&labels);
+        rows.extend(kept.into_iter().flat_map(|(step, digest)| Row::of_kept(step, digest)));
+        Ok(ShardLeft { persons, waiting, next, rows })
     }
 
     /// Adds what is kept of events, and gives what is remembered of their persons.
@@ -109,10 +115,10 @@ impl Work {
         persons: Option<&[u8]>,
         due: &mut [Personal],
         labels: &Labels,
-        sums: &mut Sums,
+        (sums, whose): (&mut Sums, &mut BTreeMap<u64, Digest>),
     ) -> Result<Vec<u8>> {
         let (stream, bound) = (&self.stream, bound_of_persons(&self.stream)?);
-        let mut order = Order::new(self);
+        let (mut order, mut digesting, mut group_bytes) = (Order::new(self), self.digesting(), Vec::new());
         let numbers = GroupNumbers::new(stream, &self.key);
         let first = stream.periods.of(from + 1).start;
         let mut table = match persons {
@@ -130,6 +136,10 @@ impl Work {
                 let offer = Offer { step, since, group, value: event.value };
                 if let Some(value) = table.keep(Pseudonym::from_bytes(event.person), offer) {
                     sums.add(step, event.label, value)?;
+                    group_bytes.clear();
+                    labels.push_bytes(event.label, &mut group_bytes);
+                    let digest = digesting.of_kept(&event.person, event.time, &group_bytes, value);
+                    whose.entry(step).or_default().add(digest);
                 }
             }
         }

@@ -347,19 +347,30 @@ class Stream:
         declared: dict[str, Any] = self.service._json("GET", f"{self._path}/declaration")
         return declared
 
-    def put_sums(self, sums: ArrowStream | Sequence[Mapping[str, Any]], from_: int, through: int) -> bool:
+    def put_sums(
+        self,
+        sums: ArrowStream | Sequence[Mapping[str, Any]],
+        from_: int,
+        through: int,
+        *,
+        evidence: str | None = None,
+    ) -> bool:
         """Sends what whole steps add to each group, as another engine has counted, and **bounded**, it: of a stream with
         ``closing = "sums"``, which publishes it. Columns are those of the group, ``step`` and ``sum``; a group without a row
         adds nothing in that step. Says whether all of the steps were taken before.
 
         A step is taken once. The same sums may be sent again, in any order of rows; others are refused (`ServiceError`
-        with status 409), and so are steps that would leave some out.
+        with status 409), and so are steps that would leave some out. Whoever bounds persons gives the ``evidence`` of a single
+        step: a keyed digest of whose events were counted. Sums may be equal where those are not, and then some person would
+        be counted more often than declared; with other evidence they are refused too.
         """
         if isinstance(sums, Sequence):
             body, kind = _lines(sums), "application/x-ndjson"
         else:
             body, kind = _to_ipc(_plain(sums), sys.maxsize)[0], "application/vnd.apache.arrow.stream"
-        path = f"{self._path}/sums?{urlencode([('from', from_), ('through', through)])}"
+        asked = [("from", str(from_)), ("through", str(through))]
+        asked += [("evidence", evidence)] if evidence is not None else []
+        path = f"{self._path}/sums?{urlencode(asked)}"
         repeated: bool = json.loads(self.service._ask("PUT", path, body, {"content-type": kind}))["repeated"]
         return repeated
 

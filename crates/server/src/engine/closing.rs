@@ -13,6 +13,7 @@ use crate::witness::Seen;
 use evertally_publish::error::{Error, Result, failure, usage};
 use evertally_publish::rows::ReleaseRow;
 use evertally_publish::steps::Instant;
+use redb::WriteTransaction;
 use std::sync::Arc;
 
 /// Rows in one piece of a publication.
@@ -31,10 +32,10 @@ const TURN: std::time::Duration = std::time::Duration::from_secs(1);
 const WHILE: std::time::Duration = std::time::Duration::from_secs(6);
 
 /// Rows that are committed at once, at most about so many: what closes in a row after a long stop is cut here.
-const ROWS_AT_ONCE: usize = 200_000;
+pub(super) const ROWS_AT_ONCE: usize = 200_000;
 
 /// A step that is closed in memory, to be committed.
-struct Computed {
+pub(super) struct Computed {
     number: u32,
     step: u64,
     record: ClosedRecord,
@@ -169,7 +170,7 @@ impl Core {
     }
 
     /// Tells the witness and waits until that has settled: whoever closes by hand wants to see what comes out.
-    fn show_now(&mut self) {
+    pub(super) fn show_now(&mut self) {
         self.say_and_show();
         let until = std::time::Instant::now() + WHILE;
         while self.settling.is_some() && self.read_only.is_none() && std::time::Instant::now() < until {
@@ -183,7 +184,7 @@ impl Core {
         let live = self.live.get_mut(&number).expect("just seen");
         let (name, seen) = (live.info.name().to_owned(), live.ahead.clone().expect("it is behind"));
         if through > seen.closed || through <= live.closed() {
-            let problem = format!("stream `{name}`: {}", is_behind(live.closed(), seen.closed));
+            let problem = format!("stream `{name}`: {}", is_behind(live.closing, live.closed(), seen.closed));
             return Err(usage(problem).into());
         }
         let mut done = Vec::new();
@@ -232,7 +233,17 @@ impl Core {
 
     /// Commits steps that were closed in memory; where that fails, their streams go back to what is committed.
     fn commit(&mut self, done: Vec<Computed>) -> Result<()> {
+        self.commit_with(done, |_| Ok(()))
+    }
+
+    /// The same, and with them something else.
+    pub(super) fn commit_with(
+        &mut self,
+        done: Vec<Computed>,
+        also: impl FnOnce(&WriteTransaction) -> Result<()>,
+    ) -> Result<()> {
         let written = self.store.change(|writing| {
+            also(writing)?;
             let mut closed = writing.open_table(CLOSED).map_err(stored)?;
             let mut rows = writing.open_table(ROWS).map_err(stored)?;
             let mut names = writing.open_table(NAMES).map_err(stored)?;
@@ -327,13 +338,13 @@ impl Core {
 
 impl Computed {
     /// About how many rows it has.
-    fn rows(&self) -> usize {
+    pub(super) fn rows(&self) -> usize {
         1 + self.blocks.len() * BLOCK as usize
     }
 }
 
 /// Closes the open step of a stream in memory, and counts what the store holds of the next.
-fn compute(live: &mut Live, store: &Store) -> Result<Computed> {
+pub(super) fn compute(live: &mut Live, store: &Store) -> Result<Computed> {
     let step = live.session.open_step();
     let shown_at = live.times(step).map_or(i64::MIN, |(_, shows)| shows.micros());
     let (publication, before) = (live.info.stream.rows_through(step), live.info.stream.rows_through(step - 1));

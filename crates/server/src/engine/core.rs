@@ -3,7 +3,7 @@
 use super::info::StreamInfo;
 use super::live::Live;
 use crate::clock::Clock;
-use crate::store::{RedbLedger, STREAMS, Store, StreamRecord, digits, from_bytes, random_name, stored};
+use crate::store::{Closing, RedbLedger, STREAMS, Store, StreamRecord, digits, from_bytes, random_name, stored};
 use crate::witness::{Seen, Testimony, Witness};
 use evertally::noise::SecretKey;
 use evertally_publish::error::{Result, failure, usage};
@@ -167,7 +167,7 @@ impl Core {
         let failed = |live: &Live| {
             let why = live.failed.clone().or_else(|| {
                 let behind = live.ahead.as_ref().filter(|_| !live.is_retired);
-                behind.map(|seen| is_behind(live.closed(), seen.closed))
+                behind.map(|seen| is_behind(live.closing, live.closed(), seen.closed))
             })?;
             Some(format!("stream `{}`: {why}", live.info.name()))
         };
@@ -200,10 +200,12 @@ impl Core {
 }
 
 /// What is wrong with a stream whose witness has seen more.
-pub(crate) fn is_behind(closed: u64, seen: u64) -> String {
-    format!(
-        "it is at step {closed}, and the witness has seen step {seen}: send the events of the steps between again, then close it through step {seen}"
-    )
+pub(crate) fn is_behind(closing: Closing, closed: u64, seen: u64) -> String {
+    let what = match closing {
+        Closing::Sums => format!("the sums of steps {} through {seen} again, as they were", closed + 1),
+        _ => format!("the events of the steps between again, then close it through step {seen}"),
+    };
+    format!("it is at step {closed}, and the witness has seen step {seen}: send {what}")
 }
 
 /// What tells copies of folders from others.

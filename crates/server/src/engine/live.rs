@@ -48,12 +48,17 @@ impl Live {
         self.session.step()
     }
 
+    /// The last step that is closed in the store.
+    pub(super) fn last_committed(&self) -> u64 {
+        self.info.progress().closed
+    }
+
     pub(super) fn state(&self) -> State {
-        if let Some(why) = &self.failed {
-            return State::Failed(why.clone());
-        }
         if self.is_retired {
             return State::Retired;
+        }
+        if let Some(why) = &self.failed {
+            return State::Failed(why.clone());
         }
         if let Some(seen) = &self.ahead {
             return State::Recovering(seen.closed);
@@ -157,7 +162,7 @@ impl Core {
         let mut live = self.live_of(number, record, resolved, session)?;
         live.batches = last_batch(&looking, number)?;
         self.recall(&mut live, &looking)?;
-        live.count_stored(&self.store, state.map_or(0, |state| state.counted))?;
+        let mut counted = live.count_stored(&self.store, state.map_or(0, |state| state.counted));
         // Steps that were closed behind the state are closed again, and must come out as they did.
         let mut records = Vec::new();
         for entry in closed.range((number, live.closed() + 1)..=(number, u64::MAX)).map_err(stored)? {
@@ -170,6 +175,7 @@ impl Core {
             live.last = from_bytes(bytes.value(), "what was closed")?;
         }
         for (step, record) in records {
+            counted?;
             let looks_back = !live.info.stream.views.is_empty();
             let mut closing = live.session.close_open()?;
             if looks_back {
@@ -181,7 +187,12 @@ impl Core {
                 ));
             }
             live.last = record;
-            live.count_stored(&self.store, 0)?;
+            counted = live.count_stored(&self.store, 0);
+        }
+        match counted {
+            // Events of the open step that leave its range end their stream, and no other.
+            Err(error) if error.is_usage() => live.failed = Some(error.to_string()),
+            counted => counted?,
         }
         live.told = live.last.told;
         live.ahead = self.recovering(&live)?;

@@ -131,9 +131,14 @@ impl Core {
         }
         // One that recovers is not closed by the clock.
         let recovers = self.said.streams.contains_key(name);
+        if opening.closing == Closing::Sums && stream.columns.labels.iter().any(|name| name == "step" || name == "sum")
+        {
+            return Err(usage("sums of steps have columns `step` and `sum`: call the column of the group otherwise"));
+        }
         if opening.closing == Closing::Sums && stream.measures.is_some() {
             return Err(usage(
-                "several measures or workloads of one stream are counted where their events are: open one stream for each, or                  close its steps by the clock",
+                "several measures or workloads of one stream are counted where their events are: open one stream for each, \
+                 or close its steps by the clock",
             ));
         }
         if let (Closing::Schedule { grace, .. }, false) = (opening.closing, recovers) {

@@ -7,7 +7,7 @@ use super::opening::{self, Opening, Preview};
 use super::prepare::{BatchFormat, Prepared, latest_step, prepare};
 use super::refusal::Refusal;
 use super::rows::{self, RowsQuery};
-use super::sums::{self, SumsReceipt};
+use super::sums::{self, SumsReceipt, Whole};
 use crate::clock::Clock;
 use crate::store::{Closing, DELIVERED, Store, stored};
 use evertally_publish::error::{Result, failure};
@@ -15,7 +15,6 @@ use evertally_publish::rows::ReleaseRow;
 use evertally_publish::steps::Instant;
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -158,10 +157,11 @@ impl Service {
     pub fn take_sums(
         &self,
         info: &Arc<StreamInfo>,
-        steps: RangeInclusive<u64>,
+        whole: Whole,
         batch: (BatchFormat, Box<dyn Read + Send>),
     ) -> Result<SumsReceipt, Refusal> {
-        let prepared = sums::prepare(info, sums::latest(&*self.clock, self.ahead), steps, batch).inspect_err(|_| Counts::add(&info.counts.refused, 1))?;
+        let prepared = sums::prepare(info, sums::latest(&*self.clock, self.ahead), whole, batch)
+            .inspect_err(|_| Counts::add(&info.counts.refused, 1))?;
         let info = Arc::clone(info);
         self.ask(move |core| core.take_sums(&info, prepared))
     }

@@ -4,12 +4,12 @@
 //! in what order. What is sent again is the same or refused, so that the noise of a step never meets other sums. Whoever
 //! sends them vouches for the bounds of persons.
 
-use super::accepting::{Accepted, check_open};
-use super::closing::MOST_STEPS;
+use super::accepting::check_open;
+use super::closing::{MOST_STEPS, ROWS_AT_ONCE, compute};
 use super::core::Core;
-use super::info::{State, StreamInfo};
+use super::info::{Counts, State, StreamInfo};
 use super::live::LAST_BATCH;
-use super::prepare::{BatchFormat, Chunk, Digested, MOST_NAMED, MOST_ROWS, each_event, guarded};
+use super::prepare::{BatchFormat, Digested, MOST_NAMED, MOST_ROWS, each_event, guarded};
 use super::refusal::{Refusal, RowProblem};
 use crate::clock::Clock;
 use crate::store::{BATCHES, BatchRecord, Closing, EVENTS, from_bytes, stored, to_bytes};
@@ -17,6 +17,7 @@ use evertally_publish::error::{Result, usage};
 use evertally_publish::event::Columns;
 use evertally_publish::session::{GroupLabel, Placed};
 use evertally_publish::steps::Instant;
+use redb::WriteTransaction;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::ops::RangeInclusive;
@@ -26,14 +27,27 @@ use std::sync::Arc;
 const STEP: &str = "step";
 const SUM: &str = "sum";
 
+/// Which steps are sent.
+#[derive(Clone, Debug)]
+pub struct Whole {
+    /// All of them, from the first to the last.
+    pub steps: RangeInclusive<u64>,
+    /// What stands for who was counted, as a text that means nothing here: a step that is sent again must have the same. For
+    /// one step alone.
+    pub evidence: Option<String>,
+}
+
+/// Bytes of evidence, at most.
+const LONGEST: usize = 200;
+
 /// The sums of whole steps, as declared.
 pub struct PreparedSums {
     steps: RangeInclusive<u64>,
     rows: u64,
-    /// By step, those that have sums.
-    sums: BTreeMap<u64, Vec<u8>>,
-    /// By step, how many groups they are of.
-    counts: BTreeMap<u64, u64>,
+    /// By step, those that have sums, and of how many groups.
+    sums: BTreeMap<u64, (Vec<u8>, u64)>,
+    /// What stands for who was counted, where one step is sent.
+    evidence: Option<String>,
 }
 
 /// What is said of sums that were taken.
@@ -52,13 +66,16 @@ pub struct SumsReceipt {
 pub(super) fn prepare(
     info: &StreamInfo,
     now: Instant,
-    steps: RangeInclusive<u64>,
+    Whole { steps, evidence }: Whole,
     (format, bytes): (BatchFormat, Box<dyn Read + Send>),
 ) -> Result<PreparedSums, Refusal> {
     let (first, last, end) = (*steps.start(), *steps.end(), info.stream.calendar.steps());
     if first == 0 || last < first || last > end {
         let problem = format!("there are no steps {first} through {last}: they are numbered 1 to {end}");
         return Err(usage(problem).into());
+    }
+    if evidence.as_ref().is_some_and(|evidence| first < last || evidence.len() > LONGEST) {
+        return Err(usage(format!("evidence is of one step, and has at most {LONGEST} bytes")).into());
     }
     if last - first >= MOST_STEPS {
         return Err(
@@ -111,7 +128,7 @@ pub(super) fn prepare(
     if !problems.is_empty() {
         return Err(Refusal::Rows { rows: problems, more });
     }
-    let (mut written, mut counts) = (BTreeMap::new(), BTreeMap::new());
+    let mut written = BTreeMap::new();
     for (step, sums) in sums {
         // In an order of their own, so that the same sums have the same bytes.
         let mut ordered: Vec<Vec<u8>> = Vec::with_capacity(sums.len());
@@ -121,10 +138,60 @@ pub(super) fn prepare(
             ordered.push(bytes);
         }
         ordered.sort_unstable();
-        counts.insert(step, ordered.len() as u64);
-        written.insert(step, ordered.concat());
+        written.insert(step, (ordered.concat(), ordered.len() as u64));
     }
-    Ok(PreparedSums { steps, rows, sums: written, counts })
+    Ok(PreparedSums { steps, rows, sums: written, evidence })
+}
+
+impl PreparedSums {
+    /// What a step adds, in an order of its own.
+    fn sums_of(&self, step: u64) -> &[u8] {
+        self.sums.get(&step).map_or(&[], |(bytes, _)| bytes)
+    }
+
+    /// To how many groups it adds something.
+    fn count_of(&self, step: u64) -> u64 {
+        self.sums.get(&step).map_or(0, |(_, count)| *count)
+    }
+
+    /// The digest of a step.
+    fn digest(&self, info: &StreamInfo, step: u64) -> [u8; 32] {
+        let mut digest = blake3::Hasher::new_keyed(&info.digest_key);
+        let (sums, evidence) = (self.sums_of(step), self.evidence.as_deref().unwrap_or_default());
+        digest.update(b"evertally serve 1 sums").update(&step.to_le_bytes());
+        digest.update(&(sums.len() as u64).to_le_bytes()).update(sums).update(evidence.as_bytes());
+        *digest.finalize().as_bytes()
+    }
+
+    /// Writes steps down as taken.
+    fn write(&self, writing: &WriteTransaction, info: &StreamInfo, steps: RangeInclusive<u64>, at: i64) -> Result<()> {
+        let mut table = writing.open_table(BATCHES).map_err(stored)?;
+        let mut events = writing.open_table(EVENTS).map_err(stored)?;
+        table.insert((info.number, LAST_BATCH), steps.end().to_le_bytes().as_slice()).map_err(stored)?;
+        for step in steps {
+            let record = BatchRecord { digest: self.digest(info, step), rows: self.count_of(step), at };
+            table.insert((info.number, id_of(step).as_str()), to_bytes(&record)?.as_slice()).map_err(stored)?;
+            if !self.sums_of(step).is_empty() {
+                events.insert((info.number, step, step), self.sums_of(step)).map_err(stored)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn differs(info: &StreamInfo, step: u64, state: &State) -> Refusal {
+    let name = info.name();
+    if let State::Recovering(seen) = state {
+        return Refusal::Conflict(format!(
+            "step {step} of stream `{name}` was sent with other sums since its folder was restored; which of them are right is seen once \
+             all are there through step {seen}: send the rest, and begin again behind what is said then"
+        ));
+    }
+    Refusal::Conflict(format!(
+        "step {step} of stream `{name}` was taken with other sums, or sums of other events; releasing it again with the same noise \
+         would reveal the difference exactly. Restore the events, and the checkpoint of whoever counts them, or open another \
+         stream"
+    ))
 }
 
 impl Core {
@@ -135,16 +202,18 @@ impl Core {
     pub fn prepare_sums(
         &self,
         info: &StreamInfo,
-        steps: RangeInclusive<u64>,
+        whole: Whole,
         batch: (BatchFormat, Box<dyn Read + Send>),
     ) -> Result<PreparedSums, Refusal> {
-        prepare(info, latest(&*self.clock, self.ahead), steps, batch)
+        prepare(info, latest(&*self.clock, self.ahead), whole, batch)
     }
 
-    /// Takes the sums of whole steps in, and closes them. Those that were taken before must be the same.
+    /// Takes the sums of whole steps in, closes and publishes them, all at once. Those that were taken before must be the
+    /// same.
     ///
     /// # Errors
-    /// If they are not, or are not the next; or the store cannot be written.
+    /// If they are not, or are not the next, or leave the range of the stream; or the store cannot be written. Of a step that
+    /// is refused, and of those behind it, nothing is left.
     pub fn take_sums(&mut self, info: &Arc<StreamInfo>, prepared: PreparedSums) -> Result<SumsReceipt, Refusal> {
         let (number, name) = (info.number, info.name());
         let live = self.live.get(&number).ok_or(Refusal::NoStream)?;
@@ -155,9 +224,8 @@ impl Core {
         if let Some(why) = &self.read_only {
             return Err(Refusal::Halted(why.clone()));
         }
-        let (state, taken) = (live.state(), live.batches);
-        let PreparedSums { steps, rows, mut sums, counts } = prepared;
-        let (first, last) = (*steps.start(), *steps.end());
+        let (state, taken, rows) = (live.state(), live.batches, prepared.rows);
+        let (first, last) = (*prepared.steps.start(), *prepared.steps.end());
         if first > taken + 1 {
             return Err(Refusal::Conflict(format!(
                 "stream `{name}` has the sums of steps through {taken}, and step {} would be left out: send the steps from there on; a \
@@ -165,64 +233,138 @@ impl Core {
                 taken + 1
             )));
         }
-        let digest = |step: u64, bytes: &[u8]| {
-            let mut digest = blake3::Hasher::new_keyed(&info.digest_key);
-            digest.update(b"evertally serve 1 sums").update(&step.to_le_bytes()).update(bytes);
-            *digest.finalize().as_bytes()
-        };
-        let none = Vec::new();
         for step in first..=last.min(taken) {
-            let before = self.digest_of_step(number, step)?;
-            if before != Some(digest(step, sums.get(&step).unwrap_or(&none))) {
-                return Err(Refusal::Conflict(format!(
-                    "step {step} of stream `{name}` was taken with other sums; releasing it again with the same noise would reveal \
-                     the difference exactly. Restore the events, and the checkpoint of whoever counts them, or open another stream"
-                )));
+            if self.digest_of_step(number, step)? != Some(prepared.digest(info, step)) {
+                return Err(differs(info, step, &state));
             }
         }
         let repeated = last <= taken;
-        if !repeated {
-            check_open(&state, name)?;
-            let at = self.clock.now().micros();
-            self.store.change(|writing| {
-                let mut table = writing.open_table(BATCHES).map_err(stored)?;
-                let mut events = writing.open_table(EVENTS).map_err(stored)?;
-                for step in taken.max(first - 1) + 1..=last {
-                    let bytes = sums.get(&step).unwrap_or(&none);
-                    let rows = counts.get(&step).copied().unwrap_or(0);
-                    let record = to_bytes(&BatchRecord { digest: digest(step, bytes), rows, at })?;
-                    table.insert((number, id_of(step).as_str()), record.as_slice()).map_err(stored)?;
-                    if !bytes.is_empty() {
-                        events.insert((number, step, step), bytes.as_slice()).map_err(stored)?;
-                    }
-                }
-                table.insert((number, LAST_BATCH), last.to_le_bytes().as_slice()).map_err(stored)?;
-                Ok(())
-            })?;
-            sums.retain(|step, _| *step > taken);
-            let chunk = |(step, bytes): (u64, Vec<u8>)| {
-                (step, Chunk { events: counts.get(&step).copied().unwrap_or(0), bytes, ..Chunk::default() })
-            };
-            let chunks = sums.into_iter().map(chunk).collect();
-            self.count(Accepted { number, batch: last, chunks, late: 0 });
+        let new = taken.max(first - 1) + 1..=last;
+        match &state {
+            // What is taken was closed with it.
+            State::Open | State::Ended if repeated => {}
+            State::Recovering(seen) => self.take_as_witnessed(info, &prepared, new, *seen)?,
+            state => {
+                check_open(state, name)?;
+                self.take_and_close(info, &prepared, new)?;
+            }
         }
-        self.close_taken(number, last)?;
+        self.show_now();
+        self.put_by_where_long()?;
         Ok(SumsReceipt { through: taken.max(last), rows, repeated })
     }
 
-    /// Closes steps whose sums were taken, if they are not closed.
-    fn close_taken(&mut self, number: u32, last: u64) -> Result<(), Refusal> {
-        let live = &self.live[&number];
-        match live.state() {
-            State::Open | State::Recovering(_) if live.closed() >= last => Ok(()),
-            // What its witness has seen comes first, and must come out the same.
-            State::Recovering(seen) if seen < last => {
-                self.close_of(number, seen)?;
-                self.close_of(number, last)
-            }
-            State::Ended => Ok(()),
-            _ => self.close_of(number, last),
+    /// Takes and closes steps, as many at once as fit.
+    fn take_and_close(
+        &mut self,
+        info: &StreamInfo,
+        prepared: &PreparedSums,
+        steps: RangeInclusive<u64>,
+    ) -> Result<(), Refusal> {
+        let (mut next, last) = steps.into_inner();
+        while next <= last {
+            next = self.take_some(info, prepared, next..=last)? + 1;
         }
+        Ok(())
+    }
+
+    /// Counts and closes the first of some steps in memory; only where they can be is anything written, and then all of it.
+    /// Gives the last of them.
+    fn take_some(
+        &mut self,
+        info: &StreamInfo,
+        prepared: &PreparedSums,
+        steps: RangeInclusive<u64>,
+    ) -> Result<u64, Refusal> {
+        let store = self.store.clone();
+        let live = self.live.get_mut(&info.number).expect("just seen");
+        let (mut done, mut rows) = (Vec::new(), 0);
+        for step in steps.clone() {
+            if rows > ROWS_AT_ONCE {
+                break;
+            }
+            live.batches = step;
+            let counted = live.count(prepared.sums_of(step)).and_then(|_| compute(live, &store));
+            match counted {
+                Ok(computed) => {
+                    rows += computed.rows();
+                    done.push(computed);
+                }
+                Err(error) => {
+                    self.reload(info.number)?;
+                    return Err(match error.is_usage() {
+                        true => usage(format!("step {step} of stream `{}`: {error}", info.name())).into(),
+                        false => error.into(),
+                    });
+                }
+            }
+        }
+        let at = self.clock.now().micros();
+        let steps = *steps.start()..=*steps.start() + done.len() as u64 - 1; // fits: there is one at least
+        let last = *steps.end();
+        self.commit_with(done, |writing| prepared.write(writing, info, steps.clone(), at))?;
+        Counts::add(&info.counts.batches, 1);
+        Counts::add(&info.counts.events, steps.map(|step| prepared.count_of(step)).sum());
+        Ok(last)
+    }
+
+    /// Keeps sums of a stream that is behind its witness, until all are there that it has seen; they are published if they
+    /// come out the same, and thrown away if not.
+    fn take_as_witnessed(
+        &mut self,
+        info: &StreamInfo,
+        prepared: &PreparedSums,
+        steps: RangeInclusive<u64>,
+        seen: u64,
+    ) -> Result<(), Refusal> {
+        let (number, at) = (info.number, self.clock.now().micros());
+        let kept = *steps.start()..=seen.min(*steps.end());
+        if !kept.is_empty() {
+            self.store.change(|writing| prepared.write(writing, info, kept.clone(), at))?;
+            let live = self.live.get_mut(&number).expect("just seen");
+            live.batches = *kept.end();
+            let open = live.session.open_step();
+            if kept.contains(&open)
+                && let Err(error) = live.count(prepared.sums_of(open))
+            {
+                self.forget_unclosed(number)?;
+                return Err(error.into());
+            }
+        }
+        if self.live[&number].batches < seen {
+            return Ok(());
+        }
+        if let Err(refusal) = self.close_of(number, seen) {
+            if matches!(&refusal, Refusal::Other(error) if error.is_usage()) {
+                self.forget_unclosed(number)?;
+                return Err(Refusal::Conflict(format!(
+                    "the sums of stream `{}` are not those of which steps through {seen} were published, and all that were sent since its \
+                     folder was restored were thrown away: send them again as they were; or retire the stream: what it \
+                     has spent stays spent",
+                    info.name()
+                )));
+            }
+            return Err(refusal);
+        }
+        let rest = seen + 1..=*steps.end();
+        if rest.is_empty() { Ok(()) } else { self.take_and_close(info, prepared, rest) }
+    }
+
+    /// Forgets sums that were kept and never closed.
+    fn forget_unclosed(&mut self, number: u32) -> Result<()> {
+        let live = &self.live[&number];
+        let (closed, kept) = (live.last_committed(), live.batches);
+        self.store.change(|writing| {
+            let mut table = writing.open_table(BATCHES).map_err(stored)?;
+            let mut events = writing.open_table(EVENTS).map_err(stored)?;
+            for step in closed + 1..=kept {
+                table.remove((number, id_of(step).as_str())).map_err(stored)?;
+                events.remove((number, step, step)).map_err(stored)?;
+            }
+            table.insert((number, LAST_BATCH), closed.to_le_bytes().as_slice()).map_err(stored)?;
+            Ok(())
+        })?;
+        self.reload(number)
     }
 
     /// The digest of a step whose sums were taken.

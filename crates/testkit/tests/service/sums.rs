@@ -2,6 +2,7 @@
 
 use super::*;
 use evertally_publish::session::{GroupLabel, Placed};
+use evertally_server::engine::Whole;
 use std::ops::RangeInclusive;
 
 const NAME: &str = "counted";
@@ -76,7 +77,8 @@ impl Counting {
         let info = core.find(NAME).unwrap();
         let bytes = Box::new(Cursor::new(text.into_bytes()));
         self.history.clock.set(Instant::from_micros(START + LAST as i64 * HOUR));
-        let prepared = core.prepare_sums(&info, steps.clone(), (BatchFormat::JsonLines, bytes)).unwrap();
+        let whole = Whole { steps: steps.clone(), evidence: None };
+        let prepared = core.prepare_sums(&info, whole, (BatchFormat::JsonLines, bytes)).unwrap();
         let last = *steps.end();
         match core.take_sums(&info, prepared) {
             Ok(receipt) => {
@@ -99,6 +101,20 @@ impl Counting {
         }
         self.look();
         true
+    }
+
+    /// Sends steps of which the last cannot be: nobody is counted less than never. Those before it may be taken.
+    fn send_bad(&mut self, steps: RangeInclusive<u64>) {
+        self.open();
+        let core = self.history.core.as_mut().unwrap();
+        let info = core.find(NAME).unwrap();
+        self.history.clock.set(Instant::from_micros(START + LAST as i64 * HOUR));
+        let text = format!("{{\"group\":\"a\",\"step\":{},\"sum\":-5}}\n", steps.end());
+        let whole = Whole { steps: *steps.end()..=*steps.end(), evidence: None };
+        let prepared =
+            core.prepare_sums(&info, whole, (BatchFormat::JsonLines, Box::new(Cursor::new(text.into_bytes()))));
+        let refused = core.take_sums(&info, prepared.unwrap()).expect_err("it cannot be").to_string();
+        assert!(refused.contains("-5") || refused.contains("witness"), "{refused}");
     }
 
     /// Nothing that was seen changes, and nothing is seen of what was not sent.
@@ -133,11 +149,12 @@ impl Counting {
                     self.send(wrong..=self.taken, Some(wrong));
                 }
                 2 => self.history.crash(),
+                3 if self.taken == self.sent => self.send_bad(self.taken + 1..=self.taken + 1),
                 _ => drop(self.send(first..=last, None)),
             }
         }
-        self.history.witness.is_away.store(false, Ordering::Relaxed);
         while !self.send(1..=LAST, None) {}
+        self.history.witness.is_away.store(false, Ordering::Relaxed);
         while self.history.core.as_mut().is_none_or(|core| core.tick().is_err()) {
             self.history.crash();
             self.open();
@@ -170,7 +187,9 @@ fn a_step_is_taken_once_it_has_ended() {
     counting.open();
     let core = counting.history.core.as_ref().unwrap();
     let info = core.find(NAME).unwrap();
-    let prepared = |steps| core.prepare_sums(&info, steps, (BatchFormat::JsonLines, Box::new(Cursor::new(Vec::new()))));
+    let whole = |steps| Whole { steps, evidence: None };
+    let prepared =
+        |steps| core.prepare_sums(&info, whole(steps), (BatchFormat::JsonLines, Box::new(Cursor::new(Vec::new()))));
     // It is the beginning of the first step; clocks elsewhere may be an hour ahead.
     assert!(prepared(1..=1).is_ok());
     let refused = prepared(1..=2).err().unwrap().to_string();

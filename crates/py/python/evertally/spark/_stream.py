@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Callable
@@ -182,18 +183,32 @@ def _to_service(url: str, token: str | None, authority: Any, keywords: dict[str,
     work = _ClusterWork.of_service(declaration, plan, declared["digest"], secret)
 
     def close(closed: Closed) -> None:
-        sums = pyarrow.table(work.named_sums(closed.sums)).sort_by("step")
-        first = closed.first
-        while first <= closed.last:
-            # Whole steps, of about so many rows.
-            last, rest = closed.last, sums.slice(ROWS_AT_ONCE)
-            if len(rest):
-                last = max(first, rest["step"][0].as_py() - 1)
-            sent = sums.filter(pyarrow.compute.field("step") <= last)
-            there.put_sums(sent, first, last)
-            first, sums = last + 1, sums.slice(len(sent))
+        sums = pyarrow.table(work.named_sums(closed.sums))
+        # Steps in which somebody is counted one by one, each with its evidence; those between them at once.
+        evidence = dict(work.evidence(closed.sums))
+        cuts = sorted({closed.first, closed.last + 1} | set(evidence) | {step + 1 for step in evidence})
+        if not evidence:
+            cuts = _cut(sums, closed)
+        for first, behind in itertools.pairwise(cuts):
+            there.put_sums(_of_steps(sums, first, behind), first, behind - 1, evidence=evidence.get(first))
 
     return secret, work, close
+
+
+def _of_steps(sums: pyarrow.Table, first: int, behind: int) -> pyarrow.Table:
+    step = pyarrow.compute.field("step")
+    return sums.filter((step >= first) & (step < behind))
+
+
+def _cut(sums: pyarrow.Table, closed: Closed) -> list[int]:
+    """Where sums of single events are divided: whole steps, of about so many rows."""
+    cuts, rows = [closed.first], 0
+    steps = sums["step"].value_counts().to_pylist()
+    for step, count in sorted((one["values"], one["counts"]) for one in steps):
+        if rows and rows + count > ROWS_AT_ONCE:
+            cuts, rows = [*cuts, step], 0
+        rows += count
+    return [*cuts, closed.last + 1]
 
 
 def _milliseconds(session: SparkSession, delay: str) -> int:

@@ -5,6 +5,7 @@ use super::super::body::{Expected, Incoming, sha256_of};
 use super::super::problem::{Document, Problem};
 use super::events::{coding_of, format_of};
 use super::waiting;
+use crate::engine::Whole;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
@@ -25,6 +26,10 @@ pub(in super::super) struct Steps {
     /// The last step. Those of them without rows add nothing.
     #[param(minimum = 1)]
     through: u64,
+    /// What stands for who was counted, where one step is sent: a text that means nothing here, of at most 200 bytes. The step is
+    /// the same again only with the same.
+    #[serde(default)]
+    evidence: Option<String>,
 }
 
 /// What is said of sums that were taken: the steps are closed.
@@ -74,7 +79,7 @@ pub(in super::super) async fn put(
 ) -> Result<Json<TakenSums>, Problem> {
     caller.writes(&name)?;
     let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
-    let Query(Steps { from, through }) = steps.map_err(|e| Problem::bad(e.body_text()))?;
+    let Query(Steps { from, through, evidence }) = steps.map_err(|e| Problem::bad(e.body_text()))?;
     app.has_room()?;
     let format = format_of(&headers)?;
     let sha256 =
@@ -84,7 +89,7 @@ pub(in super::super) async fn put(
     let incoming = Incoming::new(body, expected);
     waiting(move || {
         let reader = incoming.open().map_err(|e| Problem::of(&Error::from(e)))?;
-        let taken = app.service.take_sums(&info, from..=through, (format, reader))?;
+        let taken = app.service.take_sums(&info, Whole { steps: from..=through, evidence }, (format, reader))?;
         Ok(Json(TakenSums { through: taken.through, rows: taken.rows, repeated: taken.repeated }))
     })
     .await
