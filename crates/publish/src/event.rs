@@ -287,16 +287,31 @@ impl<'a> Event<'a> {
         self.error(role, Sentence::from(format!("{} ", quoted(&cell))).then(problem)).with_cell(cell)
     }
 
+    /// The time column as the number of a step, where that is what stands there; also as a text, or a double without a
+    /// fraction.
+    pub fn step_number(&self) -> Option<u64> {
+        match self.time() {
+            Field::Integer(step) => u64::try_from(step).ok(),
+            Field::Float(step) if step.fract() == 0.0 && (0.0..1e15).contains(&step) => Some(step as u64),
+            Field::Text(step) => step.trim().parse().ok(),
+            _ => None,
+        }
+    }
+
     /// The value as the sum of values on `grid`: as [`multiple_of`](Self::multiple_of), but what lies between two multiples
     /// is none. (Rounding half to even would take two sums that are one multiple apart to others that are two apart.) What
     /// doubles add up to may miss its multiple by a millionth of the grid.
     pub fn sum_on(&self, grid: Grid) -> Result<Option<i64>, InputError> {
         let Some(multiple) = self.multiple_of(grid)? else { return Ok(None) };
+        // Beyond 2^50 multiples doubles are too far apart to tell.
+        let is_near = |value: f64| {
+            multiple.unsigned_abs() <= 1 << 50 && (value - grid.to_f64(multiple.into())).abs() <= 1e-6 * grid.to_f64(1)
+        };
         let is_one = match self.value() {
-            Field::Float(value) => (value - grid.to_f64(multiple.into())).abs() <= 1e-6 * grid.to_f64(1),
-            Field::Text(text) => number::is_multiple(text, grid),
+            Field::Float(value) => is_near(value),
+            Field::Text(text) => number::is_multiple(text, grid) || text.trim().parse().is_ok_and(is_near),
             Field::Integer(value) => number::is_multiple(&value.to_string(), grid),
-            _ => true,
+            _ => false,
         };
         if is_one {
             return Ok(Some(multiple));

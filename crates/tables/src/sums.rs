@@ -177,11 +177,7 @@ fn for_each_sum(
     let options = ReadOptions::default();
     let mut rows = Events::of_table(table, &wanted, &options, cancelled)?;
     while rows.next_batch::<Error>(&mut |row| {
-        let step = match row.time() {
-            Field::Integer(step) => u64::try_from(step).ok(),
-            _ => None,
-        };
-        let step = step.ok_or_else(|| row.bad_cell(Role::Time, "is no number of a step"))?;
+        let step = row.step_number().ok_or_else(|| row.bad_cell(Role::Time, "is no number of a step"))?;
         let sum = row.sum_on(grid)?.ok_or_else(|| row.error(Role::Value, "the row has no sum"))?;
         visit(row, &labels(row)?, step, sum)
     })? {}

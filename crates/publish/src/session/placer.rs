@@ -147,12 +147,7 @@ impl<S: Labels> Placer<S> {
     /// # Errors
     /// If it has no step between these, no group, or no sum on the group's grid. The error names the row.
     pub fn place_sum(&mut self, row: &Event<'_>, steps: RangeInclusive<u64>) -> Result<Option<Placed<S::Label>>> {
-        let step = match row.time() {
-            Field::Integer(step) => u64::try_from(step).ok(),
-            Field::Text(step) => step.parse().ok(),
-            _ => None,
-        };
-        let Some(step) = step.filter(|step| steps.contains(step)) else {
+        let Some(step) = row.step_number().filter(|step| steps.contains(step)) else {
             let problem = format!("is no step from {} through {}", steps.start(), steps.end());
             return Err(row.bad_cell(Role::Time, problem).into());
         };
