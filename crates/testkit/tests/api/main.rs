@@ -8,3 +8,4 @@ mod neighbours;
 mod reading;
 mod roles;
 mod server;
+mod sums;
