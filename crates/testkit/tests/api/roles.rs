@@ -24,6 +24,8 @@ const ENDPOINTS: &[(&str, &str, char)] = &[
     ("get", "/v1/streams/{stream}/picture.png", 'p'),
     ("get", "/v1/streams/{stream}/watch", 'p'),
     ("post", "/v1/streams/{stream}/events", 'w'),
+    ("put", "/v1/streams/{stream}/sums", 'w'),
+    ("get", "/v1/streams/{stream}/declaration", 'w'),
     ("post", "/v1/streams/{stream}/close", 'o'),
     ("post", "/v1/streams/{stream}/groups", 'o'),
     ("get", "/v1/streams/{stream}/late", 'o'),
@@ -110,8 +112,9 @@ fn every_token_opens_what_it_should_and_nothing_else() {
                     continue; // it does not end
                 }
                 let asked = server.public.ask(&method, &target, "", &[], b"").unwrap();
-                let is_of_public =
-                    method == "GET" && !["/v1/operator", "/v1/tokens", "/v1/streams/{stream}/late"].contains(path);
+                let of_private =
+                    ["/v1/operator", "/v1/tokens", "/v1/streams/{stream}/late", "/v1/streams/{stream}/declaration"];
+                let is_of_public = method == "GET" && !of_private.contains(path);
                 let status = match (is_of_public, kind, stream) {
                     (true, 'p', "closed") => 404,
                     (true, ..) => 200,
