@@ -31,7 +31,7 @@ class Held:
 
     def __init__(self, running: Running) -> None:
         self.running = running
-        self.tokens = {"operate": running.operate, "write": running.write, "nobody": ""}
+        self.tokens = {"operate": running.operate, "write": running.write, "count": running.count, "nobody": ""}
         self.document = json.loads(self.raw("GET", "/openapi.json", "nobody", None, {})[2])
         self.schemas = strict(copy.deepcopy(self.document["components"]))
         self.seen: set[tuple[str, str]] = set()
@@ -83,6 +83,17 @@ def test_every_answer_is_as_documented(running: Running) -> None:
     csv = {"content-type": "text/csv", "idempotency-key": "a"}
     lines = {"content-type": "application/x-ndjson", "idempotency-key": "b"}
     held.ask("GET", "/healthz", 200, who="nobody")
+    counted = {"declaration": {**DECLARED, "stream": "counted"}, "closing": "sums"}
+    held.ask("POST", "/v1/streams", 201, body=counted)
+    sums, of = {"content-type": "application/x-ndjson"}, {"stream": "counted", "who": "count"}
+    held.ask("GET", "/v1/streams/{stream}/declaration", 200, **of)
+    for status, query, body in [
+        (200, "?from=1&through=2", b'{"step":1,"sum":3}\n'),
+        (409, "?from=1&through=2", b'{"step":1,"sum":4}\n'),
+        (422, "?from=3&through=3", b'{"step":3,"sum":-4}\n'),
+        (400, "?from=3", b""),
+    ]:
+        held.ask("PUT", "/v1/streams/{stream}/sums", status, query=query, body=body, headers=sums, **of)
     held.ask("POST", "/v1/streams/{stream}/events", 200, body=ROWS, headers=lines, who="write")
     held.ask("POST", "/v1/streams/{stream}/events", 409, body=ROWS * 2, headers=lines, who="write")
     held.ask("POST", "/v1/streams/{stream}/events", 422, body=b"time,gate\nnever,z\n", headers=csv, who="write")
