@@ -85,15 +85,16 @@ def test_every_answer_is_as_documented(running: Running) -> None:
     held.ask("GET", "/healthz", 200, who="nobody")
     counted = {"declaration": {**DECLARED, "stream": "counted"}, "closing": "sums"}
     held.ask("POST", "/v1/streams", 201, body=counted)
-    sums, of = {"content-type": "application/x-ndjson"}, {"stream": "counted", "who": "count"}
-    held.ask("GET", "/v1/streams/{stream}/declaration", 200, **of)
+    sums = {"content-type": "application/x-ndjson"}
+    held.ask("GET", "/v1/streams/{stream}/declaration", 200, stream="counted", who="count")
     for status, query, body in [
         (200, "?from=1&through=2", b'{"step":1,"sum":3}\n'),
         (409, "?from=1&through=2", b'{"step":1,"sum":4}\n'),
         (422, "?from=3&through=3", b'{"step":3,"sum":-4}\n'),
         (400, "?from=3", b""),
     ]:
-        held.ask("PUT", "/v1/streams/{stream}/sums", status, query=query, body=body, headers=sums, **of)
+        path = "/v1/streams/{stream}/sums"
+        held.ask("PUT", path, status, query=query, body=body, headers=sums, stream="counted", who="count")
     held.ask("POST", "/v1/streams/{stream}/events", 200, body=ROWS, headers=lines, who="write")
     held.ask("POST", "/v1/streams/{stream}/events", 409, body=ROWS * 2, headers=lines, who="write")
     held.ask("POST", "/v1/streams/{stream}/events", 422, body=b"time,gate\nnever,z\n", headers=csv, who="write")
