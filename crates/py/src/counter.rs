@@ -3,6 +3,7 @@
 use crate::arrays::{multiples, rows};
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
+use crate::own::Own;
 use crate::plan::Plan;
 use crate::release::Release;
 use crate::running::in_chunks;
@@ -14,9 +15,8 @@ use evertally::stream::{Release as Released, RunningSum};
 use evertally::{Error, ErrorKind};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
 use pyo3::types::PyBytes;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::MutexGuard;
 
 /// A private running count or sum: events in, one release a step out.
 ///
@@ -45,7 +45,7 @@ use std::sync::{Mutex, MutexGuard};
 /// (2, True)
 #[pyclass(frozen, module = "evertally")]
 pub(crate) struct Counter {
-    state: Mutex<State>,
+    state: Own<State>,
     name: String,
     confidence: f64,
 }
@@ -58,11 +58,15 @@ struct State {
 impl Counter {
     fn of(stream: RunningSum, name: StreamName, confidence: f64) -> PyResult<Self> {
         let intervals = stream.plan().intervals(confidence).or_raise()?;
-        Ok(Self { state: Mutex::new(State { stream, intervals }), name: name.to_string(), confidence })
+        Ok(Self { state: Own::new(State { stream, intervals }), name: name.to_string(), confidence })
     }
 
     fn lock(&self, py: Python<'_>) -> MutexGuard<'_, State> {
-        self.state.lock_py_attached(py).expect("no holder panics")
+        self.state.lock(py)
+    }
+
+    fn go_on(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
+        self.state.go_on(py, "Counter", &self.name)
     }
 }
 
@@ -158,7 +162,7 @@ impl Counter {
     /// >>> abs(sales.tick().value - 1234.56) < 1000
     /// True
     fn add(&self, py: Python<'_>, total: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut state = self.lock(py);
+        let mut state = self.go_on(py)?;
         let total = multiple(total, state.stream.plan().request().grid())?;
         state.stream.add_sum(total).or_raise()
     }
@@ -174,7 +178,7 @@ impl Counter {
     /// (1, 8)
     #[pyo3(signature = (steps = Whole(1)), text_signature = "($self, steps=1)")]
     fn tick(&self, py: Python<'_>, steps: Whole) -> PyResult<Release> {
-        let mut state = self.lock(py);
+        let mut state = self.go_on(py)?;
         let state = &mut *state;
         let to = after(state.stream.step(), steps)?;
         py.detach(|| state.stream.tick_through(to).map(|release| state.with_error(release))).or_raise()
@@ -194,7 +198,7 @@ impl Counter {
     /// >>> releases["step"][-1], abs(releases["value"][-1] - 3000) < 500
     /// (np.uint64(30), np.True_)
     fn release_many<'py>(&self, py: Python<'py>, totals: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let mut state = self.lock(py);
+        let mut state = self.go_on(py)?;
         let state = &mut *state;
         let totals = multiples(totals, state.stream.plan().request().grid())?;
         check_room(&state.stream, totals.len())?;

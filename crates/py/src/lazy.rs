@@ -5,6 +5,7 @@ use crate::counter::{after, not_pickled};
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
 use crate::options::Options;
+use crate::own::Own;
 use crate::plan::Plan;
 use crate::reading::Reading;
 use crate::request::request;
@@ -15,9 +16,8 @@ use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::stream::{LazyPlan, LazyVector as Inner, Sampling};
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyDict};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::MutexGuard;
 
 /// Up to 2^40 private running sums, with noise only in those that are read.
 ///
@@ -43,13 +43,17 @@ use std::sync::{Mutex, MutexGuard};
 /// True
 #[pyclass(frozen, module = "evertally")]
 pub(crate) struct LazyVector {
-    vector: Mutex<Inner>,
+    vector: Own<Inner>,
     name: String,
 }
 
 impl LazyVector {
     fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Inner> {
-        self.vector.lock_py_attached(py).expect("no holder panics")
+        self.vector.lock(py)
+    }
+
+    fn go_on(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Inner>> {
+        self.vector.go_on(py, "LazyVector", &self.name)
     }
 }
 
@@ -112,7 +116,7 @@ impl LazyVector {
         let name = name.parse::<StreamName>().or_raise()?;
         let lazy = LazyPlan::new(plan.inner().clone(), sums.0, sampling.parse::<Sampling>().or_raise()?).or_raise()?;
         let text = name.to_string();
-        Ok(Self { vector: Mutex::new(Inner::new(lazy, key.inner(), name).or_raise()?), name: text })
+        Ok(Self { vector: Own::new(Inner::new(lazy, key.inner(), name).or_raise()?), name: text })
     }
 
     /// The vector that was saved, with the same plan, key, name, number of sums and sampling.
@@ -142,7 +146,7 @@ impl LazyVector {
         let lazy = LazyPlan::new(plan.inner().clone(), sums.0, sampling.parse::<Sampling>().or_raise()?).or_raise()?;
         let text = name.to_string();
         let vector = py.detach(|| Inner::restore(lazy, key.inner(), name, state)).or_raise()?;
-        Ok(Self { vector: Mutex::new(vector), name: text })
+        Ok(Self { vector: Own::new(vector), name: text })
     }
 
     /// Adds events to the open step, each to one running sum: one event for an index, one for each element of an array.
@@ -154,7 +158,7 @@ impl LazyVector {
     /// events before are added.
     #[pyo3(signature = (indices, values = None))]
     fn add(&self, py: Python<'_>, indices: &Bound<'_, PyAny>, values: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let mut vector = self.lock(py);
+        let mut vector = self.go_on(py)?;
         let indices = if is_scalar(indices)? { vec![natural(indices)?] } else { naturals(indices)? };
         let values = values_of(values, indices.len(), vector.plan().plan().request().grid())?;
         check_indices(&vector, &indices)?;
@@ -173,7 +177,7 @@ impl LazyVector {
     /// >>> visits.add_event([3, 14])
     #[pyo3(signature = (indices, values = None))]
     fn add_event(&self, py: Python<'_>, indices: &Bound<'_, PyAny>, values: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let mut vector = self.lock(py);
+        let mut vector = self.go_on(py)?;
         let indices = naturals(indices)?;
         let values = values_of(values, indices.len(), vector.plan().plan().request().grid())?;
         let parts: Vec<(u64, i64)> = indices.into_iter().zip(values).collect();
@@ -186,7 +190,7 @@ impl LazyVector {
     /// Raises :class:`HorizonExhausted` beyond the horizon; nothing is closed then.
     #[pyo3(signature = (steps = Whole(1)), text_signature = "($self, steps=1)")]
     fn tick(&self, py: Python<'_>, steps: Whole) -> PyResult<u64> {
-        let mut vector = self.lock(py);
+        let mut vector = self.go_on(py)?;
         let to = after(vector.step(), steps)?;
         let vector = &mut *vector;
         py.detach(|| vector.tick_through(to)).or_raise()
@@ -198,7 +202,7 @@ impl LazyVector {
     /// The same index at the same step reads the same, however often. Raises :class:`InvalidError` for an index out of
     /// range and before the first step is closed.
     fn read<'py>(&self, py: Python<'py>, indices: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let mut vector = self.lock(py);
+        let mut vector = self.go_on(py)?;
         let single = is_scalar(indices)?;
         let indices = if single { vec![natural(indices)?] } else { naturals(indices)? };
         check_indices(&vector, &indices)?;

@@ -19,6 +19,7 @@ mod items;
 mod key;
 mod lazy;
 mod options;
+mod own;
 mod plan;
 mod reading;
 mod release;

@@ -7,6 +7,7 @@ use crate::items::{Items, Owned};
 use crate::key::SecretKey;
 use crate::lazy::values_of;
 use crate::options::Options;
+use crate::own::Own;
 use crate::plan::Plan;
 use crate::reading::Reading;
 use crate::request::request;
@@ -16,9 +17,8 @@ use evertally::noise::StreamName;
 use evertally::sketch::{CountSketch as Inner, Shape, SketchPlan, Table};
 use evertally::stream::Sampling;
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyDict};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::MutexGuard;
 
 /// Private counts of items of any kind, in a table of few cells: a count sketch whose cells are read lazily.
 ///
@@ -41,7 +41,7 @@ use std::sync::{Mutex, MutexGuard};
 /// True
 #[pyclass(frozen, module = "evertally")]
 pub(crate) struct CountSketch {
-    sketch: Mutex<Inner>,
+    sketch: Own<Inner>,
     name: String,
 }
 
@@ -62,11 +62,15 @@ pub(crate) fn plan_sketch(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult
 
 impl CountSketch {
     fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Inner> {
-        self.sketch.lock_py_attached(py).expect("no holder panics")
+        self.sketch.lock(py)
+    }
+
+    fn go_on(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Inner>> {
+        self.sketch.go_on(py, "CountSketch", &self.name)
     }
 
     fn add_items(&self, py: Python<'_>, items: &[Owned], values: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let mut sketch = self.lock(py);
+        let mut sketch = self.go_on(py)?;
         let request = sketch.plan().plan().request();
         let values = values_of(values, items.len(), request.grid())?;
         let (_, most) = request.values().bounds();
@@ -89,7 +93,7 @@ impl CountSketch {
         let name = name.parse::<StreamName>().or_raise()?;
         let plan = SketchPlan::from_plan(plan.inner().clone(), sampling.parse::<Sampling>().or_raise()?).or_raise()?;
         let text = name.to_string();
-        Ok(Self { sketch: Mutex::new(Inner::new(plan, key.inner(), name).or_raise()?), name: text })
+        Ok(Self { sketch: Own::new(Inner::new(plan, key.inner(), name).or_raise()?), name: text })
     }
 
     /// The sketch that was saved, with the same plan, key, name and sampling.
@@ -109,7 +113,7 @@ impl CountSketch {
         let plan = SketchPlan::from_plan(plan.inner().clone(), sampling.parse::<Sampling>().or_raise()?).or_raise()?;
         let text = name.to_string();
         let sketch = py.detach(|| Inner::restore(plan, key.inner(), name, state)).or_raise()?;
-        Ok(Self { sketch: Mutex::new(sketch), name: text })
+        Ok(Self { sketch: Own::new(sketch), name: text })
     }
 
     /// Adds an event of one item to the open step, with a value in units of the data within the plan's bounds.
@@ -141,7 +145,7 @@ impl CountSketch {
     /// Raises :class:`HorizonExhausted` beyond the horizon; nothing is closed then.
     #[pyo3(signature = (steps = Whole(1)), text_signature = "($self, steps=1)")]
     fn tick(&self, py: Python<'_>, steps: Whole) -> PyResult<u64> {
-        let mut sketch = self.lock(py);
+        let mut sketch = self.go_on(py)?;
         let to = after(sketch.step(), steps)?;
         let sketch = &mut *sketch;
         py.detach(|| sketch.tick_through(to)).or_raise()
@@ -162,7 +166,7 @@ impl CountSketch {
     /// (100,)
     fn estimate<'py>(&self, py: Python<'py>, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let items = Items::of(items)?;
-        let mut sketch = self.lock(py);
+        let mut sketch = self.go_on(py)?;
         let sketch = &mut *sketch;
         let mut estimates = Vec::with_capacity(items.as_slice().len());
         in_chunks(py, items.as_slice(), |item| sketch.estimate(item).map(|estimate| estimates.push(estimate)))?;
@@ -185,7 +189,7 @@ impl CountSketch {
     ///
     /// Its square root over the width is about what collisions add to an estimate, see :meth:`collision_std_error`.
     fn second_moment(&self, py: Python<'_>) -> PyResult<Reading> {
-        let mut sketch = self.lock(py);
+        let mut sketch = self.go_on(py)?;
         let sketch = &mut *sketch;
         let estimate = py.detach(|| sketch.second_moment()).or_raise()?;
         Ok(Reading { step: estimate.step, value: estimate.value, std_error: estimate.noise_std_error })

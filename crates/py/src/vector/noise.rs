@@ -5,16 +5,16 @@ use super::plan::VectorPlan;
 use super::words;
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
+use crate::own::Own;
 use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::vector::{Real, Tuning, VectorNoise as Inner};
 use numpy::Element;
 use pyo3::exceptions::{PyMemoryError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
 use pyo3::types::PyBytes;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::MutexGuard;
 
 /// The noise of a vector's coordinates, one step after the other, to be added to NumPy arrays in place.
 ///
@@ -42,7 +42,7 @@ use std::sync::{Mutex, MutexGuard};
 /// (1, 10000, np.True_)
 #[pyclass(frozen, module = "evertally")]
 pub(crate) struct VectorNoise {
-    stream: Mutex<Stream>,
+    stream: Own<Stream>,
     plan: Py<VectorPlan>,
     name: String,
 }
@@ -97,7 +97,7 @@ impl Arguments {
             false => self.opened(plan, key, state).map(Stream::Single),
             true => self.opened(plan, key, state).map(Stream::Double),
         };
-        Ok(VectorNoise { stream: Mutex::new(stream?), plan: plan.clone().unbind(), name: self.name.to_string() })
+        Ok(VectorNoise { stream: Own::new(stream?), plan: plan.clone().unbind(), name: self.name.to_string() })
     }
 
     fn opened<F: Real>(
@@ -149,13 +149,17 @@ fn check_memory<F>(coordinates: usize) -> PyResult<()> {
 
 impl VectorNoise {
     fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Stream> {
-        self.stream.lock_py_attached(py).expect("no holder panics")
+        self.stream.lock(py)
+    }
+
+    fn go_on(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Stream>> {
+        self.stream.go_on(py, "VectorNoise", &self.name)
     }
 
     /// Gives the next step to an array of the stream's type.
     fn give(&self, array: &Bound<'_, PyAny>, add: bool) -> PyResult<()> {
         // Nobody waits for a stream while holding another, so that arrays may be borrowed under its lock.
-        either!(&mut *self.lock(array.py()), noise => give(noise, array, add))
+        either!(&mut *self.go_on(array.py())?, noise => give(noise, array, add))
     }
 }
 
@@ -252,7 +256,7 @@ impl VectorNoise {
     /// >>> bool((noise.next() == first).all())
     /// True
     fn seek(&self, py: Python<'_>, step: Whole) -> PyResult<()> {
-        let mut stream = self.lock(py);
+        let mut stream = self.go_on(py)?;
         either!(&mut *stream, noise => py.detach(|| noise.seek(step.0))).or_raise()
     }
 
