@@ -10,16 +10,14 @@ use arrow_schema::{DataType, TimeUnit};
 use evertally::noise::SecretKey as Key;
 use evertally::number::Grid;
 use evertally::plan::Plan;
-use evertally_publish::cluster::{
-    BucketRows, Digest, Digests, Once, OnceFolder, Publisher, Reader, Row, Rows, Shard, Taken, Work,
-};
+use evertally_publish::cluster::{BucketRows, Digest, Digests, Reader, Row, Rows, Shard, Taken, Work};
 use evertally_publish::declaration::Declaration;
 use evertally_publish::error::{Error, Result, failure, usage};
 use evertally_publish::event::Columns;
 use evertally_publish::problem::Wording;
 use evertally_publish::stream::OutOfBounds;
 use evertally_tables::cluster::{
-    Gathered, Released, buckets_of, for_each_block, for_each_sum, named_sums, of_blocks, of_rows, read, to_rows,
+    Released, buckets_of, for_each_block, for_each_sum, named_sums, of_blocks, of_rows, read, to_rows,
 };
 use evertally_tables::input::ReadOptions;
 use pyo3::prelude::*;
@@ -78,7 +76,7 @@ fn damaged(problem: serde_json::Error) -> Error {
 /// The work on one release, as every process of a cluster knows it.
 #[pyclass(frozen, name = "_ClusterWork", module = "evertally")]
 pub(crate) struct ClusterWork {
-    work: Work,
+    pub(crate) work: Work,
     options: ReadOptions,
     shipped: String,
 }
@@ -446,113 +444,8 @@ impl Releasing {
     }
 }
 
-/// The driver of a stream that never ends.
-#[pyclass(frozen, name = "_ClusterPublisher", module = "evertally")]
-pub(crate) struct Publishing {
-    publisher: Mutex<Publisher>,
-    released: Released,
-}
-
-#[pymethods]
-impl Publishing {
-    /// The driver's part of some work, under a ledger in a folder, or in a store of objects that has `create`, `read`,
-    /// `replace` and `forget`.
-    #[staticmethod]
-    #[pyo3(signature = (work, key, ledger, time, budget_file = None))]
-    fn open(
-        py: Python<'_>,
-        work: &ClusterWork,
-        key: &SecretKey,
-        ledger: Place,
-        time: &str,
-        budget_file: Option<PathBuf>,
-    ) -> PyResult<Self> {
-        let released = Released::new(&work.work, &time_type(time)?).or_raise()?;
-        let opened = cancellable(py, |cancelled| {
-            let once: Box<dyn Once> = match ledger {
-                Place::Folder(path) => Box::new(OnceFolder::open(&path)?),
-                Place::Objects(store) => Box::new(Objects(store)),
-            };
-            with_ledger(key, budget_file.as_deref(), cancelled, |ledger| {
-                Publisher::open(work.work.clone(), once, ledger)
-            })
-        })?;
-        Ok(Self { publisher: Mutex::new(opened.or_raise()?), released })
-    }
-
-    /// Closes steps for a batch of a query, and gives the releases of each: they may be seen.
-    fn close(
-        &self,
-        py: Python<'_>,
-        key: &SecretKey,
-        query: &str,
-        batch: u64,
-        through: u64,
-        sums: Vec<PyRecordBatch>,
-    ) -> PyResult<Vec<(u64, ArrowTable)>> {
-        let sums: Vec<RecordBatch> = sums.into_iter().map(PyRecordBatch::into_inner).collect();
-        let closed = cancellable(py, |cancelled| -> Result<Vec<(u64, RecordBatch)>> {
-            let mut rows = Vec::new();
-            for batch in &sums {
-                rows.extend(
-                    to_rows(batch)?.into_iter().filter(|row| !matches!(Row::says(&row.label), Ok(Rows::Shard(_)))),
-                );
-            }
-            let mut by_step: BTreeMap<u64, Gathered<'_>> = BTreeMap::new();
-            let mut publisher = self.publisher.lock().expect("no holder panics");
-            publisher.close(query, batch, through, &rows, |step, row| {
-                by_step.entry(step).or_insert_with(|| self.released.begin()).push(row)
-            })?;
-            if let Some((step, chain)) = publisher.head() {
-                with_ledger(key, None, cancelled, |ledger| ledger.note_left(publisher.name(), step, &chain))?;
-            }
-            by_step.into_iter().map(|(step, rows)| Ok((step, rows.finish()?))).collect()
-        })?;
-        Ok(closed.or_raise()?.into_iter().map(|(step, rows)| (step, ArrowTable::of(rows))).collect())
-    }
-}
-
-/// Where a ledger of a cluster is.
-#[derive(FromPyObject)]
-enum Place {
-    Folder(PathBuf),
-    Objects(Py<PyAny>),
-}
-
-/// A store of objects, in Python.
-struct Objects(Py<PyAny>);
-
-impl Objects {
-    fn call<T>(&self, read: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<T>) -> Result<T> {
-        let called = Python::attach(|py| read(py, self.0.bind(py)));
-        called.map_err(|problem| failure(format!("the ledger {} failed: {problem}", self.shown())))
-    }
-}
-
-impl Once for Objects {
-    fn create(&self, name: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.call(|py, store| store.call_method1("create", (name, PyBytes::new(py, bytes)))?.extract())
-    }
-
-    fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        self.call(|_, store| store.call_method1("read", (name,))?.extract())
-    }
-
-    fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        self.call(|py, store| store.call_method1("replace", (name, PyBytes::new(py, bytes))).map(drop))
-    }
-
-    fn forget(&self, name: &str) {
-        let _ = self.call(|_, store| store.call_method1("forget", (name,)).map(drop));
-    }
-
-    fn shown(&self) -> String {
-        Python::attach(|py| self.0.bind(py).str().map_or_else(|_| "of objects".to_owned(), |text| text.to_string()))
-    }
-}
-
 /// A column type that times of this kind have.
-fn time_type(time: &str) -> PyResult<DataType> {
+pub(crate) fn time_type(time: &str) -> PyResult<DataType> {
     match time {
         "instant" => Ok(DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))),
         "civil" => Ok(DataType::Timestamp(TimeUnit::Microsecond, None)),

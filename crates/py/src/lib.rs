@@ -21,6 +21,7 @@ mod lazy;
 mod options;
 mod own;
 mod plan;
+mod publishing;
 mod reading;
 mod release;
 mod request;
@@ -46,14 +47,14 @@ mod _evertally {
     use super::*;
     #[pymodule_export]
     use super::{
-        budget::Budget, candidate::Candidate, cluster::Bounding, cluster::ClusterWork, cluster::Publishing,
+        budget::Budget, candidate::Candidate, cluster::Bounding, cluster::ClusterWork,
         cluster::Reading as ClusterReading, cluster::Releasing, counter::Counter, guarantee::Guarantee,
         handover::ask_for_key, handover::open_key, handover::seal_key, ipc::from_ipc, ipc::to_ipc, key::SecretKey,
-        key::TestSeed, lazy::LazyVector, lazy::plan_lazy, plan::Plan, plan::plan, reading::Reading, release::Release,
-        sketch::CountSketch, sketch::plan_sketch, sums::release_steps, sums::release_sums, table::ArrowTable,
-        table::interval_table, table::plan_table, table::release_table, vector::candidate::VectorCandidate,
-        vector::guarantee::VectorGuarantee, vector::noise::VectorNoise, vector::plan::VectorPlan,
-        vector::plan::plan_vector,
+        key::TestSeed, lazy::LazyVector, lazy::plan_lazy, plan::Plan, plan::plan, publishing::Publishing,
+        reading::Reading, release::Release, sketch::CountSketch, sketch::plan_sketch, sums::release_steps,
+        sums::release_sums, table::ArrowTable, table::interval_table, table::plan_table, table::release_table,
+        vector::candidate::VectorCandidate, vector::guarantee::VectorGuarantee, vector::noise::VectorNoise,
+        vector::plan::VectorPlan, vector::plan::plan_vector,
     };
 
     #[pymodule_init]
