@@ -18,7 +18,7 @@ use evertally_publish::error::{Error, Result, failure, usage};
 use evertally_publish::event::{Columns, Event, Field, Role};
 use evertally_publish::rows::seven_digits;
 use evertally_publish::tuples::encode;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -63,11 +63,12 @@ pub fn release_sums(
 ) -> Result<RecordBatch> {
     let sums = StatelessSums::new(stream.plan.clone(), stream.key, stream.name.clone())?;
     let mut rows = Rows::new(stream, columns)?;
+    let declared: Option<HashSet<&[String]>> = declared.map(|groups| groups.iter().map(Vec::as_slice).collect());
     // Of each group its part of the mechanism, and the sums of its steps in this table.
     let mut groups: HashMap<Vec<String>, (StatelessSum<'_>, HashMap<u64, i64>)> = HashMap::new();
     for_each_sum(stream, table, columns, cancelled, |event, group, step, sum| {
         if !groups.contains_key(group) {
-            if declared.is_some_and(|declared| !declared.iter().any(|one| one == group)) {
+            if declared.as_ref().is_some_and(|declared| !declared.contains(group)) {
                 return Err(not_declared(event, group));
             }
             let cell = match group {

@@ -28,11 +28,11 @@ pub struct Receipt {
 }
 
 /// A batch in its turn: what is written of it, and counted once that is durable.
-pub(super) struct Accepted {
-    pub(super) number: u32,
-    pub(super) batch: u64,
-    pub(super) chunks: BTreeMap<u64, Chunk>,
-    pub(super) late: u64,
+struct Accepted {
+    number: u32,
+    batch: u64,
+    chunks: BTreeMap<u64, Chunk>,
+    late: u64,
 }
 
 impl Core {
@@ -123,7 +123,7 @@ impl Core {
     }
 
     /// Counts what was written: events of the open step at once, the others when theirs is open.
-    pub(super) fn count(&mut self, accepted: Accepted) {
+    fn count(&mut self, accepted: Accepted) {
         let Accepted { number, batch, chunks, late } = accepted;
         let live = self.live.get_mut(&number).expect("it was admitted");
         live.batches = batch;

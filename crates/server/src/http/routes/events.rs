@@ -66,12 +66,7 @@ pub(in super::super) async fn take(
     let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
     app.has_room()?;
     let id = id_of(&headers)?;
-    let format = format_of(&headers)?;
-    let sha256 =
-        headers.get("content-digest").and_then(|text| text.to_str().ok()).map(sha256_of).transpose()?.flatten();
-    let (bytes, decoded) = (app.config.body_bytes, app.config.decoded_bytes);
-    let expected = Expected { coding: coding_of(&headers)?, bytes, decoded, sha256 };
-    let incoming = Incoming::new(body, expected);
+    let (format, incoming) = sent(&app, &headers, body)?;
     waiting(move || {
         let reader = incoming.open().map_err(|e| Problem::of(&Error::from(e)))?;
         let receipt = app.service.take_in(&info, &id, (format, reader))?;
@@ -79,6 +74,16 @@ pub(in super::super) async fn take(
         Ok(Json(Taken { batch: receipt.batch, rows: receipt.rows, repeated: receipt.repeated, digest }))
     })
     .await
+}
+
+/// Rows that are sent, and how their bytes hold them.
+pub(super) fn sent(app: &App, headers: &HeaderMap, body: Body) -> Result<(BatchFormat, Incoming), Problem> {
+    let format = format_of(headers)?;
+    let sha256 =
+        headers.get("content-digest").and_then(|text| text.to_str().ok()).map(sha256_of).transpose()?.flatten();
+    let (bytes, decoded) = (app.config.body_bytes, app.config.decoded_bytes);
+    let expected = Expected { coding: coding_of(headers)?, bytes, decoded, sha256 };
+    Ok((format, Incoming::new(body, expected)))
 }
 
 fn id_of(headers: &HeaderMap) -> Result<String, Problem> {
@@ -93,7 +98,7 @@ fn id_of(headers: &HeaderMap) -> Result<String, Problem> {
     ))
 }
 
-pub(super) fn format_of(headers: &HeaderMap) -> Result<BatchFormat, Problem> {
+fn format_of(headers: &HeaderMap) -> Result<BatchFormat, Problem> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
     match kind.split(';').next().unwrap_or("").trim() {
         "application/x-ndjson" | "application/jsonl" | "application/jsonlines" => Ok(BatchFormat::JsonLines),
@@ -107,7 +112,7 @@ pub(super) fn format_of(headers: &HeaderMap) -> Result<BatchFormat, Problem> {
     }
 }
 
-pub(super) fn coding_of(headers: &HeaderMap) -> Result<Coding, Problem> {
+fn coding_of(headers: &HeaderMap) -> Result<Coding, Problem> {
     match headers.get(CONTENT_ENCODING).map(|coding| coding.as_bytes()) {
         None | Some(b"identity") => Ok(Coding::None),
         Some(b"gzip") => Ok(Coding::Gzip),

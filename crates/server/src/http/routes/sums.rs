@@ -1,9 +1,8 @@
 //! Sums of whole steps that were counted elsewhere.
 
 use super::super::app::{App, Caller};
-use super::super::body::{Expected, Incoming, sha256_of};
 use super::super::problem::{Document, Problem};
-use super::events::{coding_of, format_of};
+use super::events::sent;
 use super::waiting;
 use crate::engine::Whole;
 use axum::Json;
@@ -81,12 +80,7 @@ pub(in super::super) async fn put(
     let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
     let Query(Steps { from, through, evidence }) = steps.map_err(|e| Problem::bad(e.body_text()))?;
     app.has_room()?;
-    let format = format_of(&headers)?;
-    let sha256 =
-        headers.get("content-digest").and_then(|text| text.to_str().ok()).map(sha256_of).transpose()?.flatten();
-    let (bytes, decoded) = (app.config.body_bytes, app.config.decoded_bytes);
-    let expected = Expected { coding: coding_of(&headers)?, bytes, decoded, sha256 };
-    let incoming = Incoming::new(body, expected);
+    let (format, incoming) = sent(&app, &headers, body)?;
     waiting(move || {
         let reader = incoming.open().map_err(|e| Problem::of(&Error::from(e)))?;
         let taken = app.service.take_sums(&info, Whole { steps: from..=through, evidence }, (format, reader))?;
