@@ -31,7 +31,11 @@ pub(super) struct Cut {
 /// `ln(1 - q + q e^t)` with `t = (2x - 1)/(2σ²)`: the loss of the mixture over the noise alone.
 pub(super) fn loss_at(event: &SampledGaussian, x: f64) -> f64 {
     let t = (2.0 * x - 1.0) / (2.0 * event.noise * event.noise);
-    if t < 1.0 {
+    if event.rate == 1.0 {
+        t
+    } else if t < -1.0 {
+        libm::log((1.0 - event.rate) + event.rate * libm::exp(t))
+    } else if t < 1.0 {
         libm::log1p(event.rate * libm::expm1(t))
     } else {
         t + libm::log(event.rate + (1.0 - event.rate) * libm::exp(-t))

@@ -125,9 +125,16 @@ pub(super) fn divergence(
         return chernoff;
     }
 
-    let end = (plan.first + plan.points as i64) as f64 * step;
-    let upper = sum_of(&cells.iter().map(|own| own.cumulant(plan.beyond, step)).collect::<Vec<_>>());
-    let beyond = libm::exp(upper - plan.beyond * end + 1e-12 * (steps + upper.abs() + plan.beyond * end.abs()));
+    let end = plan.first + plan.points as i64;
+    let highest = |own: &Cells| own.points.iter().map(|point| point.0).max().unwrap_or(0);
+    let most: i64 = cells.iter().zip(events).map(|(own, event)| highest(own) * event.times as i64).sum();
+    let beyond = if most < end {
+        0.0
+    } else {
+        let upper = sum_of(&cells.iter().map(|own| own.cumulant(plan.beyond, step)).collect::<Vec<_>>());
+        let exponent = upper - plan.beyond * (end as f64 * step);
+        libm::exp(exponent + 1e-12 * (steps + upper.abs() + (upper - exponent).abs()))
+    };
 
     let window = tilted(&cells, &logs, events, &plan, space);
     let inside = window.divergence(epsilon, value, &plan);

@@ -171,15 +171,17 @@ fn rounded_step(least: f64) -> f64 {
 fn shortest(laws: &[Coarse], epsilon: f64, mut lambda: f64, log_delta: f64) -> (f64, (f64, f64, f64)) {
     let mut best = window(laws, epsilon, lambda, log_delta);
     let count: f64 = laws.iter().map(|law| law.times).sum();
-    loop {
+    for _ in 0..40 {
         let less = lambda / 1.5;
         let rounding = libm::log(count * 3e-15) + total(laws, less).value - less * epsilon;
         let next = window(laws, epsilon, less, log_delta);
-        if rounding > log_delta - 12.0 || next.1 - next.0 > 0.9 * (best.1 - best.0) {
-            return (lambda, best);
+        let shorter = next.1 - next.0 < 0.9 * (best.1 - best.0);
+        if !shorter || rounding > log_delta - 12.0 {
+            break;
         }
         (lambda, best) = (less, next);
     }
+    (lambda, best)
 }
 
 /// Outside of the window the tilted law has next to no mass, so that none comes in at the other end; and the tilt that
