@@ -42,6 +42,6 @@ pub use batches::Batches;
 pub use evertally_kernels::{Cipher, InstructionSet, Real};
 pub use noise::VectorNoise;
 pub use optimizer::{Optimizer, Rates};
-pub use plan::{Series, VectorCandidate, VectorGuarantee, VectorPlan, VectorRequest, streams};
+pub use plan::{Order, Series, Training, VectorCandidate, VectorGuarantee, VectorPlan, VectorRequest, Way, streams};
 pub use sampling::Sampling;
 pub use tuning::{Memory, Tuning};

@@ -29,10 +29,12 @@ mod choose;
 mod file;
 mod lower_bound;
 mod request;
+mod training;
 
 pub use calibrate::VectorGuarantee;
 pub use choose::{VectorCandidate, streams};
 pub use request::VectorRequest;
+pub use training::{Order, Training, Way};
 
 use super::optimizer;
 use crate::mechanism::{Mechanism, MechanismName};

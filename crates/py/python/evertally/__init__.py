@@ -30,6 +30,7 @@ from ._errors import (
 )
 from ._evertally import (
     ArrowTable,
+    Batches,
     Budget,
     Candidate,
     Counter,
@@ -53,6 +54,7 @@ from ._sums import release_steps, release_sums
 
 __all__ = [
     "ArrowTable",
+    "Batches",
     "Budget",
     "Candidate",
     "CountSketch",

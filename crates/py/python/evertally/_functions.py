@@ -115,8 +115,8 @@ def plan_lazy(
     mechanism: str | None = None,
     noise: Literal["laplace", "gaussian"] | None = None,
     objective: Literal["max", "mean"] = "max",
-    light_steps: bool = False,
     sampling: Literal["keyed", "integer", "float"] = "float",
+    light_steps: bool = False,
     meaning: dict[str, str] | None = None,
 ) -> Plan:
     """Plans a :class:`LazyVector` of `horizon` steps: as :func:`plan`, with the mechanism of least error among those that
@@ -156,8 +156,8 @@ def plan_lazy(
         ``mechanism``: Mechanism, such as subtract(k=13). Without it, the one with the least error.
         ``noise``: Noise law. Without it, the one with the least error that the budget allows.
         ``objective``: Minimise the maximal or the mean error over the steps.
-        ``light_steps``: Leave out mechanisms whose steps take more than logarithmic time.
         ``sampling``: How noise will be drawn, see :class:`LazyVector`.
+        ``light_steps``: Leave out mechanisms whose steps take more than logarithmic time.
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
 
     >>> import evertally as et
@@ -187,8 +187,8 @@ def plan_sketch(
     mechanism: str | None = None,
     noise: Literal["laplace", "gaussian"] | None = None,
     objective: Literal["max", "mean"] = "max",
-    light_steps: bool = False,
     sampling: Literal["keyed", "integer", "float"] = "float",
+    light_steps: bool = False,
     meaning: dict[str, str] | None = None,
 ) -> Plan:
     """Plans a :class:`CountSketch` of `horizon` steps: as :func:`plan`, with noise for all cells that an event touches,
@@ -224,8 +224,8 @@ def plan_sketch(
         ``mechanism``: Mechanism, such as subtract(k=13). Without it, the one with the least error.
         ``noise``: Noise law. Without it, the one with the least error that the budget allows.
         ``objective``: Minimise the maximal or the mean error over the steps.
-        ``light_steps``: Leave out mechanisms whose steps take more than logarithmic time.
         ``sampling``: How noise will be drawn, see :class:`LazyVector`.
+        ``light_steps``: Leave out mechanisms whose steps take more than logarithmic time.
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
 
     >>> import evertally as et
@@ -255,6 +255,8 @@ def plan_vector(
     separation: int = 1,
     mechanism: str | None = None,
     objective: Literal["max", "mean"] = "max",
+    sampling: Literal["keyed", "integer", "float"] = "float",
+    most_vectors: int = 64,
     cipher: Literal["aes-128-ctr", "chacha8", "chacha20"] = "aes-128-ctr",
     meaning: dict[str, str] | None = None,
 ) -> VectorPlan:
@@ -296,6 +298,8 @@ def plan_vector(
         ``mechanism``: A name such as smooth or banded-sqrt(bands=16); input is independent noise for every step, as in
             DP-SGD. Without it, the one of least error among those whose steps are light.
         ``objective``: Minimise the maximal or the mean error of the running sums, or of the parameters.
+        ``sampling``: How noise will be drawn, see :class:`LazyVector`.
+        ``most_vectors``: How many vectors of memory the mechanism may need, where none is named. No part of the plan.
         ``cipher``: The cipher that the noise is drawn from, part of the plan.
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
 

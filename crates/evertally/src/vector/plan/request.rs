@@ -261,6 +261,11 @@ impl VectorRequest {
         self.sampling
     }
 
+    /// How many vectors of memory a mechanism may need to be chosen.
+    pub fn most_vectors(&self) -> u64 {
+        self.most_vectors
+    }
+
     /// What the run is for.
     pub fn meaning(&self) -> &BTreeMap<String, String> {
         &self.meaning
