@@ -54,7 +54,8 @@ mod _evertally {
         reading::Reading, release::Release, sketch::CountSketch, sketch::plan_sketch, sums::release_steps,
         sums::release_sums, table::ArrowTable, table::interval_table, table::plan_table, table::release_table,
         vector::batches::Batches, vector::candidate::VectorCandidate, vector::guarantee::VectorGuarantee,
-        vector::noise::VectorNoise, vector::plan::VectorPlan, vector::plan::plan_vector,
+        vector::noise::VectorNoise, vector::plan::VectorPlan, vector::plan::plan_vector, vector::training::Training,
+        vector::training::Way, vector::training::plan_training,
     };
 
     #[pymodule_init]

@@ -7,4 +7,5 @@ pub(crate) mod guarantee;
 pub(crate) mod noise;
 pub(crate) mod plan;
 pub(crate) mod request;
+pub(crate) mod training;
 pub(crate) mod words;

@@ -42,13 +42,15 @@ from ._evertally import (
     Release,
     SecretKey,
     TestSeed,
+    Training,
     VectorCandidate,
     VectorGuarantee,
     VectorNoise,
     VectorPlan,
+    Way,
     __version__,
 )
-from ._functions import plan, plan_lazy, plan_release, plan_sketch, plan_vector, release
+from ._functions import plan, plan_lazy, plan_release, plan_sketch, plan_training, plan_vector, release
 from ._history import interval
 from ._sums import release_steps, release_sums
 
@@ -78,10 +80,12 @@ __all__ = [
     "SumOverflowError",
     "TableError",
     "TestSeed",
+    "Training",
     "VectorCandidate",
     "VectorGuarantee",
     "VectorNoise",
     "VectorPlan",
+    "Way",
     "__version__",
     "budget",
     "connect",
@@ -90,6 +94,7 @@ __all__ = [
     "plan_lazy",
     "plan_release",
     "plan_sketch",
+    "plan_training",
     "plan_vector",
     "release",
     "release_steps",

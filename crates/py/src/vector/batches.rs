@@ -10,7 +10,7 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 
-/// The batches of a plan with ``sampling``: who takes part in which step, drawn by lot from the key.
+/// The batches of a plan with ``sampled``: who takes part in which step, drawn by lot from the key.
 ///
 /// Examples have the numbers 0 to ``examples - 1``, which stay with them. In step t those whose number leaves the
 /// remainder (t - 1) mod :attr:`groups` take part, each with the same probability. The lots are a function of key, name,
@@ -21,7 +21,7 @@ use pyo3::prelude::*;
 /// **As secret as the key**: who knows the batches has a weaker promise.
 ///
 /// >>> import evertally as et
-/// >>> plan = et.plan_vector(200, epsilon=2, delta=1e-5, sampling=0.01, mechanism="epoch-bands(bands=4)")
+/// >>> plan = et.plan_vector(200, epsilon=2, delta=1e-5, sampled=0.01, mechanism="epoch-bands(bands=4)")
 /// >>> batches = et.Batches(plan, et.SecretKey.generate(), "run 1", examples=5000)
 /// >>> len(batches), batches.groups, batches.expected_size
 /// (200, 4, 50.0)
@@ -41,7 +41,7 @@ impl Batches {
     #[new]
     #[pyo3(signature = (plan, key, name, *, examples))]
     fn new(plan: &Bound<'_, VectorPlan>, key: &SecretKey, name: &str, examples: Whole) -> PyResult<Self> {
-        let stream: StreamName = name.parse().or_raise()?;
+        let stream = name.parse::<StreamName>().or_raise()?;
         let inner = Inner::new(plan.get().inner(), key.inner(), stream, examples.0).or_raise()?;
         Ok(Self { inner, plan: plan.clone().unbind(), name: name.to_owned() })
     }

@@ -64,6 +64,11 @@ fn planned(request: VectorRequest) -> evertally::Result<VectorPlan> {
 }
 
 impl VectorPlan {
+    /// A plan that is made.
+    pub(crate) fn of(inner: Inner) -> Self {
+        Self { inner, ranking: OnceLock::new() }
+    }
+
     /// The plan of the library.
     pub(crate) fn inner(&self) -> &Inner {
         &self.inner
@@ -191,11 +196,11 @@ impl VectorPlan {
     /// Where examples take part by lot: the share of all of them that is expected in a step.
     ///
     /// >>> import evertally as et
-    /// >>> plan = et.plan_vector(200, epsilon=2, delta=1e-5, sampling=0.01, mechanism="epoch-bands(bands=4)")
-    /// >>> plan.sampling, plan.groups, plan.participations
+    /// >>> plan = et.plan_vector(200, epsilon=2, delta=1e-5, sampled=0.01, mechanism="epoch-bands(bands=4)")
+    /// >>> plan.sampled, plan.groups, plan.participations
     /// (0.01, 4, 50)
     #[getter]
-    fn sampling(&self) -> Option<f64> {
+    fn sampled(&self) -> Option<f64> {
         self.inner.request().sampling().map(|sampling| sampling.fraction())
     }
 

@@ -14,6 +14,11 @@ use pyo3::prelude::*;
 /// The request that the keyword arguments make.
 pub(crate) fn request(options: &Options<'_>) -> PyResult<VectorRequest> {
     let Whole(horizon) = options.needed("horizon")?;
+    request_over(options, horizon)
+}
+
+/// The same over so many steps.
+pub(crate) fn request_over(options: &Options<'_>, horizon: u64) -> PyResult<VectorRequest> {
     let Whole(most) = options.take("participations")?.unwrap_or(Whole(1));
     let Whole(most_vectors) = options.take("most_vectors")?.unwrap_or(Whole(64));
     let Whole(separation) = options.take("separation")?.unwrap_or(Whole(1));
@@ -26,7 +31,7 @@ pub(crate) fn request(options: &Options<'_>) -> PyResult<VectorRequest> {
         .with_cipher(options.take::<String>("cipher")?.map_or(Ok(Cipher::default()), |word| cipher(&word))?)
         .with_meanings(meaning(options)?)
         .with_optional_optimizer(optimizer(options)?)
-        .with_optional_sampling(options.take("sampling")?.map(Sampling::new).transpose().or_raise()?)
+        .with_optional_sampling(options.take("sampled")?.map(Sampling::new).transpose().or_raise()?)
         .with_most_vectors(most_vectors))
 }
 
