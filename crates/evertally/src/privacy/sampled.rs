@@ -167,7 +167,7 @@ impl SampledGaussians {
     /// δ at this ε, whether an example is added or removed: never below the true value, and within 0.1 % in the noise of
     /// it. At least 10⁻³⁰⁷.
     pub fn delta(&self, epsilon: Epsilon) -> f64 {
-        Composition::new(&self.events).delta(epsilon.get(), &mut Workspace::default())
+        Composition::new(&self.events).delta(epsilon.get(), 1.0, &mut Workspace::default())
     }
 
     /// The least ε with δ(ε) at most this δ, to 9 digits, rounded up; 0 where even ε = 0 holds, infinite if none up to
@@ -236,20 +236,27 @@ impl Composition {
         self.mu > 0.0 && self.events.len() == 1
     }
 
-    fn delta(&self, epsilon: f64, space: &mut Workspace) -> f64 {
-        let removed = self.delta_removed(epsilon, space);
-        if self.is_gaussian() {
-            return removed;
-        }
-        removed.max(compose::divergence(&self.events, Direction::Add, epsilon, removed, space))
+    /// δ at this ε, rounded up; precise where it is about or above `wanted`.
+    fn delta(&self, epsilon: f64, wanted: f64, space: &mut Workspace) -> f64 {
+        let removed = self.delta_removed(epsilon, wanted, space);
+        removed.max(self.delta_added(epsilon, removed, space))
     }
 
     /// δ if an example is removed, which is mostly the larger one.
-    fn delta_removed(&self, epsilon: f64, space: &mut Workspace) -> f64 {
+    fn delta_removed(&self, epsilon: f64, wanted: f64, space: &mut Workspace) -> f64 {
         if self.is_gaussian() {
             return (gaussian::delta(self.mu, epsilon) * (1.0 + 1e-11)).clamp(f64::MIN_POSITIVE, 1.0);
         }
-        compose::divergence(&self.events, Direction::Remove, epsilon, 0.0, space)
+        compose::divergence(&self.events, Direction::Remove, epsilon, (0.0, wanted), space)
+    }
+
+    /// δ if an example is added, or a bound of it that is at most `enough`.
+    fn delta_added(&self, epsilon: f64, enough: f64, space: &mut Workspace) -> f64 {
+        // Noise alone is symmetric.
+        if self.is_gaussian() {
+            return self.delta_removed(epsilon, enough, space);
+        }
+        compose::divergence(&self.events, Direction::Add, epsilon, (enough, 1.0), space)
     }
 }
 
