@@ -6,12 +6,12 @@ use super::{Direction, SampledGaussian};
 
 /// Farthest tails that are looked at: e^-684 is still a normal number.
 const FARTHEST: f64 = 37.0;
-/// What the grid may cost: this part of σ, where losses are spread over their cells; a third of it is usual.
+/// What the grid may cost: about this part of σ.
 const COARSENESS: f64 = 5e-5;
 /// Logarithm of what the cut tails may cost, relatively.
 const NEGLIGIBLE: f64 = -15.0;
 /// Sizes of transforms.
-const POINTS: std::ops::RangeInclusive<f64> = 4096.0..=2_097_152.0;
+const POINTS: std::ops::RangeInclusive<f64> = 4096.0..=1_048_576.0;
 /// About the most cells of an event that are as wide as cells may be.
 const MOST_CELLS: f64 = 32_768.0;
 

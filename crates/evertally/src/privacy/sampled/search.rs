@@ -91,6 +91,9 @@ pub(super) fn epsilon(composition: &Composition, delta: f64) -> f64 {
     if composition.delta(0.0, delta, &mut space) <= delta {
         return 0.0;
     }
+    if composition.delta(MOST_EPSILON, delta, &mut space) > delta {
+        return f64::INFINITY;
+    }
     let range = (libm::log(1e-12), libm::log(MOST_EPSILON));
     let log = libm::log(delta);
     let (guess, slope) = rough(|at| saddle::rough_log_delta(&composition.events, libm::exp(at)) - log, range);
