@@ -125,7 +125,8 @@ impl Laws {
         let noise = of(low, high);
         let moved = of(low - self.distance, high - self.distance);
         let mixture = (1.0 - self.rate) * noise + self.rate * moved;
-        let far = [low, high].into_iter().filter(|z| z.is_finite()).fold(0.0f64, |far, z| far.max(z.abs()));
+        // Farther out there is nothing that a double could tell from 0.
+        let far = [low, high].into_iter().filter(|z| z.is_finite()).fold(0.0f64, |far, z| far.max(z.abs().min(40.0)));
         let error = precision(far + self.distance);
         match self.direction {
             Direction::Remove => (mixture, noise, error),

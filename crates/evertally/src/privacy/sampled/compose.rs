@@ -157,9 +157,9 @@ fn bounded(
     }
 
     let end = plan.first + plan.points as i64;
-    let highest = |own: &Cells| own.points.iter().map(|point| point.0).max().unwrap_or(0);
-    let most: i64 = cells.iter().zip(events).map(|(own, event)| highest(own) * event.times as i64).sum();
-    let beyond = if most < end {
+    let highest = |own: &Cells| own.points.iter().map(|point| point.0).max().unwrap_or(0) as f64;
+    let most: f64 = cells.iter().zip(times()).map(|(own, times)| highest(own) * times).sum();
+    let beyond = if most + 1e-9 * most.abs() + 1.0 < end as f64 {
         0.0
     } else {
         let upper = sum_of(&cells.iter().map(|own| own.cumulant(plan.beyond, step)).collect::<Vec<_>>());
@@ -181,8 +181,8 @@ struct Window {
     error: f64,
 }
 
-/// Composes the tilted laws by Fourier transforms. What falls outside of the window comes in again at its other end, and
-/// so only adds.
+/// Composes the tilted laws by Fourier transforms. What falls outside of the window comes in again at its other end,
+/// and so only adds.
 fn tilted(cells: &[Cells], logs: &[f64], events: &[SampledGaussian], plan: &Plan, space: &mut Workspace) -> Window {
     let (step, lambda, points) = (plan.cut.step, plan.lambda, plan.points);
     let transform = space.transform(points);

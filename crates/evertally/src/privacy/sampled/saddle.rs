@@ -1,5 +1,5 @@
-//! Where to look: a coarse law of the losses tells the tilt, the size of δ and the window of a composition. Nothing here
-//! needs to be right for a bound to hold.
+//! Where to look: a coarse law of the losses tells the tilt, the size of δ and the window of a composition. Nothing
+//! here needs to be right for a bound to hold.
 
 use super::cells::{Cut, LEAST_NOISE, loss_at};
 use super::{Direction, SampledGaussian};
@@ -179,8 +179,8 @@ fn rounded_step(least: f64) -> f64 {
     fraction * libm::exp2(whole)
 }
 
-/// A tilt up to this one that has a short window. Where a few large losses decide, the saddle point is beyond the bulk of
-/// the law, and much less tilting is enough against rounding errors.
+/// A tilt up to this one that has a short window. Where a few large losses decide, the saddle point is beyond the bulk
+/// of the law, and much less tilting is enough against rounding errors.
 fn shortest(laws: &[Coarse], epsilon: f64, mut lambda: f64, log_delta: f64) -> (f64, (f64, f64, f64)) {
     let mut best = window(laws, epsilon, lambda, log_delta);
     let count: f64 = laws.iter().map(|law| law.times).sum();

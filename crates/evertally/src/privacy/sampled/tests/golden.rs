@@ -59,3 +59,19 @@ fn noise_is_neither_wasted_nor_spared() {
         assert!(steps(rate, own, 2000).delta(epsilon(found)) <= 1e-5);
     }
 }
+
+/// Sampling rate, steps, ε, and the noise multiplier for δ = 10⁻¹² by the twin in NumPy, tilted.
+const SMALL: [(f64, u64, f64, f64); 4] = [
+    (0.001, 100000, 1.0, 2.1972693),
+    (0.5, 2000, 16.0, 11.0042463),
+    (0.1, 100000, 0.1, 1946.0537604),
+    (0.001, 2000, 16.0, 0.4307663),
+];
+
+#[test]
+fn small_deltas_cost_what_they_must() {
+    for (rate, times, at, own) in SMALL {
+        let found = steps(rate, 1.0, times).noise_factor_for(epsilon(at), delta(1e-12)).unwrap();
+        assert!((-1e-6..1e-4).contains(&(found / own - 1.0)), "q = {rate}, ε = {at}: {found}, a twin {own}");
+    }
+}
