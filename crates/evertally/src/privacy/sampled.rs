@@ -47,7 +47,7 @@
 //!
 //! ## How close the figures are
 //!
-//! For training (10² to 10⁶ steps, rates from 10⁻⁴, δ from 10⁻¹²) the noise is within 10⁻⁴ of the least. Where one or
+//! For training (10² to 10⁶ steps, rates from 10⁻⁴, δ from 10⁻¹²) the noise is within 2·10⁻⁴ of the least. Where one or
 //! two steps of a small rate decide, the tilt cannot help, and δ is too large by up to some 10⁻¹³ of rounding per step,
 //! which is not seen unless δ is as small.
 

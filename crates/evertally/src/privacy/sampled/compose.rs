@@ -60,6 +60,9 @@ impl Spectrum {
             if self.logs[place] > SILENT {
                 self.angles[place] += times * libm::atan2(*im, *re);
                 self.errors[place] += times * (2.0 * error / size + self.rounding);
+            } else {
+                // Its angle is not known any more.
+                self.errors[place] = 2.0;
             }
         }
     }
