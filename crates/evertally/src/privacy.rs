@@ -3,8 +3,8 @@
 //! A budget is a promise about the **whole history** of releases. Three currencies are spoken: pure ε-DP ([`Epsilon`]),
 //! ρ-zCDP ([`Rho`]; Bun and Steinke 2016, arXiv 1605.02065) and (ε, δ)-DP. [`conversions`] turns one into another,
 //! always rounding towards the weaker statement. [`loss`] has the tight (ε, δ) curves of discrete noise, [`sampled`]
-//! those of Gaussian noise on random samples, [`skellam`] what Skellam noise protects, [`composition`] what several plans
-//! spend together; [`contribution`] bounds how much of the data is one person's.
+//! those of Gaussian noise on random samples, [`skellam`] what Skellam noise protects, [`composition`] what several
+//! plans spend together; [`contribution`] bounds how much of the data is one person's.
 
 pub mod composition;
 pub mod contribution;

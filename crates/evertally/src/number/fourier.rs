@@ -108,8 +108,8 @@ pub(crate) fn outer(logarithms: &[f64], length: usize) -> Vec<f64> {
     (0..length).map(|power| data[reversed(power, points)][0]).collect()
 }
 
-/// A filter of real series: `y_t = Σ_j c_j x_{t-j}` for `t` below its length. Rounding errors are some `10^-16 log n` of
-/// the norms of the two series.
+/// A filter of real series: `y_t = Σ_j c_j x_{t-j}` for `t` below its length. Rounding errors are some `10^-16 log n`
+/// of the norms of the two series.
 #[derive(Clone, Debug)]
 pub(crate) struct Convolution {
     length: usize,

@@ -1,15 +1,15 @@
 //! Certified (ε, δ) curves of Gaussian noise on random samples: the accounting of stochastic gradient descent.
 //!
 //! In a [`SampledGaussian`] step every example takes part on its own with probability `q`, and the sum of what takes
-//! part is released with normal noise of standard deviation `σ` times the sensitivity. Neighbours differ by one example,
-//! added or removed.
+//! part is released with normal noise of standard deviation `σ` times the sensitivity. Neighbours differ by one
+//! example, added or removed.
 //!
 //! ## Why every figure is an upper bound
 //!
 //! **The pair.** With `Q = N(0, σ²)` and `P = (1-q) N(0, σ²) + q N(1, σ²)`, the pair (P, Q) dominates a step when an
 //! example is removed, (Q, P) when one is added: no step has a larger hockey-stick divergence at any ε. Products of
-//! dominating pairs dominate adaptive compositions (Zhu, Dong and Wang 2022, arXiv 2106.08567). So δ is the larger one of
-//! two divergences of product laws, `δ(ε) = E (1 - e^{ε - loss})₊`, the loss being a sum of independent ones. All of
+//! dominating pairs dominate adaptive compositions (Zhu, Dong and Wang 2022, arXiv 2106.08567). So δ is the larger one
+//! of two divergences of product laws, `δ(ε) = E (1 - e^{ε - loss})₊`, the loss being a sum of independent ones. All of
 //! what follows overstates masses, or moves them to larger losses, and `δ(ε)` grows by either.
 //!
 //! **Cells.** The loss is monotone in `x`. Between two grid points `a < b` of the loss the masses `p` and `p'` that the
@@ -22,15 +22,15 @@
 //! As in [`loss`](super::loss) the original is a post-processing of that (Doroshenko, Ghazi, Kamath, Kumar and
 //! Manurangsi 2022, arXiv 2207.04380), inside a composition too, and the error is of second order. The roundings of `p`
 //! and `p'` carry explicit bounds; what they can change in `p_b` is moved up from `a` to `b`, which costs `(b-a)` times
-//! little. Ends of cells, as places `x`, are moved inwards by the bound of their own rounding, so that no loss of a cell
-//! exceeds `b`; one that falls short of `a` by that much is rounded up to `a`, which changes `p'` by a known part.
-//! The loss of the mixture is at least `ln(1-q)`: the cell next to that bound has an end beyond it. Tails cut where
-//! the loss is unbounded count as `+∞`, or as the lowest grid point.
+//! little. Ends of cells, as places `x`, are moved inwards by the bound of their own rounding, so that no loss of a
+//! cell exceeds `b`; one that falls short of `a` by that much is rounded up to `a`, which changes `p'` by a known part.
+//! The loss of the mixture is at least `ln(1-q)`: the cell next to that bound has an end beyond it. Tails cut where the
+//! loss is unbounded count as `+∞`, or as the lowest grid point.
 //!
-//! **Tilting.** For a constant `λ > 0` the masses `t_l = p_l e^{λl - κ}`, `κ = ln Σ p_l e^{λl}`, are convolved in place of
-//! `p_l`, and `δ(ε) = Σ t_l e^{Σκ - λl} (1 - e^{ε-l})₊` with the sum of losses `l`. This holds for any `λ` and `κ`; with
-//! the `λ` of the saddle point the tilted sum is about ε where δ is made, and rounding errors are relative to δ, however
-//! small it is.
+//! **Tilting.** For a constant `λ > 0` the masses `t_l = p_l e^{λl - κ}`, `κ = ln Σ p_l e^{λl}`, are convolved in place
+//! of `p_l`, and `δ(ε) = Σ t_l e^{Σκ - λl} (1 - e^{ε-l})₊` with the sum of losses `l`. This holds for any `λ` and `κ`;
+//! with the `λ` of the saddle point the tilted sum is about ε where δ is made, and rounding errors are relative to δ,
+//! however small it is.
 //!
 //! **Window.** The convolution is cyclic. Masses from outside of the window come back inside and only add; those from
 //! above it are counted once more with the weight 1, by Chernoff's bound with another `λ`. Masses below the window are
@@ -41,8 +41,15 @@
 //! rounding of the way back, bound the Euclidean norm of the errors of the composed masses. By the inequality of Cauchy
 //! and Schwarz the sum for δ errs by at most this norm times that of its weights, which is added.
 //!
-//! **Grid.** Its step is such that δ grows by less than `2·10⁻⁵` of a change of σ would make; for large losses, which are
-//! rare, cells grow in proportion. None of that matters for the bound to hold.
+//! **Grid.** Its step is such that δ grows by about as much as 5·10⁻⁵ less noise would make it; for large losses, which
+//! are rare, cells grow in proportion. The tilt and the tails that are cut follow from a guess of δ by a saddle point,
+//! which is corrected where it fails. None of that matters for the bound to hold.
+//!
+//! ## How close the figures are
+//!
+//! For training (10² to 10⁶ steps, rates from 10⁻⁴, δ from 10⁻¹²) the noise is within 2·10⁻⁴ of the least. Where one or
+//! two steps of a small rate decide, the tilt cannot help, and δ is too large by up to some 10⁻¹³ of rounding per step,
+//! which is not seen unless δ is as small.
 
 mod cells;
 mod compose;
@@ -78,8 +85,8 @@ pub struct SampledGaussian {
 }
 
 impl SampledGaussian {
-    /// Every example takes part with probability `rate`, the noise has standard deviation `noise` times the largest norm
-    /// of what an example adds, and there are so many steps, up to 2²⁰.
+    /// Every example takes part with probability `rate`, the noise has standard deviation `noise` times the largest
+    /// norm of what an example adds, and there are so many steps, up to 2²⁰.
     ///
     /// # Errors
     /// If a number is out of range.
@@ -128,7 +135,7 @@ const ROUNDING: f64 = 1e-14;
 /// let training = SampledGaussians::new(&[SampledGaussian::new(0.01, 1.0, 1000)?])?;
 /// let delta = Delta::new(1e-5)?;
 /// let epsilon = training.epsilon(delta);
-/// assert!((epsilon - 1.828).abs() < 0.001);
+/// assert!((epsilon - 1.8283).abs() < 0.0001);
 /// assert!(training.delta(Epsilon::new(epsilon)?) <= 1e-5);
 /// # Ok::<(), evertally::Error>(())
 /// ```
@@ -164,19 +171,18 @@ impl SampledGaussians {
         &self.events
     }
 
-    /// δ at this ε, whether an example is added or removed: never below the true value, and within 0.1 % in the noise of
-    /// it. At least 10⁻³⁰⁷.
+    /// δ at this ε, whether an example is added or removed: never below the true value, and as close to it as [said
+    /// above](self). At least 10⁻³⁰⁷.
     pub fn delta(&self, epsilon: Epsilon) -> f64 {
-        Composition::new(&self.events).delta(epsilon.get(), &mut Workspace::default())
+        Composition::new(&self.events).delta(epsilon.get(), 1.0, &mut Workspace::default())
     }
 
-    /// The least ε with δ(ε) at most this δ, to 9 digits, rounded up; 0 where even ε = 0 holds, infinite if none up to
-    /// 10⁶ does.
+    /// The least ε with δ(ε) at most this δ, rounded up; 0 where even ε = 0 holds, infinite if none up to 10⁶ does.
     pub fn epsilon(&self, delta: Delta) -> f64 {
         search::epsilon(&Composition::new(&self.events), delta.get())
     }
 
-    /// The least factor, to 9 digits, rounded up, such that these steps with that many times their noise are
+    /// The least factor, rounded up, such that these steps with that many times their noise are
     /// (ε, δ)-differentially private. So steps given with noise 1 over their relative sensitivities get the noise
     /// multiplier of sensitivity 1.
     ///
@@ -185,7 +191,7 @@ impl SampledGaussians {
     /// use evertally::privacy::{Delta, Epsilon};
     /// let training = SampledGaussians::new(&[SampledGaussian::new(0.01, 1.0, 1000)?])?;
     /// let noise = training.noise_factor_for(Epsilon::new(2.0)?, Delta::new(1e-5)?)?;
-    /// assert!((noise - 0.957).abs() < 0.001);
+    /// assert!((noise - 0.9591).abs() < 0.0001);
     /// # Ok::<(), evertally::Error>(())
     /// ```
     ///
@@ -236,20 +242,27 @@ impl Composition {
         self.mu > 0.0 && self.events.len() == 1
     }
 
-    fn delta(&self, epsilon: f64, space: &mut Workspace) -> f64 {
-        let removed = self.delta_removed(epsilon, space);
-        if self.is_gaussian() {
-            return removed;
-        }
-        removed.max(compose::divergence(&self.events, Direction::Add, epsilon, removed, space))
+    /// δ at this ε, rounded up; precise where it is about or above `wanted`.
+    fn delta(&self, epsilon: f64, wanted: f64, space: &mut Workspace) -> f64 {
+        let removed = self.delta_removed(epsilon, wanted, space);
+        removed.max(self.delta_added(epsilon, removed, space))
     }
 
     /// δ if an example is removed, which is mostly the larger one.
-    fn delta_removed(&self, epsilon: f64, space: &mut Workspace) -> f64 {
+    fn delta_removed(&self, epsilon: f64, wanted: f64, space: &mut Workspace) -> f64 {
         if self.is_gaussian() {
             return (gaussian::delta(self.mu, epsilon) * (1.0 + 1e-11)).clamp(f64::MIN_POSITIVE, 1.0);
         }
-        compose::divergence(&self.events, Direction::Remove, epsilon, 0.0, space)
+        compose::divergence(&self.events, Direction::Remove, epsilon, (0.0, wanted), space)
+    }
+
+    /// δ if an example is added, or a bound of it that is at most `enough`.
+    fn delta_added(&self, epsilon: f64, enough: f64, space: &mut Workspace) -> f64 {
+        // Noise alone is symmetric.
+        if self.is_gaussian() {
+            return self.delta_removed(epsilon, enough, space);
+        }
+        compose::divergence(&self.events, Direction::Add, epsilon, (enough, 1.0), space)
     }
 }
 

@@ -91,19 +91,18 @@ fn mass(low: f64, high: f64) -> f64 {
     }
 }
 
-/// The places on the grid that bound cells between two losses: dense around 0, sparser in proportion farther out.
-fn boundaries(low: i64, high: i64, widest: i64) -> Vec<i64> {
-    let outwards = |end: i64| {
-        let mut places = Vec::new();
-        let mut place = 0i64;
-        while place <= end {
-            places.push(place);
-            place += 1 << (place / FRACTION).clamp(1, widest.max(1)).ilog2();
+/// Places on the grid from 0 on that bound cells, up to one at or behind the end, but none beyond the limit: dense at
+/// first, then sparser in proportion.
+fn boundaries(end: f64, limit: f64, widest: i64) -> Vec<i64> {
+    let mut places = vec![0i64];
+    let mut place = 0i64;
+    while (place as f64) < end {
+        place += 1 << (place / FRACTION).clamp(1, widest.max(1)).ilog2();
+        if place as f64 > limit {
+            break;
         }
-        places
-    };
-    let mut places: Vec<i64> = outwards(-low).into_iter().skip(1).map(|place| -place).rev().collect();
-    places.extend(outwards(high));
+        places.push(place);
+    }
     places
 }
 
@@ -126,7 +125,8 @@ impl Laws {
         let noise = of(low, high);
         let moved = of(low - self.distance, high - self.distance);
         let mixture = (1.0 - self.rate) * noise + self.rate * moved;
-        let far = [low, high].into_iter().filter(|z| z.is_finite()).fold(0.0f64, |far, z| far.max(z.abs()));
+        // Farther out there is nothing that a double could tell from 0.
+        let far = [low, high].into_iter().filter(|z| z.is_finite()).fold(0.0f64, |far, z| far.max(z.abs().min(40.0)));
         let error = precision(far + self.distance);
         match self.direction {
             Direction::Remove => (mixture, noise, error),
@@ -148,12 +148,14 @@ impl Cells {
             Direction::Add => (-1.0, -loss_at(event, cut.reach * noise), -loss_at(event, -cut.reach * noise)),
         };
         // Places next to the bound ln(1-q) would be lost in rounding; the outermost cell covers them.
-        let bound = -libm::log1p(-event.rate) * (1.0 - 1e-4);
-        let (low, high) = match direction {
-            Direction::Remove => (low.max(-bound), high),
-            Direction::Add => (low, high.min(bound)),
+        let bound = -libm::log1p(-event.rate) * (1.0 - 1e-4) / step;
+        let (least, most) = match direction {
+            Direction::Remove => (bound, f64::INFINITY),
+            Direction::Add => (f64::INFINITY, bound),
         };
-        let places = boundaries((low / step).ceil() as i64, (high / step).floor() as i64, cut.widest);
+        let below = boundaries(-low / step, least, cut.widest);
+        let above = boundaries(high / step, most, cut.widest);
+        let places: Vec<i64> = below[1..].iter().rev().map(|place| -place).chain(above).collect();
         // Where the losses end that are at most those of the places: a little inside, whatever the rounding.
         let ends: Vec<(f64, f64)> = places
             .iter()
@@ -218,14 +220,16 @@ impl Cells {
 
     /// An example that is drawn, with probability `q`, is revealed; this bounds every noise from above.
     fn revealed(event: &SampledGaussian, direction: Direction, step: f64) -> Self {
+        let mut cells = Self { points: Vec::new(), infinity: 0.0 };
         match direction {
-            Direction::Remove => Self { points: vec![(0, 1.0)], infinity: event.rate },
+            Direction::Remove => (cells.points, cells.infinity) = (vec![(0, 1.0)], event.rate),
             Direction::Add if event.rate < 1.0 => {
-                let bound = (-libm::log1p(-event.rate) / step * (1.0 + 8.0 * UNIT)).ceil();
-                Self { points: vec![(bound as i64, 1.0)], infinity: 0.0 }
+                let bound = (-libm::log1p(-event.rate) / step * (1.0 + 8.0 * UNIT)).ceil() as i64;
+                cells.split((1.0, 1.0 - event.rate, 4.0 * UNIT), 0.0, [0, bound], step);
             }
-            Direction::Add => Self { points: vec![(0, 0.0)], infinity: 1.0 },
+            Direction::Add => (cells.points, cells.infinity) = (vec![(0, 0.0)], 1.0),
         }
+        cells
     }
 
     /// `ln E e^(λ loss)` of the finite losses, to `10^-13 (1 + |λ loss|)`.

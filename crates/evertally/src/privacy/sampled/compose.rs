@@ -60,6 +60,9 @@ impl Spectrum {
             if self.logs[place] > SILENT {
                 self.angles[place] += times * libm::atan2(*im, *re);
                 self.errors[place] += times * (2.0 * error / size + self.rounding);
+            } else {
+                // Its angle is not known any more.
+                self.errors[place] = 2.0;
             }
         }
     }
@@ -99,15 +102,46 @@ fn chernoff_factor(lambda: f64) -> f64 {
     lambda * libm::log(lambda / (1.0 + lambda)) - libm::log1p(lambda)
 }
 
-/// The divergence in one direction at this ε, rounded up; or any bound of it that is at most `enough`.
+/// What a bound is too large by, relatively, if there is a better way to compute it.
+const WASTE: f64 = 2e-3;
+/// How far δ may be below what was expected, as a logarithm, before all is done again.
+const SURPRISE: f64 = 5.0;
+
+/// The divergence in one direction at this ε, rounded up; or any bound of it that is at most `enough`. What is about or
+/// above `wanted` is right to many digits.
 pub(super) fn divergence(
     events: &[SampledGaussian],
     direction: Direction,
     epsilon: f64,
-    enough: f64,
+    (enough, wanted): (f64, f64),
     space: &mut Workspace,
 ) -> f64 {
-    let plan = Plan::new(events, direction, epsilon, enough);
+    let mut plan = Plan::new(events, direction, epsilon, enough, libm::log(wanted));
+    let mut best = 1.0f64;
+    for _ in 0..4 {
+        let (bound, waste) = bounded(events, direction, epsilon, enough, &plan, space);
+        let gained = bound < 0.999 * best;
+        best = best.min(bound);
+        // The expectation is too high where a few large losses decide; then tails were cut too early.
+        let log = libm::log(best);
+        if best <= enough || !gained || waste <= WASTE * bound && log >= plan.log_delta - SURPRISE {
+            break;
+        }
+        plan = Plan::new(events, direction, epsilon, enough, log - 2.0);
+    }
+    // Less is not told apart from 0.
+    best.max(f64::MIN_POSITIVE)
+}
+
+/// The divergence as planned, rounded up, and the part of it that is due to cut tails and rounding.
+fn bounded(
+    events: &[SampledGaussian],
+    direction: Direction,
+    epsilon: f64,
+    enough: f64,
+    plan: &Plan,
+    space: &mut Workspace,
+) -> (f64, f64) {
     let (step, lambda) = (plan.cut.step, plan.lambda);
     let cells: Vec<Cells> = events.iter().map(|event| Cells::new(event, direction, plan.cut)).collect();
     let times = || events.iter().map(|event| event.times as f64);
@@ -122,13 +156,13 @@ pub(super) fn divergence(
     let slack = |tilt: f64| 1e-12 * (steps + value.abs() + tilt.abs() * epsilon);
     let chernoff = libm::exp(value - lambda * epsilon + chernoff_factor(lambda) + slack(lambda)) + infinity;
     if chernoff <= enough {
-        return chernoff;
+        return (chernoff, 0.0);
     }
 
     let end = plan.first + plan.points as i64;
-    let highest = |own: &Cells| own.points.iter().map(|point| point.0).max().unwrap_or(0);
-    let most: i64 = cells.iter().zip(events).map(|(own, event)| highest(own) * event.times as i64).sum();
-    let beyond = if most < end {
+    let highest = |own: &Cells| own.points.iter().map(|point| point.0).max().unwrap_or(0) as f64;
+    let most: f64 = cells.iter().zip(times()).map(|(own, times)| highest(own) * times).sum();
+    let beyond = if most + 1e-9 * most.abs() + 1.0 < end as f64 {
         0.0
     } else {
         let upper = sum_of(&cells.iter().map(|own| own.cumulant(plan.beyond, step)).collect::<Vec<_>>());
@@ -136,9 +170,10 @@ pub(super) fn divergence(
         libm::exp(exponent + 1e-12 * (steps + upper.abs() + (upper - exponent).abs()))
     };
 
-    let window = tilted(&cells, &logs, events, &plan, space);
-    let inside = window.divergence(epsilon, value, &plan);
-    (inside + beyond.min(1.0) + infinity).min(chernoff).clamp(f64::MIN_POSITIVE, 1.0)
+    let window = tilted(&cells, &logs, events, plan, space);
+    let (inside, rounding) = window.divergence(epsilon, value, plan);
+    let bound = (inside + rounding + beyond.min(1.0) + infinity).min(chernoff).clamp(f64::MIN_POSITIVE, 1.0);
+    (bound, rounding + beyond.min(1.0) + infinity)
 }
 
 /// The law of the sum of tilted losses, on the window.
@@ -149,8 +184,8 @@ struct Window {
     error: f64,
 }
 
-/// Composes the tilted laws by Fourier transforms. What falls outside of the window comes in again at its other end, and
-/// so only adds.
+/// Composes the tilted laws by Fourier transforms. What falls outside of the window comes in again at its other end,
+/// and so only adds.
 fn tilted(cells: &[Cells], logs: &[f64], events: &[SampledGaussian], plan: &Plan, space: &mut Workspace) -> Window {
     let (step, lambda, points) = (plan.cut.step, plan.lambda, plan.points);
     let transform = space.transform(points);
@@ -174,8 +209,8 @@ fn tilted(cells: &[Cells], logs: &[f64], events: &[SampledGaussian], plan: &Plan
 }
 
 impl Window {
-    /// `Σ p_l (1 - e^(ε-l))₊` over the window, with `p_l` the tilted mass times `e^(K - λl)`.
-    fn divergence(&self, epsilon: f64, value: f64, plan: &Plan) -> f64 {
+    /// `Σ p_l (1 - e^(ε-l))₊` over the window, with `p_l` the tilted mass times `e^(K - λl)`, and a bound of its error.
+    fn divergence(&self, epsilon: f64, value: f64, plan: &Plan) -> (f64, f64) {
         let (step, lambda, points) = (plan.cut.step, plan.lambda, plan.points as i64);
         let end = plan.first + points;
         let start = ((epsilon / step).floor() as i64).max(plan.first);
@@ -190,8 +225,8 @@ impl Window {
             square += weight * weight;
         }
         let room = 1.0 + UNIT * (64.0 + 2.0 * points as f64);
-        let total = (sum / points as f64 + self.error * square.sqrt()) * room;
         let size = value.abs() + lambda * (epsilon.abs() + end.unsigned_abs() as f64 * step);
-        libm::exp(value - lambda * epsilon + 16.0 * UNIT * (size + 1.0)) * total
+        let scale = libm::exp(value - lambda * epsilon + 16.0 * UNIT * (size + 1.0)) * room;
+        (scale * sum / points as f64, scale * self.error * square.sqrt())
     }
 }

@@ -1,17 +1,17 @@
-//! Where to look: a coarse law of the losses tells the tilt, the size of δ and the window of a composition. Nothing here
-//! needs to be right for a bound to hold.
+//! Where to look: a coarse law of the losses tells the tilt, the size of δ and the window of a composition. Nothing
+//! here needs to be right for a bound to hold.
 
 use super::cells::{Cut, LEAST_NOISE, loss_at};
 use super::{Direction, SampledGaussian};
 
 /// Farthest tails that are looked at: e^-684 is still a normal number.
 const FARTHEST: f64 = 37.0;
-/// What the grid may cost: this part of σ, where losses are spread over their cells; a third of it is usual.
+/// What the grid may cost: about this part of σ.
 const COARSENESS: f64 = 5e-5;
 /// Logarithm of what the cut tails may cost, relatively.
-const NEGLIGIBLE: f64 = -20.0;
+const NEGLIGIBLE: f64 = -15.0;
 /// Sizes of transforms.
-const POINTS: std::ops::RangeInclusive<f64> = 4096.0..=2_097_152.0;
+const POINTS: std::ops::RangeInclusive<f64> = 4096.0..=1_048_576.0;
 /// About the most cells of an event that are as wide as cells may be.
 const MOST_CELLS: f64 = 32_768.0;
 
@@ -31,14 +31,17 @@ struct Cumulants {
 
 impl Coarse {
     fn new(event: &SampledGaussian, direction: Direction, reach: f64) -> Self {
-        let event = SampledGaussian { noise: event.noise.max(LEAST_NOISE), ..*event };
+        if event.noise < LEAST_NOISE {
+            let loss = if direction == Direction::Remove { 0.0 } else { -libm::log1p(-event.rate.min(0.999_999)) };
+            return Self { times: event.times as f64, points: vec![(loss, 0.0)] };
+        }
         let distance = 1.0 / event.noise;
         let step = 0.125;
         let count = ((2.0 * reach + distance) / step).ceil() as i64;
         let scale = libm::log(step / (2.0 * std::f64::consts::PI).sqrt());
         let point = |i: i64| {
             let z = i as f64 * step - reach;
-            let (loss, noise) = (loss_at(&event, z * event.noise), scale - z * z / 2.0);
+            let (loss, noise) = (loss_at(event, z * event.noise), scale - z * z / 2.0);
             match direction {
                 Direction::Remove => (loss, noise + loss),
                 Direction::Add => (-loss, noise),
@@ -101,6 +104,8 @@ fn saddle(laws: &[Coarse], epsilon: f64) -> (f64, f64) {
 pub(super) struct Plan {
     pub(super) cut: Cut,
     pub(super) lambda: f64,
+    /// About ln δ.
+    pub(super) log_delta: f64,
     /// A larger tilt, whose Chernoff bound serves beyond the window.
     pub(super) beyond: f64,
     /// The least place of the window, in steps.
@@ -126,15 +131,17 @@ pub(super) fn rough_log_delta(events: &[SampledGaussian], epsilon: f64) -> f64 {
 }
 
 impl Plan {
-    /// For this ε, and a δ that is not much less than `enough`.
-    pub(super) fn new(events: &[SampledGaussian], direction: Direction, epsilon: f64, enough: f64) -> Self {
+    /// For this ε, and a δ that is not much less than `enough`, nor more than `e^most`.
+    pub(super) fn new(events: &[SampledGaussian], direction: Direction, epsilon: f64, enough: f64, most: f64) -> Self {
         let least = libm::log(enough.max(1e-300)) - 5.0;
-        let guess = saddle(&laws_of(events, direction, FARTHEST), epsilon).1;
+        let guess = saddle(&laws_of(events, direction, FARTHEST), epsilon).1.min(most);
         let reach = reach_for(events, guess.max(least));
         let laws = laws_of(events, direction, reach);
-        let (mut lambda, mut log_delta) = saddle(&laws, epsilon);
-        if log_delta < least {
-            // A smaller tilt, a coarser grid, show that as well.
+        let (mut lambda, log_delta) = saddle(&laws, epsilon);
+        let mut log_delta = log_delta.min(most);
+        let excessive = log_delta < least;
+        if excessive {
+            // A smaller tilt shows that as well.
             while total(&laws, lambda / 2.0).value - lambda / 2.0 * epsilon < least {
                 lambda /= 2.0;
             }
@@ -147,14 +154,20 @@ impl Plan {
         let gaussian = (at.value / (count * lambda * (1.0 + lambda))).max(1e-300);
         let widest = 1.0 / (32.0 * (1.0 + lambda));
         let wanted = (24.0 * COARSENESS * gaussian).sqrt().min(widest);
-        let (lambda, (low, high, beyond)) = shortest(&laws, epsilon, lambda, log_delta);
+        // Where Chernoff's bound will do, there is no window.
+        let (lambda, (low, high, beyond)) = if excessive {
+            (lambda, (epsilon, epsilon + wanted, lambda))
+        } else {
+            shortest(&laws, epsilon, lambda, log_delta)
+        };
         let spread = laws.iter().map(|law| law.points.iter().fold(0.0f64, |m, p| m.max(p.0.abs()))).fold(0.0, f64::max);
-        let points = ((high - low) / wanted).clamp(*POINTS.start(), *POINTS.end());
+        let points = ((high - low) / wanted).max(*POINTS.start()).min(*POINTS.end());
         let points = (points as usize).next_power_of_two();
         // Some room for the ends, which are whole steps.
-        let step = rounded_step(((high - low) / (points - 8) as f64).max(spread * 1e-12));
+        let least = if excessive { wanted } else { (high - low) / (points - 8) as f64 };
+        let step = rounded_step(least.max(1e-12 * spread.max(epsilon)).max(1e-30));
         let cut = Cut { step, reach, widest: (widest.max(spread / MOST_CELLS) / step).min(1e15) as i64 };
-        Self { cut, lambda, beyond, first: (low / step).floor() as i64 - 2, points }
+        Self { cut, lambda, log_delta, beyond, first: (low / step).floor() as i64 - 2, points }
     }
 }
 
@@ -166,8 +179,8 @@ fn rounded_step(least: f64) -> f64 {
     fraction * libm::exp2(whole)
 }
 
-/// A tilt up to this one that has a short window. Where a few large losses decide, the saddle point is beyond the bulk of
-/// the law, and much less tilting is enough against rounding errors.
+/// A tilt up to this one that has a short window. Where a few large losses decide, the saddle point is beyond the bulk
+/// of the law, and much less tilting is enough against rounding errors.
 fn shortest(laws: &[Coarse], epsilon: f64, mut lambda: f64, log_delta: f64) -> (f64, (f64, f64, f64)) {
     let mut best = window(laws, epsilon, lambda, log_delta);
     let count: f64 = laws.iter().map(|law| law.times).sum();
@@ -176,7 +189,7 @@ fn shortest(laws: &[Coarse], epsilon: f64, mut lambda: f64, log_delta: f64) -> (
         let rounding = libm::log(count * 3e-15) + total(laws, less).value - less * epsilon;
         let next = window(laws, epsilon, less, log_delta);
         let shorter = next.1 - next.0 < 0.9 * (best.1 - best.0);
-        if !shorter || rounding > log_delta - 12.0 {
+        if !shorter || rounding > log_delta - 8.0 {
             break;
         }
         (lambda, best) = (less, next);

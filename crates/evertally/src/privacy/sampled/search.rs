@@ -1,5 +1,6 @@
 //! The least ε and the least noise that a composition meets.
 
+use super::cells::LEAST_NOISE;
 use super::compose::Workspace;
 use super::{Composition, NOISES, SampledGaussian, saddle, scaled};
 use crate::privacy::{Delta, Epsilon, conversions};
@@ -51,7 +52,7 @@ impl<F: FnMut(f64) -> f64> Search<F> {
             }
             last = Some((at, excess));
             // A long way off a straight line may lead anywhere.
-            let step = (-excess / slope).clamp(-1.0, 1.0);
+            let step = (-excess / slope).clamp(-0.4, 0.4);
             at = self.between(at + step + 0.4 * TOLERANCE, round);
         }
         self.high.map(|(at, _)| at)
@@ -87,14 +88,42 @@ pub(super) fn epsilon(composition: &Composition, delta: f64) -> f64 {
         return conversions::epsilon_of_gaussian(composition.mu, delta);
     }
     let mut space = Workspace::default();
-    if composition.delta(0.0, &mut space) <= delta {
+    if composition.delta(0.0, delta, &mut space) <= delta {
         return 0.0;
+    }
+    if composition.delta(MOST_EPSILON, delta, &mut space) > delta {
+        return f64::INFINITY;
     }
     let range = (libm::log(1e-12), libm::log(MOST_EPSILON));
     let log = libm::log(delta);
     let (guess, slope) = rough(|at| saddle::rough_log_delta(&composition.events, libm::exp(at)) - log, range);
-    let excess = |at: f64| libm::log(composition.delta(libm::exp(at), &mut space)) - log;
-    Search { excess, low: None, high: None }.least(guess, slope, range).map_or(f64::INFINITY, libm::exp)
+    let excess =
+        |at: f64, wanted: f64, space: &mut Workspace| libm::log(composition.delta(libm::exp(at), wanted, space)) - log;
+    let found = least(excess, guess, slope, range, delta, &mut space);
+    found.map_or(f64::INFINITY, libm::exp)
+}
+
+/// About the least point at which the excess, told about what δ is expected, is at most 0, and so without being told.
+fn least(
+    excess: impl Fn(f64, f64, &mut Workspace) -> f64,
+    guess: f64,
+    slope: f64,
+    range: (f64, f64),
+    delta: f64,
+    space: &mut Workspace,
+) -> Option<f64> {
+    let told = |at: f64| excess(at, delta, space);
+    let found = Search { excess: told, low: None, high: None }.least(guess, slope, range)?;
+    // Bounds differ in some digits by what is expected: a small step more.
+    let mut at = found;
+    for round in 0..60 {
+        let short = excess(at, 1.0, space);
+        if short <= 0.0 {
+            return Some(at);
+        }
+        at += (short / -slope.min(-1e-3) + TOLERANCE) * libm::exp2(f64::from(round));
+    }
+    None
 }
 
 pub(super) fn noise_factor(events: &[SampledGaussian], epsilon: Epsilon, delta: Delta) -> Result<f64> {
@@ -119,15 +148,19 @@ pub(super) fn noise_factor(events: &[SampledGaussian], epsilon: Epsilon, delta: 
     }
     let target = libm::log(delta.get());
     let start = |log: f64| saddle::rough_log_delta(&at(log).events, epsilon.get()) - target;
-    let (guess, slope) = rough(start, (range.0.max(-12.0), range.1));
+    let (guess, slope) = rough(start, (range.0.max(libm::log(LEAST_NOISE / extreme(f64::min)) + 1e-3), range.1));
     let mut space = Workspace::default();
-    let removed = |log: f64| libm::log(at(log).delta_removed(epsilon.get(), &mut space)) - target;
-    let found = Search { excess: removed, low: None, high: None }.least(guess, slope, range).ok_or_else(unmet)?;
-    let both = |log: f64| libm::log(at(log).delta(epsilon.get(), &mut space)) - target;
-    // The first point already fits, unless adding an example shows more than removing one.
-    let mut full = Search { excess: both, low: None, high: None };
-    if (full.excess)(found) <= 0.0 {
-        return Ok(libm::exp(found));
-    }
-    full.least(found + TOLERANCE, slope, range).map(libm::exp).ok_or_else(unmet)
+    // What adding an example shows is mostly less, and need not be known then.
+    let excess = |log: f64, wanted: f64, space: &mut Workspace| {
+        let own = at(log);
+        let removed = own.delta_removed(epsilon.get(), wanted, space);
+        let worst = if removed > delta.get() {
+            removed
+        } else {
+            let added = own.delta_added(epsilon.get(), delta.get(), space);
+            if added > delta.get() { added } else { removed }
+        };
+        libm::log(worst) - target
+    };
+    least(excess, guess, slope, range, delta.get(), &mut space).map(libm::exp).ok_or_else(unmet)
 }
