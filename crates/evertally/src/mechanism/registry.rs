@@ -16,7 +16,7 @@ pub(super) use parameters::Parameters;
 
 use super::{
     BufferChoice, Criterion, EndlessChoice, HatChoice, LevelChoice, MAX_HORIZON, MatrixDigest, Mechanism, NoiseKind,
-    Optimum, Participation, RollingLevels,
+    Optimum, Participation, RollingLevels, Sharpness,
 };
 use super::{banded, endless, least_squares, optimum, toeplitz, tree, trivial};
 use crate::Result;
@@ -302,9 +302,9 @@ registry! {
         line: Line(Hue::Green, Dash::Mixed, Mark::Down),
     };
 
-    /// Bands with columns whose lengths change from epoch to epoch: how many; for units with steps like these; the digest
-    /// of the matrix.
-    EpochBands(bands: u64, runs: Participation, digest: Option<MatrixDigest>) in toeplitz::epoch_bands = Family {
+    /// Bands with columns whose lengths change from epoch to epoch: how many; for units with steps like these; how sharply
+    /// sampling tells epochs apart; the digest of the matrix.
+    EpochBands(bands: u64, runs: Participation, sharpness: Sharpness, digest: Option<MatrixDigest>) in toeplitz::epoch_bands = Family {
         stem: "epoch-bands",
         about: "best bands, columns as long as their epoch asks for",
         examples: &["epoch-bands(bands=8)"],

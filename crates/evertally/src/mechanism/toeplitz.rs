@@ -14,7 +14,7 @@ mod square_root;
 
 pub(crate) use blt::MAX_BUFFERS;
 pub use blt::{Blt, BufferChoice, Buffers, LazyBlt};
-pub use epoch_bands::EpochBands;
+pub use epoch_bands::{EpochBands, Sharpness};
 pub use square_root::SquareRoot;
 
 /// Whether the columns of `R` are those of a Toeplitz matrix, or scaled to one length.

@@ -55,10 +55,8 @@ fn planned(request: VectorRequest) -> evertally::Result<VectorPlan> {
     if request.mechanism().is_some() {
         return Ok(VectorPlan { inner: request.plan()?, ranking: OnceLock::new() });
     }
-    let found = request.candidates()?;
-    let chosen = found.iter().find(|candidate| candidate.vectors <= request.most_vectors());
-    let mechanism = chosen.map(|candidate| candidate.name);
-    let plan = VectorPlan { inner: request.with_optional_mechanism(mechanism).plan()?, ranking: OnceLock::new() };
+    let (inner, found) = request.plan_and_candidates()?;
+    let plan = VectorPlan::of(inner);
     let ranking = plan.ranked(&found);
     Ok(VectorPlan { ranking: ranking.into(), ..plan })
 }

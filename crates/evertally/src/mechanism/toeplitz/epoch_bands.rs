@@ -62,6 +62,7 @@ const WIDEST_WEIGHTS: f64 = 16.0;
 pub struct EpochBands {
     bands: u64,
     runs: Participation,
+    sharpness: Sharpness,
     digest: MatrixDigest,
     /// `F_j` for every step, 0 from `bands` on.
     rounded: Arc<[u32]>,
@@ -96,18 +97,25 @@ impl EpochBands {
     /// ```
     pub fn new(horizon: u64, bands: u64, runs: Participation, objective: Objective) -> Result<Self> {
         check(horizon, bands)?;
-        Self::for_loop(bands, runs, objective, &Loop::sums(horizon))
+        Self::for_loop(bands, runs, Sharpness::default(), objective, &Loop::sums(horizon))
     }
 
-    /// The same, optimised for what a loop makes of the increments.
-    pub(crate) fn for_loop(bands: u64, runs: Participation, objective: Objective, of: &Loop) -> Result<Self> {
+    /// The same, optimised for what a loop makes of the increments, and where examples are sampled for the sharpness of
+    /// that.
+    pub(crate) fn for_loop(
+        bands: u64,
+        runs: Participation,
+        sharpness: Sharpness,
+        objective: Objective,
+        of: &Loop,
+    ) -> Result<Self> {
         let horizon = of.steps.len() as u64;
         check(horizon, bands)?;
-        let problem = Problem { bands: bands as usize, runs, objective, of };
-        Self::frozen(horizon, runs, &problem.search())
+        let problem = Problem { bands: bands as usize, runs, objective, sharpness: sharpness.get(), of };
+        Self::frozen(horizon, runs, sharpness, &problem.search())
     }
 
-    fn frozen(horizon: u64, runs: Participation, found: &Found) -> Result<Self> {
+    fn frozen(horizon: u64, runs: Participation, sharpness: Sharpness, found: &Found) -> Result<Self> {
         let unit = f64::from(1 << COEFFICIENT_BITS);
         // Casts saturate, and what is out of range is refused below.
         let mut rounded: Vec<u32> = found.coefficients.iter().map(|c| (c * unit).round() as u32).collect();
@@ -119,21 +127,25 @@ impl EpochBands {
             };
             rounded.iter().scan(0.0, add).collect()
         };
-        let epoch = |step: usize| usize::try_from(step as u64 / runs.separation()).unwrap_or(0);
         let length = |step: usize| {
             let room = (horizon as usize - 1 - step).min(sums.len() - 1);
-            (found.weights[epoch(step)] / sums[room]).sqrt()
+            (found.weight(step) / sums[room]).sqrt()
         };
         let lengths: Vec<f64> = (0..horizon as usize).map(length).collect();
         let least = lengths.iter().copied().fold(f64::INFINITY, f64::min);
         let one = f64::from(1 << WEIGHT_BITS);
         let weights: Vec<u32> = lengths.iter().map(|d| (d / least * one).round() as u32).collect();
         rounded.resize(horizon as usize, 0);
-        Self::of_integers(bands, runs, rounded, weights)
+        Self::of_integers(bands, (runs, sharpness), rounded, weights)
     }
 
     /// The matrix with these integers.
-    fn of_integers(bands: u64, runs: Participation, rounded: Vec<u32>, weights: Vec<u32>) -> Result<Self> {
+    fn of_integers(
+        bands: u64,
+        (runs, sharpness): (Participation, Sharpness),
+        rounded: Vec<u32>,
+        weights: Vec<u32>,
+    ) -> Result<Self> {
         let refuse = |what: &str| Error::invalid(format!("`epoch-bands(bands={bands})` is out of range: {what}"));
         let unit = f64::from(1 << COEFFICIENT_BITS);
         if rounded[0] != 1 << COEFFICIENT_BITS || rounded.iter().any(|f| *f > 1 << COEFFICIENT_BITS) {
@@ -151,6 +163,7 @@ impl EpochBands {
         Ok(Self {
             bands,
             runs,
+            sharpness,
             digest: digest(&rounded[..bands as usize], &weights),
             squares: squares(&rounded, &weights),
             rows: Rows::toeplitz(&rounded),
@@ -174,6 +187,23 @@ impl EpochBands {
         let t = step as usize;
         let of = |s: usize| self.inverse.iter().zip(&self.scales[s..t]).map(|(r, e)| r * e).sum();
         (0..t).map(of).collect()
+    }
+}
+
+/// How much steeper than in proportion the cost of an epoch grows with its weight, in hundredths: 0 without sampling.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Sharpness(u16);
+
+impl Sharpness {
+    /// The nearest that there is.
+    pub(crate) fn near(sharpness: f64) -> Self {
+        // Casts saturate.
+        Self((sharpness * 100.0).round().min(1e4) as u16)
+    }
+
+    /// As a number.
+    pub fn get(self) -> f64 {
+        f64::from(self.0) / 100.0
     }
 }
 
@@ -213,19 +243,24 @@ pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<Mec
     let bands = super::bands::parse(parameters)?;
     let (run, gap) = (parameters.number("run")?, parameters.number("gap")?);
     let runs = Participation::new(run.unwrap_or(1), gap.unwrap_or(1))?;
+    let sharpness = Sharpness(parameters.number("sharpness")?.unwrap_or(0));
     let digest = parameters.take("digest").map(str::parse).transpose()?;
-    Ok(MechanismName::EpochBands(bands, runs, digest))
+    Ok(MechanismName::EpochBands(bands, runs, sharpness, digest))
 }
 
 pub(in crate::mechanism) fn write(
     f: &mut fmt::Formatter<'_>,
     bands: u64,
     runs: Participation,
+    sharpness: Sharpness,
     digest: Option<MatrixDigest>,
 ) -> fmt::Result {
     write!(f, "(bands={bands}")?;
     if runs != Participation::ONCE {
         write!(f, ",run={},gap={}", runs.most(), runs.separation())?;
+    }
+    if sharpness != Sharpness::default() {
+        write!(f, ",sharpness={}", sharpness.0)?;
     }
     digest.map_or(Ok(()), |digest| write!(f, ",digest={digest}"))?;
     f.write_str(")")
@@ -236,10 +271,11 @@ pub(in crate::mechanism) fn build(
     criterion: &Criterion,
     bands: u64,
     runs: Participation,
+    sharpness: Sharpness,
     digest: Option<MatrixDigest>,
 ) -> Result<Arc<dyn Mechanism>> {
     check(horizon, bands)?;
-    build_for(criterion, &Loop::sums(horizon), bands, runs, digest)
+    build_for(criterion, &Loop::sums(horizon), bands, runs, sharpness, digest)
 }
 
 /// The mechanism of a name for a loop; where the name does not say for whom, for the criterion's units.
@@ -248,11 +284,12 @@ pub(crate) fn build_for(
     of: &Loop,
     bands: u64,
     runs: Participation,
+    sharpness: Sharpness,
     digest: Option<MatrixDigest>,
 ) -> Result<Arc<dyn Mechanism>> {
     let units = criterion.participation().or_else(|| criterion.runs()).unwrap_or(Participation::ONCE);
     let runs = if runs == Participation::ONCE { units } else { runs };
-    let built = EpochBands::for_loop(bands, runs, criterion.objective(), of)?;
+    let built = EpochBands::for_loop(bands, runs, sharpness, criterion.objective(), of)?;
     if !built.fades && criterion.participation().is_none() {
         return Err(Error::invalid(format!(
             "`epoch-bands(bands={bands})` cannot be released exactly for these units, its inverse fades too slowly; take more bands"
@@ -262,7 +299,7 @@ pub(crate) fn build_for(
         Some(digest) if !digest.names(built.digest) => Err(Error::invalid(format!(
             "`{}` is another matrix than the one this program finds for that objective, horizon and optimizer: leave \
              the digest away to take that",
-            MechanismName::EpochBands(bands, runs, Some(digest))
+            MechanismName::EpochBands(bands, runs, sharpness, Some(digest))
         ))),
         _ => Ok(Arc::new(built)),
     }
@@ -274,19 +311,21 @@ pub(in crate::mechanism) fn competitors(horizon: u64, participation: Participati
     let returning = participation.within(horizon) > 1;
     let few = [16, LIGHT].into_iter().filter(|bands| *bands < separation);
     let all = few.chain([separation]).filter(|bands| returning && *bands <= horizon);
-    all.map(|bands| MechanismName::EpochBands(bands, Participation::ONCE, None)).collect()
+    all.map(|bands| MechanismName::EpochBands(bands, Participation::ONCE, Sharpness::default(), None)).collect()
 }
 
 pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {
     match name {
-        MechanismName::EpochBands(bands, ..) => MechanismName::EpochBands(bands, Participation::ONCE, None),
+        MechanismName::EpochBands(bands, ..) => {
+            MechanismName::EpochBands(bands, Participation::ONCE, Sharpness::default(), None)
+        }
         other => other,
     }
 }
 
 impl Mechanism for EpochBands {
     fn name(&self) -> MechanismName {
-        MechanismName::EpochBands(self.bands, self.runs, Some(self.digest))
+        MechanismName::EpochBands(self.bands, self.runs, self.sharpness, Some(self.digest))
     }
 
     fn horizon(&self) -> u64 {

@@ -76,11 +76,28 @@ impl VectorRequest {
     /// # Errors
     /// If a parameter is out of range, the budget is pure ε, or the mechanism cannot stream vectors.
     pub fn plan(self) -> Result<VectorPlan> {
-        let named = self.mechanism.is_some();
-        let mut found = self.candidates()?.into_iter();
-        let most = self.most_vectors;
-        let chosen = found.find(|candidate| named || candidate.vectors <= most);
-        Ok(VectorPlan::build(self, chosen.expect("trees and input noise need few vectors, whatever the horizon")))
+        Ok(self.plan_and_candidates()?.0)
+    }
+
+    /// The plan, and all that competed, by one search.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan).
+    ///
+    /// ```
+    /// use evertally::privacy::{Budget, Rho};
+    /// use evertally::vector::VectorRequest;
+    /// let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
+    /// let (plan, ranking) = request.plan_and_candidates()?;
+    /// assert!(ranking.iter().any(|candidate| candidate.name == plan.name()));
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn plan_and_candidates(self) -> Result<(VectorPlan, Vec<VectorCandidate>)> {
+        let found = self.candidates()?;
+        let (named, most) = (self.mechanism.is_some(), self.most_vectors);
+        let chosen = found.iter().find(|candidate| named || candidate.vectors <= most).cloned();
+        let chosen = chosen.expect("trees and input noise need few vectors, whatever the horizon");
+        Ok((VectorPlan::build(self, chosen), found))
     }
 
     /// Everything that fits the request, least error first; mechanisms that do not stream lightly among them.

@@ -9,6 +9,9 @@
 use crate::mechanism::{Objective, Participation};
 use crate::number::descent::minimise;
 
+/// Weights that are told apart: of many epochs, some in a row share one. A smooth curve loses little in so many pieces,
+/// and what they compose to is quickly computed.
+pub(super) const MOST_WEIGHTS: usize = 24;
 /// Columns that are followed side by side.
 const LANES: usize = 8;
 /// Exponents by which the maximum is softened, one descent after the other.
@@ -38,13 +41,31 @@ pub(super) struct Problem<'a> {
     /// Steps of an epoch are this many, and its example takes part in so many epochs.
     pub(super) runs: Participation,
     pub(super) objective: Objective,
+    /// How much more a heavy epoch costs than a light one, see [`Problem::cost`].
+    pub(super) sharpness: f64,
     pub(super) of: &'a Loop,
 }
 
-/// Coefficients `c` and the weight of every epoch.
+/// Coefficients `c`, and the weights of epochs.
 pub(super) struct Found {
     pub(super) coefficients: Vec<f64>,
-    pub(super) weights: Vec<f64>,
+    weights: Vec<f64>,
+    epochs: usize,
+    /// Steps of an epoch.
+    epoch: usize,
+}
+
+impl Found {
+    /// Which of the weights is that of a step, from 0.
+    fn place(&self, step: usize) -> usize {
+        // fits: an epoch is one of at most 2^14
+        step / self.epoch * self.weights.len() / self.epochs
+    }
+
+    /// The weight of a step's column.
+    pub(super) fn weight(&self, step: usize) -> f64 {
+        self.weights[self.place(step)]
+    }
 }
 
 impl Problem<'_> {
@@ -53,10 +74,10 @@ impl Problem<'_> {
     }
 
     pub(super) fn search(&self) -> Found {
-        let epochs = self.horizon().div_ceil(self.epoch());
+        let weights = self.epochs().min(MOST_WEIGHTS);
         let first = first_coefficients(self.bands);
         let mut point = first[1..].to_vec();
-        point.resize(self.bands - 1 + epochs - 1, 0.0);
+        point.resize(self.bands - 1 + weights - 1, 0.0);
         let rounds: &[Option<f64>] = match self.objective {
             Objective::Mean => &[None],
             Objective::Max => &POWERS.map(Some),
@@ -71,34 +92,38 @@ impl Problem<'_> {
         usize::try_from(self.runs.separation()).unwrap_or(usize::MAX)
     }
 
+    fn epochs(&self) -> usize {
+        self.horizon().div_ceil(self.epoch())
+    }
+
     fn taken_apart(&self, point: &[f64]) -> Found {
         let (coefficients, logarithms) = point.split_at(self.bands - 1);
         let coefficients = std::iter::once(1.0).chain(coefficients.iter().copied()).collect();
         let weights = std::iter::once(1.0).chain(logarithms.iter().map(|l| libm::exp(*l))).collect();
-        Found { coefficients, weights }
+        Found { coefficients, weights, epochs: self.epochs(), epoch: self.epoch() }
     }
 
     /// `log S + log V` and its slopes.
     fn look(&self, point: &[f64], power: Option<f64>) -> (f64, Vec<f64>) {
-        let Found { coefficients, weights } = self.taken_apart(point);
-        let (horizon, epoch) = (self.horizon(), self.epoch());
-        let (together, counted) = self.largest_weights(&weights);
-        let squares = squares_of_columns(&coefficients, horizon);
-        let scales: Vec<f64> = squares.iter().zip(0..).map(|(n, t)| (n / weights[t / epoch]).sqrt()).collect();
-        let inverse = reciprocal(&coefficients, horizon);
+        let found = self.taken_apart(point);
+        let (coefficients, horizon) = (&found.coefficients, self.horizon());
+        let squares = squares_of_columns(coefficients, horizon);
+        let scales: Vec<f64> = squares.iter().zip(0..).map(|(n, t)| (n / found.weight(t)).sqrt()).collect();
+        let inverse = reciprocal(coefficients, horizon);
         let variances = variances(self.of, &scales, &inverse);
         let (value, shares) = mean_of(&variances, power);
-        if !value.is_finite() {
+        let (cost, of_cost) = self.cost(&found);
+        if !(value.is_finite() && cost.is_finite()) {
             return (f64::INFINITY, vec![0.0; point.len()]);
         }
         let Slopes { scales: by_scale, inverse: by_inverse } = slopes(self.of, &scales, &inverse, &shares);
-        let mut by_coefficient = through_reciprocal(&coefficients, &inverse, by_inverse);
-        let mut by_weight = vec![0.0; weights.len()];
+        let mut by_coefficient = through_reciprocal(coefficients, &inverse, by_inverse);
+        let mut by_weight = vec![0.0; found.weights.len()];
         let mut by_square = vec![0.0; self.bands];
         for (t, (slope, scale)) in by_scale.iter().zip(&scales).enumerate() {
             // scale² = square / weight
             by_square[(horizon - 1 - t).min(self.bands - 1)] += 0.5 * slope * scale / squares[t];
-            by_weight[t / epoch] -= 0.5 * slope * scale;
+            by_weight[found.place(t)] -= 0.5 * slope * scale;
         }
         let mut rest = 0.0;
         for (j, coefficient) in coefficients.iter().enumerate().rev() {
@@ -106,19 +131,41 @@ impl Problem<'_> {
             by_coefficient[j] += 2.0 * coefficient * rest;
         }
         let by_coefficient = by_coefficient[1..].iter().map(|slope| slope / value);
-        let of_epoch = |(e, slope): (usize, &f64)| slope / value + if counted[e] { weights[e] / together } else { 0.0 };
-        let by_weight = by_weight.iter().enumerate().skip(1).map(of_epoch);
-        (libm::log(together) + libm::log(value), by_coefficient.chain(by_weight).collect())
+        let by_weight = by_weight.iter().zip(&of_cost).skip(1).map(|(slope, of_cost)| slope / value + of_cost);
+        (cost + libm::log(value), by_coefficient.chain(by_weight).collect())
     }
 
-    /// The sum of the `k` largest weights, and which they are.
-    fn largest_weights(&self, weights: &[f64]) -> (f64, Vec<bool>) {
-        let mut order: Vec<usize> = (0..weights.len()).collect();
-        order.sort_by(|a, b| weights[*b].total_cmp(&weights[*a]));
-        let mut counted = vec![false; weights.len()];
-        let most = usize::try_from(self.runs.most()).unwrap_or(usize::MAX).min(weights.len());
-        order[..most].iter().for_each(|e| counted[*e] = true);
-        (order[..most].iter().map(|e| weights[*e]).sum(), counted)
+    /// `log S`, and its slopes by the logarithms of the weights. `S` is the sum of the `k` largest weights of epochs.
+    ///
+    /// Where examples are sampled, a step costs in proportion to `exp(κ w) - 1`, `κ` the squared sensitivity over the
+    /// noise variance (its second moment; higher ones are steeper still): then `S = (w̄/κ) log mean exp(κ w/w̄)`, with
+    /// the mean `w̄`, takes its place, which for small `κ` is the mean. It only chooses the weights: what they promise is
+    /// accounted for as they are.
+    fn cost(&self, found: &Found) -> (f64, Vec<f64>) {
+        let mut of_epochs: Vec<(f64, usize)> = (0..found.epochs)
+            .map(|e| found.place(e.saturating_mul(found.epoch)))
+            .map(|p| (found.weights[p], p))
+            .collect();
+        let mut slopes = vec![0.0; found.weights.len()];
+        if self.sharpness > 0.0 {
+            let (count, sharpness) = (of_epochs.len() as f64, self.sharpness);
+            let mean = of_epochs.iter().map(|(w, _)| w).sum::<f64>() / count;
+            let raised: Vec<f64> = of_epochs.iter().map(|(w, _)| libm::exp(sharpness * (w / mean - 1.0))).collect();
+            let total = raised.iter().sum::<f64>() / count;
+            // log mean exp(κ w/w̄), and its mean slope
+            let logarithm = sharpness + libm::log(total);
+            let tilt = raised.iter().zip(&of_epochs).map(|(r, (w, _))| r * w / mean).sum::<f64>() / (count * total);
+            for (r, (w, place)) in raised.iter().zip(&of_epochs) {
+                let own = sharpness * (r / total - tilt) / logarithm;
+                slopes[*place] += (1.0 + own) * w / mean / count;
+            }
+            return (libm::log(mean / sharpness * logarithm), slopes);
+        }
+        of_epochs.sort_by(|a, b| b.0.total_cmp(&a.0));
+        of_epochs.truncate(usize::try_from(self.runs.most()).unwrap_or(usize::MAX));
+        let sum: f64 = of_epochs.iter().map(|(w, _)| w).sum();
+        of_epochs.iter().for_each(|(w, place)| slopes[*place] += w / sum);
+        (libm::log(sum), slopes)
     }
 }
 
@@ -249,7 +296,9 @@ mod tests {
         let decaying = Loop { momentum: 0.6, steps };
         for of in [Loop::sums(19), decaying] {
             for (objective, power) in [(Objective::Mean, None), (Objective::Max, Some(7.0))] {
-                let problem = Problem { bands: 4, runs: Participation::new(3, 5).unwrap(), objective, of: &of };
+                let sharpness = if power.is_none() { 0.0 } else { 1.7 };
+                let runs = Participation::new(3, 5).unwrap();
+                let problem = Problem { bands: 4, runs, objective, sharpness, of: &of };
                 let point = [0.55, 0.3, 0.35, -0.2, 0.1, 0.3];
                 let (_, slopes) = problem.look(&point, power);
                 for (i, slope) in slopes.iter().enumerate() {
