@@ -31,6 +31,7 @@ mod steps;
 mod sums;
 mod table;
 mod units;
+mod uses;
 mod vector;
 mod whole;
 
@@ -53,8 +54,8 @@ mod _evertally {
         key::TestSeed, lazy::LazyVector, lazy::plan_lazy, plan::Plan, plan::plan, publishing::Publishing,
         reading::Reading, release::Release, sketch::CountSketch, sketch::plan_sketch, sums::release_steps,
         sums::release_sums, table::ArrowTable, table::interval_table, table::plan_table, table::release_table,
-        vector::candidate::VectorCandidate, vector::guarantee::VectorGuarantee, vector::noise::VectorNoise,
-        vector::plan::VectorPlan, vector::plan::plan_vector,
+        uses::allow_noise_reuse, vector::candidate::VectorCandidate, vector::guarantee::VectorGuarantee,
+        vector::noise::VectorNoise, vector::plan::VectorPlan, vector::plan::plan_vector,
     };
 
     #[pymodule_init]
