@@ -112,7 +112,7 @@ impl Uses {
             let mine = streams.records();
             if !mine.is_empty() {
                 file.turn(|news| {
-                    news.iter().for_each(|record| streams.insert(record));
+                    streams.insert_all(&news);
                     (mine.clone(), ())
                 })?;
             }
@@ -131,27 +131,33 @@ impl Uses {
     /// was given out before stays noted as it was.
     fn give(&self, claim: &Claim<'_>, allowed: bool) -> PyResult<Result<(), Refusal>> {
         let Table { streams, files } = &mut *lock(&self.table);
+        let Claim { identity, part, .. } = *claim;
+        let refused = |streams: &Streams, in_file| streams.refusal(claim, in_file).filter(|_| !allowed);
         let Some(path) = self.file.get() else {
-            if let Some(refusal) = streams.refusal(claim, false).filter(|_| !allowed) {
+            if let Some(refusal) = refused(streams, false) {
                 return Ok(Err(refusal));
             }
-            streams.news(claim).iter().for_each(|record| streams.insert(record));
+            let news = streams.news(claim);
+            streams.insert(identity, part, &news);
             return Ok(Ok(()));
         };
         if !files.contains_key(path) {
             files.insert(path.clone(), UsesFile::new(path.clone(), &self.key));
         }
         let file = files.get_mut(path).expect("put there");
+        let mut new_spans = vec![];
         let given = file.turn(|news| {
-            news.iter().for_each(|record| streams.insert(record));
-            match streams.refusal(claim, true).filter(|_| !allowed) {
-                Some(refusal) => (vec![], Err(refusal)),
-                None => (streams.news(claim), Ok(())),
+            streams.insert_all(&news);
+            if let Some(refusal) = refused(streams, true) {
+                return (vec![], Err(refusal));
             }
+            new_spans = streams.news(claim);
+            let record = |span: &Span| Record { identity, part: part.clone(), span: *span };
+            (new_spans.iter().map(record).collect(), Ok(()))
         })?;
         if given.is_ok() {
-            streams.news(claim).iter().for_each(|record| streams.insert(record));
-            file.tidy(streams.spans, || streams.records())?;
+            streams.insert(identity, part, &new_spans);
+            file.tidy(streams.spans, || streams.records());
         }
         Ok(given)
     }
@@ -173,26 +179,31 @@ impl Streams {
     }
 
     /// What a claim adds to what was given out.
-    fn news(&self, Claim { identity, part, origin, spans }: &Claim<'_>) -> Vec<Record> {
-        let record = |span| Record { identity: *identity, part: (*part).clone(), span };
-        let history = self.streams.get(identity).and_then(|stream| stream.of_part(part));
+    fn news(&self, claim: &Claim<'_>) -> Vec<Span> {
+        let history = self.streams.get(&claim.identity).and_then(|stream| stream.of_part(claim.part));
         let last = history.map_or(0, |history| history.last());
-        let before = Span { first: last + 1, last: *origin, mark: UNKNOWN };
-        let before = (last < *origin).then(|| record(before));
-        let new = spans.iter().flat_map(|span| match history {
-            Some(history) => history.new_in(*span),
-            None => vec![*span],
-        });
-        before.into_iter().chain(new.map(record)).collect()
+        let mut news: Vec<Span> = Vec::with_capacity(claim.spans.len() + 1);
+        if last < claim.origin {
+            news.push(Span { first: last + 1, last: claim.origin, mark: UNKNOWN });
+        }
+        for span in claim.spans {
+            match (history, news.last_mut()) {
+                (Some(history), _) if span.first <= last => news.extend(history.new_in(*span)),
+                (_, Some(before)) if before.continues_with(*span) => before.last = span.last,
+                _ => news.push(*span),
+            }
+        }
+        news
     }
 
-    fn insert(&mut self, Record { identity, part, span }: &Record) {
-        let stream = self.streams.entry(*identity).or_insert_with(Stream::new);
-        let history = stream.part(part);
+    fn insert(&mut self, identity: [u8; 16], part: &Range<u64>, spans: &[Span]) {
+        let history = self.streams.entry(identity).or_insert_with(Stream::new).part(part);
         let before = history.len();
-        history.insert(*span);
-        if history.len() > self.most + self.most / 4 {
-            history.shorten(self.most);
+        for span in spans {
+            history.insert(*span);
+            if history.len() > self.most + self.most / 4 {
+                history.shorten(self.most);
+            }
         }
         self.spans = (self.spans + history.len()).saturating_sub(before);
         if self.spans > ALL_SPANS && self.most > LEAST_SPANS {
@@ -200,6 +211,10 @@ impl Streams {
             self.streams.values_mut().for_each(|stream| stream.shorten(self.most));
             self.spans = self.streams.values().map(Stream::len).sum();
         }
+    }
+
+    fn insert_all(&mut self, records: &[Record]) {
+        records.iter().for_each(|Record { identity, part, span }| self.insert(*identity, part, &[*span]));
     }
 
     fn records(&self) -> Vec<Record> {

@@ -183,7 +183,10 @@ def test_noise_by_itself_is_given_out_once_or_for_what_is_said(key: et.SecretKey
     noise = training(key)
     noise.next()
     noise.seek(0)
-    for draw in (noise.next, lambda: noise.next(of=b"x"), lambda: noise.add_next(gradient(1))):
+    draws: list[Callable[[], Any]] = [
+        noise.next, lambda: noise.next(of=b"x"), lambda: noise.add_next(gradient(1))
+    ]
+    for draw in draws:
         with pytest.raises(et.StateError, match="nothing says that it was for the same data.*of="):
             draw()
     out = np.zeros(DIMENSION, np.float32)
@@ -558,6 +561,27 @@ print(late.tick().value)
     uses.write_bytes(whole)
     uses.chmod(0o644)
     assert "chmod 600" in process(text, file).communicate(timeout=60)[1]
+
+
+def test_a_file_that_changes_while_it_is_open(file: Path) -> None:
+    uses = file.with_name("my.key.uses")
+    key = et.SecretKey.load(file)
+    counter = et.Counter(PLAN, key, "visits")
+    releases(counter, 1, 2, 3)
+    whole = uses.read_bytes()
+    uses.write_bytes(whole[:128])
+    counter.add(4)
+    with pytest.raises(et.StateError, match="is damaged"):
+        counter.tick()
+    assert counter.step == 3 and uses.read_bytes() == whole[:128]
+    uses.write_bytes(whole)
+    assert counter.tick().step == 4
+    # Put back from a backup: this process still knows better.
+    uses.unlink()
+    uses.write_bytes(whole[:128])
+    uses.chmod(0o600)
+    with pytest.raises(et.StateError, match="step 2 "):
+        releases(et.Counter(PLAN, key, "visits"), 1, 7)
 
 
 def test_a_file_stays_small(file: Path) -> None:

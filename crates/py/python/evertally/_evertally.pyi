@@ -33,6 +33,7 @@ __all__ = [
     "_ClusterReleasing",
     "_ClusterWork",
     "__version__",
+    "_allow_noise_reuse",
     "_ask_for_key",
     "_from_ipc",
     "_interval_table",

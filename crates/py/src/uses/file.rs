@@ -21,7 +21,7 @@ use evertally::noise::SecretKey;
 use evertally_publish::disk::{Access, RealDisk, replace};
 use pyo3::exceptions::PyOSError;
 use pyo3::{PyErr, PyResult};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -46,6 +46,8 @@ pub(super) struct UsesFile {
     key_id: [u8; 16],
     sip: (u64, u64),
     open: Option<Open>,
+    /// How long the file was when it was locked.
+    len: u64,
 }
 
 #[derive(Debug)]
@@ -61,7 +63,7 @@ impl UsesFile {
     pub(super) fn new(path: PathBuf, key: &SecretKey) -> Self {
         let mut secret = [0; 16];
         derived(key, &[b"evertally 1 uses file"], &mut secret);
-        Self { path, key_id: *key.id().as_bytes(), sip: sip_key(&secret), open: None }
+        Self { path, key_id: *key.id().as_bytes(), sip: sip_key(&secret), open: None, len: 0 }
     }
 
     /// Does something while no other process does. It is given the records that are new to this process, and says what
@@ -79,28 +81,30 @@ impl UsesFile {
             match done {
                 Ok(None) => make = true,
                 Ok(Some(done)) => return Ok(done),
-                Err(error) => return Err(error),
+                Err(error) => {
+                    self.open = None; // whoever puts it right puts another file there, perhaps
+                    return Err(error);
+                }
             }
         }
     }
 
     /// Writes the file anew if most of it is no longer needed. The caller has just had its turn, and gives all records.
-    pub(super) fn tidy(&mut self, needed: usize, all: impl FnOnce() -> Vec<Record>) -> PyResult<()> {
+    /// Where that fails the file stays as long as it is.
+    pub(super) fn tidy(&mut self, needed: usize, all: impl FnOnce() -> Vec<Record>) {
         let records = self.open.as_ref().map_or(0, |open| open.read / RECORD as u64);
         // A file that is open keeps its name on other systems.
-        if !cfg!(unix) || records < 2 * needed as u64 + SPARE || !self.lock(false)? {
-            return Ok(());
+        if !cfg!(unix) || records < 2 * needed as u64 + SPARE || !self.lock(false).unwrap_or(false) {
+            return;
         }
-        let is_known = self.open.as_ref().is_some_and(|open| open.file.metadata().is_ok_and(|m| m.len() == open.read));
-        if is_known {
+        if self.open.as_ref().is_some_and(|open| open.read == self.len) {
             let mut bytes = self.header().to_vec();
             all().iter().for_each(|record| bytes.extend(self.sealed(record)));
-            let replaced = replace(&RealDisk, &self.path, &Access::Private, &mut &bytes[..]);
-            replaced.map_err(|error| self.unwritten(&error))?;
-            self.open = None; // and with it the lock
+            if replace(&RealDisk, &self.path, &Access::Private, &mut &bytes[..]).is_ok() {
+                self.open = None; // and with it the lock
+            }
         }
         self.unlock();
-        Ok(())
     }
 
     /// Opens and locks the file; false where there is none and none is made.
@@ -119,9 +123,10 @@ impl UsesFile {
                 self.check_mode(&file)?;
                 self.open = Some(Open { file, process: std::process::id(), read: 0 });
             }
-            let file = &self.open.as_ref().expect("opened").file;
-            file.lock().map_err(|error| self.unwritten(&error))?;
-            if has_its_name(file) {
+            let Open { file, .. } = self.open.as_ref().expect("opened");
+            let meta = file.lock().and_then(|()| file.metadata()).map_err(|error| self.unwritten(&error))?;
+            if has_its_name(&meta) {
+                self.len = meta.len();
                 return Ok(true);
             }
             self.open = None; // another process has written it anew
@@ -137,6 +142,9 @@ impl UsesFile {
     /// What others have written since the last turn.
     fn news(&mut self) -> PyResult<Vec<Record>> {
         let read = self.open.as_ref().expect("locked").read;
+        if self.len < read {
+            return Err(self.damaged());
+        }
         let bytes = self.behind(read).map_err(|error| self.unwritten(&error))?;
         if bytes.is_empty() {
             return Ok(vec![]);
@@ -172,9 +180,8 @@ impl UsesFile {
 
     fn behind(&self, read: u64) -> std::io::Result<Vec<u8>> {
         let mut file = &self.open.as_ref().expect("locked").file;
-        let len = file.metadata()?.len();
         let mut bytes = Vec::new();
-        if len != read {
+        if self.len != read {
             file.seek(SeekFrom::Start(read))?;
             file.read_to_end(&mut bytes)?;
         }
@@ -280,12 +287,12 @@ impl UsesFile {
 
 /// Whether a file that is open is still that of its name: it is written anew under its lock.
 #[cfg(unix)]
-fn has_its_name(file: &File) -> bool {
+fn has_its_name(meta: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;
-    file.metadata().is_ok_and(|meta| meta.nlink() > 0)
+    meta.nlink() > 0
 }
 
 #[cfg(not(unix))]
-fn has_its_name(_: &File) -> bool {
+fn has_its_name(_: &Metadata) -> bool {
     true
 }

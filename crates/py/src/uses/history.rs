@@ -19,6 +19,11 @@ impl Span {
     pub(crate) fn of(step: u64, mark: u64) -> Self {
         Self { first: step, last: step, mark }
     }
+
+    /// Whether a span is of the same data and follows this one.
+    pub(super) fn continues_with(&self, next: Span) -> bool {
+        self.last + 1 == next.first && self.mark == next.mark
+    }
 }
 
 /// Why a step is not given out again.
@@ -104,14 +109,21 @@ impl History {
 
     /// Notes those of some steps that were not given out before.
     pub(super) fn insert(&mut self, span: Span) {
-        self.new_in(span).into_iter().for_each(|piece| self.place(piece));
+        if span.first > self.last() {
+            match self.spans.back_mut() {
+                Some(last) if last.continues_with(span) => last.last = span.last,
+                _ => self.spans.push_back(span),
+            }
+        } else {
+            self.new_in(span).into_iter().for_each(|piece| self.place(piece));
+        }
     }
 
     /// Puts a span where it belongs; it meets none.
     fn place(&mut self, span: Span) {
         let at = self.spans.partition_point(|other| other.last < span.first);
         match at.checked_sub(1).map(|before| &mut self.spans[before]) {
-            Some(before) if before.last + 1 == span.first && before.mark == span.mark => before.last = span.last,
+            Some(before) if before.continues_with(span) => before.last = span.last,
             _ => self.spans.insert(at, span),
         }
     }
