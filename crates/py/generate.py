@@ -33,7 +33,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from . import _evertally, _tables
-from ._evertally import Budget, Plan, SecretKey, VectorPlan
+from ._evertally import Budget, Plan, SecretKey, Training, VectorPlan
 from ._types import Number, Table, Time
 '''
 

@@ -39,9 +39,9 @@ pub use registry::{
     Abilities, Dash, Family, Hue, Limits, Line, Mark, MechanismName, Reach, Steps, Vectors, names_that_stream,
 };
 pub(crate) use streaming::LIGHT;
-pub use streaming::{BufferSteps, Convolution, Streaming};
-pub(crate) use toeplitz::MAX_BUFFERS;
-pub use toeplitz::{Blt, BufferChoice, Buffers, Columns, LazyBlt, SquareRoot};
+pub use streaming::{BandSteps, BufferSteps, Convolution, Streaming};
+pub use toeplitz::{Blt, BufferChoice, Buffers, Columns, EpochBands, LazyBlt, SquareRoot};
+pub(crate) use toeplitz::{MAX_BUFFERS, epoch_bands};
 pub use tree::{DigitTree, HonakerOnline, LevelChoice, Levels, PathSum, Smooth};
 pub use trivial::{Input, Output};
 pub use walk::{Lazy, Walk};
@@ -131,6 +131,20 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// ```
     fn participation_squared(&self, participation: Participation) -> f64 {
         participation::of_any_mechanism(self, participation)
+    }
+
+    /// The bands of `R`, where columns so many steps apart have no row in common: what sampling needs to know. `None`
+    /// where that is not so, or the horizon is too long to say (above 2^20).
+    ///
+    /// ```
+    /// use evertally::mechanism::{Input, Mechanism, SquareRoot};
+    /// assert_eq!(Input::new(3)?.bands().unwrap().squares, [1.0; 3]);
+    /// assert_eq!(SquareRoot::banded(9, 2)?.bands().unwrap().count, 2);
+    /// assert!(SquareRoot::new(9)?.bands().is_none());
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    fn bands(&self) -> Option<Bands> {
+        None
     }
 
     /// Whether every node is read only once all of its steps are over. Then node after node is protected whatever the
@@ -251,6 +265,15 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     fn dense(&self) -> DensePair {
         DensePair::of(self)
     }
+}
+
+/// A lower triangular `R` with few diagonals.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bands {
+    /// How many diagonals there are.
+    pub count: u64,
+    /// The squared norms of the columns, one for each step, never too small.
+    pub squares: Vec<f64>,
 }
 
 /// What a step of a stream costs.

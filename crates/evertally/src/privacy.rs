@@ -2,9 +2,9 @@
 //!
 //! A budget is a promise about the **whole history** of releases. Three currencies are spoken: pure ε-DP ([`Epsilon`]),
 //! ρ-zCDP ([`Rho`]; Bun and Steinke 2016, arXiv 1605.02065) and (ε, δ)-DP. [`conversions`] turns one into another,
-//! always rounding towards the weaker statement. [`loss`] has the tight (ε, δ) curves of discrete noise, [`skellam`]
-//! what Skellam noise protects, [`composition`] what several plans spend together; [`contribution`] bounds how much of
-//! the data is one person's.
+//! always rounding towards the weaker statement. [`loss`] has the tight (ε, δ) curves of discrete noise, [`sampled`]
+//! those of Gaussian noise on random samples, [`skellam`] what Skellam noise protects, [`composition`] what several
+//! plans spend together; [`contribution`] bounds how much of the data is one person's.
 
 pub mod composition;
 pub mod contribution;
@@ -12,6 +12,7 @@ pub mod conversions;
 mod crossover;
 mod gaussian;
 pub mod loss;
+pub mod sampled;
 pub mod selection;
 mod sensitivity;
 pub mod skellam;

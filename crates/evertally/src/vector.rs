@@ -21,6 +21,7 @@
 //! its noise is rounded again; the low bits of a sum of floating-point numbers can tell something about the data that
 //! the law of the noise would not. Counts of people belong into [`crate::stream`], whose noise is exact.
 
+mod batches;
 mod blocks;
 mod buffer;
 mod execute;
@@ -28,6 +29,7 @@ mod noise;
 mod optimizer;
 mod plan;
 mod program;
+mod sampling;
 mod schedule;
 mod scheme;
 pub(crate) mod threads;
@@ -36,8 +38,10 @@ mod tuning;
 #[cfg(test)]
 mod tests;
 
+pub use batches::Batches;
 pub use evertally_kernels::{Cipher, InstructionSet, Real};
 pub use noise::VectorNoise;
 pub use optimizer::{Optimizer, Rates};
-pub use plan::{Series, VectorCandidate, VectorGuarantee, VectorPlan, VectorRequest, streams};
+pub use plan::{Order, Series, Training, VectorCandidate, VectorGuarantee, VectorPlan, VectorRequest, Way, streams};
+pub use sampling::Sampling;
 pub use tuning::{Memory, Tuning};

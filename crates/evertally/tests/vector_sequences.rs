@@ -6,7 +6,7 @@ use evertally::privacy::{Budget, Rho};
 use evertally::vector::{Cipher, InstructionSet, Memory, Real, Series, Tuning, VectorNoise, VectorPlan, VectorRequest};
 use proptest::prelude::*;
 
-const MECHANISMS: [&str; 16] = [
+const MECHANISMS: [&str; 17] = [
     "input",
     "output",
     "binary",
@@ -17,6 +17,7 @@ const MECHANISMS: [&str; 16] = [
     "honaker-online",
     "banded-sqrt(bands=1)",
     "banded-sqrt(bands=3)",
+    "epoch-bands(bands=4,run=3,gap=5)",
     "banded-inverse-sqrt(bands=1)",
     "banded-inverse-sqrt(bands=5)",
     "blt(decay=3c00000000000000/2000000000000000,echo=1000000000000000/800000000000000)",

@@ -35,7 +35,7 @@ pub(crate) fn page(
     out
 }
 
-fn table(out: &mut String, heads: [&str; 6], ranking: &[Row], unlisted: &str) {
+pub(crate) fn table(out: &mut String, heads: [&str; 6], ranking: &[Row], unlisted: &str) {
     out.push_str("<table style=\"border-collapse:collapse;margin-top:6px;font-size:13px\"><thead><tr>");
     // Under pure ε there is no bound.
     let bounded = ranking.iter().any(|row| row.cells.last().is_some_and(|bound| !bound.is_empty()));
@@ -55,7 +55,7 @@ fn table(out: &mut String, heads: [&str; 6], ranking: &[Row], unlisted: &str) {
         out.push_str("</tr>");
     }
     out.push_str("</tbody></table>");
-    if !ranking.iter().any(|row| row.chosen) {
+    if !unlisted.is_empty() && !ranking.iter().any(|row| row.chosen) {
         out.push_str(&format!("<p style=\"margin:4px 0\">{}</p>", escaped(unlisted)));
     }
 }

@@ -1,9 +1,11 @@
 //! Gaussian noise for vectors of many coordinates: plans and noise streams for machine learning.
 
 pub(crate) mod array;
+pub(crate) mod batches;
 pub(crate) mod candidate;
 pub(crate) mod guarantee;
 pub(crate) mod noise;
 pub(crate) mod plan;
 pub(crate) mod request;
+pub(crate) mod training;
 pub(crate) mod words;

@@ -302,6 +302,28 @@ registry! {
         line: Line(Hue::Green, Dash::Mixed, Mark::Down),
     };
 
+    /// Bands with columns whose lengths change from epoch to epoch: how many; for units with steps like these; the digest
+    /// of the matrix.
+    EpochBands(bands: u64, runs: Participation, digest: Option<MatrixDigest>) in toeplitz::epoch_bands = Family {
+        stem: "epoch-bands",
+        about: "best bands, columns as long as their epoch asks for",
+        examples: &["epoch-bands(bands=8)"],
+        open: None,
+        reach: Reach::gaussian(1 << 12),
+        usual_law: Gaussian,
+        competes: false,
+        endless: false,
+        vectors: Vectors::CompeteAs(toeplitz::epoch_bands::competitors),
+        abilities: Abilities::IN_ORDER,
+        steps: Heavy,
+        is_plain_noise: false,
+        listed_open: false,
+        limits: Limits::none,
+        brief: toeplitz::epoch_bands::brief,
+        answers: equal,
+        line: Line(Hue::Green, Dash::Dashed, Mark::Square),
+    };
+
     /// The inverse of the first so many diagonals of the inverse square root.
     BandedInverseSqrt(bands: u64) in toeplitz::banded_inverse_sqrt = Family {
         stem: "banded-inverse-sqrt",

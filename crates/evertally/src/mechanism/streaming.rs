@@ -27,6 +27,8 @@ pub enum Streaming {
     Buffers(Arc<BufferSteps>),
     /// Increments `u_t = z_t - Σ_j c_j u_{t-j}`; these are `c_1, c_2, …`.
     Outputs(Arc<[f64]>),
+    /// Increments `v_t / d_t`, `v_t = z_t - Σ_j c_j v_{t-j}`.
+    Bands(BandSteps),
     /// Increments `u_t = Σ_j r_j z_{t-j}`; these are `r_0, r_1, …`.
     Innovations(Arc<[f64]>),
     /// A sum over all innovations so far.
@@ -34,16 +36,33 @@ pub enum Streaming {
 }
 
 impl Streaming {
-    /// Whether a step needs no more than 64 vectors of memory or of fresh noise, whatever the horizon.
-    pub fn is_light(&self) -> bool {
+    /// How many vectors of memory or of fresh noise a step needs; 0 where that grows with the logarithm of the horizon at
+    /// most.
+    pub fn vectors(&self) -> u64 {
         let vectors = match self {
             Self::Paths(_) | Self::Inputs | Self::Estimates | Self::Buffers(_) => 0,
-            Self::Outputs(past) => past.len() + 1,
+            Self::Outputs(past) | Self::Bands(BandSteps { past, .. }) => past.len() + 1,
             Self::Innovations(weights) => weights.len(),
             Self::Convolution(steps) => steps.increments.len(),
         };
-        vectors as u64 <= LIGHT
+        vectors as u64
     }
+
+    /// Whether a step needs no more than 64 vectors of memory or of fresh noise, whatever the horizon.
+    pub fn is_light(&self) -> bool {
+        self.vectors() <= LIGHT
+    }
+}
+
+/// The recurrence of a banded matrix whose columns have lengths of their own; nodes are `(0, t-1)`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BandSteps {
+    /// `c_1, c_2, …`
+    pub past: Arc<[f64]>,
+    /// `1 / d_1, 1 / d_2, …`, one for each step.
+    pub scales: Arc<[f64]>,
+    /// `r_0, r_1, …`, one for each step: `v_t = Σ_j r_j z_{t-j}`.
+    pub inverse: Arc<[f64]>,
 }
 
 /// Increments `D_t Σ_j r_j z_{t-j}` over all steps so far; nodes are `(0, t-1)`.

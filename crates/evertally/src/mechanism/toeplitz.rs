@@ -4,6 +4,7 @@ pub(in crate::mechanism) mod banded_inverse_sqrt;
 pub(in crate::mechanism) mod banded_sqrt;
 mod bands;
 pub(in crate::mechanism) mod blt;
+pub(crate) mod epoch_bands;
 pub(in crate::mechanism) mod filter;
 pub(in crate::mechanism) mod memory;
 pub(in crate::mechanism) mod normalized_blt;
@@ -13,6 +14,7 @@ mod square_root;
 
 pub(crate) use blt::MAX_BUFFERS;
 pub use blt::{Blt, BufferChoice, Buffers, LazyBlt};
+pub use epoch_bands::EpochBands;
 pub use square_root::SquareRoot;
 
 /// Whether the columns of `R` are those of a Toeplitz matrix, or scaled to one length.

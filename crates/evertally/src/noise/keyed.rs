@@ -43,6 +43,8 @@ pub enum Purpose<'a> {
     Order,
     /// Digests of sums that may be added up in any order. Tag 10.
     Digests,
+    /// Draws the batches of a training run ([`Batches`](crate::vector::Batches)). Tag 11.
+    Batches,
 }
 
 impl<'a> Purpose<'a> {
@@ -60,6 +62,7 @@ impl<'a> Purpose<'a> {
             Purpose::Persons => (8, &[]),
             Purpose::Order => (9, &[]),
             Purpose::Digests => (10, &[]),
+            Purpose::Batches => (11, &[]),
         }
     }
 }

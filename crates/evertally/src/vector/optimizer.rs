@@ -21,6 +21,7 @@ pub(super) mod lower_bound;
 #[cfg(test)]
 mod tests;
 
+use crate::mechanism::epoch_bands;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -173,6 +174,15 @@ impl Optimizer {
         let momentum = (self.momentum > 0.0).then(|| format!(", momentum {}", self.momentum));
         let decay = (self.weight_decay > 0.0).then(|| format!(", weight decay {}", self.weight_decay));
         format!("of the parameters, for {rates}{}{}", momentum.unwrap_or_default(), decay.unwrap_or_default())
+    }
+
+    /// The same for a search.
+    ///
+    /// # Errors
+    /// As [`steps`](Self::steps).
+    pub(super) fn as_loop(&self, horizon: u64) -> Result<epoch_bands::Loop> {
+        let steps = self.steps(horizon)?.iter().map(|step| (step.kept, step.rate)).collect();
+        Ok(epoch_bands::Loop { momentum: self.momentum, steps })
     }
 
     /// All steps of a horizon.

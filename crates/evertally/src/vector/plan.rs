@@ -29,10 +29,12 @@ mod choose;
 mod file;
 mod lower_bound;
 mod request;
+mod training;
 
 pub use calibrate::VectorGuarantee;
 pub use choose::{VectorCandidate, streams};
 pub use request::VectorRequest;
+pub use training::{Order, Training, Way};
 
 use super::optimizer;
 use crate::mechanism::{Mechanism, MechanismName};
@@ -100,7 +102,8 @@ impl VectorPlan {
     /// The plan of a request with one of its [candidates](VectorRequest::candidates).
     fn build(mut request: VectorRequest, chosen: VectorCandidate) -> Self {
         request.mechanism = Some(chosen.name);
-        let guarantee = VectorGuarantee::of(&request.budget).expect("the budget was accepted before");
+        request.participation = chosen.participation;
+        let guarantee = VectorGuarantee::of_candidate(&request, &chosen).expect("the budget was accepted before");
         let mut plan = Self { request, chosen, guarantee, digest: [0; 32] };
         plan.digest = file::digest(&plan);
         plan
@@ -126,6 +129,12 @@ impl VectorPlan {
         self.chosen.name
     }
 
+    /// With [sampling](VectorRequest::with_sampling): in how many groups examples are, of which one takes part in a
+    /// step.
+    pub fn groups(&self) -> Option<u64> {
+        self.request.sampling.map(|_| self.request.participation.separation())
+    }
+
     /// What the noise is added to.
     pub fn series(&self) -> Series {
         self.request.series
@@ -142,7 +151,7 @@ impl VectorPlan {
     }
 
     /// By how many standard deviations per `norm` one example moves the releases at most: `s`, never too small.
-    /// Replacing an example moves them by twice as much.
+    /// Replacing an example moves them by twice as much. With sampling: those of an example that always takes part.
     pub fn sensitivity(&self) -> f64 {
         self.chosen.sensitivity
     }
@@ -174,6 +183,8 @@ impl VectorPlan {
     /// No factorization with Gaussian noise has a smaller [`max_std_error`](Self::max_std_error) under this budget,
     /// norm and participation, nor, without an optimizer, a smaller [`mean_std_error`](Self::mean_std_error). `O(min(T, 2^20))`, `O(min(T, 2^11)²)` with an optimizer.
     ///
+    /// With sampling no bound is known, and this is 0.
+    ///
     /// For single steps it is [`gaussian_lower_bound`](crate::plan::gaussian_lower_bound); `vector/plan/lower_bound.rs`
     /// and `vector/optimizer/lower_bound.rs` have the proofs.
     ///
@@ -186,6 +197,9 @@ impl VectorPlan {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn lower_bound_max_std_error(&self) -> f64 {
+        if self.request.sampling.is_some() {
+            return 0.0;
+        }
         let participation = self.request.participation;
         let error = match &self.request.optimizer {
             Some(optimizer) => optimizer::lower_bound::error(self.horizon(), optimizer, participation),
@@ -197,7 +211,7 @@ impl VectorPlan {
 
     /// What is promised about the whole history of releases.
     pub fn guarantee(&self) -> VectorGuarantee {
-        self.guarantee
+        self.guarantee.clone()
     }
 
     /// BLAKE3 digest of everything in the plan. Noise is bound to it: another plan has independent noise.

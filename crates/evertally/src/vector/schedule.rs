@@ -90,7 +90,10 @@ pub(super) fn schedule(scheme: &Scheme, memory: Memory) -> Result<Box<dyn Schedu
         Some(Streaming::Inputs) => Box::new(inputs::Inputs(frame)),
         Some(Streaming::Estimates) => Box::new(estimates::Estimates(frame)),
         Some(Streaming::Buffers(steps)) => Box::new(blt::Buffers { frame, steps }),
-        Some(Streaming::Outputs(past)) => Box::new(banded::Outputs { frame, past }),
+        Some(Streaming::Outputs(past)) => Box::new(banded::Outputs { frame, past, scales: None }),
+        Some(Streaming::Bands(bands)) => {
+            Box::new(banded::Outputs { frame, past: bands.past, scales: Some(bands.scales) })
+        }
         Some(Streaming::Innovations(weights)) => Box::new(banded::Innovations { frame, weights }),
         Some(Streaming::Convolution(steps)) => Box::new(rows::Rows::new(&frame, steps)),
         None => {

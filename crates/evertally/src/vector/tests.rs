@@ -7,7 +7,8 @@ mod symbolic;
 use super::scheme::Scheme;
 use super::{Cipher, Memory, Series, Tuning, VectorNoise};
 use crate::mechanism::{
-    Blt, Columns, DigitTree, HonakerOnline, Input, Levels, Mechanism, Objective, Output, PathSum, Smooth, SquareRoot,
+    Blt, Columns, DigitTree, EpochBands, HonakerOnline, Input, Levels, Mechanism, Objective, Output, Participation,
+    PathSum, Smooth, SquareRoot,
 };
 use crate::noise::{SecretKey, StreamName, TestSeed};
 use std::sync::Arc;
@@ -39,6 +40,10 @@ fn mechanisms(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
     for bands in [1, 2, 3, 8, horizon].into_iter().filter(|bands| *bands <= horizon) {
         all.push(Arc::new(SquareRoot::banded(horizon, bands).unwrap()));
         all.push(Arc::new(SquareRoot::banded_inverse(horizon, bands).unwrap()));
+    }
+    for (bands, runs) in [(1, (4, 2)), (4, (3, 4)), (3, (5, 7))].into_iter().filter(|(bands, _)| *bands <= horizon) {
+        let runs = Participation::new(runs.0, runs.1).unwrap();
+        all.push(Arc::new(EpochBands::new(horizon, bands, runs, Objective::Max).unwrap()));
     }
     all.push(Arc::new(SquareRoot::new(horizon).unwrap()));
     all.push(Arc::new(SquareRoot::normalized(horizon).unwrap()));

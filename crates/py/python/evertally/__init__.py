@@ -30,6 +30,7 @@ from ._errors import (
 )
 from ._evertally import (
     ArrowTable,
+    Batches,
     Budget,
     Candidate,
     Counter,
@@ -41,19 +42,22 @@ from ._evertally import (
     Release,
     SecretKey,
     TestSeed,
+    Training,
     VectorCandidate,
     VectorGuarantee,
     VectorNoise,
     VectorPlan,
+    Way,
     __version__,
 )
-from ._functions import plan, plan_lazy, plan_release, plan_sketch, plan_vector, release
+from ._functions import plan, plan_lazy, plan_release, plan_sketch, plan_training, plan_vector, release
 from ._history import interval
 from ._sums import release_steps, release_sums
 from ._uses import allow_noise_reuse
 
 __all__ = [
     "ArrowTable",
+    "Batches",
     "Budget",
     "Candidate",
     "CountSketch",
@@ -77,10 +81,12 @@ __all__ = [
     "SumOverflowError",
     "TableError",
     "TestSeed",
+    "Training",
     "VectorCandidate",
     "VectorGuarantee",
     "VectorNoise",
     "VectorPlan",
+    "Way",
     "__version__",
     "allow_noise_reuse",
     "budget",
@@ -90,6 +96,7 @@ __all__ = [
     "plan_lazy",
     "plan_release",
     "plan_sketch",
+    "plan_training",
     "plan_vector",
     "release",
     "release_steps",

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from . import _evertally, _tables
-from ._evertally import Budget, Plan, SecretKey, VectorPlan
+from ._evertally import Budget, Plan, SecretKey, Training, VectorPlan
 from ._types import Number, Table, Time
 
-__all__ = ["plan", "plan_lazy", "plan_release", "plan_sketch", "plan_vector", "release"]
+__all__ = ["plan", "plan_lazy", "plan_release", "plan_sketch", "plan_training", "plan_vector", "release"]
 
 
 def plan(
@@ -253,8 +253,10 @@ def plan_vector(
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
     participations: int = 1,
     separation: int = 1,
+    sampled: float | None = None,
     mechanism: str | None = None,
     objective: Literal["max", "mean"] = "max",
+    most_vectors: int = 64,
     cipher: Literal["aes-128-ctr", "chacha8", "chacha20"] = "aes-128-ctr",
     meaning: dict[str, str] | None = None,
 ) -> VectorPlan:
@@ -291,11 +293,15 @@ def plan_vector(
         ``participations``: In how many steps one example takes part at most; for batches in the same order in every
             epoch, the epochs.
         ``separation``: How many steps two of them are apart at least; the batches of such an epoch.
+        ``sampled``: In place of both: examples take part by lot, in every step this share of all of them in expectation
+            (the batch size over the number of examples). The budget then needs far less noise, and is (ε, δ). The lots
+            are those of :class:`Batches`, and stay as secret as the key.
 
     Mechanism:
         ``mechanism``: A name such as smooth or banded-sqrt(bands=16); input is independent noise for every step, as in
             DP-SGD. Without it, the one of least error among those whose steps are light.
         ``objective``: Minimise the maximal or the mean error of the running sums, or of the parameters.
+        ``most_vectors``: How many vectors of memory the mechanism may need, where none is named. No part of the plan.
         ``cipher``: The cipher that the noise is drawn from, part of the plan.
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
 
@@ -306,6 +312,75 @@ def plan_vector(
     True
     """
     return _evertally._plan_vector(locals())
+
+
+def plan_training(
+    examples: int, batch: int, epochs: float,
+    *,
+    norm: float = 1.0,
+    series: Literal["increments", "running-sums"] = "increments",
+    learning_rate: float | Sequence[float] | None = None,
+    schedule: Literal["constant", "cosine"] = "constant",
+    warmup: int = 0,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    allow_weak_budget: bool = False,
+    budget: Budget | None = None,
+    neighbours: Literal["add-remove", "replace-one"] = "add-remove",
+    objective: Literal["max", "mean"] = "max",
+    most_vectors: int = 64,
+    cipher: Literal["aes-128-ctr", "chacha8", "chacha20"] = "aes-128-ctr",
+    meaning: dict[str, str] | None = None,
+) -> Training:
+    """Compares the ways to train on so many `examples`, in batches of `batch`, for so many `epochs`: kinds of noise with
+    the batches in a fixed order, or drawn by lot, each with as little noise as the budget allows and with its exact
+    error. ``plan_training(…).plan`` is the plan of the best that fits `most_vectors`.
+
+    Every way has the same number of steps and the same expected batch. Searching takes seconds for thousands of steps.
+
+    Vectors:
+        ``norm``: The clipping norm: the most by which one example changes the vector of a step, in L2 over all
+            coordinates.
+        ``series``: What the noise is added to: each step's vector, for optimizers that add up by themselves, or the sum
+            of all vectors so far. The promise is the same. (The Rust library's default is the other one.)
+
+    Optimizer:
+        ``learning_rate``: The learning rate, or one for each step: public. With it, errors are those of the parameters
+            that stochastic gradient descent makes of the noisy vectors, and the mechanism is chosen and optimised for
+            these. Without it, those of the running sums.
+        ``schedule``: What a single learning rate does: it stays, or goes up in a straight line and down to 0 by half a
+            cosine.
+        ``warmup``: Over how many steps it goes up.
+        ``momentum``: Heavy-ball momentum, without dampening, as in SGD(momentum=0.9) of the frameworks.
+        ``weight_decay``: Decoupled weight decay: a step multiplies the parameters by 1 minus this times the learning
+            rate (with momentum, as in AdamW, not as in SGD).
+
+    Privacy budget:
+        ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
+        ``delta``: δ of (ε, δ)-differential privacy.
+        ``rho``: ρ of zero-concentrated differential privacy.
+        ``allow_weak_budget``: Accept a budget so large that it protects next to nothing (ε above 20, ρ above 10).
+        ``budget``: A :class:`Budget`, in the place of its numbers.
+
+    Privacy unit:
+        ``neighbours``: Whether the unit's events are added or removed, or replaced by others.
+
+    Mechanism:
+        ``objective``: Minimise the maximal or the mean error over the steps.
+        ``most_vectors``: How many vectors of memory the mechanism may need, where none is named. No part of the plan.
+        ``cipher``: The cipher that the noise is drawn from, part of the plan.
+        ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
+
+    >>> import evertally as et
+    >>> ways = et.plan_training(6000, 100, 2, epsilon=1.0, delta=1e-5)
+    >>> ways.steps, ways.best.fits, ways.plan.mean_std_error <= ways[-1].plan.mean_std_error
+    (120, True, True)
+    >>> print(ways)  # doctest: +SKIP
+    """
+    return _evertally._plan_training(locals())
 
 
 def plan_release(

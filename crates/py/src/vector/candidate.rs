@@ -34,6 +34,9 @@ pub(crate) struct VectorCandidate {
     /// Whether a step needs at most 64 vectors of memory or fresh noise, whatever the horizon. Only such mechanisms are
     /// chosen where none is named.
     streams_lightly: bool,
+    /// How many vectors of memory or fresh noise a step needs; 0 where that grows with the logarithm of the horizon at
+    /// most.
+    vectors: u64,
 }
 
 #[pymethods]
@@ -66,6 +69,7 @@ impl VectorCandidate {
             relative_error,
             above_bound: inner.max_std_error / bound,
             streams_lightly: inner.streams_lightly,
+            vectors: inner.vectors,
         }
     }
 

@@ -56,7 +56,7 @@ fn planned(request: VectorRequest) -> evertally::Result<VectorPlan> {
         return Ok(VectorPlan { inner: request.plan()?, ranking: OnceLock::new() });
     }
     let found = request.candidates()?;
-    let chosen = found.iter().find(|candidate| candidate.streams_lightly);
+    let chosen = found.iter().find(|candidate| candidate.vectors <= request.most_vectors());
     let mechanism = chosen.map(|candidate| candidate.name);
     let plan = VectorPlan { inner: request.with_optional_mechanism(mechanism).plan()?, ranking: OnceLock::new() };
     let ranking = plan.ranked(&found);
@@ -64,6 +64,11 @@ fn planned(request: VectorRequest) -> evertally::Result<VectorPlan> {
 }
 
 impl VectorPlan {
+    /// A plan that is made.
+    pub(crate) fn of(inner: Inner) -> Self {
+        Self { inner, ranking: OnceLock::new() }
+    }
+
     /// The plan of the library.
     pub(crate) fn inner(&self) -> &Inner {
         &self.inner
@@ -186,6 +191,23 @@ impl VectorPlan {
     #[getter]
     fn separation(&self) -> u64 {
         self.inner.request().participation().separation()
+    }
+
+    /// Where examples take part by lot: the share of all of them that is expected in a step.
+    ///
+    /// >>> import evertally as et
+    /// >>> plan = et.plan_vector(200, epsilon=2, delta=1e-5, sampled=0.01, mechanism="epoch-bands(bands=4)")
+    /// >>> plan.sampled, plan.groups, plan.participations
+    /// (0.01, 4, 50)
+    #[getter]
+    fn sampled(&self) -> Option<f64> {
+        self.inner.request().sampling().map(|sampling| sampling.fraction())
+    }
+
+    /// In how many groups the examples are then: in step t those of group (t - 1) mod groups may take part.
+    #[getter]
+    fn groups(&self) -> Option<u64> {
+        self.inner.groups()
     }
 
     /// What neighbouring data sets differ in: ``"add-remove"`` or ``"replace-one"``.

@@ -8,13 +8,19 @@ use crate::whole::Whole;
 use evertally::mechanism::Participation;
 use evertally::plan::Objective;
 use evertally::privacy::Neighbours;
-use evertally::vector::{Cipher, Optimizer, Rates, Series, VectorRequest};
+use evertally::vector::{Cipher, Optimizer, Rates, Sampling, Series, VectorRequest};
 use pyo3::prelude::*;
 
 /// The request that the keyword arguments make.
 pub(crate) fn request(options: &Options<'_>) -> PyResult<VectorRequest> {
     let Whole(horizon) = options.needed("horizon")?;
+    request_over(options, horizon)
+}
+
+/// The same over so many steps.
+pub(crate) fn request_over(options: &Options<'_>, horizon: u64) -> PyResult<VectorRequest> {
     let Whole(most) = options.take("participations")?.unwrap_or(Whole(1));
+    let Whole(most_vectors) = options.take("most_vectors")?.unwrap_or(Whole(64));
     let Whole(separation) = options.take("separation")?.unwrap_or(Whole(1));
     Ok(VectorRequest::new(horizon, budget(options)?, options.take("norm")?.unwrap_or(1.0))
         .with_neighbours(options.word("neighbours")?.unwrap_or(Neighbours::AddRemove))
@@ -24,7 +30,9 @@ pub(crate) fn request(options: &Options<'_>) -> PyResult<VectorRequest> {
         .with_series(options.word("series")?.unwrap_or(Series::Increments))
         .with_cipher(options.take::<String>("cipher")?.map_or(Ok(Cipher::default()), |word| cipher(&word))?)
         .with_meanings(meaning(options)?)
-        .with_optional_optimizer(optimizer(options)?))
+        .with_optional_optimizer(optimizer(options)?)
+        .with_optional_sampling(options.take("sampled")?.map(Sampling::new).transpose().or_raise()?)
+        .with_most_vectors(most_vectors))
 }
 
 /// A learning rate, or one for each step.

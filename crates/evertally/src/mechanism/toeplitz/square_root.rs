@@ -31,14 +31,15 @@ use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::{
-    ColumnNorms, Convolution, Cost, Cursor, DensePair, Matrix, Mechanism, MechanismName, Participation, Streaming,
-    check_horizon,
+    Bands, ColumnNorms, Convolution, Cost, Cursor, DensePair, Matrix, Mechanism, MechanismName, Participation,
+    Streaming, check_horizon,
 };
 use crate::noise::Node;
 use crate::number::fourier;
 use crate::privacy::Spread;
 use crate::{Error, Result};
-use series::{coefficients, cut_off, inverse_coefficient, normalized_row_norms, prefix_sums, reciprocal, summed};
+pub(super) use series::reciprocal;
+use series::{coefficients, cut_off, inverse_coefficient, normalized_row_norms, prefix_sums, summed};
 use std::sync::{Arc, OnceLock};
 
 /// The square-root factorization: plain, with normalized columns, or banded.
@@ -345,6 +346,15 @@ impl Mechanism for SquareRoot {
         }
         let pairs = participation.of_pairs(steps, |distance| self.closest_pair(distance as usize));
         rounded_up(pairs, 2 * operations + steps)
+    }
+
+    fn bands(&self) -> Option<Bands> {
+        let Kind::Banded(count) = self.kind else { return None };
+        let mut squares = prefix_sums(&self.coefficients);
+        // Of positive numbers, at most two roundings each.
+        squares.iter_mut().for_each(|square| *square = rounded_up(*square, 4 * count + 8));
+        squares.reverse();
+        Some(Bands { count, squares })
     }
 
     filters_one_node_a_step!();

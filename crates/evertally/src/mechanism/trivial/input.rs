@@ -2,12 +2,15 @@
 
 use crate::Result;
 use crate::mechanism::{
-    ColumnNorms, Cost, Criterion, Cursor, LaplaceShift, MAX_HORIZON, Mechanism, MechanismName, Participation,
+    Bands, ColumnNorms, Cost, Criterion, Cursor, LaplaceShift, MAX_HORIZON, Mechanism, MechanismName, Participation,
     Streaming, check_horizon, replay,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
 use std::sync::Arc;
+
+/// Columns are listed up to this horizon.
+const LONGEST_LIST: u64 = 1 << 20;
 
 /// `R = I`, `L = A`: every step total gets its own noise, the release sums them all. Best for the shortest horizons.
 #[doc(alias = "local noise")]
@@ -48,6 +51,9 @@ impl Mechanism for Input {
     /// Exact.
     fn participation_squared(&self, participation: Participation) -> f64 {
         participation.of_levels(self.horizon, std::iter::once((1, self.horizon)))
+    }
+    fn bands(&self) -> Option<Bands> {
+        (self.horizon <= LONGEST_LIST).then(|| Bands { count: 1, squares: vec![1.0; self.horizon as usize] })
     }
     fn row_norm_squared(&self, step: u64) -> f64 {
         step as f64

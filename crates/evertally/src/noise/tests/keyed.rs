@@ -104,6 +104,7 @@ fn every_part_of_the_address_matters() {
         Purpose::Reads(2),
         Purpose::Hashing,
         Purpose::Persons,
+        Purpose::Batches,
     ];
     let mut seen = HashSet::new();
     let mut count = 0;

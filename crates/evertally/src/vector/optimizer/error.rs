@@ -41,6 +41,9 @@ pub(in crate::vector) fn variances(mechanism: &dyn Mechanism, optimizer: &Optimi
             }
             of_convolution(mechanism, &increments, None, momentum, &steps)
         }
+        Some(Streaming::Bands(bands)) => {
+            of_convolution(mechanism, &bands.inverse, Some(&bands.scales), momentum, &steps)
+        }
         Some(Streaming::Innovations(weights)) => of_convolution(mechanism, &weights, None, momentum, &steps),
         Some(Streaming::Convolution(own)) => {
             of_convolution(mechanism, &own.increments, own.scales.as_deref(), momentum, &steps)

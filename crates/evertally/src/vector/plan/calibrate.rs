@@ -1,8 +1,9 @@
 //! From a budget to the standard deviation of Gaussian noise, and what that noise promises.
 
-use super::VectorRequest;
 use super::request::SCALES;
-use crate::mechanism::Mechanism;
+use super::{VectorCandidate, VectorRequest};
+use crate::mechanism::{Mechanism, Participation};
+use crate::privacy::sampled::SampledGaussians;
 use crate::privacy::{Budget, Delta, Epsilon, Rho, conversions};
 use crate::{Error, Result};
 
@@ -20,11 +21,13 @@ const ROUNDING: f64 = 1e-14;
 /// assert_eq!(guarantee.epsilon_delta(), None);
 /// # Ok::<(), evertally::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct VectorGuarantee {
     mu: f64,
     rho: Rho,
     stated: Option<(Epsilon, Delta)>,
+    /// Where examples are sampled: the rounds of one, with the plan's noise.
+    rounds: Option<SampledGaussians>,
 }
 
 impl VectorGuarantee {
@@ -37,22 +40,37 @@ impl VectorGuarantee {
             Budget::Pure(_) => Err(Error::invalid(
                 "vectors get Gaussian noise, which cannot give pure ε-differential privacy; add a delta or use rho",
             )),
-            Budget::Zcdp(rho) => Ok(Self { mu: (2.0 * rho.get()).sqrt() * (1.0 + ROUNDING), rho, stated: None }),
+            Budget::Zcdp(rho) => {
+                Ok(Self { mu: (2.0 * rho.get()).sqrt() * (1.0 + ROUNDING), rho, stated: None, rounds: None })
+            }
             Budget::Approximate(epsilon, delta) => {
                 let mu = conversions::mu_for(epsilon, delta);
                 let rho = Rho::derived(mu * mu / 2.0 * (1.0 + ROUNDING));
-                Ok(Self { mu, rho, stated: Some((epsilon, delta)) })
+                Ok(Self { mu, rho, stated: Some((epsilon, delta)), rounds: None })
             }
         }
     }
 
+    /// What the noise of a candidate promises: all that the budget allows, or with sampling the same (ε, δ), and for those
+    /// who know the batches what follows from the noise alone.
+    pub(super) fn of_candidate(request: &VectorRequest, chosen: &VectorCandidate) -> Result<Self> {
+        let all = Self::of(&request.budget)?;
+        let Some(sampling) = request.sampling else { return Ok(all) };
+        let noise = chosen.sigma / request.norm * (1.0 - ROUNDING);
+        let mu = chosen.sensitivity / noise * (1.0 + ROUNDING);
+        let rho = Rho::derived(mu * mu / 2.0 * (1.0 + ROUNDING));
+        let rounds = Some(sampling.rounds(&*chosen.mechanism)?.scaled(noise)?);
+        Ok(Self { mu, rho, rounds, ..all })
+    }
+
     /// `μ` of Gaussian differential privacy: no test tells two neighbouring data sets apart better than one observation
-    /// of a normal variable of standard deviation 1 whose mean is 0 or `μ`. (Dong, Roth, Su 2022, arXiv 1905.02383.)
+    /// of a normal variable of standard deviation 1 whose mean is 0 or `μ`. (Dong, Roth, Su 2022, arXiv 1905.02383.) With
+    /// sampling: for whoever knows the batches.
     pub fn mu(&self) -> f64 {
         self.mu
     }
 
-    /// `ρ` of zCDP.
+    /// `ρ` of zCDP; with sampling as [`mu`](Self::mu).
     pub fn rho(&self) -> Rho {
         self.rho
     }
@@ -62,7 +80,8 @@ impl VectorGuarantee {
         self.stated
     }
 
-    /// The least ε of (ε, δ)-differential privacy at this δ, by the exact curve of Gaussian noise, rounded up.
+    /// The least ε of (ε, δ)-differential privacy at this δ, by the exact curve of Gaussian noise, or with sampling by a
+    /// bound that is within 0.1 % in the noise, rounded up.
     ///
     /// ```
     /// use evertally::privacy::{Budget, Delta, Epsilon};
@@ -75,7 +94,8 @@ impl VectorGuarantee {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn epsilon_at(&self, delta: Delta) -> f64 {
-        let curve = conversions::epsilon_of_gaussian(self.mu, delta);
+        let plain = conversions::epsilon_of_gaussian(self.mu, delta);
+        let curve = self.rounds.as_ref().map_or(plain, |rounds| rounds.epsilon(delta).min(plain));
         match self.stated {
             // What is stated holds by definition; the inverse conversion only adds rounding.
             Some((epsilon, at)) if at.get() <= delta.get() => curve.min(epsilon.get()),
@@ -84,14 +104,23 @@ impl VectorGuarantee {
     }
 }
 
-/// The sensitivity `s` of a mechanism for vectors of norm 1, and the `σ` that hides a unit of the request.
-pub(super) fn calibrated(request: &VectorRequest, mechanism: &dyn Mechanism) -> Result<(f64, f64)> {
-    let sensitivity = mechanism.participation_squared(request.participation).sqrt() * (1.0 + ROUNDING);
-    let mu = match request.budget {
-        Budget::Zcdp(rho) => (2.0 * rho.get()).sqrt() * (1.0 - ROUNDING),
-        ref budget => VectorGuarantee::of(budget)?.mu,
+/// The sensitivity `s` of a mechanism for vectors of norm 1 and a participation, and the `σ` that hides a unit of the
+/// request.
+pub(super) fn calibrated(
+    request: &VectorRequest,
+    mechanism: &dyn Mechanism,
+    participation: Participation,
+) -> Result<(f64, f64)> {
+    let sensitivity = mechanism.participation_squared(participation).sqrt() * (1.0 + ROUNDING);
+    let by_mu = |mu: f64| sensitivity * (request.norm * request.norms_per_step()) / mu * (1.0 + ROUNDING);
+    let sigma = match (request.budget, request.sampling) {
+        (Budget::Approximate(epsilon, delta), Some(sampling)) => {
+            // The promise is computed again from σ, a little below it.
+            sampling.rounds(mechanism)?.noise_factor_for(epsilon, delta)? * request.norm * (1.0 + 4.0 * ROUNDING)
+        }
+        (Budget::Zcdp(rho), _) => by_mu((2.0 * rho.get()).sqrt() * (1.0 - ROUNDING)),
+        (ref budget, _) => by_mu(VectorGuarantee::of(budget)?.mu),
     };
-    let sigma = sensitivity * (request.norm * request.norms_per_step()) / mu * (1.0 + ROUNDING);
     if !SCALES.contains(&sigma) {
         return Err(Error::invalid(format!(
             "`{}` would need noise of standard deviation {sigma:e}, outside of 1e-30 to 1e30; \

@@ -3,10 +3,11 @@
 use super::VectorRequest;
 use super::calibrate::calibrated;
 use crate::mechanism::{
-    Blt, BufferChoice, Columns, Criterion, Mechanism, MechanismName, NoiseKind, Participation, Vectors,
-    names_that_stream,
+    Blt, BufferChoice, Columns, Criterion, LIGHT, Mechanism, MechanismName, NoiseKind, Participation, Vectors,
+    epoch_bands, names_that_stream,
 };
 use crate::plan::ranked;
+use crate::vector::Sampling;
 use crate::vector::optimizer::{Optimizer, error};
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -40,6 +41,11 @@ pub struct VectorCandidate {
     pub mean_std_error: f64,
     /// The variances of the parameters after every step for `σ = 1`, where there is an optimizer.
     pub(super) variances: Option<Arc<[f64]>>,
+    /// In which steps an example takes part: as the request says, or with sampling what follows from the bands.
+    pub participation: Participation,
+    /// How many vectors of memory or of fresh noise a step needs; 0 where the number grows with the logarithm of the
+    /// horizon at most.
+    pub vectors: u64,
     /// Whether a step needs no more than 64 vectors of memory or of fresh noise, whatever the horizon. Square roots
     /// hold the noise of `2 √T` steps and more (see [`Memory`](crate::vector::Memory)), banded ones need as many
     /// vectors as bands. Only mechanisms that stream lightly are chosen by default.
@@ -80,8 +86,46 @@ pub fn streams(name: &MechanismName) -> Result<()> {
 pub(super) fn candidates(request: &VectorRequest) -> Result<Vec<VectorCandidate>> {
     // Refuse senseless requests before any search hides them behind "no candidate".
     request.check()?;
+    if let (Some(sampling), None) = (request.sampling, request.mechanism) {
+        return ranked(sampled(request, sampling).into_iter(), request.objective, |c| {
+            (c.max_std_error, c.mean_std_error)
+        });
+    }
     let attempts = competitors(request)?.into_iter().map(|built| built.and_then(|m| candidate(request, m)));
     ranked(attempts, request.objective, |candidate| (candidate.max_std_error, candidate.mean_std_error))
+}
+
+/// With sampling: independent noise, and bands in ever greater numbers, until more of them have not helped twice.
+fn sampled(request: &VectorRequest, sampling: Sampling) -> Vec<Result<VectorCandidate>> {
+    let attempt = |name| built(request, name).and_then(|mechanism| candidate(request, mechanism));
+    let mut tried = vec![attempt(MechanismName::Input)];
+    let most = request.horizon.min(request.most_vectors.max(LIGHT));
+    let (mut least, mut in_vain) = (f64::INFINITY, 0);
+    let counts = std::iter::successors(Some(1u64), |bands| bands.checked_mul(2)).take_while(|bands| *bands <= most);
+    for bands in counts.take_while(|bands| sampling.rate(*bands).is_some()) {
+        let name = match MechanismName::EpochBands(bands, Participation::ONCE, None) {
+            searched if searched.family().reach.gaussian.is_some_and(|longest| request.horizon <= longest) => searched,
+            _ => MechanismName::BandedSqrt(bands),
+        };
+        let found = attempt(name);
+        let error = found.as_ref().map_or(f64::INFINITY, |c| request.objective.of(c.max_std_error, c.mean_std_error));
+        (least, in_vain) = if error < least { (error, 0) } else { (least, in_vain + 1) };
+        tried.push(found);
+        if in_vain == 2 {
+            break;
+        }
+    }
+    tried
+}
+
+/// In which steps an example takes part, under a request and a name: with sampling, in all of its group.
+fn participation(request: &VectorRequest, name: MechanismName) -> Participation {
+    let groups = match (request.sampling, name) {
+        (None, _) => return request.participation,
+        (Some(_), MechanismName::EpochBands(bands, ..) | MechanismName::BandedSqrt(bands)) => bands.max(1),
+        (Some(_), _) => 1,
+    };
+    Sampling::participation(request.horizon, groups)
 }
 
 /// The mechanism that is asked for, or those that compete.
@@ -95,13 +139,17 @@ fn competitors(request: &VectorRequest) -> Result<Vec<Result<Arc<dyn Mechanism>>
 
 /// Open buffers are optimised for what the vectors are for.
 fn built(request: &VectorRequest, name: MechanismName) -> Result<Arc<dyn Mechanism>> {
+    let criterion = Criterion::of_vectors(request.objective, participation(request, name));
+    if let (MechanismName::EpochBands(bands, runs, digest), Some(optimizer)) = (name, &request.optimizer) {
+        return epoch_bands::build_for(&criterion, &optimizer.as_loop(request.horizon)?, bands, runs, digest);
+    }
     let columns = match name {
         MechanismName::Blt(BufferChoice::Best) => Some(Columns::Plain),
         MechanismName::NormalizedBlt(BufferChoice::Best, Participation::ONCE) => Some(Columns::Normalized),
         _ => None,
     };
     let (Some(columns), Some(optimizer)) = (columns, &request.optimizer) else {
-        return name.build(request.horizon, &Criterion::of_vectors(request.objective, request.participation));
+        return name.build(request.horizon, &criterion);
     };
     optimizer.steps(request.horizon)?;
     let figure = |blt: &Blt| {
@@ -125,7 +173,18 @@ fn max_and_mean(variances: &[f64]) -> (f64, f64) {
 }
 
 fn candidate(request: &VectorRequest, mechanism: Arc<dyn Mechanism>) -> Result<VectorCandidate> {
-    let (sensitivity, sigma) = calibrated(request, &*mechanism)?;
+    let participation = participation(request, mechanism.name());
+    let given = request.participation;
+    if request.sampling.is_some() && given != Participation::ONCE && given != participation {
+        return Err(Error::invalid(format!(
+            "with sampling an example may take part in any step of its group, {} of them {} apart under `{}`: leave \
+             participations and separation away",
+            participation.most(),
+            participation.separation(),
+            mechanism.name().brief()
+        )));
+    }
+    let (sensitivity, sigma) = calibrated(request, &*mechanism, participation)?;
     let of = |optimizer: &Optimizer| error::variances(&*mechanism, optimizer).map(Arc::from);
     let variances: Option<Arc<[f64]>> = request.optimizer.as_ref().map(of).transpose()?;
     let (max, mean) = match &variances {
@@ -139,6 +198,8 @@ fn candidate(request: &VectorRequest, mechanism: Arc<dyn Mechanism>) -> Result<V
         max_std_error: sigma * max.sqrt(),
         mean_std_error: sigma * mean.sqrt(),
         variances,
+        participation,
+        vectors: mechanism.streaming().map_or(u64::MAX, |streaming| streaming.vectors()),
         streams_lightly: mechanism.streaming().is_some_and(|streaming| streaming.is_light()),
         mechanism,
     })

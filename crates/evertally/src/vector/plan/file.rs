@@ -5,7 +5,7 @@ use crate::mechanism::{MechanismName, Participation};
 use crate::plan::Objective;
 use crate::privacy::Budget;
 use crate::privacy::Neighbours;
-use crate::vector::Optimizer;
+use crate::vector::{Optimizer, Sampling};
 use crate::{Error, Result};
 use evertally_kernels::Cipher;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -35,6 +35,9 @@ struct VectorPlanFile {
     /// Left out, also of what is digested, where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     optimizer: Option<Optimizer>,
+    /// Likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sampling: Option<Sampling>,
     /// In hexadecimal; empty while it is computed.
     digest: String,
 }
@@ -70,18 +73,21 @@ impl VectorPlanFile {
             sigma: plan.chosen.sigma,
             meaning: request.meaning.clone(),
             optimizer: request.optimizer.clone(),
+            sampling: request.sampling,
             digest: String::new(),
         }
     }
 }
 
 /// BLAKE3 of all of the file but the digest, in postcard form (numbers by their bits), in a context of its own; in
-/// another one where there is an optimizer, so that no plan without one has the same bytes.
+/// others where there is an optimizer, or sampling, so that no plan without one has the same bytes.
 pub(super) fn digest(plan: &VectorPlan) -> [u8; 32] {
     let bytes = postcard::to_allocvec(&VectorPlanFile::without_digest(plan)).expect("a plan is plain data");
-    let context = match plan.request.optimizer {
-        None => "evertally 1 vector plan",
-        Some(_) => "evertally 1 vector plan for an optimizer",
+    let context = match (&plan.request.optimizer, plan.request.sampling) {
+        (None, None) => "evertally 1 vector plan",
+        (Some(_), None) => "evertally 1 vector plan for an optimizer",
+        (None, Some(_)) => "evertally 1 vector plan with sampling",
+        (Some(_), Some(_)) => "evertally 1 vector plan with sampling for an optimizer",
     };
     blake3::derive_key(context, &bytes)
 }
@@ -115,6 +121,8 @@ impl TryFrom<VectorPlanFile> for VectorPlan {
             cipher: file.cipher,
             meaning: file.meaning,
             optimizer: file.optimizer,
+            sampling: file.sampling,
+            most_vectors: crate::mechanism::LIGHT, // the mechanism is named
         }
         .plan()?;
         if plan.sigma().to_bits() != file.sigma.to_bits() {

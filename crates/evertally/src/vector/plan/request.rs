@@ -1,10 +1,10 @@
 //! What a plan for vectors is asked for.
 
 use super::{Series, VectorCandidate, VectorGuarantee, VectorPlan, choose};
-use crate::mechanism::{MechanismName, Participation};
+use crate::mechanism::{LIGHT, MechanismName, Participation};
 use crate::plan::Objective;
 use crate::privacy::{Budget, Neighbours};
-use crate::vector::Optimizer;
+use crate::vector::{Optimizer, Sampling};
 use crate::{Error, Result};
 use evertally_kernels::Cipher;
 use std::collections::BTreeMap;
@@ -35,6 +35,8 @@ pub struct VectorRequest {
     pub(super) cipher: Cipher,
     pub(super) meaning: BTreeMap<String, String>,
     pub(super) optimizer: Option<Optimizer>,
+    pub(super) sampling: Option<Sampling>,
+    pub(super) most_vectors: u64,
 }
 
 impl VectorRequest {
@@ -64,6 +66,8 @@ impl VectorRequest {
             cipher: Cipher::default(),
             meaning: BTreeMap::new(),
             optimizer: None,
+            sampling: None,
+            most_vectors: LIGHT,
         }
     }
 
@@ -74,8 +78,9 @@ impl VectorRequest {
     pub fn plan(self) -> Result<VectorPlan> {
         let named = self.mechanism.is_some();
         let mut found = self.candidates()?.into_iter();
-        let chosen = found.find(|candidate| named || candidate.streams_lightly);
-        Ok(VectorPlan::build(self, chosen.expect("trees stream lightly, whatever the horizon")))
+        let most = self.most_vectors;
+        let chosen = found.find(|candidate| named || candidate.vectors <= most);
+        Ok(VectorPlan::build(self, chosen.expect("trees and input noise need few vectors, whatever the horizon")))
     }
 
     /// Everything that fits the request, least error first; mechanisms that do not stream lightly among them.
@@ -151,6 +156,24 @@ impl VectorRequest {
     /// The same, or for `None` running sums as such.
     pub fn with_optional_optimizer(self, optimizer: Option<Optimizer>) -> Self {
         Self { optimizer, ..self }
+    }
+
+    /// Examples take part by lot: in every step this fraction of them, as [`Batches`](super::super::Batches) draws them.
+    /// The noise is then as little as [`Sampling`]'s amplification allows. The budget must be (ε, δ), examples are added
+    /// or removed, and the participation is what follows from the mechanism's bands.
+    pub fn with_sampling(self, sampling: Sampling) -> Self {
+        self.with_optional_sampling(Some(sampling))
+    }
+
+    /// The same, or for `None` batches in any order that keeps to the participation.
+    pub fn with_optional_sampling(self, sampling: Option<Sampling>) -> Self {
+        Self { sampling, ..self }
+    }
+
+    /// How many vectors of memory a mechanism may need to be chosen: 64, unless this says otherwise. (One that is named
+    /// may need any number. It is no part of the plan.)
+    pub fn with_most_vectors(self, most_vectors: u64) -> Self {
+        Self { most_vectors, ..self }
     }
 
     /// Which error of the running sums, or parameters, to minimise; the largest, unless this says otherwise.
@@ -233,6 +256,16 @@ impl VectorRequest {
         self.optimizer.as_ref()
     }
 
+    /// How examples are sampled, if they are.
+    pub fn sampling(&self) -> Option<Sampling> {
+        self.sampling
+    }
+
+    /// How many vectors of memory a mechanism may need to be chosen.
+    pub fn most_vectors(&self) -> u64 {
+        self.most_vectors
+    }
+
     /// What the run is for.
     pub fn meaning(&self) -> &BTreeMap<String, String> {
         &self.meaning
@@ -253,6 +286,23 @@ impl VectorRequest {
         if let Some(optimizer) = &self.optimizer {
             optimizer.steps(self.horizon)?;
         }
+        if self.sampling.is_some() {
+            self.check_sampling()?;
+        }
         VectorGuarantee::of(&self.budget).map(drop)
+    }
+
+    fn check_sampling(&self) -> Result<()> {
+        if !matches!(self.budget, Budget::Approximate(..)) {
+            return Err(Error::invalid(
+                "what sampling adds to the promise is accounted for (ε, δ): give the budget as epsilon and delta",
+            ));
+        }
+        if self.neighbours != Neighbours::AddRemove {
+            return Err(Error::invalid(
+                "with sampling examples are added or removed: leave neighbours at add-remove, or plan without sampling",
+            ));
+        }
+        Ok(())
     }
 }

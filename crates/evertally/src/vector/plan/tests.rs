@@ -1,5 +1,7 @@
 //! Known figures, calibration against other arithmetic, and files.
 
+mod sampling;
+
 use super::*;
 use crate::mechanism::{Participation, Vectors};
 use crate::plan::Objective;
@@ -235,6 +237,7 @@ fn files_are_read_back_and_checked() {
         "normalized-blt",
         "banded-sqrt(bands=9)",
         "banded-inverse-sqrt(bands=9)",
+        "epoch-bands(bands=9)",
         "sqrt",
         "normalized-sqrt",
     ] {
@@ -274,7 +277,8 @@ fn files_are_read_back_and_checked() {
 /// steps.
 #[test]
 fn plans_hide_the_worst_pattern() {
-    for name in ["normalized-blt", "subtract(k=3)", "path-sum", "banded-inverse-sqrt(bands=4)"] {
+    for name in ["normalized-blt", "subtract(k=3)", "path-sum", "banded-inverse-sqrt(bands=4)", "epoch-bands(bands=4)"]
+    {
         let request = VectorRequest::new(12, zcdp(0.5), 2.0).with_participation(Participation::new(3, 4).unwrap());
         let plan = named(name, request);
         let dense = plan.mechanism().dense();

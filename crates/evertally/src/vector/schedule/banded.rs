@@ -1,6 +1,7 @@
 //! The banded square roots: recurrences over a ring of the last vectors.
 //!
-//! `banded-sqrt`: `u_t = z_t - Σ_j c_j u_{t-j}`, over the last increments. `banded-inverse-sqrt`:
+//! `banded-sqrt`, `epoch-bands`: `v_t = z_t - Σ_j c_j v_{t-j}`, over the last increments (`epoch-bands`: before each is
+//! scaled). `banded-inverse-sqrt`:
 //! `u_t = Σ_j r_j z_{t-j}`, over the last innovations, which may be drawn again. The nearest comes first in every sum.
 
 use super::{Frame, Schedule};
@@ -12,6 +13,8 @@ pub(super) struct Outputs {
     pub(super) frame: Frame,
     /// `c_1, c_2, …`
     pub(super) past: Arc<[f64]>,
+    /// What the increment of every step is multiplied by, where that is not 1. The ring holds it without.
+    pub(super) scales: Option<Arc<[f64]>>,
 }
 
 /// The place of a step (from 1) in a ring of so many, which follows the running sum, if there is one.
@@ -33,6 +36,8 @@ impl Schedule for Outputs {
         if length > 0 {
             ops.push(Op::Store(ring(&self.frame, step, length)));
         }
+        // fits: a step within the horizon
+        ops.extend(self.scales.as_ref().map(|scales| Op::Scale(scales[step as usize - 1])));
         ops.extend(self.frame.sums().then_some(Op::Accumulate(0)));
     }
 

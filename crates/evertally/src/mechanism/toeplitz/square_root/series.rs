@@ -42,7 +42,7 @@ pub(super) fn normalized_row_norms(coefficients: &[f64], scales: &[f64]) -> Vec<
 }
 
 /// The first `length` coefficients of `1 / Σ c_j x^j`, `c_0 = 1`. `O(length · c.len())`.
-pub(super) fn reciprocal(c: &[f64], length: usize) -> Vec<f64> {
+pub(in crate::mechanism::toeplitz) fn reciprocal(c: &[f64], length: usize) -> Vec<f64> {
     let mut inverse = Vec::with_capacity(length);
     for t in 0..length {
         let known: f64 = inverse.iter().rev().zip(&c[1..]).map(|(r, c): (&f64, &f64)| r * c).sum();

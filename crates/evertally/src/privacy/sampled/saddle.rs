@@ -1,0 +1,222 @@
+//! Where to look: a coarse law of the losses tells the tilt, the size of δ and the window of a composition. Nothing
+//! here needs to be right for a bound to hold.
+
+use super::cells::{Cut, LEAST_NOISE, loss_at};
+use super::{Direction, SampledGaussian};
+
+/// Farthest tails that are looked at: e^-684 is still a normal number.
+const FARTHEST: f64 = 37.0;
+/// What the grid may cost: about this part of σ.
+const COARSENESS: f64 = 5e-5;
+/// Logarithm of what the cut tails may cost, relatively.
+const NEGLIGIBLE: f64 = -15.0;
+/// Sizes of transforms.
+const POINTS: std::ops::RangeInclusive<f64> = 4096.0..=1_048_576.0;
+/// About the most cells of an event that are as wide as cells may be.
+const MOST_CELLS: f64 = 32_768.0;
+
+/// Losses of one event with their log probabilities.
+struct Coarse {
+    times: f64,
+    points: Vec<(f64, f64)>,
+}
+
+/// The cumulants of all events together: `ln E e^(λ loss)` and its first two derivatives.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cumulants {
+    value: f64,
+    mean: f64,
+    variance: f64,
+}
+
+impl Coarse {
+    fn new(event: &SampledGaussian, direction: Direction, reach: f64) -> Self {
+        if event.noise < LEAST_NOISE {
+            let loss = if direction == Direction::Remove { 0.0 } else { -libm::log1p(-event.rate.min(0.999_999)) };
+            return Self { times: event.times as f64, points: vec![(loss, 0.0)] };
+        }
+        let distance = 1.0 / event.noise;
+        let step = 0.125;
+        let count = ((2.0 * reach + distance) / step).ceil() as i64;
+        let scale = libm::log(step / (2.0 * std::f64::consts::PI).sqrt());
+        let point = |i: i64| {
+            let z = i as f64 * step - reach;
+            let (loss, noise) = (loss_at(event, z * event.noise), scale - z * z / 2.0);
+            match direction {
+                Direction::Remove => (loss, noise + loss),
+                Direction::Add => (-loss, noise),
+            }
+        };
+        Self { times: event.times as f64, points: (0..=count).map(point).collect() }
+    }
+
+    fn cumulants(&self, lambda: f64) -> Cumulants {
+        let exponent = |&(loss, log): &(f64, f64)| lambda * loss + log;
+        let most = self.points.iter().map(exponent).fold(f64::NEG_INFINITY, f64::max);
+        let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
+        for point in &self.points {
+            let above = exponent(point) - most;
+            if above > -50.0 {
+                let weight = libm::exp(above);
+                sum += weight;
+                first += weight * point.0;
+                second += weight * point.0 * point.0;
+            }
+        }
+        let mean = first / sum;
+        let variance = (second / sum - mean * mean).max(0.0);
+        let times = self.times;
+        Cumulants { value: times * (most + libm::log(sum)), mean: times * mean, variance: times * variance }
+    }
+}
+
+fn total(laws: &[Coarse], lambda: f64) -> Cumulants {
+    laws.iter().map(|law| law.cumulants(lambda)).fold(Cumulants::default(), |sum, own| Cumulants {
+        value: sum.value + own.value,
+        mean: sum.mean + own.mean,
+        variance: sum.variance + own.variance,
+    })
+}
+
+/// The tilt at which `e^(K(λ) - λε)/(λ(1+λ))` is least; as an integral over the imaginary direction through it, δ is
+/// about that over `√(2π F″)` (a saddle point: Alghamdi, Asoodeh, Calmon, Gomez, Kosut and Sankar 2022, arXiv
+/// 2208.09595). Returns the tilt and ln δ.
+fn saddle(laws: &[Coarse], epsilon: f64) -> (f64, f64) {
+    let slope = |lambda: f64| total(laws, lambda).mean - epsilon - 1.0 / lambda - 1.0 / (1.0 + lambda);
+    let (mut low, mut high) = (-14.0, 21.0);
+    for _ in 0..30 {
+        let middle = (low + high) / 2.0;
+        if slope(libm::exp(middle)) < 0.0 { low = middle } else { high = middle }
+    }
+    let lambda = libm::exp(high);
+    let at = total(laws, lambda);
+    let curvature = at.variance + 1.0 / (lambda * lambda) + 1.0 / ((1.0 + lambda) * (1.0 + lambda));
+    let log_delta = at.value
+        - lambda * epsilon
+        - libm::log(lambda)
+        - libm::log1p(lambda)
+        - 0.5 * libm::log(2.0 * std::f64::consts::PI * curvature);
+    (lambda, log_delta)
+}
+
+/// How a δ is computed: grid, tilt and window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub(super) cut: Cut,
+    pub(super) lambda: f64,
+    /// About ln δ.
+    pub(super) log_delta: f64,
+    /// A larger tilt, whose Chernoff bound serves beyond the window.
+    pub(super) beyond: f64,
+    /// The least place of the window, in steps.
+    pub(super) first: i64,
+    /// A power of two.
+    pub(super) points: usize,
+}
+
+fn laws_of(events: &[SampledGaussian], direction: Direction, reach: f64) -> Vec<Coarse> {
+    events.iter().map(|event| Coarse::new(event, direction, reach)).collect()
+}
+
+/// How far tails reach that matter.
+fn reach_for(events: &[SampledGaussian], log_delta: f64) -> f64 {
+    let count: f64 = events.iter().map(|event| event.times as f64).sum();
+    (2.0 * (libm::log(count) - log_delta.min(0.0) - NEGLIGIBLE)).sqrt().min(FARTHEST)
+}
+
+/// About ln δ, right to some per cent of δ; for the first step of a search.
+pub(super) fn rough_log_delta(events: &[SampledGaussian], epsilon: f64) -> f64 {
+    let laws = laws_of(events, Direction::Remove, reach_for(events, libm::log(1e-30)));
+    saddle(&laws, epsilon).1
+}
+
+impl Plan {
+    /// For this ε, and a δ that is not much less than `enough`, nor more than `e^most`.
+    pub(super) fn new(events: &[SampledGaussian], direction: Direction, epsilon: f64, enough: f64, most: f64) -> Self {
+        let least = libm::log(enough.max(1e-300)) - 5.0;
+        let guess = saddle(&laws_of(events, direction, FARTHEST), epsilon).1.min(most);
+        let reach = reach_for(events, guess.max(least));
+        let laws = laws_of(events, direction, reach);
+        let (mut lambda, log_delta) = saddle(&laws, epsilon);
+        let mut log_delta = log_delta.min(most);
+        let excessive = log_delta < least;
+        if excessive {
+            // A smaller tilt shows that as well.
+            while total(&laws, lambda / 2.0).value - lambda / 2.0 * epsilon < least {
+                lambda /= 2.0;
+            }
+            log_delta = least;
+        }
+        let at = total(&laws, lambda);
+        // A cell of width h adds at most about h² λ(1+λ)/12 to ln E e^(λ loss), and δ falls at least as fast in σ as
+        // for Gaussian noise, where d ln δ / d ln σ = -2 ln E e^(λ loss).
+        let count: f64 = laws.iter().map(|law| law.times).sum();
+        let gaussian = (at.value / (count * lambda * (1.0 + lambda))).max(1e-300);
+        let widest = 1.0 / (32.0 * (1.0 + lambda));
+        let wanted = (24.0 * COARSENESS * gaussian).sqrt().min(widest);
+        // Where Chernoff's bound will do, there is no window.
+        let (lambda, (low, high, beyond)) = if excessive {
+            (lambda, (epsilon, epsilon + wanted, lambda))
+        } else {
+            shortest(&laws, epsilon, lambda, log_delta)
+        };
+        let spread = laws.iter().map(|law| law.points.iter().fold(0.0f64, |m, p| m.max(p.0.abs()))).fold(0.0, f64::max);
+        let points = ((high - low) / wanted).max(*POINTS.start()).min(*POINTS.end());
+        let points = (points as usize).next_power_of_two();
+        // Some room for the ends, which are whole steps.
+        let least = if excessive { wanted } else { (high - low) / (points - 8) as f64 };
+        let step = rounded_step(least.max(1e-12 * spread.max(epsilon)).max(1e-30));
+        let cut = Cut { step, reach, widest: (widest.max(spread / MOST_CELLS) / step).min(1e15) as i64 };
+        Self { cut, lambda, log_delta, beyond, first: (low / step).floor() as i64 - 2, points }
+    }
+}
+
+/// A step at least this long with 24 significant bits, on a geometric grid: so it seldom changes with the events.
+fn rounded_step(least: f64) -> f64 {
+    let exponent = (libm::log2(least) * 16.0).ceil() / 16.0;
+    let whole = exponent.floor();
+    let fraction = (libm::exp2(exponent - whole) * f64::from(1 << 23)).ceil() / f64::from(1 << 23);
+    fraction * libm::exp2(whole)
+}
+
+/// A tilt up to this one that has a short window. Where a few large losses decide, the saddle point is beyond the bulk
+/// of the law, and much less tilting is enough against rounding errors.
+fn shortest(laws: &[Coarse], epsilon: f64, mut lambda: f64, log_delta: f64) -> (f64, (f64, f64, f64)) {
+    let mut best = window(laws, epsilon, lambda, log_delta);
+    let count: f64 = laws.iter().map(|law| law.times).sum();
+    for _ in 0..40 {
+        let less = lambda / 1.5;
+        let rounding = libm::log(count * 3e-15) + total(laws, less).value - less * epsilon;
+        let next = window(laws, epsilon, less, log_delta);
+        let shorter = next.1 - next.0 < 0.9 * (best.1 - best.0);
+        if !shorter || rounding > log_delta - 8.0 {
+            break;
+        }
+        (lambda, best) = (less, next);
+    }
+    (lambda, best)
+}
+
+/// Outside of the window the tilted law has next to no mass, so that none comes in at the other end; and the tilt that
+/// shows it.
+fn window(laws: &[Coarse], epsilon: f64, lambda: f64, log_delta: f64) -> (f64, f64, f64) {
+    let at = total(laws, lambda);
+    let extreme = |pick: fn(f64, f64) -> f64, from: f64| -> f64 {
+        laws.iter().map(|law| law.times * law.points.iter().fold(from, |m, p| pick(m, p.0))).sum()
+    };
+    let (least, most) = (extreme(f64::min, f64::INFINITY), extreme(f64::max, f64::NEG_INFINITY));
+    let tilted = log_delta - at.value + lambda * epsilon;
+    let deviation = at.variance.sqrt().max(1e-12 * most.abs()).max(1e-300);
+    let (mut low, mut high, mut beyond) = (least.min(epsilon), most, lambda);
+    for quarter in -16..20 {
+        let t = libm::exp2(f64::from(quarter) / 4.0) / deviation * 2.0;
+        let top = (total(laws, lambda + t).value - at.value - tilted - NEGLIGIBLE) / t;
+        if top < high {
+            (high, beyond) = (top, lambda + t);
+        }
+        let bottom = (tilted + NEGLIGIBLE + at.value - total(laws, lambda - t).value) / t;
+        low = low.max(bottom.min(epsilon));
+    }
+    let margin = 1e-9 * (low.abs() + high.abs()) + 1e-300;
+    (low, high.max(epsilon + deviation.min(most - least)) + margin, beyond)
+}

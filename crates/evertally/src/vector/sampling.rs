@@ -1,0 +1,135 @@
+//! Who takes part in a step, drawn by lot: the promise is then stronger than the noise alone makes it.
+//!
+//! **Cyclic Poisson sampling.** Examples are dealt out to `G` groups by their number, and step `t` is that of group
+//! `(t-1) mod G`: each of its examples takes part with probability `q`, independently of everything. With one group that
+//! is Poisson sampling, as in DP-SGD. A plan says the **fraction** `p` of all examples that is expected in a step, and
+//! `q = p G`.
+//!
+//! **The promise** (Choquette-Choo et al. 2023, arXiv 2306.08153, with proofs for every banded matrix). Let columns of `R`
+//! that are `G` or more steps apart have no row in common ([`Bands`](crate::mechanism::Bands)). An example can take part
+//! in steps `t_1, t_2, …`, `G` apart: its column of one of them has its rows before those of the next. Given all
+//! releases before step `t_r`, those of the rows `t_r … t_r + G - 1` differ between the two neighbouring data sets by
+//! the example alone, which adds `v c_(t_r)`, `‖v‖ ≤ norm`, with probability `q` and nothing otherwise; `v` is known
+//! from the past, and the others' vectors, whatever they depend on, are the same function of the releases on both sides.
+//! So the log-likelihood ratio of these rows is that of one normal variable of standard deviation `σ` that is moved by
+//! at most `norm · ‖c_(t_r)‖` with probability `q`, and by nothing otherwise: a Poisson-sampled Gaussian. (A smaller
+//! move is post-processing of a larger one: shrink, and add normal noise.) Round after round they compose, adaptively,
+//! and [`SampledGaussians`] bounds the composition from above. Every round counts with the longest column of its steps,
+//! so that it does not matter in which group the example is.
+//!
+//! An example is **added or removed**: its number stays with it, and the groups of others do not change. The draws must
+//! stay secret and be those of the key: [`Batches`](super::Batches) has them.
+
+use crate::mechanism::{Bands, Mechanism, Participation};
+use crate::privacy::sampled::{SampledGaussian, SampledGaussians};
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// Two rounds whose columns differ by less are counted as the longer one: of many rounds that is work saved.
+const LIKE: f64 = 1.003;
+
+/// The fraction of all examples that is expected to take part in a step; see the header of `vector/sampling.rs`.
+///
+/// ```
+/// use evertally::privacy::{Budget, Delta, Epsilon};
+/// use evertally::vector::{Sampling, VectorRequest};
+/// let budget = Budget::Approximate(Epsilon::new(1.0)?, Delta::new(1e-5)?);
+/// let request = VectorRequest::new(200, budget, 1.0).with_mechanism("input".parse()?);
+/// let sampled = request.clone().with_sampling(Sampling::new(0.01)?).plan()?;
+/// // Two of the 200 steps for an example, in expectation; whoever knew which would need six times the noise.
+/// assert!(sampled.sigma() < request.plan()?.sigma());
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RawSampling", into = "RawSampling")]
+pub struct Sampling {
+    fraction: f64,
+}
+
+/// How it is written in files.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSampling {
+    fraction: f64,
+}
+
+impl TryFrom<RawSampling> for Sampling {
+    type Error = Error;
+    fn try_from(raw: RawSampling) -> Result<Self> {
+        Self::new(raw.fraction)
+    }
+}
+
+impl From<Sampling> for RawSampling {
+    fn from(Sampling { fraction }: Sampling) -> Self {
+        Self { fraction }
+    }
+}
+
+impl Sampling {
+    /// The expected batch size over the number of examples, above 0 and at most 1.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn new(fraction: f64) -> Result<Self> {
+        if !(1e-12..=1.0).contains(&fraction) {
+            return Err(Error::invalid(format!(
+                "the sampled fraction is the expected batch size over the number of examples, from 1e-12 to 1, got {fraction}"
+            )));
+        }
+        Ok(Self { fraction })
+    }
+
+    /// The expected share of all examples in a step.
+    pub fn fraction(self) -> f64 {
+        self.fraction
+    }
+
+    /// With what probability an example takes part in a step of its group, where there are so many groups: never above
+    /// 1. `None` if they are too many for the fraction.
+    pub fn rate(self, groups: u64) -> Option<f64> {
+        let rate = self.fraction * groups as f64;
+        // Room for the rounding of a fraction such as 1/3.
+        (rate <= 1.0 + 1e-12).then(|| rate.min(1.0))
+    }
+
+    /// The steps that an example may take part in.
+    pub(super) fn participation(horizon: u64, groups: u64) -> Participation {
+        Participation::new(horizon.div_ceil(groups).max(1), groups).expect("neither is 0")
+    }
+
+    /// What the rounds of one example compose to, for noise of standard deviation 1 and vectors of norm 1.
+    ///
+    /// # Errors
+    /// If the mechanism has no bands, or more than the fraction allows groups.
+    pub(super) fn rounds(self, mechanism: &dyn Mechanism) -> Result<SampledGaussians> {
+        let Some(Bands { count, squares }) = mechanism.bands() else {
+            return Err(Error::invalid(format!(
+                "`{}` is not banded, and no bound of this library says what sampling adds to it; take `input`, \
+                 `epoch-bands(bands=8)` or `banded-sqrt(bands=8)`, or plan without sampling",
+                mechanism.name().brief()
+            )));
+        };
+        let Some(rate) = self.rate(count) else {
+            return Err(Error::invalid(format!(
+                "`{}` needs {count} groups of examples, and a batch is {} of all examples, more than a group: take at \
+                 most {} bands",
+                mechanism.name().brief(),
+                self.fraction,
+                (1.0 / self.fraction).floor().max(1.0)
+            )));
+        };
+        let rounds = squares.chunks(usize::try_from(count).unwrap_or(usize::MAX));
+        let mut longest: Vec<f64> = rounds.map(|round| round.iter().copied().fold(0.0, f64::max)).collect();
+        longest.sort_by(|a, b| b.total_cmp(a));
+        let like = |first: &f64, other: &f64| *first <= LIKE * other;
+        let mut events = vec![];
+        let mut rest = &longest[..];
+        while let Some(first) = rest.first() {
+            let alike = rest.iter().take_while(|other| like(first, other)).count();
+            events.push(SampledGaussian::new(rate, (1.0 - 1e-14) / first.sqrt(), alike as u64)?);
+            rest = &rest[alike..];
+        }
+        SampledGaussians::new(&events)
+    }
+}

@@ -1,0 +1,102 @@
+//! Who takes part when.
+
+use super::plan::VectorPlan;
+use crate::error::OrRaise;
+use crate::key::SecretKey;
+use crate::whole::Whole;
+use evertally::noise::StreamName;
+use evertally::vector::Batches as Inner;
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+
+/// The batches of a plan with ``sampled``: who takes part in which step, drawn by lot from the key.
+///
+/// Examples have the numbers 0 to ``examples - 1``, which stay with them. In step t those whose number leaves the
+/// remainder (t - 1) mod :attr:`groups` take part, each with the same probability. The lots are a function of key, name,
+/// plan, step and number: a run that begins again, or goes on after a crash, has the same batches, and what the plan
+/// promises is what is run. It is a sequence of arrays, one for each step, such as PyTorch's ``DataLoader`` takes as its
+/// ``batch_sampler``. Batches differ in size and may be empty: divide sums by :attr:`expected_size`, never by theirs.
+///
+/// **As secret as the key**: who knows the batches has a weaker promise.
+///
+/// >>> import evertally as et
+/// >>> plan = et.plan_vector(200, epsilon=2, delta=1e-5, sampled=0.01, mechanism="epoch-bands(bands=4)")
+/// >>> batches = et.Batches(plan, et.SecretKey.generate(), "run 1", examples=5000)
+/// >>> len(batches), batches.groups, batches.expected_size
+/// (200, 4, 50.0)
+/// >>> set((batches.batch(3) % 4).tolist())
+/// {2}
+/// >>> all((batch == batches.batch(step)).all() for step, batch in enumerate(batches, 1))
+/// True
+#[pyclass(frozen, module = "evertally")]
+pub(crate) struct Batches {
+    inner: Inner,
+    plan: Py<VectorPlan>,
+    name: String,
+}
+
+#[pymethods]
+impl Batches {
+    #[new]
+    #[pyo3(signature = (plan, key, name, *, examples))]
+    fn new(plan: &Bound<'_, VectorPlan>, key: &SecretKey, name: &str, examples: Whole) -> PyResult<Self> {
+        let stream = name.parse::<StreamName>().or_raise()?;
+        let inner = Inner::new(plan.get().inner(), key.inner(), stream, examples.0).or_raise()?;
+        Ok(Self { inner, plan: plan.clone().unbind(), name: name.to_owned() })
+    }
+
+    /// The numbers of the examples of a step (from 1), in order.
+    fn batch<'py>(&self, py: Python<'py>, step: Whole) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let batch = py.detach(|| self.inner.batch(step.0)).or_raise()?;
+        // fits: numbers of examples in memory
+        let numbers: Vec<i64> = batch.into_iter().map(|example| example as i64).collect();
+        Ok(numbers.into_pyarray(py))
+    }
+
+    /// Number of examples.
+    #[getter]
+    fn examples(&self) -> u64 {
+        self.inner.examples()
+    }
+
+    /// How many examples a batch has on average: what to divide a sum of gradients by.
+    #[getter]
+    fn expected_size(&self) -> f64 {
+        self.inner.expected_size()
+    }
+
+    /// In how many groups the examples are.
+    #[getter]
+    fn groups(&self) -> u64 {
+        self.inner.groups()
+    }
+
+    /// The plan.
+    #[getter]
+    fn plan(&self, py: Python<'_>) -> Py<VectorPlan> {
+        self.plan.clone_ref(py)
+    }
+
+    /// The name of the run.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn __len__(&self) -> usize {
+        usize::try_from(self.inner.horizon()).unwrap_or(usize::MAX)
+    }
+
+    /// By places from 0, so that a loop goes through all steps.
+    fn __getitem__<'py>(&self, py: Python<'py>, place: i64) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        match u64::try_from(place) {
+            Ok(place) if place < self.inner.horizon() => self.batch(py, Whole(place + 1)),
+            _ => Err(PyIndexError::new_err(format!("there are {} batches", self.inner.horizon()))),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}, {:?}", self.inner, self.name)
+    }
+}

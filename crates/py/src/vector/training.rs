@@ -1,0 +1,245 @@
+//! The ways to train, compared.
+
+use super::plan::VectorPlan;
+use super::request::request_over;
+use crate::error::OrRaise;
+use crate::html::{Row, table};
+use crate::options::Options;
+use crate::running::abandonable;
+use crate::whole::Whole;
+use evertally::plan::Objective;
+use evertally::vector::{Order, Training as Inner, VectorPlan as Plan, Way as Found};
+use evertally_plot::axis::{Axis, Spacing};
+use evertally_plot::lines::{Line, Panel, panels};
+use evertally_plot::sheet::Words;
+use evertally_plot::style::{Look, Marker, ink};
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// Lines of the picture: the best, and what tells the most beside it.
+const MOST_LINES: usize = 7;
+/// Points of a line.
+const POINTS: u64 = 160;
+
+/// A way to train: an order of the examples, a kind of noise, and what they give.
+///
+/// >>> import evertally as et
+/// >>> way = et.plan_training(1000, 100, 1, epsilon=1.0, delta=1e-5).best
+/// >>> way.order in ("fixed", "sampled"), way.plan.horizon
+/// (True, 10)
+#[pyclass(frozen, module = "evertally")]
+pub(crate) struct Way {
+    words: String,
+    order: &'static str,
+    plan: Py<VectorPlan>,
+    vectors: u64,
+    fits: bool,
+    relative_error: f64,
+}
+
+#[pymethods]
+impl Way {
+    /// What it is, in words.
+    #[getter]
+    fn words(&self) -> &str {
+        &self.words
+    }
+
+    /// ``"fixed"``: batches of one size, the same in every epoch; ``"sampled"``: by the lots of :class:`Batches`.
+    #[getter]
+    fn order(&self) -> &'static str {
+        self.order
+    }
+
+    /// Its plan.
+    #[getter]
+    fn plan(&self, py: Python<'_>) -> Py<VectorPlan> {
+        self.plan.clone_ref(py)
+    }
+
+    /// How many vectors of memory or fresh noise a step needs; 0 where that grows with the logarithm of the horizon.
+    #[getter]
+    fn vectors(&self) -> u64 {
+        self.vectors
+    }
+
+    /// Whether these are no more than ``most_vectors``.
+    #[getter]
+    fn fits(&self) -> bool {
+        self.fits
+    }
+
+    /// The error that is minimised, over that of the best way.
+    #[getter]
+    fn relative_error(&self) -> f64 {
+        self.relative_error
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Way({:?}, relative_error={:.3})", self.words, self.relative_error)
+    }
+}
+
+/// The ways to train on a data set, least error first. Made by :func:`plan_training`; prints as a table, and shows a
+/// picture in a notebook (:meth:`svg`).
+///
+/// >>> import evertally as et
+/// >>> ways = et.plan_training(1000, 100, 1, epsilon=1.0, delta=1e-5)
+/// >>> ways.steps, len(ways) > 2, ways[0].relative_error
+/// (10, True, 1.0)
+#[pyclass(frozen, module = "evertally")]
+pub(crate) struct Training {
+    ways: Vec<Py<Way>>,
+    plans: Vec<Plan>,
+    steps: u64,
+    promise: String,
+}
+
+/// Compares the ways. Called by `evertally.plan_training`, where its help is.
+#[pyfunction]
+#[pyo3(name = "_plan_training")]
+pub(crate) fn plan_training(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Training> {
+    let options = Options::new(given)?;
+    let (Whole(examples), Whole(batch)) = (options.needed("examples")?, options.needed("batch")?);
+    let (epochs, request) = (options.needed("epochs")?, request_over(&options, 1)?);
+    options.finish()?;
+    let objective = request.objective();
+    let training = Inner::new(examples, batch, epochs, request).or_raise()?;
+    let steps = training.steps();
+    let found = abandonable(py, move || training.ways())?.or_raise()?;
+    Training::new(py, found, steps, objective)
+}
+
+fn error(plan: &Plan, objective: Objective) -> f64 {
+    if objective == Objective::Max { plan.max_std_error() } else { plan.mean_std_error() }
+}
+
+impl Training {
+    fn new(py: Python<'_>, found: Vec<Found>, steps: u64, objective: Objective) -> PyResult<Self> {
+        let least = error(&found[0].plan, objective);
+        let plans: Vec<Plan> = found.iter().map(|way| way.plan.clone()).collect();
+        let promise = super::guarantee::VectorGuarantee(plans[0].guarantee()).words();
+        let way = |way: Found| {
+            let made = Way {
+                words: way.in_words(),
+                order: if way.order == Order::Fixed { "fixed" } else { "sampled" },
+                vectors: way.vectors,
+                fits: way.fits,
+                relative_error: error(&way.plan, objective) / least,
+                plan: Py::new(py, VectorPlan::of(way.plan))?,
+            };
+            Py::new(py, made)
+        };
+        Ok(Self { ways: found.into_iter().map(way).collect::<PyResult<_>>()?, plans, steps, promise })
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let best = self.ways.iter().position(|way| way.get().fits);
+        let row = |(place, way): (usize, &Py<Way>)| {
+            let (way, plan) = (way.get(), &self.plans[place]);
+            let memory = match (way.fits, way.vectors) {
+                (_, 0) => "light".to_owned(),
+                (true, vectors) => vectors.to_string(),
+                (false, vectors) => format!("{vectors}, too many"),
+            };
+            let figures = [plan.sigma(), plan.max_std_error(), plan.mean_std_error()].map(|x| format!("{x:.4}"));
+            let [sigma, max, mean] = figures;
+            let cells = [way.words.clone(), memory, sigma, max, mean, format!("{:.3}", way.relative_error)];
+            Row { cells, chosen: Some(place) == best }
+        };
+        self.ways.iter().enumerate().map(row).collect()
+    }
+
+    fn headline(&self) -> String {
+        format!("{} ways to train for {} steps, with {}", self.ways.len(), self.steps, self.promise)
+    }
+}
+
+/// What the cells of a row are.
+const HEADS: [&str; 6] = ["way", "vectors", "σ", "max error", "mean error", "× best"];
+
+#[pymethods]
+impl Training {
+    /// Number of steps: epochs times examples over the batch.
+    #[getter]
+    fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The best way that fits ``most_vectors``.
+    #[getter]
+    fn best(&self, py: Python<'_>) -> Py<Way> {
+        let fits = self.ways.iter().find(|way| way.get().fits);
+        fits.unwrap_or(&self.ways[0]).clone_ref(py)
+    }
+
+    /// The plan of the best way that fits.
+    #[getter]
+    fn plan(&self, py: Python<'_>) -> Py<VectorPlan> {
+        self.best(py).get().plan.clone_ref(py)
+    }
+
+    fn __len__(&self) -> usize {
+        self.ways.len()
+    }
+
+    fn __getitem__(&self, py: Python<'_>, place: isize) -> PyResult<Py<Way>> {
+        // fits: far fewer ways than that
+        let place = if place < 0 { place + self.ways.len() as isize } else { place };
+        let way = usize::try_from(place).ok().and_then(|place| self.ways.get(place));
+        way.map(|way| way.clone_ref(py)).ok_or_else(|| PyIndexError::new_err("there is no such way"))
+    }
+
+    fn __repr__(&self) -> String {
+        self.headline()
+    }
+
+    fn __str__(&self) -> String {
+        let rows: Vec<[String; 6]> =
+            std::iter::once(HEADS.map(str::to_owned)).chain(self.rows().into_iter().map(|row| row.cells)).collect();
+        let wide = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: [usize; 6] = std::array::from_fn(wide);
+        let mut out = self.headline() + "\n\n";
+        for row in &rows {
+            let cells = row.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
+                if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+            });
+            out += cells.collect::<Vec<_>>().join("  ").trim_end();
+            out.push('\n');
+        }
+        out
+    }
+
+    /// The standard error of every step under the best ways, as a picture.
+    fn svg(&self) -> String {
+        let shades = [ink::BLUE, ink::VERMILION, ink::GREEN, ink::PURPLE, ink::SKY, ink::ORANGE, ink::BLACK];
+        let step = |i: u64| 1 + (self.steps - 1) * i / POINTS.min(self.steps).max(1);
+        let line = |(place, plan): (usize, &Plan)| Line {
+            label: self.ways[place].get().words.clone(),
+            look: Look::new(shades[place % shades.len()], (place > 3).then_some("5 3"), Marker::None),
+            points: (0..=POINTS.min(self.steps)).map(|i| (step(i) as f64, plan.std_error(step(i)))).collect(),
+        };
+        let lines: Vec<Line> = self.plans.iter().enumerate().take(MOST_LINES).map(line).collect();
+        let x = Axis { spacing: Spacing::Linear, range: (1.0, self.steps.max(2) as f64), caption: "step".into() };
+        let errors = lines.iter().flat_map(|line| &line.points).map(|point| point.1);
+        let of = if self.plans[0].request().optimizer().is_some() { "parameters" } else { "running sums" };
+        let y = Axis::over(Spacing::Linear, errors.chain([0.0]), "standard error").padded();
+        let words = Words {
+            title: format!("Ways to train for {} steps", self.steps),
+            subtitle: format!("Standard error of one coordinate of the {of}, in units of the clipped gradients' sums."),
+            footer: format!("Every way is private with {}, for the whole run.", self.promise),
+        };
+        panels(&words, &[Panel { x, y, lines, height: 280.0 }])
+    }
+
+    fn _repr_html_(&self) -> String {
+        let mut out = format!("<div class=\"evertally-plan\"><p>{}</p>", crate::html::escaped(&self.headline()));
+        table(&mut out, HEADS, &self.rows(), "");
+        out + &format!("<div style=\"max-width:960px;margin-top:8px\">{}</div></div>", self.svg())
+    }
+
+    fn _repr_svg_(&self) -> String {
+        self.svg()
+    }
+}
